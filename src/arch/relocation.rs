@@ -106,7 +106,8 @@ bitflags! {
         const SMALL = 1 << 12;
         /// Imported, and no library defines it.
         const NO_DEFINITION = 1 << 13;
-        /// Out of reach of relative addresses, or perhaps so, as is a section of the large code model.
+        /// Out of reach of relative addresses, or perhaps so, as is a section of the large code model; or for other reasons
+        /// loads of its address from the GOT must stay.
         const FAR = 1 << 14;
         /// Not known to have an even address. Only where [`crate::arch::Target::EVEN_TARGETS`] asks
         /// for it.

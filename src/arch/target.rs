@@ -6,6 +6,7 @@
 use super::relocation::{Mode, Relaxed, RelocBase, RelocExpr, Site};
 use super::thunk::{ThunkForm, ThunkSpec};
 use crate::cli::{Machine, PropertyOptions, RelocationOptions};
+use crate::elf::Rela;
 use sframe_format::Abi;
 use zerocopy::byteorder::ByteOrder;
 
@@ -248,6 +249,12 @@ pub trait Target: Copy + Default + Send + Sync + std::fmt::Debug + 'static {
     /// `expr + addend - base` as [`Target::relax`] gave them, with the relocation's own addend
     /// and offset, which has the address `place`. Gives the value that did not fit, if so.
     fn edit(edit: Self::Edit, section: &mut [u8], offset: usize, value: i64, place: u64) -> Result<(), i64>;
+
+    /// Whether the two instructions of a load from the GOT stand apart somewhere in a section with these relocations. Code
+    /// may then run from one load's first half to another's second, and all of them stay as they are.
+    fn splits_loads(_: &[Rela<Self::E>]) -> bool {
+        false
+    }
 
     /// The relocation that says what an edit of a load from the GOT stores, for `--emit-relocs`: its type,
     /// and the numbers to add to offset and addend. `None`: the type of before says enough.

@@ -210,8 +210,10 @@ fn symbol<T: Target>(info: &RelocInfo<T>, site: &Site<'_>, mode: &Mode) -> Actio
         if site.has(Facts::UNDEFINED_WEAK) {
             return undefined_weak(info, site, mode);
         }
-        // A number without a symbol is a distance that somebody computed; other linkers take it.
-        if !absolute && mode.position_independent && site.symbol != 0 {
+        // A number without a symbol is a distance that somebody computed; other linkers take it. The place of a number in
+        // its page does not change with the load address.
+        let moves = !absolute && info.base != RelocBase::Page;
+        if moves && mode.position_independent && site.symbol != 0 {
             return Action::problem(info, Problem::AbsoluteDistance);
         }
         return Action::value(RelocExpr::Symbol, info.base, Needs::empty());

@@ -305,8 +305,7 @@ impl<'p> Machine<'p> {
             Some(align) => self.number(align).unwrap_or(1).max(1),
             None => 1,
         };
-        let subalign = plan.subalign.as_ref().and_then(|subalign| self.number(subalign));
-        let own = match subalign {
+        let own = match self.subalign(plan, index) {
             Some(subalign) if self.outputs[index].facts.count > 0 => subalign.max(1),
             _ => self.outputs[index].input_align,
         };
@@ -354,12 +353,19 @@ impl<'p> Machine<'p> {
         Some(Start { address, padding: address - base, used, asked: align })
     }
 
+    /// The value of `SUBALIGN`. Readers of SFrame look for each blob at a multiple of its alignment, which a
+    /// script may only raise.
+    fn subalign(&mut self, plan: &OutputPlan, index: usize) -> Option<u64> {
+        let subalign = self.number(plan.subalign.as_deref()?)?;
+        let output = &self.outputs[index];
+        Some(if output.facts.sframe { subalign.max(output.input_align) } else { subalign })
+    }
+
     /// Carries out the statements between the braces. `None` if they leave the address space.
     fn body(&mut self, plan: &'p OutputPlan, index: usize) -> Option<()> {
         let start = self.dot;
-        let subalign = plan.subalign.as_ref().and_then(|subalign| self.number(subalign));
-        let subalign =
-            subalign.filter(|align| align.is_power_of_two()).map(|align| align.trailing_zeros() as u8);
+        let subalign = self.subalign(plan, index).filter(|align| align.is_power_of_two());
+        let subalign = subalign.map(|align| align.trailing_zeros() as u8);
         self.outputs[index].fills.clear();
         self.outputs[index].data.clear();
         self.pattern.clear();

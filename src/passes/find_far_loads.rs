@@ -24,7 +24,9 @@ pub fn run<T: Target>(link: &Placed<'_, T>) -> Vec<(SectionId, SymbolId)> {
     let loaded = || link.layout.chunks.iter().filter(|chunk| is_alloc(chunk.flags) && chunk.size > 0);
     let start = loaded().map(|chunk| chunk.address).min().unwrap_or(0);
     let end = loaded().map(|chunk| chunk.address.saturating_add(chunk.size)).max().unwrap_or(0);
-    if link.config.is_relocatable() || end - start < REACH {
+    // Where addresses are fixed, instructions hold addresses as well as distances.
+    let extent = if link.mode.position_independent { end - start } else { end };
+    if link.config.is_relocatable() || extent < REACH {
         return Vec::new();
     }
     let mut found: Vec<(SectionId, SymbolId)> = link

@@ -89,7 +89,8 @@ fn may_be_far<T: Target>(link: &Placed<'_, T>, reach: u64) -> bool {
     end - start >= reach
         || link.globals.ids().any(|id| {
             let flags = link.symbol_flags(id);
-            flags.contains(SymbolFlags::ABSOLUTE)
+            // Symbols that expressions put somewhere may be outside of the image, too.
+            (flags.contains(SymbolFlags::ABSOLUTE) || matches!(link.definition(id), Definition::Linker(_)))
                 && !flags.intersects(elsewhere)
                 && absolute_value(link, id).is_some_and(is_far)
         })

@@ -10,6 +10,7 @@ use crate::elf::consts as elf;
 use crate::ids::{SectionId, SymbolId};
 use crate::input::ObjectFile;
 use crate::input::object::SymbolPlace;
+use crate::input::sframe::is_input;
 use crate::phase::{Bound, Inputs, Matched, Resolved, SectionState, SectionStates, split_locals};
 use crate::relocs::undefined;
 use crate::symbols::{Definition, LinkerSymbolOrigin, Mentions, Reserved, SymbolFlags};
@@ -98,7 +99,10 @@ fn definition_flags<E: zerocopy::byteorder::ByteOrder>(
         SymbolPlace::Absolute => flags |= SymbolFlags::ABSOLUTE,
         SymbolPlace::Section(section) => {
             let discarded = SectionState::DISCARDED_BY_GROUP | SectionState::DISCARDED_BY_SCRIPT;
-            if sections.get(object.section_id(section)).intersects(discarded) {
+            let state = sections.get(object.section_id(section));
+            // Of SFrame that the linker's own blob replaces no place is left.
+            let replaced = state.contains(SectionState::ABSORBED) && is_input(object, section as usize);
+            if state.intersects(discarded) || replaced {
                 flags |= SymbolFlags::DISCARDED;
             }
         }

@@ -139,9 +139,12 @@ impl<T: Target> Visitor<T> for Loaded<'_, '_, T> {
                 if info.holds(value) { None } else { Some(value) }
             }
         };
+        // The distance to nothing means nothing. A slot or an entry of a symbol that may turn up at run time is a place.
+        let is_nothing = facts.contains(Facts::UNDEFINED_WEAK)
+            && !matches!(action.expr, RelocExpr::GotSlot | RelocExpr::Plt);
         if let Some(value) = outside
-            && !facts.contains(Facts::UNDEFINED_WEAK)
             && !apply.redirect(info, (symbol, addend), at, place)
+            && !is_nothing
         {
             apply.overflow(info, action, symbol, offset, value);
         }

@@ -13,6 +13,7 @@ use crate::ids::{SectionId, SymbolId};
 use crate::input::{ObjectFile, SectionClass};
 use crate::phase::Bound;
 use crate::phase::facts::{described, facts, is_folded, slot_facts};
+use std::cell::OnceCell;
 
 /// A section whose relocations are walked.
 pub struct Walk<'w, 'a, T: Target> {
@@ -27,6 +28,10 @@ pub struct Walk<'w, 'a, T: Target> {
     code: bool,
     /// It is SFrame data, which describes functions and does not call them.
     pub describes: bool,
+    /// All its relocations.
+    relocations: &'w [Rela<T::E>],
+    /// [`Target::splits_loads`].
+    splits_loads: OnceCell<bool>,
 }
 
 /// A relocation that an action was decided for.
@@ -80,6 +85,8 @@ impl<'w, 'a, T: Target> Walk<'w, 'a, T> {
             writable: flags & u64::from(elf::SHF_WRITE) != 0,
             code: flags & u64::from(elf::SHF_EXECINSTR) != 0,
             describes: link.class_of(object.section_id(index as u32)).contains(SectionClass::SFRAME),
+            relocations: object.relocations(index),
+            splits_loads: OnceCell::new(),
         }
     }
 
@@ -126,9 +133,9 @@ impl<'w, 'a, T: Target> Walk<'w, 'a, T> {
         }
         if info.expr == RelocExpr::GotSlot {
             facts |= slot_facts(self.link, symbol, facts);
-            if !self.link.far_loads.is_empty()
-                && self.link.far_loads.binary_search(&(self.section, symbol)).is_ok()
-            {
+            let is_far = !self.link.far_loads.is_empty()
+                && self.link.far_loads.binary_search(&(self.section, symbol)).is_ok();
+            if is_far || *self.splits_loads.get_or_init(|| T::splits_loads(self.relocations)) {
                 facts |= Facts::FAR;
             }
         }

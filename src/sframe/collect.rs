@@ -85,6 +85,8 @@ pub struct Tally {
     pub unrelocated: u64,
     /// They are in no section of an object: undefined, absolute, in a shared library.
     pub elsewhere: u64,
+    /// They are in sections that are not executable: readers refuse a table with such a function.
+    pub no_code: u64,
     /// They have no bytes.
     pub empty: u64,
     /// A function of the same place came first.
@@ -106,6 +108,7 @@ impl Tally {
         self.script += other.script;
         self.unrelocated += other.unrelocated;
         self.elsewhere += other.elsewhere;
+        self.no_code += other.no_code;
         self.empty += other.empty;
         self.duplicate += other.duplicate;
         self.inexpressible += other.inexpressible;
@@ -121,6 +124,7 @@ impl Tally {
             (self.script, "script", "discarded by the script"),
             (self.unrelocated, "unrelocated", "without a relocation"),
             (self.elsewhere, "elsewhere", "in no section of an object"),
+            (self.no_code, "no_code", "outside of executable sections"),
             (self.empty, "empty", "without bytes"),
             (self.duplicate, "duplicate", "described before"),
             (self.inexpressible, "inexpressible", "that the version cannot express"),

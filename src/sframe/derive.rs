@@ -8,7 +8,7 @@
 //! the reason.
 
 use super::collect::{Batch, Cause, LeftOut, Origin, Place, Role, Share};
-use super::{abi, encoding, read};
+use super::{abi, encoding, is_code, read};
 use crate::arch::Target;
 use crate::cli::SFrameFromEhFrame;
 use crate::diag::{Code, Diagnostic, Location};
@@ -112,6 +112,9 @@ impl<'a, T: Target> Deriver<'_, 'a, T> {
             let Some(mut place) = self.place(section, fde) else {
                 return batch.pass_over(|tally| tally.elsewhere += 1);
             };
+            if !is_code(self.link, place.section) {
+                return batch.pass_over(|tally| tally.no_code += 1);
+            }
             place.offset = place.offset.wrapping_add(source.address.wrapping_sub(begin.address));
             let wrong = match result {
                 Ok(function) => match batch.add(place, function) {

@@ -9,8 +9,14 @@ pub mod split;
 
 use crate::arch::Target;
 use crate::cli::{Config, SFrameIndex, SFrameVersion};
+use crate::elf::Rela;
+use crate::elf::consts as elf;
+use crate::ids::SectionId;
+use crate::phase::Inputs;
 use sframe_format::write::Options;
 use sframe_format::{Abi, Endian, Version};
+use std::borrow::Cow;
+use zerocopy::byteorder::ByteOrder;
 
 /// The ABI that blobs of the output have.
 pub fn abi<T: Target>() -> Abi {
@@ -31,4 +37,45 @@ pub fn encoding<T: Target>(config: &Config) -> Options {
     };
     let share = config.sframe.share && abi.endian() == Endian::Little;
     Options::new(abi).version(version).share(share)
+}
+
+/// Whether a section holds code. Readers refuse a table with a function elsewhere.
+pub fn is_code<T: Target>(link: &Inputs<'_, T>, section: SectionId) -> bool {
+    link.locate(section).is_none_or(|(object, index)| {
+        object.headers[index as usize].sh_flags.get() & u64::from(elf::SHF_EXECINSTR) != 0
+    })
+}
+
+/// The relocations of a section by ascending offset. Assemblers write them so; the gABI asks for no order.
+pub fn in_order<E: ByteOrder>(relocations: &[Rela<E>]) -> Cow<'_, [Rela<E>]> {
+    let offset = |relocation: &Rela<E>| relocation.r_offset.get();
+    if relocations.is_sorted_by_key(offset) {
+        return relocations.into();
+    }
+    let mut sorted = relocations.to_vec();
+    sorted.sort_by_key(offset);
+    sorted.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use zerocopy::LittleEndian;
+    use zerocopy::byteorder::{I64, U64};
+
+    #[test]
+    fn relocations_out_of_order_are_sorted() {
+        let offsets = |list: [u64; 3]| {
+            list.map(|offset| Rela::<LittleEndian> {
+                r_offset: U64::new(offset),
+                r_info: U64::new(0),
+                r_addend: I64::new(0),
+            })
+        };
+        let of =
+            |sorted: &[Rela<LittleEndian>]| sorted.iter().map(|it| it.r_offset.get()).collect::<Vec<_>>();
+        let ascending = offsets([1, 2, 3]);
+        assert!(matches!(in_order(&ascending), Cow::Borrowed(_)));
+        assert_eq!(of(&in_order(&offsets([3, 1, 2]))), [1, 2, 3]);
+    }
 }

@@ -13,7 +13,7 @@
 //! the function is at symbol plus addend.
 
 use super::collect::{Batch, Origin, Place, Refused, Role};
-use super::{abi, encoding};
+use super::{abi, encoding, is_code};
 use crate::arch::{RelocBase, RelocExpr, Target};
 use crate::elf::Rela;
 use crate::ids::{FileId, SectionId};
@@ -183,6 +183,9 @@ impl<'r, 'a, T: Target> Reader<'r, 'a, T> {
                 {
                     self.batch.pass_over(|tally| tally.lost_group += 1);
                 }
+                Start::At(place, _) if !is_code(self.link, place.section) => {
+                    self.batch.pass_over(|tally| tally.no_code += 1);
+                }
                 Start::At(place, limit) => {
                     self.check_end(&fde, place, limit)?;
                     self.function(blob, &fde, &attributes, place)?;
@@ -251,7 +254,9 @@ impl<'r, 'a, T: Target> Reader<'r, 'a, T> {
         if relocation.symbol() == 0 {
             return Ok(Start::Elsewhere);
         }
-        let found = self.link.referenced_section(object, relocation.symbol());
+        // A row means the code of its own file, even if another definition of the symbol prevails.
+        let here = object.symbol_section(relocation.symbol());
+        let found = here.or_else(|| self.link.referenced_section(object, relocation.symbol()));
         let Some((section, value)) = found else { return Ok(Start::Elsewhere) };
         if self.link.sections.is(section, SectionState::ABSORBED) {
             return Ok(Start::Elsewhere);

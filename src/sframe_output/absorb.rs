@@ -82,7 +82,7 @@ pub fn section<'a, T: Target>(link: &Made<'a, T>) -> Option<SyntheticSection<'a>
     let describes = link.described.batches.iter().any(|batch| batch.role == Role::Written);
     // `--sframe-plt` in a concat link: a blob of its own.
     let wants_plt = link.config.sframe.plt
-        && role_of_inputs(link).is_none()
+        && role_of_inputs(link).is_none_or(|role| role == Role::Present)
         && link.config.sframe.mode == SFrameMode::Concat
         && !link.config.is_relocatable();
     if !describes && !wants_plt {

@@ -21,8 +21,8 @@ use crate::ids::SectionId;
 use crate::input::ObjectFile;
 use crate::input::sframe::is_input;
 use crate::phase::facts::is_of_dead_row;
-use crate::phase::{Inputs, Placed, Scanned};
-use crate::sframe::abi;
+use crate::phase::{Placed, Scanned};
+use crate::sframe::{abi, in_order};
 use sframe_format::{BlobMut, ErrorKind, Header, Piece, Section, Version};
 use std::ops::Range;
 
@@ -32,11 +32,12 @@ pub fn mend<T: Target>(link: &Placed<'_, T>, id: SectionId, place: &mut [u8]) {
     let Some((object, index)) = link.locate(id) else { return };
     let Ok(bytes) = object.section_bytes(index as usize) else { return };
     let relocatable = link.config.is_relocatable();
+    let relocations = in_order(object.relocations(index as usize));
     let mender = Mender {
         link,
         id,
         object,
-        relocations: object.relocations(index as usize),
+        relocations: &relocations,
         address: if relocatable { 0 } else { link.section_address(id) },
     };
     if link.corrupt_sframes.binary_search(&id).is_ok() {
@@ -81,9 +82,8 @@ struct Mender<'m, 'a, T: Target> {
     link: &'m Placed<'a, T>,
     id: SectionId,
     object: &'m ObjectFile<'a, T::E>,
-    /// All of the section. Assemblers write them by ascending offset; one that is out of order is
-    /// applied too, but belongs to no row.
-    relocations: &'a [Rela<T::E>],
+    /// All of the section, by ascending offset.
+    relocations: &'m [Rela<T::E>],
     /// Address of the section in the output.
     address: u64,
 }
@@ -232,10 +232,11 @@ pub struct EmittedBias {
 }
 
 impl EmittedBias {
-    /// The bias for a section; 0 for all but SFrame inputs of final links.
-    pub fn of<T: Target>(link: &Inputs<'_, T>, id: SectionId) -> Self {
+    /// The bias for a section; 0 for all but SFrame inputs of final links that are not corrupt.
+    pub fn of<T: Target>(link: &Placed<'_, T>, id: SectionId) -> Self {
         let Some((object, index)) = link.locate(id) else { return Self::default() };
-        if link.config.is_relocatable() || !is_input(object, index as usize) {
+        let passes_unchanged = || link.corrupt_sframes.binary_search(&id).is_ok();
+        if link.config.is_relocatable() || !is_input(object, index as usize) || passes_unchanged() {
             return Self::default();
         }
         let bytes = object.section_bytes(index as usize).unwrap_or_default();
@@ -263,7 +264,8 @@ impl EmittedBias {
 pub fn check_section<T: Target>(link: &Scanned<'_, T>, object: &ObjectFile<'_, T::E>, index: usize) -> bool {
     let Ok(bytes) = object.section_bytes(index) else { return false };
     let told_before = is_refused(link, object.section_id(index as u32));
-    let mut rest = object.relocations(index);
+    let relocations = in_order(object.relocations(index));
+    let mut rest = &relocations[..];
     let mut corrupt = false;
     for piece in Section::new(bytes, 0).strict().pieces() {
         let range = range_of(&piece);

@@ -15,12 +15,14 @@ use crate::cli::SFrameMode;
 use crate::elf::consts as elf;
 use crate::ids::SectionId;
 use crate::input::ObjectFile;
+use crate::input::object::SymbolPlace;
 use crate::phase::Inputs;
 use crate::phase::Placed;
 use crate::phase::Resolved;
 use crate::phase::SectionState;
 use rayon::prelude::*;
 use serde::Serialize;
+use zerocopy::byteorder::ByteOrder;
 
 /// The fate of an SFrame input. Machine-readable reports have stable words for it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash, Serialize)]
@@ -127,10 +129,21 @@ fn why_dead<T: Target>(
     if !state.contains(SectionState::ALIVE) || state.contains(SectionState::ABSORBED) {
         return None;
     }
-    if object.headers[index].sh_size.get() == 0 || is_unwanted(link) {
+    if is_unwanted(link) {
         return Some(SectionState::empty());
     }
+    if object.headers[index].sh_size.get() == 0 {
+        // It is no SFrame data, but may hold a symbol, as start-up files have one for the beginning of a table.
+        return (!has_symbol(object, index)).then_some(SectionState::empty());
+    }
     text_that_left(link, object, index)
+}
+
+/// Whether a symbol other than its own (`STT_SECTION`) is defined in a section.
+fn has_symbol<E: ByteOrder>(object: &ObjectFile<'_, E>, index: usize) -> bool {
+    let is_there = |symbol: usize| object.symbol_place(symbol) == SymbolPlace::Section(index as u32);
+    (1..object.symbols.len())
+        .any(|symbol| is_there(symbol) && object.symbols[symbol].kind() != elf::STT_SECTION)
 }
 
 /// Why the text that a section describes leaves the section without use, as a state; `None` if some of

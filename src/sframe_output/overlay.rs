@@ -21,7 +21,7 @@ use crate::sframe::collect::Chosen;
 use crate::tables::section::{Kind, SyntheticSection};
 use rayon::prelude::*;
 use sframe_format::write::{Options, overlay_size, takes, write_overlay};
-use sframe_format::{Piece, SHT_GNU_SFRAME, Section};
+use sframe_format::{Piece, SHT_GNU_SFRAME, Section, Version};
 
 /// Whether the link has such an index.
 pub fn is_wanted(config: &Config) -> bool {
@@ -40,6 +40,7 @@ pub fn section<'a, T: Target>(link: &Made<'a, T>) -> Option<SyntheticSection<'a>
 fn functions_in<T: Target>(bytes: &[u8]) -> Option<u64> {
     let options = Options::new(abi::<T>());
     Section::new(bytes, 0)
+        .strict()
         .pieces()
         .map(|piece| match piece {
             Piece::Blob(blob) if takes(options, &blob) => Some(u64::from(blob.header().fde_count)),
@@ -48,9 +49,12 @@ fn functions_in<T: Target>(bytes: &[u8]) -> Option<u64> {
         .sum()
 }
 
-/// Whether the index can take the functions of an input in `.sframe`.
+/// Whether the index can take the functions of an input in `.sframe`: of a corrupt one, none.
 pub fn takes_input<T: Target>(link: &Placed<'_, T>, id: SectionId) -> bool {
     let Some((object, index)) = link.locate(id) else { return true };
+    if link.corrupt_sframes.binary_search(&id).is_ok() {
+        return false;
+    }
     object.section_bytes(index as usize).is_ok_and(|bytes| functions_in::<T>(bytes).is_some())
 }
 
@@ -123,6 +127,9 @@ fn describe(bytes: &[u8]) -> (String, &'static str) {
         Some(blob) if blob.header().is_light() => {
             ("light SFrame units".to_owned(), "they stay a section of their own, .sframe_light")
         }
+        Some(blob) if blob.header().version == Version::V3 => {
+            ("SFrame V3 that is not sound, or for another machine".to_owned(), BEHIND)
+        }
         Some(blob) => (format!("SFrame {}", blob.header().version), BEHIND),
         None => ("bytes that are no SFrame of a known version".to_owned(), BEHIND),
     }
@@ -149,6 +156,11 @@ pub fn finish<T: Target>(image: &Image<'_, T>, file: &mut [u8]) {
             "the SFrame overlay does not stand at the start of {name}, or not all of it is SFrame"
         ));
     }
+    // Inputs that it cannot take stand behind the others.
+    let items = image.layout.chunks[chunk.index()].items.iter().filter(|&&item| takes_input(image, item));
+    let ends = items.map(|&item| image.places.offset[item.index()] + image.section_size(item));
+    let covered = ends.max().and_then(|end| bytes.get_mut(..end as usize));
+    let Some(bytes) = covered else { return };
     if let Err(error) = write_overlay(Options::new(abi::<T>()), bytes, address, room as usize) {
         report(format!("SFrame overlay: {}", error.kind));
     }

@@ -219,7 +219,10 @@ fn calls_variants<T: Target>(link: &Numbered<'_, T>) -> bool {
 fn flags<T: Target>(list: &mut List<'_, '_, T>) {
     let link = list.link;
     let options = &link.config.dynamic;
-    let symbolic = link.config.is_shared() && link.config.symbols.symbolic == Symbolic::All;
+    // References are bound by this link. The flag would bind those, too, that a list leaves to other modules.
+    let symbolic = link.config.is_shared()
+        && link.config.symbols.symbolic == Symbolic::All
+        && link.lists.dynamic.is_none();
     let bits = [
         (options.origin, elf::DF_ORIGIN),
         (symbolic, elf::DF_SYMBOLIC),

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 ///
 /// Reads executables, shared libraries, relocatable objects and archives for x86-64, AArch64 and
 /// s390x, and `-` for the bytes of a section on standard input. Exit status: 0 if all is well, 1 if
-/// there are findings, 2 if an input cannot be used.
+/// there are findings, 2 if an input cannot be used or an output cannot be written.
 #[derive(Parser)]
 #[command(name = "sframe", version, max_term_width = 100)]
 pub struct Arguments {
@@ -453,9 +453,10 @@ pub struct Change {
     pub output: Option<PathBuf>,
     #[command(flatten)]
     pub format: Format,
-    /// Name of the section; .sframe_compact is a compact table, without a program header of its own
-    #[arg(long, value_name = "NAME", default_value = ".sframe", value_parser = [".sframe", ".sframe_idx", ".sframe_compact"])]
-    pub name: String,
+    /// Name of the section [default: that of the file's SFrame section, else .sframe]; .sframe_compact is a compact
+    /// table, without a program header of its own
+    #[arg(long, value_name = "NAME", value_parser = [".sframe", ".sframe_idx", ".sframe_compact"])]
+    pub name: Option<String>,
     /// What becomes of the build-id
     #[arg(long, value_enum, default_value_t)]
     pub build_id: BuildId,

@@ -5,7 +5,7 @@ use super::args::{Dump, Table};
 use super::edit::{Image, ORDER_LITTLE, byte_order, read_file, replace_file};
 use super::functions::Functions;
 use super::open::{FrameSection, Input, Problem, SframeSection, open_elf};
-use super::report::{Outcome, complain, hexadecimal};
+use super::report::{Outcome, hexadecimal};
 use super::rules::{RulesDump, as_hexadecimal, rules_dump, write_rules};
 use serde::Serialize;
 use sframe_format::CompactTable;
@@ -19,13 +19,7 @@ use zerocopy::byteorder::{BE, ByteOrder, LE};
 
 /// Writes the table of a finished file.
 pub fn run(arguments: &Table) -> Outcome {
-    match make(arguments) {
-        Ok(()) => Outcome::Fine,
-        Err(problem) => {
-            complain(&problem);
-            Outcome::Unusable
-        }
-    }
+    Outcome::of(make(arguments))
 }
 
 fn make(arguments: &Table) -> Result<(), Problem> {

@@ -4,7 +4,7 @@ use super::args::Dump;
 use super::compact::{TableDump, table_dump, write_table};
 use super::open::{Input, Kind, Problem, SframeSection, Target, for_each_input};
 use super::readelf_text;
-use super::report::{Outcome, complain, output, print_json};
+use super::report::{Outcome, print_json, write};
 use super::rules::{RulesDump, as_hexadecimal, rules_dump, write_rules};
 use crate::diag::demangle::demangle;
 use serde::Serialize;
@@ -106,30 +106,23 @@ pub fn run(arguments: &Dump) -> Outcome {
         let result = for_each_input(path, arguments.address, &mut |input| {
             found |= input.has_rows();
             if arguments.readelf {
-                write(|output| readelf_text::write(output, &input));
-            } else {
-                let file = file_dump(&input, arguments);
-                if arguments.json { files.push(file) } else { write(|output| write_text(output, &file)) }
+                return write(|output| readelf_text::write(output, &input));
             }
+            let file = file_dump(&input, arguments);
+            if !arguments.json {
+                return write(|output| write_text(output, &file));
+            }
+            files.push(file);
             Ok(())
         });
         let missing = || Problem::new(path.display().to_string(), "no SFrame section");
         let result = result.and_then(|()| if found { Ok(()) } else { Err(missing()) });
-        if let Err(problem) = result {
-            complain(&problem);
-            outcome = Outcome::Unusable;
-        }
+        outcome = outcome.max(Outcome::of(result));
     }
     if arguments.json {
-        print_json(&files);
+        outcome = outcome.max(Outcome::of(print_json(&files)));
     }
     outcome
-}
-
-/// A reader that has gone away is not worth a complaint.
-fn write(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) {
-    let mut output = output();
-    let _ = write(&mut output).and_then(|()| output.flush());
 }
 
 fn file_dump(input: &Input<'_>, arguments: &Dump) -> FileDump {

@@ -5,18 +5,12 @@ use super::attach::{Change, Form, change_file, report};
 use super::edit::{Image, ORDER_LITTLE, byte_order, read_file, replace_file};
 use super::functions::Functions;
 use super::open::{Problem, open_elf};
-use super::report::{Outcome, complain};
+use super::report::Outcome;
 use zerocopy::byteorder::{BE, ByteOrder, LE};
 
 /// Writes the changed file, or the section alone.
 pub fn run(arguments: &Index) -> Outcome {
-    match index(arguments) {
-        Ok(()) => Outcome::Fine,
-        Err(problem) => {
-            complain(&problem);
-            Outcome::Unusable
-        }
-    }
+    Outcome::of(index(arguments))
 }
 
 fn index(arguments: &Index) -> Result<(), Problem> {
@@ -43,7 +37,7 @@ fn index_image<E: ByteOrder>(image: &Image<'_, E>, arguments: &Index) -> Result<
     functions.keep_code(image);
     let change = &arguments.change;
     let (Some(address), Some(output)) = (arguments.raw, &change.output) else {
-        return change_file(image, &functions, &Change::from_arguments(change, abi));
+        return change_file(image, &functions, &Change::new(image, change, abi));
     };
     let (bytes, left_out) = match Form::of(change, abi) {
         Form::Blob(options) => functions.write(image.name, options, address)?,

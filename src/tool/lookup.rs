@@ -71,13 +71,14 @@ pub fn run(arguments: &Lookup) -> Outcome {
         complain(&problem);
         return Outcome::Unusable;
     }
-    if arguments.json {
+    let printed = if arguments.json {
         print_json(&answers)
     } else {
-        answers.iter().for_each(|answer| print(&text(answer)))
-    }
+        print(&answers.iter().map(text).collect::<String>())
+    };
     let complete = !answers.is_empty() && answers.iter().all(|answer| answer.found.is_some());
-    if complete { Outcome::Fine } else { Outcome::Findings }
+    let outcome = if complete { Outcome::Fine } else { Outcome::Findings };
+    outcome.max(Outcome::of(printed))
 }
 
 /// The addresses that a word on the command line stands for: itself, or those of a symbol or

@@ -45,7 +45,7 @@ use args::Command;
 use std::process::ExitCode;
 
 /// Carries a command line out. Results go to standard output, complaints to standard error. Exit
-/// status 0 is fine, 1 means findings, 2 an input that could not be used.
+/// status 0 is fine, 1 means findings, 2 an input that could not be used or an output that could not be written.
 pub fn run(arguments: &Arguments) -> ExitCode {
     let outcome = match &arguments.command {
         Command::Dump(arguments) => dump::run(arguments),

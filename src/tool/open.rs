@@ -105,6 +105,11 @@ impl<'data> SframeSection<'data> {
         self.section().blobs().next().is_some_and(|blob| blob.header().is_light())
     }
 
+    /// Whether it holds the rows of a compact table, which says less than SFrame does.
+    pub fn is_of_table(&self) -> bool {
+        self.derived && self.name == compact::SECTION_NAME
+    }
+
     /// The target of the relocation at an offset.
     pub fn target_at(&self, offset: usize) -> Option<&Target> {
         let at = self.targets.binary_search_by_key(&(offset as u64), |(at, _)| *at).ok()?;

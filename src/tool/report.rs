@@ -2,7 +2,7 @@
 
 use super::open::Problem;
 use serde::{Serialize, Serializer as _};
-use std::io::{BufWriter, StdoutLock, Write};
+use std::io::{self, BufWriter, ErrorKind, Write};
 use std::process::ExitCode;
 
 /// How a subcommand ended, from best to worst.
@@ -12,44 +12,74 @@ pub enum Outcome {
     Fine,
     /// Findings were reported.
     Findings,
-    /// An input could not be used.
+    /// An input could not be used, or an output not be written.
     Unusable,
 }
 
 impl Outcome {
+    /// Fine, or unusable with a complaint.
+    pub fn of(result: Result<(), Problem>) -> Self {
+        match result {
+            Ok(()) => Self::Fine,
+            Err(problem) => {
+                complain(&problem);
+                Self::Unusable
+            }
+        }
+    }
+
     /// The exit status of the process.
     pub fn exit_code(self) -> ExitCode {
         ExitCode::from(self as u8)
     }
 }
 
-/// Standard output, with room to write many small pieces.
-pub fn output() -> BufWriter<StdoutLock<'static>> {
-    BufWriter::with_capacity(1 << 16, std::io::stdout().lock())
+/// Writes on standard output, which takes many small pieces here. A reader that has gone away is not worth a
+/// complaint.
+///
+/// # Errors
+/// Something of what was written is lost.
+pub fn write(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), Problem> {
+    let mut output = BufWriter::with_capacity(1 << 16, io::stdout().lock());
+    match write(&mut output).and_then(|()| output.flush()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            Err(Problem::new("standard output", format!("cannot write: {error}")))
+        }
+        _ => Ok(()),
+    }
 }
 
-/// Prints on standard output. A reader that has gone away is not worth a complaint.
-pub fn print(text: &str) {
-    let _ = std::io::stdout().lock().write_all(text.as_bytes());
+/// Prints on standard output.
+///
+/// # Errors
+/// As [`write()`].
+pub fn print(text: &str) -> Result<(), Problem> {
+    write(|output| output.write_all(text.as_bytes()))
 }
 
 /// Prints a value as JSON.
-pub fn print_json(value: &impl Serialize) {
-    let mut output = output();
-    if serde_json::to_writer_pretty(&mut output, value).is_ok() {
-        let _ = output.write_all(b"\n");
-    }
+///
+/// # Errors
+/// As [`write()`].
+pub fn print_json(value: &impl Serialize) -> Result<(), Problem> {
+    write(|output| {
+        serde_json::to_writer_pretty(&mut *output, value)?;
+        output.write_all(b"\n")
+    })
 }
 
 /// Prints values as an array of JSON, each before the next one is made.
-pub fn print_json_array<V: Serialize>(values: impl Iterator<Item = V>) {
-    let mut output = output();
-    if serde_json::Serializer::pretty(&mut output).collect_seq(values).is_ok() {
-        let _ = output.write_all(b"\n");
-    }
+///
+/// # Errors
+/// As [`write()`].
+pub fn print_json_array<V: Serialize>(values: impl Iterator<Item = V>) -> Result<(), Problem> {
+    write(|output| {
+        serde_json::Serializer::pretty(&mut *output).collect_seq(values)?;
+        output.write_all(b"\n")
+    })
 }
 
-/// Prints on standard error why an input could not be used.
+/// Prints on standard error why an input could not be used, or an output not be written.
 pub fn complain(problem: &Problem) {
     eprintln!("sframe: {problem}");
 }

@@ -11,7 +11,7 @@ use super::edit::{
     replace_file,
 };
 use super::open::Problem;
-use super::report::{Outcome, complain};
+use super::report::{Outcome, print};
 use crate::elf::{Rela, consts, whole_table};
 use crate::sframe::split::{Defect, Form, Plan, Ties};
 use sframe_format::light::{SECTION_NAME, SHT_SFRAME_LIGHT};
@@ -33,26 +33,27 @@ pub struct Done {
 
 /// Splits files in place, or one file into another.
 pub fn run(arguments: &Split) -> Outcome {
-    let mut outcome = Outcome::Fine;
-    let form = if arguments.light { Form::Light } else { Form::Same };
-    for path in &arguments.files {
-        let output = arguments.output.as_deref().unwrap_or(path);
-        match split_file(path, output, form) {
-            Ok(done) => {
-                if done.dead > 0 {
-                    eprintln!("sframe: {}: {} functions without text left out", path.display(), done.dead);
-                }
-                if arguments.verbose {
-                    println!("{}: {} functions in {} parts", path.display(), done.functions, done.parts);
-                }
-            }
-            Err(problem) => {
-                complain(&problem);
-                outcome = Outcome::Unusable;
-            }
-        }
+    let count = arguments.files.len();
+    if arguments.output.is_some() && count > 1 {
+        let message =
+            format!("for one input, but {count} are named: each would replace what the last one gave");
+        return Outcome::of(Err(Problem::new("--output", message)));
     }
-    outcome
+    let outcomes = arguments.files.iter().map(|path| Outcome::of(split_one(path, arguments)));
+    outcomes.max().unwrap_or(Outcome::Fine)
+}
+
+/// Splits one of the files that were named, and says what was done.
+fn split_one(path: &Path, arguments: &Split) -> Result<(), Problem> {
+    let form = if arguments.light { Form::Light } else { Form::Same };
+    let done = split_file(path, arguments.output.as_deref().unwrap_or(path), form)?;
+    if done.dead > 0 {
+        eprintln!("sframe: {}: {} functions without text left out", path.display(), done.dead);
+    }
+    if arguments.verbose {
+        print(&format!("{}: {} functions in {} parts\n", path.display(), done.functions, done.parts))?;
+    }
+    Ok(())
 }
 
 /// Splits a file. Where there is nothing to split, the input is left alone, and copied if the

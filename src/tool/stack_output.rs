@@ -2,7 +2,7 @@
 
 use super::args::{RowSources, StackOutput, StackRows, StatsFormat};
 use super::open::Problem;
-use super::report::output;
+use super::report;
 use stacks::files::{Files, Options};
 use stacks::image::Sources;
 use stacks::kernel::Kernel;
@@ -33,7 +33,7 @@ pub fn wants_addresses(arguments: &StackOutput) -> bool {
 /// Writes everything that was asked for.
 ///
 /// # Errors
-/// A file cannot be written.
+/// A file or standard output cannot be written.
 pub fn write_all(
     arguments: &StackOutput,
     profile: &Profile,
@@ -58,11 +58,7 @@ pub fn write_all(
     match &arguments.output {
         Some(path) if main != Format::None => write_file(main, named, path)?,
         Some(_) => {}
-        // A reader that has gone away is not worth a complaint.
-        None => {
-            let mut output = output();
-            let _ = write(main, named, &mut output).and_then(|()| output.flush());
-        }
+        None => report::write(|output| write(main, named, output))?,
     }
     arguments.html.iter().try_for_each(|path| write_file(Format::Html, named, path))
 }

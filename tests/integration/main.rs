@@ -61,6 +61,7 @@ mod sframe_matrix;
 mod sframe_overlay;
 mod sframe_readers;
 mod sframe_relocatable;
+mod sframe_reports;
 mod sframe_split;
 mod sframe_split_link;
 mod sframe_violation;

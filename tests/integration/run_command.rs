@@ -55,6 +55,36 @@ fn every_link_of_a_build_is_redirected() {
     options.says(&["no-such-option"]);
 }
 
+/// Starts a program of the folder `tools` with `--version`, by the function that is named first.
+const STARTER: &str = r#"
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+int main(int count, char **words) {
+    char *arguments[] = {words[2], "--version", 0};
+    int folder = open("tools", O_RDONLY), file = openat(folder, words[2], O_RDONLY);
+    if (!strcmp(words[1], "fexecve")) fexecve(file, arguments, environ);
+    if (!strcmp(words[1], "file")) execveat(file, "", arguments, environ, AT_EMPTY_PATH);
+    if (!strcmp(words[1], "folder")) execveat(folder, words[2], arguments, environ, 0);
+    return 8;
+}"#;
+
+#[test]
+fn linkers_that_are_started_as_open_files_are_redirected() {
+    let work = work();
+    let object = work.c("starter", STARTER, &[]);
+    work.command("gcc", &["-o", "starter", &object]).ok();
+    work.write_program("tools/ld", "#!/bin/sh\nexit 9\n");
+    work.write_program("tools/other", "#!/bin/sh\necho other\n");
+    for way in ["fexecve", "file", "folder"] {
+        let run = |tool: &str| work.command(linker(), &["-run", "./starter", way, tool]).quiet().stdout;
+        let said = run("ld");
+        assert!(said.contains("sframe-ld"), "{way}: {said}");
+        assert_eq!(run("other"), "other\n", "{way}");
+    }
+}
+
 #[test]
 fn the_exit_status_is_the_command_s_and_what_escapes_is_said_once() {
     let work = work();

@@ -109,6 +109,22 @@ fn a_section_that_is_there_is_replaced() {
 }
 
 #[test]
+fn the_linker_s_table_is_replaced_under_its_own_name() {
+    let work = Work::new();
+    let object = work.cc("a", SOURCE, &["-DSIZE=64"]);
+    work.gxx(&["-o", "program", "-Wl,--sframe-index,--sframe-from-eh-frame=all", &object]).ok();
+    for command in ["index", "attach"] {
+        work.sframe(&[command, "-o", "changed", "program"]).ok();
+        let elf = work.elf_unchecked("changed");
+        check_attached(&elf, ".sframe_idx");
+        let tables = elf.sections.iter().filter(|section| section.kind == SHT_GNU_SFRAME).count();
+        assert_eq!(tables, 1, "{command}: {:?}", elf.section_names());
+        assert!(work.verified("changed").contains(", 0 wrong"), "{command}");
+        assert_eq!(work.run("changed"), "thrown 5 1\n", "{command}");
+    }
+}
+
+#[test]
 fn a_library_with_frames_loads_and_keeps_its_build_id_unless_asked() {
     let work = Work::new();
     work.shared("f", "int f(void) { return 7; }", &["-Wl,--build-id=sha1"]);

@@ -117,6 +117,17 @@ fn objects_that_cannot_be_split_are_refused_and_left_alone() {
 }
 
 #[test]
+fn one_output_takes_one_input() {
+    let work = Work::new();
+    let objects = ["v3-gas2.47/inl.x86_64.o", "v3-gas2.47/inl2.x86_64.o"].map(|name| work.fixture(name));
+    let outcome =
+        work.sframe(&["split", "-o", "x.o", &objects[0], &objects[1]]).says(&["--output: for one input"]);
+    assert_eq!(outcome.code, Some(2), "{outcome}");
+    assert!(!work.exists("x.o"));
+    work.sframe(&["split", &objects[0], &objects[1]]).quiet();
+}
+
+#[test]
 fn objects_beyond_reserved_section_numbers_are_split() {
     const COUNT: usize = 22_000;
     let work = Work::new();

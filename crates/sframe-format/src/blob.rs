@@ -322,6 +322,14 @@ impl<'data> Blob<'data> {
         self.address
     }
 
+    /// The same blob, whose rows are read strictly ([`Section::strict`]).
+    #[cfg(feature = "alloc")]
+    #[must_use]
+    pub(crate) fn strict(mut self) -> Self {
+        self.strict = true;
+        self
+    }
+
     /// Whether rows are read strictly ([`Section::strict`]).
     #[inline]
     pub fn is_strict(&self) -> bool {

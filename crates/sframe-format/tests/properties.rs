@@ -7,8 +7,8 @@ use sframe_format::convert::convert;
 use sframe_format::verify::{Context, Severity, verify};
 use sframe_format::write::{Encoder, Function, Options, Reason, write_sorted};
 use sframe_format::{
-    Abi, Base, Blob, CfaRule, Frame, Location, PauthKey, RegisterRule, Row, RuleTable, Rules, Section,
-    SectionIndex, Version,
+    Abi, Base, Blob, CfaRule, ErrorKind, Frame, HEADER_SIZE, Location, PauthKey, RegisterRule, Row,
+    RuleTable, Rules, Section, SectionIndex, Version,
 };
 
 fn abi() -> impl Strategy<Value = Abi> {
@@ -305,4 +305,33 @@ fn version_2_reports_functions_that_it_cannot_express() {
     assert_eq!(reason(Rules::Frame(Frame { ra, ..frame }), false), Err(Reason::ReturnAddress(ra)));
     let fp = RegisterRule::Saved(Location::in_register(8));
     assert_eq!(reason(Rules::Frame(Frame { fp, ..frame }), false), Err(Reason::FramePointer(fp)));
+}
+
+#[test]
+fn a_function_out_of_reach_of_version_2_costs_no_other() {
+    const SECTION: u64 = 0x2_0000_0000;
+    const FAR: u64 = 0x1_0000_0000;
+    let rules = Rules::Frame(Frame {
+        cfa: CfaRule::register(7, 8),
+        ra: RegisterRule::Saved(Location::at_cfa(-8)),
+        fp: RegisterRule::Unchanged,
+        mangled: false,
+    });
+    let function = Function { size: 16, rows: vec![Row { start: 0, rules }], ..Function::default() };
+    let mut encoder = Encoder::new(Options::new(Abi::Amd64).version(Version::V2));
+    let addresses = [SECTION - FAR, SECTION - 0x2000, SECTION + 0x1000, SECTION + 0x2000, SECTION + FAR];
+    let placed = addresses.map(|address| (address, encoder.add(&function).unwrap()));
+    let mut bytes = vec![0; encoder.size()];
+    let error = encoder.write(SECTION, &placed, &mut bytes).unwrap_err();
+    let distance = -(FAR as i64) - HEADER_SIZE as i64;
+    assert_eq!((error.offset, error.kind), (HEADER_SIZE, ErrorKind::StartRange { distance, width: 4 }));
+    let blob = Blob::parse(&bytes, SECTION).unwrap();
+    blob.check().unwrap();
+    assert!(blob.header().is_sorted() && blob.is_ascending());
+    assert_eq!(blob.fdes().map(|fde| fde.size).collect::<Vec<_>>(), [0, 16, 16, 16, 0]);
+    for address in addresses {
+        let found = blob.lookup(address + 8).unwrap().map(|found| found.row.rules);
+        let is_near = address.abs_diff(SECTION) < FAR;
+        assert_eq!(found, is_near.then_some(rules), "{address:#x}");
+    }
 }

@@ -5,20 +5,28 @@
 //! These functions are called between `vfork` and the start of a program, in memory that is another process's, so the hooks
 //! allocate nothing and take no lock; whatever they need is made when the library is loaded.
 //!
+//! `execl`, `execlp` and `execle` have no hooks: stable Rust cannot define functions of any number of arguments, and C
+//! libraries carry them out by functions of their own that nothing stands in front of. Neither have system calls that a
+//! program makes without the C library.
+//!
 //! | variable | meaning |
 //! |---|---|
 //! | `SFRAME_RUN_LINKER` | path of the linker that is started |
 //! | `SFRAME_RUN_SAID` | file that exists once it was said that a program cannot be redirected |
 
 mod names;
+mod paths;
 
 use libc::{c_char, c_int, c_void, pid_t, posix_spawn_file_actions_t, posix_spawnattr_t};
 use std::ffi::{CStr, CString};
+use std::ptr;
 use std::sync::OnceLock;
 
 type Words = *const *const c_char;
 type Execve = unsafe extern "C" fn(*const c_char, Words, Words) -> c_int;
 type Execv = unsafe extern "C" fn(*const c_char, Words) -> c_int;
+type Fexecve = unsafe extern "C" fn(c_int, Words, Words) -> c_int;
+type Execveat = unsafe extern "C" fn(c_int, *const c_char, Words, Words, c_int) -> c_int;
 type Spawn = unsafe extern "C" fn(
     *mut pid_t,
     *const c_char,
@@ -34,6 +42,9 @@ struct Behind {
     execvpe: Execve,
     execv: Execv,
     execvp: Execv,
+    fexecve: Fexecve,
+    /// glibc has it from 2.34 on.
+    execveat: Option<Execveat>,
     spawn: Spawn,
     spawnp: Spawn,
     linker: Option<CString>,
@@ -58,13 +69,15 @@ fn behind() -> &'static Behind {
             use std::os::unix::ffi::OsStringExt;
             CString::new(std::env::var_os(name)?.into_vec()).ok()
         };
-        // SAFETY: the C library has these functions, of these types.
+        // SAFETY: these functions are of these types in every C library that has them; a null is `None`.
         unsafe {
             Behind {
                 execve: std::mem::transmute::<*mut c_void, Execve>(next(c"execve")),
                 execvpe: std::mem::transmute::<*mut c_void, Execve>(next(c"execvpe")),
                 execv: std::mem::transmute::<*mut c_void, Execv>(next(c"execv")),
                 execvp: std::mem::transmute::<*mut c_void, Execv>(next(c"execvp")),
+                fexecve: std::mem::transmute::<*mut c_void, Fexecve>(next(c"fexecve")),
+                execveat: std::mem::transmute::<*mut c_void, Option<Execveat>>(find(c"execveat")),
                 spawn: std::mem::transmute::<*mut c_void, Spawn>(next(c"posix_spawn")),
                 spawnp: std::mem::transmute::<*mut c_void, Spawn>(next(c"posix_spawnp")),
                 linker: variable("SFRAME_RUN_LINKER"),
@@ -74,10 +87,15 @@ fn behind() -> &'static Behind {
     })
 }
 
-/// The function of a name in the libraries behind this one.
-unsafe fn next(name: &CStr) -> *mut c_void {
+/// The function of a name in the libraries behind this one, or null.
+fn find(name: &CStr) -> *mut c_void {
     // SAFETY: the name ends with a zero.
-    let found = unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) };
+    unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) }
+}
+
+/// The function of a name that every C library has.
+fn next(name: &CStr) -> *mut c_void {
+    let found = find(name);
     if found.is_null() {
         std::process::abort();
     }
@@ -231,6 +249,54 @@ pub unsafe extern "C" fn execvp(file: *const c_char, words: Words) -> c_int {
     let file = replaced!(file, words).unwrap_or(file);
     // SAFETY: as the caller promises.
     unsafe { (behind().execvp)(file, words) }
+}
+
+/// In front of the C library's function; see fexecve(3).
+///
+/// # Safety
+/// As there.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fexecve(file: c_int, words: Words, environment: Words) -> c_int {
+    let mut buffer = paths::EMPTY;
+    let path = paths::of_open(file, &mut buffer).map_or(ptr::null(), CStr::as_ptr);
+    match replaced!(path, words) {
+        // SAFETY: as the caller promises.
+        Some(linker) => unsafe { (behind().execve)(linker, words, environment) },
+        // SAFETY: as the caller promises.
+        None => unsafe { (behind().fexecve)(file, words, environment) },
+    }
+}
+
+/// In front of the C library's function; see execveat(2).
+///
+/// # Safety
+/// As there.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn execveat(
+    folder: c_int,
+    path: *const c_char,
+    words: Words,
+    environment: Words,
+    flags: c_int,
+) -> c_int {
+    let mut buffer = paths::EMPTY;
+    let named = if path.is_null() {
+        None
+    } else {
+        // SAFETY: as the caller promises.
+        paths::started(folder, unsafe { CStr::from_ptr(path) }, &mut buffer)
+    };
+    let named = named.map_or(ptr::null(), CStr::as_ptr);
+    // The path of the linker begins at the root, so that the folder does not matter.
+    let path = replaced!(named, words).unwrap_or(path);
+    match behind().execveat {
+        // SAFETY: as the caller promises.
+        Some(execveat) => unsafe { execveat(folder, path, words, environment, flags) },
+        // SAFETY: as the caller promises; these are the arguments of the system call.
+        None => unsafe {
+            libc::syscall(libc::SYS_execveat, folder, path, words, environment, flags) as c_int
+        },
+    }
 }
 
 /// In front of the C library's function; see posix_spawn(3).

@@ -8,7 +8,9 @@
 use super::instructions::*;
 use super::relocs::{Family, Field, encode};
 use crate::arch::relocation::{Facts, Mode, Relaxed, RelocBase, RelocExpr, Site};
+use crate::elf::Rela;
 use crate::elf::consts as elf;
+use zerocopy::byteorder::ByteOrder;
 
 /// A rewriting of instructions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -75,6 +77,24 @@ fn branch(site: &Site<'_>) -> Option<Relaxed<Edit>> {
 
 /// Symbols whose addresses `adrp` might not reach.
 const KEPT: Facts = Facts::ABSOLUTE.union(Facts::UNDEFINED_WEAK).union(Facts::FAR);
+
+/// Whether the two halves of a load from the GOT stand apart somewhere in a section (AAELF64, "Relocation optimization").
+pub fn splits_loads<E: ByteOrder>(relocations: &[Rela<E>]) -> bool {
+    let mut rest = relocations.iter().peekable();
+    while let Some(first) = rest.next() {
+        let is_other_half = |second: &&Rela<E>| {
+            second.kind() == elf::R_AARCH64_LD64_GOT_LO12_NC
+                && second.symbol() == first.symbol()
+                && second.r_offset.get() == first.r_offset.get().wrapping_add(4)
+        };
+        match first.kind() {
+            elf::R_AARCH64_ADR_GOT_PAGE if rest.next_if(is_other_half).is_some() => {}
+            elf::R_AARCH64_ADR_GOT_PAGE | elf::R_AARCH64_LD64_GOT_LO12_NC => return true,
+            _ => {}
+        }
+    }
+    false
+}
 
 /// `adrp xN, page; add xN, xN, low` or `adrp xN, page of slot; ldr xN, [xN, low]`.
 fn address(site: &Site<'_>, mode: &Mode, low: u32, is_second: fn(u32) -> bool) -> Option<Relaxed<Edit>> {

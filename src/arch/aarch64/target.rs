@@ -8,6 +8,7 @@ use crate::arch::relocation::{Mode, Relaxed, Site};
 use crate::arch::target::{DynamicRelocations, PltEntry, PltFrame, PltPart, PltShape, RelocInfo, Target};
 use crate::arch::thunk::{ThunkForm, ThunkSpec};
 use crate::cli::{Machine, PropertyOptions, RelocationOptions};
+use crate::elf::Rela;
 use crate::elf::consts as elf;
 use zerocopy::byteorder::LittleEndian;
 
@@ -114,6 +115,10 @@ impl Target for AArch64 {
             Family::Fixed => None,
             family => relax::relax(family, site, mode),
         }
+    }
+
+    fn splits_loads(relocations: &[Rela<LittleEndian>]) -> bool {
+        relax::splits_loads(relocations)
     }
 
     fn edit(edit: Edit, section: &mut [u8], offset: usize, value: i64, place: u64) -> Result<(), i64> {

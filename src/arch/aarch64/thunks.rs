@@ -121,7 +121,8 @@ fn sequence_at(code: &[u8], offset: u64) -> Option<u64> {
     if uses(third) {
         return Some(offset as u64 + 8);
     }
-    let passes = !is_branch(third) && !is_address(third);
+    let keeps_page = !is_address(third) || destination(third) != destination(first);
+    let passes = !is_branch(third) && keeps_page;
     let fourth = at(code, offset + 12).filter(|&word| passes && uses(word));
     fourth.map(|_| offset as u64 + 12)
 }
@@ -178,6 +179,9 @@ mod tests {
         assert_eq!(errata(0x2000, &short), [0; 0]);
         assert_eq!(errata(0x1ff8, &[ADRP_X1, STR_X5_X6, B, LDR_X2_X1]), [0; 0]);
         assert_eq!(errata(0x1ff8, &[ADRP_X1, NOP, LDR_X2_X1, NOP]), [0; 0]);
+        // An address in a register of its own keeps the page, one in the same register does not.
+        assert_eq!(errata(0x1ff8, &[ADRP_X1, STR_X5_X6, ADRP_X1 + 2, LDR_X2_X1]), [12]);
+        assert_eq!(errata(0x1ff8, &[ADRP_X1, STR_X5_X6, ADRP_X1, LDR_X2_X1]), [0; 0]);
         let other_register = LDR_X2_X1 + (1 << 5);
         assert_eq!(errata(0x1ff8, &[ADRP_X1, STR_X5_X6, other_register, NOP]), [0; 0]);
     }

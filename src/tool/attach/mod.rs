@@ -1,7 +1,8 @@
 //! `sframe attach`: SFrame for a finished file.
 //!
 //! The functions of a section, or those that `.eh_frame` describes, are written as one sorted blob.
-//! If the file has a section of that name with enough room, the blob goes there. Otherwise the file
+//! It takes the place of the file's SFrame section, whatever the name of that, or of the section of
+//! the name that was asked for. If there is enough room, the blob goes there. Otherwise the file
 //! gets one more load segment at its end ([`segment`]); no byte of code or data moves, so the file
 //! runs as before. `PT_GNU_SFRAME` covers the blob, and the section header table names it if the
 //! file has one. A compact table, which is no SFrame, has no program header of its own.
@@ -13,10 +14,10 @@ use super::args::{self, Attach, BuildId};
 use super::edit::{Image, ORDER_LITTLE, byte_order, permissions, read_file, replace_file};
 use super::functions::Functions;
 use super::open::Problem;
-use super::report::{Outcome, complain};
+use super::report::Outcome;
 use crate::elf::consts;
 use sframe_format::write::Options;
-use sframe_format::{Abi, Section, compact};
+use sframe_format::{Abi, PT_GNU_SFRAME, SHT_GNU_SFRAME, Section, compact};
 use std::path::PathBuf;
 use zerocopy::byteorder::{BE, ByteOrder, LE};
 
@@ -32,8 +33,8 @@ pub enum Form {
 impl Form {
     /// What a section of the name that was asked for holds.
     pub fn of(arguments: &args::Change, abi: Abi) -> Self {
-        match &*arguments.name {
-            compact::SECTION_NAME => Self::Compact,
+        match arguments.name.as_deref() {
+            Some(compact::SECTION_NAME) => Self::Compact,
             _ => Self::Blob(arguments.format.options(abi)),
         }
     }
@@ -48,7 +49,7 @@ pub struct Change {
     /// The file's architecture.
     pub abi: Abi,
     /// Name of the section.
-    pub section: String,
+    pub section: Vec<u8>,
     /// Treatment of the build-id.
     pub build_id: BuildId,
     /// Whether to list the functions that were left out.
@@ -56,28 +57,39 @@ pub struct Change {
 }
 
 impl Change {
-    /// From the command line.
-    pub fn from_arguments(arguments: &args::Change, abi: Abi) -> Self {
+    /// What the command line asks for a file.
+    pub fn new<E: ByteOrder>(image: &Image<'_, E>, arguments: &args::Change, abi: Abi) -> Self {
+        let asked = arguments.name.as_ref().map(String::as_bytes);
         Self {
             output: arguments.output.clone().unwrap_or_else(|| arguments.file.clone()),
             form: Form::of(arguments, abi),
             abi,
-            section: arguments.name.clone(),
+            section: asked.unwrap_or_else(|| present_name(image)).to_vec(),
             build_id: arguments.build_id,
             verbose: arguments.verbose,
         }
     }
 }
 
+/// The name of a file's SFrame section, which need not be `.sframe`: the one that `PT_GNU_SFRAME` covers if there are
+/// several.
+fn present_name<'data, E: ByteOrder>(image: &Image<'data, E>) -> &'data [u8] {
+    let is_frames = |&index: &usize| image.sections[index].sh_type.get() == SHT_GNU_SFRAME;
+    let frames: Vec<usize> = (0..image.sections.len()).filter(is_frames).collect();
+    let covered = frames.iter().find(|&&index| is_covered(image, index));
+    covered.or(frames.first()).map_or(&b".sframe"[..], |&index| image.section_name(index))
+}
+
+/// Whether `PT_GNU_SFRAME` covers the start of a section.
+fn is_covered<E: ByteOrder>(image: &Image<'_, E>, index: usize) -> bool {
+    let offset = image.sections[index].sh_offset.get();
+    let mut frames = image.segments.iter().filter(|s| s.p_type.get() == PT_GNU_SFRAME);
+    frames.any(|s| offset.wrapping_sub(s.p_offset.get()) < s.p_filesz.get())
+}
+
 /// Changes a file.
 pub fn run(arguments: &Attach) -> Outcome {
-    match attach(arguments) {
-        Ok(()) => Outcome::Fine,
-        Err(problem) => {
-            complain(&problem);
-            Outcome::Unusable
-        }
-    }
+    Outcome::of(attach(arguments))
 }
 
 fn attach(arguments: &Attach) -> Result<(), Problem> {
@@ -101,7 +113,7 @@ fn attach_image<E: ByteOrder>(image: &Image<'_, E>, arguments: &Attach) -> Resul
         }
     };
     functions.keep_code(image);
-    change_file(image, &functions, &Change::from_arguments(&arguments.change, abi))
+    change_file(image, &functions, &Change::new(image, &arguments.change, abi))
 }
 
 /// Refuses files that a change would break.
@@ -151,7 +163,8 @@ pub fn change_file<E: ByteOrder>(
         Form::Blob(options) => functions.write(image.name, options, address),
         Form::Compact => functions.write_compact(image.name, change.abi, address),
     };
-    let (mut bytes, left_out) = segment::put(image, change.section.as_bytes(), &blob)?;
+    let compact = matches!(change.form, Form::Compact);
+    let (mut bytes, left_out) = segment::put(image, &change.section, compact, &blob)?;
     if change.build_id == BuildId::Recompute {
         build_id::recompute::<E>(image.name, &mut bytes)?;
     }

@@ -10,7 +10,7 @@
 use crate::elf::{Phdr, Shdr, consts};
 use crate::tool::Problem;
 use crate::tool::edit::{Image, Sections};
-use sframe_format::{PT_GNU_SFRAME, SHT_GNU_SFRAME, compact};
+use sframe_format::{PT_GNU_SFRAME, SHT_GNU_SFRAME};
 use zerocopy::byteorder::{ByteOrder, U16, U32, U64};
 use zerocopy::{FromZeros, IntoBytes};
 
@@ -22,16 +22,16 @@ const LARGEST_HOLE: u64 = 64 << 20;
 /// Alignment of the blob and the program headers.
 const ALIGNMENT: u64 = 8;
 
-/// The changed file, and the functions that are missing from the blob.
+/// The changed file, and the functions that are missing from the blob, which may be a compact table.
 ///
 /// # Errors
 /// The blob cannot be written for its address, or the file has no address space left behind its segments.
 pub fn put<E: ByteOrder>(
     image: &Image<'_, E>,
     name: &[u8],
+    compact: bool,
     blob: Blob<'_>,
 ) -> Result<(Vec<u8>, Vec<String>), Problem> {
-    let compact = name == compact::SECTION_NAME.as_bytes();
     let own = image.named(name).find(|&index| compact || image.is_sframe(index));
     if let Some(slot) = slot(image, own, compact) {
         let (bytes, left_out) = blob(slot.address)?;

@@ -6,18 +6,12 @@ use super::args::Derive;
 use super::edit::{Image, ORDER_LITTLE, byte_order, permissions, read_file, replace_file};
 use super::functions::Functions;
 use super::open::Problem;
-use super::report::{Outcome, complain};
+use super::report::Outcome;
 use zerocopy::byteorder::{BE, ByteOrder, LE};
 
 /// Writes a new object, or the section of a linked file.
 pub fn run(arguments: &Derive) -> Outcome {
-    match derive(arguments) {
-        Ok(()) => Outcome::Fine,
-        Err(problem) => {
-            complain(&problem);
-            Outcome::Unusable
-        }
-    }
+    Outcome::of(derive(arguments))
 }
 
 fn derive(arguments: &Derive) -> Result<(), Problem> {

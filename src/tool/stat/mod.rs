@@ -7,7 +7,7 @@ use super::args::Stat;
 use super::functions::Functions;
 use super::inputs::{self, FileResult};
 use super::open::{Input, Problem};
-use super::report::{Outcome, complain, output, print_json};
+use super::report::{Outcome, complain, print_json, write};
 use super::{compact, derived};
 use serde::Serialize;
 use sframe_format::compact::{SECTION_NAME, write_table};
@@ -187,12 +187,12 @@ pub fn run(arguments: &Stat) -> Outcome {
         }
     }
     let spreads = spreads(&files);
-    if arguments.json {
-        print_json(&serde_json::json!({ "files": files, "shares": spreads }));
+    let printed = if arguments.json {
+        print_json(&serde_json::json!({ "files": files, "shares": spreads }))
     } else {
-        let mut output = output();
-        let _ = write_text(&mut output, &files, &spreads).and_then(|()| output.flush());
-    }
+        write(|output| write_text(output, &files, &spreads))
+    };
+    outcome = outcome.max(Outcome::of(printed));
     if let Some(path) = &arguments.plot
         && let Err(message) = plot::write(path, &spreads, files.len())
     {

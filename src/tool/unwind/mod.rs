@@ -17,7 +17,7 @@ mod saved;
 
 use super::args::Unwind;
 use super::registers;
-use super::report::{Outcome, complain, hexadecimal, output, print_json_array};
+use super::report::{Outcome, complain, hexadecimal, print_json_array, write};
 use process::{Process, Thread};
 use serde::Serialize;
 use sframe_format::{Abi, FrameAddress, Registers, RuleCache, StackFrame, UnwindError};
@@ -69,13 +69,10 @@ pub fn run(arguments: &Unwind) -> Outcome {
         complete &= stack.stopped.is_none();
         stack
     });
-    if arguments.json {
-        print_json_array(stacks);
-    } else {
-        let mut output = output();
-        let _ = write_text(&mut output, stacks).and_then(|()| output.flush());
-    }
-    if complete { Outcome::Fine } else { Outcome::Findings }
+    let printed =
+        if arguments.json { print_json_array(stacks) } else { write(|output| write_text(output, stacks)) };
+    let outcome = if complete { Outcome::Fine } else { Outcome::Findings };
+    outcome.max(Outcome::of(printed))
 }
 
 /// Unwinds one thread. `room` is how many frames there may be, and becomes how many more.

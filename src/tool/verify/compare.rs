@@ -87,6 +87,8 @@ struct Function<'a> {
     section: usize,
     blob: Blob<'a>,
     fde: Fde,
+    /// Whether its table keeps the key that return addresses are signed with.
+    keeps_key: bool,
 }
 
 /// Seeds of the machines on which rules are compared.
@@ -155,6 +157,7 @@ fn count_unknown(input: &Input<'_>, described: &[Range<u64>], unknown: &mut Coun
 fn functions<'a>(input: &'a Input<'_>, result: &mut Comparison) -> Vec<Function<'a>> {
     let mut functions = Vec::new();
     for (number, section) in input.sframe.iter().enumerate() {
+        let keeps_key = !section.is_of_table();
         for blob in section.section().blobs() {
             for fde in blob.fdes().filter(|fde| fde.size > 0) {
                 let resolved = input.kind != Kind::Relocatable
@@ -165,7 +168,7 @@ fn functions<'a>(input: &'a Input<'_>, result: &mut Comparison) -> Vec<Function<
                     continue;
                 }
                 let range = fde.address..fde.address.saturating_add(fde.size.into());
-                functions.push(Function { range, section: number, blob, fde });
+                functions.push(Function { range, section: number, blob, fde, keeps_key });
             }
         }
     }
@@ -319,7 +322,7 @@ impl<'data> Comparer<'_, 'data> {
             self.result.lost_signals += 1;
         }
         let key_b = attributes.pauth_key == PauthKey::B;
-        if key_b != cfi.key_b && rows.iter().any(|row| row.signed) {
+        if function.keeps_key && key_b != cfi.key_b && rows.iter().any(|row| row.signed) {
             let word = |key_b| if key_b { "key B" } else { "key A" };
             let (expected, found) = (word(cfi.key_b), word(key_b));
             self.differs(DifferenceKind::Key, function, range, expected.into(), found.into());

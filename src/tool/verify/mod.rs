@@ -68,8 +68,7 @@ pub fn run(arguments: &Verify) -> Outcome {
             }
         }
     }
-    report::print(&reports, &total, arguments);
-    outcome
+    outcome.max(Outcome::of(report::print(&reports, &total, arguments)))
 }
 
 fn missing(name: &str, arguments: &Verify) -> Problem {

@@ -6,8 +6,8 @@ use super::file::Verified;
 use super::structure;
 use crate::tool::args::Verify;
 use crate::tool::compact;
-use crate::tool::open::Input;
-use crate::tool::report::{Outcome, hexadecimal, output, print_json};
+use crate::tool::open::{Input, Problem};
+use crate::tool::report::{Outcome, hexadecimal, print_json, write};
 use serde::Serialize;
 use sframe_format::compact::SECTION_NAME;
 use sframe_format::verify::{FindingKind, Severity};
@@ -255,12 +255,14 @@ struct Everything<'a> {
 }
 
 /// Prints all reports, and their sum if there are several.
-pub fn print(reports: &[FileReport], total: &Total, arguments: &Verify) {
+///
+/// # Errors
+/// They cannot be written.
+pub fn print(reports: &[FileReport], total: &Total, arguments: &Verify) -> Result<(), Problem> {
     if arguments.json {
         return print_json(&Everything { files: reports, total });
     }
-    let mut output = output();
-    let _ = write_text(&mut output, reports, total, arguments).and_then(|()| output.flush());
+    write(|output| write_text(output, reports, total, arguments))
 }
 
 fn write_text(

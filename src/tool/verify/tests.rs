@@ -3,11 +3,13 @@
 
 use super::explain::{DifferenceKind, Gap};
 use super::{Verified, verify_input};
+use crate::tool::compact;
 use crate::tool::derived;
 use crate::tool::fixtures;
 use crate::tool::open::{FrameSection, Input, open_elf};
+use sframe_format::compact::write_table;
 use sframe_format::write::{Function, Options, write_sorted};
-use sframe_format::{Abi, Base, CfaRule, Frame, Location, RegisterRule, Rules, Section, Version};
+use sframe_format::{Abi, Base, CfaRule, Frame, Location, PauthKey, RegisterRule, Rules, Section, Version};
 use std::borrow::Cow;
 
 fn verified(name: &str) -> Verified {
@@ -225,6 +227,26 @@ fn rules_are_compared_by_what_they_do() {
     assert!(changed > 20);
     plant(&mut input, &functions);
     assert_eq!(kinds(&verify_input(&input, Version::V3)), []);
+}
+
+/// SFrame without the key of its signatures is wrong, a compact table without it is not (`COMPACT.md`, "Rules").
+#[test]
+fn keys_are_compared_where_the_table_keeps_them() {
+    let name = "v3-gas2.47/pac_bkey.aarch64.o";
+    let bytes = std::fs::read(fixtures::path(name)).unwrap();
+    let mut input = open_elf(name, &bytes).unwrap();
+    let mut functions = read(&input.sframe[0].section());
+    functions.iter_mut().for_each(|(_, function)| function.pauth_key = PauthKey::A);
+    plant(&mut input, &functions);
+    assert_eq!(kinds(&verify_input(&input, Version::V3)), [DifferenceKind::Key]);
+    let address = input.sframe[0].address;
+    let table = write_table(input.abi.unwrap(), address, &functions).unwrap().bytes;
+    input.sframe.clear();
+    input.compact = vec![FrameSection { data: Cow::Owned(table), address }];
+    assert!(compact::expand(&mut input).is_empty());
+    let verified = verify_input(&input, Version::V3);
+    assert_eq!(kinds(&verified), []);
+    assert_eq!(verified.comparison.unwrap().covered.functions, 1);
 }
 
 /// The signal return of glibc, by expressions that read everything from the saved context.

@@ -34,7 +34,11 @@ pub(super) fn affine(expression: Expression<'_>, initial: bool) -> Option<Affine
             }
             Operation::SignedConstant { value } if constant.is_none() => constant = Some(value),
             Operation::UnsignedConstant { value } if constant.is_none() => constant = Some(value as i64),
-            Operation::PlusConstant { value: addend } => value = Some(plus(value?, addend as i64)?),
+            // It is added to the top of the stack, where a pending constant stands above the value.
+            Operation::PlusConstant { value: addend } => match constant {
+                Some(pending) => constant = Some(pending.checked_add(addend as i64)?),
+                None => value = Some(plus(value?, addend as i64)?),
+            },
             Operation::Plus => value = Some(plus(value?, constant.take()?)?),
             Operation::Minus => value = Some(plus(value?, constant.take()?.checked_neg()?)?),
             Operation::Deref { size: 8, space: false, .. } if constant.is_none() && !value?.dereference => {
@@ -109,5 +113,41 @@ fn literal(operation: &Operation<EndianSlice<'_, RunTimeEndian>>) -> Option<u64>
     match operation {
         Operation::UnsignedConstant { value } => Some(*value),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Affine, affine};
+    use gimli::{
+        DW_OP_breg7, DW_OP_const8s, DW_OP_lit8, DW_OP_minus, DW_OP_plus, DW_OP_plus_uconst, EndianSlice,
+        Expression, RunTimeEndian,
+    };
+
+    /// Reads a CFA.
+    fn cfa(bytes: &[u8]) -> Option<Affine> {
+        affine(Expression(EndianSlice::new(bytes, RunTimeEndian::Little)), false)
+    }
+
+    #[test]
+    fn a_constant_is_added_to_the_top_of_the_stack() {
+        let rsp = |offset| Some(Affine { register: Some(7), offset, dereference: false });
+        let [base, eight, add] = [DW_OP_breg7.0, DW_OP_lit8.0, DW_OP_plus_uconst.0];
+        assert_eq!(cfa(&[base, 32, add, 8]), rsp(40));
+        assert_eq!(cfa(&[base, 32, eight, add, 8, DW_OP_minus.0]), rsp(16));
+        assert_eq!(cfa(&[base, 32, eight, add, 8, DW_OP_plus.0]), rsp(48));
+        assert_eq!(cfa(&[base, 32, eight, DW_OP_minus.0, add, 8]), rsp(32));
+        assert_eq!(cfa(&[base, 32, eight, add, 8]), None);
+    }
+
+    #[test]
+    fn a_constant_that_overflows_is_no_offset() {
+        let mut bytes = [0u8; 14];
+        bytes[..3].copy_from_slice(&[DW_OP_breg7.0, 0, DW_OP_const8s.0]);
+        bytes[3..11].copy_from_slice(&i64::MAX.to_le_bytes());
+        bytes[11..].copy_from_slice(&[DW_OP_plus_uconst.0, 1, DW_OP_minus.0]);
+        assert_eq!(cfa(&bytes), None);
+        bytes[12] = 0;
+        assert_eq!(cfa(&bytes).map(|cfa| cfa.offset), Some(-i64::MAX));
     }
 }

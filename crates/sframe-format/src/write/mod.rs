@@ -367,8 +367,9 @@ impl Encoder {
     /// and number). The blob is marked sorted if the addresses ascend. `out` must be [`Encoder::size_with`] bytes.
     ///
     /// # Errors
-    /// [`ErrorKind::StartRange`] when version 2 cannot reach a function; [`ErrorKind::Truncated`] when `out` has
-    /// another size; [`ErrorKind::FdeIndex`] for a number that was not handed out.
+    /// [`ErrorKind::StartRange`] when version 2 cannot reach a function: the blob is whole nevertheless, as
+    /// [`Encoder::write_fdes`] says. [`ErrorKind::Truncated`] when `out` has another size; [`ErrorKind::FdeIndex`] for a
+    /// number that was not handed out.
     pub fn write(
         &self,
         section_address: u64,
@@ -408,9 +409,9 @@ impl Encoder {
         let (head, rows) = out.split_at_mut(size - self.fres.len());
         let (head, fdes) = head.split_at_mut(HEADER_SIZE);
         head.copy_from_slice(&self.header(functions.clone().map(|(_, id)| id), sorted)?);
-        self.write_fdes(section_address, 0, functions, fdes)?;
+        // Before the FDEs: functions within reach need them even if another one is not.
         rows.copy_from_slice(&self.fres);
-        Ok(())
+        self.write_fdes(section_address, 0, functions, fdes)
     }
 
     /// The header of a blob with these functions. Behind it come their FDEs, which [`Encoder::write_fdes`] writes, then
@@ -451,7 +452,10 @@ impl Encoder {
     /// are 0, to be filled by relocations. `out` must be as many times the size of one.
     ///
     /// # Errors
-    /// As [`Encoder::write`] has them.
+    /// [`ErrorKind::StartRange`] for the first function that version 2 cannot reach. All FDEs are written nevertheless:
+    /// those out of reach with size 0, so that no address matches them, and with the nearest start that the field holds,
+    /// so that a sorted blob stays sorted. [`ErrorKind::Truncated`] when `out` has another size, and
+    /// [`ErrorKind::FdeIndex`] for a number that was not handed out: FDEs are missing then.
     pub fn write_fdes(
         &self,
         section_address: Option<u64>,
@@ -459,31 +463,21 @@ impl Encoder {
         functions: impl ExactSizeIterator<Item = (u64, FunctionId)>,
         out: &mut [u8],
     ) -> Result<(), Error> {
-        let Options { abi, version, .. } = self.options;
-        let (width, endian) = (version.fde_size(), abi.endian());
+        let width = self.options.version.fde_size();
         if out.len() != functions.len() * width {
             return Err(truncated(out, functions.len() * width));
         }
-        let mut position = HEADER_SIZE + first * width;
+        let (mut position, mut result) = (HEADER_SIZE + first * width, Ok(()));
         for (place, (address, id)) in out.chunks_exact_mut(width).zip(functions) {
             let (size, body) = self.function(id)?;
             self.write_fde(size, body, place);
             if let Some(section) = section_address {
-                let distance = address.wrapping_sub(section.wrapping_add(position as u64)) as i64;
-                match i32::try_from(distance) {
-                    _ if version.start_width() == 8 => {
-                        place[..8].copy_from_slice(&endian.i64_bytes(distance))
-                    }
-                    Ok(distance) => place[..4].copy_from_slice(&endian.i32_bytes(distance)),
-                    Err(_) => {
-                        let width = version.start_width();
-                        return Err(Error::new(position, ErrorKind::StartRange { distance, width }));
-                    }
-                }
+                let written = self.write_start(address, section.wrapping_add(position as u64), place);
+                result = result.and(written.map_err(|kind| Error::new(position, kind)));
             }
             position += width;
         }
-        Ok(())
+        result
     }
 
     /// The rows of all functions, with their attributes.
@@ -545,6 +539,26 @@ impl Encoder {
             place[16] = body.encoded.info;
             place[17] = body.encoded.repeat_size;
         }
+    }
+
+    /// Writes the start of a function into its FDE, which is at address `field`. A function out of reach loses its size.
+    fn write_start(&self, address: u64, field: u64, place: &mut [u8]) -> Result<(), ErrorKind> {
+        let Options { abi, version, .. } = self.options;
+        let (width, endian) = (version.start_width(), abi.endian());
+        let distance = address.wrapping_sub(field) as i64;
+        if width == 8 {
+            place[..8].copy_from_slice(&endian.i64_bytes(distance));
+            return Ok(());
+        }
+        if let Ok(distance) = i32::try_from(distance) {
+            place[..4].copy_from_slice(&endian.i32_bytes(distance));
+            return Ok(());
+        }
+        // Another start, such as the field itself, would stand out of order, and bisection would miss other functions.
+        let nearest = if address < field { i32::MIN } else { i32::MAX };
+        place[..4].copy_from_slice(&endian.i32_bytes(nearest));
+        place[4..8].fill(0);
+        Err(ErrorKind::StartRange { distance, width })
     }
 }
 

@@ -17,17 +17,21 @@ pub struct Overlaid {
     pub functions: u32,
     /// Blobs whose functions are in it.
     pub blobs: u32,
-    /// Blobs that it cannot take, and other bytes: they stand behind what it covers, or inside of it unread.
+    /// Blobs that it cannot take, of another form or corrupt, and other bytes: they stand behind what it covers, or inside
+    /// of it unread.
     pub others: u32,
 }
 
-/// Whether an index can take the functions of a blob: rows mean the same under its header.
+/// Whether an index can take the functions of a blob: rows mean the same under its header, and all of them can be read
+/// strictly, however the blob itself is read. A corrupt blob is not taken in part, since a half-read one would give two
+/// answers. This reads all of the blob.
 pub fn takes(options: Options, blob: &Blob<'_>) -> bool {
     let header = blob.header();
     header.version == Version::V3
         && header.unit_distance == 0
         && header.abi == options.abi
         && (header.fixed_fp_offset, header.fixed_ra_offset) == (0, options.abi.fixed_ra_offset())
+        && blob.strict().check().is_ok()
 }
 
 /// Bytes of an index of so many functions.
@@ -38,9 +42,9 @@ pub const fn overlay_size(functions: usize) -> usize {
 /// A function of one of the blobs: address, size, place of its attribute, number of rows.
 type Entry = (u64, u32, usize, u32);
 
-/// Writes an index into the first `room` bytes of a section at `address`, over all V3 blobs behind them. Functions without
-/// bytes are left out, and of several at one address all but the largest. What the index does not need of its room is
-/// zeros.
+/// Writes an index into the first `room` bytes of a section at `address`, over all blobs behind them that it [`takes`].
+/// Functions without bytes are left out, and of several at one address all but the largest. What the index does not need
+/// of its room is zeros.
 ///
 /// # Errors
 /// [`ErrorKind::Truncated`] when there is too little room; [`ErrorKind::StartRange`] when rows are more than 4 GiB away. The
@@ -108,6 +112,7 @@ fn read(options: Options, bytes: &[u8], address: u64) -> (Vec<Entry>, usize, Ove
         found.blobs += 1;
         end = blob.offset() + blob.data().len();
         for fde in blob.fdes().filter(|fde| fde.size > 0) {
+            // There are some: the blob was checked.
             let Ok(attributes) = blob.attributes(&fde) else { continue };
             let attribute = blob.fre_area_offset() + fde.fre_offset as usize;
             entries.push((fde.address, fde.size, attribute, attributes.fre_count));
