@@ -103,13 +103,11 @@ pub struct PltEntry {
 
 /// The thread pointer of machines where the program's TLS block ends at it ("ELF Handling For
 /// Thread-Local Storage", variant II), for a segment at `start` of `size` bytes in memory. The
-/// thread pointer is as aligned as the segment.
+/// thread pointer is as aligned as the segment, even if the segment starts off its alignment: dynamic linkers
+/// keep that remainder.
 pub fn end_of_tls_block(start: u64, size: u64, align: u64) -> u64 {
     let align = align.max(1);
-    let end = start.wrapping_add(size);
-    // A segment that starts off its alignment keeps that remainder at run time.
-    let skew = start & (align - 1);
-    end.wrapping_sub(skew).wrapping_add(align - 1) / align * align + skew
+    start.wrapping_add(size).wrapping_add(align - 1) / align * align
 }
 
 /// A machine, with its byte order. Zero-sized: the pipeline is compiled once for each.

@@ -17,7 +17,7 @@ use crate::elf::is_alloc;
 use crate::plan::memory;
 use crate::plan::{Body, Command, OutputPlan, OverlayPlace};
 use crate::script::Span;
-use crate::script::ast::{Assert, Assignment, DataSize};
+use crate::script::ast::{Assert, Assignment, DataSize, Name};
 use crate::script::eval::{EvalError, Value, eval, fill_bytes};
 use crate::script::expr::{BinaryOp, Expr, ExprKind};
 
@@ -281,14 +281,20 @@ impl<'p> Machine<'p> {
     }
 
     /// Gives addresses to a section that is not made: its empty inputs may hold symbols, and `ADDR` and
-    /// `LOADADDR` obey its expressions.
+    /// `LOADADDR` obey its expressions and regions. Nothing moves.
     fn unmade(&mut self, plan: &OutputPlan, index: usize) {
         let address = plan.address.as_ref().and_then(|address| self.address(address));
         let load_address = plan.load_address.as_ref().and_then(|address| self.number(address));
-        let dot = self.dot;
+        let align = plan.align.as_ref().and_then(|align| self.number(align)).unwrap_or(1);
+        let next_in = |machine: &Self, region: &Option<Name>| {
+            let row = memory::find(machine.plan, &region.as_ref()?.bytes)?;
+            align::round_up(machine.regions[row].current, align)
+        };
+        let next = next_in(self, &plan.region).unwrap_or(self.dot);
+        let loaded = load_address.or_else(|| next_in(self, &plan.load_region));
         let state = &mut self.outputs[index];
-        state.address = address.unwrap_or(dot);
-        state.load_address = load_address.unwrap_or(state.address);
+        state.address = address.unwrap_or(next);
+        state.load_address = loaded.unwrap_or(state.address);
         state.size = 0;
         state.placed = state.facts.count > 0 || address.is_some();
     }

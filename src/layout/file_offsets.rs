@@ -230,6 +230,10 @@ fn span(layout: &Layout<'_>, sections: &[FileSection<'_>], segment: &mut Segment
     let (mut file_end, mut memory_end) = (start, first.address);
     for id in held {
         let chunk = &layout.chunks[id.index()];
+        // What a script puts between thread-local sections is no part of the template.
+        if segment.p_type == elf::PT_TLS && chunk.flags & u64::from(elf::SHF_TLS) == 0 {
+            continue;
+        }
         let section = &sections[id.index()];
         if section.file_size() > 0 {
             file_end = file_end.max(section.range().end);

@@ -482,8 +482,10 @@ impl<'p> Placer<'p> {
     }
 
     /// Behind an output section (or the start), its symbols, but before the location counter is
-    /// moved for the next allocated section.
+    /// moved for the next allocated section. Behind a section of an overlay, whose addresses are others', too, it is
+    /// behind all of the overlay.
     fn position_after(&self, neighbour: Option<usize>) -> Option<usize> {
+        let mut in_overlay = neighbour.is_some_and(|node| self.is_in_overlay(node));
         let mut skip_dot = neighbour.is_none();
         let mut last = neighbour;
         let mut before_dot = None;
@@ -493,6 +495,8 @@ impl<'p> Placer<'p> {
         };
         while let Some(node) = next {
             match &self.nodes[node].command {
+                Command::OverlayEnd if in_overlay => in_overlay = false,
+                _ if in_overlay => {}
                 Command::Assignment(assignment) if assignment.is_to_dot() => {
                     if !skip_dot && before_dot.is_none() {
                         before_dot = Some(last);
@@ -512,6 +516,10 @@ impl<'p> Placer<'p> {
             next = self.nodes[node].next;
         }
         last
+    }
+
+    fn is_in_overlay(&self, node: usize) -> bool {
+        matches!(self.nodes[node].command, Command::Output(output) if self.plan.outputs[output as usize].overlay.is_some())
     }
 
     fn insert(&mut self, after: Option<usize>, command: Command) -> usize {

@@ -30,7 +30,9 @@ impl Machine<'_> {
             (region, _) => region.unwrap_or(memory::DEFAULT),
         };
         let (region_before, load_before) = self.regions_before;
-        let inherits = plan.load_address.is_none() && plan.address.is_none() && region == region_before;
+        // One with an address of its own and `AT>` is in no region, and nothing is in the same one.
+        let same_region = region == region_before && region != memory::DEFAULT;
+        let inherits = plan.load_address.is_none() && plan.address.is_none() && same_region;
         (region, load.or(load_before.filter(|_| inherits)))
     }
 

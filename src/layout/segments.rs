@@ -259,7 +259,8 @@ fn fits_headers(chunks: &[&Chunk<'_>], load: &Segment, wishes: &Wishes, headers_
         let offset = congruent(headers_size, chunk.address, load.align);
         return offset.is_some_and(|offset| offset <= chunk.address && in_page(chunk.address - offset) == 0);
     }
-    chunk.address >= headers_size && in_page(chunk.address) >= in_page(headers_size)
+    let fit_before = |address: u64| address >= headers_size && in_page(address) >= in_page(headers_size);
+    fit_before(chunk.address) && fit_before(chunk.load_address)
 }
 
 /// Neighbouring notes of one alignment share a segment: their entries follow one another, in memory
