@@ -134,6 +134,9 @@ fn assign_own_versions<'a, T: Target>(
                     // What is one symbol with `name@@VERSION` has the plain name.
                     let default = versioned.default || !inputs.globals.names[id.index()].contains(&b'@');
                     versions.words[id.index()] = index | if default { 0 } else { VERSION_HIDDEN };
+                    if !default {
+                        hide_twin(inputs, definitions, versions, id, index);
+                    }
                 }
                 None => {
                     let name = String::from_utf8_lossy(object.symbol_name(versioned.symbol as usize));
@@ -143,6 +146,23 @@ fn assign_own_versions<'a, T: Target>(
                 }
             }
         }
+    }
+}
+
+/// A version has one definition of a name: where `name@VERSION` is that, the script's pattern does not give the version to
+/// another definition of the plain name, too.
+fn hide_twin<T: Target>(
+    inputs: &Inputs<'_, T>,
+    definitions: &Definitions,
+    versions: &mut Versions<'_>,
+    versioned: SymbolId,
+    index: u16,
+) {
+    let base = bind_versions::split(inputs.globals.names[versioned.index()]).map(|(base, _)| base);
+    let Some(plain) = base.and_then(|base| inputs.globals.lookup(base)) else { return };
+    let is_object = matches!(definitions.definition(plain), Definition::Object { .. });
+    if is_object && plain != versioned && versions.words[plain.index()] == index {
+        versions.words[plain.index()] = elf::VER_NDX_LOCAL;
     }
 }
 

@@ -219,6 +219,7 @@ fn offer_object<E: zerocopy::byteorder::ByteOrder>(
                 if !symbol.is_weak() {
                     how |= Mentions::STRONG_REFERENCE;
                 }
+                how |= Mentions::of_kind(symbol.kind());
             }
         }
         mention(&mentions[id.index()], how);

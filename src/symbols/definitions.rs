@@ -1,6 +1,7 @@
 //! The prevailing definition of each global symbol, and the files that refer to it.
 
 use super::CommonBlock;
+use crate::elf::consts as elf;
 use crate::ids::{FileId, SharedId, SymbolId};
 use bitflags::bitflags;
 
@@ -39,6 +40,34 @@ bitflags! {
         const STRONG_REFERENCE = 1 << 1;
         /// A shared library that takes part refers to it or defines it too.
         const IN_SHARED = 1 << 2;
+        /// Some reference from an object says that it is thread-local: whoever defines it has to agree.
+        const TLS = 1 << 3;
+        /// Some reference from an object says that it is a function.
+        const FUNCTION = 1 << 4;
+        /// Some reference from an object says that it is data.
+        const OBJECT = 1 << 5;
+    }
+}
+
+impl Mentions {
+    /// What a reference of type `kind` (`STT_*`) says.
+    pub fn of_kind(kind: u8) -> Self {
+        match kind {
+            elf::STT_TLS => Mentions::TLS,
+            elf::STT_FUNC | elf::STT_GNU_IFUNC => Mentions::FUNCTION,
+            elf::STT_OBJECT | elf::STT_COMMON => Mentions::OBJECT,
+            _ => Mentions::empty(),
+        }
+    }
+
+    /// The type (`STT_*`) that references give; of several, the one that binds most.
+    pub fn kind(self) -> u8 {
+        let kinds = [
+            (Mentions::TLS, elf::STT_TLS),
+            (Mentions::FUNCTION, elf::STT_FUNC),
+            (Mentions::OBJECT, elf::STT_OBJECT),
+        ];
+        kinds.into_iter().find(|&(said, _)| self.contains(said)).map_or(elf::STT_NOTYPE, |(_, kind)| kind)
     }
 }
 

@@ -207,7 +207,10 @@ fn plain_entry<T: Target>(link: &Placed<'_, T>, id: SymbolId) -> Entry {
             let value = if canonical { value } else { 0 };
             Entry::undefined(reference_binding(link, id) << 4 | kind, 0, value)
         }
-        Definition::Undefined => Entry::undefined(reference_binding(link, id) << 4, visibility, 0),
+        Definition::Undefined => {
+            // Linkers that read the output compare the type with the definition's.
+            Entry::undefined(reference_binding(link, id) << 4 | link.mentions(id).kind(), visibility, 0)
+        }
     }
 }
 
