@@ -250,6 +250,19 @@ impl<'a, E: ByteOrder> SharedFile<'a, E> {
         })
     }
 
+    /// The version that an undefined symbol asks for; `None` if any definition of the name will do.
+    pub fn wanted_version(&self, index: usize) -> Option<&'a [u8]> {
+        let version = self.symbol_version(index).index;
+        (self.symbols[index].is_undefined() && version > elf::VER_NDX_GLOBAL)
+            .then(|| self.version_name(version))
+    }
+
+    /// Whether an undefined symbol is met by a definition of its name in another library.
+    pub fn takes(&self, index: usize, definer: &SharedFile<'_, E>, symbol: u32) -> bool {
+        let defined = definer.symbol_version(symbol as usize).index;
+        self.wanted_version(index).is_none_or(|wanted| definer.version_name(defined) == wanted)
+    }
+
     /// Name of a version index, empty for the unversioned ones.
     pub fn version_name(&self, index: u16) -> &'a [u8] {
         self.version_names.get(usize::from(index)).copied().unwrap_or(b"")

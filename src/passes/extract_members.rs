@@ -218,7 +218,7 @@ impl<'s, 'a, T: Target> Search<'s, 'a, T> {
     }
 
     fn take_shared(&mut self, shared: &SharedFile<'_, T::E>) {
-        for (symbol, &id) in shared.symbols.iter().zip(&shared.globals) {
+        for (index, (symbol, &id)) in shared.symbols.iter().zip(&shared.globals).enumerate() {
             if !id.is_some() {
                 continue;
             }
@@ -227,7 +227,8 @@ impl<'s, 'a, T: Target> Search<'s, 'a, T> {
                 if *known != Known::Defined && !self.constrained[id.index()] {
                     *known = Known::InLibrary;
                 }
-            } else if !symbol.is_weak() {
+            } else if !symbol.is_weak() && shared.wanted_version(index).is_none() {
+                // A plain definition of the name is no definition of the version that another library has.
                 self.want(id);
             }
         }

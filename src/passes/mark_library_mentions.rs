@@ -30,11 +30,15 @@ pub fn run<T: Target>(inputs: &Inputs<'_, T>, definitions: &mut Definitions) {
     let mut open: Vec<usize> = (0..takes_part.len()).filter(|&row| takes_part[row]).collect();
     while let Some(row) = open.pop() {
         let library = &inputs.shared[row];
-        for (symbol, &id) in library.symbols.iter().zip(&library.globals).filter(|(_, id)| id.is_some()) {
-            definitions.mentions[id.index()] |= Mentions::IN_SHARED;
-            if let Definition::Shared { library: definer, .. } = definitions.definition(id)
+        let mentioned = library.symbols.iter().zip(&library.globals).enumerate();
+        for (index, (symbol, &id)) in mentioned.filter(|(_, (_, id))| id.is_some()) {
+            if !is_of_old_version(inputs, library, index, definitions.definition(id)) {
+                definitions.mentions[id.index()] |= Mentions::IN_SHARED;
+            }
+            if let Definition::Shared { library: definer, symbol: definition } = definitions.definition(id)
                 && symbol.is_undefined()
                 && !symbol.is_weak()
+                && library.takes(index, &inputs.shared[definer.index()], definition)
                 && !std::mem::replace(&mut takes_part[definer.index()], true)
             {
                 open.push(definer.index());
@@ -43,6 +47,22 @@ pub fn run<T: Target>(inputs: &Inputs<'_, T>, definitions: &mut Definitions) {
     }
     bind_weak_references(inputs, &takes_part, definitions);
     definitions.loaded_libraries = takes_part;
+}
+
+/// Whether a symbol of a library asks for a version that plain references do not bind to, while an object defines the plain
+/// name: that definition is of a newer interface, and not for old users.
+fn is_of_old_version<T: Target>(
+    inputs: &Inputs<'_, T>,
+    library: &SharedFile<'_, T::E>,
+    index: usize,
+    definition: Definition,
+) -> bool {
+    let Definition::Object { .. } = definition else { return false };
+    let Some(wanted) = library.wanted_version(index) else { return false };
+    let name = library.symbol_name(index);
+    inputs.shared.iter().any(|definer| {
+        definer.find_version(name, wanted).is_some_and(|symbol| definer.symbol_version(symbol).hidden)
+    })
 }
 
 /// Takes the definitions for references of objects from libraries that are loaded, in link order.

@@ -205,12 +205,12 @@ fn add_needed_by_libraries<T: Target>(link: &Resolved<'_, T>, needed: &mut [bool
         if !needed[library.id.index()] {
             continue;
         }
-        for (symbol, &id) in library.symbols.iter().zip(&library.globals) {
+        for (index, (symbol, &id)) in library.symbols.iter().zip(&library.globals).enumerate() {
             if !id.is_some() || !symbol.is_undefined() || symbol.is_weak() {
                 continue;
             }
-            let Definition::Shared { library: definer, .. } = link.definition(id) else { continue };
-            if needed[definer.index()] {
+            let Definition::Shared { library: definer, symbol } = link.definition(id) else { continue };
+            if needed[definer.index()] || !library.takes(index, &link.shared[definer.index()], symbol) {
                 continue;
             }
             let soname = link.shared[definer.index()].soname;
