@@ -386,7 +386,8 @@ impl<T: Target> Definer<'_, '_, T> {
             Definition::Linker(row) => self.symbols[row as usize].kind,
             _ => elf::STT_NOTYPE,
         };
-        if matches!(kind, elf::STT_FUNC | elf::STT_OBJECT) { kind } else { elf::STT_NOTYPE }
+        let passes_on = [elf::STT_FUNC, elf::STT_OBJECT, elf::STT_GNU_IFUNC, elf::STT_TLS];
+        if passes_on.contains(&kind) { kind } else { elf::STT_NOTYPE }
     }
 
     /// Makes the linker define a symbol; gives its row.

@@ -148,6 +148,8 @@ pub fn global_flags<T: Target>(
         Definition::Linker(row) => {
             let symbol = &link.linker_symbols[row as usize];
             let mut flags = if symbol.fixed { SymbolFlags::ABSOLUTE } else { SymbolFlags::empty() };
+            flags |= type_flags(symbol.kind);
+            flags.set(SymbolFlags::IFUNC, symbol.kind == elf::STT_GNU_IFUNC);
             let got = LinkerSymbolOrigin::Reserved(Reserved::GlobalOffsetTable);
             flags.set(SymbolFlags::GOT_BASE, symbol.origin == got);
             let version = symbol.origin == LinkerSymbolOrigin::Version;

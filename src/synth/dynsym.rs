@@ -189,8 +189,14 @@ fn plain_entry<T: Target>(link: &Placed<'_, T>, id: SymbolId) -> Entry {
             let symbol = &link.linker_symbols[row as usize];
             let place = link.layout.linker_values[row as usize];
             let section = place.chunk.map_or(elf::SHN_ABS, |chunk| chunk_index(link, chunk));
+            if canonical && let Some(chunk) = link.layout.chunk_at(value) {
+                let info = elf::STB_GLOBAL << 4 | elf::STT_FUNC;
+                return Entry { info, other: visibility, section: chunk_index(link, chunk), value, size: 0 };
+            }
             let info = elf::STB_GLOBAL << 4 | symbol.kind;
-            Entry { info, other: visibility, section, value: place.value, size: 0 }
+            // gABI: in files that are loaded, TLS symbols count from the start of the TLS segment.
+            let start = if symbol.kind == elf::STT_TLS { link.layout.tls.start } else { 0 };
+            Entry { info, other: visibility, section, value: place.value.wrapping_sub(start), size: 0 }
         }
         Definition::Shared { library, symbol } => {
             let source = &link.shared[library.index()].symbols[symbol as usize];

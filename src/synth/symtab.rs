@@ -677,9 +677,12 @@ impl<T: Target> Writer<'_, '_, '_, T> {
     fn linker_symbol(&mut self, entry: Entry<'_>, row: u32, local: bool) {
         let symbol = &self.link.linker_symbols[row as usize];
         let place = self.link.layout.linker_values[row as usize];
+        let is_loaded_tls = symbol.kind == elf::STT_TLS && !self.link.config.is_relocatable();
+        let start = if is_loaded_tls { self.link.layout.tls.start } else { 0 };
+        let value = place.value.wrapping_sub(start);
         let place = match place.chunk {
-            Some(chunk) => Placement::of_chunk(self.link, chunk, place.value),
-            None => Placement::special(elf::SHN_ABS, place.value),
+            Some(chunk) => Placement::of_chunk(self.link, chunk, value),
+            None => Placement::special(elf::SHN_ABS, value),
         };
         let other =
             if symbol.hidden { elf::STV_HIDDEN } else { self.link.definitions.visibility[entry.id.index()] };
