@@ -14,9 +14,9 @@ use crate::elf::is_alloc;
 use crate::ids::{RuleId, SectionId};
 use crate::input::SectionInfo;
 use crate::plan::{Command, LayoutPlan, OutputPlan};
-use crate::script::ast::{Name, OutputSectionType};
+use crate::script::ast::{Name, OutputSectionType, Phdr};
 use crate::script::expr::ExprKind;
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 
 /// Which orphans share an output section.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -333,7 +333,7 @@ impl<'p> Placer<'p> {
             // Regions and segments are those of the neighbour, but the kernel takes all of `PT_INTERP` for a path.
             let OutputPlan { region, load_region, phdrs, .. } = &self.plan.outputs[*neighbour as usize];
             let (region, load_region) = (region.clone(), load_region.clone());
-            let phdrs = phdrs.iter().filter(|name| !self.is_interpreter(name)).cloned().collect();
+            let phdrs = self.without_interpreters(phdrs);
             let plan = &mut self.plan.outputs[output as usize];
             (plan.region, plan.load_region, plan.phdrs) = (region, load_region, phdrs);
         }
@@ -342,12 +342,12 @@ impl<'p> Placer<'p> {
         rule
     }
 
-    /// Whether `PHDRS` has `PT_INTERP` by that name.
-    fn is_interpreter(&self, name: &Name) -> bool {
-        let named = self.plan.phdrs.iter().find(|phdr| phdr.name.bytes == name.bytes);
-        named.is_some_and(|phdr| {
-            matches!(&phdr.kind.kind, ExprKind::Number(kind) if kind.value == u64::from(elf::PT_INTERP))
-        })
+    /// Those names of program headers that are not of `PT_INTERP`.
+    fn without_interpreters(&self, names: &[Name]) -> Vec<Name> {
+        let is_interpreter = |phdr: &&Phdr| matches!(&phdr.kind.kind, ExprKind::Number(kind) if kind.value == u64::from(elf::PT_INTERP));
+        let headers = self.plan.phdrs.iter().filter(is_interpreter);
+        let interpreters: HashSet<&[u8]> = headers.map(|phdr| &phdr.name.bytes[..]).collect();
+        names.iter().filter(|name| !interpreters.contains(&name.bytes[..])).cloned().collect()
     }
 
     fn new_list(&mut self, output: u32, properties: Properties) {

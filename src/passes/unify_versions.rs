@@ -3,7 +3,8 @@
 //! `name@VERSION` and `name@@VERSION` are the same version of a symbol: the second only says that
 //! plain references mean it, too. And where an object has `name` and `name@VERSION` at the same
 //! place (`.symver name, name@VERSION` leaves both), the directive renames the symbol: references to
-//! the plain name mean the versioned one.
+//! the plain name mean the versioned one. Not so where the plain name is hidden (`.symver name, name@VERSION, hidden`), so that
+//! other modules see only the versioned one, and where another definition of the plain name prevails.
 //!
 //! The objects' tables of globals are changed before definitions are selected, so that no later pass
 //! sees two symbols. With `-r`, names stay as they are.
@@ -11,6 +12,7 @@
 use super::bind_versions::split;
 use super::select_definitions::may_define;
 use crate::arch::Target;
+use crate::elf::consts as elf;
 use crate::ids::SymbolId;
 use crate::input::ObjectFile;
 use crate::input::object::SymbolPlace;
@@ -82,6 +84,7 @@ fn renamed<T: Target>(
     // Into a set, where order is lost anyway.
     let has_default: HashSet<SymbolId> = defaults.iter().map(|&(plain, _)| plain).collect();
     let mut all = HashMap::new();
+    let mut weak = HashSet::new();
     for object in &inputs.objects {
         let mut wanted: HashMap<SymbolId, u32> = HashMap::new();
         for versioned in object.versioned.iter().filter(|versioned| !versioned.default) {
@@ -97,12 +100,35 @@ fn renamed<T: Target>(
             continue;
         }
         for (row, id) in object.globals.iter().enumerate() {
+            let symbol = object.first_global as usize + row;
             if let Some(&versioned) = wanted.get(id)
-                && object.is_same_place(object.first_global as usize + row, versioned as usize)
+                && object.symbols[symbol].visibility() == elf::STV_DEFAULT
+                && object.is_same_place(symbol, versioned as usize)
             {
+                weak.extend(object.symbols[symbol].is_weak().then_some(*id));
                 all.entry(*id).or_insert(object.symbol_id(versioned));
             }
         }
     }
+    if !weak.is_empty() {
+        let overridden = inputs.objects.iter().flat_map(|object| stronger(object, sections, &weak));
+        overridden.for_each(|id| {
+            all.remove(&id);
+        });
+    }
     all
+}
+
+/// Which of the names an object defines with a definition that is not weak.
+fn stronger<E: ByteOrder>(
+    object: &ObjectFile<'_, E>,
+    sections: &SectionStates,
+    weak: &HashSet<SymbolId>,
+) -> impl Iterator<Item = SymbolId> {
+    object.globals.iter().enumerate().filter_map(move |(row, id)| {
+        let symbol = object.first_global as usize + row;
+        let prevails =
+            weak.contains(id) && is_defined(object, symbol, sections) && !object.symbols[symbol].is_weak();
+        prevails.then_some(*id)
+    })
 }
