@@ -27,7 +27,6 @@ use crate::tables::local_names::LocalNames;
 use crate::tables::symtab_plan::{Part, SymtabPlan};
 use hashbrown::HashMap;
 use rayon::prelude::*;
-
 use zerocopy::FromBytes;
 use zerocopy::byteorder::{U16, U32, U64};
 
@@ -573,12 +572,13 @@ impl<T: Target> Writer<'_, '_, '_, T> {
         let Some(chunk) = self.link.output_chunk(section) else {
             return Placement::special(elf::SHN_ABS, 0);
         };
-        let mut place = Placement::of_chunk(self.link, chunk, self.link.values[id.index()]);
-        // gABI: in files that are loaded, TLS symbols count from the start of the TLS segment.
-        if kind == elf::STT_TLS && !self.link.config.is_relocatable() {
-            place.value = place.value.wrapping_sub(self.link.layout.tls.start);
-        }
-        place
+        Placement::of_chunk(self.link, chunk, self.loaded_value(kind, self.link.values[id.index()]))
+    }
+
+    /// gABI: in files that are loaded, TLS symbols count from the start of the TLS segment.
+    fn loaded_value(&self, kind: u8, value: u64) -> u64 {
+        let counts = kind == elf::STT_TLS && !self.link.config.is_relocatable();
+        if counts { value.wrapping_sub(self.link.layout.tls.start) } else { value }
     }
 
     /// The type of a common block that its input gives this type.
@@ -677,9 +677,7 @@ impl<T: Target> Writer<'_, '_, '_, T> {
     fn linker_symbol(&mut self, entry: Entry<'_>, row: u32, local: bool) {
         let symbol = &self.link.linker_symbols[row as usize];
         let place = self.link.layout.linker_values[row as usize];
-        let is_loaded_tls = symbol.kind == elf::STT_TLS && !self.link.config.is_relocatable();
-        let start = if is_loaded_tls { self.link.layout.tls.start } else { 0 };
-        let value = place.value.wrapping_sub(start);
+        let value = self.loaded_value(symbol.kind, place.value);
         let place = match place.chunk {
             Some(chunk) => Placement::of_chunk(self.link, chunk, value),
             None => Placement::special(elf::SHN_ABS, value),
