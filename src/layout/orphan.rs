@@ -14,9 +14,8 @@ use crate::elf::is_alloc;
 use crate::ids::{RuleId, SectionId};
 use crate::input::SectionInfo;
 use crate::plan::{Command, LayoutPlan, OutputPlan};
-use crate::script::ast::{Name, OutputSectionType, Phdr};
-use crate::script::expr::ExprKind;
-use hashbrown::{HashMap, HashSet};
+use crate::script::ast::OutputSectionType;
+use hashbrown::HashMap;
 
 /// Which orphans share an output section.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -330,24 +329,15 @@ impl<'p> Placer<'p> {
         if properties.alloc
             && let Some(Command::Output(neighbour)) = neighbour.map(|node| &self.nodes[node].command)
         {
-            // Regions and segments are those of the neighbour, but the kernel takes all of `PT_INTERP` for a path.
+            // Regions and segments are those of the neighbour.
             let OutputPlan { region, load_region, phdrs, .. } = &self.plan.outputs[*neighbour as usize];
-            let (region, load_region) = (region.clone(), load_region.clone());
-            let phdrs = self.without_interpreters(phdrs);
+            let (region, load_region, phdrs) = (region.clone(), load_region.clone(), phdrs.clone());
             let plan = &mut self.plan.outputs[output as usize];
             (plan.region, plan.load_region, plan.phdrs) = (region, load_region, phdrs);
         }
         let node = self.insert(after, Command::Output(output));
         self.last_of_class.insert(class, node);
         rule
-    }
-
-    /// Those names of program headers that are not of `PT_INTERP`.
-    fn without_interpreters(&self, names: &[Name]) -> Vec<Name> {
-        let is_interpreter = |phdr: &&Phdr| matches!(&phdr.kind.kind, ExprKind::Number(kind) if kind.value == u64::from(elf::PT_INTERP));
-        let headers = self.plan.phdrs.iter().filter(is_interpreter);
-        let interpreters: HashSet<&[u8]> = headers.map(|phdr| &phdr.name.bytes[..]).collect();
-        names.iter().filter(|name| !interpreters.contains(&name.bytes[..])).cloned().collect()
     }
 
     fn new_list(&mut self, output: u32, properties: Properties) {

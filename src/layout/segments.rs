@@ -317,10 +317,18 @@ fn relro(chunks: &[&Chunk<'_>], wishes: &Wishes) -> Option<Segment> {
     Some(segment)
 }
 
+/// The segments that an output section names.
+#[derive(Clone, Copy)]
+pub struct Named<'p> {
+    names: &'p [Name],
+    /// The script names them for this section: no other one, whose neighbour it is, has lent them.
+    own: bool,
+}
+
 /// For each chunk, whose output sections `outputs` gives by row, the segments that its output section
 /// names in the script. One that names none has those of the last that names any before it, if that
 /// one is empty and so has no chunk.
-pub fn names_in_script<'p>(plan: &'p LayoutPlan, chunks: &[&Chunk<'_>], outputs: &[u32]) -> Vec<&'p [Name]> {
+pub fn names_in_script<'p>(plan: &'p LayoutPlan, chunks: &[&Chunk<'_>], outputs: &[u32]) -> Vec<Named<'p>> {
     let mut in_output = vec![false; plan.outputs.len()];
     outputs.iter().for_each(|&output| in_output[output as usize] = true);
     let mut names: Vec<&[Name]> = plan.outputs.iter().map(|output| &output.phdrs[..]).collect();
@@ -335,18 +343,21 @@ pub fn names_in_script<'p>(plan: &'p LayoutPlan, chunks: &[&Chunk<'_>], outputs:
         }
     }
     let name = |(&output, chunk): (&u32, &&Chunk<'_>)| {
-        if is_alloc(chunk.flags) { names[output as usize] } else { &plan.outputs[output as usize].phdrs[..] }
+        let described = &plan.outputs[output as usize];
+        let names = if is_alloc(chunk.flags) { names[output as usize] } else { &described.phdrs[..] };
+        Named { names, own: !described.orphan && !described.phdrs.is_empty() }
     };
     outputs.iter().zip(chunks).map(name).collect()
 }
 
 /// The segments of `PHDRS`, for chunks in order of address. `of_chunk` gives for each chunk what
-/// [`names_in_script`] gave; a section without names goes where the one before it went, but never into `PT_INTERP`.
+/// [`names_in_script`] gave; a section without names goes where the one before it went. Into `PT_INTERP` go only sections that
+/// name it themselves.
 pub fn from_phdrs(
     plan: &LayoutPlan,
     values: &[PhdrValues],
     chunks: &[&Chunk<'_>],
-    of_chunk: &[&[Name]],
+    of_chunk: &[Named<'_>],
     page_size: u64,
     findings: &mut Vec<Diagnostic>,
 ) -> Vec<Segment> {
@@ -362,7 +373,8 @@ pub fn from_phdrs(
             ..Segment::default()
         })
         .collect();
-    if chunks.iter().any(|chunk| is_alloc(chunk.flags)) && of_chunk.iter().all(|names| names.is_empty()) {
+    if chunks.iter().any(|chunk| is_alloc(chunk.flags)) && of_chunk.iter().all(|named| named.names.is_empty())
+    {
         findings.push(no_phdrs(plan));
     }
     let mut rows: HashMap<&[u8], usize> = HashMap::new();
@@ -371,18 +383,18 @@ pub fn from_phdrs(
     }
     let mut current: Option<&[Name]> = None;
     for (index, chunk) in chunks.iter().enumerate() {
-        let named = of_chunk[index];
-        if !named.is_empty() {
-            current = Some(named);
+        let Named { names, own } = of_chunk[index];
+        if !names.is_empty() {
+            current = Some(names);
         } else if !is_alloc(chunk.flags) {
             continue;
         } else if current.is_none() {
-            current = of_chunk.iter().copied().find(|names| !names.is_empty());
+            current = of_chunk.iter().map(|named| named.names).find(|names| !names.is_empty());
         }
         for name in current.unwrap_or(&[]) {
             match rows.get(&name.bytes[..]) {
                 // The kernel refuses a path with more behind it, and orphans stand behind `.interp`.
-                Some(&row) if named.is_empty() && segments[row].p_type == elf::PT_INTERP => {}
+                Some(&row) if !own && segments[row].p_type == elf::PT_INTERP => {}
                 Some(&row) => add(&mut segments[row], chunks, index),
                 None if *name.bytes == *b"NONE" => {}
                 None => findings.push(unknown_phdr(plan, name)),

@@ -12,6 +12,8 @@ use crate::ids::SymbolId;
 use crate::input::SharedFile;
 use crate::phase::Inputs;
 use crate::symbols::{Definition, Definitions, Mentions};
+use hashbrown::HashSet;
+use std::cell::OnceCell;
 use zerocopy::byteorder::ByteOrder;
 
 /// Sets [`Mentions::IN_SHARED`] and [`Definitions::loaded_libraries`], and binds weak references to libraries that are loaded.
@@ -28,11 +30,16 @@ pub fn run<T: Target>(inputs: &Inputs<'_, T>, definitions: &mut Definitions) {
         }
     }
     let mut open: Vec<usize> = (0..takes_part.len()).filter(|&row| takes_part[row]).collect();
+    let old = OnceCell::new();
     while let Some(row) = open.pop() {
         let library = &inputs.shared[row];
         let mentioned = library.symbols.iter().zip(&library.globals).enumerate();
         for (index, (symbol, &id)) in mentioned.filter(|(_, (_, id))| id.is_some()) {
-            if !is_of_old_version(inputs, library, index, definitions.definition(id)) {
+            // A definition of an object is of the newest interface, and not for users of an old one.
+            let is_newer = matches!(definitions.definition(id), Definition::Object { .. })
+                && library.wanted_version(index).is_some()
+                && old.get_or_init(|| OldVersions::of(&inputs.shared)).has(library, index);
+            if !is_newer {
                 definitions.mentions[id.index()] |= Mentions::IN_SHARED;
             }
             if let Definition::Shared { library: definer, symbol: definition } = definitions.definition(id)
@@ -49,20 +56,28 @@ pub fn run<T: Target>(inputs: &Inputs<'_, T>, definitions: &mut Definitions) {
     definitions.loaded_libraries = takes_part;
 }
 
-/// Whether a symbol of a library asks for a version that plain references do not bind to, while an object defines the plain
-/// name: that definition is of a newer interface, and not for old users.
-fn is_of_old_version<T: Target>(
-    inputs: &Inputs<'_, T>,
-    library: &SharedFile<'_, T::E>,
-    index: usize,
-    definition: Definition,
-) -> bool {
-    let Definition::Object { .. } = definition else { return false };
-    let Some(wanted) = library.wanted_version(index) else { return false };
-    let name = library.symbol_name(index);
-    inputs.shared.iter().any(|definer| {
-        definer.find_version(name, wanted).is_some_and(|symbol| definer.symbol_version(symbol).hidden)
-    })
+/// Names with versions that plain references do not bind to, as the libraries define them.
+struct OldVersions<'a>(HashSet<(&'a [u8], &'a [u8])>);
+
+impl<'a> OldVersions<'a> {
+    fn of<E: ByteOrder>(libraries: &[SharedFile<'a, E>]) -> Self {
+        let of_library = |library: &SharedFile<'a, E>| {
+            let old =
+                |&row: &usize| !library.symbols[row].is_undefined() && library.symbol_version(row).hidden;
+            let rows = (1..library.symbols.len()).filter(old);
+            let named =
+                |row| (library.symbol_name(row), library.version_name(library.symbol_version(row).index));
+            rows.map(named).collect::<Vec<_>>()
+        };
+        OldVersions(libraries.iter().flat_map(of_library).collect())
+    }
+
+    /// Whether a symbol of a library asks for one of them.
+    fn has<E: ByteOrder>(&self, library: &SharedFile<'_, E>, row: usize) -> bool {
+        library
+            .wanted_version(row)
+            .is_some_and(|version| self.0.contains(&(library.symbol_name(row), version)))
+    }
 }
 
 /// Takes the definitions for references of objects from libraries that are loaded, in link order.

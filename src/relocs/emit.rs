@@ -149,6 +149,8 @@ fn for_each_written<T: Target>(link: &Placed<'_, T>, id: SectionId, mut visit: i
         });
     }
     let bias = sframe_output::concat::EmittedBias::of(link, id);
+    let walk = link.locate(id).map(|(object, index)| Walk::new(link, object, index as usize));
+    let walk = walk.filter(|_| !link.config.is_relocatable());
     for_each_kept(link, id, |object, relocation, alive| {
         let mut offset = relocation.r_offset.get();
         let (mut kind, (symbol, addend)) = if alive {
@@ -157,7 +159,7 @@ fn for_each_written<T: Target>(link: &Placed<'_, T>, id: SectionId, mut visit: i
             (T::DYNAMIC.none, (0, 0))
         };
         let mut addend = addend.wrapping_add(bias.at(offset));
-        if alive && let Some(edited) = edited_load(link, object, id, relocation) {
+        if alive && let Some(edited) = walk.as_ref().and_then(|walk| edited_load(walk, relocation)) {
             kind = edited.0;
             offset = offset.wrapping_add_signed(edited.1);
             addend = addend.wrapping_add(edited.2);
@@ -174,19 +176,12 @@ fn is_own_sframe<T: Target>(link: &Placed<'_, T>, id: SectionId) -> bool {
 
 /// In a final link: type, offset and addend of a relocation whose instruction does without the GOT, as
 /// [`Target::relocation_of_edit`] gives them.
-fn edited_load<'a, T: Target>(
-    link: &Placed<'a, T>,
-    object: &ObjectFile<'a, T::E>,
-    id: SectionId,
-    relocation: &Rela<T::E>,
-) -> Option<(u32, i64, i64)> {
+fn edited_load<T: Target>(walk: &Walk<'_, '_, T>, relocation: &Rela<T::E>) -> Option<(u32, i64, i64)> {
     let is_load = T::reloc_info(relocation.kind()).is_some_and(|info| info.expr == RelocExpr::GotSlot);
-    if link.config.is_relocatable() || !is_load {
-        return None;
-    }
     let mut load = Load { edited: None };
-    let index = (id.0 - object.first_section) as usize;
-    Walk::new(link, object, index).each(std::slice::from_ref(relocation), &mut load);
+    if is_load {
+        walk.each(std::slice::from_ref(relocation), &mut load);
+    }
     load.edited
 }
 

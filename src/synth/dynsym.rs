@@ -159,13 +159,18 @@ fn plain_entry<T: Target>(link: &Placed<'_, T>, id: SymbolId) -> Entry {
     let needs = link.symbol_needs(id);
     let canonical = address::is_plt_entry(link, id);
     let value = if canonical { address::plt(link, id) } else { link.values[id.index()] };
+    // The entry of a function of ours that other modules see at its PLT entry.
+    let plt_entry = |info: u8| {
+        let chunk = canonical.then(|| link.layout.chunk_at(value)).flatten()?;
+        let (info, section) = (defined_info(link, info, canonical), chunk_index(link, chunk));
+        Some(Entry { info, other: visibility, section, value, size: 0 })
+    };
     match link.definition(id) {
         Definition::Object { file, symbol } => {
             let object = &link.objects[file.index()];
             let source = &object.symbols[symbol as usize];
-            if canonical && let Some(chunk) = link.layout.chunk_at(value) {
-                let info = defined_info(link, source.st_info, canonical);
-                return Entry { info, other: visibility, section: chunk_index(link, chunk), value, size: 0 };
+            if let Some(entry) = plt_entry(source.st_info) {
+                return entry;
             }
             let (section, value) = match object.symbol_place(symbol as usize) {
                 SymbolPlace::Undefined | SymbolPlace::Absolute => (elf::SHN_ABS, value),
@@ -189,14 +194,12 @@ fn plain_entry<T: Target>(link: &Placed<'_, T>, id: SymbolId) -> Entry {
             let symbol = &link.linker_symbols[row as usize];
             let place = link.layout.linker_values[row as usize];
             let section = place.chunk.map_or(elf::SHN_ABS, |chunk| chunk_index(link, chunk));
-            if canonical && let Some(chunk) = link.layout.chunk_at(value) {
-                let info = elf::STB_GLOBAL << 4 | elf::STT_FUNC;
-                return Entry { info, other: visibility, section: chunk_index(link, chunk), value, size: 0 };
-            }
             let info = elf::STB_GLOBAL << 4 | symbol.kind;
-            // gABI: in files that are loaded, TLS symbols count from the start of the TLS segment.
-            let start = if symbol.kind == elf::STT_TLS { link.layout.tls.start } else { 0 };
-            Entry { info, other: visibility, section, value: place.value.wrapping_sub(start), size: 0 }
+            if let Some(entry) = plt_entry(info) {
+                return entry;
+            }
+            let value = from_tls_start(link, symbol.kind, place.value);
+            Entry { info, other: visibility, section, value, size: 0 }
         }
         Definition::Shared { library, symbol } => {
             let source = &link.shared[library.index()].symbols[symbol as usize];
@@ -242,9 +245,13 @@ fn reference_binding<T: Target>(link: &Resolved<'_, T>, id: SymbolId) -> u8 {
 
 fn in_section<T: Target>(link: &Placed<'_, T>, section: SectionId, kind: u8, value: u64) -> (u16, u64) {
     let Some(chunk) = link.output_chunk(section) else { return (elf::SHN_ABS, value) };
-    // gABI: in files that are loaded, TLS symbols count from the start of the TLS segment.
-    let base = if kind == elf::STT_TLS { link.addresses.tls_start } else { 0 };
-    (chunk_index(link, chunk), value.wrapping_sub(base))
+    (chunk_index(link, chunk), from_tls_start(link, kind, value))
+}
+
+/// gABI: in files that are loaded, TLS symbols count from the start of the TLS segment.
+fn from_tls_start<T: Target>(link: &Placed<'_, T>, kind: u8, value: u64) -> u64 {
+    let start = if kind == elf::STT_TLS { link.addresses.tls_start } else { 0 };
+    value.wrapping_sub(start)
 }
 
 /// Section index of an output section. There is no table of extended indices for dynamic symbols,

@@ -3,7 +3,7 @@
 //!
 //! Only objects that take part count, and these are known once the search for definitions is over.
 //! So the libraries are put behind all other inputs, as lld does, and the search is made again;
-//! links without such sections pay nothing.
+//! links without such sections pay nothing. Libraries that libraries bring ([`copied_needs`]) come in the same way.
 
 use super::{Opened, Walk, copied_needs};
 use crate::arch::Target;
