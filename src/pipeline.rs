@@ -7,12 +7,15 @@ use crate::arch::{ForTarget, Target};
 use crate::cli::{Config, InputSpec};
 use crate::diag::{Aborted, Code, Diagnostic, Sink};
 use crate::ids::{SectionId, SymbolId};
+use crate::input::shared::NeededLibraries;
 use crate::input::{InputSource, InputStore};
 use crate::output::file::OutputFile;
+use crate::passes::define_linker_symbols::Interned;
 use crate::passes::open_inputs::Opened;
 use crate::passes::read_scripts::MainScripts;
 use crate::passes::*;
-use crate::phase::{Image, Resolved, Session};
+use crate::phase::{Image, Inputs, Resolved, Session};
+use crate::plan::LayoutPlan;
 use crate::reports::reproduce::Recorder;
 use crate::script::Sources;
 use crate::sframe_output;
@@ -251,40 +254,23 @@ fn run<T: Target>(job: Job<'_, '_>) -> Result<(), Aborted> {
             break (directives, plan, parsed, assigned, extracted);
         }
         sink.check()?;
-        let link = run_plugins::Unresolved { directives, plan: &plan, parsed, assigned: &assigned };
-        plugins.compile(link, &extracted, &mut opened, &mut sources, source)?;
+        let reported = sink.count();
+        let inputs = index_objects::run(directives, parsed, &extracted);
+        let resolved = resolve(inputs, NeededLibraries::default(), &plan, &assigned)?;
+        // What was found says how the symbols of intermediate code are used. All else is found again with its machine code.
+        sink.withdraw(reported);
+        plugins.compile(resolved, &assigned, &extracted, &mut opened, &mut sources, source)?;
         progress.timings.pass("compile intermediate code");
     };
     progress.inputs_are_safe = true;
-    let mut inputs = index_objects::run(directives, parsed, &extracted);
+    let inputs = index_objects::run(directives, parsed, &extracted);
     let needed_libraries = open_needed_libraries::run(&inputs, source);
     let report_data = reports::files(&inputs, &opened, &extracted, &mut progress.printed);
     sink.checkpoint()?;
     progress.timings.pass("extract members");
     // frozen: the files that take part.
-    let (groups, sections) = select_comdats::run(&inputs);
+    let mut resolved = resolve(inputs, needed_libraries, &plan, &assigned)?;
     sink.checkpoint()?;
-    progress.timings.pass("select groups");
-    unify_versions::run(&mut inputs, &sections);
-    let mut definitions = select_definitions::run(&inputs, &sections, &plan);
-    warn_commons::run(&inputs, &sections);
-    bind_versions::run(&mut inputs, &mut definitions);
-    mark_library_mentions::run(&inputs, &mut definitions);
-    let identifier_sections = define_linker_symbols::find_identifier_sections(&inputs, &sections);
-    let linker_symbols =
-        define_linker_symbols::run(&inputs, &plan, &assigned.symbols, &identifier_sections, &mut definitions);
-    let versions = assign_versions::run(&inputs, &plan, &definitions, &linker_symbols);
-    sink.checkpoint()?;
-    let mut resolved = Resolved {
-        inputs,
-        sections,
-        needed_libraries,
-        groups,
-        definitions,
-        linker_symbols,
-        identifier_sections,
-        versions,
-    };
     reports::symbols(&resolved, &mut progress.printed);
     progress.timings.pass("select definitions");
     threads.let_go_if_long();
@@ -368,6 +354,37 @@ fn run<T: Target>(job: Job<'_, '_>) -> Result<(), Aborted> {
     memory.end_of(image);
     progress.timings.pass("reports");
     sink.checkpoint()
+}
+
+/// Selects groups and definitions.
+fn resolve<'a, T: Target>(
+    mut inputs: Inputs<'a, T>,
+    needed_libraries: NeededLibraries<'a>,
+    plan: &LayoutPlan,
+    assigned: &Interned,
+) -> Result<Resolved<'a, T>, Aborted> {
+    let (groups, sections) = select_comdats::run(&inputs);
+    inputs.sink.check()?;
+    unify_versions::run(&mut inputs, &sections);
+    let mut definitions = select_definitions::run(&inputs, &sections, plan);
+    warn_commons::run(&inputs, &sections);
+    bind_versions::run(&mut inputs, &mut definitions);
+    mark_library_mentions::run(&inputs, &mut definitions);
+    let identifier_sections = define_linker_symbols::find_identifier_sections(&inputs, &sections);
+    let linker_symbols =
+        define_linker_symbols::run(&inputs, plan, &assigned.symbols, &identifier_sections, &mut definitions);
+    let versions = assign_versions::run(&inputs, plan, &definitions, &linker_symbols);
+    inputs.sink.check()?;
+    Ok(Resolved {
+        inputs,
+        sections,
+        needed_libraries,
+        groups,
+        definitions,
+        linker_symbols,
+        identifier_sections,
+        versions,
+    })
 }
 
 /// Makes the file. Nothing is in its place before everything has succeeded, nor if an input was written to

@@ -18,19 +18,13 @@ use crate::arch::Target;
 use crate::cli::{Config, GNU_VERSION_NUMBER, OutputMode, VERSION};
 use crate::diag::{Aborted, Code, Diagnostic, Location, Severity, Sink};
 use crate::input::object::Intermediate;
-use crate::input::shared::NeededLibraries;
 use crate::input::{InputSource, stand_in};
-use crate::passes::define_linker_symbols::{self, Interned};
+use crate::passes::define_linker_symbols::Interned;
 use crate::passes::extract_members::again::Before;
 use crate::passes::extract_members::{self, Extracted, again};
 use crate::passes::open_inputs::{Candidate, Opened, Role, open_added};
 use crate::passes::parse_inputs::{Parsed, ParsedInputs};
-use crate::passes::{
-    assign_versions, bind_versions, index_objects, mark_library_mentions, select_comdats, select_definitions,
-    unify_versions,
-};
-use crate::phase::{Directives, Resolved, Session};
-use crate::plan::LayoutPlan;
+use crate::phase::{Resolved, Session};
 use crate::script::Sources;
 use linker_plugin::{Claim, Failure, InputFile, Level, LinkFacts, OutputKind};
 use std::path::Path;
@@ -165,27 +159,22 @@ impl<'a> Plugins<'a> {
         self.before.is_none() && extracted.objects.iter().any(|&row| is_claimed(opened, row))
     }
 
-    /// Resolves symbols, has the plugins compile, and adds what they make to `opened`. All arguments
-    /// by value are made anew afterwards.
+    /// Tells the plugins how symbols are `resolved`, has them compile, and adds what they make to `opened`. The files of
+    /// `extracted` take part; everything is resolved anew afterwards.
     ///
     /// # Errors
-    /// Symbols that clash, a plugin that fails, and compiled code that cannot be read; all are
-    /// reported.
+    /// A plugin that fails, and compiled code that cannot be read; both are reported.
     pub fn compile<T: Target>(
         &mut self,
-        link: Unresolved<'a, '_, T>,
+        resolved: Resolved<'a, T>,
+        assigned: &Interned,
         extracted: &Extracted,
         opened: &mut Opened<'a>,
         sources: &mut Sources,
         source: &dyn InputSource,
     ) -> Result<(), Aborted> {
-        let session = link.directives.session;
-        let names = link.parsed.globals.names.clone();
-        let reported = session.sink.count();
-        let assigned = link.assigned;
-        let resolved = resolve(link, extracted);
-        session.sink.check()?;
-        session.sink.withdraw(reported);
+        let session = resolved.session;
+        let names = resolved.globals.names.clone();
         let roles: Vec<Role> = extracted.objects.iter().map(|&row| opened.files[row as usize].role).collect();
         let owners: Vec<usize> = self.claims.iter().map(|claim| claim.plugin).collect();
         let resolutions = resolutions::all(&resolved, &roles, assigned, &owners);
@@ -281,43 +270,6 @@ impl<'a> Plugins<'a> {
             let text = format!("{file}: {}", message.text);
             sink.report(Diagnostic::new(severity, Code::LtoPlugin, text).ordered(0, 0, place));
         }
-    }
-}
-
-/// A link whose files and names are known, and no definitions.
-pub struct Unresolved<'a, 'l, T: Target> {
-    /// Directives of options and scripts.
-    pub directives: Directives<'a>,
-    /// The layout.
-    pub plan: &'l LayoutPlan,
-    /// All candidates.
-    pub parsed: ParsedInputs<'a, T>,
-    /// Names from outside the objects.
-    pub assigned: &'l Interned,
-}
-
-/// Resolves symbols as the passes after the search do.
-fn resolve<'a, T: Target>(link: Unresolved<'a, '_, T>, extracted: &Extracted) -> Resolved<'a, T> {
-    let Unresolved { directives, plan, parsed, assigned } = link;
-    let mut inputs = index_objects::run(directives, parsed, extracted);
-    let (groups, sections) = select_comdats::run(&inputs);
-    unify_versions::run(&mut inputs, &sections);
-    let mut definitions = select_definitions::run(&inputs, &sections, plan);
-    bind_versions::run(&mut inputs, &mut definitions);
-    mark_library_mentions::run(&inputs, &mut definitions);
-    let identifier_sections = define_linker_symbols::find_identifier_sections(&inputs, &sections);
-    let linker_symbols =
-        define_linker_symbols::run(&inputs, plan, &assigned.symbols, &identifier_sections, &mut definitions);
-    let versions = assign_versions::run(&inputs, plan, &definitions, &linker_symbols);
-    Resolved {
-        inputs,
-        sections,
-        needed_libraries: NeededLibraries::default(),
-        groups,
-        definitions,
-        linker_symbols,
-        identifier_sections,
-        versions,
     }
 }
 
