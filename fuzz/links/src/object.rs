@@ -164,7 +164,8 @@ fn relocations(
 fn order(from: &mut Unstructured<'_>, object: &mut Object) -> Result<()> {
     let count = object.sections.len();
     for section in &mut object.sections {
-        if from.ratio(1, 8)? {
+        // readelf complains of arrays of functions in link order, but not of a .ctors, of which an array is made.
+        if from.ratio(1, 8)? && section.name != ".ctors" {
             section.flags |= u64::from(elf::SHF_LINK_ORDER);
             section.link = from.int_in_range(0..=count)?.checked_sub(1);
         }

@@ -50,16 +50,26 @@ const ADDRESSES: [&str; 12] = [
 /// Statements of output sections alone, and of both places.
 const INSIDE: [&str; 6] =
     ["BYTE(1)", "QUAD(f)", "LONG(ADDR(.data))", "FILL(0x90)", "ASCIZ \"text\"", "CONSTRUCTORS"];
-const ANYWHERE: [&str; 9] = [
+const ANYWHERE: [&str; 7] = [
     "ASSERT(SIZEOF(.text) < 0x100000, \"too large\")",
     "PROVIDE(g = .)",
     "PROVIDE_HIDDEN(h = . + 4)",
     "f = .",
     "HIDDEN(main = 4)",
     "ENTRY(main)",
-    "EXTERN(f)",
-    "INPUT(0.o)",
     ". = ",
+];
+
+/// Commands behind the sections.
+const BEHIND: [&str; 8] = [
+    "",
+    "",
+    "",
+    "INPUT(0.o)\n",
+    "EXTERN(f)\n",
+    "INSERT AFTER .text;\n",
+    "VERSION { V1 { f; }; }\n",
+    "NOCROSSREFS(.text .data)\n",
 ];
 
 /// Memory regions, segments and sections.
@@ -108,7 +118,7 @@ pub fn linker_script(from: &mut Unstructured<'_>) -> Result<String> {
         text.push('\n');
     }
     text.push_str("}\n");
-    text.push_str(from.choose(&["", "", "", "", "INSERT AFTER .text;\n", "VERSION { V1 { f; }; }\n"])?);
+    text.push_str(from.choose(&BEHIND)?);
     Ok(text)
 }
 
@@ -142,7 +152,12 @@ pub fn version_script(from: &mut Unstructured<'_>) -> Result<String> {
                 }
             }
         }
-        text.push_str(from.choose(&["};\n", "};\n", "} V1;\n", "} V9;\n"])?);
+        // One in eight inherits from a version, the first and some others from one that there is not.
+        match from.int_in_range(0..=15)? {
+            0 => text.push_str("} V9;\n"),
+            1 => drop(writeln!(text, "}} V{number};")),
+            _ => text.push_str("};\n"),
+        }
     }
     Ok(text)
 }

@@ -78,8 +78,9 @@ fn complaints(path: &Path) -> String {
 
 /// The complaint of an output whose inputs are all right; `None` where none was made.
 fn complaint_of_output(described: &Link, folder: &Path) -> Option<String> {
-    // A script may unite what readelf looks for, or leave headers out of all segments.
-    if described.damaged || described.arguments.iter().any(|word| word == "-T") {
+    // A script may unite what readelf looks for, or leave headers out of all segments; a binary image is no ELF file.
+    let is_other = |word: &String| word == "-T" || word == "--oformat=binary";
+    if described.damaged || described.arguments.iter().any(is_other) {
         return None;
     }
     let bytes = link(described, 2).output?;
