@@ -178,8 +178,13 @@ fn can_be_cut<E: ByteOrder>(object: &ObjectFile<'_, E>, index: usize, pieces: Pi
     !nothing && holds(pieces, bytes) && object.relocations(index).is_empty()
 }
 
+/// Bytes of the longest string that [`piece_at`] looks for. Thousands of relocations may refer to one string, and
+/// each reads it from its start to its end.
+const LONGEST_PIECE: usize = 4096;
+
 /// The piece at an offset of a section, and the offset where it starts; `None` if the section's pieces are
-/// not merged. A program cannot tell equal pieces of one kind from each other.
+/// not merged, or the piece is a string longer than [`LONGEST_PIECE`]. A program cannot tell equal pieces of one kind
+/// from each other.
 pub fn piece_at<'a, E: ByteOrder>(
     object: &ObjectFile<'a, E>,
     index: usize,
@@ -201,10 +206,16 @@ pub fn piece_at<'a, E: ByteOrder>(
         Pieces::Strings { unit } => unit as usize,
     };
     let is_end = |unit: &[u8]| unit.iter().all(|&byte| byte == 0);
-    let (before, behind) = bytes.split_at(at - at % unit);
-    let start = before.chunks_exact(unit).rposition(is_end).map_or(0, |end| (end + 1) * unit);
-    let end = before.len() + (behind.chunks_exact(unit).position(is_end)? + 1) * unit;
-    Some((pieces, &bytes[start..end], start as u64))
+    let at = at - at % unit;
+    let first = at.saturating_sub(LONGEST_PIECE);
+    let last = bytes.len().min(at + LONGEST_PIECE);
+    let start = match bytes[first..at].chunks_exact(unit).rposition(is_end) {
+        Some(end) => first + (end + 1) * unit,
+        None if first == 0 => 0,
+        None => return None,
+    };
+    let end = at + (bytes[at..last].chunks_exact(unit).position(is_end)? + 1) * unit;
+    (end - start <= LONGEST_PIECE).then(|| (pieces, &bytes[start..end], start as u64))
 }
 
 /// Whether `-r` joins a section with others.

@@ -121,6 +121,22 @@ fn symbols_of_one_name_and_relocations_to_one_string() {
     within(&work, &[&one, &common]).no_crash();
 }
 
+/// Folding compares what functions refer to, for each of them.
+#[test]
+fn equal_functions_that_refer_to_one_long_string() {
+    let work = Work::new();
+    let functions = lines(20_000, |n| format!(".section .text.f{n},\"ax\"\nlea s(%rip), %rax\nret"));
+    let object = work.s(
+        "object",
+        &format!(
+            ".globl _start\n_start: ret\n{functions}.section .rodata.str1.1,\"aMS\",@progbits,1\n\
+             .fill 2000000, 1, 'a'\ns: .string \"word\"\n"
+        ),
+    );
+    let folded = within(&work, &[&object, "--icf=all", "--print-icf-sections"]).ok();
+    assert_eq!(folded.stdout.matches("removing").count(), 19_999);
+}
+
 #[test]
 fn versions_in_a_row() {
     let work = Work::new();

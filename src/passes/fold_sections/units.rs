@@ -136,7 +136,7 @@ enum Referent<'s> {
     Place(SectionId, u64, i64),
     /// The same in a section of a unit that may be folded: its number in the unit.
     Unit(u32, u64, i64),
-    /// The same in a string or constant that is merged with equal ones.
+    /// The same in a string or constant that is merged with equal ones. A long string is a [`Referent::Place`].
     Piece(Pieces, &'s [u8], u64, i64),
 }
 
