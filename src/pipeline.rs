@@ -33,7 +33,7 @@ pub struct Outcome {
     pub diagnostics: Vec<Diagnostic>,
     /// Whether the output was made.
     pub succeeded: bool,
-    /// Texts that were asked for on standard output (`--print-map`, `--stats`, …), in order.
+    /// The reports for standard output (`--print-map`, `--stats`, …), in order; the caller prints them.
     pub printed: String,
     /// `--time-report`.
     pub timings: Timings,
@@ -41,23 +41,24 @@ pub struct Outcome {
     pub replaced: Option<File>,
 }
 
-/// What becomes of a link's memory when it is over: mapped inputs, tables, threads.
+/// Whether a link that is over frees its memory: mapped inputs, tables, threads.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Memory {
-    /// It is freed.
+    /// The link frees it, as a library must.
     Freed,
-    /// It is left as it is, because the process ends: taking a gigabyte apart piece by piece takes
-    /// longer than the system needs for the whole.
+    /// The link leaves it, because the process ends: to free a gigabyte piece by piece takes longer
+    /// than the system needs to drop the whole address space.
     Left,
 }
 
 impl Memory {
-    /// The threads of a link. The calling thread joins them in a process that ends, where that saves a thread to start.
+    /// Starts the threads of a link. With [`Memory::Left`] the calling thread is one of them, which saves
+    /// starting one: the process ends before anybody needs that thread back.
     fn threads(self, config: &Config) -> Result<Threads, ThreadPoolBuildError> {
         Threads::start(config.threads.map_or(0, |threads| threads.get()), self == Memory::Left)
     }
 
-    /// The end of a value.
+    /// Drops a value, or leaves it to the end of the process.
     fn end_of<V>(self, value: V) {
         match self {
             Memory::Freed => drop(value),
@@ -66,8 +67,9 @@ impl Memory {
     }
 }
 
-/// Links. Re-entrant: it reads files through `source` only, writes the output (and the reports
-/// that go to files) and nothing else, and ends by returning. `earlier` are the diagnostics of
+/// Links. Re-entrant: it reads inputs through `source` (except objects that an LTO plugin just wrote),
+/// writes the output and the reports that go to files, and always returns. Only options make it run
+/// foreign code: plugins, and the script of `--error-handling-script`. `earlier` are the diagnostics of
 /// parsing the command line; they are judged by its policy and come first.
 pub fn link(
     config: &Config,
@@ -107,7 +109,7 @@ pub fn link(
     Outcome { diagnostics, succeeded, printed, timings, replaced }
 }
 
-/// `--time-trace`, also of a link that failed.
+/// Writes the file of `--time-trace`, also for a link that failed.
 fn write_trace(config: &Config, timings: &Timings, sink: &Sink) -> Result<(), Aborted> {
     let Some(path) = reports::trace_path(config) else { return Ok(()) };
     let trace = timings.trace(Duration::from_micros(config.reports.time_trace_granularity));
@@ -118,14 +120,14 @@ fn write_trace(config: &Config, timings: &Timings, sink: &Sink) -> Result<(), Ab
     })
 }
 
-/// Printed text and timings, which accumulate over the passes.
+/// Results that accumulate over the passes, and that a failed link keeps.
 #[derive(Default)]
 pub(crate) struct Progress {
     pub(crate) printed: String,
     pub(crate) timings: Timings,
-    /// All inputs are known, and no file that an option writes is among them.
+    /// All inputs are known, and no file that an option writes is among them: `--time-trace` may write.
     inputs_are_safe: bool,
-    /// Loads for which the link starts again.
+    /// GOT loads that this attempt relaxed and whose symbols are out of reach: the link must start again.
     far_loads: Vec<(SectionId, SymbolId)>,
     replaced: Option<File>,
 }
@@ -154,7 +156,8 @@ fn run_recorded(task: Task<'_>, progress: &mut Progress) -> Result<(), Aborted> 
     result.and_then(|()| sink.checkpoint())
 }
 
-/// Links, once more if code turns out to be too far from the data that it refers to.
+/// Links, and again as long as relaxed GOT loads turn out not to reach their symbols. Each attempt keeps
+/// the loads that any attempt before found, so the loop ends.
 fn run_all(task: Task<'_>, progress: &mut Progress) -> Result<(), Aborted> {
     let (reported, printed) = (task.sink.count(), progress.printed.len());
     let mut far_loads = Vec::new();
@@ -223,8 +226,8 @@ fn run<T: Target>(job: Job<'_, '_>) -> Result<(), Aborted> {
         return Ok(());
     }
     let mut dependents = open_inputs::Dependents::new(config, source, store, sink);
-    // Objects that take part may name libraries, libraries may bring others, and a library may be a script: in
-    // that case all scripts are joined again. And objects of intermediate code are compiled, which makes new ones.
+    // Once for most links. Again if objects name libraries (`.deplibs`) or libraries bring others, because such a
+    // library may be a script that changes the plan; and once after plugins compiled intermediate code.
     let mut plugins = run_plugins::Plugins::default();
     let (directives, plan, parsed, assigned, extracted) = loop {
         let ((directives, plan), mut parsed) = rayon::join(
@@ -257,7 +260,8 @@ fn run<T: Target>(job: Job<'_, '_>) -> Result<(), Aborted> {
         let reported = sink.count();
         let inputs = index_objects::run(directives, parsed, &extracted);
         let resolved = resolve(inputs, NeededLibraries::default(), &plan, &assigned)?;
-        // What was found says how the symbols of intermediate code are used. All else is found again with its machine code.
+        // This resolution only tells plugins how the symbols of intermediate code are used. With machine code
+        // in its place everything is resolved again, so the warnings of this attempt would come twice.
         sink.withdraw(reported);
         plugins.compile(resolved, &assigned, &extracted, &mut opened, &mut sources, source)?;
         progress.timings.pass("compile intermediate code");
@@ -387,8 +391,8 @@ fn resolve<'a, T: Target>(
     })
 }
 
-/// Makes the file. Nothing is in its place before everything has succeeded, nor if an input was written to
-/// meanwhile: the link may have mixed its old bytes with new ones.
+/// Makes the output file. It moves to its path only when everything has succeeded and no input was written
+/// to meanwhile: otherwise the link may have mixed old bytes of that input with new ones.
 fn write<T: Target>(image: &Image<'_, T>, progress: &mut Progress) -> Result<(), Aborted> {
     let executable = !image.config.is_relocatable();
     let (path, size, sink) = (&image.config.output, image.file.size, image.sink);
