@@ -26,8 +26,8 @@ impl<T: Target> Bound<'_, T> {
         self.symbols[id.index()]
     }
 
-    /// Whether a live section refers to an undefined symbol. Without `--gc-sections` every
-    /// reference counts as live.
+    /// Whether a live section refers to a global that no object's section defines. Without
+    /// `--gc-sections` every reference counts as live.
     pub fn is_name_used(&self, id: SymbolId) -> bool {
         !self.config.gc.enabled || self.symbol_flags(id).contains(SymbolFlags::LIVE)
     }

@@ -1,7 +1,7 @@
-//! Directives about symbols from scripts and lists, known before any input is parsed.
+//! Directives about symbols from scripts and lists, which need no object.
 //!
-//! `read_scripts` and `read_versions` make it. The layout that scripts describe is not here: it is
-//! a [`crate::plan::LayoutPlan`], which later passes take over and refine.
+//! `read_scripts` makes it, with the lists of `read_versions` and the orders of `read_orders`. The layout
+//! that scripts describe is not here: it is a [`crate::plan::LayoutPlan`], which later passes refine.
 
 use super::{Session, builds_on};
 use crate::input::ordering::OrderFiles;
@@ -15,7 +15,7 @@ pub struct Directives<'a> {
     pub session: Session<'a>,
     /// The entry symbol's name; empty if there is none.
     pub entry: Vec<u8>,
-    /// Symbols that scripts refer to.
+    /// Symbols that expressions and `EXTERN` of scripts refer to; archives are searched for them.
     pub script_references: Vec<&'a [u8]>,
     /// Scripts and lists that options name, as they were opened.
     pub script_paths: Vec<PathBuf>,
@@ -36,8 +36,8 @@ pub struct Lists {
     pub version_matcher: VersionMatcher,
     /// Names that `--dynamic-list` and its kin export.
     pub dynamic: Option<NameList>,
-    /// `--dynamic-list` was given: symbols that it does not name bind inside the output, as with
-    /// `-Bsymbolic`.
+    /// `--dynamic-list` or one of `--dynamic-list-data`, `-cpp-new` and `-cpp-typeinfo` was given: symbols
+    /// that no such list names bind inside the output, as with `-Bsymbolic`.
     pub dynamic_is_exclusive: bool,
     /// `--retain-symbols-file`: the globals that stay in the symbol table.
     pub retained: Option<NameList>,

@@ -23,8 +23,8 @@ pub fn facts<T: Target>(link: &Bound<'_, T>, index: u32, id: SymbolId) -> Facts 
     facts
 }
 
-/// The facts for a section that describes functions and does not call them (`.sframe`): the symbol
-/// means the definition of this output, even if calls may be preempted by another module's.
+/// The facts of a symbol for `.sframe`, which describes functions and does not call them: there the symbol
+/// means this output's own code, even if another module may preempt it or a resolver chooses for callers.
 #[inline]
 pub fn described<T: Target>(link: &Resolved<'_, T>, id: SymbolId, facts: Facts) -> Facts {
     match link.definition(id) {
@@ -34,17 +34,17 @@ pub fn described<T: Target>(link: &Resolved<'_, T>, id: SymbolId, facts: Facts) 
     }
 }
 
-/// Facts about where a symbol is that only relocations for its GOT slot ask for: whether the code
-/// could do without the slot. `facts` are those known so far.
+/// Facts about a symbol's place that decide whether a GOT load can be relaxed. They cost look-ups in the
+/// defining object, so only GOT relocations ask for them. `facts` are those known so far.
 #[inline]
 pub fn slot_facts<T: Target>(link: &Made<'_, T>, id: SymbolId, facts: Facts) -> Facts {
     let odd = if T::EVEN_TARGETS && !is_even(link, id) { Facts::ODD } else { Facts::empty() };
-    // Few symbols are numbers, and only these have their entries read again.
+    // Few symbols are absolute, and only for these the symbol table entry is read again.
     let small = if facts.contains(Facts::ABSOLUTE) { small_fact(link, id) } else { Facts::empty() };
     odd | large_fact(link, id) | small
 }
 
-/// [`Facts::SMALL`] if an object defines the symbol as a small number.
+/// [`Facts::SMALL`] if an object defines the symbol as an absolute number below 2^31.
 fn small_fact<T: Target>(link: &Resolved<'_, T>, id: SymbolId) -> Facts {
     let Some((file, symbol)) = link.symbol_entry(id) else { return Facts::empty() };
     let object = &link.objects[file.index()];
@@ -61,7 +61,7 @@ fn is_even<T: Target>(link: &Made<'_, T>, id: SymbolId) -> bool {
     let Some((section, value)) = link.symbol_section(id) else {
         return link.common_block(id).is_some_and(|block| block.align >= 2);
     };
-    // The middle of a merged piece may go anywhere.
+    // A merged string may end up at any address, so offsets of `SHF_MERGE` sections say nothing.
     let info = link.section_info(section);
     value.is_multiple_of(2) && info.align >= 2 && info.flags & u64::from(elf::SHF_MERGE) == 0
 }
@@ -79,7 +79,7 @@ fn large_fact<T: Target>(link: &Resolved<'_, T>, id: SymbolId) -> Facts {
     }
 }
 
-/// Whether a relocation refers to something that is not in the output.
+/// Whether a relocation's symbol lies in a section that is not in the output.
 #[inline]
 pub fn is_dropped<T: Target>(
     link: &Bound<'_, T>,
@@ -90,8 +90,8 @@ pub fn is_dropped<T: Target>(
     symbol != 0 && link.symbol_flags(object.symbol_id(symbol)).contains(SymbolFlags::DISCARDED)
 }
 
-/// Whether a symbol of an object lies in a section that an equal one stands for (`--icf`). The symbol has
-/// an address in the output all the same.
+/// Whether `--icf` folded the section that holds a symbol of an object. The symbol has an address in the
+/// output all the same: that of its leader.
 #[inline]
 pub fn is_folded<T: Target>(link: &Resolved<'_, T>, object: &ObjectFile<'_, T::E>, index: u32) -> bool {
     link.config.icf.is_on()
@@ -100,8 +100,8 @@ pub fn is_folded<T: Target>(link: &Resolved<'_, T>, object: &ObjectFile<'_, T::E
             .is_some_and(|(section, _)| link.sections.is(section, SectionState::FOLDED))
 }
 
-/// Whether a relocation of SFrame data is that of a dead row: its function is not in the output, or an
-/// equal one, which has a row of its own, stands for it.
+/// Whether a relocation of SFrame data belongs to a dead row: its function is not in the output, or was
+/// folded into an equal function, which has a row of its own.
 #[inline]
 pub fn is_of_dead_row<T: Target>(
     link: &Bound<'_, T>,

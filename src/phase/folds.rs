@@ -1,17 +1,17 @@
-//! Sections that an equal one stands for (`--icf`).
+//! The sections that `--icf` folded, and their leaders.
 
 use crate::ids::SectionId;
 
-/// For each section that is folded, the one that stands for it: its *leader*. A folded section counts as
-/// absorbed ([`super::SectionState::ABSORBED`]): an offset in it is the same offset in its leader.
+/// For each folded section its *leader*, the equal section that stays in the output. A folded section counts
+/// as absorbed ([`super::SectionState::ABSORBED`]): an offset in it is the same offset in its leader.
 #[derive(Default)]
 pub struct Folds {
-    /// By section; empty if nothing is folded.
+    /// By [`SectionId`], [`SectionId::NONE`] for sections that are not folded; empty if nothing is folded.
     leaders: Vec<SectionId>,
 }
 
 impl Folds {
-    /// From pairs of a folded section and its leader, in a link with so many sections.
+    /// Makes the table of pairs (folded section, leader). `sections` is the number of input sections.
     pub fn new(sections: usize, pairs: &[(SectionId, SectionId)]) -> Self {
         if pairs.is_empty() {
             return Folds::default();
@@ -23,19 +23,19 @@ impl Folds {
         Folds { leaders }
     }
 
-    /// The section that stands for a folded one; `None` for one that stands for itself.
+    /// The leader of a folded section; `None` if the section is not folded.
     #[inline]
     pub fn leader(&self, id: SectionId) -> Option<SectionId> {
         self.leaders.get(id.index()).copied().filter(|leader| leader.is_some())
     }
 
-    /// The section whose bytes are in the output for a section: its leader, or itself.
+    /// The section whose bytes the output has for a section: its leader if it is folded, else itself.
     #[inline]
     pub fn standing(&self, id: SectionId) -> SectionId {
         self.leader(id).unwrap_or(id)
     }
 
-    /// Pairs of a leader and a section that it stands for, in this order.
+    /// All pairs (leader, folded section), sorted.
     pub fn pairs(&self) -> Vec<(SectionId, SectionId)> {
         let ids = (0..self.leaders.len() as u32).map(SectionId);
         let mut pairs: Vec<_> = ids.filter_map(|id| Some((self.leader(id)?, id))).collect();

@@ -30,7 +30,7 @@ builds_on!(['a, T: Target] Image<'a, T>, placed: Placed<'a, T>);
 /// An output section in the file.
 #[derive(Clone, Debug)]
 pub struct FileSection<'a> {
-    /// Its name. The old GNU form of compression turns `.debug_info` into `.zdebug_info`.
+    /// The name in its header. The old GNU form of compression turns `.debug_info` into `.zdebug_info`.
     pub name: &'a [u8],
     /// `SHT_*`.
     pub sh_type: u32,
@@ -51,13 +51,13 @@ impl<'a> FileSection<'a> {
         FileSection { name, sh_type, flags, align, size, offset: 0 }
     }
 
-    /// Bytes that it takes in the file: its size, or nothing for `SHT_NOBITS`.
+    /// Its size in the file, in bytes: 0 for `SHT_NOBITS`.
     #[inline]
     pub fn file_size(&self) -> u64 {
         if self.sh_type == elf::SHT_NOBITS { 0 } else { self.size }
     }
 
-    /// The bytes that it takes.
+    /// The bytes of the file that it takes.
     pub fn range(&self) -> Range<u64> {
         self.offset..self.offset.saturating_add(self.file_size())
     }
@@ -70,19 +70,20 @@ pub struct FilePlan {
     pub segments: Vec<Segment>,
     /// File offset of the section header table; 0 if there is none.
     pub section_headers_offset: u64,
-    /// Section headers, the null one included.
+    /// Number of section headers, the null one included.
     pub section_header_count: u32,
-    /// Bytes of the whole file.
+    /// Size of the whole file, in bytes.
     pub size: u64,
 }
 
-/// A stretch of the file without contents is a hole from this length on, in bytes.
+/// Shortest hole, in bytes.
 const HOLE: u64 = 1 << 20;
 
 impl<T: Target> Image<'_, T> {
-    /// Stretches of the file that no section takes, in order: large alignments and scripts of
-    /// firmware make them. Headers at both ends of the file are in none. Nothing may touch them in an
-    /// output that is mapped: reading asks the disk for room too.
+    /// Stretches of at least [`HOLE`] bytes between sections, in file order: large alignments and scripts of
+    /// firmware make them. No hole holds headers, neither those at the file's start nor the section headers
+    /// behind the last section. In a mapped output nothing may touch a hole: even a read makes the file
+    /// system allocate its blocks.
     pub fn holes(&self) -> Vec<Range<u64>> {
         let ranges = self.file_sections.iter().map(FileSection::range);
         let mut taken: Vec<Range<u64>> = ranges.filter(|range| !range.is_empty()).collect();
@@ -98,8 +99,8 @@ impl<T: Target> Image<'_, T> {
         holes
     }
 
-    /// Size of a section, in bytes. That of a table of symbols or names is that of its output
-    /// section, which holds nothing else.
+    /// Size of a section, in bytes. The tables of symbols and names get theirs after layout: it is the size
+    /// of their output section, which holds nothing else.
     pub fn section_size(&self, id: SectionId) -> u64 {
         let row = self.synthetic_row(id);
         match row.filter(|&row| self.synthetics.section(row).kind.is_about_file()) {

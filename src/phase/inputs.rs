@@ -23,10 +23,10 @@ pub struct Inputs<'a, T: Target> {
     pub shared: Vec<SharedFile<'a, T::E>>,
     /// Names of globals, and their numbers.
     pub globals: Globals<'a>,
-    /// The object that each section belongs to, by [`SectionId`]. Synthetic sections have the
-    /// numbers behind those.
+    /// The object of each input section, by [`SectionId`]. Ids of synthetic sections follow those of input
+    /// sections.
     pub section_files: Vec<FileId>,
-    /// For each section, the state that it starts with.
+    /// The initial state of each input section, by [`SectionId`].
     pub section_states: Vec<SectionState>,
     /// The class of each input section, by [`SectionId`].
     pub section_classes: Vec<SectionClass>,
@@ -69,14 +69,13 @@ impl<'a, T: Target> Inputs<'a, T> {
         self.section_files.len() as u32
     }
 
-    /// The object that a section belongs to; the linker's own belong to none.
+    /// The object of an input section; `None` for the linker's own.
     #[inline]
     pub fn section_file(&self, id: SectionId) -> Option<FileId> {
         self.section_files.get(id.index()).copied()
     }
 
-    /// The place of a section's file in the order of diagnostics: those of the linker's own
-    /// sections come last.
+    /// The sort key of a section's file for diagnostics: messages about the linker's own sections come last.
     pub fn rank_of_file(&self, id: SectionId) -> u32 {
         self.section_file(id).map_or(u32::MAX, |file| file.0)
     }
@@ -107,7 +106,7 @@ impl<'a, T: Target> Inputs<'a, T> {
         self.describe_place_in(id, || b"", offset)
     }
 
-    /// The same for any section; `own_name` gives the name of one that the linker makes.
+    /// The same for any section; `own_name` gives the name of a synthetic section.
     pub fn describe_place_in(
         &self,
         id: SectionId,
@@ -133,7 +132,7 @@ impl<'a, T: Target> Inputs<'a, T> {
     }
 
     /// Note lines of a message about a place, with source line and function if debug information
-    /// has them. `deed` is the verb.
+    /// has them. `deed` chooses the verb ("referenced", "defined").
     pub fn describe_source(
         &self,
         lines: &mut SourceLines,

@@ -1,7 +1,8 @@
 //! The phase that knows which sections and `.eh_frame` records are in the output.
 //!
-//! `collect_garbage` marks sections, `fold_sections` lets one of several equal ones stand for all,
-//! `keep_eh_frames` then keeps the records of functions that stand. No later pass changes liveness.
+//! `collect_garbage` marks live sections, `fold_sections` folds equal sections into a leader,
+//! `keep_eh_frames` then keeps the records of live functions that are not folded. No later pass changes
+//! liveness.
 
 use super::{Bound, Folds, builds_on};
 use crate::arch::Target;
@@ -11,7 +12,7 @@ use crate::frames::KeptFrames;
 pub struct Live<'a, T: Target> {
     /// The phase before: imports and exports.
     pub bound: Bound<'a, T>,
-    /// Sections that an equal one stands for.
+    /// The folded sections and their leaders.
     pub folds: Folds,
     /// The `.eh_frame` records in the output, and their offsets there.
     pub kept_frames: KeptFrames,

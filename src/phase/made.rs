@@ -14,7 +14,7 @@ use crate::input::SectionInfo;
 use crate::sframe::collect;
 use crate::tables::section::SyntheticSections;
 
-/// All sections that scripts can match.
+/// All input sections, and the synthetic ones that exist before scripts are matched.
 pub struct Made<'a, T: Target> {
     /// The phase before: definitions and versions.
     pub resolved: Resolved<'a, T>,
@@ -27,7 +27,7 @@ pub struct Made<'a, T: Target> {
     pub synthetic: SyntheticSections<'a>,
     /// The machine's feature bits (IBT, SHSTK; BTI, PAC) that hold for the whole output.
     pub features: u32,
-    /// The form of PLT entries, which depends on those bits and on options.
+    /// The form of PLT entries, which depends on the feature bits and on options.
     pub plt_shape: PltShape,
     /// The place of each common block, by its row; empty if blocks stay common, as under `-r`.
     pub common_places: Vec<Option<CommonPlace>>,
@@ -45,7 +45,7 @@ pub struct CommonPlace {
 }
 
 impl<'a, T: Target> Made<'a, T> {
-    /// Number of sections that scripts can match: input and synthetic ones.
+    /// Number of input sections and synthetic ones together.
     pub fn section_count(&self) -> usize {
         self.first_internal() as usize + self.synthetic.rows.len()
     }
@@ -69,8 +69,8 @@ impl<'a, T: Target> Made<'a, T> {
         *self.common_places.get(self.common_row(id)?)?
     }
 
-    /// Symbols (LSDAs, personality routines) that the FDEs of a section refer to besides its
-    /// functions: a live function keeps them alive through its frame records.
+    /// Symbols (LSDAs, personality routines) that the FDEs and CIEs of a section's functions refer to: a
+    /// live function keeps them alive through its frame records.
     pub fn frame_edges(&self, function: SectionId) -> impl Iterator<Item = SymbolId> {
         let object = self.locate(function).map(|(object, _)| object);
         let frames = object.and_then(|object| self.frames.files.get(object.id.index()));

@@ -1,4 +1,4 @@
-//! The phase that knows for each section the script rule that takes it.
+//! The phase that knows which rule of the scripts takes each section.
 //!
 //! `match_script` makes it before garbage collection, because `KEEP` makes roots.
 

@@ -32,11 +32,11 @@ builds_on!(['a, T: Target] Numbered<'a, T>, scanned: Scanned<'a, T>);
 pub struct DynamicRow {
     /// The symbol.
     pub symbol: SymbolId,
-    /// First word in `.got` with its address.
+    /// Word in `.got` with its address.
     pub got: Option<Slot>,
     /// Word in `.got` with its offset from the thread pointer.
     pub got_tp: Option<Slot>,
-    /// First of two words in `.got` for `__tls_get_addr`.
+    /// First of two words in `.got` that `__tls_get_addr` takes: module and offset.
     pub tls_gd: Option<Slot>,
     /// First of two words in `.got` of the TLS descriptor.
     pub tls_desc: Option<Slot>,
@@ -45,9 +45,9 @@ pub struct DynamicRow {
     /// Entry of `.plt.got`.
     pub plt_got: Option<Slot>,
     /// Word in `.got` with the result of the symbol's resolver, for an `STT_GNU_IFUNC` of this
-    /// output. The same word as `got` unless the PLT entry is the function's address.
+    /// output. It is the word of `got`, unless there is none or it holds the canonical PLT entry.
     pub resolved: Option<Slot>,
-    /// Row of [`Copies::all`]; meaningful with `NEEDS_COPY`.
+    /// Row of [`Copies::all`], for symbols with [`crate::symbols::Needs::COPY`].
     pub copy: Option<Slot>,
 }
 
@@ -73,7 +73,7 @@ impl DynamicRow {
 pub struct Slots {
     /// Words of `.got`.
     pub got_words: u32,
-    /// First of two words in `.got` for this module's TLS block.
+    /// First of two words in `.got` for local-dynamic code: this module's number, and 0.
     pub tls_module: Option<Slot>,
     /// Words of `.got.plt`, the reserved ones included.
     pub got_plt_words: u64,
@@ -81,7 +81,7 @@ pub struct Slots {
     pub plt: u32,
     /// Entries of `.plt.got`.
     pub plt_got: u32,
-    /// Those of them whose words the output's own resolvers fill.
+    /// Entries of `.plt.got` for `STT_GNU_IFUNC` functions of this output: resolvers fill their words.
     pub resolved: u32,
 }
 
@@ -94,9 +94,9 @@ pub struct Copy {
     pub library: SharedId,
     /// Address in the library.
     pub value: u64,
-    /// Size in bytes, the largest that a name of it has.
+    /// Size in bytes: the largest `st_size` among the names of the variable.
     pub size: u64,
-    /// The data is read-only once the program is loaded.
+    /// The library's own data is never written once the program runs, so the copy belongs to RELRO.
     pub relro: bool,
     /// Offset in the section of copies, in bytes.
     pub offset: u64,
@@ -129,7 +129,7 @@ pub struct Copies {
 }
 
 impl<T: Target> Numbered<'_, T> {
-    /// Row of a symbol.
+    /// The row of a symbol; `None` if it needs nothing and is not exported.
     #[inline]
     pub fn row(&self, id: SymbolId) -> Option<&DynamicRow> {
         let row = (*self.row_of.get(id.index())?)?;
@@ -176,7 +176,7 @@ impl Copies {
         self.all.get(row.copy?.number() as usize)
     }
 
-    /// Row of a library symbol's copy: its names share it.
+    /// Row of the copy of a library's symbol. All names of the variable (one address of one library) share it.
     pub fn find<T: Target>(&self, link: &Scanned<'_, T>, id: SymbolId) -> Option<Slot> {
         let Definition::Shared { library, symbol } = link.definition(id) else { return None };
         let value = link.shared.get(library.index())?.symbols.get(symbol as usize)?.st_value.get();

@@ -30,9 +30,9 @@ pub struct Placed<'a, T: Target> {
     pub thunks: Thunks,
     /// Addresses of the tables.
     pub addresses: Addresses,
-    /// Addresses of symbols (TLS symbols too: the address in the initialisation image), for globals
-    /// and locals. Imported symbols without a copy or canonical PLT entry are 0; an
-    /// `STT_GNU_IFUNC` of this output has the address of its resolver.
+    /// Addresses of globals and locals, by [`crate::ids::SymbolId`]; for TLS symbols the address in the
+    /// initialisation image. A library's symbol has the address of its copy or canonical PLT entry, else 0,
+    /// as have undefined symbols; an `STT_GNU_IFUNC` of this output has the address of its resolver.
     pub values: Vec<u64>,
     /// The functions of the SFrame table, thunks included.
     pub chosen: Chosen,
@@ -40,9 +40,9 @@ pub struct Placed<'a, T: Target> {
     pub frame_order: Ordered,
     /// Local symbols in the linker's own sections.
     pub local_symbols: Vec<SyntheticSymbol<'a>>,
-    /// Relocations that are written, by output section (`-r`, `--emit-relocs`).
+    /// The relocation tables of the output (`-r`, `--emit-relocs`), one for each output section that needs it.
     pub output_relocations: Vec<OutputRelocations>,
-    /// Groups that are written, in link order (`-r`).
+    /// The section groups of the output, in link order (`-r`).
     pub output_groups: Vec<OutputGroup>,
     /// The part of each file in the output's symbol table.
     pub symtab: SymtabPlan,
@@ -52,9 +52,9 @@ builds_on!(['a, T: Target] Placed<'a, T>, tables: Tables<'a, T>);
 
 /// The places of sections, in parallel vectors indexed by [`SectionId`].
 pub struct Places {
-    /// The rule of [`Layout::plan`] that takes it, if one does.
+    /// The rule of [`Layout::plan`] that takes the section; `None` for sections outside the layout.
     pub rule: Vec<Option<RuleId>>,
-    /// The output section; `None` outside of the output.
+    /// The output section; `None` for sections outside the output.
     pub chunk: Vec<Option<ChunkId>>,
     /// Offset in the output section, in bytes. Absorbed sections have none.
     pub offset: Vec<u64>,
@@ -69,7 +69,7 @@ pub struct Addresses {
     pub got_plt: u64,
     /// Address of `_GLOBAL_OFFSET_TABLE_`, from which GOT-relative offsets count.
     pub got_base: u64,
-    /// The words of the dynamic linker: the head of `.got.plt` or `.got` (`DT_PLTGOT`).
+    /// The words reserved for the dynamic linker at the head of `.got.plt` or `.got` (`DT_PLTGOT`).
     pub reserved: u64,
     /// `.plt`.
     pub plt: u64,
@@ -92,14 +92,14 @@ pub struct Addresses {
 pub struct OutputRelocations {
     /// The output section that they apply to.
     pub target: ChunkId,
-    /// Number of relocations for each of its items, in their order.
+    /// Number of relocations of each section in `target` ([`crate::chunks::Chunk::items`]), in their order.
     pub counts: Vec<u32>,
-    /// All came from `SHT_REL` sections, and go into one.
+    /// The output table is `SHT_REL`, because all relocations come from `SHT_REL` sections.
     pub implicit: bool,
 }
 
 impl OutputRelocations {
-    /// Number of relocations of all items.
+    /// Number of relocations in the table.
     pub fn count(&self) -> u64 {
         self.counts.iter().map(|&count| u64::from(count)).sum()
     }
@@ -116,7 +116,7 @@ pub struct OutputGroup {
     pub signature: u32,
     /// Its first word: `GRP_COMDAT` or 0.
     pub flags: u32,
-    /// Members, each once.
+    /// The output sections of its members, each once.
     pub members: Vec<ChunkId>,
 }
 
@@ -148,7 +148,7 @@ impl<'a, T: Target> Placed<'a, T> {
         }
     }
 
-    /// Number of sections, with those of the linker.
+    /// Number of sections: input, synthetic and merged ones, and those added during layout.
     pub fn section_count(&self) -> usize {
         self.places.chunk.len()
     }
@@ -168,8 +168,8 @@ impl<'a, T: Target> Placed<'a, T> {
         }
     }
 
-    /// Whether the output uses extensions of `ELFOSABI_GNU`: indirect functions, unique symbols,
-    /// retained sections.
+    /// Whether the output uses extensions of `ELFOSABI_GNU`: indirect functions, unique symbols and,
+    /// under `-r`, retained sections.
     pub fn uses_gnu_extensions(&self) -> bool {
         self.symtab.has_gnu_symbols
             || (self.config.is_relocatable()
@@ -194,7 +194,7 @@ impl<'a, T: Target> Placed<'a, T> {
         }
     }
 
-    /// Adds a synthetic section; gives its id.
+    /// Adds a synthetic section that has no place yet; gives its id.
     pub fn add_synthetic(&mut self, section: SyntheticSection<'a>) -> SectionId {
         let id = SectionId::from_index(self.section_count());
         self.synthetics.rows.push(section);
@@ -216,7 +216,7 @@ impl<'a, T: Target> Placed<'a, T> {
         self.describe_place_in(id, || self.section_info(id).name, offset)
     }
 
-    /// Address of a section in the output; 0 if it is not in it.
+    /// Address of a section; 0 if it is not in the output.
     #[inline]
     pub fn section_address(&self, id: SectionId) -> u64 {
         let Some(chunk) = self.places.chunk[id.index()] else { return 0 };

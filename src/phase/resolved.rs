@@ -1,7 +1,8 @@
 //! Symbol resolution: prevailing groups and definitions, linker-defined symbols, symbol versions.
 //!
-//! The passes from `select_comdats` to `assign_versions` make it. Later passes only take
-//! definitions of the linker's own back: those of output sections that are not made, and of ends of collected sections.
+//! The passes from `select_comdats` to `assign_versions` make it. Later passes only withdraw definitions of
+//! the linker: symbols of output sections whose constraint fails (`match_script`), and `__start_NAME` and
+//! `__stop_NAME` of collected sections (`collect_garbage`).
 
 use super::{Inputs, SectionStates, builds_on};
 use crate::arch::Target;
@@ -17,7 +18,7 @@ use hashbrown::HashMap;
 pub struct Resolved<'a, T: Target> {
     /// The phase before: input files.
     pub inputs: Inputs<'a, T>,
-    /// Libraries that only libraries need.
+    /// Libraries that are known only because libraries of the link need them (`-rpath-link`).
     pub needed_libraries: NeededLibraries<'a>,
     /// State bits of sections; later passes up to [`super::Live`] set them.
     pub sections: SectionStates,
@@ -27,9 +28,9 @@ pub struct Resolved<'a, T: Target> {
     pub definitions: Definitions,
     /// Symbols that the linker defines.
     pub linker_symbols: Vec<LinkerSymbol>,
-    /// Sections whose names are C identifiers that a `__start_NAME` or `__stop_NAME` symbol names.
+    /// The sections `NAME` of each `__start_NAME` and `__stop_NAME` that is among the globals, by `NAME`.
     pub identifier_sections: IdentifierSections<'a>,
-    /// Versions that the output defines, and those of its symbols.
+    /// The symbol versions that the output defines, and the version word of each global.
     pub versions: Versions<'a>,
 }
 
@@ -45,7 +46,7 @@ impl<'a, T: Target> Resolved<'a, T> {
         self.definitions.definition(id)
     }
 
-    /// The kinds of files that mention a global; none for a local symbol.
+    /// How files mention a global; empty for a local symbol.
     #[inline]
     pub fn mentions(&self, id: SymbolId) -> Mentions {
         self.definitions.mentions(id)
@@ -56,7 +57,7 @@ impl<'a, T: Target> Resolved<'a, T> {
         Some(&self.definitions.commons[self.common_row(id)?])
     }
 
-    /// The row of that common block.
+    /// The row in [`Definitions::commons`] of the block that defines a symbol.
     pub fn common_row(&self, id: SymbolId) -> Option<usize> {
         self.definitions.commons.binary_search_by_key(&id, |block| block.symbol).ok()
     }
@@ -67,7 +68,7 @@ impl<'a, T: Target> Resolved<'a, T> {
         sections.is_some_and(|sections| !sections.iter().any(|&id| self.sections.is_alive(id)))
     }
 
-    /// Whether the prevailing definition is weak.
+    /// Whether the prevailing definition is a weak one of an object.
     pub fn is_weak_definition(&self, id: SymbolId) -> bool {
         match self.definition(id) {
             Definition::Object { file, symbol } => {

@@ -11,7 +11,7 @@ use crate::merge::Merges;
 use crate::symbols::Needs;
 use crate::tables::section::{Kind, SyntheticSection};
 
-/// Needs of the link besides its inputs: GOT, PLT, dynamic relocations, merged sections.
+/// What the output needs besides its inputs: GOT, PLT, dynamic relocations, merged sections.
 pub struct Scanned<'a, T: Target> {
     /// The phase before: live sections and records.
     pub live: Live<'a, T>,
@@ -19,7 +19,7 @@ pub struct Scanned<'a, T: Target> {
     pub asked: Asked,
     /// The place of each piece of a mergeable section.
     pub merges: Merges<'a>,
-    /// The sections of merged pieces. Their numbers follow those of [`super::Made::synthetic`].
+    /// The synthetic sections of merged pieces. Their ids follow those of [`super::Made::synthetic`].
     pub merged: Vec<MergedSection<'a>>,
 }
 
@@ -36,7 +36,7 @@ pub struct Asked {
     pub discarded: Vec<Vec<Reference>>,
     /// The needs that concern the link as a whole.
     pub needs: Needs,
-    /// Some dynamic relocation is for a place that is not writable (`DT_TEXTREL`).
+    /// Some dynamic relocation changes a section that is not writable (`DT_TEXTREL`).
     pub text_relocations: bool,
 }
 
@@ -73,10 +73,9 @@ impl<'a, T: Target> Scanned<'a, T> {
         self.describe_place_in(id, || self.section_info(id).name, offset)
     }
 
-    /// The section that holds the byte at an offset in the output, and the offset there. That is
-    /// the same place for most sections, another for folded sections, mergeable pieces and `.eh_frame`
-    /// records.
-    /// `None` if the piece or record is dropped.
+    /// The section whose contents stand in the output for the byte at an offset of a section, and the offset
+    /// there. Most sections stand for themselves; folded sections, merged pieces and `.eh_frame` records
+    /// moved. `None` if the piece or record is dropped.
     ///
     /// For a section symbol with an addend, the offset is their sum: the addend selects the piece.
     /// For any other symbol it is the symbol's value, and the addend is added to the result.

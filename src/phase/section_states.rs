@@ -1,8 +1,9 @@
-//! The state of each section: one byte a section.
+//! The state of each section, in one byte.
 //!
-//! Passes up to garbage collection change states of a phase that they own. A pass that decides in
-//! parallel either changes the states of its own object's sections ([`SectionStates::by_object`]), or
-//! gathers its decisions first: nothing changes behind a shared reference.
+//! A pass that changes states owns the phase that holds them; the last are `fold_sections` and
+//! `merge_strings`. A pass that decides in parallel either gives each job the states of one object
+//! ([`SectionStates::by_object`]), or gathers decisions and applies them serially: no state changes behind
+//! a shared reference.
 
 use crate::ids::SectionId;
 use crate::input::ObjectFile;
@@ -15,8 +16,8 @@ pub struct SectionState(u8);
 
 bitflags! {
     impl SectionState: u8 {
-        /// In the output. Set for every section when sections are indexed, cleared for sections that
-        /// are discarded or collected.
+        /// In the output. `index_objects` sets it for sections with contents that the kind of output does not
+        /// leave out (`SHF_EXCLUDE`); [`SectionState::discard`] clears it.
         const ALIVE = 1 << 0;
         /// A script's `KEEP`, or another reason to be a root of garbage collection.
         const KEEP = 1 << 1;
@@ -26,13 +27,13 @@ bitflags! {
         const DISCARDED_BY_SCRIPT = 1 << 3;
         /// Removed by `--gc-sections`.
         const COLLECTED = 1 << 4;
-        /// Its contents were taken apart and live on in a section that the linker makes (`.eh_frame`
-        /// records, mergeable pieces, properties): it is not laid out itself.
+        /// Its contents live on in another section: `.eh_frame` records, mergeable pieces, properties and
+        /// SFrame functions in a synthetic one, a folded section in its leader. It is not laid out itself.
         const ABSORBED = 1 << 5;
         /// Its contents are no part of the program: symbol tables, relocations, groups.
         const NOT_CONTENT = 1 << 6;
-        /// Alive: an equal section stands for it, and it is absorbed. Else: it was about such a section,
-        /// and went with it.
+        /// With `ALIVE`: `--icf` folded it into its leader. Without: SFrame data about folded sections, which
+        /// went with them.
         const FOLDED = 1 << 7;
     }
 }
@@ -55,7 +56,8 @@ impl SectionStates {
         SectionStates(states.to_vec())
     }
 
-    /// The state of a section. Those that the linker makes after scripts are matched are alive.
+    /// The state of a section. Sections that the linker adds after scripts are matched have no row here and
+    /// are alive.
     #[inline]
     pub fn get(&self, id: SectionId) -> SectionState {
         self.0.get(id.index()).copied().unwrap_or(SectionState::ALIVE)
@@ -73,21 +75,20 @@ impl SectionStates {
         self.is(id, SectionState::ALIVE)
     }
 
-    /// Whether the section is in the output by itself, and no equal one stands for it: only then
-    /// frames may describe it.
+    /// Whether the section is in the output and not folded: only then frames may describe it.
     #[inline]
     pub fn stands(&self, id: SectionId) -> bool {
         self.get(id) & (SectionState::ALIVE | SectionState::FOLDED) == SectionState::ALIVE
     }
 
-    /// Notes of sections that equal ones stand for them.
+    /// Marks sections as folded into their leaders.
     pub fn fold(&mut self, ids: impl IntoIterator<Item = SectionId>) {
         for id in ids {
             self.0[id.index()].insert(SectionState::ABSORBED | SectionState::FOLDED);
         }
     }
 
-    /// Notes of sections that their contents live on in sections of the linker.
+    /// Marks sections whose contents live on in sections of the linker.
     pub fn absorb(&mut self, ids: impl IntoIterator<Item = SectionId>) {
         for id in ids {
             self.0[id.index()].insert(SectionState::ABSORBED);
@@ -105,7 +106,7 @@ impl SectionStates {
         &self.0
     }
 
-    /// All states, to be changed.
+    /// All states, mutable.
     pub fn all_mut(&mut self) -> &mut [SectionState] {
         &mut self.0
     }
@@ -117,7 +118,7 @@ impl SectionStates {
         objects.iter().map(own).collect()
     }
 
-    /// Adds so many sections that are alive: the linker's own, which scripts may discard.
+    /// Adds `count` rows that are alive, for the synthetic sections that scripts may discard.
     pub fn add_alive(&mut self, count: usize) {
         self.0.resize(self.0.len() + count, SectionState::ALIVE);
     }

@@ -1,4 +1,4 @@
-//! The first phase: the command line, the sink of diagnostics, and the store of bytes.
+//! The first phase: the command line, the sink of diagnostics, the store of bytes.
 
 use crate::cli::Config;
 use crate::diag::Sink;
@@ -6,17 +6,17 @@ use crate::diag::demangle::shown;
 use crate::ids::{SectionId, SymbolId};
 use crate::input::InputStore;
 
-/// Three references that every pass has, given by the caller of the linker.
+/// The references that every pass has. `pipeline` makes them for each attempt to link.
 #[derive(Clone, Copy)]
 pub struct Session<'a> {
-    /// The options of the command line.
+    /// The options of the command line, with those that scripts of `-T` set.
     pub config: &'a Config,
     /// Where diagnostics go.
     pub sink: &'a Sink,
     /// Owns bytes that inputs and passes refer to until the link ends.
     pub store: &'a InputStore,
-    /// Loads from the GOT that must stay, though their symbols are near by all that is known before
-    /// addresses: by section and symbol, sorted. `find_far_loads` makes the list.
+    /// Loads from the GOT that must not be relaxed, as pairs of section and symbol, sorted: in an earlier
+    /// attempt `find_far_loads` found their symbols out of reach.
     pub far_loads: &'a [(SectionId, SymbolId)],
 }
 

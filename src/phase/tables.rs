@@ -18,7 +18,7 @@ pub struct Tables<'a, T: Target> {
     pub numbered: Numbered<'a, T>,
     /// `.dynsym`, `.dynstr`, hash tables, versions and `.dynamic`.
     pub dynamic: DynamicTables<'a>,
-    /// `R_*_RELATIVE` at the head of `.rela.dyn` (`DT_RELACOUNT`).
+    /// Number of `R_*_RELATIVE` entries at the head of `.rela.dyn` (`DT_RELACOUNT`).
     pub relative_count: u64,
     /// The index of debug information, for `.gdb_index`.
     pub debug_index: DebugIndex<'a>,
@@ -30,10 +30,10 @@ pub struct Tables<'a, T: Target> {
 
 builds_on!(['a, T: Target] Tables<'a, T>, numbered: Numbered<'a, T>);
 
-/// Synthetic sections with their sizes, which the layout takes over: it adds pools of thunks, and
-/// `.relr.dyn` and the SFrame table may grow.
+/// The parts that the layout takes over and changes: it adds pools of thunks, and `.relr.dyn` and the
+/// SFrame table may grow.
 pub struct Growing<'a> {
-    /// Those of [`super::Made::synthetic`], then the merged ones.
+    /// The synthetic sections of [`super::Made::synthetic`] with their sizes, then the merged ones.
     pub synthetics: SyntheticSections<'a>,
     /// The functions of the SFrame table.
     pub chosen: Chosen,
