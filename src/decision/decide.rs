@@ -10,7 +10,7 @@ use crate::arch::relocation::Facts;
 use crate::arch::{Mode, RelocBase, RelocExpr, RelocInfo, Site, Target};
 use crate::symbols::Needs;
 
-/// The computation of a dynamic relocation.
+/// The value that a dynamic relocation computes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum DynamicKind {
     /// Base address plus `S + A`.
@@ -20,15 +20,15 @@ pub enum DynamicKind {
     /// `S + A` of a local `STT_GNU_IFUNC`: the result of its resolver, or the address of its PLT
     /// entry if that is the function's address in this program.
     Resolved,
-    /// Base address plus the address of the symbol's GOT slot for its offset from the thread pointer.
+    /// Base address plus the address of the GOT slot that holds the symbol's offset from the thread pointer.
     TpSlot,
     /// Offset from the thread pointer.
     TpOffset,
-    /// Offset in the block of the module that defines the symbol.
+    /// Offset in the TLS block of the module that defines the symbol.
     DtpOffset,
-    /// Size of the symbol's definition, in 4 bytes or, if wide, 8.
+    /// Size of the definition that prevails at run time.
     Size {
-        /// In 8 bytes.
+        /// The field has 8 bytes, not 4.
         wide: bool,
     },
 }
@@ -39,23 +39,24 @@ pub enum Problem {
     /// The output's addresses are unknown before it is loaded, and the field cannot hold a dynamic
     /// relocation.
     NeedsPic,
-    /// The distance to an absolute number changes with the load address.
+    /// The distance to an absolute symbol changes with the load address.
     AbsoluteDistance,
     /// The code computes a distance to an undefined symbol, and would take the load address for the
     /// symbol's.
     DistanceToNothing,
-    /// Local exec TLS code in a shared library, or for a library's variable.
+    /// Local-exec TLS code in a shared library or for a library's variable, or local-dynamic code for
+    /// another module's variable.
     NeedsTlsModel,
     /// A copy relocation would be needed, and `-z nocopyreloc` forbids it.
     CopyForbidden,
-    /// A TLS relocation on an instruction that its ABI does not name.
+    /// A TLS relocation on an instruction sequence that the psABI does not give for it.
     UnexpectedInstruction,
 }
 
 /// The decision about one relocation.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Action<T: Target> {
-    /// First operand of the value; [`RelocExpr::Nothing`] if nothing is stored.
+    /// First operand of the value that is stored.
     pub expr: RelocExpr,
     /// The base that is subtracted.
     pub base: RelocBase,
@@ -63,7 +64,7 @@ pub struct Action<T: Target> {
     pub edit: Option<T::Edit>,
     /// The next relocation is part of the rewritten sequence.
     pub takes_next: bool,
-    /// Its needs, of its symbol and of the link.
+    /// The tables and slots that it needs, for its symbol and for the link.
     pub needs: Needs,
     /// The dynamic relocation at this place.
     pub dynamic: Option<DynamicKind>,
@@ -102,9 +103,9 @@ impl<T: Target> Action<T> {
     }
 }
 
-/// The decision about a distance to a symbol of this output, which most relocations of code are: it
-/// needs nothing. `None` for any other relocation, and where [`Target::relax`] may have a say. [`decide`]
-/// gives the same, with more questions.
+/// The fast path of [`decide`] for a distance to a symbol of this output, as most relocations of code are: it
+/// needs nothing. `None` for any other relocation, and for types that [`Target::relax`] looks at. Where it
+/// gives an action, [`decide`] gives the same.
 #[inline]
 pub fn plain<T: Target>(info: &RelocInfo<T>, facts: Facts) -> Option<Action<T>> {
     let elsewhere = Facts::IMPORTED | Facts::IFUNC | Facts::ABSOLUTE;
@@ -131,15 +132,15 @@ pub fn decide<T: Target>(info: &RelocInfo<T>, site: &Site<'_>, mode: &Mode) -> A
             Action::value(RelocExpr::Plt, info.base, Needs::PLT | import(site))
         }
         RelocExpr::Plt => symbol(info, site, mode),
-        // The slot's address itself, in a word of a literal pool.
+        // The absolute address of the slot, as a word of a literal pool (s390x).
         RelocExpr::GotTp if info.base == RelocBase::Zero && mode.position_independent => {
             Action::dynamic(DynamicKind::TpSlot, slot_needs(info.expr, site, mode))
         }
         RelocExpr::GotSlot | RelocExpr::GotTp | RelocExpr::TlsGd => {
             Action::value(info.expr, info.base, slot_needs(info.expr, site, mode))
         }
-        // In executables these sequences are rewritten as a whole; code that goes with them
-        // (offsets, calls) counts on it.
+        // Executables rewrite these sequences as a whole. One that `relax` does not know cannot stay: the offsets
+        // and calls that belong to it are rewritten in any case.
         RelocExpr::TlsLd | RelocExpr::TlsDesc | RelocExpr::TlsDescCall
             if !mode.shared && T::TLS_REWRITES_ALL =>
         {
@@ -159,7 +160,7 @@ pub fn decide<T: Target>(info: &RelocInfo<T>, site: &Site<'_>, mode: &Mode) -> A
         RelocExpr::TpOffset => thread_pointer_offset(info, site, mode),
         RelocExpr::DtpOffset if site.has(Facts::IMPORTED) => match info.size {
             8 => Action::dynamic(DynamicKind::DtpOffset, Needs::DYNSYM),
-            // Local-dynamic code says that the variable is this module's, and it is; or nobody has it.
+            // Local-dynamic code is right if this module defines the variable. If nobody does, it is not reached.
             _ if site.facts.intersects(Facts::EXPORTED | Facts::NO_DEFINITION) => {
                 Action::value(info.expr, info.base, Needs::empty())
             }
@@ -186,7 +187,7 @@ fn slot_needs(expr: RelocExpr, site: &Site<'_>, mode: &Mode) -> Needs {
     }
 }
 
-/// A relocation that wants the symbol's address itself.
+/// A relocation whose value is the symbol's address, or a distance to it.
 #[inline]
 fn symbol<T: Target>(info: &RelocInfo<T>, site: &Site<'_>, mode: &Mode) -> Action<T> {
     let absolute = info.base == RelocBase::Zero;
@@ -210,8 +211,8 @@ fn symbol<T: Target>(info: &RelocInfo<T>, site: &Site<'_>, mode: &Mode) -> Actio
         if site.has(Facts::UNDEFINED_WEAK) {
             return undefined_weak(info, site, mode);
         }
-        // A number without a symbol is a distance that somebody computed; other linkers take it. The place of a number in
-        // its page does not change with the load address.
+        // A relocation without a symbol holds a distance that somebody computed; other linkers take it. An offset in
+        // a page does not change with the load address.
         let moves = !absolute && info.base != RelocBase::Page;
         if moves && mode.position_independent && site.symbol != 0 {
             return Action::problem(info, Problem::AbsoluteDistance);
@@ -228,8 +229,8 @@ fn symbol<T: Target>(info: &RelocInfo<T>, site: &Site<'_>, mode: &Mode) -> Actio
     Action::value(RelocExpr::Symbol, info.base, Needs::empty())
 }
 
-/// The address of a symbol that the dynamic linker finds: it fills the word in, or the program gets
-/// a copy or a canonical PLT entry, whose address the libraries then use too.
+/// The address of a symbol that the dynamic linker binds. It fills in a word that may be written to; for
+/// other code, an executable makes a copy or a canonical PLT entry, whose address all modules then use.
 fn imported<T: Target>(info: &RelocInfo<T>, site: &Site<'_>, mode: &Mode) -> Action<T> {
     let word = info.base == RelocBase::Zero && info.size == 8;
     if word && (mode.position_independent || site.writable || mode.text_relocations) {
@@ -251,7 +252,7 @@ fn imported<T: Target>(info: &RelocInfo<T>, site: &Site<'_>, mode: &Mode) -> Act
     Action::value(RelocExpr::Symbol, info.base, Needs::COPY | Needs::DYNSYM)
 }
 
-/// An undefined weak symbol is 0 at every load address. Position-independent code must read that
+/// An undefined weak symbol is 0 at every load address. Position-independent code must load that
 /// from the GOT; calls may stay, since programs test the symbol before they call it.
 fn undefined_weak<T: Target>(info: &RelocInfo<T>, site: &Site<'_>, mode: &Mode) -> Action<T> {
     if mode.position_independent
@@ -265,7 +266,7 @@ fn undefined_weak<T: Target>(info: &RelocInfo<T>, site: &Site<'_>, mode: &Mode) 
 }
 
 fn thread_pointer_offset<T: Target>(info: &RelocInfo<T>, site: &Site<'_>, mode: &Mode) -> Action<T> {
-    // Programs test for a weak variable that nobody has before they come to code like this.
+    // A program tests for a weak variable before it uses it, so code for one that nobody defines is not reached.
     let known = !site.has(Facts::IMPORTED) || site.has(Facts::NO_DEFINITION);
     if known && !mode.shared {
         return Action::value(RelocExpr::TpOffset, info.base, Needs::empty());

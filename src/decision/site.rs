@@ -12,14 +12,14 @@ pub struct DynRelocSite {
     pub symbol: SymbolId,
     /// The relocation's addend.
     pub addend: i64,
-    /// The offset in the section, and in the topmost byte the number of the kind.
+    /// The offset in the section, with the index of the kind in [`KINDS`] in the topmost byte.
     place: u64,
 }
 
 impl DynRelocSite {
     const KIND_SHIFT: u32 = 56;
 
-    /// A place at `offset` of a section, in bytes. It lies in the bytes of a file, so the topmost byte of the offset is 0.
+    /// A place at `offset` bytes of a section. No file is larger than 2^56 bytes, so the topmost byte is free.
     #[inline]
     pub fn new(section: SectionId, offset: u64, symbol: SymbolId, addend: i64, kind: DynamicKind) -> Self {
         debug_assert_eq!(offset >> Self::KIND_SHIFT, 0);
@@ -33,7 +33,7 @@ impl DynRelocSite {
         self.place & ((1 << Self::KIND_SHIFT) - 1)
     }
 
-    /// The computation of the dynamic relocation.
+    /// The value that the dynamic relocation computes.
     #[inline]
     pub fn kind(&self) -> DynamicKind {
         KINDS[(self.place >> Self::KIND_SHIFT) as usize]
@@ -52,7 +52,7 @@ const KINDS: [DynamicKind; 8] = [
     DynamicKind::Size { wide: true },
 ];
 
-/// A reference, kept small because there can be very many.
+/// A relocation that a message is about, kept small because there can be very many.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Reference {
     /// Section that refers.

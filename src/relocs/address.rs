@@ -18,7 +18,8 @@ pub fn of_synthetic<T: Target>(link: &Placed<'_, T>, kind: Kind) -> u64 {
     }
 }
 
-/// Looks the tables up, before symbols get their values.
+/// The addresses of tables and of the TLS segment in the present layout. Needs no values of symbols, which are
+/// computed from them.
 pub fn look_up<T: Target>(link: &Placed<'_, T>) -> Addresses {
     let (got, got_plt) = (of_synthetic(link, Kind::Got), of_synthetic(link, Kind::GotPlt));
     let tls = link.layout.tls;
@@ -37,14 +38,14 @@ pub fn look_up<T: Target>(link: &Placed<'_, T>) -> Addresses {
     }
 }
 
-/// Value of a symbol.
+/// Address of a symbol, as in [`Placed::values`].
 #[inline]
 pub fn value<T: Target>(link: &Placed<'_, T>, id: SymbolId) -> u64 {
     link.values.get(id.index()).copied().unwrap_or(0)
 }
 
-/// `S + A` for symbol `index` of an object. The one place where an addend may choose among the
-/// pieces of a section that was taken apart.
+/// `S + A` for symbol `index` of an object, whose id is `id`. For the section symbol of an absorbed section
+/// the addend selects the piece, so it counts before the piece is looked up.
 #[inline]
 pub fn target<T: Target>(
     link: &Placed<'_, T>,
@@ -61,8 +62,8 @@ pub fn target<T: Target>(
         let section = object.section_id(section);
         if link.sections.is(section, SectionState::ABSORBED) {
             let start = symbol.st_value.get();
-            // No code points into frame records. Start-up code of static programs points at their
-            // beginning, and its addend is the distance from the field to the instruction.
+            // Addends select only merged pieces. Of `.eh_frame`, code names the beginning at most (start-up code of
+            // static programs), with an addend that makes up for the distance from field to instruction.
             return if link.merges.contains(section) {
                 link.absorbed_address(section, start.wrapping_add_signed(addend))
             } else {
@@ -76,12 +77,13 @@ pub fn target<T: Target>(
     value(link, id).wrapping_add_signed(addend)
 }
 
-/// Address of the GOT slot with a symbol's offset from the thread pointer; 0 if it has none.
+/// Address of the GOT slot that holds a symbol's offset from the thread pointer; 0 if it has no such slot.
 pub fn tp_slot<T: Target>(link: &Placed<'_, T>, id: SymbolId) -> u64 {
     link.row(id).and_then(|row| row.got_tp).map_or(0, |slot| got_word(link, slot))
 }
 
-/// Address of a place of an input section in the output.
+/// Address of the byte at an offset of an input section; for an absorbed section that of the piece there, 0 if it
+/// is not in the output.
 #[inline]
 pub fn place<T: Target>(link: &Placed<'_, T>, section: SectionId, offset: u64) -> u64 {
     if link.sections.is(section, SectionState::ABSORBED) {
@@ -90,8 +92,8 @@ pub fn place<T: Target>(link: &Placed<'_, T>, section: SectionId, offset: u64) -
     link.section_address(section).wrapping_add(offset)
 }
 
-/// Whether the symbol is `_TLS_MODULE_BASE_` of an executable. It then stands for the thread
-/// pointer: code adds local exec offsets to it.
+/// Whether the symbol is `_TLS_MODULE_BASE_` of an executable. There it counts as the thread pointer: relaxed
+/// code adds local-exec offsets to it.
 pub fn is_executable_tls_base<T: Target>(link: &Placed<'_, T>, id: SymbolId) -> bool {
     let Definition::Linker(row) = link.definition(id) else { return false };
     !link.mode.shared
@@ -101,8 +103,8 @@ pub fn is_executable_tls_base<T: Target>(link: &Placed<'_, T>, id: SymbolId) -> 
             .is_some_and(|symbol| symbol.origin == LinkerSymbolOrigin::Reserved(Reserved::TlsModuleBase))
 }
 
-/// `S + A - TP` where `target` is `S + A`. A symbol that nothing defines counts as being at the thread
-/// pointer: its address, 0, may be farther from there than an instruction can say.
+/// `S + A - TP` where `target` is `S + A`. An undefined symbol counts as lying at the thread pointer: from its
+/// address 0 the distance might not fit the field.
 pub fn from_thread_pointer<T: Target>(link: &Placed<'_, T>, id: SymbolId, target: u64, addend: i64) -> i64 {
     if link.definitions.is_undefined(id) || is_executable_tls_base(link, id) {
         return addend;
@@ -110,8 +112,8 @@ pub fn from_thread_pointer<T: Target>(link: &Placed<'_, T>, id: SymbolId, target
     target.wrapping_sub(link.addresses.thread_pointer) as i64
 }
 
-/// The offset in this module's thread-local storage of `target`, which is `S + A`. A symbol that nothing
-/// defines counts as being at its start.
+/// The offset of `target`, which is `S + A`, in this module's TLS block. An undefined symbol counts as lying at
+/// the start of the block.
 pub fn in_tls_block<T: Target>(link: &Placed<'_, T>, id: SymbolId, target: u64, addend: i64) -> u64 {
     if link.definitions.is_undefined(id) {
         return addend as u64;
@@ -142,22 +144,9 @@ pub fn symbol_size<T: Target>(
     symbol.map_or(0, |symbol| symbol.st_size.get())
 }
 
-/// The address that a library's symbol has in this program: that of its copy, or of its PLT entry
-/// if that is canonical. `None` for all others. Values of symbols start from here.
-pub fn of_imported<T: Target>(link: &Placed<'_, T>, id: SymbolId) -> Option<u64> {
-    if !link.symbol_flags(id).contains(SymbolFlags::IMPORTED) {
-        return None;
-    }
-    let needs = link.symbol_needs(id);
-    if needs.contains(Needs::COPY) {
-        return copy(link, id);
-    }
-    needs.contains(Needs::CANONICAL_PLT).then(|| plt(link, id))
-}
-
-/// Whether other modules find a symbol's PLT entry for its address. Besides canonical entries, those of
-/// a fixed program's functions that have resolvers: unless the program itself loads what the resolver
-/// gave, as GNU ld and mold have it.
+/// Whether other modules see a symbol's PLT entry as its address. Canonical entries, and in a
+/// position-dependent program those of exported `STT_GNU_IFUNC` functions, unless the program itself loads the
+/// resolver's result from the GOT. As in GNU ld and mold.
 pub fn is_plt_entry<T: Target>(link: &Placed<'_, T>, id: SymbolId) -> bool {
     let flags = link.symbol_flags(id);
     let is_called = || link.row(id).is_some_and(|row| row.plt_got.is_some() && row.got.is_none());
@@ -173,8 +162,7 @@ pub fn got_word<T: Target>(link: &Placed<'_, T>, word: Slot) -> u64 {
     link.addresses.got.wrapping_add(u64::from(word.number()) * 8)
 }
 
-/// Address that calls of a symbol go to, and its address in this program if the PLT entry is
-/// canonical. 0 if it has no entry.
+/// Address of a symbol's PLT entry; 0 if it has none.
 #[inline]
 pub fn plt<T: Target>(link: &Placed<'_, T>, id: SymbolId) -> u64 {
     link.row(id).map_or(0, |row| plt_of_row(link, row))
@@ -191,12 +179,12 @@ pub fn plt_of_row<T: Target>(link: &Placed<'_, T>, row: &DynamicRow) -> u64 {
     }
 }
 
-/// Address of the word in `.got.plt` of an entry of `.plt`.
+/// Address of the word in `.got.plt` that entry `index` of `.plt` jumps through.
 pub fn plt_slot<T: Target>(link: &Placed<'_, T>, index: u32) -> u64 {
     link.addresses.got_plt.wrapping_add((T::GOT_PLT_RESERVED + u64::from(index)) * 8)
 }
 
-/// The addresses that go into an entry of `.plt`.
+/// The addresses from which a machine writes entry `index` of `.plt`.
 pub fn plt_entry<T: Target>(link: &Placed<'_, T>, index: u32) -> PltEntry {
     let plt = link.addresses.plt;
     let entry = plt.wrapping_add(link.plt_shape.lazy_entry(index));
@@ -209,7 +197,7 @@ pub fn of_copy<T: Target>(link: &Placed<'_, T>, copy: &Copy) -> u64 {
     section.wrapping_add(copy.offset)
 }
 
-/// Address of the copy that a symbol names; `None` if it has none.
+/// Address of the copy of a library's variable that a symbol names; `None` if it has none.
 pub fn copy<T: Target>(link: &Placed<'_, T>, id: SymbolId) -> Option<u64> {
     link.copy(link.row(id)?).map(|copy| of_copy(link, copy))
 }

@@ -5,6 +5,7 @@
 
 use super::address::{self, from_thread_pointer, in_tls_block, symbol_size};
 use super::branches;
+use super::slots::fills_places;
 use super::walk::{Decided, Undecided, Visitor, Walk};
 use crate::arch::relocation::Facts;
 use crate::arch::{RelocBase, RelocExpr, RelocInfo, Target};
@@ -19,7 +20,7 @@ use crate::phase::{DynamicRow, Placed};
 use crate::symbols::Needs;
 use crate::tables::pools::Destination;
 
-/// Problems that are reported for one section.
+/// Most problems that are reported for one section.
 const TOLD: u32 = 8;
 
 /// Applies the relocations of a section of an object. `out` holds a copy of its bytes
@@ -32,8 +33,8 @@ pub fn apply_section<T: Target>(link: &Placed<'_, T>, section: SectionId, out: &
     }
 }
 
-/// Applies some of a section's relocations to a part of it: `out` begins at `start` in the input
-/// section and at `address` in the program. For records that were moved out of their section.
+/// Applies some of a section's relocations to a part of it: `out` begins at offset `start` of the input
+/// section and at `address` in memory. For records that moved out of their section.
 pub fn apply_list<T: Target>(
     link: &Placed<'_, T>,
     section: SectionId,
@@ -54,18 +55,17 @@ pub fn apply_list<T: Target>(
         return;
     }
     let walk = Walk::new(link, object, index as usize);
-    let in_place = link.config.relocations.apply_dynamic.unwrap_or(T::APPLY_DYNAMIC)
-        || link.config.relocations.pack_relative;
+    let in_place = fills_places::<T>(link.config);
     walk.each(relocations, &mut Loaded { apply, describes: walk.describes, in_place });
 }
 
 /// Applies relocations of a loaded section.
 struct Loaded<'s, 'a, T: Target> {
     apply: Apply<'s, 'a, T>,
-    /// It is SFrame data. Dead fields become 0 without their addend, and `sframe_output::concat` makes
-    /// dead rows of them.
+    /// The section is SFrame data. Fields of dead functions become 0, without their addend, and
+    /// `sframe_output::concat` makes dead rows of them.
     describes: bool,
-    /// Places of relative relocations hold the address too.
+    /// Places of dynamic relocations hold the value as far as it is known, too.
     in_place: bool,
 }
 
@@ -90,8 +90,9 @@ pub enum Tombstone {
 }
 
 impl Tombstone {
-    /// The value for a section of this name. 0 ends a list in `.debug_loc` and `.debug_ranges`,
-    /// so those get 1; `.debug_names` must not name unit 0.
+    /// The tombstone for a section of this name: that of the last `-z dead-reloc-in-nonalloc` pattern that
+    /// matches, else lld's. Pairs of 0 end a list in `.debug_loc` and `.debug_ranges`, so these get 1;
+    /// in `.debug_names` 0 would name the first unit.
     pub fn of_section<T: Target>(link: &Placed<'_, T>, name: &[u8]) -> Self {
         for (pattern, value) in link.config.strip.dead_relocations.iter().rev() {
             if crate::script::glob::matches(pattern, name) {
@@ -111,9 +112,9 @@ impl Tombstone {
     }
 }
 
-/// Whether a section describes code that should be described once: of equal functions that are folded,
-/// debuggers then know the one whose code is in the output. But a line of any of them should find the
-/// code that they share, so that a breakpoint can be set on it.
+/// Whether only the leader of folded functions keeps its description in a section, so that debuggers know one
+/// function at an address. Not in `.debug_line`: a breakpoint on a line of any of the equal functions should
+/// find the code that they share.
 fn describes_once(name: &[u8]) -> bool {
     name.starts_with(b".debug_") && name != b".debug_line"
 }
@@ -139,7 +140,8 @@ impl<T: Target> Visitor<T> for Loaded<'_, '_, T> {
                 if info.holds(value) { None } else { Some(value) }
             }
         };
-        // The distance to nothing means nothing. A slot or an entry of a symbol that may turn up at run time is a place.
+        // Code for an undefined weak symbol is not reached, so its distance may overflow. The GOT slot or PLT entry
+        // of a symbol that may turn up at run time is reached.
         let is_nothing = facts.contains(Facts::UNDEFINED_WEAK)
             && !matches!(action.expr, RelocExpr::GotSlot | RelocExpr::Plt);
         if let Some(value) = outside
@@ -150,7 +152,7 @@ impl<T: Target> Visitor<T> for Loaded<'_, '_, T> {
         }
     }
 
-    /// The scan reported all that is malformed.
+    /// `scan_relocations` reported malformed relocations; only those of dead sections are left to write.
     fn undecided(&mut self, relocation: Undecided<'_, T>) {
         let Undecided::Discarded(info, relocation, _) = relocation else { return };
         let Some(at) = self.apply.position(relocation.r_offset.get()) else { return };
@@ -160,14 +162,14 @@ impl<T: Target> Visitor<T> for Loaded<'_, '_, T> {
 }
 
 impl<T: Target> Apply<'_, '_, T> {
-    /// Where an offset of the input section is in `out`, in bytes.
+    /// The index in `out` of an offset of the input section; `None` outside of it.
     #[inline]
     fn position(&self, offset: u64) -> Option<usize> {
         let at = offset.checked_sub(self.start)?;
         (at <= self.out.len() as u64).then_some(at as usize)
     }
 
-    /// Lets a branch that does not reach its target go through a thunk, if there is one.
+    /// Points a branch that does not reach its target at a thunk. Gives whether there is one.
     #[cold]
     fn redirect(&mut self, info: &RelocInfo<T>, destination: Destination, at: usize, place: u64) -> bool {
         if !T::is_call(info) {
@@ -214,8 +216,8 @@ impl<T: Target> Apply<'_, '_, T> {
         value.wrapping_sub(base) as i64
     }
 
-    /// The bytes at a place of a dynamic relocation. The dynamic linker reads the addend from its
-    /// own table, except for `.relr.dyn`; other readers find the address there.
+    /// The value to store at the place of a dynamic relocation. The dynamic linker reads it there only for
+    /// `.relr.dyn`, elsewhere it takes the addend from the table; other readers expect the address.
     fn in_place(&self, kind: DynamicKind, index: u32, symbol: SymbolId, addend: i64) -> i64 {
         match kind {
             DynamicKind::Relative => address::target(self.link, self.object, index, symbol, addend) as i64,
@@ -228,8 +230,8 @@ impl<T: Target> Apply<'_, '_, T> {
         }
     }
 
-    /// Applies one relocation of a section that is not loaded: symbols have the addresses that the
-    /// debugger sees, and nothing is left to the dynamic linker.
+    /// Applies one relocation of a section that is not loaded. No dynamic linker will touch it, so it gets
+    /// addresses of this output even for symbols that may be preempted.
     #[inline]
     fn not_loaded(&mut self, relocation: &Rela<T::E>, tombstone: Tombstone, drops_folded: bool) {
         let offset = relocation.r_offset.get();

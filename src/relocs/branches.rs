@@ -1,4 +1,4 @@
-//! Destinations of branches: their targets, or thunks if those are out of reach.
+//! Destinations of branches: their targets, or thunks if targets are out of reach.
 
 use super::address;
 use crate::arch::Target;
@@ -6,8 +6,8 @@ use crate::phase::Placed;
 use crate::symbols::SymbolFlags;
 use crate::tables::pools::{Destination, Purpose};
 
-/// Address that a branch goes to; `None` for symbols that are undefined or discarded: such branches
-/// are not reached, or already reported.
+/// Address that a branch goes to; `None` for undefined and discarded symbols: branches to them are never
+/// executed, or already reported.
 #[inline]
 pub fn target<T: Target>(link: &Placed<'_, T>, (symbol, addend): Destination) -> Option<u64> {
     let flags = link.symbol_flags(symbol);
@@ -24,7 +24,8 @@ pub fn target<T: Target>(link: &Placed<'_, T>, (symbol, addend): Destination) ->
     Some(address::value(link, symbol).wrapping_add_signed(addend))
 }
 
-/// Address of a thunk for a branch at `place` that does not reach its destination.
+/// Address of the thunk for a branch at address `place` that does not reach its destination; `None` if there is none
+/// within reach.
 pub fn redirect<T: Target>(link: &Placed<'_, T>, destination: Destination, place: u64) -> Option<u64> {
     let spec = T::THUNKS?;
     let thunk = link.thunks.find(Purpose::Call(destination), place, spec.reach)?;

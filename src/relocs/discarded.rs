@@ -5,9 +5,9 @@
 //! section that does so anyway has no right value, so a final link refuses; SFrame rule 3 governs
 //! such references from `.sframe`. Frames of collected and folded text are no violation and stay silent.
 //!
-//! `.gcc_except_table` is no exception: compilers put the tables of COMDAT functions into the
-//! group, where they go with it. One outside that still refers to a loser is broken, and the 0
-//! that GNU ld writes there would send an exception to nowhere.
+//! `.gcc_except_table` is no exception: compilers put the table of a COMDAT function into its group, so
+//! it is discarded with the function. A table outside that refers to a discarded function is broken,
+//! and the 0 that GNU ld writes there would send an exception to nowhere.
 
 use crate::arch::Target;
 use crate::cli::SFrameViolation;
@@ -20,20 +20,21 @@ use crate::phase::SectionState;
 use crate::sframe;
 use hashbrown::HashMap;
 
-/// How many references one message shows.
+/// Most references that one message shows.
 const SHOWN: usize = 10;
 
-/// All references of one message.
+/// The references to one discarded section, for one message.
 struct Violation {
+    /// The discarded section.
     target: SectionId,
-    /// Only `.sframe` refers, and that is a warning.
+    /// The references come from `.sframe`, and `-z sframe-violation=warning` makes these warnings.
     lenient: bool,
     references: Vec<Reference>,
 }
 
-/// Reports all recorded references, one message for each discarded section. An error in a final
-/// link, unless `--noinhibit-exec` or `-z sframe-violation=warning` says otherwise; a warning
-/// under `-r`.
+/// Reports all recorded references, one message for each discarded section (two if references from `.sframe`
+/// are warnings and others are errors). An error in a final link, unless `--noinhibit-exec` or
+/// `-z sframe-violation=warning` says otherwise; a warning under `-r`.
 pub fn report<T: Target>(link: &Live<'_, T>, references: &[Vec<Reference>]) {
     let mut lines = SourceLines::default();
     for violation in violations(link, references) {
@@ -117,7 +118,7 @@ fn with_help<T: Target>(
     if !frames {
         return if warning { diagnostic } else { diagnostic.help("--noinhibit-exec makes this a warning") };
     }
-    // The linker can leave rows out of sections that it can read, if no other section refers there.
+    // Modes that leave rows out help only if the linker can read all referring sections, and all are `.sframe`.
     let all = |helps: &dyn Fn(SectionId) -> bool| {
         violation.references.iter().all(|reference| helps(reference.section))
     };

@@ -1,4 +1,5 @@
-//! Dynamic relocations from all their sources: places in sections, words of the GOT, copies.
+//! The entries of `.rela.dyn`, `.rela.plt` and `.relr.dyn` from all their sources: places in sections, words of the
+//! GOT, copies. Only jump slots are not here (see [`crate::synth::reldyn`]).
 //!
 //! [`count`] runs before layout and gives sizes. After it, [`of_site`] gives the entry of a place in a section, and
 //! [`own`] those of the linker's tables. Both walk the same sources by the same functions, so that the sizes are right.
@@ -26,12 +27,12 @@ pub struct Entry {
     pub addend: u64,
 }
 
-/// Numbers of entries by sort.
+/// Numbers of entries by kind.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct Counts {
-    /// Relative ones in `.rela.dyn`.
+    /// Relative relocations in `.rela.dyn`.
     pub relative: u64,
-    /// Relative ones in `.relr.dyn`.
+    /// Relative relocations in `.relr.dyn`.
     pub packed: u64,
     /// `R_*_IRELATIVE`: results of resolvers.
     pub irelative: u64,
@@ -58,22 +59,22 @@ impl Counts {
     }
 }
 
-/// Whether relative relocations at even addresses go into `.relr.dyn`. If the script discards that, they stay in
-/// `.rela.dyn`.
+/// Whether relative relocations at even addresses go into `.relr.dyn`. If the script discards `.relr.dyn`, they stay
+/// in `.rela.dyn`.
 pub fn packs<T: Target>(link: &Made<'_, T>) -> bool {
     let table = link.synthetic.find(Kind::RelrDyn).map(|row| link.synthetic_id(row));
     let is_placed = |id| !link.sections.is(id, SectionState::DISCARDED_BY_SCRIPT);
     link.config.relocations.pack_relative && table.is_some_and(is_placed)
 }
 
-/// Whether all results of resolvers are in `.rela.plt`: without a dynamic section, start-up code
-/// finds them there between `__rela_iplt_start` and `__rela_iplt_end`. Else those are there whose
-/// functions have PLT entries.
+/// Whether all `R_*_IRELATIVE` entries are in `.rela.plt`: in a program without a dynamic section, start-up code
+/// finds them there between `__rela_iplt_start` and `__rela_iplt_end`. A dynamic output has only those of
+/// functions with PLT entries there.
 pub fn irelative_in_plt<T: Target>(link: &Inputs<'_, T>) -> bool {
     !link.is_dynamic()
 }
 
-/// Whether the relocation of a GOT word is in `.rela.plt`, if the output is dynamic.
+/// Whether a dynamic output has the relocation of a GOT word in `.rela.plt`.
 fn is_of_plt<T: Target>(row: &DynamicRow, kind: u32) -> bool {
     kind == T::DYNAMIC.irelative && row.plt_got.is_some()
 }
@@ -83,8 +84,8 @@ fn is_packable<T: Target>(link: &Scanned<'_, T>, site: &DynRelocSite) -> bool {
     site.offset().is_multiple_of(2) && link.section_info(site.section).align >= 2
 }
 
-/// The kind of a site once all needs are known: the address of a resolver's function is that of its
-/// canonical PLT entry if it has one, and a GOT slot's is relative like any other.
+/// The kind of a site once all needs are known: if an `STT_GNU_IFUNC` function has a canonical PLT entry, the
+/// entry is its address, so the site is relative; and so is the address of a GOT slot.
 fn settled_kind<T: Target>(link: &Scanned<'_, T>, site: &DynRelocSite) -> DynamicKind {
     let is_canonical = |id| link.symbol_needs(id).contains(Needs::CANONICAL_PLT);
     match site.kind() {
@@ -94,7 +95,7 @@ fn settled_kind<T: Target>(link: &Scanned<'_, T>, site: &DynRelocSite) -> Dynami
     }
 }
 
-/// Counts the entries.
+/// Counts all entries but jump slots.
 pub fn count<T: Target>(link: &Numbered<'_, T>) -> Counts {
     let packs = packs(link);
     let mut counts = link
@@ -178,7 +179,7 @@ pub fn site_target<T: Target>(link: &Placed<'_, T>, site: &DynRelocSite) -> u64 
     address::target(link, object, index, site.symbol, site.addend)
 }
 
-/// The results of resolvers in `.rela.plt`, by address.
+/// The `R_*_IRELATIVE` entries of `.rela.plt`, sorted by address.
 pub fn resolved_in_plt<T: Target>(link: &Placed<'_, T>) -> Vec<Entry> {
     let mut entries = Vec::new();
     if irelative_in_plt(link) {
@@ -197,7 +198,8 @@ pub fn resolved_in_plt<T: Target>(link: &Placed<'_, T>) -> Vec<Entry> {
     entries
 }
 
-/// The entries of the GOT's words and of copies in `.rela.dyn`, of a static output those in `.rela.plt` too, in no order.
+/// The entries for words of the GOT and for copies that are in `.rela.dyn`; of a static output those in `.rela.plt`,
+/// too. Unsorted.
 pub fn own<T: Target>(link: &Placed<'_, T>) -> Vec<Entry> {
     let (packs, all_in_plt) = (packs(link), irelative_in_plt(link));
     let mut entries = Vec::new();

@@ -3,16 +3,16 @@
 //!
 //! Each is the input's relocation, moved with its section: the place counts from the output section
 //! (from 0 in a final link, as an address), the symbol has its number in the output's table.
-//! Symbols that the output does not have (section symbols, local names that were dropped) give way
-//! to the symbol of their output section, and the addend holds the distance. Bytes in place do not
-//! matter: `SHT_RELA` takes no addend from them. If all inputs of an output section have `SHT_REL`
-//! sections, the output has one, as in GNU ld and lld, and under `-r` the places get the addends.
+//! A symbol that the output does not have (section symbols, local names that were dropped) is replaced by
+//! the symbol of its output section, and the addend holds the distance. Bytes in place do not matter:
+//! `SHT_RELA` takes no addend from them. If all relocations of an output section come from `SHT_REL`
+//! sections, the output has `SHT_REL`, as in GNU ld and lld, and under `-r` the places get the addends.
 //!
 //! References to sections outside the output are left out. [`crate::relocs::discarded`] has
 //! reported those that are violations. In `.eh_frame`, where readers want a relocation in every
 //! FDE, those of an FDE whose function is gone become `R_*_NONE`, so that the next link finds a
-//! record of no function; in call graph profiles, where two relocations make an edge, neither goes
-//! without the other.
+//! record of no function. In call graph profiles two relocations make an edge, so a dead one becomes
+//! `R_*_NONE`, too, and the pairs stay aligned.
 
 use crate::arch::{RelocExpr, Target};
 use crate::diag::{Code, Diagnostic};
@@ -32,12 +32,12 @@ use crate::sframe_output;
 use crate::tables::section::Kind;
 use zerocopy::byteorder::{I64, U64};
 
-/// Whether relocations are written at all.
+/// Whether the output has relocation sections for other tools (`-r`, `--emit-relocs`).
 pub fn is_wanted<T: Target>(link: &Inputs<'_, T>) -> bool {
     link.config.is_relocatable() || link.config.relocations.emit
 }
 
-/// Number of relocations of a section that are written.
+/// Number of relocations that the output has for a section.
 pub fn count<T: Target>(link: &Placed<'_, T>, id: SectionId) -> u32 {
     if is_own_sframe(link, id) {
         return sframe_output::table::relocation_count(link);
@@ -51,7 +51,7 @@ pub fn count<T: Target>(link: &Placed<'_, T>, id: SectionId) -> u32 {
     count
 }
 
-/// Writes the relocations of a section: as many as [`count`] said.
+/// Writes the relocations of a section to `out`, which has room for as many as [`count`] gave.
 pub fn write<T: Target>(link: &Placed<'_, T>, id: SectionId, out: &mut [Rela<T::E>]) {
     if is_own_sframe(link, id) {
         return sframe_output::table::relocations(link, base(link, id), out);
@@ -78,8 +78,8 @@ pub fn write_implicit<T: Target>(link: &Placed<'_, T>, id: SectionId, out: &mut 
     });
 }
 
-/// Whether the relocations of a section may be written to an `SHT_REL` section. Not those of
-/// `.sframe`, whose addends the linker changes.
+/// Whether the relocations of a section may be written to an `SHT_REL` section. `.sframe` needs `SHT_RELA`, because
+/// the linker changes its addends.
 pub fn is_implicit<T: Target>(link: &Placed<'_, T>, id: SectionId) -> bool {
     link.locate(id).is_some_and(|(object, index)| {
         object.has_implicit_addends(index as usize) && !is_input(object, index as usize)
@@ -134,8 +134,8 @@ impl Written {
     }
 }
 
-/// The base of offsets of a section's relocations: an address in a final link, an offset in the
-/// output section under `-r`.
+/// The `r_offset` of a section's first byte: its address in a final link, its offset in the output section
+/// under `-r`.
 fn base<T: Target>(link: &Placed<'_, T>, id: SectionId) -> u64 {
     if link.config.is_relocatable() { link.places.offset[id.index()] } else { link.section_address(id) }
 }
@@ -174,8 +174,8 @@ fn is_own_sframe<T: Target>(link: &Placed<'_, T>, id: SectionId) -> bool {
     row.is_some_and(|row| link.synthetics.section(row).kind == Kind::SFrame)
 }
 
-/// In a final link: type, offset and addend of a relocation whose instruction does without the GOT, as
-/// [`Target::relocation_of_edit`] gives them.
+/// For a GOT load that a final link relaxed: the type of the relocation that describes the new instruction, and
+/// what it adds to offset and addend, from [`Target::relocation_of_edit`].
 fn edited_load<T: Target>(walk: &Walk<'_, '_, T>, relocation: &Rela<T::E>) -> Option<(u32, i64, i64)> {
     let is_load = T::reloc_info(relocation.kind()).is_some_and(|info| info.expr == RelocExpr::GotSlot);
     let mut load = Load { edited: None };
@@ -199,13 +199,14 @@ impl<T: Target> Visitor<T> for Load {
     fn undecided(&mut self, _: Undecided<'_, T>) {}
 }
 
-/// Whether a section is the `.eh_frame` of a final link.
+/// Whether a section is the linker's own `.eh_frame`, which only final links have.
 fn is_made_of_frames<T: Target>(link: &Placed<'_, T>, id: SectionId) -> bool {
     let row = link.synthetic_row(id);
     row.is_some_and(|row| link.synthetics.section(row).kind == Kind::EhFrame)
 }
 
-/// Calls `visit` for each relocation of the records in `.eh_frame`, in their order, with the offset there.
+/// Calls `visit` for each relocation of the kept `.eh_frame` records, in the order of records, with its offset in
+/// the output's `.eh_frame`.
 fn for_each_of_frames<'l, 'a, T: Target>(
     link: &'l Placed<'a, T>,
     mut visit: impl FnMut(&'l ObjectFile<'a, T::E>, &Rela<T::E>, u64),
@@ -221,8 +222,8 @@ fn for_each_of_frames<'l, 'a, T: Target>(
     }
 }
 
-/// Under `-r`: writes tombstones into fields of a section that is not loaded if their relocations
-/// are left out, because no later link will.
+/// Under `-r`: writes tombstones into those fields of a section that is not loaded whose relocations are left
+/// out. A later link no longer knows that these fields referred to anything.
 pub fn bury<T: Target>(link: &Placed<'_, T>, id: SectionId, out: &mut [u8]) {
     let Some((object, index)) = link.locate(id) else { return };
     if is_alloc(object.headers[index as usize].sh_flags.get()) {
@@ -243,8 +244,8 @@ pub fn bury<T: Target>(link: &Placed<'_, T>, id: SectionId, out: &mut [u8]) {
     }
 }
 
-/// Calls `visit` for each relocation of a section that is written, in their order, with whether its
-/// symbol is still in the output.
+/// Calls `visit` for each relocation of an input section that the output has, in input order. The flag tells
+/// whether the relocation keeps its meaning; otherwise it becomes `R_*_NONE`.
 fn for_each_kept<'l, 'a, T: Target>(
     link: &'l Placed<'a, T>,
     id: SectionId,
@@ -279,7 +280,7 @@ fn is_dead<T: Target>(link: &Placed<'_, T>, function: SectionId) -> bool {
     function.is_some() && !link.sections.stands(function)
 }
 
-/// Number of the symbol in the output's table, and the addend that goes with it.
+/// The relocation's symbol as an index in the output's symbol table, and the addend for that symbol.
 fn remap<T: Target>(
     link: &Placed<'_, T>,
     object: &ObjectFile<'_, T::E>,
@@ -297,7 +298,8 @@ fn remap<T: Target>(
     through_section(link, object, symbol, id, addend).unwrap_or((0, addend))
 }
 
-/// The same place by the section symbol of its output section.
+/// The target of a relocation as section symbol of its output section and addend; `None` if the target is not in
+/// the output.
 fn through_section<T: Target>(
     link: &Placed<'_, T>,
     object: &ObjectFile<'_, T::E>,
@@ -321,7 +323,7 @@ fn through_section<T: Target>(
             _ => return None,
         }
     };
-    // Of a section that was taken apart, a section symbol's addend selects the piece.
+    // For the section symbol of an absorbed section the addend selects the piece.
     let chooses = link.sections.is(section, SectionState::ABSORBED)
         && object.symbols.get(symbol as usize).is_some_and(|symbol| symbol.kind() == elf::STT_SECTION);
     let (chosen, rest) = if chooses { (value.wrapping_add_signed(addend), 0) } else { (value, addend) };

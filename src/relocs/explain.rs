@@ -1,8 +1,8 @@
 //! `--explain-discarded`: a full account of every reference into a discarded section.
 //!
-//! A message has room for two files and a place. Here is the rest: both files' groups with their
-//! members, which copy prevails and why, the way of the reference, and its fate in the other modes.
-//! As text for people, and as a graph for Graphviz, from the same data.
+//! A message has room for two files and a place. The account adds both files' groups with their members,
+//! which copy prevails and why, the path of the reference, and its fate in the other modes. As text
+//! for people, and as a graph for Graphviz, from the same data.
 
 use super::discarded::is_violation;
 use crate::arch::Target;
@@ -22,7 +22,7 @@ struct Story {
     from: (String, String),
     /// Type and symbol of the relocation.
     by: String,
-    /// File and section that are meant.
+    /// File and section that the reference leads to.
     to: (String, String),
     /// Why that section is not in the output.
     why: String,
@@ -145,7 +145,7 @@ pub fn graph<T: Target>(link: &Scanned<'_, T>) -> String {
     text
 }
 
-/// In the order of the messages' files.
+/// The stories of all violations, in link order of the referring objects.
 fn stories<T: Target>(link: &Scanned<'_, T>) -> Vec<Story> {
     let references = link.asked.discarded.iter().flatten();
     references

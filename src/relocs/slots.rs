@@ -1,10 +1,11 @@
 //! Words of the GOT: the content of each, and its dynamic relocation.
 //!
 //! [`for_each_word`] is the one definition: contents, relocations and their count all come from it.
-//! It needs no addresses; [`number`] turns a content into one.
+//! It needs no addresses; [`number`] gives the value of a content once addresses are known.
 
 use super::address::{self, from_thread_pointer, in_tls_block, value};
 use crate::arch::Target;
+use crate::cli::Config;
 use crate::ids::{Slot, SymbolId};
 use crate::phase::{DynamicRow, Numbered, Placed};
 use crate::symbols::SymbolFlags;
@@ -23,7 +24,7 @@ pub struct Word {
 /// A number that a word of the GOT holds, or that the dynamic linker makes it hold.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Content {
-    /// 0: 0: the dynamic linker computes the word without an addend.
+    /// 0: the dynamic linker computes the word without an addend.
     Nothing,
     /// 1, the number of a program's own module.
     OwnModule,
@@ -42,10 +43,9 @@ pub enum Content {
 pub struct WordRelocation {
     /// Its type (`R_*`).
     pub kind: u32,
-    /// The symbol that is looked up. Only without one has the relocation the word's content for its
-    /// addend.
+    /// The symbol that the dynamic linker looks up; without one, the addend is the word's content.
     pub symbol: Option<SymbolId>,
-    /// Whether the linker writes the addend into the word too.
+    /// Whether the linker writes the content into the word, too.
     pub in_place: bool,
 }
 
@@ -64,19 +64,28 @@ impl Word {
         Word { index, content, relocation: Some(relocation) }
     }
 
-    /// An address of this output.
+    /// A word with an address of this output: relative if the load address is not known.
     fn local<T: Target>(link: &Numbered<'_, T>, index: Slot, content: Content) -> Self {
         if !link.mode.position_independent {
             return Word::fixed(index, content);
         }
-        let in_place = link.config.relocations.apply_dynamic.unwrap_or(T::APPLY_DYNAMIC)
-            || link.config.relocations.pack_relative;
-        let relocation = WordRelocation { kind: T::DYNAMIC.relative, symbol: None, in_place };
+        let relocation = WordRelocation {
+            kind: T::DYNAMIC.relative,
+            symbol: None,
+            in_place: fills_places::<T>(link.config),
+        };
         Word { index, content, relocation: Some(relocation) }
     }
 }
 
-/// Visits the words of a row.
+/// Whether places of dynamic relocations hold the value that is known at link time, too. Those that `.relr.dyn`
+/// names must.
+pub(super) fn fills_places<T: Target>(config: &Config) -> bool {
+    config.relocations.apply_dynamic.unwrap_or(T::APPLY_DYNAMIC) || config.relocations.pack_relative
+}
+
+/// Visits the words of a row that have a content or a relocation. The second word of a TLS descriptor has
+/// neither: the relocation of the first fills both.
 pub fn for_each_word<T: Target>(link: &Numbered<'_, T>, row: &DynamicRow, mut visit: impl FnMut(Word)) {
     let dynamic = &T::DYNAMIC;
     let shared = link.mode.shared;
@@ -120,7 +129,7 @@ pub fn for_each_word<T: Target>(link: &Numbered<'_, T>, row: &DynamicRow, mut vi
     }
 }
 
-/// The module number: a library learns its own at run time, an executable's is 1.
+/// The word with this module's number: a library learns its number at run time, an executable is module 1.
 fn module_word<T: Target>(index: Slot, shared: bool) -> Word {
     if shared {
         Word::dynamic(index, T::DYNAMIC.dtpmod, Content::Nothing)
@@ -129,12 +138,13 @@ fn module_word<T: Target>(index: Slot, shared: bool) -> Word {
     }
 }
 
-/// The word with the number of this module, if there is one.
+/// The word with this module's number for local-dynamic code, if the link needs it.
 fn own_module_word<T: Target>(link: &Numbered<'_, T>) -> Option<Word> {
     link.slots.tls_module.map(|slot| module_word::<T>(slot, link.mode.shared))
 }
 
-/// Visits all words of `.got` for symbols and for this module, each with its row.
+/// Visits all words of `.got` but the reserved ones, each with its row. The word with this module's number comes
+/// with an empty row of no symbol.
 pub fn for_all_words<T: Target>(link: &Numbered<'_, T>, mut visit: impl FnMut(&DynamicRow, Word)) {
     for row in &link.rows {
         for_each_word(link, row, |word| visit(row, word));
@@ -144,7 +154,7 @@ pub fn for_all_words<T: Target>(link: &Numbered<'_, T>, mut visit: impl FnMut(&D
     }
 }
 
-/// The number for a word's content.
+/// The value of a word's content.
 pub fn number<T: Target>(link: &Placed<'_, T>, row: &DynamicRow, content: Content) -> u64 {
     let id = row.symbol;
     match content {

@@ -1,5 +1,5 @@
-//! Undefined symbols: all references to one symbol make one message. Those of shared libraries, to which symbols
-//! that the program keeps for itself are undefined too.
+//! Reports undefined symbols: one message for all references of objects to a symbol, and one for each library that
+//! refers to a symbol which nothing defines or which the program does not export.
 
 use crate::arch::Target;
 use crate::cli::Report;
@@ -16,7 +16,7 @@ use hashbrown::{HashMap, HashSet};
 use rayon::prelude::*;
 use std::sync::OnceLock;
 
-/// References that one message shows.
+/// Most references that one message shows.
 const SHOWN: usize = 3;
 /// Undefined symbols for which a likely misspelling is searched; each search reads all names.
 const HINTED: usize = 16;
@@ -35,8 +35,8 @@ pub fn unreported<'l, T: Target>(link: &'l Inputs<'_, T>) -> HashSet<&'l [u8]> {
     link.config.undefined.ignored.iter().map(Vec::as_slice).collect()
 }
 
-/// A symbol of other than default visibility cannot come from another module, so it is an error in
-/// shared libraries too.
+/// How undefined references of objects are reported. A symbol of other than default visibility cannot come
+/// from another module, so it is an error in a shared library even where other undefined symbols are allowed.
 fn severity<T: Target>(link: &Resolved<'_, T>, id: SymbolId) -> Report {
     let visibility = visibility(link, id);
     if visibility != elf::STV_DEFAULT && link.config.is_shared() {
@@ -45,7 +45,7 @@ fn severity<T: Target>(link: &Resolved<'_, T>, id: SymbolId) -> Report {
     link.config.undefined.in_objects
 }
 
-/// A local symbol has none.
+/// The visibility (`STV_*`) that all mentions of a global give it; default for a local symbol.
 fn visibility<T: Target>(link: &Resolved<'_, T>, id: SymbolId) -> u8 {
     link.definitions.visibility.get(id.index()).copied().unwrap_or(elf::STV_DEFAULT)
 }
@@ -86,7 +86,7 @@ fn describe<T: Target>(
     let name = link.globals.names.get(id.index()).copied().unwrap_or_default();
     let collected = link.start_stop_is_collected(name);
     let visibility = match visibility(link, id) {
-        // The linker gave it.
+        // The linker made `__start_NAME` protected (`-z start-stop-visibility`), not the source.
         elf::STV_PROTECTED if collected => "",
         elf::STV_HIDDEN => "hidden ",
         elf::STV_INTERNAL => "internal ",
@@ -186,15 +186,15 @@ struct Similar<'a> {
 /// How a defined name is like an undefined one, the most probable first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Likeness {
-    /// It is that name without C++'s mangling.
+    /// The undefined name is the mangled form (C++) of the defined one.
     Plain,
-    /// It has a version besides.
+    /// The defined name is the undefined one with a version.
     Version,
-    /// Capital letters differ.
+    /// Only capital letters differ.
     Case,
     /// One letter or the order of two differs.
     Edit,
-    /// It is that name with C++'s mangling.
+    /// The defined name is the mangled form of the undefined one.
     Mangled,
 }
 
@@ -207,7 +207,7 @@ fn similar<'a, T: Target>(link: &Resolved<'a, T>, name: &[u8]) -> Option<Similar
         let likeness = likeness(name, plain, names[row])?;
         is_defined(SymbolId::from_index(row)).then_some((likeness, None, row))
     });
-    // Definitions of libraries that nobody mentions are no globals.
+    // Names that only libraries define are no globals (`find_library_definitions`).
     let of_libraries = link.shared.par_iter().flat_map_iter(|library| {
         (0..library.symbols.len()).filter_map(|row| {
             let likeness = likeness(name, plain, library.symbol_name(row))?;
@@ -280,9 +280,9 @@ fn definition_place<T: Target>(link: &Resolved<'_, T>, id: SymbolId) -> String {
     }
 }
 
-/// Reports undefined symbols of shared libraries that the program loads: those that nothing defines,
-/// and those that it defines only for itself. A library that needs a library which is not part of the
-/// link cannot be judged.
+/// Reports undefined symbols of the shared libraries that the output loads: symbols that nothing defines, and
+/// symbols that the program defines without exporting them. A library with a `DT_NEEDED` that the link does
+/// not know is not judged: that library may define the symbol.
 pub fn report_shared<T: Target>(link: &Bound<'_, T>) {
     let policy = link.config.undefined.in_shared_libraries;
     if policy == Report::Ignore || link.config.is_relocatable() {
@@ -336,9 +336,9 @@ enum Unmet {
 /// Definitions of the link's libraries, listed when one is first asked for.
 #[derive(Default)]
 struct Elsewhere<'a> {
-    /// By global.
+    /// By global: whether a library defines it.
     by_id: OnceLock<Vec<bool>>,
-    /// Names with versions, which only references with the version see if it is an old one.
+    /// Names with versions. Globals do not show old versions, which only references with that version bind to.
     by_version: OnceLock<HashSet<(&'a [u8], &'a [u8])>>,
 }
 
@@ -388,7 +388,7 @@ fn unmet<'a, T: Target>(
     };
     let unmet = match link.definition(id) {
         Definition::Undefined => Unmet::Undefined,
-        // Libraries see each other's definitions where the program has one for itself.
+        // If the program does not export its definition, another library's definition satisfies the reference.
         Definition::Object { file, .. } if hides(id) && !elsewhere.has(link, id) => Unmet::NotExported(file),
         _ => return None,
     };

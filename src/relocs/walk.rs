@@ -1,8 +1,8 @@
 //! The relocations of a loaded section, each with the decision about it.
 //!
-//! The scan and the writing pass walk the same relocations through this one function, so both see
-//! the same facts, skip the same relocations and get the same answers: one counts on a slot exactly
-//! where the other uses it.
+//! `scan_relocations` and `write_output` walk the same relocations through this one function, so both see
+//! the same facts, skip the same relocations and get the same answers: a slot exists exactly where the
+//! output uses it.
 
 use crate::arch::relocation::{Facts, NextRelocation};
 use crate::arch::{RelocExpr, RelocInfo, Site, Target};
@@ -21,7 +21,7 @@ pub struct Walk<'w, 'a, T: Target> {
     section: SectionId,
     /// Its object.
     pub object: &'w ObjectFile<'a, T::E>,
-    /// Input bytes: decisions are made from them, before and after the output is written.
+    /// Input bytes. Decisions look at them and never at the output, which changes while it is written.
     pub bytes: &'a [u8],
     /// The program may write to it.
     pub writable: bool,
@@ -30,7 +30,7 @@ pub struct Walk<'w, 'a, T: Target> {
     pub describes: bool,
     /// All its relocations.
     relocations: &'w [Rela<T::E>],
-    /// [`Target::splits_loads`].
+    /// [`Target::splits_loads`], computed at the first GOT relocation.
     splits_loads: OnceCell<bool>,
 }
 
@@ -60,8 +60,8 @@ pub enum Undecided<'r, T: Target> {
     Outside(&'static RelocInfo<T>, &'r Rela<T::E>),
     /// The object has no such symbol.
     NoSymbol(&'static RelocInfo<T>, &'r Rela<T::E>),
-    /// Its symbol is defined in a section that is not in the output, or it is that of the row of a
-    /// folded function.
+    /// Its symbol is defined in a section that is not in the output; or it is in SFrame data, and its function
+    /// was folded.
     Discarded(&'static RelocInfo<T>, &'r Rela<T::E>, SymbolId),
 }
 
@@ -69,12 +69,12 @@ pub enum Undecided<'r, T: Target> {
 pub trait Visitor<T: Target> {
     /// Called for relocations with an action.
     fn decided(&mut self, relocation: Decided<'_, T>);
-    /// Called for all others but those that only mark a place.
+    /// Called for all other relocations but those that compute nothing (`R_*_NONE`, markers).
     fn undecided(&mut self, relocation: Undecided<'_, T>);
 }
 
 impl<'w, 'a, T: Target> Walk<'w, 'a, T> {
-    /// Section `index` of an object.
+    /// A walk over section `index` of an object.
     pub fn new(link: &'w Bound<'a, T>, object: &'w ObjectFile<'a, T::E>, index: usize) -> Self {
         let flags = object.headers[index].sh_flags.get();
         Walk {
@@ -90,8 +90,8 @@ impl<'w, 'a, T: Target> Walk<'w, 'a, T> {
         }
     }
 
-    /// Visits relocations in their order. Where an action takes the next relocation with it, that one
-    /// is passed over.
+    /// Visits relocations of the section in their order. An action that takes the next relocation
+    /// ([`Action::takes_next`]) skips it.
     #[inline]
     pub fn each(&self, relocations: &[Rela<T::E>], visitor: &mut impl Visitor<T>) {
         let mut position = 0;
@@ -101,6 +101,7 @@ impl<'w, 'a, T: Target> Walk<'w, 'a, T> {
         }
     }
 
+    /// Visits one relocation; whether its action takes the next one.
     #[inline]
     fn one(&self, relocation: &Rela<T::E>, next: Option<&Rela<T::E>>, visitor: &mut impl Visitor<T>) -> bool {
         let Some(info) = T::reloc_info(relocation.kind()) else {
