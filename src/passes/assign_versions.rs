@@ -1,9 +1,9 @@
 //! Gives each definition of the output its version.
 //!
 //! A version script names symbols by pattern; a definition that carries a version of its own
-//! (`.symver` or an assignment to `name@VERSION` and `name@@VERSION`) keeps that. Symbols that a script lists under
-//! `local:` get version 0 and are not exported. References are not looked at: their versions are
-//! those of the libraries that define them.
+//! (`.symver` or an assignment to `name@VERSION` and `name@@VERSION`) keeps it. Symbols that a script lists under
+//! `local:` get version 0 and are not exported. References take the versions of the libraries that define
+//! them (`synth/symbol_versions`).
 
 use crate::arch::Target;
 use crate::diag::{Code, Diagnostic};
@@ -79,13 +79,13 @@ fn assign_by_script<T: Target>(
     versions: &mut Versions<'_>,
 ) {
     let lists = &inputs.lists;
-    // By node: the index of its version, 1 for the anonymous node.
     let mut by_name: HashMap<&[u8], u16> = HashMap::new();
     for (row, version) in versions.definitions.iter().enumerate() {
         by_name.entry(version.name).or_insert(FIRST_VERSION + row as u16);
     }
     let nodes = lists.version_script.nodes.iter();
     let named = |name: &Name| by_name.get(&name.bytes[..]).copied();
+    // By node: the index of its version, 1 for the anonymous node.
     let index_of: Vec<u16> =
         nodes.map(|node| node.name.as_ref().and_then(named).unwrap_or(elf::VER_NDX_GLOBAL)).collect();
     let is_anonymous =
@@ -105,7 +105,7 @@ fn assign_by_script<T: Target>(
     });
 }
 
-/// Definitions that carry a version.
+/// Assigns the versions that objects give to their definitions (`.symver`).
 fn assign_own_versions<'a, T: Target>(
     inputs: &Inputs<'a, T>,
     definitions: &Definitions,
@@ -131,7 +131,7 @@ fn assign_own_versions<'a, T: Target>(
             }
             match index_of(inputs, versioned.version, versions) {
                 Some(index) => {
-                    // What is one symbol with `name@@VERSION` has the plain name.
+                    // `unify_versions` gave a symbol that is one with `name@@VERSION` the plain name.
                     let default = versioned.default || !inputs.globals.names[id.index()].contains(&b'@');
                     versions.words[id.index()] = index | if default { 0 } else { VERSION_HIDDEN };
                     if !default {
@@ -149,8 +149,8 @@ fn assign_own_versions<'a, T: Target>(
     }
 }
 
-/// A version has one definition of a name: where `name@VERSION` is that, the script's pattern does not give the version to
-/// another definition of the plain name, too.
+/// A version has one definition of a name. If that is `name@VERSION`, and the script's pattern gave the same version to
+/// another definition of the plain name, the latter becomes local.
 fn hide_twin<T: Target>(
     inputs: &Inputs<'_, T>,
     definitions: &Definitions,
@@ -166,7 +166,7 @@ fn hide_twin<T: Target>(
     }
 }
 
-/// Assignments of scripts and options to a name with a version.
+/// Assigns the versions of scripts' and options' assignments to `name@VERSION` and `name@@VERSION`.
 fn assign_to_linker_symbols<'a, T: Target>(
     inputs: &Inputs<'a, T>,
     linker_symbols: &[LinkerSymbol],
@@ -188,8 +188,8 @@ fn assign_to_linker_symbols<'a, T: Target>(
     }
 }
 
-/// The index of a version that a definition carries. An executable's versions need no script: nothing is built
-/// against them.
+/// The index of a version that a definition carries; `None` if no script defines the version. In an executable the
+/// definition makes the version itself: nothing is linked against it.
 fn index_of<'a, T: Target>(
     inputs: &Inputs<'_, T>,
     version: &'a [u8],
@@ -211,7 +211,7 @@ fn not_found(symbol: &str, version: &[u8]) -> Diagnostic {
         .help(format!("define the version in a version script: {version} {{ … }};"))
 }
 
-/// The symbol that stands for a version has that version.
+/// Gives the symbol that has a version's name (`STT_OBJECT`, as GNU ld makes it) that version.
 fn assign_to_version_symbols<T: Target>(
     inputs: &Inputs<'_, T>,
     definitions: &Definitions,
@@ -226,7 +226,7 @@ fn assign_to_version_symbols<T: Target>(
     }
 }
 
-/// Whether a script makes the symbol local by its name: then it is, even with a version of its own.
+/// Whether a script lists the symbol's plain name under `local:`, which overrides a version of its own.
 fn is_listed_local<T: Target>(inputs: &Inputs<'_, T>, id: SymbolId) -> bool {
     let name = inputs.globals.names[id.index()];
     let base = bind_versions::split(name).map_or(name, |(base, _)| base);

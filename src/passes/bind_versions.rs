@@ -12,8 +12,8 @@ use crate::phase::Inputs;
 use crate::symbols::{Definition, Definitions};
 use hashbrown::HashMap;
 
-/// Binds every undefined `name@VERSION`. Where that is a library's default version, which the plain
-/// name means too, the objects' references become those of the plain name: there is one symbol.
+/// Binds every undefined `name@VERSION`. If that is a library's default version, the plain name means the same
+/// definition, so objects' references to `name@VERSION` become references to the plain name.
 pub fn run<T: Target>(inputs: &mut Inputs<'_, T>, definitions: &mut Definitions) {
     let bound = bind(inputs, definitions);
     if inputs.config.is_relocatable() {
@@ -46,7 +46,7 @@ pub fn run<T: Target>(inputs: &mut Inputs<'_, T>, definitions: &mut Definitions)
     }
 }
 
-/// Binds them; gives those that were undefined.
+/// Binds the undefined `name@VERSION`; gives their ids, sorted.
 fn bind<T: Target>(inputs: &Inputs<'_, T>, definitions: &mut Definitions) -> Vec<SymbolId> {
     let names = &inputs.globals.names;
     let mut wanted: Vec<SymbolId> = inputs

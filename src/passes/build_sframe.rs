@@ -1,7 +1,7 @@
 //! Chooses the functions of the linker's own SFrame section, which determines its size.
 //!
-//! Those of inputs are united once liveness is frozen, beside other passes. The PLTs, which get rows too, follow when they
-//! have their entries.
+//! The functions of inputs are united once liveness is frozen, beside other passes. Those of the PLTs follow when the
+//! PLTs have their entries.
 
 use crate::arch::Target;
 use crate::diag::{Code, Diagnostic, Location};
@@ -12,7 +12,7 @@ use crate::sframe_output::table::describe;
 use crate::sframe_output::{compact, plt};
 use crate::tables::section::Kind;
 
-/// Functions that one message names.
+/// Most functions that one message names.
 const NAMED: usize = 5;
 
 /// Unites the functions of inputs; `None` if the linker makes no SFrame section. Only reads the link, so that
@@ -23,7 +23,7 @@ pub fn unite_inputs<T: Target>(link: &Live<'_, T>) -> Option<Table> {
     alive.then(|| unite(link, &link.described.batches))
 }
 
-/// Chooses the functions; none if the linker makes no SFrame section. `united` are those of inputs.
+/// Chooses the functions; none if the linker makes no SFrame section. `united` are the functions of inputs.
 pub fn run<T: Target>(link: &Numbered<'_, T>, united: Option<Table>) -> Chosen {
     let Some(mut table) = united else { return Chosen::default() };
     let plts = (link.config.sframe.plt && !link.config.is_relocatable()).then(|| plt::describe(link));
@@ -76,8 +76,8 @@ fn report_left_out<T: Target>(link: &Scanned<'_, T>, batches: &[&Batch]) {
     link.sink.report(diagnostic);
 }
 
-/// Warns of functions in overlays: their sections share addresses, so a program counter does not
-/// identify a function.
+/// Refuses functions in overlays (an error, one for each output section): these sections share addresses, so a
+/// program counter does not identify a function.
 fn report_overlays<T: Target>(link: &Scanned<'_, T>, table: &Table) {
     let plan = &link.plan;
     if plan.outputs.iter().all(|output| output.overlay.is_none()) {

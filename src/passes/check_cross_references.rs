@@ -10,7 +10,7 @@ use crate::phase::Placed;
 use crate::script::ast::Name;
 use rayon::prelude::*;
 
-/// A forbidden direction: no section of `from` may refer to a different one of `to`.
+/// A forbidden direction: no output section of `from` may refer to another one that is in `to`.
 struct Rule {
     from: Vec<ChunkId>,
     to: Vec<ChunkId>,

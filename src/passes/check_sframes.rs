@@ -1,7 +1,7 @@
 //! Reports kept SFrame inputs that are corrupt or of an unknown version.
 //!
-//! Comes once liveness and dead symbols are known and before bytes are written, so that the reports
-//! appear even if the link fails later.
+//! Comes once liveness and dead symbols are known, and early, so that the reports appear even if the link
+//! fails later.
 
 use crate::arch::Target;
 use crate::ids::SectionId;

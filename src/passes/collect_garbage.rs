@@ -3,9 +3,9 @@
 //!
 //! Marking starts from the roots (entry, exports, `KEEP`, retained sections, init arrays, notes)
 //! and follows relocations, group membership, link order, the language-specific data of live
-//! functions' FDEs, and `__start_NAME`. It is parallel: a bit is set once, by any thread, so the
-//! outcome does not depend on the order. Sections that are not loaded, but for notes, are kept but
-//! keep nothing alive.
+//! functions' FDEs, and `__start_NAME`. It is parallel: a mark is set once, by any thread, so the
+//! outcome does not depend on the order. Sections that are not loaded are roots too, unless a group or
+//! link order ties them to loaded sections; only notes among them keep what they refer to.
 //!
 //! `.sframe` is never a root and never keeps text alive (SFrame rule 2): its liveness is derived
 //! last, from that of all other sections, in links without `--gc-sections` too.
@@ -28,7 +28,7 @@ use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use zerocopy::byteorder::ByteOrder;
 
-/// Pairs of a section and a dependent one, which lives and dies with it; sorted.
+/// Pairs (target, dependent) of `SHF_LINK_ORDER` sections: the dependent lives and dies with its target. Sorted.
 pub(super) type Dependents = Vec<(SectionId, SectionId)>;
 
 /// Clears `ALIVE` of all sections that are not needed.
@@ -47,8 +47,8 @@ pub fn run<'a, T: Target>(mut bound: Bound<'a, T>, homes: Homes) -> Bound<'a, T>
     bound
 }
 
-/// `-z start-stop-gc`: where all sections `NAME` are collected, `__start_NAME` has nothing to be the start of: it is
-/// undefined, as in GNU ld and lld.
+/// `-z start-stop-gc`: if all sections `NAME` are collected, `__start_NAME` and `__stop_NAME` become undefined, as in
+/// GNU ld and lld.
 fn take_back_start_stop<T: Target>(bound: &mut Bound<'_, T>) {
     let Bound { matched, symbols } = bound;
     let link = &mut matched.made.resolved;
@@ -70,7 +70,7 @@ fn take_back_start_stop<T: Target>(bound: &mut Bound<'_, T>) {
     }
 }
 
-/// Symbols of collected sections are as dead as those of discarded ones.
+/// Marks the symbols of collected sections as [`SymbolFlags::DISCARDED`], as those of discarded sections are.
 fn mark_dead_symbols<T: Target>(bound: &mut Bound<'_, T>) {
     let Bound { matched: link, symbols } = bound;
     let link = &*link;
@@ -83,7 +83,7 @@ fn mark_dead_symbols<T: Target>(bound: &mut Bound<'_, T>) {
     }
 }
 
-/// Marks the local symbols of an object that are dead; gives its dead globals.
+/// Marks the local symbols in an object's collected sections; gives the globals that it defines there.
 fn mark_dead_locals<T: Target>(
     link: &Resolved<'_, T>,
     object: &ObjectFile<'_, T::E>,
@@ -139,7 +139,7 @@ pub(super) fn dependents_of(
     dependents[start..].iter().take_while(move |pair| pair.0 == target).map(|pair| pair.1)
 }
 
-/// A section ordered by a discarded one is discarded with it, and so on along chains.
+/// Collects `SHF_LINK_ORDER` sections whose target is dead, and so on along chains. SFrame has rules of its own.
 fn drop_orphaned_dependents<T: Target>(link: &mut Resolved<'_, T>, dependents: &Dependents) {
     let mut changed = true;
     while changed {
@@ -176,7 +176,7 @@ pub(super) enum Root {
     Retained,
     /// `KEEP`.
     Keep,
-    /// Start-up code or readers of the program look for it: initializers, notes.
+    /// Start-up code or readers of the program look for it by type or name: initializers, notes.
     Reserved,
     /// `.eh_frame`: live functions keep the targets of their own records.
     Frames,
@@ -191,7 +191,7 @@ pub(super) enum Reach {
     Root(Root),
     /// By a relocation at this offset of a section.
     Reference(SectionId, u64),
-    /// By the frame records of a function in this section.
+    /// By frame records of a function in this section.
     Frame(SectionId),
     /// As a member of this section's group.
     Group(SectionId),
@@ -201,12 +201,13 @@ pub(super) enum Reach {
 
 /// A record of the sections and symbols that marking has reached.
 pub(super) trait Visits {
-    /// Notes that marking reached a section, through a symbol and an addend if `by` has them. Gives
-    /// whether this is the first time.
+    /// Notes that marking reached a section; `by` is the symbol and addend of the reference, if there is one.
+    /// Gives whether this is the first time.
     fn section(&self, id: SectionId, by: Option<(SymbolId, u64)>, how: Reach) -> bool;
     /// The same for a global that no section of an object defines.
     fn name(&self, id: SymbolId, how: Reach) -> bool;
-    /// Whether a section needs no second look. Most edges lead to sections that were reached before.
+    /// Whether marking surely reached a section before: a cheap test, because most edges lead to such
+    /// sections.
     fn has_seen(&self, _: SectionId) -> bool {
         false
     }
@@ -227,8 +228,8 @@ impl Marks {
     }
 }
 
-/// Sets a mark; whether it was not set before. Looks first: most of the time it is set, and a cache
-/// line that is only read stays shared between processors.
+/// Sets a mark; whether it was not set before. Reads first: mostly the mark is set, and a cache line that is
+/// only read stays shared between processors.
 #[inline]
 fn set(mark: &AtomicBool) -> bool {
     !mark.load(Ordering::Relaxed) && !mark.swap(true, Ordering::Relaxed)
@@ -249,10 +250,10 @@ impl Visits for Marks {
     }
 }
 
-/// So many sections are enough work for another thread, where all are busy.
+/// Number of sections that a busy thread hands on in any case.
 const SHARE: usize = 512;
 
-/// So many are worth the while of a thread that has nothing to do.
+/// Fewest sections that are worth handing to an idle thread.
 const LEAST_SHARE: usize = 16;
 
 /// Sections whose edges are followed together.
@@ -264,7 +265,7 @@ pub(super) struct Marker<'m, 'a, T: Target, V> {
     dependents: &'m Dependents,
     homes: &'m Homes,
     visits: V,
-    /// Stacks that threads have or wait for one.
+    /// Number of stacks that threads work on or that wait for a thread.
     stacks: AtomicUsize,
 }
 
@@ -326,8 +327,8 @@ impl<'m, 'a, T: Target, V: Visits> Marker<'m, 'a, T, V> {
         Marker { link, dependents, homes, visits, stacks: AtomicUsize::new(0) }
     }
 
-    /// Marks a section; whether it was unmarked and its edges must be followed. Those of `.sframe`
-    /// never are: it keeps no section alive.
+    /// Marks a section; whether its edges must be followed, because it was not marked before. Never marks
+    /// `.sframe`, which keeps no section alive.
     fn mark(&self, id: SectionId, by: Option<(SymbolId, u64)>, how: Reach) -> bool {
         !self.visits.has_seen(id)
             && self.link.sections.is_alive(id)
@@ -423,8 +424,8 @@ impl<'m, 'a, T: Target, V: Visits> Marker<'m, 'a, T, V> {
         (!is_alloc(flags) && !ordered && is_free).then_some(Root::NotLoaded)
     }
 
-    /// Whether a section goes with loaded members of its group. Groups without any hold types and macros of
-    /// debug information, which nothing that is loaded refers to.
+    /// Whether the group of a section has loaded members, which the section then lives and dies with. Groups
+    /// without loaded members hold types and macros of debug information, which only debug information needs.
     fn is_of_loaded_group(&self, object: &ObjectFile<'_, T::E>, section: u32) -> bool {
         let Some(entry) = self.link.groups.of_section(object.id, section) else { return true };
         entry.group.members.iter().any(|&member| {
@@ -432,7 +433,7 @@ impl<'m, 'a, T: Target, V: Visits> Marker<'m, 'a, T, V> {
         })
     }
 
-    /// Leaves a stack to whichever thread is free.
+    /// Spawns a job that traces a stack.
     fn hand_on<'s>(&'s self, stack: Vec<SectionId>, scope: &rayon::Scope<'s>)
     where
         V: Sync,
@@ -444,8 +445,8 @@ impl<'m, 'a, T: Target, V: Visits> Marker<'m, 'a, T, V> {
         });
     }
 
-    /// Follows edges depth first. Half of a stack goes to a thread that has none. The half that was found first goes,
-    /// because more is behind it.
+    /// Follows edges depth first. If another thread is idle or the stack is long, its older half becomes a job of its
+    /// own: more sections are reachable from there than from the newer half.
     fn trace<'s>(&'s self, mut stack: Vec<SectionId>, scope: &rayon::Scope<'s>)
     where
         V: Sync,
@@ -464,8 +465,8 @@ impl<'m, 'a, T: Target, V: Visits> Marker<'m, 'a, T, V> {
         }
     }
 
-    /// Touches the first relocation of each section. They lie anywhere in the inputs and no read depends on the one
-    /// before it, so that the processor waits for all of them together and not for each.
+    /// Touches the first relocation of each section. They lie far apart in the inputs, and no read depends on another,
+    /// so the processor waits for all cache misses at once.
     #[inline]
     fn touch(&self, window: &[SectionId]) {
         let link = self.link;
@@ -528,7 +529,8 @@ impl<'m, 'a, T: Target, V: Visits> Marker<'m, 'a, T, V> {
         }
     }
 
-    /// Marks the section that a reference to a symbol, plus an addend in bytes, means.
+    /// Marks the section that a reference to a symbol leads to; for `__start_NAME` and `__stop_NAME` all sections
+    /// `NAME`.
     fn symbol(&self, id: SymbolId, addend: u64, how: Reach, stack: &mut Vec<SectionId>) {
         let link = self.link;
         let section = if link.globals.contains(id) {
@@ -576,8 +578,8 @@ fn is_reserved<E: ByteOrder>(object: &ObjectFile<'_, E>, index: usize, sh_type: 
     }
 }
 
-/// Whether start-up code relies on a section of this name without a reference. Few names begin like one
-/// of those, and only then does the name's end matter.
+/// Whether start-up code relies on a section of this name without a reference. Compares two bytes first: to find
+/// the end of every name would read all string tables.
 fn has_root_name<E: ByteOrder>(object: &ObjectFile<'_, E>, index: usize) -> bool {
     const EXACT: &[&[u8]] = &[b".init", b".fini", b".jcr"];
     const PREFIXES: &[&[u8]] = &[b".ctors", b".dtors", b".init_array", b".fini_array", b".preinit_array"];

@@ -1,8 +1,8 @@
 //! Compresses sections that are not loaded (`--compress-debug-sections`, `--compress-sections`).
 //!
 //! Their contents depend on addresses, and their compressed sizes decide file offsets; no address
-//! depends on these, since the sections are not loaded. So their contents are written here, between
-//! layout and output, serially to need memory for one at a time.
+//! depends on those sizes, since the sections are not loaded. So their contents are written here, between
+//! layout and output, one section after the other, so that memory holds one uncompressed section at a time.
 
 use super::write_output::write_chunk;
 use crate::arch::Target;
@@ -15,8 +15,8 @@ use crate::output::compress;
 use crate::phase::{FileSection, Inputs, Placed};
 use crate::region::Region;
 
-/// Contents of the sections that shrink, by [`ChunkId`]; their headers are changed. A section that
-/// would not shrink stays uncompressed.
+/// Gives the compressed contents of the sections that shrink, by [`ChunkId`], and changes their headers in
+/// `sections`. A section that would not shrink stays uncompressed.
 pub fn run<'a, T: Target>(link: &Placed<'a, T>, sections: &mut [FileSection<'a>]) -> Vec<Option<Vec<u8>>> {
     let options = &link.config.strip;
     if options.compress_debug == CompressDebug::None && options.compress_sections.is_empty() {

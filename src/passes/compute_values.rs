@@ -18,7 +18,7 @@ pub fn run<T: Target>(link: &Placed<'_, T>) -> Vec<u64> {
     let (globals, mut locals) = values.split_at_mut(link.globals.len());
     let mut jobs = Vec::with_capacity(link.objects.len());
     for object in &link.objects {
-        let (own, rest) = locals.split_at_mut((object.first_global as usize).max(1));
+        let (own, rest) = locals.split_at_mut(object.local_rows());
         locals = rest;
         jobs.push((object, own));
     }
@@ -33,7 +33,7 @@ pub fn run<T: Target>(link: &Placed<'_, T>) -> Vec<u64> {
     values
 }
 
-/// Brings the values of these symbols up to date.
+/// Computes [`Placed::values`] of these symbols again, after sections moved.
 pub fn refresh<T: Target>(link: &mut Placed<'_, T>, symbols: &[SymbolId]) {
     let link_ref = &*link;
     let value = |&id: &SymbolId| match link_ref.symbol_entry(id) {

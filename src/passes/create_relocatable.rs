@@ -1,13 +1,13 @@
-//! Adds the sections that only output for another link has: relocations and groups.
+//! Adds relocation sections (`-r`, `--emit-relocs`) and section groups (`-r`).
 //!
 //! Which output section has relocations, and which members of a group are left, is known when the
 //! output sections are; so the layout calls this pass once they are in order with all their items,
 //! before it numbers section headers. The added sections have no addresses.
 //!
 //! Groups stand before everything else, because the gABI wants a group's header before those of its
-//! members; under `-r`, relocations stand behind the section that they apply to. In a final link
-//! (`--emit-relocs`) they stand behind all loaded sections. The layout keeps `.symtab_shndx` for
-//! this pass to decide about, which knows how many sections there are in the end.
+//! members. Under `-r`, relocations stand behind the section that they apply to; in a final link
+//! (`--emit-relocs`) they stand before the symbol table, behind all other sections. This pass also drops
+//! `.symtab_shndx` if it is not needed: only here the number of sections is final.
 
 use crate::arch::Target;
 use crate::chunks::Chunk;
@@ -18,8 +18,8 @@ use crate::relocs::emit;
 use crate::tables::section::{Kind, SyntheticSection};
 use rayon::prelude::*;
 
-/// Adds the sections and their chunks. All ids of chunks change, so places of sections, segments
-/// and linker-defined symbols are renumbered.
+/// Adds the sections and their chunks. All ids of chunks change, so the chunks in places of sections, in the
+/// layout's order and in linker-defined symbols are renumbered.
 pub fn run<T: Target>(link: &mut Placed<'_, T>) {
     if !emit::is_wanted(link) {
         return;
@@ -41,7 +41,7 @@ enum Place {
     Group(usize),
 }
 
-/// Relocations of each chunk that has some left, in the order of chunks.
+/// The relocation table of each chunk that has relocations, in the order of chunks.
 fn relocations<T: Target>(link: &Placed<'_, T>) -> Vec<OutputRelocations> {
     link.layout
         .chunks
@@ -57,7 +57,7 @@ fn relocations<T: Target>(link: &Placed<'_, T>) -> Vec<OutputRelocations> {
         .collect()
 }
 
-/// The prevailing groups with their live members; none where groups are dissolved (final links,
+/// The prevailing groups that have live members; none if the output dissolves groups (final links,
 /// `--force-group-allocation`).
 fn groups<T: Target>(link: &Placed<'_, T>) -> Vec<OutputGroup> {
     if !link.config.is_relocatable() || link.config.layout.force_group_allocation {
@@ -81,8 +81,8 @@ fn groups<T: Target>(link: &Placed<'_, T>) -> Vec<OutputGroup> {
     found
 }
 
-/// The output sections of members, each once. One that sections outside the group share
-/// (a script joined them) is no member.
+/// The output sections of a group's members, each once. An output section that a script also gave sections
+/// outside the group has lost `SHF_GROUP` and is no member.
 fn members<T: Target>(link: &Placed<'_, T>, sections: impl Iterator<Item = SectionId>) -> Vec<ChunkId> {
     let mut members = Vec::new();
     for id in sections.filter(|&id| link.sections.is_alive(id)) {
@@ -183,7 +183,7 @@ fn group_row<T: Target>(link: &Inputs<'_, T>, group: &OutputGroup) -> usize {
     link.objects[group.file.index()].section_id(group.section).index()
 }
 
-/// By old number of a chunk: its new one, if it stays.
+/// By old id of a chunk: its new id, or `None` for the dropped `.symtab_shndx`.
 fn moved(order: &[Place], count: usize) -> Vec<Option<ChunkId>> {
     let mut moved = vec![None; count];
     for (new, place) in order.iter().enumerate() {

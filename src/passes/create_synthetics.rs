@@ -1,8 +1,8 @@
-//! Makes the sections that the linker may fill in this link.
+//! Makes the synthetic sections that this link may need.
 //!
 //! Whether a section is needed and how large it is shows only later (relocations, layout), but
 //! scripts match names, so every section that may be needed exists from here on; the layout drops
-//! those that stay empty. Contents that are known already (notes, the interpreter's path) are set
+//! sections that stay empty. Contents that are known already (notes, the interpreter's path) are set
 //! at once. Types, flags and entry sizes are those of GNU ld.
 
 use crate::arch::Target;
@@ -189,8 +189,8 @@ fn interpreter<T: Target>(link: &Inputs<'_, T>) -> Option<Vec<u8>> {
 fn add_linkage_tables<T: Target>(link: &mut Made<'_, T>) {
     let plt = link.plt_shape;
     let info = A | u64::from(elf::SHF_INFO_LINK);
-    // Start-up code of static programs finds it between `__rela_iplt_start` and `_end`, which the
-    // scripts put around sections of this name.
+    // Start-up code of static programs finds the table between `__rela_iplt_start` and `__rela_iplt_end`, which
+    // the scripts put around sections of this name.
     let rela_plt = if dynamic::irelative_in_plt(link) { ".rela.iplt" } else { ".rela.plt" };
     add(link, Kind::RelaPlt, rela_plt, (elf::SHT_RELA, info), (WORD, 24));
     add(link, Kind::Plt, ".plt", (elf::SHT_PROGBITS, AX), (plt.align, plt.entry));
@@ -203,8 +203,8 @@ fn add_linkage_tables<T: Target>(link: &mut Made<'_, T>) {
     add(link, Kind::GotPlt, ".got.plt", (elf::SHT_PROGBITS, AW), (WORD, WORD));
 }
 
-/// Names this linker in `.comment`, as compilers name themselves. Not if a script replaces the
-/// default one: an image holds only the contents that its script asks for.
+/// Names this linker in `.comment`, as compilers name themselves. The caller leaves it out if a script
+/// replaces the default one: such an image holds only what its script asks for.
 fn add_comment<T: Target>(link: &mut Made<'_, T>) {
     const TEXT: &str = concat!("Linker: sframe-ld ", env!("CARGO_PKG_VERSION"), "\0");
     let flags = u64::from(elf::SHF_MERGE | elf::SHF_STRINGS);
@@ -225,7 +225,7 @@ fn add_symbol_tables<T: Target>(link: &mut Made<'_, T>) {
     add(link, Kind::ShStrTab, ".shstrtab", (elf::SHT_STRTAB, 0), (1, 0));
 }
 
-/// Which of an object's sections for commons a block belongs to.
+/// The kind of an object's common section that a block goes to.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum CommonKind {
     Plain,
@@ -233,7 +233,7 @@ enum CommonKind {
     Large,
 }
 
-/// One section per object and kind, as scripts expect it: `file.o(COMMON)`.
+/// Makes one section per object and kind, as scripts expect it (`file.o(COMMON)`), and places the blocks in it.
 fn add_commons<T: Target>(link: &mut Made<'_, T>) {
     let blocks = &link.definitions.commons;
     let mut order: Vec<(FileId, CommonKind, u32, usize)> = blocks
@@ -286,8 +286,7 @@ fn add_common_section<T: Target>(
     let (mut size, mut align) = (0u64, 1u64);
     for &row in rows {
         let block = &link.definitions.commons[row];
-        // The sizes come from untrusted inputs; the layout reports those that do not fit the
-        // address space.
+        // The sizes come from untrusted inputs; the layout reports sections that do not fit the address space.
         size = size.checked_next_multiple_of(block.align).unwrap_or(u64::MAX);
         align = align.max(block.align);
         places[row] = Some(CommonPlace { section: id, offset: size });

@@ -1,9 +1,9 @@
 //! Defines symbols of scripts, of `--defsym`, and reserved names.
 //!
 //! A plain assignment overrides any other definition of its symbol. `PROVIDE` and the reserved
-//! names (`_DYNAMIC`, `__ehdr_start`, `__start_NAME`, …) come into being only where an object
-//! or an expression refers to them and no object defines them; `PROVIDE` and `__start_NAME` also where
-//! only a library refers to them. Values come with the layout.
+//! names (`__ehdr_start`, `__start_NAME`, …) are defined only if an object or an expression refers to them
+//! and no object defines them; `PROVIDE` and `__start_NAME` also if only a library refers to them,
+//! `PROVIDE` also if an option names it. `_DYNAMIC` is in every dynamic output. Values come with the layout.
 
 use crate::arch::Target;
 use crate::cli::Visibility;
@@ -26,11 +26,11 @@ use rayon::prelude::*;
 pub struct Assigned {
     /// The symbol.
     pub symbol: SymbolId,
-    /// `PROVIDE`: only if an object refers to it and none defines it.
+    /// `PROVIDE`: defined only if something refers to it and no object defines it.
     pub provide: bool,
     /// Hidden visibility.
     pub hidden: bool,
-    /// The symbol that is its whole value (`a = b`); it passes on its type.
+    /// The symbol that is its whole value (`b` of `a = b`): the assigned symbol takes its type.
     pub source: Option<SymbolId>,
 }
 
@@ -39,7 +39,7 @@ pub struct Assigned {
 pub struct Interned {
     /// References that archives are searched for.
     pub wanted: Vec<SymbolId>,
-    /// Definitions that satisfy references.
+    /// Definitions that satisfy references in the search: all assignments but `PROVIDE`.
     pub defined: Vec<SymbolId>,
     /// All assignments.
     pub symbols: Vec<Assigned>,
@@ -91,13 +91,13 @@ pub fn intern_names<'a>(
     interned
 }
 
-/// Names in expressions of the script that the linker itself may define.
+/// The reserved names and `__start_NAME` symbols in expressions of scripts, which the linker itself may define.
 fn linker_names(plan: &LayoutPlan) -> impl Iterator<Item = &[u8]> {
     let names = plan.referenced_symbols(&|_| true).into_iter().map(|name| &name.bytes[..]);
     names.filter(|name| start_stop(name).is_some() || RESERVED.iter().any(|(reserved, _)| reserved == name))
 }
 
-/// Names of the versions that the output defines if it is dynamic; each has a symbol, as in GNU ld and gold.
+/// Names of the versions that a dynamic output defines. Each becomes a symbol, as in GNU ld and gold.
 fn version_names<'d>(directives: &'d Directives<'_>) -> impl Iterator<Item = &'d [u8]> {
     let config = directives.session.config;
     let own = config.symbols.default_symver.then(|| config.output_name());
@@ -119,7 +119,7 @@ const RESERVED: &[(&[u8], Reserved)] = &[
     (b"_PROCEDURE_LINKAGE_TABLE_", Reserved::ProcedureLinkageTable),
 ];
 
-/// Finds the sections that `__start_NAME` and `__stop_NAME` symbols name.
+/// Finds the live sections `NAME` for the `__start_NAME` and `__stop_NAME` symbols among the globals.
 pub fn find_identifier_sections<'a, T: Target>(
     inputs: &Inputs<'a, T>,
     sections: &SectionStates,
@@ -186,11 +186,11 @@ struct Definer<'d, 'a, T: Target> {
 /// The assignments of a symbol in scripts.
 #[derive(Clone, Copy)]
 enum Assignee<'p> {
-    /// One value, outside of output sections' descriptions.
+    /// One assignment, outside of output sections' descriptions.
     Once(&'p Expr),
-    /// A value inside one, which is an offset there, or several values.
+    /// An assignment inside an output section's description, whose value is an offset there, or several.
     Moves,
-    /// A degree that was found; `None`: none, or the search is still inside it.
+    /// A degree that was found; `None`: unknown, or the search is still inside it.
     Degree(Option<i32>),
 }
 
@@ -226,7 +226,7 @@ impl<T: Target> Definer<'_, '_, T> {
         }
     }
 
-    /// A symbol for each version that the output defines, unless something else has its name.
+    /// Defines a symbol for each version of the output, unless an object or a script defines that name.
     fn define_versions(&mut self) {
         if !self.inputs.is_dynamic() {
             return;
@@ -301,8 +301,8 @@ impl<T: Target> Definer<'_, '_, T> {
         }
     }
 
-    /// Provided symbols that no object defines or refers to, but the command line, `EXTERN` or another
-    /// expression of the script does. Sorted.
+    /// The `PROVIDE` symbols that no object defines and that the command line, `EXTERN` or an expression refers
+    /// to, directly or through the values of other such symbols. Sorted.
     fn provided_by_name(&self, assigned: &[Assigned]) -> Vec<SymbolId> {
         let undefined = |id: SymbolId| {
             matches!(self.definitions.definition(id), Definition::Undefined | Definition::Shared { .. })
@@ -344,7 +344,8 @@ impl<T: Target> Definer<'_, '_, T> {
         (0..provided.len()).filter(|&row| wanted[row]).map(|row| provided[row]).collect()
     }
 
-    /// A static executable has no dynamic section: a weak reference to `_DYNAMIC` stays undefined.
+    /// Whether this output can have a reserved symbol: without a dynamic section, `_DYNAMIC` stays undefined,
+    /// which start-up code tests for.
     fn is_made(&self, reserved: Reserved) -> bool {
         reserved != Reserved::Dynamic || self.inputs.is_dynamic()
     }
@@ -377,7 +378,7 @@ impl<T: Target> Definer<'_, '_, T> {
         only_in_library || self.is_wanted(symbol)
     }
 
-    /// The type (`STT_*`) of a symbol, by objects that mention it or by the script.
+    /// The type (`STT_*`) that a symbol passes on to one assigned from it: that of its definition.
     fn kind_of(&self, symbol: SymbolId) -> u8 {
         let kind = match self.definitions.definition(symbol) {
             Definition::Object { file, symbol } => {

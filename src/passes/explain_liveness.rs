@@ -27,7 +27,7 @@ struct Trail {
 
 #[derive(Clone, Copy)]
 struct Step {
-    /// The symbol that was referred to, and the addend.
+    /// The symbol of the reference, and its addend.
     by: Option<(SymbolId, u64)>,
     how: Reach,
 }
@@ -111,7 +111,7 @@ impl<T: Target> Report<'_, '_, T> {
             return self.trail.sections.borrow().contains_key(&section);
         }
         match self.link.definition(id) {
-            // Symbols of libraries and common blocks live by references only.
+            // A library's symbol or a common block has no section; it is alive if a live section refers to it.
             Definition::Shared { .. } => self.trail.names.borrow().contains_key(&id),
             Definition::Object { .. } if self.is_common(id) => self.trail.names.borrow().contains_key(&id),
             _ => true,
@@ -156,8 +156,8 @@ impl<T: Target> Report<'_, '_, T> {
         self.trail.sections.borrow().get(&section).copied()
     }
 
-    /// The symbol by which a section was reached: the symbol of the relocation, or for a section
-    /// symbol the one around the place that its addend means.
+    /// The symbol by which marking reached a section: that of the relocation, or for a section symbol the
+    /// symbol that encloses the place which the addend selects.
     fn way_in(&self, section: SectionId, step: Step) -> Option<SymbolId> {
         let (symbol, addend) = step.by?;
         let (file, index) = self.link.symbol_entry(symbol)?;

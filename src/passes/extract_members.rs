@@ -2,12 +2,12 @@
 //!
 //! As GNU ld does it: an archive is searched where it stands, for members that define symbols
 //! wanted at that point, until none does; archives of a group are searched in turn until a round
-//! takes no member. A library with `--as-needed` that no file before it needs is deferred: it still
-//! serves references that come later. A library cannot satisfy a reference that is not of default
-//! visibility: archives are searched on.
+//! takes no member. A library with `--as-needed` that no file before it needs is deferred: it ends no search
+//! of archives, but later references may still bind to it. A library cannot satisfy a reference that is
+//! not of default visibility, so archives are searched for a definition.
 //!
-//! The simulation works on one byte for each global, with names long since turned into ids, so
-//! that going through thousands of objects serially costs little.
+//! The search is serial, but cheap even for thousands of objects: names are ids by now, and each global has
+//! one byte of state.
 
 pub mod again;
 
@@ -25,7 +25,7 @@ enum Known {
     Nothing,
     /// Referenced, not defined.
     Wanted,
-    /// Defined as a common block: a real definition in an archive replaces it.
+    /// Defined as a common block: a member with a strong definition of data replaces it.
     Common,
     /// Defined by a shared library, where every reference can see that.
     InLibrary,
@@ -117,8 +117,8 @@ impl<'s, 'a, T: Target> Search<'s, 'a, T> {
         }
     }
 
-    /// Plain files are taken once, archives searched until a round takes no member. A group inside
-    /// a group (a script's `GROUP` between `--start-group`) is part of it.
+    /// Repeats the steps of a group until a round takes no file. A group inside a group (a script's `GROUP`
+    /// between `--start-group`) is part of it.
     fn group(&mut self, steps: &[Step]) {
         loop {
             let before = self.found.objects.len() + self.found.shared.len();
@@ -228,7 +228,7 @@ impl<'s, 'a, T: Target> Search<'s, 'a, T> {
                     *known = Known::InLibrary;
                 }
             } else if !symbol.is_weak() && shared.wanted_version(index).is_none() {
-                // A plain definition of the name is no definition of the version that another library has.
+                // If the library wants the version of another library, an archive's plain definition is not it.
                 self.want(id);
             }
         }

@@ -1,8 +1,8 @@
-//! Finds code that was to do without the GOT, but is too far from what it refers to.
+//! Finds GOT loads that were relaxed to address their symbol directly, and do not reach it.
 //!
 //! Decisions on relocations come before addresses. In an output that is larger than relative addresses
-//! reach, some of them turn out wrong: then the link starts again, and these loads keep their slots.
-//! Ordinary outputs are known to be small enough by their first and last address.
+//! reach, some turn out wrong: then the link starts again, and these loads keep their GOT slots.
+//! The first and the last address of an ordinary output show that all loads reach.
 
 use crate::arch::{RelocBase, RelocExpr, Target};
 use crate::elf::is_alloc;
@@ -16,10 +16,10 @@ use rayon::prelude::*;
 /// The distance that relative addresses reach on every machine, in bytes.
 const REACH: u64 = 1 << 31;
 
-/// Room for what an edit adds to its value, in bytes.
+/// Margin for the few bytes that an edit may add to the value, such as the length of an instruction.
 const SLACK: i64 = 32;
 
-/// The loads, by the section that holds them and the symbol that they are for; sorted.
+/// The loads, as pairs of the section that holds the load and the load's symbol; sorted, each once.
 pub fn run<T: Target>(link: &Placed<'_, T>) -> Vec<(SectionId, SymbolId)> {
     let loaded = || link.layout.chunks.iter().filter(|chunk| is_alloc(chunk.flags) && chunk.size > 0);
     let start = loaded().map(|chunk| chunk.address).min().unwrap_or(0);

@@ -1,9 +1,9 @@
 //! Finds the definitions of shared libraries that the link mentions.
 //!
 //! A program needs a few hundred of the ten thousand names that the C and C++ libraries define. The others would only fill
-//! the tables of symbols, so libraries come last: a definition whose name no object, library, option or script mentions is no
-//! global. Names that stand for the same data as one that is mentioned are globals, too: a program that copies the data
-//! exports it under all its names.
+//! the tables of symbols, so libraries come last: a definition whose name no object, library, option or script mentions
+//! does not become a global. Other names of data that is mentioned do: a program that copies the data exports it under
+//! all its names.
 
 use super::bind_versions::split;
 use super::parse_inputs::{Parsed, ParsedInputs};
@@ -21,7 +21,7 @@ use zerocopy::byteorder::ByteOrder;
 /// Symbols of a library that a thread looks up at a time.
 const AT_A_TIME: usize = 2048;
 
-/// Sets the globals of all definitions in libraries.
+/// Sets [`SharedFile::globals`] for the definitions that something mentions.
 pub fn run<T: Target>(config: &Config, plan: &LayoutPlan, parsed: &mut ParsedInputs<'_, T>) {
     let ParsedInputs { files, globals } = parsed;
     let asked = asked(config, plan, files);
@@ -35,11 +35,11 @@ pub fn run<T: Target>(config: &Config, plan: &LayoutPlan, parsed: &mut ParsedInp
             .with_min_len(AT_A_TIME)
             .map(|row| find(library, row, globals, &asked))
             .collect();
-        let copied = copied(library, &found);
+        let mentioned = mentioned_data(library, &found);
         let mut intern = |name| globals.intern(name, |_| name);
         for (row, found) in found.into_iter().enumerate() {
             let symbol = &library.symbols[row];
-            let is_alias = || copied.contains(&symbol.st_value.get()) && library.is_plain_definition(row);
+            let is_alias = || mentioned.contains(&symbol.st_value.get()) && library.is_plain_definition(row);
             library.globals[row] = match found {
                 Found::Global(id) => id,
                 Found::Asked => intern(library.symbol_name(row)),
@@ -52,14 +52,14 @@ pub fn run<T: Target>(config: &Config, plan: &LayoutPlan, parsed: &mut ParsedInp
     }
 }
 
-/// Who mentions a symbol of a library.
+/// Whether anything mentions a symbol of a library.
 #[derive(Clone, Copy)]
 enum Found {
-    /// It is a global already.
+    /// Its name is a global already.
     Global(SymbolId),
-    /// It is to become one.
+    /// Its name is on the list of [`asked`] and becomes a global.
     Asked,
-    /// It is none, unless it is another name of data that somebody mentions.
+    /// Nothing mentions its name. It may still be another name of data that is mentioned.
     Nobody,
 }
 
@@ -85,16 +85,16 @@ fn find<E: ByteOrder>(
     }
 }
 
-/// Where data lies that is mentioned.
-fn copied<E: ByteOrder>(library: &SharedFile<'_, E>, found: &[Found]) -> HashSet<u64> {
+/// The `st_value`s of data that is mentioned by one of its names.
+fn mentioned_data<E: ByteOrder>(library: &SharedFile<'_, E>, found: &[Found]) -> HashSet<u64> {
     let mentioned = library.symbols.iter().zip(found).filter(|(symbol, found)| {
         matches!(found, Found::Global(_) | Found::Asked) && SharedFile::is_data(symbol)
     });
     mentioned.map(|(symbol, _)| symbol.st_value.get()).collect()
 }
 
-/// Hashes of names that are to be globals if a library defines them: in expressions, for `-y`, and without the version of
-/// references with one.
+/// Hashes of further names that become globals if a library defines them: names in expressions, names of `-y`, and
+/// `name` of each `name@VERSION` in objects.
 fn asked<T: Target>(config: &Config, plan: &LayoutPlan, files: &[Parsed<'_, T>]) -> HashSet<u64> {
     let expressions = plan.referenced_symbols(&|_| true).into_iter().map(|name| &name.bytes[..]);
     let mut names: Vec<&[u8]> = expressions.collect();

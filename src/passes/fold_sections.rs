@@ -1,4 +1,4 @@
-//! Identical code folding (`--icf`): of several equal sections one stands for all.
+//! Identical code folding (`--icf`): of several equal sections the output has one, the leader.
 //!
 //! Two sections are equal if they have the same bytes, the same frames, the same sections that describe
 //! them, and relocations of the same types to the same places, where equal sections count as the same
@@ -6,12 +6,12 @@
 //! ring may be equal to another ring. So all sections that look alike start in one class, and classes are
 //! split until the relocations of a class all lead to the same classes (`classes`).
 //!
-//! A program may tell folded functions from each other only by their addresses. `--icf=safe` keeps those
-//! whose address something may compare (`significance`), `--icf=all` those of them that are no functions.
+//! A program can tell folded sections from each other only by their addresses. `--icf=safe` does not fold
+//! sections whose address something may compare (`significance`); `--icf=all` spares only data among those.
 //!
 //! A folded section counts as absorbed, and its bytes are those of its leader ([`Folds`]): symbols and
-//! relocations get there as they get to merged strings. What describes it (frames, `.sframe`) goes, and the
-//! sections that are ordered by it (`SHF_LINK_ORDER`) are folded with it.
+//! relocations find them as they find merged strings. Frames and `.sframe` rows of a folded section are
+//! dropped, and `SHF_LINK_ORDER` sections that depend on it are folded with it.
 
 mod classes;
 mod significance;
@@ -48,8 +48,8 @@ pub fn run<'a, T: Target>(mut link: Bound<'a, T>) -> (Bound<'a, T>, Folds) {
     (link, folds)
 }
 
-/// Candidates that look like another one, in link order, with the hash of their looks. Most sections are
-/// like no other, and need no second look.
+/// The candidates whose hash another candidate has too, in link order, with their hashes. Most sections are
+/// unique by their hash alone.
 fn alike<T: Target>(shapes: &Shapes<'_, '_, T>, pinned: &Pinned) -> Vec<(SectionId, u64)> {
     let link = shapes.link;
     let mut found: Vec<(u64, SectionId)> = link
@@ -68,7 +68,7 @@ fn alike<T: Target>(shapes: &Shapes<'_, '_, T>, pinned: &Pinned) -> Vec<(Section
     alike
 }
 
-/// Whether a section may be folded with others, as far as it alone decides.
+/// Whether a section may be folded at all, whatever it is equal to.
 fn is_candidate<T: Target>(
     shapes: &Shapes<'_, '_, T>,
     pinned: &Pinned,
@@ -106,13 +106,13 @@ fn is_relro<E: zerocopy::byteorder::ByteOrder>(object: &ObjectFile<'_, E>, index
     rest.is_some_and(|rest| rest.first().is_none_or(|&byte| byte == b'.'))
 }
 
-/// Whether a program runs through all sections of a name: the parts of `.init` and `.fini` are one function,
-/// and those between `__start_NAME` and `__stop_NAME` an array.
+/// Whether a program runs through all sections of a name, so that each counts: the parts of `.init` and `.fini`
+/// make up one function, sections between `__start_NAME` and `__stop_NAME` an array.
 fn is_counted_by_place(name: &[u8]) -> bool {
     matches!(name, b".init" | b".fini") || is_identifier(name)
 }
 
-/// Whether the sections that are ordered by one can be folded with it.
+/// Whether the `SHF_LINK_ORDER` sections that depend on a section can be folded with it.
 fn has_simple_dependents<T: Target>(shapes: &Shapes<'_, '_, T>, pinned: &Pinned, id: SectionId) -> bool {
     shapes.dependents(id).all(|dependent| {
         dependents_of(shapes.dependents, dependent).next().is_none()
@@ -130,12 +130,12 @@ fn pairs<T: Target>(shapes: &Shapes<'_, '_, T>, alike: &[(SectionId, u64)]) -> V
     let mut pairs = Vec::new();
     for class in classes.iter() {
         let members = || class.iter().map(|&row| alike[row as usize].0);
-        // The one that is aligned for all of them.
+        // The leader's alignment must do for all members.
         let Some(leader) = members().min_by_key(|&id| (Reverse(shapes.align(id)), id)) else { continue };
         for folded in members().filter(|&id| id != leader) {
             pairs.push((folded, leader));
             let dependents = shapes.dependents(folded).zip(shapes.dependents(leader));
-            // `.sframe` goes with its text instead, be it ordered by it or not.
+            // `sframe_output::discard` drops `.sframe` of folded text, with `SHF_LINK_ORDER` or without.
             pairs.extend(dependents.filter(|pair| !shapes.link.is_sframe_section(pair.0)));
         }
     }

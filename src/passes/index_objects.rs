@@ -1,8 +1,8 @@
 //! Numbers the files that take part: objects in link order, their local symbols, their sections.
 //!
-//! This pass is the first to read section tables, in parallel over objects: relocation sections are
+//! This pass is the first to go through section tables, in parallel over objects: relocation sections are
 //! tied to the sections that they apply to, SFrame inputs and special sections are listed, and each section gets its
-//! first state. Sections without contents of the program (tables, relocations, groups) are marked
+//! initial state. Sections without contents of the program (tables, relocations, groups) are marked
 //! `NOT_CONTENT`, so that later passes need not check types.
 
 use super::extract_members::Extracted;
@@ -22,7 +22,8 @@ use crate::phase::{Directives, Inputs, Session};
 use crate::sframe;
 use rayon::prelude::*;
 
-/// Gives every extracted file its ids.
+/// Numbers the extracted files, their sections and symbols. Of shared libraries with one soname only the first
+/// takes part.
 pub fn run<'a, T: Target>(
     directives: Directives<'a>,
     parsed: ParsedInputs<'a, T>,
@@ -87,13 +88,13 @@ pub fn run<'a, T: Target>(
 
 /// Facts from the section headers of one object.
 struct Row {
-    /// The first state of each.
+    /// The initial state of each section.
     states: Vec<SectionState>,
-    /// The class of each.
+    /// The class of each section.
     classes: Vec<SectionClass>,
-    /// `.note.GNU-stack`: whether it asks for an executable stack; `None` without the section.
+    /// Whether `.note.GNU-stack` asks for an executable stack; `None` without the section.
     executable_stack: Option<bool>,
-    /// One of them is of the large code model.
+    /// A loaded section is of the large code model.
     has_large: bool,
 }
 
@@ -109,7 +110,7 @@ fn split_frames<'a, E: zerocopy::byteorder::ByteOrder + Send + Sync>(
     });
 }
 
-/// Warns of an executable stack that no option asks for, in GNU ld's line and no other, because
+/// Reports an executable stack that no option asks for. The message is GNU ld's line and nothing more, because
 /// builds filter it out by its text.
 fn report_executable_stack<E: zerocopy::byteorder::ByteOrder>(
     object: &ObjectFile<'_, E>,
@@ -132,6 +133,8 @@ fn report_executable_stack<E: zerocopy::byteorder::ByteOrder>(
     );
 }
 
+/// Gives objects their ids, and the first ids of their local symbols and sections. Gives the numbers of symbols
+/// (globals included) and sections.
 fn assign_rows<T: Target>(objects: &mut [ObjectFile<'_, T::E>], global_count: usize) -> (usize, usize) {
     let (mut symbols, mut sections) = (global_count, 0usize);
     for (index, object) in objects.iter_mut().enumerate() {
@@ -201,7 +204,7 @@ fn index_object<'a, T: Target>(
         if call_graph::is_profile(header) {
             object.profile = index as u32;
         }
-        // The identity of another output says nothing of this one.
+        // The build-id of an input names that file (an output of `-r`), not this output.
         let foreign_id = kind == elf::SHT_NOTE && object.section_name(index) == b".note.gnu.build-id";
         let excluded = foreign_id
             || mode != OutputMode::Relocatable
@@ -223,7 +226,7 @@ fn index_object<'a, T: Target>(
 
 const ALLOC: u64 = elf::SHF_ALLOC as u64;
 
-/// Whether a section holds something of the program, as opposed to the object's own tables.
+/// Whether a section holds contents of the program, as opposed to the object's own tables.
 fn is_content(kind: u32, flags: u64) -> bool {
     match kind {
         elf::SHT_NULL

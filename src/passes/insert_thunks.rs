@@ -1,5 +1,5 @@
-//! Puts code between branches and targets that they do not reach, and moves instructions away from
-//! places where a processor's erratum concerns them.
+//! Makes thunks for branches that do not reach their targets, and moves instructions away from
+//! addresses at which a processor's erratum would hit them.
 //!
 //! Part of the layout's loop: it takes a layout that has converged, and adds missing thunks; then
 //! the layout is repeated. Thunks stand in pools, which may be behind any section of code of any
@@ -7,11 +7,11 @@
 //! branches from both sides; a slack remains for thunks that are inserted in between later. Thunks
 //! and pools are never removed, so the loop ends.
 //!
-//! Which pools need thunks for which symbols is a set, so that it does not matter which thread
-//! finds out; thunks are made in the order of pools and symbols.
+//! The threads only add to a set of pairs (pool, symbol), so their order does not matter; thunks are then
+//! made in the order of pools and symbols.
 //!
-//! All branches of the program are looked at once. Those whose targets are almost out of reach, or
-//! further away, are watched; the others come into question only when something has moved far.
+//! All branches of the program are looked at once. Later rounds look only at the watched ones, whose targets
+//! are out of reach or almost so, until some section has moved far.
 
 use crate::arch::Target;
 use crate::arch::thunk::{ThunkForm, ThunkSpec};
@@ -34,7 +34,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Bytes by which later insertions may move a branch and its pool apart.
 const SLACK: u64 = 2 << 20;
-/// Branches are watched that would not reach if they were this much longer, in bytes.
+/// A branch is watched if it would not reach were it this many bytes longer.
 const MARGIN: u64 = 16 << 20;
 /// Pools with moved instructions have multiples of this size, so that code behind them keeps its
 /// offset in its page, and no new instruction must be moved.
@@ -75,7 +75,7 @@ struct FarBranch {
     destination: Destination,
 }
 
-/// Whether any two places are so far apart that a branch may not reach.
+/// Whether a branch anywhere in the program might not reach its target.
 fn may_be_far<T: Target>(link: &Placed<'_, T>, reach: u64) -> bool {
     let chunks = || link.layout.chunks.iter().filter(|chunk| chunk.takes_address_space() && chunk.size > 0);
     let (Some(start), Some(end)) = (
@@ -89,7 +89,7 @@ fn may_be_far<T: Target>(link: &Placed<'_, T>, reach: u64) -> bool {
     end - start >= reach
         || link.globals.ids().any(|id| {
             let flags = link.symbol_flags(id);
-            // Symbols that expressions put somewhere may be outside of the image, too.
+            // Absolute symbols and symbols of expressions may lie outside of all sections.
             (flags.contains(SymbolFlags::ABSOLUTE) || matches!(link.definition(id), Definition::Linker(_)))
                 && !flags.intersects(elsewhere)
                 && absolute_value(link, id).is_some_and(is_far)
@@ -106,7 +106,7 @@ fn absolute_value<T: Target>(link: &Placed<'_, T>, id: SymbolId) -> Option<u64> 
     }
 }
 
-/// The sections of an object that hold code of the program, with their indices.
+/// The sections of an object with code of the program, each with its header index.
 fn code_sections<'l, T: Target>(
     link: &'l Placed<'_, T>,
     object: &'l ObjectFile<'_, T::E>,
@@ -122,7 +122,7 @@ fn code_sections<'l, T: Target>(
     })
 }
 
-/// Updates the watched branches to the layout.
+/// Brings the list of watched branches and the values of their symbols up to date.
 fn watch<T: Target>(link: &mut Placed<'_, T>, reach: u64) {
     let moved_far = |&(id, address): &(SectionId, u64)| {
         (link.section_address(id).wrapping_sub(address) as i64).unsigned_abs() > MARGIN / 2
@@ -147,7 +147,7 @@ fn watch<T: Target>(link: &mut Placed<'_, T>, reach: u64) {
     link.thunks.watched = Some(Watched { branches, symbols, sections });
 }
 
-/// Branches of an object that are longer than `limit`, or whose targets may move on their own.
+/// Branches of an object that are longer than `limit` bytes, or whose target an expression of the script places.
 fn long_branches<T: Target>(link: &Placed<'_, T>, object: &ObjectFile<'_, T::E>, limit: u64) -> Vec<Branch> {
     let mut found = Vec::new();
     for (index, section) in code_sections(link, object) {
@@ -185,7 +185,7 @@ fn far_branches<T: Target>(link: &Placed<'_, T>, reach: u64) -> Vec<Vec<FarBranc
     branches.par_iter().map(|branches| branches.iter().filter_map(is_far).collect()).collect()
 }
 
-/// All instructions that must be moved, in input order.
+/// The places of all instructions that an erratum concerns in this layout, in input order.
 fn errata<T: Target>(link: &Placed<'_, T>) -> Vec<(SectionId, u64)> {
     link.objects
         .par_iter()
@@ -234,15 +234,16 @@ struct Boundary {
 
 struct Insertion {
     spec: ThunkSpec,
+    /// Thunks were added.
     changed: bool,
-    /// In order of address. Listed when the first pool is made.
+    /// The places for pools, in order of address; `None` until the first new pool asks for them.
     boundaries: Option<Vec<Boundary>>,
     /// Pools that are new, with their places.
     inserted: Vec<(Boundary, SectionId)>,
 }
 
 impl Insertion {
-    /// Adds pools so that the first and the last branch of each object reach one.
+    /// Adds pools so that the first and the last far branch of each object reach one.
     fn add_pools<T: Target>(
         &mut self,
         link: &mut Placed<'_, T>,
@@ -260,8 +261,8 @@ impl Insertion {
         }
     }
 
-    /// Makes thunks. Any number of threads notes which pool needs one for which symbol, so that
-    /// branches, which can be millions, need not be sorted.
+    /// Makes thunks for branches. Threads set a bit for each pool and symbol, because there can be millions of
+    /// branches to sort. Destinations with an addend are rare and are sorted.
     fn bridge<T: Target>(&mut self, link: &mut Placed<'_, T>, branches: &[Vec<FarBranch>]) {
         if branches.iter().all(Vec::is_empty) {
             return;
@@ -317,9 +318,10 @@ impl Insertion {
         self.add(link, pool, Purpose::Call(destination), form);
     }
 
-    /// Adds landing pads for the indirect jumps of thunks.
+    /// Adds landing pads near the targets of thunks that jump indirectly, where the output enforces landing pads
+    /// (BTI) and the target has none.
     fn add_landing_pads<T: Target>(&mut self, link: &mut Placed<'_, T>, layout: &Machine<'_>) {
-        // Entries of the PLT have landing pads where the output is checked.
+        // The PLT has landing pads exactly if the output enforces them.
         if !link.plt_shape.landing_pad {
             return;
         }
@@ -335,7 +337,7 @@ impl Insertion {
         }
     }
 
-    /// Adds a thunk for an instruction that must be moved, unless it has one.
+    /// Adds a thunk for an instruction that an erratum concerns, unless it has one.
     fn move_away<T: Target>(
         &mut self,
         link: &mut Placed<'_, T>,
@@ -386,7 +388,8 @@ impl Insertion {
         id
     }
 
-    /// A pool that a branch at `place` reaches: an existing or a new one.
+    /// A pool that a branch at address `place` reaches, an existing one or a new one; `None` if there is no place
+    /// for one within reach.
     fn pool<T: Target>(&mut self, link: &mut Placed<'_, T>, layout: &Machine<'_>, place: u64) -> Option<u32> {
         let reach = self.spec.reach - SLACK;
         let fits = |pool: &Pool| reaches(place, pool.address, reach) && !is_full(link, pool);
@@ -414,9 +417,9 @@ impl Insertion {
         Some(number)
     }
 
-    /// Puts the new pools into the lists of the layout.
+    /// Puts the new pools into the lists of the layout. Gives whether any thunk was added.
     fn finish<T: Target>(mut self, link: &Placed<'_, T>, layout: &mut Machine<'_>) -> bool {
-        // From the end, so that positions stay right.
+        // From the end, so that positions of pools that are still to insert stay right.
         self.inserted.sort_by_key(|(boundary, section)| (boundary.position, section.0));
         layout.section_rules.resize(link.section_count(), None);
         for (boundary, section) in self.inserted.iter().rev() {

@@ -1,7 +1,7 @@
 //! Joins the name indexes of objects, `.debug_names`, into one (`--debug-names`).
 //!
-//! Comes once liveness is frozen, because units of dead groups have no part in it, and before the layout, which needs
-//! the size. Objects whose compiler made no index stay without one, as in lld: debuggers read such units themselves.
+//! Comes once liveness is frozen, because the index leaves out units of dead groups, and before the layout, which needs
+//! the size. Objects whose compiler made no index get none, as in lld: debuggers read their units themselves.
 
 use crate::arch::Target;
 use crate::debug_index::debug_names::{self, NameIndex};

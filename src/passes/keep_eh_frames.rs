@@ -1,12 +1,12 @@
 //! Decides which `.eh_frame` records are in the output, and gives them offsets. Comes once liveness
-//! is frozen and before relocations are scanned, so that only those of kept records count.
+//! is frozen and before relocations are scanned, so that only relocations of kept records count.
 
 use crate::arch::Target;
 use crate::frames::{KeptFrames, eh_merge};
 use crate::phase::{Bound, Folds, Live};
 use crate::tables::section::Kind;
 
-/// Gives records their offsets.
+/// Gives the kept records their offsets in the output's `.eh_frame`.
 pub fn run<'a, T: Target>(bound: Bound<'a, T>, folds: Folds) -> Live<'a, T> {
     let kept_frames = if makes_eh_frame(&bound) {
         eh_merge::assign_offsets(&bound, &bound.frames)
@@ -16,8 +16,8 @@ pub fn run<'a, T: Target>(bound: Bound<'a, T>, folds: Folds) -> Live<'a, T> {
     Live { bound, folds, kept_frames }
 }
 
-/// Whether records are taken from their sections. A script that discards the linker's `.eh_frame`
-/// discards all of them.
+/// Whether the linker makes an `.eh_frame` of the records. A script that discards that section discards all
+/// records.
 fn makes_eh_frame<T: Target>(link: &Bound<'_, T>) -> bool {
     let row = link.synthetic.find(Kind::EhFrame);
     !link.config.is_relocatable() && row.is_some_and(|row| link.sections.is_alive(link.synthetic_id(row)))

@@ -37,8 +37,8 @@ use crate::tables::section::Kind;
 use crate::timing::Timings;
 use rayon::prelude::*;
 
-/// Number of times that sections may change their size with their addresses. Each may only grow, so
-/// a few times are enough.
+/// Most rounds in which sections may change their size because addresses changed. Sections only grow, so few
+/// rounds are needed.
 const MAX_RESIZES: u32 = 32;
 
 /// Lays the output out. `priorities` is the order of a profile or an ordering file.
@@ -118,7 +118,8 @@ fn list_sections<T: Target>(
     lists
 }
 
-/// Statements whose patterns ask for different orders put their sections into one list.
+/// Input statements whose patterns ask for different orders: puts the sections of all patterns into the list of
+/// the first, in mixed order.
 fn mix_orders<T: Target>(
     link: &Placed<'_, T>,
     order: &InputOrder,
@@ -148,13 +149,14 @@ fn mix_orders<T: Target>(
     }
 }
 
-/// Properties and keys of orphans; reports them as `--orphan-handling` asks.
+/// The orphans among `left`, with the keys by which they join output sections. Reports them as
+/// `--orphan-handling` asks.
 fn orphans<'a, T: Target>(link: &Placed<'a, T>, left: &[SectionId]) -> Vec<Orphan<'a>> {
     let handling = link.config.layout.orphan_handling;
     left.iter()
         .map(|&id| {
             let orphan = orphan(link, id);
-            // Empty synthetic sections are dropped.
+            // Empty synthetic sections will be dropped, so nobody needs to hear of them.
             let unused = id.0 >= link.first_internal() && orphan.info.size == 0;
             if !orphan.last && !unused && matches!(handling, OrphanHandling::Warn | OrphanHandling::Error) {
                 report_orphan(link, &orphan, handling);
@@ -198,8 +200,8 @@ fn orphan<'a, T: Target>(link: &Placed<'a, T>, id: SectionId) -> Orphan<'a> {
     Orphan { id, info, key, may_join: !alone, last }
 }
 
-/// The section that an orphan describes, if it may share an output section with others that describe
-/// the same. Members of groups may not, nor `.sframe`, which tools read as one table.
+/// The target of an `SHF_LINK_ORDER` orphan that may share an output section with orphans of targets in one
+/// output section. Members of groups may not, nor `.sframe`, which tools read as one table.
 fn described<T: Target>(link: &Placed<'_, T>, id: SectionId) -> Option<SectionId> {
     let target = link_order::target(link, id)?;
     let info = link.section_info(id);
@@ -218,7 +220,7 @@ fn is_common<T: Target>(link: &Placed<'_, T>, id: SectionId) -> bool {
     row.is_some_and(|row| link.synthetics.section(row).kind == Kind::Common)
 }
 
-/// Tables about the output itself come last, in the order of their making.
+/// Whether a synthetic section is a table about the output itself, which stands last.
 fn is_about_output(kind: Kind, sh_type: u32, relocatable: bool) -> bool {
     kind.is_about_file() || relocatable && matches!(sh_type, elf::SHT_RELA | elf::SHT_REL | elf::SHT_GROUP)
 }
@@ -244,8 +246,9 @@ fn report_orphan<T: Target>(link: &Inputs<'_, T>, orphan: &Orphan<'_>, handling:
     );
 }
 
-/// Repeats rounds and then the sizes that depend on addresses, until neither changes. Gives the
-/// rules back, which `--enable-non-contiguous-regions` changes, and which pools of thunks get.
+/// Repeats rounds of the layout until addresses converge, then updates sizes that depend on addresses, until those
+/// stay the same, too. Gives the rules of all sections: `--enable-non-contiguous-regions` changes them, and
+/// pools of thunks get theirs here.
 fn converge<T: Target>(
     link: &mut Placed<'_, T>,
     plan: &LayoutPlan,
@@ -282,7 +285,7 @@ fn converge<T: Target>(
             .collect();
         finish::publish(link, &mut machine, round);
         if synth::android::is_wanted(link) {
-            // Its size depends on addends.
+            // The size of Android's packed relocations depends on addends.
             link.addresses = address::look_up(link);
             link.values = compute_values::run(link);
         }
@@ -313,15 +316,15 @@ fn is_made<T: Target>(link: &Placed<'_, T>, assignment: &Assignment) -> bool {
     id.is_some_and(|id| matches!(link.definition(id), Definition::Linker(_)))
 }
 
-/// Decides which output sections exist in the first run: those with items, or with data of the
-/// script.
+/// Decides which output sections exist in the first round: those with input sections, with data, or with an
+/// assignment to dot.
 fn start_outputs<T: Target>(link: &Placed<'_, T>, machine: &mut Machine<'_>) {
     for (index, output) in machine.plan.outputs.iter().enumerate() {
         let lists = output.body.iter().filter_map(|item| match item {
             Body::Rule(rule) => Some(&machine.lists[rule.index()]),
             _ => None,
         });
-        // The symbol table has no size yet.
+        // Tables about the file get their sizes after layout, so they look empty here.
         let is_table = |id: &SectionId| {
             link.synthetic_row(*id).is_some_and(|row| link.synthetics.section(row).kind.is_about_file())
         };
@@ -358,7 +361,7 @@ fn start_outputs<T: Target>(link: &Placed<'_, T>, machine: &mut Machine<'_>) {
     }
 }
 
-/// Output sections that may come back when they get contents.
+/// Number of output sections that may still be added: empty ones that get contents in a later round.
 const MARGIN: usize = 256;
 
 fn page_sizes<T: Target>(config: &Config) -> (u64, u64) {
@@ -382,7 +385,7 @@ pub fn built_in_text<T: Target>(config: &Config) -> String {
     settings::<T>(config).switches.map_or_else(String::new, |switches| script.resolved_text(order, &switches))
 }
 
-/// A program is mapped in whole pages.
+/// Warns of an image base that is no multiple of the page size: the system maps a program in whole pages.
 fn warn_image_base<T: Target>(link: &Inputs<'_, T>) {
     let (max_page_size, _) = page_sizes::<T>(link.config);
     if let Some(base) = link.config.layout.image_base
@@ -422,7 +425,7 @@ fn settings<T: Target>(config: &Config) -> Settings {
     }
 }
 
-/// Whether the script uses `SIZEOF_HEADERS`.
+/// Whether the script makes room for headers: whether an expression uses `SIZEOF_HEADERS`.
 fn keeps_headers_room(plan: &LayoutPlan) -> bool {
     fn speaks_of(expr: &Expr) -> bool {
         matches!(expr.kind, ExprKind::SizeOfHeaders) || expr.operands().into_iter().any(speaks_of)
@@ -469,7 +472,7 @@ fn fixed<'a, T: Target>(link: &Placed<'a, T>, plan: &LayoutPlan) -> Fixed<'a> {
     }
 }
 
-/// Warns of sections whose types contradict each other in one output section.
+/// Warns of output sections whose input sections have types that do not go together.
 fn report_types<T: Target>(link: &Placed<'_, T>, machine: &Machine<'_>) {
     for (plan, state) in machine.plan.outputs.iter().zip(&machine.outputs) {
         let Some((first, other)) = state.facts.mismatch.filter(|_| !plan.discard) else { continue };
@@ -492,7 +495,7 @@ fn report_types<T: Target>(link: &Placed<'_, T>, machine: &Machine<'_>) {
     }
 }
 
-/// Programs that look at their own headers must have them in memory.
+/// Reports a strong reference to `__ehdr_start` if no segment loads the headers.
 fn report_missing_headers<T: Target>(link: &Placed<'_, T>) {
     let headers = link.linker_symbols.iter().find(|symbol| {
         symbol.origin == LinkerSymbolOrigin::Reserved(Reserved::EhdrStart)

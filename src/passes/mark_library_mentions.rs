@@ -1,11 +1,13 @@
 //! Marks the globals that shared libraries mention, because a program exports its own definitions of them.
 //!
-//! A library with `--as-needed` from which nothing is taken is not loaded, so what it mentions does not count. Whether
-//! something is taken is judged by references before garbage is collected: an export keeps its section.
+//! A library with `--as-needed` from which no reference takes a symbol is not loaded, so its mentions do not count.
+//! This is judged by all references, before garbage is collected, because an exported symbol is a root of the
+//! collection.
 //!
-//! Weak references take nothing. What such a library would define for them comes from the first library that is loaded and
-//! has it, with its version, or stays undefined: the dynamic linker would find neither data to copy nor a function for a
-//! PLT entry, and a reference without a version binds to the oldest one.
+//! Weak references do not make a library loaded. If a definition of such a library prevails, weak references bind to
+//! the first loaded library that defines the name, or stay undefined. Bound to a library that is not loaded, the
+//! dynamic linker would find neither data to copy nor a function for a PLT entry, and no version, so that the oldest
+//! would be taken.
 
 use crate::arch::Target;
 use crate::ids::SymbolId;
@@ -35,7 +37,7 @@ pub fn run<T: Target>(inputs: &Inputs<'_, T>, definitions: &mut Definitions) {
         let library = &inputs.shared[row];
         let mentioned = library.symbols.iter().zip(&library.globals).enumerate();
         for (index, (symbol, &id)) in mentioned.filter(|(_, (_, id))| id.is_some()) {
-            // A definition of an object is of the newest interface, and not for users of an old one.
+            // A library that wants an old version of another library does not mean the definition of an object.
             let is_newer = matches!(definitions.definition(id), Definition::Object { .. })
                 && library.wanted_version(index).is_some()
                 && old.get_or_init(|| OldVersions::of(&inputs.shared)).has(library, index);
@@ -56,7 +58,7 @@ pub fn run<T: Target>(inputs: &Inputs<'_, T>, definitions: &mut Definitions) {
     definitions.loaded_libraries = takes_part;
 }
 
-/// Names with versions that plain references do not bind to, as the libraries define them.
+/// The names and versions of libraries' hidden definitions, to which plain references do not bind.
 struct OldVersions<'a>(HashSet<(&'a [u8], &'a [u8])>);
 
 impl<'a> OldVersions<'a> {
@@ -72,7 +74,7 @@ impl<'a> OldVersions<'a> {
         OldVersions(libraries.iter().flat_map(of_library).collect())
     }
 
-    /// Whether a symbol of a library asks for one of them.
+    /// Whether an undefined symbol of a library wants one of these versions.
     fn has<E: ByteOrder>(&self, library: &SharedFile<'_, E>, row: usize) -> bool {
         library
             .wanted_version(row)
@@ -80,7 +82,8 @@ impl<'a> OldVersions<'a> {
     }
 }
 
-/// Takes the definitions for references of objects from libraries that are loaded, in link order.
+/// Binds objects' references that lead to a library which is not loaded: to the first loaded library that defines the
+/// name, or to nothing.
 fn bind_weak_references<T: Target>(inputs: &Inputs<'_, T>, loaded: &[bool], definitions: &mut Definitions) {
     let is_lost = |definitions: &Definitions, id: SymbolId| {
         matches!(definitions.definition(id), Definition::Shared { library, .. } if !loaded[library.index()])

@@ -1,5 +1,5 @@
-//! Gives every section the rule of the layout plan that takes it, before garbage collection: `KEEP`
-//! makes roots, and sections of `/DISCARD/` are dropped before a reference can keep them.
+//! Finds for each section the rule of the layout plan that takes it. Comes before garbage collection, because
+//! `KEEP` makes roots, and sections of `/DISCARD/` are dropped before a reference can keep them.
 //!
 //! The linker's own sections are matched like those of a file `<internal>`. Sections whose contents
 //! are no part of the program (symbol tables, relocations, groups) are not matched, even if a
@@ -26,7 +26,7 @@ use crate::tables::section::Kind;
 use hashbrown::HashSet;
 use rayon::prelude::*;
 
-/// Sections that are matched by one task.
+/// Number of sections that one job matches.
 const BLOCK: usize = 4096;
 
 /// Matches all sections.
@@ -83,7 +83,7 @@ struct Matching<'l, 'a, T: Target> {
     link: &'l Made<'a, T>,
     plan: &'l LayoutPlan,
     matcher: Matcher,
-    /// For each statement, the rule of each of its patterns.
+    /// By statement: the rule of each of its patterns.
     rules: Vec<Vec<RuleId>>,
     unique: Vec<Glob>,
 }
@@ -91,9 +91,9 @@ struct Matching<'l, 'a, T: Target> {
 /// The result of matching a section.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Fate {
-    /// It has this rule, or none.
+    /// This rule takes it; `None` for an orphan.
     Rule(Option<RuleId>),
-    /// It is left out, but not by a rule.
+    /// The output leaves it out, though no rule discards it: by its kind, or by `--orphan-handling=discard`.
     Dropped,
 }
 
@@ -113,7 +113,7 @@ impl<'l, 'a, T: Target> Matching<'l, 'a, T> {
         Matching { link, plan, matcher: Matcher::new(statements), rules, unique }
     }
 
-    /// Matches all sections that are alive. Gives those that are left out, but not by a rule.
+    /// Matches all live sections. Gives those with [`Fate::Dropped`].
     fn all(&self, rules: &mut [Option<RuleId>], disabled: &[bool]) -> Vec<SectionId> {
         let blocks = rules.par_chunks_mut(BLOCK).enumerate().map(|(block, rules)| {
             let mut dropped = Vec::new();
@@ -158,7 +158,7 @@ impl<'l, 'a, T: Target> Matching<'l, 'a, T> {
         }
     }
 
-    /// Under `-r`, members of a group are not joined with sections outside it.
+    /// Whether a section must not join others: under `-r`, a member of a group.
     fn stays_alone(&self, info: &SectionInfo<'_>) -> bool {
         self.link.config.is_relocatable()
             && !self.plan.force_group_allocation
@@ -183,8 +183,8 @@ impl<'l, 'a, T: Target> Matching<'l, 'a, T> {
         self.find(id, info, &|statement, output| statement > last.number() && !disabled[output])
     }
 
-    /// The first rule that fits, among the statements that `accept` takes by number and row of output
-    /// section.
+    /// The first matching rule, among the statements that `accept` allows, given their number and the row of their
+    /// output section.
     fn find(
         &self,
         id: SectionId,
@@ -214,15 +214,15 @@ impl<'l, 'a, T: Target> Matching<'l, 'a, T> {
         }
     }
 
-    /// `ONLY_IF_RO` and `ONLY_IF_RW`, in order: an output section whose constraint fails is
-    /// skipped, and its sections are matched again.
+    /// Checks `ONLY_IF_RO` and `ONLY_IF_RW` in the order of output sections: one whose constraint fails is disabled,
+    /// and its sections are matched again.
     fn check_constraints(&self, rules: &mut [Option<RuleId>], disabled: &mut [bool]) {
         let output_of = |rule: Option<RuleId>| Some(self.plan.rule(rule?).output as usize);
         let is_constrained = |number: usize| {
             let output = self.plan.rule(RuleId::from_index(number)).output;
             self.plan.outputs[output as usize].constraint.is_some()
         };
-        // By rule: every section is asked.
+        // By rule, because this is asked for every section.
         let constrained: Vec<bool> = (0..self.plan.rules.len()).map(is_constrained).collect();
         if !constrained.contains(&true) {
             return;
@@ -296,7 +296,7 @@ fn drop_disabled(plan: &mut LayoutPlan, disabled: &[bool]) {
     });
 }
 
-/// Takes back the definitions of symbols that only removed output sections assign.
+/// Withdraws the definitions of symbols that only disabled output sections assign.
 fn take_back_definitions<T: Target>(plan: &LayoutPlan, resolved: &mut Resolved<'_, T>) {
     let assigned: HashSet<&[u8]> = plan.symbols().iter().map(|symbol| symbol.name).collect();
     for row in &resolved.linker_symbols {

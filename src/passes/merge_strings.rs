@@ -1,9 +1,9 @@
 //! Joins mergeable sections: equal strings and constants are in the output once.
 //!
-//! Comes after garbage collection and before layout. Sections of the same output section and the same
-//! kind of pieces become one synthetic section, which takes the place of the first of them; they count as
-//! absorbed then. Under `-r`, only sections of one name are joined, groups are not joined, and so
-//! does `.comment`, where each line is a file's own.
+//! Comes after garbage collection and before layout. Sections of the same output section, type, flags and kind
+//! of pieces become one synthetic section, which takes the place of the first of them; they count as
+//! absorbed then. Under `-r`, only sections of one name are joined; members of groups are not, nor is
+//! `.comment`, where each line is a file's own.
 //!
 //! `-O0` joins nothing; `-O2` lets a string stand in the end of a longer one, except under `-r`.
 //!
@@ -23,13 +23,12 @@ use indexmap::IndexMap;
 use rayon::prelude::*;
 use zerocopy::byteorder::ByteOrder;
 
-/// Sections of one key are merged with each other.
+/// The sections of one key are merged with each other.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 struct Key<'a> {
-    /// The output section that rules put them into, as a row of the plan; `None` for orphans.
+    /// The output section that rules put the sections into, as a row of the plan; `None` for orphans.
     output: Option<u32>,
-    /// The section's name for orphans and under `-r`, where it decides about the output section;
-    /// else empty.
+    /// For orphans and under `-r` the sections' name, because it decides on the output section; else empty.
     name: &'a [u8],
     sh_type: u32,
     flags: u64,
@@ -42,7 +41,7 @@ struct Candidate<'a> {
     input: MergeInput<'a>,
 }
 
-/// Groups of merged sections, none of them empty, that have no place yet.
+/// Merged groups of sections, none of them empty, that have no synthetic section yet.
 pub struct Merged<'a> {
     groups: Vec<(Key<'a>, Vec<SectionId>, Group<'a>)>,
 }
@@ -88,8 +87,7 @@ fn merge<'a>(
     }
 }
 
-/// Makes a section of the linker for each group. The sections that groups are made of count as
-/// absorbed from here on.
+/// Makes a synthetic section for each group. The sections of a group count as absorbed from here on.
 pub fn place<'a, T: Target>(mut live: Live<'a, T>, asked: Asked, groups: Merged<'a>) -> Scanned<'a, T> {
     let mut merges = Merges::new(live.first_internal() as usize);
     let mut merged: Vec<MergedSection<'a>> = Vec::with_capacity(groups.groups.len());
@@ -132,7 +130,8 @@ fn candidate<'a, T: Target>(
     {
         return None;
     }
-    // Sections that were collected are told apart from others only by what refers to them.
+    // A string without an end is an error in a collected section, too: the file is broken whether or not something
+    // refers to the section.
     let (pieces, bytes) = pieces_of(object, index)?;
     if is_endless(pieces, bytes) {
         link.sink.report_recoverable(endless(object, index, bytes.len() as u64));
@@ -172,7 +171,7 @@ fn pieces_of<'a, E: ByteOrder>(object: &ObjectFile<'a, E>, index: usize) -> Opti
     Some((pieces, object.section_bytes(index).ok()?))
 }
 
-/// Whether a section consists of whole pieces that may go anywhere.
+/// Whether a section consists of whole pieces, without relocations that tie them to a place.
 fn can_be_cut<E: ByteOrder>(object: &ObjectFile<'_, E>, index: usize, pieces: Pieces, bytes: &[u8]) -> bool {
     let nothing = object.headers[index].sh_type.get() == elf::SHT_NOBITS;
     !nothing && holds(pieces, bytes) && object.relocations(index).is_empty()
@@ -232,7 +231,7 @@ fn pieces(entsize: u64, flags: u64) -> Option<Pieces> {
     matches!(size, 1 | 2 | 4).then_some(Pieces::Strings { unit: size })
 }
 
-/// Whether the last of some strings has no end.
+/// Whether the last string of a section has no terminator.
 fn is_endless(pieces: Pieces, bytes: &[u8]) -> bool {
     let Pieces::Strings { unit } = pieces else { return false };
     let start = bytes.len().saturating_sub(unit as usize);
@@ -247,7 +246,7 @@ fn endless<E: ByteOrder>(object: &ObjectFile<'_, E>, index: usize, offset: u64) 
         .ordered(object.id.0, index as u32, offset)
 }
 
-/// Whether contents consist of whole pieces.
+/// Whether bytes consist of whole pieces, and offsets in them fit 32 bits.
 fn holds(pieces: Pieces, bytes: &[u8]) -> bool {
     if bytes.is_empty() || bytes.len() >= u32::MAX as usize {
         return false;

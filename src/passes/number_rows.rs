@@ -1,7 +1,7 @@
 //! Numbers GOT slots, PLT entries and copy relocations.
 //!
 //! Serial and in the order of symbol ids, which depends on nothing but the inputs. It numbers only
-//! slots and entries that `scan_relocations` found to be needed; a table without any is dropped.
+//! slots and entries that `scan_relocations` found to be needed; a table that stays empty is dropped.
 
 use crate::arch::Target;
 use crate::ids::{DynamicRowId, Slot, SymbolId};
@@ -10,9 +10,9 @@ use crate::symbols::{Needs, SymbolFlags};
 use crate::synth::copy;
 use rayon::prelude::*;
 
-/// Gives each symbol its row.
+/// Gives each symbol with needs, and each exported one, its row.
 pub fn run<T: Target>(mut scanned: Scanned<'_, T>) -> Numbered<'_, T> {
-    // First, since all names of a copied variable get rows too.
+    // First, because all names of a copied variable get rows.
     let (copies, names) = copy::collect(&scanned);
     for id in names {
         scanned.asked.of_symbols[id.index()] |= Needs::COPY | Needs::DYNSYM;
@@ -110,7 +110,8 @@ impl Numbers {
     }
 }
 
-/// Makes room for the reserved words of the dynamic linker and of `_GLOBAL_OFFSET_TABLE_`.
+/// Makes room for the reserved words at the head of `.got` or `.got.plt`, if the dynamic linker or references to
+/// `_GLOBAL_OFFSET_TABLE_` need them; else takes back the room that [`Target::GOT_RESERVED`] kept in an empty `.got`.
 fn reserve_words<T: Target>(link: &Scanned<'_, T>, slots: &mut Slots) {
     let base_needed = link.asked.needs.contains(Needs::GOT_BASE) || is_base_in_expressions(link);
     let entries = u64::from(slots.plt);
@@ -127,8 +128,8 @@ fn reserve_words<T: Target>(link: &Scanned<'_, T>, slots: &mut Slots) {
     }
 }
 
-/// Functions that an object or a library marks as having a calling convention of their own
-/// (`STO_AARCH64_VARIANT_PCS`).
+/// The globals that an object or a library marks as functions with a variant calling convention
+/// (`STO_AARCH64_VARIANT_PCS`); sorted.
 fn variants<T: Target>(link: &Inputs<'_, T>) -> Vec<SymbolId> {
     let Some((bit, _)) = T::VARIANT_CALLS else { return Vec::new() };
     let mut found: Vec<SymbolId> = link
@@ -154,8 +155,8 @@ fn variants<T: Target>(link: &Inputs<'_, T>) -> Vec<SymbolId> {
     found
 }
 
-/// Whether an expression of the script or `--defsym` names `_GLOBAL_OFFSET_TABLE_`. Objects do so without need:
-/// assemblers write the symbol where they see that code uses the GOT, and then code is relaxed.
+/// Whether an expression of the script or `--defsym` names `_GLOBAL_OFFSET_TABLE_`. That objects mention the name
+/// says nothing: assemblers add it wherever code uses the GOT, and the linker may relax all that code.
 fn is_base_in_expressions<T: Target>(link: &Scanned<'_, T>) -> bool {
     let name: &[u8] = b"_GLOBAL_OFFSET_TABLE_";
     let made = |id| link.symbol_flags(id).contains(SymbolFlags::GOT_BASE);

@@ -44,22 +44,23 @@ pub struct Opened<'a> {
     /// Text scripts among the inputs, whose commands augment the layout, each with the number of
     /// inputs before it.
     pub scripts: Vec<(usize, Script)>,
-    /// Paths of everything that was read, for `--dependency-file`, `--trace` and `--reproduce`.
+    /// Paths of the files that take part or are searched, for `--dependency-file`, `--trace`, the map and the check
+    /// that no report overwrites an input.
     pub paths: Vec<PathBuf>,
     /// `--verbose`: a line for each file that was tried.
     pub attempts: String,
-    /// The machine of the link.
+    /// The machine of the link; `None` until an option or the first ELF file tells it.
     pub machine: Option<Machine>,
-    /// Directories that libraries are searched in, before the machine's own ones.
+    /// Directories of `-L` and `SEARCH_DIR`, which are searched for libraries before the machine's own.
     directories: Vec<PathBuf>,
-    /// Shared libraries by path, with their rows.
+    /// By path of a shared library: its row in `files`.
     seen_libraries: HashMap<PathBuf, u32>,
-    /// Archives that are searched where they stand, by path, with the rows of their members.
+    /// By path of an archive whose members are only searched: their rows in `files`.
     seen_archives: HashMap<PathBuf, Range<u32>>,
 }
 
-/// Opens all inputs, and the files that scripts of `-T` name. Reports every one that cannot be
-/// found, read or parsed.
+/// Opens all inputs, and the files that scripts of `-T` (`main`) name. Reports every file that cannot be found or
+/// read, and every text that is no script.
 pub fn run<'a>(
     config: &Config,
     inputs: &[InputSpec],
@@ -112,9 +113,9 @@ struct Walk<'w, 'a> {
     sink: &'w Sink,
     opened: Opened<'a>,
     early: Vec<Option<io::Result<Contents<'a>>>>,
-    /// Number of the open `--start-group`, and its [`Step::Group`].
+    /// Number of the open `--start-group`, and the index of its [`Step::Group`].
     group: Option<(u32, usize)>,
-    /// Number of the open `--start-lib`, and its first file.
+    /// Number of the open `--start-lib`, and the row of its first file.
     lib: Option<(u32, u32)>,
     /// The scripts that are being followed, each named by the one before it.
     open_scripts: Vec<PathBuf>,
@@ -122,7 +123,7 @@ struct Walk<'w, 'a> {
     position: usize,
 }
 
-/// Scripts that name scripts: no more than this.
+/// Deepest nesting of scripts that name scripts.
 const MAX_SCRIPT_DEPTH: usize = 20;
 
 impl<'a> Walk<'_, 'a> {
@@ -180,7 +181,7 @@ impl<'a> Walk<'_, 'a> {
         }
     }
 
-    /// `--verbose`, in GNU ld's words.
+    /// Notes that a file was tried, for `--verbose`, in GNU ld's words.
     fn note_attempt(&mut self, path: &Path, succeeded: bool) {
         if self.config.reports.verbose {
             let outcome = if succeeded { "succeeded" } else { "failed" };
@@ -215,7 +216,7 @@ impl<'a> Walk<'_, 'a> {
         self.sink.report(diagnostic.ordered(self.opened.files.len() as u32, 0, 0));
     }
 
-    /// A library by name: the first directory that has it in a form that fits.
+    /// Opens the library of `-lNAME` or `-l:NAME`.
     fn library(&mut self, name: &[u8], exact: bool, input: &InputSpec) {
         let candidates: Vec<Vec<u8>> = match (exact, input.state.static_only) {
             (true, _) => vec![name.to_vec()],
@@ -239,7 +240,8 @@ impl<'a> Walk<'_, 'a> {
         self.report(diagnostic);
     }
 
-    /// Takes the first of these file names that a directory has in a form that fits; whether one does.
+    /// Opens the first file of one of these names in the search directories, passing over files of other machines
+    /// and unreadable ones. Gives whether the search is over: a file was opened, or its error reported.
     fn search(&mut self, candidates: &[Vec<u8>], input: &InputSpec) -> bool {
         let mut passed_over = Vec::new();
         for directory in self.search_directories() {
@@ -254,7 +256,7 @@ impl<'a> Walk<'_, 'a> {
                     Ok(bytes) => bytes,
                     // As in GNU ld.
                     Err(error) if error.kind() == io::ErrorKind::PermissionDenied => continue,
-                    // The next directory may have another library of that name: nobody would notice.
+                    // Not passed over: the next directory may have another library of that name, unnoticed.
                     Err(error) => {
                         self.cannot_open(&input.argument, &path, &error);
                         return true;
@@ -299,7 +301,8 @@ impl<'a> Walk<'_, 'a> {
         }
     }
 
-    /// Whether a found library is an ELF file (or an archive or a script of such) of another machine.
+    /// Whether a file is an ELF file of another machine, an archive that begins with one, or a script whose
+    /// `OUTPUT_FORMAT` names another machine.
     fn is_incompatible(&self, bytes: &[u8]) -> bool {
         let Some(wanted) = self.opened.machine else { return false };
         let of_another = |bytes: &[u8]| match file_kind(bytes) {
@@ -388,7 +391,7 @@ impl<'a> Walk<'_, 'a> {
         index
     }
 
-    /// A path that lasts as long as the link; `text` is it if it is text.
+    /// The path in the store. `text` is its lossy form, which serves if the path is UTF-8.
     fn kept_path(&self, path: &Path, text: &'a str) -> &'a Path {
         match path.to_str() {
             Some(_) => Path::new(text),
@@ -612,8 +615,8 @@ impl<'a> Walk<'_, 'a> {
     }
 }
 
-/// The machine that a script's `OUTPUT_FORMAT` names; `Some(None)`: a machine that is not
-/// supported.
+/// The machine that a script's `OUTPUT_FORMAT` names: `None` without the command, `Some(None)` for a format that
+/// is not supported.
 fn script_format(bytes: &[u8]) -> Option<Option<Machine>> {
     let mut include = |_: &str, _: &str| Err("no script is read yet".to_owned());
     let script = parse_script(&mut Sources::new(), "", bytes, &mut include).ok()?;
@@ -624,7 +627,7 @@ fn script_format(bytes: &[u8]) -> Option<Option<Machine>> {
     Some(TARGETS.iter().find(|(name, _)| name.as_bytes() == &format[..]).map(|(_, machine)| *machine))
 }
 
-/// A file of another architecture, in one line as from GNU ld, because builds filter it by its text.
+/// The error about a file of another architecture, in GNU ld's one line, because builds filter it by its text.
 fn wrong_machine(name: FileName<'_>, found: &str, wanted: Option<Machine>) -> Diagnostic {
     let wanted = wanted.map_or("64-bit", crate::arch::machine::architecture);
     let message = format!("{found} architecture of input file `{name}' is incompatible with {wanted} output");

@@ -67,7 +67,7 @@ fn want<'a, E: ByteOrder>(library: &SharedFile<'a, E>, wanted: &mut Vec<(&'a [u8
     wanted.extend(library.needed.iter().map(|&name| (name, own.clone())));
 }
 
-/// Where a library says that those are that it needs (`DT_RUNPATH`, `DT_RPATH`).
+/// The directories in which a library wants the libraries that it needs (`DT_RUNPATH`, `DT_RPATH`).
 pub fn own_directories<E: ByteOrder>(library: &SharedFile<'_, E>) -> Vec<PathBuf> {
     let path = std::path::Path::new(library.name.path);
     let origin = path.parent().unwrap_or(std::path::Path::new("")).as_os_str().as_bytes();
@@ -85,8 +85,8 @@ fn expand_origin(directory: &[u8], origin: &[u8]) -> PathBuf {
     OsStr::from_bytes(directory).into()
 }
 
-/// The first shared library of a name for this link's machine, and its bytes. `own` are the directories of the library that
-/// needs it.
+/// Finds a needed library: the first shared library of that name for this link's machine, and its bytes. `own` are the
+/// directories of the library that needs it.
 pub fn find<'a, T: Target>(
     config: &Config,
     source: &dyn InputSource,

@@ -35,8 +35,8 @@ pub fn run<T: Target>(link: &Scanned<'_, T>) -> Priorities {
     Priorities::new(rows, written)
 }
 
-/// `--section-ordering-file` as gold reads it: a name that is a line counts before patterns, of
-/// patterns the first. Named sections stand behind unnamed ones.
+/// `--section-ordering-file` as gold reads it: a line that is exactly the section's name counts before patterns, and
+/// the first of several patterns. Named sections stand behind unnamed ones.
 fn by_patterns<T: Target>(link: &Scanned<'_, T>, patterns: &[Word]) -> Vec<(SectionId, i32)> {
     if patterns.is_empty() {
         return Vec::new();
@@ -76,12 +76,12 @@ fn by_symbols<T: Target>(link: &Scanned<'_, T>, symbols: &[Word]) -> Vec<(Sectio
     rows
 }
 
-/// The sections of a name in an ordering file.
+/// The sections of the symbols that a name in an ordering file means.
 #[derive(Clone, Default)]
 struct Found {
     /// The sections of all symbols of that name, the global's first.
     sections: Vec<SectionId>,
-    /// The file and the kind of a symbol that cannot be ordered.
+    /// File and kind of a symbol of that name that no section can be ordered by.
     trouble: Option<(String, &'static str)>,
 }
 
@@ -154,7 +154,7 @@ fn find_global<T: Target>(link: &Scanned<'_, T>, name: &[u8]) -> Found {
         }
         Definition::Shared { library, .. } => (link.shared[library.index()].name.to_string(), Err("shared")),
         Definition::Linker(_) => ("<internal>".to_owned(), Err("synthetic")),
-        // Members of archives that were not taken have names too.
+        // The name may be a global only because of a member that was not extracted.
         Definition::Undefined if !link.mentions(id).contains(Mentions::IN_OBJECT) => return Found::default(),
         Definition::Undefined => ("<internal>".to_owned(), Err("undefined")),
     };
@@ -185,7 +185,7 @@ fn place<T: Target>(
 /// A call between sections that may stand side by side.
 type SectionCall = (SectionId, SectionId, u64);
 
-/// Functions that call each other come first, close together.
+/// `--call-graph-profile-sort`: sections of functions that call each other come first, close together.
 fn by_calls<T: Target>(link: &Scanned<'_, T>, orders: &OrderFiles) -> Vec<(SectionId, i32)> {
     let calls = match &orders.calls {
         Some(_) => calls_of_file(link, orders),

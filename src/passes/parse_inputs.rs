@@ -1,9 +1,9 @@
 //! Parses opened files and makes every name a global that an object mentions, or a library refers to.
 //!
 //! All candidates are parsed, archive members that may never be extracted too: the search for
-//! definitions looks at their symbols. Files are taken in batches whose sizes depend on
-//! theirs only; each batch hashes its names into lists by shard (see [`crate::symbols::intern`]),
-//! so no lock is taken and ids do not depend on threads.
+//! definitions looks at their symbols. Files are parsed in batches, which are cut by the sizes of files
+//! only; each batch hashes its names into lists by shard (see [`crate::symbols::intern`]), so no lock
+//! is taken and ids do not depend on threads.
 
 use super::open_inputs::{Candidate, Role};
 use crate::arch::Target;
@@ -73,14 +73,14 @@ pub struct ParsedInputs<'a, T: Target> {
 /// stay long.
 const BATCHES: usize = 128;
 
-/// Files of fewer bytes go into one batch: its lists cost as much as some hundred names.
+/// A batch has at least this many bytes of files, because its lists cost as much as some hundred names.
 const SMALL: usize = 512 << 10;
 
 /// Parses all candidates.
 pub fn run<'a, T: Target>(session: Session<'a>, candidates: &[Candidate<'a>]) -> ParsedInputs<'a, T> {
     let Session { config, sink, store, .. } = session;
     let wrap = Wrap::new(config, store);
-    // A batch is work enough for a job; with fewer jobs, threads would wait for the last one.
+    // One job for each batch: larger jobs would leave threads waiting for the last one.
     let (mut files, batches): (Vec<Vec<Parsed<'a, T>>>, Vec<Batch<'a>>) = cut(candidates)
         .into_par_iter()
         .with_max_len(1)
@@ -157,7 +157,7 @@ fn parse_one<'a, T: Target>(candidate: &Candidate<'a>) -> Result<Parsed<'a, T>, 
     Ok(Parsed::Object(object))
 }
 
-/// Pushes the names of an object's globals. Until the ids are known, `globals` holds slots.
+/// Pushes the names of an object's globals. Until [`hand_out`] puts ids there, `globals` holds slots of the batch.
 fn push_object_names<'a, E: zerocopy::byteorder::ByteOrder>(
     object: &mut ObjectFile<'a, E>,
     wrap: &Wrap<'a>,
@@ -209,9 +209,8 @@ fn unterminated(symbol: usize, offset: usize) -> Malformed {
     )
 }
 
-/// Notes the version of `name@VERSION` or `name@@VERSION`, which a definition may leave empty (then it
-/// has none, whatever a script says), and gives the name to intern: the plain one for a default
-/// version, the whole one otherwise.
+/// Notes the version of `name@VERSION` or `name@@VERSION`, and gives the name to intern: the plain one for a default
+/// version, the whole one otherwise. A definition with an empty version has none, whatever a script says.
 fn versioned_name<'a, E: zerocopy::byteorder::ByteOrder>(
     object: &mut ObjectFile<'a, E>,
     symbol: u32,

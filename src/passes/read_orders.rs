@@ -89,7 +89,7 @@ fn without_repetition(session: Session<'_>, sources: &Sources, lines: Vec<Word>)
     symbols
 }
 
-/// Warns of a line without effect on the order.
+/// Warns of a line of an ordering file that has no effect.
 pub fn warn(session: Session<'_>, sources: &Sources, span: Span, message: String) {
     session.sink.report(Diagnostic::warning(Code::Ordering, message).at(sources.location(span)).ordered(
         span.file,
@@ -98,7 +98,7 @@ pub fn warn(session: Session<'_>, sources: &Sources, span: Span, message: String
     ));
 }
 
-/// `caller function count`.
+/// Parses a line `caller function count`; reports any other.
 fn call(session: Session<'_>, sources: &Sources, line: Word) -> Option<Call> {
     let mut words = Vec::new();
     let mut at = 0;

@@ -23,9 +23,9 @@ use std::path::{Path, PathBuf};
 /// The scripts that options name, read before any input: they may name inputs and the output.
 #[derive(Default)]
 pub struct MainScripts {
-    /// Those of `-T`, in order.
+    /// The scripts of `-T`, in order.
     pub replacing: Vec<MainScript>,
-    /// That of `-dT`.
+    /// The script of `-dT`.
     default: Option<Script>,
     paths: Vec<PathBuf>,
 }
@@ -34,8 +34,9 @@ pub struct MainScripts {
 pub struct MainScript {
     /// The path that it was read from.
     pub path: PathBuf,
+    /// Its commands.
     pub script: Script,
-    /// How many inputs stand before it.
+    /// Number of inputs before it on the command line.
     pub inputs_before: usize,
 }
 
@@ -59,7 +60,8 @@ pub fn open(config: &Config, source: &dyn InputSource, sources: &mut Sources, si
     main
 }
 
-/// Applies commands of these scripts that stand for options: name and format of the output.
+/// Applies the commands of `-T` scripts that stand for options: name and format of the output, and the map. Also
+/// settles what the format implies.
 pub fn configure<'c>(config: &'c Config, main: &MainScripts) -> Cow<'c, Config> {
     let mut config = Cow::Borrowed(config);
     for command in main.replacing.iter().flat_map(|main| &main.script.commands) {
@@ -83,9 +85,8 @@ pub fn configure<'c>(config: &'c Config, main: &MainScripts) -> Cow<'c, Config> 
 
 /// Joins all scripts into the layout plan, and collects the directives of scripts and lists about
 /// symbols. `augmenting` are the scripts among the inputs, already parsed into `sources`, each with the
-/// number of inputs before it. All
-/// arguments are borrowed: objects may name libraries that are scripts, and then the caller calls
-/// this again.
+/// number of inputs before it. Arguments are borrowed, because objects may name libraries that are scripts: then
+/// the caller calls this again.
 pub fn run<'a>(
     session: Session<'a>,
     main: &MainScripts,
@@ -125,7 +126,8 @@ pub fn run<'a>(
     (Directives { session, entry, script_references, script_paths: paths, lists, orders }, plan)
 }
 
-/// Reports formats that are none of ours. A wrong ELF format shows by its machine.
+/// Reports unknown formats in `OUTPUT_FORMAT` and `TARGET`. Any `elf…` is accepted: inputs of another machine are
+/// reported by themselves.
 fn report_formats(scripts: &[Script], sources: &Sources, sink: &Sink) {
     for command in scripts.iter().flat_map(|script| &script.commands) {
         let (format, of, help) = match command {
@@ -171,7 +173,7 @@ pub fn built_in(config: &Config) -> BuiltIn {
     }
 }
 
-/// The order of the built-in script. GNU ld's `--rosegment` means nothing where code shares its pages.
+/// The order of the built-in script. As in GNU ld, `--rosegment` has no effect if code shares pages with data.
 pub fn built_in_order(config: &Config) -> Order {
     let layout = &config.layout;
     Order {

@@ -16,7 +16,7 @@ use crate::script::{Sources, Span, ast::Name};
 use crate::symbols::NameList;
 use std::path::Path;
 
-/// Reads them. `commands` are the `VERSION` commands of linker scripts.
+/// Reads all lists that options name. `commands` are the `VERSION` commands of linker scripts.
 pub fn run(session: Session<'_>, commands: &[Span], files: &mut SideFiles<'_>) -> Lists {
     let Session { config, sink, .. } = session;
     let mut script = VersionScript::default();
@@ -42,7 +42,7 @@ pub fn run(session: Session<'_>, commands: &[Span], files: &mut SideFiles<'_>) -
     }
     listed.extend(config.symbols.export_symbols.iter().map(|name| SymbolPattern::plain(name)));
     lists.dynamic = (!listed.is_empty()).then(|| NameList::new(&listed));
-    // Unlike --export-dynamic-symbol, these options bind every definition that they do not name.
+    // Unlike --export-dynamic-symbol, these options bind the definitions that no list names inside the output.
     let symbols = &config.symbols;
     lists.dynamic_is_exclusive = !options.dynamic_lists.is_empty()
         || symbols.dynamic_list_data
@@ -60,8 +60,8 @@ pub fn run(session: Session<'_>, commands: &[Span], files: &mut SideFiles<'_>) -
     lists
 }
 
-/// The parsed contents of a file that is named by path or lies in a `-L` directory; the empty
-/// default if it cannot be read or parsed, which is reported.
+/// The parsed contents of a file, named by path or found in a `-L` directory; the empty default if it cannot be
+/// read or parsed, which is reported.
 fn parsed<R: Default>(
     config: &Config,
     files: &mut SideFiles<'_>,

@@ -1,10 +1,10 @@
-//! Turns lists of constructors and destructors around that a script puts into arrays of functions.
+//! Reverses `.ctors` and `.dtors` sections that a script puts into `.init_array` and `.fini_array`.
 //!
 //! Start-up code runs `.ctors` from its end to its beginning and `.init_array` the other way, so the
 //! words of a `.ctors` section must change their order where it goes into `.init_array`, and those of
 //! `.dtors` in `.fini_array`. Their relocations move with them; symbols stay where they are. As in GNU
-//! ld and gold. A section that is no list of words stays as it is. New contents lie in bytes of the link's own ([`ObjectFile::made`]), so that later passes
-//! see an ordinary section.
+//! ld and gold. A section that is no list of words stays as it is. New contents lie in bytes of the link's own
+//! ([`ObjectFile::made`]), so that later passes see an ordinary section.
 
 use crate::arch::Target;
 use crate::elf::consts as elf;
@@ -20,7 +20,7 @@ use zerocopy::byteorder::{ByteOrder, U64};
 /// Size of an entry in bytes.
 const WORD: u64 = 8;
 
-/// Turns the words of such sections around.
+/// Reverses the words of such sections.
 pub fn run<T: Target>(mut link: Matched<'_, T>) -> Matched<'_, T> {
     if link.config.is_relocatable() {
         return link;
@@ -39,9 +39,9 @@ pub fn run<T: Target>(mut link: Matched<'_, T>) -> Matched<'_, T> {
     link
 }
 
-/// The sections that are turned around, by file and header index.
+/// The sections to reverse, as file and header index, in input order.
 fn find<T: Target>(link: &Matched<'_, T>) -> Vec<(FileId, u32)> {
-    // By rule: the old name of what it puts into its output section.
+    // By rule: the section name whose words must be reversed for the rule's output section.
     let old_names: Vec<Option<&[u8]>> = link
         .plan
         .rules
@@ -70,7 +70,7 @@ fn find<T: Target>(link: &Matched<'_, T>) -> Vec<(FileId, u32)> {
     link.objects.par_iter().flat_map_iter(of_object).collect()
 }
 
-/// New contents for sections of an object.
+/// The changed section headers of an object, and its bytes of the link's own with the new contents.
 struct Edit<E: ByteOrder> {
     headers: Vec<Shdr<E>>,
     made: Vec<u8>,
@@ -96,7 +96,7 @@ impl<E: ByteOrder> Edit<E> {
         }
     }
 
-    /// Gives a section other contents, of the same size but for what was no whole entry.
+    /// Gives a section other contents, which its header then names behind the file's end.
     fn replace(&mut self, object: &ObjectFile<'_, E>, index: usize, contents: &[u8]) {
         self.headers[index].sh_offset.set(object.bytes.len() as u64 + self.made.len() as u64);
         self.headers[index].sh_size.set(contents.len() as u64);
@@ -104,7 +104,7 @@ impl<E: ByteOrder> Edit<E> {
     }
 }
 
-/// The relocation of the same word in a section of so many bytes that is turned around.
+/// The relocation for the same word after a section of `size` bytes was reversed.
 fn turned<E: ByteOrder>(relocation: Rela<E>, size: u64) -> Rela<E> {
     let offset = relocation.r_offset.get();
     let inside = offset % WORD;

@@ -1,8 +1,8 @@
 //! Has compilers' plugins turn intermediate code into machine code (link-time optimization).
 //!
-//! Compilers name their plugin on every command line, so it is loaded only when an input has
-//! intermediate code, which parsing sees on its way. Other plugins may be after machine code, too: they
-//! are loaded always, and asked about every object ([`is_compilers`]). A plugin tells the symbols of the
+//! Compilers name their plugin on every command line, so it is loaded only if an input has
+//! intermediate code, which parsing notices. Other plugins may want machine code, too: they are always
+//! loaded, and asked about every object ([`is_compilers`]). A plugin tells the symbols of the
 //! files that it claims, and an object with these symbols stands in for each ([`crate::input::stand_in`]): the search for
 //! definitions and the passes that resolve symbols treat it like any other. When all symbols are
 //! resolved, the plugin learns how ([`resolutions`]), compiles, and names its objects. Files are
@@ -32,8 +32,9 @@ use std::path::Path;
 /// The plugins of a link and the files that they claimed.
 #[derive(Default)]
 pub struct Plugins<'a> {
+    /// The loaded plugins, until they have compiled.
     host: Option<linker_plugin::Session>,
-    /// By the number of the claim.
+    /// The claimed files, by number of the claim.
     claims: Vec<Claimed<'a>>,
     /// The outcome of the first search, once its intermediate code is compiled.
     before: Option<Before<'a>>,
@@ -42,19 +43,20 @@ pub struct Plugins<'a> {
 /// A claimed file.
 #[derive(Clone, Copy)]
 struct Claimed<'a> {
-    /// Its row.
+    /// Its row among the candidates.
     file: u32,
-    /// Its own contents.
+    /// Its own contents, which a stand-in replaces in the candidate.
     bytes: &'a [u8],
-    /// It holds machine code too.
+    /// It holds machine code, too (`-ffat-lto-objects`).
     has_code: bool,
-    /// The plugin, by its place.
+    /// The index of the plugin that claimed it.
     plugin: usize,
 }
 
 impl<'a> Plugins<'a> {
-    /// Offers files with intermediate code to the plugins, or all. Gives whether stand-ins are in the places of
-    /// some now, which have to be parsed. Reports files that hold nothing else and that no plugin takes.
+    /// Offers files with intermediate code to the plugins, or all objects. Gives whether stand-ins replaced any
+    /// files: then the candidates must be parsed again. Reports files that hold only intermediate code and that no
+    /// plugin claims.
     pub fn claim<T: Target>(
         &mut self,
         session: Session<'a>,
@@ -78,8 +80,8 @@ impl<'a> Plugins<'a> {
         }
         let offered = match session.config.mode {
             _ if wants_all => objects(opened),
-            // Here gcc's plugin counts files that it does not claim, too: with machine code among them,
-            // an object of intermediate code alone cannot be made.
+            // Under `-r`, gcc's plugin must also see the files that it does not claim: if one has machine code, it
+            // cannot make an object of intermediate code alone.
             OutputMode::Relocatable => objects(opened),
             _ => found.iter().map(|&(row, _)| row).collect(),
         };
@@ -127,7 +129,8 @@ impl<'a> Plugins<'a> {
         Ok(())
     }
 
-    /// The search for definitions.
+    /// Searches for definitions ([`extract_members`]): after compilation with all that took part before, before it with
+    /// members that define [`library_calls`] if intermediate code takes part.
     pub fn search<T: Target>(
         &self,
         parsed: &ParsedInputs<'a, T>,
@@ -159,8 +162,8 @@ impl<'a> Plugins<'a> {
         self.before.is_none() && extracted.objects.iter().any(|&row| is_claimed(opened, row))
     }
 
-    /// Tells the plugins how symbols are `resolved`, has them compile, and adds what they make to `opened`. The files of
-    /// `extracted` take part; everything is resolved anew afterwards.
+    /// Tells the plugins how symbols are `resolved`, has them compile, and adds the objects that they make to `opened`.
+    /// The files of `extracted` take part. The caller then resolves all symbols again.
     ///
     /// # Errors
     /// A plugin that fails, and compiled code that cannot be read; both are reported.
@@ -213,7 +216,8 @@ impl<'a> Plugins<'a> {
         session.sink.check()
     }
 
-    /// Compiled files take no further part. Others serve by their machine code, where they have some.
+    /// Gives claimed files their roles after compilation: files that were compiled take no further part; of claimed
+    /// files that were not extracted, those with machine code become candidates by that code.
     fn settle(&self, extracted: &Extracted, opened: &mut Opened<'a>) {
         for &row in &extracted.objects {
             let file = &mut opened.files[row as usize];
@@ -229,8 +233,8 @@ impl<'a> Plugins<'a> {
         }
     }
 
-    /// Reports members of intermediate code that are needed and that nobody compiles: no plugin takes them, or
-    /// compiled code needs them first, and it is too late.
+    /// Reports extracted members of intermediate code that nothing will compile: no plugin claims them, or only
+    /// compiled code needs them, after the plugins have finished.
     pub fn report_not_compiled(
         &self,
         extracted: &Extracted,
@@ -273,8 +277,8 @@ impl<'a> Plugins<'a> {
     }
 }
 
-/// Whether a plugin is a compiler's own, which its driver names whether there is intermediate code or not. Those
-/// claim nothing else.
+/// Whether a plugin is gcc's or LLVM's own. Compiler drivers name it in every link, and it claims nothing but
+/// intermediate code.
 fn is_compilers(plugin: &Path) -> bool {
     let name = plugin.file_name().unwrap_or_default().as_encoded_bytes();
     name.starts_with(b"liblto_plugin") || name.starts_with(b"LLVMgold")
@@ -295,14 +299,14 @@ fn is_claimed(opened: &Opened<'_>, row: u32) -> bool {
     opened.files.get(row as usize).is_some_and(|file| matches!(file.role, Role::Claimed(_)))
 }
 
-/// The objects that no plugin has been asked about.
+/// The rows of objects that no plugin has been asked about.
 fn objects(opened: &Opened<'_>) -> Vec<u32> {
     let open = |file: &Candidate<'_>| matches!(file.role, Role::Opened | Role::Bitcode);
     let files = (0..).zip(&opened.files);
     files.filter(|(_, file)| open(file) && !file.shared && !file.just_symbols).map(|(row, _)| row).collect()
 }
 
-/// A file as plugins get it; `None` if the linker made it up.
+/// A file in the form for plugins; `None` if it is not a file of the system (binary input).
 fn input_file(opened: &Opened<'_>, row: u32) -> Option<InputFile> {
     let file = opened.files.get(row as usize)?;
     let origin = file.origin?;

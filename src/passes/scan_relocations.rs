@@ -1,9 +1,9 @@
 //! Collects the needs of relocations in live sections.
 //!
-//! One parallel walk over the loaded sections: needs of symbols, places of dynamic
-//! relocations, references to undefined and discarded symbols. No relocation is scanned a second
-//! time for these: later passes count and write from the results. All problems are reported, a few
-//! for each section, so that one broken file does not hide the next.
+//! One parallel walk over the loaded sections collects needs of symbols, places of dynamic
+//! relocations, and references to undefined and discarded symbols. Later passes count and write from
+//! the results, and do not scan again. A few problems are reported for each section, so that one broken
+//! section does not hide the next.
 
 use crate::arch::relocation::Facts;
 use crate::arch::{RelocExpr, RelocInfo, Target};
@@ -21,27 +21,27 @@ use crate::relocs::{discarded, undefined};
 use crate::symbols::{Definition, GatheredNeeds, Needs, SymbolFlags};
 use rayon::prelude::*;
 
-/// Problems that are reported for one section.
+/// Most problems that are reported for one section.
 const TOLD: u32 = 8;
 
 /// The results of scanning one object.
 #[derive(Default)]
 pub struct Found {
-    /// Places for the dynamic linker.
+    /// Places of dynamic relocations.
     pub sites: Vec<DynRelocSite>,
     /// References to symbols that nothing defines.
     pub undefined: Vec<Reference>,
     /// References to symbols of discarded sections.
     pub discarded: Vec<Reference>,
-    /// Needs of the link.
+    /// Needs of the link as a whole ([`Needs::OF_LINK`]).
     pub needs: Needs,
     /// The first dynamic relocation in a section that is not writable.
     pub text_relocation: Option<Reference>,
 }
 
-/// Scans all objects. Under `-r` only references to discarded sections are looked for. Only reads
-/// the link, so that mergeable sections can be looked at beside it. Gives the results of each object,
-/// and the needs of each symbol.
+/// Scans all objects; under `-r` only for references to discarded sections. Only reads the link, so that
+/// mergeable sections can be merged at the same time. Gives the results of each object, and the needs of each
+/// symbol.
 pub fn run<T: Target>(link: &Live<'_, T>) -> (Vec<Found>, Vec<Needs>) {
     let relocatable = link.config.is_relocatable();
     let needs = GatheredNeeds::new(link.symbol_count);
@@ -63,7 +63,7 @@ pub fn run<T: Target>(link: &Live<'_, T>) -> (Vec<Found>, Vec<Needs>) {
                 }
             }
             scan_frames(link, object, &needs, &mut found);
-            // A list that grows for each object anew would be copied again and again.
+            // The list keeps its capacity from object to object: a new one would be copied again and again as it grows.
             *sites = std::mem::take(&mut found.sites);
             found.sites = sites.to_vec();
             sites.clear();
@@ -145,7 +145,7 @@ fn scan_frames<T: Target>(
     }
 }
 
-/// Scans relocations of one section: all of them, or those of the parts of it that are kept.
+/// Scans relocations of one section: the lists hold all of them, or those of the kept records.
 fn scan_lists<'r, T: Target>(
     link: &Live<'_, T>,
     section: SectionId,
@@ -293,7 +293,8 @@ impl<T: Target> Scan<'_, '_, T> {
         self.tell(relocation.r_offset.get(), Diagnostic::error(Code::MalformedInput, message));
     }
 
-    /// Section symbols and names that the linker defines have no type of their own.
+    /// Reports a TLS relocation against a symbol that is not thread-local, or the reverse. Section symbols and
+    /// symbols that the linker defines have no type, so nothing can be said about them.
     #[cold]
     fn check_thread_locality(&mut self, info: &RelocInfo<T>, reference: &Reference, index: u32) {
         let symbol = reference.symbol;
@@ -445,8 +446,8 @@ fn report_text_relocations<T: Target>(link: &Live<'_, T>, first: Reference) {
     );
 }
 
-/// Functions with resolvers in a program whose code is written to: the dynamic linker takes the right to run the
-/// code away while it writes, and calls the resolvers in that time.
+/// Warns of `STT_GNU_IFUNC` functions together with text relocations: while the dynamic linker applies the latter, it
+/// makes the code writable and not executable, and it may call resolvers in that time.
 fn report_resolvers<T: Target>(link: &Live<'_, T>, asked: &Asked) {
     let is_resolved = |site: &DynRelocSite| site.kind() == DynamicKind::Resolved;
     let in_words = asked.sites.iter().flatten().any(is_resolved);
@@ -465,7 +466,7 @@ fn report_resolvers<T: Target>(link: &Live<'_, T>, asked: &Asked) {
     }
 }
 
-/// `-z report-relative-reloc`: every place that becomes a relative relocation.
+/// `-z report-relative-reloc`: a note for every place that gets a relative relocation.
 fn report_relative<T: Target>(link: &Live<'_, T>, sites: &[Vec<DynRelocSite>]) {
     let relative = T::DYNAMIC.relative;
     for site in sites.iter().flatten() {

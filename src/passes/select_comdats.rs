@@ -1,10 +1,10 @@
 //! Selects the prevailing copy of each COMDAT group.
 //!
 //! Groups are chosen after archive extraction and before definitions: the first file in link order
-//! wins, as a minimum over keys, so that objects can be looked at in any order. All members of the
-//! losers are discarded, even if the prevailing copy has other members. `.gnu.linkonce.*` sections,
-//! the older form, are groups of one, signed by the section's name; between `.gnu.linkonce.t.NAME`
-//! and a group NAME the first one wins too, if the group has but one section (GNU ld's rule).
+//! prevails, as a minimum over keys, so that objects can be looked at in any order. All members of the
+//! other copies are discarded, even if the prevailing copy has other members (gABI, "Section Groups").
+//! `.gnu.linkonce.*` sections, the older form, are groups of one, signed by the section's name; between
+//! `.gnu.linkonce.t.NAME` and a group NAME the first one wins too, if the group has but one section (GNU ld's rule).
 
 use crate::arch::Target;
 use crate::diag::{Code, Diagnostic, Location};
@@ -69,7 +69,8 @@ fn key(file: FileId, section: u32) -> u64 {
     u64::from(file.0) << 32 | u64::from(section)
 }
 
-/// Claims the signature's row. A signature that no global has is claimed later, by name.
+/// Offers a group as owner of its signature's global; gives the global. `None` for groups that are no COMDATs, and for
+/// signatures that are no globals: those are claimed by name ([`claim_by_local_signatures`]).
 fn claim<'a, E: zerocopy::byteorder::ByteOrder>(
     object: &ObjectFile<'a, E>,
     group: Group<'a>,
@@ -154,8 +155,8 @@ fn find_linkonce<'a, E: zerocopy::byteorder::ByteOrder + Sync>(
     Linkonce { by_file, first }
 }
 
-/// The section `.gnu.linkonce.t.SIGNATURE` of an earlier file that takes the place of a group of one
-/// section.
+/// The key of the section `.gnu.linkonce.t.SIGNATURE` of an earlier file, if it prevails over this group, which has
+/// but one section.
 fn linkonce_before<E: zerocopy::byteorder::ByteOrder>(
     object: &ObjectFile<'_, E>,
     group: &Group<'_>,

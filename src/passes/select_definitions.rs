@@ -25,7 +25,7 @@ const RANK_COMMON: u64 = 2;
 const RANK_WEAK: u64 = 3;
 const RANK_SHARED: u64 = 4;
 const NOTHING: u64 = u64::MAX;
-/// Bits of a key that number the file; objects and libraries beyond that are refused on loading.
+/// Bits of a key that number the file. [`run`] panics on more objects or libraries.
 const FILE_BITS: u32 = 24;
 
 /// Selects definitions and reports duplicates (unless they are allowed).
@@ -74,7 +74,7 @@ pub fn run<T: Target>(inputs: &Inputs<'_, T>, sections: &SectionStates, plan: &L
     definitions
 }
 
-/// Common blocks that get no room in a final link are left to other modules: they are references.
+/// Turns common blocks that get no room in a final link into references: another module may define them.
 fn leave_commons(definitions: &mut Definitions) {
     for block in std::mem::take(&mut definitions.commons) {
         let row = block.symbol.index();
@@ -83,7 +83,7 @@ fn leave_commons(definitions: &mut Definitions) {
     }
 }
 
-/// The mentions; declarations of these common blocks are references.
+/// The mentions of globals. The common blocks in `taken`, which a library's data replaced, count as references.
 fn with_references(mentions: Vec<AtomicU8>, taken: &[SymbolId]) -> Vec<Mentions> {
     let mut mentions: Vec<Mentions> =
         mentions.into_par_iter().map(|bits| Mentions::from_bits_retain(bits.into_inner())).collect();
@@ -91,9 +91,9 @@ fn with_references(mentions: Vec<AtomicU8>, taken: &[SymbolId]) -> Vec<Mentions>
     mentions
 }
 
-/// Common blocks that a shared library defines, too. Against zeros, the block grows to the library's
-/// size and alignment, because the library will use it. A library's initialised data would be lost:
-/// an executable takes a copy of it, and the block is no definition. Gives those symbols.
+/// Settles common blocks that a shared library defines, too. The block prevails over zeros, and in a shared output
+/// over any data, and grows to the library's size and alignment, because the library will use it. Initialised data
+/// would be lost to an executable, so there the library's definition prevails. Gives the symbols of the latter, sorted.
 fn meet_libraries<T: Target>(
     inputs: &Inputs<'_, T>,
     commons: &mut Vec<CommonBlock>,
@@ -143,7 +143,8 @@ fn unpack(key: u64) -> Definition {
 
 const VISIBILITY_DEFAULT: u8 = 3;
 
-/// Most constraining first: internal, hidden, protected, default.
+/// The rank of a visibility (`STV_*`), the most constraining first: internal, hidden, protected, default. The minimum
+/// is what the gABI wants for a symbol of several files.
 fn to_rank(visibility: u8) -> u8 {
     visibility.wrapping_sub(1) & 3
 }
@@ -152,7 +153,7 @@ fn from_rank(rank: u8) -> u8 {
     rank.wrapping_add(1) & 3
 }
 
-/// Whether the symbol of an object defines something, and with which rank.
+/// The rank of an object's symbol as a definition; `None` if it is a reference.
 #[inline]
 fn rank_of<E: zerocopy::byteorder::ByteOrder>(
     object: &ObjectFile<'_, E>,
@@ -169,8 +170,8 @@ fn rank_of<E: zerocopy::byteorder::ByteOrder>(
     }
 }
 
-/// Whether symbols of a section count: it did not lose with its group, and is not left out of final
-/// links (`SHF_EXCLUDE`).
+/// Whether symbols of a section are definitions: the section was not discarded with its group, nor left out of the
+/// output (`SHF_EXCLUDE`).
 pub fn may_define(sections: &SectionStates, section: SectionId) -> bool {
     let state = sections.get(section);
     !state.is_empty() && !state.contains(SectionState::DISCARDED_BY_GROUP)
@@ -183,7 +184,7 @@ fn mention(mentions: &AtomicU8, how: Mentions) {
     }
 }
 
-/// Offers an object's definitions; gives back the indices of its common symbols.
+/// Offers an object's definitions, and notes its mentions and visibilities. Gives the indices of its common symbols.
 fn offer_object<E: zerocopy::byteorder::ByteOrder>(
     object: &ObjectFile<'_, E>,
     sections: &SectionStates,
@@ -288,7 +289,7 @@ fn join_commons<E: zerocopy::byteorder::ByteOrder>(
     blocks
 }
 
-/// A strong definition that is not the selected one clashes with it, if that is strong too.
+/// Reports strong definitions that do not prevail, because another strong one does.
 fn report_duplicates<E: zerocopy::byteorder::ByteOrder + Sync>(
     objects: &[ObjectFile<'_, E>],
     sections: &SectionStates,

@@ -1,8 +1,8 @@
 //! Decides for each symbol whether it is imported, exported or bound inside the output.
 //!
-//! After this pass the flags of a symbol that later passes ask for (imported, function, TLS,
-//! absolute, …) are set, for globals and for locals; garbage collection only adds the symbols that
-//! die with their sections, and the names that live sections refer to.
+//! After this pass the flags that later passes ask for (imported, function, TLS, absolute, …) are set
+//! for globals and locals. Garbage collection only adds `DISCARDED` for symbols of collected sections and
+//! `LIVE` for names that live sections refer to, and settles `__start_NAME` of collected sections again.
 
 use crate::arch::Target;
 use crate::cli::{OutputMode, Report, Symbolic};
@@ -17,8 +17,8 @@ use crate::symbols::{Definition, LinkerSymbolOrigin, Mentions, Reserved, SymbolF
 use hashbrown::HashSet;
 use rayon::prelude::*;
 
-/// Sets the flags of all symbols. Gives the homes of globals as well, if sections are to be collected: they are at hand
-/// here, and marking needs them for most of its edges.
+/// Sets the flags of all symbols. With `--gc-sections`, also gives the homes of globals: the definitions are in the
+/// cache here, and marking needs the homes for most of its edges.
 pub fn run<'a, T: Target>(matched: Matched<'a, T>) -> (Bound<'a, T>, Homes) {
     let mut homes = Homes::default();
     if matched.config.gc.enabled {
@@ -28,7 +28,7 @@ pub fn run<'a, T: Target>(matched: Matched<'a, T>) -> (Bound<'a, T>, Homes) {
     (Bound { matched, symbols }, homes)
 }
 
-/// For each global, the section of an object that defines it.
+/// For each global, its home: the section of an object that defines it. Empty without `--gc-sections`.
 #[derive(Default)]
 pub struct Homes(Vec<SectionId>);
 
@@ -70,7 +70,7 @@ fn flags<T: Target>(link: &Matched<'_, T>, homes: &mut Homes) -> Vec<SymbolFlags
         }
     });
     let own = split_locals(locals, &link.objects);
-    // Nothing else can define a local symbol.
+    // A local symbol that is undefined stays so: no other file can define it.
     let reports = !link.config.is_relocatable() && link.config.undefined.in_objects != Report::Ignore;
     link.objects.par_iter().zip(own).for_each(|(object, own)| {
         for (index, flags) in own.iter_mut().enumerate().take(object.first_global as usize).skip(1) {
@@ -100,7 +100,7 @@ fn definition_flags<E: zerocopy::byteorder::ByteOrder>(
         SymbolPlace::Section(section) => {
             let discarded = SectionState::DISCARDED_BY_GROUP | SectionState::DISCARDED_BY_SCRIPT;
             let state = sections.get(object.section_id(section));
-            // Of SFrame that the linker's own blob replaces no place is left.
+            // Symbols in SFrame inputs that the linker's own blob replaces have no place in the output.
             let replaced = state.contains(SectionState::ABSORBED) && is_input(object, section as usize);
             if state.intersects(discarded) || replaced {
                 flags |= SymbolFlags::DISCARDED;
@@ -173,8 +173,8 @@ fn undefined_flags<T: Target>(link: &Resolved<'_, T>, id: SymbolId, visibility: 
     let imported = may_be_imported
         && match link.config.mode {
             OutputMode::Shared => link.config.undefined.dynamic_undefined_weak != Some(false) || !weak,
-            // The program is what other modules are searched behind: what it lacks now it lacks at run time, unless
-            // weak references say that it may turn up.
+            // An executable is linked last: a symbol that is missing now is missing at run time, except that a library
+            // may turn up later that defines a weak one.
             _ => weak && link.config.undefined.dynamic_undefined_weak.unwrap_or(!link.shared.is_empty()),
         };
     let mut flags = if weak { SymbolFlags::UNDEFINED_WEAK } else { SymbolFlags::empty() };
@@ -186,12 +186,12 @@ fn undefined_flags<T: Target>(link: &Resolved<'_, T>, id: SymbolId, visibility: 
     flags
 }
 
-/// Properties of a definition that make it preemptible against other options.
+/// Properties of a definition by which a shared library leaves it preemptible in spite of `-Bsymbolic`.
 #[derive(Clone, Copy)]
 struct Exemption {
     /// `STB_GNU_UNIQUE`.
     unique: bool,
-    /// A dynamic list names it, or it stands for a version. Programs export it, too.
+    /// A dynamic list names it, or it is the symbol of a version. Programs export it, too.
     listed: bool,
 }
 
@@ -202,8 +202,8 @@ fn is_listed<T: Target>(link: &Inputs<'_, T>, id: SymbolId, kind: u8) -> bool {
         || link.lists.dynamic.as_ref().is_some_and(|list| list.contains(link.globals.names[id.index()]))
 }
 
-/// Whether a definition of this output is visible to other modules, and whether they may take its
-/// place.
+/// [`SymbolFlags::EXPORTED`] if other modules see a definition of this output, with [`SymbolFlags::IMPORTED`] if
+/// they may preempt it.
 fn export_flags<T: Target>(
     link: &Resolved<'_, T>,
     id: SymbolId,

@@ -37,7 +37,7 @@ pub fn run<'a, T: Target>(
     let counts = dynamic::count(&numbered);
     sizes.slots();
     sizes.relocations(&counts);
-    // Readers of the packed form do not count them.
+    // Android's packed form has no count of relative relocations.
     let counted = numbered.config.relocations.combine && !android::is_wanted(&numbered);
     let relative_count = if counted { counts.relative } else { 0 };
     let dynamic = if numbered.is_dynamic() {
@@ -162,9 +162,9 @@ fn rows<T: Target>(link: &Numbered<'_, T>, tables: &DynamicTables<'_>) -> Vec<u3
     row_of
 }
 
-/// By library: whether the output needs it (`DT_NEEDED`). So it is without `--as-needed`, if a live
-/// section refers to it by a reference that is not weak or that takes an address in this output, and
-/// if such a library needs it but does not name it.
+/// By library: whether the output needs it (`DT_NEEDED`). It does without `--as-needed`; if a live section
+/// refers to the library, and not only weakly, or by a copy or canonical PLT entry; and if a needed library
+/// takes symbols from it without naming it.
 fn needed_libraries<T: Target>(link: &Scanned<'_, T>) -> Vec<bool> {
     let rows = (0..link.globals.len() as u32).into_par_iter().with_min_len(4096);
     let has_address =
@@ -198,7 +198,7 @@ fn needed_libraries<T: Target>(link: &Scanned<'_, T>) -> Vec<bool> {
     needed
 }
 
-/// Adds libraries from which needed libraries take symbols without naming them.
+/// Adds libraries from which needed libraries take symbols while none of these names them. Gives whether it added any.
 fn add_needed_by_libraries<T: Target>(link: &Resolved<'_, T>, needed: &mut [bool]) -> bool {
     let mut changed = false;
     for library in &link.shared {

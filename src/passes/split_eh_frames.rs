@@ -1,8 +1,8 @@
 //! Takes `.eh_frame` sections apart into records.
 //!
-//! After this pass the sections count as absorbed: their records go into one section that the
-//! linker makes. Under `-r` they stay whole, and the records only tell which relocations belong to
-//! discarded functions.
+//! After this pass the sections count as absorbed: their records go into the linker's own `.eh_frame`.
+//! Under `-r` the sections stay whole, and the records only tell which relocations belong to discarded
+//! functions.
 
 use crate::arch::Target;
 use crate::diag::{Code, Diagnostic, Location};
@@ -14,7 +14,7 @@ use crate::phase::Inputs;
 use crate::phase::Resolved;
 use rayon::prelude::*;
 
-/// Splits the `.eh_frame` sections that no losing group holds. Definitions are frozen by now.
+/// Splits the live `.eh_frame` sections. Sections that cannot be split are reported and stay whole.
 pub fn run<'a, T: Target>(resolved: &mut Resolved<'a, T>) -> Frames<'a, T::E> {
     let link = &*resolved;
     let splits: Vec<Split<'_, T::E>> = (0..link.objects.len())

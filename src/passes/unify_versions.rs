@@ -1,10 +1,10 @@
-//! Makes one symbol of names that mean one definition.
+//! Unites globals whose names mean one definition.
 //!
 //! `name@VERSION` and `name@@VERSION` are the same version of a symbol: the second only says that
-//! plain references mean it, too. And where an object has `name` and `name@VERSION` at the same
+//! plain references mean it, too. And if an object has `name` and `name@VERSION` at the same
 //! place (`.symver name, name@VERSION` leaves both), the directive renames the symbol: references to
-//! the plain name mean the versioned one. Not so where the plain name is hidden (`.symver name, name@VERSION, hidden`), so that
-//! other modules see only the versioned one, and where another definition of the plain name prevails.
+//! the plain name mean the versioned one. Not if the plain name is hidden (`.symver name, name@VERSION, hidden`), which
+//! keeps it for the module itself, nor if another definition of the plain name prevails.
 //!
 //! The objects' tables of globals are changed before definitions are selected, so that no later pass
 //! sees two symbols. With `-r`, names stay as they are.
@@ -50,7 +50,7 @@ pub fn run<T: Target>(inputs: &mut Inputs<'_, T>, sections: &SectionStates) {
     }
 }
 
-/// Whether a symbol of an object defines something.
+/// Whether a symbol of an object is a definition.
 fn is_defined<E: ByteOrder>(object: &ObjectFile<'_, E>, symbol: usize, sections: &SectionStates) -> bool {
     match object.symbol_place(symbol) {
         SymbolPlace::Undefined => false,
@@ -59,7 +59,7 @@ fn is_defined<E: ByteOrder>(object: &ObjectFile<'_, E>, symbol: usize, sections:
     }
 }
 
-/// `name@VERSION` of an object becomes the plain name, if some object defines `name@@VERSION`.
+/// Makes `name@VERSION` of an object the plain name, if some object defines `name@@VERSION`.
 fn join_with_defaults<E: ByteOrder>(
     object: &mut ObjectFile<'_, E>,
     globals: &Globals<'_>,
@@ -75,13 +75,12 @@ fn join_with_defaults<E: ByteOrder>(
     }
 }
 
-/// Plain names that an object defines where it also defines `name@VERSION`, with that symbol.
+/// Plain names that an object defines at the place of its `name@VERSION`, each with the global of the latter.
 fn renamed<T: Target>(
     inputs: &Inputs<'_, T>,
     sections: &SectionStates,
     defaults: &HashSet<(SymbolId, &[u8])>,
 ) -> HashMap<SymbolId, SymbolId> {
-    // Into a set, where order is lost anyway.
     let has_default: HashSet<SymbolId> = defaults.iter().map(|&(plain, _)| plain).collect();
     let mut all = HashMap::new();
     let mut weak = HashSet::new();
@@ -119,7 +118,7 @@ fn renamed<T: Target>(
     all
 }
 
-/// Which of the names an object defines with a definition that is not weak.
+/// The names of `weak` that an object defines strongly.
 fn stronger<E: ByteOrder>(
     object: &ObjectFile<'_, E>,
     sections: &SectionStates,

@@ -1,7 +1,7 @@
 //! Decompresses sections that are in the output.
 //!
-//! Comes once garbage is collected, so that no dead section is decompressed, and before
-//! `fold_sections`, `merge_strings` and relocation read contents that are not loaded.
+//! Comes once garbage is collected, so that no dead section is decompressed, and before any pass reads
+//! contents of sections that are not loaded (`fold_sections`, `merge_strings`, debug indexes, the output).
 
 use crate::arch::Target;
 use crate::diag::{Code, Diagnostic, Location};

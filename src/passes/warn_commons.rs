@@ -1,7 +1,7 @@
 //! `--warn-common`: common blocks that meet other declarations of their symbol.
 //!
-//! A common block is a definition that yields to others silently. Programs that count on it often
-//! mean different variables; the texts are GNU ld's, a pair of neighbours in link order at a time.
+//! A common block is a definition that silently yields to others, which hides that two files mean different
+//! variables. The texts are GNU ld's, one message for each pair of neighbours in link order.
 
 use crate::arch::Target;
 use crate::diag::{Code, Diagnostic, Location};

@@ -1,4 +1,4 @@
-//! Reports the warnings that inputs carry for users of their symbols.
+//! Reports the warnings that inputs hold for users of their symbols.
 //!
 //! A section `.gnu.warning.SYMBOL` holds a warning about references to SYMBOL, `.gnu.warning` one
 //! about linking the object at all (a convention of GNU ld; the C library has them for its
@@ -22,12 +22,13 @@ use zerocopy::byteorder::ByteOrder;
 
 const NAME: &[u8] = b".gnu.warning";
 
-/// Whether a section is such a text. Executables do not hold it.
+/// Whether a section holds a warning text; executables leave it out. `name` tells whether its name is that of one
+/// ([`is_warning_name`]), and is asked last because it reads the name.
 pub fn is_warning<E: ByteOrder>(header: &Shdr<E>, name: impl FnOnce() -> bool) -> bool {
     header.sh_type.get() == elf::SHT_PROGBITS && !is_alloc(header.sh_flags.get()) && name()
 }
 
-/// Whether this is the name of such a section.
+/// Whether this is the name of a section with a warning text.
 pub fn is_warning_name(name: &[u8]) -> bool {
     name.strip_prefix(NAME).is_some_and(|rest| rest.is_empty() || rest[0] == b'.')
 }

@@ -1,7 +1,7 @@
 //! Writes the bytes of the output: every section copied, relocated and in its place.
 //!
-//! The file is cut into disjoint regions, one for each output section, those into regions for the
-//! sections they hold; any thread may fill any region. A section is copied and relocated in one go,
+//! The file is cut into disjoint regions, one for each output section, and these into regions for the
+//! sections that they hold; any thread may fill any region. A section is copied and relocated in one go,
 //! while its bytes are in the processor's cache.
 
 use crate::arch::Target;
@@ -78,7 +78,7 @@ struct TableSlices<'f> {
 }
 
 impl<'f> TableSlices<'f> {
-    /// Takes these slices from the list of all.
+    /// Takes the slices of these tables out of `slices`.
     fn take<T: Target>(image: &Image<'_, T>, slices: &mut Vec<Slice<'f>>) -> Self {
         let mut take = |kind: Kind| -> Region<'f> {
             let Some(chunk) = image.chunk_of(kind) else { return Region::default() };
@@ -123,7 +123,7 @@ pub fn write_chunk<T: Target>(link: &Placed<'_, T>, id: ChunkId, out: Region<'_>
     });
 }
 
-/// Up to so many items and bytes are one thread's work: few enough bytes to stay in its cache.
+/// Most items and most bytes that one job writes in one piece: so few bytes stay in the processor's cache.
 const MOST_ITEMS: usize = 4096;
 const MOST_BYTES: u64 = 256 << 10;
 
@@ -166,7 +166,7 @@ fn write_own<T: Target>(
     let start = link.places.offset[item.index()].max(base);
     fill_gap::<T>(chunk, base, out.take_first(start - base).into_bytes());
     let size = link.section_size(item);
-    // One that came to nothing may still be named by a script.
+    // An empty section may still be here, because a script names it.
     if size > 0 {
         synth::write(link, item, out.take_first(size));
     }
@@ -221,7 +221,7 @@ fn fill_gap<T: Target>(chunk: &Chunk<'_>, offset: u64, out: &mut [u8]) {
     }
 }
 
-/// Fills with copies of a pattern, each time of all that is there.
+/// Fills `out` with copies of a pattern, doubling the filled part each time.
 fn repeat(pattern: &[u8], out: &mut [u8]) {
     let mut filled = pattern.len().min(out.len());
     out[..filled].copy_from_slice(&pattern[..filled]);
@@ -232,8 +232,7 @@ fn repeat(pattern: &[u8], out: &mut [u8]) {
     }
 }
 
-/// Fills with no-operation instructions, the n-th of which has n bytes; without any, the zeros
-/// stay.
+/// Fills `out` with no-operation instructions, of which the n-th (from 1) has n bytes; without any, zeros stay.
 fn fill_code(instructions: &[&[u8]], out: &mut [u8]) {
     let Some(longest) = instructions.last() else { return };
     for part in out.chunks_mut(longest.len()) {
@@ -247,7 +246,7 @@ fn write_section<T: Target>(link: &Placed<'_, T>, id: SectionId, out: &mut [u8])
     if class.contains(SectionClass::NOBITS) || link.sections.is(id, SectionState::ABSORBED) {
         return;
     }
-    // Broken ones were reported when the object was indexed.
+    // Sections outside of their file were reported when the object was indexed.
     let contents = object.section_bytes(index as usize).unwrap_or_default();
     let size = contents.len().min(out.len());
     out[..size].copy_from_slice(&contents[..size]);

@@ -110,8 +110,8 @@ impl<T: Target> Search<'_, '_, T> {
     }
 }
 
-/// Machine code of plugins, and what only they named, stands where the intermediate code was; other
-/// late members stand where their archives are.
+/// Puts files that plugins added where the intermediate code was, and other late members where their
+/// archives are.
 fn link_order(before: &Before<'_>, objects: &[u32]) -> Vec<u32> {
     let (early, late) = objects.split_at(before.objects.len());
     let slot = |file: u32| match early.iter().rposition(|&other| other < file) {

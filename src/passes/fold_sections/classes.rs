@@ -1,4 +1,5 @@
-//! The coarsest classes of equal rows: rows that look alike, and whose targets are in equal classes.
+//! The coarsest partition of rows into classes such that rows of a class are alike and their targets are, one by
+//! one, in the same classes.
 //!
 //! Classes are only ever split, by what the classes of the round before say, so the result depends neither
 //! on the order of the work nor on the number of threads.
@@ -7,7 +8,7 @@ use rayon::prelude::*;
 use std::cmp::Ordering;
 use std::ops::Range;
 
-/// Classes that a thread looks at in one go.
+/// Number of classes that one job splits.
 const SHARE: usize = 128;
 
 /// Classes of two rows or more.
@@ -67,7 +68,7 @@ pub(super) fn find(
     Classes { members, ranges: done }
 }
 
-/// Names each class by where it starts: no other class ever starts there.
+/// Numbers each class by its start in `members`: no other class ever starts there.
 fn assign(class_of: &mut [u32], members: &[u32], ranges: &[Range<u32>]) {
     for range in ranges {
         for &row in &members[range.start as usize..range.end as usize] {

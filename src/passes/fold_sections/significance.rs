@@ -36,7 +36,7 @@ impl Pinned {
     }
 }
 
-/// Finds the sections that options and addresses keep.
+/// Finds the sections that must not be folded because of an option or of their address.
 pub(super) fn pin<T: Target>(link: &Bound<'_, T>) -> Pinned {
     let marks = (0..link.first_internal()).map(|_| AtomicBool::new(false)).collect();
     let marker = Marker { link, pinned: Pinned(marks), safe: link.config.icf.level == Icf::Safe };
@@ -93,7 +93,7 @@ impl<T: Target> Marker<'_, '_, T> {
     fn object(&self, object: &ObjectFile<'_, T::E>) {
         let is_table = |index: &usize| object.headers[*index].sh_type.get() == SHT_LLVM_ADDRSIG;
         let table = (1..object.headers.len()).find(is_table);
-        // Tools that do not know the table lose its link when they renumber symbols.
+        // Tools that renumber symbols without knowing the table leave `sh_link` 0 or wrong: its indices are stale.
         let table = table.filter(|&index| object.headers[index].sh_link.get() == object.symtab_index);
         match table {
             Some(index) => self.by_table(object, index),
@@ -130,7 +130,7 @@ impl<T: Target> Marker<'_, '_, T> {
         );
     }
 
-    /// Marks what the relocations of a section refer to, other than to jump there.
+    /// Marks the sections whose address a relocation takes, other than to jump there.
     fn by_relocations(&self, object: &ObjectFile<'_, T::E>, index: usize) {
         let (link, id) = (self.link, object.section_id(index as u32));
         let class = link.class_of(id);
@@ -167,8 +167,8 @@ fn is_code<E: zerocopy::byteorder::ByteOrder>(object: &ObjectFile<'_, E>, index:
     is_alloc(flags) && flags & u64::from(elf::SHF_EXECINSTR) != 0
 }
 
-/// Whether a section holds the virtual functions of a class, by the mangled name that it was given: the
-/// language compares them by their place in it only.
+/// Whether a section holds a C++ vtable, by the mangled name that compilers give it. C++ compares virtual functions
+/// by their index in the vtable, never by their address.
 fn is_vtable(name: &[u8]) -> bool {
     let rest = [&b".data.rel.ro."[..], b".rodata."].iter().find_map(|prefix| name.strip_prefix(*prefix));
     let rest = rest.map(|rest| rest.strip_prefix(b"local.").unwrap_or(rest));

@@ -1,8 +1,8 @@
-//! What is compared of sections that may be folded.
+//! The units that `--icf` compares.
 //!
-//! A section is compared as a unit with its frame records and with the sections that are ordered by it. Each
-//! is a part: bytes and relocations. What a relocation refers to is a fact of its own, or the class of
-//! another unit, which the fixed point decides about.
+//! A unit is a section with its frame records and with the `SHF_LINK_ORDER` sections that depend on it. Each of
+//! these is a part: bytes and relocations. The target of a relocation is known at once (a symbol, a place), or it
+//! is another unit, whose class the fixed point decides.
 
 use crate::arch::Target;
 use crate::arch::relocation::{Facts, RelocExpr};
@@ -27,7 +27,7 @@ use zerocopy::byteorder::ByteOrder;
 /// No row.
 const NONE: u32 = u32::MAX;
 
-/// The looks of sections, before it is known which may be equal.
+/// Access to the parts of units, before it is known which units may be equal.
 pub(super) struct Shapes<'s, 'a, T: Target> {
     pub(super) link: &'s Bound<'a, T>,
     pub(super) dependents: &'s Dependents,
@@ -37,22 +37,22 @@ pub(super) struct Shapes<'s, 'a, T: Target> {
 struct Part<'s, E: ByteOrder> {
     header: Header<'s>,
     bytes: &'s [u8],
-    /// Offset of the bytes in the section that `r_offset`s count from.
+    /// Offset of `bytes` in its section, from whose start `r_offset` counts.
     start: u64,
     relocations: &'s [Rela<E>],
 }
 
-/// Header fields by which sections differ although their bytes are equal.
+/// Header fields that must be equal, too.
 #[derive(PartialEq, Eq, Hash)]
 struct Header<'s> {
     sh_type: u32,
     flags: u64,
-    /// Alignment in bytes, of sections that are not laid out for themselves alone.
+    /// Alignment in bytes for dependents; 0 for the section itself, since the leader has the largest one.
     align: u64,
-    /// The output section: its row in the script, or of an orphan the name that decides.
+    /// The output section: its row in the plan, or for an orphan the section's name.
     output: Result<u32, &'s [u8]>,
-    /// In a script of the user's the input statement, too: symbols may stand before it and behind it,
-    /// which say that code between them is of a kind.
+    /// The input statement, if the user's script replaces the default one: symbols before and behind the
+    /// statement may bracket code of one kind.
     statement: Option<StatementId>,
 }
 
@@ -62,7 +62,7 @@ impl<'s> Header<'s> {
 }
 
 impl<'s, 'a, T: Target> Shapes<'s, 'a, T> {
-    /// The sections that are ordered by one and are in the output.
+    /// The live `SHF_LINK_ORDER` sections that depend on a section.
     pub(super) fn dependents(&self, id: SectionId) -> impl Iterator<Item = SectionId> + use<'s, 'a, T> {
         let link = self.link;
         dependents_of(self.dependents, id).filter(|&dependent| link.sections.is_alive(dependent))
@@ -73,7 +73,7 @@ impl<'s, 'a, T: Target> Shapes<'s, 'a, T> {
         self.link.section_info(id).align
     }
 
-    /// Hash of all that can be seen of a unit without looking at what it refers to.
+    /// Hash of a unit's headers and bytes, and of the places and types of its relocations, without their targets.
     pub(super) fn hash(&self, id: SectionId) -> u64 {
         let mut hasher = FixedState::with_seed(0x1cf).build_hasher();
         for part in self.parts(id) {
@@ -125,27 +125,30 @@ fn section_part<'s, T: Target>(link: &'s Bound<'_, T>, id: SectionId) -> Part<'s
     Part { header, bytes, start: 0, relocations }
 }
 
-/// What a relocation refers to.
+/// The target of a relocation.
 #[derive(PartialEq, Eq, Hash)]
 enum Referent<'s> {
     /// A number.
     Number(i64),
-    /// A symbol that the dynamic linker, a resolver or another file binds, with an addend.
+    /// A symbol that no place of this output stands for (imported, undefined, with a resolver), and the addend.
     Symbol(SymbolId, i64),
-    /// An offset in a section that is equal to itself only, and an addend that counts from elsewhere.
+    /// An offset in a section that is not folded, and the addend if it does not count from there (GOT slots).
     Place(SectionId, u64, i64),
-    /// The same in a section of a unit that may be folded: its number in the unit.
+    /// The same in a section of a unit, given by its number in the unit; the unit's class is compared apart.
     Unit(u32, u64, i64),
-    /// The same in a string or constant that is merged with equal ones. A long string is a [`Referent::Place`].
+    /// The same in a mergeable string or constant, which equal ones are merged with. A reference into a long string
+    /// is a [`Referent::Place`].
     Piece(Pieces, &'s [u8], u64, i64),
 }
 
-/// Sections that look like others, by row, with the hashes of their looks.
+/// The units that share their hash with another, by row.
 pub(super) struct Units<'u, 's, 'a, T: Target> {
     shapes: &'u Shapes<'s, 'a, T>,
+    /// The section of each unit, and its [`Shapes::hash`].
     rows: &'u [(SectionId, u64)],
     /// For each section the row of its unit, or [`NONE`].
     row_of: Vec<u32>,
+    /// Mergeable pieces are merged (not with `-O0`).
     merges: bool,
 }
 
@@ -161,7 +164,7 @@ impl<'u, 's, 'a, T: Target> Units<'u, 's, 'a, T> {
         Units { shapes, rows, row_of, merges: link.config.layout.optimization > 0 }
     }
 
-    /// Hashes by row of all that does not depend on classes.
+    /// The hash of each unit, by row: of [`Shapes::hash`] and of the targets as far as no class counts.
     pub(super) fn hashes(&self) -> Vec<u64> {
         let hash = |&(id, look): &(SectionId, u64)| {
             let mut hasher = FixedState::with_seed(0x1cf).build_hasher();
@@ -200,7 +203,7 @@ impl<'u, 's, 'a, T: Target> Units<'u, 's, 'a, T> {
         targets.extend(rows.filter(|&row| row != NONE));
     }
 
-    /// What the relocations of a unit refer to, and the row of [`Referent::Unit`].
+    /// The targets of a unit's relocations, each with the row of its [`Referent::Unit`], else [`NONE`].
     fn referents(&self, id: SectionId) -> impl Iterator<Item = (Referent<'s>, u32)> {
         let object = self.shapes.link.locate(id).map(|(object, _)| object);
         object.into_iter().flat_map(move |object| {
@@ -230,7 +233,7 @@ impl<'u, 's, 'a, T: Target> Units<'u, 's, 'a, T> {
             let number = symbol.st_value.get().wrapping_add_signed(addend) as i64;
             return if is_number { (Referent::Number(number), NONE) } else { as_symbol };
         };
-        // Only then the place is what the code sees; else a slot is, and the addend counts from it.
+        // For addresses and distances the addend counts from the place; for others it counts from a GOT slot.
         let sum = matches!(info.expr, RelocExpr::Symbol | RelocExpr::Plt);
         if link.class_of(section).contains(SectionClass::MERGE) {
             let chooses = sum && symbol.kind() == elf::STT_SECTION;
@@ -261,5 +264,5 @@ impl<'u, 's, 'a, T: Target> Units<'u, 's, 'a, T> {
     }
 }
 
-/// Facts about symbols that are not bound to a place of this output, or not at all.
+/// Facts by which a symbol stands for itself and not for a place in this output.
 const APART: Facts = Facts::IMPORTED.union(Facts::IFUNC).union(Facts::DISCARDED).union(Facts::UNDEFINED);

@@ -14,7 +14,7 @@ use crate::script::Sources;
 use linker_plugin::Added;
 use std::path::Path;
 
-/// Opens them, in order. They are the last of `opened.files` then.
+/// Opens the files and libraries that plugins added, in order, and puts them behind all other files in `opened`.
 pub fn open_added<'a>(
     added: &[Added],
     config: &Config,
@@ -50,7 +50,8 @@ pub fn open_added<'a>(
 }
 
 impl<'a> Walk<'_, 'a> {
-    /// A temporary file, wherever other inputs come from; reports of the link's files leave it out.
+    /// Opens a file that a plugin wrote: from the system, whatever the source of other inputs. Its path is not
+    /// among [`Opened::paths`].
     fn added_file(&mut self, path: &Path) {
         let bytes = match SystemSource.read(path) {
             Ok(bytes) => self.store.keep_file(bytes),
@@ -69,8 +70,7 @@ impl<'a> Walk<'_, 'a> {
         }
     }
 
-    /// A library that compilers know their code to need, whether it does or not: a shared one is
-    /// recorded only if it does.
+    /// Opens a library that the compiled code may need, as after `--as-needed`.
     fn added_library(&mut self, name: &[u8]) {
         let state =
             InputState { static_only: self.config.static_link, as_needed: true, ..InputState::default() };

@@ -10,7 +10,7 @@ pub struct Candidate<'a> {
     pub name: FileName<'a>,
     /// The whole file or member.
     pub bytes: &'a [u8],
-    /// Object or shared library.
+    /// It is a shared library, not an object.
     pub shared: bool,
     /// For shared libraries: `--as-needed`.
     pub as_needed: bool,
@@ -37,28 +37,28 @@ pub enum Role {
     Opened,
     /// LLVM bitcode, which only a plugin can read.
     Bitcode,
-    /// Intermediate code that no plugin takes, in an archive: its bytes are those of an object that only has the
-    /// symbols that the archive's index tells.
+    /// An archive member of intermediate code that no plugin takes. [`Candidate::bytes`] is a stand-in object with the
+    /// symbols that the archive's index gives.
     Unclaimed,
-    /// Machine code: plugins have nothing to say about it, or made it.
+    /// Machine code: no plugin claimed it, or a plugin made it.
     Code,
-    /// The plugin's claim of this number: its bytes are those of an object that only has the symbols
-    /// that the plugin tells ([`crate::input::stand_in`]).
+    /// Claimed by a plugin, with the number of the claim. [`Candidate::bytes`] is a stand-in object with the symbols
+    /// that the plugin gave ([`crate::input::stand_in`]).
     Claimed(u32),
-    /// Compiled: it takes no further part.
+    /// Takes no further part: its intermediate code was compiled, or no index names its symbols.
     Spent,
 }
 
 /// The place of a file in the system's files.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Origin<'a> {
-    /// The file; that of the archive for a member, unless the archive is a thin one.
+    /// The file; for a member the archive, unless it is a thin one.
     pub path: &'a Path,
-    /// Where the contents begin in it.
+    /// Offset of the contents in the file, in bytes.
     pub offset: u64,
 }
 
-/// One step of the search for definitions, in order. Ranges are rows of [`Opened::files`].
+/// One step of the search for definitions, in order. Ranges are rows of [`super::Opened::files`].
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Step {
     /// A file that is always taken.
@@ -66,6 +66,6 @@ pub enum Step {
     /// An archive, or objects of one `--start-lib`: a member is taken if it defines a wanted
     /// symbol.
     Members(std::ops::Range<u32>),
-    /// The next steps, this many, are repeated until a round takes no file.
+    /// A group: this many of the next steps are repeated until a round takes no file.
     Group(u32),
 }

@@ -1,9 +1,9 @@
 //! `--copy-dt-needed-entries`: libraries that libraries need, for references of objects.
 //!
-//! A library behind the option brings those of its `DT_NEEDED` into the link, and these bring theirs. They stand behind all
-//! other inputs as if after `--as-needed`: one is recorded only if an object takes a symbol from it. Which libraries
-//! take part is known once the search for definitions is over, so the search is made again, as for
-//! [`super::dependents`]. They are looked for where `-rpath-link` looks.
+//! A library after the option brings the libraries of its `DT_NEEDED` into the link, and they bring theirs. They stand
+//! behind all other inputs as if after `--as-needed`: one is recorded only if an object takes a symbol from it. Which
+//! libraries take part is known once the search for definitions is over, so the search is made again, as for
+//! [`super::dependents`]. They are looked for in the directories of `-rpath-link` and those that follow there.
 
 use super::Walk;
 use crate::arch::Target;
@@ -15,14 +15,14 @@ use crate::passes::open_needed_libraries::{find, own_directories};
 use crate::passes::parse_inputs::Parsed;
 use std::collections::HashSet;
 
-/// Needs of a library, the first to name them.
+/// A `DT_NEEDED` that the link lacks, with the first library that names it.
 pub struct Need<'p, 'a, T: Target> {
     library: &'p SharedFile<'a, T::E>,
     name: &'a [u8],
 }
 
-/// What libraries of the link need that is not part of it. `is_wanted` tells of a row of `files` whether the option holds
-/// for it; `known` are names that were looked for before.
+/// The `DT_NEEDED`s of extracted libraries that the link lacks. `is_wanted` tells whether the option holds for the
+/// library in a row of `files`; `known` holds the names that were looked for before, and gets those of this round.
 pub fn needs<'p, 'a, T: Target>(
     files: &'p [Parsed<'a, T>],
     extracted: &Extracted,
@@ -46,7 +46,7 @@ pub fn needs<'p, 'a, T: Target>(
 }
 
 impl<'a> Walk<'_, 'a> {
-    /// Opens the library, or warns that there is none.
+    /// Opens the needed library, or warns that it was not found.
     pub fn needed<T: Target>(&mut self, need: &Need<'_, 'a, T>) {
         let own = own_directories(need.library);
         if let Some((path, bytes)) = find::<T>(self.config, self.source, self.store, need.name, &own) {

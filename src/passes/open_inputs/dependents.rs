@@ -24,8 +24,9 @@ pub struct Dependents<'c, 'a> {
     source: &'c dyn InputSource,
     store: &'a InputStore,
     sink: &'c Sink,
+    /// Names of `.deplibs` that were looked for.
     known: HashSet<&'a [u8]>,
-    /// Names that libraries need and that were looked for.
+    /// Names of `DT_NEEDED` that were looked for.
     sought: HashSet<&'a [u8]>,
 }
 
@@ -41,8 +42,8 @@ impl<'c, 'a> Dependents<'c, 'a> {
     }
 
     /// Opens libraries that the extracted objects name and no object named before, and those that libraries
-    /// bring ([`copied_needs`]). Adds them to `opened`, and texts of scripts among them to `sources`. Gives whether there were any: then
-    /// all scripts have to be joined and the search made again.
+    /// bring ([`copied_needs`]). Adds them to `opened`, and texts of scripts among them to `sources`. Gives whether any
+    /// was added: then all scripts have to be joined and the search made again.
     pub fn open<T: Target>(
         &mut self,
         files: &[Parsed<'a, T>],
@@ -108,7 +109,8 @@ fn named_by<'a, E: ByteOrder>(object: &ObjectFile<'a, E>) -> Vec<&'a [u8]> {
 }
 
 impl<'a> Walk<'_, 'a> {
-    /// A name means `-lNAME`, a file of that name where libraries are, or a path, in this order.
+    /// Opens a library of `.deplibs`. Its name means `-lNAME`, a file of that name in a search directory, or a
+    /// path, in this order, as in lld.
     fn dependent(&mut self, object: FileName<'a>, name: &[u8]) {
         use std::os::unix::ffi::OsStrExt;
         let text = String::from_utf8_lossy(name);

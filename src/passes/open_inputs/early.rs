@@ -1,7 +1,7 @@
 //! Opens the inputs that are named by path, and lists the members of archives among them, with many threads.
 //!
-//! Most of the time goes to the system: a file is opened and mapped, and the header of each member is on a
-//! page that no one has touched, or in a file of its own. The walk then finds all of this done.
+//! Opening spends its time in the system: mapping a file, and faulting in the page with each member's header
+//! or, for thin archives, opening each member. So threads do it before the walk needs the files.
 
 use crate::cli::{Config, InputFormat, InputSource as Named, InputSpec};
 use crate::input::archive::{self, Member};
@@ -29,10 +29,11 @@ impl<'a> From<&'a [u8]> for Contents<'a> {
     }
 }
 
-/// Files that one job opens at most: archives take much longer than objects.
+/// Most files that one job opens: archives take much longer than objects.
 const MOST_FILES: usize = 16;
 
-/// Opens the inputs that are named by path. `None` for those that only the walk can open.
+/// Opens the inputs that are named by path, by position. `None` for inputs that the walk must open: libraries, and
+/// all inputs under `--remap-inputs`.
 pub(super) fn open<'a>(
     config: &Config,
     inputs: &[InputSpec],
@@ -60,7 +61,7 @@ pub(super) fn open<'a>(
     inputs.par_iter().enumerate().with_max_len(MOST_FILES).map(open).collect()
 }
 
-/// The positions of archives that an input before them names already: as a rule they are not listed again.
+/// The positions of archives (`.a`) that an earlier input names, too: mostly the walk uses the members of that one.
 fn repeated_archives(inputs: &[InputSpec]) -> HashSet<usize> {
     let mut seen: HashSet<&Path> = HashSet::new();
     let archives = inputs.iter().enumerate().filter_map(|(position, input)| match &input.source {

@@ -2,16 +2,16 @@
 //! clustering, known as C³ or hfsort (Ottoni and Maher, "Optimizing Function Placement for
 //! Large-Scale Data-Center Applications", CGO 2017).
 //!
-//! Functions are looked at from the hottest on, by calls for each byte. Each is put behind the
-//! function that calls it most, together with the functions behind either, unless the callers are
-//! many, the cluster would not fit a large page, or the caller's cluster would lose too much of its
-//! heat. In the end clusters stand by their heat.
+//! Functions are looked at from the densest on (most calls for each byte). The cluster of each is appended to
+//! the cluster of the function that calls it most, unless that caller has too small a share of the calls, the
+//! cluster would not fit a large page, or the caller's cluster would lose too much density. In the end
+//! clusters are sorted by density.
 
 /// Clusters grow no larger than this, in bytes: small enough for one large page and its TLB entry.
 const MAX_SIZE: u64 = 1 << 20;
-/// A function goes to a caller only if at least one of so many of its calls come from there.
+/// A function joins its main caller only if more than one in so many of its calls come from there.
 const MIN_SHARE: u64 = 10;
-/// A cluster may become so many times less dense by taking in another.
+/// By appending another cluster, a cluster may become so many times less dense.
 const MAX_LOSS: f64 = 8.0;
 
 /// Calls between two functions, by rows.
@@ -38,7 +38,7 @@ impl Cluster {
     }
 }
 
-/// The order of functions with these sizes in bytes. Equal heat leaves rows in their order.
+/// The order of functions with these sizes in bytes, as rows. Clusters of equal density keep the order of rows.
 pub fn order(sizes: &[u64], mut edges: Vec<Edge>) -> Vec<u32> {
     join(&mut edges);
     let mut clusters: Vec<Cluster> = sizes

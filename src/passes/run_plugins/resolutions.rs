@@ -18,18 +18,18 @@ use crate::symbols::{Definition, Globals, SymbolFlags};
 use hashbrown::HashSet;
 use linker_plugin::Resolution;
 
-/// Whoever refers to a symbol or defines it, as bits.
+/// The parties that refer to a symbol or define it, as bits: plugins' claimed files, and [`CODE`].
 type Users = u64;
-/// Code outside of all claimed files.
+/// Machine code, and everything else that is not a claimed file.
 const CODE: Users = 1 << 63;
 
-/// The bit of a plugin. Those of very many share the last one.
+/// The bit of a plugin. Plugins from number 62 on share a bit, so each counts as outside code to the others.
 fn bit(plugin: usize) -> Users {
     1 << plugin.min(62)
 }
 
-/// For each claim, by its number, the resolution of each of its symbols; `None` if the file takes no
-/// part. `roles` are those of the link's objects, `owners` the plugin of each claim.
+/// By number of the claim: the resolutions of the file's symbols; `None` if the file takes no part. `roles`
+/// has the role of each object of the link, `owners` the plugin of each claim.
 pub fn all<T: Target>(
     link: &Resolved<'_, T>,
     roles: &[Role],
@@ -59,7 +59,7 @@ pub fn all<T: Target>(
     all
 }
 
-/// By global: who refers to it or defines it.
+/// By global: the parties that mention it.
 fn users<T: Target>(
     link: &Resolved<'_, T>,
     roles: &[Role],
@@ -104,7 +104,7 @@ struct Judge<'l, 'a, T: Target> {
     owners: &'l [usize],
     users: Vec<Users>,
     unreported: HashSet<&'l [u8]>,
-    /// The plugin that is told.
+    /// The plugin that the resolutions are for.
     plugin: usize,
 }
 
@@ -115,7 +115,7 @@ impl<T: Target> Judge<'_, '_, T> {
         self.owners.get(*number as usize) == Some(&self.plugin)
     }
 
-    /// Common blocks are treated as references, unless they prevail.
+    /// The resolution of a reference, or of a common block: that counts as a reference unless it prevails.
     fn reference(&self, own: FileId, id: SymbolId) -> Resolution {
         match self.link.definition(id) {
             Definition::Undefined => Resolution::Undefined,

@@ -1,8 +1,8 @@
 //! Files that hold only intermediate code and that no plugin takes.
 //!
-//! Nobody can read them, so a file of the command line is an error. Archives may hold such members beside others: they are one
-//! only if the link needs one. Which symbols they define the archive's own index tells, as it does GNU ld, and a stand-in has
-//! these; members that the index does not name take no part, and a warning says so.
+//! No one can read such a file, so on the command line it is an error. In an archive it is an error only if the link
+//! needs it. The archive's own index tells which symbols the member defines, as for GNU ld, and a stand-in gets these
+//! symbols; members that the index does not name take no part, and a warning says so.
 
 use crate::cli::Config;
 use crate::diag::{Code, Diagnostic, Location};
@@ -15,7 +15,8 @@ use hashbrown::HashMap;
 use linker_plugin::{Binding, Symbol, SymbolKind, Visibility};
 use std::path::Path;
 
-/// Reports files, and puts stand-ins in the places of members that are only searched. Gives whether it did.
+/// Reports files of the command line, and replaces members of searched archives by stand-ins. Gives whether there were
+/// such members: then the candidates must be parsed again.
 pub fn settle<'a>(
     files: &[(u32, Intermediate)],
     opened: &mut Opened<'a>,
@@ -34,7 +35,8 @@ pub fn settle<'a>(
     }
     let machine = opened.machine.unwrap_or(crate::arch::machine::DEFAULT);
     let mut indexes: HashMap<&str, archive::Index<'a>> = HashMap::new();
-    // By archive: the first of such members and their number. Members of an archive stand together.
+    // By archive: row of the first member that the index does not name, and the number of such members. The members of
+    // an archive have neighbouring rows.
     let mut nameless: Vec<(&str, u32, usize)> = Vec::new();
     for &row in &members {
         let file = &mut opened.files[row as usize];
@@ -72,7 +74,7 @@ pub fn settle<'a>(
     !members.is_empty()
 }
 
-/// Reports the members that the link needs.
+/// Reports the members with [`Role::Unclaimed`] that the link needs.
 pub fn report_needed(extracted: &Extracted, opened: &Opened<'_>, names: &[&[u8]], session: Session<'_>) {
     for &row in &extracted.objects {
         if opened.files.get(row as usize).is_none_or(|file| file.role != Role::Unclaimed) {
@@ -87,7 +89,7 @@ pub fn report_needed(extracted: &Extracted, opened: &Opened<'_>, names: &[&[u8]]
     }
 }
 
-/// The rows of archives that are only searched, as starts and ends, ascending. An archive that is named twice has the same rows.
+/// The ranges of rows of searched archives (start, end), ascending. An archive that is named twice has one range.
 fn searched(opened: &Opened<'_>) -> Vec<(u32, u32)> {
     let mut rows: Vec<(u32, u32)> = opened
         .steps
@@ -102,7 +104,7 @@ fn searched(opened: &Opened<'_>) -> Vec<(u32, u32)> {
     rows
 }
 
-/// A definition of this name, which the index says nothing else about.
+/// A definition of this name. The index tells no more about a symbol.
 fn definition(name: &[u8]) -> Symbol {
     Symbol {
         name: name.to_vec(),
