@@ -2,22 +2,22 @@
 //!
 //! `--sframe-index`, `--sframe=merge` and `--sframe-from-eh-frame` all end in one blob. Sources of
 //! functions differ (SFrame inputs, `.eh_frame` records, the linker's PLTs); their common part is
-//! here. A source hands in [`Batch`]es, of one part for each input section or file that it read. In
+//! here. A source hands in [`Batch`]es, with one part for each input section or file that it read. In
 //! a batch every function is encoded already, for nothing in its bytes depends on addresses, and
 //! named by its [`Place`]: an input section and an offset in it, which is known long before the
-//! layout. [`unite`] makes one [`Table`] of all batches but the PLTs', which [`Table::take`] adds.
+//! layout. [`unite`] makes one [`Table`] of all batches but that of the PLTs, which [`Table::take`] adds.
 //!
 //! # Adding a source
 //! 1. Make batches in parallel, one for each job, in an order that depends on the inputs alone:
 //!    [`Batch::new`], then [`Batch::begin`] for each section and [`Batch::add`] for each function.
-//!    Functions whose section is gone for certain (its group lost) need not be read:
+//!    Functions whose section is certainly not in the output (its group lost) need not be read:
 //!    [`Batch::pass_over`]. Whether garbage collection keeps a section may be unknown yet.
 //! 2. Put them into [`Inputs::batches`] before `build_sframe` calls [`unite`]. Where two batches
 //!    describe a function at one place, the one that comes first counts. So derived functions that
 //!    only fill gaps (`=missing`) come behind those of SFrame inputs.
 //! 3. [`Role`] gives their fate. Functions that are in the output by other means (SFrame inputs
-//!    that are concatenated) are [`Role::Present`]: they keep others out and are not written. Those
-//!    that give way to derived ones (`=all`) are [`Role::Superseded`].
+//!    that are concatenated) are [`Role::Present`]: they keep others of the same place out and are not
+//!    written. Functions that derived ones replace (`=all`) are [`Role::Superseded`].
 //!
 //! [`Share::tally`] counts the functions of each part by fate afterwards, for `--print-sframe`.
 
@@ -49,9 +49,9 @@ pub struct Place {
 pub enum Role {
     /// They are written if they are alive and the first of their place.
     Written,
-    /// They are in the output by other means; others of their place are not written.
+    /// They are in the output by other means, and keep others of their place from being written.
     Present,
-    /// They are neither written nor keep others out.
+    /// They are not written, and do not keep others from being written.
     Superseded,
 }
 
@@ -71,7 +71,7 @@ pub enum Origin {
 pub struct Tally {
     /// Written, or in the output by other means.
     pub taken: u64,
-    /// Rows of those.
+    /// Rows of these functions.
     pub rows: u64,
     /// Their section group lost to another.
     pub lost_group: u64,
@@ -115,7 +115,8 @@ impl Tally {
         self.superseded += other.superseded;
     }
 
-    /// Numbers that are not in the output, each with its reason in words; zeros are left out.
+    /// Numbers of functions that are not in the output, each with the key and the words for its reason; without
+    /// zeros.
     pub fn dropped(&self) -> impl Iterator<Item = (u64, &'static str, &'static str)> {
         [
             (self.lost_group, "lost_group", "of discarded groups"),
@@ -162,7 +163,7 @@ impl Serialize for Tally {
     }
 }
 
-/// A function of a batch; row of the batch's encoder.
+/// A function of a batch or table, which has its bytes in the encoder under the same number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Described {
     /// Where it is.
@@ -206,9 +207,9 @@ pub struct Batch {
     /// The fate of its functions.
     pub role: Role,
     parts: Vec<Part>,
-    /// In the order of the encoder's numbers.
+    /// The functions that can be written, by the encoder's numbers.
     functions: Vec<Described>,
-    /// Those that cannot be written.
+    /// The functions that cannot be written.
     left_out: Vec<LeftOut>,
     encoder: Encoder,
 }
@@ -221,18 +222,18 @@ struct Part {
     functions: usize,
     left_out: usize,
     mark: Mark,
-    /// Functions that reading has counted and dropped already.
+    /// Functions that were counted but not read.
     passed_over: Tally,
 }
 
 /// A part of a batch with its functions.
 #[derive(Clone, Copy, Debug)]
 pub struct Share<'b> {
-    /// Where they come from.
+    /// Where its functions come from.
     pub origin: Origin,
-    /// Those that can be written, by the encoder's numbers.
+    /// The functions that can be written, by the encoder's numbers.
     pub functions: &'b [Described],
-    /// Those that cannot.
+    /// The functions that cannot be written.
     pub left_out: &'b [LeftOut],
     role: Role,
     part: &'b Part,
@@ -250,7 +251,7 @@ impl Batch {
         }
     }
 
-    /// Makes room for so many functions more.
+    /// Makes room for this many more functions.
     pub fn reserve(&mut self, functions: usize) {
         self.functions.reserve(functions);
         if self.role == Role::Written {
@@ -299,13 +300,13 @@ impl Batch {
         })
     }
 
-    /// Takes functions into the last part that the table has already.
+    /// Lists functions in the last part, for reports only: the table has them already.
     pub fn note(&mut self, functions: &[Described]) {
         self.functions.extend_from_slice(functions);
     }
 
-    /// Takes a function. One without bytes, or that cannot be written, is counted and left out.
-    /// Functions of a batch that is not written are counted but not encoded.
+    /// Takes a function. A function of size 0, or that the version cannot express, is counted and left out.
+    /// If the batch is not written, functions are listed but not encoded.
     ///
     /// # Errors
     /// Its rows are malformed.
@@ -344,12 +345,12 @@ impl Batch {
         true
     }
 
-    /// Takes a function that cannot be written.
+    /// Lists a function that cannot be written.
     pub fn leave_out(&mut self, function: LeftOut) {
         self.left_out.push(function);
     }
 
-    /// Counts functions that are not read at all.
+    /// Counts functions of the last part that are not read.
     pub fn pass_over(&mut self, count: impl FnOnce(&mut Tally)) {
         if let Some(part) = self.parts.last_mut() {
             count(&mut part.passed_over);
@@ -404,7 +405,7 @@ pub struct Refused {
 /// The functions of all inputs.
 #[derive(Debug, Default)]
 pub struct Inputs {
-    /// By source, then in link order, none of them empty.
+    /// By source, SFrame inputs first, then in link order. None is empty.
     pub batches: Vec<Batch>,
     /// SFrame inputs that were not taken, in link order.
     pub refused: Vec<Refused>,
@@ -413,18 +414,18 @@ pub struct Inputs {
 /// The compact form of a [`Table`].
 #[derive(Debug)]
 pub struct Compact {
-    /// All but addresses.
+    /// Everything but addresses: the shapes that functions share.
     pub shapes: Shapes,
     /// The shape of each function of the table.
     pub shapes_of: Vec<ShapeId>,
-    /// Number of entries that all functions make.
+    /// Number of entries that all functions together take in the pages.
     pub entries: u64,
 }
 
 /// The functions that are written.
 #[derive(Debug, Default)]
 pub struct Chosen {
-    /// The linker's own tables of jumps, if they are described.
+    /// The batch of the linker's PLTs, if they are described.
     pub plts: Option<Batch>,
     /// The table; `None` if the linker makes none.
     pub table: Option<Table>,
@@ -435,24 +436,24 @@ pub struct Chosen {
 /// The functions of a table in the order in which they are written.
 #[derive(Debug, Default)]
 pub struct Ordered {
-    /// Address of each, under `-r` its offset in its output section, and its number.
+    /// For each function its address (under `-r` the offset in its output section) and its number in the table.
     pub functions: Vec<(u64, FunctionId)>,
-    /// Whether that order ascends by address.
+    /// Whether that order ascends by address (under `-r`: all functions are in one output section).
     pub sorted: bool,
 }
 
 /// The functions that are written.
 #[derive(Debug)]
 pub struct Table {
-    /// Their bytes. Function `n` has number `n`.
+    /// The bytes of the functions, by number in `functions`.
     pub encoder: Encoder,
-    /// Where they are, in ascending order, each once; those of thunks behind them.
+    /// The functions, by ascending place, one for each place; functions of thunks follow.
     pub functions: Vec<Described>,
-    /// How many of them there were before the layout: those that `--emit-relocs` counts.
+    /// Number of functions before the layout adds thunks: those that get relocations.
     pub settled: usize,
-    /// How many thunks of the link have been looked at.
+    /// Number of the link's thunks that have been looked at.
     pub thunks: usize,
-    /// How many of the functions are instructions that were moved away from an erratum.
+    /// Number of functions that are instructions moved away from an erratum.
     pub veneers: usize,
     /// Functions that are not written, because another of their place came first: numbers of
     /// batches and of functions in them, ascending.
@@ -460,7 +461,7 @@ pub struct Table {
 }
 
 impl Table {
-    /// How many functions of a batch's share are not written, because others came first.
+    /// Number of functions in a batch's share that are not written, because others came first.
     fn duplicates_in(&self, batch: usize, share: &Share<'_>) -> u64 {
         let first = share.part.functions;
         let before = |function: usize| {
@@ -475,7 +476,8 @@ impl Table {
     }
 }
 
-/// Which function of which batch. They are taken by place, those of one place by batch.
+/// A function of a batch that may be written. The order is that in which functions are taken: by place, then by
+/// batch.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Candidate {
     place: Place,
@@ -483,7 +485,7 @@ struct Candidate {
     function: u32,
 }
 
-/// Room in a table for the functions of PLTs, so that it is not copied for their sake.
+/// Room in a table for the functions of PLTs, so that adding them does not copy it.
 const SPARE: usize = 64;
 
 /// Makes one table of the functions that are alive, one for each place. Liveness must be frozen.
@@ -504,11 +506,11 @@ pub fn unite<T: Target>(link: &Resolved<'_, T>, batches: &[Batch]) -> Table {
 }
 
 impl Table {
-    /// Takes the functions of more batches, the first of which has the number `first`. Their places follow those of the
-    /// table.
+    /// Takes the functions of more batches, the first of which has the number `first`. All their places must be greater
+    /// than those of the table.
     pub fn take<T: Target>(&mut self, link: &Resolved<'_, T>, first: u32, batches: &[Batch]) {
         let taken = if candidates(link, batches).is_sorted() {
-            // As one source gives them whose objects compilers wrote. To look first costs less than a list of them.
+            // A single source of compilers' objects is in order. To test that costs less than to list the candidates.
             self.take_ascending(first, batches, candidates(link, batches))
         } else {
             let mut candidates: Vec<Candidate> = candidates(link, batches).collect();
@@ -547,7 +549,7 @@ impl Table {
     }
 }
 
-/// The functions that are alive, by batch.
+/// The live functions of all batches that are not superseded, in the order of batches.
 fn candidates<T: Target>(link: &Resolved<'_, T>, batches: &[Batch]) -> impl Iterator<Item = Candidate> {
     let batches = (0..).zip(batches).filter(|(_, batch)| batch.role != Role::Superseded);
     batches.flat_map(|(number, batch)| {

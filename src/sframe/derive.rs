@@ -1,11 +1,10 @@
 //! `--sframe-from-eh-frame`: functions taken from the inputs' `.eh_frame`.
 //!
-//! The records have been taken apart before ([`crate::frames`]), so that each is known by the
-//! section of its code; the relocation of its start gives the offset in it.
+//! [`crate::frames`] has split the sections into records, so the section of each FDE's code is known; the
+//! relocation of its start gives the offset in it.
 //! [`sframe_format::derive`] runs the call frame instructions of an FDE and makes FREs of them. It
 //! needs no addresses: so functions are derived before the layout, in parallel over objects, and
-//! join all others in [`super::collect`]. Functions whose rows SFrame does not have are listed with
-//! the reason.
+//! join all others in [`super::collect`]. Functions that SFrame cannot express are listed with the reason.
 
 use super::collect::{Batch, Cause, LeftOut, Origin, Place, Role, Share};
 use super::{abi, encoding, is_code, read};
@@ -21,8 +20,8 @@ use rayon::prelude::*;
 use sframe_format::derive::{self, Source};
 
 /// The functions of all `.eh_frame` inputs: one batch for each object that has any. `described`
-/// are the batches of SFrame inputs. With `missing`, an object whose functions they all hold is
-/// not read at all; where they hold only some, [`super::collect::unite`] chooses.
+/// are the batches of SFrame inputs. With `=missing`, an object whose functions are all in `described` is
+/// not read at all; if only some are, [`super::collect::unite`] drops what is double.
 pub fn batches<'a, T: Target>(
     link: &Resolved<'a, T>,
     frames: &Frames<'a, T::E>,
@@ -50,12 +49,12 @@ impl<'b> Described<'b> {
         if which == SFrameFromEhFrame::All {
             return Described { shares: Vec::new() };
         }
-        // They are in link order.
+        // Batches and their shares are in link order, so the list is sorted.
         let with_file = |share: Share<'b>| Some((read::file_of(link, share.origin)?, share));
         Described { shares: batches.iter().flat_map(Batch::shares).filter_map(with_file).collect() }
     }
 
-    /// Whether all functions of a file that are in the link so far have rows.
+    /// Whether SFrame inputs describe all functions of a file that are in the link so far.
     fn holds_all<T: Target>(&self, file: FileId, deriver: &Deriver<'_, '_, T>) -> bool {
         let start = self.shares.partition_point(|(other, _)| *other < file);
         let own = self.shares[start..].iter().take_while(|(other, _)| *other == file);
@@ -96,13 +95,12 @@ impl<'a, T: Target> Deriver<'_, 'a, T> {
 
     fn section(&self, section: &FrameSection<'a, T::E>, batch: &mut Batch) {
         let fdes = &self.frames.fdes[section.fdes.start as usize..section.fdes.end as usize];
-        // An FDE can give two functions, one behind the other.
+        // An FDE can give two functions, one behind the other: `first` is the first of the present FDE.
         let mut first: Option<Source> = None;
         let mut next = 0;
         let result = derive::for_each(abi::<T>(), section.bytes, 0, |source, result| {
             next += fdes[next..].iter().take_while(|fde| (fde.offset as usize) < source.offset).count();
-            // An FDE that is no row of its section describes no function: its code has no
-            // relocation.
+            // `frames` lists no FDE whose start has no relocation: it describes no function.
             let Some(fde) = fdes.get(next).filter(|fde| fde.offset as usize == source.offset) else { return };
             let begin = *first.filter(|first| first.offset == source.offset).get_or_insert(source);
             first = Some(begin);
@@ -130,7 +128,7 @@ impl<'a, T: Target> Deriver<'_, 'a, T> {
         }
     }
 
-    /// Whether the code has been discarded already, before garbage collection.
+    /// Whether the FDE's code was discarded with its group, which is known before garbage collection.
     fn is_gone(&self, fde: &Fde) -> bool {
         fde.function.is_some() && self.link.sections.is(fde.function, SectionState::DISCARDED_BY_GROUP)
     }

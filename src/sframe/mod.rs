@@ -28,7 +28,7 @@ pub fn abi<T: Target>() -> Abi {
 pub fn encoding<T: Target>(config: &Config) -> Options {
     let abi = abi::<T>();
     if config.sframe.index == Some(SFrameIndex::Compact) {
-        // What a compact table is made of: all that can be said, equal rows once.
+        // A compact table is made of a V3 blob, which can express most, with equal rows once.
         return Options::new(abi).share(true);
     }
     let version = match config.sframe.version {
@@ -39,7 +39,8 @@ pub fn encoding<T: Target>(config: &Config) -> Options {
     Options::new(abi).version(version).share(share)
 }
 
-/// Whether a section holds code. Readers refuse a table with a function elsewhere.
+/// Whether a section is executable; the linker's own are taken to be. Readers refuse a table with functions in
+/// other sections.
 pub fn is_code<T: Target>(link: &Inputs<'_, T>, section: SectionId) -> bool {
     link.locate(section).is_none_or(|(object, index)| {
         object.headers[index as usize].sh_flags.get() & u64::from(elf::SHF_EXECINSTR) != 0

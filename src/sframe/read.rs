@@ -5,9 +5,9 @@
 //! unrecognised section is treated as `--sframe=` asks, as a whole: a function of a half-read
 //! section would be described in two places.
 //!
-//! A link with `-r` that discards a function takes its relocation and its size (or leaves
-//! `R_*_NONE`): such rows are dead. A row with a size and no relocation comes from an object whose
-//! relocations were stripped.
+//! A link with `-r` that discards a function removes the relocation of its row and makes its size 0, or makes
+//! the relocation `R_*_NONE`: such rows are dead. A row with a size and no relocation comes from an
+//! object whose relocations were stripped, so the section is not recognised.
 //!
 //! In relocatable objects the flag for field-relative values has no meaning: whatever the version,
 //! the function is at symbol plus addend.
@@ -27,10 +27,11 @@ use sframe_format::{Attributes, Blob, Fde, Piece, Section};
 /// Objects that one job reads, with one [`Reader`] and its buffers.
 const OBJECTS_PER_JOB: usize = 32;
 
-/// Bytes that the descriptor and the rows of a function take at least, but for rare ones.
+/// Bytes that the FDE and the rows of a function take, with few exceptions, at least: for a guess of how many
+/// functions a section holds.
 const SMALLEST_FUNCTION: usize = 24;
 
-/// Reads all SFrame inputs that are in the link so far. Batches come in link order.
+/// Reads all SFrame inputs that are in the link so far. Gives batches and unrecognised sections in link order.
 pub fn inputs<T: Target>(link: &Resolved<'_, T>, role: Role) -> (Vec<Batch>, Vec<Refused>) {
     let found: Vec<(Batch, Vec<Refused>)> = link
         .objects
@@ -69,12 +70,15 @@ impl std::convert::From<sframe_format::Error> for Finding {
 
 /// The target of a function's start field.
 enum Start {
+    /// A place in a section of this many bytes.
     At(Place, u64),
+    /// The row is dead: nothing says where its function was.
     Nothing,
+    /// No section that holds code of an object.
     Elsewhere,
 }
 
-/// Reads sections. Its memory serves all of them.
+/// Reads sections, one after the other, with the same buffers.
 struct Reader<'r, 'a, T: Target> {
     link: &'r Resolved<'a, T>,
     /// The functions read so far.
@@ -82,7 +86,7 @@ struct Reader<'r, 'a, T: Target> {
     function: Function,
     /// Offset and number of each relocation, ascending.
     relocations: Vec<(u64, u32)>,
-    /// By FDE of the blob that is read: number of its relocation, plus 1.
+    /// By FDE of the blob that is read: number of its relocation plus 1, or 0 without one.
     of_function: Vec<u32>,
     /// Place and end of each function, to find those that overlap.
     spans: Vec<(Place, u64)>,
@@ -154,7 +158,7 @@ impl<'r, 'a, T: Target> Reader<'r, 'a, T> {
         }
     }
 
-    /// Reads a blob. `next` is the first relocation that no blob before has taken.
+    /// Reads a blob. `next` is the index in [`Reader::relocations`] of the first that no earlier blob took.
     fn blob(
         &mut self,
         object: &ObjectFile<'a, T::E>,
@@ -225,7 +229,7 @@ impl<'r, 'a, T: Target> Reader<'r, 'a, T> {
         Ok(())
     }
 
-    /// Where a function is, by the relocation of its start field.
+    /// The place of a function, by the relocation of its start field.
     fn target(
         &self,
         object: &ObjectFile<'a, T::E>,
@@ -273,7 +277,7 @@ impl<'r, 'a, T: Target> Reader<'r, 'a, T> {
         Ok(Start::At(Place { section, offset }, size))
     }
 
-    /// Whether a function ends in its section, of `size` bytes.
+    /// Fails if a function ends outside its section, which has `size` bytes.
     fn check_end(&self, fde: &Fde, place: Place, size: u64) -> Result<(), Finding> {
         if place.offset.saturating_add(fde.size.into()) <= size {
             return Ok(());

@@ -1,7 +1,7 @@
 //! Reads the inputs that the linker's own blob replaces, and makes the section for it.
 //!
 //! [`absorb`] runs before scripts are matched: recognised sections count as absorbed from then on, so
-//! `*(.sframe)` matches only the rest, and the linker's own section takes their place.
+//! `*(.sframe)` matches the linker's own section and inputs that were not recognised.
 
 use crate::arch::Target;
 use crate::cli::{Config, SFrameFromEhFrame, SFrameIndex, SFrameMode};
@@ -17,19 +17,19 @@ use crate::tables::section::{Kind, SyntheticSection};
 use sframe_format::light::SHT_SFRAME_LIGHT;
 use sframe_format::{SHT_GNU_SFRAME, compact};
 
-/// Whether this link makes one blob of the inputs that it recognises.
+/// Whether this link makes one table of the inputs that it recognises.
 pub fn is_wanted<T: Target>(link: &Inputs<'_, T>) -> bool {
     link.config.sframe.has_table() || link.config.sframe.mode == SFrameMode::Merge
 }
 
-/// Whether recognised inputs stay in `.sframe` beside the table made of them: a compact one is no
-/// SFrame.
+/// Whether recognised inputs stay in `.sframe` beside the table made of them: a compact table is not in the
+/// SFrame format, so it cannot replace them for other readers.
 fn keeps_inputs(config: &Config) -> bool {
     config.sframe.index == Some(SFrameIndex::Compact) && config.sframe.mode == SFrameMode::Concat
 }
 
-/// The role of recognised inputs; `None` if the linker makes no blob of its own. With
-/// `--sframe-from-eh-frame=all`, derived functions take their place in every mode.
+/// The role of recognised inputs; `None` if the linker neither replaces them nor derives functions. With
+/// `--sframe-from-eh-frame=all`, derived functions replace them in every mode that has a blob.
 fn role_of_inputs<T: Target>(link: &Inputs<'_, T>) -> Option<Role> {
     match (link.config.sframe.from_eh_frame, is_wanted(link)) {
         (None, false) => None,
@@ -40,14 +40,13 @@ fn role_of_inputs<T: Target>(link: &Inputs<'_, T>) -> Option<Role> {
     }
 }
 
-/// Reads the inputs and marks those that the blob replaces.
+/// Reads the inputs, derives functions from `.eh_frame`, and marks inputs that the linker's own blob replaces.
 pub fn absorb<'a, T: Target>(resolved: &mut Resolved<'a, T>, frames: &Frames<'a, T::E>) -> collect::Inputs {
     let link = &*resolved;
     let Some(role) = role_of_inputs(link) else { return collect::Inputs::default() };
     let (mut batches, mut refused) = read::inputs(link, role);
     if role == Role::Present {
-        // Unrecognised sections pass unchanged; `check_sframes` looks at them with all others that
-        // do.
+        // Unrecognised sections pass unchanged, as all inputs do in this mode; `check_sframes` reports them.
         refused.clear();
     } else {
         replace(resolved, &batches, &refused);
@@ -77,7 +76,7 @@ fn replace<T: Target>(link: &mut Resolved<'_, T>, batches: &[Batch], refused: &[
     }
 }
 
-/// The section that will hold the blob, if there may be one. [`absorb`] has read the inputs.
+/// The section for the linker's own blob, if the link may have one. Comes after [`absorb`].
 pub fn section<'a, T: Target>(link: &Made<'a, T>) -> Option<SyntheticSection<'a>> {
     let describes = link.described.batches.iter().any(|batch| batch.role == Role::Written);
     // `--sframe-plt` in a concat link: a blob of its own.

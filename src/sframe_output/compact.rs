@@ -1,10 +1,10 @@
 //! `--sframe-index=compact`: the functions of the linker's table as `.sframe_compact`
 //! ([`sframe_format::compact`]).
 //!
-//! All but pages and regions of such a table depends on no address: [`Shapes`] are made when
-//! functions are chosen. How many pages there are depends on how far the code reaches. The section
-//! has room for the pages of every output section with code, which the layout's loop finds; it
-//! never shrinks, and what it turns out too large is zeros at its end.
+//! Only the pages and regions of such a table depend on addresses; its shapes are made when functions
+//! are chosen. The number of pages depends on the extent of the code, so the layout's loop makes room
+//! for the pages of every output section with code. The section never shrinks in this loop; room that it
+//! does not need in the end is zeros.
 
 use super::table::describe;
 use crate::arch::Target;
@@ -21,7 +21,7 @@ use sframe_format::write::{Encoder, FunctionId};
 use sframe_format::{Blob, ErrorKind};
 use std::ops::Range;
 
-/// Functions that are worth a job of their own at least.
+/// Fewest functions for one job.
 const BLOCK: u32 = 1 << 12;
 
 /// Whether the table is a compact one.
@@ -34,13 +34,14 @@ pub fn is_wanted(config: &Config) -> bool {
 /// # Errors
 /// In words: there are too many different functions.
 pub fn of_table(table: &Table) -> Result<Compact, String> {
-    // Only rows are read back, and functions share the bytes of theirs, so that most in a block are read once.
+    // The rows are read back from a blob. Functions with equal rows share their bytes there, so a block reads most
+    // of its rows once.
     let mut rows = vec![0; table.encoder.size_with(0)];
     let malformed = |error: sframe_format::Error| error.to_string();
     table.encoder.write_relocatable(&[], false, &mut rows).map_err(malformed)?;
     let blob = Blob::parse(&rows, 0).map_err(malformed)?;
     let count = table.functions.len() as u32;
-    // However functions are divided, they get the same numbers.
+    // The division into blocks may depend on threads: `append` numbers shapes by first use, so the result does not.
     let size = BLOCK.max(count.div_ceil(rayon::current_num_threads() as u32));
     let blocks = (0..count.div_ceil(size)).into_par_iter().map(|block| {
         let functions = block * size..count.min((block + 1) * size);
@@ -59,7 +60,7 @@ pub fn of_table(table: &Table) -> Result<Compact, String> {
     Ok(Compact { shapes, shapes_of, entries })
 }
 
-/// A block of functions, whose rows are in the blob.
+/// The shapes of a block of functions, whose rows are in the blob.
 fn of_functions(
     encoder: &Encoder,
     blob: &Blob<'_>,
@@ -84,7 +85,7 @@ fn of_functions(
     Ok((builder, shapes))
 }
 
-/// A first guess of the section's size: code lies together.
+/// A first guess of the section's size in bytes, as if all code were contiguous.
 pub fn first_guess(compact: &Compact, table: &Table) -> u64 {
     if table.functions.is_empty() {
         return 0;
@@ -121,8 +122,8 @@ pub fn update_size<T: Target>(link: &mut Placed<'_, T>) -> bool {
     grows
 }
 
-/// Pages for these ranges, and for functions outside of them: code in sections that are not
-/// executable.
+/// Pages for these ranges of executable output sections, and for output sections that hold functions though
+/// they are not executable.
 fn pages_of<T: Target>(link: &Placed<'_, T>, mut ranges: Vec<std::ops::Range<u64>>) -> Pages {
     let functions = link.chosen.table.iter().flat_map(|table| &table.functions);
     let mut last = None;

@@ -4,14 +4,14 @@
 //! blobs in it are mended, because relocations store values relative to the field, and not every
 //! version and flag means that (SFrame rule 5):
 //!
-//! - V2 and V3 get the flag for field-relative values, if they lack it (GNU as 2.40 to 2.44);
+//! - V2 and V3 with relocations get the flag for field-relative values (GNU as 2.40 to 2.44 omits it);
 //! - V1 has no such flag: values become relative to the blob's header;
 //! - rows of functions that are not in the output get size 0 and a start that decodes to the blob
 //!   itself (in a unit, to its own field), so that no address matches them;
 //! - SORTED stays only if the blob is alone in its output section and still ascends.
 //!
 //! In blobs of unknown versions and in junk, relocated fields of dead functions become 0, because
-//! their rows cannot be found. Under `-r` only the sizes of dead rows change.
+//! their rows cannot be found. Under `-r`, blobs of known versions change only in the sizes of dead rows.
 
 use super::absorb::is_refused;
 use crate::arch::{RelocBase, Target};
@@ -82,9 +82,9 @@ struct Mender<'m, 'a, T: Target> {
     link: &'m Placed<'a, T>,
     id: SectionId,
     object: &'m ObjectFile<'a, T::E>,
-    /// All of the section, by ascending offset.
+    /// All relocations of the section, by ascending offset.
     relocations: &'m [Rela<T::E>],
-    /// Address of the section in the output.
+    /// Address of the section in the output; 0 under `-r`.
     address: u64,
 }
 
@@ -134,7 +134,7 @@ impl<T: Target> Mender<'_, '_, T> {
                 self.report_range(start, &error);
             }
         }
-        // Rows that an earlier link left without a relocation describe no function any more.
+        // A row without a relocation is dead: an earlier `-r` link removed the relocation with its function.
         if relocated > 0 && relocated < header.fde_count {
             self.bury_unrelocated(&mut blob, start, relocations);
         }
@@ -169,7 +169,7 @@ impl<T: Target> Mender<'_, '_, T> {
         }
     }
 
-    /// Whether the output section holds only this input, and that only one blob.
+    /// Whether the output section holds only this input.
     fn is_only_blob(&self) -> bool {
         let chunk = self.link.output_chunk(self.id);
         chunk.is_some_and(|chunk| self.link.layout.chunks[chunk.index()].items.len() == 1)
@@ -188,7 +188,7 @@ impl<T: Target> Mender<'_, '_, T> {
         }
     }
 
-    /// Clears the fields of dead references outside of blobs (`-r`; a final link has applied 0).
+    /// Writes 0 into the fields of these relocations if they are dead (`-r`; in a final link, `apply` did).
     fn clear(&self, place: &mut [u8], relocations: Range<usize>) {
         for relocation in &self.relocations[relocations] {
             if is_of_dead_row(self.link, self.object, relocation)
@@ -300,7 +300,7 @@ pub fn check_section<T: Target>(link: &Scanned<'_, T>, object: &ObjectFile<'_, T
     corrupt
 }
 
-/// Says that a version is not known, of blobs or of units.
+/// The message about data of an unknown version, of blobs or of units.
 pub fn unknown_version(kind: &ErrorKind, found: u8) -> String {
     let form = if matches!(kind, ErrorKind::UnitVersion { .. }) { "light SFrame" } else { "SFrame" };
     format!("{form} data of unknown version {found}")

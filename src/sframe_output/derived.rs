@@ -14,7 +14,7 @@ pub struct Derived {
     pub file: String,
     /// Numbers of functions by fate.
     pub tally: Tally,
-    /// Those that cannot be expressed: place and reason.
+    /// The live functions that SFrame cannot express: place and reason.
     pub left_out: Vec<(String, String)>,
 }
 

@@ -48,7 +48,7 @@ pub enum Fate {
     /// No text that it describes is in the output.
     #[serde(rename = "collected-with-text")]
     DeadText,
-    /// Equal text stands for the text that it describes (`--icf`).
+    /// `--icf` folded the text that it describes.
     #[serde(rename = "folded-with-text")]
     FoldedText,
 }
@@ -77,7 +77,7 @@ pub fn fate<T: Target>(link: &Placed<'_, T>, id: SectionId) -> Fate {
         match (has(SectionState::ABSORBED), &link.chosen.table) {
             (false, _) => Fate::Kept,
             (true, Some(_)) => Fate::Taken,
-            // The script discards the linker's own section, which would replace it.
+            // Without a table, the script discarded the linker's own section, which would replace the input.
             (true, None) => Fate::Script,
         }
     } else if is_refused(link, id) && !is_unwanted(link) {
@@ -119,7 +119,7 @@ pub fn discard<T: Target>(resolved: &mut Resolved<'_, T>) {
     dead.into_iter().for_each(|(id, why)| resolved.sections.discard(id, why));
 }
 
-/// Why an SFrame input that is alive so far is not in the output, as a state; `None` if it is.
+/// The state for an SFrame input that leaves the output now; `None` if it stays or has left before.
 fn why_dead<T: Target>(
     link: &Resolved<'_, T>,
     object: &ObjectFile<'_, T::E>,
@@ -133,7 +133,7 @@ fn why_dead<T: Target>(
         return Some(SectionState::empty());
     }
     if object.headers[index].sh_size.get() == 0 {
-        // It is no SFrame data, but may hold a symbol, as start-up files have one for the beginning of a table.
+        // An empty section stays if a symbol is defined there: start-up files mark the beginning of a table so.
         return (!has_symbol(object, index)).then_some(SectionState::empty());
     }
     text_that_left(link, object, index)
@@ -146,8 +146,8 @@ fn has_symbol<E: ByteOrder>(object: &ObjectFile<'_, E>, index: usize) -> bool {
         .any(|symbol| is_there(symbol) && object.symbols[symbol].kind() != elf::STT_SECTION)
 }
 
-/// Why the text that a section describes leaves the section without use, as a state; `None` if some of
-/// it keeps the section. The section itself has not been discarded.
+/// The state for an SFrame section all of whose text has left the output; `None` if some of the text, or a
+/// violation to report, keeps the section. The section itself has not been discarded.
 fn text_that_left<T: Target>(
     link: &Resolved<'_, T>,
     object: &ObjectFile<'_, T::E>,
@@ -160,7 +160,7 @@ fn text_that_left<T: Target>(
         && (linked as usize) < object.headers.len()
     {
         let text = object.section_id(linked);
-        // A part made by `--sframe-split` for text outside groups dies in silence with it.
+        // A violation keeps the section. But a part that `--sframe-split` made for `.gnu.linkonce` text goes with it.
         let kept = link.sections.stands(text) || (is_violated(link, text) && !object.is_made(index));
         return (!kept).then(|| way_of_leaving(link, text));
     }
@@ -171,7 +171,7 @@ fn text_that_left<T: Target>(
         if relocation.symbol() == 0 || relocation.kind() == T::DYNAMIC.none {
             continue;
         }
-        // A symbol that is in no section cannot die.
+        // A symbol in no section is always there, so it keeps the section.
         let (text, _) = link.referenced_section(object, relocation.symbol())?;
         if link.sections.stands(text) {
             return None;
@@ -182,7 +182,7 @@ fn text_that_left<T: Target>(
     }
     let kept = match first {
         None => !link.config.gc.enabled,
-        // Only one text, which is gone: a violation if a group discarded it.
+        // If the section describes one text only, which its group discarded, that is a violation to report.
         Some(text) => !several && is_violated(link, text),
     };
     (!kept).then_some(way)

@@ -2,12 +2,12 @@
 //! assembler made them.
 //!
 //! The index is a section of the linker's own in `.sframe`, before all inputs: a V3 header and one
-//! entry for each function, whose rows are those in the blobs behind it ([`write_overlay`]). So readers
-//! that look at one header see one sorted table of everything. Its room is known when liveness is
-//! frozen; it is written when all of `.sframe` is, because starts of functions are read off the
+//! entry for each function, which names the rows in the blobs behind it ([`write_overlay`]). So readers
+//! that look at one header see one sorted table of everything. Its size is known when liveness is
+//! frozen; it is written after the rest of `.sframe`, because starts of functions are read off the
 //! blobs as they are in the output.
 //!
-//! Inputs of other versions cannot be indexed: they are named, and stand behind those that can.
+//! Inputs of other versions cannot be indexed: a warning names them, and they stand behind the others.
 
 use crate::arch::Target;
 use crate::chunks::Chunk;
@@ -35,8 +35,8 @@ pub fn section<'a, T: Target>(link: &Made<'a, T>) -> Option<SyntheticSection<'a>
     is_wanted(link.config).then_some(section)
 }
 
-/// Functions of an input that the index takes; `None` if it is no SFrame of a version that it can
-/// take.
+/// Number of functions that the index takes from an input; `None` if the input has anything but sound V3 blobs
+/// of this machine.
 fn functions_in<T: Target>(bytes: &[u8]) -> Option<u64> {
     let options = Options::new(abi::<T>());
     Section::new(bytes, 0)
@@ -49,7 +49,8 @@ fn functions_in<T: Target>(bytes: &[u8]) -> Option<u64> {
         .sum()
 }
 
-/// Whether the index can take the functions of an input in `.sframe`: of a corrupt one, none.
+/// Whether the index takes the functions of a section in `.sframe`: of the linker's own, and of inputs that are
+/// sound V3.
 pub fn takes_input<T: Target>(link: &Placed<'_, T>, id: SectionId) -> bool {
     let Some((object, index)) = link.locate(id) else { return true };
     if link.corrupt_sframes.binary_search(&id).is_ok() {
@@ -58,7 +59,7 @@ pub fn takes_input<T: Target>(link: &Placed<'_, T>, id: SectionId) -> bool {
     object.section_bytes(index as usize).is_ok_and(|bytes| functions_in::<T>(bytes).is_some())
 }
 
-/// Room for the functions of all inputs that are kept, and of the linker's own blob.
+/// Size of the index in bytes, with the functions of all kept inputs and of the linker's own blob.
 pub fn size<T: Target>(link: &Scanned<'_, T>, chosen: &Chosen) -> u64 {
     if !is_wanted(link.config) {
         return 0;
@@ -83,7 +84,7 @@ fn size_for(functions: u64) -> u64 {
     if functions == 0 { 0 } else { (overlay_size(functions as usize) as u64).next_multiple_of(8) }
 }
 
-/// Makes room for functions of thunks that the layout has made.
+/// Makes room for `added` functions: thunks that the layout has made.
 pub fn update_size<T: Target>(link: &mut Placed<'_, T>, added: usize) {
     if let Some(row) = link.synthetics.find(Kind::SFrameOverlay) {
         let size = &mut link.synthetics.rows[row as usize].size;
@@ -91,7 +92,7 @@ pub fn update_size<T: Target>(link: &mut Placed<'_, T>, added: usize) {
     }
 }
 
-/// Names the kept inputs that the index cannot take.
+/// Warns of the kept inputs that the index cannot take.
 pub fn report_others<T: Target>(link: &Scanned<'_, T>) {
     if !is_wanted(link.config) {
         return;
@@ -156,7 +157,7 @@ pub fn finish<T: Target>(image: &Image<'_, T>, file: &mut [u8]) {
             "the SFrame overlay does not stand at the start of {name}, or not all of it is SFrame"
         ));
     }
-    // Inputs that it cannot take stand behind the others.
+    // Inputs that the index cannot take stand behind the others, so a prefix covers all that it can.
     let items = image.layout.chunks[chunk.index()].items.iter().filter(|&&item| takes_input(image, item));
     let ends = items.map(|&item| image.places.offset[item.index()] + image.section_size(item));
     let covered = ends.max().and_then(|end| bytes.get_mut(..end as usize));
@@ -166,7 +167,7 @@ pub fn finish<T: Target>(image: &Image<'_, T>, file: &mut [u8]) {
     }
 }
 
-/// Whether the script puts nothing else into an output section.
+/// Whether an output section holds nothing but SFrame sections.
 fn is_whole(chunk: &Chunk<'_>) -> bool {
     chunk.data.is_empty() && chunk.sh_type == SHT_GNU_SFRAME
 }

@@ -13,7 +13,7 @@ use crate::tables::section::Kind;
 use sframe_format::write::Function;
 use sframe_format::{CfaRule, Frame, Location, RegisterRule, Row, Rules};
 
-/// The tables of this link, as functions. Their entries are numbered.
+/// Describes the PLTs of this link, as one batch of functions.
 pub fn describe<T: Target>(link: &Numbered<'_, T>) -> Batch {
     let shape = &link.plt_shape;
     let mut batch = Batch::new(Role::Written, encoding::<T>(link.config));
@@ -32,15 +32,15 @@ pub fn describe<T: Target>(link: &Numbered<'_, T>) -> Batch {
         let Ok(size) = u32::try_from(size) else { continue };
         let section = link.synthetic_id(row);
         let function = function_of::<T>(part, shape, size, repeat);
-        // Rows of the machine's own tables are well-formed; if the version cannot express one, the
-        // batch leaves it out and `choose` reports it with all others.
+        // The rows of the machine's PLTs are well-formed. If the version cannot express one, the batch
+        // leaves it out, and `build_sframe` reports it.
         let _ = batch.add(Place { section, offset }, &function);
     }
     batch
 }
 
-/// A part of a table of `size` bytes, whose entries have `repeat` bytes each; `None`: it is no
-/// series of entries.
+/// The function for a part of a PLT of `size` bytes, whose entries have `repeat` bytes each; `None` for the
+/// header, which does not repeat.
 pub(super) fn function_of<T: Target>(
     part: PltPart,
     shape: &PltShape,
@@ -55,7 +55,7 @@ pub(super) fn function_of<T: Target>(
     }
 }
 
-/// The row of a place in code of the linker's own.
+/// The SFrame row for a frame of the linker's own code.
 pub(super) fn row_of<T: Target>(frame: &PltFrame) -> Row {
     let abi = abi::<T>();
     let at_entry = abi.cfa_bias() - i64::from(abi.fixed_ra_offset());

@@ -20,16 +20,16 @@ use serde::ser::{Serialize, SerializeStruct, Serializer};
 use sframe_format::{Blob, Piece, Section};
 use std::fmt::{self, Write};
 
-/// Functions, rows and bytes.
+/// The contents of SFrame inputs in numbers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, serde::Serialize)]
 pub struct Amount {
     /// SFrame sections.
     pub sections: u64,
     /// Blobs of known versions in them.
     pub blobs: u64,
-    /// Functions (FDEs) of those.
+    /// Functions (FDEs) of these blobs.
     pub functions: u64,
-    /// Rows (FREs) of those.
+    /// Rows (FREs) of these blobs.
     pub rows: u64,
     /// Bytes of the sections.
     pub bytes: u64,
@@ -61,7 +61,7 @@ pub struct Dead {
 }
 
 impl Dead {
-    /// All of them.
+    /// The sum of all reasons.
     pub fn total(&self) -> u64 {
         self.lost_group + self.collected + self.folded + self.script + self.unrelocated
     }
@@ -82,15 +82,15 @@ pub struct Own {
     pub section: String,
     /// Functions in it.
     pub functions: u64,
-    /// Rows of those.
+    /// Rows of these functions.
     pub rows: u64,
     /// Bytes of the blob.
     pub bytes: u64,
-    /// Functions in it that no input describes: the linker's PLTs and thunks, and those that were derived.
+    /// Functions in it that no SFrame input describes: PLTs, thunks, and functions derived from `.eh_frame`.
     pub added: u64,
-    /// Those of them that are thunks.
+    /// Thunks among `added`.
     pub thunks: u64,
-    /// Those of them that are instructions moved away from a processor's erratum.
+    /// Instructions moved away from a processor's erratum among `added`.
     pub veneers: u64,
     /// Numbers of functions of all sources, by fate.
     #[serde(rename = "sources")]
@@ -106,7 +106,7 @@ pub struct Input {
     pub section: String,
     /// Its section header index.
     pub index: u32,
-    /// The text section that it describes, if it describes one only.
+    /// Name of the text section that all its relocations point into, if there is only one.
     pub text: Option<String>,
     /// Its fate.
     pub fate: Fate,
@@ -114,7 +114,7 @@ pub struct Input {
     pub versions: Vec<u8>,
     /// Functions, rows and bytes in it.
     pub amount: Amount,
-    /// Those of its functions whose rows are dead in the output; none if it was dropped.
+    /// Numbers of its functions whose rows are dead in the output; 0 unless it is kept.
     pub dead: Dead,
     /// Numbers of its functions by fate, if the linker's own blob takes its place.
     pub taken: Option<Tally>,
@@ -134,7 +134,7 @@ pub struct Finding {
 /// The fates of all SFrame inputs, in link order.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Report {
-    /// `--sframe=` as it was in force.
+    /// `index` with `--sframe-index`, else the value of `--sframe`.
     pub mode: &'static str,
     /// The SFrame inputs.
     pub inputs: Vec<Input>,
@@ -173,7 +173,7 @@ pub fn collect<T: Target>(link: &Placed<'_, T>) -> Report {
     Report { mode, inputs, own: own(link), derived: derived::collect(link) }
 }
 
-/// For each recognised SFrame input: numbers of its functions by fate.
+/// For each recognised SFrame input, ascending: numbers of its functions by fate.
 fn tallies<T: Target>(link: &Placed<'_, T>) -> Vec<(SectionId, Tally)> {
     let of = |(batch, share): (usize, Share<'_>)| match share.origin {
         Origin::Input(section) => Some((section, share.tally(link, &link.chosen, batch))),

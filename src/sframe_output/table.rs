@@ -28,7 +28,7 @@ pub fn batches<'l, T: Target>(link: &'l Placed<'_, T>) -> impl Iterator<Item = &
     link.described.batches.iter().chain(&link.chosen.plts)
 }
 
-/// Functions that are worth a job of their own.
+/// Fewest functions for one job of sorting.
 const FUNCTIONS_PER_JOB: usize = 4096;
 
 /// Sorts the functions by address, under `-r` by output section and offset. Comes once addresses
@@ -47,7 +47,7 @@ pub fn order<T: Target>(link: &Placed<'_, T>) -> Ordered {
     let mut functions: Vec<(u64, FunctionId)> =
         functions.map(|(number, function)| (address(function.place), FunctionId(number as u32))).collect();
     if !link.config.is_relocatable() {
-        // Mostly they are: functions of a table are in the order of their sections.
+        // Functions of a table are in the order of input sections, which mostly is that of addresses.
         if !functions.is_sorted() {
             functions.par_sort_unstable();
         }
@@ -62,12 +62,12 @@ pub fn order<T: Target>(link: &Placed<'_, T>) -> Ordered {
     Ordered { functions, sorted }
 }
 
-/// Functions whose FDEs one job writes: few enough that they stay in its cache.
+/// Number of FDEs that one job writes: so few stay in the processor's cache.
 const FDES_PER_JOB: usize = 1 << 13;
 
 /// Writes the section, which is at `address`.
 pub fn write<T: Target>(link: &Placed<'_, T>, address: u64, out: Region<'_>) {
-    // A table without functions has no header either.
+    // A table without functions has size 0, not even a header.
     let Some(table) = link.chosen.table.as_ref().filter(|table| table.size() > 0) else { return };
     let internal =
         |what: String| link.sink.report(Diagnostic::error(Code::Internal, format!("SFrame index: {what}")));
@@ -119,10 +119,10 @@ fn is_alone<T: Target>(link: &Placed<'_, T>) -> bool {
     chunk.is_some_and(|chunk| chunk.items.len() == 1)
 }
 
-/// Functions that one message names.
+/// Most functions that one message names.
 const NAMED: usize = 5;
 
-/// Names the functions that 32 bits do not reach.
+/// Reports the functions that are out of reach of 32-bit start fields.
 fn report_reach<T: Target>(link: &Placed<'_, T>, table: &Table, address: u64) {
     let width = encoding::<T>(link.config).version.fde_size() as u64;
     let mut far = Vec::new();
@@ -166,7 +166,7 @@ pub fn describe<T: Target>(link: &Resolved<'_, T>, place: Place) -> String {
     }
 }
 
-/// How many relocations the section has where relocations are written.
+/// Number of relocations of the section under `-r` and `--emit-relocs`.
 pub fn relocation_count<T: Target>(link: &Placed<'_, T>) -> u32 {
     let table = link.chosen.table.as_ref().filter(|_| link.chosen.compact.is_none());
     table.map_or(0, |table| table.settled as u32)

@@ -5,8 +5,7 @@
 //! once, because that makes the table larger.
 //!
 //! An instruction that was moved away from an erratum runs in the frame of the function that it was
-//! taken from: its row is the one that holds there. Where that function has no rows, there is none
-//! here either.
+//! taken from, so it gets the rows that hold at its old place. If that function has no rows, it gets none.
 
 use super::{overlay, plt};
 use crate::arch::Target;
@@ -19,10 +18,10 @@ use crate::tables::section::Kind;
 use sframe_format::write::{Encoder, Function, FunctionId, Taken};
 use sframe_format::{Blob, Row};
 
-/// At the start of a thunk and all through it.
+/// The frame in all of a thunk: nothing is pushed.
 pub(super) const FRAME: PltFrame = PltFrame { start: 0, pushed: 0, return_address: None };
 
-/// Describes thunks that are new. Gives whether the table has grown.
+/// Adds functions for new thunks to the table. Gives whether the table has grown.
 pub fn update_size<T: Target>(link: &mut Placed<'_, T>) -> bool {
     if !link.config.sframe.plt || link.thunks.all.is_empty() {
         return false;
@@ -67,8 +66,8 @@ pub fn update_size<T: Target>(link: &mut Placed<'_, T>) -> bool {
     added > 0
 }
 
-/// The rules that hold for `size` bytes inside a function that the table describes, as a function
-/// of its own.
+/// The rows that hold for `size` bytes at a place, as a function of its own; `None` if the table describes no
+/// function there.
 fn frame_at(table: &Table, place: Place, size: u64) -> Option<Function> {
     let settled = &table.functions[..table.settled];
     let number = settled.partition_point(|function| function.place <= place).checked_sub(1)?;

@@ -1,4 +1,4 @@
-//! Some functions of a blob as a blob of their own.
+//! Copies some functions of a blob into a blob of their own.
 
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
@@ -9,7 +9,7 @@ use sframe_format::{Blob, Error, ErrorKind, Fde, Flags, Header, Version};
 /// and rows stay as they are, byte for byte; functions that share rows go on sharing them. Start
 /// fields are copied as they are, for relocations to fill. Gives the header that was written.
 ///
-/// The blob is not marked sorted. In V2 its starts count from their fields, as relocations compute
+/// The blob is not marked sorted. In V2 and V3 starts count from their fields, as relocations compute
 /// them, and the flag for that is set, which GNU as before 2.45 omits: so the blob is right when a
 /// linker only applies relocations.
 ///
@@ -57,7 +57,7 @@ pub fn extract(
     Ok(header)
 }
 
-/// The rows of the functions that were taken.
+/// The rows of the functions that were copied.
 struct RowBytes<'b, 'data> {
     blob: &'b Blob<'data>,
     /// New offset of rows, by old offset; functions that share rows go on sharing them.

@@ -1,4 +1,4 @@
-//! Functions of any blobs as a unit.
+//! Encodes functions of any blobs as a unit of the light form.
 
 use sframe_format::write::{Encoder, Function, FunctionId, Options};
 use sframe_format::{Abi, Blob, Error, Fde, Version};

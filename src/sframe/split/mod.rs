@@ -1,4 +1,4 @@
-//! Taking an `.sframe` that covers several text sections apart: one part for each of them.
+//! Splits an `.sframe` that covers several text sections into one part for each text section.
 //!
 //! Assemblers should write one `.sframe` for each text section, in the section group of its text
 //! section and tied to it by `SHF_LINK_ORDER`. A [`Plan`] divides a monolithic section that way: it
@@ -26,14 +26,14 @@ use std::fmt;
 use std::ops::Range;
 use zerocopy::byteorder::{ByteOrder, U64};
 
-/// Whether inputs are split: it would have no effect where they are read function by function, or
-/// dropped.
+/// Whether inputs are split. Not if the linker drops them, or reads them function by function for a table of its
+/// own: then a split has no effect.
 pub fn is_wanted(config: &Config) -> bool {
     config.sframe.split && config.sframe.mode == SFrameMode::Concat && !config.sframe.replaces_inputs()
 }
 
-/// Whether a section that refers to discarded text would not, had it been split or read function by
-/// function: it is SFrame, of versions that are known.
+/// Whether `--sframe-split`, which was not given, would keep a section's references out of discarded text: the section
+/// is SFrame of known versions only.
 pub fn would_help<T: Target>(link: &Inputs<'_, T>, section: SectionId) -> bool {
     let Some((object, index)) = link.locate(section) else { return false };
     let bytes = object.section_bytes(index as usize).unwrap_or_default();
@@ -130,8 +130,8 @@ pub struct Plan<'data, E: ByteOrder> {
     pub parts: Vec<Part>,
     /// The functions of all parts.
     pub functions: Vec<Function<E>>,
-    /// Functions in none of them: an earlier link discarded their code and removed the relocation. A unit has
-    /// none without bytes either.
+    /// Number of functions that no part takes: an earlier link discarded their code and removed the relocation; for
+    /// units also functions of size 0.
     pub dead: usize,
     /// Whether the section changes its form.
     converts: bool,
@@ -215,15 +215,16 @@ impl<'data, E: ByteOrder> Plan<'data, E> {
         self.functions = part_of.into_iter().map(|(_, function)| function).collect();
     }
 
-    /// Whether the section, with these ties, already is as the plan would make it.
+    /// Whether the section with these ties already is what the plan would make of it. `group_of` gives the group of a
+    /// text section.
     pub fn is_in_shape(&self, ties: Ties, group_of: impl Fn(u32) -> Option<u32>) -> bool {
         let [part] = self.parts.as_slice() else { return false };
         let same = self.dead == 0 && !self.converts;
         same && ties.link == part.text && part.text.is_none_or(|text| group_of(text) == ties.group)
     }
 
-    /// Puts the part in front that takes the old section's number. That number stays in the group
-    /// it is in; without one, it best stays outside all of them.
+    /// Moves the part to the front that takes the old section's number. That number stays in the group of the old
+    /// section, so the part must belong there; without a group, preferably a part outside of groups.
     ///
     /// # Errors
     /// The section is in a group, and no part belongs there.
@@ -308,7 +309,8 @@ impl<'r, E: ByteOrder> Ascending<'r, E> {
         }
     }
 
-    /// The relocation at an offset, which ascends from call to call. None may be passed by.
+    /// The relocation at an offset, which ascends from call to call; `None` if there is none. Fails if it would skip a
+    /// relocation.
     fn at(&self, offset: u64, next: &mut usize) -> Result<Option<&'r Rela<E>>, Defect> {
         let Some(relocation) = self.0.get(*next) else { return Ok(None) };
         match relocation.r_offset.get() {
@@ -330,8 +332,8 @@ fn not_a_start(offset: u64) -> Defect {
     Defect::Relocation(offset, "is not at the start of a function's entry")
 }
 
-/// Numbers text sections in the order in which they come. Functions of one section mostly follow
-/// each other, and most others come with a new section.
+/// Numbers text sections in the order of their first functions. Functions of one text section mostly stand together,
+/// so the last answer is tried first.
 #[derive(Default)]
 struct Slots {
     last: Option<(Option<u32>, usize)>,

@@ -15,12 +15,12 @@ use sframe_format::HEADER_SIZE;
 use zerocopy::IntoBytes;
 use zerocopy::byteorder::{ByteOrder, U32, U64};
 
-/// Bytes of a group with one member, and two more.
+/// Bytes of the copy of a group that gets two members: the flag word, one old member and the two new ones.
 const GROWTH_OF_GROUP: usize = 16;
 
-/// Takes the monolithic SFrame sections of an object apart. One that cannot be split stays whole,
+/// Splits the monolithic SFrame sections of an object. A section that cannot be split stays whole,
 /// with a warning unless `check_sframes` reports it as corrupt later. `order` is the object's place
-/// in the link. Comes before `index_objects` reads the section headers.
+/// in the link. `index_objects` calls it before it reads the section headers.
 pub fn split<'a, E: ByteOrder>(
     object: &mut ObjectFile<'a, E>,
     store: &'a InputStore,
@@ -83,7 +83,7 @@ struct Edit<'o, 'a, E: ByteOrder> {
     relocations: Vec<u32>,
     /// By section: the group that it is a member of, 0 without.
     groups: Vec<u32>,
-    /// Groups, and the members that they get.
+    /// Pairs of a group and a new member of it.
     members: Vec<(u32, u32)>,
 }
 
