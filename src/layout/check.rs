@@ -1,5 +1,5 @@
-//! Checks of a converged layout: overlapping sections, and segments that are writable and
-//! executable.
+//! Checks of a converged layout: overlapping sections, segments that are writable and executable, headers
+//! outside of memory, and sections outside of their segments.
 
 use crate::chunks::{Chunk, Layout, Segment};
 use crate::cli::Report;
@@ -73,8 +73,8 @@ fn find(
     }
 }
 
-/// Reports loaded segments that are writable and executable, and executable thread-local storage, in
-/// GNU ld's line and no other, because builds filter it out by its text.
+/// Reports loaded segments that are writable and executable, and executable thread-local storage. The messages
+/// are GNU ld's lines and nothing more, because builds filter them out by their text.
 pub fn rwx(segments: &[Segment], report: Report, output: &str) -> Vec<Diagnostic> {
     let severity = match report {
         Report::Ignore => return Vec::new(),
@@ -116,8 +116,8 @@ pub fn headers_without_memory(segments: &[Segment], headers_size: u64) -> Option
     Some(Diagnostic::warning(Code::LayoutError, message).help(help))
 }
 
-/// Reports sections that `PHDRS` puts into a segment which begins behind their addresses: their
-/// load addresses are behind its first section's and their addresses before it, which no program
+/// Reports sections that `PHDRS` puts into a segment that begins behind their addresses: their load addresses
+/// are behind that of the segment's first section, but their addresses are before it, which no program
 /// header can express.
 pub fn before_their_segments(layout: &Layout<'_>) -> Vec<Diagnostic> {
     let loads = layout.segments.iter().filter(|segment| segment.p_type == elf::PT_LOAD);

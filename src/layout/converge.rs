@@ -21,8 +21,8 @@ use crate::script::data_segment::{DataSegment, RelroSection};
 use crate::script::eval::eval;
 use sframe_format::SHT_GNU_SFRAME;
 
-/// Rounds after which a layout counts as one that never converges. Values that depend on one
-/// another converge in as many rounds as the chain is long.
+/// Number of rounds after which a layout counts as one that never converges. A chain of values that
+/// depend on one another takes as many rounds as it is long.
 const MAX_ROUNDS: u32 = 50;
 
 /// Settings and names that stay the same in all rounds.
@@ -35,9 +35,9 @@ pub struct Fixed<'a> {
     pub special: Special,
     /// Demands on segments; chunks and ranges are filled in each round.
     pub wishes: Wishes,
-    /// Whether the output has segments: not under `-r`.
+    /// Whether the output has segments: not under `-r`, nor for a binary image.
     pub segments: bool,
-    /// Bytes of the file header.
+    /// Bytes of the file header; 0 for a binary image.
     pub file_header_size: u64,
 }
 
@@ -63,7 +63,7 @@ struct Signature {
 /// The layout of a round.
 #[derive(Default)]
 pub struct Round<'a> {
-    /// Output sections without items, in order.
+    /// The output sections in order, without their lists of input sections.
     pub chunks: Vec<Chunk<'a>>,
     /// For each chunk, its output section in the plan.
     pub outputs: Vec<u32>,
@@ -73,7 +73,7 @@ pub struct Round<'a> {
     pub segments: Vec<Segment>,
 }
 
-/// Runs rounds until they end alike; gives the last one.
+/// Runs rounds until one ends like the round before; gives that one.
 pub fn repeat<'a, T: Target>(
     link: &Placed<'a, T>,
     machine: &mut Machine<'_>,
@@ -107,7 +107,8 @@ pub fn repeat<'a, T: Target>(
     finish_round(machine, fixed)
 }
 
-/// One run, or two where the start of the read-only part has to be shifted.
+/// One run, and a second one if the start of the relocation-read-only part must move for its end to lie on a page
+/// boundary.
 fn run_with_relro(machine: &mut Machine<'_>, relro: bool) {
     machine.data_segment = DataSegment::with_relro_page(machine.settings.relro_page_size);
     let before: Vec<(bool, u64, u64)> =
@@ -115,8 +116,8 @@ fn run_with_relro(machine: &mut Machine<'_>, relro: bool) {
     machine.run();
     let sections = machine.data_segment.relro().map_or_else(Vec::new, |range| relro_sections(machine, range));
     if machine.data_segment.next_round(relro, &sections) {
-        // Expressions ahead of a section see the shifted address of the round before, and not that of the run
-        // without shift, which is nobody's.
+        // Expressions before a section must see its shifted address of the round before, and not that of the run
+        // without shift, which does not count.
         for (state, (placed, address, load_address)) in machine.outputs.iter_mut().zip(before) {
             if placed {
                 (state.address, state.load_address) = (address, load_address);
@@ -126,7 +127,7 @@ fn run_with_relro(machine: &mut Machine<'_>, relro: bool) {
     }
 }
 
-/// Output sections in a range of addresses, in order.
+/// The allocated output sections in a range of addresses, in order.
 fn relro_sections(machine: &Machine<'_>, (start, end): (u64, u64)) -> Vec<RelroSection> {
     let states = machine.plan.commands.iter().filter_map(|command| match command {
         Command::Output(output) => Some(&machine.outputs[*output as usize]),
@@ -174,7 +175,7 @@ fn reorder<T: Target>(link: &Placed<'_, T>, machine: &mut Machine<'_>) -> bool {
     changed
 }
 
-/// The position of each rule in the order of the plan.
+/// For each rule, its position in the order of the plan.
 pub fn list_ranks(plan: &LayoutPlan) -> Vec<u32> {
     let mut ranks = vec![0; plan.rules.len()];
     let mut rank = 0;
@@ -190,7 +191,8 @@ pub fn list_ranks(plan: &LayoutPlan) -> Vec<u32> {
     ranks
 }
 
-/// Empty output sections are dropped after the first run, and come back if they get contents.
+/// Drops empty output sections after the first run, and brings back those that got contents. Gives whether any
+/// changed.
 fn drop_empty(machine: &mut Machine<'_>, relocatable: bool, first: bool) -> bool {
     let mut changed = false;
     for state in &mut machine.outputs {
@@ -239,8 +241,8 @@ fn changes(machine: &Machine<'_>, before: &Signature, now: &Signature) -> Vec<St
     names
 }
 
-/// Output sections and segments as this round has them; the room for program headers never
-/// shrinks, so that it cannot swing to and fro.
+/// The output sections and segments of this round. The room for program headers never shrinks, so that it
+/// cannot oscillate.
 fn finish_round<'a>(machine: &mut Machine<'_>, fixed: &Fixed<'a>) -> Round<'a> {
     let (chunks, outputs) = chunks(machine, fixed);
     let order = order_of(&chunks);
@@ -263,7 +265,7 @@ fn finish_round<'a>(machine: &mut Machine<'_>, fixed: &Fixed<'a>) -> Round<'a> {
     Round { chunks, outputs, order, segments }
 }
 
-/// Chunks without items.
+/// The output sections of this round, and the row in the plan of each.
 fn chunks<'a>(machine: &Machine<'_>, fixed: &Fixed<'a>) -> (Vec<Chunk<'a>>, Vec<u32>) {
     let mut chunks = Vec::with_capacity(machine.outputs.len());
     let mut outputs = Vec::with_capacity(machine.outputs.len());
@@ -328,7 +330,8 @@ fn segments_of(machine: &mut Machine<'_>, fixed: &Fixed<'_>, sorted: &Sorted<'_,
         let output = plan.rule(machine.section_rules[section?.index()]?).output;
         outputs.iter().position(|&other| other == output)
     };
-    // Whoever reads such a segment expects its table at the start. A script may put more into its section.
+    // Readers of such a segment expect the table at its start. A script may put more into the output section, so the
+    // segment is made only if the table comes first.
     let begins = |section: Option<SectionId>| {
         let is_first = |id: &SectionId| {
             let list = machine.section_rules[id.index()].map(|rule| &machine.lists[rule.index()]);

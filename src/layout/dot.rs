@@ -116,9 +116,8 @@ impl<'p> Machine<'p> {
         (entry.value, entry.anchor) = (Some(value), anchor);
     }
 
-    /// Every assignment and assertion outside of sections moves the default region's end to the
-    /// location counter, even if a section that is not allocated or goes to another region has
-    /// moved that.
+    /// At every assignment and assertion outside of sections the default region continues at the location
+    /// counter, even if a section that is not allocated or goes to another region moved the counter.
     fn move_default_region_to_dot(&mut self) {
         if self.current.is_none() {
             self.regions[memory::DEFAULT].current = self.dot;
@@ -156,8 +155,8 @@ impl<'p> Machine<'p> {
         found.1
     }
 
-    /// A number inside a description becomes an offset there; a relocatable address outside becomes
-    /// relative to a section beside it.
+    /// Makes a number inside an output section's description an offset there, and a relocatable address
+    /// outside relative to the section before it.
     fn anchored(&self, value: Value) -> Value {
         let (section, number) = value.symbol(self.current);
         match (section, self.last_output) {
@@ -280,8 +279,8 @@ impl<'p> Machine<'p> {
         self.advance(plan, index, region);
     }
 
-    /// Gives addresses to a section that is not made: its empty inputs may hold symbols, and `ADDR` and
-    /// `LOADADDR` obey its expressions and regions. Nothing moves.
+    /// Gives addresses to an output section that is not made, because its empty inputs may hold symbols, and
+    /// `ADDR` and `LOADADDR` may name it. Neither the location counter nor a region moves.
     fn unmade(&mut self, plan: &OutputPlan, index: usize) {
         let address = plan.address.as_ref().and_then(|address| self.address(address));
         let load_address = plan.load_address.as_ref().and_then(|address| self.number(address));
@@ -430,7 +429,7 @@ impl<'p> Machine<'p> {
         fills.push(Fill { offset, pattern });
     }
 
-    /// Moves the region's end, or remembers that of the overlay.
+    /// Lets the region continue behind the section; for a section of an overlay, also notes the overlay's end.
     fn advance(&mut self, plan: &OutputPlan, index: usize, region: usize) {
         let end = self.dot;
         if plan.overlay.is_some() {
@@ -456,7 +455,7 @@ impl<'p> Machine<'p> {
     }
 }
 
-/// The number that a data statement writes: of a section-relative value, its address.
+/// The number that a data statement writes: for a section-relative value its address.
 fn data_value(value: Value, machine: &Machine<'_>) -> u64 {
     match super::scope::section_of(value) {
         Some(section) => machine.outputs[section as usize].address.wrapping_add(value.value),

@@ -135,9 +135,9 @@ impl Filler<'_, '_, '_> {
         Some(if segment.file_size == 0 { cursor } else { file_end.max(cursor) })
     }
 
-    /// Zeros behind the last bytes of a segment begin where the bytes end, whatever their alignment, as in GNU ld,
-    /// gold, lld and mold, and after `objcopy`. Sections without bytes do so too; where the segment has none,
-    /// they begin where those of the segment before end, so that they are not behind the end of the file.
+    /// Lets `SHT_NOBITS` sections behind the last bytes of a segment begin where the bytes end, whatever their
+    /// alignment, as in GNU ld, gold, lld and mold, and after `objcopy`. Empty sections do so too; in a segment without
+    /// bytes they begin where the bytes of the segment before end, so that they are not behind the end of the file.
     fn empty_behind(&mut self, held: &[ChunkId], file_end: u64, filled_end: u64) {
         for id in held {
             let (chunk, section) = (&self.layout.chunks[id.index()], &mut self.sections[id.index()]);
@@ -167,8 +167,8 @@ impl Filler<'_, '_, '_> {
     }
 }
 
-/// The offset of thread-local zeros, which have an address among loaded sections and take no room
-/// there: the one that belongs to the address, so that a PT_TLS of zeros alone is congruent too.
+/// The offset of `.tbss`, which has an address among loaded sections and takes no room there: the offset that belongs
+/// to this address, so that a `PT_TLS` of `.tbss` alone is congruent, too. `None` for other sections.
 fn offset_in_load(segments: &[Segment], chunk: &Chunk<'_>) -> Option<u64> {
     if chunk.sh_type != elf::SHT_NOBITS || chunk.takes_address_space() {
         return None;
@@ -181,14 +181,14 @@ fn offset_in_load(segments: &[Segment], chunk: &Chunk<'_>) -> Option<u64> {
     load.offset.checked_add(chunk.address.wrapping_sub(load.address))
 }
 
-/// Where a loaded segment begins in the file, whose first section with bytes would stand at `base`.
+/// The offset at which a loaded segment begins, if its first section stands at `base`. `zeros`: it has no bytes.
 fn segment_start(segment: &Segment, base: u64, cursor: u64, zeros: bool) -> u64 {
     if segment.file_header {
         0
     } else if segment.program_headers {
         FILE_HEADER_SIZE
     } else if zeros && base > cursor {
-        // It reads no bytes there: an offset that the file has anyway will do, and `objcopy` gives it the last one.
+        // The segment reads no bytes, so an offset inside the file will do. `objcopy` chooses the last one, too.
         base.checked_sub(segment.align).unwrap_or(base)
     } else {
         base
@@ -219,7 +219,7 @@ fn others(layout: &Layout<'_>, sections: &[FileSection<'_>], segments: &mut [Seg
     }
 }
 
-/// From the first chunk to the end of the last.
+/// Makes a segment reach from its first chunk to the end of its last.
 fn span(layout: &Layout<'_>, sections: &[FileSection<'_>], segment: &mut Segment) {
     let held = layout.order.get(segment.positions()).unwrap_or_default();
     let Some(id) = held.first() else { return };
@@ -230,7 +230,7 @@ fn span(layout: &Layout<'_>, sections: &[FileSection<'_>], segment: &mut Segment
     let (mut file_end, mut memory_end) = (start, first.address);
     for id in held {
         let chunk = &layout.chunks[id.index()];
-        // What a script puts between thread-local sections is no part of the template.
+        // Other sections that a script puts between thread-local ones are no part of the TLS template.
         if segment.p_type == elf::PT_TLS && chunk.flags & u64::from(elf::SHF_TLS) == 0 {
             continue;
         }
@@ -249,13 +249,12 @@ fn span(layout: &Layout<'_>, sections: &[FileSection<'_>], segment: &mut Segment
     }
 }
 
-/// The read-only part reaches to a page boundary, behind the end of the loaded segment that holds it
-/// if no section follows: the system maps whole pages anyway.
+/// Places `PT_GNU_RELRO`. It reaches to a page boundary, even behind the end of the loaded segment that holds it if no
+/// section follows: the system maps whole pages.
 fn relro(layout: &Layout<'_>, sections: &[FileSection<'_>], segments: &[Segment], segment: &mut Segment) {
     let memory_size = segment.memory_size;
     span(layout, sections, segment);
-    // It may end inside an output section: only the head of `.got.plt` is protected where the
-    // rest is written lazily.
+    // It may end inside an output section: with lazy binding only the head of `.got.plt` is protected.
     segment.memory_size = memory_size;
     let holder = segments.iter().find(|load| {
         load.p_type == elf::PT_LOAD && segment.address.wrapping_sub(load.address) < load.memory_size

@@ -108,8 +108,8 @@ fn fill_chunk<T: Target>(link: &mut Placed<'_, T>, machine: &mut Machine<'_>, ou
     chunk.data.clone_from(&state.data);
 }
 
-/// The sections of an output section that is dropped are empty, but may hold symbols: they count
-/// as part of the output section beside it.
+/// Moves the sections of a dropped output section, which are empty but may hold symbols, to the nearest output
+/// section.
 fn move_to_neighbour<T: Target>(link: &mut Placed<'_, T>, machine: &Machine<'_>, output: usize) {
     if lists_of(machine, output).all(|rule| machine.lists[rule].items.is_empty()) {
         return;
@@ -131,7 +131,7 @@ fn move_to_neighbour<T: Target>(link: &mut Placed<'_, T>, machine: &Machine<'_>,
     }
 }
 
-/// The last allocated output section that begins at or before an address, else the first one.
+/// The last output section in memory that begins at or before an address, else the first one.
 pub fn nearest(chunks: &[Chunk<'_>], address: u64) -> Option<ChunkId> {
     let taking = || chunks.iter().enumerate().filter(|(_, chunk)| chunk.takes_address_space());
     let before =
@@ -226,9 +226,8 @@ fn address_here<T: Target>(link: &Placed<'_, T>, id: SymbolId) -> Option<u64> {
     is_here.then(|| link.values[id.index()])
 }
 
-/// The entry address: that of the entry symbol, or the number that stands in its place. Where an
-/// executable has none, the start of its code, with a warning, as GNU ld has it. Symbols have their
-/// values.
+/// The entry address (`e_entry`): that of the entry symbol, or the number that is given for it. An executable without
+/// either gets the start of `.text`, with a warning, as in GNU ld. Symbols must have their values.
 pub fn entry<T: Target>(link: &Placed<'_, T>) -> u64 {
     let config = link.config;
     let name = &link.entry[..];
@@ -259,7 +258,7 @@ pub fn entry<T: Target>(link: &Placed<'_, T>) -> u64 {
     text.unwrap_or(0)
 }
 
-/// A number as `strtoul` with base 0 reads it, all of the text.
+/// The number that all of the text is, as `strtoul` with base 0 reads it.
 fn parse_number(text: &[u8]) -> Option<u64> {
     let text = std::str::from_utf8(text).ok()?;
     if let Some(digits) = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {

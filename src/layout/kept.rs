@@ -1,8 +1,8 @@
 //! Empty output sections that stay because of symbols.
 //!
-//! A symbol in an empty section has that section's address. If the output section went, the symbol
-//! would have to move into a neighbour of another kind, or become an absolute number that no loader
-//! moves. Hidden symbols are only the linker's business: `__TMC_END__` alone keeps nothing.
+//! A symbol in an empty section has that section's address. Without the output section, the symbol
+//! would have to move into a neighbour of another kind, or become an absolute number, which no loader
+//! relocates. Hidden symbols keep nothing, because no other module sees them (`__TMC_END__`).
 
 use super::machine::Machine;
 use crate::arch::Target;

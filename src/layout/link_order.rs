@@ -2,9 +2,9 @@
 //!
 //! In each list the plain sections come first, in the order that the list has; after them those
 //! with `SHF_LINK_ORDER`, by the address of the section that `sh_link` names (gABI, "Section
-//! Attribute Flags"); last the linker's own SFrame blob, which describes functions that none of
-//! them does. The first round has no addresses yet, so the order of lists stands in for them; each
-//! round sorts again.
+//! Attribute Flags"); last the linker's own SFrame blob, whose functions no input describes. An SFrame
+//! overlay stands before all, and inputs that it cannot take behind all. The first round has no
+//! addresses yet, so the order of lists takes their place; each round sorts again.
 
 use super::place::{BLOCK, List};
 use crate::arch::Target;
@@ -33,7 +33,8 @@ pub fn target<T: Target>(link: &Inputs<'_, T>, id: SectionId) -> Option<SectionI
     (target != 0 && (target as usize) < object.headers.len()).then(|| object.section_id(target))
 }
 
-/// Marks the lists that have such sections, and reports `sh_link`s to sections outside the output.
+/// Marks the lists that have such sections, and reports `sh_link`s to nothing, in a circle, or to sections outside the
+/// output.
 pub fn prepare<T: Target>(link: &Placed<'_, T>, lists: &mut [List]) {
     let flag = u64::from(elf::SHF_LINK_ORDER);
     let overlay = overlay_of(link);
@@ -82,7 +83,7 @@ fn check<T: Target>(link: &Placed<'_, T>, id: SectionId) {
     }
 }
 
-/// The end of the chain of links; `None` if it has none.
+/// The end of the chain of `sh_link`s; `None` if the chain is a cycle.
 fn root<T: Target>(link: &Inputs<'_, T>, id: SectionId) -> Option<SectionId> {
     let mut at = id;
     for _ in 0..MAX_CHAIN {
@@ -94,9 +95,8 @@ fn root<T: Target>(link: &Inputs<'_, T>, id: SectionId) -> Option<SectionId> {
     None
 }
 
-/// Puts lists in order by `position` of the sections that theirs describe. `position` gives
-/// addresses, or their substitutes; `None`: the section is absorbed or dropped. Gives whether any
-/// order changed.
+/// Sorts lists by the `position` of the section that each of their sections describes. `position` gives addresses, or
+/// ranks in their place; `None`: the section is absorbed or dropped. Gives whether any order changed.
 pub fn sort<T: Target>(
     link: &Placed<'_, T>,
     lists: &mut [List],
@@ -109,7 +109,7 @@ pub fn sort<T: Target>(
         .reduce(|| false, |a, b| a | b)
 }
 
-/// The linker's index over the blobs of `.sframe`, which stands before them all.
+/// The SFrame overlay, which stands before all blobs of `.sframe`.
 fn overlay_of<T: Target>(link: &Placed<'_, T>) -> Option<SectionId> {
     link.synthetics.find(Kind::SFrameOverlay).map(|row| link.synthetic_id(row))
 }
@@ -135,7 +135,7 @@ fn sort_list<T: Target>(
     if order.is_sorted() {
         return false;
     }
-    // Equal keys keep the order of the list: rows are part of the key.
+    // Sections of equal keys keep their order: the index in the list is part of what is sorted.
     order.par_sort_unstable();
     let pick = |at: u32| at as usize;
     list.items = order.iter().map(|&(_, at)| list.items[pick(at)]).collect();
@@ -145,8 +145,9 @@ fn sort_list<T: Target>(
     true
 }
 
-/// Positions before there are addresses: by list, then by place in it. A section that describes
-/// another stands where the end of its chain does.
+/// Writes positions for the time before there are addresses into `scratch`, by section: the rank of the list, then the
+/// index in it. A section with `SHF_LINK_ORDER` has the position of the end of its chain. Gives whether any list
+/// needs them.
 pub fn initial_positions<T: Target>(
     link: &Inputs<'_, T>,
     lists: &[List],

@@ -57,13 +57,14 @@ pub struct OutputState {
     pub size: u64,
     /// The region that it is in, as `memory::find` numbers them.
     pub region: usize,
-    /// Has a header in the output. Empty ones are dropped.
+    /// It has a header in the output. Empty output sections are dropped.
     pub in_output: bool,
-    /// A statement in it keeps it although it is empty (`. = .`).
+    /// It stays although it is empty: because of a statement (`. = .`), a visible symbol in it, or a table that
+    /// gets its size after layout.
     pub keep: bool,
     /// Left out even if statements would keep it.
     pub unneeded: bool,
-    /// It assigns symbols: it is carried out although it is dropped.
+    /// It assigns symbols: its statements are carried out even if it is dropped.
     pub assigns: bool,
     /// It has an address, of this run or the one before.
     pub placed: bool,
@@ -105,7 +106,7 @@ pub struct Machine<'p> {
     pub settings: Settings,
     /// Bytes of the file header and the program headers.
     pub headers_size: u64,
-    /// Address of the file header, by the round before; `None` if it is not loaded.
+    /// Address of the file header in the round before; `None` if no segment loads it.
     pub headers_address: Option<u64>,
     /// Regions; the first one is the default.
     pub regions: Vec<Region>,
@@ -119,9 +120,11 @@ pub struct Machine<'p> {
     pub position: usize,
     /// Errors and warnings of this run; the next one starts without.
     pub findings: Vec<Diagnostic>,
+    /// The last allocated output section before the location counter, TLS apart.
     pub(super) last_output: Option<u32>,
-    /// The command of the next loaded section, and the section, once it was searched in this round.
+    /// The position of the next command whose section is loaded, and that section; `None`: not searched yet.
     pub(super) next_loaded: Cell<Option<(usize, Option<u32>)>>,
+    /// The end of `.tbss`, if that was the last section: another `.tbss` continues there.
     pub(super) tls_zeros_end: Option<u64>,
     pub(super) overlay_start: u64,
     pub(super) overlay_end: u64,
@@ -132,7 +135,7 @@ pub struct Machine<'p> {
     pub(super) pattern: Vec<u8>,
     /// The location counter was assigned outside of sections, and no section has come since.
     pub(super) dot_assigned: bool,
-    /// Regions that the output section before names, for addresses and load addresses.
+    /// Regions for addresses and load addresses of the output section before.
     pub(super) regions_before: (usize, Option<usize>),
 }
 
@@ -140,9 +143,9 @@ pub struct Machine<'p> {
 #[derive(Clone, Copy)]
 pub(super) struct Start {
     pub(super) address: u64,
-    /// Bytes between the location counter and the address.
+    /// Bytes that alignment put before the address.
     pub(super) padding: u64,
-    /// The alignment that the address has for it.
+    /// The alignment that was applied.
     pub(super) used: u64,
     /// The alignment that the description asks for.
     pub(super) asked: u64,

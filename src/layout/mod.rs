@@ -7,7 +7,7 @@
 //! `passes::lay_out` lists the live sections of each rule, finds places for orphans, and carries
 //! the commands out until no address changes:
 //!
-//! - [`place`], [`sort`], [`priority`], [`link_order`]: which sections each rule takes, in which order;
+//! - [`place`], [`sort`], [`priority`], [`link_order`]: the sections of each rule, and their order;
 //! - [`orphan`]: a rule for each section that no rule took;
 //! - [`output`]: type and flags of output sections;
 //! - [`size`]: offsets inside an output section;

@@ -14,7 +14,7 @@ use hashbrown::HashMap;
 /// The source of a symbol's value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Source {
-    /// Assignments of the script; with the row among linker-defined symbols if objects refer to it.
+    /// Assignments of the script; with the row among linker-defined symbols if the output has the symbol.
     Script(Option<u32>),
     /// An offset in a section that is laid out.
     Section(SectionId, u64),
@@ -37,7 +37,7 @@ pub struct Entry {
     pub source: Source,
     /// The value that this round has assigned; `None` before the assignment.
     pub value: Option<Value>,
-    /// The output section that the symbol belongs to if its value moves with the program.
+    /// The output section that the symbol belongs to if its value changes with the load address.
     pub anchor: Option<u32>,
     /// The value at the end of the round before.
     pub previous: Option<Value>,
@@ -62,7 +62,7 @@ type Names<'p> = HashMap<&'p [u8], u32, foldhash::fast::FixedState>;
 #[derive(Default)]
 pub struct Symbols<'p> {
     rows: Names<'p>,
-    /// One for each name, in order of first mention.
+    /// One entry for each name, in order of first mention.
     pub entries: Vec<Entry>,
     /// Names of `entries`.
     pub names: Vec<&'p [u8]>,
@@ -154,7 +154,7 @@ fn source<T: Target>(link: &Placed<'_, T>, outputs: &OutputNames<'_>, name: &[u8
     }
 }
 
-/// A library's symbol has an address if the program has a copy of it, or an entry of the PLT that stands for it.
+/// The source of a library's symbol: its copy or its canonical PLT entry in this program; undefined without either.
 fn library_source<T: Target>(link: &Placed<'_, T>, id: SymbolId) -> Source {
     let needs = link.symbol_needs(id);
     let place = link.row(id).and_then(|row| {
@@ -171,7 +171,7 @@ fn library_source<T: Target>(link: &Placed<'_, T>, id: SymbolId) -> Source {
     section.map_or(Source::Undefined, |section| section_source(link, link.synthetic_id(section), offset))
 }
 
-/// The definition in an object that an assignment of the script takes the place of.
+/// The definition in an object that an assignment of the script overrides.
 fn overridden<T: Target>(link: &Placed<'_, T>, name: &[u8]) -> Option<InObject> {
     let Definition::Linker(row) = link.definition(link.globals.lookup(name)?) else { return None };
     let Definition::Object { file, symbol } = link.linker_symbols[row as usize].overridden else {

@@ -4,8 +4,8 @@
 //! an output section behind the best neighbour: the customary one of its class (`.text`, `.rodata`,
 //! `.data`, …) or the last one whose properties come nearest. It stands behind the symbols that are
 //! assigned after the neighbour, but before the location counter is moved for the next section.
-//! Orphans of one class stay together, in input order. What counts is the union of the flags of all
-//! that share an output section.
+//! Orphans of one class stay together, in input order. Orphans that share an output section are placed by
+//! the union of their flags.
 
 use super::output::Facts;
 use super::place::List;
@@ -17,38 +17,38 @@ use crate::plan::{Command, LayoutPlan, OutputPlan};
 use crate::script::ast::OutputSectionType;
 use hashbrown::HashMap;
 
-/// Which orphans share an output section.
+/// Orphans of equal keys share an output section.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Key<'a> {
-    /// Its name.
+    /// The name of the output section.
     pub name: &'a [u8],
-    /// Whether they are allocated, and thread-local.
+    /// Whether they are allocated.
     pub alloc: bool,
-    /// Thread-local storage.
+    /// Whether they are thread-local.
     pub tls: bool,
-    /// Whether they have bytes in the file. Thread-local ones, and those that `__start_NAME` symbols
+    /// Whether they have bytes in the file. Thread-local sections, and those that `__start_NAME` symbols
     /// may name, count as if they had.
     pub contents: bool,
-    /// Type, flags and entry size under `-r`, where sections that differ in these stay apart. Whether they are
-    /// writable or code does not count: of these flags the output section has all.
+    /// Type, flags and entry size under `-r`, where sections that differ in these stay apart. Permissions do not
+    /// count: the output section has those of all its sections.
     pub exact: Option<(u32, u64, u64)>,
-    /// A section that has an output section of its own (group members under `-r`, `--unique`).
+    /// The section itself if it gets an output section of its own (group members under `-r`, `--unique`).
     pub own: Option<SectionId>,
     /// The output section that sections with `SHF_LINK_ORDER` describe, under `-r`, where each output
     /// section has one `sh_link`.
     pub describes: Option<Described>,
 }
 
-/// An output section, while orphans have none yet.
+/// An output section that a section describes, named before orphans have output sections.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Described {
-    /// One of the plan, by row.
+    /// An output section of the plan, by row.
     Output(u32),
-    /// That of an orphan, and of all that share its key: the first of these.
+    /// The output section of orphans that share a key, named by the first of them.
     Orphan(SectionId),
 }
 
-/// Lets orphans that describe (`SHF_LINK_ORDER`) one output section share one of their own.
+/// Lets orphans whose `SHF_LINK_ORDER` targets are in one output section share an output section.
 ///
 /// `target` gives the section that an orphan describes; `None`: it stays alone. `output` gives the
 /// row of the output section that a rule has chosen. A section that describes such an orphan in turn
@@ -213,7 +213,7 @@ pub fn place(
         joined.entry(orphan.key).and_modify(|all| *all = join(*all, own)).or_insert(own);
     }
     let mut known: HashMap<Key<'_>, RuleId, Hasher> = HashMap::default();
-    // Sections that stand last are placed last, so that no other gets behind them.
+    // Tables that stand last are placed after all others, so that no section gets behind them.
     let (last, others): (Vec<&Orphan<'_>>, Vec<&Orphan<'_>>) = orphans.iter().partition(|orphan| orphan.last);
     for orphan in others.into_iter().chain(last) {
         let properties = joined.get(&orphan.key).copied().unwrap_or_else(|| Properties::of(orphan));
@@ -268,7 +268,7 @@ impl<'p> Placer<'p> {
         }
         for (described, row) in plan.outputs.iter().zip(&mut properties) {
             if row.is_none() && !described.discard && described.body.iter().any(crate::plan::Body::writes) {
-                // It has no type of its own yet, so orphans of any type find a better neighbour.
+                // Only the script fills it, so it has no type yet: orphans prefer a neighbour of their own type.
                 *row = Some(Properties::new(elf::SHT_NULL, elf::SHF_ALLOC.into(), &described.name));
             }
         }
@@ -311,7 +311,7 @@ impl<'p> Placer<'p> {
         self.properties.push(None);
         self.new_list(output, properties);
         if !self.append && properties.alloc && self.plan.section_starts.contains_key(orphan.info.name) {
-            // It has its own address, so that it moves no other.
+            // Behind others, it would move them to its address.
             self.last_started = Some(self.insert(self.last_started, Command::Output(output)));
             return rule;
         }
@@ -329,7 +329,7 @@ impl<'p> Placer<'p> {
         if properties.alloc
             && let Some(Command::Output(neighbour)) = neighbour.map(|node| &self.nodes[node].command)
         {
-            // Regions and segments are those of the neighbour.
+            // An orphan goes to the regions and segments of its neighbour.
             let OutputPlan { region, load_region, phdrs, .. } = &self.plan.outputs[*neighbour as usize];
             let (region, load_region, phdrs) = (region.clone(), load_region.clone(), phdrs.clone());
             let plan = &mut self.plan.outputs[output as usize];
@@ -358,7 +358,7 @@ impl<'p> Placer<'p> {
         (self.position_after(neighbour), neighbour)
     }
 
-    /// Nodes of output sections that are not thrown away, in order.
+    /// The nodes of output sections but `/DISCARD/`, in order, with their rows.
     fn walk(&self) -> impl Iterator<Item = (usize, u32)> + '_ {
         std::iter::successors(self.first, |&node| self.nodes[node].next).filter_map(|node| {
             match self.nodes[node].command {
@@ -387,8 +387,8 @@ impl<'p> Placer<'p> {
         filled.filter(|&(_, other)| near(other)).last().map(|(node, _)| node)
     }
 
-    /// Notes stay together, those of larger alignment first: the node behind which one goes, if there
-    /// are others.
+    /// The node behind which a note goes; `None` if there are no other notes. Notes stay together, larger alignments
+    /// first.
     fn node_among_notes(&self, own: Properties) -> Option<Option<usize>> {
         let is_note = |other: Properties| other.alloc && other.sh_type == elf::SHT_NOTE;
         let mut before_first = None;
@@ -429,7 +429,7 @@ impl<'p> Placer<'p> {
         if exact.is_some() {
             return exact;
         }
-        // Types tell nothing about neighbours of sections that are not loaded.
+        // For sections that are not loaded, the types of neighbours do not count.
         let last =
             |near: &dyn Fn(Properties) -> bool| if own.alloc { last(near) } else { self.last_filled(near) };
         let near = if !own.alloc {
@@ -450,8 +450,8 @@ impl<'p> Placer<'p> {
         near.or_else(|| if own.alloc && !begins { last(&|other| other.alloc) } else { None })
     }
 
-    /// The neighbour of thread-local sections, whatever its type: the thread-local ones stand together,
-    /// data before zeros; without any, the last section that is loaded.
+    /// The neighbour of a thread-local section: the last thread-local section, for data the last one before zeros;
+    /// without any, the last loaded section.
     fn nearest_for_tls(&self, own: Properties) -> Option<usize> {
         let mut found = None;
         let mut seen = false;
@@ -471,9 +471,9 @@ impl<'p> Placer<'p> {
         found
     }
 
-    /// Behind an output section (or the start), its symbols, but before the location counter is
-    /// moved for the next allocated section. Behind a section of an overlay, whose addresses are others', too, it is
-    /// behind all of the overlay.
+    /// The node behind which an orphan goes whose neighbour is this node (`None`: the start): behind the neighbour and
+    /// the symbols that are assigned after it, but before the location counter is moved for the next allocated section.
+    /// If the neighbour is in an overlay, which shares its addresses, behind the whole overlay.
     fn position_after(&self, neighbour: Option<usize>) -> Option<usize> {
         let mut in_overlay = neighbour.is_some_and(|node| self.is_in_overlay(node));
         let mut skip_dot = neighbour.is_none();

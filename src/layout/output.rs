@@ -10,9 +10,6 @@ use crate::script::ast::OutputSectionType;
 use sframe_format::SHT_GNU_SFRAME;
 use sframe_format::light::SHT_SFRAME_LIGHT;
 
-/// gABI: kept by `--gc-sections`.
-const SHF_GNU_RETAIN: u64 = 0x20_0000;
-
 /// Header fields of several sections, joined. Joining is associative, so blocks can be read in
 /// parallel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -22,7 +19,7 @@ pub struct Facts {
     /// Type of all of them; `SHT_NOBITS` gives way to types with contents, and different ones make
     /// `SHT_PROGBITS`.
     pub sh_type: u32,
-    /// A first section of a type that does not go with others, and the first such other.
+    /// The first section, and the first one whose type does not go with its type.
     pub mismatch: Option<(SectionId, SectionId)>,
     /// First section that is not `SHT_NOBITS`.
     first: Option<(SectionId, u32)>,
@@ -83,13 +80,14 @@ impl Facts {
     }
 }
 
-/// Alignment that a section gets: SFrame blobs start at multiples of 8, so that readers find the
-/// next one. Units have their length for that.
+/// The alignment of a section, in bytes. SFrame blobs start at multiples of 8, where readers look for the next one
+/// (SFrame rule 4); light units need none, because they tell their length.
 pub fn alignment(info: &SectionInfo<'_>) -> u64 {
     if info.sh_type == SHT_GNU_SFRAME { info.align.max(8) } else { info.align.max(1) }
 }
 
-/// Zeros in memory give way to contents; contents of different types are plain contents.
+/// The type of an output section with sections of both types: contents count more than `SHT_NOBITS`, and contents of
+/// different types are `SHT_PROGBITS`.
 fn join_types(a: u32, b: u32) -> u32 {
     match (a, b) {
         (a, b) if a == b => a,
@@ -180,7 +178,7 @@ pub fn attributes(
         }
         Some(OutputSectionType::ReadOnly) => flags &= !u64::from(elf::SHF_WRITE),
         Some(OutputSectionType::Type { read_only, .. }) => {
-            // The type of its items counts more (GNU ld's manual, "Output Section Type").
+            // The type of its input sections counts more (GNU ld's manual, "Output Section Type").
             if let Some(value) = script_type.filter(|_| facts.count == 0) {
                 sh_type = value as u32;
             }
@@ -196,8 +194,8 @@ pub fn attributes(
     Attributes { sh_type, flags, entsize: facts.entsize }
 }
 
-/// Whether bytes stand before all assignments: such a section is read-only, as in GNU ld, if the
-/// script alone fills it.
+/// Whether data statements stand before all assignments: as in GNU ld, such a section is read-only if it has no
+/// input sections.
 fn starts_with_data(plan: &OutputPlan) -> bool {
     let first = plan.body.iter().find(|item| item.writes() || matches!(item, Body::Assignment(_)));
     first.is_some_and(Body::writes)
@@ -207,16 +205,16 @@ fn output_flags(facts: &Facts, relocatable: bool) -> u64 {
     let merge = u64::from(elf::SHF_MERGE | elf::SHF_STRINGS);
     let of_inputs = u64::from(elf::SHF_INFO_LINK | elf::SHF_COMPRESSED);
     let mut flags = facts.any & !(merge | of_inputs);
-    // The linker's own table for jump slots says which section it is for.
+    // Only `.rela.plt` of the linker has this flag: its `sh_info` names the section that it is for.
     if is_alloc(flags) {
         flags |= facts.all & u64::from(elf::SHF_INFO_LINK);
     }
-    // Pieces of one size only, else no reader could take the section apart.
+    // Only if all pieces have one size: else no reader could take the section apart.
     if facts.all & u64::from(elf::SHF_MERGE) != 0 && facts.entsize != 0 {
         flags |= facts.all & merge;
     }
-    // In a final link plain sections stand before those that describe others, and the flag stays. Later links
-    // would take it for all of the contents.
+    // The flag holds for the whole section in later links, so under `-r` all input sections must have it. In a final
+    // link, plain sections may stand before the ordered ones.
     if relocatable && facts.all & u64::from(elf::SHF_LINK_ORDER) == 0 {
         flags &= !u64::from(elf::SHF_LINK_ORDER);
     }
@@ -224,7 +222,7 @@ fn output_flags(facts: &Facts, relocatable: bool) -> u64 {
         flags &= !u64::from(elf::SHF_GROUP);
     }
     if !relocatable {
-        flags &= !(u64::from(elf::SHF_EXCLUDE) | SHF_GNU_RETAIN);
+        flags &= !u64::from(elf::SHF_EXCLUDE | elf::SHF_GNU_RETAIN);
     } else if facts.all & u64::from(elf::SHF_EXCLUDE) == 0 {
         flags &= !u64::from(elf::SHF_EXCLUDE);
     }

@@ -16,7 +16,7 @@ use crate::phase::SectionState;
 use crate::tables::section::Kind;
 use rayon::prelude::*;
 
-/// Sections that are worth a job of their own.
+/// Number of sections that one job handles.
 pub const BLOCK: usize = 1 << 14;
 
 /// The sections of one rule.
@@ -47,7 +47,7 @@ pub struct List {
     pub computed_for: Option<(u64, Option<u8>)>,
 }
 
-/// Lists the live sections of each rule; those without a rule come second.
+/// Lists the live sections of each rule, and the sections without a rule, both in input order.
 pub fn list<T: Target>(
     link: &Placed<'_, T>,
     rules: &[Option<RuleId>],
@@ -57,7 +57,7 @@ pub fn list<T: Target>(
     let blocks: Vec<Vec<Vec<SectionId>>> = (0..link.section_count().div_ceil(BLOCK))
         .into_par_iter()
         .map(|block| {
-            // Those without a rule are the last.
+            // The last list is for sections without a rule.
             let mut lists = vec![Vec::new(); rule_count + 1];
             let end = link.section_count().min((block + 1) * BLOCK);
             for id in (block * BLOCK..end).map(SectionId::from_index).filter(|&id| is_placed(link, id)) {
@@ -83,7 +83,7 @@ pub fn list<T: Target>(
     (lists, left)
 }
 
-/// The position of a section in input order.
+/// The sort key of a section in input order.
 pub fn input_position<T: Target>(link: &Placed<'_, T>, order: &InputOrder, id: SectionId) -> (u32, u32) {
     let Some(row) = link.synthetic_row(id) else { return (order.rank(id.0), 0) };
     let section = link.synthetics.section(row);
@@ -137,14 +137,11 @@ impl List {
 /// Whether a section of the linker is left out while it is empty, so that its type, flags and
 /// alignment do not count. The symbol table and its kin get their sizes only after the layout.
 fn is_dropped_if_empty<T: Target>(link: &Placed<'_, T>, id: SectionId) -> bool {
-    use crate::tables::section::Kind;
-    let Some(row) = link.synthetic_row(id) else { return false };
-    let kind = link.synthetics.section(row).kind;
-    !matches!(kind, Kind::SymTab | Kind::SymTabShndx | Kind::StrTab | Kind::ShStrTab)
+    link.synthetic_row(id).is_some_and(|row| !link.synthetics.section(row).kind.is_about_file())
 }
 
-/// Header fields of a section; the name only if this is SFrame data, whose type it may decide, so that
-/// names are not walked for every section.
+/// Header fields of a section, without its name unless it is SFrame data, whose type the name may decide: to find
+/// the end of every name takes time.
 fn brief_info<'a, T: Target>(link: &Placed<'a, T>, id: SectionId) -> SectionInfo<'a> {
     let Some((object, index)) = link.locate(id) else { return link.section_info(id) };
     let Some(header) = object.headers.get(index as usize) else { return link.section_info(id) };
@@ -157,19 +154,19 @@ fn brief_info<'a, T: Target>(link: &Placed<'a, T>, id: SectionId) -> SectionInfo
     SectionInfo {
         name: b"",
         sh_type,
-        // The section that the information names is another one in the output.
+        // `sh_info` names a section of the object, which has another number in the output.
         flags: flags & !u64::from(elf::SHF_INFO_LINK),
         size,
         align: if align.is_power_of_two() { align } else { 1 },
-        // Entries that are larger than their section are none.
+        // An entry size larger than the section is nonsense.
         entsize: if entsize <= size.max(LARGEST_ENTRY) { entsize } else { 0 },
     }
 }
 
-/// Empty sections may tell the size of entries, too, if they are of a usual size.
+/// Entry sizes up to this count even if the section is smaller (empty).
 const LARGEST_ENTRY: u64 = 256;
 
-/// Gathers all lists.
+/// Calls [`List::gather`] for all lists.
 pub fn gather<T: Target>(link: &Placed<'_, T>, lists: &mut [List]) {
     lists.par_iter_mut().for_each(|list| list.gather(link));
 }

@@ -30,13 +30,13 @@ impl Machine<'_> {
             (region, _) => region.unwrap_or(memory::DEFAULT),
         };
         let (region_before, load_before) = self.regions_before;
-        // One with an address of its own and `AT>` is in no region, and nothing is in the same one.
+        // A section with an address of its own is in no region, so no other is in the same one.
         let same_region = region == region_before && region != memory::DEFAULT;
         let inherits = plan.load_address.is_none() && plan.address.is_none() && same_region;
         (region, load.or(load_before.filter(|_| inherits)))
     }
 
-    /// Row of the region that the section goes to, given the one that it names.
+    /// Row of the region that the section goes to. `declared` is the region that the script names for it.
     pub(super) fn region_of(
         &mut self,
         plan: &OutputPlan,
@@ -63,7 +63,8 @@ impl Machine<'_> {
         row
     }
 
-    /// GNU ld's manual, "Output Section LMA".
+    /// Gives a section its load address (GNU ld's manual, "Output Section LMA"), and lets its load region continue
+    /// behind it.
     pub(super) fn load_address(
         &mut self,
         plan: &OutputPlan,

@@ -15,7 +15,8 @@ impl Machine<'_> {
     /// The value of a symbol at this point of the round.
     fn value_of(&self, entry: &Entry) -> Symbol {
         match entry.source {
-            // Before its assignment it has the value that an object gives it: `a = a + 1` adds once.
+            // Before its assignment a symbol has the value that an object gives it, so `a = a + 1` adds 1 in every
+            // round.
             Source::Script(_) => match (entry.value, entry.in_objects) {
                 (Some(value), _) => Symbol::Defined(value),
                 (None, Some(InObject::Section(section, offset))) => self.value_in_section(section, offset),
@@ -143,7 +144,7 @@ impl Scope for Machine<'_> {
     }
 }
 
-/// Whether a value counts from an output section.
+/// The output section that a value is relative to; `None` for other values.
 pub fn section_of(value: Value) -> Option<u32> {
     match value.base {
         Base::Section(section) => Some(section),

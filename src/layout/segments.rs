@@ -17,7 +17,7 @@ pub const PT_GNU_SFRAME: u32 = 0x6474_e554;
 /// `PT_GNU_PROPERTY`.
 pub const PT_GNU_PROPERTY: u32 = 0x6474_e553;
 
-/// Demands of options and inputs on segments.
+/// The segments that options and inputs ask for.
 #[derive(Clone, Debug, Default)]
 pub struct Wishes {
     /// Size of a page in bytes (`-z max-page-size`).
@@ -153,8 +153,8 @@ fn permissions(chunk: &Chunk<'_>) -> u32 {
     flags
 }
 
-/// The segments that are loaded. A section without bytes lies in one, but has no say in it: an empty
-/// `.text` before data does not make the data executable.
+/// The loaded segments. An empty section lies in one, but does not count for its permissions: an empty `.text` before
+/// data does not make the data executable.
 fn loads(chunks: &[&Chunk<'_>], wishes: &Wishes) -> Vec<Segment> {
     let mut loads: Vec<Segment> = Vec::new();
     // The last chunk with bytes of the last segment, or its first one.
@@ -194,7 +194,7 @@ fn starts_load(last: &Chunk<'_>, load_flags: u32, chunk: &Chunk<'_>, flags: u32,
     if chunk.load_address.wrapping_sub(chunk.address) != last.load_address.wrapping_sub(last.address) {
         return true;
     }
-    // Memory regions are different memories.
+    // Different memory regions are different memories, so no segment covers both.
     if chunk.load_address < load_end || chunk.region != last.region {
         return true;
     }
@@ -221,9 +221,9 @@ fn starts_load(last: &Chunk<'_>, load_flags: u32, chunk: &Chunk<'_>, flags: u32,
     writes_more || wishes.separate_code && (load_flags ^ flags) & elf::PF_X != 0
 }
 
-/// A segment for the headers alone, on the pages before the first chunk's. It is for scripts that keep room
-/// for them, if code stands on pages of its own with nothing read-only before it, and for programs with an
-/// interpreter, which reads them in memory.
+/// A segment for the headers alone, on the pages before that of the first chunk; `None` if there are none. For scripts
+/// that keep room for headers where the first segment has none, as code on pages of its own, and for programs with
+/// an interpreter, which reads the headers in memory.
 fn headers_alone(
     chunks: &[&Chunk<'_>],
     load: Option<&Segment>,
@@ -250,8 +250,8 @@ fn headers_alone(
     })
 }
 
-/// Whether the file header and the program headers fit in front of the first chunk, in its page;
-/// where the output is not paged, whether they lie there exactly, from the start of a page.
+/// Whether the file header and the program headers fit in front of the first chunk, in its page; if the output is
+/// not paged, whether they end exactly there and begin at the start of a page.
 fn fits_headers(chunks: &[&Chunk<'_>], load: &Segment, wishes: &Wishes, headers_size: u64) -> bool {
     let chunk = &chunks[load.first as usize];
     let in_page = |bytes: u64| bytes & wishes.page_size.wrapping_sub(1);
@@ -321,13 +321,12 @@ fn relro(chunks: &[&Chunk<'_>], wishes: &Wishes) -> Option<Segment> {
 #[derive(Clone, Copy)]
 pub struct Named<'p> {
     names: &'p [Name],
-    /// The script names them for this section: no other one, whose neighbour it is, has lent them.
+    /// The script names the segments for this very section; an orphan has those of its neighbour.
     own: bool,
 }
 
-/// For each chunk, whose output sections `outputs` gives by row, the segments that its output section
-/// names in the script. One that names none has those of the last that names any before it, if that
-/// one is empty and so has no chunk.
+/// For each chunk the segments that its output section names in the script; `outputs` gives the row of each. An output
+/// section that names none inherits from the last one before it that names any, if that is empty and so has no chunk.
 pub fn names_in_script<'p>(plan: &'p LayoutPlan, chunks: &[&Chunk<'_>], outputs: &[u32]) -> Vec<Named<'p>> {
     let mut in_output = vec![false; plan.outputs.len()];
     outputs.iter().for_each(|&output| in_output[output as usize] = true);
@@ -350,9 +349,9 @@ pub fn names_in_script<'p>(plan: &'p LayoutPlan, chunks: &[&Chunk<'_>], outputs:
     outputs.iter().zip(chunks).map(name).collect()
 }
 
-/// The segments of `PHDRS`, for chunks in order of address. `of_chunk` gives for each chunk what
-/// [`names_in_script`] gave; a section without names goes where the one before it went. Into `PT_INTERP` go only sections that
-/// name it themselves.
+/// The segments of `PHDRS`, for chunks in order of address. `of_chunk` is the result of [`names_in_script`]; a section
+/// without names goes into the segments of the one before it. Into `PT_INTERP` go only sections that name it
+/// themselves.
 pub fn from_phdrs(
     plan: &LayoutPlan,
     values: &[PhdrValues],
@@ -393,7 +392,7 @@ pub fn from_phdrs(
         }
         for name in current.unwrap_or(&[]) {
             match rows.get(&name.bytes[..]) {
-                // The kernel refuses a path with more behind it, and orphans stand behind `.interp`.
+                // The kernel refuses a `PT_INTERP` with more than the path, and orphans stand behind `.interp`.
                 Some(&row) if !own && segments[row].p_type == elf::PT_INTERP => {}
                 Some(&row) => add(&mut segments[row], chunks, index),
                 None if *name.bytes == *b"NONE" => {}
@@ -434,7 +433,7 @@ fn add(segment: &mut Segment, chunks: &[&Chunk<'_>], index: usize) {
     segment.align = segment.align.max(chunk.align);
 }
 
-/// `PHDRS` is given, and no output section says which of them it is in.
+/// The error that `PHDRS` is given, but no output section names a program header.
 fn no_phdrs(plan: &LayoutPlan) -> Diagnostic {
     let diagnostic = Diagnostic::error(Code::ScriptError, "no sections assigned to phdrs")
         .help("write the name of a program header behind an output section: `} :text`");

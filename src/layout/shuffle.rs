@@ -10,7 +10,7 @@ use crate::script::glob::Glob;
 /// The input order, or a permutation of it by `--shuffle-sections`.
 #[derive(Default)]
 pub struct InputOrder {
-    /// For each section of an object, the number that stands in for its own; empty without shuffles.
+    /// For each input section its rank in the shuffled order; empty without `--shuffle-sections`.
     ranks: Vec<u32>,
 }
 
@@ -43,13 +43,13 @@ impl InputOrder {
         !self.ranks.is_empty()
     }
 
-    /// The number that stands in for that of a section of an object.
+    /// The rank of an input section: its id if nothing is shuffled.
     pub fn rank(&self, id: u32) -> u32 {
         self.ranks.get(id as usize).copied().unwrap_or(id)
     }
 }
 
-/// Fragments of these make one function, from its beginning in `crti.o` to its end in `crtn.o`.
+/// Whether the sections of a name make up one function, which begins in `crti.o` and ends in `crtn.o`.
 fn is_one_function(name: &[u8]) -> bool {
     matches!(name, b".init" | b".fini")
 }

@@ -22,7 +22,7 @@ use std::collections::VecDeque;
 /// The rules that each section can still go on to, in order.
 pub type Alternatives = HashMap<SectionId, VecDeque<RuleId>, foldhash::fast::FixedState>;
 
-/// Moves sections out of the first region that is too small; whether any has moved. A section
+/// Moves sections out of the first output section that leaves its region. Gives whether any moved. A section
 /// without a further rule is reported and stays.
 pub fn run<T: Target>(
     link: &Placed<'_, T>,
@@ -70,7 +70,7 @@ fn behind_region<T: Target>(link: &Placed<'_, T>, machine: &Machine<'_>, output:
     moving
 }
 
-/// Sections of the linker stay where they are, but for blocks of common symbols.
+/// Whether a section may go on to another rule: input sections and common blocks.
 fn can_move<T: Target>(link: &Placed<'_, T>, id: SectionId) -> bool {
     let row = link.synthetic_row(id);
     row.is_none_or(|row| link.synthetics.section(row).kind == Kind::Common)

@@ -53,8 +53,8 @@ pub fn run<T: Target>(
     plan.commands = commands;
 }
 
-/// Takes the sections beyond the bounds out of an output section. One in which the script writes
-/// bytes or assigns symbols stays whole, because these have their place among the sections.
+/// Takes the sections beyond the bounds out of an output section. An output section in which the script writes
+/// bytes or assigns symbols stays whole, because bytes and symbols have their place among the sections.
 fn pieces<T: Target>(link: &Placed<'_, T>, plan: &LayoutPlan, lists: &mut [List], output: u32) -> Pieces {
     let body = &plan.outputs[output as usize].body;
     if !body.iter().all(|item| matches!(item, Body::Rule(_))) {
@@ -109,7 +109,7 @@ impl Piece {
     }
 
     fn add(&mut self, size: u64, align: u8, relocations: u64) {
-        // Empty sections do not make a piece: they go with the first one that is not.
+        // Empty sections do not make a piece: they go with the next section that is not empty.
         self.sections += u32::from(size > 0);
         self.size = self.size_with(size, align);
         self.relocations = self.relocations.saturating_add(relocations);

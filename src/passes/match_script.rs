@@ -22,7 +22,6 @@ use crate::script::ast::{Constraint, InputStatement};
 use crate::script::glob::Glob;
 use crate::script::matcher::{File, Matcher};
 use crate::symbols::LinkerSymbolOrigin;
-use crate::tables::section::Kind;
 use hashbrown::HashSet;
 use rayon::prelude::*;
 
@@ -137,7 +136,8 @@ impl<'l, 'a, T: Target> Matching<'l, 'a, T> {
             return false;
         }
         match self.link.synthetic_row(id) {
-            Some(row) => !is_table(self.link.synthetic.section(row).kind),
+            // Scripts do not match the tables about the output itself.
+            Some(row) => !self.link.synthetic.section(row).kind.is_about_file(),
             // SFrame inputs that the index replaces are not matched.
             None => !self.link.sections.is(id, SectionState::ABSORBED) || !self.link.is_sframe_section(id),
         }
@@ -270,11 +270,6 @@ fn mark(plan: &LayoutPlan, rules: &[Option<RuleId>], sections: &mut SectionState
             state.insert(SectionState::KEEP);
         }
     });
-}
-
-/// Tables about the output itself, which scripts do not match.
-fn is_table(kind: Kind) -> bool {
-    matches!(kind, Kind::SymTab | Kind::SymTabShndx | Kind::StrTab | Kind::ShStrTab)
 }
 
 /// Sections that the kind of output leaves out, even if the script names them.
