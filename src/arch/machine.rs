@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 /// The machine if neither an option nor an input names one.
 pub const DEFAULT: Machine = Machine::X86_64;
 
-/// The section type that psABIs give `.eh_frame` instead of `SHT_PROGBITS` (`SHT_X86_64_UNWIND`).
+/// The section type that the x86-64 psABI gives `.eh_frame` instead of `SHT_PROGBITS` (`SHT_X86_64_UNWIND`).
 pub const SHT_UNWIND: u32 = 0x7000_0001;
 /// The section index of common symbols of the large code model (`SHN_X86_64_LCOMMON`). No other
 /// machine has something else there.
@@ -129,7 +129,7 @@ pub fn forbidden_properties(machine: Machine, options: &PropertyOptions) -> Vec<
     }
 }
 
-/// The features (bit and name) that options want reported where an object lacks them.
+/// The features (bit and name) whose absence in an object options want reported, with how to report it.
 pub fn reported_features(
     machine: Machine,
     options: &PropertyOptions,

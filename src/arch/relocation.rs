@@ -102,12 +102,12 @@ bitflags! {
         const UNDEFINED = SymbolFlags::UNDEFINED.bits();
         /// [`SymbolFlags::GOT_BASE`].
         const GOT_BASE = SymbolFlags::GOT_BASE.bits();
-        /// A number that an object gives and 31 bits hold. Only asked for at GOT slots.
+        /// An object defines it as an absolute number that 31 bits hold. Only known for GOT relocations.
         const SMALL = 1 << 12;
         /// Imported, and no library defines it.
         const NO_DEFINITION = 1 << 13;
-        /// Out of reach of relative addresses, or perhaps so, as is a section of the large code model; or for other reasons
-        /// loads of its address from the GOT must stay.
+        /// Loads of its address from the GOT must not be relaxed: it may be out of reach of relative addresses (a
+        /// section of the large code model, a list of [`crate::passes::find_far_loads`]), or the section splits loads.
         const FAR = 1 << 14;
         /// Not known to have an even address. Only where [`crate::arch::Target::EVEN_TARGETS`] asks
         /// for it.
@@ -159,7 +159,7 @@ pub struct Site<'b> {
     pub offset: usize,
     /// Index of the symbol in the object.
     pub symbol: u32,
-    /// Addend, signed; of `SHT_REL` the one that lies in the field.
+    /// Addend, signed; for `SHT_REL` the one that lies in the field.
     pub addend: i64,
     /// The section is writable at run time.
     pub writable: bool,
@@ -184,8 +184,7 @@ impl Site<'_> {
         self.facts.contains(facts)
     }
 
-    /// Whether the symbol's address is settled by this link (not the dynamic linker, no resolver
-    /// function).
+    /// Whether this link settles the symbol's address, and neither the dynamic linker nor a resolver function.
     #[inline]
     pub fn is_bound(&self) -> bool {
         !self.facts.intersects(Facts::IMPORTED | Facts::IFUNC)
@@ -217,7 +216,7 @@ impl Mode {
         let position_independent = config.is_position_independent();
         let layout = &config.layout;
         let base = layout.image_base.unwrap_or(image_base);
-        // Half a GiB of room for the program itself.
+        // Addresses below 2 GiB fit 31 bits: that leaves half a GiB for the program.
         let low = base < 0x6000_0000 && config.scripts.scripts.is_empty() && layout.section_starts.is_empty();
         Mode {
             shared: config.mode == OutputMode::Shared,

@@ -84,7 +84,7 @@ pub struct PltFrame {
     pub start: u8,
     /// Bytes on the stack that were not there when the caller's call instruction was done.
     pub pushed: u8,
-    /// Where the return address was saved, in bytes from the CFA; `None`: where a call leaves it.
+    /// Place of the saved return address, in bytes from the CFA; `None`: where a call leaves it.
     pub return_address: Option<i32>,
 }
 
@@ -178,12 +178,12 @@ pub trait Target: Copy + Default + Send + Sync + std::fmt::Debug + 'static {
     /// Attributes of `.gnu.attributes` of which two values, neither 0, do not go together: number,
     /// subject, name of each value.
     const ABI_ATTRIBUTES: &'static [(u64, &'static str, &'static [&'static str])] = &[];
-    /// The CIE for procedure linkage tables, a multiple of 8 bytes, with PC-relative pointers of 4 bytes;
-    /// empty where linkers describe them by no `.eh_frame` records.
+    /// The CIE of the FDEs for procedure linkage tables, a multiple of 8 bytes, with PC-relative pointers of 4 bytes;
+    /// empty on machines whose linkers make no such FDEs.
     const PLT_CIE: &'static [u8] = &[];
     /// Size of an entry of `.hash`, in bytes.
     const SYSV_HASH_ENTRY: u64 = 4;
-    /// Whether places of `RELA` relative relocations hold the address too, unless
+    /// Whether places of `RELA` relative relocations also hold the address, unless
     /// `--[no-]apply-dynamic-relocs` says otherwise.
     const APPLY_DYNAMIC: bool;
 
@@ -233,29 +233,32 @@ pub trait Target: Copy + Default + Send + Sync + std::fmt::Debug + 'static {
     fn is_fixed(info: &RelocInfo<Self>) -> bool;
 
     /// Whether the instruction at the site can be rewritten, and its new operands. Depends on
-    /// nothing but its arguments: the scan and the application ask independently and must hear the
-    /// same.
+    /// nothing but its arguments: `scan_relocations` and `relocs::apply` ask independently and must get the same
+    /// answer.
     fn relax(info: &RelocInfo<Self>, site: &Site<'_>, mode: &Mode) -> Option<Relaxed<Self::Edit>>;
 
-    /// Whether the instruction at the site of a relocation for a PLT entry takes its address, which
-    /// then is the function's address in this program, and does not jump there.
+    /// Whether the instruction at the site of a relocation for a PLT entry takes the entry's address and does not
+    /// jump there: then the entry is canonical.
     fn takes_address(_: &RelocInfo<Self>, _: &Site<'_>) -> bool {
         false
     }
 
     /// Rewrites the instruction around `offset` of a section's bytes. `value` is
     /// `expr + addend - base` as [`Target::relax`] gave them, with the relocation's own addend
-    /// and offset, which has the address `place`. Gives the value that did not fit, if so.
+    /// and offset, which has the address `place`.
+    ///
+    /// # Errors
+    /// The value, if it does not fit.
     fn edit(edit: Self::Edit, section: &mut [u8], offset: usize, value: i64, place: u64) -> Result<(), i64>;
 
-    /// Whether the two instructions of a load from the GOT stand apart somewhere in a section with these relocations. Code
-    /// may then run from one load's first half to another's second, and all of them stay as they are.
+    /// Whether the two instructions of a load from the GOT stand apart somewhere in a section with these relocations.
+    /// Control flow may then lead from one load's first half to another's second, so no load of the section is relaxed.
     fn splits_loads(_: &[Rela<Self::E>]) -> bool {
         false
     }
 
-    /// The relocation that says what an edit of a load from the GOT stores, for `--emit-relocs`: its type,
-    /// and the numbers to add to offset and addend. `None`: the type of before says enough.
+    /// For `--emit-relocs`, the relocation that describes a relaxed load from the GOT: its type, and the numbers to
+    /// add to offset and addend. `None`: the relocation stays as it is.
     fn relocation_of_edit(_: &RelocInfo<Self>, _: Self::Edit) -> Option<(u32, i64, i64)> {
         None
     }
@@ -335,10 +338,10 @@ pub trait Target: Copy + Default + Send + Sync + std::fmt::Debug + 'static {
         false
     }
 
-    /// Finds the offsets of such instructions in code at `address`.
+    /// Adds to `found` the offsets of such instructions in code at `address`.
     fn find_errata(_code: &[u8], _address: u64, _found: &mut Vec<u64>) {}
 
-    /// Replaces such an instruction, once relocated, by a branch over this many bytes.
+    /// Replaces such an instruction, once relocated, by a branch that goes `distance` bytes ahead.
     fn move_away(_section: &mut [u8], _offset: usize, _distance: i64) {}
 }
 

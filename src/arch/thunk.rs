@@ -1,6 +1,6 @@
 //! Thunks: code that the linker puts between a branch and a target out of its reach.
 
-/// How far branches of a machine reach, and how the linker's code goes on from there.
+/// The reach of a machine's branches and of its thunks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ThunkSpec {
     /// Bytes that a call reaches forward and backward.
@@ -14,11 +14,11 @@ pub struct ThunkSpec {
 /// The work of a thunk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ThunkForm {
-    /// Jumps to a target that is not very far.
+    /// Jumps to a target within [`ThunkSpec::near_reach`].
     Near,
     /// Jumps to any target.
     Far,
-    /// Accepts an indirect jump for a target that does not, and goes there directly.
+    /// Accepts an indirect jump for a target that has no landing pad, and jumps there directly.
     LandingPad,
     /// Carries out an instruction that was moved here, and goes back.
     Moved,

@@ -2,7 +2,7 @@
 //! Linkage Table", and its forms for branch protection).
 //!
 //! An entry leaves the address of its slot in x16, by which the header, and so the dynamic linker,
-//! tells the function. Entries that begin with a landing pad or authenticate the address are two
+//! identifies the function. Entries that begin with a landing pad or authenticate the address are two
 //! instructions longer.
 
 use super::instructions::{ADD_X16, ADRP_X16, BR_X17, BTI_C, LDR_X17_X16, NOP};
@@ -75,7 +75,7 @@ pub fn write_direct(out: &mut [u8], entry: u64, slot: u64, shape: &PltShape) {
     write(out, entry, slot, shape.landing_pad, false);
 }
 
-/// The caller's frame in the tables: the head saves x16 and the return address in 16 bytes of
+/// The caller's frame in the PLT: only the head changes it, which saves x16 and the return address in 16 bytes of
 /// stack.
 pub fn frames(part: PltPart, shape: &PltShape) -> &'static [PltFrame] {
     const UNTOUCHED: PltFrame = PltFrame { start: 0, pushed: 0, return_address: None };

@@ -69,7 +69,7 @@ fn relaxed(expr: RelocExpr, base: RelocBase, edit: Edit) -> Relaxed<Edit> {
     Relaxed { expr, base, edit, takes_next: false }
 }
 
-/// A branch to a function that is not there goes on with the next instruction.
+/// A branch to an undefined weak function becomes `nop` (AAELF64, "Call and Jump relocations").
 fn branch(site: &Site<'_>) -> Option<Relaxed<Edit>> {
     let absent = site.is_bound() && site.has(Facts::UNDEFINED_WEAK);
     absent.then(|| relaxed(RelocExpr::Nothing, RelocBase::Zero, Edit::Nothing))
@@ -186,7 +186,7 @@ fn initial_exec(family: Family, site: &Site<'_>) -> Option<Relaxed<Edit>> {
     Some(relaxed(RelocExpr::TpOffset, RelocBase::Zero, edit))
 }
 
-/// The sequences leave the offset from the thread pointer in x0.
+/// TLS descriptor sequences, which leave the offset from the thread pointer in x0.
 fn descriptor(family: Family, imported: bool) -> Relaxed<Edit> {
     let (what, from, edit) = match (family, imported) {
         (Family::DescriptorPage, true) => (RelocExpr::GotTp, RelocBase::PlacePage, Edit::Field(Field::Page)),
@@ -210,7 +210,7 @@ fn descriptor(family: Family, imported: bool) -> Relaxed<Edit> {
     relaxed(what, from, edit)
 }
 
-/// Smallest and largest value that fits.
+/// Smallest and largest value that fits an edit.
 pub fn range(edit: Edit) -> (i64, i64) {
     match edit {
         Edit::Address | Edit::Field(Field::Page) => (-(1 << 32), (1 << 32) - 1),

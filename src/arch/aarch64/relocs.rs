@@ -178,7 +178,7 @@ type Range = (i64, i64);
 
 const ANY: Range = (i64::MIN, i64::MAX);
 
-/// The processor extends the sign.
+/// Fields whose sign the processor extends.
 const fn signed(bits: u32) -> Range {
     (-(1 << (bits - 1)), (1 << (bits - 1)) - 1)
 }
@@ -187,7 +187,7 @@ const fn unsigned(bits: u32) -> Range {
     (0, (1 << bits) - 1)
 }
 
-/// Data that programs read as they like.
+/// Data that programs read with or without a sign.
 const fn either(bits: u32) -> Range {
     (-(1 << (bits - 1)), (1 << bits) - 1)
 }

@@ -100,7 +100,7 @@ pub fn is_branch(bytes: &[u8], offset: usize) -> bool {
     matches!(opcode, Some(&[0xc0 | 0xa7, register]) if matches!(register & 0x0f, 4 | 5))
 }
 
-/// The relocation of a call that a mark behind it takes away. GNU as puts it in front of the mark.
+/// The relocation of a call that the mark in the next relocation replaces. GNU as writes it before the mark.
 fn marked_call(site: &Site<'_>) -> Option<Relaxed<Edit>> {
     let next = site.next?;
     let is_mark = matches!(next.kind, elf::R_390_TLS_GDCALL | elf::R_390_TLS_LDCALL);
@@ -110,12 +110,12 @@ fn marked_call(site: &Site<'_>) -> Option<Relaxed<Edit>> {
     relaxed(RelocExpr::Nothing, RelocBase::Zero, Edit::Keep)
 }
 
-/// Whether a `brasl` begins so many bytes ahead of the site.
+/// Whether a `brasl` begins `before` bytes ahead of the site.
 fn is_call(site: &Site<'_>, before: usize) -> bool {
     site.around(before, 6).is_some_and(|bytes| bytes[..2] == [0xc0, 0xe5])
 }
 
-/// `brasl %r14,__tls_get_offset@PLT`. If its own relocation comes behind the mark, it is done with.
+/// `brasl %r14,__tls_get_offset@PLT`. If its own relocation comes behind the mark, the edit takes that, too.
 fn call(site: &Site<'_>, instruction: [u8; 6]) -> Option<Relaxed<Edit>> {
     if !is_call(site, 0) {
         return None;

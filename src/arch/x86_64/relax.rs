@@ -165,7 +165,7 @@ fn got_load(family: Family, site: &Site<'_>, mode: &Mode) -> Option<Relaxed<Edit
     }
     let &[opcode, modrm] = site.around(2, 2)? else { return None };
     let undefined_weak = site.has(Facts::UNDEFINED_WEAK);
-    // Code that moves has no fixed distance from a number, which can be out of reach of fixed code too.
+    // In position-independent code the distance to an absolute number changes; in other code it may not fit.
     let small = site.has(Facts::SMALL) && !mode.position_independent;
     if site.has(Facts::ABSOLUTE) && !undefined_weak && !small {
         return None;
@@ -186,7 +186,7 @@ fn got_load(family: Family, site: &Site<'_>, mode: &Mode) -> Option<Relaxed<Edit
     if opcode == 0x8b && !number {
         return relaxed(RelocExpr::Symbol, RelocBase::Place, prefix(&[0x8d, modrm], 0));
     }
-    // An immediate is sign-extended; a number needs no address at all.
+    // The immediate operand is sign-extended, so an address must be low; a small number always fits.
     if !(number || mode.low_addresses) {
         return None;
     }
@@ -326,7 +326,7 @@ fn initial_exec(site: &Site<'_>) -> Option<Relaxed<Edit>> {
         0x8b => [new_rex, 0xc7, register_modrm(modrm, 0)],
         // %rsp and %r12 as a base would need a SIB byte.
         0x03 if register == 4 => [new_rex, 0x81, register_modrm(modrm, 0)],
-        // lea x(%reg),%reg leaves the flags alone, which add did not, but is shorter to decode.
+        // lea x(%reg),%reg, as in the psABI's table. It leaves the flags alone, which code cannot count on with add.
         0x03 => [rex | new_rex, 0x8d, 0x80 | (register << 3) | register],
         _ => return None,
     };
