@@ -1,9 +1,8 @@
 //! `.eh_frame` sections, taken apart (Linux Standard Base, "Exception Frames").
 //!
-//! A section is a row of records. Each starts with its length; a *CIE* has 0 in the next word, an
-//! *FDE* has there the distance back to its CIE, then the start and length of the code it
-//! describes. The start is always given by a relocation, and that relocation's symbol says which
-//! section the FDE belongs to.
+//! A section is a sequence of records. Each starts with its length; a *CIE* has 0 in the next word, an
+//! *FDE* the distance back to its CIE, then the start and length of the code that it describes. A
+//! relocation gives the start, and its symbol says which section the FDE belongs to.
 //!
 //! Records live in dense vectors per object; nothing is copied and no record owns memory. A
 //! section whose structure is broken stays whole: it is an ordinary section then.
@@ -80,8 +79,8 @@ pub struct FileFrames<'a, E: ByteOrder> {
     /// FDEs, by section and offset. An FDE whose code has no relocation (`ld -r` leaves such FDEs
     /// of discarded functions) covers no function and is left out.
     pub fdes: Vec<Fde>,
-    /// Function and row of each of `fdes`, sorted. The function stands beside the row, because marking searches here for
-    /// every section that it reaches.
+    /// Section of the code and row of each of `fdes`, sorted: garbage collection searches here for every section that
+    /// it reaches.
     by_function: Vec<(SectionId, u32)>,
 }
 
@@ -129,7 +128,7 @@ impl<'a, E: ByteOrder> FileFrames<'a, E> {
         &self.sections[self.sections.partition_point(|section| section.fdes.end <= row)]
     }
 
-    /// Rows of the FDEs of one function's section.
+    /// Rows of the FDEs for code in a section.
     pub fn fdes_of(&self, function: SectionId) -> impl Iterator<Item = u32> {
         let start = self.by_function.partition_point(|pair| pair.0 < function);
         self.by_function[start..].iter().take_while(move |pair| pair.0 == function).map(|pair| pair.1)
@@ -144,8 +143,8 @@ impl<'a, E: ByteOrder> FileFrames<'a, E> {
     }
 }
 
-/// Takes the `.eh_frame` sections of one object apart. Definitions are settled and losers of
-/// groups marked.
+/// Splits the live `.eh_frame` sections of one object into records. Needs definitions, and COMDAT groups that are
+/// selected.
 pub fn split_object<'a, T: Target>(link: &Resolved<'a, T>, file: FileId) -> Split<'a, T::E> {
     let object = &link.objects[file.index()];
     let mut split = Split { frames: FileFrames::default(), has_terminator: false, broken: Vec::new() };
@@ -174,7 +173,7 @@ fn split_section<'a, T: Target>(
     }
     let frames = &mut split.frames;
     let (first_cie, first_fde) = (frames.cies.len(), frames.fdes.len());
-    // Each FDE has one for its code.
+    // Each FDE has a relocation for its code.
     frames.fdes.reserve(object.relocations(index as usize).len());
     let mut splitter = Splitter {
         link,
@@ -352,8 +351,8 @@ impl<T: Target> Splitter<'_, '_, T> {
             return None;
         }
         let object = &self.link.objects[self.file.index()];
-        // A symbol that this file defines stands for this file's code, even where another
-        // file's definition prevails: that one has an FDE of its own.
+        // A symbol that this file defines stands for this file's code, even if another file's definition prevails:
+        // that definition has an FDE of its own.
         match object.symbol_place(first.symbol() as usize) {
             SymbolPlace::Section(section) => Some(object.section_id(section)),
             _ => {
@@ -441,7 +440,7 @@ mod elf_dwarf {
     pub const ALIGNED: u8 = 0x50;
 }
 
-/// A part of a record, as it says how a function is unwound.
+/// The part of a record that says how a function is unwound.
 #[derive(Clone, Copy, Debug)]
 pub struct RecordPart<'f, E: ByteOrder> {
     /// Its bytes but for zeros at the end: instructions are padded with `DW_CFA_nop`, the last record
@@ -453,8 +452,8 @@ pub struct RecordPart<'f, E: ByteOrder> {
     pub relocations: &'f [Rela<E>],
 }
 
-/// All that the records of a function say of it: of each FDE the part behind the pointer to its CIE, and
-/// the CIE. Two functions with equal parts are unwound alike.
+/// The records about a function: of each of its FDEs the part behind the pointer to the CIE, and the CIE. Two
+/// functions with equal parts are unwound alike.
 pub fn unwinding_of<'f, E: ByteOrder>(
     frames: Option<&'f FileFrames<'_, E>>,
     function: SectionId,
@@ -484,9 +483,8 @@ fn without_padding(bytes: &[u8]) -> &[u8] {
     &bytes[..end]
 }
 
-/// The relocations that a live function's FDEs bring with them: of each of its FDEs all but the
-/// code's own (language-specific data), and of their CIEs (personality). They are edges of garbage
-/// collection. An object's symbols are the indices in these relocations.
+/// The relocations that are edges of garbage collection from a live function: those of its FDEs but the first,
+/// which is for the code itself (language-specific data), and those of their CIEs (personality routine).
 pub fn fde_edges<'f, E: ByteOrder>(
     frames: Option<&'f FileFrames<'_, E>>,
     function: SectionId,
@@ -504,7 +502,8 @@ pub fn fde_edges<'f, E: ByteOrder>(
     })
 }
 
-/// Whether the code that an FDE describes is in the output, at its own place.
+/// Whether the code that an FDE describes is in the output and not folded. Code in no section of an object counts as
+/// live.
 #[inline]
 pub fn is_live(sections: &SectionStates, fde: &Fde) -> bool {
     !fde.function.is_some() || sections.stands(fde.function)

@@ -1,8 +1,8 @@
 //! Which `.eh_frame` records are in the output, and where.
 //!
-//! FDEs of dead functions go. Of equal CIEs (same bytes, same relocations) the first one that a
-//! live FDE needs is in the output, wherever its file is; it leads the others. Records keep the
-//! order of the inputs, so a leader always stands before the FDEs that point back at it.
+//! FDEs of dead functions are dropped. Of equal CIEs (same bytes, same relocations) in all files, the first
+//! that a live FDE needs is in the output; it is the leader of the others. Records keep the order of the
+//! inputs, so a leader always stands before the FDEs that point back at it.
 
 use super::eh_frame::{Cie, Fde, FileFrames, FrameSection, Frames, is_live};
 use crate::arch::Target;
@@ -22,7 +22,7 @@ use zerocopy::byteorder::ByteOrder;
 pub struct KeptFrames {
     /// One row for each object.
     pub files: Vec<KeptFile>,
-    /// Bytes of records, without the terminator.
+    /// Bytes of all kept records, without the terminator.
     pub size: u64,
     /// Number of FDEs.
     pub fdes: usize,
@@ -35,9 +35,9 @@ pub struct KeptFile {
     pub cies: Vec<KeptCie>,
     /// By row of [`FileFrames::fdes`]: offset from `base`; `None` for one that is not in the output.
     pub fdes: Vec<Option<RecordOffset>>,
-    /// Offset in the output section of the first record.
+    /// Offset of its first record in the linker's `.eh_frame`.
     pub base: u64,
-    /// Bytes of records.
+    /// Bytes of its kept records.
     pub size: u32,
 }
 
@@ -59,7 +59,7 @@ pub struct KeptRecord<'r, E: ByteOrder> {
     pub bytes: &'r [u8],
     /// Offset in the section it comes from; `r_offset`s count from the section's start.
     pub input: u64,
-    /// Offset in the output section's synthetic `.eh_frame`.
+    /// Offset in the linker's `.eh_frame`.
     pub output: u64,
     /// Its relocations, by ascending offset.
     pub relocations: &'r [Rela<E>],
@@ -67,7 +67,7 @@ pub struct KeptRecord<'r, E: ByteOrder> {
     pub fde: Option<&'r Fde>,
 }
 
-/// Settles the place of every record. Liveness is frozen.
+/// Gives every kept record its place. Liveness must be frozen.
 pub fn assign_offsets<T: Target>(link: &Resolved<'_, T>, frames: &Frames<'_, T::E>) -> KeptFrames {
     let (mut files, needed): (Vec<KeptFile>, Vec<Vec<(u32, u64)>>) = frames
         .files
@@ -147,7 +147,7 @@ fn hash<T: Target>(link: &Inputs<'_, T>, file: FileId, frames: &FileFrames<'_, T
     hasher.finish()
 }
 
-/// Gives every needed CIE its leader. One by one: objects have a handful of CIEs each.
+/// Gives every needed CIE its leader. Serially: objects have a handful of CIEs each.
 fn elect_leaders<T: Target>(
     link: &Inputs<'_, T>,
     frames: &[FileFrames<'_, T::E>],
@@ -180,8 +180,8 @@ fn elect_leaders<T: Target>(
     }
 }
 
-/// Lists a file's records one behind the other. An object's records are fewer bytes than 2^32:
-/// each of its sections is, and the whole is checked when the sum is known.
+/// Gives a file's kept records offsets, one behind the other. Offsets saturate; [`assign_offsets`] reports records
+/// that are too many.
 fn place<E: ByteOrder>(frames: &FileFrames<'_, E>, kept: &mut KeptFile) {
     let mut at = 0u32;
     let mut give = |output: &mut Option<RecordOffset>, size: u32| {
@@ -204,7 +204,7 @@ fn place<E: ByteOrder>(frames: &FileFrames<'_, E>, kept: &mut KeptFile) {
 }
 
 impl KeptFile {
-    /// All records of one section of `frames`, the object's own, that are in the output, in order.
+    /// The kept records of one section, in order. `frames` are the records of the same object.
     pub fn records<'r, E: ByteOrder>(
         &'r self,
         frames: &'r FileFrames<'_, E>,
@@ -241,7 +241,7 @@ impl KeptFile {
         })
     }
 
-    /// All records of the object, in order.
+    /// All kept records of the object, in order.
     pub fn all_records<'r, E: ByteOrder>(
         &'r self,
         frames: &'r FileFrames<'_, E>,
@@ -249,8 +249,9 @@ impl KeptFile {
         frames.sections.iter().flat_map(|section| self.records(frames, section))
     }
 
-    /// Where an offset of one of the object's absorbed sections went in the synthetic section: with
-    /// its record, or with the next one that is there.
+    /// The offset in the linker's `.eh_frame` for an offset in one of the object's `.eh_frame` sections: it moves with
+    /// its record, or to the next kept record; behind the last record, to the end of the object's records. `None` if
+    /// the section is not an `.eh_frame` section of the object.
     pub fn output_offset<E: ByteOrder>(
         &self,
         frames: &FileFrames<'_, E>,
