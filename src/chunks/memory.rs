@@ -30,8 +30,8 @@ impl Region {
         Region { origin, length, current: origin, last: None }
     }
 
-    /// Load address of a section without `AT`: as far from its address as that of the section
-    /// before, unless it lies wholly below that one.
+    /// Load address of a section without `AT`: its distance from the address is that of the section before, unless
+    /// the section lies wholly below that one.
     pub fn load_address(&self, address: u64, size: u64, align: u64) -> u64 {
         let Some(last) = self.last else { return address };
         if size != 0 && address < last.address && last.address - address >= size {
@@ -41,8 +41,8 @@ impl Region {
         super::align::round_up(load, align).unwrap_or(load)
     }
 
-    /// Remembers a section for those behind it. Empty ones count only if they have a load address
-    /// of their own (`always`) or stand behind the others.
+    /// Remembers a section for the load addresses of later ones. With `always` in any case; an empty section
+    /// otherwise only if it is not below the last one or, as the first, has a load address of its own.
     pub fn remember(&mut self, section: Last, always: bool) {
         let counts = match self.last {
             None => section.address != section.load,
@@ -53,7 +53,7 @@ impl Region {
         }
     }
 
-    /// By how many bytes a section that ends at `end` leaves the region.
+    /// Number of bytes by which a section that ends at `end` leaves the region.
     pub fn overflow(&self, end: u64) -> u64 {
         match self.origin.checked_add(self.length) {
             Some(limit) => end.saturating_sub(limit),

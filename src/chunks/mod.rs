@@ -199,8 +199,7 @@ pub struct Layout<'a> {
 /// The place of a linker-defined symbol.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct LinkerValue {
-    /// Section-relative symbols move with their output section and have its index in the symbol
-    /// table; absolute ones have none.
+    /// The output section whose index the symbol has in the symbol table; `None` for absolute symbols.
     pub chunk: Option<ChunkId>,
     /// Address or number.
     pub value: u64,

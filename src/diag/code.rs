@@ -39,9 +39,9 @@ codes! {
     MalformedInput = "malformed-input",
     /// A section group whose structure is broken.
     MalformedGroup = "malformed-group",
-    /// A section group flag word or section type that is not known.
+    /// An input that this kind of link cannot take: a shared library in a static or relocatable link.
     UnsupportedInput = "unsupported-input",
-    /// An object that holds only an LTO compiler's intermediate code, which no plugin takes.
+    /// A file that holds only an LTO compiler's intermediate code, which no plugin takes.
     LtoInput = "lto-input",
     /// A compiler's plugin that cannot be loaded or fails, and its messages.
     LtoPlugin = "lto-plugin",
@@ -77,7 +77,7 @@ codes! {
     RelativeRelocation = "relative-relocation",
     /// Sections that do not fit together or into their place.
     LayoutError = "layout-error",
-    /// A layout that does not come to rest.
+    /// A layout that does not converge.
     LayoutDiverges = "layout-diverges",
     /// The entry symbol is missing.
     NoEntry = "no-entry",
@@ -97,7 +97,7 @@ codes! {
     SFrameVersion = "sframe-version",
     /// An `.sframe` section whose structure is broken.
     SFrameCorrupt = "sframe-corrupt",
-    /// SFrame rows whose function is gone.
+    /// SFrame rows whose function is not in the output.
     SFrameDeadRows = "sframe-dead-rows",
     /// SFrame output that is not as one would expect (information).
     SFrameNote = "sframe-note",

@@ -11,7 +11,7 @@ pub fn demangle(name: &[u8]) -> String {
     }
 }
 
-/// A name for messages: as people write it, or as it is (`--no-demangle`).
+/// A name for messages: demangled, or as it is (`--no-demangle`).
 pub fn shown(name: &[u8], demangled: bool) -> String {
     if demangled { demangle(name) } else { String::from_utf8_lossy(name).into_owned() }
 }

@@ -3,10 +3,9 @@
 use super::{Code, Diagnostic};
 use std::collections::{HashMap, HashSet};
 
-/// Moves lines of help that several diagnostics of one kind give to the last of that kind, where
-/// they stand once, with the number of diagnostics that they are for unless that is all of them. A
-/// refused link may have dozens of violations; the advice is the same for all of them, and at the
-/// end of the output people see it.
+/// Moves lines of help that several diagnostics of one [`Code`] share to the last diagnostic of that code. Each
+/// stands there once, with the number of diagnostics that gave it unless all did. A refused link may have
+/// dozens of violations with the same advice, and the end of the output is what people see.
 pub fn share_help(diagnostics: &mut [Diagnostic]) {
     let mut of_code: HashMap<Code, (usize, usize)> = HashMap::new();
     let mut of_line: HashMap<(Code, &str), usize> = HashMap::new();

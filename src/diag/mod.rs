@@ -19,7 +19,7 @@ pub use help::share_help;
 pub use render::{RenderOptions, render};
 pub use sink::{Aborted, Policy, Sink};
 
-/// How grave a diagnostic is. The order is the order of gravity, gravest last.
+/// The severity of a diagnostic, the most severe last.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
 pub enum Severity {
     /// Information that was asked for (`--trace`, `--print-gc-sections`).
@@ -27,7 +27,7 @@ pub enum Severity {
     /// The output is made, but may differ from the user's intent. `--fatal-warnings` makes it an
     /// error.
     Warning,
-    /// No output is made, unless `--noinhibit-exec` says so.
+    /// No output is made. `--noinhibit-exec` turns some errors into warnings.
     Error,
 }
 
@@ -66,7 +66,7 @@ pub enum Location {
     },
 }
 
-/// Where a diagnostic stands among those of its phase. Compared field by field.
+/// The place of a diagnostic among those of its phase. Compared field by field.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub struct Order {
     /// Position of the file in the link (command-line order, archive members at extraction).

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 pub struct Policy {
     /// `--fatal-warnings`: a warning stops the link like an error.
     pub fatal_warnings: bool,
-    /// `-w`: warnings are not kept.
+    /// `-w`: warnings are dropped, unless `fatal_warnings` makes them errors.
     pub no_warnings: bool,
     /// `--noinhibit-exec`: an error is a warning wherever an output can still be made.
     pub noinhibit_exec: bool,
@@ -54,8 +54,7 @@ impl Sink {
         self.lock().push((phase, diagnostic));
     }
 
-    /// Takes an error of a kind that `--noinhibit-exec` turns into a warning: one after which an
-    /// output can still be made.
+    /// Takes an error that `--noinhibit-exec` turns into a warning, because an output can still be made.
     pub fn report_recoverable(&self, mut diagnostic: Diagnostic) {
         if self.policy.noinhibit_exec && diagnostic.severity == Severity::Error {
             diagnostic.severity = Severity::Warning;
@@ -86,13 +85,13 @@ impl Sink {
         if self.has_errors() { Err(Aborted) } else { Ok(()) }
     }
 
-    /// How many diagnostics there are, for [`Sink::withdraw`].
+    /// Number of diagnostics so far, for [`Sink::withdraw`].
     pub fn count(&self) -> usize {
         self.lock().len()
     }
 
-    /// Withdraws the diagnostics after the first `count`, none of which is an error: passes that
-    /// reported them run again, on other inputs.
+    /// Withdraws all diagnostics after the first `count` that are no errors: the passes that reported them run
+    /// again, on other inputs, and would report them twice.
     pub fn withdraw(&self, count: usize) {
         let mut reported = self.lock();
         let count = count.min(reported.len());

@@ -251,7 +251,7 @@ impl<E: ByteOrder> Sym<E> {
         self.st_shndx.get() == object::elf::SHN_COMMON || self.kind() == object::elf::STT_COMMON
     }
 
-    /// Whether a definition elsewhere is preferred.
+    /// Whether the binding is weak.
     #[inline]
     pub fn is_weak(&self) -> bool {
         self.binding() == object::elf::STB_WEAK
