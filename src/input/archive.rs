@@ -1,7 +1,7 @@
 //! Members of archives, ordinary and thin.
 //!
-//! All members are listed, and parsed by the caller in parallel. The archive's own symbol index counts only
-//! for members that cannot be parsed.
+//! All members are listed here, and the caller parses them in parallel. The archive's symbol index is read only for
+//! members that cannot be parsed.
 
 use super::store::{InputSource, InputStore};
 use hashbrown::HashMap;
@@ -17,7 +17,7 @@ pub struct Member<'a> {
     pub bytes: &'a [u8],
     /// The file that a thin archive names.
     pub file: Option<PathBuf>,
-    /// Where the bytes begin in their file.
+    /// Offset of the bytes in their file.
     pub offset: u64,
 }
 
@@ -25,7 +25,7 @@ pub struct Member<'a> {
 /// the files that it names, relative to the archive's folder.
 ///
 /// # Errors
-/// A text that names the fault in the archive, or the file of a thin one that cannot be read.
+/// A text that names the fault in the archive, or the member of a thin archive whose file cannot be read.
 pub fn members<'a>(
     path: &Path,
     bytes: &'a [u8],
@@ -62,7 +62,7 @@ pub fn members<'a>(
     Ok(members)
 }
 
-/// Symbols that an archive's index gives, by the name of the member that defines them and the offset of its
+/// Symbols of an archive's index, by the name of the member that defines them and the offset of its
 /// contents, 0 in a thin archive.
 pub type Index<'a> = HashMap<(&'a str, u64), Vec<&'a [u8]>>;
 

@@ -31,7 +31,7 @@ pub struct Edge {
 /// The edges of an object's profile; none if it has no profile.
 ///
 /// # Errors
-/// The numbers of counts and relocations do not fit together.
+/// The section lies outside of its file, or has not two relocations for each count.
 pub fn edges<E: ByteOrder>(object: &ObjectFile<'_, E>) -> Result<Vec<Edge>, Malformed> {
     if object.profile == 0 {
         return Ok(Vec::new());

@@ -4,9 +4,8 @@
 //!
 //! The ABIs of the three machines want `SHT_RELA`, but LLVM writes the call graph profile with
 //! `SHT_REL`, whose entries need no addend, and other producers may take the smaller form too. An
-//! object's sections of these types are read once, when it is indexed, into a table with addends;
-//! nothing later knows the difference but `-r` and `--emit-relocs`, which write such sections again
-//! as they were.
+//! object's sections of these types are read once, when it is indexed, into a table with addends.
+//! Later only `-r` and `--emit-relocs` know of the difference: they write addends into fields where they lay there.
 
 use super::InputStore;
 use super::object::{ImplicitTable, Malformed, ObjectFile, SHT_CREL};
@@ -18,7 +17,7 @@ use std::borrow::Cow;
 use zerocopy::IntoBytes;
 use zerocopy::byteorder::{ByteOrder, I64, U64};
 
-/// Reads such sections of an object, once [`ObjectFile::relocation_sections`] is filled. Places
+/// Reads the `SHT_REL` and `SHT_CREL` sections of an object, once [`ObjectFile::relocation_sections`] is filled. Places
 /// outside the section count as 0; the scan of relocations reports them.
 ///
 /// # Errors

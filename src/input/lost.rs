@@ -1,14 +1,13 @@
 //! Mapped files whose pages are lost.
 //!
-//! A file that becomes shorter while it is mapped, or whose disk fails, cannot give its pages any more: whoever
-//! reads them gets the signal SIGBUS. The library installs no handler. A command does, by [`end_with_message`]: the
-//! message names the file, which the system knows by the address, and the command fails as for any file that it
-//! cannot read.
+//! If a file becomes shorter while it is mapped, or its disk fails, reading the missing pages raises SIGBUS. The
+//! library installs no handler. A command does, by [`end_with_message`]: the message names the file, which the system
+//! knows by the address, and the command fails as for any file that it cannot read.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// The name of the program in the message, and what it has to do first.
+/// The name of the program in the message, and the function that it calls before it ends.
 struct Command {
     program: String,
     clean_up: fn(),
@@ -42,7 +41,7 @@ extern "C" fn handle(_: libc::c_int, info: *mut libc::siginfo_t, _: *mut libc::c
     let address = unsafe { (*info).si_addr() } as usize;
     let mut maps = Maps::default();
     let (Some(path), Some(command)) = (maps.path_at(address), COMMAND.get()) else {
-        // What is no file's is another matter: the access is made again, and ends the process.
+        // The address is in no mapped file: without the handler, the access is made again and ends the process.
         // SAFETY: a system call, without a handler.
         unsafe { libc::signal(libc::SIGBUS, libc::SIG_DFL) };
         return;
@@ -66,7 +65,7 @@ extern "C" fn handle(_: libc::c_int, info: *mut libc::siginfo_t, _: *mut libc::c
     unsafe { libc::_exit(1) }
 }
 
-/// What the system says of the process's mappings, read without an allocation.
+/// `/proc/self/maps`, read without an allocation: a signal handler must not allocate.
 struct Maps {
     bytes: [u8; 8192],
 }
@@ -78,14 +77,14 @@ impl Default for Maps {
 }
 
 impl Maps {
-    /// The path of the file that is mapped at an address. Without `/proc`, there are words in its place.
+    /// The path of the file that is mapped at an address; without `/proc`, the words "a file".
     fn path_at(&mut self, address: usize) -> Option<&[u8]> {
         // SAFETY: a system call with a valid name.
         let file = unsafe { libc::open(c"/proc/self/maps".as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC) };
         if file < 0 {
             return Some(b"a file");
         }
-        // Whole lines are looked at, and what is left of the last one is kept for the next read.
+        // Only whole lines are parsed; the start of an unfinished line moves to the front of the buffer.
         let mut filled = 0;
         loop {
             let rest = &mut self.bytes[filled..];
@@ -112,7 +111,7 @@ impl Maps {
     }
 }
 
-/// Where the path stands in a line of `/proc/self/maps`, if the line is that of the address and has a path:
+/// Offset of the path in a line of `/proc/self/maps`, if the line is that of the address and has a path:
 /// `7f00-7fff r--p 00000000 fe:00 1234     /path`.
 fn path_in(line: &[u8], address: usize) -> Option<usize> {
     let (start, rest) = hexadecimal(line)?;
@@ -121,7 +120,7 @@ fn path_in(line: &[u8], address: usize) -> Option<usize> {
     (start..end).contains(&address).then_some(path)
 }
 
-/// The number at the start of a text, and what follows it.
+/// The hexadecimal number at the start of a text, and the text behind it.
 fn hexadecimal(text: &[u8]) -> Option<(usize, &[u8])> {
     let length = text.iter().take_while(|byte| byte.is_ascii_hexdigit()).count();
     let digits = std::str::from_utf8(&text[..length]).ok()?;

@@ -67,9 +67,9 @@ pub enum Intermediate {
     /// None.
     #[default]
     No,
-    /// Beside machine code, which serves as well (`-ffat-lto-objects`).
+    /// Beside machine code, which can be linked in its place (`-ffat-lto-objects`).
     Beside,
-    /// Nothing else.
+    /// Intermediate code without machine code.
     Only,
 }
 
@@ -102,8 +102,8 @@ pub struct ObjectFile<'a, E: ByteOrder> {
     pub name: FileName<'a>,
     /// The whole file (or member).
     pub bytes: &'a [u8],
-    /// Bytes that the link added to the file ([`crate::sframe::split`]): headers name them by
-    /// offsets that count on from the end of `bytes`.
+    /// Contents that the link made for this object's sections (sections of [`crate::sframe::split`], reversed
+    /// arrays): headers name them by offsets that count on from the end of `bytes`.
     pub made: &'a [u8],
     /// `e_flags`.
     pub flags: u32,
@@ -121,12 +121,12 @@ pub struct ObjectFile<'a, E: ByteOrder> {
     pub extended: &'a [U32<E>],
     /// Index of the first symbol that is not local.
     pub first_global: u32,
-    /// For each section header: the index of the `SHT_RELA` or `SHT_REL` section that applies to
-    /// it, 0 if none.
+    /// For each section header: the index of the `SHT_RELA`, `SHT_REL` or `SHT_CREL` section that
+    /// applies to it, 0 if none.
     pub relocation_sections: Vec<u32>,
     /// `SHT_LLVM_DEPENDENT_LIBRARIES` sections: names of libraries, each with a zero at its end.
     pub dependent_libraries: Vec<u32>,
-    /// Relocations of `SHT_REL` sections, with the addends that lie in the fields; ascending by section.
+    /// Relocations of `SHT_REL` and `SHT_CREL` sections as entries with addends; ascending by section.
     /// Filled by [`super::implicit::read`].
     pub implicit: Vec<ImplicitTable<'a, E>>,
     /// SFrame inputs ([`super::sframe::is_input`]), ascending.
@@ -150,8 +150,7 @@ pub struct ObjectFile<'a, E: ByteOrder> {
     /// Compressed sections, by section. [`ObjectFile::headers`] give their unpacked type, size and
     /// alignment.
     pub packed: Vec<Packed<'a>>,
-    /// Names and definitions count only if something refers to them (`--just-symbols`: contents
-    /// are not linked, symbols are absolute).
+    /// `--just-symbols`: the contents are not linked, and all definitions are absolute.
     pub just_symbols: bool,
     /// `--exclude-libs` applies: definitions are not exported.
     pub hide_symbols: bool,
@@ -251,11 +250,12 @@ impl<'a, E: ByteOrder> ObjectFile<'a, E> {
     }
 
     /// Finds for each section the relocation section that applies to it. Done only for objects
-    /// that take part in the link. Gives whether some hold no addends (`SHT_REL`).
+    /// that take part in the link. Gives whether some are not `SHT_RELA`, so that
+    /// [`super::implicit::read`] has to read them.
     ///
     /// # Errors
-    /// Two relocation sections for one section, `SHT_RELR` and `SHT_CREL` (which no ABI of the
-    /// three architectures has in objects), and relocations for a section that does not exist.
+    /// Two relocation sections for one section, `SHT_RELR` (which no ABI of the three architectures has
+    /// in objects), and relocations for a section that does not exist.
     pub fn index_relocation_sections(&mut self) -> Result<bool, Malformed> {
         self.relocation_sections = vec![0; self.headers.len()];
         let mut implicit = false;
@@ -363,7 +363,7 @@ impl<'a, E: ByteOrder> ObjectFile<'a, E> {
             .unwrap_or(b"")
     }
 
-    /// Whether a section's name begins so: quicker than [`ObjectFile::section_name`], which looks
+    /// Whether a section's name begins with `start`: quicker than [`ObjectFile::section_name`], which looks
     /// for the name's end.
     #[inline]
     pub fn section_name_begins(&self, index: usize, prefix: &[u8]) -> bool {
@@ -427,14 +427,14 @@ impl<'a, E: ByteOrder> ObjectFile<'a, E> {
             .unwrap_or(b"")
     }
 
-    /// So many bytes the names of all symbols may have, each counted by itself. A name may be the end of another
-    /// one, so a table of names of N bytes could hold names of N * N bytes, which no compiler makes and an output
-    /// would have to hold.
+    /// Limit of the sum of the lengths of all symbol names, in bytes. A name may be the end of another one, so a string
+    /// table of N bytes could express N * N bytes of names. No compiler makes such a table, and the output would have
+    /// to hold all the names.
     pub fn most_name_bytes(&self) -> u64 {
         (self.symbol_names.len() as u64).saturating_mul(64).saturating_add(1 << 20)
     }
 
-    /// Whether two symbols are defined at one place of the object.
+    /// Whether two symbols have the same section (or are both absolute) and the same value.
     pub fn is_same_place(&self, a: usize, b: usize) -> bool {
         let place = self.symbol_place(a);
         let value = |index: usize| self.symbols.get(index).map(|symbol| symbol.st_value.get());
@@ -443,8 +443,8 @@ impl<'a, E: ByteOrder> ObjectFile<'a, E> {
             && value(a) == value(b)
     }
 
-    /// Where a symbol is defined. A section index that does not exist counts as undefined; the
-    /// resolver reports it.
+    /// The place of a symbol's definition. A symbol with a section index that does not exist counts as undefined; the
+    /// resolver reports it ([`Self::is_misplaced`]).
     #[inline]
     pub fn symbol_place(&self, index: usize) -> SymbolPlace {
         let Some(symbol) = self.symbols.get(index) else { return SymbolPlace::Undefined };
@@ -491,8 +491,8 @@ impl<'a, E: ByteOrder> ObjectFile<'a, E> {
         }
     }
 
-    /// The number of rows that its local symbols take from `first_local` on: one for each, and one at
-    /// least, for relocations without a symbol.
+    /// The number of rows of symbol tables that the object's local symbols take from `first_local` on: one for each,
+    /// and at least one, for relocations without a symbol.
     pub fn local_rows(&self) -> usize {
         (self.first_global as usize).max(1)
     }

@@ -1,4 +1,4 @@
-//! Contents of ordering files (`--symbol-ordering-file` and its kin), as they were read.
+//! Contents of ordering files (`--symbol-ordering-file`, …), as they were read.
 
 use crate::script::Span;
 

@@ -13,8 +13,8 @@ pub enum Format {
 }
 
 impl Format {
-    /// More bytes than this cannot come from one packed byte: a deflate stream spends a bit on
-    /// 129 bytes at least; a Zstandard block of 4 bytes unpacks to 128 KiB at most.
+    /// Upper bound of the bytes that one packed byte unpacks to: a bit of a deflate stream gives at most
+    /// 129 bytes (a match of 258 takes two bits); a Zstandard block of 4 bytes gives at most 128 KiB.
     fn largest_ratio(self) -> u64 {
         match self {
             Format::Zlib => 1032,
@@ -39,7 +39,7 @@ pub struct Packed<'a> {
 }
 
 impl Packed<'_> {
-    /// Whether so many bytes can have been packed into these.
+    /// Whether the packed bytes can unpack to as many bytes as the header says.
     pub fn is_plausible(&self) -> bool {
         self.size <= (self.packed.len() as u64).saturating_mul(self.format.largest_ratio())
     }

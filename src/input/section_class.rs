@@ -65,7 +65,7 @@ fn is_eh_frame<E: ByteOrder>(object: &ObjectFile<'_, E>, index: usize) -> bool {
 const SPECIAL_NAMES: [&[u8]; 6] =
     [b".gnu.", b".ctors", b".dtors", b".init_array", b".fini_array", b".preinit_array"];
 
-/// By letter: whether it follows the dot of such a name.
+/// By letter: whether it follows the dot of such a name. Most names end the search here.
 const SPECIAL_LETTERS: [bool; 256] = {
     let mut letters = [false; 256];
     let mut name = 0;
@@ -77,7 +77,7 @@ const SPECIAL_LETTERS: [bool; 256] = {
 };
 
 /// Whether some pass looks for a section with contents of the program by its type or name: notes, attributes, arrays
-/// of functions, `.gnu.linkonce.*`, `.gnu.warning.*`, and names that `__start_` may stand before. There are a few in an
+/// of functions, `.gnu.linkonce.*`, `.gnu.warning.*`, and names without a dot (`__start_NAME`). There are a few in an
 /// object, and lists of them spare those passes the headers of all others. A pass that looks for another name of an
 /// ordinary section adds it above.
 pub fn is_special<E: ByteOrder>(object: &ObjectFile<'_, E>, index: usize) -> bool {

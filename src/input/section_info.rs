@@ -1,4 +1,4 @@
-//! Header fields of a section as the linker means them, whoever made it.
+//! Header fields of a section, from an object or of the linker, as passes see them.
 
 use super::ObjectFile;
 use super::sframe::{is_sframe, matched_name, output_type};

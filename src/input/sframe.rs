@@ -22,7 +22,7 @@ pub fn is_input<E: ByteOrder>(object: &ObjectFile<'_, E>, index: usize) -> bool 
     }
 }
 
-/// The same by type and name.
+/// [`is_input`] for a section with this type and name.
 pub fn is_sframe(sh_type: u32, name: &[u8]) -> bool {
     matches!(sh_type, SHT_GNU_SFRAME | SHT_SFRAME_LIGHT)
         || sh_type == elf::SHT_PROGBITS && is_sframe_name(name)
@@ -52,11 +52,12 @@ fn is_light_name(name: &[u8]) -> bool {
 }
 
 /// The name that scripts match. All inputs of blobs go into `.sframe` (SFrame rule 1) and all of units into
-/// `.sframe_light`, so a section that has the type by another name counts as that. A relocatable output keeps such
-/// names: the section stays one of its own, and its type tells the next link that it is SFrame.
+/// `.sframe_light`, so a section with an SFrame type and another name is matched as if it had that name. In a
+/// relocatable output it keeps its own name and stays a section of its own: its type tells the next link that it is
+/// SFrame.
 ///
-/// An `.sframe_idx` of an earlier link is an `.sframe` there too, so that an output section of that
-/// name always means that this link made it.
+/// An `.sframe_idx` of an earlier link is matched as `.sframe` in a relocatable output, too: so an output section
+/// `.sframe_idx` was always made by this link.
 #[inline]
 pub fn matched_name(sh_type: u32, name: &[u8], relocatable: bool) -> &[u8] {
     let keeps = if is_sframe_name(name) { name != b".sframe_idx" } else { relocatable };

@@ -14,7 +14,7 @@ pub struct SharedFile<'a, E: ByteOrder> {
     pub name: FileName<'a>,
     /// The whole file.
     pub bytes: &'a [u8],
-    /// Section headers (for the alignment of copied data).
+    /// Section headers: for copied data, and for warnings in `.gnu.warning.*`.
     pub headers: &'a [Shdr<E>],
     /// `DT_SONAME`, or the name the library was found by.
     pub soname: &'a [u8],
@@ -26,7 +26,7 @@ pub struct SharedFile<'a, E: ByteOrder> {
     pub run_paths: Vec<&'a [u8]>,
     /// Dynamic symbols; row 0 is the null symbol.
     pub symbols: &'a [Sym<E>],
-    /// Their names.
+    /// String table with the names of `symbols`.
     pub symbol_names: &'a [u8],
     /// `.gnu.version`, one for each symbol, or empty.
     pub versions: &'a [U16<E>],
@@ -51,10 +51,10 @@ pub struct SymbolVersion {
     pub hidden: bool,
 }
 
-/// Libraries that only libraries need, and the symbols that they define.
+/// Libraries outside of the link that its libraries need (`DT_NEEDED`), and the symbols that they define.
 #[derive(Default)]
 pub struct NeededLibraries<'a> {
-    /// Names that stand in `DT_NEEDED` and were found.
+    /// `DT_NEEDED` names whose libraries were found.
     pub found: HashSet<&'a [u8]>,
     /// The path of a library by the symbols that it defines; of several, the first.
     pub definitions: HashMap<&'a [u8], &'a str>,
@@ -257,7 +257,8 @@ impl<'a, E: ByteOrder> SharedFile<'a, E> {
             .then(|| self.version_name(version))
     }
 
-    /// Whether an undefined symbol is met by a definition of its name in another library.
+    /// Whether undefined symbol `index` may bind to symbol `symbol` of library `definer`, which defines its name: the
+    /// versions must agree.
     pub fn takes(&self, index: usize, definer: &SharedFile<'_, E>, symbol: u32) -> bool {
         let defined = definer.symbol_version(symbol as usize).index;
         self.wanted_version(index).is_none_or(|wanted| definer.version_name(defined) == wanted)
@@ -268,8 +269,8 @@ impl<'a, E: ByteOrder> SharedFile<'a, E> {
         self.version_names.get(usize::from(index)).copied().unwrap_or(b"")
     }
 
-    /// Alignment in bytes that a copy of this symbol's data needs: the largest that both its
-    /// section and its address have.
+    /// Alignment in bytes of a copy of this symbol's data: the largest power of two that both its section and its
+    /// address have. A library does not tell the alignment of a symbol.
     pub fn data_alignment(&self, symbol: &Sym<E>) -> u64 {
         let section = self.headers.get(usize::from(symbol.st_shndx.get()));
         let section = section.map_or(1, |header| header.sh_addralign.get().max(1));
@@ -280,7 +281,7 @@ impl<'a, E: ByteOrder> SharedFile<'a, E> {
         }
     }
 
-    /// Whether the symbol's data has contents in the file, other than zeros by the section's type.
+    /// Whether the symbol's data has contents in the file: its section is not `SHT_NOBITS`.
     pub fn has_bytes(&self, symbol: &Sym<E>) -> bool {
         self.headers
             .get(usize::from(symbol.st_shndx.get()))

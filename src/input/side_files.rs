@@ -6,18 +6,18 @@ use crate::diag::{Code, Diagnostic, Sink};
 use crate::script::Sources;
 use std::path::{Path, PathBuf};
 
-/// Opens them, one after the other.
+/// Opens the files that options name, and reports errors.
 pub struct SideFiles<'r> {
     pub source: &'r dyn InputSource,
-    /// Takes their texts, so that messages can point into them.
+    /// Receives the texts, so that messages can point into them.
     pub sources: &'r mut Sources,
     pub sink: &'r Sink,
-    /// Paths of those that were opened.
+    /// Paths of the files that were opened.
     pub paths: &'r mut Vec<PathBuf>,
 }
 
 impl SideFiles<'_> {
-    /// The bytes of a file. Messages call the file `kind`.
+    /// The bytes of a file; `None` after an error, which is reported. Messages call the file `kind`.
     pub fn read(&mut self, path: &Path, kind: &str) -> Option<FileBytes> {
         let read = self.source.read(path).map_err(|error| reason(&error));
         self.opened(read, path, path, kind)
@@ -48,13 +48,13 @@ impl SideFiles<'_> {
         }
     }
 
-    /// The result of parsing one; errors are reported, and give `None`.
+    /// The result of parsing a file; errors are reported, and give `None`.
     pub fn accept<R>(&self, parsed: Result<R, Vec<Diagnostic>>) -> Option<R> {
         parsed.map_err(|found| found.into_iter().for_each(|diagnostic| self.sink.report(diagnostic))).ok()
     }
 }
 
-/// The text of an `INCLUDE`d script: as named, or in the first directory that has it.
+/// The path and the text of an `INCLUDE`d script: at `name`, or in the first directory that has it.
 pub fn read_include(
     source: &dyn InputSource,
     directories: &[PathBuf],

@@ -19,11 +19,11 @@ pub enum FileKind {
     ThinArchive,
     /// LLVM bitcode.
     Bitcode,
-    /// Anything else: a linker script if it is text.
+    /// Perhaps a linker script: no zero byte among the first 512.
     Text,
-    /// No file at all: zero bytes.
+    /// A file without bytes.
     Empty,
-    /// Not text either.
+    /// None of these kinds.
     Unknown,
 }
 

@@ -17,9 +17,9 @@ use object::{CompressionFormat, Endianness, Object, ObjectSection, ObjectSymbol,
 use std::num::NonZeroU64;
 use zerocopy::byteorder::ByteOrder;
 
-/// How many objects are read for one report: thousands of errors shall not take minutes.
+/// Limit of objects that are read for messages: thousands of errors shall not take minutes.
 const OBJECTS: usize = 64;
-/// And how many symbols are looked at for the functions and variables around places.
+/// Limit of symbols that are looked at to find the functions and variables around places.
 const SYMBOLS: usize = 20_000_000;
 /// Bits of an address that are the offset in its section.
 const OFFSET_BITS: u32 = 40;

@@ -1,5 +1,5 @@
-//! An object in place of a file of intermediate code: the symbols that a plugin tells, and nothing
-//! else.
+//! An object in place of a file of intermediate code. It has only symbols: those that a plugin or the index of an
+//! archive gives.
 //!
 //! The search for definitions, section groups and versions work on it as on any object. It is gone
 //! before anything asks for contents.
@@ -11,8 +11,8 @@ use object::write::{Comdat, Object, SectionId, Symbol as Written, SymbolId, Symb
 use object::{BinaryFormat, ComdatKind, SectionKind, SymbolFlags, SymbolKind as WrittenKind, SymbolScope};
 use std::collections::HashMap;
 
-/// The bytes of such an object. Its globals are the symbols, in their order; references alone need no section. Each COMDAT signature has a
-/// group with one section, and definitions of the group lie in it.
+/// The bytes of such an object. Its globals are the symbols, in their order. Each COMDAT signature has a
+/// group with one section, in which the group's definitions lie.
 pub fn write(symbols: &[Symbol], machine: Machine) -> Vec<u8> {
     let (architecture, endianness) = crate::arch::machine::object_format(machine);
     let mut object = Object::new(BinaryFormat::Elf, architecture, endianness);

@@ -12,7 +12,7 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// Which file of the system it is, whatever path leads to it.
+/// Device and inode number of a file: the same for all paths that lead to it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FileIdentity {
     device: u64,
@@ -50,7 +50,8 @@ impl Origin {
         }
     }
 
-    /// Whether the file was written to since. One that was replaced or removed was not: a mapping keeps it.
+    /// Whether the file was written to since it was opened. A file that was replaced or removed counts as unchanged,
+    /// because a mapping keeps its contents.
     fn has_changed(&self) -> bool {
         std::fs::metadata(&self.path).is_ok_and(|metadata| {
             let now = Origin::of(Path::new(""), &metadata);
@@ -89,7 +90,7 @@ impl std::ops::Deref for FileBytes {
     }
 }
 
-/// Why a file cannot be read, in the words that other linkers use.
+/// The reason why a file cannot be read, in the words that other linkers use.
 pub fn reason(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::NotFound => "No such file or directory".to_owned(),
@@ -105,7 +106,7 @@ pub trait InputSource: Sync {
     /// The system's error; `NotFound` lets a search go on.
     fn read(&self, path: &Path) -> io::Result<FileBytes>;
 
-    /// Whether a file is there; used by `-l` searches.
+    /// Whether there is a file: searches for libraries and scripts ask before they read.
     fn exists(&self, path: &Path) -> bool;
 
     /// The path that all paths of a file share: absolute, without symbolic links. The path itself
@@ -140,7 +141,7 @@ impl InputSource for SystemSource {
         // `InputStore::first_changed` for the rest.
         match unsafe { memmap2::MmapOptions::new().len(length).map(&file) } {
             Ok(map) => Ok(FileBytes::Mapped(map, origin)),
-            // Some file systems cannot map, and a process has only so many mappings (65,530).
+            // Some file systems cannot map, and the system limits the mappings of a process (65,530).
             Err(_) => {
                 let mut bytes = Vec::new();
                 io::Read::read_to_end(&mut &file, &mut bytes)?;
@@ -152,7 +153,8 @@ impl InputSource for SystemSource {
     fn exists(&self, path: &Path) -> bool {
         match std::fs::metadata(path) {
             Ok(metadata) => !metadata.is_dir(),
-            // A search that went on would find another file, and nobody would notice. Who reads this one fails.
+            // If the search went on, it would find another file unnoticed. So the file counts as there, and reading
+            // it fails.
             Err(error) => matches!(error.raw_os_error(), Some(libc::EIO | libc::ENOMEM | libc::ESTALE)),
         }
     }
@@ -175,12 +177,12 @@ impl InputStore {
         self.files.push_get(Box::new(bytes))
     }
 
-    /// Whether the bytes of a file of the system are kept here.
+    /// Whether the store keeps bytes of the file with this identity.
     pub fn holds(&self, identity: FileIdentity) -> bool {
         self.files.iter().filter_map(FileBytes::origin).any(|origin| origin.identity == identity)
     }
 
-    /// A file of the system that was written to since it was opened, the first by path: a link that read it may have
+    /// The first by path of the files that were written to since they were opened: a link that read it may have
     /// mixed old bytes with new ones.
     pub fn first_changed(&self) -> Option<PathBuf> {
         let origins: Vec<&Origin> = self.files.iter().filter_map(FileBytes::origin).collect();

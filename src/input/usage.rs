@@ -1,4 +1,4 @@
-//! The part of a symbol that the search for definitions looks at, in a byte.
+//! The facts about a global in an object's symbol table that the search for definitions needs, in a byte.
 //!
 //! The search goes through all globals of an object, some of them many times, one after the other. Symbols
 //! lie in the inputs, 24 bytes each, and most have left the processor's cache by then; these bytes stay.
@@ -9,22 +9,22 @@ use zerocopy::byteorder::ByteOrder;
 /// What an object does with the name of a global.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Usage {
-    /// It defines it.
+    /// The object defines the name.
     Definition,
-    /// It defines it as a common block.
+    /// The object defines the name as a common block.
     Common,
-    /// It refers to it, and anything may define it.
+    /// The object refers to the name, and any object or library may define it.
     Reference,
-    /// The same, and nothing need define it.
+    /// The same, weak: the name may stay undefined.
     WeakReference,
-    /// It refers to it, and only another object may define it: the visibility is not the default one.
+    /// The object refers to the name, and only another object may define it: the visibility is not `STV_DEFAULT`.
     ConstrainedReference,
-    /// The same, and nothing need define it.
+    /// The same, weak: the name may stay undefined.
     WeakConstrainedReference,
 }
 
 impl Usage {
-    /// The usage that a symbol of an object tells.
+    /// The usage that an entry of an object's symbol table expresses.
     #[inline]
     pub fn of<E: ByteOrder>(symbol: &Sym<E>) -> Usage {
         if !symbol.is_undefined() {
@@ -38,7 +38,7 @@ impl Usage {
         }
     }
 
-    /// Whether it is a reference alone.
+    /// Whether the object refers to the name without defining it.
     #[inline]
     pub fn is_reference(self) -> bool {
         !matches!(self, Usage::Definition | Usage::Common)
