@@ -17,9 +17,9 @@ const STRETCH_BYTES: usize = 64;
 struct Stretch {
     /// A bit for each byte at which a string starts, the first byte's the lowest.
     starts: u64,
-    /// How many strings of the section start before.
+    /// Number of strings of the section that start before these bytes.
     before: u32,
-    /// Start in the section of the last one of those.
+    /// Start in the section of the last string before these bytes.
     open: u32,
 }
 
@@ -123,7 +123,7 @@ impl<'a> Block<'a> {
         }
     }
 
-    /// Adds the stretches of a section, and says how many strings start in it.
+    /// Adds the stretches of a section, and gives the number of strings that start in it.
     fn add_stretches(&mut self, unit: u32, bytes: &[u8]) -> u32 {
         let (mut before, mut open) = (0, 0);
         // The first byte starts a string, and so does each behind the end of another.
@@ -208,8 +208,8 @@ impl<'a> Block<'a> {
         }
     }
 
-    /// Turns numbers in shards into offsets in the merged section. Of each shard: the offsets of
-    /// its pieces in it, and its own in the section.
+    /// Turns numbers in shards into offsets in the merged section. `shards` gives for each shard the offsets of its
+    /// pieces in the shard, and the offset of the shard in the merged section.
     pub fn find_offsets(&mut self, shards: &[(&[u32], u64)]) {
         for (number, (offsets, base)) in shards.iter().enumerate() {
             for position in self.run(number) {
@@ -223,8 +223,8 @@ impl<'a> Block<'a> {
         self.starts = Vec::new();
     }
 
-    /// The piece that holds an offset of a section: where it starts, and its offset in the merged
-    /// section.
+    /// The piece that holds an offset of the block's section `section`: its start in that section, and its offset in
+    /// the merged section.
     #[inline]
     pub fn find(&self, pieces: Pieces, section: usize, offset: u64) -> (u32, u32) {
         let section = &self.sections[section];
@@ -249,7 +249,7 @@ impl<'a> Block<'a> {
     }
 }
 
-/// Which shard a hash belongs to: its top bits, since tables use the low ones.
+/// The shard that a hash belongs to: its top bits, since tables use the low ones.
 fn shard_of(hash: u32, shards: usize) -> usize {
     (hash >> 24) as usize % shards
 }

@@ -5,8 +5,8 @@
 //! strings that end with a zero, or constants of one size. Equal pieces of one group of sections
 //! are kept once.
 //!
-//! A group's sections are cut into *blocks* of about a megabyte; a block holds in the end where
-//! each piece went, in four bytes, and where strings start, in a quarter of their own size. Pieces
+//! A group's sections are cut into *blocks* of about a megabyte; in the end a block holds four bytes for
+//! each piece, its offset in the output, and the starts of strings, in a quarter of their own size. Pieces
 //! are hashed when they are found. The hash chooses one of a fixed number of [`Shard`]s, each of
 //! which is filled by one thread in input order, so no lock is taken and the result depends on
 //! the inputs only.
@@ -137,7 +137,7 @@ fn cut<'i, 'a>(inputs: &'i [MergeInput<'a>]) -> Vec<&'i [MergeInput<'a>]> {
 }
 
 impl<'a> Merges<'a> {
-    /// A table for so many input sections, none merged yet.
+    /// A table for `sections` input sections, none merged yet.
     pub fn new(sections: usize) -> Self {
         Merges { groups: Vec::new(), rows: Vec::new(), row_of: vec![None; sections] }
     }
@@ -166,8 +166,8 @@ impl<'a> Merges<'a> {
         self.row_of.get(section.index()).is_some_and(Option::is_some)
     }
 
-    /// Where an offset of an input section went: the merged section, and the offset in it; `None`
-    /// if its pieces were not merged. An offset behind the last piece goes with that piece.
+    /// The merged section and the offset in it that an offset of an input section has become; `None` if the section's
+    /// pieces were not merged. An offset behind the last piece keeps its distance to that piece.
     #[inline]
     pub fn place(&self, section: SectionId, offset: u64) -> Option<(SectionId, u64)> {
         let row = (*self.row_of.get(section.index())?)?;

@@ -73,7 +73,7 @@ impl<'a> Shard<'a> {
     }
 
     /// Pieces of larger alignment come first; else the order of first occurrence holds. Offsets
-    /// that 32 bits cannot hold only show in the size.
+    /// that 32 bits cannot hold are cut; the size, in 64 bits, shows it.
     pub fn assign_offsets(&mut self) {
         let mut present = 0u64;
         for &align in &self.aligns {

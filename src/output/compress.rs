@@ -20,10 +20,10 @@ const SHARD: usize = 1 << 20;
 /// Fast: sections are large, and higher levels win little on debug information.
 const ZLIB_LEVEL: u8 = 1;
 const ZSTD_LEVEL: u8 = 3;
-/// zstd's highest.
+/// The highest level of zstd.
 const ZSTD_MAX_LEVEL: u8 = 22;
 
-/// A format and how hard the compressor tries.
+/// A format and a level.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Method {
     /// The format.

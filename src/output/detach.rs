@@ -4,16 +4,16 @@
 //! inputs page by page, and frees the blocks of the file that the output replaced. No one waits for
 //! that but the build. So the command makes, as its last act, a process that shares its memory and
 //! holds the replaced file, closes every other descriptor, waits for the command's end, and ends.
-//! The last one of a memory takes it apart.
+//! The last process that shares a memory takes it apart.
 //!
-//! Nothing can go wrong behind the build's back: the output is in its place before. The process
+//! Nothing can go wrong unnoticed: the output is in its place before. The process
 //! stays in the session and the process group of the command, and holds no pipe of the build's.
 
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, RawFd};
 use std::ptr;
 
-/// Peak memory from which on it pays, in KiB. Making the process takes as long as taking a few
+/// Peak memory, in KiB, above which the process is made. Making it takes as long as taking a few
 /// megabytes apart.
 const PAYS_FROM: i64 = 64 << 10;
 
@@ -57,8 +57,8 @@ pub fn leave_memory_behind(replaced: Option<&File>) {
     }
 }
 
-/// Whether the program runs on a processor that a tool plays, as valgrind does. Such a tool hides the code that the kernel
-/// puts into every process, and does not know how to follow a process of this kind.
+/// Whether a tool such as valgrind emulates the processor. It hides the vDSO from the program, and cannot follow a
+/// process of this kind.
 fn is_watched() -> bool {
     // SAFETY: the call only reads the auxiliary vector.
     unsafe { libc::getauxval(libc::AT_SYSINFO_EHDR) == 0 }

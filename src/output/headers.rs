@@ -33,7 +33,7 @@ fn file_header<T: Target>(link: &Image<'_, T>) -> Ehdr<T::E> {
     ident[7] = if link.uses_gnu_extensions() { elf::ELFOSABI_GNU } else { elf::ELFOSABI_NONE };
     let first = link.file.segments.iter().find(|segment| segment.p_type == elf::PT_LOAD);
     let kind = match link.config.mode {
-        // Who gives a program that can be moved an address wants it there: GNU ld's rule and mold's.
+        // A PIE that options or a script place at an address is to be loaded there: GNU ld's rule and mold's.
         OutputMode::Executable { pie: true } if first.is_some_and(|load| load.address != 0) => elf::ET_EXEC,
         OutputMode::Relocatable => elf::ET_REL,
         OutputMode::Shared | OutputMode::Executable { pie: true } => elf::ET_DYN,

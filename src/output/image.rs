@@ -10,10 +10,10 @@ use crate::diag::{Code, Diagnostic, Sink};
 use crate::elf::is_alloc;
 use crate::phase::FileSection;
 
-/// Bytes that an image may have before it is taken for a mistake.
+/// Largest size of an image, in bytes. More is taken for a mistake in the load addresses.
 const MAX_IMAGE: u64 = 1 << 40;
 
-/// Gives the sections their places in the image; gives the size of the file.
+/// Gives the sections their file offsets in the image, and returns the size of the file: 0 after an error.
 pub fn place(layout: &Layout<'_>, sections: &mut [FileSection<'_>], sink: &Sink) -> u64 {
     let in_image = |chunk: &Chunk<'_>| is_alloc(chunk.flags) && chunk.file_size() > 0;
     let ends = |chunk: &Chunk<'_>| chunk.load_address.saturating_add(chunk.file_size());

@@ -81,8 +81,8 @@ fn change_mask(signals: &libc::sigset_t) -> libc::sigset_t {
     }
 }
 
-/// Removes the temporary files of this process, whose end is near: afterwards no thread can make
-/// one: the lock is never given back, and a link that tries waits for ever.
+/// Removes the temporary files of this process, which is about to end. No thread can make one afterwards:
+/// the lock is never given back, and a link that tries waits for ever.
 ///
 /// It may be called by a signal's handler (only system calls, no allocation, no lock that the
 /// interrupted thread could hold), if the handler runs with all other signals blocked.

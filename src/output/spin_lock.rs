@@ -1,7 +1,7 @@
-//! A lock that the handler of a signal may take, too: one flag, and nobody sleeps.
+//! A lock that a signal's handler may take, too: a flag that threads poll.
 //!
-//! It is made of the parts in [`super::sync`]; `tests/models.rs` gives it loom's in their place, which try every order of
-//! its steps.
+//! Its parts come from [`super::sync`]; `tests/models.rs` puts those of loom in their place, which try every order of
+//! the steps.
 
 use super::sync::{AtomicBool, Ordering, yield_now};
 use std::cell::UnsafeCell;

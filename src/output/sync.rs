@@ -1,4 +1,4 @@
-//! What locks of this folder are made of.
+//! The parts of [`super::spin_lock`], which a test replaces.
 
 pub(super) use std::sync::atomic::{AtomicBool, Ordering};
 pub(super) use std::thread::yield_now;

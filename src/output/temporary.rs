@@ -13,13 +13,13 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// Names that are checked for files of killed links.
+/// Number of names that are checked for files of killed links.
 const SWEPT: u32 = 8;
 
-/// Links that may write to one output at the same time.
+/// Number of links that may write to one output at the same time.
 const NAMES: u32 = 1000;
 
-/// So much of the output's name goes into a temporary one, in bytes; names have at most 255.
+/// Bytes of the output's name that go into a temporary name; file systems allow names of 255 bytes.
 const NAME_LENGTH: usize = 200;
 
 /// A new file under a temporary name. Dropped, it is removed.
@@ -110,8 +110,8 @@ fn name(output: &Path, number: u32) -> PathBuf {
     ))
 }
 
-/// Locks a file for this process, without waiting. Where the file system knows no locks, no link
-/// can take the file for abandoned either.
+/// Locks a file for this process, without waiting; `false` if another process holds the lock. A file system
+/// without locks counts as success: there, no link can take the file for abandoned either.
 fn lock(file: &File) -> bool {
     !matches!(file.try_lock(), Err(TryLockError::WouldBlock))
 }

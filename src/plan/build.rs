@@ -55,7 +55,7 @@ impl LayoutPlan {
             builder.script(script);
         }
         if !replaced {
-            // The entry of a script that is given counts, not that of the built-in one.
+            // `ENTRY` of a script of the user goes before that of the built-in script.
             let entry = builder.plan.entry.take();
             builder.script(scripts.builtin);
             builder.plan.entry = entry.or(builder.plan.entry.take());
@@ -318,8 +318,8 @@ impl<'c> Builder<'c> {
         (self.plan, self.findings)
     }
 
-    /// `PROVIDE` defines what nothing defines: beside an assignment to its symbol it does nothing, and
-    /// its expression is not evaluated.
+    /// Removes each `PROVIDE` of a symbol that an ordinary assignment defines: it has no effect, and its expression
+    /// must not be evaluated.
     fn drop_vain_provides(&mut self) {
         let mut assigned: HashSet<Box<[u8]>> = HashSet::new();
         self.plan.for_each_placed_assignment(&mut |assignment, _| {
@@ -344,7 +344,7 @@ impl<'c> Builder<'c> {
         });
     }
 
-    /// `--wrap` sends names in expressions elsewhere too, as in GNU ld and lld; what is assigned keeps its name.
+    /// `--wrap` also renames references in expressions, as in GNU ld and lld; targets of assignments keep their names.
     fn wrap_references(&mut self) {
         let mut wrapped = HashMap::new();
         for (from, to) in self.config.symbols.wrapped_references() {

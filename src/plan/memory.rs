@@ -5,7 +5,7 @@ use crate::diag::{Code, Diagnostic};
 use crate::elf::{consts as elf, is_alloc};
 use crate::script::ast::{MemoryRegion, RegionLetters};
 
-/// Row of the region that holds everything for which no other is found.
+/// Row of the default region, for sections that fit no declared one.
 pub const DEFAULT: usize = 0;
 
 /// The name of that region.

@@ -52,11 +52,12 @@ pub struct LayoutPlan {
     pub allocate_commons: Option<bool>,
     /// `--force-group-allocation` or `FORCE_GROUP_ALLOCATION`.
     pub force_group_allocation: bool,
-    /// `--section-start` and its kin, for orphans too.
+    /// `--section-start` and its like (`-Ttext`, …), for orphans too.
     pub section_starts: IndexMap<Vec<u8>, u64>,
     /// `LD_FEATURE("SANE_EXPR")`.
     pub sane_expressions: bool,
-    /// A script of `-T` or `-dT` takes the place of the built-in one.
+    /// A script of the user takes the place of the built-in one: that of `-dT`, or one of `-T` with `SECTIONS` and
+    /// without `INSERT`.
     pub replaces_default: bool,
     /// Texts that spans point into.
     pub sources: Sources,
@@ -179,13 +180,13 @@ pub struct Rule {
 pub struct ScriptSymbol<'p> {
     /// Its name.
     pub name: &'p [u8],
-    /// Only where it is referenced and nothing defines it.
+    /// All assignments are `PROVIDE`: they define the symbol only if it is referenced and nothing else defines it.
     pub provide: bool,
-    /// With hidden visibility.
+    /// Some assignment is `HIDDEN` or `PROVIDE_HIDDEN`.
     pub hidden: bool,
     /// The first assignment.
     pub span: Span,
-    /// The one symbol that its value, in the last assignment, is made from.
+    /// The only symbol in the expression of the last assignment, if there is exactly one.
     pub source: Option<&'p [u8]>,
 }
 
@@ -348,9 +349,9 @@ impl LayoutPlan {
         rule
     }
 
-    /// The place of a command that is to follow the output section at `position`: behind the
-    /// symbols that are assigned after it, but before the location counter is moved for the next
-    /// allocated section. `allocated` tells whether an output section of the plan is (or may be).
+    /// The position at which to insert a command behind the output section at `position`: behind the
+    /// assignments to symbols that follow the section, but before the location counter is moved for the next
+    /// allocated section. `allocated` tells whether an output section of the plan is allocated (or may be).
     pub fn position_after(&self, position: usize, allocated: &dyn Fn(u32) -> bool) -> usize {
         let mut dot_moves = None;
         let mut at = position + 1;
