@@ -26,7 +26,7 @@ pub enum Definition {
         symbol: u32,
     },
     /// By the linker: an assignment of the script, `--defsym`, a name such as `_DYNAMIC`. The
-    /// number is a row of the table of [`LinkerSymbol`]s.
+    /// number is a row of [`crate::phase::Resolved::linker_symbols`].
     Linker(u32),
 }
 
@@ -38,9 +38,9 @@ bitflags! {
         const IN_OBJECT = 1 << 0;
         /// Some reference from an object is not weak.
         const STRONG_REFERENCE = 1 << 1;
-        /// A shared library that takes part refers to it or defines it too.
+        /// A shared library that the program loads refers to it or defines it.
         const IN_SHARED = 1 << 2;
-        /// Some reference from an object says that it is thread-local: whoever defines it has to agree.
+        /// Some reference from an object says that it is thread-local: the definition must be so, too.
         const TLS = 1 << 3;
         /// Some reference from an object says that it is a function.
         const FUNCTION = 1 << 4;
@@ -50,7 +50,7 @@ bitflags! {
 }
 
 impl Mentions {
-    /// What a reference of type `kind` (`STT_*`) says.
+    /// The flag for a reference of type `kind` (`STT_*`).
     pub fn of_kind(kind: u8) -> Self {
         match kind {
             elf::STT_TLS => Mentions::TLS,
@@ -60,7 +60,7 @@ impl Mentions {
         }
     }
 
-    /// The type (`STT_*`) that references give; of several, the one that binds most.
+    /// The type (`STT_*`) that references give; of several, thread-local comes first, then function.
     pub fn kind(self) -> u8 {
         let kinds = [
             (Mentions::TLS, elf::STT_TLS),
@@ -82,11 +82,11 @@ pub struct Definitions {
     pub mentions: Vec<Mentions>,
     /// Common blocks that prevail, sorted by symbol.
     pub commons: Vec<CommonBlock>,
-    /// By [`SharedId`]: whether the library was needed where it stands, for a symbol that an object
-    /// behind it defines, too. Then it stays needed.
+    /// By [`SharedId`]: whether a reference before the library wanted a symbol that it defines, and that a later
+    /// object also defines. Then the library stays needed.
     pub overridden_libraries: Vec<bool>,
     /// By [`SharedId`]: whether the program loads the library. With `--as-needed` it does so only if
-    /// something is taken from it.
+    /// references bind to the library's definitions.
     pub loaded_libraries: Vec<bool>,
 }
 
@@ -132,14 +132,13 @@ pub struct LinkerSymbol {
 pub enum LinkerSymbolOrigin {
     /// An assignment in the script or a `--defsym`; the layout plan knows which.
     Assignment,
-    /// The start of the first chunk that has this name, or of a header: known names such as
-    /// `_DYNAMIC`, `_GLOBAL_OFFSET_TABLE_`, `__ehdr_start`.
+    /// A name that programs expect the linker to define, such as `_DYNAMIC`: the start of a section, header or segment.
     Reserved(Reserved),
     /// `__start_NAME`: the start of output section NAME.
     Start,
     /// `__stop_NAME`: its end.
     Stop,
-    /// Absolute 0, of type object: a version that the output defines has such a symbol.
+    /// The name of a version that the output defines: an absolute symbol of value 0 and type `STT_OBJECT`.
     Version,
 }
 

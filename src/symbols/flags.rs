@@ -1,4 +1,4 @@
-//! What a symbol is for the dynamic linker, and what it needs of the tables that the linker makes.
+//! Flags of symbols: how they are bound, and the entries that they need in the tables that the linker makes.
 
 use crate::ids::SymbolId;
 use bitflags::bitflags;
@@ -76,12 +76,12 @@ bitflags! {
 pub struct GatheredNeeds(Vec<AtomicU16>);
 
 impl GatheredNeeds {
-    /// For so many symbols, without needs.
+    /// A table of `symbols` symbols without needs.
     pub fn new(symbols: usize) -> Self {
         GatheredNeeds((0..symbols).into_par_iter().map(|_| AtomicU16::new(0)).collect())
     }
 
-    /// Adds needs of a symbol. Looks first: most of the time they are there, and a cache line that
+    /// Adds needs of a symbol. It reads first: most of the time they are there, and a cache line that
     /// is only read stays shared between processors.
     #[inline]
     pub fn add(&self, id: SymbolId, needs: Needs) {
@@ -91,7 +91,7 @@ impl GatheredNeeds {
         }
     }
 
-    /// The needs of each symbol, by [`SymbolId`], in the same memory.
+    /// The needs of each symbol, by [`SymbolId`].
     pub fn into_needs(self) -> Vec<Needs> {
         self.0.into_iter().map(|needs| Needs::from_bits_retain(needs.into_inner())).collect()
     }

@@ -40,13 +40,14 @@ pub fn hash(name: &[u8]) -> u64 {
     foldhash::fast::FixedState::with_seed(0x5f72_616d_6521).hash_one(name)
 }
 
-/// The other bits of the hash serve the shard's own table.
+/// The shard of a hash. It depends on the bits from 40 up, as the shard's table uses the low half.
 #[inline]
 fn shard_of(hash: u64) -> usize {
     (hash >> 40) as usize % SHARDS
 }
 
-/// One file's or batch's names, split by shard; slots are positions in the batch's output.
+/// Names of one or several files, split by shard. The slot of a name is its position in the list of ids that
+/// [`Interner::build`] gives for the batch.
 #[derive(Default)]
 pub struct Batch<'a> {
     shards: Vec<Vec<Pushed<'a>>>,
@@ -57,13 +58,13 @@ pub struct Batch<'a> {
 #[derive(Clone, Copy)]
 struct Pushed<'a> {
     name: &'a [u8],
-    /// The half of its hash that the shard's table looks at.
+    /// The low half of its hash, which the shard's table uses.
     hash: u32,
     slot: u32,
 }
 
 impl<'a> Batch<'a> {
-    /// A batch with room for so many names, if their hashes spread evenly.
+    /// A batch with room for `names` names, if their hashes spread evenly.
     pub fn with_capacity(names: usize) -> Self {
         let room = names / SHARDS + names / (8 * SHARDS);
         Batch { shards: (0..SHARDS).map(|_| Vec::with_capacity(room)).collect(), slots: 0 }
@@ -93,23 +94,25 @@ impl<'a> Batch<'a> {
     }
 }
 
-/// Bytes of the least page that the three machines have.
+/// Smallest page size of the three machines, in bytes.
 const PAGE: usize = 4096;
 
 /// An open hash table of the numbers of names. The names themselves lie elsewhere.
 #[derive(Default)]
 struct Slots {
-    /// A power of two of them. The low half of a name's hash, above the name's number plus one; 0 if free.
+    /// The slots, in number a power of two. A slot holds the low half of a name's hash in its upper 32 bits and one
+    /// more than the name's number in its lower ones; a free slot is 0.
     words: Vec<u64>,
     used: usize,
 }
 
 impl Slots {
-    /// A table for so many names before it grows.
+    /// A table that holds `names` names before it grows.
     fn with_capacity(names: usize) -> Slots {
         let mut words = vec![0; (2 * names).next_power_of_two().max(16)];
-        // A fresh page that is looked at before anything is written to it gets a page of zeros that all share, and is
-        // taken out of all processors' reach when it is written to at last. The compiler must not see through this.
+        // If a fresh page is first read, the kernel maps the page of zeros that all processes share, and the first
+        // write then has to change the mapping on all processors. So every page is written here; `black_box` keeps the
+        // compiler from leaving the writes out.
         words.iter_mut().step_by(PAGE / size_of::<u64>()).for_each(|word| *word = black_box(0));
         Slots { words, used: 0 }
     }
@@ -119,7 +122,10 @@ impl Slots {
         hash as usize & (self.words.len() - 1)
     }
 
-    /// The number of a name with this hash that is the `same`, or the free slot that ends the search.
+    /// The number of the name with this hash for which `same` holds.
+    ///
+    /// # Errors
+    /// The free slot that ends the search, for [`Self::add`].
     #[inline]
     fn find(&self, hash: u32, same: impl Fn(u32) -> bool) -> Result<u32, usize> {
         if self.words.is_empty() {
@@ -138,7 +144,7 @@ impl Slots {
         }
     }
 
-    /// Adds a name that [`Self::find`] did not find and gave this slot for.
+    /// Adds a name that [`Self::find`] did not find, into the free slot that it gave.
     fn add(&mut self, slot: usize, hash: u32, number: u32) {
         let word = u64::from(hash) << 32 | u64::from(number + 1);
         self.used += 1;
@@ -277,8 +283,8 @@ fn fill_shard<'a>(number: usize, batches: &[Batch<'a>], slots: &[Vec<AtomicU32>]
     (table, names)
 }
 
-/// Touches the memory that looking up these names will touch. No read depends on the one before it, so
-/// that the processor waits for all names together and not for each.
+/// Reads the memory that looking up these names will read. The reads do not depend on each other, so the processor
+/// waits for all names at once and not for each.
 #[inline]
 fn touch(window: &[Pushed<'_>], table: &Slots, names: &[&[u8]]) {
     let mut candidates = [None; WINDOW];

@@ -28,8 +28,8 @@ pub struct DynamicTables<'a> {
     pub libraries: Vec<bool>,
     /// Rows of `.dynsym` from row 1 on.
     pub symbols: Vec<DynamicSymbol<'a>>,
-    /// Position in `symbols` of the first definition: those are in `.gnu.hash`, for other modules
-    /// to find.
+    /// Position in `symbols` of the first definition: definitions come last and are in `.gnu.hash`, for other
+    /// modules to find.
     pub first_hashed: usize,
     /// Shape of `.gnu.hash`.
     pub gnu_hash: GnuHashShape,
@@ -64,10 +64,10 @@ impl DynamicTables<'_> {
 
 /// Bytes of the header of `.gnu.hash`.
 const HEADER: usize = 16;
-/// Bits of the filter for each name: one name in fifty that is not there passes.
+/// Bits of the filter for each name, before rounding up: at most about one absent name in forty passes.
 const BITS_PER_NAME: usize = 12;
 
-/// Numbers that the size of `.gnu.hash` follows from.
+/// Numbers that determine the size of `.gnu.hash`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct GnuHashShape {
     /// Buckets, at least one.
@@ -79,7 +79,7 @@ pub struct GnuHashShape {
 }
 
 impl GnuHashShape {
-    /// For so many names.
+    /// The shape for `hashed` names.
     pub fn new(hashed: usize) -> Self {
         GnuHashShape {
             buckets: (hashed as u32 / 4).max(1),
@@ -139,7 +139,7 @@ pub struct NeededVersion<'a> {
 pub struct DynamicEntry {
     /// `DT_*`.
     pub tag: u32,
-    /// Its value, which only the layout may know.
+    /// Its value.
     pub value: EntryValue,
 }
 
@@ -156,7 +156,7 @@ pub enum EntryValue {
     OutputAddress(&'static str),
     /// Its size in bytes.
     OutputSize(&'static str),
-    /// Address of the words that are its own.
+    /// Address of the dynamic linker's reserved words (`DT_PLTGOT`).
     ReservedWords,
     /// Address of a symbol.
     Symbol(SymbolId),

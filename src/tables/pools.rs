@@ -49,7 +49,7 @@ pub struct Pool {
 pub struct Branch {
     /// The section that it is in.
     pub section: SectionId,
-    /// Its offset there, in bytes.
+    /// Its offset in the section, in bytes.
     pub offset: u64,
     /// Its destination.
     pub destination: Destination,
@@ -63,7 +63,7 @@ pub struct Watched {
     pub branches: Vec<Vec<Branch>>,
     /// The symbols that they go to, each once.
     pub symbols: Vec<SymbolId>,
-    /// Addresses of all sections in that layout.
+    /// Addresses of all laid out sections when the list was made.
     pub sections: Vec<(SectionId, u64)>,
 }
 

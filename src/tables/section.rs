@@ -1,4 +1,4 @@
-//! The row of a synthetic section: header fields and kind, before it has a size or contents.
+//! The row of a synthetic section: kind, header fields, and contents if they are fixed when the row is made.
 
 use crate::ids::{FileId, SectionId};
 use crate::input::SectionInfo;
@@ -56,7 +56,7 @@ pub enum Kind {
     CopyRelro,
     /// `COMMON`: the common blocks of one object.
     Common,
-    /// Mergeable pieces; the number is the row in the merge pass's tables.
+    /// Merged pieces of `SHF_MERGE` sections; the number is the row in [`crate::merge::Merges::groups()`].
     Merged(u32),
     /// `.symtab`.
     SymTab,
@@ -76,7 +76,7 @@ pub enum Kind {
     GdbIndex,
     /// `.debug_names`, joined.
     DebugNames,
-    /// The sorted index of `.sframe`.
+    /// The sorted index at the start of `.sframe` ([`crate::sframe_output::overlay`]).
     SFrameOverlay,
     /// Relocations of an output section: row of [`crate::phase::Placed::output_relocations`].
     OutputRelocations(u32),
