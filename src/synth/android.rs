@@ -19,7 +19,7 @@ const BY_DISTANCE: i64 = 2;
 /// They have addends.
 const HAS_ADDEND: i64 = 8;
 
-/// So many entries at one distance make a group of their own.
+/// Number of entries at one distance that makes a group of its own worthwhile.
 const LONG_STRETCH: usize = 4;
 
 /// Whether `.rela.dyn` is packed.
@@ -27,7 +27,7 @@ pub fn is_wanted<T: Target>(link: &Inputs<'_, T>) -> bool {
     link.config.relocations.pack_android && link.is_dynamic()
 }
 
-/// A lower bound of the size in bytes for so many entries, for the layout to start with.
+/// A lower bound of the size in bytes for `count` entries, for the layout to start with.
 pub fn first_guess(count: u64) -> u64 {
     if count == 0 { 0 } else { MAGIC.len() as u64 + 2 }
 }
@@ -52,8 +52,8 @@ fn info(entry: &Entry) -> u64 {
     u64::from(entry.symbol) << 32 | u64::from(entry.kind)
 }
 
-/// How many entries of the same kind the next group has, and whether they are all as far from the one
-/// before as the first is from `address`.
+/// The number of entries in the next group, and whether each is as far from the entry before as the first entry is
+/// from `address`. `entries` have one info word.
 fn next_group(entries: &[Entry], address: u64) -> (usize, bool) {
     let distance = |at: usize| {
         let before = at.checked_sub(1).map_or(address, |at| entries[at].address);

@@ -47,7 +47,7 @@ impl<T: Target> List<'_, '_, T> {
     }
 }
 
-/// All entries but the null ones, for other tables of these `sizes`. Strings are added here.
+/// All entries but the null ones. `sizes` tells which tables have contents; strings are added to `tables`.
 pub fn entries<'a, T: Target>(
     link: &Numbered<'a, T>,
     sizes: &SyntheticSections<'a>,
@@ -219,7 +219,7 @@ fn calls_variants<T: Target>(link: &Numbered<'_, T>) -> bool {
 fn flags<T: Target>(list: &mut List<'_, '_, T>) {
     let link = list.link;
     let options = &link.config.dynamic;
-    // References are bound by this link. The flag would bind those, too, that a list leaves to other modules.
+    // This link binds references itself. The flag would also bind those that a dynamic list leaves to other modules.
     let symbolic = link.config.is_shared()
         && link.config.symbols.symbolic == Symbolic::All
         && link.lists.dynamic.is_none();
@@ -242,7 +242,7 @@ fn flags<T: Target>(list: &mut List<'_, '_, T>) {
     }
     let union = |bits: &[(bool, u32)]| bits.iter().filter(|bit| bit.0).fold(0, |all, bit| all | bit.1);
     let (flags, flags_1) = (union(&bits), union(&flags_1_bits(link)));
-    // The old tags say all but this one.
+    // Each of the other flags has an old tag of its own.
     let only_in_flags = flags & elf::DF_STATIC_TLS != 0;
     if flags != 0 && (options.new_dtags || only_in_flags) {
         list.number(elf::DT_FLAGS, flags);

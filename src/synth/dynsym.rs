@@ -63,8 +63,8 @@ enum Role {
     Definition,
 }
 
-/// The role of a global; `None` if it is not in the table. Alone decides this: flags and needs only
-/// say how the symbol is bound and what relocations ask for.
+/// The role of a global; `None` if it is not in the table. Only this function decides which globals are: flags and
+/// needs say how a symbol is bound and what relocations ask for.
 fn role<T: Target>(link: &Scanned<'_, T>, id: SymbolId) -> Option<Role> {
     let (flags, needs) = (link.symbol_flags(id), link.symbol_needs(id));
     let bound_elsewhere = SymbolFlags::EXPORTED | SymbolFlags::IMPORTED;
@@ -89,8 +89,8 @@ fn role<T: Target>(link: &Scanned<'_, T>, id: SymbolId) -> Option<Role> {
     }
 }
 
-/// The global whose row serves for this one: if `name@VERSION` means the same definition as the
-/// plain name, the plain name's.
+/// The global whose row this one shares: if `name@VERSION` and the plain name have the same definition, the global of
+/// the plain name.
 pub fn representative<T: Target>(link: &Resolved<'_, T>, id: SymbolId) -> SymbolId {
     let name = link.globals.names[id.index()];
     let plain = plain_name(name);
@@ -159,7 +159,7 @@ fn plain_entry<T: Target>(link: &Placed<'_, T>, id: SymbolId) -> Entry {
     let needs = link.symbol_needs(id);
     let canonical = address::is_plt_entry(link, id);
     let value = if canonical { address::plt(link, id) } else { link.values[id.index()] };
-    // The entry of a function of ours that other modules see at its PLT entry.
+    // The table entry of a function of this output whose address is its PLT entry.
     let plt_entry = |info: u8| {
         let chunk = canonical.then(|| link.layout.chunk_at(value)).flatten()?;
         let (info, section) = (defined_info(link, info, canonical), chunk_index(link, chunk));
@@ -255,9 +255,8 @@ fn from_tls_start<T: Target>(link: &Placed<'_, T>, kind: u8, value: u64) -> u64 
 }
 
 /// Section index of an output section. There is no table of extended indices for dynamic symbols,
-/// and dynamic linkers only ask whether the index is that of an undefined or an absolute symbol:
-/// one that does not fit, or that a file without section headers does not have, becomes the
-/// nearest ordinary one.
+/// and dynamic linkers only ask whether the index is `SHN_UNDEF` or `SHN_ABS`. So an index that does
+/// not fit, or is missing in a file without section headers, becomes the nearest ordinary index.
 fn chunk_index<T: Target>(link: &Placed<'_, T>, chunk: ChunkId) -> u16 {
     let index = link.layout.chunks[chunk.index()].header_index;
     index.clamp(1, u32::from(elf::SHN_LORESERVE) - 1) as u16

@@ -16,7 +16,7 @@ use zerocopy::byteorder::U32;
 /// Size in bytes of the zero word that ends the list of records.
 const TERMINATOR: u64 = 4;
 
-/// Bytes after which a batch of files is full, the records of which one job writes.
+/// Bytes after which a batch of files is full. One job writes the records of a batch.
 const BATCH: u64 = 128 << 10;
 
 /// The section, if any input has records. Under `-r` inputs stay sections of their own.
@@ -36,7 +36,7 @@ pub fn section<'a, T: Target>(link: &Made<'a, T>) -> Option<SyntheticSection<'a>
     Some(SyntheticSection::new(Kind::EhFrame, b".eh_frame", elf::SHT_PROGBITS, flags.into(), 8))
 }
 
-/// Size in bytes, but for the records of [`plt_cfi`], which stand behind those of the inputs.
+/// Size in bytes without the records of [`plt_cfi`], which stand behind those of the inputs.
 pub fn size<T: Target>(link: &Live<'_, T>) -> u64 {
     link.kept_frames.size + if link.frames.has_terminator { TERMINATOR } else { 0 }
 }
@@ -95,7 +95,7 @@ fn write_file<T: Target>(
 ) {
     let frames = &link.frames.files[file.index()];
     let kept = &link.kept_frames.files[file.index()];
-    // Every FDE in the output has a CIE whose leader is there too.
+    // The CIE of an FDE in the output is there, too, or an equal CIE that leads it.
     let place_of_cie = |fde: &Fde| {
         let (leader_file, leader) = kept.cies[fde.cie as usize].leader;
         let leader_file = &link.kept_frames.files[leader_file.index()];

@@ -73,7 +73,7 @@ impl Row {
 #[derive(Default)]
 struct Found {
     rows: Vec<Row>,
-    /// Those of FDEs without code, which count where no other has their address.
+    /// Rows of FDEs without code, which are written only if no other row has their address.
     empty: Vec<Row>,
     far: Vec<Far>,
 }

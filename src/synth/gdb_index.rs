@@ -8,7 +8,7 @@ use crate::phase::{Made, Placed};
 use crate::tables::section::{Kind, SyntheticSection};
 
 /// The section, if `--gdb-index` asks for it. The lists of names that compilers made for it are of no use
-/// in the output: they leave the link here.
+/// in the output, so they are marked as absorbed.
 pub fn section<'a, T: Target>(link: &mut Made<'a, T>) -> Option<SyntheticSection<'a>> {
     if !link.config.strip.gdb_index || link.config.is_relocatable() {
         return None;

@@ -28,7 +28,7 @@ pub fn signature_index<T: Target>(link: &Placed<'_, T>, group: &OutputGroup) -> 
     if index != 0 {
         return index;
     }
-    // Old assemblers sign with the unnamed symbol of a section; its name is that of the section.
+    // Old assemblers sign with the unnamed symbol of a section.
     let SymbolPlace::Section(section) = object.symbol_place(group.signature as usize) else { return 0 };
     let chunk = link.output_chunk(object.section_id(section));
     chunk.and_then(|chunk| link.symtab.section_symbol.get(chunk.index()).copied()).unwrap_or(0)

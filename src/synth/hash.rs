@@ -13,13 +13,13 @@ pub fn hash(name: &[u8]) -> u32 {
     })
 }
 
-/// Number of buckets for so many rows of `.dynsym`: two rows a bucket, an odd number so that all
+/// Number of buckets for this many rows of `.dynsym`: two rows a bucket, and odd, so that all
 /// bits of the hash count.
 fn buckets(rows: usize) -> usize {
     (rows / 2) | 1
 }
 
-/// Size in bytes for so many rows of `.dynsym`, the null one included.
+/// Size in bytes for this many rows of `.dynsym`, the null one included.
 pub fn size<T: Target>(rows: usize) -> u64 {
     (2 + buckets(rows) + rows) as u64 * T::SYSV_HASH_ENTRY
 }

@@ -1,4 +1,4 @@
-//! Contents of sections that `merge_strings` made of pieces.
+//! Contents of sections that `merge_strings` made of the pieces of `SHF_MERGE` sections.
 
 use crate::arch::Target;
 use crate::merge::Shard;

@@ -21,7 +21,7 @@ pub fn write<T: Target>(link: &Placed<'_, T>, out: &mut [u8]) {
     note_far::<T>(&mut far, 0, at.plt, at.reserved, shape.header);
     for (index, out) in entries.chunks_exact_mut(shape.entry as usize).enumerate() {
         let entry = address::plt_entry(link, index as u32);
-        // Those of a split table only go on to its head.
+        // In a split table they are lazy halves, which do not read the GOT.
         if !shape.split {
             note_far::<T>(&mut far, index, entry.entry, entry.slot, shape.entry);
         }
@@ -72,8 +72,8 @@ struct Far {
     slot: u64,
 }
 
-/// Notes an entry of this size, in bytes, if its word is out of reach from the start or the end of it, and if it is the first
-/// such.
+/// Notes an entry of `size` bytes if its word is out of reach from its start or its end, unless an earlier entry is
+/// noted.
 #[inline]
 fn note_far<T: Target>(far: &mut Option<Far>, index: usize, entry: u64, slot: u64, size: u64) {
     let reaches = |from: u64| (slot.wrapping_sub(from) as i64).unsigned_abs() < T::PLT_REACH;

@@ -87,7 +87,7 @@ pub fn merge<T: Target>(resolved: &mut Resolved<'_, T>) -> (Vec<u8>, u32) {
     if options.memory_seal {
         merged.insert(MEMORY_SEAL, 0);
     }
-    // That all objects say what they use is a statement, even if they use nothing.
+    // An `OrIfAll` property of value 0 stays: it tells that all objects state what they use.
     merged.retain(|&property, value| {
         *value != 0
             || matches!(property, NO_COPY_ON_PROTECTED | MEMORY_SEAL)

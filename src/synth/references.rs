@@ -12,7 +12,7 @@ use hashbrown::HashMap;
 use rayon::prelude::*;
 
 /// By local symbol of an object: whether a relocation that a final link keeps (`--emit-relocs`) refers to
-/// it, and it has a place in the output. Empty where none are kept.
+/// it, and its section is in the output. Empty if no relocations are kept.
 pub fn locals<T: Target>(link: &Placed<'_, T>, object: &ObjectFile<'_, T::E>) -> Vec<bool> {
     if !link.config.relocations.emit || link.config.is_relocatable() {
         return Vec::new();
@@ -34,8 +34,8 @@ pub fn locals<T: Target>(link: &Placed<'_, T>, object: &ObjectFile<'_, T::E>) ->
     found
 }
 
-/// Types (`STT_*`) of undefined names by the objects that refer to them or define them in a group
-/// that is dropped; the first object that gives one counts. Final links need none.
+/// Types (`STT_*`) of undefined names, from the first object that refers to them with a type or defines
+/// them in a dropped group. Final links need none.
 pub fn kinds<T: Target>(link: &Placed<'_, T>) -> HashMap<SymbolId, u8> {
     let mut kinds = HashMap::new();
     if !link.config.is_relocatable() {
@@ -91,7 +91,7 @@ fn dropped_by<'l, T: Target>(
     })
 }
 
-/// Those of `names` (sorted) that live sections of an object refer to.
+/// The symbols of `names` (sorted) that live sections of an object refer to.
 fn referenced_by<T: Target>(
     link: &Placed<'_, T>,
     object: &ObjectFile<'_, T::E>,

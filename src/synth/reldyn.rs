@@ -5,6 +5,7 @@
 //! each is looked up once; resolvers last, because they may call functions that the others bind.
 
 use super::android;
+use super::write::copy_bytes;
 use crate::arch::Target;
 use crate::decision::site::DynRelocSite;
 use crate::elf::Rela;
@@ -35,8 +36,8 @@ pub fn sizes<T: Target>(link: &Numbered<'_, T>, counts: &dynamic::Counts) -> (u6
     (rela_size, plt * ENTRY)
 }
 
-/// Makes `.rela.dyn` in Android's packed form as large as the present addresses need; whether it grew. It
-/// never shrinks.
+/// Makes `.rela.dyn` in Android's packed form as large as the present addresses need; it never shrinks.
+/// Gives whether it grew.
 pub fn update_size<T: Target>(link: &mut Placed<'_, T>) -> bool {
     if !android::is_wanted(link) {
         return false;
@@ -64,12 +65,8 @@ pub fn entries<T: Target>(link: &Placed<'_, T>) -> Vec<Entry> {
 /// Writes `.rela.dyn`.
 pub fn write<T: Target>(link: &Placed<'_, T>, mut out: Region<'_>) {
     if android::is_wanted(link) {
-        // Readers know from the number of entries that a rest is none.
-        return out.fill(|out| {
-            let bytes = android::encode(&entries(link));
-            let size = bytes.len().min(out.len());
-            out[..size].copy_from_slice(&bytes[..size]);
-        });
+        // The number of entries tells readers where to stop; zeros remain behind them.
+        return out.fill(|out| copy_bytes(&android::encode(&entries(link)), out));
     }
     let order = Order::new(link);
     let mut jobs = Vec::new();
@@ -91,7 +88,7 @@ pub fn write<T: Target>(link: &Placed<'_, T>, mut out: Region<'_>) {
     );
 }
 
-/// Entries in a row of one list that go by address, of one section, in ascending order.
+/// A run of entries of one list: all are sorted by address, lie in one section, and ascend.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct Stretch {
     /// Addresses of the first and the last one.
@@ -109,9 +106,9 @@ impl Stretch {
     }
 }
 
-/// The order of `.rela.dyn`. Nearly all entries are relative and go by address, and those of a section mostly stand in
-/// order, so stretches of them are put in order. Entries are made when they are stored: a large program has hundreds of
-/// thousands.
+/// The order of `.rela.dyn`. Nearly all entries are relative and go by address, and the entries of a section mostly
+/// ascend already, so whole stretches are sorted. Entries are made when they are stored: a large program has hundreds
+/// of thousands.
 struct Order<'l> {
     /// By address.
     stretches: Vec<Stretch>,
@@ -203,14 +200,15 @@ impl<'l> Order<'l> {
     }
 }
 
-/// The order of entries. Those that are equal in all of these are the same.
+/// The sort key of an entry. Entries with equal keys are the same.
 fn key<T: Target>(combine: bool, entry: &Entry) -> (bool, u32, u64, u32, u32, u64) {
     let group = if combine { entry.symbol } else { 0 };
     let is_resolved = entry.kind == T::DYNAMIC.irelative;
     (is_resolved, group, entry.address, entry.kind, entry.symbol, entry.addend)
 }
 
-/// The stretches of a list. Of each entry: its section and its address, or `None` if it does not go by address.
+/// The stretches of a list. `places` gives for each entry its section and address, or `None` if it does not go by
+/// address.
 fn stretches(list: u32, places: impl Iterator<Item = Option<(u32, u64)>>) -> Vec<Stretch> {
     let mut found: Vec<Stretch> = Vec::new();
     // The section of the stretch that the next entry may join.

@@ -44,7 +44,7 @@ pub fn encode(places: &[u64]) -> Vec<u64> {
     words
 }
 
-/// A lower bound of the size in bytes for so many places, for the layout to start with.
+/// A lower bound of the size in bytes for `count` places, for the layout to start with.
 pub fn first_guess(count: u64) -> u64 {
     match count {
         0 => 0,
@@ -52,7 +52,7 @@ pub fn first_guess(count: u64) -> u64 {
     }
 }
 
-/// Makes the section as large as the present addresses need; whether it grew. It never shrinks.
+/// Makes the section as large as the present addresses need; it never shrinks. Gives whether it grew.
 pub fn update_size<T: Target>(link: &mut Placed<'_, T>) -> bool {
     let Some(row) = link.synthetics.find(Kind::RelrDyn) else { return false };
     if link.synthetics.section(row).size == 0 {

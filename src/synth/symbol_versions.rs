@@ -5,6 +5,7 @@
 //! tables.
 
 use super::hash::hash;
+use super::write::copy_bytes;
 use crate::arch::Target;
 use crate::elf::consts as elf;
 use crate::elf::{Verdaux, Verdef, Vernaux, Verneed};
@@ -21,7 +22,7 @@ use std::collections::BTreeMap;
 use zerocopy::IntoBytes;
 use zerocopy::byteorder::{U16, U32};
 
-/// The versions that the output defines; none without a script that names any.
+/// The versions that the output defines, with the base version first; none if no version script or `.symver` names any.
 pub fn defined<'a, T: Target>(
     link: &Resolved<'a, T>,
     strings: &mut DynamicStrings<'a>,
@@ -43,7 +44,7 @@ pub fn defined<'a, T: Target>(
 }
 
 /// Finds the versions that the output needs, and gives each dynamic symbol its version word. The
-/// rows of `.dynsym` are final by now; `packs`: the output has `.relr.dyn`.
+/// rows of `.dynsym` are final by now. `packs` tells whether the output has `.relr.dyn`.
 pub fn need<'a, T: Target>(link: &Resolved<'a, T>, packs: bool, tables: &mut DynamicTables<'a>) {
     let mut needed: BTreeMap<(SharedId, u16), bool> = BTreeMap::new();
     for symbol in &tables.symbols {
@@ -103,7 +104,7 @@ fn needed_version<T: Target>(
     Some(((library, version), !link.mentions(id).contains(Mentions::STRONG_REFERENCE)))
 }
 
-/// Versions by which the C library says that it understands a feature of this output, such as
+/// Versions that the C library defines to tell that it supports a feature of this output, such as
 /// `GLIBC_ABI_DT_RELR`.
 fn feature_versions<T: Target>(link: &Inputs<'_, T>, packs: bool) -> Vec<&'static [u8]> {
     let mut names: Vec<&[u8]> = Vec::new();
@@ -118,8 +119,8 @@ fn feature_versions<T: Target>(link: &Inputs<'_, T>, packs: bool) -> Vec<&'stati
     names
 }
 
-/// Needs such a version of the C library, if the output needs any version of it: an older one then
-/// refuses to start the program instead of running it wrong.
+/// Adds such a version of the C library to the needed ones, if the output needs any version of it: the dynamic linker
+/// of an older C library then refuses to start the program instead of running it wrong.
 fn add_feature_version<'a, T: Target>(
     link: &Inputs<'a, T>,
     tables: &mut DynamicTables<'a>,
@@ -182,7 +183,7 @@ pub fn write_defined<T: Target>(tables: &DynamicTables<'_>, out: &mut [u8]) {
             bytes.extend(aux.as_bytes());
         }
     }
-    copy(&bytes, out);
+    copy_bytes(&bytes, out);
 }
 
 /// Writes `.gnu.version_r`.
@@ -210,10 +211,5 @@ pub fn write_needed<T: Target>(tables: &DynamicTables<'_>, out: &mut [u8]) {
             bytes.extend(aux.as_bytes());
         }
     }
-    copy(&bytes, out);
-}
-
-fn copy(bytes: &[u8], out: &mut [u8]) {
-    let size = bytes.len().min(out.len());
-    out[..size].copy_from_slice(&bytes[..size]);
+    copy_bytes(&bytes, out);
 }

@@ -285,8 +285,8 @@ fn is_kept_name<T: Target>(link: &Inputs<'_, T>, id: SymbolId) -> bool {
     link.lists.retained.as_ref().is_none_or(|names| names.contains(link.globals.names[id.index()]))
 }
 
-/// Whether it is `_DYNAMIC`, which nobody refers to, of an output whose script discards `.dynamic`, or
-/// `_GLOBAL_OFFSET_TABLE_`, which objects name but no relocation, of an output without a GOT.
+/// Whether the symbol is `_DYNAMIC` without a reference, and the script discards `.dynamic`, or
+/// `_GLOBAL_OFFSET_TABLE_`, which only symbol tables of objects name, and the output has no GOT.
 fn is_without_place<T: Target>(link: &Placed<'_, T>, id: SymbolId, row: u32) -> bool {
     let LinkerSymbolOrigin::Reserved(reserved) = link.linker_symbols[row as usize].origin else {
         return false;
@@ -299,8 +299,8 @@ fn is_without_place<T: Target>(link: &Placed<'_, T>, id: SymbolId, row: u32) -> 
         }
 }
 
-/// The globals that no object defines and that a live section refers to, a group is signed by or `-u`
-/// names.
+/// The globals that no object defines: those of the linker, those of libraries that objects mention, and undefined
+/// ones that a live section refers to, a group is signed by or `-u` names.
 fn unowned<'l, 'a, T: Target>(link: &'l Placed<'a, T>) -> impl Iterator<Item = Entry<'a>> + use<'l, 'a, T> {
     let signatures = groups::global_signatures(link);
     let mut wanted: Vec<SymbolId> =
@@ -344,7 +344,7 @@ const SYMBOL: u64 = 24;
 const NUMBER: u64 = 4;
 
 impl<'f> Tables<'f> {
-    /// Takes so many symbols off whose names have so many bytes.
+    /// Splits off the places of `symbols` symbols and of `bytes` bytes of names.
     fn take_first(&mut self, symbols: u64, bytes: u64) -> Tables<'f> {
         Tables {
             symbols: self.symbols.take_first(symbols * SYMBOL),
@@ -353,7 +353,7 @@ impl<'f> Tables<'f> {
         }
     }
 
-    /// Takes the places of some owners' symbols off.
+    /// Splits off the places of the symbols of `parts`.
     fn take_parts(&mut self, parts: &[Part]) -> Tables<'f> {
         let symbols = parts.iter().map(|part| u64::from(part.count)).sum();
         self.take_first(symbols, parts.iter().map(|part| part.string_size).sum())
@@ -373,7 +373,7 @@ impl<'f> Tables<'f> {
     }
 }
 
-/// Owners whose symbols one job writes.
+/// Number of owners whose symbols one job writes.
 const BATCH: usize = 16;
 
 /// Writes `.symtab`, `.strtab` and, if it is there, `.symtab_shndx`.
@@ -581,7 +581,7 @@ impl<T: Target> Writer<'_, '_, '_, T> {
         if counts { value.wrapping_sub(self.link.layout.tls.start) } else { value }
     }
 
-    /// The type of a common block that its input gives this type.
+    /// The output's type for a common block that has type `kind` in its object (`-z common`).
     fn common_kind(&self, kind: u8) -> u8 {
         match self.link.config.symbols.common_type {
             _ if !matches!(kind, elf::STT_OBJECT | elf::STT_COMMON) => kind,
@@ -637,7 +637,7 @@ impl<T: Target> Writer<'_, '_, '_, T> {
     }
 
     fn reference_binding(&self, id: SymbolId) -> u8 {
-        // One that no object mentions is there because of -u.
+        // A symbol that no object mentions is there because of -u.
         let mentions = self.link.mentions(id);
         if mentions.contains(Mentions::STRONG_REFERENCE) || !mentions.contains(Mentions::IN_OBJECT) {
             elf::STB_GLOBAL

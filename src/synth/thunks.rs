@@ -34,7 +34,7 @@ pub fn write<T: Target>(link: &Placed<'_, T>, pool: u32, out: &mut [u8]) {
     }
 }
 
-/// The target of an indirect jump to a destination: its landing pad, if it needs one.
+/// The target of an indirect jump to a destination: its landing pad, if it has one in reach.
 fn behind<T: Target>(link: &Placed<'_, T>, destination: Destination) -> Option<u64> {
     let goal = target(link, destination)?;
     let reach = T::THUNKS.map_or(0, |spec| spec.reach);
@@ -112,7 +112,7 @@ fn thunk_name<T: Target>(link: &Resolved<'_, T>, index: usize, thunk: &Thunk) ->
     name
 }
 
-/// The mangled name of a symbol; a section symbol has its section's.
+/// The mangled name of a symbol; for a section symbol, the name of its section.
 fn raw_name<T: Target>(link: &Resolved<'_, T>, symbol: SymbolId) -> Vec<u8> {
     if link.globals.contains(symbol) {
         return link.globals.names[symbol.index()].to_vec();

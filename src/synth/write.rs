@@ -16,7 +16,7 @@ use crate::tables::section::{Kind, SyntheticSection};
 pub fn write<T: Target>(link: &Placed<'_, T>, id: SectionId, out: Region<'_>) {
     let section = link.synthetics.section(id.0 - link.first_internal());
     match section.kind {
-        // These are large, and made by several jobs.
+        // These are large, so several jobs make each of them.
         Kind::RelaDyn => reldyn::write(link, out),
         Kind::Merged(number) => merged::write(link, number, out),
         Kind::EhFrame => eh_frame::write(link, link.section_address(id), out, |place| {
@@ -63,14 +63,15 @@ fn write_bytes<T: Target>(
         Kind::OutputGroup(row) => groups::write(link, row, out),
         // Written together, by `write_output`.
         kind if kind.is_about_file() => {}
-        // Take room in memory only.
+        // `SHT_NOBITS`: they take room in memory only.
         Kind::CopyData | Kind::CopyRelro | Kind::Common => {}
         kind if write_dynamic(link, kind, out) => {}
         _ => copy_bytes(section.bytes, out),
     }
 }
 
-fn copy_bytes(bytes: &[u8], out: &mut [u8]) {
+/// Writes `bytes` to the start of `out`, as far as they fit.
+pub(super) fn copy_bytes(bytes: &[u8], out: &mut [u8]) {
     let size = bytes.len().min(out.len());
     out[..size].copy_from_slice(&bytes[..size]);
 }
