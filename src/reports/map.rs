@@ -2,7 +2,7 @@
 //!
 //! The script's commands are shown in their order, each with the addresses that result from it:
 //! output sections with the input sections that each pattern took, and the symbols defined in
-//! those.
+//! the input sections.
 
 use super::trace::{IncludedMember, ReportData};
 use crate::arch::Target;
@@ -73,7 +73,7 @@ fn symbols<T: Target>(link: &Placed<'_, T>) -> Vec<PlacedSymbol> {
     placed
 }
 
-/// By rule: input sections whose contents live on in a section of the linker.
+/// By rule: live input sections whose contents are in a section of the linker.
 fn absorbed<T: Target>(link: &Placed<'_, T>) -> HashMap<RuleId, Vec<SectionId>> {
     let mut by_rule: HashMap<RuleId, Vec<SectionId>> = HashMap::new();
     for id in (0..link.first_internal()).map(SectionId) {

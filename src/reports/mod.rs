@@ -1,7 +1,7 @@
 //! Reports that options ask for: files of the link, definitions of symbols, places of sections.
 //!
-//! Reports are made from the finished state of the link; only [`trace::IncludedMember`]s are kept for
-//! them beforehand, because archive extraction alone knows the reasons.
+//! Each report is made as soon as the state of the link holds its data, most of them at the end. Only
+//! [`trace::ReportData`] is kept for them, because archive extraction alone knows why it took a member.
 
 mod cross_reference;
 mod dependency_file;
@@ -43,7 +43,7 @@ pub fn search<T: Target>(config: &Config, opened: &mut Opened<'_>, printed: &mut
     printed.push_str(&std::mem::take(&mut opened.attempts));
 }
 
-/// Reports on the files, once it is known which take part. Gives the data about them for later
+/// Reports on the files, when it is known which take part. Gives the data about them for later
 /// reports.
 pub fn files<'a, T: Target>(
     inputs: &Inputs<'a, T>,
@@ -114,7 +114,7 @@ pub fn discarded<T: Target>(link: &Scanned<'_, T>, printed: &mut String) {
     }
 }
 
-/// `--print-symbol-order`, before the layout carries the order out.
+/// `--print-symbol-order`, before the layout orders sections by it.
 pub fn symbol_order<T: Target>(link: &Scanned<'_, T>, priorities: &Priorities, printed: &mut String) {
     if let Some(path) = &link.config.reports.symbol_order {
         let text = crate::passes::order_sections::symbols_in_order(link, priorities);
@@ -164,7 +164,7 @@ pub fn finish<T: Target>(link: &Image<'_, T>, data: &ReportData<'_>, printed: &m
     if let Some(path) = &options.dependency_file {
         write_text(link.session, path, "dependency file", dependency_file::rule(link, &data.paths), printed);
     }
-    // Statistics as text hold the same lines.
+    // `--stats` as text contains these lines.
     if link.config.sframe.print && options.stats != Some(StatsFormat::Text) {
         printed.push_str(&sframe_output::report::collect(link).to_string());
     }

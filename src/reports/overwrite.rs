@@ -12,17 +12,17 @@ use crate::phase::Session;
 use crate::script::Sources;
 use std::path::{Path, PathBuf};
 
-/// Reports every file that would be written over an input. `inputs` are the paths of all inputs;
-/// members of thin archives are found without.
+/// Reports every file that would be written over an input. `inputs` are the paths of all inputs but members of thin
+/// archives, which the store knows.
 ///
-/// Libraries that are opened because other libraries need them are no inputs: where libraries need
+/// Libraries that are opened only because other libraries need them are no inputs: if libraries need
 /// each other, one of them may be the output.
 pub fn check(session: Session<'_>, sources: &Sources, inputs: &[PathBuf]) {
     for (name, path) in written(session.config) {
         let Some(identity) = FileIdentity::at(&path) else { continue };
         let same = |read: &&Path| FileIdentity::at(read) == Some(identity);
-        // The kept bytes of an input know their file, so paths of inputs, which may be thousands,
-        // are looked up for the message only.
+        // The store knows the identity of each input. Paths of inputs, which may be thousands, are looked up for the
+        // message only.
         let input = if session.store.holds(identity) {
             Some(inputs.iter().map(PathBuf::as_path).find(same).unwrap_or(&path))
         } else {

@@ -16,7 +16,7 @@ use std::path::PathBuf;
 pub struct IncludedMember<'a> {
     /// Name of the archive and the member.
     pub member: FileName<'a>,
-    /// The first file that refers to the symbol; `None` if an option or a script does.
+    /// The first object that refers to the symbol; `None` if only an option, a script or a library does.
     pub referrer: Option<FileName<'a>>,
     /// The symbol that the member defines and the link wanted.
     pub symbol: SymbolId,
@@ -31,8 +31,8 @@ pub struct ReportData<'a> {
     pub paths: Vec<PathBuf>,
 }
 
-/// `-t`: a line for each file that was read, in place of an archive one for each of its members that
-/// takes part; given twice, the archive has a line, too.
+/// `-t`: a line for each file that was read. In place of an archive its members that take part are listed; if the
+/// option is given twice, the archive is listed, too.
 pub fn files<T: Target>(inputs: &Inputs<'_, T>, opened: &Opened<'_>, data: &ReportData<'_>) -> String {
     let mut text = String::new();
     let of_members = opened.files.iter().filter(|file| file.name.member.is_some());
@@ -55,7 +55,7 @@ pub fn files<T: Target>(inputs: &Inputs<'_, T>, opened: &Opened<'_>, data: &Repo
     text
 }
 
-/// The archive members that take part, each with the first file that refers to a symbol of it.
+/// The archive members that take part, each with the symbol that extracted it and the first object that refers to it.
 pub fn included_members<'a, T: Target>(
     inputs: &Inputs<'a, T>,
     opened: &Opened<'a>,
@@ -92,7 +92,7 @@ pub fn why_extract<T: Target>(inputs: &Inputs<'_, T>, data: &ReportData<'_>) -> 
     text
 }
 
-/// `-y`: the files that refer to a symbol or define it, in input order.
+/// `-y`: the objects, then the libraries that refer to a symbol or define it, each in input order.
 pub fn symbols<T: Target>(inputs: &Inputs<'_, T>) -> String {
     let mut text = String::new();
     for name in &inputs.config.reports.trace_symbols {
