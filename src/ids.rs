@@ -20,13 +20,12 @@ macro_rules! id {
         }
 
         impl $name {
-            /// No row. Stands in where a row gets known only later ([`crate::input::ObjectFile`],
-            /// [`crate::input::SharedFile`], [`crate::merge::Group`]), and for "none" in vectors
-            /// with a row for each FDE, each symbol of a library or each section that an equal one
-            /// stands for, which an `Option` would double: these ids count from 0 without a niche, because passes compute them from
-            /// numbers of sections and symbols for every relocation. A row of `.symtab` or `.got`
-            /// that is written for no symbol of the link has it for the same reason. Elsewhere
-            /// "none" is an `Option`.
+            /// No row. It is the value of fields that get their row only later ([`crate::input::ObjectFile`],
+            /// [`crate::input::SharedFile`], [`crate::merge::Group`]), and of "none" in vectors with an entry
+            /// for each FDE, each symbol of a library or each folded section, which `Option` would double:
+            /// these ids have no niche, because passes compute them from numbers of sections and symbols for
+            /// every relocation. Rows of `.symtab` and `.got` without a symbol of the link have it for the
+            /// same reason. Elsewhere "none" is an `Option`.
             pub const NONE: $name = $name(u32::MAX);
 
             /// The row of this id.
@@ -44,7 +43,7 @@ macro_rules! id {
             /// The id of row `index`.
             ///
             /// # Panics
-            /// If there are more than 2^32 - 2 rows. Loaders reject such inputs before.
+            /// If there are more than 2^32 - 1 rows. Loaders reject such inputs before.
             #[inline]
             pub fn from_index(index: usize) -> $name {
                 assert!(index < u32::MAX as usize, "too many rows for 32-bit ids");

@@ -32,8 +32,8 @@ struct Mapped<'f> {
 }
 
 impl Mapped<'_> {
-    /// Writes from the region's first byte on. To the bytes of the mapping, which nobody else refers to, this is as if
-    /// a file were read into them.
+    /// Writes from the region's first byte on. The bytes of the mapping, to which nobody else refers, change as if a
+    /// file were read into them.
     fn write(&self, contents: &[u8]) {
         if let Err(error) = self.file.write_all_at(contents, self.offset) {
             let _ = self.failure.set(error);
@@ -62,7 +62,7 @@ impl<'f> Region<'f> {
         self.bytes.is_empty()
     }
 
-    /// Takes the first `size` bytes off; all if there are fewer.
+    /// Splits off the first `size` bytes, or all if there are fewer.
     pub fn take_first(&mut self, size: u64) -> Region<'f> {
         let size = size.min(self.len());
         let (first, rest) = std::mem::take(&mut self.bytes).split_at_mut(size as usize);
@@ -97,7 +97,7 @@ impl<'f> Region<'f> {
             // More than one, since a job may fill several regions at once.
             static BUFFERS: RefCell<Vec<Vec<u8>>> = const { RefCell::new(Vec::new()) };
         }
-        // A larger one is made afresh: one that grows would be copied.
+        // A buffer that is too small is replaced: growing it would copy its contents.
         let buffer = BUFFERS.with_borrow_mut(Vec::pop).filter(|buffer| buffer.capacity() >= size);
         let mut buffer = buffer.unwrap_or_else(|| Vec::with_capacity(size));
         buffer.clear();

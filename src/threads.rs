@@ -11,7 +11,7 @@ use rustix::thread::{CpuSet, Pid, gettid, sched_getaffinity, sched_getcpu, sched
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// A link that takes longer is long.
+/// The time after which a link counts as long.
 const LONG: Duration = Duration::from_millis(200);
 
 /// The threads of a link.
@@ -20,14 +20,14 @@ pub struct Threads {
     pub pool: ThreadPool,
     /// The processors that all of them may use, if they keep apart now.
     allowed: Option<CpuSet>,
-    /// Those beside the first one that keep off its processor.
+    /// The threads that keep off the processor of the first one.
     others: Arc<Mutex<Vec<Pid>>>,
     started: Instant,
 }
 
 impl Threads {
-    /// Starts so many threads (0: one for each processor). The calling one is the first of them if `joins`; rayon never
-    /// lets go of a thread that joined a pool.
+    /// Starts `count` threads (0: one for each processor). If `joins`, the calling thread is the first of them; rayon
+    /// never lets go of a thread that joined a pool.
     ///
     /// Where the system gives fewer threads (`ulimit -u`, `ulimit -v`), those that are there do all. A worker whose
     /// thread does not start never has a job, so nobody waits for it.
@@ -58,8 +58,8 @@ impl Threads {
         Ok(Threads { pool: builder.spawn_handler(start).build()?, allowed, others, started })
     }
 
-    /// Lets the first thread, which calls this, and the others use any processor again. Processes that a thread starts
-    /// inherit what it may use.
+    /// Lets the first thread, which calls this, and the others use any processor again. It is called before a process
+    /// is started, too: a process inherits the processors of the thread that starts it.
     pub fn let_go(&self) {
         let Some(allowed) = &self.allowed else { return };
         let _ = sched_setaffinity(None, allowed);
@@ -76,12 +76,12 @@ impl Threads {
     }
 }
 
-/// Keeps the calling thread on its processor. Gives the processors that it was allowed, and those of them for the
-/// others; `None` if so many threads would not have a processor each.
+/// Keeps the calling thread on its processor. Gives the processors that it was allowed, and the same without its own,
+/// for the other threads; `None` if there is not an idle processor for each of `threads` threads.
 fn keep_apart(threads: usize) -> Option<(CpuSet, CpuSet)> {
     let allowed = sched_getaffinity(None).ok()?;
     let processors = allowed.count() as usize;
-    // Rayon asks in the same way; a container may be given less than its processors.
+    // As rayon counts: a container may be allowed less time than its processors have.
     let threads = if threads == 0 { std::thread::available_parallelism().ok()?.get() } else { threads };
     let busy = running(&std::fs::read_to_string("/proc/loadavg").ok()?)?.saturating_sub(1);
     if threads < 2 || busy + threads > processors {
@@ -95,8 +95,8 @@ fn keep_apart(threads: usize) -> Option<(CpuSet, CpuSet)> {
     Some((allowed, others))
 }
 
-/// How many threads of the machine run or wait for a processor, this one included: the fourth word of `/proc/loadavg`
-/// is this number, a slash, and how many threads there are.
+/// The number of threads of the machine that run or wait for a processor, this one included. The fourth word of
+/// `/proc/loadavg` is this number, a slash, and the number of all threads.
 fn running(loads: &str) -> Option<usize> {
     loads.split(' ').nth(3)?.split('/').next()?.parse().ok()
 }
