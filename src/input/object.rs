@@ -262,19 +262,17 @@ impl<'a, E: ByteOrder> ObjectFile<'a, E> {
         for (index, header) in self.headers.iter().enumerate().skip(1) {
             let offset = header.sh_offset.get();
             let kind = header.sh_type.get();
-            let name = match kind {
-                elf::SHT_RELA | elf::SHT_REL | SHT_CREL => "",
-                elf::SHT_RELR => "SHT_RELR (relative relocations)",
+            match kind {
+                elf::SHT_RELA | elf::SHT_REL | SHT_CREL => {}
+                elf::SHT_RELR => {
+                    let name = self.section_name_lossy(index);
+                    let finding = format!(
+                        "section {name} is of type SHT_RELR (relative relocations), which objects of this machine do not use; \
+                         expected SHT_RELA, SHT_REL or SHT_CREL"
+                    );
+                    return Err(Malformed::at(offset, finding));
+                }
                 _ => continue,
-            };
-            if !name.is_empty() {
-                return Err(Malformed::at(
-                    offset,
-                    format!(
-                        "section {} is of type {name}, which objects of this machine do not use; expected SHT_RELA or SHT_REL",
-                        self.section_name_lossy(index)
-                    ),
-                ));
             }
             implicit |= kind != elf::SHT_RELA;
             let target = header.sh_info.get() as usize;

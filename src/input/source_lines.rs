@@ -26,6 +26,12 @@ const OFFSET_BITS: u32 = 40;
 
 type Bytes<'d> = EndianSlice<'d, RunTimeEndian>;
 
+/// The line that stands for `more` references beyond those that a message shows.
+pub fn referenced_more(more: u64) -> String {
+    let times = if more == 1 { "time" } else { "times" };
+    format!("referenced {more} more {times}")
+}
+
 /// The event at a place that a message reports.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Deed {

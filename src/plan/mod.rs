@@ -261,14 +261,28 @@ impl LayoutPlan {
     }
 
     fn for_each_other_expression<'p>(&'p self, visit: &mut dyn FnMut(&'p Expr)) {
+        self.memory.iter().flat_map(|region| [&region.origin, &region.length]).for_each(&mut *visit);
+        for phdr in &self.phdrs {
+            visit(&phdr.kind);
+            [&phdr.load_address, &phdr.flags].into_iter().flatten().for_each(&mut *visit);
+        }
         for command in &self.commands {
             match command {
                 Command::Assert(assert) => visit(&assert.condition),
                 Command::OverlayStart { address: Some(address), .. } => visit(address),
                 Command::Output(output) => {
                     let output = &self.outputs[*output as usize];
-                    let attributes = [&output.address, &output.load_address, &output.align, &output.subalign];
+                    let attributes = [
+                        &output.address,
+                        &output.load_address,
+                        &output.align,
+                        &output.subalign,
+                        &output.fill,
+                    ];
                     attributes.into_iter().flatten().for_each(|expr| visit(expr));
+                    if let Some(OutputSectionType::Type { value, .. }) = output.kind.as_deref() {
+                        visit(value);
+                    }
                     for item in &output.body {
                         match item {
                             Body::Assert(assert) => visit(&assert.condition),
@@ -290,6 +304,14 @@ impl LayoutPlan {
 
     /// Changes every expression.
     fn change_expressions(&mut self, change: &mut dyn FnMut(&mut Expr)) {
+        self.memory
+            .iter_mut()
+            .flat_map(|region| [&mut region.origin, &mut region.length])
+            .for_each(&mut *change);
+        for phdr in &mut self.phdrs {
+            change(&mut phdr.kind);
+            [&mut phdr.load_address, &mut phdr.flags].into_iter().flatten().for_each(&mut *change);
+        }
         for command in &mut self.commands {
             match command {
                 Command::Assignment(assignment) => change(&mut assignment.value),
@@ -299,9 +321,12 @@ impl LayoutPlan {
             }
         }
         for output in &mut self.outputs {
-            let OutputPlan { address, load_address, align, subalign, fill, body, .. } = output;
+            let OutputPlan { address, load_address, align, subalign, fill, kind, body, .. } = output;
             let attributes = [address, load_address, align, subalign, fill];
             attributes.into_iter().flatten().for_each(|expr| change(expr));
+            if let Some(OutputSectionType::Type { value, .. }) = kind.as_deref_mut() {
+                change(value);
+            }
             for item in body {
                 match item {
                     Body::Assignment(assignment) => change(&mut assignment.value),

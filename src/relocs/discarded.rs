@@ -14,7 +14,7 @@ use crate::cli::SFrameViolation;
 use crate::decision::site::Reference;
 use crate::diag::{Code, Diagnostic, Severity};
 use crate::ids::SectionId;
-use crate::input::source_lines::{Deed, SourceLines};
+use crate::input::source_lines::{Deed, SourceLines, referenced_more};
 use crate::phase::Live;
 use crate::phase::SectionState;
 use crate::sframe;
@@ -100,10 +100,9 @@ fn describe<T: Target>(link: &Live<'_, T>, lines: &mut SourceLines, violation: &
             .into_iter()
             .fold(diagnostic, Diagnostic::note);
     }
-    let more = violation.references.len().saturating_sub(SHOWN);
+    let more = violation.references.len().saturating_sub(SHOWN) as u64;
     if more > 0 {
-        let times = if more == 1 { "time" } else { "times" };
-        diagnostic = diagnostic.note(format!("referenced {more} more {times}"));
+        diagnostic = diagnostic.note(referenced_more(more));
     }
     with_help(link, violation, diagnostic, warning)
 }

@@ -9,7 +9,7 @@ use crate::elf::consts as elf;
 use crate::ids::{FileId, SymbolId};
 use crate::input::SharedFile;
 use crate::input::object::{FileName, SymbolPlace};
-use crate::input::source_lines::{Deed, SourceLines};
+use crate::input::source_lines::{Deed, SourceLines, referenced_more};
 use crate::phase::{Bound, Inputs, Live, Resolved, SectionState};
 use crate::symbols::{Definition, Mentions, SymbolFlags};
 use hashbrown::{HashMap, HashSet};
@@ -113,7 +113,7 @@ fn describe<T: Target>(
     }
     let more = count.saturating_sub(shown.len() as u64);
     if more > 0 {
-        diagnostic = diagnostic.note(format!("referenced {more} more times"));
+        diagnostic = diagnostic.note(referenced_more(more));
     }
     if hints && !collected && link.globals.contains(id) {
         with_hints(link, id, diagnostic)

@@ -16,7 +16,7 @@ use std::path::PathBuf;
 pub struct IncludedMember<'a> {
     /// Name of the archive and the member.
     pub member: FileName<'a>,
-    /// The first object that refers to the symbol; `None` if only an option, a script or a library does.
+    /// The first object that refers to the symbol, else the first library; `None` if only an option or a script does.
     pub referrer: Option<FileName<'a>>,
     /// The symbol that the member defines and the link wanted.
     pub symbol: SymbolId,
@@ -55,7 +55,7 @@ pub fn files<T: Target>(inputs: &Inputs<'_, T>, opened: &Opened<'_>, data: &Repo
     text
 }
 
-/// The archive members that take part, each with the symbol that extracted it and the first object that refers to it.
+/// The archive members that take part, each with the symbol that extracted it and the first file that refers to it.
 pub fn included_members<'a, T: Target>(
     inputs: &Inputs<'a, T>,
     opened: &Opened<'a>,
@@ -68,6 +68,14 @@ pub fn included_members<'a, T: Target>(
         for (_, id) in globals.filter(|(symbol, _)| symbol.is_undefined()) {
             if let Some(referrer) = referrers.get_mut(id) {
                 referrer.get_or_insert(object.name);
+            }
+        }
+    }
+    for library in &inputs.shared {
+        for (position, id) in library.globals.iter().enumerate() {
+            let undefined = library.symbols.get(position).is_none_or(|symbol| symbol.is_undefined());
+            if undefined && let Some(referrer) = referrers.get_mut(id) {
+                referrer.get_or_insert(library.name);
             }
         }
     }

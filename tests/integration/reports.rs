@@ -26,6 +26,10 @@ fn extraction_has_reasons() {
     assert!(row("f")[0].ends_with("main.o") && row("f")[1].ends_with("libf.a(f.o)"), "{text}");
     assert!(row("g")[0].ends_with("libf.a(f.o)") && row("g")[1].ends_with("libf.a(g.o)"), "{text}");
     assert_eq!(row("spare")[0], "<internal>");
+    let library = work.shared("needy", "int spare(void); int needy(void) { return spare(); }", &[]);
+    work.ld(&["-o", "program", &main, &library, &archive, "--why-extract=why.txt"]).quiet();
+    let text = String::from_utf8(work.read("why.txt")).unwrap();
+    assert!(text.contains("libneedy.so\tlibf.a(spare.o)\tspare\n"), "{text}");
 }
 
 #[test]
