@@ -24,7 +24,7 @@ pub enum Abi {
 }
 
 impl Abi {
-    /// The ABI with this identifier, if it is one of 1 to 4.
+    /// The ABI with this identifier; `None` unless it is 1 to 4.
     pub const fn from_byte(byte: u8) -> Option<Self> {
         match byte {
             1 => Some(Self::AArch64Big),
@@ -124,7 +124,7 @@ impl Abi {
         }
     }
 
-    /// Repetition block that SFrame V1, which does not record one, implies for PC-mask functions.
+    /// Repetition block of PC-mask functions in bytes, which SFrame V1 implies and does not record.
     #[inline]
     pub const fn v1_repeat_size(self) -> u8 {
         16

@@ -23,14 +23,14 @@ pub struct Section<'data> {
 }
 
 impl<'data> Section<'data> {
-    /// A section with the bytes `data` at `address`; 0 for relocatable objects and sections out of memory.
+    /// A section with the bytes `data` at `address`; 0 for relocatable objects and sections that are not loaded.
     #[inline]
     pub fn new(data: &'data [u8], address: u64) -> Self {
         Self { data, address, strict: false }
     }
 
-    /// The same section, whose rows are read strictly: reserved bits, surplus data words and rows out of order
-    /// are errors, which the ordinary reader overlooks.
+    /// The same section, read strictly: reserved bits, surplus data words, rows out of order and repetition blocks of
+    /// 0 bytes are errors, which the ordinary reader overlooks.
     #[must_use]
     pub fn strict(mut self) -> Self {
         self.strict = true;
@@ -146,7 +146,7 @@ impl<'data> Pieces<'data> {
         })
     }
 
-    /// Goes on from a unit that cannot be read, over its length or to where another begins.
+    /// Steps over a unit that cannot be read: by its length, or, if that is 0, to the next blob or unit.
     fn pass_unit(&mut self, offset: usize, (length, error): (usize, Error)) -> Piece<'data> {
         let data = self.section.data;
         self.position = match length {
@@ -156,7 +156,7 @@ impl<'data> Pieces<'data> {
         Piece::Gap(Gap { offset, length: self.position - offset, error })
     }
 
-    /// The first place behind `offset` where a whole header holds, at multiples of `step`.
+    /// The first multiple of `step` behind `offset` where a blob or a unit starts, else the end of the section.
     fn next_start(&self, offset: usize, step: usize) -> usize {
         let data = self.section.data;
         let mut end = (offset / step + 1) * step;
@@ -218,7 +218,10 @@ struct Walk {
 }
 
 impl Walk {
-    /// The walk over the unit at byte `start` of a section, or a fault and the bytes to step over, 0 if nothing tells.
+    /// The walk over the unit at byte `start` of a section.
+    ///
+    /// # Errors
+    /// The fault, and the length of the unit in bytes, 0 if its header does not tell.
     fn enter(section: &Section<'_>, start: usize) -> Result<Self, (usize, Error)> {
         let data = section.data.get(start..).unwrap_or_default();
         let reserved = data.get(UNIT_HEADER_SIZE - 1).copied().unwrap_or(0);
@@ -285,7 +288,8 @@ impl<'data> Blob<'data> {
         Section::new(data, address).blob_at(0)
     }
 
-    /// Number and end of the rows of the function that this blob is, whose end is not known yet.
+    /// Number of rows of the unit's function that this blob is, and their end in the FRE sub-section. A unit records
+    /// only the number, so the rows are read.
     fn rows_of_function(&self) -> Result<(u32, u32), Error> {
         let missing = Error::new(self.offset, ErrorKind::FdeIndex { index: 0, count: 0 });
         let attributes = self.attributes(&self.fde(0).ok_or(missing)?)?;
@@ -312,7 +316,7 @@ impl<'data> Blob<'data> {
         self.offset
     }
 
-    /// Offset from the start of the section of the header that holds for this blob: its own, or that of its unit.
+    /// Offset from the start of the section of this blob's header, or of the unit's header for a function of a unit.
     pub fn header_offset(&self) -> usize {
         self.offset.saturating_sub(self.header.unit_distance as usize)
     }
@@ -375,7 +379,7 @@ impl<'data> Blob<'data> {
         origin.wrapping_add(u64::from(index) * stride).wrapping_add_signed(raw)
     }
 
-    /// The origin of function starts: an address for FDE 0, and by how much it grows with each FDE.
+    /// The address that the start field of FDE 0 counts from, and by how much it grows with each FDE.
     #[inline]
     pub(crate) fn start_origin(&self) -> (u64, u64) {
         if self.header.is_field_relative() {
@@ -386,10 +390,10 @@ impl<'data> Blob<'data> {
         }
     }
 
-    /// Reads all functions and rows: whether they lie where header and functions place them, and in the stated number.
+    /// Reads every function and every row, and compares the number of rows with the header's.
     ///
     /// # Errors
-    /// The first fault. Readable rows may still be senseless: [`crate::verify`] looks for that.
+    /// The first fault. Rows that can be read may still make no sense: [`crate::verify`] looks for that.
     pub fn check(&self) -> Result<(), Error> {
         self.check_areas()?;
         let mut counted = 0;
@@ -401,10 +405,10 @@ impl<'data> Blob<'data> {
         self.check_count(counted)
     }
 
-    /// Whether FDE array and FRE sub-section lie apart.
+    /// Checks that FDE array and FRE sub-section lie apart.
     ///
     /// # Errors
-    /// They overlap.
+    /// [`ErrorKind::AreasOverlap`].
     pub fn check_areas(&self) -> Result<(), Error> {
         let (fdes, fres) = (self.header.fde_array(), self.header.fre_area());
         if fdes.start.max(fres.start) < fdes.end.min(fres.end) {
@@ -414,10 +418,10 @@ impl<'data> Blob<'data> {
         }
     }
 
-    /// Compares the number of FREs that all functions have with the header's.
+    /// Compares `counted`, the number of FREs of all functions, with the header's number.
     ///
     /// # Errors
-    /// They differ.
+    /// [`ErrorKind::FreCount`] if they differ.
     pub fn check_count(&self, counted: u64) -> Result<(), Error> {
         match self.header.fre_count {
             header if u64::from(header) == counted => Ok(()),

@@ -1,8 +1,8 @@
-//! Rows that were found before.
+//! A cache of unwinding rules.
 //!
-//! Rules stand under the absolute address and the number of an unwinder's modules as they are now, so that a hit looks at
-//! nothing else: no module, no section. A slot is three words. An address may stand in either slot of a pair, so that two
-//! busy ones that meet stay both.
+//! The key is the absolute address and the generation of the unwinder's list of modules, so that a hit looks at nothing
+//! else: no module, no section. A slot is three words. An address may stand in either slot of a pair, so that two busy
+//! addresses with the same hash do not evict each other.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -14,9 +14,9 @@ use crate::unwind::FrameAddress;
 
 const NO_RULES: UnwindRules = UnwindRules { abi: Abi::Amd64, signal: false, rules: Rules::Outermost };
 
-/// Rows found before, `N` slots (at least 2, a power of two). It belongs to the caller, who may use one for many unwinders
-/// (processes). Its memory is allocated when it is made, 24 bytes for each of `N`, and 56 more for rules that do not fit a
-/// word.
+/// A cache of unwinding rules by address, of `N` slots (rounded up to a power of two, at least 2). It belongs to the
+/// caller, who may use one for many unwinders (processes). Its memory is allocated when it is made: for each slot 24
+/// bytes, and 64 for rules that do not fit a word.
 #[derive(Clone, Debug)]
 pub struct RuleCache<const N: usize = 512> {
     slots: Vec<Slot>,
@@ -28,7 +28,7 @@ pub struct RuleCache<const N: usize = 512> {
 
 #[derive(Clone, Copy, Debug)]
 struct Slot {
-    /// The number of the unwinder's modules plus one; 0 in an empty slot.
+    /// The generation of the unwinder's modules plus one; 0 in an empty slot.
     owner: u64,
     pc: u64,
     rules: Packed,
@@ -46,19 +46,19 @@ impl<const N: usize> RuleCache<N> {
         wanted.next_power_of_two()
     };
 
-    /// An empty cache; the only allocation there is.
+    /// An empty cache. Nothing else allocates.
     pub fn new() -> Self {
         let count = Self::COUNT;
         let empty = Slot { owner: 0, pc: 0, rules: Packed::NO_ROW };
         Self { slots: vec![empty; count], kept: vec![NO_RULES; count], hits: 0, misses: 0 }
     }
 
-    /// Number of hits and of misses.
+    /// Number of hits and of misses. An address outside of every module counts as neither.
     pub fn statistics(&self) -> (u64, u64) {
         (self.hits, self.misses)
     }
 
-    /// The first place for an address. The other of the pair differs in the lowest bit.
+    /// The first slot for an address. The second slot of the pair differs in the lowest bit.
     ///
     /// A frame's address is known when the word of the stack that holds it is read, and the step waits for this place, so the
     /// hash is two operations on the address as it stands there; the owner's part is ready before.
@@ -69,7 +69,7 @@ impl<const N: usize> RuleCache<N> {
         (address >> 9 ^ (address ^ owner)) as usize & (Self::COUNT - 1)
     }
 
-    /// The rules of an address. A place of [`Kind::Kept`] is one of [`RuleCache::kept`].
+    /// The rules of an address. Rules of [`Kind::Kept`] are found by [`RuleCache::kept`].
     #[inline(always)]
     pub(crate) fn find(&self, owner: u64, address: FrameAddress) -> Option<Packed> {
         let place = Self::place(owner, address);
@@ -83,13 +83,13 @@ impl<const N: usize> RuleCache<N> {
         None
     }
 
-    /// Rules that do not fit a word.
+    /// The rules that do not fit a word, by the place in their word.
     pub(crate) fn kept(&self, place: usize) -> Option<&UnwindRules> {
         self.kept.get(place)
     }
 
-    /// Keeps rules in the first slot of the pair; what was there moves to the second. `kept` are the rules themselves if
-    /// they do not fit a word. Gives the word as it is kept.
+    /// Keeps rules in the first slot of the pair; what was there moves to the second. `kept` are the rules in full if
+    /// they do not fit a word. Returns the word that the cache now holds: its place is one of this cache.
     #[inline]
     pub(crate) fn insert(
         &mut self,

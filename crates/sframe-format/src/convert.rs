@@ -1,8 +1,8 @@
 //! From version to version, and from many blobs to one.
 //!
 //! A section's functions are read, whatever their versions, and written as one sorted blob of the version asked for.
-//! Every program counter keeps its answer; functions that the version cannot express are listed, with all that could
-//! not be read.
+//! Every program counter keeps its answer. Functions that the version cannot express and bytes that cannot be read are
+//! listed.
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -17,14 +17,14 @@ use crate::write::{Function, LeftOut, Options, write_sorted};
 pub struct Converted {
     /// The bytes of the new section, one sorted blob.
     pub bytes: Vec<u8>,
-    /// Functions and gaps that are missing from it, in the order of the old section.
+    /// Functions, gaps and blobs that are missing from it, by ascending offset in their sections.
     pub omitted: Vec<Omitted>,
 }
 
-/// A function or gap of the old section that is not in the new one.
+/// A function, gap or blob of an old section that is not in the new one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Omitted {
-    /// Offset in the old section: of the FDE, or of the gap.
+    /// Offset in the section that holds it: of the FDE, of the gap, or of the blob for another ABI.
     pub offset: usize,
     /// Address of the function, if it is one.
     pub address: Option<u64>,
@@ -80,8 +80,8 @@ pub fn convert(section: &Section<'_>, options: Options, output_address: u64) -> 
     unite(core::slice::from_ref(section), options, output_address)
 }
 
-/// Converts several linked sections into one blob, as [`convert`] does with one. Where two describe a function, the first
-/// does.
+/// Converts several linked sections into one blob, as [`convert`] does with one. Of several functions at one address the
+/// largest stays, of equally large ones the first.
 ///
 /// # Errors
 /// [`StartRange`](crate::ErrorKind::StartRange) when version 2 cannot reach a function.

@@ -1,7 +1,7 @@
-//! Numbers of rows that were decoded before.
+//! A cache from the bytes of rows to the numbers of their rules.
 //!
-//! Millions of rows have a few hundred different rules. Whoever numbers rules asks here first, by the bytes of the row:
-//! decoding it, and finding its rules among all others, takes several times as long.
+//! Millions of rows have a few hundred different rules. Tables number these rules, and ask here first: to decode a row
+//! and to find its rules among all others takes several times as long.
 
 use alloc::vec::Vec;
 
@@ -18,7 +18,7 @@ const BITS: u32 = 9;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Decoded {
     slots: Vec<Slot>,
-    /// The header fields that the rules of all slots depend on.
+    /// The header fields that rules depend on, as all slots have them.
     of: Option<(Version, Abi, i8, i8)>,
 }
 
@@ -32,7 +32,8 @@ struct Slot {
 }
 
 impl Decoded {
-    /// Prepares for rows of a blob: forgets those of blobs whose headers differ in a field that rules depend on.
+    /// Prepares for rows of a blob: forgets all rows if its header differs from the last one in a field that rules
+    /// depend on.
     pub fn enter(&mut self, blob: &Blob<'_>) {
         let header = blob.header();
         let depends = (header.version, header.abi, header.fixed_fp_offset, header.fixed_ra_offset);
@@ -43,8 +44,8 @@ impl Decoded {
         }
     }
 
-    /// The number of the rules of a row of the blob that was entered: that of an equal row before, or the one that `number`
-    /// gives. `None` if the row is malformed, or `number` gives none.
+    /// The number of a row's rules: that of an equal row before it, else what `number` returns. `blob` is the blob that
+    /// was entered. `None` if the row is malformed or `number` returns `None`.
     #[inline]
     pub fn number(
         &mut self,

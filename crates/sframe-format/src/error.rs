@@ -101,14 +101,15 @@ pub enum ErrorKind {
         /// The numbers that are allowed.
         expected: &'static str,
     },
-    /// A control word of a flexible FDE that has no meaning.
+    /// A control word of a flexible FDE that has no meaning, or a word of a V2 row for s390x that names no register.
     ControlWord {
         /// The word.
         found: u32,
         /// The contents it should have.
         expected: &'static str,
     },
-    /// Reserved bits that are set (strict reading only).
+    /// Reserved bits or values. In blobs only strict reading finds them; flags of a unit and kinds of rules in a compact
+    /// table are always checked.
     Reserved {
         /// The field.
         what: &'static str,
@@ -126,7 +127,7 @@ pub enum ErrorKind {
     },
     /// FDE array and FRE sub-section overlap (checked for whole blobs only).
     AreasOverlap,
-    /// Another number of FREs than the header says (checked for whole blobs only).
+    /// The functions have another number of FREs than the header says (checked for whole blobs only).
     FreCount {
         /// The header's.
         header: u32,
@@ -140,14 +141,14 @@ pub enum ErrorKind {
         /// Width of the field in bytes.
         width: u8,
     },
-    /// A version that has no such flag.
+    /// A flag that the header's version does not define.
     FlagUnknown {
         /// The version of the header.
         version: Version,
         /// The flag bit.
         flag: u8,
     },
-    /// The first four bytes are not those of a compact table in either byte order.
+    /// The first four bytes are not the magic number of compact tables in either byte order.
     CompactMagic {
         /// The four bytes.
         found: [u8; 4],
@@ -157,28 +158,28 @@ pub enum ErrorKind {
         /// The byte.
         found: u8,
     },
-    /// A width of steps or of places of shapes that compact tables do not have.
+    /// A compact table whose steps are not 2 or 4 bytes wide, or whose places of shapes are not 2 to 4.
     CompactWidths {
         /// Bytes of a step.
         step: u8,
         /// Bytes of a place.
         place: u8,
     },
-    /// Another length of a compact table than its parts have.
+    /// The length in the header of a compact table is not the sum of its parts.
     CompactLength {
         /// The header's.
         header: u32,
         /// The sum of the parts.
         needed: u64,
     },
-    /// A number in a compact table that nothing has.
+    /// A number in a compact table that lies outside of the part that it counts in.
     CompactNumber {
-        /// The kind of thing.
+        /// What it numbers.
         what: &'static str,
         /// The number.
         found: u32,
     },
-    /// Parts of a compact table that do not ascend or do not follow each other.
+    /// Regions, pages, entries or functions of a compact table that do not ascend or do not follow each other.
     CompactOrder {
         /// The parts.
         what: &'static str,
@@ -198,7 +199,7 @@ impl Error {
 }
 
 impl ErrorKind {
-    /// The version of a blob or a unit, if the defect is that this crate does not know it.
+    /// The version of the blob or unit, if the defect is that this crate does not know the version.
     pub fn unknown_version(&self) -> Option<u8> {
         match *self {
             Self::Version { found } | Self::UnitVersion { found } => Some(found),

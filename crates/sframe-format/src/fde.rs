@@ -21,7 +21,7 @@ pub struct Fde {
     /// The start field as it is stored, sign-extended.
     pub raw_start: i64,
     /// Address of the function, decoded from the start field by version and flags. Without meaning in
-    /// relocatable objects, where relocations hold it.
+    /// relocatable objects, where the field's relocation names the function.
     pub address: u64,
     /// Size of the function in bytes.
     pub size: u32,

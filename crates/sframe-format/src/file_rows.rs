@@ -1,9 +1,9 @@
-//! The rows of a file, by all its sources.
+//! The rows of a file, from several sources.
 //!
 //! A file may have rows of its own, in its SFrame section or a compact table, rows that were derived from its `.eh_frame`, and
-//! rows that were read off its instructions; each is asked where those before it say nothing. They are made once and shared by
-//! all processes that have the file loaded. Who reads many files for a few of their functions makes rows when they are asked
-//! for ([`RowSource`]).
+//! rows that were read off its instructions. A source is asked where those before it have no row. Rows are made once and
+//! shared by all processes that have the file loaded. A profiler that needs a few functions of many files makes rows on
+//! demand ([`RowSource`]).
 
 use alloc::sync::Arc;
 use core::fmt;
@@ -20,7 +20,7 @@ use crate::table::RuleTable;
 
 const NO_RULES: UnwindRules = UnwindRules { abi: Abi::Amd64, signal: false, rules: Rules::Outermost };
 
-/// The rows of a file, by all its sources.
+/// The rows of a file, from several sources.
 #[derive(Clone, Debug)]
 pub struct FileRows<D> {
     compact: Option<CompactTable<D>>,
@@ -32,9 +32,10 @@ pub struct FileRows<D> {
 
 /// Rows that are made when they are asked for.
 ///
-/// It may allocate and lock: in signal handlers it has no place.
+/// An implementation may allocate and lock, so signal handlers must not unwind with one.
 pub trait RowSource: fmt::Debug + Send + Sync {
-    /// The rules at the file's address `pc`, and what they were made of. The answer for an address never changes.
+    /// The rules at the file's address `pc`, and their source. The answer for an address must never change: it is
+    /// cached.
     ///
     /// # Errors
     /// The rows are malformed.
@@ -68,7 +69,7 @@ impl<D: Deref<Target = [u8]>> FileRows<D> {
     }
 
     /// The same with an SFrame section that was derived from the file's `.eh_frame` ([`derive()`](crate::derive), feature
-    /// `derive`), for what it has no rows of its own for. Frames by these rows are of [`Source::EhFrame`].
+    /// `derive`), for code without rows of the file's own. Frames by these rows are of [`Source::EhFrame`].
     #[must_use]
     pub fn with_derived(mut self, data: D, address: u64) -> Self {
         self.derived = Some(Rows::new(data, address));
@@ -83,14 +84,14 @@ impl<D: Deref<Target = [u8]>> FileRows<D> {
         self
     }
 
-    /// The same with rows that are made when they are asked for, which is where all others say nothing.
+    /// The same with rows that are made on demand, for code that no other rows cover.
     #[must_use]
     pub fn with_source(mut self, source: Arc<dyn RowSource>) -> Self {
         self.more = Some(source);
         self
     }
 
-    /// The rules at the file's address `pc`, and what they are of.
+    /// The rules at the file's address `pc`, and their source.
     ///
     /// # Errors
     /// The rows are malformed.
@@ -105,8 +106,8 @@ impl<D: Deref<Target = [u8]>> FileRows<D> {
         Ok(Some((rules, found.source())))
     }
 
-    /// The same with the rows laid out for speed, if they can be ([`RuleTable::new`]). Takes time and memory,
-    /// [`RuleTable`] says how much.
+    /// The same with the rows of its SFrame sections laid out for speed, where that is possible ([`RuleTable::new`]).
+    /// [`RuleTable`] says how much time and memory that takes.
     #[must_use]
     pub fn tabled(mut self) -> Self {
         for rows in [&mut self.own, &mut self.derived, &mut self.instructions].into_iter().flatten() {
@@ -129,7 +130,7 @@ impl<D: Deref<Target = [u8]>> FileRows<D> {
         [&self.own, &self.derived, &self.instructions].into_iter().flatten()
     }
 
-    /// The rules at the file's address `pc`, in a word. What does not fit one is written to `kept`.
+    /// The rules at the file's address `pc` in a word. Rules that do not fit one are written to `kept`.
     ///
     /// # Errors
     /// The rows are malformed.

@@ -1,9 +1,9 @@
 //! The interface of the `framehop` crate (feature `framehop`): code that is generic over `framehop::Unwinder` takes an
 //! [`Unwinder`] of this crate.
 //!
-//! framehop knows two kinds of frames only, so its iterator takes an address that a signal interrupted for one that a call
-//! returns to, and looks a byte before it. Its errors are a closed list, too: code without rows is `DidNotAdvance`, unless frame
-//! pointers are followed ([`Unwinder::follow_frame_pointers`]), as framehop itself does always.
+//! framehop's iterator takes every address but the first for a return address, so behind a signal frame it looks up the
+//! byte before the interrupted instruction. Its errors are a closed list: code without rows is `DidNotAdvance`, unless
+//! frame pointers are followed ([`Unwinder::follow_frame_pointers`]), which framehop itself always does.
 
 use core::ops::Deref;
 

@@ -24,7 +24,7 @@ use crate::version::Version;
 /// Size of the V3 attribute in front of a function's FREs, in bytes.
 pub const ATTRIBUTE_SIZE: usize = 5;
 
-/// The comparison of program counters with the starts of rows.
+/// How a program counter is compared with the starts of rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum PcType {
     /// By the offset from the function's start.
@@ -59,7 +59,7 @@ pub struct Attributes {
     pub fre_count: u32,
     /// Width of an FRE's start offset in bytes: 1, 2 or 4.
     pub start_width: u8,
-    /// Comparison of program counters with starts of rows.
+    /// How a program counter is compared with the starts of rows.
     pub pc_type: PcType,
     /// AArch64 signing key.
     pub pauth_key: PauthKey,
@@ -264,8 +264,8 @@ impl<'data> Fres<'data> {
         }
     }
 
-    /// Whether all FREs are sound as those of a default FDE with at most `most` data words, `reserved` bits clear in the
-    /// info byte. A quick test that rejects some sound ones.
+    /// Whether all FREs are sound rows of a default FDE, with at most `most` data words and the `reserved` bits of the
+    /// info byte clear. A quick test that rejects some sound ones, too.
     pub(crate) fn are_plain(self, most: u8, reserved: u8) -> bool {
         match self.endian {
             Endian::Little => self.are_plain_in::<false>(most, reserved),
@@ -287,8 +287,8 @@ impl<'data> Fres<'data> {
         position <= self.area.len()
     }
 
-    /// The last FRE that starts at or before `offset`, or one before it that is malformed. `None` if the first one
-    /// starts later.
+    /// The last FRE that starts at or before `offset`, or the error of a malformed FRE before it. `None` if the first
+    /// FRE starts later.
     #[inline]
     pub(crate) fn find(&mut self, offset: u32) -> Option<Result<Fre<'data>, Error>> {
         match self.endian {
@@ -423,7 +423,8 @@ impl<'data> Blob<'data> {
     /// The attributes that all rows of the function of `fde` share.
     ///
     /// # Errors
-    /// The attribute lies outside the FRE sub-section, or holds codes that mean nothing; strict: reserved bits.
+    /// The attribute lies outside the FRE sub-section, or holds undefined codes; strict: reserved bits, or a repetition
+    /// block of 0 bytes.
     #[inline]
     pub fn attributes(&self, fde: &Fde) -> Result<Attributes, Error> {
         Attributes::read(self, fde)
@@ -450,7 +451,7 @@ impl<'data> Blob<'data> {
     /// The first fault in a row.
     pub(crate) fn check_rows(&self, attributes: &Attributes) -> Result<(), Error> {
         let header = self.header();
-        // In V2, words of s390x may mean registers.
+        // In V2, data words of s390x may be register numbers.
         let is_simple = header.abi != Abi::S390x || header.version == Version::V3;
         if attributes.fde_type == FdeType::Default && is_simple {
             let most = 1 + u8::from(header.fixed_ra_offset == 0) + u8::from(header.fixed_fp_offset == 0);
@@ -467,8 +468,8 @@ impl<'data> Blob<'data> {
         Rows { blob: *self, attributes: *attributes, fres: self.fres(attributes) }
     }
 
-    /// The rules of a function without any FRE: in V3 it is outermost, or for signal frames the saved
-    /// registers must be found by the ABI; before V3 it has none.
+    /// The rules of a function without any FRE: [`Rules::Outermost`] in V3, or [`Rules::SignalContext`] if it is a
+    /// signal frame. `None` before V3.
     #[inline]
     pub fn rules_without_rows(&self, attributes: &Attributes) -> Option<Rules> {
         match (self.header().version, attributes.signal) {
@@ -481,15 +482,16 @@ impl<'data> Blob<'data> {
     /// Decodes one FRE of a function.
     ///
     /// # Errors
-    /// Too few data words, or control words that mean nothing; strict: surplus words and reserved bits too.
+    /// Data words of a flexible row that are no pairs, or a word without meaning; strict: surplus words and reserved
+    /// bits too.
     pub fn decode_fre(&self, attributes: &Attributes, fre: &Fre<'_>) -> Result<Rules, Error> {
         let mut rules = Rules::Outermost;
         self.decode_fre_into(attributes, fre, &mut rules)?;
         Ok(rules)
     }
 
-    /// [`Blob::decode_fre`] in place: to copy rules that were just written piece by piece takes longer than all of
-    /// the decoding.
+    /// [`Blob::decode_fre`] in place: a copy of rules that were just written field by field would take longer than the
+    /// decoding.
     #[inline]
     pub(crate) fn decode_fre_into(
         &self,

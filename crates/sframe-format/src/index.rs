@@ -14,9 +14,9 @@ use crate::rules::UnwindRules;
 
 /// Finds rows in a section of any number of blobs.
 ///
-/// Making it costs nothing but a header's parsing for one sorted blob, one step per blob when all blobs are sorted
-/// and none overlaps another, and one per function and a sort otherwise. Looking up allocates nothing. `D` holds the
-/// bytes: a slice, a vector, a mapped file, or a shared pointer to one.
+/// To make one costs the parsing of a header if the section is one sorted blob, one step per blob if all blobs are
+/// sorted and none overlaps another, and else one step per function and a sort. Looking up allocates nothing. `D` holds
+/// the bytes: a slice, a vector, a mapped file, or a shared pointer to one.
 #[derive(Clone, Debug)]
 pub struct SectionIndex<D> {
     data: D,
@@ -27,7 +27,7 @@ pub struct SectionIndex<D> {
 
 #[derive(Clone, Debug)]
 enum Order {
-    /// One sorted blob at the start of the section; its header.
+    /// The header of the one sorted blob that the section is.
     One(Header),
     /// First address of each sorted blob, ascending, and the blobs in the same order.
     Blobs(Vec<u64>, Vec<Place>),
@@ -35,7 +35,7 @@ enum Order {
     Functions(Vec<(u64, u32, u32)>, Vec<Place>),
 }
 
-/// Offset and header of a blob: it is parsed once.
+/// Offset and header of a blob, so that its header is parsed once.
 type Place = (usize, Header);
 
 impl<D: Deref<Target = [u8]>> SectionIndex<D> {
@@ -120,8 +120,8 @@ impl<D: Deref<Target = [u8]>> SectionIndex<D> {
         self.find_with(pc, |blob, fde| blob.lookup_in(fde, pc)).unwrap_or(Ok(None))
     }
 
-    /// The rules for unwinding from the address `pc` in a word. What does not fit one is written to `kept`, its place in
-    /// the word being 0.
+    /// The rules at the address `pc` in a word. Rules that do not fit one are written to `kept`, and the word tells
+    /// place 0.
     #[inline]
     pub(crate) fn packed_at(&self, pc: u64, kept: &mut UnwindRules) -> Result<Packed, Error> {
         let find = |blob: &Blob<'_>, fde: Fde| {

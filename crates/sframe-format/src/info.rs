@@ -1,4 +1,4 @@
-//! The info byte of a frame row entry; its bits stand in [`crate::fre`].
+//! The info byte of a frame row entry. [`crate::fre`] describes its bits.
 
 /// Number of data words.
 #[inline]

@@ -8,12 +8,12 @@
 //! |---|---|
 //! | [`header`], [`blob`], [`fde`] | the structures of a section, read in place |
 //! | [`fre`], [`rules`] | rows, as bytes and as rules |
-//! | [`light`] | units: a form for linking without counts and offsets, one for each text section |
+//! | [`light`] | units: a linking form without counts and offsets, one unit for each text section |
 //! | [`lookup`], `index` | from a program counter to its row |
 //! | `table` | the same faster, from rows laid out by address |
 //! | [`compact`] | tables of our own form, a quarter of the size |
 //! | [`unwind`], [`signal`] | from a frame to its caller, whether it called or was interrupted |
-//! | `source`, `file_rows`, `cache`, `unwinder` | whole stacks over many files, with the source of every frame |
+//! | [`Source`], `file_rows`, `cache`, `unwinder` | whole stacks over many files, with the source of every frame |
 //! | `verify` | everything the format demands, as typed findings |
 //! | `write` | blobs of version 2 and 3 from rows |
 //! | `convert` | from version to version, and from many blobs to one |

@@ -47,7 +47,7 @@ pub const MAGIC: u16 = 0xde11;
 pub const VERSION: u8 = 1;
 /// Size of the header of a unit, in bytes.
 pub const UNIT_HEADER_SIZE: usize = 12;
-/// Start and size of a function, in front of its attribute, in bytes.
+/// Bytes of a function's start and size, in front of its attribute.
 pub const FUNCTION_HEAD_SIZE: usize = 12;
 /// The part of a unit's header that no version changes, in bytes.
 const PREAMBLE_SIZE: usize = 8;
@@ -134,7 +134,7 @@ fn endian(data: &[u8]) -> Option<Endian> {
     }
 }
 
-/// Byte order and length of the unit at the start of `data`, which lies inside of it.
+/// Byte order and length of the unit at the start of `data`, checked to lie inside `data`.
 pub(crate) fn preamble(data: &[u8]) -> Result<(Endian, u32), Error> {
     let &[a, b, ..] = data else { return Err(truncated(data, PREAMBLE_SIZE)) };
     let endian = endian(data).ok_or(Error::new(0, ErrorKind::Magic { found: [a, b] }))?;

@@ -15,7 +15,7 @@ use crate::fre::{Attributes, PauthKey, PcType};
 use crate::rules::{Row, Rules};
 use crate::version::Version;
 
-/// Ranges of a search that are longer than this have few entries between them that it reads.
+/// While a search has more candidates than this, it reads entries that every search reads: they stay in the cache.
 const OFTEN_READ: usize = 512;
 
 /// The row that covers a program counter, and its function.
@@ -55,8 +55,8 @@ impl<'data> Blob<'data> {
         self.find_fde_between(0, self.header().fde_count, pc)
     }
 
-    /// [`Blob::find_fde`] in a sorted blob when the last function that starts at or before `pc` is known to be one of
-    /// the FDEs from `low` up to `high`.
+    /// [`Blob::find_fde`] in a sorted blob, among the FDEs from `low` to before `high`, which must hold the last
+    /// function that starts at or before `pc`.
     #[inline]
     pub(crate) fn find_fde_between(&self, low: u32, high: u32, pc: u64) -> Option<Fde> {
         let last = self.fde(self.last_not_after(low, high, pc)?)?;
@@ -71,7 +71,7 @@ impl<'data> Blob<'data> {
         before.take_while(|fde| fde.address == last.address).find(|fde| covers(fde, pc))
     }
 
-    /// The last FDE from `low` up to `high` that starts at or before `pc` in a sorted blob.
+    /// The last FDE from `low` to before `high` that starts at or before `pc` in a sorted blob.
     #[inline]
     fn last_not_after(&self, low: u32, high: u32, pc: u64) -> Option<u32> {
         const V1: usize = Version::V1.fde_size();
@@ -89,7 +89,7 @@ impl<'data> Blob<'data> {
         }
     }
 
-    /// `start` reads the start field of an entry.
+    /// The last entry of `range` that starts at or before `pc`; `start` reads an entry's start field.
     #[inline]
     fn search<const SIZE: usize>(
         &self,
@@ -182,12 +182,12 @@ impl<'data> Blob<'data> {
     }
 }
 
-/// The last index for which `condition` holds. It must hold up to some index and for none behind it.
+/// The last index of `range` for which `condition` holds. It must hold up to some index and for none behind it.
 ///
 /// Searches in quarters, without branches on the result: they would be mispredicted every other time. The three
-/// entries that a step looks at are fetched at the same time, so that it takes half as many cache misses in a row as
-/// bisection. The first entries are the same in every search and stay in the cache; behind them each is a miss, and
-/// steps go by eighths.
+/// entries that a step looks at are fetched at the same time, so that half as many cache misses follow each other as in
+/// bisection. The first steps read the same entries in every search, which stay in the cache; later each entry is a
+/// miss, and a step goes by eighths.
 #[inline]
 pub(crate) fn last_that_holds(range: Range<usize>, condition: impl Fn(usize) -> bool) -> Option<usize> {
     let (mut low, mut count) = (range.start, range.len());
@@ -205,7 +205,7 @@ pub(crate) fn last_that_holds(range: Range<usize>, condition: impl Fn(usize) -> 
     (count > 0 && condition(low)).then_some(low)
 }
 
-/// Goes on with one of `PARTS` parts of a range, the last larger than the others by what is left over.
+/// Narrows a range to one of its `PARTS` equal parts. The last part also has the remainder of the division.
 #[inline(always)]
 fn go_on_with_part<const PARTS: usize>(
     low: &mut usize,

@@ -1,8 +1,8 @@
 //! The rules of a row in one word, for caches and tables.
 //!
 //! Almost every row counts its CFA from the stack or frame pointer and finds the return address and the frame pointer
-//! at small offsets from it. Those fit 64 bits; a step by them decodes nothing and looks at one word. Others (flexible
-//! rules, signal frames) are kept beside the words, and a word says at which place.
+//! at small offsets from it. Such rules fit 64 bits, and a step by them decodes nothing. All other rules (flexible rows,
+//! signal frames) are kept in a list, and the word holds their place in it.
 //!
 //! ```text
 //! bit 63         42 41         30 29       16 15          0
@@ -11,7 +11,8 @@
 //! └────────────────┴─────────────┴───────────┴────────────┘
 //! ```
 //!
-//! A step waits for the CFA's offset, which is one shift there. Compact tables have the CFA's offset behind the others.
+//! A step waits for the CFA's offset first; in the highest bits it takes one shift. Compact tables have it in the
+//! lowest.
 
 use core::hint::select_unpredictable;
 
@@ -54,7 +55,7 @@ impl Field {
     }
 }
 
-/// What the word says.
+/// What a word holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// No row covers the address.
@@ -146,7 +147,8 @@ impl Packed {
         Self(Self::KEPT | u64::from(place as u32).rotate_right(CFA.bits))
     }
 
-    /// The same, found by rows of this source; all but two count as the file's own.
+    /// The same with its source. A word tells [`Source::EhFrame`] and [`Source::Instructions`]; any other is
+    /// [`Source::Sframe`].
     #[inline]
     #[must_use]
     pub fn by(self, source: Source) -> Self {
@@ -158,7 +160,7 @@ impl Packed {
         Self(self.0 & !(DERIVED | INSTRUCTIONS) | flag)
     }
 
-    /// Which rows of the file the rules are of.
+    /// The source of the rules.
     #[inline(always)]
     pub fn source(self) -> Source {
         match self.0 & (DERIVED | INSTRUCTIONS) {

@@ -1,7 +1,7 @@
 //! Rewriting of blobs in place by a linker, once addresses are known.
 //!
-//! Concatenation moves no byte of a blob, but function starts have to be made right by the blob's own version:
-//! V1 counts from its own header, V3 from the start field, V2 from either, as the header's flag says. Relocatable
+//! Concatenation moves no byte within a blob, but function starts have to be written as the blob's own version counts
+//! them: V1 from its header, V3 from the start field, V2 from either, as the header's flag says. Relocatable
 //! objects of GNU as 2.40 to 2.44 leave that flag clear although their relocations compute field-relative values,
 //! so a linker calls [`BlobMut::make_field_relative`] first and then [`BlobMut::set_function_start`] for each FDE.
 
@@ -57,10 +57,10 @@ impl<'data> BlobMut<'data> {
         Section::new(self.data, self.address).blob_with(self.header, 0)
     }
 
-    /// Sets or clears one flag of the header. Units have none of these flags; nothing is written then.
+    /// Sets or clears one flag of the header. Units have none of these flags, so nothing is written to them.
     ///
     /// # Errors
-    /// [`ErrorKind::FlagUnknown`] when the version does not define it.
+    /// [`ErrorKind::FlagUnknown`] for setting a flag that the version does not define.
     pub fn set_flag(&mut self, flag: Flags, on: bool) -> Result<(), Error> {
         let version = self.header.version;
         if on && !version.flags().contains(flag) {
@@ -82,8 +82,8 @@ impl<'data> BlobMut<'data> {
         let _ = self.set_flag(Flags::SORTED, sorted);
     }
 
-    /// Makes function starts count from their own fields, where the version has that flag (V2, V3). Values that
-    /// are already there are not converted: write all starts afterwards.
+    /// Makes function starts count from their own fields, where the version has that flag (V2, V3). The stored values
+    /// are not converted: write all starts afterwards.
     pub fn make_field_relative(&mut self) {
         if self.header.version != Version::V1 {
             let _ = self.set_flag(Flags::FIELD_RELATIVE, true);

@@ -1,9 +1,9 @@
-//! The usual row of the usual function, from its bytes to a word.
+//! A fast path from the bytes of the usual row to a word of packed rules.
 //!
 //! Nearly every row is a start, an info byte and up to three small offsets. One load shows a start with its info byte,
-//! which tells where the next row is; one more shows all offsets of the row that holds. What else there is (flexible rows,
-//! signal frames, PLTs, s390x, big-endian sections, the last bytes of a section) is the decoder's, which knows it all and
-//! names what is malformed.
+//! which tells where the next row is; one more shows all offsets of the row that holds. The decoder does the rest
+//! (flexible rows, signal frames, PLTs, s390x, big-endian sections, the last bytes of a section), and names what is
+//! malformed.
 
 use crate::blob::Blob;
 use crate::endian::Endian;
@@ -11,11 +11,12 @@ use crate::fre::{Attributes, FdeType, PcType};
 use crate::info::{word_count, words_length};
 use crate::packed::Packed;
 
-/// Bits of the info byte that hold the size of a data word; all of them set mean nothing.
+/// Bits of the info byte that hold the size code of a data word; code 3 is undefined.
 const WORD_SIZE: u64 = 0x60;
 
 impl Blob<'_> {
-    /// The rules that hold `offset` bytes from the start of a function, if both are of the usual kind.
+    /// The rules that hold `offset` bytes from the start of a function, if the function and the row are of the usual
+    /// kind.
     #[inline]
     pub(crate) fn plain_row(&self, attributes: &Attributes, offset: u64) -> Option<Packed> {
         let header = self.header();

@@ -18,8 +18,8 @@ pub struct Registers {
     pub link: Option<u64>,
     /// AArch64: number of bits in a code address; the bits above are stripped from signed return addresses.
     pub address_bits: u8,
-    /// The others whose values are known, a bit for each DWARF number. They are known in a frame that has called no
-    /// other (the first one, and one that a signal interrupted), for its flexible rules.
+    /// A bit for each DWARF number whose value in `others` is known. Flexible rules may need them in a frame that has
+    /// called no other: the first one, or one that a signal interrupted.
     known: u32,
     others: [u64; OTHERS],
 }
@@ -42,7 +42,7 @@ impl Registers {
         Self { sp, fp, link, address_bits: 48, known: 0, others: [0; OTHERS] }
     }
 
-    /// The same with further registers, indexed by DWARF number.
+    /// The same with further registers, indexed by DWARF number; those from 32 on are ignored.
     #[must_use]
     pub fn with_others(mut self, others: &[Option<u64>]) -> Self {
         for (number, value) in others.iter().enumerate().take(OTHERS) {
@@ -54,7 +54,7 @@ impl Registers {
         self
     }
 
-    /// Sets the register with this DWARF number. Numbers that unwinding never asks for are left out.
+    /// Sets the register with this DWARF number. A number of 32 or more is ignored, unless it is the return address.
     #[inline]
     pub fn set(&mut self, abi: Abi, register: Register, value: u64) {
         if register == abi.stack_pointer() {
@@ -82,7 +82,7 @@ impl Registers {
         }
     }
 
-    /// Goes to the frame of a caller, of which no more is known.
+    /// Goes to the frame of a caller, in which only stack and frame pointer are known.
     #[inline]
     pub(crate) fn enter_caller(&mut self, sp: u64, fp: u64) {
         (self.sp, self.fp, self.link, self.known) = (sp, fp, None, 0);

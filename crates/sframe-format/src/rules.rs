@@ -64,8 +64,8 @@ impl CfaRule {
 /// Where the caller's value of a register is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum RegisterRule {
-    /// Still in the register itself. For the return address that is the link register, which can be so in the
-    /// topmost frame only.
+    /// Still in the register itself. The return address is then in the link register, which is possible only in a frame
+    /// that has called no other.
     Unchanged,
     /// At a location.
     Saved(Location),
@@ -91,12 +91,12 @@ pub enum Rules {
     Frame(Frame),
     /// The return address is undefined: this is the outermost frame (V2 errata 2, V3).
     Outermost,
-    /// A signal frame without rows (V3): GNU as could not express its CFI. Read the saved registers as the
-    /// operating system's ABI lays them out.
+    /// A signal frame without rows (V3): GNU as could not express its CFI. The operating system's ABI tells where the
+    /// interrupted registers are ([`crate::signal`]).
     SignalContext,
 }
 
-/// The parts of a row and its function that an unwinder needs.
+/// A row's rules, with the facts about its function that an unwinder needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct UnwindRules {
     /// Architecture of the blob.

@@ -1,4 +1,4 @@
-//! Rows that need no decoding: rows that are copied, and rows that were decoded before.
+//! Rows as stored bytes in a word, for what needs no decoding: to copy rows, and to recognise rows decoded before.
 
 use crate::endian::Endian;
 use crate::info::words_length;
@@ -77,7 +77,7 @@ impl ShortRows<'_> {
     }
 }
 
-/// The row's own part of 8 bytes that begin with an info byte; `None` if the row has more.
+/// The info byte and data words at the start of 8 bytes, with zeros behind them; `None` if they are longer.
 #[inline]
 pub(crate) fn content(bytes: u64) -> Option<u64> {
     let length = 1 + words_length(bytes as u8);

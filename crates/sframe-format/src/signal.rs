@@ -1,5 +1,4 @@
-//! What the Linux kernel leaves on the stack when it calls a signal handler: the registers of the code that was
-//! interrupted.
+//! Signal frames: the registers of interrupted code, which the Linux kernel leaves on the stack for a signal handler.
 //!
 //! The handler returns to a trampoline of a few instructions, in the vDSO, in the C library (`__restore_rt` on x86-64) or,
 //! on s390x before Linux 5.12, on the stack itself. Rows of the trampoline find the interrupted code's stack pointer, program
@@ -10,18 +9,18 @@
 use crate::abi::Abi;
 use crate::registers::Registers;
 
-/// Where the registers are, counted from the stack pointer at the trampoline.
+/// Where the registers are, in bytes from the stack pointer at the trampoline.
 struct Layout {
-    /// The registers by DWARF number from `first` on, one word each; their order.
     general: General,
     sp: u64,
     pc: u64,
 }
 
+/// Registers in consecutive words from `start` on.
 enum General {
-    /// In the order of DWARF numbers.
+    /// `count` registers, by ascending DWARF number from 0.
     InOrder { start: u64, count: u32 },
-    /// The DWARF number of each, from a place on.
+    /// Registers with these DWARF numbers.
     Listed { start: u64, numbers: &'static [u8] },
 }
 
@@ -57,8 +56,8 @@ pub const fn ucontext_offset(abi: Abi) -> u64 {
     }
 }
 
-/// The program counter and the registers that a signal interrupted, by the frame that the kernel made. `trampoline` are
-/// the registers at the trampoline.
+/// The program counter and the registers of the code that a signal interrupted, read from the kernel's frame.
+/// `trampoline` are the registers at the trampoline.
 ///
 /// # Errors
 /// The address of a word that cannot be read.
@@ -90,8 +89,8 @@ pub fn interrupted(
     Ok((pc, registers))
 }
 
-/// Whether the instructions at `address` are the kernel's or the C library's trampoline that ends a signal handler:
-/// `rt_sigreturn` and nothing else. For code without rows; the vDSO of AArch64 has none on purpose.
+/// Whether the instructions at `address` are the trampoline that ends a signal handler, of the kernel or the C library:
+/// `rt_sigreturn` and nothing else. Finds signal frames in code without rows, such as the vDSO of AArch64.
 pub fn is_trampoline(abi: Abi, address: u64, read_word: &mut impl FnMut(u64) -> Result<u64, ()>) -> bool {
     let Ok(code) = read_word(address) else { return false };
     match abi {

@@ -1,9 +1,9 @@
 //! The rows of a section, decoded and laid out by address.
 //!
 //! A look-up in a section waits for memory several times, each access for the one before it: the function, its
-//! attribute, its rows one after the other, and then it decodes. A profiler that asks the same module many times does
-//! that work once: every row becomes four bytes, the low bits of its address and the number of its rules, of which
-//! even large programs have a few hundred different ones. For each block of text the table knows the first row that
+//! attribute, its rows one after the other; then it decodes. A profiler that asks the same module many times does
+//! that work once: every row becomes four bytes, the low bits of its address and the number of its rules. Even large
+//! programs have only a few hundred different rules. For each block of text the table knows the first row that
 //! starts in it, so that a look-up reads one element of `blocks`, the few rows of one block, and the rules.
 //!
 //! ```text
@@ -28,20 +28,20 @@ use crate::index::SectionIndex;
 use crate::packed::{Kind, Packed};
 use crate::rules::UnwindRules;
 
-/// Stands for a number of rules: no function covers the address, or its function has no row there.
+/// In place of a number of rules: no function covers the address, or its function has no row there.
 const NO_ROW: u16 = 0;
-/// Stands for a number of rules: the section itself must be asked.
+/// In place of a number of rules: the section itself must be asked. No rules have this number.
 const ELSEWHERE: u16 = u16::MAX;
-/// Rows to a block, about.
+/// Average number of rows in a block.
 const ROWS_PER_BLOCK: u64 = 8;
-/// Number of blocks that a section of any size may have: 256 KiB of them.
+/// Number of blocks that a section of any size may have; they take 256 KiB.
 const FEW_BLOCKS: u64 = 1 << 16;
 
 /// Rules by address.
 ///
-/// Made in a walk over all rows, some 15 ns for each. It takes about five bytes for a row, less where neighbours have
-/// the same rules, and whatever the section claims never more than six for each of its bytes, 256 KiB, and the room for
-/// its different rules (65,534 at most). Looking up allocates nothing.
+/// To make one is a walk over all rows, some 15 ns for each. It takes about five bytes for a row, less where neighbours
+/// have the same rules. Whatever the section claims, it takes no more than six bytes for each byte of the section, 256
+/// KiB, and the room for its different rules (65,534 at most). Looking up allocates nothing.
 #[derive(Clone, Debug)]
 pub struct RuleTable {
     /// Address of the first function.
@@ -78,8 +78,8 @@ pub enum Listed {
 }
 
 impl RuleTable {
-    /// Lays out the rows of the section of `index`. `None` if its functions do not ascend as it claims, or lie so far
-    /// apart that the table would be larger than stated above.
+    /// Lays out the rows of the section of `index`. `None` if the section has no functions, if they do not ascend as it
+    /// claims, or if they lie so far apart that the table would be larger than stated above.
     pub fn new<D: Deref<Target = [u8]>>(index: &SectionIndex<D>) -> Option<Self> {
         let mut builder = Builder::new(index)?;
         let mut last = None;
@@ -104,7 +104,7 @@ impl RuleTable {
         rules.map_or(Listed::NoRow, Listed::Row)
     }
 
-    /// The rules at `address` in a word; `None` if the table does not know. A place of [`Kind::Kept`] is one of
+    /// The rules at `address` in a word; `None` if the table does not know. Rules of [`Kind::Kept`] are found by
     /// [`RuleTable::kept`].
     #[inline]
     pub(crate) fn packed_at(&self, address: u64) -> Option<Packed> {
@@ -146,7 +146,7 @@ fn within_block(offset: u64, shift: u32) -> u16 {
     (offset & ((1 << shift) - 1)) as u16
 }
 
-/// The number of rules; `None` if there are too many different ones.
+/// The number of `rules`, a new one if they have none; `None` if there are too many different rules.
 fn number(
     table: &mut RuleTable,
     numbers: &mut HashMap<UnwindRules, u16, FixedState>,
@@ -273,7 +273,7 @@ impl Builder {
         Some(())
     }
 
-    /// The number of a row's rules. `None` if they are malformed, or there are too many different ones.
+    /// The number of a row's rules. `None` if they are malformed, or if there are too many different rules.
     fn number_of_row(&mut self, blob: &Blob<'_>, attributes: &Attributes, fre: &Fre<'_>) -> Option<u16> {
         let Self { table, numbers, decoded, .. } = self;
         let number = |rules| number(table, numbers, rules).map(u32::from);

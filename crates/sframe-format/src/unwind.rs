@@ -15,8 +15,7 @@ pub use crate::registers::Registers;
 use crate::rules::{Base, Frame, Location, RegisterRule, Rules};
 use crate::signal::interrupted;
 
-/// The number of a file, under which caches keep its rows: the same file must have the same number wherever it is
-/// loaded, so that processes share the rows that one of them found; two files must not.
+/// The caller's number for a file, by which [`UnwindError::NoInformation`] names it. The unwinder does not interpret it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ModuleId(pub u64);
 
@@ -66,7 +65,8 @@ pub enum UnwindError {
         /// Address of the 8-byte word.
         address: u64,
     },
-    /// A rule needs a register whose value is known in the topmost frame only, or was not given.
+    /// A rule needs a register whose value is not known: it was not given, or is known in the topmost frame only. A walk
+    /// by frame pointers also ends so at a frame pointer that is no multiple of 8, and on s390x.
     Register {
         /// DWARF number.
         register: Register,
@@ -109,7 +109,7 @@ impl core::error::Error for UnwindError {
 }
 
 /// Goes from the frame that `rules` hold for to its caller: changes `registers` to the caller's and returns the
-/// address there; `Ok(None)` is the end of the stack.
+/// address where the caller goes on; `Ok(None)` is the end of the stack.
 ///
 /// `topmost` marks a frame that has not called another (the first frame, or one that a signal interrupted),
 /// `signal` a signal frame. `read_word` reads 8 bytes of memory.
@@ -161,7 +161,8 @@ where
     }
     let context = interrupted(abi, registers, read_word);
     let caller = step_from_cfa(abi, frame, cfa, topmost, signal, registers, read_word)?;
-    // All registers that the context holds, if it is what the rows speak of.
+    // The context holds all registers. It is used only if it agrees with the rows, so that no other stack is taken for
+    // one.
     if let (Ok((pc, restored)), Some(address)) = (context, caller)
         && (pc, restored.sp) == (address.address(), registers.sp)
     {

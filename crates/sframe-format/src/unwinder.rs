@@ -1,10 +1,11 @@
 //! Stacks over several modules, with the source of every frame.
 //!
-//! The rows of a file ([`FileRows`]) are asked first. Behind them come the trampolines of signal handlers, which are known by
-//! their instructions, and the frame pointer, if the caller wants that. Every frame says which of them found it; a walk that
-//! stops says why, and the end of the stack is no such stop.
+//! The rows of a file ([`FileRows`]) are asked first. Code without rows may be the trampoline of a signal handler, which
+//! is known by its instructions, or is left by the frame pointer, if the caller wants that. Every frame says how it was
+//! found. A walk that stops before the end of the stack says why.
 //!
-//! A step allocates nothing and takes no lock, so that it may be taken in a signal handler; a [`RowSource`](crate::file_rows::RowSource) may do otherwise.
+//! A step allocates nothing and takes no lock, so that it may be taken in a signal handler, unless a
+//! [`RowSource`](crate::file_rows::RowSource) does.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -42,7 +43,7 @@ impl<D> Module<D> {
         Self { id, range, bias, rows: rows.into() }
     }
 
-    /// The number it is cached under.
+    /// The caller's number for the file.
     pub fn id(&self) -> ModuleId {
         self.id
     }
@@ -52,7 +53,7 @@ impl<D> Module<D> {
         self.range.clone()
     }
 
-    /// What is to be added to the file's own addresses.
+    /// What is added to the file's own addresses.
     pub fn bias(&self) -> u64 {
         self.bias
     }
@@ -66,9 +67,9 @@ impl<D> Module<D> {
 /// A frame of a stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct StackFrame {
-    /// Where it goes on.
+    /// The address where its code goes on.
     pub address: FrameAddress,
-    /// What it was found by.
+    /// How it was found.
     pub source: Source,
 }
 
@@ -77,7 +78,7 @@ pub struct StackFrame {
 pub struct Unwinder<D> {
     abi: Abi,
     modules: Vec<Module<D>>,
-    /// The modules as they are now; no other list of modules of this program has the same number.
+    /// A number for the list of modules as it is now; no other list in this program has it.
     generation: u64,
     frame_pointers: bool,
 }
@@ -116,7 +117,7 @@ impl<D> Unwinder<D> {
         self.frame_pointers = follow;
     }
 
-    /// Adds a module. One whose range it overlaps is removed first, as a new mapping replaces an old one.
+    /// Adds a module. Modules that its range overlaps are removed first, as a new mapping replaces old ones.
     pub fn add_module(&mut self, module: Module<D>) {
         self.remove_overlapping(module.range());
         let place = self.modules.partition_point(|old| old.range.start < module.range.start);
@@ -124,7 +125,7 @@ impl<D> Unwinder<D> {
         self.generation = next_generation();
     }
 
-    /// Removes the modules that a range of addresses overlaps: something else was mapped there.
+    /// Removes the modules that overlap a range of addresses, because something else was mapped there.
     pub fn remove_overlapping(&mut self, range: Range<u64>) {
         let before = self.modules.len();
         self.modules.retain(|old| old.range.end <= range.start || range.end <= old.range.start);
@@ -139,7 +140,7 @@ impl<D> Unwinder<D> {
         self.generation = next_generation();
     }
 
-    /// A number that changes with the list of modules; no other list of this program has it.
+    /// A number that changes with the list of modules; no other list in this program has it, unless it is a clone.
     pub fn generation(&self) -> u64 {
         self.generation
     }
@@ -158,7 +159,8 @@ impl<D> Unwinder<D> {
 }
 
 impl<D: Deref<Target = [u8]>> Unwinder<D> {
-    /// The source of the rows that cover an address, if any do: for the outermost frame, which no other was found by.
+    /// The source of the rows that cover an address, if any do. For the outermost frame: its rows lead to no caller
+    /// whose [`StackFrame::source`] would tell.
     pub fn source_at(&self, address: FrameAddress) -> Option<Source> {
         let pc = address.lookup_address();
         let module = self.module_at(pc)?;
@@ -214,7 +216,7 @@ impl<D: Deref<Target = [u8]>> Unwinder<D> {
         Ok(cache.insert(self.generation, address, found, &kept))
     }
 
-    /// A step by rules that are no plain frame.
+    /// A step by rules that are not [`Kind::Frame`].
     #[inline(never)]
     fn step_aside<const N: usize>(
         &self,
@@ -267,7 +269,7 @@ impl<D: Deref<Target = [u8]>> Unwinder<D> {
     /// one. s390x has no such chain.
     ///
     /// # Errors
-    /// See [`UnwindError`]; the registers are as they were then.
+    /// See [`UnwindError`]; the registers are unchanged then.
     pub fn step_by_frame_pointer<F>(
         &self,
         registers: &mut Registers,
@@ -276,16 +278,13 @@ impl<D: Deref<Target = [u8]>> Unwinder<D> {
     where
         F: FnMut(u64) -> Result<u64, ()>,
     {
-        let mut stepped = *registers;
-        let caller = step_by_frame_pointer(self.abi, &mut stepped, read_word)?;
-        *registers = stepped;
-        Ok(caller)
+        step_by_frame_pointer(self.abi, registers, read_word)
     }
 
     /// The frames of a stack from the instruction pointer `pc` on, the first being `pc` itself.
     ///
-    /// Each step is bounded, their number is not: a signal frame may lead to any other stack, so a damaged one may go in
-    /// circles. Take as many as are wanted.
+    /// Each step is bounded, the number of steps is not: a signal frame may lead to any other stack, so a walk over a
+    /// damaged stack may go in circles. The caller bounds it, by `take` for example.
     pub fn iter_frames<'unwinder, F, const N: usize>(
         &'unwinder self,
         pc: u64,
@@ -350,8 +349,8 @@ impl<D: Deref<Target = [u8]>, F: FnMut(u64) -> Result<u64, ()>, const N: usize> 
     }
 }
 
-/// A step by the frame pointer, which points at the caller's, the return address behind it (x86-64 psABI 3.2.2, AAPCS64
-/// 6.4.6). s390x keeps no such chain.
+/// A step by the frame pointer, which points at the saved frame pointer of the caller; the return address stands behind
+/// that (x86-64 psABI 3.2.2, AAPCS64 6.4.6). s390x keeps no such chain.
 fn step_by_frame_pointer(
     abi: Abi,
     registers: &mut Registers,

@@ -96,7 +96,7 @@ pub enum FindingKind {
     NotFieldRelative,
     /// FDE array and FRE sub-section overlap.
     AreasOverlap,
-    /// The header counts other FREs than the FDEs do.
+    /// The header and the FDEs count different numbers of FREs.
     FreCount {
         /// Number in the header.
         header: u32,
@@ -133,7 +133,7 @@ pub enum FindingKind {
         /// Address of this function.
         address: u64,
     },
-    /// Two functions start at one address; the Linux kernel rejects a sorted section that has such.
+    /// Two functions start at one address; the Linux kernel rejects sorted sections with two such functions.
     DuplicateAddress {
         /// Address at which both start.
         address: u64,
@@ -256,8 +256,8 @@ impl fmt::Display for FindingKind {
     }
 }
 
-/// Checks every blob of a section. Findings come by blob and offset within it, those about overlaps between blobs
-/// last.
+/// Checks every blob of a section. Findings come blob by blob; those about overlapping functions, or about relocations,
+/// come last.
 ///
 /// ```
 /// use sframe_format::{Section, verify::{self, Severity}};
@@ -353,8 +353,7 @@ impl Verifier<'_> {
         if header.auxiliary_length != 0 {
             report(7, FindingKind::AuxiliaryHeader { length: header.auxiliary_length });
         }
-        let (fdes, fres) = (header.fde_array(), header.fre_area());
-        if fdes.start.max(fres.start) < fdes.end.min(fres.end) {
+        if blob.check_areas().is_err() {
             report(20, FindingKind::AreasOverlap);
         }
         if let Some(expected) = self.context.abi.filter(|&abi| abi != header.abi) {
@@ -362,7 +361,7 @@ impl Verifier<'_> {
         }
     }
 
-    /// Checks the header of a unit, where its first function comes.
+    /// Checks the header of a unit, once: when its first function is visited.
     fn unit(&mut self, blob: &Blob<'_>) {
         let (header, start) = (*blob.header(), blob.header_offset());
         if header.unit_distance as usize != UNIT_HEADER_SIZE {
@@ -382,7 +381,8 @@ impl Verifier<'_> {
         }
     }
 
-    /// Checks the rows of a function; the end of them, in bytes from the start of the FRE sub-section.
+    /// Checks the rows of a function. Returns their end, in bytes from the start of the FRE sub-section; `None` if a row
+    /// is malformed.
     fn rows(&mut self, blob: &Blob<'_>, fde: &Fde, attributes: &Attributes) -> Option<usize> {
         let mask = attributes.pc_type == PcType::Mask;
         let repeat = attributes.repeat_size;

@@ -1,9 +1,9 @@
 //! Writing compact tables.
 //!
-//! A [`Builder`] takes functions without their addresses: equal ones have the same [`ShapeId`]. [`Builder::finish`] settles
-//! all that does not depend on addresses, which is everything but the pages and the regions, and how many of those there
-//! can be is known from the ranges that code lies in ([`Pages::of_ranges`]). So a linker knows a size that suffices before
-//! it knows any address. [`Shapes::write`] puts addresses and shapes together.
+//! A [`Builder`] takes functions without their addresses; equal functions get the same [`ShapeId`]. [`Builder::finish`]
+//! makes everything that does not depend on addresses, which is all but the pages and the regions. How many of these
+//! there can be follows from the address ranges of the code ([`Pages::of_ranges`]). So a linker knows a sufficient size
+//! before it knows any address. [`Shapes::write`] puts addresses and shapes together.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -26,26 +26,26 @@ use crate::write::{Function, Inexpressible, LeftOut, Reason};
 
 pub use crate::write::Written;
 
-/// The number of the rule that says nothing.
+/// The number of the rule "there is no row".
 pub(super) const NO_ROW: u32 = 0;
-/// In place of a run's number: repetition and whole size follow.
+/// In place of a run's number: the sizes of a repetition and of the whole entry follow.
 const REPEATS: u32 = u32::MAX;
-/// Pages without entries that cost less than a region of their own.
+/// A gap of fewer empty pages than this takes less room than the region that would avoid them.
 const EMPTY_PAGES: u64 = (REGION_SIZE / PAGE_SIZE) as u64;
 /// Most entries that are written.
 const MOST_ENTRIES: u64 = 1 << 28;
-/// Most steps that a number of 4 bytes reaches.
+/// Most steps that a table may have: numbers of 4 bytes in shapes count to here.
 const MOST_STEPS: usize = 1 << 24;
 
-/// A function that a [`Builder`] has taken; equal ones have the same number.
+/// The number of a function that a [`Builder`] has taken; equal functions have the same number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ShapeId(pub u32);
 
-/// Takes functions.
+/// Collects functions for a compact table.
 #[derive(Clone, Debug)]
 pub struct Builder {
     abi: Abi,
-    /// Most bytes that a row may cover to be followed by another in its run.
+    /// Most bytes that a row covers if the next row belongs to its run.
     close: u32,
     pub(super) rules: Vec<UnwindRules>,
     pub(super) numbers: HashMap<UnwindRules, u32, FixedState>,
@@ -55,12 +55,13 @@ pub struct Builder {
     shapes: Lists,
     /// By [`ShapeId`]: offset, shape, count and stride of pieces, four words for each.
     functions: Lists,
-    /// The rows of the function at hand: start and rule.
+    /// The rows of the function that is being taken: start and number of the rule. `run`, `shape` and `pieces` are parts
+    /// of it, too.
     pub(super) rows: Vec<(u32, u32)>,
     run: Vec<u32>,
     shape: Vec<u32>,
     pub(super) pieces: Vec<u32>,
-    /// Rows of blobs that were decoded before, and room for a function of one.
+    /// For [`Builder::add_encoded`]: rows that were decoded before, and memory for a function.
     pub(super) decoded: Decoded,
     pub(super) function: Function,
 }
@@ -68,7 +69,7 @@ pub struct Builder {
 impl Builder {
     /// A builder without functions.
     pub fn new(abi: Abi) -> Self {
-        // What made the tables of system libraries smallest.
+        // These values made the tables of system libraries smallest.
         let close = match abi {
             Abi::Amd64 => 4,
             Abi::AArch64Big | Abi::AArch64Little => 12,
@@ -92,18 +93,19 @@ impl Builder {
         }
     }
 
-    /// Makes room for functions that will be added, so that nothing is moved as they come.
+    /// Makes room for this many more functions.
     pub fn reserve(&mut self, functions: usize) {
-        // The usual numbers of words: a function is one piece, which has three or four runs.
+        // Usual numbers of words: a function is one piece, which has three or four runs.
         self.functions.reserve(functions, 4);
         self.shapes.reserve(functions, 8);
         self.runs.reserve(functions / 2, 2);
     }
 
-    /// Takes a function that is not empty. One without rows covers its bytes and says nothing of them.
+    /// Takes a function. A function without rows covers its bytes, and look-ups in it find no row.
     ///
     /// # Errors
-    /// Its rows do not ascend, or its repetition has no bytes or too many rows; nothing was taken then.
+    /// It is empty, its rows do not ascend, or its repetition has no bytes or more than [`MOST_ROWS`] rows; nothing was
+    /// taken then.
     pub fn add(&mut self, function: &Function) -> Result<ShapeId, Inexpressible> {
         let refuse = |reason| Inexpressible { row: None, reason };
         if function.size == 0 {
@@ -126,18 +128,18 @@ impl Builder {
                 }
                 self.add_repeating(repeat, function.size);
             }
-            // All repetitions are one row.
+            // It does not repeat, or one row holds in all repetitions.
             _ => self.add_pieces(function.size),
         }
         Ok(self.take())
     }
 
-    /// Takes the function whose pieces are at hand.
+    /// Takes the function that [`Builder::pieces`] describes.
     pub(super) fn take(&mut self) -> ShapeId {
         ShapeId(self.functions.intern(&self.pieces).0)
     }
 
-    /// Numbers the rules of the rows that start before `end`; neighbours with the same are one row.
+    /// Numbers the rules of the rows that start before `end`, and joins neighbours with the same rules.
     fn read_rows(&mut self, function: &Function, end: u32) {
         self.rows.clear();
         if function.rows.first().is_none_or(|row| row.start > 0) {
@@ -191,8 +193,9 @@ impl Builder {
         self.rows.get(row + 1).map_or(size, |next| next.0)
     }
 
-    /// Adds pieces of the same shape: the rows `rows` from `start` to `end`. `place` is the offset of the first piece,
-    /// their number, and the bytes from one to the next.
+    /// Adds pieces of one shape: the rows `rows` from `start` to `end`. `repeat` are the sizes of a repetition and of
+    /// the whole piece. The last argument is the offset of the first piece, the number of pieces, and the bytes from one
+    /// to the next.
     fn add_piece(
         &mut self,
         rows: core::ops::Range<usize>,
@@ -227,8 +230,8 @@ impl Builder {
         self.pieces.extend([offset, shape, count, stride]);
     }
 
-    /// Takes all functions of another builder, with the numbers that a single builder would give if it took the functions
-    /// of both, these last. So they can be read in parallel. Gives the numbers, by those of the other builder.
+    /// Takes all functions of another builder, so that functions can be read in parallel. They get the numbers that they
+    /// would get if they were added here one by one. Returns the new numbers, by the numbers in the other builder.
     pub fn append(&mut self, other: &Self) -> Vec<ShapeId> {
         let (rules, numbers) = (&mut self.rules, &mut self.numbers);
         let mut rule_of = vec![NO_ROW];
@@ -260,7 +263,7 @@ impl Builder {
         functions
     }
 
-    /// The number of the run at hand.
+    /// The number of the run in `self.run`.
     fn take_run(&mut self) -> u32 {
         let (run, is_new) = self.runs.intern(&self.run);
         if is_new {
@@ -269,7 +272,7 @@ impl Builder {
         run
     }
 
-    /// The number of the shape at hand.
+    /// The number of the shape in `self.shape`.
     fn take_shape(&mut self) -> u32 {
         let (shape, is_new) = self.shapes.intern(&self.shape);
         if is_new {
@@ -280,10 +283,10 @@ impl Builder {
         shape
     }
 
-    /// Settles everything that depends on no address.
+    /// Makes everything that does not depend on addresses.
     ///
     /// # Errors
-    /// There are more different runs, or more bytes of shapes, than the form holds.
+    /// [`Reason::SectionFull`] if there are more steps, rules or bytes of shapes than the form holds.
     pub fn finish(self) -> Result<Shapes, Inexpressible> {
         let full = Inexpressible { row: None, reason: Reason::SectionFull };
         let (steps, starts) = place_runs(&self.runs, &self.uses);
@@ -326,7 +329,7 @@ impl Builder {
     }
 }
 
-/// The number of rules, new ones behind the others. 0 stands for none.
+/// The number of rules, from 1 on: [`NO_ROW`] is 0. New rules are added behind the others.
 pub(super) fn number(
     rules: &mut Vec<UnwindRules>,
     numbers: &mut HashMap<UnwindRules, u32, FixedState>,
@@ -340,7 +343,7 @@ pub(super) fn number(
     number
 }
 
-/// The run and byte numbers of a shape, behind those of its repetition.
+/// The pairs of a shape (number of a run, bytes of its last row), without the sizes of its repetition.
 fn pairs_of(shape: &[u32]) -> &[u32] {
     if shape.first() == Some(&REPEATS) { &shape[3..] } else { shape }
 }
@@ -349,8 +352,9 @@ fn runs_of(shape: &[u32]) -> impl Iterator<Item = &u32> {
     pairs_of(shape).iter().step_by(2)
 }
 
-/// All steps, and the first step of each run. Runs that many shapes have come first, for small numbers take less room;
-/// runs that end as another does share its steps. Step 0 is none, for a shape that begins with 0 repeats.
+/// All steps, and the number of each run's first step. Runs of many shapes come first, because small numbers take less
+/// room. A run that is the end of another run shares its steps. No run starts at step 0: a 0 in its place means that the
+/// shape repeats.
 fn place_runs(runs: &Lists, uses: &[u32]) -> (Vec<u32>, Vec<u32>) {
     let mut order: Vec<u32> = (0..runs.len() as u32).collect();
     order.sort_by_key(|&run| (core::cmp::Reverse(uses[run as usize]), run));
@@ -381,7 +385,7 @@ fn place_runs(runs: &Lists, uses: &[u32]) -> (Vec<u32>, Vec<u32>) {
     (steps, starts)
 }
 
-/// The words of rules, the first of which says nothing, and the rules that do not fit a word.
+/// The words of all rules, [`NO_ROW`] first, and the bytes of the rules that do not fit a word.
 fn rule_words(rules: &[UnwindRules]) -> (Vec<u64>, Vec<[u8; LONG_RULE_SIZE]>) {
     let mut long = Vec::new();
     let mut words = vec![Packed::NO_ROW.to_word()];
@@ -432,7 +436,7 @@ impl Pages {
     }
 }
 
-/// A table but for its addresses.
+/// A table without its addresses.
 #[derive(Clone, Debug)]
 pub struct Shapes {
     abi: Abi,
@@ -446,7 +450,7 @@ pub struct Shapes {
     /// By shape, its place in `bytes`.
     places: Vec<u32>,
     functions: Lists,
-    /// By [`ShapeId`], how many entries it makes.
+    /// By [`ShapeId`], the number of entries that a function makes.
     counts: Vec<u64>,
 }
 
@@ -467,7 +471,7 @@ impl Shapes {
         self.counts.get(function.0 as usize).copied().unwrap_or(0)
     }
 
-    /// Size in bytes of a table with so many regions, pages and entries.
+    /// Size in bytes of a table with this many regions, pages and entries.
     pub fn size(&self, pages: Pages, entries: u64) -> u64 {
         let entries = u32::try_from(entries).unwrap_or(u32::MAX);
         self.header(pages, entries).needed()
@@ -489,7 +493,7 @@ impl Shapes {
         }
     }
 
-    /// The table of functions at these addresses, which ascend, for a section at `address`.
+    /// The table of functions at these addresses, which must ascend, for a section at `address`.
     ///
     /// # Errors
     /// [`ErrorKind::CompactOrder`] if addresses do not ascend strictly; [`ErrorKind::CompactNumber`] for a number that was
@@ -537,7 +541,7 @@ impl Shapes {
         Ok(bytes)
     }
 
-    /// Writes [`Shapes::to_bytes`] to the start of `out` and zeros behind it. Gives the length of the table.
+    /// Writes [`Shapes::to_bytes`] to the start of `out` and zeros behind it. Returns the length of the table.
     ///
     /// # Errors
     /// As [`Shapes::to_bytes`], or `out` is too small.
@@ -562,7 +566,7 @@ impl Shapes {
         };
         let mut left = MOST_ENTRIES;
         for (place, &(address, function)) in functions.iter().enumerate() {
-            // What a later function covers is that function's.
+            // Where functions overlap, the later one counts.
             let end = functions.get(place + 1).map_or(u64::MAX, |next| next.0);
             if end <= address {
                 return Err(Error::new(0, ErrorKind::CompactOrder { what: "functions" }));

@@ -1,4 +1,4 @@
-//! Functions as they stand in a blob, for a [`Builder`].
+//! Adds functions of a blob to a [`Builder`].
 
 use super::build::{Builder, NO_ROW, ShapeId};
 use crate::blob::Blob;
@@ -9,11 +9,11 @@ use crate::rules::UnwindRules;
 use crate::write::Inexpressible;
 
 impl Builder {
-    /// Takes a function of a blob: what [`Function::read`](crate::write::Function::read) and [`Builder::add`] do, without decoding rows that were
-    /// decoded before.
+    /// Takes a function of a blob, as [`Function::read`](crate::write::Function::read) and [`Builder::add`] do, without
+    /// decoding rows that were decoded before.
     ///
     /// # Errors
-    /// The function is malformed; inside, as for [`Builder::add`]. Nothing was taken then.
+    /// Outside: the function is malformed. Inside: the errors of [`Builder::add`]. Nothing was taken then.
     pub fn add_encoded(
         &mut self,
         blob: &Blob<'_>,
@@ -31,7 +31,8 @@ impl Builder {
         added
     }
 
-    /// Numbers the rules of the rows of an ordinary function. `None` for one that repeats its rows, has none or is malformed.
+    /// Numbers the rules of an ordinary function's rows. `None` if the function repeats its rows, has none or is
+    /// malformed.
     fn read_encoded(&mut self, blob: &Blob<'_>, fde: &Fde) -> Option<()> {
         let attributes = blob.attributes(fde).ok()?;
         if attributes.pc_type == PcType::Mask || attributes.fre_count == 0 || fde.size == 0 {

@@ -1,4 +1,4 @@
-//! Numbers for lists of words: equal lists have the same.
+//! Numbers for lists of words; equal lists have the same number.
 
 use alloc::vec::Vec;
 use core::hash::BuildHasher;
@@ -15,7 +15,8 @@ pub(super) struct Lists {
     table: HashTable<Entry>,
 }
 
-/// A list by its hash, which is kept: to hash all lists again whenever the table grows would take longer than the rest.
+/// A list's number and hash. The hash is stored, because hashing all lists again whenever the table grows takes longer
+/// than all other work.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     hash: u32,
@@ -35,7 +36,7 @@ fn range(ends: &[u32], number: usize) -> Range<usize> {
 }
 
 impl Lists {
-    /// Makes room for lists with so many words each.
+    /// Makes room for `lists` more lists of `words` words each.
     pub fn reserve(&mut self, lists: usize, words: usize) {
         self.words.reserve(lists.saturating_mul(words));
         self.ends.reserve(lists);

@@ -42,13 +42,13 @@ impl Found {
     }
 }
 
-/// An entry, and where an address is in it.
+/// An entry, and the offset of the address from its start.
 struct Place {
     entry: u32,
     offset: u32,
 }
 
-/// Some pages that follow each other.
+/// Consecutive pages.
 #[derive(Clone, Copy)]
 pub(super) struct Region {
     /// Address of the first page.
@@ -75,7 +75,7 @@ impl<D: Deref<Target = [u8]>> CompactTable<D> {
         Ok(rules.map(|rules| Found { function, start, size: row.covered, rules }))
     }
 
-    /// The rules at the address `pc` in a word; those that do not fit one are written to `kept`.
+    /// The rules at the address `pc` in a word. Rules that do not fit one are written to `kept`.
     #[cfg(feature = "alloc")]
     #[inline]
     pub(crate) fn packed_at(&self, pc: u64, kept: &mut UnwindRules) -> Result<Packed, Error> {
@@ -102,7 +102,7 @@ impl View<'_> {
         }
     }
 
-    /// The region of a number.
+    /// Region `number`.
     #[inline]
     pub(super) fn region(&self, number: u32) -> Region {
         let at = self.parts.regions + number as usize * REGION_SIZE;
@@ -111,7 +111,7 @@ impl View<'_> {
         Region { address, pages: self.u32(at + 8), first: self.u32(at + 12) }
     }
 
-    /// The last entry that starts at or before `pc`, if that is less than a page ahead.
+    /// The last entry that starts at or before `pc`, if it starts in the page of `pc` or in the page before.
     #[inline]
     fn place(&self, pc: u64) -> Option<Place> {
         let regions = 0..self.header.regions as usize;
@@ -122,7 +122,7 @@ impl View<'_> {
         let region = self.region(number);
         let offset = pc.checked_sub(region.address)?;
         let page = u32::try_from(offset / PAGE).ok().filter(|&page| page <= region.pages)?;
-        // A table of no more pages than these is whole; the numbers of a damaged one may lead anywhere else in it.
+        // A damaged table may name pages that it does not have.
         let place = region.first.checked_add(page).filter(|&place| place <= self.header.pages)?;
         let within = (offset % PAGE) as u32;
         let first = self.first_entry(place);

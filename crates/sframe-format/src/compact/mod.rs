@@ -1,21 +1,21 @@
 //! Compact tables: the rows of a whole program for readers that care for every byte and bound every loop.
 //!
-//! A compact table is no SFrame. It holds the same rules for the same addresses in about a quarter of the room, can be
-//! read where it lies, depends on no address it is loaded at, and a look-up takes a number of steps that is known before
-//! it begins, as the kernel asks of programs that it runs. `COMPACT.md` of this crate specifies every byte.
+//! A compact table is no SFrame section. It holds the same rules for the same addresses in about a quarter of the room,
+//! can be read where it lies and is position-independent. The steps of a look-up are bounded by a constant, as the
+//! kernel's verifier demands of BPF programs. `COMPACT.md` of this crate specifies every byte.
 //!
 //! ```text
 //! address ─► region ─► page ─► entry: start, place of its shape ─► shape: runs of steps ─► rule
 //! ```
 //!
-//! Functions differ in where their rows start, and much less in the order of their rules. An entry is a function, or a
-//! piece of a long one. Its *shape* says which *runs* of steps follow each other and how many bytes are between them; a
-//! run is a part of a function whose rows follow closely, as those of prologues and epilogues do, and functions share
-//! runs. A shape ends where the function ends, so that a look-up behind it finds nothing.
+//! Functions differ much in where their rows start, and little in the order of their rules. An *entry* is a function, or
+//! a piece of a long function. Its *shape* says which *runs* of steps follow each other and how many bytes are between
+//! them. A run is a part of a function whose rows follow closely, as in a prologue or an epilogue; functions share runs.
+//! A shape ends where the function ends, so that a look-up behind it finds nothing.
 //!
 //! | module | contents |
 //! |---|---|
-//! | `rule` | rules as words |
+//! | `rule` | rules, as words and in full |
 //! | `shape` | from an offset in a function to its rule |
 //! | `look_up` | from an address to its entry |
 //! | `pieces` | all entries and rows, and whether they are sound |
@@ -64,7 +64,7 @@ const LONG_RULE_SIZE: usize = 32;
 const PAGE_SIZE: usize = 4;
 const START_SIZE: usize = 2;
 
-/// The header of a table: how many there are of everything.
+/// The header of a table: the sizes of its parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
     /// The architecture, which settles the byte order.
@@ -118,7 +118,8 @@ impl Header {
     /// Reads the header at the start of `data`, which must hold the whole table.
     ///
     /// # Errors
-    /// Magic, version, ABI or a width means nothing; the table is longer than `data`, or has another length than its parts.
+    /// Magic, version, ABI or a width is unknown; the stated length is not that of the parts, or is more than `data`
+    /// has.
     pub fn read(data: &[u8]) -> Result<Self, Error> {
         let truncated = |needed| {
             let available = data.len() as u64;
@@ -170,7 +171,7 @@ impl Header {
         Ok(header)
     }
 
-    /// Bytes that a table with these numbers has.
+    /// Bytes of a table whose parts have these sizes.
     pub fn needed(&self) -> u64 {
         let part = |count: u32, size: usize| u64::from(count) * size as u64;
         HEADER_SIZE as u64
@@ -271,7 +272,7 @@ impl<D: Deref<Target = [u8]>> CompactTable<D> {
     }
 }
 
-/// A table in the hands of the modules that read it.
+/// A borrowed table, as the modules that read it take it.
 #[derive(Clone, Copy)]
 struct View<'data> {
     data: &'data [u8],
@@ -296,7 +297,7 @@ impl View<'_> {
         self.endian().read_u32(self.data, offset).unwrap_or(0)
     }
 
-    /// The number of the first entry of a page or, for the number of pages, that of all entries.
+    /// The number of the first entry of a page. For the page behind the last one, the number of all entries.
     #[inline]
     fn first_entry(&self, page: u32) -> u32 {
         self.u32(self.parts.pages + page as usize * PAGE_SIZE)

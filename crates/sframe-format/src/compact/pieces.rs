@@ -1,4 +1,4 @@
-//! All entries of a table with their rows, for dumps, and whether the whole table is sound.
+//! Iterates over the entries of a table and their rows, for dumps, and checks the whole table.
 
 use core::ops::Deref;
 
@@ -24,11 +24,12 @@ pub struct PieceRow {
     pub start: u32,
     /// Bytes that it covers.
     pub size: u32,
-    /// Its rules; `None` where nothing is known.
+    /// Its rules; `None` for a stretch without a row.
     pub rules: Option<UnwindRules>,
 }
 
-/// Rows of a [`Piece`]. After an error it ends.
+/// Rows of a [`Piece`]. A malformed shape ends it with an error; a rule that the table does not have is an error for its
+/// row alone.
 #[derive(Clone, Copy)]
 pub struct PieceRows<'data> {
     view: View<'data>,
@@ -66,7 +67,7 @@ impl<'data> Piece<'data> {
         Ok(end)
     }
 
-    /// Where its shape is, in bytes from the start of the table: equal functions have the same.
+    /// Offset of its shape from the start of the table, in bytes: equal functions have the same.
     pub fn shape_offset(&self) -> usize {
         self.view.shape(self.number)
     }
@@ -125,7 +126,7 @@ impl<'data> Iterator for Pieces<'data> {
     }
 }
 
-/// Numbers of a table that was found sound.
+/// Facts about a table that [`CompactTable::check`] found sound.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
     /// Rows of all entries.
@@ -145,8 +146,8 @@ impl<D: Deref<Target = [u8]>> CompactTable<D> {
     /// Reads the whole table.
     ///
     /// # Errors
-    /// Regions or pages do not lead to every entry once, entries do not ascend, a shape ends nowhere
-    /// or covers nothing, or there is no such rule.
+    /// Regions or pages do not lead to every entry once, entries do not ascend, a shape does not end, covers nothing or
+    /// more than [`MOST_BYTES`], or the table has no such rule.
     pub fn check(&self) -> Result<Summary, Error> {
         let view = self.view();
         check_pages(&view)?;
@@ -177,7 +178,7 @@ impl<D: Deref<Target = [u8]>> CompactTable<D> {
     }
 }
 
-/// Regions have all pages in turn, and pages all entries.
+/// Checks that the regions cover all pages in turn, and the pages all entries.
 fn check_pages(view: &View<'_>) -> Result<(), Error> {
     let disorder = |offset, what| Error::new(offset, ErrorKind::CompactOrder { what });
     let (mut pages, mut end) = (0u32, 0u64);

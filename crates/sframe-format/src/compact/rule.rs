@@ -1,6 +1,6 @@
-//! Rules as words of 8 bytes, the form of [`Packed`]; those that do not fit are kept whole, in 32 bytes.
+//! Rules: words of 8 bytes, [`Packed`] words rotated (`COMPACT.md`), and long rules of 32 bytes for what does not fit.
 //!
-//! | byte | rule of 32 bytes |
+//! | byte | long rule |
 //! |---|---|
 //! | 0 | i64, offset of the CFA |
 //! | 8 | u32, register that the CFA counts from |
@@ -40,7 +40,7 @@ impl View<'_> {
         Ok(Packed::from_word(word.unwrap_or(0) as u64, self.header.abi))
     }
 
-    /// A rule in full; `None` stands for no row.
+    /// A rule in full; `None` if it says that there is no row.
     pub(super) fn unpacked(&self, packed: Packed) -> Result<Option<UnwindRules>, Error> {
         match packed.kind() {
             Kind::Kept(place) => self.long_rule(place as u32).map(Some),

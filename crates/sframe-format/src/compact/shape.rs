@@ -1,10 +1,11 @@
-//! Shapes: which runs of steps an entry's rows are, and how many bytes are between the runs.
+//! Shapes: which runs of steps the rows of an entry are, and how many bytes are between the runs.
 //!
 //! A number in a shape takes 1, 2 or 4 bytes: up to 0xdf itself, then 0xe0 to 0xfe and a byte, then 0xff and three bytes,
-//! in both byte orders the most significant byte first. A shape is pairs of the number of a run's first step and the
-//! bytes that the run's last row covers. A run's steps stand behind each other: rule, and in the low 4 bits how many bytes
-//! its row covers, 0 if the shape says so and a run follows, 15 if the shape says so and the entry ends there. A shape
-//! that begins with 0 repeats: the bytes of a repetition and of the entry come next.
+//! in both byte orders the most significant byte first. A shape is a list of pairs: the number of a run's first step,
+//! and the bytes that the run's last row covers. The steps of a run are consecutive. A step holds a rule's number, and
+//! in the low 4 bits the bytes that its row covers, or 0 or 15 in the last step of a run, whose bytes the shape tells:
+//! behind 0 another run follows, behind 15 the entry ends. A shape that begins with 0 repeats: the bytes of a repetition
+//! and of the entry come next.
 
 use super::{MOST_ROWS, View};
 use crate::error::{Error, ErrorKind};
@@ -15,9 +16,9 @@ pub(super) const COVERED_BITS: u32 = 4;
 pub(super) const GOES_ON: u32 = 0;
 /// The shape says how many bytes the row covers; the entry ends there.
 pub(super) const ENDS: u32 = 15;
-/// Least number of 2 bytes.
+/// The least number that takes 2 bytes.
 pub(super) const TWO_BYTES: u32 = 0xe0;
-/// Least number of 4 bytes.
+/// The least number that takes 4 bytes.
 #[cfg(feature = "alloc")]
 pub(super) const FOUR_BYTES: u32 = TWO_BYTES + (31 << 8);
 
@@ -34,7 +35,7 @@ pub(super) struct ShapeRow {
     pub last: bool,
 }
 
-/// The rows of an entry, one after the other, as the shape has them.
+/// The rows of an entry, read one after the other from its shape.
 #[derive(Clone, Copy)]
 pub(super) struct ShapeRows<'data> {
     view: View<'data>,

@@ -1,8 +1,9 @@
-//! Functions of `.eh_frame` one by one, as they are asked for.
+//! Derives functions of `.eh_frame` one by one, on demand.
 //!
 //! To derive all rows of a large library takes longer than most work that is done with them: a profile touches some
-//! hundreds of its functions. Here the FDE that holds an address is found, and run alone. Linked files have a sorted
-//! table for that, `.eh_frame_hdr` (LSB, "The .eh_frame_hdr section"); for others the headers of all FDEs are read once.
+//! hundreds of its functions. Here only the FDE that covers an address is found and run. Linked files have a sorted
+//! table for that, `.eh_frame_hdr` (LSB, "The .eh_frame_hdr section"); in other files the headers of all FDEs are read
+//! once.
 
 use alloc::borrow::Cow;
 use alloc::vec::Vec;
@@ -19,18 +20,18 @@ use crate::rules::{RegisterRule, UnwindRules};
 
 type Fde<'data> = gimli::FrameDescriptionEntry<Slice<'data>>;
 
-/// `.eh_frame` of a linked file, asked by address. `D` is how its bytes are held.
+/// `.eh_frame` of a linked file, for look-ups by address. `D` holds the bytes.
 #[derive(Debug)]
 pub struct FdeIndex<D> {
     abi: Abi,
     data: D,
-    /// The section with its CIEs as gimli reads them, where they differ.
+    /// A copy of the section with changed CIEs, if gimli cannot read the original ones.
     normal: Option<Vec<u8>>,
     bases: BaseAddresses,
     order: Order<D>,
 }
 
-/// Memory that serves to run one FDE after another.
+/// Memory for running an FDE, reused from one call to the next.
 #[derive(Debug, Default)]
 pub struct Scratch(Runner);
 
@@ -44,7 +45,7 @@ enum Order<D> {
 
 impl<D: Deref<Target = [u8]>> FdeIndex<D> {
     /// An index of the section `eh_frame`, whose address is `address`. `header` are the bytes and the address of
-    /// `.eh_frame_hdr`; where the file has none, or one without a table, time in proportion to the section is taken.
+    /// `.eh_frame_hdr`. If the file has none, or one without a table, this takes time in proportion to the section.
     pub fn new(abi: Abi, eh_frame: D, address: u64, header: Option<(D, u64)>) -> Self {
         let normal = match augmentation::normalize(abi, &eh_frame).data {
             Cow::Borrowed(_) => None,
@@ -64,10 +65,10 @@ impl<D: Deref<Target = [u8]>> FdeIndex<D> {
         index
     }
 
-    /// The rules at `pc`, found with the memory of `scratch`; `Ok(None)` where the FDE that holds it has no row there. `None` if no FDE holds it.
+    /// The rules at `pc`. `None` if no FDE covers it, `Ok(None)` if the FDE that covers it has no row there.
     ///
     /// # Errors
-    /// They have no SFrame form, or the FDE is malformed before them.
+    /// The rules have no SFrame form, or the FDE is malformed before their row.
     pub fn rules_at(&self, pc: u64, scratch: &mut Scratch) -> Option<Result<Option<UnwindRules>, Reason>> {
         let section = self.section();
         let fde = self.fde_at(&section, pc)?;
@@ -106,11 +107,11 @@ impl<D: Deref<Target = [u8]>> FdeIndex<D> {
         Ok(None)
     }
 
-    /// Where the caller's value of a register is while `pc` runs. `None` if no FDE holds `pc`, or if the register's value is
-    /// lost there.
+    /// Where the caller's value of a register is while `pc` runs. `None` if no FDE covers `pc`, if calls need not
+    /// preserve the register, or if its rule has no SFrame form.
     ///
-    /// SFrame follows stack and frame pointer. A few frames count from another register, which functions that they call
-    /// save and use; `.eh_frame` tells where.
+    /// SFrame follows only stack and frame pointer. The CFA of a few frames counts from another register, which the
+    /// functions that they call may save; `.eh_frame` tells where.
     pub fn register_at(&self, pc: u64, register: Register) -> Option<RegisterRule> {
         if !is_kept(self.abi, register) {
             return None;
@@ -128,7 +129,7 @@ impl<D: Deref<Target = [u8]>> FdeIndex<D> {
         }
     }
 
-    /// The addresses around `pc` that no FDE holds; empty if one holds `pc`.
+    /// The addresses around `pc` that no FDE covers; empty if an FDE covers `pc`.
     pub fn gap_at(&self, pc: u64) -> Range<u64> {
         let section = self.section();
         let place = self.place(pc);
@@ -157,7 +158,7 @@ impl<D: Deref<Target = [u8]>> FdeIndex<D> {
         }
     }
 
-    /// Where an FDE's range starts.
+    /// The start of the range of the FDE at a place of the order.
     fn start(&self, place: usize) -> Option<u64> {
         match &self.order {
             Order::Header(header) => Some(header.entry(place)?.0),
@@ -174,7 +175,8 @@ impl<D: Deref<Target = [u8]>> FdeIndex<D> {
         section.fde_from_offset(&self.bases, EhFrameOffset(offset), EhFrame::cie_from_offset).ok()
     }
 
-    /// Range and offset of every FDE up to a malformed one, in the order of the section.
+    /// Range and offset of every FDE in the order of the section, without malformed FDEs, up to an entry whose length is
+    /// malformed.
     fn list(&self) -> Vec<(Range<u64>, usize)> {
         let section = self.section();
         let mut entries = section.entries(&self.bases);
@@ -212,7 +214,7 @@ impl<D: Deref<Target = [u8]>> Header<D> {
     /// Version 1; a distance from the field itself, a plain number, distances from the header, all of 4 bytes.
     const FORM: [u8; 4] = [1, 0x1b, 0x03, 0x3b];
 
-    /// The header of the section at `section`; `None` if it is of another, or has no table.
+    /// The header of the `.eh_frame` at `section`; `None` if it belongs to another section or has no such table.
     fn parse(endian: Endian, data: D, address: u64, section: u64) -> Option<Self> {
         let distance = endian.read_i32(&data, 4)?;
         let count = endian.read_u32(&data, 8)? as usize;
@@ -250,8 +252,8 @@ impl<D: Deref<Target = [u8]>> Header<D> {
     }
 }
 
-/// Whether functions leave a register to their callers as they found it (x86-64 psABI 3.2.1, AAPCS64 6.1.1, s390x ABI
-/// 1.2.1). Of others `.eh_frame` says nothing.
+/// Whether functions must preserve a register (x86-64 psABI 3.2.1, AAPCS64 6.1.1, s390x ABI 1.2.1). `.eh_frame` does not
+/// describe other registers.
 fn is_kept(abi: Abi, register: Register) -> bool {
     match abi {
         Abi::Amd64 => matches!(register, 3 | 6 | 12..=15),

@@ -2,8 +2,8 @@
 //!
 //! Each FDE of `.eh_frame` is run, and its rows are projected to the registers that SFrame tracks: CFA, return
 //! address, frame pointer. Functions whose rows have no SFrame form are listed with the reason, never approximated.
-//! The section may be unrelocated: sizes and rows do not depend on addresses, and [`Source::offset`] tells which FDE a
-//! function is of. [`FdeIndex`] derives functions of a linked file one by one, as they are asked for.
+//! The section may be unrelocated: sizes and rows do not depend on addresses, and [`Source::offset`] tells the FDE of a
+//! function. [`FdeIndex`] derives functions of a linked file one by one, on demand.
 //!
 //! Linkers describe their PLTs with one DWARF expression for all entries; it becomes a PC-mask function.
 
@@ -31,23 +31,24 @@ use rows::{Columns, Runner, Slice};
 pub use fde_index::{FdeIndex, Scratch};
 pub use project::Reason;
 
-/// The FDE of `.eh_frame` that a function is of.
+/// The FDE of `.eh_frame` that a function was derived from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Source {
     /// Offset of the FDE in the section.
     pub offset: usize,
     /// Address at which the FDE's range starts. Where an FDE gives two functions (a PLT's first entry and the
-    /// others), the address of the function.
+    /// others), the address of the function. 0 for a malformed FDE.
     pub address: u64,
-    /// Size of that range in bytes.
+    /// Size of that range or function in bytes. 0 for a malformed FDE.
     pub size: u64,
 }
 
-/// Derives every function of `eh_frame`, whose section address is `address`, and hands each to `take`: where it is
-/// from, and its rows or why it has none. The function is lent, so that its memory serves for the next.
+/// Derives every function of `eh_frame`, whose section address is `address`, and hands each to `take`: its FDE, and its
+/// rows or why it has none. The function is borrowed, so that its memory serves for the next.
 ///
 /// # Errors
-/// The section's entries cannot be told apart from some place on; the functions before it were handed out.
+/// The length of an entry is malformed, so that the entries behind it cannot be found; the functions before it were
+/// handed out.
 pub fn for_each(
     abi: Abi,
     eh_frame: &[u8],
@@ -108,7 +109,7 @@ struct Deriver<'a, 'data> {
     function: Function,
 }
 
-/// The tail of an FDE that an expression describes as a row of equal PLT entries.
+/// The tail of an FDE that an expression describes as a series of equal PLT entries.
 struct PltTail {
     start: u64,
     expression: PltExpression,
@@ -147,7 +148,7 @@ impl<'data> Deriver<'_, 'data> {
         take(Source { address, size: self.function.size.into(), ..source }, Ok(&self.function));
     }
 
-    /// Fills in the rows of an FDE.
+    /// Fills in the rows of an FDE up to its PLT tail, which is returned.
     fn rows(&mut self, fde: &gimli::FrameDescriptionEntry<Slice<'data>>) -> Result<Option<PltTail>, Reason> {
         expect_return_column(self.abi, fde)?;
         let start = fde.initial_address();
@@ -219,7 +220,7 @@ impl fmt::Display for NotDerived {
 /// The reason why [`derive()`] stopped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DeriveError {
-    /// The entries of `.eh_frame` cannot be told apart.
+    /// The length of an entry of `.eh_frame` is malformed.
     Cfi(gimli::Error),
     /// Version 2 cannot reach a function from the section's address.
     Write(Error),

@@ -54,7 +54,7 @@ impl core::error::Error for Reason {}
 /// The SFrame form of a row.
 pub(super) enum Projection {
     Rules(Rules),
-    /// The row and all behind it are equal PLT entries.
+    /// The rest of the FDE, from this row on, is equal PLT entries.
     Plt(PltExpression),
 }
 

@@ -1,9 +1,9 @@
-//! The rows of an FDE, of a few registers.
+//! The rows of an FDE, for a few registers.
 //!
-//! SFrame tracks two or three registers, and code that is asked for one address runs an FDE for one row. gimli's table
+//! SFrame tracks two or three registers, and a look-up of one address runs an FDE for one row. gimli's table
 //! keeps rules of all registers, in rows of several kilobytes that are cleared for each FDE and copied with each
-//! `DW_CFA_remember_state`; here gimli tells the instructions apart, and a row has a place for each register that counts.
-//! What an instruction means is DWARF 5, 6.4.2.
+//! `DW_CFA_remember_state`. Here gimli only decodes the instructions, and a row has places for the tracked registers
+//! alone. DWARF 5, 6.4.2 defines the instructions.
 
 use alloc::vec::Vec;
 
@@ -18,7 +18,7 @@ pub(super) type Slice<'data> = EndianSlice<'data, RunTimeEndian>;
 type Fde<'data> = gimli::FrameDescriptionEntry<Slice<'data>>;
 type Instruction = CallFrameInstruction<usize>;
 
-/// Registers that count.
+/// The registers that rows have a place for.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Columns([Register; Self::COUNT]);
 
@@ -27,8 +27,8 @@ impl Columns {
     /// No register has this number.
     const NONE: Register = Register::MAX;
 
-    /// Those that SFrame tracks (return address, frame pointer, stack pointer, the state of signing on AArch64), and
-    /// another one.
+    /// The registers that SFrame tracks (return address, frame pointer, stack pointer, the state of signing on AArch64),
+    /// and `other`.
     pub fn of(abi: Abi, other: Option<Register>) -> Self {
         let signing = if abi.is_aarch64() { gimli::AArch64::RA_SIGN_STATE.0.into() } else { Self::NONE };
         let tracked = [abi.return_address(), abi.frame_pointer(), abi.stack_pointer(), signing];
@@ -52,7 +52,7 @@ pub(super) struct Row {
     state: State,
 }
 
-/// The rules that hold at a place.
+/// The rules that hold at one address.
 #[derive(Clone, Debug)]
 struct State {
     cfa: CfaRule<usize>,
@@ -77,7 +77,7 @@ impl Row {
         &self.state.cfa
     }
 
-    /// Where a register's value is; `None` where nothing is said of it, or where it does not count.
+    /// The rule of a register; `None` if it has none, or no place in the row.
     pub fn register(&self, register: Register) -> Option<&RegisterRule<usize>> {
         self.state.rules.get(self.columns.place(register)?)?.as_ref()
     }
@@ -89,13 +89,13 @@ impl Row {
     }
 }
 
-/// Memory that serves to run one FDE after another.
+/// Memory for running one FDE after another.
 #[derive(Debug)]
 pub(super) struct Runner {
     row: Row,
-    /// Rules that instructions told to remember.
+    /// The stack of `DW_CFA_remember_state`.
     remembered: Vec<State>,
-    /// The rules that the CIE left, which instructions may restore.
+    /// The rules after the CIE's instructions, for `DW_CFA_restore`.
     initial: State,
 }
 
@@ -111,7 +111,7 @@ impl Runner {
     /// The rows of an FDE.
     ///
     /// # Errors
-    /// Its CIE has instructions that are not known or make no sense.
+    /// Its CIE has unknown or invalid instructions.
     pub fn rows<'a, 'data>(
         &'a mut self,
         section: &'a EhFrame<Slice<'data>>,
@@ -162,7 +162,7 @@ impl Rows<'_, '_> {
     /// The next row.
     ///
     /// # Errors
-    /// There are instructions that are not known or make no sense.
+    /// An instruction is unknown or invalid.
     pub fn next_row(&mut self) -> Result<Option<&Row>, Error> {
         self.runner.row.start = self.next;
         while let Some(instruction) = self.instructions.next()? {
@@ -175,7 +175,7 @@ impl Rows<'_, '_> {
         Ok((!core::mem::replace(&mut self.ended, true)).then_some(&self.runner.row))
     }
 
-    /// Runs an instruction. Gives the address at which the next row starts, if this row ends.
+    /// Runs an instruction. Returns the address at which the next row starts, if the instruction ends this row.
     fn evaluate(&mut self, instruction: Instruction) -> Result<Option<u64>, Error> {
         use CallFrameInstruction as Is;
         let data_alignment = self.data_alignment;

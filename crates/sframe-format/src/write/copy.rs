@@ -1,9 +1,10 @@
-//! Functions whose rows can stay as they are.
+//! Functions whose rows can be copied.
 //!
 //! Most functions that a linker reads are V3 rows of a current assembler, and decoding and encoding them gives the same
-//! rows back; only their starts may be wider than they need to be, for an assembler looks at the size of the function,
-//! not at its last row. [`Copied::find`] recognises such functions in a walk over the rows that decodes none of them,
-//! which costs a small part of the two. It says yes only where that is certain: the rest is decoded and encoded.
+//! rows back. Only their starts may be wider than necessary, because an assembler chooses the width by the size of the
+//! function, not by its last row. [`Copied::find`] recognises such functions by a walk over the rows that decodes none
+//! of them, at a small part of the cost. It finds only functions where that is certain: all others are decoded and
+//! encoded.
 
 use super::encode::{Encoded, push_integer};
 use super::function::Options;
@@ -21,7 +22,7 @@ pub(super) struct Copied<'data> {
     pub encoded: Encoded,
     /// Attribute and rows as they stand.
     bytes: &'data [u8],
-    /// The rows, if their starts become narrower.
+    /// The rows, if their starts must be narrowed.
     wide: Option<ShortRows<'data>>,
 }
 
@@ -34,7 +35,7 @@ impl<'data> Copied<'data> {
             && header.abi == options.abi
             && header.fixed_fp_offset == 0
             && header.fixed_ra_offset == options.abi.fixed_ra_offset();
-        // s390x gives some words a meaning of their own.
+        // On s390x an RA word of 0 means "not saved", which `walk` does not look at.
         if !same_form || options.abi == Abi::S390x {
             return None;
         }
@@ -76,15 +77,15 @@ impl<'data> Copied<'data> {
     }
 }
 
-/// The info byte of an attribute with these properties alone, for starts of this width in bytes.
+/// The info byte of an attribute for starts of `width` bytes, with the key and signal bits of `attributes`.
 fn info(attributes: &Attributes, width: u8) -> u8 {
     let key = u8::from(attributes.pauth_key == PauthKey::B);
     // 0, 1, 2 for 1, 2, 4 bytes.
     width.trailing_zeros() as u8 | key << 5 | u8::from(attributes.signal) << 7
 }
 
-/// The end of the rows in the FRE sub-section, and the width in bytes that their starts need, if each of them is as
-/// the encoder would write it but for the width.
+/// The end of the rows in the FRE sub-section, and the width in bytes that their starts need. `None` if a row differs in
+/// more than that width from what the encoder would write.
 fn walk(options: Options, mut rows: ShortRows<'_>, fde: &Fde) -> Option<(usize, u8)> {
     let mut previous: Option<ShortRow> = None;
     for row in rows.by_ref() {
@@ -132,7 +133,7 @@ fn is_smallest(abi: Abi, row: &ShortRow) -> bool {
     }
 }
 
-/// Whether some word needs its size.
+/// Whether some word needs its `SIZE` bytes.
 fn needs<const SIZE: usize>(words: &[u8], is_wide: impl Fn([u8; SIZE]) -> bool) -> bool {
     words.as_chunks::<SIZE>().0.iter().any(|&word| is_wide(word))
 }

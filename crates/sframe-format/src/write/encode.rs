@@ -1,4 +1,4 @@
-//! Rows to bytes: default data words where every row of the function allows them, else flexible ones (V3).
+//! Encodes rows: with default data words if every row of the function allows them, else with flexible ones (V3).
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -88,7 +88,7 @@ impl fmt::Display for Reason {
 
 impl core::error::Error for Inexpressible {}
 
-/// An encoded function's fields of the FDE or attribute.
+/// The fields of an encoded function that stand in its FDE (V2) or its attribute (V3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Encoded {
     pub fre_count: u32,
@@ -131,7 +131,7 @@ impl Words {
     }
 }
 
-/// Appends attribute (V3) and FREs of a function to `out`.
+/// Appends the attribute (V3) and the FREs of a function to `out`.
 pub(super) fn encode(
     options: Options,
     function: &Function,
@@ -198,7 +198,8 @@ fn check_rows(function: &Function) -> Result<(), Inexpressible> {
     Ok(())
 }
 
-/// Code of the smallest width that holds every start that is written.
+/// Code of the smallest width that holds the start of every row that is written. A row with the rules of the one before
+/// it is not.
 fn width_code(function: &Function) -> u8 {
     let last =
         function.rows.windows(2).rfind(|pair| pair[0].rules != pair[1].rules).map(|pair| pair[1].start);
@@ -257,7 +258,7 @@ pub(super) fn push_integer(out: &mut Vec<u8>, endian: Endian, value: i64, size_c
     }
 }
 
-/// The reason for a row with a word that no size holds: the CFA's offset or a register number.
+/// The reason why a word of a row fits no size: it is the CFA's offset or a register number.
 fn too_wide(rules: &Rules, words: &Words) -> Reason {
     let fits = |word: i64| i32::try_from(word).is_ok();
     match rules {
@@ -281,7 +282,7 @@ fn stored_cfa_offset(abi: Abi, cfa: CfaRule) -> Result<i64, Reason> {
     stored.filter(|&stored| i32::try_from(stored).is_ok()).ok_or(Reason::CfaOffset(cfa))
 }
 
-/// The frame of a row that version 2 and 3 can write, whatever its form.
+/// The frame of a row's rules, which both forms of rows encode; an error for rules without a frame.
 fn frame_of(abi: Abi, rules: &Rules) -> Result<&Frame, Reason> {
     match rules {
         Rules::Frame(frame) if frame.mangled && !abi.is_aarch64() => Err(Reason::Mangled),

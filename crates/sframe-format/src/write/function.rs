@@ -37,7 +37,7 @@ impl Function {
         Ok(function)
     }
 
-    /// [`Function::read`] into an existing value, whose memory is used again. A last row that starts where the function
+    /// [`Function::read`] into an existing value, to reuse its memory. A last row that starts where the function
     /// ends covers nothing and is left out: GNU as writes it where call frame information follows the last instruction.
     ///
     /// # Errors
@@ -66,7 +66,8 @@ impl Function {
 pub struct Options {
     /// ABI of the output, which settles its byte order.
     pub abi: Abi,
-    /// Version 2 or 3. Version 1 is read only: asking for it gives version 2, its successor with the same limits.
+    /// Version 2 or 3. Version 1 cannot be written: [`Encoder`](super::Encoder) writes version 2 for it, which has the
+    /// same limits.
     pub version: Version,
     /// Whether functions share identical bytes.
     pub share: bool,

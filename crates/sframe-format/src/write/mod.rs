@@ -33,7 +33,7 @@ pub use encode::{Inexpressible, Reason};
 pub use function::{Function, Options};
 pub use overlay::{Overlaid, overlay_size, takes, write_overlay};
 
-/// A function that an [`Encoder`] has taken, numbered from 0 in the order of taking.
+/// The number of a function that an [`Encoder`] has taken, from 0 in the order of taking.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FunctionId(pub u32);
 
@@ -44,8 +44,8 @@ struct Entry {
     body: u32,
 }
 
-/// Where attribute and rows are, and what FDEs of version 2 say of them. Where sharing is asked for, functions that agree
-/// in all that have one body.
+/// A function's attribute and rows among the encoded bytes, with the fields that an FDE of version 2 holds. With
+/// sharing, functions that agree in all of this have one body.
 #[derive(Clone, Copy, Debug)]
 struct Body {
     fre_offset: u32,
@@ -58,22 +58,22 @@ struct Body {
 enum Sharing {
     /// Every function has its own.
     Nothing,
-    /// All, by hashes of their bytes: hashes and numbers.
+    /// Among all bodies: the hash of each body's bytes, and its number.
     All(HashTable<(u32, u32)>),
-    /// The last one of each [`recent_slot`]; [`NO_BODY`] where there is none yet.
+    /// Among recent bodies: the last body of each [`recent_slot`], [`NO_BODY`] where there is none yet.
     Recent(Box<[u32; RECENT]>),
 }
 
-/// Bodies that an encoder for batches remembers.
+/// How many bodies [`Sharing::Recent`] remembers.
 const RECENT: usize = 256;
 
-/// The number of no body.
+/// Stands for "no body" where the number of a body is expected.
 const NO_BODY: u32 = u32::MAX;
 
-/// What an [`Encoder`] has taken from another one so far, so that it looks at what functions share there once.
+/// The bodies that an [`Encoder`] has taken from another encoder so far, so that it takes each shared body once.
 #[derive(Clone, Debug, Default)]
 pub struct Taken {
-    /// For each body there, its number here; [`NO_BODY`] at first.
+    /// For each body of the other encoder, its number in this one; [`NO_BODY`] before it is taken.
     bodies: Vec<u32>,
 }
 
@@ -123,8 +123,8 @@ impl Encoder {
         Self::sharing(options, if options.share { Sharing::All(HashTable::new()) } else { Sharing::Nothing })
     }
 
-    /// An encoder without functions, from which another one will take some. Its functions share rows with some of those
-    /// before them, which costs less than to look among all: the other one does.
+    /// An encoder without functions, for a batch that another encoder will take. A function shares rows with recent
+    /// functions only, which is cheaper than a search among all; the other encoder makes that.
     pub fn for_batch(options: Options) -> Self {
         let sharing =
             if options.share { Sharing::Recent(Box::new([NO_BODY; RECENT])) } else { Sharing::Nothing };
@@ -142,7 +142,7 @@ impl Encoder {
         }
     }
 
-    /// The properties of its blob.
+    /// The properties of the blob.
     pub fn options(&self) -> Options {
         self.options
     }
@@ -157,7 +157,7 @@ impl Encoder {
         self.entries.is_empty()
     }
 
-    /// Makes room for so many functions more.
+    /// Makes room for this many more functions.
     pub fn reserve(&mut self, functions: usize) {
         self.entries.reserve(functions);
         if !self.options.share {
@@ -204,8 +204,8 @@ impl Encoder {
     }
 
     /// Takes a function as it stands in a blob, without decoding its rows, if [`Encoder::add`] would write the same
-    /// bytes: gives the number of its rows too. `None`: nothing was taken, and [`Function::read`] and
-    /// [`Encoder::add`] must be used; they give the error, if there is one.
+    /// rows. Returns its id and the number of its rows. `None`: nothing was taken, and the caller must use
+    /// [`Function::read`] and [`Encoder::add`], which also find the error if there is one.
     pub fn copy(&mut self, blob: &Blob<'_>, fde: &Fde, attributes: &Attributes) -> Option<(FunctionId, u32)> {
         let copied = Copied::find(self.options, blob, fde, attributes)?;
         let encoded = copied.encoded;
@@ -228,7 +228,7 @@ impl Encoder {
         Ok(())
     }
 
-    /// Takes function `id` of another encoder with the same options. `taken` is what was taken of that encoder before.
+    /// Takes function `id` of another encoder with the same options. `taken` records what was taken from that encoder.
     ///
     /// # Errors
     /// The FRE sub-section would be larger than 4 GiB, or the other encoder has no such function; nothing was taken.
@@ -274,7 +274,7 @@ impl Encoder {
         FunctionId(number)
     }
 
-    /// The number of a body, which is new if functions share none, or not this one.
+    /// The number of a body with these bytes: one that is shared, or a new one.
     fn body(&mut self, encoded: encode::Encoded, bytes: &[u8]) -> Result<u32, Inexpressible> {
         match &self.sharing {
             Sharing::Nothing => self.add_body(encoded, bytes),
@@ -295,7 +295,8 @@ impl Encoder {
         }
     }
 
-    /// The number of a body that is shared with any function. Of bodies that agree in their bytes alone, these are shared.
+    /// The number of a body with these bytes, shared with any function. Bodies that agree in their bytes but not in the
+    /// FDE fields of version 2 share the bytes.
     fn shared_body(&mut self, encoded: encode::Encoded, bytes: &[u8]) -> Result<u32, Inexpressible> {
         use core::hash::BuildHasher;
         let Sharing::All(table) = &self.sharing else { return self.add_body(encoded, bytes) };
@@ -333,9 +334,9 @@ impl Encoder {
         Ok(number)
     }
 
-    /// The descriptor of a function that was taken, with neither an address nor a place among others. Its rows can be read
-    /// by any blob of this encoder, also by one without functions. Functions of the same size with the same
-    /// [`Fde::fre_offset`] are equal, if the blob is of version 3.
+    /// The FDE of a function that was taken, without an address or a position in the FDE array. Every blob that this
+    /// encoder writes holds its rows, also a blob without functions. In version 3, functions with the same size and the
+    /// same [`Fde::fre_offset`] are equal.
     pub fn fde(&self, id: FunctionId) -> Option<Fde> {
         let entry = self.entries.get(id.0 as usize)?;
         let version = self.options.version;
@@ -409,13 +410,13 @@ impl Encoder {
         let (head, rows) = out.split_at_mut(size - self.fres.len());
         let (head, fdes) = head.split_at_mut(HEADER_SIZE);
         head.copy_from_slice(&self.header(functions.clone().map(|(_, id)| id), sorted)?);
-        // Before the FDEs: functions within reach need them even if another one is not.
+        // Before the FDEs, which may be an error: functions within reach need their rows even then.
         rows.copy_from_slice(&self.fres);
         self.write_fdes(section_address, 0, functions, fdes)
     }
 
-    /// The header of a blob with these functions. Behind it come their FDEs, which [`Encoder::write_fdes`] writes, then
-    /// [`Encoder::rows`]: a blob in parts, for several threads.
+    /// The header of a blob with these functions, for several threads that write a blob in parts: the header, the FDEs
+    /// ([`Encoder::write_fdes`]) and the rows ([`Encoder::rows`]) follow each other.
     ///
     /// # Errors
     /// [`ErrorKind::FdeIndex`] for a number that was not handed out.
@@ -448,8 +449,8 @@ impl Encoder {
         Ok(header.to_bytes())
     }
 
-    /// Writes FDEs of a blob for a section at `section_address`, from number `first` on. Without an address, start fields
-    /// are 0, to be filled by relocations. `out` must be as many times the size of one.
+    /// Writes FDEs of a blob for a section at `section_address`; `first` is the index of the first one. Without an
+    /// address, start fields are 0, to be filled by relocations. `out` must be as long as these FDEs.
     ///
     /// # Errors
     /// [`ErrorKind::StartRange`] for the first function that version 2 cannot reach. All FDEs are written nevertheless:
@@ -493,12 +494,12 @@ impl Encoder {
     }
 
     /// Appends to `out` a [unit](crate::light) with these functions for a relocatable object: all start fields are 0, to
-    /// be filled by one PC-relative relocation each. Gives the places of the start fields, in bytes from the unit's
-    /// start. The encoder's version must be 3, whose rows units have.
+    /// be filled by one PC-relative relocation each. Returns the offsets of the start fields, in bytes from the unit's
+    /// start. The encoder's version must be 3, because units have V3 rows.
     ///
     /// # Errors
     /// [`ErrorKind::FdeIndex`] for a number that was not handed out; [`ErrorKind::UnitVersion`] for an encoder of
-    /// version 2; [`ErrorKind::Truncated`] for more than 4 GiB. Then `out` is as it was.
+    /// version 2; [`ErrorKind::Truncated`] for more than 4 GiB. `out` is unchanged after an error.
     pub fn write_unit(&self, functions: &[FunctionId], out: &mut Vec<u8>) -> Result<Vec<u32>, Error> {
         let Options { abi, version, .. } = self.options;
         if version != Version::V3 {
@@ -562,7 +563,7 @@ impl Encoder {
     }
 }
 
-/// The slot of [`Sharing::Recent`] for a body with these bytes: of their number, the first and the last eight.
+/// The slot of [`Sharing::Recent`] for a body with these bytes: a hash of their number, the first and the last eight.
 fn recent_slot(bytes: &[u8]) -> usize {
     let word = |bytes: Option<&[u8; 8]>| bytes.map_or(0, |bytes| u64::from_le_bytes(*bytes));
     let (first, last) = (word(bytes.first_chunk()), word(bytes.last_chunk()));
@@ -611,8 +612,8 @@ impl fmt::Display for LeftOut {
     }
 }
 
-/// Writes functions, given by address, as one sorted blob at `section_address`: no empty function, one to an
-/// address.
+/// Writes functions, given by address, as one sorted blob at `section_address`: no empty function, and of those at one
+/// address the largest.
 ///
 /// # Errors
 /// [`ErrorKind::StartRange`] when version 2 cannot reach a function.

@@ -1,5 +1,5 @@
-//! A sorted index over blobs that stay as they are: one V3 header with an array of functions right before them, whose FRE
-//! sub-section is all that follows. The rows of each function are found where they stand, inside their blob.
+//! A sorted index over blobs that stay as they are: one V3 header with an FDE array, right before the blobs. Its FRE
+//! sub-section is all that follows, so that its FDEs lead to the rows inside the blobs.
 
 use alloc::vec::Vec;
 
@@ -10,21 +10,20 @@ use crate::header::{HEADER_SIZE, Header};
 use crate::patch::BlobMut;
 use crate::version::{Flags, Version};
 
-/// What an index over blobs covers.
+/// How much of a section an index covers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Overlaid {
     /// Functions in the index.
     pub functions: u32,
     /// Blobs whose functions are in it.
     pub blobs: u32,
-    /// Blobs that it cannot take, of another form or corrupt, and other bytes: they stand behind what it covers, or inside
-    /// of it unread.
+    /// Pieces of the section that it leaves out: blobs of another form, corrupt blobs, gaps.
     pub others: u32,
 }
 
-/// Whether an index can take the functions of a blob: rows mean the same under its header, and all of them can be read
-/// strictly, however the blob itself is read. A corrupt blob is not taken in part, since a half-read one would give two
-/// answers. This reads all of the blob.
+/// Whether an index can take the functions of a blob: its rows mean the same under the index's header, and a strict
+/// reader can read all of them. A corrupt blob is not taken in part, since a half-read one would give two answers. This
+/// reads the whole blob.
 pub fn takes(options: Options, blob: &Blob<'_>) -> bool {
     let header = blob.header();
     header.version == Version::V3
@@ -34,21 +33,21 @@ pub fn takes(options: Options, blob: &Blob<'_>) -> bool {
         && blob.strict().check().is_ok()
 }
 
-/// Bytes of an index of so many functions.
+/// Size in bytes of an index of this many functions.
 pub const fn overlay_size(functions: usize) -> usize {
     HEADER_SIZE + functions * Version::V3.fde_size()
 }
 
-/// A function of one of the blobs: address, size, place of its attribute, number of rows.
+/// A function of one of the blobs: address, size, offset of its attribute, number of rows.
 type Entry = (u64, u32, usize, u32);
 
 /// Writes an index into the first `room` bytes of a section at `address`, over all blobs behind them that it [`takes`].
-/// Functions without bytes are left out, and of several at one address all but the largest. What the index does not need
-/// of its room is zeros.
+/// Functions without bytes are left out, and of several at one address all but the largest. The rest of the room is
+/// filled with zeros. The section must have `room` bytes.
 ///
 /// # Errors
 /// [`ErrorKind::Truncated`] when there is too little room; [`ErrorKind::StartRange`] when rows are more than 4 GiB away. The
-/// section is unchanged then.
+/// section is unchanged after an error.
 pub fn write_overlay(
     options: Options,
     section: &mut [u8],
@@ -97,7 +96,8 @@ pub fn write_overlay(
     Ok(found)
 }
 
-/// The functions of all blobs that an index can take, by address, and where the last of these blobs ends.
+/// The functions of all blobs that an index can take, by address; the end of the last such blob; and how many blobs and
+/// other pieces there are.
 fn read(options: Options, bytes: &[u8], address: u64) -> (Vec<Entry>, usize, Overlaid) {
     let (mut entries, mut end, mut found) = (Vec::new(), 0, Overlaid::default());
     for piece in Section::new(bytes, address).pieces() {
