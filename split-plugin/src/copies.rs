@@ -1,7 +1,7 @@
 //! Claimed files, and the split copies that take their places.
 //!
-//! Copies are made when the linker knows which files take part: of members that nobody needs there are none. A copy has
-//! its original's base name, that of the member if it came from an archive, because scripts know files by it.
+//! Copies are made when the linker knows which files take part, so that members that nobody needs have none. A copy has
+//! the base name of its original, or of the archive member, because patterns of scripts match names.
 
 use crate::table::Table;
 use linker_plugin::Symbol;
@@ -33,7 +33,7 @@ pub struct Claimed {
     /// Place of a member in its archive, in bytes.
     offset: u64,
     size: u64,
-    /// The linker's own, as a number, because pointers do not pass between threads.
+    /// The linker's handle, as a number, because pointers cannot be sent between threads.
     handle: usize,
     /// Its symbols.
     pub table: Table,
@@ -80,13 +80,13 @@ impl Claimed {
     }
 }
 
-/// What takes a claimed file's place.
+/// The file that takes a claimed file's place.
 pub struct Made {
     /// The object.
     pub path: PathBuf,
-    /// Why it is not split.
+    /// Why it is not split, if splitting failed.
     pub warning: Option<String>,
-    /// What became of the claimed file, for those who want to know.
+    /// How the claimed file was split, for the option `verbose`.
     pub told: String,
 }
 
@@ -99,7 +99,7 @@ pub struct Copies<'a> {
 }
 
 impl Copies<'_> {
-    /// Copies of these files, in their order. Each may be impossible, with the reason.
+    /// Copies of these files, in their order; the reason for a copy that cannot be made.
     pub fn make(&self, claimed: &[&Claimed]) -> Vec<Result<Made, String>> {
         let numbered = claimed.par_iter().enumerate();
         numbered.map(|(number, claimed)| self.copy(number, claimed)).collect()

@@ -5,18 +5,19 @@
 //! ld -plugin libsframe_split.so -plugin-opt=verbose ...
 //! ```
 //!
-//! GNU's plugin interface cannot replace a file. But a plugin may claim one, tell its symbols, and add others when all
-//! symbols are known: so compilers optimise at link time. This plugin claims objects with monolithic frames
-//! ([`object`]) and adds split copies ([`copies`]), which it deletes when the link is over. The linker resolves symbols
-//! and chooses COMDAT groups and members of archives by the originals' symbols; then the copies stand in for them.
+//! GNU's plugin interface cannot replace a file. But a plugin may claim a file, tell its symbols, and add other files
+//! when all symbols are resolved, as compilers do for link-time optimization. This plugin claims objects with monolithic
+//! frames ([`object`]) and adds split copies ([`copies`]), which it deletes when the link is over. The linker resolves
+//! symbols and chooses COMDAT groups and members of archives by the originals' symbols; then the copies stand in for
+//! them.
 //!
 //! | option (`-plugin-opt=`) | effect |
 //! |---|---|
-//! | `verbose` | says of each object what became of it |
+//! | `verbose` | says for each object how it was split |
 //! | `light` | frames become units (`.sframe_light`) |
 //!
-//! Left alone are start-up files, whose place among the inputs counts, and all that link-time optimization compiles anew.
-//! The linker puts all copies behind the first claimed file: the order against other inputs changes.
+//! Start-up files are left alone, because their place among the inputs counts, and so are objects for link-time
+//! optimization. The linker puts all copies behind the first claimed file: the order against other inputs changes.
 
 mod copies;
 mod linker;
@@ -43,18 +44,18 @@ struct Plugin {
 }
 
 static PLUGIN: Mutex<Option<Plugin>> = Mutex::new(None);
-/// The copies' folder. A linker that gives up calls `cleanup` in the middle of another call, so this has a lock of its
-/// own, which is never held meanwhile.
+/// The copies' folder. A linker that gives up calls `cleanup` in the middle of another call, while [`PLUGIN`] is locked.
+/// So this has a lock of its own, which is not held while the linker is called.
 static FOLDER: Mutex<Option<TempDir>> = Mutex::new(None);
 
-/// The last words about a link.
+/// A fatal message, which ends the link.
 struct Stop(String);
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
-/// Does a hook's work. A fatal message is sent last, with no lock held: the linker may not come back.
+/// Does a hook's work. A fatal message is sent last, with no lock held: the linker may not return from that call.
 fn guarded(work: impl FnOnce() -> Result<(), (Arc<Linker>, Stop)>) -> c_int {
     match catch_unwind(AssertUnwindSafe(work)) {
         Ok(Ok(())) => status::OK,
@@ -116,7 +117,7 @@ unsafe extern "C" fn cleanup() -> c_int {
     if let Ok(mut plugin) = PLUGIN.try_lock() {
         *plugin = None;
     }
-    // What cannot be deleted lies in the folder for temporary files.
+    // Errors are ignored: it lies in the folder for temporary files.
     drop(folder);
     status::OK
 }

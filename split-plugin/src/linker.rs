@@ -21,7 +21,7 @@ const OPTIONS: [&str; 2] = ["verbose", "light"];
 /// Linkers that offer plugins nothing but objects of intermediate code, by the names that they give themselves.
 const FOR_LTO_ONLY: [&str; 2] = ["mold", "wild"];
 
-/// What the linker told when it loaded the plugin.
+/// The linker's functions and facts, from the transfer vector.
 #[derive(Default)]
 pub struct Linker {
     message: Option<abi::SendMessage>,
@@ -31,7 +31,7 @@ pub struct Linker {
     add_symbols: Option<abi::AddSymbols>,
     get_symbols: Option<abi::GetSymbols>,
     add_input_file: Option<abi::AddInputFile>,
-    /// The name that it gives itself, if it does.
+    /// The name that it gives itself; empty if it gives none.
     name: String,
     is_gold: bool,
     is_gnu: bool,
@@ -45,7 +45,7 @@ pub struct Hooks {
     pub cleanup: abi::Hook,
 }
 
-/// A function of the vector.
+/// A function of the transfer vector.
 ///
 /// # Safety
 /// `F` must be the function type that the entry's tag says.
@@ -58,7 +58,7 @@ unsafe fn function<F>(entry: &Transfer) -> Option<F> {
 }
 
 impl Linker {
-    /// Reads the vector.
+    /// Reads the transfer vector.
     ///
     /// # Safety
     /// It ends with an entry of tag 0, and its values are as their tags say.
@@ -120,8 +120,8 @@ impl Linker {
         Ok(())
     }
 
-    /// Registers the hooks. That for claims is the first version's: to plugins with the second one, GNU ld since 2.44
-    /// offers nothing but objects of intermediate code.
+    /// Registers the hooks. The claim hook is that of version 1: GNU ld since 2.44 offers plugins with a version 2 hook
+    /// only objects of intermediate code.
     ///
     /// # Errors
     /// The linker does not take one.
@@ -138,7 +138,7 @@ impl Linker {
         registered.then_some(()).ok_or_else(|| "the linker does not take its hooks".into())
     }
 
-    /// Whether this is gold: versions of symbols are told apart from their names.
+    /// Whether this is gold, which takes symbol versions apart from names.
     pub fn is_gold(&self) -> bool {
         self.is_gold
     }
@@ -158,7 +158,7 @@ impl Linker {
         self.has_option("verbose")
     }
 
-    /// Sends a message. A fatal one may not come back.
+    /// Sends a message. With a fatal one, this may not return.
     pub fn say(&self, level: Level, message: &str) {
         let text = CString::new(format!("sframe_split: {}", message.replace('\0', "?"))).unwrap_or_default();
         let level = match level {
@@ -199,7 +199,7 @@ impl Linker {
     }
 }
 
-/// The bytes of a text; none for a null pointer.
+/// A text; empty for a null pointer.
 ///
 /// # Safety
 /// The text ends with a zero byte.
@@ -215,7 +215,7 @@ unsafe fn text(text: *const c_char) -> String {
 fn name(get: abi::GetApiVersion) -> String {
     let (mut name, mut version) = (ptr::null(), ptr::null());
     let own = CString::new(env!("CARGO_PKG_VERSION")).unwrap_or_default();
-    // The interface's versions, of which the plugin needs no part.
+    // The plugin calls this for the name only, so it accepts any version.
     let (least, greatest): (c_int, c_int) = (0, abi::NEGOTIATED_VERSION);
     // SAFETY: the linker's function; it fills in both texts, which it keeps.
     unsafe {

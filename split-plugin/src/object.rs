@@ -12,11 +12,12 @@ use sframe_ld::tool::wrap::candidate::is_candidate;
 use std::path::Path;
 use zerocopy::byteorder::{BigEndian, ByteOrder, LittleEndian};
 
-/// Sections whose pieces make up one function or one list with those of start-up files, so that their order among all
-/// inputs counts.
+/// Sections whose pieces make up one function with the pieces of start-up files, so that their order among all inputs
+/// counts.
 const PIECES: [&[u8]; 2] = [b".init", b".fini"];
 
-/// Whether a file is one of those that compilers put around all others: `crt1.o`, `Scrt1.o`, `crtbeginS.o`, `crtn.o`.
+/// Whether a file is a start-up file, which compilers put around all others: `crt1.o`, `Scrt1.o`, `crtbeginS.o`,
+/// `crtn.o`.
 pub fn is_start_up(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().as_encoded_bytes();
     let letters = name.iter().take_while(|byte| b"gMrS".contains(byte)).count();
@@ -27,7 +28,7 @@ pub fn is_start_up(path: &Path) -> bool {
 pub struct Found {
     /// Its machine.
     pub machine: Machine,
-    /// Its globals.
+    /// Its global symbols.
     pub symbols: Vec<Symbol>,
 }
 
@@ -56,7 +57,7 @@ fn read<E: ByteOrder>(bytes: &[u8]) -> Option<Found> {
     (wanted && !pieces).then(|| Found { machine, symbols: symbols(&object) })
 }
 
-/// Whether a section of frames may cover several text sections: one with a link is an assembler's own.
+/// Whether a section of frames may cover several text sections. A section with `SHF_LINK_ORDER` covers one.
 fn is_monolithic<E: ByteOrder>(object: &ObjectFile<'_, E>, index: usize) -> bool {
     let header = &object.headers[index];
     is_input(object, index)

@@ -1,8 +1,8 @@
 //! References of claimed objects, told to other plugins.
 //!
-//! A linker counts references of claimed files as those of intermediate code, whoever claimed them. A compiler's plugin
-//! would drop a definition that only these refer to: it takes for granted that it sees them all. So each reference is
-//! repeated by an object that nobody claims, and that holds nothing else.
+//! To a linker, references of claimed files are references of intermediate code, whichever plugin claimed them. A
+//! compiler's plugin would drop a definition that only this plugin's files refer to, since it assumes that it sees all
+//! intermediate code. So each reference is repeated by an object that nobody claims, and that holds nothing else.
 //!
 //! GNU ld reads files that are added while others are claimed. gold cannot, so under it such a link ends with a message
 //! that says so. sframe-ld tells one plugin's files from another's.
@@ -15,10 +15,10 @@ use sframe_ld::input::stand_in;
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
-/// Demands that no other plugin's file defines anything that these refer to.
+/// Checks that files of other plugins define no symbol that these files refer to.
 ///
 /// # Errors
-/// The symbol and the file that refers to it, and what helps.
+/// A message with the symbol, the file that refers to it, and what helps.
 pub fn check(used: &[&Claimed]) -> Result<(), String> {
     let all = || used.iter().flat_map(|claim| claim.table.resolved().map(move |symbol| (claim, symbol)));
     let own: HashSet<_> = all().filter(|(_, (_, defined, _))| *defined).map(|(_, (name, ..))| name).collect();
@@ -34,7 +34,7 @@ pub fn check(used: &[&Claimed]) -> Result<(), String> {
     ))
 }
 
-/// The references that were repeated.
+/// The references that were repeated so far.
 pub struct References {
     folder: PathBuf,
     wanted: bool,
@@ -48,7 +48,7 @@ impl References {
         Self { folder: folder.to_owned(), wanted: linker.is_gnu_ld(), known: HashSet::new(), files: 0 }
     }
 
-    /// Repeats those of an object that are new.
+    /// Repeats the references of an object that were not repeated before.
     ///
     /// # Errors
     /// The file that holds them cannot be written, or the linker refuses it.

@@ -18,8 +18,8 @@ unsafe impl Send for Table {}
 unsafe impl Sync for Table {}
 
 impl Table {
-    /// A table of these symbols. gold takes versions apart from names, and of a default version both the name alone and
-    /// with the version; other linkers read versions from the name.
+    /// A table of these symbols. gold takes versions apart from names, and for a default version (`name@@VERSION`) it
+    /// needs both the name alone and the name with the version. Other linkers read versions from the name.
     pub fn new(symbols: &[Symbol], is_gold: bool) -> Self {
         let mut table = Self { texts: Vec::new(), raw: Vec::with_capacity(symbols.len()) };
         for symbol in symbols {
@@ -62,7 +62,7 @@ impl Table {
         self.raw.push(raw);
     }
 
-    /// Names, each with whether it is defined here and with what the linker said of it.
+    /// Names, each with whether the file defines it and with the linker's resolution.
     pub fn resolved(&self) -> impl Iterator<Item = (&CStr, bool, c_int)> {
         let references = [Binding::Reference.raw(), Binding::WeakReference.raw()];
         self.raw.iter().map(move |raw| {
@@ -72,7 +72,7 @@ impl Table {
         })
     }
 
-    /// The number of symbols, and these.
+    /// The number of symbols, and a pointer to them.
     pub fn raw(&self) -> (c_int, *const RawSymbol) {
         (self.raw.len() as c_int, self.raw.as_ptr())
     }

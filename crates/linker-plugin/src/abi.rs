@@ -22,7 +22,7 @@ pub mod status {
     pub const ERROR: c_int = 3;
 }
 
-/// Kinds of entries of the vector that a plugin gets when it is loaded.
+/// Kinds of entries of the transfer vector, which a plugin gets when it is loaded.
 pub mod tag {
     use std::ffi::c_int;
 
@@ -66,7 +66,7 @@ pub mod level {
     pub const FATAL: c_int = 3;
 }
 
-/// The value of an entry of the vector; its tag says which.
+/// The value of an entry of the transfer vector; its tag says which field holds it.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub union TransferValue {
@@ -75,7 +75,7 @@ pub union TransferValue {
     pub function: *const c_void,
 }
 
-/// An entry of the vector.
+/// An entry of the transfer vector.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct Transfer {
@@ -86,10 +86,10 @@ pub struct Transfer {
 /// A file as plugins see it.
 #[repr(C)]
 pub struct RawFile {
-    /// The file of the system: for a member, its archive.
+    /// Path of the file; for an archive member, of its archive.
     pub name: *const c_char,
     pub fd: c_int,
-    /// Of the archive member in the file, in bytes.
+    /// Offset of the archive member in the file, in bytes.
     pub offset: libc::off_t,
     pub size: libc::off_t,
     pub handle: *mut c_void,
@@ -107,7 +107,8 @@ pub struct RawSymbol {
     pub resolution: c_int,
 }
 
-/// Four bytes in the place of the first version's one number, the definition.
+/// Facts about a symbol. Version 1 of the interface has one `int` here, the definition, whose low byte is in the same
+/// place.
 #[repr(C)]
 #[cfg(target_endian = "little")]
 pub struct RawFacts {
@@ -117,7 +118,7 @@ pub struct RawFacts {
     pub unused: u8,
 }
 
-/// Four bytes in the place of the first version's one number, the definition.
+/// The same on big-endian hosts.
 #[repr(C)]
 #[cfg(target_endian = "big")]
 pub struct RawFacts {
@@ -139,7 +140,7 @@ pub type NewInput = unsafe extern "C" fn(*const RawFile) -> c_int;
 pub type RegisterClaimFile = unsafe extern "C" fn(Option<ClaimFile>) -> c_int;
 /// `register_all_symbols_read` and `register_cleanup`.
 pub type RegisterHook = unsafe extern "C" fn(Option<Hook>) -> c_int;
-/// `add_symbols`: a claimed file's handle, the number of symbols, and these. Linkers may keep the pointers.
+/// `add_symbols`: a claimed file's handle, the number of symbols, and the symbols. Linkers may keep the pointers.
 pub type AddSymbols = unsafe extern "C" fn(*mut c_void, c_int, *const RawSymbol) -> c_int;
 /// `get_symbols`: fills in how the symbols are resolved.
 pub type GetSymbols = unsafe extern "C" fn(*const c_void, c_int, *mut RawSymbol) -> c_int;
@@ -147,8 +148,8 @@ pub type GetSymbols = unsafe extern "C" fn(*const c_void, c_int, *mut RawSymbol)
 pub type AddInputFile = unsafe extern "C" fn(*const c_char) -> c_int;
 /// `message`: a level, and text with arguments as for `printf`.
 pub type SendMessage = unsafe extern "C" fn(c_int, *const c_char, ...) -> c_int;
-/// `get_api_version`: the plugin's name and version, the least and the greatest version of the
-/// interface that it speaks; gets the linker's name and version. Gives the version that both speak.
+/// `get_api_version`: takes the plugin's name and version and the least and the greatest version of the
+/// interface that it speaks, and fills in the linker's name and version. Returns the version to speak.
 pub type GetApiVersion = unsafe extern "C" fn(
     *const c_char,
     *const c_char,

@@ -14,7 +14,7 @@ unsafe extern "C" {
     fn linker_plugin_message(level: c_int, format: *const c_char, ...) -> c_int;
 }
 
-/// The vector for a plugin, with its options at the end. The addresses of `texts` stay in the state.
+/// The transfer vector for a plugin, with its options at the end. The state keeps the texts that it points at.
 pub fn transfer_vector(state: &mut State, link: &LinkFacts, options: &[Vec<u8>]) -> Vec<Transfer> {
     let number = |tag, number| Transfer { tag, value: TransferValue { number } };
     let text =
@@ -51,8 +51,8 @@ pub fn transfer_vector(state: &mut State, link: &LinkFacts, options: &[Vec<u8>])
     vector
 }
 
-/// Takes a formatted message. After a fatal one, the plugin must not go on: gcc's takes for granted
-/// that the linker is gone. Its thread cleans up and stands still.
+/// Takes a formatted message. After a fatal one the plugin must not go on, because gcc's plugin relies
+/// on the linker to exit then. Its thread cleans up and is parked.
 #[unsafe(no_mangle)]
 extern "C" fn linker_plugin_take_message(raw: c_int, text: *const c_char) -> c_int {
     let text = String::from_utf8_lossy(&bytes(text)).trim_end().to_owned();
@@ -69,7 +69,7 @@ extern "C" fn linker_plugin_take_message(raw: c_int, text: *const c_char) -> c_i
     status::OK
 }
 
-/// Cleans up, tells the session, and never comes back.
+/// Cleans up, tells the session, and never returns.
 fn stand_still() -> ! {
     let (cleanups, on_fatal) = state::with(|state| {
         state.spent = true;
@@ -100,7 +100,7 @@ fn path(text: *const c_char) -> PathBuf {
     PathBuf::from(OsStr::from_bytes(&bytes(text)))
 }
 
-/// Makes a hook of the plugin at work known.
+/// Registers a hook of the plugin that is being called.
 fn register(set: impl FnOnce(&mut state::Hooks)) -> c_int {
     state::with(|state| {
         let current = state.current;
@@ -153,7 +153,7 @@ unsafe fn table<'t>(count: c_int, symbols: *mut RawSymbol) -> &'t mut [RawSymbol
     }
 }
 
-/// The first version's symbols have no types: these bytes may be anything.
+/// Symbols of version 1 have no types: their bytes are not initialized.
 extern "C" fn add_symbols(handle: *mut c_void, count: c_int, symbols: *const RawSymbol) -> c_int {
     add(handle, count, symbols, |_| SymbolKind::Unknown)
 }
@@ -201,8 +201,8 @@ extern "C" fn get_symbols_v3(handle: *const c_void, count: c_int, symbols: *mut 
     resolve(handle, count, symbols, 3)
 }
 
-/// Writes resolutions. Versions 1 and 2 cannot say that a file takes no part: all its definitions
-/// seem to be preempted. Version 1 knows no exported definitions.
+/// Writes resolutions. Versions 1 and 2 cannot say that a file takes no part, so all its symbols are
+/// reported as preempted. Version 1 knows no exported definitions.
 fn resolve(handle: *const c_void, count: c_int, symbols: *mut RawSymbol, version: u8) -> c_int {
     // SAFETY: the plugin hands over a table of this length to be filled.
     let raw = unsafe { table(count, symbols) };

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 pub struct Spec {
     /// Its shared library.
     pub path: PathBuf,
-    /// Texts without the name of the option.
+    /// Values of `-plugin-opt`, without the option's name.
     pub options: Vec<Vec<u8>>,
 }
 
@@ -45,20 +45,20 @@ pub struct LinkFacts {
 /// A file that plugins may claim.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct InputFile {
-    /// The file of the system.
+    /// Its path; for an archive member, that of the archive.
     pub path: PathBuf,
-    /// Place of an archive member in it, in bytes.
+    /// Offset of an archive member in the archive, in bytes; else 0.
     pub offset: u64,
     /// Size of the file or member, in bytes.
     pub size: u64,
-    /// It takes part in the link in any case: it is no archive member.
+    /// Whether it takes part in the link in any case, since it is no archive member.
     pub known_used: bool,
 }
 
 /// A claimed file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Claim {
-    /// Its number: claims count from 0.
+    /// Its number, from 0 in the order of claims.
     pub number: usize,
     /// The plugin that claimed it, by its place among those of the session.
     pub plugin: usize,
@@ -69,17 +69,17 @@ pub struct Claim {
 /// A symbol of a claimed file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Symbol {
-    /// As the assembler has it.
+    /// The mangled name.
     pub name: Vec<u8>,
-    /// Its version, if the plugin tells it apart from the name.
+    /// Its version, if the plugin passes it apart from the name.
     pub version: Option<Vec<u8>>,
     /// Definition or reference.
     pub binding: Binding,
-    /// Who can see it.
+    /// Its visibility.
     pub visibility: Visibility,
     /// Function or variable.
     pub kind: SymbolKind,
-    /// In bytes.
+    /// Its size in bytes.
     pub size: u64,
     /// The signature of its COMDAT group.
     pub comdat: Option<Vec<u8>>,
@@ -90,11 +90,11 @@ pub struct Symbol {
 pub enum Binding {
     /// A definition.
     Definition,
-    /// A definition that others preempt.
+    /// A weak definition.
     WeakDefinition,
     /// A reference.
     Reference,
-    /// A reference that may stay open.
+    /// A weak reference, which may stay undefined.
     WeakReference,
     /// A common block.
     Common,
@@ -164,7 +164,7 @@ impl Visibility {
     }
 }
 
-/// Type of a symbol, as far as plugins tell it.
+/// Type of a symbol, as far as plugins tell.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SymbolKind {
     /// Not told.
@@ -229,7 +229,7 @@ pub enum Added {
     File(PathBuf),
     /// A library, to be searched for by this name (`-lNAME`).
     Library(Vec<u8>),
-    /// A directory for the search of these libraries.
+    /// A directory to search for these libraries.
     Directory(PathBuf),
 }
 

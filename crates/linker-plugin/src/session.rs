@@ -16,8 +16,8 @@ use std::sync::mpsc;
 /// only as they are touched.
 const STACK: usize = 256 << 20;
 
-/// The plugins of a link. There is one at a time in a process; another waits. Dropping it has the
-/// plugins remove their temporary files.
+/// The plugins of a link. A process has one session at a time; another one waits for it. Dropping it
+/// has the plugins remove their temporary files.
 #[derive(Debug)]
 pub struct Session {
     /// Temporary files stay (`-plugin-save-temps`).
@@ -28,7 +28,8 @@ impl Session {
     /// Loads the plugins.
     ///
     /// # Errors
-    /// A library that cannot be loaded or has no `onload`, and an `onload` that fails.
+    /// A library that cannot be loaded or has no `onload`, and an `onload` that fails. [`Failure::Spent`]
+    /// if a plugin has failed in this process before.
     pub fn start(plugins: &[Spec], link: &LinkFacts) -> Result<Self, Failure> {
         if !state::begin() {
             return Err(Failure::Spent);
@@ -43,8 +44,8 @@ impl Session {
         Ok(session)
     }
 
-    /// Offers files to the plugins, each to one after another until one claims it. Gives a claim for
-    /// each file that is claimed.
+    /// Offers each file to one plugin after the other until one claims it. Returns a claim for each
+    /// file, `None` if no plugin claims it.
     ///
     /// # Errors
     /// A file that cannot be opened, and a plugin that fails.
@@ -57,7 +58,7 @@ impl Session {
     }
 
     /// Gives the plugins the resolutions of all claimed files, by their numbers (`None`: the file
-    /// takes no part), and has them compile. Gives all that they add to the link, in order.
+    /// takes no part), and has them compile. Returns all that they add to the link, in order.
     ///
     /// # Errors
     /// A plugin that fails.
@@ -104,8 +105,8 @@ impl Drop for Session {
     }
 }
 
-/// Does work in a thread of its own: a plugin that cannot go on must not come back, so its thread
-/// stands still, and the linker goes on without it.
+/// Does work in a thread of its own. A plugin that reports a fatal error must not return from that
+/// call, so its thread is parked, and the linker goes on without it.
 fn run<R: Send + 'static>(work: impl FnOnce() -> R + Send + 'static) -> Result<R, Failure> {
     if state::with(|state| state.spent) {
         return Err(Failure::Fatal);
@@ -182,7 +183,7 @@ fn load_error() -> String {
 }
 
 /// Offers a file to each plugin until one claims it. `last` is the file that was opened last:
-/// members of an archive share one.
+/// members of an archive share its descriptor.
 fn offer(file: InputFile, last: &mut Option<(PathBuf, File)>) -> Result<Option<Claim>, Failure> {
     if last.as_ref().is_none_or(|(path, _)| *path != file.path) {
         let opened = File::open(&file.path)

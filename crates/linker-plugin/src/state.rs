@@ -28,7 +28,7 @@ pub struct Open {
     pub offset: u64,
     pub size: u64,
     pub symbols: Vec<Symbol>,
-    /// For each symbol; `None`: the file takes no part in the link.
+    /// A resolution for each symbol; `None` if the file takes no part in the link.
     pub resolutions: Option<Vec<Resolution>>,
     /// The descriptor that a plugin asked for.
     pub descriptor: Option<File>,
@@ -40,25 +40,25 @@ pub struct Open {
 #[derive(Default)]
 pub struct State {
     pub plugins: Vec<Hooks>,
-    /// The plugin at work.
+    /// Number of the plugin that was called last.
     pub current: usize,
     pub files: Vec<Open>,
     pub messages: Vec<Message>,
     pub added: Vec<Added>,
     /// Texts that plugins may keep pointers to.
     pub texts: Vec<CString>,
-    /// Addresses of the names of `--wrap`, as numbers, because pointers do not pass between threads.
+    /// Addresses of the names of `--wrap`, as numbers, because pointers cannot be sent between threads.
     pub wrapped: Vec<usize>,
     /// Addresses of the linker's name and version.
     pub linker: (usize, usize),
-    /// Tells the session that a plugin cannot go on.
+    /// Tells the session that a plugin reported a fatal error.
     pub on_fatal: Option<Box<dyn Fn() + Send>>,
-    /// A plugin cannot go on, and its thread stands still.
+    /// Whether a plugin reported a fatal error, so that its thread is parked for ever.
     pub spent: bool,
 }
 
 impl State {
-    /// Keeps a text until the session ends, and gives its address. A zero byte inside ends it.
+    /// Keeps a text until the session ends, and returns its address. A zero byte inside ends the text.
     pub fn keep(&mut self, text: &[u8]) -> usize {
         let end = text.iter().position(|&byte| byte == 0).unwrap_or(text.len());
         self.texts.push(CString::new(&text[..end]).unwrap_or_default());
@@ -84,7 +84,8 @@ fn lock() -> MutexGuard<'static, Option<State>> {
     STATE.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
-/// Begins a session, once no other runs; whether it could, because no plugin has failed before.
+/// Waits until no other session runs, and begins one. `false` if a plugin has failed before: its threads still use the
+/// state.
 pub fn begin() -> bool {
     let mut state = lock();
     loop {
@@ -99,7 +100,7 @@ pub fn begin() -> bool {
     }
 }
 
-/// Ends the session, unless a plugin stands still in it.
+/// Ends the session, unless a plugin's thread is parked in it.
 pub fn end() {
     let mut state = lock();
     if state.as_ref().is_some_and(|state| !state.spent) {
@@ -108,7 +109,7 @@ pub fn end() {
     }
 }
 
-/// Works on the state. Outside of a session, on an empty one.
+/// Works on the session's state. Outside of a session, on an empty state that is dropped.
 pub fn with<R>(work: impl FnOnce(&mut State) -> R) -> R {
     match &mut *lock() {
         Some(state) => work(state),

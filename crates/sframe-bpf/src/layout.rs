@@ -5,7 +5,7 @@ use sframe_format::CompactTable;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 
-/// Where a table is and where its parts are, as `struct table`.
+/// Where a table and its parts are, as `struct table`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Table {
@@ -32,7 +32,8 @@ pub struct Table {
 }
 
 impl Table {
-    /// A table whose first byte is at `place`, counted over all tables. `None` if it ends behind the last place there can be.
+    /// A table whose first byte is at `place`, in bytes from the start of all tables. `None` if its end does not fit 32
+    /// bits.
     pub fn new(table: &CompactTable<&[u8]>, place: u32) -> Option<Self> {
         let (header, parts) = (table.header(), table.parts());
         let end = place.checked_add(u32::try_from(parts.end).ok()?)?;
@@ -61,7 +62,7 @@ impl Table {
         })
     }
 
-    /// Its bytes as the program reads them.
+    /// Its bytes, as the program reads them.
     pub fn to_bytes(&self) -> Vec<u8> {
         let words = [
             self.regions,
@@ -96,7 +97,7 @@ pub struct Range {
     pub start: u64,
     /// Address behind the last.
     pub end: u64,
-    /// What is to be added to the file's own addresses.
+    /// What is added to the file's own addresses.
     pub bias: u64,
     /// Number of the file.
     pub file: u32,
@@ -143,7 +144,7 @@ pub enum End {
 }
 
 impl End {
-    /// All, by number.
+    /// All ends, by number.
     pub const ALL: [Self; 12] = [
         Self::Root,
         Self::TooDeep,
@@ -159,7 +160,7 @@ impl End {
         Self::RingFull,
     ];
 
-    /// A few words.
+    /// A description of a few words, for statistics.
     pub const fn describe(self) -> &'static str {
         match self {
             Self::Root => "root",
@@ -195,18 +196,18 @@ unsafe impl Pod for Slice {}
 // SAFETY: as above.
 unsafe impl Pod for Counts {}
 
-/// The namespace that numbers of processes are of.
+/// A PID namespace: numbers of processes are those of this namespace.
 pub(crate) struct Namespace {
     pub device: u64,
     pub inode: u64,
 }
 
 impl Namespace {
-    /// That of this process.
+    /// The namespace of this process.
     pub fn own() -> io::Result<Self> {
         let namespace = std::fs::metadata("/proc/self/ns/pid")?;
         let device = namespace.dev();
-        // The kernel's own way to number devices: 12 bits and 20.
+        // The kernel's own form of device numbers: 12 bits of major number, 20 of minor.
         let device = u64::from(libc::major(device)) << 20 | u64::from(libc::minor(device));
         Ok(Self { device, inode: namespace.ino() })
     }

@@ -1,9 +1,9 @@
 //! Stacks of programs, unwound in the kernel as samples are taken.
 //!
 //! The BPF program of `examples/bpf` runs at samples of perf events. It needs the compact table of every file
-//! (`COMPACT.md` of `sframe-format`) and which process has mapped which file where; this crate puts both into its maps, and hands
-//! out the stacks that it writes to its ring. What it cannot unwind, the event samples as it does without a program: with
-//! registers and a copy of the stack.
+//! (`COMPACT.md` of `sframe-format`) and which process has mapped which file where; this crate puts both into its maps,
+//! and hands out the stacks that the program writes to its ring. If the program cannot unwind a stack, the event makes
+//! its usual sample, with registers and a copy of the stack.
 //!
 //! | module | contents |
 //! |---|---|
@@ -12,8 +12,9 @@
 //! | `ranges`, `slices` | mappings of processes, as slices of one array |
 //! | `ring` | the stacks |
 //!
-//! The program is compiled already (`unwind.bpf.o`), since machines that run it have no compiler for it; `cargo xtask bpf` makes it anew,
-//! and a test says whether it is up to date. It is for x86-64 and Linux 5.17 or newer, and loads with `CAP_BPF` and `CAP_PERFMON`.
+//! The repository holds the compiled program (`unwind.bpf.o`), since machines that run it have no compiler for it;
+//! `cargo xtask bpf` compiles it, and a test checks that it is up to date. It is for x86-64 and Linux 5.17 or newer, and
+//! needs `CAP_BPF` and `CAP_PERFMON`.
 #![warn(missing_docs)]
 
 pub mod layout;
@@ -54,8 +55,8 @@ pub struct RunTime {
 }
 
 impl Kernel {
-    /// Loads the program, and opens the ring that it writes stacks to. With `always_sample` events make samples of
-    /// their own also of stacks that the program has unwound.
+    /// Loads the program, and opens the ring that it writes stacks to. With `always_sample`, events make their own
+    /// samples also of stacks that the program has unwound.
     ///
     /// # Errors
     /// The kernel does not allow it, or cannot run it: a sentence that says so and what helps.
@@ -65,7 +66,7 @@ impl Kernel {
         }
         let (mut ebpf, namespace) =
             (EbpfLoader::new(), Namespace::own().map_err(|error| explain_io(&error))?);
-        // Counts are read for each processor, after all samples: too late to learn that nobody says how many there are.
+        // `counts` needs the number of processors; an error there would come too late, after all samples.
         nr_cpus().map_err(|(path, error)| {
             format!("it counts for each processor, and {path} cannot be read: {error}; mount sysfs on /sys")
         })?;
@@ -123,10 +124,11 @@ impl Kernel {
         self.tables.add_none(file);
     }
 
-    /// Says what a process has mapped: ranges of executable memory that are of files, in ascending order.
+    /// Sets what a process has mapped: ranges of executable memory that are of files, in ascending order.
     ///
     /// # Errors
-    /// There is no room for so many; the process is unknown to the program then.
+    /// There is no room for so many ranges: the program does not know the process any more. Or the kernel's error: the
+    /// program keeps the ranges that it had.
     pub fn set_process(&mut self, pid: u32, ranges: &[Range]) -> Result<(), String> {
         self.ranges.set(pid, ranges)
     }
@@ -136,12 +138,12 @@ impl Kernel {
         self.ranges.remove(pid);
     }
 
-    /// Bytes of memory that tables take in the kernel, and how many of them are used.
+    /// Bytes of memory for tables in the kernel, and how many of them tables use.
     pub fn table_bytes(&self) -> (u64, u64) {
         self.tables.bytes()
     }
 
-    /// How many stacks ended where, and the number of frames.
+    /// How many stacks ended in each way, and the number of frames.
     ///
     /// # Errors
     /// The kernel's.
@@ -151,7 +153,7 @@ impl Kernel {
         Ok((ends.collect(), each.iter().map(|one| one.frames).sum()))
     }
 
-    /// How long the program has run, while somebody has asked the kernel to measure that ([`aya::sys::enable_stats`],
+    /// How long the program has run. The kernel measures that only while it is asked to ([`measure`], or
     /// `sysctl kernel.bpf_stats_enabled`).
     ///
     /// # Errors
@@ -173,7 +175,7 @@ fn program(ebpf: &mut Ebpf) -> Result<&mut PerfEvent, String> {
     program.try_into().map_err(|error: ProgramError| error.to_string())
 }
 
-/// Lets the kernel measure programs as long as what is given lives.
+/// Lets the kernel measure run times of BPF programs until the returned value is dropped.
 ///
 /// # Errors
 /// The kernel does not allow it.

@@ -1,14 +1,15 @@
-//! Mappings of processes in the kernel: slices of one array, which the map of processes leads to.
+//! Mappings of processes in the kernel: slices of one array, to which the map of processes leads.
 //!
-//! A process that maps something gets a new slice, and then leads to it at once. The program may still be reading the old slice; each
-//! range names its process, so that it takes none of another.
+//! If a process maps something, its ranges are written to a new slice, and then the map is changed to lead there. The
+//! program may still be reading the old slice, which another process may get; so each range names its process, and the
+//! program takes no range of another.
 
 use crate::layout::{Range, Slice};
 use crate::slices::Slices;
 use aya::maps::{Array, HashMap, MapData};
 use std::collections::HashMap as Map;
 
-/// Most ranges that the program looks through; it halves their number 16 times.
+/// Most ranges of a process; the program halves their number 16 times. Further ranges are left out.
 const MOST: usize = (1 << 16) - 1;
 
 /// All mappings.
@@ -51,7 +52,7 @@ impl Ranges {
     /// Forgets a process.
     pub fn remove(&mut self, pid: u32) {
         if let Some(old) = self.by_pid.remove(&pid) {
-            // It is there; if the kernel thinks otherwise, it is not.
+            // The only error is that the entry is not there.
             let _ = self.processes.remove(&pid);
             self.slices.give(old.first, old.count);
         }

@@ -5,7 +5,7 @@ use aya::maps::{MapData, RingBuf};
 
 /// Bytes of `struct sample` before its frames.
 const HEADER: usize = 40;
-/// Marks an address that is no return address, as one that a signal interrupted.
+/// Marks an address that is no return address, since a signal interrupted the code there.
 const INTERRUPTED: u64 = 1 << 63;
 
 /// Stacks that wait in the ring.
@@ -46,7 +46,7 @@ pub struct Sample<'a> {
 }
 
 impl<'a> Sample<'a> {
-    /// Reads a record. `None` if it is not one of the program.
+    /// Reads a record. `None` if the program did not write it.
     pub fn read(record: &'a [u8]) -> Option<Self> {
         let (header, frames) = record.split_at_checked(HEADER)?;
         let long = |at: usize| Some(u64::from_ne_bytes(*header.get(at..)?.first_chunk()?));
@@ -69,7 +69,7 @@ impl<'a> Sample<'a> {
         addresses(self.kernel)
     }
 
-    /// Frames of the user, innermost first, each with whether it is the address that a call returns to.
+    /// Frames of the user's code, innermost first, each with whether a call returns to the address.
     pub fn user_frames(&self) -> impl ExactSizeIterator<Item = (u64, bool)> + use<'a> {
         let interrupted = |(place, address): (usize, u64)| {
             (address & !INTERRUPTED, place > 0 && address & INTERRUPTED == 0)

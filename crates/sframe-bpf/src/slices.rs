@@ -13,7 +13,7 @@ impl Slices {
         Self { free: BTreeMap::from([(0, count)]) }
     }
 
-    /// Takes a slice; the one that was given back longest ago is no likelier than any other. `None` if there is none so long.
+    /// Takes a slice from the end of the last free stretch that is long enough. `None` if none is.
     pub fn take(&mut self, count: u32) -> Option<u32> {
         let (&first, &room) = self.free.iter().rfind(|&(_, &room)| room >= count)?;
         self.free.remove(&first);

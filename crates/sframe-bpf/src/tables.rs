@@ -1,8 +1,8 @@
 //! Tables in the kernel.
 //!
-//! Memory of tables is blocks of one size, each a map of its own that is made when it is needed, in a map of maps; so the kernel holds what
-//! there is and not what there may be. Tables follow one another and may go over the ends of blocks. They stay until
-//! the program goes: files are mapped again and again.
+//! Tables lie in blocks of one size. Each block is a BPF map in a map of maps, and made when it is needed, so that the
+//! kernel needs memory for the tables there are, not for those that there may be. Tables follow one another and may go
+//! over the ends of blocks. They stay as long as the program, because files are mapped again and again.
 
 use crate::layout::Table;
 use aya::Pod;
@@ -27,7 +27,7 @@ pub struct Tables {
     known: HashSet<u32>,
     /// Bytes up to the end of the last table.
     used: usize,
-    /// The last block, which has room: its map and its bytes.
+    /// The last block, which tables fill: its map and a copy of its bytes.
     last: Option<(Array<MapData, Block>, Box<Block>)>,
 }
 
@@ -60,7 +60,7 @@ impl Tables {
         let description = Table::new(table, place).ok_or_else(full)?;
         self.used = start;
         self.push(table.data())?;
-        // Last, so that no look-up meets a table that is not there yet.
+        // After the bytes, so that no look-up meets a table that is not there yet.
         self.files.set(file, description, 0).map_err(|error| error.to_string())
     }
 

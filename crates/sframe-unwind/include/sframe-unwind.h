@@ -11,9 +11,9 @@
 extern "C" {
 #endif
 
-/* What a frame was found by. */
+/* How a frame was found. */
 enum sframe_source {
-    SFRAME_TOPMOST = 0,        /* by nothing: it is the first */
+    SFRAME_TOPMOST = 0,        /* by no rule: it is the first */
     SFRAME_SFRAME = 1,         /* rows of the file's .sframe */
     SFRAME_EH_FRAME = 2,       /* rows derived from the file's .eh_frame */
     SFRAME_SIGNAL_CONTEXT = 3, /* the registers that the kernel saved for a signal handler */
@@ -44,8 +44,8 @@ typedef struct sframe_frame {
 void sframe_refresh(void);
 
 /* Frames of this thread: from the code that a signal interrupted if `context` is the third argument of the handler, or from
- * the caller if it is null. Returns their number, 255 at most; `*end` becomes one of enum sframe_end. May be called in a signal
- * handler: it allocates nothing and takes no lock. Needs about 10 KiB of stack. */
+ * the caller if it is null. Returns their number, at most 256, or 255 if `context` is null; `*end` becomes one of enum
+ * sframe_end. May be called in a signal handler: it allocates nothing and takes no lock. Needs about 10 KiB of stack. */
 size_t sframe_backtrace(const void *context, sframe_frame *frames, size_t capacity, int *end);
 
 /* Another process, or a stack that was saved. */
@@ -65,8 +65,8 @@ typedef int sframe_read(uint64_t address, uint64_t *word, void *data);
 sframe_unwinder *sframe_unwinder_new(int machine);
 void sframe_unwinder_free(sframe_unwinder *unwinder);
 
-/* Adds a file loaded at [start, end), `bias` above the addresses that it states; either section may be null. The same file has
- * the same `id` wherever it is loaded. Returns -1 if .eh_frame cannot be read; the file is added without. */
+/* Adds a file loaded at [start, end), `bias` above the addresses that it states; either section may be null. `id` is the
+ * caller's number for the file. Returns -1 if .eh_frame cannot be read; the file is added without it. */
 int sframe_unwinder_add(sframe_unwinder *unwinder, uint64_t id, uint64_t start, uint64_t end, uint64_t bias,
                         const sframe_section *sframe, const sframe_section *eh_frame);
 void sframe_unwinder_remove(sframe_unwinder *unwinder, uint64_t start);

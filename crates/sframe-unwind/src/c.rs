@@ -29,7 +29,7 @@ fn source_number(source: Option<Source>) -> c_int {
     }
 }
 
-/// `enum sframe_end`, of an error.
+/// `enum sframe_end` for an error.
 fn error_number(error: UnwindError) -> c_int {
     match error {
         UnwindError::NoInformation { .. } => 3,
@@ -67,7 +67,7 @@ pub unsafe extern "C" fn sframe_backtrace(
     capacity: usize,
     end: *mut c_int,
 ) -> usize {
-    // Taken in pieces, so that no memory is needed but the caller's and a little of the stack.
+    // On the stack, because a signal handler must not allocate; so the number of frames is limited.
     let mut found = [Frame::default(); MOST];
     let room = capacity.min(MOST);
     let (count, ended) = if context.is_null() {

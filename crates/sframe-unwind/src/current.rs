@@ -1,18 +1,18 @@
-//! A value that is replaced while others look at it, without a lock: who looks never waits.
+//! A value that is replaced while others look at it, without a lock: a look never waits.
 //!
-//! Who looks says so in a count before reading the pointer. Who replaces the value waits, after changing the pointer, until
-//! nobody looks, and then drops the old value. Both change the count, by additions that are ordered among themselves: either
-//! the one that waits sees a look, or the look begins after it and reads the new pointer.
+//! A look increments a count before it reads the pointer. A replacement changes the pointer, waits until nobody looks,
+//! and then drops the old value. Both change the count, by additions that are ordered among themselves: either the
+//! replacement sees the look, or the look begins after it and reads the new pointer.
 //!
-//! It is made of the parts in [`super::sync`]; `tests/models.rs` gives it loom's in their place, which try every order of its
-//! steps and every value that a processor may read in them.
+//! It is made of the atomics in [`super::sync`]; `tests/models.rs` puts loom's in their place, which try every order of
+//! its steps and every value that a processor may read in them.
 
 use super::sync::{AtomicPtr, AtomicUsize, Ordering, yield_now};
 
 /// A value, or none yet.
 pub struct Current<T> {
     value: AtomicPtr<T>,
-    /// Looks that are under way.
+    /// Number of looks that are under way.
     looks: AtomicUsize,
 }
 
@@ -22,7 +22,7 @@ impl<T: Sync> Current<T> {
         Self { value: null, looks: zero }
     }
 
-    /// Shows the value. It waits for nothing and allocates nothing.
+    /// Shows the value to `at`. It waits for nothing and allocates nothing.
     pub fn look<R>(&self, at: impl FnOnce(Option<&T>) -> R) -> R {
         let look = Look::begin(&self.looks);
         // SAFETY: a value is dropped when no look is under way that could have seen it.
@@ -31,11 +31,11 @@ impl<T: Sync> Current<T> {
         result
     }
 
-    /// Puts a value in the old one's place, and waits until nobody looks at the old one. Not from within a look.
+    /// Replaces the value, and waits until nobody looks at the old one. Within a look this would wait for ever.
     pub fn replace(&self, value: Box<T>) {
         let old = self.value.swap(Box::into_raw(value), Ordering::AcqRel);
-        // A load would do for the processor's sake only with an order of all loads and stores. An addition of nothing is
-        // among the additions of looks, and comes before or behind each.
+        // A load would need sequential consistency to see every look. An addition of 0 is ordered among the additions of
+        // the looks: it comes before or after each.
         while self.looks.fetch_add(0, Ordering::AcqRel) != 0 {
             yield_now();
         }
@@ -46,15 +46,15 @@ impl<T: Sync> Current<T> {
 
 impl<T> Drop for Current<T> {
     fn drop(&mut self) {
-        // SAFETY: whoever drops this is the only one that has it.
+        // SAFETY: nobody else has a reference to this.
         unsafe { drop_boxed(self.value.load(Ordering::Relaxed)) };
     }
 }
 
-/// Drops a value, if it is one.
+/// Drops a value, unless the pointer is null.
 ///
 /// # Safety
-/// It is null, or came from a box and nobody looks at it any more.
+/// The pointer is null, or it came from a box and nobody looks at the value any more.
 unsafe fn drop_boxed<T>(value: *mut T) {
     if !value.is_null() {
         // SAFETY: the caller says so.
@@ -62,7 +62,7 @@ unsafe fn drop_boxed<T>(value: *mut T) {
     }
 }
 
-/// One that is counted, until this is dropped: a panic within it ends it, too.
+/// A look that is counted until this is dropped, by a panic within it, too.
 struct Look<'c>(&'c AtomicUsize);
 
 impl<'c> Look<'c> {

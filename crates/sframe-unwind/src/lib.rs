@@ -1,4 +1,4 @@
-//! Stacks of the process that asks: from where it is, or from the code that a signal interrupted.
+//! Stacks of the calling process: from the caller, or from the code that a signal interrupted.
 //!
 //! A profiler in the process reads the loaded files once ([`Local::refresh`]) and again after others were loaded. Its
 //! handler then walks ([`Local::walk`]) without allocation and without a lock: it reads a snapshot of the files behind an
@@ -12,7 +12,7 @@
 //! | `memory` | reads that cannot fault |
 //! | [`local`] | snapshots and walks |
 //! | `current` | a value that is replaced while others look at it |
-//! | `pool` | values that one thread at a time uses each |
+//! | `pool` | values, each used by one thread at a time |
 //! | [`c`] | the same for C: `include/sframe-unwind.h` |
 //!
 //! ```

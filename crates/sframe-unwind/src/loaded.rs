@@ -11,22 +11,22 @@ use std::ops::Range;
 
 /// A loaded file.
 pub struct Loaded {
-    /// Its name and place, which no two have at a time.
+    /// Identifies it among the loaded files.
     pub key: Key,
-    /// The bytes and the file's address of its SFrame segment.
+    /// The bytes of its SFrame segment, and its address as the file states it.
     sframe: Option<(Vec<u8>, u64)>,
-    /// The same of `.eh_frame`.
+    /// The same for `.eh_frame`.
     eh_frame: Option<(Vec<u8>, u64)>,
 }
 
-/// What tells a file at its place from others.
+/// The name and place of a loaded file, which no two files have at one time.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Key {
     /// Path; empty for the program.
     pub path: Vec<u8>,
-    /// What is to be added to the file's own addresses.
+    /// What is added to the file's own addresses.
     pub bias: u64,
-    /// First address and end.
+    /// First address, and the address behind the last.
     pub range: (u64, u64),
 }
 
@@ -53,7 +53,7 @@ impl Loaded {
     }
 }
 
-/// All files that are loaded now. `is_known` says of a file whether its frames need not be copied.
+/// All files that are loaded now. Frames of files for which `is_known` is true are not copied.
 pub fn loaded(is_known: &mut dyn FnMut(&Key) -> bool) -> Vec<Loaded> {
     let mut request = Request { is_known, found: Vec::new() };
     // SAFETY: the callback gets the request that is passed with it, and nothing else.

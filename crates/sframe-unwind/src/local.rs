@@ -1,4 +1,4 @@
-//! Snapshots of the loaded files, and walks by them.
+//! Snapshots of the loaded files, and walks over this process's stacks.
 
 use crate::current::Current;
 use crate::loaded::{Key, loaded};
@@ -23,17 +23,17 @@ pub const HERE: Abi = if cfg!(target_arch = "x86_64") {
     Abi::S390x
 };
 
-/// Walks at a time that have a cache; others are not taken.
+/// Number of caches, and so of simultaneous walks; a further walk ends as [`End::Busy`].
 const CACHES: usize = 16;
 
 /// A frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Frame {
-    /// Where it goes on.
+    /// The address where its code goes on.
     pub address: u64,
     /// Its stack pointer.
     pub sp: u64,
-    /// What it was found by; `None` for the first.
+    /// How it was found; `None` for the first frame.
     pub source: Option<Source>,
 }
 
@@ -44,9 +44,9 @@ pub enum End {
     Root,
     /// There is room for no more frames.
     Full,
-    /// Before the root; why.
+    /// Before the root, with the reason.
     Stopped(UnwindError),
-    /// It was not begun: the files have not been read, or too many threads walk at this time.
+    /// At its beginning: the files have not been read, or too many threads walk at this time.
     Busy,
 }
 
@@ -57,7 +57,7 @@ impl End {
     }
 }
 
-/// The loaded files at a time.
+/// The loaded files at one time.
 struct Snapshot {
     unwinder: Unwinder<Vec<u8>>,
     caches: Pool<RuleCache<512>>,
@@ -88,8 +88,8 @@ impl Local {
         }
     }
 
-    /// Reads the loaded files: once at first, and after others were loaded or unloaded. Not in a signal handler: it allocates,
-    /// and waits until walks have ended that still look at what was read before.
+    /// Reads the loaded files. Call it once at first, and again after files were loaded or unloaded. Not in a signal
+    /// handler: it allocates, and waits for walks that still use the snapshot before.
     pub fn refresh(&self) {
         let mut guard = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let (known, last) = &mut *guard;
@@ -110,8 +110,8 @@ impl Local {
         self.current.replace(Box::new(Snapshot { unwinder, caches, stacks: stacks() }));
     }
 
-    /// Walks from the code that a signal interrupted, outwards. Fit for a signal handler: nothing is allocated, and no lock is
-    /// taken. Gives the number of frames and where the walk ended.
+    /// Walks outwards from the code that a signal interrupted. Fit for a signal handler: it allocates nothing and takes
+    /// no lock. Returns the number of frames and where the walk ended.
     ///
     /// # Safety
     /// `context` is the third argument of a signal handler (`SA_SIGINFO`), in that handler.
@@ -125,14 +125,13 @@ impl Local {
         }
     }
 
-    /// Walks from the caller of this function outwards.
+    /// Walks outwards from the caller of this function. Returns the number of frames and where the walk ended.
     #[inline(never)]
     pub fn walk_from_here(&self, frames: &mut [Frame]) -> (usize, End) {
         let (pc, registers) = here();
         let mut first = [Frame::default(); 1];
         // The frame of this function comes first, and is left out.
-        let (count, end) = self.walk_skipping(pc, registers, &mut first, frames);
-        (count, end)
+        self.walk_skipping(pc, registers, &mut first, frames)
     }
 
     fn walk_skipping(
@@ -205,7 +204,7 @@ impl Snapshot {
     }
 }
 
-/// The program counter and registers of the function that this becomes part of.
+/// The program counter and registers of the function that this is inlined into.
 #[inline(always)]
 fn here() -> (u64, Registers) {
     let (pc, sp, fp): (u64, u64, u64);

@@ -1,7 +1,7 @@
 //! Reads of this process's memory that cannot fault.
 //!
-//! The kernel copies (`process_vm_readv`), and says so where there is nothing. Where it does not do that, an emulator or a
-//! filter of system calls, only the stacks serve that were mapped at the last refresh.
+//! The kernel copies memory (`process_vm_readv`), and reports an error where nothing is mapped. Under an emulator or a
+//! filter of system calls that refuses this, only the stacks that were mapped at the last refresh can be read.
 
 use std::ops::Range;
 
@@ -14,12 +14,12 @@ pub struct Memory<'a> {
     /// Address of the window; 1 where there is none.
     start: u64,
     stacks: &'a [Range<u64>],
-    /// Whether the kernel does not copy.
+    /// Whether the kernel refuses to copy.
     refused: bool,
 }
 
 impl<'a> Memory<'a> {
-    /// Memory with the ranges that may be read without the kernel's help.
+    /// Memory; `stacks` are the ranges that may be read without the kernel's help.
     pub fn new(stacks: &'a [Range<u64>]) -> Self {
         Self { window: [0; WINDOW], start: 1, stacks, refused: false }
     }
@@ -34,7 +34,7 @@ impl<'a> Memory<'a> {
         bytes.map(|bytes| u64::from_ne_bytes(*bytes)).ok_or(())
     }
 
-    /// Copies what lies from the word on, or the word alone where less is mapped.
+    /// Copies a window from the word on, or the word alone where less is mapped.
     fn load(&mut self, address: u64) -> Result<u64, ()> {
         self.start = 1;
         for size in [WINDOW, 8] {
@@ -56,7 +56,7 @@ impl<'a> Memory<'a> {
     fn copy(&mut self, address: u64, size: usize) -> bool {
         let to = libc::iovec { iov_base: self.window.as_mut_ptr().cast(), iov_len: size };
         let from = libc::iovec { iov_base: address as *mut libc::c_void, iov_len: size };
-        // SAFETY: it writes to the window, and reads where it can.
+        // SAFETY: it writes to the window only, and a bad source address is an error.
         let copied =
             unsafe { libc::process_vm_readv(libc::getpid(), &raw const to, 1, &raw const from, 1, 0) };
         if copied < 0 {
@@ -67,7 +67,7 @@ impl<'a> Memory<'a> {
     }
 }
 
-/// The memory that may be stacks: private, writable, of no file.
+/// The memory that may be stacks: private and writable mappings of no file.
 pub fn stacks() -> Vec<Range<u64>> {
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
     let range = |line: &str| {

@@ -1,6 +1,6 @@
-//! Values that one thread at a time uses each, without a lock: who finds none free goes without.
+//! A pool of values, each used by one thread at a time, without a lock: a thread that finds none free goes without.
 //!
-//! It is made of the parts in [`super::sync`]; `tests/models.rs` gives it loom's in their place.
+//! It is made of the atomics in [`super::sync`]; `tests/models.rs` puts loom's in their place.
 
 use super::sync::{AtomicBool, Ordering};
 use std::cell::UnsafeCell;
@@ -13,7 +13,7 @@ struct Entry<T> {
     value: UnsafeCell<T>,
 }
 
-// SAFETY: whoever has set `taken` is the only one to touch the value, which goes from thread to thread.
+// SAFETY: only the thread that has set `taken` touches the value, which goes from thread to thread.
 unsafe impl<T: Send> Sync for Entry<T> {}
 
 impl<T> Pool<T> {
@@ -22,13 +22,13 @@ impl<T> Pool<T> {
         Self(values.map(entry).collect())
     }
 
-    /// Uses a value that is free; gives `None` if none is.
+    /// Calls `using` with a free value; `None` if no value is free.
     pub fn with_any<R>(&self, using: impl FnOnce(&mut T) -> R) -> Option<R> {
         let entry = self.0.iter().find(|entry| {
             entry.taken.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_ok()
         })?;
         let taken = Taken(&entry.taken);
-        // SAFETY: it was free, and is this caller's now.
+        // SAFETY: the value was free, and this call has taken it.
         let result = using(unsafe { &mut *entry.value.get() });
         drop(taken);
         Some(result)
