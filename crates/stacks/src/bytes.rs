@@ -1,4 +1,4 @@
-//! Bytes that are mapped or owned, shared by all who read them; and words in them, in a byte order.
+//! Bytes that are mapped or owned, and shared by their readers; and words in them, in a byte order.
 
 use memmap2::Mmap;
 use sframe_format::Endian;
@@ -22,10 +22,10 @@ pub struct Bytes {
 }
 
 impl Bytes {
-    /// The contents of a regular file. Others are not opened: a pipe would wait for its writer.
+    /// The contents of a regular file. Other files are not opened: a pipe would wait for its writer.
     ///
     /// # Errors
-    /// It is none, or cannot be read.
+    /// It is no regular file, or cannot be read.
     pub fn open(path: &Path) -> io::Result<Self> {
         if !std::fs::metadata(path)?.is_file() {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
@@ -33,10 +33,10 @@ impl Bytes {
         Self::map(&File::open(path)?)
     }
 
-    /// The contents of a regular file.
+    /// The contents of an open file.
     ///
     /// # Errors
-    /// It cannot be read.
+    /// It is no regular file, or cannot be read.
     pub fn map(file: &File) -> io::Result<Self> {
         if !file.metadata()?.is_file() {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
@@ -48,7 +48,7 @@ impl Bytes {
         Ok(Self { owner: Owner::Map(Arc::new(map)), range })
     }
 
-    /// The part of these bytes that a slice of them is; `None` if it is no part of them.
+    /// `slice`, which is a part of these bytes, as shared bytes; `None` if it is no part of them.
     pub fn part(&self, slice: &[u8]) -> Option<Self> {
         let start = slice.as_ptr().addr().checked_sub(self.as_ptr().addr())?;
         let end = start.checked_add(slice.len()).filter(|&end| end <= self.len())?;
@@ -142,8 +142,8 @@ pub(crate) fn word(bytes: [u8; 8], endian: Endian) -> u64 {
     }
 }
 
-/// Has the processor fetch the first `count` bytes, which are wanted soon. Copies of stacks are read once, each word's place
-/// told by the one before: without that, a walk mostly waits for memory.
+/// Has the processor fetch the first `count` bytes, which are wanted soon. A walk reads a copy of a stack once, and each
+/// word tells the place of the next, so without that it mostly waits for memory.
 #[inline]
 pub(crate) fn fetch_ahead(bytes: &[u8], count: usize) {
     const LINE: usize = 64;

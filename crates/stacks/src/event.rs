@@ -1,7 +1,7 @@
 //! Records of `perf_event_open(2)` as values that borrow from the recording.
 //!
-//! Which fields a sample has, its event says (`perf_event_attr`): [`Layout`]. Records that this crate has no use for are
-//! [`Event::Other`]. The layouts are those of `include/uapi/linux/perf_event.h`.
+//! The attribute of an event (`perf_event_attr`) says which fields its samples have: [`Layout`]. Records that this crate
+//! has no use for are [`Event::Other`]. The layouts are those of `include/uapi/linux/perf_event.h`.
 
 use crate::bytes::{Reader, word};
 use sframe_format::Endian;
@@ -40,17 +40,18 @@ pub(crate) mod format {
 
 const MISC_CPU_MODE: u16 = 7;
 const MISC_KERNEL: u16 = 1;
-/// Another meaning for each type: data was mapped, a program was executed, a build-id stands for the inode.
+/// These flags have a meaning for each record type: data was mapped; a program was executed; a build-id stands in place
+/// of the inode.
 const MISC_MMAP_DATA: u16 = 1 << 13;
 const MISC_COMM_EXEC: u16 = 1 << 13;
 const MISC_MMAP_BUILD_ID: u16 = 1 << 14;
-/// Flag of the attribute: records that are no samples end in the fields of samples that tell when and where.
+/// Flag of the attribute (`sample_id_all`): other records than samples end with the time, the thread and the processor.
 const SAMPLE_ID_ALL: u64 = 1 << 18;
 const READ_GROUP: u64 = 1 << 3;
 const PROT_EXEC: u32 = 4;
 const BRANCH_HW_INDEX: u64 = 1 << 17;
 
-/// What the records of an event look like.
+/// The layout of an event's records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
     /// Byte order.
@@ -59,7 +60,7 @@ pub struct Layout {
     pub sample: u64,
     /// `read_format`.
     pub read: u64,
-    /// Whether all records tell when and where.
+    /// Whether all records tell time, thread and processor.
     pub id_all: bool,
     /// `branch_sample_type`.
     pub branch: u64,
@@ -68,7 +69,7 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// Reads a `perf_event_attr`. Gives its size too; attributes grow at their end, and missing fields are zero.
+    /// Reads a `perf_event_attr`. Returns its size too: new versions add fields at the end, and missing fields are zero.
     pub fn of_attribute(bytes: &[u8], endian: Endian) -> Option<(Self, usize)> {
         let field = |at: usize| {
             let bytes = bytes.get(at..).and_then(|rest| rest.first_chunk());
@@ -91,7 +92,7 @@ impl Layout {
         Some((layout, size))
     }
 
-    /// The event's number of a sample whose layout is not known yet: all events of a recording have it at one place.
+    /// The id of a sample's event. All events of a recording have it at one place, so any event's layout tells it.
     pub fn sample_id(&self, body: &[u8]) -> Option<u64> {
         let at = |count: u32| body.get(8 * count as usize..)?.first_chunk().copied();
         let id = if self.sample & format::IDENTIFIER != 0 {
@@ -229,12 +230,12 @@ impl Chain<'_> {
     }
 }
 
-/// Registers of the user's code, and what its stack held.
+/// Registers of the user's code, and a copy of its stack.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct User<'data> {
     /// Whether the code is of a 64-bit program.
     pub wide: bool,
-    /// A bit for each register that is there.
+    /// A bit for each register in `values`.
     mask: u64,
     values: &'data [[u8; 8]],
     /// The bytes from the stack pointer on.

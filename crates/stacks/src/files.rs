@@ -1,8 +1,8 @@
 //! One cache of files for all processes.
 //!
-//! A file is known by its path and build-id, and its rows are made once, as samples ask for them. A file that was
-//! replaced since the recording has another build-id than the recording says; it is not used, and that is told. Files that
-//! are no longer there are looked for by build-id, where perf and debuggers keep them.
+//! A file is known by its path and build-id, and its rows are made once, on demand. A file that was replaced since the
+//! recording has another build-id than the recording says; it is not used, and the statistics say so. Files that are no
+//! longer there are looked for by build-id, where perf and debuggers keep them.
 
 use crate::bytes::Bytes;
 use crate::image::{Image, Sources};
@@ -27,11 +27,11 @@ pub struct FileId(pub u32);
 pub struct Options {
     /// Folder below which the files of the recording are.
     pub sysroot: Option<PathBuf>,
-    /// Which of their rows serve.
+    /// Which of their rows are used.
     pub sources: Sources,
-    /// Whether this is the machine, in this very run, that the recording is of: its kernel is the one that ran.
+    /// Whether the samples are of this machine since it was booted, so that its kernel is the running one.
     pub here: bool,
-    /// Measure the time that reading their rows and unwinding take.
+    /// Measure the time of unwinding and of reading rows.
     pub measure: bool,
 }
 
@@ -43,7 +43,7 @@ pub struct MappedFile {
     expected: Option<Vec<u8>>,
     /// The file, or why it cannot be used.
     image: Result<Arc<Image>, String>,
-    /// Its rows, and the same as unwinders take them; none of a file that cannot be used.
+    /// Its rows, and the same rows for unwinders; a file that cannot be used has none.
     made: Option<Arc<Rows>>,
     rows: Arc<FileRows<Bytes>>,
     table: OnceCell<Option<Table>>,
@@ -79,7 +79,7 @@ impl MappedFile {
         self.made.as_ref().map_or(0, |rows| rows.known())
     }
 
-    /// Where the code at the file's address `pc` has its caller's value of a register that rows do not follow.
+    /// Where the caller's value of a register that rows do not follow is while the code at the file's address `pc` runs.
     pub fn register_at(&self, pc: u64, register: Register) -> Option<RegisterRule> {
         self.made.as_ref()?.register_at(pc, register)
     }
@@ -133,7 +133,7 @@ impl MappedFile {
     }
 }
 
-/// Path and build-id of a file to look for: processes map the same ones again and again.
+/// Path and build-id of a file, borrowed for look-ups: processes map the same files again and again.
 #[derive(Hash)]
 struct Key<'a>(&'a str, Option<&'a [u8]>);
 
@@ -177,12 +177,11 @@ impl Files {
         self.build_ids.get(path).map(Vec::as_slice)
     }
 
-    /// The file that was mapped under a path.
-    /// `running` is a path that leads to it while the process runs.
+    /// The file that was mapped under a path. `running` is a path that leads to it while the process runs.
     pub fn open(&mut self, path: &[u8], build_id: Option<&[u8]>, running: Option<&Path>) -> FileId {
         let path = String::from_utf8_lossy(path);
         let known = self.build_ids.get(&*path).map(Vec::as_slice);
-        // A build-id of zeros says that the kernel could not read it.
+        // The kernel writes zeros if it could not read the build-id.
         let told = build_id.filter(|id| id.iter().any(|&byte| byte != 0));
         let key = Key(&path, told.or(known));
         if let Some(&id) = self.by_key.get(&key) {
@@ -220,7 +219,7 @@ impl Files {
             None => PathBuf::from(stored),
         };
         let accept = |place: &Path| Image::open(place).and_then(|image| self.accept(image, build_id));
-        // What runs is surely the file that was mapped, whatever stands under its name now.
+        // `running` leads to the mapped file itself, even if another file has its name now.
         let found = running.and_then(|running| accept(running).ok()).map_or_else(|| accept(&place), Ok);
         match found {
             Ok(image) => Ok(image),
@@ -228,7 +227,7 @@ impl Files {
         }
     }
 
-    /// Takes a file that is the one that was mapped.
+    /// Checks that a file is the one that was mapped.
     fn accept(&self, image: Image, build_id: Option<&[u8]>) -> Result<Image, String> {
         if image.abi() != self.abi {
             return Err(format!("it is for {}, the recording is of {}", image.abi(), self.abi));
@@ -260,7 +259,7 @@ impl Files {
         })
     }
 
-    /// The kernel's own library: this process has one too, which is the same if the kernel is.
+    /// The vDSO. This process has one too, which is the same if the kernel is.
     fn find_vdso(&self, build_id: Option<&[u8]>) -> Result<Image, String> {
         let own = crate::vdso::own().and_then(|bytes| Image::new(bytes.into()).ok());
         let same = |image: &Image| match (build_id, image.build_id()) {
@@ -299,7 +298,7 @@ fn open(path: &Path) -> Option<Bytes> {
     Bytes::open(path).ok()
 }
 
-/// Recordings pad build-ids with zeros, or cut them off after 20 bytes.
+/// Whether two build-ids are equal. Recordings pad build-ids with zeros, or cut them off after 20 bytes.
 fn same_id(recorded: &[u8], found: &[u8]) -> bool {
     let length = recorded.len().min(found.len());
     let rest = |id: &[u8]| id[length..].iter().all(|&byte| byte == 0) || id.len() > 20;
@@ -312,7 +311,7 @@ fn build_id_path(folder: &Path, id: &[u8]) -> Option<PathBuf> {
     Some(folder.join(hexadecimal(&[*first])).join(hexadecimal(rest)))
 }
 
-/// Bytes as digits.
+/// Bytes as hexadecimal digits.
 pub fn hexadecimal(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

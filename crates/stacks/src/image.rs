@@ -18,15 +18,16 @@ use std::path::Path;
 
 type Header = elf::FileHeader64<Endianness>;
 
-/// Which rows of a file serve.
+/// Which rows of a file are used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Sources {
-    /// Its own SFrame, what its `.eh_frame` gives where that says nothing, and what its instructions tell where neither does.
+    /// Its own SFrame; rows derived from its `.eh_frame` where that has none; rows from its instructions where neither
+    /// has.
     #[default]
     All,
-    /// Its own SFrame only.
+    /// Only its own SFrame.
     Sframe,
-    /// What its `.eh_frame` gives, only.
+    /// Only rows derived from its `.eh_frame`.
     Derived,
 }
 
@@ -36,7 +37,7 @@ pub(crate) struct RowSection {
     pub bytes: Bytes,
     /// The address that it counts from.
     pub address: u64,
-    /// What its rows come from.
+    /// The source of its rows.
     pub source: Source,
 }
 
@@ -58,7 +59,7 @@ pub struct Image {
     entry: u64,
 }
 
-/// Offsets in files and addresses agree up to pages of this size, the largest that any of the machines has.
+/// The largest page of the machines: a segment's offset and address agree modulo this.
 const LARGEST_PAGE: u64 = 0x1_0000;
 const PAGE: u64 = 0x1000;
 /// Type of the note with the build-id.
@@ -68,7 +69,7 @@ impl Image {
     /// Opens a file.
     ///
     /// # Errors
-    /// It cannot be read, or is no ELF file for a machine that SFrame is defined for. A sentence.
+    /// A sentence: it cannot be read, or is no ELF file for a machine that SFrame is defined for.
     pub fn open(path: &Path) -> Result<Self, String> {
         Self::new(Bytes::open(path).map_err(|error| error.to_string())?)
     }
@@ -127,8 +128,9 @@ impl Image {
         &self.bytes
     }
 
-    /// What is to be added to the file's own addresses where its bytes from `offset` on are mapped at `address`. The
-    /// mapping begins at a page, its segment need not; of several segments in one page it is the one with code.
+    /// What is added to the file's own addresses if its bytes from `offset` on are mapped at `address`; `None` if no
+    /// segment is there. The mapping begins at a page, its segment need not. Of several segments in one page the one
+    /// with code counts.
     pub fn bias(&self, offset: u64, address: u64) -> Option<u64> {
         let starts = |load: &&Load| load.offset - load.offset % LARGEST_PAGE <= offset;
         let holds = |load: &&Load| starts(load) && offset < load.offset.saturating_add(load.file_size);
@@ -164,7 +166,7 @@ impl Image {
         self.own_table().map(pieces).unwrap_or_default()
     }
 
-    /// Its `.eh_frame`, to be asked by address.
+    /// An index of its `.eh_frame` by address.
     pub(crate) fn fdes(&self) -> Option<FdeIndex<Bytes>> {
         let (data, address) = self.eh_frame()?;
         let header = self
@@ -173,7 +175,7 @@ impl Image {
         Some(FdeIndex::new(self.abi, data, address, header))
     }
 
-    /// The sections that hold its rows, each to be asked where those before it say nothing.
+    /// The sections that hold its rows; each counts where those before it have no row.
     pub(crate) fn sections(&self, sources: Sources) -> Vec<RowSection> {
         let mut sections = Vec::new();
         let mut covered = Vec::new();
@@ -210,7 +212,7 @@ impl Image {
         (table.header().abi == self.abi && table.check().is_ok()).then_some(table)
     }
 
-    /// Where functions start, as far as symbols tell, and the program; ascending.
+    /// The starts of functions, as far as symbols tell, and the program's entry; ascending.
     pub(crate) fn function_starts(&self) -> Vec<u64> {
         let mut starts = vec![self.entry];
         let Ok(header) = Header::parse(&*self.bytes) else { return starts };
@@ -227,14 +229,14 @@ impl Image {
         starts
     }
 
-    /// An SFrame section, as if at address 0, for code that other rows do not cover. `starts` are those of functions,
-    /// ascending.
+    /// An SFrame section for address 0 with rows for code outside `covered`, read off the instructions. `starts` are the
+    /// starts of functions, ascending.
     pub(crate) fn by_instructions(&self, covered: Vec<Range<u64>>, starts: Vec<u64>) -> Option<Vec<u8>> {
         let header = Header::parse(&*self.bytes).ok()?;
         let endian = header.endian().ok()?;
         let sections = header.sections(endian, &*self.bytes).ok();
         let mut areas = Vec::new();
-        // Sections may claim the same bytes again and again.
+        // In a malformed file, any number of sections may claim the same bytes.
         let mut left = self.bytes.len();
         for section in sections.iter().flat_map(|sections| sections.iter()) {
             let code = section.sh_flags(endian) & u64::from(elf::SHF_EXECINSTR) != 0;
@@ -246,7 +248,7 @@ impl Image {
                 areas.push(Area { address: section.sh_addr(endian), code: bytes });
             }
         }
-        // Without section headers data may lie beside code; nothing runs there.
+        // Without section headers, segments. Data in them gets rows too, which does no harm.
         if areas.is_empty() {
             let code = self.loads.iter().filter(|load| load.executable);
             areas.extend(
@@ -262,8 +264,8 @@ impl Image {
         self.bytes.part(slice).map(|part| (part, address))
     }
 
-    /// The section that a reader takes: the index, where there is one, holds all functions. Units of some objects
-    /// beside blobs of others are put together.
+    /// Its SFrame section: the index if there is one, since that holds all functions; else blobs and units, which are
+    /// united if it has both.
     fn own_section(&self) -> Option<(Bytes, u64)> {
         let blobs = |name: &[u8], kind: u32| u8::from(kind == SHT_GNU_SFRAME || name == b".sframe");
         let is_light =
@@ -286,7 +288,7 @@ impl Image {
         named.or_else(|| self.eh_frame_by_header())
     }
 
-    /// The section of the highest rank, if one has a rank above 0.
+    /// The section of the highest rank; `None` if all ranks are 0.
     fn section(&self, rank: impl Fn(&[u8], u32) -> u8) -> Option<(Bytes, u64)> {
         let header = Header::parse(&*self.bytes).ok()?;
         let endian = header.endian().ok()?;
@@ -325,14 +327,14 @@ impl Image {
         self.part(self.contents(load)?.get(from..)?, start)
     }
 
-    /// What a segment has in the file.
+    /// The bytes of a segment in the file.
     fn contents(&self, load: &Load) -> Option<&[u8]> {
         let from = usize::try_from(load.offset).ok()?;
         let to = usize::try_from(load.offset.saturating_add(load.file_size)).ok()?;
         self.bytes.get(from..to.min(self.bytes.len()))
     }
 
-    /// The word at an address of the file, of what its segments hold.
+    /// The word that a segment holds at the file's address.
     pub fn word(&self, address: u64) -> Option<u64> {
         let load = self.loads.iter().find(|load| address.wrapping_sub(load.address) < load.file_size)?;
         let offset = usize::try_from(load.offset.checked_add(address - load.address)?).ok()?;

@@ -1,4 +1,4 @@
-//! Functions that the compiler put into others, by DWARF.
+//! Inlined functions, by DWARF.
 
 use crate::bytes::Bytes;
 use crate::symbols::demangled;
@@ -37,7 +37,7 @@ impl Inlines {
         Context::from_dwarf(dwarf).ok().map(Self)
     }
 
-    /// The functions at an address, innermost first; the last is the one that stands in the symbol table.
+    /// The functions at an address, innermost first; the last one is that of the symbol table.
     pub fn at(&self, address: u64) -> Vec<Line> {
         let mut lines = Vec::new();
         let Ok(mut frames) = self.0.find_frames(address).skip_all_loads() else { return lines };

@@ -1,8 +1,8 @@
 //! Names of the kernel's functions, as `/proc/kallsyms` lists them.
 //!
-//! The kernel prints its list anew for every reader, which takes longer than all else that is done for a small recording. So
-//! it is read when the first name is asked for, and from the copy that `perf record` keeps of it where there is one. Such a
-//! copy may be of an earlier run of the same kernel at another address; the recording tells where the kernel was.
+//! The kernel makes the list for every reader, which takes longer than all other work for a small recording. So the list
+//! is read when the first name is asked for, and `perf record`'s copy of it is preferred. Such a copy may be of an
+//! earlier run of the same kernel at another address; the recording tells where the kernel was.
 
 use crate::bytes::{Bytes, Reader};
 use crate::files::hexadecimal;
@@ -12,7 +12,7 @@ use std::path::PathBuf;
 
 /// Digits of an address.
 const DIGITS: usize = 16;
-/// Lines that are passed at most on the way to the function before an address: data may lie between them.
+/// Most lines between an address and the function before it: symbols of data may lie there.
 const MOST_PASSED: usize = 256;
 
 /// A symbol by which a recording tells where the kernel is, and its address.
@@ -27,16 +27,16 @@ pub struct Reference {
 /// Where the names come from.
 #[derive(Default)]
 enum Place {
-    /// There are none.
+    /// No names.
     #[default]
     Nowhere,
     /// The kernel that runs here.
     Running,
-    /// perf's copy of the list, else the kernel that runs here if it is the one.
+    /// perf's copy of the list, else the kernel that runs here if it is the recorded one.
     Recorded { build_id: Vec<u8>, reference: Option<Reference> },
 }
 
-/// The functions of a kernel; none if it cannot be known which.
+/// The functions of a kernel; none if the kernel is not known.
 #[derive(Default)]
 pub struct Kernel {
     place: Place,
@@ -44,12 +44,13 @@ pub struct Kernel {
 }
 
 impl Kernel {
-    /// Those of the kernel that runs here; none where it does not tell.
+    /// The functions of the kernel that runs here; none if it does not tell them.
     pub fn running() -> Self {
         Self { place: Place::Running, list: OnceCell::new() }
     }
 
-    /// Those of the kernel with a build-id, which had a symbol at an address. Without a build-id, of the one that runs here.
+    /// The functions of the kernel with a build-id, in which `reference` was at its address. Without a build-id, the
+    /// functions of the kernel that runs here.
     pub fn of(build_id: Option<&[u8]>, reference: Option<Reference>) -> Self {
         let Some(build_id) = build_id else { return Self::running() };
         let place = Place::Recorded { build_id: build_id.to_vec(), reference };
@@ -88,15 +89,15 @@ fn copy(build_id: &[u8]) -> Option<Bytes> {
 
 /// The list of a kernel's symbols, a line each: address, type, name, and the module in brackets.
 ///
-/// It is long, and few names are asked for: lines are looked up where they stand. The kernel's own come first, ascending by
-/// address (`kernel/kallsyms.c` searches them so); those of modules follow in no order.
+/// It is long, and few names are asked for, so lines are searched in the text. The kernel's own symbols come first,
+/// ascending by address (`kernel/kallsyms.c` relies on that, too); those of modules follow in no order.
 #[derive(Default)]
 struct List {
     text: Bytes,
     /// Where the lines of modules begin.
     modules_at: usize,
     modules: OnceCell<Vec<Symbol>>,
-    /// What is to be added to its addresses.
+    /// What is added to its addresses.
     moved: u64,
 }
 
@@ -109,8 +110,8 @@ struct Symbol {
 }
 
 impl List {
-    /// A list for a kernel that had the symbol `reference`, if one is given, at another address, maybe; `None` if the list
-    /// does not name it.
+    /// A list for a kernel in which the symbol `reference` had an address that may differ from the list's; `None` if the
+    /// list does not name that symbol.
     fn new(text: Bytes, reference: Option<&Reference>) -> Option<Self> {
         let of_module = |start: usize| line(&text, start).last() == Some(&b']');
         let modules_at = first_line(&text, of_module);
@@ -136,8 +137,8 @@ impl List {
         Name { function, offset: Some(stated - symbol.address), file, place: None, inlined: false }
     }
 
-    /// The function of the kernel itself that starts at or last before an address. Of several names for its start it is
-    /// the first in the alphabet.
+    /// The last function of the kernel itself that starts at or before an address. Of several names for it, the first in
+    /// the alphabet.
     fn own(&self, stated: u64) -> Option<Symbol> {
         let text = self.text.get(..self.modules_at)?;
         let mut at = first_line(text, |start| address(text, start) > stated);
@@ -173,7 +174,7 @@ impl List {
     }
 }
 
-/// The line that the byte at an offset is in, or ends.
+/// The start of the line that holds the byte at an offset.
 fn line_start(text: &[u8], at: usize) -> usize {
     text.get(..at).and_then(|before| memchr::memrchr(b'\n', before)).map_or(0, |end| end + 1)
 }
@@ -184,12 +185,12 @@ fn line(text: &[u8], start: usize) -> &[u8] {
     &rest[..memchr::memchr(b'\n', rest).unwrap_or(rest.len())]
 }
 
-/// The name in a line, and what follows it.
+/// The name in the line that starts at an offset, and the rest of the line.
 fn name_in(text: &[u8], start: usize) -> &[u8] {
     line(text, start).get(DIGITS + 3..).unwrap_or_default()
 }
 
-/// Where the first line starts that something is true of, as it is of all lines behind it; the end if of none.
+/// The start of the first line for which `is_true` holds, as it must for all lines behind it; the end if there is none.
 fn first_line(text: &[u8], is_true: impl Fn(usize) -> bool) -> usize {
     let (mut low, mut high) = (0, text.len());
     while low < high {
@@ -220,7 +221,7 @@ fn function(text: &[u8], start: usize) -> Option<Symbol> {
     (address != 0).then_some(Symbol { address, line: start })
 }
 
-/// The number that eight hexadecimal digits write, all at a time. Of other bytes it is something else.
+/// The value of eight hexadecimal digits, computed at once; any value for other bytes.
 fn of_digits(digits: [u8; 8]) -> u64 {
     let bytes = u64::from_be_bytes(digits);
     // Letters begin at 9 more than the low half of their code.
@@ -230,8 +231,8 @@ fn of_digits(digits: [u8; 8]) -> u64 {
     (value | value >> 16) & 0xffff_ffff
 }
 
-/// The build-id of the kernel that runs here, from the notes that it shows: sizes of name and description, type, name,
-/// description, each padded to 4 bytes.
+/// The build-id of the kernel that runs here, from its ELF notes (gABI, "Note Section"): sizes of name and description,
+/// type, name, description, each padded to 4 bytes.
 fn running_build_id() -> Option<Vec<u8>> {
     let notes = std::fs::read("/sys/kernel/notes").ok()?;
     let endian =

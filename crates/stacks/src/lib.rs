@@ -2,9 +2,9 @@
 //!
 //! Events come in, from a file ([`recording`]) or from the kernel ([`live`]): files are mapped, processes fork, execute
 //! and end, samples are taken with the user's registers and a copy of the top of the stack. A [`session`] follows the
-//! processes, unwinds each sample and hands it on with its frames, each of which says what it was found by; a sample
-//! that does not reach the root says why. [`profile`] keeps what many samples have in common once, and the writers of
-//! [`write`] make files of it that people and other tools read.
+//! processes, unwinds each sample and hands it on with its frames, each of which says how it was found; a sample
+//! that does not reach the root says why. [`profile`] keeps frames and stacks that samples share once, and the writers
+//! of [`write`] make files of it that people and other tools read.
 //!
 //! | module | contents |
 //! |---|---|

@@ -16,7 +16,7 @@ use std::sync::Arc;
 /// A process.
 #[derive(Clone)]
 pub struct Process {
-    /// What it has mapped and can be unwound by.
+    /// The files that it has mapped.
     unwinder: Unwinder<Bytes>,
     /// Executable memory that is of no file: first address and end.
     anonymous: BTreeMap<u64, u64>,
@@ -150,13 +150,13 @@ impl Processes {
         Self::new(self.abi, self.follow_frame_pointers, self.live)
     }
 
-    /// A process, whether it was heard of or not.
+    /// A process; an empty one is added if no event has mentioned it.
     pub fn get(&mut self, pid: u32) -> &mut Process {
         let (abi, follow) = (self.abi, self.follow_frame_pointers);
         self.by_pid.entry(pid).or_insert_with(|| Process::new(abi, follow))
     }
 
-    /// A process that was heard of.
+    /// A process that an event has mentioned.
     pub fn known(&self, pid: u32) -> Option<&Process> {
         self.by_pid.get(&pid)
     }
@@ -231,7 +231,8 @@ impl Processes {
     }
 }
 
-/// Whether a mapping's name is a file's: memory of no file has names in brackets, and slashes twice.
+/// Whether a mapping's name is that of a file. Names of other memory begin with a bracket, with two slashes and the
+/// like.
 fn is_file(path: &[u8]) -> bool {
     let special = [&b"["[..], b"//", b"/dev/zero", b"anon_inode:"];
     path == b"[vdso]" || !path.is_empty() && !special.iter().any(|start| path.starts_with(start))

@@ -1,7 +1,7 @@
 //! Many samples as one tree of stacks, and names for its frames.
 //!
-//! A frame is kept once, a stack as its innermost frame and the stack of its caller, so that what many samples share
-//! takes no more room than one. Addresses are looked up among symbols when all samples are in, each once.
+//! A frame is kept once. A stack is kept as its innermost frame and the stack of its caller, so that callers that many
+//! samples share take room once. Each address is looked up among symbols once, when all samples are in.
 
 use crate::files::{FileId, Files};
 use crate::kernel::Kernel;
@@ -30,7 +30,7 @@ pub struct FrameKey {
     pub address: u64,
     /// Whether the address is one that a call returns to; the place is then that of the call.
     pub returns: bool,
-    /// What it was found by; `None` if it was recorded.
+    /// How it was found; `None` if it was recorded.
     pub source: Option<Source>,
 }
 
@@ -100,7 +100,8 @@ pub struct Profile {
 }
 
 impl Profile {
-    /// No samples yet. With `keep_addresses`, frames of one function at different addresses of two processes are two.
+    /// No samples yet. With `keep_addresses`, a place in a file that two processes have at different addresses gives two
+    /// frames.
     pub fn new(keep_addresses: bool) -> Self {
         Self { keep_addresses, ..Self::default() }
     }
@@ -131,7 +132,7 @@ impl Profile {
         });
     }
 
-    /// The number of a caller's stack with a callee.
+    /// The number of the stack in which `caller` calls the frame `key`.
     fn callee(&mut self, caller: u32, key: FrameKey) -> u32 {
         let first = self.first_callees.get(caller as usize).copied();
         let node = first.and_then(|first| self.stacks.get(first as usize));
@@ -197,8 +198,8 @@ impl Profile {
     }
 }
 
-/// The number of a value among different ones; a new one becomes the last. The table holds numbers alone: where memory is
-/// written for the first time it is dear.
+/// The number of a value among `values`, to which a new value is added. The table holds only numbers, because memory
+/// that is written for the first time costs page faults.
 fn number<T: Copy + Eq + Hash>(values: &mut Vec<T>, numbers: &mut HashTable<u32>, value: T) -> u32 {
     let hash = |value: &T| FixedState::default().hash_one(value);
     let is_same = |&number: &u32| values.get(number as usize) == Some(&value);
@@ -222,7 +223,7 @@ pub struct Names {
 }
 
 impl Names {
-    /// Looks all frames up; with `inlined`, also functions that were put into others, and source lines.
+    /// Looks all frames up; with `inlined`, also inlined functions and source lines.
     pub fn new(profile: &Profile, files: &Files, kernel: &Kernel, inlined: bool) -> Self {
         let mut namer = Namer { files, kernel, inlined, functions: HashMap::default() };
         let count = profile.frames.len();
@@ -250,7 +251,7 @@ struct Namer<'a> {
     files: &'a Files,
     kernel: &'a Kernel,
     inlined: bool,
-    /// The functions that were named, by file and start: to write a name as people do takes long.
+    /// Names of functions by file and start, because demangling takes long.
     functions: HashMap<(FileId, u64), Arc<str>, FixedState>,
 }
 

@@ -1,8 +1,8 @@
-//! The rows of a file, made as samples ask for them.
+//! The rows of a file, made on demand.
 //!
 //! A recording touches some hundreds of a library's functions, and the library may have two hundred thousand. So nothing is
-//! read when a file is mapped; the first sample at an address finds its row, among those of the file's own first, then by
-//! running the one FDE that holds it, then by its instructions, and what was found is kept for all processes.
+//! read when a file is mapped. The first sample at an address looks for its row among the file's own rows, then runs the
+//! one FDE that covers it, then reads its instructions; the result is kept for all processes.
 
 use crate::bytes::Bytes;
 use crate::image::{Image, Sources};
@@ -18,8 +18,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Time that was spent in reading rows, of all files together, in nanoseconds. It is taken where it is asked for alone: a
-/// row is read in a few hundred, and to look at the clock takes fifty.
+/// Time that was spent in reading rows of all files, in nanoseconds, if it is to be measured. A row is read in a few
+/// hundred nanoseconds, and a look at the clock takes fifty.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Reading(Option<Arc<AtomicU64>>);
 
@@ -28,7 +28,7 @@ impl Reading {
         Self(measured.then(Arc::default))
     }
 
-    /// Takes the time of something.
+    /// Does `work`, and adds the time that it takes.
     pub fn of<T>(&self, work: impl FnOnce() -> T) -> T {
         let Some(total) = &self.0 else { return work() };
         let started = Instant::now();
@@ -44,15 +44,15 @@ impl Reading {
 
 type Answer = Result<Option<(UnwindRules, Source)>, Error>;
 
-/// So many answers are compared with those that come.
+/// Number of recent answers that a new one is compared with.
 const RECENT: usize = 256;
 
-/// The answers so far. A file has few different ones, and they are large beside an address.
+/// The answers so far. A file has few different answers, and an answer is large beside an address.
 struct Known {
     answers: Vec<Answer>,
-    /// The number of its answer for each address.
+    /// The number of the answer for each address.
     by_address: HashMap<u64, u32, FixedState>,
-    /// Numbers of the last answers, by their places ([`place_of`]): they come again.
+    /// Numbers of recent answers, by [`place_of`].
     recent: [u32; RECENT],
 }
 
@@ -77,7 +77,7 @@ impl Known {
     }
 }
 
-/// A number that answers that differ mostly differ in.
+/// A hash of an answer: cheap, and different for most different answers.
 fn place_of(answer: &Answer) -> usize {
     let Ok(Some((UnwindRules { rules: RowRules::Frame(frame), .. }, _))) = answer else { return 0 };
     let fp = match frame.fp {
@@ -97,7 +97,7 @@ pub(crate) struct Rows {
     own_ranges: OnceLock<Vec<Range<u64>>>,
     /// Where functions start, ascending.
     starts: OnceLock<Vec<u64>>,
-    /// The rows of code that nothing describes, by where it starts.
+    /// Rows read off the instructions of code that nothing describes, by the start of the code.
     instructions: Mutex<HashMap<u64, Option<FileRows<Bytes>>, FixedState>>,
     known: Mutex<Known>,
     scratch: Mutex<Scratch>,
@@ -142,7 +142,7 @@ impl Rows {
         self.known.lock().unwrap_or_else(PoisonError::into_inner).by_address.len()
     }
 
-    /// Where the code at the file's address `pc` has its caller's value of a register, by `.eh_frame`.
+    /// Where the caller's value of a register is while the code at the file's address `pc` runs, by `.eh_frame`.
     pub fn register_at(&self, pc: u64, register: Register) -> Option<RegisterRule> {
         self.fdes()?.register_at(pc, register)
     }
@@ -158,7 +158,7 @@ impl Rows {
             && let Some(found) =
                 fdes.rules_at(pc, &mut self.scratch.lock().unwrap_or_else(PoisonError::into_inner))
         {
-            // Rows that have no SFrame form: of such a function the instructions are not asked.
+            // The instructions of a function whose rows have no SFrame form are not read.
             return Ok(found.ok().flatten().map(|rules| (rules, Source::EhFrame)));
         }
         if self.sources == Sources::All { self.by_instructions(pc) } else { Ok(None) }
@@ -173,8 +173,8 @@ impl Rows {
         self.fdes.get_or_init(|| self.image.fdes()).as_ref()
     }
 
-    /// What the instructions tell, of which only those of the function around `pc` are read, or those between described
-    /// functions where symbols tell no start.
+    /// The rules by the instructions. Only the function around `pc` is read; without a symbol for its start, all code
+    /// between the described functions around `pc`.
     fn by_instructions(&self, pc: u64) -> Answer {
         let mut gap = self.gap_at(pc);
         let starts = self.starts.get_or_init(|| self.image.function_starts());

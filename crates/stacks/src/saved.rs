@@ -1,25 +1,27 @@
-//! Registers that rows do not follow.
+//! Values of registers that rows do not follow.
 //!
-//! A few frames count from a register that is neither stack nor frame pointer: the dynamic linker's code for late binding
-//! aligns its stack and keeps the old one in `rbx`. Its value there is what the frames within have left in it, so these are
-//! walked a second time, and `.eh_frame` says of each where it saved the register.
+//! The CFA of a few frames counts from a register that is neither stack nor frame pointer: the dynamic linker's code for
+//! lazy binding aligns its stack and keeps the old stack pointer in `rbx`. The functions that it calls may have saved
+//! the register and changed it. So their frames are walked a second time, and `.eh_frame` says where each saved the
+//! register.
 
 use crate::files::Files;
 use crate::process::{Place, Process};
 use sframe_format::abi::Register;
 use sframe_format::{Base, FrameAddress, Location, RegisterRule, Registers, RuleCache, UnwindError};
 
-/// The values of such registers along one stack. The frames are walked once for each register, however many of them need it.
+/// The values of such registers along one stack. The stack is walked once for each register, however many frames need
+/// it.
 pub struct Trail {
     pc: u64,
     registers: Registers,
     followed: Vec<Followed>,
 }
 
-/// A register that was followed so far.
+/// A register, followed up to a frame.
 struct Followed {
     register: Register,
-    /// Its value in the frame that is reached, if it is known.
+    /// Its value in that frame, if it is known.
     value: Option<u64>,
     /// Steps from the topmost frame.
     steps: usize,
@@ -33,7 +35,8 @@ impl Trail {
         Trail { pc, registers, followed: Vec::new() }
     }
 
-    /// The value of a register in the frame that `steps` steps lead to; not before the frame of the last question.
+    /// The value of a register in the frame that `steps` steps from the topmost one lead to. For one register, `steps`
+    /// must not decrease from call to call.
     #[cold]
     pub fn value_after<const SLOTS: usize>(
         &mut self,
@@ -59,7 +62,7 @@ impl Trail {
 }
 
 impl Followed {
-    /// Goes on to the caller; `None` if there is none, or it is not known what became of the register.
+    /// Goes on to the caller; `None` if there is none, or if the register's value there is not known.
     fn step<const SLOTS: usize>(
         &mut self,
         (process, files): (&Process, &Files),
@@ -75,7 +78,7 @@ impl Followed {
             step = process.unwinder().unwind_frame(self.at, registers, cache, read);
         }
         let caller = step.ok()??;
-        // At a signal frame the kernel saved them all.
+        // The kernel saves all registers in a signal frame.
         self.value = match registers.get(abi, register) {
             Some(known) => Some(known),
             None => {

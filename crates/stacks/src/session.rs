@@ -2,8 +2,8 @@
 //!
 //! A session takes events in the order of time and hands on a [`Stack`] for each sample: the kernel's frames as they were
 //! recorded, then the user's, unwound from the registers and the copy of the stack, or as they were recorded if there is no
-//! such copy. A kernel may take the user's part of a chain later, when it returns to the program, and mark the sample with a
-//! number; such a sample waits for its second part.
+//! such copy. A kernel may record the user's part of a call chain later, when it returns to the program, and mark the
+//! sample with a number (a cookie); such a sample waits for its second part.
 
 use crate::bytes::Bytes;
 use crate::event::{Chain, Event, Mapped, Sample};
@@ -17,7 +17,8 @@ use hashbrown::HashMap;
 use sframe_format::{Abi, Module, Registers, RuleCache, Source};
 use std::time::Instant;
 
-/// Marks in call chains (`enum perf_callchain_context`): what follows is of the kernel, of the user, or will be taken later.
+/// Marks in call chains (`enum perf_callchain_context`): the kernel's part follows, the user's part follows, or the
+/// user's part will be recorded later.
 const CONTEXT_KERNEL: u64 = (-128i64) as u64;
 const CONTEXT_USER: u64 = (-512i64) as u64;
 const CONTEXT_USER_DEFERRED: u64 = (-640i64) as u64;
@@ -32,7 +33,7 @@ const SOURCES: [Source; 6] = [
     Source::FramePointer,
     Source::Instructions,
 ];
-/// Samples that wait for their second part at most.
+/// Most samples that wait for their second part.
 const MOST_WAITING: usize = 1 << 16;
 
 /// A sample with its frames.
@@ -74,7 +75,7 @@ struct Waiting {
     in_kernel: bool,
 }
 
-/// What a session needs besides events.
+/// Settings of a session.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
     /// How files are found and read.
@@ -91,7 +92,7 @@ pub struct Session {
     files: Files,
     cache: RuleCache<SLOTS>,
     statistics: Statistics,
-    /// The frames of the sample at hand.
+    /// The frames of the current sample.
     frames: Vec<Frame>,
     waiting: HashMap<(u32, u64), Waiting>,
     kernel: Option<Reference>,
@@ -126,7 +127,8 @@ impl Session {
         self.files.expect(path, build_id);
     }
 
-    /// Takes an event of the kind of number `event`; hands stacks to `take`. `None` is a record that could not be read.
+    /// Takes a record of the sampled event with the number `event`; hands stacks to `take`. `None` is a record that
+    /// could not be read.
     pub fn handle(&mut self, event: usize, record: Option<&Event<'_>>, take: &mut dyn FnMut(&Stack<'_>)) {
         match record {
             Some(Event::Sample(sample)) => self.sample(event, sample, take),
@@ -160,7 +162,7 @@ impl Session {
         self.kernel.as_ref()
     }
 
-    /// Forgets processes and counts, and keeps the files: for the same recording once more, with all rows at hand.
+    /// Forgets processes and counts, and keeps the files with their rows, for a second pass over the same recording.
     pub fn begin_again(&mut self) {
         self.processes = self.processes.begin_again();
         self.cache = RuleCache::new();
@@ -169,7 +171,7 @@ impl Session {
         self.started = Instant::now();
     }
 
-    /// Ends the session: hands out what still waits, and gives the files and the statistics.
+    /// Ends the session: hands on samples that still wait, and returns the files and the statistics.
     pub fn finish(mut self, take: &mut dyn FnMut(&Stack<'_>)) -> (Files, Statistics) {
         let mut left: Vec<Waiting> = std::mem::take(&mut self.waiting).into_values().collect();
         left.sort_by_key(|waiting| (waiting.time, waiting.tid));
@@ -202,7 +204,7 @@ impl Session {
         let end = match &sample.user {
             Some(user) if !user.wide => End::Narrow,
             Some(user) => {
-                // The kernel notes the user's topmost frame beside the copy of its stack.
+                // The user's frames of the call chain are replaced by those that are unwound.
                 self.frames.retain(|frame| matches!(frame.place, Place::Kernel(_)));
                 let started = self.measure.then(|| (Instant::now(), self.files.reading()));
                 let end = self.unwind(sample.pid, user.registers(self.abi.endian()), user.stack);
@@ -231,7 +233,7 @@ impl Session {
         self.frames = self.hand_on(unwound, end, take);
     }
 
-    /// What a process has mapped of files; `None` if there is no such process.
+    /// The files that a process has mapped; `None` if there is no such process.
     pub fn modules(&self, pid: u32) -> Option<&[Module<Bytes>]> {
         self.processes.known(pid).map(|process| process.unwinder().modules())
     }
@@ -250,7 +252,7 @@ impl Session {
         for (address, returns) in sample.user_frames() {
             let place = process.place_after(&mut last, address.wrapping_sub(returns.into()));
             self.frames.push(Frame { address, place, returns, source: Some(source) });
-            // The table of its file finds the caller.
+            // The caller is found by the table of this frame's file.
             source = match place {
                 Place::File(file, _) => self.files.table(file).map_or(Source::EhFrame, |table| table.source),
                 _ => Source::SignalContext,
@@ -264,7 +266,7 @@ impl Session {
         self.frames = self.hand_on(unwound, end, take);
     }
 
-    /// Where a walk ended, in our terms.
+    /// Translates the end of a walk in the kernel.
     fn end_in_kernel(&self, end: sframe_bpf::End) -> End {
         use sframe_bpf::End as Kernel;
         let file = match self.frames.last() {
@@ -288,12 +290,12 @@ impl Session {
         self.frames.iter().filter(|frame| matches!(frame.place, Place::Kernel(_))).count() as u64
     }
 
-    /// Notes the frames of the recorded call chain. Gives the number of the part that will come later.
+    /// Notes the frames of the recorded call chain. Returns the cookie of the part that will come later.
     fn recorded(&mut self, sample: &Sample<'_>) -> Option<u64> {
         let mut kernel = sample.kernel;
         let process = self.processes.get(sample.pid);
         let mut chain = sample.chain.iter();
-        // The first address of the user's part is an instruction, those after it are behind a call.
+        // The first address of a part is the instruction itself, the others are return addresses.
         let mut first = true;
         while let Some(address) = chain.next() {
             match address {
@@ -311,7 +313,7 @@ impl Session {
 
     /// The second part of a sample that waits.
     fn deferred(&mut self, cookie: u64, chain: &Chain<'_>, take: &mut dyn FnMut(&Stack<'_>)) {
-        // The number is a processor's and a count's: no two threads have the same.
+        // The cookie is unique: it is made of a processor's number and a counter.
         let key = self.waiting.keys().find(|(_, waiting)| *waiting == cookie).copied();
         let Some(mut waiting) = key.and_then(|key| self.waiting.remove(&key)) else { return };
         let process = self.processes.get(waiting.pid);
@@ -323,7 +325,7 @@ impl Session {
         self.hand_on(waiting, End::Recorded, take);
     }
 
-    /// Counts a stack and hands it on. Gives the memory of its frames back.
+    /// Counts a stack and hands it on. Returns the memory of its frames.
     fn hand_on(&mut self, sample: Waiting, end: End, take: &mut dyn FnMut(&Stack<'_>)) -> Vec<Frame> {
         let statistics = &mut self.statistics;
         statistics.samples += 1;

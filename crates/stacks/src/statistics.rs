@@ -24,7 +24,7 @@ pub enum End {
     Unmapped,
     /// The recorder copied too little of the stack.
     CopyEnded,
-    /// Memory that is in no copy.
+    /// The walk needs memory that was not copied.
     Memory,
     /// The value of a register is needed and not known.
     Register,
@@ -73,17 +73,17 @@ impl End {
 pub struct Statistics {
     /// Samples.
     pub samples: u64,
-    /// Those of them that were unwound in the kernel.
+    /// Samples that were unwound in the kernel.
     pub in_kernel: u64,
-    /// Frames of user code.
+    /// Frames of user code that were unwound.
     pub frames: u64,
     /// Frames of the kernel.
     pub kernel_frames: u64,
     /// Walks by where they ended.
     pub ends: BTreeMap<End, u64>,
-    /// Frames by what they were found by.
+    /// Unwound frames by source.
     pub sources: BTreeMap<Source, u64>,
-    /// Frames of call chains that the recording holds.
+    /// Frames of user code from call chains in the recording.
     pub recorded_frames: u64,
     /// Records that were lost as the recording was made.
     pub lost: u64,
@@ -91,7 +91,7 @@ pub struct Statistics {
     pub unreadable: u64,
     /// Hits and misses of the cache.
     pub cache: (u64, u64),
-    /// Time that was spent in unwinding alone.
+    /// Time that was spent in unwinding, without reading rows.
     pub unwinding: Duration,
     /// Time that was spent in reading the rows of files.
     pub reading: Duration,
@@ -116,7 +116,7 @@ pub struct Report {
     unreadable: u64,
     processes: usize,
     files: usize,
-    /// Addresses in them whose rows were asked for.
+    /// Addresses in these files whose rows were asked for.
     addresses: usize,
     cache_hits: u64,
     cache_misses: u64,

@@ -1,6 +1,6 @@
 //! Names for the addresses of a file: its functions, sorted.
 //!
-//! A large library has a hundred thousand of them, of which a profile names some hundreds: their names stay in the file.
+//! A large library has a hundred thousand functions, of which a profile names some hundreds. So names stay in the file.
 
 use crate::bytes::Bytes;
 use foldhash::fast::FixedState;
@@ -10,7 +10,7 @@ use object::{Endianness, elf};
 use std::cell::RefCell;
 use std::sync::Arc;
 
-/// Of so many functions that begin before an address, one may hold it.
+/// Number of functions before an address that may hold it.
 const MOST_NESTED: usize = 16;
 
 /// A function.
@@ -18,12 +18,12 @@ const MOST_NESTED: usize = 16;
 pub struct Symbol {
     /// Where it starts.
     pub address: u64,
-    /// Size in bytes; up to the next symbol where the file does not tell.
+    /// Size in bytes; 0 if the file does not tell, and then it reaches to the next symbol.
     size: u64,
-    /// Offset of its name in a string table, and the number of that.
+    /// Offset of its name in string table `table`.
     name: u32,
     table: u8,
-    /// Whether the file tells its size, and whether it is global.
+    /// Bit 1: the file tells its size. Bit 0: it is global.
     rank: u8,
 }
 
@@ -32,7 +32,8 @@ pub struct Symbol {
 pub struct Symbols {
     strings: Vec<Bytes>,
     symbols: Vec<Symbol>,
-    /// For the first of several symbols at one address, which of them stands for it. To compare all would read all names.
+    /// For addresses with several symbols, by the number of the first, which of them is used. It is chosen on demand,
+    /// because the choice reads names.
     chosen: RefCell<HashMap<usize, usize, FixedState>>,
 }
 
@@ -52,7 +53,7 @@ impl Symbols {
         all
     }
 
-    /// Adds the functions of a symbol table. Gives how many symbols it has; `None` if it cannot be read.
+    /// Adds the functions of a symbol table. Returns the number of its symbols; `None` if it cannot be read.
     fn add(&mut self, bytes: &Bytes, kind: u32) -> Option<usize> {
         let header = elf::FileHeader64::<Endianness>::parse(&**bytes).ok()?;
         let endian = header.endian().ok()?;
@@ -66,7 +67,8 @@ impl Symbols {
         for symbol in table.iter() {
             let code = matches!(symbol.st_type(), elf::STT_FUNC | elf::STT_GNU_IFUNC | elf::STT_NOTYPE);
             let name = symbol.st_name(endian);
-            // Those without a size and a type only tell code from data (AArch64 ELF ABI, "Mapping symbols").
+            // `is_definition` leaves out symbols without a type and a size, which only tell code from data (AArch64 ELF ABI,
+            // "Mapping symbols").
             if !code || !symbol.is_definition(endian) || name == 0 {
                 continue;
             }
@@ -77,8 +79,8 @@ impl Symbols {
         Some(table.len())
     }
 
-    /// Whether a symbol is to stand for an address rather than another: of sized ones first, then global ones, then ones
-    /// without an underscore in front, then the first in the alphabet.
+    /// Whether a symbol is a better name than another one at the same address: one with a size, then a global one, then
+    /// one without a leading underscore, then the first in the alphabet.
     fn is_better(&self, this: &Symbol, than: &Symbol) -> bool {
         let (own, other) = (self.name(this), self.name(than));
         let key = |rank: u8, name: &[u8]| (rank, !name.starts_with(b"_"));
@@ -91,7 +93,7 @@ impl Symbols {
         let end = self.symbols.partition_point(|symbol| symbol.address <= address);
         let (mut before, after) = self.symbols.split_at(end);
         let mut next = after.first().map_or(u64::MAX, |symbol| symbol.address);
-        // One function may hold another.
+        // Functions may be nested.
         for _ in 0..MOST_NESTED {
             let (last, others) = before.split_last()?;
             let start = last.address;
@@ -110,7 +112,7 @@ impl Symbols {
         None
     }
 
-    /// The symbol that stands for an address, of those that are there. The first of them has the number `first`.
+    /// The best of the symbols at one address. The first of them has the number `first`.
     fn best<'a>(&'a self, first: usize, symbols: &'a [Symbol]) -> Option<&'a Symbol> {
         if let [only] = symbols {
             return Some(only);
@@ -131,8 +133,8 @@ impl Symbols {
     }
 }
 
-/// Symbols by address: distributed among stretches of the addresses first, a few to each. That is a tenth of the work of
-/// sorting them as they come.
+/// Sorts symbols by address. They are first distributed among equal stretches of addresses, a few to each, which takes a
+/// tenth of the time of sorting them at once.
 fn sorted(symbols: &[Symbol]) -> Vec<Symbol> {
     const USUAL: usize = 8;
     let first = symbols.iter().map(|symbol| symbol.address).min().unwrap_or(0);
@@ -159,7 +161,7 @@ fn sorted(symbols: &[Symbol]) -> Vec<Symbol> {
     sorted
 }
 
-/// A name as people write it; as it is, if it is not mangled.
+/// A demangled name, without its symbol version; the name itself if it is not mangled.
 pub fn demangled(name: &[u8]) -> Arc<str> {
     let end = name.iter().position(|&byte| byte == b'@').filter(|&at| at > 0).unwrap_or(name.len());
     let plain = demangle::demangle(&name[..end]);

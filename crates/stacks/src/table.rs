@@ -11,12 +11,12 @@ use std::ops::Range;
 pub struct Table {
     bytes: Bytes,
     address: u64,
-    /// What frames by it were found by.
+    /// The source of its rows; of a table that was made of several sources, the first.
     pub source: Source,
 }
 
 impl Table {
-    /// That of a file: its own if it has one, else one of the rows that serve.
+    /// The table of a file: its own if it has one, else one that is made of the rows of `sources`.
     pub(crate) fn new(image: &Image, sources: Sources) -> Option<Self> {
         let own = (sources != Sources::Derived).then(|| image.own_table()).flatten();
         match own {
@@ -28,7 +28,7 @@ impl Table {
         }
     }
 
-    /// A table of rows of several sources; where two describe one address, the first counts.
+    /// A table of the rows of several sections; of two that describe a function's start, the first counts.
     fn made(abi: Abi, sections: &[RowSection]) -> Option<Self> {
         let mut functions = Vec::new();
         let mut covered: Vec<Range<u64>> = Vec::new();

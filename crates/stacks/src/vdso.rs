@@ -1,9 +1,9 @@
-//! The library that the kernel maps into every process; it is in no file.
+//! The vDSO: the library that the kernel maps into every process, from no file.
 
-/// The most that is read of it, in bytes.
+/// A larger vDSO, in bytes, is not read.
 const MOST: u64 = 1 << 20;
 
-/// The bytes of this process's own.
+/// The bytes of this process's vDSO.
 pub fn own() -> Option<Vec<u8>> {
     let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
     let line = maps.lines().find(|line| line.ends_with("[vdso]"))?;

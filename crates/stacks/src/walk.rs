@@ -1,4 +1,4 @@
-//! One stack: from the registers and the copy of its top to the frames.
+//! Walks one stack, by the registers and the copy of the stack's top.
 
 use crate::bytes::{fetch_ahead, word};
 use crate::files::{FileId, Files};
@@ -8,15 +8,15 @@ use crate::statistics::End;
 use sframe_format::abi::Register;
 use sframe_format::{Abi, FrameAddress, Registers, RuleCache, Source, UnwindError};
 
-/// Frames of one stack at most; a stack that goes in circles ends here.
+/// Most frames of one stack; a walk in circles ends here.
 const DEEPEST: usize = 4096;
-/// So far above a copied stack an address still belongs to the stack, in bytes.
+/// An address less than this many bytes above the stack pointer is taken for one of the stack.
 const LARGEST_STACK: u64 = 1 << 30;
 /// The code of a program's entry is shorter than this, in bytes.
 const LARGEST_ENTRY: u64 = 128;
-/// So far ahead of a walk the stack is fetched: some frames, in bytes.
+/// Bytes of the stack that are fetched ahead of the walk: some frames.
 const AHEAD: usize = 2048;
-/// Slots of the cache: for many processes at a time.
+/// Slots of the cache, which serves many processes.
 pub const SLOTS: usize = 4096;
 
 /// A frame of a stack.
@@ -24,16 +24,16 @@ pub const SLOTS: usize = 4096;
 pub struct Frame {
     /// The address as it was found.
     pub address: u64,
-    /// What is there. For a return address, of the call before it.
+    /// What is there; for a return address, the place of the call before it.
     pub place: Place,
     /// Whether the address is one that a call returns to.
     pub returns: bool,
-    /// What it was found by; `None` if it was recorded.
+    /// How it was found; `None` if it was recorded.
     pub source: Option<Source>,
 }
 
-/// Walks from the instruction at `pc` outwards and adds a frame for each step. `stack` is what the stack pointer of
-/// `registers` points at.
+/// Walks outwards from the instruction at `pc` and adds a frame for each step. `stack` are the bytes from the stack
+/// pointer of `registers` on.
 pub fn walk(
     process: &mut Process,
     files: &Files,
@@ -91,8 +91,8 @@ pub fn walk(
     End::TooDeep
 }
 
-/// The caller of code that was made as the program ran. No file describes it; its compilers keep frame pointers, and where
-/// one did not, the word that is taken for the return address is none of code.
+/// The caller of code that was made as the program ran. No file describes such code, but most compilers keep frame
+/// pointers in it. If there is none, the word that is taken for the return address is hardly an address of code.
 #[cold]
 fn caller_of_jit(
     error: UnwindError,
@@ -118,8 +118,8 @@ fn code_word(process: &Process, files: &Files, address: u64) -> Option<u64> {
     files.get(file)?.image().ok()?.word(own)
 }
 
-/// Whether an address without rows is in the code that the kernel starts a program with; it has no caller. Assemblers write
-/// it by hand, in the dynamic linker without call frame information.
+/// Whether an address without rows is in the code at which the kernel starts a program, which has no caller. The dynamic
+/// linker's is written in assembly, without call frame information.
 fn is_entry(files: &Files, file: FileId, own: u64) -> bool {
     let entry = files.get(file).and_then(|file| Some(file.image().ok()?.entry()));
     entry.is_some_and(|entry| own.wrapping_sub(entry) < LARGEST_ENTRY)
@@ -171,7 +171,7 @@ pub enum Number {
     Register(Register),
     /// The program counter.
     ProgramCounter,
-    /// One that unwinding does not ask for.
+    /// A register that unwinding does not need.
     Other,
 }
 

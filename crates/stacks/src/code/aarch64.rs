@@ -75,7 +75,7 @@ fn apply(word: u32, state: &mut State) {
     }
 }
 
-/// `stp` and `ldp` of the stack. Of vector registers only how they move the stack pointer matters.
+/// `stp` and `ldp` of the stack. For vector registers, only the change of the stack pointer matters.
 fn pair(word: u32, state: &mut State) -> bool {
     let (kind, register) = (word >> 22, |shift: u32| word >> shift & 31);
     let size = match kind >> 3 {
@@ -89,7 +89,7 @@ fn pair(word: u32, state: &mut State) -> bool {
     }
     let (general, load, offset) = (kind >> 3 == 0b101_0100, kind & 1 == 1, size * field(word, 15, 7));
     let registers = [register(0), register(10)];
-    // Bits 23 and 24: the offset is added afterwards, not at all to the register, or before.
+    // Bits 23 and 24: post-index, signed offset, or pre-index.
     access(state, kind >> 1 & 3, offset, load, if general { &registers[..] } else { &[] })
 }
 
@@ -112,8 +112,8 @@ fn single(word: u32, state: &mut State) -> bool {
     }
 }
 
-/// Registers go to the stack or come from there. `mode` is that of the instruction: 1 adds the offset to the stack pointer
-/// afterwards, 3 before, others leave it.
+/// Stores registers to the stack or loads them from there. `mode` is that of the instruction: 1 adds the offset to the
+/// stack pointer afterwards, 3 before; others do not change it.
 fn access(state: &mut State, mode: u32, offset: i64, load: bool, registers: &[u32]) -> bool {
     if mode == 3 {
         state.move_stack_pointer(offset);

@@ -9,15 +9,15 @@ pub struct Amd64;
 
 /// At a function's first instruction the return address is on top of the stack.
 const ENTRY: State = State::new(8, Some(-8));
-/// In the first entry of a PLT the relocation's number lies above it: `push GOT+8(%rip)`, then `jmp *GOT+16(%rip)`, perhaps
-/// with a `bnd` prefix.
+/// At the first entry of a PLT the stack also holds the relocation's number. The entry is `push GOT+8(%rip)`, then
+/// `jmp *GOT+16(%rip)`, perhaps with a `bnd` prefix.
 const PLT: State = State::new(16, Some(-8));
 
 impl Machine for Amd64 {
     fn padding(code: &[u8]) -> usize {
         match code {
             [0x90 | 0xcc | 0, ..] => 1,
-            // Of the instructions for filling, all but the shortest start so.
+            // The first bytes of all multi-byte instructions for padding.
             [0x0f | 0x66 | 0x2e | 0xf3, ..] => {
                 let instruction = decode(code, 0);
                 if instruction.mnemonic() == Mnemonic::Nop { instruction.len() } else { 0 }
@@ -33,8 +33,8 @@ impl Machine for Amd64 {
         }
     }
 
-    /// The entry before ends with `push` and a jump. This one begins with a jump by a word of the GOT, which a function with
-    /// a frame cannot take, or pushes its number behind `endbr64`.
+    /// The entry before ends with `push` and a jump. This one begins with a jump through a word of the GOT, which a
+    /// function with a frame cannot take, or with `endbr64` and the push of its number.
     fn is_plt_entry(code: &[u8]) -> bool {
         const ENDBR64: [u8; 4] = [0xf3, 0x0f, 0x1e, 0xfa];
         match code.strip_prefix(&ENDBR64) {

@@ -5,22 +5,23 @@ use sframe_format::{Abi, CfaRule, Frame, Location, RegisterRule};
 /// The frame. Offsets are in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct State {
-    /// The CFA less the stack pointer.
+    /// The CFA less the stack pointer, if it is known.
     height: Option<i64>,
-    /// The same at the function's first instruction; it is never less.
+    /// The same at the function's first instruction; the height is never less.
     least: i64,
-    /// The CFA less the frame pointer, where that marks the frame.
+    /// The CFA less the frame pointer, if the frame pointer was set from the stack pointer.
     by_frame_pointer: Option<i64>,
-    /// Where the caller's frame pointer is, counted from the CFA; `None` while it is in its register.
+    /// Offset of the saved frame pointer from the CFA; `None` while the caller's value is in its register.
     frame_pointer: Option<i64>,
-    /// The same of the return address.
+    /// The same for the return address.
     return_address: Option<i64>,
     /// AArch64: whether the return address is signed.
     signed: bool,
 }
 
 impl State {
-    /// A frame whose CFA is so far above the stack pointer, in which only the return address may have been saved.
+    /// A frame whose CFA is `height` bytes above the stack pointer, in which only the return address may have been
+    /// saved.
     pub const fn new(height: i64, return_address: Option<i64>) -> Self {
         Self {
             height: Some(height),
@@ -32,7 +33,7 @@ impl State {
         }
     }
 
-    /// A frame that nothing is known of.
+    /// A frame whose CFA is not known.
     pub const fn lost() -> Self {
         Self { height: None, ..Self::new(0, None) }
     }
@@ -57,14 +58,16 @@ impl State {
         Some(Frame { cfa, ra, fp, mangled: self.signed })
     }
 
-    /// The CFA less the frame pointer, where that points at the word that holds the caller's: then it is one, and right where
-    /// loops push and callees pop. Otherwise it may point at something else.
+    /// The CFA less the frame pointer, if the register points at the saved frame pointer of the caller. Then it is a
+    /// real frame pointer, and reliable even where loops push or callees pop; else the register may point at something
+    /// else.
     fn marked(&self) -> Option<i64> {
         let (by, saved) = (self.by_frame_pointer?, self.frame_pointer?);
         (by.checked_neg()? == saved).then_some(by)
     }
 
-    /// The stack pointer grows by so much. Where it passes the function's own, the frame was another all along.
+    /// Adds to the stack pointer. If it rises above its value at the function's start, the frame was not what it was
+    /// taken for.
     pub fn move_stack_pointer(&mut self, by: i64) {
         self.height = self.height.and_then(|height| height.checked_sub(by));
         if self.height.is_some_and(|height| height < self.least) {
@@ -72,17 +75,17 @@ impl State {
         }
     }
 
-    /// The stack pointer gets a value that cannot be told.
+    /// The stack pointer gets an unknown value.
     pub fn lose_stack_pointer(&mut self) {
         self.height = None;
     }
 
-    /// The stack pointer becomes the frame pointer and so much.
+    /// The stack pointer becomes the frame pointer plus `offset`.
     pub fn stack_pointer_from_frame_pointer(&mut self, offset: i64) {
         self.height = self.by_frame_pointer.and_then(|by| by.checked_sub(offset));
     }
 
-    /// The frame pointer becomes the stack pointer and so much.
+    /// The frame pointer becomes the stack pointer plus `offset`.
     pub fn frame_pointer_from_stack_pointer(&mut self, offset: i64) {
         self.by_frame_pointer = self.height.and_then(|height| height.checked_sub(offset));
     }
@@ -92,7 +95,7 @@ impl State {
         self.by_frame_pointer = None;
     }
 
-    /// The frame pointer is stored so far above the stack pointer. A second time it is not the caller's.
+    /// The frame pointer is stored `offset` bytes above the stack pointer. A second store is not of the caller's value.
     pub fn save_frame_pointer(&mut self, offset: i64) {
         if self.by_frame_pointer.is_none() {
             self.frame_pointer = self.frame_pointer.or_else(|| self.counted_from_cfa(offset));
@@ -104,7 +107,7 @@ impl State {
         (self.frame_pointer, self.by_frame_pointer) = (None, None);
     }
 
-    /// The return address is stored so far above the stack pointer.
+    /// The return address is stored `offset` bytes above the stack pointer.
     pub fn save_return_address(&mut self, offset: i64) {
         self.return_address = self.return_address.or_else(|| self.counted_from_cfa(offset));
     }
@@ -114,14 +117,14 @@ impl State {
         self.return_address = None;
     }
 
-    /// A call gives the register of the return address another value; a function that has not saved it does not return.
+    /// A call overwrites the link register. A function that has not saved it cannot return, so its frame is not known.
     pub fn call(&mut self) {
         if self.return_address.is_none() {
             *self = Self::lost();
         }
     }
 
-    /// The return address is signed, or no longer.
+    /// The return address is signed, or authenticated again.
     pub fn sign(&mut self, signed: bool) {
         self.signed = signed;
     }

@@ -1,19 +1,19 @@
-//! What is known of a machine's instructions.
+//! The interface of the sweep to a machine's instructions.
 
 use super::frame::State;
 
-/// What follows an instruction.
+/// Which instruction is executed after an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flow {
-    /// The next.
+    /// The one behind it.
     Next,
-    /// The next, or the one at an address.
+    /// The one behind it, or the one at an address.
     Branch(u64),
-    /// The one at an address, or, of a return and an indirect jump, any.
+    /// The one at an address; for a return or an indirect jump, any.
     Away(Option<u64>),
-    /// Nothing: it ends the program.
+    /// None: it ends the program.
     Trap,
-    /// It is no instruction.
+    /// The bytes are no instruction.
     Invalid,
 }
 
@@ -27,11 +27,12 @@ pub struct Step {
 
 /// A machine's instructions.
 pub trait Machine {
-    /// Bytes of the instruction at the start that only fills space; 0 if it does something.
+    /// Length in bytes of the instruction at the start, if it is padding; else 0.
     fn padding(code: &[u8]) -> usize;
     /// The state at a function's first instruction.
     fn at_entry(code: &[u8]) -> State;
-    /// Whether the code is an entry of a PLT whose neighbours change the stack, so that nothing of them holds for it.
+    /// Whether the code is an entry of a PLT whose entries change the stack, so that the state behind the entry before
+    /// does not hold for it.
     fn is_plt_entry(_code: &[u8]) -> bool {
         false
     }

@@ -1,14 +1,14 @@
 //! Rows for code that nothing describes, read off its instructions.
 //!
 //! Some code has no call frame information: PLTs of linkers that write none for them, `_init` and `_fini`, the start-up
-//! code of compilers, what people write in assembler, interpreters. A walk that meets it would end. Such code is swept once,
-//! from its first instruction to its last: what an instruction does to the stack pointer, the frame pointer and where the
-//! return address is saved becomes a row. A branch forward takes its state along; behind a return or a jump stands another
-//! function or a block that such a branch reaches. Where an instruction does what cannot be followed, there are no
-//! rows until the next function, rather than wrong ones.
+//! code of compilers, hand-written assembly, interpreters. A walk that meets it would end. Such code is swept once, from
+//! its first instruction to its last: its effects on the stack pointer, the frame pointer and the place of the return
+//! address become rows. A branch forward carries its state to its target; behind a return or a jump stands another
+//! function, or a block that such a branch reaches. If an instruction has an effect that cannot be followed, there are
+//! no rows until the next function, rather than wrong ones.
 //!
-//! What the sweep needs to know of a machine is [`machine::Machine`]: how long an instruction is and what it does. A PLT needs no name
-//! then: entries that change the stack are known by their instructions, and the others leave it alone.
+//! [`machine::Machine`] tells the sweep how long an instruction is and what it does. PLTs need not be known by name:
+//! entries that change the stack are known by their instructions, and the others leave it alone.
 
 mod aarch64;
 mod amd64;
@@ -26,9 +26,9 @@ use std::ops::Range;
 
 use crate::bytes::word;
 
-/// Functions begin at multiples of this, in bytes, where something else is between them.
+/// Alignment of functions in bytes, where padding stands between them.
 const ALIGNMENT: u64 = 16;
-/// Rows of one run of code; a longer one goes on as another.
+/// Most rows of one run of code; a longer run is continued by another.
 const MOST_ROWS: usize = 1024;
 
 /// A part of a file with code.
@@ -39,7 +39,7 @@ pub struct Area<'a> {
     pub code: &'a [u8],
 }
 
-/// The code of a file, and what is known of it.
+/// The code of a file, and facts about it.
 pub struct Code<'a> {
     /// Its machine.
     pub abi: Abi,
@@ -117,11 +117,11 @@ struct Sweep<'a> {
 /// What the sweep knows in front of an instruction.
 #[derive(Clone, Copy, PartialEq)]
 enum Before {
-    /// A function or filling begins here, if no branch leads here.
+    /// A function or padding begins here, if no branch leads here.
     Start,
-    /// The instruction before leads here, or is taken to stand in the same frame.
+    /// The instruction before leads here (`reached`), or is assumed to be in the same frame.
     Known { state: State, reached: bool },
-    /// What happens to the stack here is not known.
+    /// The state is not known.
     Lost,
 }
 
@@ -131,7 +131,7 @@ impl Sweep<'_> {
         while at < self.code.len() {
             let (here, rest) = (self.address + at as u64, &self.code[at..]);
             let mut awaited = self.awaited.remove(&here);
-            // Nobody runs filling behind a jump.
+            // Padding behind a jump is never executed.
             let unreached = matches!(before, Before::Known { reached: false, .. })
                 && awaited.is_none()
                 && M::padding(rest) > 0;
@@ -184,7 +184,7 @@ impl Sweep<'_> {
         self.close(self.address + self.code.len() as u64);
     }
 
-    /// Whether what follows a function's end looks like a boundary: filling up to where the next may begin.
+    /// Whether a function's end is followed by padding up to a place where the next function may begin.
     fn is_between<M: Machine>(&self, at: usize) -> bool {
         let mut end = at;
         while let Some(rest) = self.code.get(end..).filter(|rest| !rest.is_empty()) {
@@ -196,7 +196,8 @@ impl Sweep<'_> {
         (self.address + end as u64).is_multiple_of(ALIGNMENT)
     }
 
-    /// The trampoline of signal handlers has no frame of its own; the unwinder knows it by its instructions.
+    /// Whether the code is the trampoline of signal handlers. It gets no rows: the unwinder knows it by its
+    /// instructions.
     fn is_trampoline(&self, at: usize) -> bool {
         let mut read = |address: u64| {
             let bytes = usize::try_from(address).ok().and_then(|place| self.code.get(place..));

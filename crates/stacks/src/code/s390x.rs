@@ -98,7 +98,7 @@ fn apply(code: &[u8], state: &mut State) {
             set(state, to, Some((from, 0)));
         }
         (0xb9, _) if matches!(code[1], 0x08 | 0x09) => set(state, u16::from(code[3] >> 4), None),
-        // brasl, bras; basr, unless it only tells where it stands
+        // brasl, bras; basr, unless it only loads its own address
         (0xc0 | 0xa7, _) if second == 5 && to == LINK => state.call(),
         (0x0d, _) if to == LINK && second != 0 => state.call(),
         _ => {}
@@ -129,7 +129,7 @@ fn load(state: &mut State, first: u16, last: u16) {
     }
 }
 
-/// A register becomes another and a constant; `None` is another value.
+/// A register becomes another register plus a constant; `None` is any other value.
 fn set(state: &mut State, to: u16, value: Option<(u16, i64)>) {
     match (to, value) {
         (STACK_POINTER, Some((STACK_POINTER, by))) => state.move_stack_pointer(by),

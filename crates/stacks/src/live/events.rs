@@ -9,7 +9,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::time::Duration;
 
-/// What samples hold.
+/// The fields of samples.
 const SAMPLE: u64 = format::IP
     | format::TID
     | format::TIME
@@ -23,13 +23,13 @@ const SAMPLE: u64 = format::IP
 pub struct Events {
     events: Vec<OwnedFd>,
     rings: Vec<Ring>,
-    /// What their records look like.
+    /// The layout of their records.
     pub layout: Layout,
-    /// What is sampled.
+    /// The sampled event.
     pub name: &'static str,
 }
 
-/// Which of the things that a kernel or a user may lack are asked for.
+/// Which features to ask for, of those that a kernel or a user may lack.
 #[derive(Clone, Copy)]
 struct Wish {
     cycles: bool,
@@ -37,7 +37,7 @@ struct Wish {
     build_id: bool,
 }
 
-/// From the best to the least.
+/// Sets of features, the best first. The first one that the kernel allows is used.
 const WISHES: [Wish; 8] = [
     Wish { cycles: true, kernel: true, build_id: true },
     Wish { cycles: false, kernel: true, build_id: true },
@@ -50,8 +50,9 @@ const WISHES: [Wish; 8] = [
 ];
 
 impl Events {
-    /// Opens events for threads and those that they start. They count from when a thread executes another program, or from
-    /// [`Events::enable`]. With `monotonic`, records tell the time of the clock that programs in the kernel read.
+    /// Opens events for threads and the threads that they start. Events count from [`Events::enable`] on, or for a
+    /// command from when a thread executes it. With `monotonic`, records tell the time of the clock that BPF programs
+    /// read.
     ///
     /// # Errors
     /// The kernel does not allow it.
@@ -142,9 +143,9 @@ impl Events {
         self.rings.iter_mut().for_each(|ring| ring.empty(batch));
     }
 
-    /// Waits until there are records, or for a time.
+    /// Waits for a time, whether there are records or not.
     pub fn wait(&self, time: Duration) {
-        // Rings fill in much longer than a tick; a shorter wait would only wake up for single records.
+        // Rings take much longer than that to fill. To poll would wake this thread for single records.
         std::thread::sleep(time);
     }
 }

@@ -1,8 +1,8 @@
-//! Unwinding in the kernel: what its program is told of files and processes.
+//! Unwinding in the kernel: tells the BPF program of files and processes.
 //!
-//! The program starts with nothing. Each process is made known when its mappings have changed; the table of a file, when a sample was unwound
-//! here that passed through it. So the kernel holds tables of code that runs, and no stack is lost: of what the program cannot
-//! unwind yet, the kernel hands out registers and a copy of the stack.
+//! The program starts with nothing. It is told of a process when the process's mappings have changed, and gets a file's
+//! table when a sample that was unwound here passed through the file. So the kernel holds tables of code that runs, and
+//! no stack is lost: if the program cannot unwind a stack yet, the event samples registers and a copy of the stack.
 
 use super::events::Events;
 use crate::event::Event;
@@ -23,10 +23,10 @@ pub struct InKernel {
     wanted: BTreeSet<u32>,
 }
 
-/// What the program has done.
+/// Counts of the program's work.
 #[derive(Clone, Debug)]
 pub struct KernelReport {
-    /// How many stacks ended where.
+    /// How many stacks ended in each way.
     pub ends: Vec<(End, u64)>,
     /// Frames.
     pub frames: u64,
@@ -42,13 +42,13 @@ impl InKernel {
     /// Loads the program. With `both`, samples are unwound here as well, so that each stack comes twice.
     ///
     /// # Errors
-    /// The kernel does not allow it or cannot run it: a sentence that says so and what helps.
+    /// A sentence with the reason why the kernel does not load the program, and what helps.
     pub fn load(both: bool) -> Result<Self, String> {
         let (kernel, stacks) = Kernel::load(both)?;
         Ok(Self { kernel, stacks: Some(stacks), changed: BTreeSet::new(), wanted: BTreeSet::new() })
     }
 
-    /// Lets it run at all events.
+    /// Attaches the program to all events.
     pub(super) fn attach(&mut self, events: &Events) -> Result<(), String> {
         let mut descriptors = events.descriptors();
         descriptors
@@ -56,7 +56,7 @@ impl InKernel {
             .map_err(|error| format!("the kernel cannot run a program at samples: {error}"))
     }
 
-    /// Notes which process an event changes.
+    /// Notes the process whose mappings an event changes.
     pub(super) fn note(&mut self, event: &Event<'_>) {
         match event {
             Event::Mapped(mapped) => self.changed.insert(mapped.pid),
@@ -67,7 +67,7 @@ impl InKernel {
         };
     }
 
-    /// Notes which tables a stack would have needed.
+    /// Notes the tables that a stack needs and the kernel lacks.
     pub(super) fn want(&mut self, stack: &Stack<'_>) {
         for frame in stack.frames {
             if let Place::File(file, _) = frame.place
@@ -78,7 +78,7 @@ impl InKernel {
         }
     }
 
-    /// Hands the kernel the tables that stacks have asked for. What it has no room for stays unknown to it.
+    /// Hands the kernel the tables that stacks need. An error is ignored: such stacks are unwound here.
     pub(super) fn tell_tables(&mut self, session: &Session) {
         for file in std::mem::take(&mut self.wanted) {
             match session.files().table(FileId(file)).and_then(|table| table.table()) {
@@ -88,7 +88,8 @@ impl InKernel {
         }
     }
 
-    /// Tells the kernel of the processes that have changed.
+    /// Tells the program of the processes whose mappings have changed. An error is ignored: their stacks are unwound
+    /// here.
     pub(super) fn tell_processes(&mut self, session: &Session) {
         for pid in std::mem::take(&mut self.changed) {
             match session.modules(pid) {
@@ -108,7 +109,7 @@ impl InKernel {
         }
     }
 
-    /// What it has done.
+    /// Counts of the program's work.
     pub(super) fn report(&mut self) -> Result<KernelReport, String> {
         let (ends, frames) = self.kernel.counts()?;
         let run_time = self.kernel.run_time().unwrap_or_default();

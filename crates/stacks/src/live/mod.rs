@@ -5,7 +5,8 @@
 //! the kernel counts the samples that it has to drop. Records of different processors come out of order, so a batch waits
 //! until the one after it is there.
 //!
-//! With a program in the kernel ([`InKernel`]) stacks that it has unwound come by a ring of their own, and join the batches.
+//! With a BPF program in the kernel ([`InKernel`]), the stacks that it has unwound come by a ring of their own, and join
+//! the batches.
 
 mod events;
 mod kernel;
@@ -27,13 +28,13 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 use target::Started;
 
-/// Batches that wait for the unwinder at most.
+/// Most batches that wait for the unwinder.
 const QUEUE: usize = 64;
 /// Time between two looks at the rings.
 const TICK: Duration = Duration::from_millis(50);
-/// The same while a program in the kernel waits to hear of mappings.
+/// The same with a program in the kernel, which should hear of mappings soon.
 const SHORT_TICK: Duration = Duration::from_millis(10);
-/// The type of a record with a stack from the kernel's program; those of the kernel's own records are small numbers.
+/// The type of a record with a stack from the BPF program; types of the kernel's own records are small numbers.
 const UNWOUND: u32 = u32::MAX;
 
 /// The architecture of this machine, if it is one that SFrame is defined for.
@@ -47,7 +48,7 @@ pub const HERE: Option<Abi> = if cfg!(target_arch = "x86_64") {
     None
 };
 
-/// How far a recording is.
+/// The progress of a recording.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
     /// Samples so far.
@@ -58,24 +59,24 @@ pub struct Progress {
     pub elapsed: Duration,
 }
 
-/// What a recording has given.
+/// The result of a recording.
 pub struct Recorded {
     /// The files that were mapped.
     pub files: Files,
     /// The counts.
     pub statistics: Statistics,
-    /// What was sampled: `cycles`, or `cpu-clock` where the processor counts no cycles.
+    /// The sampled event: `cycles`, or `cpu-clock` if the processor counts no cycles.
     pub event: &'static str,
-    /// What the program in the kernel has done, if there was one.
+    /// Counts of the work of the program in the kernel, if there was one.
     pub in_kernel: Option<KernelReport>,
     /// How the command ended, if one was started: its exit status, or 128 and the number of the signal.
     pub status: Option<i32>,
 }
 
-/// Samples programs until they end, `stop` is set or the time is over. With a program in the kernel, that unwinds what it can.
+/// Samples programs until they end, `stop` is set or the time is over. `in_kernel` unwinds the stacks that it can.
 ///
 /// # Errors
-/// The kernel does not allow it, or there is no such program: a sentence that says so and what helps.
+/// A sentence with the reason (the kernel does not allow it, there is no such program), and what helps.
 pub fn record(
     request: &Request,
     mut settings: Settings,
@@ -121,7 +122,7 @@ pub fn record(
     Ok(Recorded { files, statistics, event, in_kernel, status })
 }
 
-/// Empties the rings until all is over.
+/// Empties the rings into batches until `finished` is set.
 fn empty_rings(
     events: &mut Events,
     mut stacks: Option<Stacks>,
@@ -149,9 +150,9 @@ struct Unwinder<'session> {
     session: &'session mut Session,
     in_kernel: Option<&'session mut InKernel>,
     layout: Layout,
-    /// Records that are not in order yet: when, and their bytes.
+    /// Records that wait for earlier ones: their times and bytes.
     waiting: Vec<(u64, Vec<u8>)>,
-    /// The latest time of the batch before.
+    /// The latest time in the batches so far.
     limit: u64,
     count: u64,
     lost: u64,
@@ -185,7 +186,7 @@ impl Unwinder<'_> {
         self.hand_on(u64::MAX, take);
     }
 
-    /// Takes a batch, and unwinds what is older than it can hold.
+    /// Takes a batch, and hands on the records that are no later than those of the batches before.
     fn add(&mut self, batch: &[u8], take: &mut dyn FnMut(&Stack<'_>)) {
         let mut latest = self.limit;
         for bytes in ring::records(batch) {
@@ -228,7 +229,7 @@ impl Unwinder<'_> {
     }
 }
 
-/// Hands an event to the session, and lets the kernel's program hear of it.
+/// Hands an event to the session, and tells the BPF program of changes.
 fn hand_on(
     session: &mut Session,
     in_kernel: Option<&mut InKernel>,
@@ -237,7 +238,7 @@ fn hand_on(
 ) {
     let Some(in_kernel) = in_kernel else { return session.handle(0, event, take) };
     match event {
-        // Reading rows for the first sample of a file takes as long as a hundred samples.
+        // Before the sample is unwound: reading rows for the first sample of a file takes as long as a hundred samples.
         Some(Event::Sample(_)) => in_kernel.tell_processes(session),
         Some(event) => in_kernel.note(event),
         None => {}

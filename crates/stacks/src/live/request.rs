@@ -1,4 +1,4 @@
-//! What to record.
+//! The request for a recording.
 
 use std::ffi::OsString;
 use std::time::Duration;
@@ -12,7 +12,7 @@ pub enum Target {
     Command(Vec<OsString>),
 }
 
-/// What to record.
+/// A request for a recording.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
     /// The programs.
@@ -21,6 +21,6 @@ pub struct Request {
     pub frequency: u64,
     /// Bytes of the stack that are copied for each sample.
     pub stack_size: u32,
-    /// When to end, if the programs do not before.
+    /// The time after which to stop, if the programs still run.
     pub duration: Option<Duration>,
 }

@@ -1,4 +1,4 @@
-//! The memory that the kernel writes records to, and takes to be free when the reader has moved its tail
+//! The ring buffer that the kernel writes records to. The reader frees memory by moving the tail
 //! (`struct perf_event_mmap_page`).
 
 use memmap2::{MmapOptions, MmapRaw};
@@ -7,7 +7,7 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Pages of data to ask for; fewer, if the kernel does not allow that many. Powers of two.
+/// Numbers of data pages to ask for, one after the other until the kernel allows it. They must be powers of two.
 const PAGES: [usize; 8] = [2048, 1024, 512, 256, 128, 64, 32, 16];
 
 /// A ring of records.
@@ -60,7 +60,7 @@ impl Ring {
     }
 }
 
-/// Adds a record of a type to a batch, as the kernel does. One that no record's size can tell of is left out.
+/// Adds a record of a type to a batch, as the kernel does. A body too long for the 16-bit size is left out.
 pub fn add(batch: &mut Vec<u8>, kind: u32, body: &[u8]) {
     if let Ok(size) = u16::try_from(body.len() + 8) {
         batch.extend(kind.to_ne_bytes());

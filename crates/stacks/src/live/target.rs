@@ -1,4 +1,4 @@
-//! The programs that are sampled: a process that runs, or a command that waits until all is ready for it.
+//! The programs that are sampled: a running process, or a command that waits until everything is ready.
 
 use super::request::Target;
 use std::ffi::{CString, OsString};
@@ -10,15 +10,15 @@ use std::os::unix::ffi::OsStrExt;
 /// A program to be sampled.
 pub struct Started {
     pid: u32,
-    /// A command of ours: what lets it go, and what tells why it could not.
+    /// For a command that this process started: the pipe that lets it start, and the pipe that tells why it could not.
     child: Option<(Option<File>, File)>,
     status: Option<i32>,
 }
 
-/// Finds the process, or makes one that waits to execute the command.
+/// Finds the process, or forks one that waits to execute the command.
 ///
 /// # Errors
-/// There is no such process, or none can be made. A sentence.
+/// A sentence: there is no such process, or none can be made.
 pub fn start(target: &Target) -> Result<Started, String> {
     match target {
         Target::Process(pid) => {
@@ -41,7 +41,7 @@ pub fn threads_of(pid: u32) -> Vec<u32> {
 }
 
 impl Started {
-    /// The threads there are.
+    /// The threads of the program.
     ///
     /// # Errors
     /// It has ended.
@@ -50,7 +50,7 @@ impl Started {
         if threads.is_empty() { Err(format!("process {} has ended", self.pid)) } else { Ok(threads) }
     }
 
-    /// Lets a command go.
+    /// Lets a command start.
     ///
     /// # Errors
     /// It cannot be executed.
@@ -61,7 +61,7 @@ impl Started {
         }
         let mut code = [0; 4];
         match failure.read_exact(&mut code) {
-            // It has said why, and ended.
+            // The child has reported the error, and ended.
             Ok(()) => {
                 let error = io::Error::from_raw_os_error(i32::from_ne_bytes(code));
                 self.wait(false);
@@ -81,7 +81,8 @@ impl Started {
         threads_of(self.pid).is_empty()
     }
 
-    /// Waits for a command's end and gives its status; asks it to end first if the recording was stopped.
+    /// Waits for a command's end and returns its status; `None` for a process. If the recording was stopped, asks the
+    /// command to end first.
     pub fn wait(&mut self, stopped: bool) -> Option<i32> {
         self.child.as_ref()?;
         if self.status.is_none() {
@@ -111,7 +112,7 @@ impl Started {
 }
 
 impl Drop for Started {
-    /// A command that was never let go ends when its pipe is closed.
+    /// A command that was never started ends when its pipe is closed.
     fn drop(&mut self) {
         if let Some((start @ Some(_), _)) = &mut self.child {
             *start = None;
@@ -148,7 +149,7 @@ fn fork(words: &[OsString]) -> io::Result<Started> {
     let pid = unsafe {
         let pid = libc::fork();
         if pid == 0 {
-            // Else its own end would keep the pipe open when the recorder has gone.
+            // Else the child itself would keep the pipe open if the recorder ends.
             libc::close(start_fd);
             let mut byte = 0u8;
             if libc::read(wait_on, (&raw mut byte).cast(), 1) == 1 {

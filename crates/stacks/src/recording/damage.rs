@@ -1,6 +1,6 @@
-//! What is wrong with a recording.
+//! Damage to a recording.
 
-/// A recording that cannot be used, or not to its end.
+/// A defect, because of which a recording cannot be used, or only up to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Damage {
     /// Offset in the file, in bytes.

@@ -2,9 +2,9 @@
 
 use zstd::stream::raw::{Decoder, InBuffer, Operation, OutBuffer};
 
-/// More than this many times the size of the recording no recording expands to: stacks shrink to a fifth or so.
+/// Limit of the expanded size, as a multiple of the recording's. Stacks are compressed to about a fifth.
 const MOST: usize = 200;
-/// Room that is added when the decoder asks for it, in bytes.
+/// Bytes that are expanded at a time.
 const STEP: usize = 1 << 20;
 
 /// Expands records, up to a limit.
@@ -16,7 +16,7 @@ pub struct Expander {
 }
 
 impl Expander {
-    /// For a recording of a size.
+    /// An expander for a recording of `size` bytes.
     pub fn new(size: usize) -> Self {
         Self { decoder: None, bytes: Vec::new(), limit: size.saturating_mul(MOST) }
     }

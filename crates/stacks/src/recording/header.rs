@@ -27,7 +27,7 @@ pub struct BuildId {
     pub id: Vec<u8>,
 }
 
-/// An event with the numbers that its records bear.
+/// An event with the ids that its records bear.
 pub struct Attribute {
     pub layout: Layout,
     pub name: Option<String>,
@@ -82,7 +82,7 @@ impl Header {
         Ok(header)
     }
 
-    /// Takes the place of the data. perf writes its size when it ends; until then it is 0.
+    /// Reads the place of the data. perf writes its size when it ends; until then it is 0.
     fn set_data(&mut self, bytes: &[u8], reader: &mut Reader<'_>) -> Option<()> {
         let (offset, size) = (reader.u64()?, reader.u64()?);
         let start = usize::try_from(offset).unwrap_or(usize::MAX).min(bytes.len());
@@ -116,7 +116,7 @@ impl Header {
         Ok(())
     }
 
-    /// The features' places follow the data, one for each bit.
+    /// Reads the features, whose places follow the data, one for each bit.
     fn read_features(&mut self, bytes: &[u8], bits: &[u64; 4]) {
         let mut places = Reader::new(bytes.get(self.data.end..).unwrap_or_default(), self.endian);
         let set = |number: &u64| bits[*number as usize / 64] >> (number % 64) & 1 != 0;
@@ -138,7 +138,8 @@ impl Header {
     }
 }
 
-/// Reads a section's place; gives its bytes if they lie in the file.
+/// Reads the place of a section, and returns the section's bytes. Outer `None`: the place is cut off; inner `None`: the
+/// section is not in the file.
 fn section<'data>(bytes: &'data [u8], reader: &mut Reader<'_>) -> Option<Option<&'data [u8]>> {
     let (offset, size) = (reader.u64()?, reader.u64()?);
     let range = usize::try_from(offset).ok().zip(usize::try_from(size).ok());

@@ -1,11 +1,11 @@
 //! The files that `perf record` writes, and the stream that it writes to a pipe.
 //!
-//! The bytes are mapped and never copied, but for records that perf compressed. A first walk over them notes where each
-//! record is and when it was made; then they are read in the order of time, since each processor's come in a row of their
-//! own. The format is described in perf's `perf.data-file-format.txt`.
+//! The bytes are mapped and never copied, except for records that perf compressed. A first walk over them notes the
+//! place and the time of each record; then records are read in the order of time, since the file has them processor by
+//! processor. perf's `perf.data-file-format.txt` describes the format.
 //!
-//! Nothing is believed: sections must lie in the file, records in the data, and what is expanded from compressed records
-//! has a limit. A file that ends early gives what it has, and then says so ([`Recording::damage`]).
+//! Nothing is trusted: sections must lie in the file, records in the data, and the expanded size of compressed records
+//! has a limit. Of a file that ends early, the records before the end are used ([`Recording::damage`] tells).
 
 mod damage;
 mod expand;
@@ -33,7 +33,7 @@ mod kind {
     pub const COMPRESSED2: u32 = 83;
 }
 
-/// So many bytes of a sample are wanted first: its head, its registers, and the top of its stack.
+/// Bytes of a sample that are fetched ahead: its head, its registers, and the top of its stack.
 const WANTED: usize = 2048;
 
 /// A kind of event that was sampled.
@@ -59,14 +59,14 @@ pub struct Recording {
     pub build_ids: Vec<BuildId>,
     /// The machine as `uname -m` names it.
     pub machine: Option<String>,
-    /// What is wrong behind the records that could be read.
+    /// The defect behind the records that could be read.
     pub damage: Option<Damage>,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Place {
     time: u64,
-    /// The record's offset; in the low 16 bits, how many of its bytes are wanted first.
+    /// The record's offset; in the low 16 bits, the number of bytes to fetch ahead.
     at: u64,
 }
 
@@ -130,7 +130,7 @@ impl Recording {
         self.ids.extend(ids.iter().map(|&id| (id, number)));
     }
 
-    /// Notes where records are from `start` on. `base` is added to their offsets.
+    /// Notes the places of records from `start` on. `base` is added to their offsets.
     fn note(
         &mut self,
         endian: Endian,
@@ -153,7 +153,7 @@ impl Recording {
                 .map_err(|message| damage(base + offset, message))?;
             if record.kind < kind::FIRST {
                 let time = self.sampled.first().and_then(|event| event.layout.time(&record)).unwrap_or(last);
-                // Records that perf makes up for what was there before bear no time, or the largest.
+                // Records that perf synthesizes for the state before the recording bear no time, or the largest.
                 let time = if time == u64::MAX { 0 } else { time };
                 last = time;
                 self.places.push(Place::new(time, base + offset, size));
@@ -163,7 +163,7 @@ impl Recording {
         Ok(())
     }
 
-    /// Notes what a record of perf's own says. Gives the number of bytes that follow it outside.
+    /// Reads a record that perf itself added. Returns the number of bytes behind it that belong to it.
     fn note_one(
         &mut self,
         endian: Endian,

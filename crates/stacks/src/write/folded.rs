@@ -1,5 +1,5 @@
-//! One line for each different stack: functions from the outermost to the innermost with `;` between, a space, the number
-//! of samples. Makers of flame graphs read it.
+//! Folded stacks, which tools for flame graphs read. One line for each different stack: the thread and the functions
+//! from the outermost to the innermost with `;` between, a space, the number of samples.
 
 use super::named::Named;
 use std::collections::BTreeMap;
@@ -28,7 +28,7 @@ pub fn write(named: Named<'_>, to: &mut dyn io::Write) -> io::Result<()> {
     Ok(())
 }
 
-/// A name without what separates names.
+/// A name without separators of names and lines.
 fn clean(name: &str) -> String {
     name.replace(';', ":").replace(['\n', '\r'], " ")
 }

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::io;
 
 const PAGE: &str = include_str!("page.html");
-/// Where the page wants its title and data.
+/// Placeholders in the page for its title and data.
 const TITLE: &str = "@TITLE@";
 const DATA: &str = "@DATA@";
 
@@ -30,7 +30,7 @@ struct Data<'a> {
     names: Vec<&'a str>,
     files: Vec<&'a str>,
     /// Depth, name, file, samples, kind: 0 for the user's code, 1 for the kernel's, 2 for inlined functions, 3 for threads,
-    /// 4 for what lies before a stack that does not reach its root.
+    /// 4 for the missing part of a stack that does not reach its root.
     nodes: Vec<(u32, u32, u32, u64, u8)>,
 }
 
@@ -66,7 +66,7 @@ pub fn write(named: Named<'_>, to: &mut dyn io::Write) -> io::Result<()> {
     let rooted = named.profile.rows.iter().filter(|row| row.end.is_rooted()).count() as u64;
     let (names, files) = (names.all, files.all);
     let data = Data { title: named.title, samples: root.samples, rooted, names, files, nodes };
-    // No name can end the element that holds the data.
+    // So that no name can end the element that holds the data.
     let data = serde_json::to_string(&data)?.replace('<', "\\u003c");
     let title = named.title.replace('&', "&amp;").replace('<', "&lt;");
     let (before, rest) = PAGE.split_once(DATA).unwrap_or((PAGE, ""));
@@ -81,7 +81,7 @@ impl Node {
     }
 }
 
-/// Parents before callees, without recursion: stacks are thousands deep.
+/// Adds the callees of `root`, callers before callees, without recursion: stacks are thousands deep.
 fn flatten(root: &Node, depth: u32, nodes: &mut Vec<(u32, u32, u32, u64, u8)>) {
     let mut left: Vec<_> = root.callees.iter().rev().map(|(key, node)| (depth, key, node)).collect();
     while let Some((depth, &(name, file, kind), node)) = left.pop() {
@@ -108,7 +108,7 @@ impl<'a> Texts<'a> {
 }
 
 impl Drop for Node {
-    /// Without recursion, as deep as stacks are.
+    /// Without recursion, since stacks are thousands deep.
     fn drop(&mut self) {
         let mut left: Vec<Node> = std::mem::take(&mut self.callees).into_values().collect();
         while let Some(mut node) = left.pop() {

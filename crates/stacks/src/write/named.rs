@@ -12,7 +12,7 @@ pub struct Named<'a> {
     pub names: &'a Names,
     /// The files of their frames.
     pub files: &'a Files,
-    /// What was recorded: a file name, a command.
+    /// The subject of the recording: a file name or a command.
     pub title: &'a str,
 }
 

@@ -18,7 +18,7 @@ const AT_A_TIME: usize = 1 << 18;
 struct Lines<'a> {
     named: Named<'a>,
     text: Vec<u8>,
-    /// For each frame, where in the text its lines are; nothing yet if empty.
+    /// For each frame, the range of its lines in the text; empty if they have not been written.
     frames: Vec<Range<usize>>,
     /// Why stacks ended.
     ends: BTreeMap<End, String>,
