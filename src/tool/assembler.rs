@@ -21,12 +21,12 @@ use std::process::{Command, ExitCode, ExitStatus};
 use zerocopy::FromBytes;
 use zerocopy::byteorder::{BE, ByteOrder, LE};
 
-/// The environment variable that asks for units instead of blobs, by any value but nothing and `0`.
+/// The environment variable that asks for units instead of blobs, by any value except an empty one and `0`.
 pub const LIGHT: &str = "SFRAME_AS_LIGHT";
 /// The environment variable that names the real assembler.
 pub const REAL_ASSEMBLER: &str = "SFRAME_REAL_AS";
 
-/// Options of GNU as whose argument is a word of its own, and which are not `-o`.
+/// Options of GNU as besides `-o` whose argument is a word of its own.
 const WITH_ARGUMENT: [&[u8]; 4] = [b"-I", b"--defsym", b"--MD", b"--debug-prefix-map"];
 
 /// Runs the assembler with these arguments (without the program's name) and splits its output.
@@ -99,8 +99,7 @@ fn output(arguments: &[OsString]) -> PathBuf {
     OsString::from_vec(output).into()
 }
 
-/// The assembler that `SFRAME_REAL_AS` names, else the first on `PATH` that is not this program, in
-/// no case in its folder.
+/// The assembler that `SFRAME_REAL_AS` names, else the first `as` on `PATH` that is not this program.
 fn real_assembler() -> Result<PathBuf, String> {
     let own = programs::own();
     let named = std::env::var_os(REAL_ASSEMBLER).filter(|name| !name.is_empty());
@@ -120,7 +119,7 @@ fn real_assembler() -> Result<PathBuf, String> {
     })
 }
 
-/// Whether an object has an SFrame section, from as few bytes of it as can tell. In doubt it may have one.
+/// Whether an object has an SFrame section, by reading as few bytes as possible. `true` in doubt.
 fn has_sframe(path: &Path) -> bool {
     let look = || -> std::io::Result<bool> {
         let file = File::open(path)?;

@@ -1,5 +1,5 @@
-//! Compact tables of files: made by `sframe table`, printed, and brought into the form that all
-//! other subcommands compare.
+//! Compact tables of files: made by `sframe table`, printed, and converted to SFrame for
+//! subcommands that compare.
 
 use super::args::{Dump, Table};
 use super::edit::{Image, ORDER_LITTLE, byte_order, read_file, replace_file};
@@ -68,7 +68,7 @@ pub fn parse<'a>(
         .map_err(|error| Problem::new(&*input.name, format!("section {SECTION_NAME}: {error}")))
 }
 
-/// Numbers of all tables of a file.
+/// Number of entries and sums of all tables of a file.
 ///
 /// # Errors
 /// One is not sound.
@@ -87,8 +87,8 @@ pub fn summary(input: &Input<'_>) -> Result<(u64, Summary), Problem> {
     Ok((entries, sum))
 }
 
-/// Adds the functions of a file's sound tables as SFrame sections in memory, whose every entry is a
-/// function. Gives the findings about the others.
+/// Adds the file's sound tables as SFrame sections in memory, in which every entry is a function.
+/// Returns the errors of the other tables.
 pub fn expand(input: &mut Input<'_>) -> Vec<sframe_format::Error> {
     let mut findings = Vec::new();
     let mut sections = Vec::new();
@@ -122,7 +122,7 @@ fn as_v3(table: &CompactTable<&[u8]>) -> Result<Vec<u8>, sframe_format::Error> {
             functions.push((piece.address, function));
             continue;
         }
-        // SFrame has functions end where nothing is known.
+        // SFrame has no rule for "no row", so a function ends there.
         for known in rows.chunk_by(|one, other| one.rules.is_some() == other.rules.is_some()) {
             let (Some(first), Some(last)) = (known.first(), known.last()) else { continue };
             if first.rules.is_some() {

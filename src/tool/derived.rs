@@ -1,4 +1,4 @@
-//! SFrame derived in memory for files that have none, as their builder could have asked for it.
+//! SFrame that is derived in memory from a file's `.eh_frame`.
 
 use super::open::{Input, Problem, SframeSection};
 use sframe_format::Version;

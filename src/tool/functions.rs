@@ -22,7 +22,7 @@ impl Functions {
     /// Derives the functions of a linked file from its `.eh_frame`.
     ///
     /// # Errors
-    /// There is none, or its entries cannot be told apart.
+    /// There is no `.eh_frame`, or the length of an entry is malformed.
     pub fn derive<E: ByteOrder>(image: &Image<'_, E>, abi: Abi) -> Result<Self, Problem> {
         let mut functions = Self::default();
         let sections = eh_frames(image)?;
@@ -65,7 +65,7 @@ impl Functions {
         }
     }
 
-    /// Leaves out empty functions and those outside executable memory.
+    /// Leaves out functions outside executable memory. Empty functions stay; the writers leave them out.
     pub fn keep_code<E: ByteOrder>(&mut self, image: &Image<'_, E>) {
         let code: Vec<(u64, u64)> = image
             .segments
@@ -89,7 +89,7 @@ impl Functions {
         });
     }
 
-    /// A compact table for a section at an address.
+    /// A compact table for a section at an address, and a line for each function that was left out.
     ///
     /// # Errors
     /// There is more than a table can hold.
@@ -104,11 +104,11 @@ impl Functions {
         Ok(self.with_lines(written))
     }
 
-    /// One sorted blob for a section at an address. Functions that the version cannot express are added to
-    /// those left out.
+    /// One sorted blob for a section at an address, and a line for each function that was left out, among
+    /// them those that the version cannot express.
     ///
     /// # Errors
-    /// No function is left, or version 2 does not reach all of them from the address.
+    /// Version 2 does not reach all functions from the address.
     pub fn write(
         &self,
         name: &str,

@@ -10,7 +10,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Files from which on progress is shown.
+/// Number of files from which on progress is shown.
 const MANY: usize = 8;
 
 /// The result of looking at an input.
@@ -19,7 +19,7 @@ pub enum FileResult<T> {
     Done(T),
     /// It cannot be used.
     Problem(Problem),
-    /// It has nothing to look at. With its name, and whether it was named on the command line.
+    /// It has nothing to look at: its name, and whether it was named on the command line.
     Nothing(String, bool),
 }
 

@@ -26,7 +26,7 @@ struct Found {
     section: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     blob: Option<String>,
-    /// Whether that is a unit of the light form.
+    /// Whether the row is of a unit of the light form.
     light: bool,
     version: u8,
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -1,8 +1,8 @@
 //! The command `sframe`: looks at, checks and looks up SFrame sections in finished files.
 //!
-//! Every subcommand is a module with a function `run` that prints its result and returns an
-//! `report::Outcome`. Files come in through `open`, which lays relocatable objects out at addresses of
-//! their own, so that no subcommand needs to know whether a file was linked.
+//! Every subcommand is a module with a function `run` that prints its result and returns a
+//! `report::Outcome`. Files come in through `open`, which gives sections of relocatable objects
+//! addresses, so that no subcommand needs to know whether a file was linked.
 
 pub mod args;
 pub mod assembler;

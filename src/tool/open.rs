@@ -1,4 +1,4 @@
-//! Files as the subcommands see them.
+//! Input files of the subcommands.
 //!
 //! Executables, shared libraries, relocatable objects, archives and raw sections all become an
 //! [`Input`]: SFrame sections and call frame information with addresses in them, and names for
@@ -79,9 +79,9 @@ pub struct SframeSection<'data> {
     pub address: u64,
     /// Relocations of a relocatable object, `R_*_NONE` left out.
     pub relocations: Vec<Relocation>,
-    /// The target of each of them, by offset in this section, ascending.
+    /// The offset in this section of each relocation, ascending, and its target.
     pub targets: Vec<(u64, Target)>,
-    /// Whether this tool derived it from `.eh_frame`; it is in no file then.
+    /// Whether this tool made it, of `.eh_frame` or a compact table; it is in no file then.
     pub derived: bool,
 }
 
@@ -95,7 +95,7 @@ pub enum Target {
 }
 
 impl<'data> SframeSection<'data> {
-    /// The section as the reader takes it.
+    /// The section, for readers of the format crate.
     pub fn section(&self) -> Section<'_> {
         Section::new(&self.data, self.address)
     }
@@ -240,8 +240,8 @@ fn open_archive(
     Ok(())
 }
 
-/// The bytes at an address that the structures of an ELF file may lie at. Members of archives start
-/// at any even one.
+/// The bytes, copied if need be to an address with the alignment of ELF structures. Members of
+/// archives start at any even address.
 fn aligned<'data>(data: &'data [u8], copy: &'data mut Vec<u8>) -> &'data [u8] {
     if data.as_ptr().addr().is_multiple_of(8) {
         return data;
@@ -343,7 +343,7 @@ pub fn open_elf<'data>(name: &str, bytes: &'data [u8]) -> Result<Input<'data>, P
     Ok(input)
 }
 
-/// Room between sections of a relocatable object, so that the end of one is not the start of the next.
+/// Room between sections of a relocatable object, so that the end of a section is not the start of the next.
 const GAP: u64 = 16;
 
 struct Reader<'a, 'data> {
@@ -423,13 +423,13 @@ impl<'data> Reader<'_, 'data> {
         Ok(input)
     }
 
-    /// The address of each section; `None` for those that are not in memory and hold no frames.
+    /// The address of each section; `None` for sections that are not loaded and hold no frames.
     fn addresses(&self) -> Result<Vec<Option<u64>>, Problem> {
         let endian = self.endian;
         let wanted = |header: &elf::SectionHeader64<Endianness>| {
             let name = self.section_name(header);
             let alloc = header.sh_flags(endian) & u64::from(elf::SHF_ALLOC) != 0;
-            // Frames may be kept out of memory, `.eh_frame` as well: kernels do it.
+            // SFrame and `.eh_frame` need not be loaded, as in kernels.
             let frames = is_sframe(header.sh_type(endian), name.as_bytes()) || name == ".eh_frame";
             let code = header.sh_flags(endian) & u64::from(elf::SHF_EXECINSTR) != 0;
             (alloc || frames, code || frames)
@@ -438,7 +438,7 @@ impl<'data> Reader<'_, 'data> {
             let address = |header| wanted(header).0.then(|| header.sh_addr(endian));
             return Ok(self.sections.iter().map(address).collect());
         }
-        // Code and frames close together, so that 32-bit fields reach whatever the size of the data is.
+        // Code and frames come first, so that 32-bit fields reach from one to the other past data of any size.
         let mut addresses = vec![None; self.sections.len()];
         let mut next = 0x1000u64;
         for first in [true, false] {
@@ -511,7 +511,6 @@ impl<'data> Reader<'_, 'data> {
         for &section in self.relocation_sections.get(&index.0).into_iter().flatten() {
             let header = self.sections.section(section).map_err(|error| self.malformed(error))?;
             let relocations = header.rela(endian, self.bytes).map_err(|error| self.malformed(error))?;
-            // A table of the file, in the file's order.
             for relocation in relocations.iter().flat_map(|(relocations, _)| relocations.iter()) {
                 let (target, address) = self.resolve(relocation, table, addresses)?;
                 let kind = relocation.r_type(endian, false);
@@ -573,7 +572,6 @@ impl<'data> Reader<'_, 'data> {
             return Ok(section);
         }
         let relocations = self.relocations(index, table, addresses)?;
-        // A list in memory, in the order of the table.
         let starts: Vec<_> = relocations.iter().filter(|r| r.kind != 0).collect();
         section.relocations = starts.iter().map(|r| Relocation { offset: r.offset, kind: r.kind }).collect();
         section.targets = starts.iter().map(|r| (r.offset, r.target.clone())).collect();
@@ -583,8 +581,6 @@ impl<'data> Reader<'_, 'data> {
             .blobs()
             .map(|blob| (blob.offset(), blob.data().len(), *blob.header()))
             .collect();
-        let mut starts = starts;
-        starts.sort_by_key(|relocation| relocation.offset);
         for (offset, size, header) in headers {
             let Some(bytes) = data.get_mut(offset..) else { continue };
             let mut blob = BlobMut::with_header(header, bytes, address.wrapping_add(offset as u64));
@@ -647,7 +643,7 @@ fn data_relocation(abi: Abi, kind: u32) -> Option<(usize, bool)> {
     }
 }
 
-/// Where code is, ascending, neighbours joined.
+/// The address ranges of code, ascending, neighbours joined.
 fn text_ranges(sections: &[PlacedSection]) -> Vec<Range<u64>> {
     let code = sections.iter().filter(|section| section.executable && section.size > 0);
     let mut ranges: Vec<Range<u64>> =

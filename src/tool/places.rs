@@ -41,7 +41,7 @@ pub struct Places {
     relocatable: bool,
 }
 
-/// Number of symbols before an address that are checked for holding it.
+/// Number of sections or symbols before an address that are checked for holding it.
 const NESTING: usize = 64;
 
 impl Places {

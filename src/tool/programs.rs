@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// The program of this name, or at this path: not this program, and not in its folder.
+/// The program at this path, or of this name on `PATH`. It is not this program itself, but may be in the same folder.
 pub fn real(name: &OsStr) -> Option<PathBuf> {
     let own = own();
     if Path::new(name).components().count() > 1 {
@@ -19,8 +19,8 @@ pub fn own() -> Option<PathBuf> {
     std::env::current_exe().and_then(|path| path.canonicalize()).ok()
 }
 
-/// The first program of a name in the folders of `path` that is not `own`, by whatever link it is there. It may be in
-/// the same folder: where the wrapper is installed beside the system's programs, they are what it stands for.
+/// The first program of a name in the folders of `path` that is not `own` or a link to it. It may be in the folder of
+/// `own`: a wrapper that is installed beside the system's programs stands for those.
 pub fn search(name: &OsStr, path: &OsStr, own: Option<&Path>) -> Option<PathBuf> {
     let identity = |path: &Path| path.metadata().ok().map(|data| (data.dev(), data.ino()));
     let own = own.and_then(identity);

@@ -75,7 +75,7 @@ fn sample(arguments: &Record) -> Result<u8, Problem> {
     Ok(recorded.status.and_then(|status| u8::try_from(status).ok()).unwrap_or(0))
 }
 
-/// The program that unwinds in the kernel. Where that is not to be had, it is said why, and everything is unwound here.
+/// The program that unwinds in the kernel. If it cannot be loaded, a warning says why, and everything is unwound here.
 fn in_kernel() -> Option<InKernel> {
     InKernel::load(false)
         .map_err(|reason| {
@@ -86,7 +86,7 @@ fn in_kernel() -> Option<InKernel> {
         .ok()
 }
 
-/// A line on the terminal; nothing where there is none.
+/// A line on the terminal; nothing if there is no terminal.
 fn progress_bar() -> ProgressBar {
     let bar = ProgressBar::new_spinner();
     if let Ok(style) = ProgressStyle::with_template("{spinner} sampling: {msg} (Ctrl-C ends)") {

@@ -40,7 +40,7 @@ pub fn run(command: &[OsString]) -> ExitCode {
         Some(others) => [library.as_os_str(), OsStr::new(":"), &others].into_iter().collect(),
         None => library.into_os_string(),
     };
-    // The shell's place is taken at once, by way of the library: the command itself may be a linker.
+    // The shell loads the library and executes the command, so that a command that is a linker is redirected, too.
     let status = Command::new("/bin/sh")
         .args(["-c", "exec \"$@\"", "sframe-ld"])
         .args(command)

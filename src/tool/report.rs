@@ -34,11 +34,10 @@ impl Outcome {
     }
 }
 
-/// Writes on standard output, which takes many small pieces here. A reader that has gone away is not worth a
-/// complaint.
+/// Writes on standard output, with a buffer for many small pieces. A reader that has gone away is no error.
 ///
 /// # Errors
-/// Something of what was written is lost.
+/// A part of the output could not be written.
 pub fn write(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), Problem> {
     let mut output = BufWriter::with_capacity(1 << 16, io::stdout().lock());
     match write(&mut output).and_then(|()| output.flush()) {

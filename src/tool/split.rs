@@ -86,7 +86,7 @@ fn split_image<E: ByteOrder>(image: &Image<'_, E>, form: Form) -> Result<Done, P
     if !image.is_relocatable() {
         return Err(image.problem("a linked file; only relocatable objects have text sections to split by"));
     }
-    let frames: Vec<usize> = (0..image.sections.len()).filter(|&index| is_monolithic(image, index)).collect();
+    let frames: Vec<usize> = (0..image.sections.len()).filter(|&index| has_frames(image, index)).collect();
     let mut done = Done::default();
     if frames.is_empty() {
         return Ok(done);
@@ -111,8 +111,8 @@ fn split_image<E: ByteOrder>(image: &Image<'_, E>, form: Form) -> Result<Done, P
     Ok(done)
 }
 
-/// Whether a section may cover several text sections. One with a link is an assembler's own per-text section.
-fn is_monolithic<E: ByteOrder>(image: &Image<'_, E>, index: usize) -> bool {
+/// Whether a section holds SFrame. [`Splitter::is_in_shape`] finds out whether it is per-text already.
+fn has_frames<E: ByteOrder>(image: &Image<'_, E>, index: usize) -> bool {
     let Some(section) = image.sections.get(index) else { return false };
     image.is_sframe(index) && section.sh_size.get() > 0
 }
@@ -124,7 +124,7 @@ struct Splitter<'object, 'image, 'data, E: ByteOrder> {
 }
 
 impl<'image, 'data, E: ByteOrder> Splitter<'_, 'image, 'data, E> {
-    /// The plan for a section. `None` if nothing ties it to any text.
+    /// The plan for a section. `None` if it has no relocations, which tie functions to their text.
     fn plan(&self, frame: usize) -> Result<Option<Plan<'data, E>>, Problem> {
         let image = self.object.image;
         let Some(&relocations) = self.object.relocations.get(&frame) else { return Ok(None) };

@@ -1,4 +1,4 @@
-//! What `sframe stacks` and `sframe record` write: the samples in one form or several, and statistics.
+//! The output of `sframe stacks` and `sframe record`: the samples in one form or several, and statistics.
 
 use super::args::{RowSources, StackOutput, StackRows, StatsFormat};
 use super::open::Problem;
@@ -70,8 +70,8 @@ fn write_file(format: Format, named: Named<'_>, path: &Path) -> Result<(), Probl
     write(format, named, &mut file).and_then(|()| file.flush()).map_err(failed)
 }
 
-/// The form of the main output: what was said, what the output's name says, or text. A page alone
-/// needs no other.
+/// The form of the main output: that of `--format`, else that of the output's file name, else text.
+/// [`Format::None`] if only a page is asked for.
 fn main_format(arguments: &StackOutput) -> Format {
     let by_name = || {
         let Some(path) = &arguments.output else {

@@ -15,7 +15,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-/// Unwinds all samples and writes them. A recording that is damaged gives what lies before the damage.
+/// Unwinds all samples and writes them. Of a damaged recording, the samples before the damage are written.
 pub fn run(arguments: &Stacks) -> Outcome {
     let name = arguments.recording.display().to_string();
     match unwind(arguments, &name) {
@@ -27,7 +27,7 @@ pub fn run(arguments: &Stacks) -> Outcome {
     }
 }
 
-/// Gives what is wrong with the recording behind the samples that were written.
+/// Writes the samples. Returns the recording's damage, if it has any.
 fn unwind(arguments: &Stacks, name: &str) -> Result<Option<Problem>, Problem> {
     let bytes =
         read(&arguments.recording).map_err(|error| Problem::new(name, format!("cannot read: {error}")))?;
@@ -52,7 +52,7 @@ fn unwind(arguments: &Stacks, name: &str) -> Result<Option<Problem>, Problem> {
     let (files, statistics) = session.finish(&mut take);
     write_all(&arguments.output, &profile, &files, &statistics, &kernel, name)?;
     let damage = recording.damage.as_ref().map(|damage| Problem::new(name, damage.to_string()));
-    // The process ends: the system takes all of it at once.
+    // The process ends, and the system frees memory faster.
     std::mem::forget((recording, files, profile));
     Ok(damage)
 }
@@ -66,7 +66,7 @@ fn read(path: &Path) -> std::io::Result<Bytes> {
     Bytes::map(&File::open(path)?)
 }
 
-/// The machine of a recording; one that does not tell is taken to be of this one.
+/// The machine of a recording; this machine if the recording does not tell.
 fn machine(recording: &Recording) -> Result<Abi, String> {
     let abi = match recording.machine.as_deref() {
         Some("x86_64") => Some(Abi::Amd64),

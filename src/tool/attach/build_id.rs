@@ -6,8 +6,8 @@ use crate::elf::{consts, notes::notes};
 use crate::output::build_id;
 use zerocopy::byteorder::ByteOrder;
 
-/// Computes the build-id anew: a hash of the file with zeros in its place, by the algorithm that
-/// its length shows.
+/// Computes the build-id anew: a hash of the file with zeros in place of the build-id, by the
+/// algorithm with results of its length.
 ///
 /// # Errors
 /// There is none, or no known algorithm has its length.
@@ -31,7 +31,7 @@ pub fn recompute<E: ByteOrder>(name: &str, bytes: &mut [u8]) -> Result<(), Probl
     Ok(())
 }
 
-/// The place of the identifier in the file.
+/// The place of the build-id in the file.
 fn find<E: ByteOrder>(image: &Image<'_, E>) -> Option<std::ops::Range<usize>> {
     let segments = image.segments.iter().filter(|s| s.p_type.get() == consts::PT_NOTE);
     let segments = segments.map(|s| (s.p_offset.get(), s.p_filesz.get(), s.p_align.get()));

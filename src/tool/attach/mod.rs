@@ -1,8 +1,8 @@
 //! `sframe attach`: SFrame for a finished file.
 //!
 //! The functions of a section, or those that `.eh_frame` describes, are written as one sorted blob.
-//! It takes the place of the file's SFrame section, whatever the name of that, or of the section of
-//! the name that was asked for. If there is enough room, the blob goes there. Otherwise the file
+//! It replaces the file's SFrame section, whatever its name, or the section of the name that was
+//! asked for. If the blob fits that section's room, it goes there. Otherwise the file
 //! gets one more load segment at its end ([`segment`]); no byte of code or data moves, so the file
 //! runs as before. `PT_GNU_SFRAME` covers the blob, and the section header table names it if the
 //! file has one. A compact table, which is no SFrame, has no program header of its own.
@@ -31,7 +31,7 @@ pub enum Form {
 }
 
 impl Form {
-    /// What a section of the name that was asked for holds.
+    /// The form of a section with the name that was asked for.
     pub fn of(arguments: &args::Change, abi: Abi) -> Self {
         match arguments.name.as_deref() {
             Some(compact::SECTION_NAME) => Self::Compact,
@@ -116,7 +116,7 @@ fn attach_image<E: ByteOrder>(image: &Image<'_, E>, arguments: &Attach) -> Resul
     change_file(image, &functions, &Change::new(image, &arguments.change, abi))
 }
 
-/// Refuses files that a change would break.
+/// Checks that a file can be changed and still works.
 fn check<E: ByteOrder>(image: &Image<'_, E>) -> Result<(), Problem> {
     match image.header.e_type.get() {
         consts::ET_EXEC | consts::ET_DYN => {}

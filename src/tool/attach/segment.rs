@@ -1,11 +1,12 @@
 //! A place for a blob in a finished file.
 //!
 //! A new segment lies behind all others, in memory and in the file. The program headers, which have
-//! to name it, hardly ever have room to grow where they are; then they move to the front of the new
-//! segment, and `PT_PHDR` and the file header follow. Linux before 5.18 computes the address that
-//! it hands to programs (`AT_PHDR`) from the file offset by the distance that the first segment has
-//! between file and memory, and so do the dynamic loader for itself and static programs. So the new
-//! segment keeps that distance, which leaves a hole in the file where the memory of `.bss` is.
+//! to name it, hardly ever have room to grow in place. So they move to the front of the new
+//! segment, and `PT_PHDR` and the file header are changed. Linux before 5.18 computes the address that
+//! it passes to programs (`AT_PHDR`) from the file offset of the program headers and the distance
+//! between address and offset of the first segment, and so do the dynamic loader for itself and
+//! static programs. So the new segment has the same distance, which leaves a hole in the file where
+//! the memory of `.bss` is.
 
 use crate::elf::{Phdr, Shdr, consts};
 use crate::tool::Problem;
@@ -52,7 +53,7 @@ struct Slot {
     room: u64,
 }
 
-/// The room of a section with its program header; of the program header alone where there are no
+/// The room of a section with its program header, or of the program header alone in a file without
 /// section headers.
 fn slot<E: ByteOrder>(image: &Image<'_, E>, section: Option<usize>, compact: bool) -> Option<Slot> {
     let is_wanted = |s: &Phdr<E>| s.p_type.get() == PT_GNU_SFRAME && !compact;
@@ -86,8 +87,8 @@ fn load_of<'image, E: ByteOrder>(image: &'image Image<'_, E>, address: u64) -> O
     loads.into_iter().find(|s| address.wrapping_sub(s.p_vaddr.get()) < s.p_filesz.get())
 }
 
-/// Bytes behind `start` that nothing uses: zeros up to the next range that a header names, at most
-/// to `limit`; none without section headers, which alone tell.
+/// Number of unused bytes behind `start`: zeros up to the next range that a header names, at most
+/// to `limit`. 0 without section headers, since only those tell what is used.
 fn padding<E: ByteOrder>(image: &Image<'_, E>, start: u64, limit: u64) -> u64 {
     if image.sections.is_empty() || start >= limit {
         return 0;
@@ -106,7 +107,7 @@ fn padding<E: ByteOrder>(image: &Image<'_, E>, start: u64, limit: u64) -> u64 {
     bytes.iter().position(|&byte| byte != 0).unwrap_or(bytes.len()) as u64
 }
 
-/// Writes the blob where there is room for it.
+/// Writes the blob into the room of the present section.
 fn put_into<E: ByteOrder>(image: &Image<'_, E>, slot: &Slot, blob: &[u8]) -> Vec<u8> {
     let mut out = image.bytes.to_vec();
     let start = slot.offset as usize;
@@ -192,7 +193,7 @@ fn put_behind<E: ByteOrder>(
     Ok((name_section::<E>(image.name, &out, name, own, place, compact)?, left_out))
 }
 
-/// Gives the section table an entry for the blob, which is in the file already.
+/// Adds or changes the section header of the blob, which is in the file already.
 fn name_section<E: ByteOrder>(
     file: &str,
     bytes: &[u8],

@@ -24,7 +24,7 @@ pub fn permissions(path: &Path) -> Option<Permissions> {
 }
 
 /// Writes a file under a temporary name beside `path` and moves it there, so that nobody ever sees
-/// a part of it and a running program keeps its old bytes. Long runs of zeros become holes. A
+/// an incomplete file, and a running program keeps its old bytes. Long runs of zeros become holes. A
 /// symbolic link is followed.
 ///
 /// # Errors
@@ -37,7 +37,7 @@ pub fn replace_file(path: &Path, bytes: &[u8], permissions: Option<Permissions>)
     let mut builder = tempfile::Builder::new();
     builder.prefix(".sframe-").suffix(".new");
     let permissions = permissions.or_else(|| self::permissions(&path));
-    // Without an example the process's own mask decides.
+    // For a new file, the process's umask decides.
     #[cfg(unix)]
     if permissions.is_none() {
         use std::os::unix::fs::PermissionsExt;

@@ -13,7 +13,7 @@ pub struct Object<'image, 'data, E: ByteOrder> {
     /// The file.
     pub image: &'image Image<'data, E>,
     symbols: &'data [Sym<E>],
-    /// Section numbers of symbols that have no room for them (`SHT_SYMTAB_SHNDX`).
+    /// Section numbers that do not fit `st_shndx` (`SHT_SYMTAB_SHNDX`).
     wide: &'data [U32<E>],
     /// The group of each section that is in one.
     pub groups: HashMap<usize, usize>,
@@ -84,23 +84,23 @@ pub struct Frames<E: ByteOrder> {
     pub alignment: u64,
 }
 
-/// Numbers and headers of an SFrame section and its relocation section.
+/// Headers of an SFrame section and its relocation section, and their numbers.
 #[derive(Clone, Copy)]
 pub struct Pair<E: ByteOrder> {
     /// Header of the SFrame section.
     pub section: Shdr<E>,
     /// Header of the relocation section.
     pub relocations: Shdr<E>,
-    /// Section numbers to put them at; behind all others without.
+    /// Section numbers to put them at; `None` adds them behind all sections.
     pub numbers: Option<(usize, usize)>,
 }
 
-/// Members that section groups get, by group.
+/// New members of section groups, by group.
 #[derive(Default)]
 pub struct Members(BTreeMap<usize, Vec<u32>>);
 
 impl Members {
-    /// Extends the groups' lists.
+    /// Adds the members to the contents of their groups.
     ///
     /// # Errors
     /// A group lies outside the file.

@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-/// Hands out file offsets. Free ranges are used from front to back, and none is come back to: a
-/// rest that was too small for the contents so far would only make every later search longer.
+/// Hands out file offsets. Free ranges are used from front to back, and never again after the next
+/// was used: their rests are small, and every later search would have to pass them.
 #[derive(Debug)]
 pub struct Room {
     free: std::vec::IntoIter<Range<u64>>,
@@ -42,7 +42,7 @@ impl Room {
         self.end
     }
 
-    /// The ranges that are still free, to be wiped before anything is written.
+    /// The free ranges that were not used yet. All are filled with zeros before anything is written.
     pub fn free(&self) -> &[Range<u64>] {
         self.free.as_slice()
     }

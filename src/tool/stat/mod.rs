@@ -25,7 +25,7 @@ pub struct FileStatistics {
     file: String,
     file_size: u64,
     sframe_size: u64,
-    /// Those of them that are units, in sections of their own.
+    /// Bytes of sections with units.
     light_size: u64,
     compact_size: u64,
     derived: bool,
@@ -111,7 +111,7 @@ fn statistics(input: &Input<'_>) -> Result<FileStatistics, Problem> {
     found.compact_size = input.compact.iter().map(|section| section.data.len() as u64).sum();
     let (entries, summary) = compact::summary(input)?;
     if input.sframe.is_empty() {
-        // Entries are functions, but for very long ones.
+        // Entries are functions, except that very long functions have several.
         (found.functions, found.rows, rewritten) = (entries, summary.rows, None);
     }
     found.rewritten = rewritten.filter(|_| found.functions > 0);

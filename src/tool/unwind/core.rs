@@ -62,7 +62,7 @@ pub fn read(path: &Path, arguments: &Unwind) -> Result<Process, Problem> {
     Ok(core.process())
 }
 
-/// Reads the threads of a core file and their stacks as far as the image of the vDSO leads; opens no file.
+/// Reads the threads and the memory of a core file, with the vDSO as the only module; opens no file.
 ///
 /// # Errors
 /// It is no core file, or holds no thread.
@@ -118,7 +118,7 @@ fn parse(name: &str, bytes: &Bytes) -> Result<Core, Problem> {
         vdso: None,
         size: bytes.len(),
     };
-    // Bytes of notes; segments that hold the same ones would take the square of the file's size.
+    // Bytes of notes read so far: many segments that hold the same notes would take quadratic time.
     let mut read = 0_u64;
     let mut pieces = Vec::new();
     for segment in header.program_headers(endian, &**bytes).map_err(malformed)? {

@@ -23,7 +23,7 @@ use serde::Serialize;
 use sframe_format::{Abi, FrameAddress, Registers, RuleCache, StackFrame, UnwindError};
 use std::io::{self, Write};
 
-/// Frames of one stack at most; a stack that goes in circles ends here.
+/// Most frames of one stack; a walk in circles ends here.
 const DEEPEST: usize = 100_000;
 
 /// The frames of a thread.
@@ -75,7 +75,7 @@ pub fn run(arguments: &Unwind) -> Outcome {
     outcome.max(Outcome::of(printed))
 }
 
-/// Unwinds one thread. `room` is how many frames there may be, and becomes how many more.
+/// Unwinds one thread. `room` is the number of frames that may still be made; it is decreased.
 pub fn unwind(process: &Process, thread: &Thread, demangled: bool, room: &mut usize) -> Stack {
     let abi = process.abi;
     let register = |number: u32| thread.registers.get(number as usize).copied().flatten();

@@ -11,7 +11,7 @@ use sframe_format::{Abi, CompactTable, FileRows, Module, ModuleId, Unwinder};
 use std::ops::Range;
 use std::path::Path;
 
-/// A loaded file, rows aside.
+/// A loaded file, without its rows.
 struct Loaded {
     name: String,
     range: Range<u64>,
@@ -42,7 +42,7 @@ pub enum Place {
 }
 
 impl Modules {
-    /// No files yet, of a process of an architecture.
+    /// No files yet, for a process of an architecture.
     pub fn new(abi: Abi) -> Self {
         Self { abi, unwinder: Unwinder::new(abi), loaded: Vec::new(), problems: Vec::new() }
     }
@@ -52,7 +52,7 @@ impl Modules {
         &self.unwinder
     }
 
-    /// Files that could not be used; the others serve.
+    /// Files that could not be used. The other files are used all the same.
     pub fn problems(&self) -> &[Problem] {
         &self.problems
     }

@@ -1,8 +1,8 @@
 //! Call frame information as the verifier reads it.
 //!
 //! This module runs the instructions of `.eh_frame` and keeps the DWARF rules of each row as they
-//! are; nothing is turned into SFrame's terms. It shares no code with the derivation of SFrame from
-//! `.eh_frame`, so that a mistake there cannot prove itself here.
+//! are; nothing is converted to SFrame. It shares no code with the derivation of SFrame from
+//! `.eh_frame`, so that a mistake there cannot hide here.
 
 use gimli::{
     BaseAddresses, CieOrFde, EhFrame, EndianSlice, RegisterRule, RunTimeEndian, StoreOnHeap, UnwindContext,
@@ -59,7 +59,7 @@ impl CfiRow {
 /// `.eh_frame` in a form that gimli takes.
 ///
 /// AArch64 marks CIEs with augmentation letters that gimli does not know: `B` (key B) and `G`
-/// (tagged frames). Like `S` they have no data, so they are overwritten by it; the original letters
+/// (tagged frames). Like `S` they have no data, so `S` replaces them in a copy; the original letters
 /// are noted.
 pub struct Prepared<'data> {
     data: Cow<'data, [u8]>,
@@ -101,7 +101,7 @@ impl<'data> Prepared<'data> {
         }
     }
 
-    /// Whether the CIE at an offset is of signal frames, and of key B.
+    /// Whether the CIE at an offset is for signal frames, and whether it has key B. `signal` is what gimli read.
     fn marks(&self, offset: usize, signal: bool) -> (bool, bool) {
         match self.changed.binary_search_by_key(&offset, |&(offset, ..)| offset) {
             Ok(place) => self.changed.get(place).map_or((signal, false), |&(_, signal, key)| (signal, key)),
@@ -114,7 +114,7 @@ impl<'data> Prepared<'data> {
 pub struct CallFrames<'data> {
     /// By address.
     pub functions: Vec<CfiFunction<'data>>,
-    /// FDEs that cannot be read, with their offsets; the last one may have ended the reading.
+    /// FDEs that cannot be read, with their offsets; the last error may have ended the reading.
     pub unreadable: Vec<(usize, gimli::Error)>,
     section: EhFrame<Bytes<'data>>,
     bases: BaseAddresses,
@@ -187,7 +187,7 @@ impl<'data> CallFrames<'data> {
     /// Fills `rows` with the rows of a function, ascending, equal neighbours joined.
     ///
     /// # Errors
-    /// An instruction that is not known or makes no sense; the rows before it are there.
+    /// An instruction is unknown or invalid; the rows before it are in `rows`.
     pub fn rows(
         &self,
         function: &CfiFunction<'data>,
@@ -226,7 +226,7 @@ impl<'data> CallFrames<'data> {
     }
 }
 
-/// Whether a rule for the CFA is none.
+/// Whether no CFA is defined. gimli shows that as register 0 with offset 0.
 pub fn is_undefined(cfa: &DwarfCfa) -> bool {
     matches!(cfa, DwarfCfa::RegisterAndOffset { register, offset: 0 } if register.0 == 0)
 }

@@ -1,8 +1,8 @@
 //! SFrame against call frame information, program counter by program counter.
 //!
-//! Functions of `.eh_frame` and of SFrame are brought together by address. Where both have rows,
-//! the rules of both are carried out on made-up machines, on every stretch of addresses in which
-//! neither changes; code that only one side describes is counted.
+//! Functions of `.eh_frame` and of SFrame are compared by address. Where both have rows, the rules
+//! of both are carried out on made-up machines, on every stretch of addresses in which neither
+//! changes. Code that only one side describes is counted.
 
 use super::cfi::{CallFrames, CfiFunction, CfiRow};
 use super::explain::{self, DifferenceKind, Gap};
@@ -47,7 +47,7 @@ impl Count {
         self.bytes += bytes;
     }
 
-    /// Adds the counts and differences of another comparison.
+    /// Adds another count.
     pub fn append(&mut self, other: Self) {
         self.functions += other.functions;
         self.bytes += other.bytes;
@@ -63,7 +63,7 @@ pub struct Comparison {
     pub covered: Count,
     /// Functions that SFrame leaves out, wholly or in part, with the number of bytes left out.
     pub uncovered: BTreeMap<Gap, Count>,
-    /// SFrame functions (bytes) without an FDE in `.eh_frame`.
+    /// SFrame functions that `.eh_frame` does not describe in full, with the number of such bytes.
     pub extra: Count,
     /// Functions with a symbol that neither covers.
     pub unknown: Count,
@@ -73,7 +73,7 @@ pub struct Comparison {
     pub stretches: u64,
     /// Signal frames whose mark V1 and V2 cannot keep.
     pub lost_signals: u64,
-    /// Functions of relocatable objects that no relocation gives an address.
+    /// SFrame functions of relocatable objects without a relocation to a section of the object.
     pub unresolved: u64,
     /// All differences, sorted by kind and address.
     pub differences: Vec<Difference>,
@@ -94,8 +94,8 @@ struct Function<'a> {
 /// Seeds of the machines on which rules are compared.
 const SEEDS: [u64; 2] = [0x5f72_616d_6531, 0x2e65_685f_6672];
 
-/// Compares every SFrame section of a file with all of its `.eh_frame`. `version` is the one that a
-/// file without a blob would have.
+/// Compares every SFrame section of a file with all of its `.eh_frame`. `version` counts if the file
+/// has no blob.
 pub fn compare(abi: Abi, version: Version, input: &Input<'_>) -> Comparison {
     let mut result = Comparison::default();
     let functions = functions(input, &mut result);
@@ -176,7 +176,7 @@ fn functions<'a>(input: &'a Input<'_>, result: &mut Comparison) -> Vec<Function<
     functions
 }
 
-/// For each function the largest end of it and all before it.
+/// For each function, the largest end of this function and all before it.
 fn largest_ends(functions: &[Function<'_>]) -> Vec<u64> {
     let mut largest = 0;
     let largest = |function: &Function<'_>| {
@@ -216,7 +216,7 @@ pub fn joined(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
     joined
 }
 
-/// Number of bytes of a range that lie in none of these.
+/// Number of bytes of a range that lie in none of these ranges.
 pub fn uncovered_bytes(joined: &[Range<u64>], range: &Range<u64>) -> u64 {
     let first = joined.partition_point(|covered| covered.end <= range.start);
     let rest = joined.get(first..).unwrap_or_default().iter();
@@ -348,8 +348,8 @@ impl<'data> Comparer<'_, 'data> {
         }
     }
 
-    /// Compares a stretch in which neither side changes. Expressions may ask for the program
-    /// counter: then every one is tried.
+    /// Compares a stretch in which neither side changes. If an expression reads the program counter,
+    /// every address of the stretch is tried.
     fn part(
         &mut self,
         cfi: &CfiFunction<'data>,
@@ -367,8 +367,8 @@ impl<'data> Comparer<'_, 'data> {
         }
     }
 
-    /// Compares both sides at one program counter and reports differences for a range. Gives whether the
-    /// counter mattered.
+    /// Compares both sides at one program counter, and reports differences for the range, or for that
+    /// address alone if an expression read the program counter. Returns whether one did.
     fn at(
         &mut self,
         cfi: &CfiFunction<'data>,
@@ -396,7 +396,7 @@ impl<'data> Comparer<'_, 'data> {
         pc_matters
     }
 
-    /// Notes a difference, joined with the one before it if that goes on here.
+    /// Notes a difference, or extends an equal difference that ends where this one starts.
     fn differs(
         &mut self,
         kind: DifferenceKind,

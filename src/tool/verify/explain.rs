@@ -7,8 +7,8 @@ use serde::Serialize;
 use sframe_format::abi::Register;
 use sframe_format::{Abi, Rules, Version};
 
-/// Why SFrame does not cover code that call frame information describes. All but the first are gaps
-/// of the format.
+/// Why SFrame does not cover code that call frame information describes. The first says that its
+/// producer left the code out; all others say why SFrame, or an old version, cannot describe it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Gap {
@@ -28,7 +28,7 @@ pub enum Gap {
     ReturnAddressExpression,
     /// The frame pointer is found by a DWARF expression.
     FramePointerExpression,
-    /// The frame pointer is `CFA + offset` itself, or such.
+    /// The frame pointer is a sum such as `CFA + offset`, not a word in memory.
     FramePointerValue,
     /// The stack pointer has a rule of its own.
     StackPointerRule,
@@ -111,7 +111,7 @@ impl DifferenceKind {
     }
 }
 
-/// Why these rows of a function are not covered: of several reasons the most special one.
+/// Why these rows of a function are not covered: of several reasons the first in the order of [`Gap`].
 pub fn explain<'a>(
     abi: Abi,
     version: Version,

@@ -18,7 +18,7 @@ pub struct Verified {
     pub comparison: Option<Comparison>,
 }
 
-/// Verifies one file. `version` is the one that was asked for, should nothing of the file be expressed.
+/// Verifies one file. `version` is the requested version, which counts if the file has no blob.
 pub fn verify_input(input: &Input<'_>, version: Version) -> Verified {
     let structure = input.sframe.iter().map(|section| structure::check(input, section)).collect();
     let headers =

@@ -1,9 +1,9 @@
-//! Rules carried out on a machine that was made up.
+//! Carries out rules on a made-up machine.
 //!
 //! Two rules are the same if they give the same values. So both sides, DWARF and SFrame, are
-//! evaluated on a machine whose registers and memory hold values that a hash makes up: sums over
-//! different registers, different words of memory, or different offsets then differ but for a
-//! chance of 2⁻⁶⁴.
+//! evaluated on a machine whose registers and memory hold hashes as values: sums over different
+//! registers, different words of memory, or different offsets then differ, except with a
+//! probability of 2⁻⁶⁴.
 
 use super::cfi::{Bytes, CfiRow, DwarfCfa, DwarfRule};
 use gimli::{
@@ -13,7 +13,7 @@ use sframe_format::abi::Register;
 use sframe_format::{Abi, Base, Frame, Location, RegisterRule};
 use std::cell::Cell;
 
-/// Operations an expression may take, against endless loops.
+/// Most operations of an expression, against endless loops.
 const EXPRESSION_LIMIT: u32 = 10_000;
 
 /// A machine in some state.
@@ -33,7 +33,7 @@ pub struct Values {
     pub ra: Option<u64>,
     /// Frame pointer.
     pub fp: u64,
-    /// Stack pointer; `None` where it was saved like any other register.
+    /// Stack pointer; `None` if DWARF saves it like any other register, or if there is no caller.
     pub sp: Option<u64>,
 }
 
@@ -44,7 +44,7 @@ pub enum Failure {
     NoCfa,
     /// An expression that cannot be evaluated.
     Expression,
-    /// A rule that nothing defines.
+    /// A rule without a definition.
     Rule,
 }
 
@@ -54,7 +54,7 @@ impl Machine {
         Self { abi, seed, pc, pc_was_read: Cell::new(false) }
     }
 
-    /// Whether an expression asked for the program counter: its value holds for that one only.
+    /// Whether an expression read the program counter. Its value then holds for this program counter only.
     pub fn pc_was_read(&self) -> bool {
         self.pc_was_read.get()
     }

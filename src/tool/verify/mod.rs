@@ -4,8 +4,8 @@
 //! |---|---|
 //! | `structure` | the demands of the format |
 //! | `cfi` | `.eh_frame`, read anew |
-//! | `machine` | rules of both sides, carried out on made-up machines |
-//! | `compare` | both sides brought together by address |
+//! | `machine` | carries out the rules of both sides on made-up machines |
+//! | `compare` | compares both sides by address |
 //! | `explain` | why code is not covered, and differences in words |
 //! | `file` | all of that for one file |
 //! | `report` | the printed text |

@@ -3,8 +3,8 @@
 use crate::tool::open::{Input, Kind, SframeSection};
 use sframe_format::verify::{Context, Finding, FindingKind, Severity, verify};
 
-/// Findings in one section, by offset. A finding that does not matter is left out: a function that
-/// starts at no symbol, where there is no full symbol table.
+/// Findings in one section. Functions that start at no symbol are findings only if the file has a
+/// full symbol table.
 pub fn check(input: &Input<'_>, section: &SframeSection<'_>) -> Vec<Finding> {
     let mut starts: Vec<u64> = if input.has_symbol_table {
         input.places.symbols().iter().filter(|s| s.function).map(|s| s.address).collect()

@@ -1,5 +1,5 @@
-//! Archives whose members are split: same members, names and order, and an index that leads to their new
-//! places. A thin archive becomes one that holds its members.
+//! Archives whose members are split: the same members, names and order, and an index with their new
+//! offsets. A thin archive becomes an ordinary one, which holds its members.
 
 use super::candidate::is_candidate;
 use crate::sframe::split::Form;
@@ -21,7 +21,7 @@ pub fn is_archive(bytes: &[u8]) -> bool {
     bytes.starts_with(MAGIC) || is_thin(bytes)
 }
 
-/// Whether a file is an archive that only names its members.
+/// Whether a file is a thin archive, which only names its members.
 pub fn is_thin(bytes: &[u8]) -> bool {
     bytes.starts_with(THIN)
 }
@@ -116,8 +116,8 @@ fn outside_name<'n>(name: &'n [u8], names: &'n [u8]) -> Option<&'n [u8]> {
     }
 }
 
-/// The archive of these members. `None` if its index names places where no member is, or cannot hold the
-/// new ones.
+/// The archive of these members. `None` if its index names an offset where no member is, or a new offset does
+/// not fit the index.
 fn write(mut members: Vec<Member<'_>>) -> Option<Vec<u8>> {
     let (mut places, mut at) = (HashMap::new(), MAGIC.len());
     for member in &members {
@@ -152,7 +152,7 @@ fn write(mut members: Vec<Member<'_>>) -> Option<Vec<u8>> {
     Some(out)
 }
 
-/// A number whose first byte counts most, as indexes have them on every machine.
+/// A big-endian number; indexes have these on every machine.
 fn number(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0, |number, &byte| number << 8 | u64::from(byte))
 }

@@ -1,9 +1,9 @@
-//! The wrapper's split copies, kept for later links: by the contents that they were made of, shared by
+//! The wrapper's split copies, kept for later links: keyed by the contents that they were made of, shared by
 //! any number of links at a time, and of bounded size.
 //!
-//! A file appears under its name when it is whole, and is never changed, so readers need no lock. Each use
-//! sets its time. When all are larger than the limit, those that nobody used for longest are removed, but
-//! none of the last hour: the linker that got its name may still be reading.
+//! A file gets its name when it is complete, and is never changed, so readers need no lock. Each use
+//! sets its time. When the cache is larger than its limit, the files that were not used for longest are
+//! removed, but none that was used in the last hour: a linker may still be reading it.
 
 use crate::tool::edit::replace_file;
 use std::ffi::OsStr;
@@ -16,7 +16,7 @@ use std::time::{Duration, SystemTime};
 pub const DEFAULT_LIMIT: u64 = 2048;
 /// Files used since then may be in use.
 const IN_USE: Duration = Duration::from_secs(3600);
-/// Sizes are added up no more often than this.
+/// Least time between two sums of all sizes.
 const SWEEP: Duration = Duration::from_secs(60);
 
 /// A folder of copies.
@@ -26,7 +26,7 @@ pub struct Cache {
     limit: u64,
 }
 
-/// The name of what is made of these bytes by this version of the program.
+/// The key of the copy that this version of the program makes of these bytes.
 pub fn key(bytes: &[u8], light: bool) -> String {
     let mut hasher = blake3::Hasher::new();
     hasher.update(concat!(env!("CARGO_PKG_VERSION"), "\n").as_bytes());
@@ -58,7 +58,7 @@ impl Cache {
     /// The copy of this key and name, if there is one.
     pub fn get(&self, key: &str, name: &OsStr) -> Option<PathBuf> {
         let path = self.path(key, name);
-        // A file whose time cannot be set may vanish while it is read.
+        // A file whose time cannot be set might be removed while it is read.
         let file = File::options().append(true).open(&path).ok()?;
         file.set_modified(SystemTime::now()).ok()?;
         Some(path)
@@ -87,7 +87,7 @@ impl Cache {
         self.get(&key, OsStr::new(name)).or_else(|| self.add(&key, OsStr::new(name), bytes))
     }
 
-    /// Removes what was used longest ago, if all is larger than the limit.
+    /// Removes the files that were not used for longest, if the cache is larger than its limit.
     pub fn shrink(&self) {
         let stamp = self.folder.join("swept");
         let age = |data: &Metadata| data.modified().ok().and_then(|time| time.elapsed().ok());

@@ -8,9 +8,9 @@ use std::process::{Command, Stdio};
 /// The folders of a command line.
 pub struct Folders {
     linker: PathBuf,
-    /// Of `-L`, in their order: they hold for all `-l` of the command line.
+    /// The folders of `-L`, in their order: they hold for all `-l` of the command line.
     named: Vec<PathBuf>,
-    /// The linker's own, once something was looked for in vain.
+    /// The linker's own folders; it is asked for them when a library is in no folder of `-L`.
     own: Option<Vec<PathBuf>>,
     sysroot: Option<PathBuf>,
     /// Words on which the linker's own folders depend.
@@ -18,7 +18,7 @@ pub struct Folders {
 }
 
 impl Folders {
-    /// Those of a linker with these words.
+    /// The folders of a linker's command line.
     pub fn new(linker: &Path, words: &[Vec<u8>]) -> Self {
         let mut this = Self {
             linker: linker.to_owned(),
@@ -31,7 +31,7 @@ impl Folders {
         this
     }
 
-    /// Takes what these words say of folders.
+    /// Reads the options about folders among these words.
     pub fn read(&mut self, words: &[Vec<u8>]) {
         let mut words = words.iter().map(Vec::as_slice);
         while let Some(word) = words.next() {
@@ -61,24 +61,24 @@ impl Folders {
         }
     }
 
-    /// The file of a library, whose name is that behind `-l`. `shared`: one to load is taken, too.
+    /// The file of the library with a name behind `-l`. With `shared`, a shared library is found, too.
     pub fn library(&mut self, name: &[u8], shared: bool) -> Option<PathBuf> {
         let found = self.named.iter().find_map(|folder| library_in(folder, name, shared));
         found.or_else(|| self.own().iter().find_map(|folder| library_in(folder, name, shared)))
     }
 
-    /// A file that a script names: in the folder where the linker runs, else where libraries are.
+    /// A file that a script names: in the working directory, else in a folder of `-L`.
     pub fn file(&mut self, name: &[u8]) -> Option<PathBuf> {
         let name = path(name);
         if name.is_absolute() {
-            // In a file system of its own, the linker may mean one below that.
+            // With a sysroot, the linker may mean a file below that.
             return Some(name).filter(|it| self.sysroot.is_none() && it.is_file());
         }
         let mut folders = self.named.iter().map(|folder| folder.join(&name));
         Some(name.clone()).filter(|it| it.is_file()).or_else(|| folders.find(|it| it.is_file()))
     }
 
-    /// The linker's own folders: GNU ld prints its script, which says them.
+    /// The linker's own folders: GNU ld prints its built-in script, which names them.
     fn own(&mut self) -> &[PathBuf] {
         if self.own.is_none() {
             let ask = |option: &str| {

@@ -1,16 +1,16 @@
 //! `sframe wrap-ld`: runs another linker on inputs whose `.sframe` is split, so that each text
 //! section's frames live and die with it there, too.
 //!
-//! The command line stays as it is, word for word; only names of inputs that hold monolithic frames
-//! give way to those of split copies. The copies lie in a [cache](cache::Cache) under the base names of
-//! the originals, by which scripts and libraries' start-up files are known. Then this process
-//! becomes the real linker, so exit status, signals and output are its own.
+//! The command line stays the same, word for word, except that names of split copies replace names of
+//! inputs that hold monolithic frames. The copies lie in a [cache](cache::Cache) under the base names of
+//! the originals, which patterns in scripts match. Then this process becomes the real linker, so exit
+//! status, signals and output are the linker's own.
 //!
-//! A linker script that names such inputs gives way to one with the other names. What `-l` finds only in the linker's own
-//! folders is looked for where GNU ld says that it looks ([`folders::Folders`]); others have none.
+//! A linker script that names such inputs is replaced by a copy with the other names. For libraries (`-l`) that are only
+//! in the linker's own folders, GNU ld is asked for these folders ([`folders::Folders`]); other linkers do not tell
+//! them.
 //!
-//! By links to the command with the names of linkers, a compiler finds the wrapper (`gcc -B`):
-//! [`invoked_as`].
+//! Compilers find the wrapper by links to the command with the names of linkers (`gcc -B`): [`invoked_as`].
 
 mod archive;
 mod cache;
@@ -36,14 +36,14 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
-/// Options whose value is a word of its own that may name an object, but no input: the output, which
-/// an earlier link may have left there, and a file of symbols. Values of other options are no objects.
+/// Options whose value is a word of its own that may name an object that is no input: the output of
+/// an earlier link, or a file of symbols. Values of other options are no objects.
 const NO_INPUT: [&[u8]; 6] = [b"-o", b"--output", b"-output", b"-R", b"--just-symbols", b"-just-symbols"];
 
-/// Scripts that name scripts are followed this far.
+/// Most scripts that may be nested by naming each other.
 const DEEPEST: usize = 8;
 
-/// The arguments of the wrapper if the command is called by a name of linkers: `ld`, `ld.lld` and so on.
+/// The arguments of the wrapper if the command is called by the name of a linker: `ld`, `ld.lld` and so on.
 pub fn invoked_as(mut words: impl Iterator<Item = OsString>) -> Option<WrapLd> {
     let program = words.next()?;
     let name = Path::new(&program).file_name()?.to_owned();
@@ -58,7 +58,7 @@ pub fn invoked_as(mut words: impl Iterator<Item = OsString>) -> Option<WrapLd> {
     })
 }
 
-/// Splits the inputs and becomes the linker. Returns only if that cannot be run.
+/// Splits the inputs and becomes the linker. Returns only if the linker cannot be run.
 pub fn run(arguments: &WrapLd) -> ExitCode {
     let set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty() && value != "0");
     let Some(linker) = programs::real(&arguments.linker) else {
@@ -91,9 +91,9 @@ struct Wrapper {
     verbose: bool,
     cache: Cache,
     folders: Folders,
-    /// Inputs that were replaced.
+    /// Number of inputs that were replaced.
     split: usize,
-    /// Scripts that lead to the input at hand.
+    /// Nesting of the current script.
     depth: usize,
 }
 
@@ -115,7 +115,7 @@ impl Wrapper {
         }
     }
 
-    /// The words with names of copies for those of inputs that were split.
+    /// The words, with the names of split inputs replaced by names of their copies.
     fn replace(&mut self, words: &[Vec<u8>]) -> Vec<Vec<u8>> {
         let (mut out, mut binary, mut shared) = (Vec::with_capacity(words.len()), false, true);
         let mut words = words.iter();
@@ -178,7 +178,7 @@ impl Wrapper {
             return None;
         }
         let light = self.form == Form::Light;
-        // What a thin archive holds lies in other files, so its own bytes say nothing.
+        // The members of a thin archive lie in other files, so its own bytes are no key.
         let key = cache::key(&bytes, light);
         let known = || self.cache.get(&key, name);
         let copy = if let Some(copy) = (!thin).then(known).flatten() {
@@ -204,7 +204,7 @@ impl Wrapper {
         Some(copy)
     }
 
-    /// A script with the names of copies for those of inputs that it names; `None` if none of them is split.
+    /// A copy of a script, in which names of copies replace names of inputs; `None` if no input is split.
     fn script(&mut self, name: &OsStr, text: &[u8]) -> Option<PathBuf> {
         if self.depth == DEEPEST {
             return None;
@@ -216,7 +216,7 @@ impl Wrapper {
                 Some(library) => self.library(library, true),
                 None => self.folders.file(input.name).and_then(|path| self.copy_of(&path)),
             };
-            // No quoting helps in a name with a quote.
+            // The script language cannot quote a name with a quote.
             let copy = copy.filter(|copy| !copy.as_os_str().as_bytes().contains(&b'"'));
             if let Some(copy) = copy {
                 new.extend_from_slice(&text[done..input.place.start]);
@@ -238,14 +238,14 @@ impl Wrapper {
     }
 }
 
-/// The option and the script of a word that holds both.
+/// The option and the name of the script in a word that holds both.
 fn joined_script(word: &[u8]) -> Option<(&[u8], &[u8])> {
     let option =
         ["--script=", "-script=", "-T"].into_iter().find(|option| word.starts_with(option.as_bytes()))?;
     word.split_at_checked(option.len()).filter(|(_, path)| !path.is_empty())
 }
 
-/// Words as a response file has them.
+/// The text of a response file with these words.
 fn quoted(words: &[Vec<u8>]) -> Vec<u8> {
     let mut text = Vec::new();
     for word in words {
