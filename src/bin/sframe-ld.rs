@@ -18,15 +18,15 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// GNU libc's heaps grow page by page, each time with a call of the system that makes page faults
-/// of other threads wait, and one heap for all threads makes them wait for each other: either is
-/// some 5 % of a small link.
+/// GNU libc's heaps grow page by page, each time with a system call that blocks page faults of other
+/// threads, and with one heap for all threads they wait for each other: either takes some 5 % of a
+/// small link.
 #[global_allocator]
 static ALLOCATOR: Allocator = Allocator;
 
 struct Allocator;
 
-/// Whether the system refused memory. Who asked either does without or aborts.
+/// Whether the system has refused memory. The code that asked for it does without, or aborts.
 static REFUSED: AtomicBool = AtomicBool::new(false);
 
 fn noted(memory: *mut u8) -> *mut u8 {
@@ -36,7 +36,7 @@ fn noted(memory: *mut u8) -> *mut u8 {
     memory
 }
 
-// SAFETY: the heap does it all.
+// SAFETY: all calls go to the heap.
 unsafe impl GlobalAlloc for Allocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the caller's promise; so in all of these.
@@ -96,7 +96,7 @@ fn main() -> ExitCode {
             if config.reports.time_report {
                 eprint!("{}", outcome.timings.report());
             }
-            // Sanitizers, for which there is no heap of our own, do not follow a process that shares memory.
+            // Not with sanitizers (builds without `mimalloc`), which do not support processes that share memory.
             if !config.foreground && cfg!(feature = "mimalloc") {
                 detach::leave_memory_behind(outcome.replaced.as_ref());
             }
@@ -109,16 +109,16 @@ fn main() -> ExitCode {
     }
 }
 
-/// Ends the process at once: handlers that run at an exit only free memory, some 2 % of the time of a
-/// small link.
+/// Ends the process without exit handlers, which only free memory, for some 2 % of the time of a small
+/// link.
 fn end(status: i32) -> ! {
     let _ = std::io::stdout().flush();
     // SAFETY: nothing runs behind it in this process.
     unsafe { libc::_exit(status) }
 }
 
-/// A link that is told to end, or ends itself where something is badly wrong, removes its temporary files first. A
-/// file that grows beyond its limit is an error like any other.
+/// Makes signals that end or abort the process remove temporary files first. A file that grows beyond its limit
+/// (`SIGXFSZ`) becomes an ordinary error.
 fn handle_signals() {
     for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGABRT] {
         // SAFETY: the structures are valid, zeroes included; the handler calls only

@@ -1,12 +1,12 @@
 //! The names under which `--version` presents this linker.
 //!
 //! Build systems read the first line of `--version` to learn which linker they have and which
-//! features it has, and fall back in silence where they do not know it: libtool exports every
+//! features it has, and fall back in silence if they do not know the linker: libtool exports every
 //! symbol, gcc's macros drop symbol versions, CMake writes no dependency files. They look for `GNU`
 //! (libtool), for `GNU ld` at the start (CMake, the kernel, autoconf-archive), for a version as the
-//! last word (gcc, libffi, the kernel) and for the first text that looks like one (Meson). The line
-//! therefore satisfies all of them, unless another is asked for; our own version stands in the
-//! second line. `tests/integration/build_systems.rs` asks them all.
+//! last word (gcc, libffi, the kernel), and for the first text that looks like a version (Meson). The
+//! line satisfies all of them, unless another identity is asked for; our own version is in the second
+//! line. `tests/integration/build_systems.rs` runs them all.
 
 use super::values::word;
 
@@ -26,7 +26,7 @@ pub enum Identity {
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// The GNU ld release whose command line we follow.
 const GNU_VERSION: &str = "2.44";
-/// The same as a number, as plugins want it: the major version times 100, plus the minor one.
+/// The same as a number, for plugins: the major version times 100, plus the minor version.
 pub const GNU_VERSION_NUMBER: i32 = 244;
 /// The lld release whose command line we follow.
 const LLD_VERSION: &str = "22.0.0";

@@ -1,8 +1,8 @@
 //! The inputs of a link in command-line order.
 //!
-//! Where a place on the command line matters (`--as-needed`, `-Bstatic`, `--whole-archive`,
-//! `--start-lib`, `--start-group`, `-b`), its state is copied into every input that follows: no
-//! later pass needs to know how options switch each other.
+//! The state of positional options (`--as-needed`, `-Bstatic`, `--whole-archive`, `--start-lib`,
+//! `--start-group`, `-b`) is copied into every input that follows, so that no later pass needs to
+//! know how these options override each other.
 
 use std::path::PathBuf;
 
@@ -20,7 +20,7 @@ pub struct InputSpec {
 /// The name of an input: a path, or a library for the search.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum InputSource {
-    /// A path as given. Object, archive, shared library or script: its bytes say.
+    /// A path as given. Its bytes tell whether it is an object, archive, shared library or script.
     File(PathBuf),
     /// `-lNAME`: `libNAME.so` or `libNAME.a` in the search directories.
     Library(Vec<u8>),

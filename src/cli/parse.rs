@@ -32,13 +32,13 @@ pub struct Environment<'a> {
     pub run_path: Option<&'a OsStr>,
 }
 
-/// The task that a command line asks for.
+/// The result of a command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Invocation {
     /// Print this text on standard output and end with success.
     Print(String),
-    /// Print [`Config::banner`], if any, and link. The list of inputs is empty only where a script
-    /// may name some, or where `--verbose` alone asks for the built-in script.
+    /// Print [`Config::banner`], if any, and link. The list of inputs is empty only if a script may
+    /// name inputs, or if `--verbose` alone asks for the built-in script.
     Link(Box<Config>, Vec<InputSpec>),
 }
 
@@ -161,7 +161,7 @@ fn recognise(argument: &[u8]) -> Recognised<'_> {
 /// The only option that an abbreviated name can stand for.
 fn recognise_abbreviation(text: &[u8]) -> Recognised<'_> {
     let (name, value) = split_value(text);
-    // One letter is an option of its own or none.
+    // A single letter is no abbreviation.
     let mut names = if name.len() > 1 { table::completions(name) } else { Vec::new() };
     if let [name] = names[..] {
         if let Some(refused) = table::find_refused(name.as_bytes()) {

@@ -26,7 +26,7 @@ pub fn resolve(mut state: State<'_>) -> (Config, Vec<InputSpec>) {
     (state.config, state.inputs)
 }
 
-/// Pages that are mapped together cannot be smaller than those that are used to save space.
+/// The common page size must not be larger than the maximum page size.
 fn refuse_page_sizes(state: &State<'_>) {
     let layout = &state.config.layout;
     if let (Some(max), Some(common)) = (layout.max_page_size, layout.common_page_size)
@@ -77,7 +77,8 @@ fn resolve_mode(state: &mut State<'_>) {
     };
 }
 
-/// GNU ld takes sections of a program apart too, but its segments then lack the pieces.
+/// `--split-by-file` and `--split-by-reloc` need `-r`. GNU ld splits sections of a program, too, but
+/// its segments then lack the pieces.
 fn refuse_split_of_final_output(state: &State<'_>) {
     let layout = &state.config.layout;
     let asked = [("--split-by-file", layout.split_by_file), ("--split-by-reloc", layout.split_by_reloc)];
@@ -93,7 +94,7 @@ fn refuse_split_of_final_output(state: &State<'_>) {
     }
 }
 
-/// An object is nothing but its sections.
+/// Without section headers, nothing of an object can be found.
 fn refuse_object_without_sections(state: &State<'_>) {
     if state.config.layout.no_section_headers
         && let Some(relocatable) = &state.pending.relocatable
@@ -104,7 +105,7 @@ fn refuse_object_without_sections(state: &State<'_>) {
     }
 }
 
-/// A filter stands for another library, so it is one.
+/// Filters (`-f`, `-F`) and `--no-define-common` are for shared libraries only.
 fn refuse_options_of_libraries(state: &State<'_>) {
     let dynamic = &state.config.dynamic;
     let given = [
@@ -118,7 +119,7 @@ fn refuse_options_of_libraries(state: &State<'_>) {
     }
 }
 
-/// Sections of an object are folded when a program is made of it, which knows who compares addresses.
+/// `--icf` needs a final link: only that knows which addresses are compared.
 fn refuse_folding_of_objects(state: &State<'_>) {
     if state.config.icf.is_on()
         && let Some(relocatable) = &state.pending.relocatable
@@ -133,7 +134,7 @@ fn refuse_folding_of_objects(state: &State<'_>) {
     }
 }
 
-/// Relocations that are kept name symbols.
+/// Emitted relocations need the symbol table.
 fn refuse_relocations_without_symbols(state: &State<'_>) {
     let config = &state.config;
     if config.relocations.emit && config.strip.strip == Strip::All && !config.is_relocatable() {
@@ -172,7 +173,7 @@ fn resolve_machine(state: &mut State<'_>) {
             _ => state.config.machine = Some(machine),
         }
     }
-    // Without a machine, the first object decides on one.
+    // Without `-m`, the first object decides on the machine, and this is checked then.
     if let Some(finding) = state.config.machine.and_then(|machine| state.config.wrong_byte_order(machine)) {
         state.report(finding);
     }

@@ -1,6 +1,6 @@
 //! The state of the parser between two arguments.
 //!
-//! Options that simply set something write to [`State::config`]. Those whose meaning depends on
+//! Options that simply set a value write to [`State::config`]. Options whose meaning depends on
 //! others that may follow are kept here until [`super::resolve`] settles them.
 
 use super::config::{Config, Machine, Report};
@@ -34,7 +34,7 @@ pub struct State<'a> {
     pub requests: Requests,
     /// Reads files that options name.
     pub files: FileReader<'a>,
-    /// The argument at work, as written.
+    /// The current argument, as written.
     pub argument: String,
     /// Its number.
     pub argument_index: u32,
@@ -126,7 +126,7 @@ impl<'a> State<'a> {
         self.sink.report(diagnostic.ordered(self.argument_index, 0, 0));
     }
 
-    /// The argument at work, as a place.
+    /// The current argument, as a place for diagnostics.
     pub fn place(&self) -> Location {
         Location::Argument(self.argument.clone())
     }
@@ -149,7 +149,7 @@ impl<'a> State<'a> {
         {
             return Err("expected the name of a library".into());
         }
-        // However it was written, it is known as `-lNAME`.
+        // Messages name it `-lNAME`, however it was written.
         let argument = format!("-l{}", shown(name));
         self.inputs.push(InputSpec { source, state: self.current, argument });
         Ok(())
@@ -161,8 +161,8 @@ impl<'a> State<'a> {
         self.add_input(InputSource::File(path(file)), state);
     }
 
-    /// `-R`: a directory for the dynamic linker, or a file whose symbols are taken. GNU ld looks
-    /// whether there is such a file; so do we.
+    /// `-R`: a file whose symbols are taken, if there is such a file, else a directory for the
+    /// dynamic linker, as in GNU ld.
     pub fn add_symbols_or_rpath(&mut self, value: &[u8]) {
         if (self.files)(&path(value)).is_ok() {
             self.add_symbols_of(value);
@@ -199,7 +199,7 @@ impl<'a> State<'a> {
     /// `--start-lib`.
     ///
     /// # Errors
-    /// One is open already.
+    /// A `--start-lib` is open already.
     pub fn start_lib(&mut self) -> Outcome {
         if self.current.lib.is_some() {
             return Err("--start-lib does not nest; say --end-lib first".into());
@@ -212,7 +212,7 @@ impl<'a> State<'a> {
     /// `--end-lib`.
     ///
     /// # Errors
-    /// None is open.
+    /// No `--start-lib` is open.
     pub fn end_lib(&mut self) -> Outcome {
         self.current.lib.take().map(|_| ()).ok_or_else(|| "no --start-lib before it".into())
     }

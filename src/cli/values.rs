@@ -8,7 +8,7 @@ use std::path::PathBuf;
 /// The result of reading an option's value: the text names the fault in it.
 pub type Outcome = Result<(), String>;
 
-/// Editors of some systems put this before a text in UTF-8; it is no part of the text.
+/// The UTF-8 byte order mark, which some editors put before a text; it is no part of the text.
 pub const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// Names of `-m` and the machines that they name.

@@ -40,8 +40,8 @@ const fn value(
     ZSpec { names, value_name, help, effect: ZEffect::Value(effect) }
 }
 
-/// Carries out `-z TEXT`. A word that nobody knows is a warning in GNU ld's words, which
-/// configure scripts look for; a known one that is not carried out is an error.
+/// Carries out `-z TEXT`. An unknown word is a warning in GNU ld's words, which configure scripts
+/// look for; a word of another linker that this one does not carry out is an error.
 ///
 /// # Errors
 /// The word's value has the wrong form.

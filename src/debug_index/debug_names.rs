@@ -1,8 +1,8 @@
 //! The name index of a link: `.debug_names` (DWARF 5, section 6.1.1), made of those of its objects.
 //!
 //! A header, the units, the hash table (the start of each bucket in the list of names, and the hash of each name),
-//! for each name its string and its entries, abbreviations, and the entries. A name of several objects stands once,
-//! with the entries of all. The size does not depend on addresses, so the section is sized before the layout.
+//! for each name its string and its entries, abbreviations, and the entries. A name of several objects is in it once,
+//! with the entries of all these objects. The size does not depend on addresses, so it is known before the layout.
 
 use super::name_tables::{Entry, FOREIGN, Name, ObjectNames, Parent, Place, Shape, push_uleb};
 use gimli::{DwForm, RunTimeEndian};
@@ -11,7 +11,7 @@ use rayon::prelude::*;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// Names that one job writes.
+/// Number of names that one job writes.
 const JOB: usize = 4096;
 
 /// The index of a link.
@@ -23,7 +23,7 @@ pub struct NameIndex<'a> {
     /// Compilation units, and type units of the link itself.
     units: usize,
     type_units: usize,
-    /// Names of objects, those with the same text side by side.
+    /// Names of objects; equal names are neighbours.
     uses: Vec<Use>,
     /// Names in their final order.
     names: Vec<Joint>,
@@ -47,9 +47,9 @@ struct Joined<'a> {
     type_unit: u32,
     /// Rows of its foreign type units.
     foreign: Vec<u32>,
-    /// The code of each shape.
+    /// The abbreviation code of each shape.
     codes: Vec<u32>,
-    /// Where each entry stands among all.
+    /// The offset of each entry in the entry pool.
     places: Vec<u32>,
 }
 
@@ -149,7 +149,7 @@ impl<'a> NameIndex<'a> {
         }
     }
 
-    /// Brings equal names together, and names into the order of their buckets.
+    /// Joins equal names, and sorts names by their buckets.
     fn join_names(&mut self) {
         let objects = &self.objects;
         let uses = objects.par_iter().enumerate().flat_map_iter(|(number, object)| {
@@ -171,7 +171,7 @@ impl<'a> NameIndex<'a> {
         });
         let mut names: Vec<Joint> = names.collect();
         let hashes = names.chunk_by(|a, b| a.hash == b.hash).count() as u32;
-        // As many as LLVM takes.
+        // The number of buckets that LLVM chooses.
         let buckets = match hashes {
             0 => 0,
             1..=16 => hashes,
@@ -186,7 +186,7 @@ impl<'a> NameIndex<'a> {
         &self.objects[of.object as usize].own.names[of.name as usize]
     }
 
-    /// Places all entries, name by name; `None` if an offset would not do.
+    /// Places all entries, name by name; `None` if an offset does not fit.
     fn place_entries(&mut self) -> Option<()> {
         let widths = self.widths();
         for object in &mut self.objects {
@@ -212,7 +212,7 @@ impl<'a> NameIndex<'a> {
         u32::try_from(place).ok().map(|_| ())
     }
 
-    /// Bytes of the numbers of compilation units and of type units.
+    /// Widths in bytes of the numbers of compilation units and of type units.
     fn widths(&self) -> (usize, usize) {
         (width(self.units), width(self.type_units + self.foreign.len()))
     }
@@ -245,8 +245,8 @@ impl<'a> NameIndex<'a> {
         })
     }
 
-    /// Writes the section into `out`, which has its size. `offset` gives where a place of an object went in its
-    /// output section. Gives whether all offsets fit.
+    /// Writes the section into `out`, which has its size. `offset` gives the offset of a place of an object in its
+    /// output section. Returns whether all offsets fit.
     pub fn write(
         &self,
         endian: RunTimeEndian,
@@ -362,7 +362,7 @@ fn range((start, end): (u32, u32)) -> Range<usize> {
     start as usize..end as usize
 }
 
-/// Bytes of a number below `count`.
+/// Width in bytes of a number below `count`.
 fn width(count: usize) -> usize {
     match count {
         0..=0x100 => 1,

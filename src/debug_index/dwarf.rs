@@ -1,7 +1,7 @@
 //! The debug sections of an object for `gimli`, relocated as they are read.
 //!
-//! An address of an object is a section and an offset in it. It is read as one number, the header index of
-//! the section in the upper bits ([`place`] takes it apart), so that lists of ranges can be computed with it.
+//! An address in an object is a section and an offset in it. It is read as one number with the header index of
+//! the section in the upper bits ([`place`] takes it apart), so that gimli can compute with it.
 
 use crate::arch::{RelocBase, RelocExpr, Target};
 use crate::elf::Rela;
@@ -23,7 +23,7 @@ pub type Dwarf<'s, 'a, T> = gimli::Dwarf<Reader<'s, 'a, T>>;
 /// A unit of it.
 pub type Unit<'s, 'a, T> = gimli::Unit<Reader<'s, 'a, T>>;
 
-/// The header index and the offset of an address; `None` for one that no section has.
+/// The header index of the section and the offset of an address; `None` for an address in no section.
 pub fn place(address: u64) -> Option<(u32, u64)> {
     let section = u32::try_from(address >> OFFSET_BITS).ok()?.checked_sub(1)?;
     Some((section, address & ((1 << OFFSET_BITS) - 1)))
@@ -44,13 +44,13 @@ pub struct Section<'o, 'a, T: Target> {
     pub object: &'o ObjectFile<'a, T::E>,
     /// Its header index.
     pub index: u32,
-    /// Its name, `.debug_` also where it was `.zdebug_`.
+    /// Its name; `.zdebug_` is changed to `.debug_`.
     pub name: String,
     /// Its contents, unpacked.
     pub bytes: &'a [u8],
     /// Ascending by offset.
     relocations: Cow<'a, [Rela<T::E>]>,
-    /// Row of the relocation that was asked for last: the next one is most often asked for next.
+    /// Row of the relocation that was looked up last: mostly, the next look-up is for the next row.
     last: Cell<usize>,
 }
 
@@ -61,7 +61,7 @@ impl<T: Target> fmt::Debug for Section<'_, '_, T> {
 }
 
 impl<'o, 'a, T: Target> Section<'o, 'a, T> {
-    /// A section of an object; broken ones are empty.
+    /// A section of an object; empty if it cannot be read.
     pub fn new(object: &'o ObjectFile<'a, T::E>, index: u32, name: String) -> Self {
         let bytes = object.section_bytes(index as usize).unwrap_or_default();
         let mut relocations = Cow::Borrowed(object.relocations(index as usize));
@@ -71,7 +71,7 @@ impl<'o, 'a, T: Target> Section<'o, 'a, T> {
         Section { object, index, name, bytes, relocations, last: Cell::new(0) }
     }
 
-    /// One without contents.
+    /// A section without contents.
     pub fn empty(object: &'o ObjectFile<'a, T::E>) -> Self {
         Section {
             object,

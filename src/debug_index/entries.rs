@@ -1,9 +1,9 @@
-//! The names of a unit as its entries tell them, where the compiler lists none.
+//! The names of a unit, read from its entries, for compilers that list none.
 //!
 //! The names are those that gcc lists: functions and variables of namespaces, types and enumerators, with
-//! their scopes before them; and types of classes, which debuggers find by name too. Declarations have no
-//! names here, but are remembered, because a definition elsewhere names its declaration to have its scope.
-//! What stands in functions is passed over.
+//! their scopes before them; and types of classes, which debuggers find by name too. Declarations give no
+//! names, but are remembered, because a definition elsewhere refers to its declaration for its scope.
+//! Entries inside functions are skipped.
 
 use super::dwarf::{Dwarf, Reader, Unit};
 use super::gdb_index::Attributes;
@@ -105,13 +105,13 @@ struct Deferred {
     attributes: Attributes,
 }
 
-/// The attributes of an entry that matter here.
+/// The attributes of an entry that names depend on.
 struct Facts<'s, 'a, T: Target> {
     name: Option<AttributeValue<Reader<'s, 'a, T>>>,
     declaration: bool,
     external: bool,
     enum_class: bool,
-    /// It is a copy of another entry, which has the name.
+    /// Whether it is an instance of another entry, which has the name (`DW_AT_abstract_origin` and the like).
     copy: bool,
     specification: Option<UnitOffset>,
     sibling: Option<UnitOffset>,
@@ -161,7 +161,7 @@ impl<'s, 'a, T: Target> Names<'_, 's, 'a, T> {
             let Some(abbreviation) = entries.read_abbreviation()? else { continue };
             let parent = scopes.last().copied();
             if parent.is_some_and(|parent| parent.depth < depth) || parent.is_none() && depth > 0 {
-                // Inside of what is passed over.
+                // Inside a skipped entry.
                 entries.skip_attributes(abbreviation.attributes())?;
                 continue;
             }
@@ -217,7 +217,7 @@ impl<'s, 'a, T: Target> Names<'_, 's, 'a, T> {
         Ok(facts)
     }
 
-    /// Notes an entry; gives the scope that it makes for its children, if they are to be looked at.
+    /// Notes an entry; returns the scope that it makes for its children, unless they are skipped.
     fn entry(
         &mut self,
         tag: DwTag,
@@ -276,7 +276,7 @@ impl<'s, 'a, T: Target> Names<'_, 's, 'a, T> {
         facts: &Facts<'s, 'a, T>,
         types: Attributes,
     ) -> gimli::Result<Option<(u32, ScopeKind)>> {
-        // A class that another one declares stands behind its declaration.
+        // A class that another class declares is defined behind its declaration.
         let (scope, text) = match facts.specification.map(|declaration| self.declaration(declaration)) {
             Some(Some((scope, text, _))) => (scope, text),
             Some(None) => return Ok(None),
@@ -378,8 +378,8 @@ impl<'s, 'a, T: Target> Names<'_, 's, 'a, T> {
         Some((prefix, text, external))
     }
 
-    /// Names the definitions whose declarations stand elsewhere. One whose declaration was passed over
-    /// stays without a name.
+    /// Names the definitions whose declarations follow them. A definition whose declaration was skipped
+    /// gets no name.
     fn finish_deferred(&mut self) {
         for Deferred { declaration, attributes } in std::mem::take(&mut self.deferred) {
             let Some((prefix, text, external)) = self.declaration(declaration) else { continue };

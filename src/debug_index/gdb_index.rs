@@ -2,8 +2,8 @@
 //!
 //! A header, the compilation units, the type units, the addresses that units cover, a hash table of
 //! names, and a pool with the names and the list of units of each name. All words are little-endian on
-//! every machine. Versions 8 and 9 differ in what gdb itself writes into them (inlined functions, the
-//! main program's name); 7 is what linkers write and every gdb since 2012 reads.
+//! every machine. Versions 8 and 9 differ in contents that gdb itself writes (inlined functions, the
+//! main program's name); linkers write 7, which every gdb since 2012 reads.
 //!
 //! [`Symbols`] joins the names of all objects: each different name once, and lists that several names
 //! share once. Its size does not depend on addresses or on the order of units, so the section can be sized
@@ -23,7 +23,7 @@ const AREA: usize = 20;
 const SLOT: usize = 8;
 /// Most units that a list of units can number.
 pub const MOST_UNITS: usize = 1 << 24;
-/// Names are spread over this many shards, by the top bits of their hash.
+/// Number of shards that names are distributed over, by the top bits of their hash.
 const SHARDS: usize = 32;
 
 /// The kind of a name, with the bit that says that it is seen in its own unit only: the upper 8 bits of an
@@ -238,7 +238,7 @@ pub struct Index<'s, 'a> {
     pub type_units: &'s [(u64, u64, u64)],
     /// First address, end, and the number of a unit.
     pub areas: &'s [(u64, u64, u32)],
-    /// The names. Their units count on from the last of `units` to the first of `type_units`.
+    /// The names. In their numbers of units, `type_units` follow `units`.
     pub symbols: &'s Symbols<'a>,
 }
 
@@ -306,7 +306,7 @@ impl Index<'_, '_> {
                 let hash = hash(name) as usize;
                 let step = hash.wrapping_mul(17) & (count - 1) | 1;
                 let mut slot = hash & (count - 1);
-                // No name lies at 0, where a list does.
+                // A slot of 0 is empty: lists come first in the pool, so no name is at 0.
                 while slots[slot].0 != 0 {
                     slot = (slot + step) & (count - 1);
                 }
@@ -335,7 +335,7 @@ impl Index<'_, '_> {
     }
 }
 
-/// The hash of a name: letters count alike in both cases.
+/// The hash of a name, which is the same for upper and lower case.
 fn hash(name: &[u8]) -> u32 {
     name.iter().fold(0u32, |hash, byte| {
         hash.wrapping_mul(67).wrapping_add(byte.to_ascii_lowercase().into()).wrapping_sub(113)

@@ -13,7 +13,7 @@ pub struct DebugIndex<'a> {
     pub type_units: Vec<TypeUnit>,
     /// Addresses that units cover.
     pub areas: Vec<Area>,
-    /// Names. The numbers of type units count on from those of units.
+    /// Names. In their numbers of units, `type_units` follow `units`.
     pub symbols: Symbols<'a>,
     /// Size of the section in bytes.
     pub size: u64,

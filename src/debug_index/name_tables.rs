@@ -1,8 +1,8 @@
 //! The name indexes of one object: `.debug_names` (DWARF 5, section 6.1.1), for `--debug-names`.
 //!
-//! What it lists stays as it is, entry by entry: the linker knows new numbers for units, new offsets for strings
-//! and for parents, and nothing of the entries' meaning. Entries of units that are not in the output
-//! (type units of groups that lost) are left out; the group that was kept has the same ones.
+//! Entries are kept as they are, except that units are renumbered, and offsets of strings and parents change; the linker
+//! knows nothing of their meaning. Entries of units that are not in the output (type units of discarded COMDAT groups)
+//! are left out; the prevailing group has the same entries.
 
 use super::dwarf::{Section, endian};
 use super::object::{Problem, debug_sections};
@@ -15,7 +15,7 @@ use hashbrown::HashMap;
 
 /// No unit, no parent.
 pub const NONE: u32 = u32::MAX;
-/// The bit of a type unit's number that says that it counts [`ObjectNames::foreign`].
+/// The bit of a type unit's number that says that it is a row of [`ObjectNames::foreign`].
 pub const FOREIGN: u32 = 1 << 31;
 
 /// A place in a section of the object: a unit, a string.
@@ -37,13 +37,13 @@ pub struct ObjectNames<'a> {
     pub names: Vec<Name<'a>>,
     /// Entries, by name.
     pub entries: Vec<Entry>,
-    /// Values that are copied as they are ([`Shape::more`]).
+    /// Values that are copied ([`Shape::more`]).
     pub more: Vec<u8>,
-    /// The text that says who made the index and what it promises; `None` if there is no index.
+    /// The augmentation string, by which readers know the producer; `None` if there is no index.
     pub augmentation: Option<&'a [u8]>,
-    /// An index has 64-bit offsets.
+    /// Whether an index has 64-bit offsets.
     pub long: bool,
-    /// What could not be read.
+    /// Parts that could not be read.
     pub problems: Vec<Problem>,
 }
 
@@ -60,16 +60,16 @@ pub struct Name<'a> {
     pub entries: (u32, u32),
 }
 
-/// What entries have besides their values: an abbreviation.
+/// The form of entries: an abbreviation.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Shape {
     /// The tag of the debugging information entry.
     pub tag: DwTag,
-    /// It names a compilation unit.
+    /// Whether entries name a compilation unit.
     pub unit: bool,
-    /// It names a type unit.
+    /// Whether entries name a type unit.
     pub type_unit: bool,
-    /// What it says of the entry's parent.
+    /// What entries say of their parents.
     pub parent: Parent,
     /// Other attributes, with their forms.
     pub more: Vec<(u16, DwForm)>,
@@ -80,9 +80,9 @@ pub struct Shape {
 pub enum Parent {
     /// Nothing.
     Untold,
-    /// It has no entry.
+    /// The parent is not in the index.
     NotIndexed,
-    /// It is this other entry.
+    /// The parent's entry.
     Entry,
 }
 
@@ -144,7 +144,7 @@ pub fn read<'a, T: Target>(
 struct IndexReader<'r, 's, 'a, T: Target> {
     section: &'s Section<'s, 'a, T>,
     stands: &'r dyn Fn(SectionId) -> bool,
-    /// Sections that numbers without a relocation are offsets in.
+    /// The sections in which fields without a relocation are offsets.
     info: u32,
     strings: u32,
     found: &'r mut ObjectNames<'a>,
@@ -334,7 +334,7 @@ impl<'a, T: Target> IndexReader<'_, '_, 'a, T> {
         row
     }
 
-    /// Turns the offsets of parents into rows. One that names nothing says nothing.
+    /// Turns the offsets of parents into rows. An offset of no entry is treated as no statement about the parent.
     fn find_parents(&mut self, first: usize, mut offsets: Vec<(usize, u32)>) {
         offsets.sort_unstable();
         let ObjectNames { entries, shapes, .. } = &mut *self.found;

@@ -11,7 +11,7 @@ use gimli::{Abbreviations, DebugAbbrevOffset, UnitType};
 use hashbrown::{HashMap, HashSet};
 use std::sync::Arc;
 
-/// The bit of a unit's number ([`Name::unit`]) that says that it counts type units.
+/// The bit of a unit's number ([`Name::unit`]) that says that it is a type unit's.
 pub const TYPE_UNIT: u32 = 1 << 31;
 
 /// A unit in an input section.
@@ -58,7 +58,7 @@ pub struct Problem {
     pub offset: u64,
     /// The finding.
     pub what: String,
-    /// The unit's names are in another file, which cannot be read.
+    /// Whether the unit's names are in another file, which cannot be read.
     pub split: bool,
 }
 
@@ -73,7 +73,7 @@ pub struct ObjectIndex<'a> {
     pub areas: Vec<Area>,
     /// Names. Their units are rows of `units`, or of `type_units` with [`TYPE_UNIT`].
     pub names: Vec<Name<'a>>,
-    /// What could not be read.
+    /// Parts that could not be read.
     pub problems: Vec<Problem>,
 }
 
@@ -151,7 +151,7 @@ struct ObjectReader<'o, 's, 'a, T: Target> {
     dwarf: Dwarf<'s, 'a, T>,
     abbreviations: HashMap<DebugAbbrevOffset, Arc<Abbreviations>>,
     found: ObjectIndex<'a>,
-    /// Names of entries, and for each unit that has some: its number and how many it has.
+    /// Names from entries, and for each unit with such names its number and the number of names.
     entries: Found,
     entry_units: Vec<(u32, usize)>,
     /// Units with a list of names.
@@ -159,7 +159,7 @@ struct ObjectReader<'o, 's, 'a, T: Target> {
 }
 
 impl<'s, 'a, T: Target> ObjectReader<'_, 's, 'a, T> {
-    /// The lists of names. A list that does not say in which section its unit is means the first.
+    /// The lists of names. A list without a section for its unit means the first `.debug_info`.
     fn public_names(&mut self, sections: &[Section<'_, 'a, T>]) -> Public<'a> {
         let first = sections.iter().find(|section| section.name == ".debug_info").map_or(0, |s| s.index);
         let is_list = |name: &str| matches!(name, ".debug_gnu_pubnames" | ".debug_gnu_pubtypes");
@@ -291,7 +291,7 @@ impl<'s, 'a, T: Target> ObjectReader<'_, 's, 'a, T> {
         }
     }
 
-    /// `.debug_aranges`, for compilers whose units do not say it themselves (DWARF 2).
+    /// Reads `.debug_aranges`, for compilers whose units do not state their addresses (DWARF 2).
     fn areas_of_table(&mut self, section: &'s Section<'_, 'a, T>) {
         let table = gimli::DebugAranges::from(section.reader());
         let mut headers = table.headers();

@@ -14,7 +14,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// The path of the file that a skeleton unit names; `None` for a unit that is none.
+/// The path of the file that a skeleton unit names; `None` for another unit.
 pub fn path<'s, 'a, T: Target>(
     dwarf: &Dwarf<'s, 'a, T>,
     unit: &Unit<'s, 'a, T>,

@@ -84,18 +84,18 @@ pub enum Command {
     RegionAlias {
         /// The new name.
         alias: Name,
-        /// The name that it stands for.
+        /// The region.
         region: Name,
     },
     /// `VERSION { … }`: the text between the braces, for [`crate::script::version`].
     Version(Span),
-    /// `NOCROSSREFS(sections)`: none of them may refer to another of them.
+    /// `NOCROSSREFS(sections)`: none of the sections may refer to another.
     NoCrossRefs(Vec<Name>),
     /// `NOCROSSREFS_TO(to, from…)`: none of `from` may refer to `to`.
     NoCrossRefsTo {
-        /// The section that is not to be referred to.
+        /// The section that must not be referred to.
         to: Name,
-        /// The sections that may not.
+        /// The sections that must not refer to it.
         from: Vec<Name>,
     },
     /// `FORCE_COMMON_ALLOCATION`: as `-d`.
@@ -108,7 +108,7 @@ pub enum Command {
     PrintMap,
     /// `LD_FEATURE(feature)`; `SANE_EXPR` is the one that exists.
     LdFeature(Name),
-    /// Words for other systems, without effect here: `MAP`, `HLL`, `SYSLIB`, `FLOAT`, `NOFLOAT`.
+    /// Commands for other systems, without effect here: `MAP`, `HLL`, `SYSLIB`, `FLOAT`, `NOFLOAT`.
     Ignored(Span),
 }
 
@@ -236,7 +236,7 @@ pub enum OutputSectionType {
     },
 }
 
-/// When an output section description counts.
+/// The condition under which an output section description is used.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Constraint {
     /// `ONLY_IF_RO`: only if all its input sections are read-only.
@@ -350,7 +350,7 @@ pub enum BodyItem {
     Data {
         /// Width of the value.
         size: DataSize,
-        /// The value that they hold.
+        /// The value.
         value: Expr,
     },
     /// `ASCIZ "text"`: the bytes with the zero at the end, escapes resolved.
@@ -429,14 +429,14 @@ impl SectionFlags {
     }
 }
 
-/// A pattern for file names. A colon parts archive and member: `lib.a:` is the archive's members,
-/// `lib.a:x.o` one of them, `:x.o` a file that is in no archive. Without a colon it is compared
-/// with the path of the file as given, for an archive member with its name there.
+/// A pattern for file names. A colon separates archive and member: `lib.a:` matches all members of
+/// the archive, `lib.a:x.o` one member, `:x.o` a file that is in no archive. A pattern without a
+/// colon is matched against the path of the file as given, or against the name of an archive member.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FilePattern {
     /// The pattern, with its colon if it has one.
     pub glob: Name,
-    /// `EXCLUDE_FILE(…) file(…)`: not these.
+    /// `EXCLUDE_FILE(…) file(…)`: files that do not match.
     pub exclude: Vec<Name>,
     /// `SORT(file)(…)`: the order of the files.
     pub sort: Sort,
@@ -447,7 +447,7 @@ pub struct FilePattern {
 pub struct SectionPattern {
     /// The pattern for the section's name.
     pub glob: Name,
-    /// `EXCLUDE_FILE(…)` in front of it: not those of these files.
+    /// `EXCLUDE_FILE(…)` in front of it: files whose sections do not match.
     pub exclude: Vec<Name>,
     /// The order of the sections.
     pub sort: Sort,
@@ -456,9 +456,9 @@ pub struct SectionPattern {
 /// The order that nested `SORT…` ask for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Sort {
-    /// The outer one.
+    /// The outer key.
     pub first: SortKey,
-    /// The inner one, among sections that the outer one finds equal.
+    /// The inner key, for sections whose outer keys are equal.
     pub second: SortKey,
     /// `REVERSE(…)`: the other way round.
     pub reverse: bool,
@@ -467,7 +467,7 @@ pub struct Sort {
 /// The key to sort by.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum SortKey {
-    /// None given: the order of the link, or that of `--sort-section`.
+    /// No `SORT…`: the order of the link, or that of `--sort-section`.
     #[default]
     Default,
     /// `SORT_NONE`: the order of the link, whatever `--sort-section` says.

@@ -1,13 +1,13 @@
 //! `DATA_SEGMENT_ALIGN`, `DATA_SEGMENT_RELRO_END` and `DATA_SEGMENT_END`: the start of the data
 //! segment, found in rounds.
 //!
-//! The three together place the data segment: where the relocation-read-only part must end on a
-//! page boundary, the segment has to begin so that it does, which is only known when everything
-//! between the two is laid out. So a layout is made in rounds. In the first, the functions observe
+//! The three together place the data segment. If the relocation-read-only part must end on a page
+//! boundary, the start of the segment depends on the sizes of everything before that end, which are
+//! known only after a layout. So layouts are made in rounds. In the first, the functions observe
 //! addresses. [`DataSegment::next_round`] then decides on the next round: change nothing; shift the
 //! start so that the end of the read-only part falls on a page; or, without such a part, start on a
-//! page of its own where that saves one in the file. As in GNU ld, nothing is adjusted without `DATA_SEGMENT_END`; the
-//! start is then a multiple of the large page if a read-only part is wanted at all.
+//! page of its own if that saves a page in the file. As in GNU ld, nothing is adjusted without
+//! `DATA_SEGMENT_END`; the start is then a multiple of the large page if a read-only part is wanted.
 
 /// State of the data segment over the rounds of a layout.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -131,8 +131,8 @@ impl DataSegment {
 
     /// Decides about the next round, after all statements were evaluated once. `relro` says
     /// whether a read-only part is wanted (`-z relro`); `sections` are the allocated output
-    /// sections between `DATA_SEGMENT_ALIGN` and `DATA_SEGMENT_RELRO_END`, in order. Gives whether
-    /// a further round is needed.
+    /// sections between `DATA_SEGMENT_ALIGN` and `DATA_SEGMENT_RELRO_END`, in order. Returns
+    /// whether a further round is needed.
     pub fn next_round(&mut self, relro: bool, sections: &[RelroSection]) -> bool {
         let seen = std::mem::take(&mut self.seen);
         if self.round != Round::First || !seen.align {

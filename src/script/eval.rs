@@ -36,9 +36,9 @@ pub struct Value {
     pub base: Base,
     /// The number, the address, or the offset, in bytes; it wraps.
     pub value: u64,
-    /// An absolute address that comes from the location counter or a segment: it moves with the
-    /// program. A symbol that gets it outside of all sections belongs to a section near it, in
-    /// position-independent outputs at least.
+    /// Whether this is an absolute address from the location counter or a segment, which moves with
+    /// the program. A symbol with such a value that is assigned outside of all sections belongs to a
+    /// section near it, at least in position-independent outputs.
     pub moves: bool,
 }
 
@@ -70,7 +70,7 @@ impl Value {
         (section, self.value)
     }
 
-    /// The address, a number counting from the output section `current` if there is one.
+    /// The address; a number counts from the output section `current`, if there is one.
     pub fn address(self, current: Option<u32>, scope: &dyn Scope) -> u64 {
         match self.symbol(current) {
             (Some(section), offset) => scope.section_address(section).wrapping_add(offset),
@@ -226,7 +226,7 @@ impl EvalError {
         }
     }
 
-    /// The error as people read it.
+    /// The diagnostic for the error.
     pub fn diagnostic(&self, sources: &Sources) -> Diagnostic {
         let span = self.span();
         let text = String::from_utf8_lossy(sources.slice(span)).into_owned();
@@ -389,7 +389,7 @@ impl Evaluator<'_> {
         }
     }
 
-    /// A number of the text.
+    /// The value of a number in the text.
     fn literal(&self, value: u64) -> Value {
         if self.current.is_none() && !self.scope.sane_expressions() {
             return Value::absolute(value);
@@ -397,7 +397,7 @@ impl Evaluator<'_> {
         Value::number(value)
     }
 
-    /// An address that the location counter has, or could have: relative to the current section.
+    /// An address of the location counter's kind: relative to the current section.
     fn place(&mut self, address: u64) -> Value {
         self.moves = true;
         match self.current {
@@ -408,7 +408,7 @@ impl Evaluator<'_> {
         }
     }
 
-    /// The same value as an absolute address; a number is one already.
+    /// The value as an absolute address. A number becomes an absolute address unchanged.
     fn absolute(&mut self, value: Value) -> Value {
         self.moves = false;
         match value.base {
@@ -492,7 +492,7 @@ impl Evaluator<'_> {
     fn binary(&mut self, op: BinaryOp, left: &Expr, right: &Expr) -> Result<Value, EvalError> {
         let outer = std::mem::take(&mut self.moves);
         let operands = self.operands(left, right)?;
-        // Distances and truths stay the same wherever the program is.
+        // Distances of addresses and truth values do not depend on the load address.
         let fixed = op == BinaryOp::Subtract && operands.both_move || gives_truth(op);
         self.moves = outer || self.moves && !fixed;
         let Some(value) = arithmetic(op, operands.left, operands.right) else {
@@ -504,7 +504,7 @@ impl Evaluator<'_> {
         if operands.with_number {
             return Ok(operands.value(value));
         }
-        // The distance of two places of one section, and the like: a mere number.
+        // Operands of one section give a plain number, such as the distance of two places.
         Ok(self.literal(value))
     }
 }

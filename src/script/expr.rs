@@ -86,13 +86,13 @@ pub enum ExprKind {
     Assert(Box<Expr>, Name),
 }
 
-/// A number, with the length of its spelling, which decides the size of a `=fill`.
+/// A number, with the hexadecimal digits of its spelling, which decide the size of a `=fill`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Number {
-    /// The value; the largest one where the digits say more.
+    /// The value; the largest `u64` if the digits mean more.
     pub value: u64,
-    /// The hexadecimal digits after `0x`, where it was written so and without a suffix. A fill
-    /// takes its length from them.
+    /// The hexadecimal digits after `0x`, if it was written so and without a suffix. A fill takes
+    /// its length from them.
     pub hex_digits: Option<Box<[u8]>>,
 }
 
@@ -202,7 +202,7 @@ impl BinaryOp {
 }
 
 impl Expr {
-    /// A number that stands in no script; messages point at `span`.
+    /// A number that is in no script; messages point at `span`.
     pub fn number(span: Span, value: u64) -> Expr {
         Expr { span, kind: ExprKind::Number(Number { value, hex_digits: None }) }
     }

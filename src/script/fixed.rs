@@ -1,14 +1,14 @@
 //! Finds values that stay the same wherever the program is loaded.
 //!
-//! Values are judged before there is a layout, because a reference to a fixed value needs no
-//! dynamic relocation and may have a field that is narrower than an address. An expression is
-//! judged by its form: each counts the load address a number of times, `a` once, `a - b` not at
-//! all. An expression without such a number (`a & b`, `a * 2`) moves.
+//! That is decided before there is a layout, because a reference to a fixed value needs no dynamic
+//! relocation and may have a field that is narrower than an address. An expression is judged by its
+//! form: its degree is the factor with which the load address goes into its value, 1 for an address
+//! `a`, 0 for `a - b`. An expression whose degree is not known (`a & b`, `a * 2`) counts as moving.
 
 use super::expr::{BinaryOp, Expr, ExprKind, UnaryOp};
 
-/// How often the load address counts in a value; none where the value depends on it in another way.
-/// `symbol` answers for symbols.
+/// The degree of an expression; `None` if its value may depend on the load address in another way.
+/// `symbol` gives the degree of a symbol.
 pub fn degree(expr: &Expr, symbol: &mut dyn FnMut(&[u8]) -> Option<i32>) -> Option<i32> {
     let mut of = |expr: &Expr| degree(expr, symbol);
     match &expr.kind {

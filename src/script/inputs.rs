@@ -1,4 +1,4 @@
-//! The names of inputs in a script's text, with their places, for whoever writes the text again with other names.
+//! The names of inputs in a script's text, with their places, for rewriting the text with other names.
 
 use super::lex::{Lexer, Mode, TokenKind};
 use std::ops::Range;
@@ -15,8 +15,8 @@ pub struct InputName<'a> {
     pub place: Range<usize>,
 }
 
-/// The inputs that `INPUT`, `GROUP` and `STARTUP` name, in their order. A text that is no script has none, or what looks
-/// like them before it becomes unreadable.
+/// The inputs that `INPUT`, `GROUP` and `STARTUP` name, in their order. Of a text that is no script, any names that look
+/// like inputs before it becomes unreadable.
 pub fn input_names(text: &[u8]) -> Vec<InputName<'_>> {
     let mut found = Vec::new();
     if u32::try_from(text.len()).is_err() {

@@ -57,14 +57,14 @@ impl Token {
     }
 }
 
-/// Operators and separators, those of one beginning together, longer ones before their own beginnings.
+/// Operators and separators, grouped by first byte, longer ones before their prefixes.
 const MARKS: [&str; 40] = [
     "<<=", "<<", "<=", "<", ">>=", ">>", ">=", ">", "||", "|=", "|", "&&", "&=", "&", "==", "=", "!=", "!",
     "+=", "+", "-=", "-", "*=", "*", "/=", "/", "^=", "^", "%", "~", "?", ":", ";", ",", "(", ")", "{", "}",
     "[", "]",
 ];
 
-/// By byte: the first of the marks that begin with it.
+/// By byte: the place in [`MARKS`] of the first mark that begins with it.
 const FIRST_MARK: [u8; 256] = {
     let mut first = [MARKS.len() as u8; 256];
     let mut mark = MARKS.len();
@@ -82,7 +82,7 @@ fn mark(rest: &[u8], first: u8) -> Option<&'static str> {
     same.copied().find(|mark| rest.starts_with(mark.as_bytes()))
 }
 
-/// By mode and byte: whether it is a letter of names.
+/// By mode and byte: whether names may contain the byte.
 const LETTERS: [[bool; 256]; 4] = {
     let mut letters = [[false; 256]; 4];
     let mut byte = 0;
@@ -260,7 +260,7 @@ fn word_length(rest: &[u8], mode: Mode) -> usize {
     length
 }
 
-/// Whether letters stand here that are an assignment operator or the start of a comment.
+/// Whether the text here is an assignment operator or the start of a comment, although its bytes may be in names.
 fn ends_name(tail: &[u8], mode: Mode) -> bool {
     match mode {
         Mode::Statement => starts_assignment(tail) || tail.starts_with(b"/*"),
@@ -286,7 +286,7 @@ const fn is_file_letter(byte: u8) -> bool {
     !byte.is_ascii_whitespace() && !matches!(byte, b'(' | b')' | b'{' | b'}' | b';' | b',' | b'"' | 0)
 }
 
-/// Whether letters stand here that are an assignment operator, so that `x+=1` is an assignment without blanks too.
+/// Whether the text here is an assignment operator, so that `x+=1` is an assignment without blanks, too.
 fn starts_assignment(tail: &[u8]) -> bool {
     match tail {
         [b'+' | b'-' | b'*' | b'/' | b'^', b'=', after @ ..] => after.first() != Some(&b'='),

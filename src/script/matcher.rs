@@ -36,7 +36,7 @@ pub struct Matcher {
     entries: Vec<Entry>,
     /// The patterns' names and beginnings of names, by hash.
     keys: HashTable<Key>,
-    /// For each length up to that of the longest key: whether some key that is a beginning has it.
+    /// For each length up to that of the longest key: whether a prefix among the keys has it.
     lengths: Vec<bool>,
     /// The hashes of keys: most beginnings of names are no key, and need no look into the table.
     filter: Filter<16>,
@@ -50,7 +50,7 @@ pub struct Matcher {
 struct Key {
     hash: u64,
     bytes: Box<[u8]>,
-    /// The whole name, or else its beginning.
+    /// Whether it is a whole name, not a prefix.
     whole: bool,
     /// The patterns filed here, ascending.
     entries: Vec<u32>,
@@ -59,7 +59,7 @@ struct Key {
 #[derive(Debug)]
 struct Entry {
     found: Match,
-    /// Still to be tested; the key decides about the others.
+    /// The pattern for the name, unless its key alone decides.
     name: Option<Glob>,
     file: FileTest,
     exclude: Vec<FileTest>,
@@ -219,13 +219,13 @@ pub struct FileTest {
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum ArchiveTest {
-    /// In an archive or not.
+    /// The file may be in an archive or not.
     Whatever,
-    /// Not in an archive.
+    /// The file is in no archive.
     None,
-    /// In such an archive.
+    /// The file is in an archive that matches.
     Like(Glob),
-    /// Instead of its own name, that of its archive may fit.
+    /// The file's own name matches, or the name of its archive.
     OrItsName(Glob),
 }
 
@@ -263,15 +263,15 @@ impl FileTest {
     }
 }
 
-/// FNV-1a: it gives the hashes of all beginnings of a name on the way.
+/// FNV-1a, which gives the hashes of all prefixes of a name on the way.
 const HASH_START: u64 = 0xcbf2_9ce4_8422_2325;
 
 fn hash_step(hash: u64, byte: u8) -> u64 {
     (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
 }
 
-/// A set of hashes, a bit for each: a hash that was not added may seem to be there, too. The default
-/// script of GNU ld has some 200 keys, which have 1,500 beginnings; `WORDS` gives each some ten bits.
+/// A set of hashes, one bit for each, with false positives (a Bloom filter). The default script of
+/// GNU ld has some 200 keys with 1,500 prefixes; `WORDS` gives some ten bits for each.
 #[derive(Debug)]
 struct Filter<const WORDS: usize>([u64; WORDS]);
 
@@ -300,7 +300,7 @@ impl<const WORDS: usize> Filter<WORDS> {
     }
 }
 
-/// The upper bits, which the table looks at first, from all bits.
+/// Mixes all bits into the upper ones, which the table looks at first.
 fn spread(hash: u64) -> u64 {
     (hash ^ (hash >> 32)).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }

@@ -1,8 +1,8 @@
 //! Scripts of the MRI linker (`-c`), translated into the tree of a linker script.
 //!
-//! One command stands in a line; its words are parted by blanks, commas or `=`. A line that starts
-//! with `*` and all behind a `;` is comment. As in GNU ld, sections that no command names are left
-//! for the layout of orphans.
+//! Each line holds one command; blanks, commas or `=` separate its words. A line that starts with
+//! `*` is a comment, and so is the rest of a line behind `;`. As in GNU ld, sections that no command
+//! names are orphans.
 
 use super::ast::{
     Assignment, AssignmentKind, BodyItem, Command, FilePattern, InputFile, InputStatement, Name,
@@ -14,7 +14,7 @@ use super::source::{Sources, Span, Start};
 use crate::diag::Diagnostic;
 use std::sync::Arc;
 
-/// Scripts that include each other: deeper than this is a cycle.
+/// Most nested inclusions; more are a cycle.
 const MAX_DEPTH: u32 = 20;
 
 /// Reads an MRI script. Messages call it `name`.
@@ -57,7 +57,7 @@ struct Tree {
 }
 
 impl Tree {
-    /// The section's entry; its first mention fixes its place.
+    /// The section's entry. Sections are in the order of their first mention.
     fn section(&mut self, name: Name) -> &mut Section {
         let known = self.sections.iter().position(|section| section.name.bytes == name.bytes);
         let row = known.unwrap_or_else(|| {

@@ -1,7 +1,7 @@
-//! The texts that scripts were read from, places in them, and names as they stand there.
+//! The texts of scripts, places in them, and names from them.
 //!
-//! Every node of a script has a [`Span`] of twelve bytes; only when a diagnostic is made does
-//! [`Sources`], which keeps the texts, turn a span into a file, line and column.
+//! Every node of a script has a [`Span`] of twelve bytes. [`Sources`], which keeps the texts, turns
+//! it into a file, line and column only when a diagnostic is made.
 
 use crate::cli::BYTE_ORDER_MARK;
 use crate::diag::Location;
@@ -47,8 +47,8 @@ impl Name {
     }
 }
 
-/// Bytes of a line that a diagnostic shows before its mark, and behind it: scripts that programs make may be one
-/// long line, and wrong in many places.
+/// Most bytes of a line that a diagnostic shows before its mark, and behind it: generated scripts may be one long line
+/// with many errors.
 const SHOWN: usize = 2000;
 
 /// Where a text begins in its file, both counted from 0.
@@ -65,7 +65,7 @@ struct Source {
     name: String,
     text: Arc<[u8]>,
     start: Start,
-    /// Where lines end, once a diagnostic has asked.
+    /// The ends of lines, computed for the first diagnostic.
     line_ends: OnceLock<Vec<u32>>,
 }
 
@@ -87,7 +87,7 @@ pub struct Sources {
     included: Included,
 }
 
-/// All that texts have included so far.
+/// Number and size of all included texts so far.
 #[derive(Clone, Debug, Default)]
 struct Included {
     files: usize,
@@ -105,8 +105,8 @@ impl Sources {
         Self::default()
     }
 
-    /// Takes a text. `name` is the path as given, or the name for messages (`<built-in>`,
-    /// `--defsym`). Gives the number that its spans carry; `None` if the text or the number of
+    /// Adds a text. `name` is the path as given, or the name for messages (`<built-in>`,
+    /// `--defsym`). Returns the number that its spans carry; `None` if the text or the number of
     /// texts does not fit 32 bits. A UTF-8 byte order mark is no part of the text.
     pub fn add(&mut self, name: impl Into<String>, text: impl Into<Arc<[u8]>>) -> Option<u32> {
         self.add_at(name, text, Start::default())
@@ -198,7 +198,7 @@ impl Sources {
         let line_start = line_start.max(start.saturating_sub(SHOWN));
         let line_end = line_end.min(start.saturating_add(SHOWN));
         let marked_end = start + (span.length as usize).min(line_end - start);
-        // Piece by piece, so that the mark starts and ends between characters.
+        // Each part is converted alone, so that the mark starts and ends between characters.
         let columns = if line_start == 0 { source.start.column.min(SHOWN) } else { 0 };
         let mut shown = " ".repeat(columns);
         shown.push_str(&String::from_utf8_lossy(&text[line_start..start]));

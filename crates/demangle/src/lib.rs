@@ -1,7 +1,7 @@
 //! Mangled names in the text that libiberty gives them.
 //!
 //! Version scripts (`extern "C++"`) are written against the output of `nm -C` and `c++filt`, so a
-//! linker that reads them has to find the same text, spaces included. It is that of `c++filt -i`:
+//! linker that reads them has to produce the same text, spaces included. It is that of `c++filt -i`:
 //! `std::string` where `c++filt` alone spells the template out, and no hashes of Rust.
 //!
 //! Names come from files that may be broken or hostile: reading and writing are bounded in depth,

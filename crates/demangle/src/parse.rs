@@ -8,13 +8,13 @@ const DEPTH: u32 = 1024;
 /// Most nodes for each byte of the name.
 const NODES_PER_BYTE: usize = 16;
 
-/// A reader of one mangled name. Every method that reads a part gives `None` if it is not there.
+/// A reader of one mangled name. Every method that reads a part returns `None` if it is not there.
 pub struct Parser<'a> {
     pub(crate) text: &'a [u8],
     pub(crate) at: usize,
     pub(crate) nodes: Nodes<'a>,
     pub(crate) substitutions: Vec<Id>,
-    /// The name that constructors and destructors take.
+    /// The name that a constructor or destructor would have here.
     pub(crate) last_name: Id,
     pub(crate) in_expression: bool,
     pub(crate) in_conversion: bool,
@@ -127,7 +127,7 @@ impl<'a> Parser<'a> {
 
     /// Runs a reader one level deeper.
     pub(crate) fn deeper<T>(&mut self, read: impl FnOnce(&mut Self) -> Option<T>) -> Option<T> {
-        // A second attempt at the same text makes its nodes a second time.
+        // Repeated attempts at the same text make nodes each time, so their number is bounded, too.
         if self.depth >= DEPTH || self.nodes.len() > NODES_PER_BYTE * self.text.len() {
             return None;
         }
@@ -203,7 +203,7 @@ impl<'a> Parser<'a> {
         }
         let returns = self.has_return_type(name);
         let function = self.bare_function_type(returns)?;
-        // The return type of a function around others would look like theirs.
+        // The return type of an enclosing function would look like that of the local name.
         if !top && self.nodes.kind(name) == Kind::Local {
             self.nodes[function].left = NONE;
         }
@@ -214,7 +214,7 @@ impl<'a> Parser<'a> {
         self.node(Kind::Typed, name, function)
     }
 
-    /// Takes the condition off a function template's arguments: it is written behind the function.
+    /// Takes the constraint from a function template's arguments, since it is written behind the function.
     fn take_constraint(&mut self, mut name: Id) -> Option<Id> {
         while self.nodes.kind(name).is_function_qualifier() {
             name = self.nodes.left(name);
@@ -227,7 +227,8 @@ impl<'a> Parser<'a> {
         Some(self.nodes.right(arguments))
     }
 
-    /// Templates have their return type in the name, except for those that have none.
+    /// Whether the encoding has a return type: function templates have, except constructors, destructors and
+    /// conversions.
     fn has_return_type(&self, name: Id) -> bool {
         match self.nodes.kind(name) {
             Kind::Local => self.has_return_type(self.nodes.right(name)),
@@ -318,7 +319,7 @@ impl<'a> Parser<'a> {
         self.node(Kind::ConstructionVtable, base, derived)
     }
 
-    /// How a thunk moves the object: not shown.
+    /// A thunk's adjustment of the object pointer, which is not shown.
     fn call_offset(&mut self, kind: u8) -> Option<()> {
         for _ in 0..match kind {
             b'h' => 1,
@@ -401,7 +402,7 @@ impl<'a> Parser<'a> {
         Some(name)
     }
 
-    /// `R` or `O`: for which objects a member function is.
+    /// `R` or `O`: the reference qualifier of a member function.
     pub(crate) fn reference_qualifier(&mut self) -> Option<Kind<'a>> {
         if self.take(b"R") {
             Some(Kind::ReferenceThis)
@@ -601,7 +602,7 @@ impl<'a> Parser<'a> {
         } else {
             let argument = if self.take(b"d") { Some(self.compact_number()?) } else { None };
             let name = self.name()?;
-            // Lambdas and types without a name have numbers of their own.
+            // Lambdas and unnamed types have numbers instead.
             if !matches!(self.nodes.kind(name), Kind::Lambda(_) | Kind::UnnamedType(_)) {
                 self.discriminator()?;
             }
@@ -623,7 +624,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// `<substitution>`: something that came before, or an abbreviation.
+    /// `<substitution>`: a part that came before, or an abbreviation.
     pub(crate) fn substitution(&mut self, prefix: bool) -> Option<Id> {
         self.expect(b'S')?;
         let first = self.peek();

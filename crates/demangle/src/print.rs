@@ -15,13 +15,13 @@ const STEPS: u32 = 1 << 20;
 /// Most qualifiers that a function or an array hands on.
 const HANDED_ON: usize = 4;
 
-/// The text is too long, too deep or refers to something that the name does not hold.
+/// The text is too long or too deep, or the name refers to a part that it does not have.
 #[derive(Debug)]
 pub(crate) struct Fault;
 
 pub(crate) type Done = Result<(), Fault>;
 
-/// A place in a list that grows and shrinks; none at its end.
+/// A link to the next element of a list; `None` at its end.
 pub(crate) type Link = Option<u32>;
 
 /// A modifier that waits for its place.
@@ -52,7 +52,7 @@ pub struct Printer<'t, 'a> {
     pub(crate) modifier: Link,
     pub(crate) scopes: Vec<Scope>,
     pub(crate) templates: Link,
-    /// The scope in which a referenced parameter was met first.
+    /// For each referenced template parameter, the scope in which it was met first.
     saved: Vec<(Id, Link)>,
     pub(crate) current_template: Id,
     pub(crate) pack_index: Option<usize>,
@@ -400,7 +400,7 @@ impl<'a> Printer<'_, 'a> {
         if self.nodes.kind(name) == Kind::Local {
             name = self.local_qualifiers(name, base)?;
         }
-        // Its arguments are known inside of the type.
+        // The type may refer to the template's arguments.
         match self.nodes.kind(name) {
             Kind::Template => self.within(name, |printer| printer.node(ty))?,
             _ => self.node(ty)?,
@@ -416,7 +416,7 @@ impl<'a> Printer<'_, 'a> {
         Ok(())
     }
 
-    /// Pulls the qualifiers of a local function out of its name.
+    /// Takes the qualifiers of a local function from its name.
     fn local_qualifiers(&mut self, local: Id, base: usize) -> Result<Id, Fault> {
         let mut name = self.nodes.right(local);
         if let Kind::DefaultArgument(_) = self.nodes.kind(name) {

@@ -43,7 +43,7 @@ impl<'a> Printer<'_, 'a> {
         done
     }
 
-    /// The argument of a template parameter; of a pack, the element whose turn it is.
+    /// The argument of a template parameter; of a pack, the current element.
     pub(crate) fn argument_of(&self, param: Id) -> Option<Id> {
         let argument = self.lookup(param)?;
         match (self.nodes.kind(argument), self.pack_index) {

@@ -353,7 +353,7 @@ impl<'a> Parser<'a> {
     }
 
     pub(crate) fn template_arguments_rest(&mut self) -> Option<Id> {
-        // Names among the arguments are none of those that constructors take.
+        // Names among the arguments do not name constructors behind them.
         let last_name = self.last_name;
         let arguments = self.deeper(|parser| {
             let mut arguments = Vec::new();

@@ -88,7 +88,7 @@ pub enum SFrameMode {
 /// `--sframe-index`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SFrameIndex {
-    /// One sorted blob that every reader of its version takes.
+    /// One sorted blob, for every reader of its version.
     V3,
     /// `.sframe_compact`, a small table of our own.
     Compact,

@@ -1,6 +1,6 @@
-//! Options that other linkers have and that change nothing here because nothing needs to change.
+//! Options of other linkers that are accepted and have no effect, because the output is right without.
 //!
-//! An option whose effect would be missed stands in [`super::refused`]. The text of each says why the output
+//! An option whose effect would be missed is in [`super::refused`]. The text of each option says why the output
 //! is right without it.
 
 use crate::cli::spec::Effect::{IgnoredFlag, IgnoredOptional, IgnoredPrefix, IgnoredValue};

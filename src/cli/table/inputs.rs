@@ -190,7 +190,7 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
         },
     ),
     value(&["plugin-opt"], "TEXT", "Hand TEXT to the plugin named last", |state, text| {
-        // clang gives options for lld's own optimizer in this form, too, and names no plugin.
+        // clang passes options for lld's own optimizer in this form, without a plugin.
         if let Some(plugin) = state.config.lto.plugins.last_mut() {
             plugin.options.push(text.to_vec());
         }
@@ -304,7 +304,7 @@ fn add_remap_line(state: &mut State<'_>, line: &[u8]) -> Outcome {
     Ok(())
 }
 
-/// As in GNU ld, the null device stands for no file at all.
+/// As in GNU ld, the null device means that the input is left out.
 fn push_remap(state: &mut State<'_>, pattern: &[u8], file: &[u8]) {
     let file = (file != b"/dev/null").then(|| path(file));
     state.config.search.remap.push((pattern.to_vec(), file));

@@ -5,7 +5,7 @@ use crate::diag::{Code, Diagnostic};
 use crate::script::lex::{Lexer, Mode, Token, TokenKind};
 use crate::script::source::{Name, Sources, Span};
 
-/// Gives the name and the text of an included file, or why it cannot be read. The arguments are
+/// Returns the name and the text of an included file, or why it cannot be read. The arguments are
 /// the name in the script and the name of the including file.
 pub type Include<'a> = dyn FnMut(&str, &str) -> Result<(String, Vec<u8>), String> + 'a;
 
@@ -102,7 +102,7 @@ impl<'a, 'i> Parser<'a, 'i> {
         found
     }
 
-    /// Passes over a mark that must be the next token.
+    /// Passes over a mark; it is an error if another token is next.
     pub(super) fn expect(&mut self, mode: Mode, mark: &str) -> Result<Token, Reported> {
         let token = self.peek(mode);
         if token.is(mark) {

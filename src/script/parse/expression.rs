@@ -6,8 +6,8 @@ use crate::script::expr::{BinaryOp, Expr, ExprKind, Number, SectionOperand, Unar
 use crate::script::lex::{Mode, Token, TokenKind, number_value};
 use crate::script::source::Span;
 
-/// Operators and parentheses that one expression may have: evaluation and destruction walk the
-/// tree recursively.
+/// Most operators and parentheses of an expression: evaluation and destruction walk the tree
+/// recursively.
 const MAX_COMPLEXITY: u32 = 400;
 
 impl Parser<'_, '_> {

@@ -20,7 +20,7 @@ const SECTION_TYPES: &[(&str, u64)] = &[
     ("SHT_PREINIT_ARRAY", 16),
 ];
 
-/// `GROUP` inside `GROUP`.
+/// Most nested `GROUP`s.
 const MAX_GROUP_DEPTH: u32 = 16;
 
 impl Parser<'_, '_> {
@@ -201,8 +201,8 @@ impl Parser<'_, '_> {
         }
     }
 
-    /// `AT(…) ALIGN(…) ALIGN_WITH_INPUT SUBALIGN(…)` and the constraint. GNU ld wants them in this
-    /// order; any order is as clear.
+    /// `AT(…) ALIGN(…) ALIGN_WITH_INPUT SUBALIGN(…)` and the constraint. GNU ld takes them in this
+    /// order only; here any order is right.
     fn attributes(&mut self, section: &mut OutputSection) -> Result<(), Reported> {
         loop {
             let token = self.peek(Mode::Expression);
