@@ -1,7 +1,7 @@
-//! Differences that are known, by each linker's own version.
+//! Known differences, by each linker's version.
 //!
 //! A baseline is a file of rules for version strings: a difference that a rule fits is accepted, with the rule's reason.
-//! A version that the file does not name is new: its differences are reported as news, not as failures, and
+//! A version that the file does not name is new: its differences are reported, but are no failures, and
 //! `--record-baseline` adds them. Any other difference without a rule is a failure.
 
 use crate::differ::Difference;
@@ -19,14 +19,14 @@ pub struct Baseline {
     pub linkers: BTreeMap<String, Vec<Rule>>,
 }
 
-/// Accepted differences. `*` stands for anything in the first two.
+/// Accepted differences. `*` stands for anything in `cases` and `difference`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rule {
     /// Names of cases.
     pub cases: String,
     /// The difference in one line.
     pub difference: String,
-    /// Why it is as it should be.
+    /// Why it is accepted.
     pub reason: String,
 }
 
@@ -38,7 +38,7 @@ pub enum Judgement {
     Accepted(String),
     /// The version is not in the baseline.
     NewVersion,
-    /// The version is, the difference is not.
+    /// The version is in the baseline, the difference is not.
     Unexplained,
 }
 
@@ -97,7 +97,7 @@ impl Baseline {
     }
 }
 
-/// Only `*` is special.
+/// A pattern in which only `*` is special.
 fn escaped(pattern: &str) -> String {
     pattern.replace('[', "[[]").replace('?', "[?]")
 }

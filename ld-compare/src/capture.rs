@@ -2,9 +2,9 @@
 //!
 //! `ld-compare capture --log DIR -- LD ARGUMENTS...` writes a case into a new folder below DIR and then runs the linker
 //! as it was called. For builds, `--setup FOLDER` makes a folder with links named `ld`, `ld.bfd`, ... to this program:
-//! `gcc -BFOLDER` then finds it in the place of its linker. Inputs that a build may change or remove are copied; those of
-//! the system (below `/usr`, `/lib` or the link's sysroot, whose scripts name each other by it) and members of thin archives
-//! are referred to.
+//! `gcc -BFOLDER` then finds it in place of its linker. Inputs that a build may change or remove are copied. Files of
+//! the system (below `/usr`, `/lib` or the link's sysroot, where scripts name each other by path) and members of thin
+//! archives are referred to.
 
 use crate::args::Capture;
 use crate::cases::{Case, CaseFile, FILE, System};
@@ -61,8 +61,7 @@ fn set_up(folder: &Path, log: PathBuf, real: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Whether this program was called by a linker's name out of a set-up folder: then it records, links, and gives the
-/// exit status.
+/// If this program was called by a linker's name from a set-up folder, records and links, and returns the exit status.
 pub fn as_linker() -> Option<ExitCode> {
     let mut words = std::env::args();
     let called = words.next()?;
@@ -92,7 +91,7 @@ fn record_and_link(log: &Path, real: &Path, arguments: &[String]) -> Result<Exit
     Err(error).with_context(|| format!("cannot run {}", real.display()))
 }
 
-/// Writes a case for a command line that links something; gives its folder.
+/// Writes a case for a command line; returns its folder, `None` if the command line links nothing.
 ///
 /// # Errors
 /// The folder cannot be written, or an input cannot be read.
@@ -125,12 +124,12 @@ pub fn record(log: &Path, arguments: &[String]) -> Result<Option<PathBuf>> {
     Ok(Some(folder))
 }
 
-/// A folder of its own, even if several links of a build run at once.
+/// Makes a new folder, which no other link of the build has, even if several run at once.
 fn new_folder(log: &Path, output: &str) -> Result<PathBuf> {
     std::fs::create_dir_all(log).with_context(|| format!("cannot make {}", log.display()))?;
     for number in 1..100_000 {
         let folder = log.join(format!("{number:04}-{output}"));
-        // Numbers stay unique: any folder of a number takes it.
+        // A file claims the number, so that numbers are unique whatever the rest of the folder's name.
         let claim = log.join(format!(".{number:04}"));
         match std::fs::OpenOptions::new().write(true).create_new(true).open(&claim) {
             Ok(_) => {
@@ -170,7 +169,7 @@ impl Copies<'_> {
         }
     }
 
-    /// Copies a file into the case; gives the name that it has there.
+    /// Copies a file into the case; returns its name there.
     fn file(&mut self, word: &str) -> Result<String> {
         let path = self.from.join(word);
         if word.is_empty() || !path.is_file() {
@@ -203,7 +202,7 @@ impl Copies<'_> {
         Ok(())
     }
 
-    /// Copies the libraries of a folder that the command line asks for; gives the folder's name in the case.
+    /// Copies the libraries of a folder that the command line asks for; returns the folder's name in the case.
     fn library_folder(&mut self, word: &str, all: &[String]) -> Result<String> {
         let path = self.from.join(word);
         let path = path.canonicalize().unwrap_or(path);

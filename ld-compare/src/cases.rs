@@ -197,7 +197,7 @@ fn expand(folder: &Path, arguments: Vec<String>, depth: usize) -> Result<Vec<Str
     Ok(expanded)
 }
 
-/// The words of a response file: blanks divide, quotes and backslashes keep together.
+/// The words of a response file: blanks separate them, unless they are quoted or escaped.
 fn words_of(text: &str) -> Vec<String> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;
@@ -284,13 +284,13 @@ fn machine_of_bytes(bytes: &[u8]) -> Option<Machine> {
     Machine::from_number(number)
 }
 
-/// The folders that a build leaves alone: the machine's, and the one that a link takes for the root of the system.
+/// The folders that a build does not change: those of the system, and the sysroot of a link.
 pub struct System {
     sysroot: Option<PathBuf>,
 }
 
 impl System {
-    /// Those of a link whose command runs in `here`.
+    /// The folders for a link whose command runs in `here`.
     pub fn of(arguments: &[String], here: &Path) -> Self {
         let joined = arguments.iter().rev().find_map(|word| word.strip_prefix("--sysroot="));
         let option = arguments.iter().rposition(|word| word == "--sysroot");

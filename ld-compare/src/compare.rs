@@ -1,4 +1,4 @@
-//! Cases run by linkers: the report from which text, JSON and HTML are made.
+//! Runs cases with linkers, and makes the report from which text, JSON and HTML are written.
 
 use crate::baseline::{Baseline, Judgement};
 use crate::cases::Case;

@@ -2,8 +2,8 @@
 //!
 //! For each key every family of linkers has one vote, that of its newest version which linked (versions of one linker
 //! agree with each other and are no majority). A value that more than half of the votes have is the majority's; a
-//! linker with another value differs. Without a majority nobody differs: the key is split. Keys that differ in the
-//! same way (same aspect, same value instead of the same other) have one cause.
+//! linker with another value differs. Without a majority no linker differs: the key is split. Keys with the same aspect,
+//! the same value and the same value of the majority have one cause.
 
 use crate::facts::{ABSENT, Aspect, Facts};
 use crate::peers::{Family, Linker};
@@ -101,7 +101,7 @@ pub fn differ(linkers: &[Linker], facts: &[Facts]) -> Differences {
     result
 }
 
-/// `None`: this run has no value for the key.
+/// The value that a run has for a key; `None` if it says nothing about the key.
 fn value<'a>(facts: &'a Facts, aspect: Aspect, key: &str) -> Option<&'a str> {
     let about_output = !matches!(aspect, Aspect::Status | Aspect::Messages);
     if about_output && !facts.status.is_success() {
@@ -120,7 +120,7 @@ fn majority<'a>(linkers: &[Linker], values: &[Option<&'a str>]) -> Option<&'a st
             votes.insert((linker.family, name), value);
         }
     }
-    // One vote is a majority, too.
+    // A single vote is a majority.
     if votes.is_empty() {
         return None;
     }

@@ -13,13 +13,13 @@ use std::fmt::Write;
 /// The look of a cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mood {
-    /// As it should be.
+    /// Nothing to report.
     Good,
     /// A difference to look at.
     Doubtful,
     /// The linker refused.
     Refused,
-    /// The linker died or did damage.
+    /// The linker died, or its output is damaged.
     Broken,
 }
 
@@ -63,7 +63,7 @@ pub struct Line {
     pub about: String,
     /// Name of the row.
     pub name: String,
-    /// One for each column.
+    /// A cell for each column.
     pub cells: Vec<Cell>,
 }
 

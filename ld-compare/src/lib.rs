@@ -1,15 +1,14 @@
-//! Holds linkers against each other: runs the same link with each of them and finds where they
-//! differ.
+//! Compares linkers: runs the same link with each of them and finds where they differ.
 //!
 //! | module | contents |
 //! |---|---|
-//! | `machine`, `peers` | the names of a machine's tools; which linkers there are |
+//! | `machine`, `peers` | the names of a machine's tools; the linkers to compare |
 //! | `model` | relocatable objects as data that can be edited and written |
 //! | `cases`, `capture` | links that can be run again, and how they are recorded |
-//! | `run` | a linker on a case, with limits |
+//! | `run` | runs a linker on a case, with limits |
 //! | `facts` | the properties of an output, in a form that can be compared |
 //! | `differ`, `baseline` | differences from the majority, and those that are explained |
-//! | `compare` | all of it, into a report |
+//! | `compare` | from cases to a report |
 //! | `table`, `html` | the report as text and as a page |
 //! | `lab` | generated section-group violations, and the verdict on each linker's output |
 //! | `random` | random programs, linked by every linker and run |

@@ -19,7 +19,7 @@ pub enum Machine {
     S390x,
 }
 
-/// The words of a machine for assembly texts. Relocations are as `.reloc` names them (psABI).
+/// The terms of a machine for assembly texts. Relocations have the names that `.reloc` takes (psABI).
 #[derive(Debug)]
 pub struct Dialect {
     /// `e_machine`.
@@ -44,12 +44,12 @@ impl Machine {
     /// Every machine.
     pub const ALL: [Machine; 3] = [Machine::X86_64, Machine::Aarch64, Machine::S390x];
 
-    /// By `e_machine`.
+    /// The machine with an `e_machine`.
     pub fn from_number(number: u16) -> Option<Self> {
         Self::ALL.into_iter().find(|machine| machine.dialect().number == number)
     }
 
-    /// The name that files and folders have.
+    /// The name in files and folders.
     pub fn name(self) -> &'static str {
         match self {
             Machine::X86_64 => "x86_64",
@@ -86,7 +86,7 @@ impl Machine {
         if Self::native() == Some(self) { name.to_owned() } else { format!("{}-{name}", self.triple()) }
     }
 
-    /// Its words for assembly texts.
+    /// Its terms for assembly texts.
     pub fn dialect(self) -> &'static Dialect {
         match self {
             Machine::X86_64 => &Dialect {

@@ -132,7 +132,7 @@ fn write_reports<T: serde::Serialize>(
     Ok(())
 }
 
-/// A closed pipe is not an error worth failing for.
+/// Prints on standard output. A closed pipe is no error.
 fn print(text: &str) {
     let _ = std::io::stdout().write_all(text.as_bytes());
 }

@@ -260,9 +260,9 @@ impl Object {
         self.groups.iter().find(|group| group.members.contains(&section))
     }
 
-    /// Removes rows: keeps the sections, symbols and groups for which the flags say so, and whatever these need
-    /// stays consistent. A symbol whose section goes becomes undefined, if it is global, or goes with it; relocations
-    /// of removed symbols go; a group without members goes, and so does a link to a section that is gone.
+    /// Removes rows: keeps the sections, symbols and groups whose flags are set, and keeps the object consistent. A
+    /// symbol of a removed section becomes undefined if it is global, else it is removed; relocations with removed
+    /// symbols are removed, and so are groups without members and links to removed sections.
     pub fn retain(&mut self, sections: &[bool], symbols: &[bool], groups: &[bool]) {
         let section_rows = renumber(sections);
         let mut group_kept = groups.to_vec();

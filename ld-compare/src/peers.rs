@@ -2,8 +2,8 @@
 //!
 //! Linkers are found in the folder of peers (`SFRAME_PEERS`,
 //! which `cargo xtask peers` makes: `NAME/ld`, and `NAME/MACHINE/ld` for other machines), then on `PATH`;
-//! `--linker NAME=COMMAND` adds any other. This project's own is the one that `SFRAME_LD` names, else the one beside this
-//! program.
+//! `--linker NAME=COMMAND` adds any other. This project's linker is the one that `SFRAME_LD` names, else the one beside
+//! this program.
 
 use crate::machine::Machine;
 use ::peers::PATH_NAMES;
@@ -24,11 +24,11 @@ pub struct Wanted {
 }
 
 impl Wanted {
-    /// The linkers for a machine, this project's first, then by name. One that links for other machines
-    /// only is left out.
+    /// The linkers for a machine, this project's first, then by name, without linkers that link for other
+    /// machines only.
     ///
     /// # Errors
-    /// One that was asked for by name is not there, or does not answer to `--version`; none is there at all.
+    /// A linker that was asked for by name is not there, or does not answer to `--version`; or there is no linker.
     pub fn find(&self, machine: Machine) -> Result<Vec<Linker>> {
         let found = if self.linkers.is_empty() {
             self.all(machine)
@@ -118,13 +118,13 @@ pub fn on_path(name: &str) -> Option<PathBuf> {
     std::env::split_paths(&path).map(|dir| dir.join(name)).find(|file| file.is_file())
 }
 
-/// An assembler for a machine: of the folder of peers if that has a newer one, else of `PATH`.
+/// An assembler for a machine: the newest one in the folder of peers, else the one on `PATH`.
 pub fn assembler(peers: &Path, machine: Machine) -> Option<PathBuf> {
     let name = machine.tool("as");
     tool(peers, &name).or_else(|| on_path(&name))
 }
 
-/// A program of the folder of peers, the newest.
+/// The newest program of a name in the folder of peers.
 pub fn tool(peers: &Path, name: &str) -> Option<PathBuf> {
     let entries = std::fs::read_dir(peers).into_iter().flatten().flatten();
     let mut found: Vec<PathBuf> =

@@ -1,7 +1,7 @@
 //! Running a linker on a case, with limits.
 //!
 //! The output goes into a new temporary folder, never to a device. Time, memory, and the size of any file that the
-//! linker writes are limited, so that one that loops or eats memory is an outcome like any other.
+//! linker writes are limited, so that an endless loop or a lack of memory is an ordinary outcome.
 
 use crate::cases::Case;
 use crate::peers::Linker;
@@ -35,7 +35,7 @@ impl Default for Limits {
     }
 }
 
-/// Messages longer than this are cut, in bytes.
+/// Most bytes of messages that are kept.
 const MESSAGES: u64 = 1 << 20;
 
 /// The end of a run.
@@ -70,7 +70,7 @@ impl fmt::Display for Status {
 
 /// A finished run. The folder with the outputs lives as long as this.
 pub struct Run {
-    /// How it ended; the first step that fails ends a case of several.
+    /// How it ended; a step that fails ends the case.
     pub status: Status,
     /// Its standard error and output.
     pub messages: String,

@@ -6,7 +6,7 @@ use crate::differ::{Difference, causes};
 use crate::facts::{ABSENT, Aspect};
 use std::fmt::Write;
 
-/// Keys of a cause that are named.
+/// Most keys of a cause that are named.
 const SHOWN: usize = 6;
 
 /// One case.
@@ -61,7 +61,7 @@ fn kept(result: &LinkerReport) -> String {
     format!("{kept}/{}", rows.len())
 }
 
-/// Functions that an aspect covers.
+/// Number of functions that `.eh_frame` or SFrame covers, with notes on the SFrame sections.
 pub fn covered(result: &LinkerReport, aspect: Aspect) -> String {
     let Some(rows) = result.facts.table.get(&aspect) else { return "-".into() };
     let functions = rows.values().filter(|value| *value == "covered").count();

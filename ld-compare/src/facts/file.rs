@@ -1,11 +1,11 @@
-//! Facts that follow from a file's tables alone.
+//! Facts that a file's tables tell.
 
 use super::collector::{Aspect, Collector};
 use super::view::{Section, Symbol, View};
 use object::elf;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Notes all of them.
+/// Notes all facts of the file's tables.
 pub fn look_at(collector: &mut Collector, view: &View<'_>) {
     header(collector, view);
     sections(collector, view);
@@ -85,11 +85,11 @@ fn sections(collector: &mut Collector, view: &View<'_>) {
         if is_table(section) || (section.size == 0 && !view.is_relocatable()) {
             continue;
         }
-        // Compressed or merged, the contents are the same.
+        // Flags that do not change the contents of a section when it is loaded.
         let hidden = elf::SHF_MERGE | elf::SHF_STRINGS | elf::SHF_COMPRESSED | elf::SHF_INFO_LINK;
         let flags = flags_text(section.flags & !u64::from(hidden));
         let kind = match section.name.as_str() {
-            // Assemblers and linkers write either.
+            // Some tools write `SHT_PROGBITS`, some `SHT_X86_64_UNWIND`.
             ".eh_frame" => "PROGBITS".into(),
             _ => type_text(section.kind),
         };
@@ -114,7 +114,7 @@ fn symbols(collector: &mut Collector, view: &View<'_>) {
         if hidden && !view.is_relocatable() {
             continue;
         }
-        // Some write the version of an imported symbol into this table too.
+        // Some linkers write the version of an imported symbol into this table, too.
         let name = symbol.name.split('@').next().unwrap_or_default();
         collector.set(Aspect::Symbols, name, symbol_text(view, symbol));
     }
@@ -302,7 +302,7 @@ fn relocations(collector: &mut Collector, view: &View<'_>) {
     }
 }
 
-/// Tags that are there or not; their values are addresses and sizes.
+/// Tags whose presence is compared; their values are addresses and sizes.
 const PRESENT: &[(u32, &str)] = &[
     (elf::DT_TEXTREL, "TEXTREL"),
     (elf::DT_SYMBOLIC, "SYMBOLIC"),

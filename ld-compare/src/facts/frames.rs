@@ -10,7 +10,7 @@ use sframe_ld::tool::verify::verify_input;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Notes them.
+/// Notes the covered functions.
 pub fn look_at(collector: &mut Collector, view: &View<'_>, path: &Path) {
     let functions = functions(view);
     for (aspect, covered) in [(Aspect::EhFrame, eh_frame(view)), (Aspect::Sframe, sframe(view))] {

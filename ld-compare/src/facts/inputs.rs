@@ -1,9 +1,9 @@
 //! The fate of input sections, by the symbols in them.
 //!
-//! No linker writes down which input sections it kept where. But symbols survive: an input section whose symbols are
-//! in the output is there, at the address that they say, and the order of such addresses is the order of sections.
-//! Names that occur twice among the inputs are ambiguous and left out, except those of COMDAT groups, where either
-//! copy will do.
+//! No output tells which input sections the linker kept, and where. But symbols do: an input section whose symbols are
+//! in the output is there, at the address that they tell, and the order of such addresses is the order of sections.
+//! Names that occur twice among the inputs are ambiguous and left out, except names in COMDAT groups, whose copies are
+//! interchangeable.
 
 use super::collector::{Aspect, Collector};
 use super::view::View;
@@ -20,10 +20,10 @@ pub struct Inputs {
     sections: Vec<(String, Vec<(String, u64)>)>,
 }
 
-/// Inputs of more sections than this are not followed: order and fate of every section would drown the rest.
+/// Inputs with more sections than this are not followed, since facts about each section would hide all others.
 const MOST: usize = 20_000;
 
-/// The objects that a command names, those of the system left out.
+/// The objects that a command names, without those of the system.
 fn own_objects<'a>(step: &'a Step, folder: &Path) -> impl Iterator<Item = &'a String> + use<'a> {
     let system = System::of(&step.arguments, folder);
     step.arguments.iter().filter(move |word| word.ends_with(".o") && !system.holds(Path::new(word)))

@@ -22,12 +22,12 @@ pub struct Message {
 }
 
 impl Message {
-    /// The key by which messages of linkers are compared. Texts of unknown ones differ, so they count as
-    /// one.
+    /// The key by which messages of linkers are compared. Unknown messages all have one key, because their
+    /// texts differ between linkers.
     pub fn key(&self) -> String {
         match self.topic.as_str() {
             "other" => format!("{}: other", self.severity),
-            // Linkers name the same place in different ways, and one or every reference.
+            // Linkers name the same place in different ways, and report one reference or all.
             "discarded-reference" | "sframe" | "corrupt-group" | "execstack" => {
                 format!("{}: {}", self.severity, self.topic)
             }
@@ -126,7 +126,7 @@ fn message(line: &str) -> Option<Message> {
     let severity = match severity.as_deref() {
         Some("warning") => "warning",
         Some(_) => "error",
-        // GNU ld writes most of its errors without the word.
+        // GNU ld writes most of its errors without the word "error".
         None if recognised.is_some() && named => "error",
         None if recognised.is_some() && bare.contains(": ") => "error",
         None => "note",

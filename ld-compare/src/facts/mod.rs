@@ -1,8 +1,8 @@
 //! The facts by which a run is judged.
 //!
-//! Everything that can be compared is flattened to an [`Aspect`], a key and a short value, with whatever differs from
-//! linker to linker for no reason (addresses, sizes of tables, paths) taken out: then differences and majorities are
-//! found in one way for all of them. A key that a linker lacks is [`ABSENT`].
+//! Everything that can be compared is flattened to an [`Aspect`], a key and a short value, without details that linkers
+//! are free to choose (addresses, sizes of tables, paths). So differences and majorities are found in one way for all
+//! facts. A key that a linker lacks is [`ABSENT`].
 
 mod collector;
 mod file;
@@ -66,7 +66,7 @@ pub fn gather(run: &Run, inputs: &Inputs) -> Facts {
 fn failure(status: Status) -> String {
     match status {
         Status::Exit(_) => "error".to_owned(),
-        // A linker that dies is no linker that refuses.
+        // To die is not to refuse.
         other => other.to_string(),
     }
 }

@@ -55,7 +55,7 @@ pub struct Matrix {
     pub rows: Vec<Row>,
 }
 
-/// Which part of the lab is wanted.
+/// The wanted part of the lab.
 #[derive(clap::Args, Debug, Default)]
 pub struct Choice {
     /// A machine; every one with an assembler if none is given

@@ -34,7 +34,7 @@ impl Mode {
 
     /// The links, one after the other.
     pub fn steps(self, machine: Machine) -> Vec<Step> {
-        // Not every linker goes by the first input.
+        // Not every linker takes the machine from the first input.
         let emulation = ["-m", machine.emulation()];
         let step = |words: &[&str], output: &str| Step {
             arguments: emulation.iter().chain(words).map(|word| (*word).to_owned()).collect(),

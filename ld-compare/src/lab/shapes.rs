@@ -1,8 +1,8 @@
 //! The shapes of the lab: ways to break the section-group rule, as assembly text.
 //!
 //! The program is always the same: `a` defines `_start` and `b` defines `b_fn`, both have a copy of `shared` in a COMDAT
-//! group of that name, and nobody calls `unused`. The copy of `b` loses. A shape adds further sections to the files.
-//! SFrame is written by hand (V2 or V3), so that any assembler will do.
+//! group of that name, and nobody calls `unused`. The copy of `b` is discarded. A shape adds further sections to the
+//! files. SFrame is written as data (V2 or V3), so that any assembler can be used.
 
 use crate::machine::{Dialect, Machine};
 use std::fmt::Write;
@@ -12,7 +12,7 @@ use std::fmt::Write;
 pub enum Subject {
     /// `.sframe`.
     Sframe,
-    /// A word that refers to the losing copy, behind [`MARK`].
+    /// A word that refers to the discarded copy, behind [`MARK`].
     Word,
     /// `.eh_frame`.
     EhFrame,
@@ -29,7 +29,7 @@ pub struct Shape {
     pub what: &'static str,
     /// The subject of the verdict.
     pub subject: Subject,
-    /// Whether a reference breaks the group rule; the others are for comparison.
+    /// Whether a reference breaks the group rule. Shapes without such a reference are for comparison.
     pub violates: bool,
     form: Form,
 }
@@ -40,7 +40,7 @@ enum Form {
     Monolithic(u8),
     /// One `.sframe` for each function: in the function's group, linked to its text.
     PerSection { group: bool, linked: bool },
-    /// A section of `b`, outside the group, that refers to the losing copy by a local label.
+    /// A section of `b`, outside the group, that refers to the discarded copy by a local label.
     Outside { section: &'static str },
     /// Text given in full for both files; `{at}`, `{call}`, `{ret}`, `{abs}` are the machine's.
     Text { a: &'static str, b: &'static str },
@@ -49,7 +49,7 @@ enum Form {
 }
 
 impl Shape {
-    /// Whether the section that refers takes room in memory.
+    /// Whether the section that refers is loaded.
     pub fn is_loaded(&self) -> bool {
         matches!(self.form, Form::Outside { section } if section.split('"').nth(1).is_some_and(|flags| flags.contains('a')))
     }
@@ -76,7 +76,7 @@ const fn text(
     Shape { name, what, subject: Subject::Members, violates, form: Form::Text { a, b } }
 }
 
-/// All shapes: those of `.sframe` first.
+/// All shapes, those of `.sframe` first.
 pub const SHAPES: &[Shape] = &[
     sframe(
         "sframe-monolithic-v2",

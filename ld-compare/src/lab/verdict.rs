@@ -11,8 +11,8 @@ use sframe_format::{SHT_GNU_SFRAME, Section};
 /// A verdict.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Verdict {
-    /// Whether the linker is content: `ok`, `warns`, `complains` (of errors, and links), `error`, or how it died;
-    /// `silent` if it is content with an output that is not right.
+    /// How the link went: `ok`, `warns`, `complains` (reports errors, and links), `error`, or how the linker died;
+    /// `silent` if it reports nothing and its output is wrong.
     pub said: String,
     /// The contents of the output.
     pub made: String,

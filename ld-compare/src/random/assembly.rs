@@ -345,7 +345,7 @@ impl<'a> Writer<'a> {
         self.numbered(dialect.observe, id);
     }
 
-    /// Goes where a word leads and reads what is there; tells whether it is a text.
+    /// Follows a word and reads or calls its target; returns whether the result is a text.
     fn follow(&mut self, pointer: usize, form: &Form) -> bool {
         let dialect = self.dialect;
         let entity = &self.program.entities[pointer];

@@ -8,13 +8,13 @@
 /// Conditions under which a form is right.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Needs {
-    /// The symbol cannot be preempted: it is of the same module and no other's definition comes before.
+    /// The symbol cannot be preempted: its module defines it, and no other module's definition comes before.
     pub near: bool,
-    /// Code that is never loaded elsewhere.
+    /// The code has fixed addresses.
     pub fixed: bool,
-    /// Code of programs, not of libraries.
+    /// The code is a program's, not a library's.
     pub program: bool,
-    /// Global symbols that are no ifuncs: GNU ld knows no other here.
+    /// The symbol is global and no ifunc: GNU ld supports no others here.
     pub global: bool,
 }
 
@@ -53,7 +53,7 @@ pub enum Leads {
     ShortRelative,
     /// 64 bits, relative to the GOT.
     GotRelative,
-    /// 32 bits, relative to the word; the GOT's slot of the target is there.
+    /// 32 bits, relative to the word: leads to the target's slot in the GOT.
     Slot,
 }
 
@@ -66,11 +66,11 @@ pub struct Word {
     pub leads: Leads,
     /// Whether it can take an addend.
     pub addend: bool,
-    /// Whether only functions can stand there.
+    /// Whether it can hold addresses of functions only.
     pub function: bool,
 }
 
-/// A field for absolute symbols or sizes, with the values that it just holds.
+/// A field for absolute symbols or sizes, with the values at its limits.
 #[derive(Debug)]
 pub struct Field {
     /// The template: makes `A` from the symbol, or 8 bytes of data.

@@ -1,5 +1,5 @@
-//! Makes descriptions of programs from seeds. Only what every linker must understand alike is generated: a form is
-//! used where the ABI allows it, and an order is observed where it is defined.
+//! Makes descriptions of programs from seeds. Generated programs have one meaning for every linker: a form is used
+//! only where the ABI allows it, and an order is observed only where it is defined.
 
 use super::dialect::{Dialect, Form, Needs};
 use super::machines::dialect;
@@ -74,7 +74,7 @@ impl Generator {
                 set_words: Vec::new(),
                 function_sections,
             };
-            // Whoever links archives in another order would see another order of these words.
+            // Not in archives: linkers take members in different orders, which would show in the order of these words.
             if home != Home::Archive {
                 for _ in 0..self.rng.below(3) {
                     let word = self.rng.number();
@@ -86,7 +86,7 @@ impl Generator {
     }
 
     fn value(&mut self) -> u64 {
-        // Some numbers are frequent, so that functions and data are alike and can be folded.
+        // Some numbers are frequent, so that equal functions and data exist, which can be folded.
         if self.rng.one_in(3) { self.rng.below(3) as u64 + 1 } else { self.rng.number() }
     }
 
@@ -171,7 +171,7 @@ impl Generator {
         self.add(unit, Kind::Text { text, section }, scope, false);
     }
 
-    /// An entity that a unit can refer to by a form that needs this.
+    /// Whether a unit can refer to an entity by a form with these needs.
     fn allowed(&self, unit: usize, entity: usize, needs: Needs) -> bool {
         let (from, to) = (&self.program.units[unit], &self.program.entities[entity]);
         let module = from.home.module();
@@ -195,7 +195,7 @@ impl Generator {
         // Another module exports it, and was linked before, or is the program.
         let seen = module == 0 || home == 0 || home < module;
         let exported = to.scope == Scope::Default;
-        // Programs get copies of data and entries for functions.
+        // Programs get copy relocations for data and PLT entries for functions.
         let copied = module == 0 && matches!(self.program.kind(entity), Kind::Data { .. } | Kind::Bss { .. })
             || module == 0 && from.fixed && matches!(self.program.kind(entity), Kind::Function { .. });
         let copied = copied && !matches!(to.kind, Kind::Alias { .. });
@@ -305,8 +305,8 @@ impl Generator {
         self.add(unit, Kind::Alias { of, by_option: false }, scope, false);
     }
 
-    /// Definitions of one symbol in several units: weak ones, COMDAT groups, common ones, those that another module
-    /// preempts; and symbols that nobody defines.
+    /// Makes definitions of one symbol in several units: weak ones, COMDAT groups, common symbols, definitions that
+    /// another module preempts; and symbols that nobody defines.
     fn repeated(&mut self) {
         let units = self.program.units.len();
         for _ in 0..1 + self.rng.below(4) {
@@ -383,7 +383,7 @@ impl Generator {
         }
     }
 
-    /// A function that takes the place of another for all that do not define that.
+    /// Makes a function that replaces another one (`--wrap`) in all units that do not define that.
     fn wrapped(&mut self) {
         let plain = |program: &Program, entity: usize| {
             let it = &program.entities[entity];
@@ -426,7 +426,7 @@ impl Generator {
         }
     }
 
-    /// Notes what a unit can reach: what it defines, and some of others.
+    /// Makes observations of the entities that a unit can reach: all of its own, and some of others.
     fn observe_own(&mut self, unit: usize) {
         for entity in 0..self.program.entities.len() {
             let own = self.program.entities[entity].definitions.iter().any(|it| it.unit == unit);
@@ -527,8 +527,8 @@ impl Generator {
         }
     }
 
-    /// Whether all ways to the address of an entity give the same one: linkers quarrel over protected symbols that are
-    /// seen from other modules, and over ifuncs.
+    /// Whether all ways to form an entity's address must give the same address. Linkers differ for protected symbols
+    /// that other modules refer to, and for ifuncs.
     fn same_is_promised(&self, entity: usize) -> bool {
         let chosen = matches!(self.program.kind(entity), Kind::Ifunc);
         !chosen && self.program.entities[entity].scope != Scope::Protected

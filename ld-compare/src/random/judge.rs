@@ -1,4 +1,4 @@
-//! What a program did by each linker, and who is right: the majority of the others.
+//! Compares what a program did by each linker. The majority of the other linkers is taken to be right.
 
 use super::bench::Bench;
 use super::link::{Way, steps};
@@ -11,23 +11,23 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::Command;
 
-/// Links take milliseconds, but hundreds of others may run beside them.
+/// Generous limits: links take milliseconds, but hundreds may run at once.
 const LIMITS: Limits = Limits { time: 300.0, memory: 16384, output: 2048 };
 
-/// What came of a link.
+/// The outcome of a link.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Outcome {
     /// The linker refused; its messages.
     Refused(String),
-    /// There is no answer: a signal, an assertion of its own, or time ended the linker, or a signal or time its program.
-    /// No program is meant to end so, and two that do may do it in different places. It has no vote.
+    /// There is no answer: the linker was ended by a signal, an assertion or the time limit, or its program by a signal
+    /// or the time limit. No program is meant to end so, and two that do may do it in different places. It has no vote.
     Broken(String),
     /// The program ran to this end, and printed this.
     Ran(String, String),
 }
 
 impl Outcome {
-    /// Whether two are the same; texts of messages do not count.
+    /// Whether two outcomes are the same; texts of messages do not count.
     pub fn agrees(&self, other: &Self) -> bool {
         match (self, other) {
             (Outcome::Refused(_), Outcome::Refused(_)) => true,
@@ -61,12 +61,12 @@ fn named_symbols(said: &str) -> BTreeSet<&str> {
     words.filter(is_symbol).collect()
 }
 
-/// What a program noted: values by the numbers of notes.
+/// The values that a program noted, by the numbers of notes.
 fn notes(text: &str) -> BTreeMap<&str, &str> {
     text.lines().filter_map(|line| line.split_once(' ')).collect()
 }
 
-/// The numbers of its notes, in their order.
+/// The numbers of a program's notes, in their order.
 fn order(text: &str) -> Vec<&str> {
     text.lines().map(|line| line.split_once(' ').map_or(line, |(id, _)| id)).collect()
 }
@@ -144,7 +144,7 @@ fn others_differ(outcomes: &[Outcome]) -> Verdict {
     Verdict::OthersDiffer((1..outcomes.len()).filter(|at| !outcomes[*at].agrees(&outcomes[0])).collect())
 }
 
-/// The first of those that most agree with, if there are two at least and no others are as many.
+/// The first element of the largest set of agreeing elements, if that has at least two and no other set is as large.
 fn majority<T>(all: &[T], agree: impl Fn(&T, &T) -> bool) -> Option<usize> {
     let votes = |at: usize| all.iter().filter(|other| agree(other, &all[at])).count();
     let best = (0..all.len()).max_by_key(|&at| (votes(at), usize::MAX - at))?;
@@ -152,7 +152,7 @@ fn majority<T>(all: &[T], agree: impl Fn(&T, &T) -> bool) -> Option<usize> {
     (votes(best) >= 2 && !rival).then_some(best)
 }
 
-/// Those behind the first whose program came to this end: the place of each, and what it noted.
+/// The outcomes behind the first whose program came to this end: the place of each, and its notes.
 fn ended_alike<'a>(outcomes: &'a [Outcome], end: &'a str) -> impl Iterator<Item = (usize, &'a str)> {
     outcomes.iter().enumerate().skip(1).filter_map(move |(at, outcome)| match outcome {
         Outcome::Ran(other_end, text) if other_end == end => Some((at, text.as_str())),
@@ -160,8 +160,8 @@ fn ended_alike<'a>(outcomes: &'a [Outcome], end: &'a str) -> impl Iterator<Item 
     })
 }
 
-/// The judgement note by note, where no two programs of other linkers noted all the same: one may be wrong here, another
-/// there. Every note needs a majority, and so does their order.
+/// The judgement note by note, for when no two programs of other linkers have equal notes: one may be wrong in one note,
+/// one in another. Every note needs a majority, and so does their order.
 fn judge_notes(outcomes: &[Outcome]) -> Verdict {
     let Outcome::Ran(our_end, ours) = &outcomes[0] else { return Verdict::Unsettled };
     let (voters, texts): (Vec<usize>, Vec<&str>) = ended_alike(outcomes, our_end).unzip();
@@ -180,9 +180,9 @@ fn judge_notes(outcomes: &[Outcome]) -> Verdict {
     wrong.map_or_else(|| others_differ(outcomes), Verdict::OursDiffers)
 }
 
-/// Whether the first linker did what none of the others did: it alone refused, or its program ended otherwise, noted in
-/// another order, or noted a value that no other program noted. Each of the others may be wrong in a note of its own, so
-/// that none is like the first as a whole, and yet each of its values stands in one of them.
+/// Whether the first linker did something that no other linker did: it alone refused, or its program ended in another
+/// way, noted in another order, or noted a value that no other program noted. If each of the others is wrong in a note
+/// of its own, none equals the first as a whole, and yet each value of the first is in one of them.
 pub fn stands_alone(outcomes: &[Outcome]) -> bool {
     let Some((first, others)) = outcomes.split_first() else { return false };
     let Outcome::Ran(first_end, first_text) = first else {
@@ -220,7 +220,7 @@ pub fn complaints(
     Ok(None)
 }
 
-/// How an outcome differs from another, in a line each, with what the program's text says of the notes.
+/// The differences of an outcome from another, a line each, with the descriptions of the notes.
 pub fn difference(found: &Outcome, expected: &Outcome, folder: &Path) -> Vec<String> {
     let (one, other) = match (found, expected) {
         (Outcome::Ran(one_end, one), Outcome::Ran(other_end, other)) => {
@@ -262,7 +262,7 @@ fn first_error(said: &str) -> String {
     line.chars().take(300).collect()
 }
 
-/// What the comments of a program's texts say of each note.
+/// The description of each note, from the comments in a program's texts.
 fn descriptions(folder: &Path) -> BTreeMap<String, String> {
     let mut found = BTreeMap::new();
     for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {

@@ -20,7 +20,7 @@ pub enum Output {
 }
 
 impl Output {
-    /// The file of the runtime that fits.
+    /// The file of the runtime for this kind of output.
     pub fn runtime(self) -> &'static str {
         match self {
             Output::Static => "runtime-static.o",
@@ -52,7 +52,7 @@ pub struct Way {
     pub relocatable_first: bool,
 }
 
-/// Options of any link; of a line, one at most is chosen.
+/// Options of any link; at most one of each line is chosen.
 const OPTIONS: &[&[&str]] = &[
     &["-z now", "-z lazy"],
     &["--hash-style=gnu", "--hash-style=sysv", "--hash-style=both"],
@@ -74,11 +74,11 @@ const OPTIONS: &[&[&str]] = &[
     &["--as-needed", "--no-as-needed"],
     &["-z start-stop-gc", "-z nostart-stop-gc"],
 ];
-/// Those of programs alone.
+/// Options of programs' links only.
 const PROGRAM_OPTIONS: &[&[&str]] = &[&["--export-dynamic", "-E"], &["--emit-relocs"], &["--no-undefined"]];
-/// Those of libraries alone.
+/// Options of libraries' links only.
 const LIBRARY_OPTIONS: &[&[&str]] = &[&["-Bsymbolic", "-Bsymbolic-functions"]];
-/// What this project's linker does with `.sframe`.
+/// Options of this project's linker for `.sframe`.
 const FRAMES: &[&str] =
     &["--sframe=concat", "--sframe=merge", "--sframe-index", "--sframe-split", "--sframe-index=compact"];
 
@@ -122,7 +122,7 @@ fn options(rng: &mut Rng, all: &[&[&str]]) -> Vec<String> {
     chosen
 }
 
-/// What steps need to know of the place in which they run.
+/// Facts about the machine that steps need.
 #[derive(Clone, Debug)]
 pub struct Place {
     /// Name of the dynamic linker in programs.
@@ -151,11 +151,11 @@ pub fn steps(program: &Program, way: &Way, family: Family, place: &Place) -> Vec
 /// The output of `-r`.
 const JOINED: &str = "joined.o";
 
-/// Options of a family's links alone.
+/// Options of one family's links only.
 fn extra(way: &Way, family: Family) -> Vec<String> {
     let folds = matches!(family, Family::SframeLd | Family::Lld | Family::Mold);
     let mut extra: Vec<String> = way.fold.filter(|_| folds).into_iter().map(String::from).collect();
-    // Programs are small: threads of the others would cost more than they bring.
+    // For small programs, threads of the other linkers cost more than they gain.
     let own: &[&str] = match family {
         Family::Lld => &["--threads=1"],
         Family::Mold => &["--thread-count=1", "--no-fork"],

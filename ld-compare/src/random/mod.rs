@@ -1,9 +1,10 @@
 //! `ld-compare random`: random programs, linked by each linker in several ways, run, and compared.
 //!
 //! A program is described first (`program`, made by `generate` from a seed), then written as assembly (`assembly`, by the
-//! templates of a machine, `dialect`). It notes all that it can reach: values by every kind of relocation, results of
-//! calls, texts, the order of constructors. It prints no address, and nothing that linkers may decide differently. So a
-//! wrong link shows as another output, and the majority of the other linkers says which one is right.
+//! templates of a machine, `dialect`). It notes everything that it can reach: values by every kind of relocation,
+//! results of calls, texts, the order of constructors. It prints no address, and nothing that linkers may decide
+//! differently. So a wrong link shows as another output, and the majority of the other linkers tells which output is
+//! right.
 
 pub mod assembly;
 pub mod bench;
@@ -35,10 +36,10 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tally::{Finding, Tally};
 
-/// Programs between two records of how far the run is.
+/// Number of programs between two records of the run's progress.
 const BATCH: u64 = 40;
 
-/// Runs the programs; gives the counts.
+/// Runs the programs; returns the counts.
 ///
 /// # Errors
 /// A tool is missing or cannot be run, or the assembler refuses a program.
@@ -157,7 +158,7 @@ impl Place<'_> {
         found
     }
 
-    /// Writes the program as a case, with its sources and what came of it.
+    /// Writes the program as a case, with its sources and outcomes.
     fn keep(&self, keep: &Path, outcomes: &[Outcome]) -> Result<()> {
         let machine = self.bench.machine;
         let folder = keep.join(format!("{}-{}-{}", machine.name(), self.program.seed, self.number));

@@ -52,9 +52,9 @@ pub struct Definition {
 /// The kinds of entities.
 #[derive(Clone, Debug)]
 pub enum Kind {
-    /// A function that returns its number, more by what a callee returns.
+    /// A function that returns its number, plus the result of a callee.
     Function { callee: Option<(usize, &'static Form)> },
-    /// What is called instead of another function (`--wrap`), and calls it.
+    /// A function that is called instead of another function (`--wrap`), and calls it.
     Wrapper { of: usize },
     /// A function of two versions in a library; the newer is the default.
     Versioned,
@@ -66,23 +66,23 @@ pub enum Kind {
     Bss { size: usize, align: usize },
     /// `STT_COMMON`.
     Common { size: usize, align: usize },
-    /// Thread-local: the image has words, or there are zeros.
+    /// A thread-local variable, of words in the TLS image or of zeros.
     Tls { words: usize, zero: bool, align: usize },
     /// A text in a merged section.
     Text { text: String, section: String },
     /// A word that leads to another entity.
     Pointer { word: &'static Word, target: usize, addend: usize, section: String },
-    /// A number and no place.
+    /// An absolute symbol.
     Absolute { value: i64 },
     /// A field that holds a number or a size.
     Holder { field: &'static Form, target: usize },
     /// Another name of an entity, which the assembler or an option makes.
     Alias { of: usize, by_option: bool },
-    /// Weak, and nowhere defined.
+    /// A weak reference without a definition.
     Missing,
 }
 
-/// Something that has a name.
+/// A symbol with its definitions.
 #[derive(Clone, Debug)]
 pub struct Entity {
     /// Its symbol.
@@ -97,38 +97,38 @@ pub struct Entity {
     pub group: bool,
 }
 
-/// Something that a unit notes.
+/// An observation that a unit makes.
 #[derive(Clone, Debug)]
 pub enum Act {
     /// The result of a call.
     Call(usize, &'static Form),
     /// The result of a call through an address.
     CallThrough(usize, &'static Form),
-    /// A word of data, so many bytes in.
+    /// A word of data, at an offset in bytes.
     Load(usize, usize, &'static Form),
     /// A text.
     Text(usize, &'static Form),
     /// A word of a thread-local variable.
     Tls(usize, usize, &'static Form),
-    /// A number is stored in a word of data, for all who load it later.
+    /// Stores a number in a word of data, for later loads.
     Store(usize, usize, &'static Form, u64),
     /// The result of a call of an older version.
     CallOld(usize, &'static Form),
-    /// How far two ways to the same address are apart.
+    /// The difference of two ways to form the same address.
     Same(usize, &'static Form, &'static Form),
-    /// How an address is aligned.
+    /// The alignment of an address.
     Aligned(usize, usize, &'static Form),
-    /// What is where a word leads: the word, a form to reach it, whether a function is there or a text.
+    /// The target of a word, which is read or called: the word, a form of its address.
     Follow(usize, &'static Form),
     /// A number.
     Number(usize, &'static Field),
-    /// Whether something missing has address 0.
+    /// Whether a symbol without a definition has address 0.
     Missing(usize, &'static Form),
     /// The words of a section that has a C identifier as its name.
     Range(String, &'static Form),
 }
 
-/// Which array of functions.
+/// An array of functions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Array {
     /// `.preinit_array`
@@ -153,9 +153,9 @@ pub struct Runner {
 pub struct Unit {
     /// Where it goes.
     pub home: Home,
-    /// Whether its code may be anywhere.
+    /// Whether its code has fixed addresses.
     pub fixed: bool,
-    /// What it notes, in order, with the numbers of the notes.
+    /// Its observations in order, with the numbers of the notes.
     pub acts: Vec<(usize, Act)>,
     /// Constructors and destructors, with numbers.
     pub runners: Vec<(usize, Runner)>,
@@ -170,7 +170,7 @@ pub struct Unit {
 pub struct Program {
     /// The machine.
     pub machine: Machine,
-    /// What it was made from.
+    /// The seed that it was made from.
     pub seed: u64,
     /// Whether the program's own code has fixed addresses.
     pub fixed: bool,

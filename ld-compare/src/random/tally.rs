@@ -9,10 +9,10 @@ use anyhow::{Result, ensure};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// In the place of a linker: the others have no majority, but each thing that this project's linker does is done by one of
-/// them.
+/// In place of a linker: the others have no majority, but everything that this project's linker did, one of them did
+/// too.
 pub const UNSETTLED: &str = "unsettled";
-/// In the place of a linker: the others have no majority, and this project's linker does a thing that none of them does
+/// In place of a linker: the others have no majority, and this project's linker did something that none of them did
 /// ([`super::judge::stands_alone`]).
 pub const ALONE: &str = "unsettled, none like ours";
 
@@ -27,7 +27,7 @@ pub struct Finding {
     pub output: String,
     /// The linker that disagrees, or [`UNSETTLED`], or [`ALONE`].
     pub linker: String,
-    /// How.
+    /// The differences.
     pub lines: Vec<String>,
 }
 
@@ -54,11 +54,11 @@ pub struct Tally {
     pub descriptions: u64,
     /// Programs: descriptions, each linked in one way by every linker.
     pub programs: u64,
-    /// Those by the kind of output.
+    /// Programs by the kind of output.
     pub outputs: BTreeMap<String, u64>,
     /// Programs with `.sframe`.
     pub framed: u64,
-    /// Values that programs noted, of ours.
+    /// Number of values that programs linked by this project's linker noted.
     pub notes: u64,
     /// All linkers made the same.
     pub agreed: u64,

@@ -1,7 +1,7 @@
 //! Delta debugging (Zeller and Hildebrandt, "Simplifying and Isolating Failure-Inducing Input").
 
 /// Finds a subset that passes a test and from which no single unit can be left out, by leaving out ever smaller parts.
-/// The test is taken to pass for all units together. The order of units stays.
+/// The test must pass for all units together. The order of units stays.
 pub fn minimise<T: Clone>(units: Vec<T>, test: &mut dyn FnMut(&[T]) -> bool) -> Vec<T> {
     let mut units = units;
     if units.is_empty() || test(&[]) {
@@ -30,7 +30,7 @@ fn smaller<T: Clone>(
     let size = units.len().div_ceil(parts);
     let bounds: Vec<(usize, usize)> =
         (0..units.len()).step_by(size).map(|start| (start, (start + size).min(units.len()))).collect();
-    // Rarely is one part enough, except at the beginning.
+    // Except at the beginning, one part is rarely enough.
     if parts <= 4 {
         for &(start, end) in &bounds {
             if test(&units[start..end]) {
@@ -38,7 +38,7 @@ fn smaller<T: Clone>(
             }
         }
     }
-    // All parts that can go do, in one round.
+    // All parts that can be left out are, in one round.
     let mut left = units.to_vec();
     let mut removed = 0;
     for &(start, end) in bounds.iter().rev() {

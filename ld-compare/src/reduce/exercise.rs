@@ -5,11 +5,11 @@ use crate::machine::Machine;
 use crate::model::Object;
 use std::path::Path;
 
-/// Reads `bytes` as an object and as an archive, and edits what it has read. Any result will do, as long as nothing panics
-/// and what is written can be read again, and gives the same bytes.
+/// Reads `bytes` as an object and as an archive, and edits it. Any result is right, as long as nothing panics, and an
+/// object that was written can be read again and gives the same bytes.
 ///
 /// # Panics
-/// What was written cannot be read, or not as it was written.
+/// A written object cannot be read, or gives other bytes.
 pub fn exercise(bytes: &[u8]) {
     if let Ok(object) = Object::parse(bytes) {
         edit(&object);
@@ -19,7 +19,7 @@ pub fn exercise(bytes: &[u8]) {
     let _ = archive::read(&archive::write(&members), Path::new("/none/such"));
 }
 
-/// Leaves out every row in turn of two, each kind for itself, and writes what is left.
+/// Leaves out every second row, for each kind of rows alone, and writes the rest.
 fn edit(object: &Object) {
     written(object);
     let _ = assembly::write(object, Machine::X86_64);

@@ -47,7 +47,7 @@ pub struct Goal {
     pub budget: u64,
 }
 
-/// Reduces a case into a folder; gives a summary.
+/// Reduces a case into a folder; returns a summary.
 ///
 /// # Errors
 /// The link does not show the goal, a linker is not there, or the folder cannot be written.
@@ -61,7 +61,7 @@ pub fn run(case: Case, goal: &Goal, wanted: &Wanted, limits: &Limits, output: &P
     };
     ensure!(!linkers.is_empty(), "no linker to reduce with: name one with --linker");
     let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
-    // The template is a constant, so that it can only be right.
+    // The template is a constant, so there is no error.
     if let Ok(style) = ProgressStyle::with_template("{spinner} {elapsed} {pos} links  {msg}") {
         bar.set_style(style);
     }
@@ -86,8 +86,8 @@ pub fn run(case: Case, goal: &Goal, wanted: &Wanted, limits: &Limits, output: &P
     write::write(&state, &tester, &before, seconds, output)
 }
 
-/// An option that lets links go on without the parts left out, if the goal holds with it; the passes take it
-/// away again if they can.
+/// Adds an option that lets links go on without the parts that are left out, if the goal holds with it; the passes
+/// remove it again if they can.
 fn with_help(state: State, tester: &mut Tester<'_>) -> State {
     let mut helped = state.clone();
     helped.words.push(Word::Plain(vec!["--unresolved-symbols=ignore-all".into()]));

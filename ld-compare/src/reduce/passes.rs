@@ -80,7 +80,7 @@ fn members(state: State, tester: &mut Tester<'_>) -> State {
     state
 }
 
-/// Archives give way to their members, if those will do as plain objects.
+/// Replaces archives by their members as plain objects, if the goal holds with those.
 fn unpack(state: State, tester: &mut Tester<'_>) -> State {
     let mut words = Vec::new();
     for word in &state.words {
@@ -89,7 +89,7 @@ fn unpack(state: State, tester: &mut Tester<'_>) -> State {
             word => words.push(word.clone()),
         }
     }
-    // Names were different within an archive only.
+    // Names of members are unique only within an archive.
     let mut names = BTreeSet::new();
     for (row, word) in words.iter_mut().enumerate() {
         if let Word::Object(input) = word

@@ -21,13 +21,13 @@ pub enum Word {
 /// An object file.
 #[derive(Clone, Debug)]
 pub struct Input {
-    /// File name, different for each of a link.
+    /// File name, unique in the link.
     pub name: String,
     /// Its path as given.
     pub original: Option<PathBuf>,
     /// Its bytes, if it could not be taken apart.
     pub raw: Option<Rc<Vec<u8>>>,
-    /// Its model, if it could.
+    /// Its model, if it could be taken apart.
     pub object: Option<Rc<Object>>,
 }
 
@@ -234,7 +234,7 @@ impl State {
     }
 }
 
-/// Unchanged members keep their bytes, whatever a rewritten file would look like.
+/// The original bytes of an unchanged member, not a rewritten object.
 fn original_bytes(input: &Input) -> Vec<u8> {
     match &input.original {
         Some(path) => std::fs::read(path).unwrap_or_else(|_| input.bytes()),

@@ -12,7 +12,7 @@ use indicatif::ProgressBar;
 use regex::Regex;
 use std::time::{Duration, Instant};
 
-/// The goal, ready to be asked.
+/// The goal, prepared for tests.
 pub enum Wish {
     Message(Regex),
     Topic(String, Option<String>),
@@ -45,7 +45,7 @@ impl Tester<'_> {
         self.started.elapsed() > self.budget
     }
 
-    /// Whether a link still shows the goal. When the time is up, none does, so that every pass ends.
+    /// Whether a link still shows the goal. `false` when the time is up, so that every pass ends.
     pub fn holds(&mut self, state: &State) -> bool {
         if self.is_over() {
             return false;

@@ -3,7 +3,7 @@
 
 use super::assembly;
 use super::state::State;
-use super::tester::{Tester, Wish, describe};
+use super::tester::{Tester, describe};
 use crate::cases::{Case, CaseFile, FILE, build};
 use crate::model::Object;
 use crate::peers::Linker;
@@ -12,7 +12,7 @@ use anyhow::{Context, Result};
 use std::fmt::Write;
 use std::path::Path;
 
-/// Writes the folder; gives a summary.
+/// Writes the folder; returns a summary.
 ///
 /// # Errors
 /// The folder cannot be written.
@@ -100,7 +100,7 @@ fn assemble(name: &str, object: &Object, state: &State, folder: &Path) -> Result
     Ok((source, unnamed))
 }
 
-/// Whether the assembly form shows it as well, if there is an assembler.
+/// Whether the assembly form shows the goal as well, if there is an assembler.
 fn from_assembly(
     case: &Case,
     sources: &[(String, usize)],
@@ -119,7 +119,7 @@ fn from_assembly(
             return false;
         }
     }
-    // Whatever else the case has is found where it was written.
+    // Other files of the case are found in the folder that was written.
     for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
         let target = place.path().join(entry.file_name());
         if entry.path().is_file() && !target.exists() && std::fs::copy(entry.path(), target).is_err() {
@@ -177,13 +177,7 @@ fn runs(case: &Case, tester: &Tester<'_>) -> Result<Vec<(Linker, bool, String)>>
     let mut runs = Vec::new();
     for linker in linkers {
         let run = run::run(&linker, case, tester.limits)?;
-        let shown = match &tester.wish {
-            // The same words cannot be asked of other linkers.
-            Wish::Message(_) | Wish::Topic(..) | Wish::Crash(_) => {
-                tester.shows(case, std::slice::from_ref(&linker))?
-            }
-            Wish::Difference(_) => tester.shows(case, std::slice::from_ref(&linker))?,
-        };
+        let shown = tester.shows(case, std::slice::from_ref(&linker))?;
         let said = run.messages.replace(&run.folder.path().display().to_string(), "OUT");
         runs.push((linker, shown, format!("{}\n{said}", run.status)));
     }
