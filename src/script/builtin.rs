@@ -22,7 +22,7 @@ const MARKERS: [&str; 4] = [
 /// Comments around the parts of `.text` that are output sections with `-z keep-text-section-prefix`.
 const PARTS: [&str; 2] = ["/* Parts of the code. */\n", "/* End of the parts of the code. */\n"];
 
-/// The names of these, behind `.text`, as compilers and lld have them.
+/// Their names without the leading `.text`, as compilers and lld use them.
 const PART_NAMES: [&str; 6] = [".unlikely", ".exit", ".startup", ".hot", ".unknown", ".split"];
 
 /// The orders of sections that options choose.

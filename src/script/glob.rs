@@ -99,10 +99,10 @@ impl Glob {
         matches!(self.shape(), Shape::Exact(_))
     }
 
-    /// Whether the whole text fits. Takes time linear in the text for each `*` at most.
+    /// Whether the whole text fits. Takes at most time in proportion to the text times the pattern.
     pub fn matches(&self, text: &[u8]) -> bool {
-        // Nearly every name ends differently than `.text.*_unlikely`, whose end would otherwise be
-        // tried at each byte of each mangled name.
+        // Nearly every name fails this test for `.text.*_unlikely`; without it, the loop would try
+        // the pattern's end at each byte of each mangled name.
         if let Some(Part::Literal(end)) = self.parts.last()
             && !text.ends_with(end)
         {
@@ -110,7 +110,8 @@ impl Glob {
         }
         let mut at = 0;
         let mut part = 0;
-        // After the last `*`: where its text ends for now. No earlier `*` need be tried again.
+        // The part after the last `*`, and where the text of that `*` ends for now. Longer texts for
+        // earlier ones cannot help.
         let mut retry: Option<(usize, usize)> = None;
         loop {
             let step = match self.parts.get(part) {

@@ -1,7 +1,7 @@
 //! Look-ups and unwinding steps beside `framehop` (on `.eh_frame` with `.eh_frame_hdr`) and `simple-frame-rs`.
 //!
-//! All take the same functions: those of a library of the Rust toolchain, whose SFrame section is derived here, so that
-//! every machine that can build this crate can run it. `librustc_driver` has about a hundred thousand functions,
+//! All read the same functions: those of a library of the Rust toolchain, whose SFrame section is derived here, so that
+//! every machine that can build this crate can run the bench. `librustc_driver` has about a hundred thousand functions,
 //! `libstd` a few thousand. The results of framehop are compared with those of this crate before anything is timed.
 //!
 //! - `add`: a module with a sorted section, or with `.eh_frame_hdr`.
@@ -48,7 +48,7 @@ fn add(criterion: &mut Criterion, input: &Input) {
     group.finish();
 }
 
-/// Ours: on the V3 section alone, with the table that is laid out for speed, and on a compact table alone.
+/// This crate's unwinders: on the V3 section alone, with a `RuleTable` beside it, and on a compact table alone.
 fn unwinders(input: &Input) -> [(&'static str, sframe_format::Unwinder<&[u8]>); 3] {
     [
         ("sframe-format", input.unwinder()),

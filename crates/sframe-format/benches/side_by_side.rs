@@ -1,9 +1,9 @@
 //! The same work by all unwinders in turns, for machines that do other work at the same time: a disturbance of one
-//! pass hits its neighbours too. Of each the least and the median pass are printed, in nanoseconds for each frame or
-//! look-up, and how many times as long framehop took. `look_up.rs` measures one unwinder after the other.
+//! pass hits its neighbours too. Prints the fastest and the median pass of each unwinder, in nanoseconds for each frame
+//! or look-up, and how many times as long framehop took. `look_up.rs` measures one unwinder after the other.
 //!
-//! `cargo bench --features derive --bench side_by_side -- [PASSES] [NAME]`; a name restricts the unwinders, to count
-//! one's instructions and cache misses in a simulator.
+//! `cargo bench --features derive --bench side_by_side -- [PASSES] [NAME]`; with a name only that unwinder runs, so that
+//! a simulator can count its instructions and cache misses.
 
 mod input;
 
@@ -21,10 +21,10 @@ const FRAMES: usize = 4000;
 const CACHED: (usize, usize) = (200, 8);
 const RANDOM: usize = 100_000;
 
-/// One unwinder's way to do the work once; returns how many frames or look-ups that were.
+/// Does the work once with one unwinder; returns the number of frames or look-ups.
 type Work<'input> = Box<dyn FnMut() -> usize + 'input>;
 
-/// A stack of so many frames over so many return addresses: where these are as many, no rule cache helps.
+/// A stack with a number of frames and a number of different return addresses. If both are equal, no rule cache helps.
 fn all_steps(input: &Input, (frames, distinct): (usize, usize)) -> Vec<(&'static str, Work<'_>)> {
     let stack = Rc::new(input.stack(frames, distinct));
     let (unwinder, mut cache, own_stack) = (input.framehop(), CacheX86_64::<_>::new(), stack.clone());
@@ -66,7 +66,7 @@ fn random_addresses(input: &Input) -> Vec<(&'static str, Work<'_>)> {
     ]
 }
 
-/// Look-ups alone, by the section and by the compact table.
+/// Look-ups alone, in the section and in the compact table.
 fn look_ups(input: &Input, pcs: Rc<Vec<u64>>) -> Work<'_> {
     let index = SectionIndex::new(&*input.sframe, input.sframe_address);
     Box::new(move || {

@@ -12,7 +12,7 @@ use sframe_format::{
 
 const ADDRESS: u64 = 0x7000_0000;
 
-/// What a section of SFrame says of an address.
+/// The row of an SFrame section for an address, in the form that a compact table returns.
 fn by_section(index: &SectionIndex<&[u8]>, pc: u64) -> Option<UnwindRules> {
     let found = index.lookup(pc).expect("rows are sound")?;
     Some(UnwindRules { abi: found.abi, signal: found.is_signal(), rules: found.row.rules })
@@ -50,7 +50,7 @@ fn assert_same_answers(abi: Abi, functions: &[(u64, Function)]) {
     }
 }
 
-/// Functions that are read undecoded, in two parts, make the table that they make decoded and one by one.
+/// A table of undecoded functions, read in two parts, equals the table of the decoded functions added one by one.
 fn assert_parts_make_the_same(abi: Abi, bytes: &[u8]) {
     let blob = Blob::parse(bytes, ADDRESS).unwrap();
     let fdes: Vec<_> = blob.fdes().collect();

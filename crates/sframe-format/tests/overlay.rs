@@ -37,7 +37,7 @@ fn section() -> Vec<u8> {
     section
 }
 
-/// Writes the index. Gives what it covers, and which of three functions a reader of it finds.
+/// Writes the index. Returns the counts of what it covers, and whether a reader of the index finds each of three functions.
 fn index(mut section: Vec<u8>) -> (Overlaid, [bool; 3]) {
     let found = write_overlay(Options::new(Abi::Amd64), &mut section, ADDRESS, ROOM).unwrap();
     let blob = Blob::parse(&section, ADDRESS).unwrap();

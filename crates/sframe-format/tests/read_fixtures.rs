@@ -34,7 +34,7 @@ fn rows_agree_with_readelf() {
         compared.push(fixture.path.clone());
         rows += printed.iter().map(|function| function.rows.len()).sum::<usize>();
     }
-    // Every text in which readelf did not give up; of 8 files it could make nothing.
+    // The texts of all files that readelf could print; it failed on 8.
     let folders = std::fs::read_dir(common::root()).unwrap().map(|folder| folder.unwrap().path());
     let files = folders.filter(|path| path.is_dir()).flat_map(|path| std::fs::read_dir(path).unwrap());
     let texts =
@@ -174,7 +174,7 @@ fn rows_without_words_are_outermost_in_v2() {
         let rules = |pc| blob.lookup(pc).unwrap().unwrap().row.rules;
         assert_eq!(rules(0x1003), Rules::Outermost, "{abi}");
         assert!(matches!(rules(0x1004), Rules::Frame(_)), "{abi}");
-        // A word size that means nothing does no harm where there are no words, and hides no row behind it.
+        // An invalid word size is no error if the row has no words, and the rows behind it are read.
         let mut data = data.clone();
         data[28 + 20 + 1] |= 0x60;
         let lenient = Section::new(&data, 0).blob_at(0).unwrap();

@@ -41,7 +41,7 @@ const KERNELS: [Kernel; 3] = [
     Kernel { abi: Abi::S390x, pc: 344, sp: 472, link: Some(464), fp: 440, scratch: (9, 424), last: 472 },
 ];
 
-/// The whole frame, each word that matters set.
+/// The whole frame, with the words that the unwinder reads set.
 fn frame_words(kernel: &Kernel, pc: u64) -> Vec<(u64, u64)> {
     let mut words: BTreeMap<u64, u64> = (0..=kernel.last).step_by(8).map(|at| (FRAME + at, 0x77)).collect();
     words.insert(FRAME + kernel.pc, pc);

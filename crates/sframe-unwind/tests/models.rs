@@ -9,7 +9,7 @@ mod current;
 #[path = "../src/pool.rs"]
 mod pool;
 
-/// Loom's parts in the place of the library's.
+/// Loom's atomics and `yield_now`, in place of those that the library uses.
 mod sync {
     pub use loom::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
     pub use loom::thread::yield_now;
@@ -53,7 +53,7 @@ fn nothing_yet() -> Current<Watched> {
 
 #[test]
 fn a_value_outlives_all_looks_at_it() {
-    // All orders in which threads are interrupted so often; without a bound they take a minute.
+    // All orders with this number of interruptions at most; without a bound the test takes a minute.
     let mut models = loom::model::Builder::new();
     models.preemption_bound = Some(3);
     models.check(|| {

@@ -1,5 +1,5 @@
-//! Recordings made by hand: processes that are followed, samples that are unwound, damage that is told. Those that fuzzing
-//! kept are read, too.
+//! Recordings made by hand: following processes, unwinding samples, reporting damage. Also reads the recordings that
+//! fuzzing kept.
 
 mod common;
 
@@ -64,7 +64,7 @@ impl Unwound {
         unwind(writer.file(), Settings::default())
     }
 
-    /// Addresses of the frames of a sample and what they were found by.
+    /// Addresses of the frames of a sample, and the source of each.
     fn frames(&self, sample: usize) -> Vec<(u64, Option<Source>)> {
         let stack = self.profile.rows[sample].stack;
         let frames = self.profile.frames_of(stack).map(|frame| self.profile.frames[frame as usize]);
@@ -120,7 +120,7 @@ fn code_made_as_the_program_ran_is_left_by_its_frame_pointer() {
     let frames = unwound.frames(0);
     assert_eq!(frames[0], (JIT + 0x10, Some(Source::Topmost)));
     assert_eq!(frames[1], (0x40_1081, Some(Source::FramePointer)));
-    // What stands behind the saved frame pointer is no code: the function keeps none.
+    // The word behind the saved frame pointer is no address of code: the function keeps no frame pointer.
     let unwound = sample(0x1234);
     assert_eq!(unwound.frames(0).len(), 1);
     assert!(unwound.end(0).contains("as the program ran"), "{}", unwound.end(0));

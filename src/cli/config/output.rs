@@ -198,7 +198,7 @@ pub struct GcOptions {
     pub enabled: bool,
     /// `--print-gc-sections`.
     pub print: bool,
-    /// `--why-live` patterns in order: symbols whose way from a root is told.
+    /// `--why-live` patterns in order: symbols for which the path from a root is printed.
     pub why_live: Vec<Vec<u8>>,
     /// `--gc-keep-exported`: exported symbols are roots in executables too.
     pub keep_exported: bool,

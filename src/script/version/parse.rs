@@ -1,7 +1,7 @@
 //! Texts of version scripts and lists to trees.
 //!
-//! The language has words, quoted words and the marks `{ } : ;`, the same everywhere. The first
-//! error ends a text: the meaning of everything behind a wrong node is unknown.
+//! The language has words, quoted words and the marks `{ } : ;`, which mean the same everywhere. The
+//! parser stops at the first error, because the meaning of everything behind a wrong node is unknown.
 
 use super::{Language, SymbolPattern, VersionNode, VersionScript, version_error};
 use crate::diag::Diagnostic;
@@ -10,7 +10,7 @@ use crate::script::source::{Sources, Span};
 
 type Result<T> = std::result::Result<T, Vec<Diagnostic>>;
 
-/// Reads a version script. [`VersionScript::check`] looks at all of them together.
+/// Reads a version script. [`VersionScript::check`] finds errors between several scripts.
 ///
 /// # Errors
 /// The first error of the text.
