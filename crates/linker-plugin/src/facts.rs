@@ -167,7 +167,7 @@ impl Visibility {
 /// Type of a symbol, as far as plugins tell.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SymbolKind {
-    /// Not told.
+    /// The plugin gives no type.
     Unknown,
     /// A function.
     Function,

@@ -209,7 +209,7 @@ pub struct Mapped<'data> {
     pub executable: bool,
     /// Whether it belongs to the kernel.
     pub kernel: bool,
-    /// The file's build-id, if it is told.
+    /// The file's build-id, if the event has it.
     pub build_id: Option<&'data [u8]>,
     /// Path.
     pub path: &'data [u8],

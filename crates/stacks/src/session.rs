@@ -157,7 +157,7 @@ impl Session {
         }
     }
 
-    /// Where the kernel was, if the events told so far.
+    /// A symbol of the kernel and its address, if the events have given one so far.
     pub fn kernel_reference(&self) -> Option<&Reference> {
         self.kernel.as_ref()
     }

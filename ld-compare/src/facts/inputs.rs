@@ -1,7 +1,7 @@
 //! The fate of input sections, by the symbols in them.
 //!
 //! No output tells which input sections the linker kept, and where. But symbols do: an input section whose symbols are
-//! in the output is there, at the address that they tell, and the order of such addresses is the order of sections.
+//! in the output is there too, their values give its address, and these addresses give the order of sections.
 //! Names that occur twice among the inputs are ambiguous and left out, except names in COMDAT groups, whose copies are
 //! interchangeable.
 

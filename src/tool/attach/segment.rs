@@ -88,7 +88,7 @@ fn load_of<'image, E: ByteOrder>(image: &'image Image<'_, E>, address: u64) -> O
 }
 
 /// Number of unused bytes behind `start`: zeros up to the next range that a header names, at most
-/// to `limit`. 0 without section headers, since only those tell what is used.
+/// to `limit`. 0 without section headers, since only these show which bytes are used.
 fn padding<E: ByteOrder>(image: &Image<'_, E>, start: u64, limit: u64) -> u64 {
     if image.sections.is_empty() || start >= limit {
         return 0;

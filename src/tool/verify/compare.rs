@@ -63,7 +63,7 @@ pub struct Comparison {
     pub covered: Count,
     /// Functions that SFrame leaves out, wholly or in part, with the number of bytes left out.
     pub uncovered: BTreeMap<Gap, Count>,
-    /// SFrame functions that `.eh_frame` does not describe in full, with the number of such bytes.
+    /// SFrame functions that `.eh_frame` does not describe in full, with the number of bytes that it leaves out.
     pub extra: Count,
     /// Functions with a symbol that neither covers.
     pub unknown: Count,

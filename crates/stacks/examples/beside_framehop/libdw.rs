@@ -1,5 +1,5 @@
-//! The samples for a program that unwinds by libdw (`xtask/src/prove/libdw.c`, which says how they are written), and what it
-//! finds.
+//! Writes the samples for a program that unwinds by libdw (`xtask/src/prove/libdw.c`, which describes their form), and reads
+//! its results.
 
 use super::{Result, Walk};
 use sframe_format::Endian;
@@ -10,11 +10,11 @@ use std::collections::HashMap;
 use std::io::Write;
 use std::process::Command;
 
-/// The samples as they are written.
+/// The samples in the program's form.
 #[derive(Default)]
 pub struct Samples {
     bytes: Vec<u8>,
-    /// The list of files that each process had when it was written last.
+    /// For each process, the generation of the list of files that was written last.
     generations: HashMap<u32, u64>,
 }
 
@@ -60,7 +60,7 @@ impl Samples {
         self.padded(user.stack);
     }
 
-    /// What the program makes of them.
+    /// Runs the program on the samples; returns its results.
     pub fn walk(&self, program: &str) -> (Result, Vec<Walk>) {
         let mut file = tempfile::NamedTempFile::new().expect("a scratch file");
         file.write_all(&self.bytes).expect("the samples");

@@ -1,8 +1,9 @@
-//! The samples of a recording, unwound by this crate and by framehop in one run, with what they differ in; as JSON.
+//! Unwinds the samples of a recording by this crate and by framehop in one run, and prints times and differences as JSON.
 //!
-//! `beside_framehop RECORDING [PASSES [LIBDW]]`. Both have the same files at the same places, and each reads them before its time
-//! is taken. LIBDW is a program that unwinds the samples by libdw; no time of it is taken. framehop walks by frame pointers where its rows fail, and does not say so; a difference is counted by what this
-//! crate found the frame by, or why it stopped there.
+//! `beside_framehop RECORDING [PASSES [LIBDW]]`. Both unwinders have the same files at the same places, and read them before
+//! the measurement starts. LIBDW is a program that unwinds the samples by libdw; it is not timed. framehop walks by frame
+//! pointers where its rows fail, and does not say so; so differences are counted by this crate's source of the frame, or by
+//! its reason to stop.
 
 mod libdw;
 
@@ -50,7 +51,7 @@ struct Report {
     framehop: Result,
     #[serde(flatten)]
     differences: Differences,
-    /// What libdw finds, and how that differs.
+    /// The result of libdw, and its differences from this crate's.
     libdw: Option<(Result, Differences)>,
 }
 
@@ -58,18 +59,19 @@ struct Report {
 struct Differences {
     /// Samples whose frames are the same.
     same_samples: usize,
-    /// Frames that both have at one place of the stack.
+    /// Frames before the first difference of each sample.
     same_frames: usize,
-    /// Frames of the other from where ours was found without call frame information: the other had no rows to go by.
+    /// Frames of the other unwinder behind such a difference, if this crate found its frame there without call frame
+    /// information: the other had no rows to follow.
     frames_without_rows: usize,
-    /// First differences of samples, by what this crate says of its frame there.
+    /// First differences of samples, by the source of this crate's frame there, with their number.
     differences: BTreeMap<String, usize>,
 }
 
-/// Sources of frames that call frame information says nothing of.
+/// Sources of frames without call frame information.
 const WITHOUT_ROWS: [&str; 3] = ["Instructions", "FramePointer", "SignalContext"];
 
-/// One sample's frames, and whether the walk reached the root.
+/// One sample's frames, whether the walk reached the root, and (for this crate's walks) its end and sources as `END|SOURCE,...`.
 type Walk = (Vec<u64>, bool, String);
 
 fn main() {
@@ -85,7 +87,7 @@ fn main() {
         let (framehop, their_walks) = by_framehop(&recording);
         let differences = compare("framehop", &our_walks, &their_walks);
         let mut made = Report { ours, framehop, differences, libdw: None };
-        // The best time of each.
+        // The best time of all passes.
         if let Some(before) = &report {
             for (now, before) in [(&mut made.ours, &before.ours), (&mut made.framehop, &before.framehop)] {
                 now.seconds = now.seconds.min(before.seconds);
@@ -106,7 +108,7 @@ fn by_this_crate(recording: &Recording) -> (Result, Vec<Walk>) {
         || Settings { files: Options { measure: true, ..Options::default() }, ..Settings::default() };
     let mut walks = Vec::new();
     let mut session = Session::new(Abi::Amd64, settings());
-    // Rows are read before time is taken: a session that has seen all files is the cache of the next.
+    // Rows are read before the measurement: the session keeps the files of the first run for the second.
     run(recording, &mut session, &mut |_| {});
     session.begin_again();
     run(recording, &mut session, &mut |stack| {
@@ -261,7 +263,7 @@ fn framehop_module(files: &Files, module: &sframe_format::Module<Bytes>) -> Opti
     Some(framehop::Module::new(file.path.to_string(), module.range(), module.bias(), sections))
 }
 
-/// Where walks first differ from those of another unwinder.
+/// Counts the differences of walks from those of another unwinder.
 fn compare(name: &str, our_walks: &[Walk], their_walks: &[Walk]) -> Differences {
     let mut report = Differences::default();
     for (own, other) in our_walks.iter().zip(their_walks) {

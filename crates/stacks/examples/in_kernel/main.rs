@@ -1,7 +1,8 @@
-//! A command, sampled with stacks unwound in the kernel and in user space on the same samples, with what they differ in; as JSON.
+//! Samples a command, unwinds each sample both in the kernel and in user space, and prints the differences as JSON.
 //!
-//! `in_kernel FOLDER COMMAND...`. At a sample the event runs the kernel's program and makes its usual record, with registers and a copy of
-//! the stack; both are of one thread and come next to each other, in either order. The compact tables that the kernel had are written to the folder.
+//! `in_kernel FOLDER COMMAND...`. At a sample the event runs the kernel's program and also makes its usual record, with registers and a
+//! copy of the stack. Both results belong to one thread and follow each other, in either order. The example writes the compact tables
+//! that the kernel had to the folder.
 
 use serde::Serialize;
 use stacks::files::{Files, Options};
@@ -16,9 +17,9 @@ use std::sync::atomic::AtomicBool;
 
 /// The most of a stack that the kernel copies.
 const STACK: u32 = 65528;
-/// What is of one sample is closer, in nanoseconds; samples of a thread are twice as far apart.
+/// The two stacks of one sample are less than this apart, in nanoseconds; samples of a thread are twice as far apart.
 const CLOSE: u64 = 500_000;
-/// Nanoseconds from the first sample on in which user space reads the files that a program starts with.
+/// The start of the run, in nanoseconds from the first sample on: user space reads the files that a program starts with.
 const START: u64 = 500_000_000;
 
 /// The user's part of a stack.
@@ -37,17 +38,17 @@ struct Counted {
 
 #[derive(Default, Serialize)]
 struct Comparison {
-    /// Samples that both have.
+    /// Samples that were unwound on both sides, with user frames on either.
     pairs: u64,
-    /// Those whose frames and end are the same.
+    /// Pairs that are equal in their frames, and in whether they reached the root.
     equal: u64,
-    /// Both again, without the start of the run.
+    /// The same two counts without the start of the run.
     later: Counted,
-    /// Those without a user part.
+    /// Samples that have no user frames on either side.
     without_user_part: u64,
-    /// Samples of one kind alone: records were lost, or the end came between.
+    /// Samples that only one side has: records were lost, or the recording ended in between.
     single: u64,
-    /// Why the others are not equal.
+    /// Why the other pairs are not equal, with the number of pairs.
     reasons: BTreeMap<String, u64>,
     deepest: usize,
 }
@@ -57,7 +58,7 @@ struct Report {
     #[serde(flatten)]
     comparison: Comparison,
     lost: u64,
-    /// Of all samples in the kernel.
+    /// Number of times that the kernel's program ran. `frames` and `nanoseconds` are sums over these runs.
     samples: u64,
     frames: u64,
     nanoseconds: u64,
