@@ -109,6 +109,12 @@ impl<'f> Region<'f> {
     }
 }
 
+/// Writes `bytes` to the start of `out`, as far as they fit.
+pub fn copy_bytes(bytes: &[u8], out: &mut [u8]) {
+    let size = bytes.len().min(out.len());
+    out[..size].copy_from_slice(&bytes[..size]);
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -81,6 +81,7 @@ fn renamed<T: Target>(
     sections: &SectionStates,
     defaults: &HashSet<(SymbolId, &[u8])>,
 ) -> HashMap<SymbolId, SymbolId> {
+    // A set, so the order of the walk is lost anyway.
     let has_default: HashSet<SymbolId> = defaults.iter().map(|&(plain, _)| plain).collect();
     let mut all = HashMap::new();
     let mut weak = HashSet::new();

@@ -5,13 +5,12 @@
 //! each is looked up once; resolvers last, because they may call functions that the others bind.
 
 use super::android;
-use super::write::copy_bytes;
 use crate::arch::Target;
 use crate::decision::site::DynRelocSite;
 use crate::elf::Rela;
 use crate::ids::Slot;
 use crate::phase::{Numbered, Placed};
-use crate::region::Region;
+use crate::region::{Region, copy_bytes};
 use crate::relocs::address;
 use crate::relocs::dynamic::{self, Entry};
 use crate::tables::section::Kind;

@@ -5,7 +5,6 @@
 //! tables.
 
 use super::hash::hash;
-use super::write::copy_bytes;
 use crate::arch::Target;
 use crate::elf::consts as elf;
 use crate::elf::{Verdaux, Verdef, Vernaux, Verneed};
@@ -13,6 +12,7 @@ use crate::ids::SharedId;
 use crate::input::shared::VERSION_HIDDEN;
 use crate::phase::Inputs;
 use crate::phase::Resolved;
+use crate::region::copy_bytes;
 use crate::symbols::Definition;
 use crate::symbols::Mentions;
 use crate::symbols::versions::FIRST_VERSION;

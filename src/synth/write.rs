@@ -7,7 +7,7 @@ use super::{
 use crate::arch::Target;
 use crate::ids::SectionId;
 use crate::phase::Placed;
-use crate::region::Region;
+use crate::region::{Region, copy_bytes};
 use crate::relocs::{address, apply};
 use crate::sframe_output;
 use crate::tables::section::{Kind, SyntheticSection};
@@ -68,12 +68,6 @@ fn write_bytes<T: Target>(
         kind if write_dynamic(link, kind, out) => {}
         _ => copy_bytes(section.bytes, out),
     }
-}
-
-/// Writes `bytes` to the start of `out`, as far as they fit.
-pub(super) fn copy_bytes(bytes: &[u8], out: &mut [u8]) {
-    let size = bytes.len().min(out.len());
-    out[..size].copy_from_slice(&bytes[..size]);
 }
 
 /// Writes one of the tables for the dynamic linker; false if `kind` is none of them.
