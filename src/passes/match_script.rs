@@ -33,8 +33,8 @@ pub fn run<'a, T: Target>(mut made: Made<'a, T>, mut plan: LayoutPlan) -> Matche
     let mut rules = vec![None; made.section_count()];
     let mut disabled = vec![false; plan.outputs.len()];
     let matching = Matching::new(&made, &plan);
-    let dropped = matching.all(&mut rules, &disabled);
-    matching.check_constraints(&mut rules, &mut disabled);
+    let mut dropped = matching.all(&mut rules, &disabled);
+    dropped.append(&mut matching.check_constraints(&mut rules, &mut disabled));
     let sections = &mut made.resolved.sections;
     dropped.into_iter().for_each(|id| sections.discard(id, SectionState::DISCARDED_BY_SCRIPT));
     mark(&plan, &rules, sections);
@@ -215,8 +215,9 @@ impl<'l, 'a, T: Target> Matching<'l, 'a, T> {
     }
 
     /// Checks `ONLY_IF_RO` and `ONLY_IF_RW` in the order of output sections: one whose constraint fails is disabled,
-    /// and its sections are matched again.
-    fn check_constraints(&self, rules: &mut [Option<RuleId>], disabled: &mut [bool]) {
+    /// and its sections are matched again. Gives those with [`Fate::Dropped`].
+    fn check_constraints(&self, rules: &mut [Option<RuleId>], disabled: &mut [bool]) -> Vec<SectionId> {
+        let mut dropped = Vec::new();
         let output_of = |rule: Option<RuleId>| Some(self.plan.rule(rule?).output as usize);
         let is_constrained = |number: usize| {
             let output = self.plan.rule(RuleId::from_index(number)).output;
@@ -225,7 +226,7 @@ impl<'l, 'a, T: Target> Matching<'l, 'a, T> {
         // By rule, because this is asked for every section.
         let constrained: Vec<bool> = (0..self.plan.rules.len()).map(is_constrained).collect();
         if !constrained.contains(&true) {
-            return;
+            return dropped;
         }
         let taken: Vec<SectionId> = rules
             .par_iter()
@@ -253,10 +254,14 @@ impl<'l, 'a, T: Target> Matching<'l, 'a, T> {
             for id in again {
                 rules[id.index()] = match self.fate(id, disabled) {
                     Fate::Rule(found) => found,
-                    Fate::Dropped => None,
+                    Fate::Dropped => {
+                        dropped.push(id);
+                        None
+                    }
                 };
             }
         }
+        dropped
     }
 }
 
