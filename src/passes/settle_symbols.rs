@@ -234,13 +234,15 @@ fn export_flags<T: Target>(
     }
     let function = flags.contains(SymbolFlags::FUNCTION);
     let weak = link.is_weak_definition(id);
-    let symbolic = match symbols.symbolic {
-        Symbolic::No => link.lists.dynamic_is_exclusive,
-        Symbolic::All => true,
-        Symbolic::Functions => function,
-        Symbolic::NonWeak => !weak,
-        Symbolic::NonWeakFunctions => function && !weak,
-    };
+    // A list that is exclusive binds all that it does not name, whatever else an option binds.
+    let symbolic = link.lists.dynamic_is_exclusive
+        || match symbols.symbolic {
+            Symbolic::No => false,
+            Symbolic::All => true,
+            Symbolic::Functions => function,
+            Symbolic::NonWeak => !weak,
+            Symbolic::NonWeakFunctions => function && !weak,
+        };
     if link.config.mode == OutputMode::Shared && (!symbolic || listed || unique) {
         return SymbolFlags::EXPORTED | SymbolFlags::IMPORTED;
     }

@@ -222,7 +222,8 @@ fn flags<T: Target>(list: &mut List<'_, '_, T>) {
     // This link binds references itself. The flag would also bind those that a dynamic list leaves to other modules.
     let symbolic = link.config.is_shared()
         && link.config.symbols.symbolic == Symbolic::All
-        && link.lists.dynamic.is_none();
+        && link.lists.dynamic.is_none()
+        && !link.lists.dynamic_is_exclusive;
     let bits = [
         (options.origin, elf::DF_ORIGIN),
         (symbolic, elf::DF_SYMBOLIC),
