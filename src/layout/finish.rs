@@ -227,7 +227,8 @@ fn address_here<T: Target>(link: &Placed<'_, T>, id: SymbolId) -> Option<u64> {
 }
 
 /// The entry address (`e_entry`): that of the entry symbol, or the number that is given for it. An executable without
-/// either gets the start of `.text`, with a warning, as in GNU ld. Symbols must have their values.
+/// either gets the start of `.text`, with a warning, as in GNU ld. A library without one gets 0: nobody starts it by
+/// accident. Symbols must have their values.
 pub fn entry<T: Target>(link: &Placed<'_, T>) -> u64 {
     let config = link.config;
     let name = &link.entry[..];
@@ -241,7 +242,8 @@ pub fn entry<T: Target>(link: &Placed<'_, T>) -> u64 {
     if config.is_relocatable() || config.is_shared() && !asked {
         return 0;
     }
-    let text = link.layout.find(b".text").map(|chunk| link.layout.chunks[chunk.index()].address);
+    let text = link.layout.find(b".text").filter(|_| !config.is_shared());
+    let text = text.map(|chunk| link.layout.chunks[chunk.index()].address);
     let outcome = match text {
         Some(address) => format!("defaulting to {address:016x}"),
         None => "not setting start address".to_owned(),
