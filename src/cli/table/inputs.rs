@@ -40,8 +40,9 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
     flag(&["no-pie", "no-pic-executable"], "Make a position dependent executable (default)", |state| {
         state.pending.kind = Some(Kind::Plain);
     }),
-    flag(&["static"], "Link no shared library and make no dynamic section", |state| {
-        state.config.static_link = true;
+    flag(&["static"], "Look for static libraries only; before all inputs: link statically", |state| {
+        // Behind an input it is -Bstatic, as in GNU ld and lld: what stands before it may need shared libraries.
+        state.config.static_link |= state.inputs.is_empty();
         state.current.static_only = true;
     }),
     flag(&["Bstatic", "dn", "non_shared"], "Look for static libraries only, from here on", |state| {
