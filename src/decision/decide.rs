@@ -215,6 +215,10 @@ fn symbol<T: Target>(info: &RelocInfo<T>, site: &Site<'_>, mode: &Mode) -> Actio
         // a page does not change with the load address.
         let moves = !absolute && info.base != RelocBase::Page;
         if moves && mode.position_independent && site.symbol != 0 {
+            // A call goes by an entry that loads the number, which a word of the GOT holds as it is.
+            if info.expr == RelocExpr::Plt && !T::takes_address(info, site) {
+                return Action::value(RelocExpr::Plt, info.base, Needs::PLT | Needs::GOT);
+            }
             return Action::problem(info, Problem::AbsoluteDistance);
         }
         return Action::value(RelocExpr::Symbol, info.base, Needs::empty());

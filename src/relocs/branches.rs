@@ -14,7 +14,8 @@ pub fn target<T: Target>(link: &Placed<'_, T>, (symbol, addend): Destination) ->
     if flags.contains(SymbolFlags::DISCARDED) {
         return None;
     }
-    if flags.intersects(SymbolFlags::IMPORTED | SymbolFlags::IFUNC) {
+    let is_number = flags.contains(SymbolFlags::ABSOLUTE) && link.mode.position_independent;
+    if flags.intersects(SymbolFlags::IMPORTED | SymbolFlags::IFUNC) || is_number {
         let entry = address::plt(link, symbol);
         return (entry != 0).then(|| entry.wrapping_add_signed(addend));
     }
