@@ -16,7 +16,7 @@ use crate::elf::is_alloc;
 use crate::ids::{SectionId, Slot, SymbolId};
 use crate::input::ObjectFile;
 use crate::phase::facts::{facts, is_folded};
-use crate::phase::{DynamicRow, Placed};
+use crate::phase::{Addresses, DynamicRow, Placed};
 use crate::symbols::Needs;
 use crate::tables::pools::Destination;
 
@@ -119,6 +119,20 @@ fn describes_once(name: &[u8]) -> bool {
     name.starts_with(b".debug_") && name != b".debug_line"
 }
 
+/// What a field at `place` holds for a value.
+#[inline]
+fn from_base(base: RelocBase, value: u64, place: u64, at: &Addresses) -> i64 {
+    let base = match base {
+        RelocBase::Zero => 0,
+        RelocBase::Place => place,
+        RelocBase::PlacePage => return (value & !0xfff).wrapping_sub(place & !0xfff) as i64,
+        RelocBase::Page => return (value & 0xfff) as i64,
+        RelocBase::Got => at.got_base,
+        RelocBase::GotPage => at.got_base & !0xfff,
+    };
+    value.wrapping_sub(base) as i64
+}
+
 impl<T: Target> Visitor<T> for Loaded<'_, '_, T> {
     #[inline]
     fn decided(&mut self, relocation: Decided<'_, T>) {
@@ -140,15 +154,21 @@ impl<T: Target> Visitor<T> for Loaded<'_, '_, T> {
                 if info.holds(value) { None } else { Some(value) }
             }
         };
-        // Code for an undefined weak symbol is not reached, so its distance may overflow. The GOT slot or PLT entry
-        // of a symbol that may turn up at run time is reached.
+        let Some(value) = outside else { return };
+        if apply.redirect(info, (symbol, addend), at, place) {
+            return;
+        }
+        // The GOT slot or PLT entry of a symbol that may turn up at run time is a place.
         let is_nothing = facts.contains(Facts::UNDEFINED_WEAK)
             && !matches!(action.expr, RelocExpr::GotSlot | RelocExpr::Plt);
-        if let Some(value) = outside
-            && !apply.redirect(info, (symbol, addend), at, place)
-            && !is_nothing
-        {
+        if !is_nothing {
             apply.overflow(info, action, symbol, offset, value);
+        } else if action.edit.is_none() {
+            // Where 0 is out of reach, nothing counts as being at the place that refers to it, as psABIs have it: what is
+            // left of a distance that was cut off would be some other symbol's.
+            let here =
+                from_base(action.base, place.wrapping_add_signed(addend), place, &apply.link.addresses);
+            T::write_field(info.field, &mut apply.out[at..], here);
         }
     }
 
@@ -205,15 +225,7 @@ impl<T: Target> Apply<'_, '_, T> {
             RelocExpr::TlsBlock => at.tls_start.wrapping_sub(at.thread_pointer),
             RelocExpr::Size => symbol_size(link, self.object, index, symbol).wrapping_add_signed(addend),
         };
-        let base = match action.base {
-            RelocBase::Zero => 0,
-            RelocBase::Place => place,
-            RelocBase::PlacePage => return (value & !0xfff).wrapping_sub(place & !0xfff) as i64,
-            RelocBase::Page => return (value & 0xfff) as i64,
-            RelocBase::Got => at.got_base,
-            RelocBase::GotPage => at.got_base & !0xfff,
-        };
-        value.wrapping_sub(base) as i64
+        from_base(action.base, value, place, at)
     }
 
     /// The value to store at the place of a dynamic relocation. The dynamic linker reads it there only for
