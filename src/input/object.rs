@@ -145,7 +145,7 @@ pub struct ObjectFile<'a, E: ByteOrder> {
     pub globals: Vec<SymbolId>,
     /// For each of these symbols: the object's use of that name.
     pub usages: Vec<Usage>,
-    /// Symbols with a version of their own.
+    /// Symbols with a version of their own, in the order of the symbol table.
     pub versioned: Vec<VersionedSymbol<'a>>,
     /// Compressed sections, by section. [`ObjectFile::headers`] give their unpacked type, size and
     /// alignment.

@@ -10,15 +10,14 @@ use crate::diag::{Code, Diagnostic};
 use crate::elf::consts as elf;
 use crate::ids::SymbolId;
 use crate::input::shared::VERSION_HIDDEN;
-use crate::passes::bind_versions;
 use crate::phase::{Inputs, Session};
 use crate::plan::LayoutPlan;
 use crate::script::ast::Name;
-use crate::script::version::VersionScript;
+use crate::script::version::{VersionMatcher, VersionNode, VersionScript};
 use crate::script::{Sources, Span};
-use crate::symbols::versions::FIRST_VERSION;
+use crate::symbols::versions::{FIRST_VERSION, Indices, split};
 use crate::symbols::{Definition, Definitions, LinkerSymbol, VersionDefinition, Versions};
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 use rayon::prelude::*;
 
 /// Gives the versions that the output defines, and the version word (`.gnu.version`) of every
@@ -35,11 +34,12 @@ pub fn run<'a, T: Target>(
     }
     let lists = &inputs.lists;
     let mut versions = Versions { definitions: define_versions(inputs), words };
+    let mut own = OwnVersions::new(&versions);
     if !lists.version_script.is_empty() || inputs.config.symbols.default_symver {
-        assign_by_script(inputs, definitions, &mut versions);
+        assign_by_script(inputs, definitions, &own.indices, &mut versions);
     }
-    assign_own_versions(inputs, definitions, &mut versions);
-    assign_to_linker_symbols(inputs, linker_symbols, &mut versions);
+    assign_own_versions(inputs, definitions, &mut own, &mut versions);
+    assign_to_linker_symbols(inputs, linker_symbols, &mut own, &mut versions);
     mark_unused(&lists.version_script, &mut versions);
     assign_to_version_symbols(inputs, definitions, &mut versions);
     if !inputs.config.symbols.allow_undefined_version {
@@ -76,16 +76,13 @@ fn define_versions<'a, T: Target>(inputs: &Inputs<'a, T>) -> Vec<VersionDefiniti
 fn assign_by_script<T: Target>(
     inputs: &Inputs<'_, T>,
     definitions: &Definitions,
+    indices: &Indices<'_>,
     versions: &mut Versions<'_>,
 ) {
     let lists = &inputs.lists;
-    let mut by_name: HashMap<&[u8], u16> = HashMap::new();
-    for (row, version) in versions.definitions.iter().enumerate() {
-        by_name.entry(version.name).or_insert(FIRST_VERSION + row as u16);
-    }
-    let nodes = lists.version_script.nodes.iter();
-    let named = |name: &Name| by_name.get(&name.bytes[..]).copied();
     // By node: the index of its version, 1 for the anonymous node.
+    let nodes = lists.version_script.nodes.iter();
+    let named = |name: &Name| indices.of(&name.bytes);
     let index_of: Vec<u16> =
         nodes.map(|node| node.name.as_ref().and_then(named).unwrap_or(elf::VER_NDX_GLOBAL)).collect();
     let is_anonymous =
@@ -109,6 +106,7 @@ fn assign_by_script<T: Target>(
 fn assign_own_versions<'a, T: Target>(
     inputs: &Inputs<'a, T>,
     definitions: &Definitions,
+    own: &mut OwnVersions<'a>,
     versions: &mut Versions<'a>,
 ) {
     for object in &inputs.objects {
@@ -125,11 +123,11 @@ fn assign_own_versions<'a, T: Target>(
             if !is_it {
                 continue;
             }
-            if is_listed_local(inputs, id) {
+            if own.is_local(inputs, id, versioned.version) {
                 versions.words[id.index()] = elf::VER_NDX_LOCAL;
                 continue;
             }
-            match index_of(inputs, versioned.version, versions) {
+            match own.index_of(inputs, versioned.version, versions) {
                 Some(index) => {
                     // `unify_versions` gave a symbol that is one with `name@@VERSION` the plain name.
                     let default = versioned.default || !inputs.globals.names[id.index()].contains(&b'@');
@@ -158,7 +156,7 @@ fn hide_twin<T: Target>(
     versioned: SymbolId,
     index: u16,
 ) {
-    let base = bind_versions::split(inputs.globals.names[versioned.index()]).map(|(base, _)| base);
+    let base = split(inputs.globals.names[versioned.index()]).map(|(base, _)| base);
     let Some(plain) = base.and_then(|base| inputs.globals.lookup(base)) else { return };
     let is_object = matches!(definitions.definition(plain), Definition::Object { .. });
     if is_object && plain != versioned && versions.words[plain.index()] == index {
@@ -170,13 +168,14 @@ fn hide_twin<T: Target>(
 fn assign_to_linker_symbols<'a, T: Target>(
     inputs: &Inputs<'a, T>,
     linker_symbols: &[LinkerSymbol],
+    own: &mut OwnVersions<'a>,
     versions: &mut Versions<'a>,
 ) {
     for symbol in linker_symbols {
         let name = inputs.globals.names[symbol.symbol.index()];
-        let Some((base, version)) = bind_versions::split(name) else { continue };
-        let word = match index_of(inputs, version, versions) {
-            _ if is_listed_local(inputs, symbol.symbol) => elf::VER_NDX_LOCAL,
+        let Some((base, version)) = split(name) else { continue };
+        let word = match own.index_of(inputs, version, versions) {
+            _ if own.is_local(inputs, symbol.symbol, version) => elf::VER_NDX_LOCAL,
             Some(index) if name[base.len()..].starts_with(b"@@") => index,
             Some(index) => index | VERSION_HIDDEN,
             None => {
@@ -188,21 +187,61 @@ fn assign_to_linker_symbols<'a, T: Target>(
     }
 }
 
-/// The index of a version that a definition carries; `None` if no script defines the version. In an executable the
-/// definition makes the version itself: nothing is linked against it.
-fn index_of<'a, T: Target>(
-    inputs: &Inputs<'_, T>,
-    version: &'a [u8],
-    versions: &mut Versions<'a>,
-) -> Option<u16> {
-    if version.is_empty() {
-        // `name@` and `name@@`: without a version, whatever a script says.
-        return Some(elf::VER_NDX_GLOBAL);
+/// What scripts say of versions that definitions carry.
+struct OwnVersions<'a> {
+    indices: Indices<'a>,
+    /// The patterns of a version's own node, once they were asked for; `None`: no node has that name.
+    nodes: HashMap<&'a [u8], Option<VersionMatcher>>,
+    /// The places of nodes by their names.
+    places: HashMap<Vec<u8>, usize>,
+}
+
+impl<'a> OwnVersions<'a> {
+    fn new(versions: &Versions<'a>) -> Self {
+        OwnVersions { indices: versions.indices(), nodes: HashMap::new(), places: HashMap::new() }
     }
-    if versions.index_of(version).is_none() && !inputs.config.is_shared() {
-        versions.definitions.push(VersionDefinition { name: version, parents: Vec::new(), weak: false });
+
+    /// The index of a version that a definition carries; `None` if no script defines the version. In an executable the
+    /// definition makes the version itself: nothing is linked against it.
+    fn index_of<T: Target>(
+        &mut self,
+        inputs: &Inputs<'_, T>,
+        version: &'a [u8],
+        versions: &mut Versions<'a>,
+    ) -> Option<u16> {
+        if version.is_empty() {
+            // `name@` and `name@@`: without a version, whatever a script says.
+            return Some(elf::VER_NDX_GLOBAL);
+        }
+        if self.indices.of(version).is_none() && !inputs.config.is_shared() {
+            self.indices.add(version, versions.definitions.len());
+            versions.definitions.push(VersionDefinition { name: version, parents: Vec::new(), weak: false });
+        }
+        self.indices.of(version)
     }
-    versions.index_of(version)
+
+    /// Whether a script makes a symbol local that carries a version. The node of that version decides, because the patterns
+    /// of others are for other versions of the name.
+    fn is_local<T: Target>(&mut self, inputs: &Inputs<'_, T>, id: SymbolId, version: &'a [u8]) -> bool {
+        let name = inputs.globals.names[id.index()];
+        let base = split(name).map_or(name, |(base, _)| base);
+        let script = &inputs.lists.version_script;
+        if self.places.is_empty() {
+            for (place, node) in script.nodes.iter().enumerate() {
+                let name = node.name.as_ref().map_or(&b""[..], |name| &name.bytes);
+                self.places.entry(name.to_vec()).or_insert(place);
+            }
+        }
+        let places = &self.places;
+        let of_node = || {
+            let node = &script.nodes[*places.get(version)?];
+            Some(VersionMatcher::new(&VersionScript { nodes: vec![node.clone()] }))
+        };
+        match self.nodes.entry(version).or_insert_with(of_node) {
+            Some(node) => node.find(base).is_some_and(|found| found.local),
+            None => inputs.lists.version_matcher.names_as_local(base),
+        }
+    }
 }
 
 fn not_found(symbol: &str, version: &[u8]) -> Diagnostic {
@@ -226,27 +265,25 @@ fn assign_to_version_symbols<T: Target>(
     }
 }
 
-/// Whether a script lists the symbol's plain name under `local:`, which overrides a version of its own.
-fn is_listed_local<T: Target>(inputs: &Inputs<'_, T>, id: SymbolId) -> bool {
-    let name = inputs.globals.names[id.index()];
-    let base = bind_versions::split(name).map_or(name, |(base, _)| base);
-    inputs.lists.version_matcher.names_as_local(base)
-}
-
 /// Marks versions without patterns and without symbols as weak (`VER_FLG_WEAK`): such a version
 /// only serves as a parent of others.
 fn mark_unused(script: &VersionScript, versions: &mut Versions<'_>) {
+    let lists_nothing = |node: &&VersionNode| node.global.is_empty() && node.local.is_empty();
+    let names = script.nodes.iter().filter(lists_nothing).filter_map(|node| node.name.as_ref());
+    let empty: HashSet<&[u8]> = names.map(|name| &name.bytes[..]).collect();
+    if empty.is_empty() {
+        return;
+    }
     let Versions { definitions, words } = versions;
-    for (row, definition) in definitions.iter_mut().enumerate() {
-        let lists_nothing = script.nodes.iter().any(|node| {
-            node.name.as_ref().is_some_and(|name| *name.bytes == *definition.name)
-                && node.global.is_empty()
-                && node.local.is_empty()
-        });
-        if lists_nothing {
-            let index = row as u16 + FIRST_VERSION;
-            definition.weak = !words.par_iter().any(|word| word & !VERSION_HIDDEN == index);
+    let mut used = vec![false; definitions.len()];
+    for word in words {
+        let row = (*word & !VERSION_HIDDEN).checked_sub(FIRST_VERSION);
+        if let Some(used) = row.and_then(|row| used.get_mut(usize::from(row))) {
+            *used = true;
         }
+    }
+    for (definition, used) in definitions.iter_mut().zip(used) {
+        definition.weak |= !used && empty.contains(definition.name);
     }
 }
 

@@ -3,12 +3,14 @@
 //! `name@VERSION` is a global of its own. If no object defines it under that name, it means the
 //! default definition `name@@VERSION` of an object, or the symbol of that name and version in a
 //! shared library, where plain references cannot see it if it is hidden. Such names are rare, so
-//! libraries are searched only for them.
+//! libraries are searched only for them. One that no library has stays undefined, and is an error where plain names may be
+//! left to the dynamic linker ([`crate::relocs::undefined`]).
 
 use crate::arch::Target;
 use crate::ids::SymbolId;
 use crate::input::SharedFile;
 use crate::phase::Inputs;
+use crate::symbols::versions::split;
 use crate::symbols::{Definition, Definitions};
 use hashbrown::HashMap;
 
@@ -47,7 +49,7 @@ pub fn run<T: Target>(inputs: &mut Inputs<'_, T>, definitions: &mut Definitions)
 }
 
 /// Binds the undefined `name@VERSION`; gives their ids, sorted.
-fn bind<T: Target>(inputs: &Inputs<'_, T>, definitions: &mut Definitions) -> Vec<SymbolId> {
+fn bind<'a, T: Target>(inputs: &Inputs<'a, T>, definitions: &mut Definitions) -> Vec<SymbolId> {
     let names = &inputs.globals.names;
     let mut wanted: Vec<SymbolId> = inputs
         .objects
@@ -59,22 +61,17 @@ fn bind<T: Target>(inputs: &Inputs<'_, T>, definitions: &mut Definitions) -> Vec
         .collect();
     wanted.sort_unstable();
     wanted.dedup();
+    let mut open = HashMap::new();
     for &id in &wanted {
         let Some((base, version)) = split(names[id.index()]) else { continue };
         if let Some(definition) = default_definition(inputs, definitions, base, version) {
             definitions.of[id.index()] = definition;
         } else {
-            bind_to_library(&inputs.shared, definitions, id, base, version);
+            open.insert((base, version), id);
         }
     }
+    bind_to_libraries(&inputs.shared, definitions, open);
     wanted
-}
-
-/// `name@VERSION` and `name@@VERSION` in their two parts.
-pub fn split(name: &[u8]) -> Option<(&[u8], &[u8])> {
-    let at = memchr::memchr(b'@', name)?;
-    let version = &name[at + 1..];
-    Some((&name[..at], version.strip_prefix(b"@").unwrap_or(version)))
 }
 
 fn default_definition<T: Target>(
@@ -86,34 +83,30 @@ fn default_definition<T: Target>(
     let plain = inputs.globals.lookup(base)?;
     let definition = definitions.definition(plain);
     let Definition::Object { file, symbol } = definition else { return None };
-    inputs.objects[file.index()]
-        .versioned
-        .iter()
-        .any(|versioned| versioned.default && versioned.symbol == symbol && versioned.version == version)
-        .then_some(definition)
+    let versioned = &inputs.objects[file.index()].versioned;
+    let row = versioned.binary_search_by_key(&symbol, |versioned| versioned.symbol).ok()?;
+    (versioned[row].default && versioned[row].version == version).then_some(definition)
 }
 
-fn bind_to_library<E: zerocopy::byteorder::ByteOrder>(
-    shared: &[SharedFile<'_, E>],
+/// Binds references, given by name and version, to the first library that defines them. Each library is read once, however
+/// many references there are.
+fn bind_to_libraries<'a, E: zerocopy::byteorder::ByteOrder>(
+    shared: &[SharedFile<'a, E>],
     definitions: &mut Definitions,
-    id: SymbolId,
-    base: &[u8],
-    version: &[u8],
+    mut open: HashMap<(&'a [u8], &'a [u8]), SymbolId>,
 ) {
     for library in shared {
-        if let Some(symbol) = library.find_version(base, version) {
-            definitions.of[id.index()] = Definition::Shared { library: library.id, symbol: symbol as u32 };
-            return;
+        for row in 1..library.symbols.len() {
+            if open.is_empty() {
+                return;
+            }
+            let version = library.version_name(library.symbol_version(row).index);
+            if library.symbols[row].is_undefined() || version.is_empty() {
+                continue;
+            }
+            if let Some(id) = open.remove(&(library.symbol_name(row), version)) {
+                definitions.of[id.index()] = Definition::Shared { library: library.id, symbol: row as u32 };
+            }
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn names_split_at_the_version() {
-        assert_eq!(super::split(b"read@GLIBC_2.2"), Some((&b"read"[..], &b"GLIBC_2.2"[..])));
-        assert_eq!(super::split(b"read@@GLIBC_2.2"), Some((&b"read"[..], &b"GLIBC_2.2"[..])));
-        assert_eq!(super::split(b"read"), None);
     }
 }

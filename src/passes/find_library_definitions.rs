@@ -5,7 +5,6 @@
 //! does not become a global. Other names of data that is mentioned do: a program that copies the data exports it under
 //! all its names.
 
-use super::bind_versions::split;
 use super::parse_inputs::{Parsed, ParsedInputs};
 use crate::arch::Target;
 use crate::cli::Config;
@@ -14,6 +13,7 @@ use crate::input::SharedFile;
 use crate::plan::LayoutPlan;
 use crate::symbols::Globals;
 use crate::symbols::intern::{HashedName, hash};
+use crate::symbols::versions::split;
 use hashbrown::HashSet;
 use rayon::prelude::*;
 use zerocopy::byteorder::ByteOrder;

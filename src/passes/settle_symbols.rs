@@ -130,7 +130,9 @@ pub fn global_flags<T: Target>(
     match link.definition(id) {
         Definition::Undefined => {
             let mut flags = undefined_flags(link, id, visibility);
-            flags.set(SymbolFlags::UNDEFINED, undefined::is_reported(link, unreported, id));
+            // Not even a weak one can be left to the dynamic linker without the library that has the version.
+            let lost = flags.contains(SymbolFlags::IMPORTED) && undefined::names_a_version(link, id);
+            flags.set(SymbolFlags::UNDEFINED, lost || undefined::is_reported(link, unreported, id));
             flags
         }
         Definition::Shared { library, symbol } => {

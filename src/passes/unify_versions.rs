@@ -9,7 +9,6 @@
 //! The objects' tables of globals are changed before definitions are selected, so that no later pass
 //! sees two symbols. With `-r`, names stay as they are.
 
-use super::bind_versions::split;
 use super::select_definitions::may_define;
 use crate::arch::Target;
 use crate::elf::consts as elf;
@@ -18,6 +17,7 @@ use crate::input::ObjectFile;
 use crate::input::object::SymbolPlace;
 use crate::phase::{Inputs, SectionStates};
 use crate::symbols::Globals;
+use crate::symbols::versions::split;
 use hashbrown::{HashMap, HashSet};
 use rayon::prelude::*;
 use zerocopy::byteorder::ByteOrder;

@@ -11,6 +11,7 @@ use crate::input::SharedFile;
 use crate::input::object::{FileName, SymbolPlace};
 use crate::input::source_lines::{Deed, SourceLines, referenced_more};
 use crate::phase::{Bound, Inputs, Live, Resolved, SectionState};
+use crate::symbols::versions::split;
 use crate::symbols::{Definition, Mentions, SymbolFlags};
 use hashbrown::{HashMap, HashSet};
 use rayon::prelude::*;
@@ -28,6 +29,13 @@ pub fn is_reported<T: Target>(link: &Resolved<'_, T>, unreported: &HashSet<&[u8]
         && link.mentions(id).contains(Mentions::STRONG_REFERENCE)
         && severity(link, id) != Report::Ignore
         && !unreported.contains(link.globals.names[id.index()])
+}
+
+/// Whether an undefined global is `name@VERSION`. Dynamic linkers look for a version in the library that a version table
+/// names beside it, and no library of this link is that one.
+pub fn names_a_version<T: Target>(link: &Inputs<'_, T>, id: SymbolId) -> bool {
+    let name = link.globals.names.get(id.index()).copied().unwrap_or_default();
+    split(name).is_some_and(|(_, version)| !version.is_empty())
 }
 
 /// Names of `--ignore-unresolved-symbol`.
@@ -82,7 +90,9 @@ fn describe<T: Target>(
     shown: &[Reference],
     hints: bool,
 ) -> Diagnostic {
-    let gravity = if severity(link, id) == Report::Warning { Severity::Warning } else { Severity::Error };
+    let is_lost = link.symbol_flags(id).contains(SymbolFlags::IMPORTED) && names_a_version(link, id);
+    let warns = !is_lost && severity(link, id) == Report::Warning;
+    let gravity = if warns { Severity::Warning } else { Severity::Error };
     let name = link.globals.names.get(id.index()).copied().unwrap_or_default();
     let collected = link.start_stop_is_collected(name);
     let visibility = match visibility(link, id) {
@@ -280,9 +290,9 @@ fn definition_place<T: Target>(link: &Resolved<'_, T>, id: SymbolId) -> String {
     }
 }
 
-/// Reports undefined symbols of the shared libraries that the output loads: symbols that nothing defines, and
-/// symbols that the program defines without exporting them. A library with a `DT_NEEDED` that the link does
-/// not know is not judged: that library may define the symbol.
+/// Reports undefined symbols of the shared libraries that the output loads: symbols that nothing defines, or nothing in
+/// the version that is asked for, and symbols that the program defines without exporting them. A library with a
+/// `DT_NEEDED` that the link does not know is not judged: that library may define the symbol.
 pub fn report_shared<T: Target>(link: &Bound<'_, T>) {
     let policy = link.config.undefined.in_shared_libraries;
     if policy == Report::Ignore || link.config.is_relocatable() {
@@ -313,6 +323,7 @@ pub fn report_shared<T: Target>(link: &Bound<'_, T>) {
                     Diagnostic::new(gravity, Code::UndefinedSymbol, message)
                         .help("--allow-shlib-undefined leaves it to the dynamic linker")
                 }
+                Unmet::Version(version) => other_version(link, id, version, gravity),
                 Unmet::NotExported(definer) => not_exported(link, id, definer, gravity),
             };
             link.sink.report_recoverable(
@@ -326,9 +337,11 @@ pub fn report_shared<T: Target>(link: &Bound<'_, T>) {
 }
 
 /// Why a library will not find a symbol.
-enum Unmet {
+enum Unmet<'a> {
     /// Nothing defines it.
     Undefined,
+    /// Libraries define it, and none in this version.
+    Version(&'a [u8]),
     /// The program's own definition, in this object, is not exported.
     NotExported(FileId),
 }
@@ -381,7 +394,10 @@ fn unmet<'a, T: Target>(
     library: &SharedFile<'a, T::E>,
     index: usize,
     id: SymbolId,
-) -> Option<Unmet> {
+) -> Option<Unmet<'a>> {
+    let name = link.globals.names[id.index()];
+    let version = library.version_name(library.symbol_version(index).index);
+    let has_version = || !version.is_empty() && elsewhere.has_version(link, name, version);
     let hides = |id| {
         let flags = link.symbol_flags(id);
         !link.config.is_shared() && !flags.intersects(SymbolFlags::EXPORTED | SymbolFlags::DISCARDED)
@@ -390,13 +406,30 @@ fn unmet<'a, T: Target>(
         Definition::Undefined => Unmet::Undefined,
         // If the program does not export its definition, another library's definition satisfies the reference.
         Definition::Object { file, .. } if hides(id) && !elsewhere.has(link, id) => Unmet::NotExported(file),
+        Definition::Shared { library: definer, symbol }
+            if !library.takes(index, &link.shared[definer.index()], symbol) =>
+        {
+            Unmet::Version(version)
+        }
         _ => return None,
     };
-    let name = link.globals.names[id.index()];
-    let version = library.version_name(library.symbol_version(index).index);
-    let is_met = link.needed_libraries.definitions.contains_key(name)
-        || !version.is_empty() && elsewhere.has_version(link, name, version);
+    let is_met = link.needed_libraries.definitions.contains_key(name) || has_version();
     (!is_met).then_some(unmet)
+}
+
+fn other_version<T: Target>(
+    link: &Bound<'_, T>,
+    id: SymbolId,
+    version: &[u8],
+    gravity: Severity,
+) -> Diagnostic {
+    let (symbol, version) = (link.symbol_text(id), String::from_utf8_lossy(version));
+    let message = format!("undefined reference: {symbol}@{version}");
+    let place = definition_place(link, id);
+    Diagnostic::new(gravity, Code::UndefinedSymbol, message)
+        .note(format!("there is another version of {symbol}{place}"))
+        .help("link the release of the library that the reference was made with, or a newer one")
+        .help("--allow-shlib-undefined leaves it to the dynamic linker")
 }
 
 fn not_exported<T: Target>(

@@ -4,6 +4,15 @@
 //! written from these tables.
 
 use crate::elf::consts as elf;
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
+
+/// `name@VERSION` and `name@@VERSION` in their two parts.
+pub fn split(name: &[u8]) -> Option<(&[u8], &[u8])> {
+    let at = memchr::memchr(b'@', name)?;
+    let version = &name[at + 1..];
+    Some((&name[..at], version.strip_prefix(b"@").unwrap_or(version)))
+}
 
 /// The versions that version scripts and `.symver` directives define.
 #[derive(Debug, Default)]
@@ -30,10 +39,41 @@ pub struct VersionDefinition<'a> {
 /// Index of the first version that is not the output itself.
 pub const FIRST_VERSION: u16 = elf::VER_NDX_GLOBAL + 1;
 
-impl Versions<'_> {
-    /// Index of a version by its name.
-    pub fn index_of(&self, name: &[u8]) -> Option<u16> {
-        let row = self.definitions.iter().position(|definition| definition.name == name)?;
-        u16::try_from(row).ok()?.checked_add(FIRST_VERSION)
+impl<'a> Versions<'a> {
+    /// The indices of all versions by their names; of equal names, the first.
+    pub fn indices(&self) -> Indices<'a> {
+        let mut indices = Indices::default();
+        for (row, definition) in self.definitions.iter().enumerate() {
+            indices.add(definition.name, row);
+        }
+        indices
+    }
+}
+
+/// The indices of versions by their names.
+#[derive(Debug, Default)]
+pub struct Indices<'a>(HashMap<&'a [u8], u16, FixedState>);
+
+impl<'a> Indices<'a> {
+    /// Adds the version that has this row in [`Versions::definitions`].
+    pub fn add(&mut self, name: &'a [u8], row: usize) {
+        if let Some(index) = u16::try_from(row).ok().and_then(|row| row.checked_add(FIRST_VERSION)) {
+            self.0.entry(name).or_insert(index);
+        }
+    }
+
+    /// Index of a version.
+    pub fn of(&self, name: &[u8]) -> Option<u16> {
+        self.0.get(name).copied()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn names_split_at_the_version() {
+        assert_eq!(super::split(b"read@GLIBC_2.2"), Some((&b"read"[..], &b"GLIBC_2.2"[..])));
+        assert_eq!(super::split(b"read@@GLIBC_2.2"), Some((&b"read"[..], &b"GLIBC_2.2"[..])));
+        assert_eq!(super::split(b"read"), None);
     }
 }
