@@ -12,7 +12,7 @@ use super::response;
 use super::spec::{Effect, OptionSpec, Refused, allows_single_dash, dashed};
 use super::state::{FileReader, State};
 use super::table;
-use super::values::{Outcome, TARGETS, nearest, push_unique, shown};
+use super::values::{Outcome, TARGETS, nearest, shown};
 use crate::diag::{Aborted, Code, Diagnostic, Location, Sink};
 use std::cell::RefCell;
 use std::ffi::{OsStr, OsString};
@@ -73,7 +73,7 @@ pub fn parse(
     if let Some(run_path) = environment.run_path.filter(|text| !text.is_empty())
         && state.config.dynamic.rpath.is_empty()
     {
-        push_unique(&mut state.config.dynamic.rpath, run_path.as_bytes());
+        state.config.dynamic.rpath.push(run_path.as_bytes().to_vec());
     }
     state.config.reports.arguments = all;
     state.config.reports.argument_files = read.take();

@@ -3,13 +3,14 @@
 use super::config::{Config, OutputMode, Report, SFrameIndex, SFrameMode, Strip};
 use super::inputs::InputSpec;
 use super::state::{Kind, State};
-use super::values::path;
+use super::values::{drop_repeated, path};
 use crate::diag::{Code, Diagnostic, Location};
 use std::path::{Path, PathBuf};
 
 /// The finished configuration. Contradictions are reported as errors.
 pub fn resolve(mut state: State<'_>) -> (Config, Vec<InputSpec>) {
     warn_open_groups(&state);
+    drop_repeated_names(&mut state.config);
     resolve_mode(&mut state);
     refuse_split_of_final_output(&state);
     refuse_object_without_sections(&state);
@@ -24,6 +25,30 @@ pub fn resolve(mut state: State<'_>) -> (Config, Vec<InputSpec>) {
     resolve_sframe(&mut state);
     state.config.relocations.pack_relative |= state.pending.pack_relative;
     (state.config, state.inputs)
+}
+
+/// Names that several options give count once, where the first stands.
+fn drop_repeated_names(config: &mut Config) {
+    let Config { dynamic, reports, gc, icf, symbols, undefined, layout, .. } = config;
+    let lists = [
+        &mut dynamic.rpath,
+        &mut dynamic.auxiliary,
+        &mut dynamic.filter,
+        &mut dynamic.audit,
+        &mut dynamic.depaudit,
+        &mut reports.trace_symbols,
+        &mut gc.why_live,
+        &mut icf.keep_unique,
+        &mut symbols.undefined,
+        &mut symbols.undefined_globs,
+        &mut symbols.require_defined,
+        &mut symbols.wrap,
+        &mut symbols.export_symbols,
+        &mut symbols.exclude_libs,
+        &mut undefined.ignored,
+        &mut layout.unique.patterns,
+    ];
+    lists.into_iter().for_each(drop_repeated);
 }
 
 /// The common page size must not be larger than the maximum page size.

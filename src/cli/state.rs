@@ -167,7 +167,7 @@ impl<'a> State<'a> {
         if (self.files)(&path(value)).is_ok() {
             self.add_symbols_of(value);
         } else {
-            super::values::push_unique(&mut self.config.dynamic.rpath, value);
+            self.config.dynamic.rpath.push(value.to_vec());
         }
     }
 

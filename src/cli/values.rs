@@ -1,6 +1,7 @@
 //! Reads the values of options: numbers, addresses, sizes, words, paths.
 
 use super::config::{Machine, Report};
+use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
@@ -171,11 +172,10 @@ pub fn percent_decode(value: &[u8]) -> Result<Vec<u8>, String> {
     Ok(out)
 }
 
-/// Adds `item` unless it is there already.
-pub fn push_unique(list: &mut Vec<Vec<u8>>, item: &[u8]) {
-    if !list.iter().any(|known| known == item) {
-        list.push(item.to_vec());
-    }
+/// Drops names that stand in a list before. For all of a list at once, because a list may be as long as the command line.
+pub fn drop_repeated(list: &mut Vec<Vec<u8>>) {
+    let mut seen: HashSet<Vec<u8>> = HashSet::with_capacity(list.len());
+    list.retain(|item| seen.insert(item.clone()));
 }
 
 /// The known word nearest to a misspelled one, if any is near.

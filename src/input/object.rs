@@ -48,6 +48,12 @@ impl Malformed {
     }
 }
 
+/// So many bytes the names in a table of strings may have, each counted by itself. A name may be the end of another
+/// one, so a table of N bytes could hold names of N * N bytes, which no compiler makes and an output would have to hold.
+pub fn most_name_bytes(table: &[u8]) -> u64 {
+    (table.len() as u64).saturating_mul(64).saturating_add(1 << 20)
+}
+
 /// The place of a symbol's definition in an object.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SymbolPlace {
@@ -425,11 +431,9 @@ impl<'a, E: ByteOrder> ObjectFile<'a, E> {
             .unwrap_or(b"")
     }
 
-    /// Limit of the sum of the lengths of all symbol names, in bytes. A name may be the end of another one, so a string
-    /// table of N bytes could express N * N bytes of names. No compiler makes such a table, and the output would have
-    /// to hold all the names.
+    /// [`most_name_bytes`] of its symbols.
     pub fn most_name_bytes(&self) -> u64 {
-        (self.symbol_names.len() as u64).saturating_mul(64).saturating_add(1 << 20)
+        most_name_bytes(self.symbol_names)
     }
 
     /// Whether two symbols have the same section (or are both absolute) and the same value.

@@ -1,12 +1,12 @@
 //! A shared library: its dynamic symbols, their versions, and the libraries that it needs.
 
-use super::object::{FileName, Malformed, section_headers, section_range};
+use super::object::{FileName, Malformed, most_name_bytes, section_headers, section_range};
 use crate::elf::consts as elf;
 use crate::elf::{Dyn, Phdr, Shdr, Sym, Verdaux, Verdef, Vernaux, Verneed, string_at, whole_table};
 use crate::ids::{SharedId, SymbolId};
 use hashbrown::{HashMap, HashSet};
-use zerocopy::FromBytes;
 use zerocopy::byteorder::{ByteOrder, U16};
+use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
 
 /// One shared library. The tables are views of the file.
 pub struct SharedFile<'a, E: ByteOrder> {
@@ -97,7 +97,20 @@ impl<'a, E: ByteOrder> SharedFile<'a, E> {
                 _ => {}
             }
         }
+        shared.check_names()?;
         Ok(shared)
+    }
+
+    /// Refuses names of symbols that overlap. Short ones are no danger, so that the names themselves are looked at only where
+    /// the table has long ones.
+    fn check_names(&self) -> Result<(), Malformed> {
+        let mut start = 0;
+        let is_long = |end: usize| end - std::mem::replace(&mut start, end) > LONG_NAME;
+        if !memchr::memchr_iter(0, self.symbol_names).any(is_long) {
+            return Ok(());
+        }
+        let mut names = Names::of(self.symbol_names);
+        (0..self.symbols.len()).try_for_each(|index| names.count(self.symbol_name(index)))
     }
 
     fn contents(&self, header: &Shdr<E>) -> Result<&'a [u8], Malformed> {
@@ -143,21 +156,14 @@ impl<'a, E: ByteOrder> SharedFile<'a, E> {
 
     fn read_version_definitions(&mut self, header: &Shdr<E>) -> Result<(), Malformed> {
         let (bytes, strings) = (self.contents(header)?, self.linked(header)?);
-        let mut at = 0usize;
-        while let Some((definition, _)) =
-            bytes.get(at..).and_then(|rest| Verdef::<E>::ref_from_prefix(rest).ok())
-        {
-            let name = at
-                .checked_add(definition.vd_aux.get() as usize)
-                .and_then(|offset| bytes.get(offset..))
-                .and_then(|rest| Verdaux::<E>::ref_from_prefix(rest).ok())
-                .and_then(|(aux, _)| string_at(strings, aux.vda_name.get() as usize));
+        let mut names = Names::of(strings);
+        for (at, definition) in chain(bytes, 0, |entry: &Verdef<E>| entry.vd_next.get()).take(MAX_VERSIONS) {
+            let name =
+                chain(bytes, at.saturating_add(definition.vd_aux.get() as usize), |_: &Verdaux<E>| 0).next();
+            let name = name.and_then(|(_, name)| string_at(strings, name.vda_name.get() as usize));
             if let Some(name) = name {
+                names.count(name)?;
                 self.set_version_name(definition.vd_ndx.get(), name);
-            }
-            match definition.vd_next.get() as usize {
-                0 => break,
-                next => at = at.saturating_add(next),
             }
         }
         Ok(())
@@ -165,22 +171,17 @@ impl<'a, E: ByteOrder> SharedFile<'a, E> {
 
     fn read_needed_versions(&mut self, header: &Shdr<E>) -> Result<(), Malformed> {
         let (bytes, strings) = (self.contents(header)?, self.linked(header)?);
-        let mut at = 0usize;
-        while let Some((library, _)) =
-            bytes.get(at..).and_then(|rest| Verneed::<E>::ref_from_prefix(rest).ok())
-        {
-            let mut inner = at.saturating_add(library.vn_aux.get() as usize);
-            for _ in 0..library.vn_cnt.get() {
-                let version = bytes.get(inner..).and_then(|rest| Vernaux::<E>::ref_from_prefix(rest).ok());
-                let Some((version, _)) = version else { break };
+        // Lists that overlap could be read again and again: all of them together have no more versions than there are numbers.
+        let (mut left, mut names) = (MAX_VERSIONS, Names::of(strings));
+        for (at, library) in chain(bytes, 0, |entry: &Verneed<E>| entry.vn_next.get()).take(MAX_VERSIONS) {
+            let first = at.saturating_add(library.vn_aux.get() as usize);
+            let versions = chain(bytes, first, |entry: &Vernaux<E>| entry.vna_next.get());
+            for (_, version) in versions.take(left.min(library.vn_cnt.get().into())) {
                 if let Some(name) = string_at(strings, version.vna_name.get() as usize) {
+                    names.count(name)?;
                     self.set_version_name(version.vna_other.get(), name);
                 }
-                inner = inner.saturating_add(version.vna_next.get() as usize);
-            }
-            match library.vn_next.get() as usize {
-                0 => break,
-                next => at = at.saturating_add(next),
+                left -= 1;
             }
         }
         Ok(())
@@ -240,16 +241,6 @@ impl<'a, E: ByteOrder> SharedFile<'a, E> {
         }
     }
 
-    /// The symbol that defines this version of a name, also if plain references cannot see it.
-    pub fn find_version(&self, name: &[u8], version: &[u8]) -> Option<usize> {
-        let index = self.version_names.iter().position(|known| *known == version)?;
-        (1..self.symbols.len()).find(|&symbol| {
-            !self.symbols[symbol].is_undefined()
-                && usize::from(self.symbol_version(symbol).index) == index
-                && self.symbol_name(symbol) == name
-        })
-    }
-
     /// The version that an undefined symbol asks for; `None` if any definition of the name will do.
     pub fn wanted_version(&self, index: usize) -> Option<&'a [u8]> {
         let version = self.symbol_version(index).index;
@@ -307,6 +298,47 @@ impl<'a, E: ByteOrder> SharedFile<'a, E> {
         })
     }
 }
+
+/// Names longer than this, in bytes, are counted.
+const LONG_NAME: usize = 4096;
+
+/// Counts the names of a table, which may overlap.
+struct Names {
+    left: u64,
+}
+
+impl Names {
+    fn of(table: &[u8]) -> Self {
+        Names { left: most_name_bytes(table) }
+    }
+
+    fn count(&mut self, name: &[u8]) -> Result<(), Malformed> {
+        let left = self.left.checked_sub(name.len() as u64);
+        self.left =
+            left.ok_or_else(|| Malformed::at(0, "the names of its symbols overlap beyond measure"))?;
+        Ok(())
+    }
+}
+
+/// The entries of a version table that begin at an offset, each with its own offset; `next` is the distance to the next one,
+/// 0 at the last.
+fn chain<'b, R: FromBytes + KnownLayout + Immutable + Unaligned + 'b>(
+    bytes: &'b [u8],
+    first: usize,
+    next: impl Fn(&R) -> u32,
+) -> impl Iterator<Item = (usize, &'b R)> {
+    let entry = move |at: usize| {
+        let (entry, _) = R::ref_from_prefix(bytes.get(at..)?).ok()?;
+        Some((at, entry))
+    };
+    std::iter::successors(entry(first), move |&(at, last)| match next(last) {
+        0 => None,
+        distance => entry(at.saturating_add(distance as usize)),
+    })
+}
+
+/// As many versions as [`VERSION_INDEX`] can tell apart.
+const MAX_VERSIONS: usize = VERSION_INDEX as usize + 1;
 
 /// Low bits of a version word: the index.
 pub const VERSION_INDEX: u16 = 0x7fff;

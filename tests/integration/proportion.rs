@@ -5,6 +5,7 @@
 //! processor time that is some hundred times what it takes, so that only another order of growth meets it.
 
 use crate::support::Work;
+use crate::support::elf_write::{Link, RawSection, object};
 use crate::support::work::{Outcome, linker};
 use std::fmt::Write;
 
@@ -176,6 +177,102 @@ fn names_that_are_ends_of_one_another() {
         work.write(name, overlapping(count, info, first));
         within(&work, &[&start, name]).fails().says(&["names of its symbols overlap"]);
     }
+}
+
+/// Options are as many as a response file has lines. A list that each name is looked for in takes the square of that.
+#[test]
+fn names_that_options_give() {
+    let work = Work::new();
+    let start = work.s("start", ".globl _start\n_start: ret\n");
+    for option in ["--wrap=n", "--trace-symbol=n", "--exclude-libs=n", "--audit=n"] {
+        work.write("options", lines(120_000, |n| format!("{option}{n}")));
+        within(&work, &[&start, "@options"]).ok();
+        work.write("options", lines(120_000, |_| option.to_owned()));
+        within(&work, &[&start, "@options"]).ok();
+    }
+}
+
+/// The lists of a version table are chains of offsets, which may lead through the same bytes any number of times.
+#[test]
+fn version_tables_that_lead_in_circles() {
+    let work = Work::new();
+    let start = work.s("start", ".globl _start\n_start: ret\n");
+    let count = 40_000;
+    let entry = |n: u32| [1 | 0xffff << 16, 1, 16 * (count - n), 16].map(u32::to_le_bytes).concat();
+    let entries: Vec<u8> = (0..count).flat_map(entry).collect();
+    for (kind, table) in [
+        // Each library with the list of all others behind it, or with a list that stays where it is.
+        (VERNEED, [&entries[..], &[0, 2, 1, 16].map(u32::to_le_bytes).concat().repeat(70_000)].concat()),
+        (VERNEED, [&entries[..], &[0, 2, 1, 0].map(u32::to_le_bytes).concat()].concat()),
+        (VERDEF, 4u32.to_le_bytes().repeat(400_000)),
+    ] {
+        work.write("libx.so", library(b"\0name\0", vec![1], kind, table, |_| 1));
+        within(&work, &[&start, "libx.so"]).ok();
+    }
+}
+
+/// A reference may name any of the versions that a library has of one name.
+#[test]
+fn versions_of_one_name() {
+    let work = Work::new();
+    let (count, before) = (32_000, 200_000);
+    let references = lines(count, |n| format!(".symver r{n}, name@V{n}\ncall r{n}"));
+    let start = work.s("start", &format!(".globl _start\n_start: ret\n{references}"));
+    let (mut strings, mut table) = (b"\0name\0".to_vec(), Vec::new());
+    for n in 0..count {
+        let next = if n + 1 < count { 28 } else { 0 };
+        table.extend([1, 2 + n as u32 | 1 << 16, 0, 20, next].map(u32::to_le_bytes).concat());
+        table.extend([strings.len() as u32, 0].map(u32::to_le_bytes).concat());
+        strings.extend(format!("V{n}\0").bytes());
+    }
+    let version = |row| if row <= before { 1 } else { (row - before + 1) as u16 | 0x8000 };
+    let names = [vec![2; before], vec![1; count]].concat();
+    work.write("libx.so", library(&strings, names, VERDEF, table, version));
+    within(&work, &[&start, "libx.so"]).ok();
+    within(&work, &["-shared", &start, "libx.so"]).ok();
+}
+
+/// Names in libraries overlap as those in objects.
+#[test]
+fn names_of_a_library_that_are_ends_of_one_another() {
+    let work = Work::new();
+    let start = work.s("start", ".globl _start\n_start: ret\n");
+    let strings = [&[0][..], &vec![b'x'; 300_000], &[0]].concat();
+    work.write("libx.so", library(&strings, (1..300_000).collect(), VERDEF, Vec::new(), |_| 1));
+    within(&work, &[&start, "libx.so"]).fails().says(&["names of its symbols overlap"]);
+}
+
+const VERDEF: u32 = 0x6fff_fffd;
+const VERNEED: u32 = 0x6fff_fffe;
+
+/// A shared library whose symbols have names at these offsets of its strings, and a version table.
+fn library(
+    strings: &[u8],
+    names: Vec<u32>,
+    kind: u32,
+    table: Vec<u8>,
+    version: impl Fn(usize) -> u16,
+) -> Vec<u8> {
+    let mut symbols = vec![0; 24];
+    for name in &names {
+        symbols.extend([*name, 0x12 | 5 << 16].map(u32::to_le_bytes).concat());
+        symbols.extend([0x1000u64, 1].map(u64::to_le_bytes).concat());
+    }
+    let versions = (0..=names.len()).flat_map(|row| version(row).to_le_bytes()).collect();
+    let section = |name, kind, link, entsize, data| {
+        let link = Link::Index(link);
+        RawSection { name, kind, flags: 2, link, align: 8, entsize, data, ..RawSection::default() }
+    };
+    let sections = [
+        section(".dynsym", 11, 2, 24, symbols),
+        section(".dynstr", 3, 0, 0, strings.to_vec()),
+        section(".gnu.version", 0x6fff_ffff, 1, 2, versions),
+        section(".gnu.version_x", kind, 2, 0, table),
+        section(".text", 1, 0, 0, vec![0xc3; 16]),
+    ];
+    let mut file = object(&sections, &[]);
+    file[16] = 3;
+    file
 }
 
 /// An object whose symbols' names are the ends of one long name.

@@ -3,7 +3,7 @@
 use crate::cli::config::{BuildId, HashStyle};
 use crate::cli::spec::{OptionSpec, flag, optional, value};
 use crate::cli::state::State;
-use crate::cli::values::{Outcome, hex_bytes, number, path, percent_decode, push_unique, shown, word};
+use crate::cli::values::{Outcome, hex_bytes, number, path, percent_decode, shown, word};
 use crate::cli::z;
 use crate::diag::{Code, Diagnostic};
 
@@ -23,7 +23,7 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
         },
     ),
     value(&["rpath"], "DIR", "Let the dynamic linker look for libraries in DIR", |state, directory| {
-        push_unique(&mut state.config.dynamic.rpath, directory);
+        state.config.dynamic.rpath.push(directory.to_vec());
         Ok(())
     }),
     value(&["dynamic-linker", "I"], "FILE", "Path of the dynamic linker", |state, file| {
@@ -105,16 +105,16 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
         "NAME",
         "DT_AUXILIARY: filter of this library, if there is one",
         |state, name| {
-            push_unique(&mut state.config.dynamic.auxiliary, name);
+            state.config.dynamic.auxiliary.push(name.to_vec());
             Ok(())
         },
     ),
     value(&["F", "filter"], "NAME", "DT_FILTER: filter of this library", |state, name| {
-        push_unique(&mut state.config.dynamic.filter, name);
+        state.config.dynamic.filter.push(name.to_vec());
         Ok(())
     }),
     value(&["audit"], "NAME", "DT_AUDIT: audit library", |state, name| {
-        push_unique(&mut state.config.dynamic.audit, name);
+        state.config.dynamic.audit.push(name.to_vec());
         Ok(())
     }),
     value(
@@ -122,7 +122,7 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
         "NAME",
         "DT_DEPAUDIT: audit library of those that link with the output",
         |state, name| {
-            push_unique(&mut state.config.dynamic.depaudit, name);
+            state.config.dynamic.depaudit.push(name.to_vec());
             Ok(())
         },
     ),

@@ -3,7 +3,7 @@
 use crate::cli::config::{Magic, OrphanHandling, Shuffle, ShuffleOrder, SortCommon, SortSection};
 use crate::cli::spec::{OptionSpec, flag, optional, value};
 use crate::cli::state::State;
-use crate::cli::values::{Outcome, address, number, pair, path, push_unique, shown, word};
+use crate::cli::values::{Outcome, address, number, pair, path, shown, word};
 
 pub(super) static OPTIONS: &[OptionSpec] = &[
     flag(&["n", "nmagic"], "Do not page-align segments; static libraries only", |state| {
@@ -57,7 +57,7 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
         "Keep input sections (those that match PATTERN) apart",
         |state, pattern| {
             match pattern {
-                Some(pattern) => push_unique(&mut state.config.layout.unique.patterns, pattern),
+                Some(pattern) => state.config.layout.unique.patterns.push(pattern.to_vec()),
                 None => state.config.layout.unique.orphans = true,
             }
             Ok(())

@@ -3,7 +3,7 @@
 use crate::cli::config::{Color, Explanation, Report, StatsFormat};
 use crate::cli::identity::Identity;
 use crate::cli::spec::{OptionSpec, flag, optional, value};
-use crate::cli::values::{number, path, push_unique, word};
+use crate::cli::values::{number, path, word};
 
 pub(super) static OPTIONS: &[OptionSpec] = &[
     flag(&["help", "target-help"], "Print this text", |state| state.requests.help = true),
@@ -37,7 +37,7 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
         },
     ),
     value(&["y", "trace-symbol"], "SYMBOL", "Print the files that mention SYMBOL", |state, name| {
-        push_unique(&mut state.config.reports.trace_symbols, name);
+        state.config.reports.trace_symbols.push(name.to_vec());
         Ok(())
     }),
     flag(&["M", "print-map"], "Print a map of the output", |state| state.config.reports.print_map = true),

@@ -2,7 +2,7 @@
 
 use crate::cli::config::{CompressDebug, CompressSections, Discard, Icf, Strip};
 use crate::cli::spec::{OptionSpec, flag, optional, value};
-use crate::cli::values::{number, push_unique, shown, word};
+use crate::cli::values::{number, shown, word};
 
 pub(super) static OPTIONS: &[OptionSpec] = &[
     flag(&["gc-sections"], "Leave out sections that nothing refers to", |state| {
@@ -22,7 +22,7 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
         "PATTERN",
         "Print what keeps each symbol that matches PATTERN alive under --gc-sections",
         |state, pattern| {
-            push_unique(&mut state.config.gc.why_live, pattern);
+            state.config.gc.why_live.push(pattern.to_vec());
             Ok(())
         },
     ),
@@ -47,7 +47,7 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
         state.config.icf.print = false;
     }),
     value(&["keep-unique"], "SYMBOL", "Do not fold the section of SYMBOL with --icf", |state, symbol| {
-        push_unique(&mut state.config.icf.keep_unique, symbol);
+        state.config.icf.keep_unique.push(symbol.to_vec());
         Ok(())
     }),
     flag(

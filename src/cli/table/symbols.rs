@@ -3,7 +3,7 @@
 use crate::cli::config::{DefSym, Report, Symbolic};
 use crate::cli::spec::{OptionSpec, flag, value};
 use crate::cli::state::State;
-use crate::cli::values::{Outcome, pair, path, push_unique, shown, word};
+use crate::cli::values::{Outcome, pair, path, shown, word};
 
 pub(super) static OPTIONS: &[OptionSpec] = &[
     value(&["e", "entry"], "ADDRESS", "Start at this symbol or address", |state, name| {
@@ -19,7 +19,7 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
         Ok(())
     }),
     value(&["u", "undefined"], "SYMBOL", "Start with a reference to SYMBOL", |state, name| {
-        push_unique(&mut state.config.symbols.undefined, name);
+        state.config.symbols.undefined.push(name.to_vec());
         Ok(())
     }),
     value(
@@ -27,7 +27,7 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
         "PATTERN",
         "Start with references to symbols that match PATTERN",
         |state, name| {
-            push_unique(&mut state.config.symbols.undefined_globs, name);
+            state.config.symbols.undefined_globs.push(name.to_vec());
             Ok(())
         },
     ),
@@ -36,13 +36,13 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
         "SYMBOL",
         "As -u, and an error where SYMBOL stays undefined",
         |state, name| {
-            push_unique(&mut state.config.symbols.require_defined, name);
+            state.config.symbols.require_defined.push(name.to_vec());
             Ok(())
         },
     ),
     value(&["defsym"], "SYMBOL=EXPRESSION", "Define SYMBOL", define_symbol),
     value(&["wrap"], "SYMBOL", "Send references to SYMBOL to __wrap_SYMBOL", |state, name| {
-        push_unique(&mut state.config.symbols.wrap, name);
+        state.config.symbols.wrap.push(name.to_vec());
         Ok(())
     }),
     flag(&["E", "export-dynamic"], "Export all global symbols of an executable", |state| {
@@ -52,7 +52,7 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
         state.config.symbols.export_dynamic = false;
     }),
     value(&["export-dynamic-symbol"], "PATTERN", "Export the symbols that match PATTERN", |state, name| {
-        push_unique(&mut state.config.symbols.export_symbols, name);
+        state.config.symbols.export_symbols.push(name.to_vec());
         Ok(())
     }),
     value(
@@ -97,7 +97,7 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
     }),
     value(&["exclude-libs"], "LIB,LIB...|ALL", "Export nothing from these archives", |state, names| {
         for name in names.split(|byte| matches!(byte, b',' | b':')).filter(|name| !name.is_empty()) {
-            push_unique(&mut state.config.symbols.exclude_libs, name);
+            state.config.symbols.exclude_libs.push(name.to_vec());
         }
         Ok(())
     }),
@@ -148,7 +148,7 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
         state.pending.unresolved = Some(Report::Error);
     }),
     value(&["ignore-unresolved-symbol"], "SYMBOL", "SYMBOL may stay undefined", |state, name| {
-        push_unique(&mut state.config.undefined.ignored, name);
+        state.config.undefined.ignored.push(name.to_vec());
         Ok(())
     }),
     flag(&["d", "dc", "dp"], "Allocate common symbols under -r too", |state| {
