@@ -56,7 +56,7 @@ pub fn run<T: Target>(inputs: &Inputs<'_, T>, sections: &SectionStates, plan: &L
     };
     let mut definitions: Vec<Definition> = best.into_par_iter().zip(&visibility).map(select).collect();
     let mut commons = join_commons(objects, &commons, &mut definitions);
-    let taken = meet_libraries(inputs, &mut commons, &mut definitions);
+    let taken = meet_libraries(inputs, &visibility, &mut commons, &mut definitions);
     let overridden = |id: &SymbolId| matches!(definitions[id.index()], Definition::Object { .. });
     let needed = |library: &SharedFile<'_, T::E>| library.wanted.iter().any(overridden);
     let overridden_libraries = shared.iter().map(needed).collect();
@@ -91,11 +91,13 @@ fn with_references(mentions: Vec<AtomicU8>, taken: &[SymbolId]) -> Vec<Mentions>
     mentions
 }
 
-/// Settles common blocks that a shared library defines, too. The block prevails over zeros, and in a shared output
-/// over any data, and grows to the library's size and alignment, because the library will use it. Initialised data
-/// would be lost to an executable, so there the library's definition prevails. Gives the symbols of the latter, sorted.
+/// Settles common blocks that a shared library defines, too. The block prevails over zeros and over weak definitions, and
+/// grows to the library's size and alignment, because the library will use it. Initialised data would be lost, so there
+/// the library's definition prevails, and the block is a reference. A block that is not of default visibility belongs to
+/// this output alone. Gives the symbols of the blocks that are references, sorted.
 fn meet_libraries<T: Target>(
     inputs: &Inputs<'_, T>,
+    visibility: &[AtomicU8],
     commons: &mut Vec<CommonBlock>,
     definitions: &mut [Definition],
 ) -> Vec<SymbolId> {
@@ -109,12 +111,17 @@ fn meet_libraries<T: Target>(
             if symbol.is_undefined() || symbol.kind() != elf::STT_OBJECT {
                 continue;
             }
+            // Libraries name many symbols that nobody mentions.
+            let own = |visibility: &AtomicU8| visibility.load(Ordering::Relaxed) != VISIBILITY_DEFAULT;
+            if visibility.get(id.index()).is_none_or(own) {
+                continue;
+            }
             let Ok(row) = commons.binary_search_by_key(id, |block| block.symbol) else { continue };
             if std::mem::replace(&mut seen[row], true) {
                 continue;
             }
             let block = &mut commons[row];
-            if library.has_bytes(symbol) && !inputs.config.is_shared() {
+            if library.has_bytes(symbol) && !symbol.is_weak() {
                 definitions[id.index()] = Definition::Shared { library: library.id, symbol: index as u32 };
                 taken.push(*id);
             } else {
