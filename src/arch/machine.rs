@@ -83,6 +83,7 @@ pub fn library_directories(machine: Machine, sysroot: Option<&Path>) -> Vec<Path
 const X86_FEATURE_1_AND: u32 = 0xc000_0002;
 const X86_ISA_1_NEEDED: u32 = 0xc000_8002;
 const AARCH64_FEATURE_1_AND: u32 = 0xc000_0000;
+const AARCH64_FEATURE_PAUTH: u32 = 0xc000_0001;
 /// x86: indirect branch tracking.
 pub const FEATURE_IBT: u32 = 1;
 /// x86: shadow stack.
@@ -102,6 +103,12 @@ pub fn feature_property(machine: Machine) -> Option<u32> {
         Machine::AArch64 => Some(AARCH64_FEATURE_1_AND),
         Machine::S390x => None,
     }
+}
+
+/// The program property with the ABI of signed pointers: a platform and a version, each of 8 bytes, which have to be the
+/// same in all objects that have it.
+pub fn signed_pointer_property(machine: Machine) -> Option<u32> {
+    (machine == Machine::AArch64).then_some(AARCH64_FEATURE_PAUTH)
 }
 
 /// Properties with the bits that options set whatever objects say.

@@ -175,6 +175,8 @@ pub trait Target: Copy + Default + Send + Sync + std::fmt::Debug + 'static {
     const CODE_FILL: &'static [&'static [u8]];
     /// Shape of the procedure linkage tables of a plain link.
     const PLT: PltShape;
+    /// The type of sections with build attributes, where the machine has them.
+    const BUILD_ATTRIBUTES: Option<u32> = None;
     /// Attributes of `.gnu.attributes` of which two values, neither 0, do not go together: number,
     /// subject, name of each value.
     const ABI_ATTRIBUTES: &'static [(u64, &'static str, &'static [&'static str])] = &[];

@@ -101,11 +101,14 @@ fn add_bytes<'a, T: Target>(
 
 fn add_notes<T: Target>(link: &mut Made<'_, T>) {
     let note = (elf::SHT_NOTE, A);
-    let (properties, features) = property_note::merge(&mut link.resolved);
-    link.features = features;
-    link.plt_shape = T::plt_shape(&link.config.properties, features);
-    if !properties.is_empty() {
-        add_bytes(link, Kind::PropertyNote, ".note.gnu.property", note, WORD, properties);
+    let properties = property_note::merge(&mut link.resolved);
+    link.features = properties.features;
+    link.plt_shape = T::plt_shape(&link.config.properties, properties.features);
+    if !properties.note.is_empty() {
+        add_bytes(link, Kind::PropertyNote, ".note.gnu.property", note, WORD, properties.note);
+    }
+    if let Some(kind) = T::BUILD_ATTRIBUTES.filter(|_| !properties.attributes.is_empty()) {
+        add_bytes(link, Kind::Bytes, ".ARM.attributes", (kind, 0), 1, properties.attributes);
     }
     let attributes = attributes::merge(&mut link.resolved);
     if !attributes.is_empty() {

@@ -130,7 +130,7 @@ fn read_section<'a, E: ByteOrder>(bytes: &'a [u8], attributes: &mut Attributes<'
 
 /// Splits off a block whose length, in 4 bytes, stands behind `before` others. The length counts
 /// these bytes too.
-fn split_sized<E: ByteOrder>(bytes: &[u8], before: usize) -> Option<(&[u8], &[u8])> {
+pub(super) fn split_sized<E: ByteOrder>(bytes: &[u8], before: usize) -> Option<(&[u8], &[u8])> {
     let field: [u8; 4] = bytes.get(before..before + 4)?.try_into().ok()?;
     let (all, rest) = bytes.split_at_checked(U32::<E>::from_bytes(field).get() as usize)?;
     Some((all.get(before + 4..)?, rest))
@@ -162,7 +162,7 @@ fn has_text(tag: u64) -> bool {
 }
 
 /// Takes an unsigned LEB128 number.
-fn take_number(bytes: &mut &[u8]) -> Option<u64> {
+pub(super) fn take_number(bytes: &mut &[u8]) -> Option<u64> {
     let mut number = 0;
     for shift in (0..64).step_by(7) {
         let (&byte, rest) = bytes.split_first()?;
@@ -175,7 +175,7 @@ fn take_number(bytes: &mut &[u8]) -> Option<u64> {
     None
 }
 
-fn push_number(out: &mut Vec<u8>, mut number: u64) {
+pub(super) fn push_number(out: &mut Vec<u8>, mut number: u64) {
     while number >= 0x80 {
         out.push(number as u8 | 0x80);
         number >>= 7;

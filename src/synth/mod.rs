@@ -7,6 +7,7 @@
 
 pub mod android;
 pub mod attributes;
+mod build_attributes;
 pub mod copy;
 pub mod debug_names;
 pub mod dynamic;

@@ -5,8 +5,9 @@
 //! (control-flow protection), bits that any object may ask for (ISA levels), or both. An object
 //! without the note promises nothing.
 
+use super::build_attributes::{self, BuildAttributes};
 use crate::arch::{Target, machine};
-use crate::cli::Report;
+use crate::cli::{Machine, Report};
 use crate::diag::{Code, Diagnostic, Location, Severity};
 use crate::elf::consts as elf;
 use crate::elf::notes::notes;
@@ -25,7 +26,7 @@ const MEMORY_SEAL: u32 = 3;
 /// `GNU_PROPERTY_1_NEEDED`.
 const NEEDED_BY_ALL: u32 = 0xb000_8000;
 /// `GNU_PROPERTY_1_NEEDED_INDIRECT_EXTERN_ACCESS`.
-const INDIRECT_EXTERN_ACCESS: u64 = 1;
+const INDIRECT_EXTERN_ACCESS: u128 = 1;
 const NAME: &[u8] = b".note.gnu.property";
 
 /// How the values of a property in several objects become one.
@@ -41,10 +42,13 @@ enum Rule {
     Or,
     /// Bits that any object has, if all objects have the property.
     OrIfAll,
+    /// Two numbers, which are the same in all objects that have the property.
+    Same,
 }
 
-fn rule(property: u32) -> Option<Rule> {
+fn rule(machine: Machine, property: u32) -> Option<Rule> {
     Some(match property {
+        _ if machine::signed_pointer_property(machine) == Some(property) => Rule::Same,
         STACK_SIZE => Rule::Maximum,
         NO_COPY_ON_PROTECTED => Rule::Any,
         0xb000_0000..=0xb000_7fff | 0xc000_0000..=0xc000_7fff => Rule::And,
@@ -54,32 +58,52 @@ fn rule(property: u32) -> Option<Rule> {
     })
 }
 
-/// The properties of one object, by number. `None`: the object has no note.
-type Properties = Option<BTreeMap<u32, u64>>;
+/// The properties of one object, by number; of two numbers, the second is the upper half. `None`: the object has none.
+type Properties = Option<BTreeMap<u32, u128>>;
 
-/// Merges the notes of all objects and marks the input sections as absorbed. Gives the output
-/// section's contents, empty if no property holds, and the machine's feature bits that hold for the
-/// whole output ([`crate::phase::Made::features`]).
-pub fn merge<T: Target>(resolved: &mut Resolved<'_, T>) -> (Vec<u8>, u32) {
+/// What all objects say together.
+pub struct Merged {
+    /// The contents of the note; empty if no property holds.
+    pub note: Vec<u8>,
+    /// The machine's feature bits that hold for the whole output ([`crate::phase::Made::features`]).
+    pub features: u32,
+    /// The contents of the section with build attributes; empty if no object has one.
+    pub attributes: Vec<u8>,
+}
+
+/// Merges the notes and build attributes of all objects, and marks the input sections as absorbed.
+pub fn merge<T: Target>(resolved: &mut Resolved<'_, T>) -> Merged {
     let link = &*resolved;
     let mut absorbed = Vec::new();
-    let found: Vec<_> = link.objects.par_iter().map(|object| read(link, object)).collect();
+    let found: Vec<_> = link
+        .objects
+        .par_iter()
+        .map(|object| {
+            let (properties, sections) = read(link, object);
+            let (attributes, further) = build_attributes::read(link, object);
+            (with_attributes::<T>(properties, attributes), attributes, [sections, further])
+        })
+        .collect();
+    let mut said = BuildAttributes::default();
     let found: Vec<Properties> = found
         .into_iter()
-        .map(|(properties, sections)| {
-            absorbed.extend(sections);
+        .map(|(properties, attributes, sections)| {
+            absorbed.extend(sections.into_iter().flatten());
+            said.features = said.features.or(attributes.features);
+            said.signed_pointers = said.signed_pointers.or(attributes.signed_pointers);
             properties
         })
         .collect();
     report_missing(link, &found);
+    report_different(link, &found);
     let taking_part = link.objects.iter().zip(&found).filter(|(object, _)| !object.just_symbols);
-    let mut merged = merge_all(taking_part.map(|(_, properties)| properties));
+    let mut merged = merge_all(T::MACHINE, taking_part.map(|(_, properties)| properties));
     let options = &link.config.properties;
     for (property, bits) in machine::forced_properties(T::MACHINE, options) {
-        *merged.entry(property).or_default() |= u64::from(bits);
+        *merged.entry(property).or_default() |= u128::from(bits);
     }
     for (property, bits) in machine::forbidden_properties(T::MACHINE, options) {
-        merged.entry(property).and_modify(|value| *value &= !u64::from(bits));
+        merged.entry(property).and_modify(|value| *value &= !u128::from(bits));
     }
     if link.config.relocations.indirect_extern_access {
         *merged.entry(NEEDED_BY_ALL).or_default() |= INDIRECT_EXTERN_ACCESS;
@@ -91,12 +115,31 @@ pub fn merge<T: Target>(resolved: &mut Resolved<'_, T>) -> (Vec<u8>, u32) {
     merged.retain(|&property, value| {
         *value != 0
             || matches!(property, NO_COPY_ON_PROTECTED | MEMORY_SEAL)
-            || rule(property) == Some(Rule::OrIfAll)
+            || matches!(rule(T::MACHINE, property), Some(Rule::OrIfAll | Rule::Same))
     });
     let features = machine::feature_property(T::MACHINE).and_then(|property| merged.get(&property));
     let features = features.map_or(0, |&bits| bits as u32);
+    said.features = said.features.map(|_| features);
     resolved.sections.absorb(absorbed);
-    (encode::<T>(&merged), features)
+    Merged { note: encode::<T>(&merged), features, attributes: build_attributes::encode::<T::E>(said) }
+}
+
+/// The properties of an object, and what its attributes say.
+fn with_attributes<T: Target>(mut properties: Properties, attributes: BuildAttributes) -> Properties {
+    if let (Some(property), Some(features)) = (machine::feature_property(T::MACHINE), attributes.features) {
+        *properties.get_or_insert_default().entry(property).or_default() |= u128::from(features);
+    }
+    if let (Some(property), Some((platform, version))) =
+        (machine::signed_pointer_property(T::MACHINE), attributes.signed_pointers)
+    {
+        properties.get_or_insert_default().entry(property).or_insert(both(platform, version));
+    }
+    properties
+}
+
+/// Two numbers as one value.
+fn both(first: u64, second: u64) -> u128 {
+    u128::from(first) | u128::from(second) << 64
 }
 
 /// The properties of an object, and the sections that hold them.
@@ -118,7 +161,7 @@ fn read<T: Target>(link: &Resolved<'_, T>, object: &ObjectFile<'_, T::E>) -> (Pr
             end = (descriptor + note.descriptor.len()).next_multiple_of(8);
             if note.name == b"GNU" && note.kind == NT_GNU_PROPERTY_TYPE_0 {
                 let properties = properties.get_or_insert_default();
-                if !read_descriptor::<T::E>(note.descriptor, properties) {
+                if !read_descriptor::<T>(note.descriptor, properties) {
                     report_malformed(link, object, index);
                 }
             }
@@ -131,27 +174,36 @@ fn read<T: Target>(link: &Resolved<'_, T>, object: &ObjectFile<'_, T::E>) -> (Pr
 }
 
 /// Reads the array of properties; false if it is cut short or a size is wrong.
-fn read_descriptor<E: ByteOrder>(mut bytes: &[u8], properties: &mut BTreeMap<u32, u64>) -> bool {
+fn read_descriptor<T: Target>(mut bytes: &[u8], properties: &mut BTreeMap<u32, u128>) -> bool {
     while !bytes.is_empty() {
         let Some((head, rest)) = bytes.split_first_chunk::<8>() else { return false };
-        let property = U32::<E>::from_bytes([head[0], head[1], head[2], head[3]]).get();
-        let size = U32::<E>::from_bytes([head[4], head[5], head[6], head[7]]).get() as usize;
+        let property = U32::<T::E>::from_bytes([head[0], head[1], head[2], head[3]]).get();
+        let size = U32::<T::E>::from_bytes([head[4], head[5], head[6], head[7]]).get() as usize;
         let Some(data) = rest.get(..size) else { return false };
         bytes = rest.get(size.next_multiple_of(8)..).unwrap_or(&[]);
-        let value = match (rule(property), data) {
+        let value = match (rule(T::MACHINE, property), data) {
             (None, _) => continue,
             (Some(Rule::Any), []) => 1,
-            (Some(Rule::Maximum), &[a, b, c, d, e, f, g, h]) => {
-                U64::<E>::from_bytes([a, b, c, d, e, f, g, h]).get()
+            (Some(Rule::Maximum), data) if let Some(value) = double::<T::E>(data) => value.into(),
+            (Some(Rule::Same), data)
+                if let Some((first, second)) = data.split_at_checked(8)
+                    && let (Some(first), Some(second)) = (double::<T::E>(first), double::<T::E>(second)) =>
+            {
+                both(first, second)
             }
             (Some(Rule::And | Rule::Or | Rule::OrIfAll), &[a, b, c, d]) => {
-                U32::<E>::from_bytes([a, b, c, d]).get().into()
+                U32::<T::E>::from_bytes([a, b, c, d]).get().into()
             }
             _ => return false,
         };
         *properties.entry(property).or_default() |= value;
     }
     true
+}
+
+/// A number of 8 bytes.
+fn double<E: ByteOrder>(bytes: &[u8]) -> Option<u64> {
+    Some(U64::<E>::from_bytes(bytes.try_into().ok()?).get())
 }
 
 fn report_malformed<T: Target>(link: &Inputs<'_, T>, object: &ObjectFile<'_, T::E>, index: usize) {
@@ -169,18 +221,22 @@ fn report_malformed<T: Target>(link: &Inputs<'_, T>, object: &ObjectFile<'_, T::
     );
 }
 
-fn merge_all<'p>(objects: impl Iterator<Item = &'p Properties> + Clone) -> BTreeMap<u32, u64> {
-    let mut merged: BTreeMap<u32, u64> = BTreeMap::new();
+fn merge_all<'p>(
+    machine: Machine,
+    objects: impl Iterator<Item = &'p Properties> + Clone,
+) -> BTreeMap<u32, u128> {
+    let mut merged: BTreeMap<u32, u128> = BTreeMap::new();
     let known = objects.clone().flatten().flat_map(|properties| properties.keys().copied());
     for property in known {
         merged.insert(property, 0);
     }
     merged.retain(|property, value| {
         let values = objects.clone().map(|one| one.as_ref().and_then(|own| own.get(property)).copied());
-        let combined = match rule(*property) {
+        let combined = match rule(machine, *property) {
             None => None,
             Some(Rule::Maximum) => values.flatten().max(),
             Some(Rule::Any) => Some(1),
+            Some(Rule::Same) => values.flatten().next(),
             Some(Rule::And) => values.reduce(|a, b| Some(a? & b?)).flatten(),
             Some(Rule::Or) => values.flatten().reduce(|a, b| a | b),
             Some(Rule::OrIfAll) => values.reduce(|a, b| Some(a? | b?)).flatten(),
@@ -191,7 +247,7 @@ fn merge_all<'p>(objects: impl Iterator<Item = &'p Properties> + Clone) -> BTree
     merged
 }
 
-fn encode<T: Target>(merged: &BTreeMap<u32, u64>) -> Vec<u8> {
+fn encode<T: Target>(merged: &BTreeMap<u32, u128>) -> Vec<u8> {
     if merged.is_empty() {
         return Vec::new();
     }
@@ -199,11 +255,17 @@ fn encode<T: Target>(merged: &BTreeMap<u32, u64>) -> Vec<u8> {
     let mut descriptor = Vec::new();
     for (&property, &value) in merged {
         descriptor.extend(word(property));
-        match rule(property) {
+        match rule(T::MACHINE, property) {
             Some(Rule::Any) | None => descriptor.extend(word(0)),
             Some(Rule::Maximum) => {
                 descriptor.extend(word(8));
-                descriptor.extend(U64::<T::E>::new(value).to_bytes());
+                descriptor.extend(U64::<T::E>::new(value as u64).to_bytes());
+            }
+            Some(Rule::Same) => {
+                descriptor.extend(word(16));
+                for number in [value as u64, (value >> 64) as u64] {
+                    descriptor.extend(U64::<T::E>::new(number).to_bytes());
+                }
             }
             Some(Rule::And | Rule::Or | Rule::OrIfAll) => {
                 descriptor.extend(word(4));
@@ -221,6 +283,25 @@ fn encode<T: Target>(merged: &BTreeMap<u32, u64>) -> Vec<u8> {
     out
 }
 
+/// Objects whose pointers are signed in different ways cannot call each other.
+fn report_different<T: Target>(link: &Inputs<'_, T>, found: &[Properties]) {
+    let Some(property) = machine::signed_pointer_property(T::MACHINE) else { return };
+    let value = |properties: &Properties| properties.as_ref().and_then(|own| own.get(&property)).copied();
+    let mut having = link.objects.iter().zip(found).filter_map(|(object, own)| Some((object, value(own)?)));
+    let text = |value: u128| format!("platform {:#x}, version {:#x}", value as u64, (value >> 64) as u64);
+    let Some((first, expected)) = having.next() else { return };
+    for (object, value) in having.filter(|(_, value)| *value != expected) {
+        let message =
+            format!("pointers are signed for {}, and in {} for {}", text(value), first.name, text(expected));
+        link.sink.report_recoverable(
+            Diagnostic::error(Code::AbiMismatch, message)
+                .at(Location::File(object.name.to_string()))
+                .help("compile all objects for one ABI of signed pointers")
+                .ordered(object.id.0, 0, 0),
+        );
+    }
+}
+
 /// `-z cet-report=`, `-z bti-report=`, `-z gcs-report=`: objects that lack the feature asked for.
 fn report_missing<T: Target>(link: &Inputs<'_, T>, found: &[Properties]) {
     let Some(property) = machine::feature_property(T::MACHINE) else { return };
@@ -235,7 +316,7 @@ fn report_missing<T: Target>(link: &Inputs<'_, T>, found: &[Properties]) {
             };
             let missing: Vec<&str> = features
                 .iter()
-                .filter(|(bit, _)| value & u64::from(*bit) == 0)
+                .filter(|(bit, _)| value & u128::from(*bit) == 0)
                 .map(|(_, name)| *name)
                 .collect();
             if missing.is_empty() || object.just_symbols {
@@ -262,7 +343,7 @@ mod tests {
     const ISA_1_NEEDED: u32 = 0xc000_8002;
     const ISA_1_USED: u32 = 0xc001_0002;
 
-    fn object(properties: &[(u32, u64)]) -> Properties {
+    fn object(properties: &[(u32, u128)]) -> Properties {
         Some(properties.iter().copied().collect())
     }
 
@@ -272,13 +353,13 @@ mod tests {
             object(&[(FEATURE_1_AND, 3), (ISA_1_NEEDED, 1), (ISA_1_USED, 1), (STACK_SIZE, 0x1000)]),
             object(&[(FEATURE_1_AND, 1), (ISA_1_USED, 2), (STACK_SIZE, 0x4000)]),
         ];
-        let merged = merge_all(all.iter());
+        let merged = merge_all(Machine::X86_64, all.iter());
         assert_eq!(merged[&FEATURE_1_AND], 1);
         assert_eq!(merged[&ISA_1_NEEDED], 1);
         assert_eq!(merged[&ISA_1_USED], 3);
         assert_eq!(merged[&STACK_SIZE], 0x4000);
         let with_silent = [all[0].clone(), None];
-        let merged = merge_all(with_silent.iter());
+        let merged = merge_all(Machine::X86_64, with_silent.iter());
         assert_eq!(merged.keys().copied().collect::<Vec<_>>(), [STACK_SIZE, ISA_1_NEEDED]);
     }
 
@@ -289,14 +370,14 @@ mod tests {
         assert_eq!(bytes.len() % 8, 0);
         let note = notes::<LittleEndian>(&bytes, 8).next().unwrap();
         let mut read = BTreeMap::new();
-        assert!(read_descriptor::<LittleEndian>(note.descriptor, &mut read));
+        assert!(read_descriptor::<X86_64>(note.descriptor, &mut read));
         assert_eq!(read, merged);
     }
 
     #[test]
     fn truncated_lists_are_malformed() {
         let mut read = BTreeMap::new();
-        assert!(!read_descriptor::<LittleEndian>(&[2, 0, 0, 0xc0, 4, 0, 0, 0, 1], &mut read));
-        assert!(!read_descriptor::<LittleEndian>(&[2, 0, 0, 0xc0, 2, 0, 0, 0, 1, 1], &mut read));
+        assert!(!read_descriptor::<X86_64>(&[2, 0, 0, 0xc0, 4, 0, 0, 0, 1], &mut read));
+        assert!(!read_descriptor::<X86_64>(&[2, 0, 0, 0xc0, 2, 0, 0, 0, 1, 1], &mut read));
     }
 }

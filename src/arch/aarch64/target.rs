@@ -12,6 +12,7 @@ use crate::elf::Rela;
 use crate::elf::consts as elf;
 use zerocopy::byteorder::LittleEndian;
 
+const SHT_AARCH64_ATTRIBUTES: u32 = 0x7000_0003;
 /// Bytes in front of the first TLS block that the thread pointer points to.
 const THREAD_CONTROL_BLOCK: u64 = 16;
 
@@ -20,6 +21,7 @@ impl Target for AArch64 {
     const MACHINE: Machine = Machine::AArch64;
     const E_MACHINE: u16 = elf::EM_AARCH64;
     const EI_DATA: u8 = elf::ELFDATA2LSB;
+    const BUILD_ATTRIBUTES: Option<u32> = Some(SHT_AARCH64_ATTRIBUTES);
     const SFRAME_ABI: sframe_format::Abi = sframe_format::Abi::AArch64Little;
     const MAX_PAGE_SIZE: u64 = 0x1_0000;
     const COMMON_PAGE_SIZE: u64 = 0x1000;
