@@ -197,8 +197,10 @@ fn symbol<T: Target>(info: &RelocInfo<T>, site: &Site<'_>, mode: &Mode) -> Actio
     }
     if site.has(Facts::IFUNC) {
         if absolute && mode.position_independent {
+            // A resolver's address takes no addend: that of another function would be called.
+            let entry = if site.addend == 0 { Needs::empty() } else { Needs::PLT | Needs::CANONICAL_PLT };
             return if word {
-                Action::dynamic(DynamicKind::Resolved, Needs::empty())
+                Action::dynamic(DynamicKind::Resolved, entry)
             } else {
                 Action::problem(info, Problem::NeedsPic)
             };
