@@ -104,7 +104,7 @@ bitflags! {
         const GOT_BASE = SymbolFlags::GOT_BASE.bits();
         /// An object defines it as an absolute number that 31 bits hold. Only known for GOT relocations.
         const SMALL = 1 << 12;
-        /// Imported, and no library defines it.
+        /// Nothing defines it: it is imported all the same, or 0.
         const NO_DEFINITION = 1 << 13;
         /// Loads of its address from the GOT must not be relaxed: it may be out of reach of relative addresses (a
         /// section of the large code model, a list of [`crate::passes::find_far_loads`]), or the section splits loads.

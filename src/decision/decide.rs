@@ -216,7 +216,8 @@ fn symbol<T: Target>(info: &RelocInfo<T>, site: &Site<'_>, mode: &Mode) -> Actio
         // A relocation without a symbol holds a distance that somebody computed; other linkers take it. An offset in
         // a page does not change with the load address.
         let moves = !absolute && info.base != RelocBase::Page;
-        if moves && mode.position_independent && site.symbol != 0 {
+        let defined = site.symbol != 0 && !site.has(Facts::NO_DEFINITION);
+        if moves && mode.position_independent && defined {
             // A call goes by an entry that loads the number, which a word of the GOT holds as it is.
             if info.expr == RelocExpr::Plt && !T::takes_address(info, site) {
                 return Action::value(RelocExpr::Plt, info.base, Needs::PLT | Needs::GOT);

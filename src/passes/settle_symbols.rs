@@ -162,8 +162,8 @@ pub fn global_flags<T: Target>(
     }
 }
 
-/// The flags of an undefined symbol: imported if the dynamic linker may resolve it; otherwise a
-/// weak one is 0, and any other may be reported.
+/// The flags of an undefined symbol: imported if the dynamic linker may resolve it; otherwise it is 0 at every load address,
+/// and one that is not weak may be reported.
 fn undefined_flags<T: Target>(link: &Resolved<'_, T>, id: SymbolId, visibility: u8) -> SymbolFlags {
     let mentions = link.mentions(id);
     if !mentions.contains(Mentions::IN_OBJECT) {
@@ -182,7 +182,7 @@ fn undefined_flags<T: Target>(link: &Resolved<'_, T>, id: SymbolId, visibility: 
     let mut flags = if weak { SymbolFlags::UNDEFINED_WEAK } else { SymbolFlags::empty() };
     if imported {
         flags |= SymbolFlags::IMPORTED;
-    } else if weak {
+    } else {
         flags |= SymbolFlags::ABSOLUTE;
     }
     flags

@@ -17,7 +17,8 @@ pub fn facts<T: Target>(link: &Bound<'_, T>, index: u32, id: SymbolId) -> Facts 
         return Facts::ABSOLUTE;
     }
     let facts = Facts::from(link.symbol_flags(id));
-    if facts.contains(Facts::IMPORTED) && link.definition(id) == Definition::Undefined {
+    let is_undefined = || link.globals.contains(id) && link.definition(id) == Definition::Undefined;
+    if facts.intersects(Facts::IMPORTED | Facts::ABSOLUTE) && is_undefined() {
         return facts | Facts::NO_DEFINITION;
     }
     facts

@@ -14,10 +14,12 @@ pub fn target<T: Target>(link: &Placed<'_, T>, (symbol, addend): Destination) ->
     if flags.contains(SymbolFlags::DISCARDED) {
         return None;
     }
-    let is_number = flags.contains(SymbolFlags::ABSOLUTE) && link.mode.position_independent;
-    if flags.intersects(SymbolFlags::IMPORTED | SymbolFlags::IFUNC) || is_number {
+    let in_library = flags.intersects(SymbolFlags::IMPORTED | SymbolFlags::IFUNC);
+    if in_library || flags.contains(SymbolFlags::ABSOLUTE) {
         let entry = address::plt(link, symbol);
-        return (entry != 0).then(|| entry.wrapping_add_signed(addend));
+        if in_library || entry != 0 {
+            return (entry != 0).then(|| entry.wrapping_add_signed(addend));
+        }
     }
     if flags.intersects(SymbolFlags::UNDEFINED | SymbolFlags::UNDEFINED_WEAK) {
         return None;

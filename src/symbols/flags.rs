@@ -15,7 +15,7 @@ bitflags! {
         const IMPORTED = 1 << 0;
         /// Other modules may bind to this output's definition.
         const EXPORTED = 1 << 1;
-        /// A number, in no section (also an undefined weak symbol, which is 0).
+        /// A number, in no section (also an undefined symbol that nobody else defines, which is 0).
         const ABSOLUTE = 1 << 2;
         /// Undefined, and weak everywhere: its value is 0 unless it is [`Self::IMPORTED`].
         const UNDEFINED_WEAK = 1 << 3;
