@@ -53,6 +53,7 @@ pub fn relax(family: Family, site: &Site<'_>, mode: &Mode) -> Option<Relaxed<Edi
     match family {
         Family::Fixed => None,
         Family::Branch => branch(site),
+        Family::AddressPage if is_absent(site) => page_of_nothing(site),
         Family::AddressPage => address(site, mode, elf::R_AARCH64_ADD_ABS_LO12_NC, is_add),
         Family::GotPage if site.addend == 0 => address(site, mode, elf::R_AARCH64_LD64_GOT_LO12_NC, is_load),
         Family::GotPage => None,
@@ -69,10 +70,22 @@ fn relaxed(expr: RelocExpr, base: RelocBase, edit: Edit) -> Relaxed<Edit> {
     Relaxed { expr, base, edit, takes_next: false }
 }
 
+/// Whether nothing defines the symbol, and nothing will.
+fn is_absent(site: &Site<'_>) -> bool {
+    site.is_bound() && site.has(Facts::UNDEFINED_WEAK)
+}
+
 /// A branch to an undefined weak function becomes `nop` (AAELF64, "Call and Jump relocations").
 fn branch(site: &Site<'_>) -> Option<Relaxed<Edit>> {
-    let absent = site.is_bound() && site.has(Facts::UNDEFINED_WEAK);
-    absent.then(|| relaxed(RelocExpr::Nothing, RelocBase::Zero, Edit::Nothing))
+    is_absent(site).then(|| relaxed(RelocExpr::Nothing, RelocBase::Zero, Edit::Nothing))
+}
+
+/// Code that computes the address of what is not there gets 0, at every load address and from everywhere: the instructions
+/// behind `adrp` add the low bits of the addend, which is all of it.
+fn page_of_nothing(site: &Site<'_>) -> Option<Relaxed<Edit>> {
+    let is_first_page =
+        (0..0x1000).contains(&site.addend) && at(site.bytes, site.offset).is_some_and(is_adrp);
+    is_first_page.then(|| relaxed(RelocExpr::Nothing, RelocBase::Zero, Edit::MoveAlone))
 }
 
 /// Symbols whose addresses `adrp` might not reach.

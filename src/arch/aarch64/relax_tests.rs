@@ -76,6 +76,15 @@ fn calls_of_nothing_go_on() {
 }
 
 #[test]
+fn addresses_of_nothing_are_zero() {
+    let absent = Facts::UNDEFINED_WEAK | Facts::ABSOLUTE;
+    let page = |facts| rewritten(Family::AddressPage, &[ADRP_X3, ADD_X3_X3], 0, facts, None, 0);
+    assert_eq!(page(absent), Some((RelocExpr::Nothing, vec![0xd280_0003, ADD_X3_X3])));
+    assert_eq!(page(absent | Facts::IMPORTED), None);
+    assert_eq!(rewritten(Family::AddressPage, &[ADD_X3_X3], 0, absent, None, 0), None);
+}
+
+#[test]
 fn initial_exec() {
     let code = [ADRP_X3, LDR_X3_X3];
     let page = rewritten(Family::InitialPage, &code, 0, Facts::TLS, None, 0x12_3450);
