@@ -3,10 +3,11 @@
 //! There are two kinds: sections of blobs, and sections of units (`sframe_format::light`), which have a name and a type
 //! of their own in the output, too.
 
-use super::ObjectFile;
-use crate::elf::consts as elf;
+use super::{InputStore, ObjectFile};
+use crate::elf::{consts as elf, is_alloc, whole_table};
 use sframe_format::SHT_GNU_SFRAME;
 use sframe_format::light::{self, SHT_SFRAME_LIGHT};
+use zerocopy::IntoBytes;
 use zerocopy::byteorder::ByteOrder;
 
 /// SFrame rule 1: whether a section is SFrame input. Its type says so, whatever its name; old
@@ -20,6 +21,22 @@ pub fn is_input<E: ByteOrder>(object: &ObjectFile<'_, E>, index: usize) -> bool 
         }
         _ => false,
     }
+}
+
+/// Gives `SHF_ALLOC` to the object's SFrame inputs that lack it, as those of a link with `-z nosframe-alloc` do, so
+/// that all inputs take one way: whether SFrame is loaded in the output is for the options to say. True if there were any.
+pub fn load<'a, E: ByteOrder>(object: &mut ObjectFile<'a, E>, store: &'a InputStore) -> bool {
+    let loaded = |&index: &u32| is_alloc(object.headers[index as usize].sh_flags.get());
+    if object.sframes.iter().all(loaded) {
+        return false;
+    }
+    let mut headers = object.headers.to_vec();
+    for &index in &object.sframes {
+        let flags = &mut headers[index as usize].sh_flags;
+        flags.set(flags.get() | u64::from(elf::SHF_ALLOC));
+    }
+    object.headers = whole_table(store.keep(headers.as_bytes()));
+    true
 }
 
 /// [`is_input`] for a section with this type and name.

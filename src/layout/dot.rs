@@ -263,6 +263,9 @@ impl<'p> Machine<'p> {
         // too.
         let unallocated = !alloc && !self.is_loaded(plan, index);
         if unallocated {
+            if stands_at_zero(plan, alloc) {
+                self.dot = if plan.orphan { before } else { self.behind_unallocated(index, before) };
+            }
             return;
         }
         let tls = self.outputs[index].attributes.flags & u64::from(elf::SHF_TLS) != 0;
@@ -277,6 +280,13 @@ impl<'p> Machine<'p> {
             self.tls_zeros_end = None;
         }
         self.advance(plan, index, region);
+    }
+
+    /// Where the location counter goes on behind a section that stands at address 0: as in GNU ld and gold the
+    /// section takes part of the counter, so the counter does not fall back to where the section's bytes end.
+    fn behind_unallocated(&self, index: usize, before: u64) -> u64 {
+        let state = &self.outputs[index];
+        align::round_up(before, state.align).unwrap_or(before).saturating_add(state.size)
     }
 
     /// Gives addresses to an output section that is not made, because its empty inputs may hold symbols, and
@@ -333,7 +343,7 @@ impl<'p> Machine<'p> {
             }
             // Under `-r` an address holds for the section that comes next.
             None if self.settings.relocatable && self.dot_assigned => (self.dot, align),
-            None if self.settings.relocatable || !alloc && !is_unallocated_kind(plan) => (0, 1),
+            None if self.settings.relocatable || stands_at_zero(plan, alloc) => (0, 1),
             None => {
                 let zeros_end = self.tls_zeros_end.filter(|_| self.outputs[index].is_tls_zeros());
                 (zeros_end.unwrap_or(self.regions[region].current), align.max(own))
@@ -453,6 +463,12 @@ impl<'p> Machine<'p> {
         self.dot = self.overlay_end;
         self.regions[self.overlay_region].current = self.overlay_end;
     }
+}
+
+/// A section that is not allocated has address 0, so that offsets into it, as debug information has them, are
+/// right, unless the script says where it stands.
+fn stands_at_zero(plan: &OutputPlan, alloc: bool) -> bool {
+    !alloc && plan.address.is_none() && plan.overlay.is_none() && !is_unallocated_kind(plan)
 }
 
 /// The number that a data statement writes: for a section-relative value its address.

@@ -16,7 +16,7 @@ use crate::elf::consts as elf;
 use crate::ids::{FileId, SharedId};
 use crate::input::object::{SHT_CREL, SHT_LLVM_ADDRSIG, SHT_LLVM_DEPENDENT_LIBRARIES};
 use crate::input::section_class::is_special;
-use crate::input::{InputStore, ObjectFile, SectionClass, SharedFile, call_graph, decompress, implicit};
+use crate::input::{self, InputStore, ObjectFile, SectionClass, SharedFile, call_graph, decompress, implicit};
 use crate::phase::SectionState;
 use crate::phase::{Directives, Inputs, Session};
 use crate::sframe;
@@ -221,6 +221,9 @@ fn index_object<'a, T: Target>(
     }
     object.sframes = sframes;
     object.special = special;
+    if input::sframe::load(object, store) {
+        object.sframes.iter().for_each(|&index| classes[index as usize] |= SectionClass::ALLOC);
+    }
     Row { states, classes, executable_stack, has_large }
 }
 
