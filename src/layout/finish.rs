@@ -96,12 +96,18 @@ fn fill_chunk<T: Target>(link: &mut Placed<'_, T>, machine: &mut Machine<'_>, ou
     for rule in lists_of(machine, output) {
         items.extend_from_slice(&machine.lists[rule].items);
     }
-    let link_order = match link.layout.chunks[id.index()].flags & u64::from(elf::SHF_LINK_ORDER) {
+    let ordered = u64::from(elf::SHF_LINK_ORDER);
+    let link_order = match link.layout.chunks[id.index()].flags & ordered {
         0 => None,
-        _ => items.iter().find_map(|&item| link_order::target(link, item)),
+        _ => link_order::described(link, &items),
     };
     let state = &mut machine.outputs[output];
+    let relocatable = link.config.is_relocatable();
     let chunk = &mut link.layout.chunks[id.index()];
+    // Of SFrame, later links find what keeps it by its relocations.
+    if link_order.is_none() && relocatable && state.facts.sframe {
+        chunk.flags &= !ordered;
+    }
     chunk.items = items;
     chunk.link_order = link_order;
     chunk.fills.clone_from(&state.fills);

@@ -15,7 +15,7 @@ use crate::input::SectionClass;
 use crate::phase::Inputs;
 use crate::phase::Placed;
 use crate::phase::SectionState;
-use crate::sframe_output::overlay;
+use crate::sframe_output::{discard, overlay};
 use crate::tables::section::Kind;
 use rayon::prelude::*;
 
@@ -31,6 +31,21 @@ pub fn target<T: Target>(link: &Inputs<'_, T>, id: SectionId) -> Option<SectionI
     let header = object.headers.get(index as usize)?;
     let target = header.sh_link.get();
     (target != 0 && (target as usize) < object.headers.len()).then(|| object.section_id(target))
+}
+
+/// The section that `sh_link` names for an output section of these. `None`: none of what they describe is in the output,
+/// or they are SFrame data that describes several sections of relocatable output, with which it is not to live and die
+/// as with one.
+pub fn described<T: Target>(link: &Placed<'_, T>, items: &[SectionId]) -> Option<SectionId> {
+    let targets = || items.iter().filter_map(|&item| Some((item, target(link, item)?)));
+    let mut placed = targets().filter_map(|(_, target)| Some((target, link.output_chunk(target)?)));
+    let (first, chunk) = placed.next()?;
+    let mut several = || {
+        placed.any(|(_, other)| other != chunk)
+            || targets().any(|(item, target)| discard::describes_others(link, item, target))
+    };
+    let sframe = link.config.is_relocatable() && items.iter().any(|&item| link.is_sframe_section(item));
+    (!(sframe && several())).then_some(first)
 }
 
 /// Marks the lists that have such sections, and reports `sh_link`s to nothing, in a circle, or to sections outside the

@@ -160,10 +160,36 @@ fn text_that_left<T: Target>(
         && (linked as usize) < object.headers.len()
     {
         let text = object.section_id(linked);
+        if !link.sections.stands(text) && names_others::<T>(object, index, linked) {
+            return described_text_that_left(link, object, index);
+        }
         // A violation keeps the section. But a part that `--sframe-split` made for `.gnu.linkonce` text goes with it.
         let kept = link.sections.stands(text) || (is_violated(link, text) && !object.is_made(index));
         return (!kept).then(|| way_of_leaving(link, text));
     }
+    described_text_that_left(link, object, index)
+}
+
+/// Whether SFrame data that is linked to one section (`SHF_LINK_ORDER`) describes others of its file, too: GNU ld
+/// links what it has merged to the first of them.
+pub fn describes_others<T: Target>(link: &Inputs<'_, T>, section: SectionId, linked: SectionId) -> bool {
+    let Some((object, index)) = link.locate(section) else { return false };
+    names_others::<T>(object, index as usize, linked.0 - object.first_section)
+}
+
+fn names_others<T: Target>(object: &ObjectFile<'_, T::E>, index: usize, linked: u32) -> bool {
+    object.relocations(index).iter().filter(|entry| entry.kind() != T::DYNAMIC.none).any(|entry| {
+        let place = object.symbol_place(entry.symbol() as usize);
+        matches!(place, SymbolPlace::Section(named) if named != linked && named != index as u32)
+    })
+}
+
+/// [`text_that_left`] of a section that describes what its relocations point at.
+fn described_text_that_left<T: Target>(
+    link: &Resolved<'_, T>,
+    object: &ObjectFile<'_, T::E>,
+    index: usize,
+) -> Option<SectionState> {
     let mut first = None;
     let mut several = false;
     let mut way = SectionState::COLLECTED;
