@@ -179,7 +179,7 @@ impl<'r, 'a, T: Target> Reader<'r, 'a, T> {
             counted += u64::from(attributes.fre_count);
             let relocation = self.of_function[fde.index as usize].checked_sub(1);
             let relocation = relocation.map(|number| &relocations[number as usize]);
-            match self.target(object, &fde, relocation)? {
+            match self.target(object, &fde, relocation, !relocations.is_empty())? {
                 Start::Nothing => self.batch.pass_over(|tally| tally.unrelocated += 1),
                 Start::Elsewhere => self.batch.pass_over(|tally| tally.elsewhere += 1),
                 Start::At(place, _)
@@ -229,15 +229,17 @@ impl<'r, 'a, T: Target> Reader<'r, 'a, T> {
         Ok(())
     }
 
-    /// The place of a function, by the relocation of its start field.
+    /// The place of a function, by the relocation of its start field. `others` says whether the section has relocations:
+    /// in a section that has some, a row without one is left over from a function that an earlier link discarded.
     fn target(
         &self,
         object: &ObjectFile<'a, T::E>,
         fde: &Fde,
         relocation: Option<&Rela<T::E>>,
+        others: bool,
     ) -> Result<Start, Finding> {
         let Some(relocation) = relocation else {
-            if fde.size == 0 {
+            if fde.size == 0 || others {
                 return Ok(Start::Nothing);
             }
             let what = format!("no relocation says where its function of {:#x} bytes starts", fde.size);

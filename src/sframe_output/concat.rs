@@ -134,8 +134,9 @@ impl<T: Target> Mender<'_, '_, T> {
                 self.report_range(start, &error);
             }
         }
-        // A row without a relocation is dead: an earlier `-r` link removed the relocation with its function.
-        if relocated > 0 && relocated < header.fde_count {
+        // A row without a relocation is dead: an earlier `-r` link removed the relocation with its function. That may hold
+        // for all rows of a blob; but a section without any relocation does not say which functions it describes.
+        if relocated < header.fde_count && !self.relocations.is_empty() {
             self.bury_unrelocated(&mut blob, start, relocations);
         }
         if header.is_sorted() {
