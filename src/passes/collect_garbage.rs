@@ -11,6 +11,7 @@
 //! last, from that of all other sections, in links without `--gc-sections` too.
 
 use crate::arch::Target;
+use crate::diag::{Code, Diagnostic};
 use crate::elf::consts as elf;
 use crate::elf::is_alloc;
 use crate::ids::{FileId, SectionId, SymbolId};
@@ -276,6 +277,7 @@ fn mark_and_sweep<T: Target>(bound: &mut Bound<'_, T>, dependents: &Dependents, 
     let mut frontier: Vec<SectionId> =
         link.objects.par_iter().flat_map_iter(|object| marker.root_sections(object)).collect();
     marker.root_symbols(&mut frontier);
+    marker.check_roots();
     rayon::scope(|scope| {
         for chunk in frontier.chunks(SHARE) {
             marker.hand_on(chunk.to_vec(), scope);
@@ -359,6 +361,33 @@ impl<'m, 'a, T: Target, V: Visits> Marker<'m, 'a, T, V> {
             if let Some(id) = link.globals.lookup(name) {
                 self.symbol(id, 0, Reach::Root(root), roots);
             }
+        }
+    }
+
+    /// Under `-r` the command line has to say what the output is for, or nothing of it would be left: an error, as in
+    /// GNU ld. Sections that their objects or a script keep say it, too.
+    fn check_roots(&self) {
+        let link = self.link;
+        if !link.config.is_relocatable() || link.config.gc.keep_exported {
+            return;
+        }
+        let is_defined = |name: &[u8]| {
+            let id = link.globals.lookup(name);
+            id.is_some_and(|id| matches!(link.definition(id), Definition::Object { .. }))
+        };
+        let globs = &link.config.symbols.undefined_globs;
+        let fits = |id: SymbolId| matches_any(globs, link.globals.names[id.index()]);
+        let is_kept = |object: &ObjectFile<'_, T::E>| {
+            let root = |index| self.root(object, index);
+            (0..object.headers.len()).any(|index| matches!(root(index), Some(Root::Keep | Root::Retained)))
+        };
+        let rooted = self.root_names().any(|(name, _)| is_defined(name))
+            || link.globals.ids().any(fits)
+            || link.objects.iter().any(is_kept);
+        if !rooted {
+            let message = "--gc-sections requires a defined symbol root specified by -e or -u";
+            let help = "with -r nothing else says which sections the next link needs; --gc-keep-exported keeps all globals";
+            link.sink.report(Diagnostic::error(Code::BadOption, message).help(help));
         }
     }
 

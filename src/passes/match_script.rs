@@ -10,13 +10,14 @@ use crate::cli::Config;
 use crate::cli::{OrphanHandling, Strip};
 use crate::diag::{Code, Diagnostic, Location};
 use crate::elf::consts as elf;
-use crate::elf::is_alloc;
+use crate::elf::{is_alloc, whole_table};
 use crate::ids::{RuleId, SectionId, StatementId};
-use crate::input::SectionInfo;
+use crate::input::group::GroupEntry;
+use crate::input::{ObjectFile, SectionClass, SectionInfo};
 use crate::layout::link_order;
 use crate::layout::orphan::is_debug;
 use crate::layout::spill::Alternatives;
-use crate::phase::{Made, Matched, Resolved, SectionState, SectionStates};
+use crate::phase::{Inputs, Made, Matched, Resolved, SectionState, SectionStates};
 use crate::plan::{Command, LayoutPlan};
 use crate::script::ast::{Constraint, InputStatement};
 use crate::script::glob::Glob;
@@ -24,6 +25,7 @@ use crate::script::matcher::{File, Matcher};
 use crate::symbols::LinkerSymbolOrigin;
 use hashbrown::HashSet;
 use rayon::prelude::*;
+use zerocopy::IntoBytes;
 
 /// Number of sections that one job matches.
 const BLOCK: usize = 4096;
@@ -32,6 +34,10 @@ const BLOCK: usize = 4096;
 pub fn run<'a, T: Target>(mut made: Made<'a, T>, mut plan: LayoutPlan) -> Matched<'a, T> {
     let mut rules = vec![None; made.section_count()];
     let mut disabled = vec![false; plan.outputs.len()];
+    if made.config.is_relocatable() && plan.outputs.iter().any(|output| output.discard) {
+        let discarded = Matching::new(&made, &plan).members_of_discarded_groups();
+        dissolve_groups(&mut made.resolved.inputs, discarded);
+    }
     let matching = Matching::new(&made, &plan);
     let mut dropped = matching.all(&mut rules, &disabled);
     dropped.append(&mut matching.check_constraints(&mut rules, &mut disabled));
@@ -46,6 +52,21 @@ pub fn run<'a, T: Target>(mut made: Made<'a, T>, mut plan: LayoutPlan) -> Matche
     let matched = Matched { made, rules, plan };
     report_shared_sframe(&matched);
     matched
+}
+
+/// Makes the members of groups plain sections, as if their files had no groups: the output has none to keep them in.
+fn dissolve_groups<T: Target>(inputs: &mut Inputs<'_, T>, members_by_file: Vec<Vec<u32>>) {
+    let store = inputs.store;
+    let files = inputs.objects.iter_mut().zip(members_by_file);
+    for (object, members) in files.filter(|(_, members)| !members.is_empty()) {
+        let mut headers = object.headers.to_vec();
+        for member in members {
+            let flags = &mut headers[member as usize].sh_flags;
+            flags.set(flags.get() & !u64::from(elf::SHF_GROUP));
+            inputs.section_classes[object.section_id(member).index()].remove(SectionClass::GROUPED);
+        }
+        object.headers = whole_table(store.keep(headers.as_bytes()));
+    }
 }
 
 /// `--enable-non-contiguous-regions`: the rules that also match each section, behind the one that
@@ -129,6 +150,21 @@ impl<'l, 'a, T: Target> Matching<'l, 'a, T> {
             dropped
         });
         blocks.flatten_iter().collect()
+    }
+
+    /// The members of groups that the script discards (`/DISCARD/ : { *(.group) }`), by file, as header indices.
+    fn members_of_discarded_groups(&self) -> Vec<Vec<u32>> {
+        let (link, disabled) = (self.link, vec![false; self.plan.outputs.len()]);
+        let is_discarded = |object: &ObjectFile<'_, T::E>, entry: &GroupEntry<'_>| {
+            let id = object.section_id(entry.group.section);
+            let rule = self.rule(id, &link.section_info(id), &disabled);
+            !entry.discarded && rule.is_some_and(|rule| self.plan.rule(rule).discard)
+        };
+        let of_file = |(object, entries): (&ObjectFile<'a, T::E>, &Vec<GroupEntry<'a>>)| {
+            let discarded = entries.iter().filter(|entry| is_discarded(object, entry));
+            discarded.flat_map(|entry| entry.group.members.iter().copied()).collect()
+        };
+        link.objects.iter().zip(&link.groups.by_file).map(of_file).collect()
     }
 
     fn is_matched(&self, id: SectionId) -> bool {

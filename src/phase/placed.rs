@@ -8,7 +8,7 @@ use super::{Tables, builds_on};
 use crate::arch::Target;
 use crate::chunks::Layout;
 use crate::elf::consts as elf;
-use crate::ids::{ChunkId, FileId, RuleId, SectionId};
+use crate::ids::{ChunkId, FileId, RuleId, SectionId, SymbolId};
 use crate::input::SectionInfo;
 use crate::sframe::collect::{Chosen, Ordered};
 use crate::tables::pools::Thunks;
@@ -46,6 +46,9 @@ pub struct Placed<'a, T: Target> {
     pub output_groups: Vec<OutputGroup>,
     /// The part of each file in the output's symbol table.
     pub symtab: SymtabPlan,
+    /// Globals that relocations or groups of the output name, ascending, where `--retain-symbols-file` does not list
+    /// all that stay: [`crate::synth::references::globals`].
+    pub named_globals: Vec<SymbolId>,
 }
 
 builds_on!(['a, T: Target] Placed<'a, T>, tables: Tables<'a, T>);
@@ -144,6 +147,7 @@ impl<'a, T: Target> Placed<'a, T> {
             output_relocations: Vec::new(),
             output_groups: Vec::new(),
             symtab: SymtabPlan::default(),
+            named_globals: Vec::new(),
             tables,
         }
     }
@@ -181,6 +185,15 @@ impl<'a, T: Target> Placed<'a, T> {
     pub fn output_chunk(&self, id: SectionId) -> Option<ChunkId> {
         let (section, _) = self.final_place(id, 0)?;
         self.places.chunk[section.index()]
+    }
+
+    /// Whether a global that has a place in the symbol table stays there: `--retain-symbols-file` keeps those that it lists,
+    /// and those that the output's relocations and groups name.
+    pub fn keeps_name(&self, id: SymbolId) -> bool {
+        let names = self.lists.retained.as_ref();
+        names.is_none_or(|names| {
+            names.contains(self.globals.names[id.index()]) || self.named_globals.binary_search(&id).is_ok()
+        })
     }
 
     /// Address of the piece or record at an offset of an absorbed section; 0 if it is not in the

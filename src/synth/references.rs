@@ -1,13 +1,14 @@
 //! Symbols that are in the symbol table, or have a type there, because relocations refer to them: undefined
-//! names under `-r`, and local ones that `--emit-relocs` needs.
+//! names under `-r`, local ones that `--emit-relocs` needs, and globals that `--retain-symbols-file` does not list.
 
 use crate::arch::Target;
 use crate::elf::consts as elf;
-use crate::ids::SymbolId;
+use crate::ids::{SectionId, SymbolId};
 use crate::input::ObjectFile;
 use crate::input::object::SymbolPlace;
 use crate::phase::{Placed, SectionState};
 use crate::symbols::Definition;
+use crate::synth::groups;
 use hashbrown::HashMap;
 use rayon::prelude::*;
 
@@ -32,6 +33,33 @@ pub fn locals<T: Target>(link: &Placed<'_, T>, object: &ObjectFile<'_, T::E>) ->
         }
     }
     found
+}
+
+/// With `--retain-symbols-file`: the globals that relocations of the output name, and those that sign its groups;
+/// ascending. Without its symbol a relocation would bind to this copy of a definition that a later link may replace, and
+/// a group would have another signature.
+pub fn globals<T: Target>(link: &Placed<'_, T>) -> Vec<SymbolId> {
+    if link.lists.retained.is_none() || !(link.config.is_relocatable() || link.config.relocations.emit) {
+        return Vec::new();
+    }
+    let of_object = |object: &ObjectFile<'_, T::E>| {
+        let written = |(_, id): &(usize, SectionId)| {
+            link.sections.is_alive(*id) && !link.sections.is(*id, SectionState::NOT_CONTENT)
+        };
+        let sections = object.section_ids().enumerate().filter(written);
+        let named = sections.flat_map(|(index, _)| object.relocations(index));
+        let mut named: Vec<SymbolId> =
+            named.map(|relocation| object.symbol_id(relocation.symbol())).collect();
+        named.retain(|&id| link.globals.contains(id));
+        named.sort_unstable();
+        named.dedup();
+        named
+    };
+    let mut named: Vec<SymbolId> = link.objects.par_iter().flat_map_iter(of_object).collect();
+    named.extend(groups::global_signatures(link));
+    named.sort_unstable();
+    named.dedup();
+    named
 }
 
 /// Types (`STT_*`) of undefined names, from the first object that refers to them with a type or defines

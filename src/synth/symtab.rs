@@ -262,7 +262,7 @@ fn globals<'l, 'a, T: Target>(
     object.globals.iter().enumerate().filter_map(move |(offset, &id)| {
         let symbol = object.first_global + offset as u32;
         let owned = Definition::Object { file: object.id, symbol };
-        if link.definition(id) != owned || !is_kept_name(link, id) {
+        if link.definition(id) != owned || !link.keeps_name(id) {
             return None;
         }
         if let SymbolPlace::Section(section) = object.symbol_place(symbol as usize)
@@ -278,11 +278,6 @@ fn globals<'l, 'a, T: Target>(
         };
         Some(Entry { id, name, symbol })
     })
-}
-
-/// `--retain-symbols-file` keeps the globals that it lists, and no others.
-fn is_kept_name<T: Target>(link: &Inputs<'_, T>, id: SymbolId) -> bool {
-    link.lists.retained.as_ref().is_none_or(|names| names.contains(link.globals.names[id.index()]))
 }
 
 /// Whether the symbol is `_DYNAMIC` without a reference, and the script discards `.dynamic`, or
@@ -320,7 +315,7 @@ fn unowned<'l, 'a, T: Target>(link: &'l Placed<'a, T>) -> impl Iterator<Item = E
                     || wanted.binary_search(&id).is_ok()
             }
         };
-        (written && is_kept_name(link, id)).then(|| Entry {
+        (written && link.keeps_name(id)).then(|| Entry {
             id,
             name: link.globals.names[id.index()],
             symbol: 0,
