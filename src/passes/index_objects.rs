@@ -16,7 +16,9 @@ use crate::elf::consts as elf;
 use crate::ids::{FileId, SharedId};
 use crate::input::object::{SHT_CREL, SHT_LLVM_ADDRSIG, SHT_LLVM_DEPENDENT_LIBRARIES};
 use crate::input::section_class::is_special;
-use crate::input::{self, InputStore, ObjectFile, SectionClass, SharedFile, call_graph, decompress, implicit};
+use crate::input::{
+    self, InputStore, ObjectFile, SectionClass, SharedFile, call_graph, decompress, implicit,
+};
 use crate::phase::SectionState;
 use crate::phase::{Directives, Inputs, Session};
 use crate::sframe;

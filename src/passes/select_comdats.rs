@@ -3,16 +3,16 @@
 //! Groups are chosen after archive extraction and before definitions: the first file in link order
 //! prevails, as a minimum over keys, so that objects can be looked at in any order. All members of the
 //! other copies are discarded, even if the prevailing copy has other members (gABI, "Section Groups").
-//! `.gnu.linkonce.*` sections, the older form, are groups of one, signed by the section's name; between
-//! `.gnu.linkonce.t.NAME` and a group NAME the first one wins too, if the group has but one section (GNU ld's rule).
+//! Sections named `.gnu.linkonce.*` are the older form ([`linkonce`]).
+
+mod linkonce;
 
 use crate::arch::Target;
 use crate::diag::{Code, Diagnostic, Location};
 use crate::elf::consts as elf;
-use crate::ids::FileId;
+use crate::ids::{FileId, SymbolId};
 use crate::input::ObjectFile;
 use crate::input::group::{Group, GroupEntry, GroupTable, groups};
-use crate::input::object::SHT_CREL;
 use crate::phase::{Inputs, SectionState, SectionStates};
 use crate::symbols::Globals;
 use hashbrown::HashMap;
@@ -38,8 +38,13 @@ pub fn run<'a, T: Target>(inputs: &Inputs<'a, T>) -> (GroupTable<'a>, SectionSta
             groups.into_iter().map(|group| claim(object, group, globals, &owners)).collect()
         })
         .collect();
-    let linkonce = find_linkonce(objects);
     let local_owners = claim_by_local_signatures(&found);
+    let global_owner = |id: SymbolId| owners[id.index()].load(Ordering::Relaxed);
+    let owner = |signature: &[u8]| {
+        let of_global = globals.lookup(signature).map(global_owner).filter(|&owner| owner != u64::MAX);
+        of_global.or_else(|| local_owners.get(signature).copied())
+    };
+    let displaced = linkonce::displace(objects, owner, |position| group_at(&found, position));
     let by_file: Vec<Vec<GroupEntry<'_>>> = found
         .into_par_iter()
         .zip(sections.by_object(objects))
@@ -55,14 +60,22 @@ pub fn run<'a, T: Target>(inputs: &Inputs<'a, T>) -> (GroupTable<'a>, SectionSta
                         None => local_owners[group.signature],
                     };
                     let object = &objects[file.index()];
-                    let owner = linkonce_before(object, &group, &linkonce).unwrap_or(owner);
+                    let owner = displaced.groups.get(&owner).copied().unwrap_or(owner);
                     decide(object, group, owner, own)
                 })
                 .collect()
         })
         .collect();
-    discard_linkonce(objects, globals, &owners, &linkonce, &mut sections);
+    let discarded = displaced.sections.into_iter();
+    discarded.for_each(|id| sections.discard(id, SectionState::DISCARDED_BY_GROUP));
     (GroupTable::new(by_file, objects), sections)
+}
+
+/// The group whose own section is at a position; groups of a file are in the order of theirs.
+fn group_at<'g, 'a>(found: &'g [Vec<(Group<'a>, Option<u32>)>], position: u64) -> Option<&'g Group<'a>> {
+    let groups = found.get((position >> 32) as usize)?;
+    let row = groups.binary_search_by_key(&(position as u32), |(group, _)| group.section).ok()?;
+    Some(&groups[row].0)
 }
 
 fn key(file: FileId, section: u32) -> u64 {
@@ -123,76 +136,4 @@ fn decide<'a, E: zerocopy::byteorder::ByteOrder>(
         }
     }
     GroupEntry { group, prevailing, discarded }
-}
-
-const LINKONCE: &[u8; 14] = b".gnu.linkonce.";
-
-/// Sections named `.gnu.linkonce.*`.
-#[derive(Default)]
-struct Linkonce<'a> {
-    /// By file: their header indices.
-    by_file: Vec<Vec<u32>>,
-    /// By name: the position of the first one in link order.
-    first: HashMap<&'a [u8], u64>,
-}
-
-fn find_linkonce<'a, E: zerocopy::byteorder::ByteOrder + Sync>(
-    objects: &[ObjectFile<'a, E>],
-) -> Linkonce<'a> {
-    let by_file: Vec<Vec<u32>> = objects
-        .par_iter()
-        .map(|object| {
-            let special = object.special.iter().copied();
-            special.filter(|&index| object.section_name_begins(index as usize, LINKONCE)).collect()
-        })
-        .collect();
-    let mut first = HashMap::new();
-    for (object, found) in objects.iter().zip(&by_file) {
-        for &index in found {
-            first.entry(object.section_name(index as usize)).or_insert(key(object.id, index));
-        }
-    }
-    Linkonce { by_file, first }
-}
-
-/// The key of the section `.gnu.linkonce.t.SIGNATURE` of an earlier file, if it prevails over this group, which has
-/// but one section.
-fn linkonce_before<E: zerocopy::byteorder::ByteOrder>(
-    object: &ObjectFile<'_, E>,
-    group: &Group<'_>,
-    linkonce: &Linkonce<'_>,
-) -> Option<u64> {
-    if linkonce.first.is_empty() || !group.is_comdat() {
-        return None;
-    }
-    let is_content = |member: &&u32| {
-        let sh_type =
-            object.headers.get(**member as usize).map_or(elf::SHT_NULL, |header| header.sh_type.get());
-        !matches!(sh_type, elf::SHT_RELA | elf::SHT_REL | SHT_CREL)
-    };
-    let name = [b".gnu.linkonce.t.", group.signature].concat();
-    let first = *linkonce.first.get(&name[..])?;
-    (first < key(object.id, 0) && group.members.iter().filter(is_content).count() == 1).then_some(first)
-}
-
-fn discard_linkonce<E: zerocopy::byteorder::ByteOrder + Sync>(
-    objects: &[ObjectFile<'_, E>],
-    globals: &Globals<'_>,
-    owners: &[AtomicU64],
-    linkonce: &Linkonce<'_>,
-    sections: &mut SectionStates,
-) {
-    for (object, found) in objects.iter().zip(&linkonce.by_file) {
-        for &index in found {
-            let name = object.section_name(index as usize);
-            let first = linkonce.first.get(name).is_none_or(|&first| first >> 32 == u64::from(object.id.0));
-            let signature = name.strip_prefix(b".gnu.linkonce.t.");
-            let group = signature
-                .and_then(|signature| globals.lookup(signature))
-                .is_some_and(|id| owners[id.index()].load(Ordering::Relaxed) < key(object.id, 0));
-            if !first || group {
-                sections.discard(object.section_id(index), SectionState::DISCARDED_BY_GROUP);
-            }
-        }
-    }
 }

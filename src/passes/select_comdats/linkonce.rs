@@ -1,0 +1,181 @@
+//! `.gnu.linkonce.*` sections, the form that groups had before there were groups, and what they and
+//! groups displace of each other.
+//!
+//! Of several sections of one name the first in link order is kept. The part of the name behind the kind
+//! (`.gnu.linkonce.t.NAME`) is the signature of a COMDAT group, but a section and a group are two copies of one thing
+//! only if the group has no other member, and if both sections have the same type and define the same symbols: then
+//! the first of both is kept. These are GNU ld's rules; a name alone says too little, since whatever else the one that
+//! is displaced defines would be lost. Last, `.gnu.linkonce.r.NAME` holds the constants of `.gnu.linkonce.t.NAME`, and is
+//! of no use where another file's prevails.
+
+use super::key;
+use crate::elf::{consts as elf, string_at};
+use crate::ids::{FileId, SectionId};
+use crate::input::ObjectFile;
+use crate::input::group::Group;
+use crate::input::object::{SHT_CREL, SymbolPlace};
+use hashbrown::{HashMap, HashSet};
+use rayon::prelude::*;
+use zerocopy::byteorder::ByteOrder;
+
+const PREFIX: &[u8; 14] = b".gnu.linkonce.";
+
+/// What the sections and groups displace.
+#[derive(Default)]
+pub(super) struct Displaced {
+    /// Groups that would prevail, by their positions, and the sections in their place.
+    pub groups: HashMap<u64, u64>,
+    /// Sections that are dropped.
+    pub sections: Vec<SectionId>,
+}
+
+/// Sections named `.gnu.linkonce.*` outside of groups.
+struct Sections<'a> {
+    /// By file: their header indices.
+    by_file: Vec<Vec<u32>>,
+    /// By name: the position of the first one in link order.
+    first: HashMap<&'a [u8], u64>,
+}
+
+impl<'a> Sections<'a> {
+    fn find<E: ByteOrder + Sync>(objects: &[ObjectFile<'a, E>]) -> Self {
+        let is_linkonce = |object: &ObjectFile<'a, E>, index: u32| {
+            object.section_name_begins(index as usize, PREFIX)
+                && object.headers[index as usize].sh_flags.get() & u64::from(elf::SHF_GROUP) == 0
+        };
+        let of_file = |object: &ObjectFile<'a, E>| {
+            let special = object.special.iter().copied();
+            special.filter(|&index| is_linkonce(object, index)).collect()
+        };
+        let by_file: Vec<Vec<u32>> = objects.par_iter().map(of_file).collect();
+        let mut first = HashMap::new();
+        for (object, found) in objects.iter().zip(&by_file) {
+            for &index in found {
+                first.entry(object.section_name(index as usize)).or_insert(key(object.id, index));
+            }
+        }
+        Sections { by_file, first }
+    }
+
+    fn each(&self) -> impl Iterator<Item = (FileId, u32)> + '_ {
+        let files = self.by_file.iter().enumerate();
+        files.flat_map(|(file, found)| found.iter().map(move |&index| (FileId::from_index(file), index)))
+    }
+}
+
+/// A section and a group that may be two copies of one thing.
+struct Pair {
+    /// Position of the section.
+    section: u64,
+    /// Position of the group.
+    group: u64,
+    /// The only member of the group.
+    member: u32,
+}
+
+/// Decides what is displaced. `owner` gives the position of the group that prevails among those of a signature, and
+/// `group` the group at a position.
+pub(super) fn displace<'g, 'a: 'g, E: ByteOrder + Sync>(
+    objects: &[ObjectFile<'a, E>],
+    owner: impl Fn(&[u8]) -> Option<u64>,
+    group: impl Fn(u64) -> Option<&'g Group<'a>>,
+) -> Displaced {
+    let sections = Sections::find(objects);
+    let mut displaced = Displaced::default();
+    if sections.first.is_empty() {
+        return displaced;
+    }
+    let name = |(file, index): (FileId, u32)| objects[file.index()].section_name(index as usize);
+    let is_first = |at: (FileId, u32)| sections.first.get(name(at)) == Some(&key(at.0, at.1));
+    let pair = |at: (FileId, u32)| {
+        let position = owner(signature(name(at))?)?;
+        let object = &objects[(position >> 32) as usize];
+        let member = only_member(object, group(position)?)?;
+        Some(Pair { section: key(at.0, at.1), group: position, member })
+    };
+    let pairs: Vec<Pair> = sections.each().filter(|&at| is_first(at)).filter_map(pair).collect();
+    let definitions = Definitions::of(objects, &pairs);
+    let mut lost = HashSet::new();
+    for Pair { section, group, member } in pairs {
+        let file_of_group = FileId((group >> 32) as u32);
+        if !definitions.match_in(objects, section, key(file_of_group, member)) {
+            continue;
+        }
+        if section < group {
+            displaced.groups.entry(group).or_insert(section);
+        } else {
+            lost.insert(section);
+        }
+    }
+    let is_lost = |&(file, index): &(FileId, u32)| {
+        let name = name((file, index));
+        // Of one file, an assembler was asked for several.
+        let is_copy = sections.first.get(name).is_some_and(|first| first >> 32 != u64::from(file.0));
+        is_copy || lost.contains(&key(file, index)) || is_of_other_text(&sections, name, file)
+    };
+    let ids = sections.each().filter(is_lost);
+    displaced.sections = ids.map(|(file, index)| objects[file.index()].section_id(index)).collect();
+    displaced
+}
+
+/// The signature in the name of a section.
+fn signature(name: &[u8]) -> Option<&[u8]> {
+    let rest = name.strip_prefix(PREFIX)?;
+    Some(&rest[memchr::memchr(b'.', rest)? + 1..])
+}
+
+/// Whether it holds the constants of code that an earlier file has, too.
+fn is_of_other_text(sections: &Sections<'_>, name: &[u8], file: FileId) -> bool {
+    let Some(rest) = name.strip_prefix(b".gnu.linkonce.r.") else { return false };
+    let text = [b".gnu.linkonce.t.", rest].concat();
+    sections.first.get(&text[..]).is_some_and(|first| first >> 32 < u64::from(file.0))
+}
+
+/// The member of a group that has only one, relocations apart.
+fn only_member<E: ByteOrder>(object: &ObjectFile<'_, E>, group: &Group<'_>) -> Option<u32> {
+    let is_content = |member: &&u32| {
+        let sh_type = object.headers[**member as usize].sh_type.get();
+        !matches!(sh_type, elf::SHT_RELA | elf::SHT_REL | SHT_CREL)
+    };
+    let mut members = group.members.iter().filter(is_content);
+    members.next().filter(|_| members.next().is_none()).copied()
+}
+
+/// A symbol of a section: its name, `st_info` and `st_other`.
+type Symbol<'a> = (&'a [u8], u8, u8);
+
+/// The symbols that some sections define, by position.
+struct Definitions<'a>(HashMap<u64, Vec<Symbol<'a>>>);
+
+impl<'a> Definitions<'a> {
+    /// Those of all sections of the pairs, by one look at the symbols of each file.
+    fn of<E: ByteOrder + Sync>(objects: &[ObjectFile<'a, E>], pairs: &[Pair]) -> Self {
+        let member = |pair: &Pair| pair.group >> 32 << 32 | u64::from(pair.member);
+        let mut found: HashMap<u64, Vec<Symbol<'a>>> = HashMap::new();
+        found.extend(pairs.iter().flat_map(|pair| [pair.section, member(pair)]).map(|at| (at, Vec::new())));
+        let mut files: Vec<u64> = found.keys().map(|at| at >> 32).collect();
+        files.sort_unstable();
+        files.dedup();
+        for file in files {
+            let object = &objects[file as usize];
+            for (index, symbol) in object.symbols.iter().enumerate() {
+                if symbol.kind() != elf::STT_SECTION
+                    && let SymbolPlace::Section(section) = object.symbol_place(index)
+                    && let Some(symbols) = found.get_mut(&key(object.id, section))
+                {
+                    let name = string_at(object.symbol_names, symbol.st_name.get() as usize);
+                    symbols.push((name.unwrap_or_default(), symbol.st_info, symbol.st_other));
+                }
+            }
+        }
+        found.values_mut().for_each(|symbols| symbols.sort_unstable());
+        Definitions(found)
+    }
+
+    /// Whether two sections have the same type and define the same symbols, at least one.
+    fn match_in<E: ByteOrder>(&self, objects: &[ObjectFile<'_, E>], a: u64, b: u64) -> bool {
+        let sh_type = |at: u64| objects[(at >> 32) as usize].headers[at as u32 as usize].sh_type.get();
+        let symbols = |at: u64| self.0.get(&at).filter(|symbols| !symbols.is_empty());
+        sh_type(a) == sh_type(b) && symbols(a).is_some() && symbols(a) == symbols(b)
+    }
+}
