@@ -5,7 +5,7 @@ use crate::chunks::{Chunk, Layout, Segment};
 use crate::cli::Report;
 use crate::diag::{Code, Diagnostic, Severity};
 use crate::elf::consts as elf;
-use crate::plan::{LayoutPlan, OverlayPlace};
+use crate::plan::LayoutPlan;
 use crate::script::Span;
 
 /// The output section description of a chunk, for messages.
@@ -13,8 +13,8 @@ use crate::script::Span;
 pub struct Origin {
     /// Place in the script.
     pub span: Span,
-    /// Its place in an overlay.
-    pub overlay: Option<OverlayPlace>,
+    /// It stands in an overlay.
+    pub overlay: bool,
 }
 
 /// Reports output sections whose addresses or load addresses overlap (`--check-sections`).
@@ -23,7 +23,7 @@ pub fn overlaps(plan: &LayoutPlan, chunks: &[Chunk<'_>], origins: &[Origin]) -> 
     let mut findings = Vec::new();
     // Sections of an overlay share their addresses on purpose, but not their load addresses.
     let by_address: Vec<usize> =
-        (0..chunks.len()).filter(|&at| loaded(&chunks[at]) && origins[at].overlay.is_none()).collect();
+        (0..chunks.len()).filter(|&at| loaded(&chunks[at]) && !origins[at].overlay).collect();
     find(plan, chunks, origins, by_address, "address", |chunk| chunk.address, &mut findings);
     if findings.is_empty() {
         let by_load: Vec<usize> = (0..chunks.len())
@@ -161,13 +161,13 @@ mod tests {
     #[test]
     fn overlaps_are_found_by_address_and_by_load_address() {
         let plan = LayoutPlan::default();
-        let origin = Origin { span: Span::default(), overlay: None };
+        let origin = Origin { span: Span::default(), overlay: false };
         let of = |chunks: &[Chunk<'_>], origins: &[Origin]| overlaps(&plan, chunks, origins).len();
         let apart = [chunk(b"a", 0, 0, 16), chunk(b"b", 16, 16, 16)];
         assert_eq!(of(&apart, &[origin; 2]), 0);
         let same = [chunk(b"a", 0, 0, 17), chunk(b"b", 16, 16, 16)];
         assert_eq!(of(&same, &[origin; 2]), 1);
-        let overlay = Origin { overlay: Some(OverlayPlace::Following), ..origin };
+        let overlay = Origin { overlay: true, ..origin };
         let laid_over = [chunk(b"a", 0, 0, 16), chunk(b"b", 0, 16, 16)];
         assert_eq!(of(&laid_over, &[overlay; 2]), 0);
         let loaded_twice = [chunk(b"a", 0, 0, 16), chunk(b"b", 0, 8, 16)];

@@ -15,7 +15,7 @@ use crate::diag::{Code, Diagnostic};
 use crate::elf::consts as elf;
 use crate::elf::is_alloc;
 use crate::plan::memory;
-use crate::plan::{Body, Command, OutputPlan, OverlayPlace};
+use crate::plan::{Body, Command, OutputPlan};
 use crate::script::Span;
 use crate::script::ast::{Assert, Assignment, DataSize, Name};
 use crate::script::eval::{EvalError, Value, eval, fill_bytes};
@@ -229,7 +229,7 @@ impl<'p> Machine<'p> {
         self.outputs[index].region = region;
         let Some(start) = self.start_address(plan, index, alloc, region) else { return };
         let address = start.address;
-        if plan.overlay == Some(OverlayPlace::First) {
+        if self.begins_overlay(plan) {
             (self.overlay_start, self.overlay_end) = (address, address);
         }
         self.outputs[index].address = address;
@@ -247,6 +247,7 @@ impl<'p> Machine<'p> {
         let end = self.dot;
         self.outputs[index].size = end.wrapping_sub(address);
         self.load_address(plan, index, alloc, region, regions.1, start);
+        self.overlay_begun |= plan.overlay && self.outputs[index].in_output;
         if self.settings.relocatable {
             if self.outputs[index].in_output {
                 self.dot_assigned = false;
@@ -293,7 +294,7 @@ impl<'p> Machine<'p> {
     /// `ADDR` and `LOADADDR` may name it. Neither the location counter nor a region moves.
     fn unmade(&mut self, plan: &OutputPlan, index: usize) {
         let address = plan.address.as_ref().and_then(|address| self.address(address));
-        let load_address = plan.load_address.as_ref().and_then(|address| self.number(address));
+        let load_address = self.own_load_address(plan);
         let align = plan.align.as_ref().and_then(|align| self.number(align)).unwrap_or(1);
         let next_in = |machine: &Self, region: &Option<Name>| {
             let row = memory::find(machine.plan, &region.as_ref()?.bytes)?;
@@ -301,6 +302,7 @@ impl<'p> Machine<'p> {
         };
         let next = next_in(self, &plan.region).unwrap_or(self.dot);
         let loaded = load_address.or_else(|| next_in(self, &plan.load_region));
+        let loaded = loaded.or_else(|| self.load_address_in_overlay(plan, self.overlay_region));
         let state = &mut self.outputs[index];
         state.address = address.unwrap_or(next);
         state.load_address = loaded.unwrap_or(state.address);
@@ -336,9 +338,7 @@ impl<'p> Machine<'p> {
         };
         let (base, used) = match explicit {
             Some(address) => (address, align),
-            None if plan.overlay == Some(OverlayPlace::Following)
-                || plan.overlay.is_some() && self.overlay_fixed =>
-            {
+            None if plan.overlay && (self.overlay_begun || self.overlay_fixed) => {
                 (self.overlay_start, align.max(own))
             }
             // Under `-r` an address holds for the section that comes next.
@@ -442,7 +442,7 @@ impl<'p> Machine<'p> {
     /// Lets the region continue behind the section; for a section of an overlay, also notes the overlay's end.
     fn advance(&mut self, plan: &OutputPlan, index: usize, region: usize) {
         let end = self.dot;
-        if plan.overlay.is_some() {
+        if plan.overlay {
             self.overlay_end = self.overlay_end.max(end);
             self.overlay_region = region;
         }
@@ -455,6 +455,7 @@ impl<'p> Machine<'p> {
     fn start_overlay(&mut self, address: Option<&Expr>) {
         let start = address.and_then(|address| self.address(address));
         self.overlay_fixed = start.is_some();
+        self.overlay_begun = false;
         self.overlay_start = start.unwrap_or(self.dot);
         self.overlay_end = self.overlay_start;
     }
@@ -468,7 +469,7 @@ impl<'p> Machine<'p> {
 /// A section that is not allocated has address 0, so that offsets into it, as debug information has them, are
 /// right, unless the script says where it stands.
 fn stands_at_zero(plan: &OutputPlan, alloc: bool) -> bool {
-    !alloc && plan.address.is_none() && plan.overlay.is_none() && !is_unallocated_kind(plan)
+    !alloc && plan.address.is_none() && !plan.overlay && !is_unallocated_kind(plan)
 }
 
 /// The number that a data statement writes: for a section-relative value its address.

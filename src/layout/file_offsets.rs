@@ -42,7 +42,8 @@ pub fn assign(
     own_pages: bool,
 ) -> Option<FilePlan> {
     let mut cursor = layout.headers_size;
-    let mut filler = Filler { layout, done: vec![false; sections.len()], sections };
+    let apart = are_apart(&layout.segments);
+    let mut filler = Filler { layout, apart, done: vec![false; sections.len()], sections };
     let mut segments = layout.segments.clone();
     for segment in segments.iter_mut().filter(|segment| segment.p_type == elf::PT_LOAD) {
         if own_pages && cursor > layout.headers_size {
@@ -66,6 +67,8 @@ pub fn assign(
 /// Gives out offsets from the start of the file to its end.
 struct Filler<'f, 'l, 's> {
     layout: &'f Layout<'l>,
+    /// No section is in two loaded segments.
+    apart: bool,
     sections: &'f mut [FileSection<'s>],
     /// By chunk: whether it has its offset.
     done: Vec<bool>,
@@ -86,6 +89,7 @@ impl Filler<'_, '_, '_> {
             return Some(cursor);
         };
         let (first_address, load_address) = (first.address, first.load_address);
+        let overlaid = self.apart && is_overlaid(chunks, held);
         let base = congruent(cursor, first_address, segment.align)?;
         let headers = segment.file_header || segment.program_headers;
         let zeros = !headers && held.iter().all(|id| chunks[id.index()].file_size() == 0);
@@ -106,7 +110,11 @@ impl Filler<'_, '_, '_> {
             if !is_alloc(chunk.flags) || self.done[index] {
                 continue;
             }
-            let Some(distance) = chunk.address.checked_sub(first_address) else {
+            let distance = match overlaid {
+                true => chunk.load_address.checked_sub(load_address),
+                false => chunk.address.checked_sub(first_address),
+            };
+            let Some(distance) = distance else {
                 // Its load address is behind the first chunk's and its address before it: no
                 // segment can express that. Its contents go among sections that are not loaded;
                 // zeros take no place.
@@ -165,6 +173,29 @@ impl Filler<'_, '_, '_> {
         }
         Some(cursor)
     }
+}
+
+/// Whether loaded segments hold different sections.
+fn are_apart(segments: &[Segment]) -> bool {
+    let loads = segments.iter().filter(|segment| segment.p_type == elf::PT_LOAD && !segment.is_empty());
+    let mut held: Vec<(u32, u32)> = loads.map(|segment| (segment.first, segment.end)).collect();
+    held.sort_unstable();
+    held.windows(2).all(|pair| pair[0].1 <= pair[1].0)
+}
+
+/// Whether sections of a segment share addresses, as those of an overlay do that a script puts into one: then they stand
+/// in the file, and in the segment, as their load addresses say.
+fn is_overlaid(chunks: &[Chunk<'_>], held: &[ChunkId]) -> bool {
+    let has_bytes = |chunk: &&Chunk<'_>| is_alloc(chunk.flags) && chunk.file_size() > 0;
+    let held = || held.iter().map(|id| &chunks[id.index()]).filter(has_bytes);
+    let shift = |chunk: &Chunk<'_>| chunk.load_address.wrapping_sub(chunk.address);
+    if held().all(|chunk| held().next().map(shift) == Some(shift(chunk))) {
+        return false;
+    }
+    let mut ranges: Vec<(u64, u64)> =
+        held().map(|chunk| (chunk.address, chunk.address.saturating_add(chunk.size))).collect();
+    ranges.sort_unstable();
+    ranges.windows(2).any(|pair| pair[1].0 < pair[0].1)
 }
 
 /// The offset of `.tbss`, which has an address among loaded sections and takes no room there: the offset that belongs

@@ -130,6 +130,8 @@ pub struct Machine<'p> {
     pub(super) overlay_end: u64,
     /// The script gives the overlay an address.
     pub(super) overlay_fixed: bool,
+    /// A section of the overlay has been made.
+    pub(super) overlay_begun: bool,
     pub(super) overlay_region: usize,
     /// The fill of gaps, empty for the default.
     pub(super) pattern: Vec<u8>,
@@ -184,6 +186,7 @@ impl<'p> Machine<'p> {
             overlay_start: 0,
             overlay_end: 0,
             overlay_fixed: false,
+            overlay_begun: false,
             overlay_region: memory::DEFAULT,
             pattern: Vec::new(),
             dot_assigned: false,

@@ -509,7 +509,7 @@ impl<'p> Placer<'p> {
     }
 
     fn is_in_overlay(&self, node: usize) -> bool {
-        matches!(self.nodes[node].command, Command::Output(output) if self.plan.outputs[output as usize].overlay.is_some())
+        matches!(self.nodes[node].command, Command::Output(output) if self.plan.outputs[output as usize].overlay)
     }
 
     fn insert(&mut self, after: Option<usize>, command: Command) -> usize {

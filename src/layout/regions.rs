@@ -7,8 +7,8 @@ use crate::chunks::memory::Last;
 use crate::diag::Code;
 use crate::elf::consts as elf;
 use crate::elf::is_alloc;
+use crate::plan::OutputPlan;
 use crate::plan::memory;
-use crate::plan::{OutputPlan, OverlayPlace};
 use crate::script::ast::{Name, OutputSectionType};
 
 impl Machine<'_> {
@@ -48,7 +48,7 @@ impl Machine<'_> {
             return declared;
         }
         // An explicit address overrides the region that attributes would choose.
-        let has_address = plan.address.is_some() || plan.overlay.is_some() && self.overlay_fixed;
+        let has_address = plan.address.is_some() || plan.overlay && self.overlay_fixed;
         if self.plan.memory.is_empty() || has_address || !alloc || self.settings.relocatable {
             return memory::DEFAULT;
         }
@@ -75,7 +75,7 @@ impl Machine<'_> {
         start: Start,
     ) {
         let (address, size) = (self.outputs[index].address, self.outputs[index].size);
-        let explicit = plan.load_address.as_ref().and_then(|load| self.address(load));
+        let explicit = self.own_load_address(plan);
         let aligned = |value: u64, align: u64| align::round_up(value, align).unwrap_or(value);
         let load = match (explicit, load_region) {
             (Some(load), _) => load,
@@ -88,9 +88,8 @@ impl Machine<'_> {
                 }
             }
             (None, None) if !alloc => address,
-            (None, None) if plan.overlay == Some(OverlayPlace::Following) => {
-                let behind = self.regions[region].last.map(|last| last.load.wrapping_add(last.size));
-                aligned(behind.unwrap_or(address), start.used)
+            (None, None) if plan.overlay && self.overlay_begun => {
+                aligned(self.load_address_in_overlay(plan, region).unwrap_or(address), start.used)
             }
             (None, None) => self.regions[region].load_address(address, size, start.used),
         };
@@ -108,11 +107,28 @@ impl Machine<'_> {
                 self.check_region(row, plan, end, plan.load_region.as_ref());
             }
             None if takes_room => {
-                let first = plan.overlay == Some(OverlayPlace::First);
+                let first = self.begins_overlay(plan);
                 self.regions[region].remember(Last { address, load, size }, first);
             }
             _ => {}
         }
+    }
+
+    /// Whether a section that is made now is the first of its overlay: those before it stay empty and are not made.
+    pub(super) fn begins_overlay(&self, plan: &OutputPlan) -> bool {
+        plan.overlay && !self.overlay_begun
+    }
+
+    /// The value of `AT(…)`; in an overlay it holds for the first section.
+    pub(super) fn own_load_address(&mut self, plan: &OutputPlan) -> Option<u64> {
+        let load = plan.load_address.as_ref().filter(|_| !plan.overlay || self.begins_overlay(plan))?;
+        self.address(load)
+    }
+
+    /// Where a section of an overlay is loaded that does not begin it: behind the one before.
+    pub(super) fn load_address_in_overlay(&self, plan: &OutputPlan, region: usize) -> Option<u64> {
+        let last = self.regions[region].last.filter(|_| plan.overlay && self.overlay_begun)?;
+        Some(last.load.wrapping_add(last.size))
     }
 
     pub(super) fn check_region(&mut self, row: usize, plan: &OutputPlan, end: u64, named: Option<&Name>) {

@@ -50,7 +50,7 @@ pub fn run<T: Target>(
 fn behind_region<T: Target>(link: &Placed<'_, T>, machine: &Machine<'_>, output: u32) -> Vec<SectionId> {
     let state = &machine.outputs[output as usize];
     let plan = &machine.plan.outputs[output as usize];
-    if !state.in_output || state.region == memory::DEFAULT || plan.discard || plan.overlay.is_some() {
+    if !state.in_output || state.region == memory::DEFAULT || plan.discard || plan.overlay {
         return Vec::new();
     }
     let region = &machine.regions[state.region];

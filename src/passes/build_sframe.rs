@@ -80,7 +80,7 @@ fn report_left_out<T: Target>(link: &Scanned<'_, T>, batches: &[&Batch]) {
 /// program counter does not identify a function.
 fn report_overlays<T: Target>(link: &Scanned<'_, T>, table: &Table) {
     let plan = &link.plan;
-    if plan.outputs.iter().all(|output| output.overlay.is_none()) {
+    if plan.outputs.iter().all(|output| !output.overlay) {
         return;
     }
     let mut last = None;
@@ -89,7 +89,7 @@ fn report_overlays<T: Target>(link: &Scanned<'_, T>, table: &Table) {
         let Some(rule) = link.rules[section.index()] else { continue };
         let row = plan.rule(rule).output;
         let output = &plan.outputs[row as usize];
-        if output.overlay.is_none() || last == Some(row) {
+        if !output.overlay || last == Some(row) {
             continue;
         }
         last = Some(row);

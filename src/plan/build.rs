@@ -1,7 +1,7 @@
 //! Builds the layout plan from scripts and options.
 
 use super::memory;
-use super::{Body, Command, LayoutPlan, OutputPlan, OverlayPlace, Rule};
+use super::{Body, Command, LayoutPlan, OutputPlan, Rule};
 use crate::cli::{Config, DefSym, SortSection};
 use crate::diag::{Code, Diagnostic};
 use crate::ids::{RuleId, StatementId};
@@ -252,11 +252,11 @@ impl<'c> Builder<'c> {
             self.plan.no_cross_refs.push(sections.iter().map(|section| section.name.clone()).collect());
         }
         let mut symbols = Vec::new();
-        for (index, section) in sections.into_iter().enumerate() {
+        for section in sections {
             let name = section.name.clone();
             let output = self.output(section);
             let plan = &mut self.plan.outputs[output as usize];
-            plan.overlay = Some(if index == 0 { OverlayPlace::First } else { OverlayPlace::Following });
+            plan.overlay = true;
             plan.subalign = plan.subalign.take().or_else(|| subalign.clone().map(Box::new));
             plan.region = placement.region.clone();
             plan.load_region = placement.load_region.clone();
@@ -264,9 +264,7 @@ impl<'c> Builder<'c> {
                 plan.phdrs = placement.phdrs.clone();
             }
             plan.fill = plan.fill.take().or_else(|| placement.fill.clone().map(Box::new));
-            if index == 0 {
-                plan.load_address = load_address.clone().map(Box::new);
-            }
+            plan.load_address = load_address.clone().map(Box::new);
             out.push(Command::Output(output));
             symbols.extend(load_symbols(&name));
         }

@@ -83,15 +83,6 @@ pub enum Command {
     OverlayEnd,
 }
 
-/// The place of an output section in its overlay.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum OverlayPlace {
-    /// The first one: its load address is that of the overlay.
-    First,
-    /// Another: its load address follows that of the section before.
-    Following,
-}
-
 /// An output section as the plan describes it.
 #[derive(Clone, Debug)]
 pub struct OutputPlan {
@@ -128,8 +119,8 @@ pub struct OutputPlan {
     pub phdrs: Vec<Name>,
     /// `=fill`.
     pub fill: Option<Box<Expr>>,
-    /// Its place in an overlay.
-    pub overlay: Option<OverlayPlace>,
+    /// It stands in an overlay, whose `AT(…)` and address hold for the first of its sections that is made.
+    pub overlay: bool,
 }
 
 /// A statement in an output section.
@@ -419,7 +410,7 @@ impl OutputPlan {
             load_region: None,
             phdrs: Vec::new(),
             fill: None,
-            overlay: None,
+            overlay: false,
         }
     }
 }
