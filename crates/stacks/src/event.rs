@@ -40,16 +40,18 @@ pub(crate) mod format {
 
 const MISC_CPU_MODE: u16 = 7;
 const MISC_KERNEL: u16 = 1;
-/// These flags have a meaning for each record type: data was mapped; a program was executed; a build-id stands in place
-/// of the inode.
+/// These flags have a meaning for each record type: data was mapped; a program was executed; a process was there before; a
+/// build-id stands in place of the inode.
 const MISC_MMAP_DATA: u16 = 1 << 13;
 const MISC_COMM_EXEC: u16 = 1 << 13;
+const MISC_FORK_EXEC: u16 = 1 << 13;
 const MISC_MMAP_BUILD_ID: u16 = 1 << 14;
 /// Flag of the attribute (`sample_id_all`): other records than samples end with the time, the thread and the processor.
 const SAMPLE_ID_ALL: u64 = 1 << 18;
 const READ_GROUP: u64 = 1 << 3;
 const PROT_EXEC: u32 = 4;
 const BRANCH_HW_INDEX: u64 = 1 << 17;
+const BRANCH_COUNTERS: u64 = 1 << 19;
 
 /// The layout of an event's records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,18 +94,21 @@ impl Layout {
         Some((layout, size))
     }
 
-    /// The id of a sample's event. All events of a recording have it at one place, so any event's layout tells it.
-    pub fn sample_id(&self, body: &[u8]) -> Option<u64> {
-        let at = |count: u32| body.get(8 * count as usize..)?.first_chunk().copied();
-        let id = if self.sample & format::IDENTIFIER != 0 {
-            at(0)?
-        } else if self.sample & format::ID != 0 {
-            let before = format::IP | format::TID | format::TIME | format::ADDR;
-            at((self.sample & before).count_ones())?
-        } else {
+    /// The event's number of a record whose layout is not known yet: all events of a recording have it at one place.
+    pub fn event_id(&self, record: &Record<'_>) -> Option<u64> {
+        let fields = |bits: u64| 8 * (self.sample & bits).count_ones() as usize;
+        let first = self.sample & format::IDENTIFIER != 0;
+        if !first && self.sample & format::ID == 0 {
             return None;
+        }
+        let at = match (record.is_sample(), first) {
+            (true, true) => 0,
+            (true, false) => fields(format::IP | format::TID | format::TIME | format::ADDR),
+            (false, _) if !self.id_all => return None,
+            (false, true) => record.body.len().checked_sub(8)?,
+            (false, false) => record.body.len().checked_sub(8 + fields(format::STREAM_ID | format::CPU))?,
         };
-        Some(word(id, self.endian))
+        record.body.get(at..)?.first_chunk().map(|bytes| word(*bytes, self.endian))
     }
 
     /// When a record was made, if it says so.
@@ -171,6 +176,8 @@ pub enum Event<'data> {
         parent: u32,
         /// The thread that made it.
         parent_tid: u32,
+        /// Whether it was there before the recording: perf made the record up, and tells of each of its mappings.
+        before: bool,
     },
     /// A thread ended.
     Exited {
@@ -311,7 +318,7 @@ pub fn read<'data>(layout: &Layout, record: &Record<'data>) -> Option<Event<'dat
             let (pid, parent) = (reader.u32()?, reader.u32()?);
             let (tid, parent_tid) = (reader.u32()?, reader.u32()?);
             if record.kind == kind::FORK {
-                Event::Forked { pid, tid, parent, parent_tid }
+                Event::Forked { pid, tid, parent, parent_tid, before: record.misc & MISC_FORK_EXEC != 0 }
             } else {
                 Event::Exited { pid, tid }
             }
@@ -390,7 +397,8 @@ fn sample<'data>(layout: &Layout, reader: &mut Reader<'data>, kernel: bool) -> O
         if layout.branch & BRANCH_HW_INDEX != 0 {
             reader.u64()?;
         }
-        words(reader, count.checked_mul(3)?)?;
+        let counters = u64::from(layout.branch & BRANCH_COUNTERS != 0);
+        words(reader, count.checked_mul(3 + counters)?)?;
     }
     let mut user = User { wide: false, mask: 0, values: &[], stack: &[] };
     if has(format::REGS_USER) {

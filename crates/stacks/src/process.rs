@@ -96,28 +96,47 @@ impl Process {
     }
 
     fn map(&mut self, range: Range<u64>, executable: bool, file: Option<(FileId, u64)>, files: &Files) {
-        let overlapping: Vec<u64> = self
-            .anonymous
-            .range(..range.end)
-            .filter(|&(_, &end)| end > range.start)
-            .map(|(&start, _)| start)
-            .collect();
-        for start in overlapping {
-            self.anonymous.remove(&start);
-        }
+        self.unmap(&range);
         match file {
             Some((id, bias)) => {
                 let rows = files.get(id).map(|file| Arc::clone(file.rows())).unwrap_or_default();
                 self.unwinder.add_module(Module::new(ModuleId(id.0.into()), range, bias, rows));
             }
-            None => {
-                self.unwinder.remove_overlapping(range.clone());
-                if executable {
-                    self.anonymous.insert(range.start, range.end);
-                }
+            None if executable => {
+                self.anonymous.insert(range.start, range.end);
             }
+            None => {}
         }
     }
+
+    /// Takes a range out of what was mapped before. What a mapping has on both sides of it stays.
+    fn unmap(&mut self, range: &Range<u64>) {
+        // Ranges are disjoint, so those that overlap are the last ones that start before its end.
+        let before = self.anonymous.range(..range.end).rev();
+        let overlapping = before.take_while(|&(_, &end)| end > range.start);
+        for (start, end) in overlapping.map(|(&start, &end)| (start, end)).collect::<Vec<_>>() {
+            self.anonymous.remove(&start);
+            self.anonymous.extend(outside(start..end, range).map(|left| (left.start, left.end)));
+        }
+        let overlaps =
+            |module: &&Module<Bytes>| module.range().start < range.end && range.start < module.range().end;
+        let left = |module: &Module<Bytes>| {
+            let module = module.clone();
+            outside(module.range(), range)
+                .map(move |left| Module::new(module.id(), left, module.bias(), Arc::clone(module.rows())))
+        };
+        let left: Vec<_> = self.unwinder.modules().iter().filter(overlaps).flat_map(left).collect();
+        self.unwinder.remove_overlapping(range.clone());
+        for module in left {
+            self.unwinder.add_module(module);
+        }
+    }
+}
+
+/// The parts of a range that are not in another.
+fn outside(whole: Range<u64>, taken: &Range<u64>) -> impl Iterator<Item = Range<u64>> {
+    let parts = [whole.start..whole.end.min(taken.start), whole.start.max(taken.end)..whole.end];
+    parts.into_iter().filter(|part| !part.is_empty())
 }
 
 /// All processes.
@@ -195,13 +214,18 @@ impl Processes {
         }
     }
 
-    /// A thread or a process was made.
-    pub fn fork(&mut self, pid: u32, tid: u32, parent: u32, parent_tid: u32) {
+    /// A thread or a process was made, by a process and thread. One that was there `before` the events began has executed
+    /// who knows what since.
+    pub fn fork(&mut self, (pid, tid): (u32, u32), (parent, parent_tid): (u32, u32), before: bool) {
         if let Some(name) = self.thread_names.get(&parent_tid).cloned() {
             self.thread_names.insert(tid, name);
         }
         if pid != parent {
             let mut child = self.get(parent).clone();
+            if before {
+                let empty = Process::new(self.abi, self.follow_frame_pointers);
+                child = Process { name: child.name, ..empty };
+            }
             child.threads.clear();
             self.by_pid.insert(pid, child);
             self.most = self.most.max(self.by_pid.len());

@@ -94,7 +94,10 @@ pub struct Session {
     statistics: Statistics,
     /// The frames of the current sample.
     frames: Vec<Frame>,
-    waiting: HashMap<(u32, u64), Waiting>,
+    /// By the number of the part that they wait for: a thread that is sampled several times in the kernel returns once.
+    waiting: HashMap<u64, Vec<Waiting>>,
+    /// How many there are.
+    waiting_count: usize,
     kernel: Option<Reference>,
     started: Instant,
 }
@@ -112,6 +115,7 @@ impl Session {
             statistics: Statistics::default(),
             frames: Vec::new(),
             waiting: HashMap::new(),
+            waiting_count: 0,
             kernel: None,
             started: Instant::now(),
         }
@@ -137,8 +141,8 @@ impl Session {
             Some(Event::Named { pid, tid, name, executed }) => {
                 self.processes.name(*pid, *tid, name, *executed);
             }
-            Some(Event::Forked { pid, tid, parent, parent_tid }) => {
-                self.processes.fork(*pid, *tid, *parent, *parent_tid);
+            Some(Event::Forked { pid, tid, parent, parent_tid, before }) => {
+                self.processes.fork((*pid, *tid), (*parent, *parent_tid), *before);
             }
             Some(Event::Exited { pid, tid }) => self.processes.exit(*pid, *tid),
             Some(Event::Deferred { cookie, chain }) => self.deferred(*cookie, chain, take),
@@ -168,12 +172,13 @@ impl Session {
         self.cache = RuleCache::new();
         self.statistics = Statistics::default();
         self.waiting.clear();
+        self.waiting_count = 0;
         self.started = Instant::now();
     }
 
     /// Ends the session: hands on samples that still wait, and returns the files and the statistics.
     pub fn finish(mut self, take: &mut dyn FnMut(&Stack<'_>)) -> (Files, Statistics) {
-        let mut left: Vec<Waiting> = std::mem::take(&mut self.waiting).into_values().collect();
+        let mut left: Vec<Waiting> = std::mem::take(&mut self.waiting).into_values().flatten().collect();
         left.sort_by_key(|waiting| (waiting.time, waiting.tid));
         for waiting in left {
             self.hand_on(waiting, End::NoRegisters, take);
@@ -191,14 +196,13 @@ impl Session {
         let recorded = self.frames.len();
         self.statistics.kernel_frames += self.kernel_frames();
         if let Some(cookie) = cookie
-            && self.waiting.len() < MOST_WAITING
+            && self.waiting_count < MOST_WAITING
         {
             let Sample { pid, tid, cpu, time, period, .. } = *sample;
             let frames = self.frames.clone();
-            self.waiting.insert(
-                (tid, cookie),
-                Waiting { pid, tid, event, cpu, time, period, frames, in_kernel: false },
-            );
+            let waiting = Waiting { pid, tid, event, cpu, time, period, frames, in_kernel: false };
+            self.waiting.entry(cookie).or_default().push(waiting);
+            self.waiting_count += 1;
             return;
         }
         let end = match &sample.user {
@@ -311,18 +315,20 @@ impl Session {
         None
     }
 
-    /// The second part of a sample that waits.
+    /// The second part of the samples that wait for it.
     fn deferred(&mut self, cookie: u64, chain: &Chain<'_>, take: &mut dyn FnMut(&Stack<'_>)) {
         // The cookie is unique: it is made of a processor's number and a counter.
-        let key = self.waiting.keys().find(|(_, waiting)| *waiting == cookie).copied();
-        let Some(mut waiting) = key.and_then(|key| self.waiting.remove(&key)) else { return };
-        let process = self.processes.get(waiting.pid);
-        let mut first = true;
-        for address in chain.iter().filter(|&address| address < CONTEXT_LEAST) {
-            note(&mut waiting.frames, process, address, false, first);
-            first = false;
+        let waiting = self.waiting.remove(&cookie).unwrap_or_default();
+        self.waiting_count -= waiting.len();
+        for mut waiting in waiting {
+            let process = self.processes.get(waiting.pid);
+            let mut first = true;
+            for address in chain.iter().filter(|&address| address < CONTEXT_LEAST) {
+                note(&mut waiting.frames, process, address, false, first);
+                first = false;
+            }
+            self.hand_on(waiting, End::Recorded, take);
         }
-        self.hand_on(waiting, End::Recorded, take);
     }
 
     /// Counts a stack and hands it on. Returns the memory of its frames.

@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{Writer, words};
+use common::{REGISTERS, SAMPLE, Writer, attribute_of, mapping, words};
 use sframe_format::{Abi, Source};
 use stacks::bytes::Bytes;
 use stacks::image::Sources;
@@ -292,6 +292,106 @@ fn deferred_call_chains_join_their_samples() {
     // One whose second part never came.
     assert_eq!(addresses(2), [kernel[1]]);
     assert_eq!(unwound.statistics.samples, 3);
+}
+
+/// A thread that enters the kernel once and is sampled there several times returns once.
+#[test]
+fn samples_share_a_deferred_call_chain() {
+    let mut writer = simple();
+    let kernel = |address: u64| [-128i64 as u64, address, -640i64 as u64, 77];
+    for (time, address) in [(11, 0xffff_8000_0000_1000), (12, 0xffff_8000_0000_2000)] {
+        writer.sample_with(7, time, address, &kernel(address), None);
+    }
+    writer.event(22, 0, &words(&[77, 3, -512i64 as u64, 0x40_1080, 0x40_1049]), 7, 13);
+    let unwound = Unwound::of(&writer);
+    assert_eq!(unwound.statistics.samples, 3);
+    for (sample, address) in [(1, 0xffff_8000_0000_1000), (2, 0xffff_8000_0000_2000)] {
+        let addresses: Vec<u64> = unwound.frames(sample).iter().map(|frame| frame.0).collect();
+        assert_eq!(addresses, [address, 0x40_1080, 0x40_1049]);
+        assert_eq!(unwound.profile.rows[sample].end, End::Recorded);
+    }
+}
+
+#[test]
+fn branches_and_their_counters_stand_before_the_registers() {
+    const BRANCH_STACK: u64 = 1 << 11;
+    let (hw_index, counters) = (1u64 << 17, 1u64 << 19);
+    for branch in [0, hw_index, counters, hw_index | counters] {
+        let mut writer = Writer::default();
+        writer.comm(7, "prog", true, 1);
+        writer.mmap(7, IMAGE, &program(), 2);
+        let mut body = words(&[0x40_1080, 7 | 7 << 32, 10, 3, 1, 0, 2]);
+        if branch & hw_index != 0 {
+            body.extend(words(&[5]));
+        }
+        body.extend(words(&[0x40_1044, 0x40_1080, 0, 0x40_1040, 0x40_1044, 0]));
+        if branch & counters != 0 {
+            body.extend(words(&[1, 2]));
+        }
+        let mut registers = [0u64; REGISTERS.count_ones() as usize];
+        (registers[6], registers[7], registers[8]) = (5, STACK, 0x40_1080);
+        writer.sample_of(body, Some((&registers, &stack())));
+        let stream = writer.pipe_of(&[(attribute_of(SAMPLE | BRANCH_STACK, branch), 7)]);
+        let unwound = unwind(stream, Settings::default());
+        assert_eq!(unwound.statistics.unreadable, 0, "{branch:#x}");
+        let frames = unwound.frames(0);
+        assert_eq!(
+            frames[..2],
+            [(0x40_1080, Some(Source::Topmost)), (0x40_1049, Some(Source::Sframe))],
+            "{branch:#x}"
+        );
+    }
+}
+
+/// A tracepoint's records say on which processor they were made, those of the event beside it do not.
+#[test]
+fn records_are_read_by_the_layout_of_their_own_event() {
+    const IDENTIFIER: u64 = 1 << 16;
+    const CPU: u64 = 1 << 7;
+    let (with, without) = (SAMPLE | IDENTIFIER, (SAMPLE | IDENTIFIER) & !CPU);
+    let mut writer = Writer::default();
+    // Two programs, one after the other, by records of the second event; then a sample of the first between them.
+    for (path, time) in [("/no/such/file".to_owned(), 30), (program(), 5)] {
+        let body = mapping(7, [IMAGE.0, IMAGE.1, IMAGE.2], &[0; 24], 5, &path);
+        writer.record(10, 2, &[body, words(&[7 | 7 << 32, time, 70])].concat());
+    }
+    let mut registers = [0u64; 17];
+    (registers[6], registers[7], registers[8]) = (5, STACK, 0x40_1080);
+    writer.sample_of(words(&[60, 0x40_1080, 7 | 7 << 32, 10, 3, 1, 0]), Some((&registers, &stack())));
+    let stream = writer.pipe_of(&[(attribute_of(with, 0), 60), (attribute_of(without, 0), 70)]);
+    let unwound = unwind(stream, Settings::default());
+    assert_eq!(unwound.frames(0)[..2], Unwound::of(&simple()).frames(0)[..2]);
+}
+
+/// perf makes up a record for each process that ran before; its mappings are told one by one.
+#[test]
+fn a_process_that_ran_before_has_no_files_of_its_parent() {
+    let mut writer = simple();
+    writer.fork_with(8, 7, 1 << 13, 20);
+    writer.sample(8, 21, [STACK, 5, 0x40_1080], &[], &stack());
+    let unwound = Unwound::of(&writer);
+    assert_eq!(unwound.frames(1), [(0x40_1080, Some(Source::Topmost))]);
+    assert_eq!(unwound.profile.threads[1].name, "prog");
+}
+
+#[test]
+fn what_is_mapped_over_a_part_leaves_the_rest() {
+    const JIT: u64 = 0x7000_0000;
+    let mut writer = Writer::default();
+    writer.comm(7, "prog", true, 1);
+    // A library's data is mapped over the end of its code's first mapping, and some pages of made code anew.
+    writer.mmap(7, (0x40_0000, 0x4000, 0), &program(), 2);
+    writer.mmap_of(7, (0x40_3000, 0x1000, 0x3000), &program(), 3, 3);
+    writer.mmap(7, (JIT, 0x10000, 0), "//anon", 4);
+    writer.mmap(7, (JIT + 0x4000, 0x1000, 0), "//anon", 5);
+    writer.sample(7, 10, [STACK, 5, 0x40_1080], &[], &stack());
+    let stack = words(&[1, 2, 0, JIT + 0x8000, 0, 0x40_1049, 0]);
+    writer.sample(7, 11, [STACK, STACK + 16, JIT + 0x10], &[], &stack);
+    writer.sample(7, 12, [STACK, 5, 0x40_3010], &[], &stack);
+    let unwound = Unwound::of(&writer);
+    assert_eq!(unwound.frames(0)[..2], Unwound::of(&simple()).frames(0)[..2]);
+    assert_eq!(unwound.frames(1)[1], (JIT + 0x8000, Some(Source::FramePointer)));
+    assert_eq!(unwound.profile.rows[2].end, End::Unmapped);
 }
 
 #[test]

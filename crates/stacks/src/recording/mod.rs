@@ -152,7 +152,8 @@ impl Recording {
                 .note_one(endian, &record, &mut expander)
                 .map_err(|message| damage(base + offset, message))?;
             if record.kind < kind::FIRST {
-                let time = self.sampled.first().and_then(|event| event.layout.time(&record)).unwrap_or(last);
+                let event = self.sampled.get(self.number(&record));
+                let time = event.and_then(|event| event.layout.time(&record)).unwrap_or(last);
                 // Records that perf synthesizes for the state before the recording bear no time, or the largest.
                 let time = if time == u64::MAX { 0 } else { time };
                 last = time;
@@ -265,9 +266,10 @@ impl Recording {
         }
     }
 
+    /// The number of a record's event. Those that perf makes up bear none; they have the first event's layout.
     fn number(&self, record: &Record<'_>) -> usize {
         let [first, _, ..] = &*self.sampled else { return 0 };
-        let id = if record.is_sample() { first.layout.sample_id(record.body) } else { None };
+        let id = first.layout.event_id(record);
         id.and_then(|id| self.ids.get(&id)).copied().unwrap_or(0)
     }
 }

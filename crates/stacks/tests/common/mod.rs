@@ -30,7 +30,7 @@ impl Writer {
     }
 
     /// A record that is no sample, with the fields that all have behind it: pid and tid, time, processor.
-    fn event(&mut self, kind: u32, misc: u16, body: &[u8], pid: u32, time: u64) {
+    pub fn event(&mut self, kind: u32, misc: u16, body: &[u8], pid: u32, time: u64) {
         let tail = [halves(&[pid, pid]), words(&[time, 0])].concat();
         self.record(kind, misc, &[body, &tail].concat());
     }
@@ -42,9 +42,13 @@ impl Writer {
     }
 
     pub fn fork(&mut self, pid: u32, parent: u32, time: u64) {
+        self.fork_with(pid, parent, 2, time);
+    }
+
+    pub fn fork_with(&mut self, pid: u32, parent: u32, misc: u16, time: u64) {
         let mut body = halves(&[pid, parent, pid, parent]);
         body.extend(words(&[time]));
-        self.event(7, 2, &body, pid, time);
+        self.event(7, misc, &body, pid, time);
     }
 
     pub fn exit(&mut self, pid: u32, time: u64) {
@@ -65,16 +69,26 @@ impl Writer {
         build_id: Option<&[u8]>,
         time: u64,
     ) {
-        let mut body = [halves(&[pid, pid]), words(&[address, length, offset])].concat();
         let mut identity = vec![0; 24];
         if let Some(id) = build_id {
             identity[0] = id.len() as u8;
             identity[4..4 + id.len()].copy_from_slice(id);
         }
-        body.extend(identity);
-        body.extend(halves(&[5, 2]));
-        body.extend(padded(path.as_bytes()));
-        self.event(10, if build_id.is_some() { 2 | 1 << 14 } else { 2 }, &body, pid, time);
+        let misc = if build_id.is_some() { 2 | 1 << 14 } else { 2 };
+        let body = mapping(pid, [address, length, offset], &identity, 5, path);
+        self.event(10, misc, &body, pid, time);
+    }
+
+    /// A mapping with a protection.
+    pub fn mmap_of(
+        &mut self,
+        pid: u32,
+        (address, length, offset): (u64, u64, u64),
+        path: &str,
+        protection: u32,
+        time: u64,
+    ) {
+        self.event(10, 2, &mapping(pid, [address, length, offset], &[0; 24], protection, path), pid, time);
     }
 
     /// A sample with stack and base pointer, instruction, and a copy of the stack.
@@ -97,6 +111,11 @@ impl Writer {
         body.extend(words(&[time, 3, 1]));
         body.extend(words(&[chain.len() as u64]));
         body.extend(words(chain));
+        self.sample_of(body, user);
+    }
+
+    /// A sample whose first fields are these.
+    pub fn sample_of(&mut self, mut body: Vec<u8>, user: Option<(&[u64; 17], &[u8])>) {
         match user {
             Some((registers, stack)) => {
                 body.extend(words(&[2]));
@@ -134,10 +153,17 @@ impl Writer {
 
     /// The stream that perf writes to a pipe.
     pub fn pipe(&self) -> Vec<u8> {
+        self.pipe_of(&[(attribute(), 7)])
+    }
+
+    /// The same with several events, each with the number that its records bear.
+    pub fn pipe_of(&self, events: &[(Vec<u8>, u64)]) -> Vec<u8> {
         let mut stream = b"PERFILE2".to_vec();
         stream.extend(words(&[16]));
         let mut first = Self::default();
-        first.record(64, 0, &[attribute(), words(&[7])].concat());
+        for (attribute, id) in events {
+            first.record(64, 0, &[&attribute[..], &words(&[*id])].concat());
+        }
         let mut machine = words(&[6]);
         machine.extend(8u32.to_le_bytes());
         machine.extend(b"x86_64\0\0");
@@ -149,12 +175,24 @@ impl Writer {
 }
 
 fn attribute() -> Vec<u8> {
+    attribute_of(SAMPLE, 0)
+}
+
+/// An event by its `sample_type` and `branch_sample_type`.
+pub fn attribute_of(sample: u64, branch: u64) -> Vec<u8> {
     let mut attribute = vec![0u8; 112];
     attribute[4..8].copy_from_slice(&112u32.to_le_bytes());
-    attribute[24..32].copy_from_slice(&SAMPLE.to_le_bytes());
+    attribute[24..32].copy_from_slice(&sample.to_le_bytes());
     attribute[40..48].copy_from_slice(&(1u64 << 18).to_le_bytes());
+    attribute[72..80].copy_from_slice(&branch.to_le_bytes());
     attribute[80..88].copy_from_slice(&REGISTERS.to_le_bytes());
     attribute
+}
+
+/// The body of a record of a mapping, without the fields that all records end in.
+pub fn mapping(pid: u32, place: [u64; 3], identity: &[u8], protection: u32, path: &str) -> Vec<u8> {
+    let protection = halves(&[protection, 2]);
+    [&halves(&[pid, pid]), &words(&place), identity, &protection, &padded(path.as_bytes())].concat()
 }
 
 fn padded(text: &[u8]) -> Vec<u8> {
