@@ -7,6 +7,7 @@
 pub mod args;
 pub mod assembler;
 mod attach;
+mod build_id;
 mod compact;
 mod derive;
 mod derived;

@@ -6,6 +6,7 @@
 //! out one behind the other and its relocations applied; messages about such an object name
 //! sections and offsets.
 
+use super::build_id;
 use super::places::{PlacedSection, Places, Symbol};
 use crate::input::sframe::is_sframe;
 use memmap2::Mmap;
@@ -128,8 +129,8 @@ pub struct Load {
     pub file_size: u64,
     /// Bytes in memory.
     pub memory_size: u64,
-    /// Alignment in bytes.
-    pub alignment: u64,
+    /// Whether code may run there.
+    pub executable: bool,
 }
 
 /// One ELF file, or one raw section.
@@ -155,6 +156,8 @@ pub struct Input<'data> {
     pub text: Vec<Range<u64>>,
     /// Loadable segments in the order of the program headers.
     pub loads: Vec<Load>,
+    /// The build-id that its segments hold.
+    pub build_id: Option<Vec<u8>>,
     /// Names for addresses.
     pub places: Places,
     /// Whether the file has a full symbol table (`SHT_SYMTAB`), not only the dynamic one.
@@ -280,6 +283,7 @@ pub fn raw_section<'data>(name: &str, bytes: &'data [u8], address: u64) -> Input
         eh_frame_hdr_size: 0,
         text: Vec::new(),
         loads: Vec::new(),
+        build_id: None,
         places: Places::default(),
         has_symbol_table: false,
         free_address: 0,
@@ -326,9 +330,10 @@ pub fn open_elf<'data>(name: &str, bytes: &'data [u8]) -> Result<Input<'data>, P
         address: segment.p_vaddr(endian),
         file_size: segment.p_filesz(endian),
         memory_size: segment.p_memsz(endian),
-        alignment: segment.p_align(endian),
+        executable: segment.p_flags(endian) & elf::PF_X != 0,
     });
     input.loads = loads.collect();
+    input.build_id = build_id::of_file(endian, bytes, segments);
     if input.sframe.is_empty() && !relocatable {
         input.sframe = segments
             .iter()
@@ -391,6 +396,7 @@ impl<'data> Reader<'_, 'data> {
             eh_frame_hdr_size: 0,
             text: Vec::new(),
             loads: Vec::new(),
+            build_id: None,
             places: Places::default(),
             has_symbol_table: self.sections.iter().any(|s| s.sh_type(endian) == elf::SHT_SYMTAB),
             free_address: 0,

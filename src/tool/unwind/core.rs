@@ -4,9 +4,11 @@
 //! registers of a thread in the order of the machine's `user_regs`, `NT_FILE` with the mapped
 //! files, `NT_AUXV` with the address of the vDSO.
 
+use super::mapped::{MappedFile, Protections, mapped_files};
 use super::memory::Memory;
-use super::modules::{Modules, Place};
+use super::modules::{Loading, Modules, Place};
 use super::process::{Process, Thread, bad};
+use super::words::Words;
 use crate::tool::args::Unwind;
 use crate::tool::open::Problem;
 use object::Endian as _;
@@ -15,7 +17,6 @@ use object::elf;
 use object::read::elf::{FileHeader, ProgramHeader};
 use sframe_format::Abi;
 use stacks::bytes::Bytes;
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// Offset of the process number in `struct elf_prstatus` (64 bits).
@@ -36,28 +37,34 @@ pub fn read(path: &Path, arguments: &Unwind) -> Result<Process, Problem> {
     let name = path.display().to_string();
     let bytes = Bytes::open(path).map_err(|error| bad(&name, format!("cannot read: {error}")))?;
     let mut core = parse(&name, &bytes)?;
-    let mut files = std::mem::take(&mut core.files);
-    // Processes also map files that are no program: locales, fonts, caches.
-    files.retain(|(name, _)| !is_data(name));
-    for (file, place) in &files {
-        if arguments.modules.iter().any(|module| module.path.file_name() == Path::new(file).file_name()) {
+    let files = std::mem::take(&mut core.files);
+    let named =
+        |file: &MappedFile, path: &Path| path.file_name() == Path::new(stored(&file.name)).file_name();
+    for file in &files {
+        if arguments.modules.iter().any(|module| named(file, &module.path)) {
             continue;
         }
+        let loadings = file.loadings(&core.protections, &core.memory);
         let path = match &arguments.sysroot {
-            Some(root) => root.join(file.trim_start_matches('/')),
-            None => PathBuf::from(file),
+            Some(root) => root.join(stored(&file.name).trim_start_matches('/')),
+            None => PathBuf::from(stored(&file.name)),
         };
-        core.modules.add_file(&path, file, *place, arguments.derivation);
+        // Code may be mapped of a file that is no program: made as the process ran, or of another system.
+        if !loadings.is_empty() && !is_data(&path) {
+            core.modules.add_file(&path, &file.name, &loadings, arguments.derivation);
+        }
     }
     for module in &arguments.modules {
-        let file = module.path.display().to_string();
-        let named = |(name, _): &&(String, Place)| Path::new(name).file_name() == module.path.file_name();
-        let place = match (module.bias, files.iter().find(named)) {
-            (Some(bias), _) => Place::Bias(bias),
-            (None, Some((_, place))) => *place,
-            (None, None) => return Err(bad(&file, "the core file maps no file of that name; say FILE@BIAS")),
+        let name = module.path.display().to_string();
+        let loadings = match (module.bias, files.iter().find(|file| named(file, &module.path))) {
+            (Some(bias), _) => vec![Loading { place: Place::Bias(bias), build_id: None }],
+            (None, Some(file)) => file.loadings(&core.protections, &core.memory),
+            (None, None) => return Err(bad(&name, "the core file maps no file of that name; say FILE@BIAS")),
         };
-        core.modules.add_file(&module.path, &file, place, arguments.derivation);
+        if loadings.is_empty() {
+            return Err(bad(&name, "the process only read the file of that name; say FILE@BIAS"));
+        }
+        core.modules.add_file(&module.path, &name, &loadings, arguments.derivation);
     }
     Ok(core.process())
 }
@@ -76,8 +83,8 @@ struct Core {
     threads: Vec<Thread>,
     memory: Memory,
     modules: Modules,
-    /// Mapped files and one mapping of each, in the order of names.
-    files: Vec<(String, Place)>,
+    protections: Protections,
+    files: Vec<MappedFile>,
     vdso: Option<u64>,
     /// Bytes of the file.
     size: usize,
@@ -113,6 +120,7 @@ fn parse(name: &str, bytes: &Bytes) -> Result<Core, Problem> {
         abi,
         threads: Vec::new(),
         memory: Memory::default(),
+        protections: Protections::default(),
         modules: Modules::new(abi),
         files: Vec::new(),
         vdso: None,
@@ -120,11 +128,14 @@ fn parse(name: &str, bytes: &Bytes) -> Result<Core, Problem> {
     };
     // Bytes of notes read so far: many segments that hold the same notes would take quadratic time.
     let mut read = 0_u64;
-    let mut pieces = Vec::new();
+    let (mut pieces, mut protections) = (Vec::new(), Vec::new());
     for segment in header.program_headers(endian, &**bytes).map_err(malformed)? {
         if segment.p_type(endian) == elf::PT_LOAD {
+            let (start, size) = (segment.p_vaddr(endian), segment.p_memsz(endian));
+            let executable = segment.p_flags(endian) & elf::PF_X != 0;
+            protections.push((start..start.saturating_add(size), executable));
             let data = segment.data(endian, &**bytes).unwrap_or_default();
-            pieces.extend(bytes.part(data).map(|part| (segment.p_vaddr(endian), part)));
+            pieces.extend(bytes.part(data).map(|part| (start, part)));
         }
         let Some(mut notes) = segment.notes(endian, &**bytes).map_err(malformed)? else { continue };
         read += segment.p_filesz(endian);
@@ -145,23 +156,11 @@ fn parse(name: &str, bytes: &Bytes) -> Result<Core, Problem> {
         }
     }
     core.memory = Memory::new(pieces);
+    core.protections = Protections::new(protections);
     if core.threads.is_empty() {
         return Err(bad(name, "the core file has no NT_PRSTATUS note: no thread's registers"));
     }
     Ok(core)
-}
-
-/// The contents of a note as 64-bit words.
-struct Words<'data> {
-    endian: Endianness,
-    bytes: &'data [u8],
-}
-
-impl Words<'_> {
-    fn at(&self, offset: usize) -> Option<u64> {
-        let bytes = *self.bytes.get(offset..)?.first_chunk()?;
-        Some(self.endian.read_u64_bytes(bytes))
-    }
 }
 
 fn thread(abi: Abi, words: &Words<'_>) -> Option<Thread> {
@@ -195,36 +194,21 @@ fn thread(abi: Abi, words: &Words<'_>) -> Option<Thread> {
     Some(Thread { name: format!("thread {pid}"), pc, registers })
 }
 
-/// The files of an `NT_FILE` note: count, page size, then start, end and offset in pages of each,
-/// then the names.
-fn mapped_files(words: &Words<'_>) -> Vec<(String, Place)> {
-    let mut first: BTreeMap<String, Place> = BTreeMap::new();
-    let (Some(count), Some(page)) = (words.at(0), words.at(8)) else { return Vec::new() };
-    let fits = (words.bytes.len() as u64).saturating_sub(16) / 24;
-    let count = count.min(fits) as usize;
-    let names = words.bytes.get(16 + 24 * count..).unwrap_or_default().split(|&byte| byte == 0);
-    for (place, name) in names.take(count).enumerate() {
-        let entry = 16 + 24 * place;
-        let (Some(address), Some(offset)) = (words.at(entry), words.at(entry + 16)) else { break };
-        let offset = offset.saturating_mul(page);
-        let name = String::from_utf8_lossy(name).into_owned();
-        let lowest = first.entry(name).or_insert(Place::Mapping { offset, address });
-        if matches!(lowest, Place::Mapping { offset: lowest, .. } if offset < *lowest) {
-            *lowest = Place::Mapping { offset, address };
-        }
-    }
-    first.into_iter().collect()
+/// The path that a file had: the kernel marks those that were removed since they were mapped, as packages do that replace
+/// them. Whether the file there is the same one its build-id says.
+fn stored(name: &str) -> &str {
+    name.strip_suffix(" (deleted)").unwrap_or(name)
 }
 
 /// Whether a mapped file exists and is no ELF file. A core file may name a pipe, which nothing is read from.
-fn is_data(name: &str) -> bool {
+fn is_data(path: &Path) -> bool {
     use std::io::Read;
     let mut magic = [0; 4];
-    let Ok(metadata) = std::fs::metadata(name) else { return false };
+    let Ok(metadata) = std::fs::metadata(path) else { return false };
     if !metadata.is_file() {
         return true;
     }
-    let Ok(mut file) = std::fs::File::open(name) else { return false };
+    let Ok(mut file) = std::fs::File::open(path) else { return false };
     file.read_exact(&mut magic).is_err() || magic != elf::ELFMAG
 }
 

@@ -5,15 +5,19 @@
 //! |---|---|
 //! | `core` | threads, memory and mapped files of a core file |
 //! | `saved` | registers and memory that something saved in plain files |
+//! | `mapped` | which mapped files of a core file are loaded where |
 //! | `memory` | the memory of both |
 //! | `modules` | files at the addresses they were loaded at |
 //! | `process` | all of that together |
+//! | `words` | the words of a core file's notes |
 
 pub mod core;
+mod mapped;
 mod memory;
 mod modules;
 mod process;
 mod saved;
+mod words;
 
 use super::args::Unwind;
 use super::registers;

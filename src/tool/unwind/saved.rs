@@ -1,7 +1,7 @@
 //! Registers and memory that something else saved: a text file with registers, a binary file with the stack.
 
 use super::memory::Memory;
-use super::modules::{Modules, Place};
+use super::modules::{Loading, Modules, Place};
 use super::process::{Process, Thread, bad};
 use crate::tool::args::Unwind;
 use crate::tool::open::{Problem, for_each_input};
@@ -37,7 +37,7 @@ pub fn read(arguments: &Unwind) -> Result<Process, Problem> {
     for module in &arguments.modules {
         let file = module.path.display().to_string();
         let place = Place::Bias(module.bias.unwrap_or(0));
-        modules.add_file(&module.path, &file, place, arguments.derivation);
+        modules.add_file(&module.path, &file, &[Loading { place, build_id: None }], arguments.derivation);
     }
     let saved = pieces.iter().map(|(_, bytes)| bytes.len()).sum();
     Ok(Process { abi, threads: vec![thread], memory: Memory::new(pieces), modules, saved })
