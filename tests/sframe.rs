@@ -110,6 +110,65 @@ fn json_has_the_same_facts_as_text() {
     assert_eq!(function["rows"][1]["cfa"], "rsp+16");
 }
 
+/// A program whose `.eh_frame` ends for a walk behind its first FDE. The second gave way to a terminator; `.eh_frame_hdr` leads
+/// to the others.
+fn with_a_terminator_in_between(program: &Path) -> Vec<u8> {
+    use object::{Object, ObjectSection};
+    let mut bytes = std::fs::read(program).unwrap();
+    let file = object::File::parse(&*bytes).unwrap();
+    let start = file.section_by_name(".eh_frame").unwrap().file_range().unwrap().0 as usize;
+    let big = !file.is_little_endian();
+    let word = |bytes: &[u8], at: usize| {
+        let word = *bytes[at..].first_chunk().unwrap();
+        if big { u32::from_be_bytes(word) } else { u32::from_le_bytes(word) }
+    };
+    let (mut at, mut fdes) = (start, Vec::new());
+    while word(&bytes, at) > 0 {
+        if word(&bytes, at + 4) > 0 {
+            fdes.push(at);
+        }
+        at += 4 + word(&bytes, at) as usize;
+    }
+    let at = fdes[1];
+    let length = word(&bytes, at);
+    for (place, value) in [(at, 0), (at + 4, length - 4), (at + 8, 8)] {
+        let value: u32 = value;
+        let value = if big { value.to_be_bytes() } else { value.to_le_bytes() };
+        bytes[place..place + 4].copy_from_slice(&value);
+    }
+    bytes
+}
+
+#[test]
+fn functions_behind_a_terminator_are_those_that_the_search_table_leads_to() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let json = |arguments: &[&str]| -> serde_json::Value {
+        let (status, text, complaint) = sframe(arguments);
+        assert_eq!(status, 0, "{text}{complaint}");
+        serde_json::from_str(&text).unwrap()
+    };
+    let functions = |report: &serde_json::Value, what: &str| {
+        report["files"][0]["comparison"][what]["functions"].as_u64().unwrap()
+    };
+    for machine in ["x86_64", "aarch64", "s390x"] {
+        let whole = fixture(&format!("linked/prog.{machine}.mold3.0"));
+        let count = functions(&json(&["verify", "--json", whole.to_str().unwrap()]), "cfi");
+        std::fs::write(path("prog"), with_a_terminator_in_between(&whole)).unwrap();
+        for options in [&["verify", "--json"][..], &["verify", "--json", "--derived"]] {
+            let report = json(&[options, &[&path("prog")]].concat());
+            // The one that gave way has rows that no FDE stands against.
+            assert_eq!(functions(&report, "cfi"), count - 1, "{machine} {options:?}");
+            assert_eq!(functions(&report, "covered"), count - 1, "{machine} {options:?}");
+        }
+        let (status, _, complaint) = sframe(&["attach", &path("prog"), "-o", &path("attached")]);
+        assert_eq!(status, 0, "{complaint}");
+        let report = json(&["verify", "--json", &path("attached")]);
+        assert_eq!(functions(&report, "covered"), count - 1, "{machine}");
+        assert_eq!(functions(&report, "extra"), 0, "{machine}");
+    }
+}
+
 #[path = "../crates/stacks/tests/common/mod.rs"]
 mod recordings;
 

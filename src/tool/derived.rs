@@ -2,7 +2,7 @@
 
 use super::open::{Input, Problem, SframeSection};
 use sframe_format::Version;
-use sframe_format::derive::derive;
+use sframe_format::derive::derive_linked;
 use sframe_format::write::Options;
 use std::borrow::Cow;
 
@@ -18,16 +18,16 @@ pub fn replace(input: &mut Input<'_>, version: Version) -> Result<(), Problem> {
     let Some(abi) = input.abi else { return Ok(()) };
     let options = Options::new(abi).version(version);
     let mut address = input.free_address;
-    input.sframe.clear();
-    input.compact.clear();
+    let mut sections = Vec::new();
     for frames in &input.eh_frame {
-        let derived = derive(options, &frames.data, frames.address, address)
+        let header = input.eh_frame_header();
+        let derived = derive_linked(options, &frames.data, frames.address, header, address)
             .map_err(|error| Problem::new(&*input.name, format!("cannot derive SFrame: {error}")))?;
         if derived.functions == 0 {
             continue;
         }
         let size = derived.bytes.len() as u64;
-        input.sframe.push(SframeSection {
+        sections.push(SframeSection {
             name: NAME.into(),
             data: Cow::Owned(derived.bytes),
             address,
@@ -37,5 +37,7 @@ pub fn replace(input: &mut Input<'_>, version: Version) -> Result<(), Problem> {
         });
         address = address.saturating_add(size).next_multiple_of(8);
     }
+    input.sframe = sections;
+    input.compact.clear();
     Ok(())
 }

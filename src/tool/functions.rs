@@ -29,12 +29,13 @@ impl Functions {
         if sections.is_empty() {
             return Err(image.problem("no .eh_frame to derive frames from"));
         }
+        let header = eh_frame_header(image);
         for (data, address) in sections {
             let take = |source: derive::Source, result: Result<&Function, derive::Reason>| match result {
                 Ok(function) => functions.list.push((source.address, function.clone())),
                 Err(reason) => functions.left_out.push(format!("{:#x}: {reason}", source.address)),
             };
-            derive::for_each(abi, data, address, take)
+            derive::for_each_linked(abi, data, address, header, take)
                 .map_err(|error| image.problem(format!(".eh_frame cannot be read: {error}")))?;
         }
         Ok(functions)
@@ -150,15 +151,20 @@ fn eh_frames<'data, E: ByteOrder>(image: &Image<'data, E>) -> Result<Vec<(&'data
     Ok(found)
 }
 
+/// `.eh_frame_hdr` with its address.
+fn eh_frame_header<'data, E: ByteOrder>(image: &Image<'data, E>) -> Option<(&'data [u8], u64)> {
+    let header = image.segments.iter().find(|s| s.p_type.get() == consts::PT_GNU_EH_FRAME)?;
+    Some((image.range(header.p_offset.get(), header.p_filesz.get())?, header.p_vaddr.get()))
+}
+
 /// `DW_EH_PE_pcrel | DW_EH_PE_sdata4`, the encoding that all linkers use for the pointer to `.eh_frame`.
 const RELATIVE_4: u8 = 0x1b;
 
 fn eh_frame_by_header<'data, E: ByteOrder>(image: &Image<'data, E>) -> Option<(&'data [u8], u64)> {
-    let header = image.segments.iter().find(|s| s.p_type.get() == consts::PT_GNU_EH_FRAME)?;
-    let bytes = image.range(header.p_offset.get(), header.p_filesz.get())?;
+    let (bytes, at) = eh_frame_header(image)?;
     let [1, RELATIVE_4, _, _, pointer @ ..] = bytes else { return None };
     let distance = I32::<E>::read_from_prefix(pointer).ok()?.0.get();
-    let address = header.p_vaddr.get().wrapping_add(4).wrapping_add_signed(distance.into());
+    let address = at.wrapping_add(4).wrapping_add_signed(distance.into());
     let load = image.segments.iter().find(|s| {
         s.p_type.get() == consts::PT_LOAD && address.wrapping_sub(s.p_vaddr.get()) < s.p_filesz.get()
     })?;

@@ -150,8 +150,8 @@ pub struct Input<'data> {
     pub compact: Vec<FrameSection<'data>>,
     /// `.eh_frame` sections.
     pub eh_frame: Vec<FrameSection<'data>>,
-    /// Size of `.eh_frame_hdr` in bytes.
-    pub eh_frame_hdr_size: u64,
+    /// `.eh_frame_hdr`.
+    pub eh_frame_hdr: Option<FrameSection<'data>>,
     /// Address ranges of code, ascending and disjoint.
     pub text: Vec<Range<u64>>,
     /// Loadable segments in the order of the program headers.
@@ -167,6 +167,12 @@ pub struct Input<'data> {
 }
 
 impl Input<'_> {
+    /// The bytes and the address of `.eh_frame_hdr` of a linked file.
+    pub fn eh_frame_header(&self) -> Option<(&[u8], u64)> {
+        let header = self.eh_frame_hdr.as_ref().filter(|_| self.kind == Kind::Linked)?;
+        Some((&header.data, header.address))
+    }
+
     /// Whether it has an SFrame section or a compact table.
     pub fn has_rows(&self) -> bool {
         !self.sframe.is_empty() || !self.compact.is_empty()
@@ -280,7 +286,7 @@ pub fn raw_section<'data>(name: &str, bytes: &'data [u8], address: u64) -> Input
         sframe: if compact.is_some() { Vec::new() } else { vec![section] },
         compact: compact.into_iter().collect(),
         eh_frame: Vec::new(),
-        eh_frame_hdr_size: 0,
+        eh_frame_hdr: None,
         text: Vec::new(),
         loads: Vec::new(),
         build_id: None,
@@ -393,7 +399,7 @@ impl<'data> Reader<'_, 'data> {
             sframe: Vec::new(),
             compact: Vec::new(),
             eh_frame: Vec::new(),
-            eh_frame_hdr_size: 0,
+            eh_frame_hdr: None,
             text: Vec::new(),
             loads: Vec::new(),
             build_id: None,
@@ -414,8 +420,8 @@ impl<'data> Reader<'_, 'data> {
                 input.compact.push(FrameSection { data: Cow::Borrowed(self.data(header)?), address });
             } else if name == ".eh_frame" && kind != elf::SHT_NOBITS {
                 input.eh_frame.push(self.eh_frame(index, header, address, &table, &addresses)?);
-            } else if name == ".eh_frame_hdr" {
-                input.eh_frame_hdr_size = size;
+            } else if name == ".eh_frame_hdr" && kind != elf::SHT_NOBITS {
+                input.eh_frame_hdr = Some(FrameSection { data: Cow::Borrowed(self.data(header)?), address });
             }
             if header.sh_flags(endian) & u64::from(elf::SHF_ALLOC) != 0 {
                 let executable = header.sh_flags(endian) & u64::from(elf::SHF_EXECINSTR) != 0;

@@ -6,7 +6,7 @@ mod common;
 use std::collections::BTreeMap;
 
 use pretty_assertions::assert_eq;
-use sframe_format::derive::{FdeIndex, Reason, Scratch, for_each};
+use sframe_format::derive::{FdeIndex, Reason, Scratch, for_each, for_each_linked};
 use sframe_format::write::Function;
 use sframe_format::{Rules, Section, Version};
 
@@ -161,4 +161,47 @@ fn functions_one_by_one_have_the_rows_of_all_together() {
         }
     }
     assert!(compared > 1000, "{compared}");
+}
+
+/// Two times the same section, a terminator between them: a walk ends there, the table leads on.
+#[test]
+fn behind_a_terminator_are_the_functions_that_the_table_leads_to() {
+    for fixture in common::all().iter().filter(|fixture| !fixture.relocatable && !fixture.eh_frame.is_empty())
+    {
+        let (name, section) = (fixture.name(), fixture.eh_frame_address);
+        let abi = Section::new(&fixture.data, fixture.address).blob_at(0).unwrap().header().abi;
+        let functions = |data: &[u8], header| {
+            let mut found = Vec::new();
+            for_each_linked(abi, data, section, header, |source, function| {
+                found.push((source.address, source.offset, function.cloned()));
+            })
+            .unwrap();
+            found
+        };
+        let whole = functions(&fixture.eh_frame, None);
+        let mut end = 0;
+        while let Some(length) = abi.endian().read_u32(&fixture.eh_frame, end).filter(|&length| length > 0) {
+            end += 4 + length as usize;
+        }
+        let records = &fixture.eh_frame[..end];
+        // Entries of a PLT stay at multiples of their size.
+        let shift = (records.len() + 4).next_multiple_of(32);
+        let twice = [records, &vec![0; shift - records.len()], records].concat();
+        let table: Vec<(u64, usize)> = whole.iter().map(|&(address, offset, _)| (address, offset)).collect();
+        assert_eq!(functions(&twice, None).len(), whole.len(), "{name}");
+        let shifted: Vec<(u64, usize)> =
+            table.iter().map(|&(address, offset)| (address + shift as u64, offset + shift)).collect();
+        let at = section + 0x10000;
+        let all = header(abi, at, section, &[&table[..], &shifted].concat());
+        let found = functions(&twice, Some((&all, at)));
+        assert_eq!(found.len(), 2 * whole.len(), "{name}");
+        for ((first, second), (address, offset)) in found.iter().zip(&found[whole.len()..]).zip(&shifted) {
+            // Starts are distances from their own fields.
+            assert_eq!((second.0, second.1), (*address, *offset), "{name}");
+            assert_eq!(first.2, second.2, "{name}");
+        }
+        // A table of those before the terminator alone leads to no others.
+        let first = header(abi, at, section, &table);
+        assert_eq!(functions(&twice, Some((&first, at))).len(), whole.len(), "{name}");
+    }
 }

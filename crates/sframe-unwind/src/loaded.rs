@@ -3,7 +3,7 @@
 //! Their frames are copied: a file may be unloaded while a handler still looks at it.
 
 use libc::{Elf64_Phdr, c_int, c_void, dl_phdr_info, size_t};
-use sframe_format::derive::derive;
+use sframe_format::derive::derive_linked;
 use sframe_format::write::Options;
 use sframe_format::{Abi, FileRows, PT_GNU_SFRAME};
 use std::ffi::CStr;
@@ -15,8 +15,8 @@ pub struct Loaded {
     pub key: Key,
     /// The bytes of its SFrame segment, and its address as the file states it.
     sframe: Option<(Vec<u8>, u64)>,
-    /// The same for `.eh_frame`.
-    eh_frame: Option<(Vec<u8>, u64)>,
+    /// The same of `.eh_frame` and `.eh_frame_hdr`.
+    eh_frame: Option<[(Vec<u8>, u64); 2]>,
 }
 
 /// The name and place of a loaded file, which no two files have at one time.
@@ -44,8 +44,8 @@ impl Loaded {
         if let Some((data, address)) = self.sframe {
             rows = FileRows::new(data, address);
         }
-        if let Some((data, address)) = self.eh_frame
-            && let Ok(derived) = derive(Options::new(abi), &data, address, 0)
+        if let Some([(data, address), (header, at)]) = self.eh_frame
+            && let Ok(derived) = derive_linked(Options::new(abi), &data, address, Some((&header, at)), 0)
         {
             rows = rows.with_derived(derived.bytes, 0);
         }
@@ -88,10 +88,12 @@ unsafe extern "C" fn note(info: *mut dl_phdr_info, _: size_t, request: *mut c_vo
             loaded.sframe = of(PT_GNU_SFRAME)
                 .map(|header| (bytes(header.p_vaddr, header.p_memsz).to_vec(), header.p_vaddr));
             loaded.eh_frame = of(libc::PT_GNU_EH_FRAME).and_then(|header| {
-                let start = eh_frame_start(bytes(header.p_vaddr, header.p_memsz), header.p_vaddr)?;
+                let (table, at) = (bytes(header.p_vaddr, header.p_memsz), header.p_vaddr);
+                let start = eh_frame_start(table, at)?;
                 let end = |load: &Elf64_Phdr| load.p_vaddr + load.p_filesz;
                 let load = loads().find(|load| load.p_vaddr <= start && start < end(load))?;
-                Some((records(bytes(start, end(load) - start)).to_vec(), start))
+                let records = records(bytes(start, end(load) - start), last_listed(table, at, start));
+                Some([(records.to_vec(), start), (table.to_vec(), at)])
             });
         }
         request.found.push(loaded);
@@ -107,15 +109,51 @@ fn eh_frame_start(header: &[u8], address: u64) -> Option<u64> {
     Some((address + 4).wrapping_add_signed(distance.into()))
 }
 
-/// The records at the start of `bytes`, up to the zero word that ends them.
-fn records(bytes: &[u8]) -> &[u8] {
+/// Offset of the last FDE in the `.eh_frame` at `start` that a table leads to; 0 without one.
+fn last_listed(header: &[u8], address: u64, start: u64) -> usize {
+    let [1, 0x1b, 0x03, 0x3b, _, _, _, _, count @ ..] = header else { return 0 };
+    let Some((count, entries)) = count.split_first_chunk() else { return 0 };
+    let entries = entries.as_chunks::<8>().0.iter().take(u32::from_ne_bytes(*count) as usize);
+    let offset = |&[_, _, _, _, a, b, c, d]: &[u8; 8]| {
+        let distance = i64::from(i32::from_ne_bytes([a, b, c, d]));
+        address.wrapping_add_signed(distance).wrapping_sub(start) as usize
+    };
+    entries.map(offset).max().unwrap_or(0)
+}
+
+/// The records at the start of `bytes`, up to the word of zeros that ends them. Behind it may be others: `last` is the offset
+/// of one that is known to be there.
+fn records(bytes: &[u8], last: usize) -> &[u8] {
     let mut end = 0;
     while let Some(length) = bytes.get(end..).and_then(|rest| rest.first_chunk()) {
         let length = u32::from_ne_bytes(*length) as usize;
-        if length == 0 || bytes.len() - end - 4 < length {
+        if length == 0 && end >= last || bytes.len() - end - 4 < length {
             break;
         }
         end += 4 + length;
     }
     &bytes[..end]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{last_listed, records};
+
+    #[test]
+    fn records_behind_a_terminator_are_those_that_the_table_leads_to() {
+        let words = |words: &[u32]| words.iter().flat_map(|word| word.to_ne_bytes()).collect::<Vec<u8>>();
+        let bytes = words(&[4, 0, 4, 8, 0, 0, 4, 8, 0, 77]);
+        assert_eq!(records(&bytes, 0).len(), 16);
+        assert_eq!(records(&bytes, 8).len(), 16);
+        assert_eq!(records(&bytes, 24).len(), 32);
+        let table = |offsets: &[u32]| {
+            let entries = offsets.iter().flat_map(|offset| [0, 0x1000 + offset]);
+            let head = [u32::from_ne_bytes([1, 0x1b, 3, 0x3b]), 0xffc, offsets.len() as u32];
+            words(&head.into_iter().chain(entries).collect::<Vec<_>>())
+        };
+        assert_eq!(last_listed(&table(&[8]), 0x4000, 0x5000), 8);
+        assert_eq!(last_listed(&table(&[24, 8]), 0x4000, 0x5000), 24);
+        assert_eq!(last_listed(&table(&[]), 0x4000, 0x5000), 0);
+        assert_eq!(last_listed(b"\x01", 0x4000, 0x5000), 0);
+    }
 }

@@ -7,7 +7,7 @@ use object::Endianness;
 use object::elf;
 use object::read::elf::{FileHeader, ProgramHeader, SectionHeader, Sym};
 use sframe_format::convert::unite;
-use sframe_format::derive::{FdeIndex, derive};
+use sframe_format::derive::{FdeIndex, derive_linked};
 use sframe_format::light::{self, SHT_SFRAME_LIGHT};
 use sframe_format::write::{Options, write_sorted};
 use sframe_format::{
@@ -169,10 +169,13 @@ impl Image {
     /// An index of its `.eh_frame` by address.
     pub(crate) fn fdes(&self) -> Option<FdeIndex<Bytes>> {
         let (data, address) = self.eh_frame()?;
-        let header = self
-            .section(|name, _| u8::from(name == b".eh_frame_hdr"))
-            .or_else(|| self.segment(elf::PT_GNU_EH_FRAME));
-        Some(FdeIndex::new(self.abi, data, address, header))
+        Some(FdeIndex::new(self.abi, data, address, self.eh_frame_header()))
+    }
+
+    /// Its `.eh_frame_hdr`.
+    fn eh_frame_header(&self) -> Option<(Bytes, u64)> {
+        let named = self.section(|name, _| u8::from(name == b".eh_frame_hdr"));
+        named.or_else(|| self.segment(elf::PT_GNU_EH_FRAME))
     }
 
     /// The sections that hold its rows; each counts where those before it have no row.
@@ -190,7 +193,9 @@ impl Image {
         }
         if sources != Sources::Sframe
             && let Some((data, address)) = self.eh_frame()
-            && let Ok(derived) = derive(Options::new(self.abi), &data, address, 0)
+            && let header = self.eh_frame_header()
+            && let header = header.as_ref().map(|(data, address)| (&**data, *address))
+            && let Ok(derived) = derive_linked(Options::new(self.abi), &data, address, header, 0)
         {
             covered.extend(functions(&derived.bytes, 0));
             let left_out = derived.left_out.iter().map(|(source, _)| source);

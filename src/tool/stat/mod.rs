@@ -88,7 +88,7 @@ fn statistics(input: &Input<'_>) -> Result<FileStatistics, Problem> {
         file: input.name.clone(),
         file_size: input.size,
         eh_frame_size: input.eh_frame.iter().map(|section| section.data.len() as u64).sum(),
-        eh_frame_hdr_size: input.eh_frame_hdr_size,
+        eh_frame_hdr_size: input.eh_frame_hdr.as_ref().map_or(0, |header| header.data.len() as u64),
         sections: input.sframe.len(),
         derived: input.sframe.iter().any(|section| section.derived),
         ..FileStatistics::default()

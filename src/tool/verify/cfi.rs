@@ -10,6 +10,7 @@ use gimli::{
 };
 use sframe_format::{Abi, Endian};
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 /// Bytes of `.eh_frame`.
@@ -78,26 +79,20 @@ impl<'data> Prepared<'data> {
     }
 
     fn change_letters(&mut self, endian: Endian, data: &[u8]) {
-        let mut offset = 0usize;
-        while let Some(length) = endian.read_u32(data, offset) {
-            if length == 0 || length == u32::MAX {
-                return;
-            }
-            let Some(end) = offset.checked_add(4 + length as usize) else { return };
-            let letters = data.get(offset + 9..end.min(data.len())).unwrap_or_default();
-            if endian.read_u32(data, offset + 4) == Some(0) {
-                let letters = letters.split(|&byte| byte == 0).next().unwrap_or_default();
-                if letters.iter().any(|letter| b"BG".contains(letter)) {
-                    self.changed.push((offset, letters.contains(&b'S'), letters.contains(&b'B')));
-                    let start = offset + 9;
-                    for letter in &mut self.data.to_mut()[start..start + letters.len()] {
-                        if b"BG".contains(letter) {
-                            *letter = b'S';
-                        }
+        for Entry { offset, id, end, .. } in entries(endian, data) {
+            // Behind the id stands the version.
+            let start = id + 5;
+            let letters = data.get(start..end).unwrap_or_default();
+            let letters = letters.split(|&byte| byte == 0).next().unwrap_or_default();
+            let is_cie = endian.read_u32(data, id) == Some(0);
+            if is_cie && letters.iter().any(|letter| b"BG".contains(letter)) {
+                self.changed.push((offset, letters.contains(&b'S'), letters.contains(&b'B')));
+                for letter in &mut self.data.to_mut()[start..start + letters.len()] {
+                    if b"BG".contains(letter) {
+                        *letter = b'S';
                     }
                 }
             }
-            offset = end;
         }
     }
 
@@ -108,6 +103,32 @@ impl<'data> Prepared<'data> {
             Err(_) => (signal, false),
         }
     }
+}
+
+/// A CIE or an FDE.
+struct Entry {
+    offset: usize,
+    /// Offset of the field that tells which it is.
+    id: usize,
+    end: usize,
+    /// Whether a length of zero stands before it, where a walk over the section ends.
+    behind: bool,
+}
+
+/// The entries of a section, also those behind zeros, up to one that does not fit.
+fn entries(endian: Endian, data: &[u8]) -> impl Iterator<Item = Entry> {
+    let (mut offset, mut behind) = (0usize, false);
+    std::iter::from_fn(move || {
+        while endian.read_u32(data, offset)? == 0 {
+            (offset, behind) = (offset + 4, true);
+        }
+        let (id, length) = match endian.read_u32(data, offset)? {
+            u32::MAX => (offset + 12, endian.read_i64(data, offset + 4)?.try_into().ok()?),
+            length => (offset + 4, length as usize),
+        };
+        let end = id.checked_add(length).filter(|&end| end <= data.len())?;
+        Some(Entry { offset: std::mem::replace(&mut offset, end), id, end, behind })
+    })
 }
 
 /// All functions of a section.
@@ -122,8 +143,9 @@ pub struct CallFrames<'data> {
 }
 
 impl<'data> CallFrames<'data> {
-    /// Reads the functions of a section that lies at `address`.
-    pub fn read(abi: Abi, prepared: &'data Prepared<'_>, address: u64) -> Self {
+    /// Reads the functions of a section that lies at `address`. `header` are the bytes and the address of `.eh_frame_hdr`: at
+    /// run time it leads to entries behind a length of zero, which a walk does not find.
+    pub fn read(abi: Abi, prepared: &'data Prepared<'_>, address: u64, header: Option<(&[u8], u64)>) -> Self {
         let endian = match abi.endian() {
             Endian::Little => RunTimeEndian::Little,
             Endian::Big => RunTimeEndian::Big,
@@ -136,12 +158,17 @@ impl<'data> CallFrames<'data> {
         let bases = BaseAddresses::default().set_eh_frame(address);
         let mut frames = Self { functions: Vec::new(), unreadable: Vec::new(), section, bases, abi };
         frames.read_functions(prepared);
+        if let Some(header) = header {
+            let listed = listed(endian, header, address);
+            frames.read_listed(prepared, &listed);
+        }
         frames.functions.sort_by_key(|function| (function.range.start, function.range.end, function.offset));
         frames
     }
 
     fn read_functions(&mut self, prepared: &Prepared<'_>) {
-        let mut entries = self.section.entries(&self.bases);
+        let (section, bases) = (self.section.clone(), self.bases.clone());
+        let mut entries = section.entries(&bases);
         // FDEs of one CIE follow each other.
         let mut known: Option<gimli::CommonInformationEntry<Bytes<'_>>> = None;
         loop {
@@ -159,18 +186,41 @@ impl<'data> CallFrames<'data> {
                 Some(cie) if cie.offset() == offset.0 => Ok(cie.clone()),
                 _ => section.cie_from_offset(bases, offset),
             });
-            match fde {
-                Ok(fde) => {
-                    let (signal, key_b) = prepared.marks(fde.cie().offset(), fde.is_signal_trampoline());
-                    let start = fde.initial_address();
-                    let range = start..start.saturating_add(fde.len());
-                    known = Some(fde.cie().clone());
-                    if !range.is_empty() {
-                        self.functions.push(CfiFunction { offset, range, signal, key_b, fde });
-                    }
-                }
-                Err(error) => self.unreadable.push((offset, error)),
+            if let Ok(fde) = &fde {
+                known = Some(fde.cie().clone());
             }
+            self.add(prepared, offset, fde);
+        }
+    }
+
+    fn add(
+        &mut self,
+        prepared: &Prepared<'_>,
+        offset: usize,
+        fde: gimli::Result<gimli::FrameDescriptionEntry<Bytes<'data>>>,
+    ) {
+        match fde {
+            Ok(fde) => {
+                let (signal, key_b) = prepared.marks(fde.cie().offset(), fde.is_signal_trampoline());
+                let start = fde.initial_address();
+                let range = start..start.saturating_add(fde.len());
+                if !range.is_empty() {
+                    self.functions.push(CfiFunction { offset, range, signal, key_b, fde });
+                }
+            }
+            Err(error) => self.unreadable.push((offset, error)),
+        }
+    }
+
+    /// Reads the functions behind a length of zero whose offsets are among these.
+    fn read_listed(&mut self, prepared: &Prepared<'_>, listed: &BTreeSet<u64>) {
+        let Some(&last) = listed.last() else { return };
+        let reached =
+            entries(self.abi.endian(), &prepared.data).take_while(|entry| entry.offset as u64 <= last);
+        for entry in reached.filter(|entry| entry.behind && listed.contains(&(entry.offset as u64))) {
+            let place = gimli::EhFrameOffset(entry.offset);
+            let fde = self.section.fde_from_offset(&self.bases, place, EhFrame::cie_from_offset);
+            self.add(prepared, entry.offset, fde);
         }
     }
 
@@ -224,6 +274,23 @@ impl<'data> CallFrames<'data> {
         }
         Ok(())
     }
+}
+
+/// The offsets in the section at `section` that the table of `.eh_frame_hdr` leads to; none if it is of another section.
+fn listed(endian: RunTimeEndian, (data, address): (&[u8], u64), section: u64) -> BTreeSet<u64> {
+    let bases = BaseAddresses::default().set_eh_frame_hdr(address);
+    let Ok(header) = gimli::EhFrameHdr::new(data, endian).parse(&bases, 8) else { return BTreeSet::new() };
+    if header.eh_frame_ptr() != gimli::Pointer::Direct(section) {
+        return BTreeSet::new();
+    }
+    let (mut listed, Some(table)) = (BTreeSet::new(), header.table()) else { return BTreeSet::new() };
+    let mut entries = table.iter(&bases);
+    while let Ok(Some((_, entry))) = entries.next() {
+        if let gimli::Pointer::Direct(place) = entry {
+            listed.insert(place.wrapping_sub(section));
+        }
+    }
+    listed
 }
 
 /// Whether no CFA is defined. gimli shows that as register 0 with offset 0.

@@ -104,7 +104,7 @@ pub fn compare(abi: Abi, version: Version, input: &Input<'_>) -> Comparison {
     let mut described: Vec<Range<u64>> = Vec::new();
     for section in &input.eh_frame {
         let prepared = super::cfi::Prepared::new(abi, &section.data);
-        let frames = CallFrames::read(abi, &prepared, section.address);
+        let frames = CallFrames::read(abi, &prepared, section.address, input.eh_frame_header());
         let unreadable = frames.unreadable.iter().map(|(offset, error)| (*offset, error.to_string()));
         result.unreadable.extend(unreadable);
         let mut comparer = Comparer {

@@ -7,6 +7,7 @@
 use alloc::borrow::Cow;
 use alloc::vec::Vec;
 
+use super::records::{Record, Records};
 use crate::abi::Abi;
 
 /// `.eh_frame` as gimli can read it.
@@ -28,26 +29,12 @@ pub(super) fn normalize(abi: Abi, data: &[u8]) -> Normalized<'_> {
     if !abi.is_aarch64() {
         return normal;
     }
-    let mut offset = 0;
-    while let Some((id_at, end)) = entry(abi, data, offset) {
-        if data.get(id_at..id_at + 4) == Some(&[0; 4]) {
-            take_letters(&mut normal, offset, id_at + 5, end);
+    for Record { offset, id, end, .. } in Records::new(abi, data) {
+        if data.get(id..id + 4) == Some(&[0; 4]) {
+            take_letters(&mut normal, offset, id + 5, end);
         }
-        offset = end;
     }
     normal
-}
-
-/// The place of the id of the entry at `offset`, and the end of the entry.
-fn entry(abi: Abi, data: &[u8], offset: usize) -> Option<(usize, usize)> {
-    let length = abi.endian().read_u32(data, offset)?;
-    let (start, length) = match length {
-        0 => return None,
-        u32::MAX => (offset + 12, abi.endian().read_i64(data, offset + 4)?.try_into().ok()?),
-        length => (offset + 4, length as usize),
-    };
-    let end = start.checked_add(length).filter(|&end| end <= data.len())?;
-    Some((start, end))
 }
 
 /// Takes `B` and `G` out of the augmentation string at `string`, in a CIE that ends at `end`.

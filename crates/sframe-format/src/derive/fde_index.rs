@@ -199,7 +199,7 @@ impl<D: Deref<Target = [u8]>> FdeIndex<D> {
 
 /// `.eh_frame_hdr` as all linkers write it: distances of 4 bytes, sorted.
 #[derive(Debug)]
-struct Header<D> {
+pub(super) struct Header<D> {
     data: D,
     address: u64,
     /// The address of `.eh_frame`.
@@ -215,7 +215,7 @@ impl<D: Deref<Target = [u8]>> Header<D> {
     const FORM: [u8; 4] = [1, 0x1b, 0x03, 0x3b];
 
     /// The header of the `.eh_frame` at `section`; `None` if it belongs to another section or has no such table.
-    fn parse(endian: Endian, data: D, address: u64, section: u64) -> Option<Self> {
+    pub fn parse(endian: Endian, data: D, address: u64, section: u64) -> Option<Self> {
         let distance = endian.read_i32(&data, 4)?;
         let count = endian.read_u32(&data, 8)? as usize;
         let is_of = address.wrapping_add(4).wrapping_add_signed(distance.into()) == section;
@@ -233,6 +233,12 @@ impl<D: Deref<Target = [u8]>> Header<D> {
     fn entry(&self, place: usize) -> Option<(u64, u64)> {
         let entry = self.entries().get(place)?;
         Some((self.address(entry, 0)?, self.address(entry, 4)?.wrapping_sub(self.section)))
+    }
+
+    /// The offsets in `.eh_frame` that it leads to.
+    pub fn offsets(&self) -> impl Iterator<Item = u64> {
+        let address = |entry| Some(self.address(entry, 4)?.wrapping_sub(self.section));
+        self.entries().iter().filter_map(address)
     }
 
     fn entries(&self) -> &[[u8; 8]] {

@@ -11,12 +11,13 @@ mod augmentation;
 mod expression;
 mod fde_index;
 mod project;
+mod records;
 mod rows;
 
 use alloc::vec::Vec;
 use core::fmt;
 
-use gimli::{BaseAddresses, CieOrFde, EhFrame, RunTimeEndian, UnwindSection};
+use gimli::{BaseAddresses, CieOrFde, EhFrame, EhFrameOffset, RunTimeEndian, UnwindSection};
 
 use crate::abi::Abi;
 use crate::endian::Endian;
@@ -24,6 +25,7 @@ use crate::error::Error;
 use crate::fre::PauthKey;
 use crate::rules::Row;
 use crate::write::{Function, LeftOut, Options, write_sorted};
+use augmentation::Normalized;
 use expression::PltExpression;
 use project::{Projection, project};
 use rows::{Columns, Runner, Slice};
@@ -53,6 +55,22 @@ pub fn for_each(
     abi: Abi,
     eh_frame: &[u8],
     address: u64,
+    take: impl FnMut(Source, Result<&Function, Reason>),
+) -> Result<(), gimli::Error> {
+    for_each_linked(abi, eh_frame, address, None, take)
+}
+
+/// Like [`for_each`], of a linked file whose `header` are the bytes and the address of `.eh_frame_hdr`. A walk over
+/// `.eh_frame` ends at its first terminator; the functions whose FDEs stand behind it come too, if the table of `header`
+/// leads to them, as it does at run time.
+///
+/// # Errors
+/// See [`for_each`].
+pub fn for_each_linked(
+    abi: Abi,
+    eh_frame: &[u8],
+    address: u64,
+    header: Option<(&[u8], u64)>,
     mut take: impl FnMut(Source, Result<&Function, Reason>),
 ) -> Result<(), gimli::Error> {
     let normal = augmentation::normalize(abi, eh_frame);
@@ -67,7 +85,7 @@ pub fn for_each(
     };
     let mut entries = section.entries(&bases);
     // FDEs of one CIE follow each other; the CIE need not be parsed for each.
-    let mut last_cie: Option<gimli::CommonInformationEntry<Slice<'_>>> = None;
+    let mut last_cie: Option<Cie<'_>> = None;
     while let Some(entry) = entries.next()? {
         let CieOrFde::Fde(partial) = entry else { continue };
         let offset = partial.offset();
@@ -75,14 +93,20 @@ pub fn for_each(
             Some(cie) if cie.offset() == offset.0 => Ok(cie.clone()),
             _ => section.cie_from_offset(bases, offset),
         });
-        match parsed {
-            Ok(fde) => {
-                let key = if normal.is_key_b(fde.cie().offset()) { PauthKey::B } else { PauthKey::A };
-                deriver.fde(&fde, key, &mut take);
-                last_cie = Some(fde.cie().clone());
-            }
-            Err(error) => take(Source { offset, address: 0, size: 0 }, Err(Reason::Cfi(error))),
-        }
+        last_cie = deriver.parsed(offset, parsed, &normal, &mut take).or(last_cie);
+    }
+    let behind = header.map(|header| records::listed_behind(abi, &normal.data, address, header));
+    for offset in behind.unwrap_or_default() {
+        let parsed =
+            section.fde_from_offset(
+                &bases,
+                EhFrameOffset(offset),
+                |section, bases, offset| match &last_cie {
+                    Some(cie) if cie.offset() == offset.0 => Ok(cie.clone()),
+                    _ => section.cie_from_offset(bases, offset),
+                },
+            );
+        last_cie = deriver.parsed(offset, parsed, &normal, &mut take).or(last_cie);
     }
     Ok(())
 }
@@ -101,6 +125,9 @@ fn section(abi: Abi, data: &[u8]) -> EhFrame<Slice<'_>> {
     section
 }
 
+type Cie<'data> = gimli::CommonInformationEntry<Slice<'data>>;
+type Fde<'data> = gimli::FrameDescriptionEntry<Slice<'data>>;
+
 struct Deriver<'a, 'data> {
     abi: Abi,
     section: &'a EhFrame<Slice<'data>>,
@@ -116,9 +143,30 @@ struct PltTail {
 }
 
 impl<'data> Deriver<'_, 'data> {
+    /// Hands on what an FDE gives, or why it cannot be read. Gives its CIE.
+    fn parsed(
+        &mut self,
+        offset: usize,
+        parsed: gimli::Result<Fde<'data>>,
+        normal: &Normalized<'_>,
+        take: &mut impl FnMut(Source, Result<&Function, Reason>),
+    ) -> Option<Cie<'data>> {
+        match parsed {
+            Ok(fde) => {
+                let key = if normal.is_key_b(fde.cie().offset()) { PauthKey::B } else { PauthKey::A };
+                self.fde(&fde, key, take);
+                Some(fde.cie().clone())
+            }
+            Err(error) => {
+                take(Source { offset, address: 0, size: 0 }, Err(Reason::Cfi(error)));
+                None
+            }
+        }
+    }
+
     fn fde(
         &mut self,
-        fde: &gimli::FrameDescriptionEntry<Slice<'data>>,
+        fde: &Fde<'data>,
         key: PauthKey,
         take: &mut impl FnMut(Source, Result<&Function, Reason>),
     ) {
@@ -149,7 +197,7 @@ impl<'data> Deriver<'_, 'data> {
     }
 
     /// Fills in the rows of an FDE up to its PLT tail, which is returned.
-    fn rows(&mut self, fde: &gimli::FrameDescriptionEntry<Slice<'data>>) -> Result<Option<PltTail>, Reason> {
+    fn rows(&mut self, fde: &Fde<'data>) -> Result<Option<PltTail>, Reason> {
         expect_return_column(self.abi, fde)?;
         let start = fde.initial_address();
         let mut rows = self
@@ -183,7 +231,7 @@ impl<'data> Deriver<'_, 'data> {
     }
 }
 
-fn expect_return_column(abi: Abi, fde: &gimli::FrameDescriptionEntry<Slice<'_>>) -> Result<(), Reason> {
+fn expect_return_column(abi: Abi, fde: &Fde<'_>) -> Result<(), Reason> {
     let column = fde.cie().return_address_register().0;
     if u32::from(column) == abi.return_address() { Ok(()) } else { Err(Reason::ReturnColumn(column)) }
 }
@@ -262,15 +310,29 @@ pub fn derive(
     eh_frame_address: u64,
     output_address: u64,
 ) -> Result<Derived, DeriveError> {
+    derive_linked(options, eh_frame, eh_frame_address, None, output_address)
+}
+
+/// Like [`derive()`]; what `header` is, [`for_each_linked`] says.
+///
+/// # Errors
+/// See [`derive()`].
+pub fn derive_linked(
+    options: Options,
+    eh_frame: &[u8],
+    eh_frame_address: u64,
+    header: Option<(&[u8], u64)>,
+    output_address: u64,
+) -> Result<Derived, DeriveError> {
     let (mut functions, mut sources, mut left_out) = (Vec::new(), Vec::new(), Vec::new());
-    for_each(options.abi, eh_frame, eh_frame_address, |source, result| match result {
+    let take = |source: Source, result: Result<&Function, Reason>| match result {
         Ok(function) => {
             functions.push((source.address, function.clone()));
             sources.push(source);
         }
         Err(reason) => left_out.push((source, NotDerived::Inexpressible(reason))),
-    })
-    .map_err(DeriveError::Cfi)?;
+    };
+    for_each_linked(options.abi, eh_frame, eh_frame_address, header, take).map_err(DeriveError::Cfi)?;
     let written = write_sorted(options, output_address, &functions).map_err(DeriveError::Write)?;
     let count = functions.len() - written.left_out.len();
     left_out.extend(
