@@ -4,6 +4,7 @@
 //! section can tell (its architecture, executable ranges, function symbols, relocations) come in as a
 //! [`Context`].
 
+use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::fmt;
 use core::ops::Range;
@@ -110,9 +111,9 @@ pub enum FindingKind {
         /// End of the last row, in bytes from the start of the FRE sub-section.
         end: usize,
     },
-    /// A row starts behind the end of its function or repetition block.
+    /// Rows start behind the end of their function or repetition block.
     RowOutside {
-        /// Start of the row.
+        /// Start of the last row.
         start: u32,
         /// Size of the function or repetition block, in bytes.
         limit: u32,
@@ -226,7 +227,7 @@ impl fmt::Display for FindingKind {
                 write!(f, "FRE sub-section is {header} bytes long, but rows end at byte {end}")
             }
             Self::RowOutside { start, limit } => {
-                write!(f, "row starts at {start:#x}, behind the end at {limit:#x}")
+                write!(f, "the last row starts at {start:#x}, behind the end at {limit:#x}")
             }
             Self::RepeatSize { size, repeat } => {
                 write!(f, "function of {size} bytes is no multiple of its repetition block of {repeat}")
@@ -266,7 +267,8 @@ impl fmt::Display for FindingKind {
 /// assert_eq!(findings[0].to_string(), "offset 0x2: 8 bytes are no SFrame blob: SFrame version is 7, expected 1, 2 or 3");
 /// ```
 pub fn verify(section: &Section<'_>, context: &Context<'_>) -> Vec<Finding> {
-    let mut verifier = Verifier { context, findings: Vec::new(), functions: Vec::new() };
+    let mut verifier =
+        Verifier { context, findings: Vec::new(), functions: Vec::new(), known: BTreeMap::new() };
     for piece in section.strict().pieces() {
         match piece {
             Piece::Blob(blob) => verifier.blob(&blob),
@@ -288,6 +290,18 @@ struct Verifier<'a> {
     context: &'a Context<'a>,
     findings: Vec<Finding>,
     functions: Vec<Function>,
+    /// Rows of the blob at hand that were found to be right, by their offset. Any number of functions may share them.
+    known: BTreeMap<u32, Run>,
+}
+
+/// Rows that can be read.
+#[derive(Clone, Copy)]
+struct Run {
+    attributes: Attributes,
+    /// Start and offset of the last one, if there is one.
+    last: Option<(u32, usize)>,
+    /// Their end, in bytes from the start of the FRE sub-section.
+    end: usize,
 }
 
 impl Verifier<'_> {
@@ -301,6 +315,7 @@ impl Verifier<'_> {
 
     fn blob(&mut self, blob: &Blob<'_>) {
         self.header(blob);
+        self.known.clear();
         let (mut counted, mut end, mut complete) = (0u64, 0, true);
         for fde in blob.fdes() {
             match blob.attributes(&fde) {
@@ -393,25 +408,35 @@ impl Verifier<'_> {
         if attributes.fre_count == 0 && blob.rules_without_rows(attributes).is_none() {
             self.report(fde.offset, Some(fde.index), FindingKind::NoRows);
         }
+        let run = self.run(blob, fde, attributes)?;
         let limit = if mask { repeat.into() } else { fde.size };
-        let mut fres = blob.fres(attributes);
+        // The rows of an empty function cover nothing: linkers take the size of a dead one away and let its rows be.
+        if let Some((start, offset)) = run.last.filter(|&(start, _)| start >= limit && fde.size != 0) {
+            self.report(offset, Some(fde.index), FindingKind::RowOutside { start, limit });
+        }
+        Some(run.end)
+    }
+
+    /// Reads the rows of a function, if no other had the same.
+    fn run(&mut self, blob: &Blob<'_>, fde: &Fde, attributes: &Attributes) -> Option<Run> {
+        if let Some(known) =
+            self.known.get(&attributes.rows_offset).filter(|run| run.attributes == *attributes)
+        {
+            return Some(*known);
+        }
+        let (mut fres, mut last) = (blob.fres(attributes), None);
         for fre in fres.by_ref() {
-            let checked = fre.and_then(|fre| blob.decode_fre(attributes, &fre).map(|_| fre));
-            match checked {
-                // The rows of an empty function cover nothing: linkers take the size of a dead one away
-                // and let its rows be.
-                Ok(fre) if fre.start >= limit && fde.size != 0 => {
-                    let kind = FindingKind::RowOutside { start: fre.start, limit };
-                    self.report(fre.offset, Some(fde.index), kind);
-                }
-                Ok(_) => {}
+            match fre.and_then(|fre| blob.decode_fre(attributes, &fre).map(|_| fre)) {
+                Ok(fre) => last = Some((fre.start, fre.offset)),
                 Err(error) => {
                     self.malformed(fde, error);
                     return None;
                 }
             }
         }
-        Some(fres.position())
+        let run = Run { attributes: *attributes, last, end: fres.position() };
+        self.known.insert(attributes.rows_offset, run);
+        Some(run)
     }
 
     /// Checks where a function lies.

@@ -7,6 +7,7 @@
 use super::cfi::{CallFrames, CfiFunction, CfiRow};
 use super::explain::{self, DifferenceKind, Gap};
 use super::machine::{Failure, Machine, Values};
+use super::overlap::{Covered, Overlaps};
 use crate::tool::open::{Input, Kind, Target};
 use gimli::{StoreOnHeap, UnwindContext};
 use serde::Serialize;
@@ -69,6 +70,8 @@ pub struct Comparison {
     pub unknown: Count,
     /// Functions that have differences.
     pub wrong: Count,
+    /// Functions of `.eh_frame` that were not compared to their end: more functions share addresses than compilers make.
+    pub not_compared: Count,
     /// Stretches compared.
     pub stretches: u64,
     /// Signal frames whose mark V1 and V2 cannot keep.
@@ -99,9 +102,10 @@ const SEEDS: [u64; 2] = [0x5f72_616d_6531, 0x2e65_685f_6672];
 pub fn compare(abi: Abi, version: Version, input: &Input<'_>) -> Comparison {
     let mut result = Comparison::default();
     let functions = functions(input, &mut result);
-    let ends = largest_ends(&functions);
+    let overlaps = Overlaps::new(functions.iter().map(|function| function.range.clone()));
     let version = functions.iter().map(|function| function.blob.header().version).min().unwrap_or(version);
     let mut described: Vec<Range<u64>> = Vec::new();
+    let mut left = most_steps(input);
     for section in &input.eh_frame {
         let prepared = super::cfi::Prepared::new(abi, &section.data);
         let frames = CallFrames::read(abi, &prepared, section.address, input.eh_frame_header());
@@ -115,6 +119,7 @@ pub fn compare(abi: Abi, version: Version, input: &Input<'_>) -> Comparison {
             context: UnwindContext::new(),
             rows: Vec::new(),
             stretches: Vec::new(),
+            left,
         };
         for cfi in &frames.functions {
             // Hand-made call frame information may reach anywhere; only code is of interest.
@@ -122,18 +127,20 @@ pub fn compare(abi: Abi, version: Version, input: &Input<'_>) -> Comparison {
                 continue;
             }
             described.push(cfi.range.clone());
-            comparer.function(cfi, overlapping(&functions, &ends, &cfi.range));
+            comparer.function(cfi, overlaps.with(cfi.range.clone()).map(|number| &functions[number]));
         }
+        left = comparer.left;
     }
-    let mut described = joined(described);
+    let described = Covered::new(described);
     for function in &functions {
-        let bytes = uncovered_bytes(&described, &function.range);
+        let bytes = described.missing(&function.range);
         if bytes > 0 {
             result.extra.add(bytes);
         }
     }
+    let mut described = described.into_ranges();
     described.extend(functions.iter().map(|function| function.range.clone()));
-    count_unknown(input, &joined(described), &mut result.unknown);
+    count_unknown(input, &Covered::new(described), &mut result.unknown);
     result
         .differences
         .sort_by_key(|found| (found.kind, found.range.start, found.range.end, found.section, found.fde));
@@ -142,11 +149,11 @@ pub fn compare(abi: Abi, version: Version, input: &Input<'_>) -> Comparison {
 
 /// Counts functions of the symbol table of which no byte is described. Several symbols of one
 /// address are one function.
-fn count_unknown(input: &Input<'_>, described: &[Range<u64>], unknown: &mut Count) {
+fn count_unknown(input: &Input<'_>, described: &Covered, unknown: &mut Count) {
     let mut last = None;
     for symbol in input.places.symbols().iter().filter(|symbol| symbol.function && symbol.size > 0) {
         let range = symbol.address..symbol.address.saturating_add(symbol.size);
-        let bare = inside(&input.text, &range) && uncovered_bytes(described, &range) == symbol.size;
+        let bare = inside(&input.text, &range) && described.missing(&range) == symbol.size;
         if bare && last.replace(symbol.address) != Some(symbol.address) {
             unknown.add(symbol.size);
         }
@@ -176,54 +183,18 @@ fn functions<'a>(input: &'a Input<'_>, result: &mut Comparison) -> Vec<Function<
     functions
 }
 
-/// For each function, the largest end of this function and all before it.
-fn largest_ends(functions: &[Function<'_>]) -> Vec<u64> {
-    let mut largest = 0;
-    let largest = |function: &Function<'_>| {
-        largest = largest.max(function.range.end);
-        largest
-    };
-    functions.iter().map(largest).collect()
-}
-
-/// The functions that share addresses with a range.
-fn overlapping<'a, 'data>(
-    functions: &'a [Function<'data>],
-    ends: &[u64],
-    range: &Range<u64>,
-) -> impl Iterator<Item = &'a Function<'data>> {
-    let first = ends.partition_point(|&end| end <= range.start);
-    let last = functions.partition_point(|function| function.range.start < range.end);
-    let start = range.start;
-    functions.get(first..last).unwrap_or_default().iter().filter(move |function| function.range.end > start)
-}
-
 fn inside(text: &[Range<u64>], range: &Range<u64>) -> bool {
     let place = text.partition_point(|text| text.end <= range.start);
     text.get(place).is_some_and(|text| text.start <= range.start && range.end <= text.end)
 }
 
-/// Ranges sorted, with overlapping and touching ones joined.
-pub fn joined(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
-    ranges.sort_by_key(|range| (range.start, range.end));
-    let mut joined: Vec<Range<u64>> = Vec::with_capacity(ranges.len());
-    for range in ranges {
-        match joined.last_mut() {
-            Some(last) if range.start <= last.end => last.end = last.end.max(range.end),
-            _ => joined.push(range),
-        }
-    }
-    joined
-}
-
-/// Number of bytes of a range that lie in none of these ranges.
-pub fn uncovered_bytes(joined: &[Range<u64>], range: &Range<u64>) -> u64 {
-    let first = joined.partition_point(|covered| covered.end <= range.start);
-    let rest = joined.get(first..).unwrap_or_default().iter();
-    let overlapping = rest.take_while(|covered| covered.start < range.end);
-    let covered: u64 =
-        overlapping.map(|covered| covered.end.min(range.end) - covered.start.max(range.start)).sum();
-    range.end - range.start - covered
+/// So many steps a comparison takes at most: for each byte of tables and code two, which is more than tables need that
+/// describe an address once, or once in each of several blobs. In damaged ones any function may overlap all others.
+fn most_steps(input: &Input<'_>) -> u64 {
+    let tables = input.eh_frame.iter().map(|section| section.data.len());
+    let tables = tables.chain(input.sframe.iter().map(|section| section.data.len()));
+    let code = input.text.iter().map(|range| range.end - range.start).fold(0, u64::saturating_add);
+    2 * tables.map(|size| size as u64).fold(code.min(input.size), u64::saturating_add)
 }
 
 struct Comparer<'a, 'data> {
@@ -234,12 +205,17 @@ struct Comparer<'a, 'data> {
     context: UnwindContext<usize, StoreOnHeap>,
     rows: Vec<CfiRow>,
     stretches: Vec<(Range<u64>, Rules)>,
+    /// Steps that may still be taken.
+    left: u64,
 }
 
 impl<'data> Comparer<'_, 'data> {
     fn function<'f>(&mut self, cfi: &CfiFunction<'data>, functions: impl Iterator<Item = &'f Function<'f>>) {
         let size = cfi.range.end - cfi.range.start;
         self.result.cfi.add(size);
+        if self.left == 0 {
+            return self.result.not_compared.add(size);
+        }
         let mut rows = std::mem::take(&mut self.rows);
         let readable = self.frames.rows(cfi, &mut self.context, &mut rows);
         if let Err(error) = &readable {
@@ -248,6 +224,10 @@ impl<'data> Comparer<'_, 'data> {
         let before = self.result.differences.len();
         let mut covered = Vec::new();
         for function in functions {
+            self.step();
+            if self.left == 0 {
+                break;
+            }
             self.marks(cfi, &rows, function);
             self.fill_stretches(function, &cfi.range);
             let stretches = std::mem::take(&mut self.stretches);
@@ -261,8 +241,11 @@ impl<'data> Comparer<'_, 'data> {
         if self.result.differences.len() > before {
             self.result.wrong.add(size);
         }
-        let covered = joined(covered);
-        let missing = uncovered_bytes(&covered, &cfi.range);
+        if self.left == 0 {
+            return self.result.not_compared.add(size);
+        }
+        let covered = Covered::new(covered);
+        let missing = covered.missing(&cfi.range);
         if missing == 0 {
             self.result.covered.add(size);
             return;
@@ -270,7 +253,7 @@ impl<'data> Comparer<'_, 'data> {
         let gap = match readable {
             Ok(()) => {
                 let column = self.frames.return_column(cfi);
-                let rows = self.rows.iter().filter(|row| uncovered_bytes(&covered, &row.range) > 0);
+                let rows = self.rows.iter().filter(|row| covered.missing(&row.range) > 0);
                 explain::explain(self.abi, self.version, cfi.signal, column, rows)
             }
             Err(_) => Gap::Unreadable,
@@ -278,13 +261,22 @@ impl<'data> Comparer<'_, 'data> {
         self.result.uncovered.entry(gap).or_default().add(missing);
     }
 
+    fn step(&mut self) {
+        self.left = self.left.saturating_sub(1);
+    }
+
     /// The stretches of a function inside `limits`, each with its SFrame rules.
     fn fill_stretches(&mut self, function: &Function<'_>, limits: &Range<u64>) {
         self.stretches.clear();
         let (blob, fde) = (&function.blob, &function.fde);
         let Ok(attributes) = blob.attributes(fde) else { return };
-        let mut rows: Vec<(u32, Rules)> =
-            blob.rows(&attributes).map_while(Result::ok).map(|row| (row.start, row.rules)).collect();
+        let mut rows: Vec<(u32, Rules)> = blob
+            .rows(&attributes)
+            .take(usize::try_from(self.left).unwrap_or(usize::MAX))
+            .map_while(Result::ok)
+            .map(|row| (row.start, row.rules))
+            .collect();
+        self.left -= rows.len() as u64;
         if attributes.fre_count == 0 {
             rows.extend(blob.rules_without_rows(&attributes).map(|rules| (0, rules)));
         }
@@ -295,8 +287,9 @@ impl<'data> Comparer<'_, 'data> {
         }
         let inside = limits.start.max(function.range.start)..limits.end.min(function.range.end);
         let mut start = function.range.start + (inside.start - function.range.start) / block * block;
-        while start < inside.end {
+        while start < inside.end && self.left > 0 {
             for (place, (offset, rules)) in rows.iter().enumerate() {
+                self.step();
                 let next = rows.get(place + 1).map_or(block, |(next, _)| u64::from(*next).min(block));
                 let from = start.saturating_add((*offset).into()).max(inside.start);
                 let to = start.saturating_add(next).min(inside.end);
@@ -340,7 +333,7 @@ impl<'data> Comparer<'_, 'data> {
     ) {
         let first = rows.partition_point(|row| row.range.end <= range.start);
         for row in rows.get(first..).unwrap_or_default() {
-            if row.range.start >= range.end {
+            if row.range.start >= range.end || self.left == 0 {
                 break;
             }
             let part = row.range.start.max(range.start)..row.range.end.min(range.end);
@@ -363,6 +356,9 @@ impl<'data> Comparer<'_, 'data> {
             return;
         }
         for pc in range.start + 1..range.end {
+            if self.left == 0 {
+                break;
+            }
             self.at(cfi, row, function, pc..pc + 1, pc, rules);
         }
     }
@@ -378,6 +374,7 @@ impl<'data> Comparer<'_, 'data> {
         pc: u64,
         rules: &Rules,
     ) -> bool {
+        self.step();
         let (mut found, mut pc_matters) = (Vec::new(), false);
         let column = self.frames.return_column(cfi);
         for seed in SEEDS {

@@ -5,6 +5,7 @@
 //! | `structure` | the demands of the format |
 //! | `cfi` | `.eh_frame`, read anew |
 //! | `machine` | carries out the rules of both sides on made-up machines |
+//! | `overlap` | finds the ranges of addresses that overlap |
 //! | `compare` | compares both sides by address |
 //! | `explain` | why code is not covered, and differences in words |
 //! | `file` | all of that for one file |
@@ -15,6 +16,7 @@ mod compare;
 mod explain;
 mod file;
 mod machine;
+mod overlap;
 mod report;
 mod structure;
 

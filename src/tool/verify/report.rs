@@ -63,6 +63,8 @@ pub struct ComparisonReport {
     pub unknown: Count,
     /// Functions with differences.
     pub wrong: Count,
+    /// Functions of `.eh_frame` that were not compared: too many share addresses.
+    pub not_compared: Count,
     /// Stretches of code with constant rules that were compared.
     pub stretches: u64,
     /// Signal frames without a mark, which V1 and V2 do not have.
@@ -142,7 +144,8 @@ impl FileReport {
     /// Whether there is something wrong; code that is not covered counts only if it is asked for.
     pub fn outcome(&self, complete: bool) -> Outcome {
         let wrong =
-            self.errors > 0 || self.comparison.as_ref().is_some_and(|found| !found.differences.is_empty());
+            |found: &ComparisonReport| !found.differences.is_empty() || found.not_compared.functions > 0;
+        let wrong = self.errors > 0 || self.comparison.as_ref().is_some_and(wrong);
         let missing = complete && self.comparison.as_ref().is_some_and(|found| !found.uncovered.is_empty());
         if wrong || missing { Outcome::Findings } else { Outcome::Fine }
     }
@@ -176,6 +179,7 @@ impl ComparisonReport {
             extra: comparison.extra,
             unknown: comparison.unknown,
             wrong: comparison.wrong,
+            not_compared: comparison.not_compared,
             stretches: comparison.stretches,
             lost_signals: comparison.lost_signals,
             unresolved: comparison.unresolved,
@@ -215,6 +219,8 @@ pub struct Total {
     pub unknown: Count,
     /// Functions with differences.
     pub wrong: Count,
+    /// Functions of `.eh_frame` that were not compared: too many share addresses.
+    pub not_compared: Count,
     /// Stretches of code compared.
     pub stretches: u64,
     /// Differences by kind.
@@ -237,6 +243,7 @@ impl Total {
         self.extra.append(comparison.extra);
         self.unknown.append(comparison.unknown);
         self.wrong.append(comparison.wrong);
+        self.not_compared.append(comparison.not_compared);
         self.stretches += comparison.stretches;
         self.unreadable += comparison.unreadable.len() as u64;
         for (gap, count) in &comparison.uncovered {
@@ -353,6 +360,7 @@ fn write_summary(output: &mut dyn Write, report: &FileReport) -> io::Result<()> 
             comparison.lost_signals
         )?;
     }
+    write_not_compared(output, comparison.not_compared)?;
     if comparison.unresolved > 0 {
         writeln!(output, "  functions of no known section: {}", comparison.unresolved)?;
     }
@@ -360,6 +368,17 @@ fn write_summary(output: &mut dyn Write, report: &FileReport) -> io::Result<()> 
         writeln!(output, "  FDEs of .eh_frame that cannot be read: {}", comparison.unreadable.len())?;
     }
     Ok(())
+}
+
+fn write_not_compared(output: &mut dyn Write, count: Count) -> io::Result<()> {
+    if count.functions == 0 {
+        return Ok(());
+    }
+    writeln!(
+        output,
+        "  not compared: {} functions ({} bytes), for more functions share addresses than a program has; the tables are damaged",
+        count.functions, count.bytes
+    )
 }
 
 fn write_counts(
@@ -407,6 +426,7 @@ fn write_total(output: &mut dyn Write, total: &Total) -> io::Result<()> {
         total.cfi.functions, total.cfi.bytes, total.covered.functions, total.wrong.functions, total.stretches
     )?;
     write_counts(output, &total.kinds, &total.uncovered, total.extra, total.unknown)?;
+    write_not_compared(output, total.not_compared)?;
     if total.unreadable > 0 {
         writeln!(output, "  FDEs of .eh_frame that cannot be read: {}", total.unreadable)?;
     }

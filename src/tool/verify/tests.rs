@@ -9,8 +9,11 @@ use crate::tool::fixtures;
 use crate::tool::open::{FrameSection, Input, open_elf};
 use sframe_format::compact::write_table;
 use sframe_format::write::{Function, Options, write_sorted};
-use sframe_format::{Abi, Base, CfaRule, Frame, Location, PauthKey, RegisterRule, Rules, Section, Version};
+use sframe_format::{
+    Abi, Base, CfaRule, Frame, Location, PauthKey, RegisterRule, Row, Rules, Section, Version,
+};
 use std::borrow::Cow;
+use std::ops::Range;
 
 fn verified(name: &str) -> Verified {
     let bytes = std::fs::read(fixtures::path(name)).unwrap();
@@ -282,4 +285,71 @@ fn signal_frames_are_derived_and_verified() {
     derived::replace(&mut input, Version::V2).unwrap();
     let comparison = verify_input(&input, Version::V2).comparison.unwrap();
     assert_eq!(comparison.uncovered[&Gap::CfaExpression].bytes, 9);
+}
+
+/// `.eh_frame` at `address`: a CIE of x86-64, and FDEs for these functions, each with a second row at byte 4.
+fn eh_frame(address: u64, functions: &[Range<u64>]) -> Vec<u8> {
+    let mut data =
+        vec![0x14, 0, 0, 0, 0, 0, 0, 0, 1, b'z', b'R', 0, 1, 0x78, 16, 1, 0x1b, 0x0c, 7, 8, 0x90, 1, 0, 0];
+    for function in functions {
+        let place = data.len() as u32;
+        let distance = function.start.wrapping_sub(address + u64::from(place) + 8) as u32;
+        let size = (function.end - function.start) as u32;
+        data.extend([0x14, place + 4, distance, size].iter().flat_map(|word| word.to_le_bytes()));
+        data.extend([0, 0x44, 0x0e, 16, 0, 0, 0, 0]);
+    }
+    data
+}
+
+/// Functions of which each overlaps many: every FDE against every function would take the square of their number.
+#[test]
+fn functions_that_overlap_take_no_more_than_their_share() {
+    let name = "linked/prog.x86_64.ld2.47";
+    let bytes = std::fs::read(fixtures::path(name)).unwrap();
+    let mut input = open_elf(name, &bytes).unwrap();
+    const COUNT: u64 = 4000;
+    let text = input.text[0].start..input.text[0].start + 0x20000;
+    input.text = vec![text.clone()];
+    let row = |start, offset| Row {
+        start,
+        rules: Rules::Frame(Frame {
+            cfa: CfaRule::register(7, offset),
+            ra: RegisterRule::Saved(Location::at_cfa(-8)),
+            fp: RegisterRule::Unchanged,
+            mangled: false,
+        }),
+    };
+    let one = |number| text.start + 16 * number..text.start + 16 * number + 16;
+    let short: Vec<_> = (0..COUNT).map(one).collect();
+    let all = text.start..text.start + 16 * COUNT;
+    let equal = vec![one(0); COUNT as usize];
+    let around: Vec<_> = short.iter().cloned().chain([all.clone()]).collect();
+    let nested: Vec<_> = (0..COUNT).map(|number| text.start + number..all.end - number).collect();
+    // Functions by `.eh_frame` and by SFrame, and whether all can be compared.
+    for (cfi, functions, whole) in [
+        (&short, &short, true),
+        (&short, &around, true),
+        (&around, &short, true),
+        (&equal, &equal, false),
+        (&nested, &nested, false),
+    ] {
+        let function = |range: &Range<u64>| {
+            let size = (range.end - range.start) as u32;
+            (range.start, Function { size, rows: vec![row(0, 8), row(4, 16)], ..Function::default() })
+        };
+        let mut blobs = Vec::new();
+        for range in functions {
+            blobs.resize(blobs.len().next_multiple_of(8), 0);
+            let at = input.sframe[0].address + blobs.len() as u64;
+            blobs.extend(write_sorted(Options::new(Abi::Amd64), at, &[function(range)]).unwrap().bytes);
+        }
+        input.sframe[0].data = Cow::Owned(blobs);
+        let data = eh_frame(0x1000_0000, cfi);
+        input.eh_frame = vec![FrameSection { data: Cow::Owned(data), address: 0x1000_0000 }];
+        let steps = input.sframe[0].data.len() + input.eh_frame[0].data.len() + bytes.len().min(0x20000);
+        let comparison = verify_input(&input, Version::V3).comparison.unwrap();
+        assert_eq!(comparison.cfi.functions, cfi.len() as u64);
+        assert!(comparison.stretches <= 2 * steps as u64, "{} {steps}", comparison.stretches);
+        assert_eq!(comparison.not_compared.functions == 0, whole);
+    }
 }
