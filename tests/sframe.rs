@@ -110,6 +110,45 @@ fn json_has_the_same_facts_as_text() {
     assert_eq!(function["rows"][1]["cfa"], "rsp+16");
 }
 
+/// An object whose relocations for a section are said to have no addends.
+fn without_addends(section: &str) -> Vec<u8> {
+    use object::elf::{FileHeader64, SHT_REL};
+    use object::read::elf::{FileHeader, SectionHeader};
+    let mut bytes = std::fs::read(fixture("v3-gas2.47/demo.x86_64.o")).unwrap();
+    let header = FileHeader64::<object::LittleEndian>::parse(&*bytes).unwrap();
+    let endian = header.endian().unwrap();
+    let sections = header.sections(endian, &*bytes).unwrap();
+    let name = format!(".rela{section}");
+    let named = |s: &_| sections.section_name(endian, s).unwrap() == name.as_bytes();
+    let index = sections.iter().position(named).unwrap();
+    assert_eq!(sections.iter().nth(index).unwrap().sh_type(endian), object::elf::SHT_RELA);
+    let at = header.e_shoff(endian) as usize + index * 64 + 4;
+    bytes[at..at + 4].copy_from_slice(&SHT_REL.to_le_bytes());
+    bytes
+}
+
+#[test]
+fn relocations_without_addends_are_told_and_not_taken_for_none() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("rel.o").display().to_string();
+    for (section, commands) in [
+        (".sframe", &["split", "derive", "verify", "dump", "stat"][..]),
+        (".eh_frame", &["derive", "verify"]),
+    ] {
+        let bytes = without_addends(section);
+        for command in commands {
+            std::fs::write(&path, &bytes).unwrap();
+            let (status, text, complaint) = sframe(&[command, &path]);
+            assert_eq!(status, 2, "{command} {section}: {text}{complaint}");
+            assert!(
+                complaint.contains("relocations without addends (SHT_REL) for "),
+                "{command}: {complaint}"
+            );
+            assert_eq!(std::fs::read(&path).unwrap(), bytes, "{command} {section}");
+        }
+    }
+}
+
 /// A program whose `.eh_frame` ends for a walk behind its first FDE. The second gave way to a terminator; `.eh_frame_hdr` leads
 /// to the others.
 fn with_a_terminator_in_between(program: &Path) -> Vec<u8> {

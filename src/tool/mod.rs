@@ -4,6 +4,7 @@
 //! `report::Outcome`. Files come in through `open`, which gives sections of relocatable objects
 //! addresses, so that no subcommand needs to know whether a file was linked.
 
+mod addends;
 pub mod args;
 pub mod assembler;
 mod attach;

@@ -6,8 +6,8 @@
 //! out one behind the other and its relocations applied; messages about such an object name
 //! sections and offsets.
 
-use super::build_id;
 use super::places::{PlacedSection, Places, Symbol};
+use super::{addends, build_id};
 use crate::input::sframe::is_sframe;
 use memmap2::Mmap;
 use object::Endian as _;
@@ -322,12 +322,17 @@ pub fn open_elf<'data>(name: &str, bytes: &'data [u8]) -> Result<Input<'data>, P
     let relocatable = header.e_type(endian) == elf::ET_REL;
     let sections = header.sections(endian, bytes).map_err(malformed)?;
     let mut relocation_sections: HashMap<usize, Vec<SectionIndex>> = HashMap::new();
-    for (index, section) in
-        sections.enumerate().filter(|(_, section)| section.sh_type(endian) == elf::SHT_RELA)
-    {
-        relocation_sections.entry(section.sh_info(endian) as usize).or_default().push(index);
+    let mut without_addends = HashMap::new();
+    for (index, section) in sections.enumerate() {
+        let target = section.sh_info(endian) as usize;
+        match section.sh_type(endian) {
+            elf::SHT_RELA => relocation_sections.entry(target).or_default().push(index),
+            elf::SHT_REL => drop(without_addends.insert(target, index)),
+            _ => {}
+        }
     }
-    let reader = Reader { name, bytes, endian, abi, relocatable, sections, relocation_sections };
+    let reader =
+        Reader { name, bytes, endian, abi, relocatable, sections, relocation_sections, without_addends };
     let mut input = reader.read()?;
     let segments = header.program_headers(endian, bytes).map_err(malformed)?;
     let loads = segments.iter().filter(|segment| segment.p_type(endian) == elf::PT_LOAD);
@@ -366,6 +371,8 @@ struct Reader<'a, 'data> {
     sections: Elf<'data>,
     /// The relocation sections of each section that has any.
     relocation_sections: HashMap<usize, Vec<SectionIndex>>,
+    /// A section with relocations without addends, of each section that has one.
+    without_addends: HashMap<usize, SectionIndex>,
 }
 
 /// A relocation, resolved.
@@ -519,6 +526,12 @@ impl<'data> Reader<'_, 'data> {
         addresses: &[Option<u64>],
     ) -> Result<Vec<Resolved>, Problem> {
         let endian = self.endian;
+        if let Some(&found) = self.without_addends.get(&index.0) {
+            let name = |index| self.sections.section(index).map(|header| self.section_name(header));
+            let name = |index| name(index).map_err(|error| self.malformed(error));
+            let message = format!("section {}: {}", name(found)?, addends::missing(&name(index)?));
+            return Err(Problem::new(self.name, message));
+        }
         let mut resolved = Vec::new();
         for &section in self.relocation_sections.get(&index.0).into_iter().flatten() {
             let header = self.sections.section(section).map_err(|error| self.malformed(error))?;

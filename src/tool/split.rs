@@ -12,7 +12,7 @@ use super::edit::{
 };
 use super::open::Problem;
 use super::report::{Outcome, print};
-use crate::elf::{Rela, consts, whole_table};
+use crate::elf::consts;
 use crate::sframe::split::{Defect, Form, Plan, Ties};
 use sframe_format::light::{SECTION_NAME, SHT_SFRAME_LIGHT};
 use std::path::Path;
@@ -127,8 +127,7 @@ impl<'image, 'data, E: ByteOrder> Splitter<'_, 'image, 'data, E> {
     /// The plan for a section. `None` if it has no relocations, which tie functions to their text.
     fn plan(&self, frame: usize) -> Result<Option<Plan<'data, E>>, Problem> {
         let image = self.object.image;
-        let Some(&relocations) = self.object.relocations.get(&frame) else { return Ok(None) };
-        let table: &[Rela<E>] = whole_table(image.data(relocations)?);
+        let Some(table) = self.object.relocations_of(frame)? else { return Ok(None) };
         let mut problem = None;
         let section_of = |symbol| match self.object.section_of(symbol) {
             Ok(section) => Ok(section.map(|section| section as u32)),

@@ -3,7 +3,7 @@
 //! The relocation of a function's start is that of its `.eh_frame` entry: the same symbol, the same
 //! addend. So whatever a linker does with the one, it does with the other.
 
-use crate::elf::{Rela, Shdr, consts, whole_table};
+use crate::elf::{Rela, Shdr, consts};
 use crate::tool::Problem;
 use crate::tool::edit::{Frames, Image, Members, Object, Pair, Sections};
 use sframe_format::blob::BLOB_ALIGNMENT;
@@ -39,7 +39,7 @@ pub fn derive<E: ByteOrder>(
     }
     let mut edit = Sections::new(image);
     let mut members = Members::default();
-    let mut free = empty_frames(&object, &mut edit);
+    let mut free = empty_frames(&object, &mut edit)?;
     let symbols = image.sections.iter().position(|section| section.sh_type.get() == consts::SHT_SYMTAB);
     let section = Shdr {
         sh_name: edit.name(b".sframe")?,
@@ -74,10 +74,11 @@ pub fn derive<E: ByteOrder>(
 fn empty_frames<E: ByteOrder>(
     object: &Object<'_, '_, E>,
     edit: &mut Sections<'_, '_, E>,
-) -> Vec<(usize, usize)> {
+) -> Result<Vec<(usize, usize)>, Problem> {
     let image = object.image;
     let mut free = Vec::new();
     for index in (0..image.sections.len()).rev().filter(|&index| image.is_sframe(index)) {
+        object.relocations_of(index)?;
         edit.replace(index, Vec::new());
         if let Some(&relocations) = object.relocations.get(&index) {
             edit.replace(relocations, Vec::new());
@@ -86,7 +87,7 @@ fn empty_frames<E: ByteOrder>(
             }
         }
     }
-    free
+    Ok(free)
 }
 
 /// Sorts the functions of an `.eh_frame` by their text sections.
@@ -99,10 +100,7 @@ fn collect<E: ByteOrder>(
 ) -> Result<(), Problem> {
     let image = object.image;
     let data = image.data(section)?;
-    let table: &[Rela<E>] = match object.relocations.get(&section) {
-        Some(&relocations) => whole_table(image.data(relocations)?),
-        None => &[],
-    };
+    let table = object.relocations_of(section)?.unwrap_or_default();
     let live = table.iter().filter(|relocation| relocation.kind() != 0);
     let by_offset: HashMap<u64, &Rela<E>> = live.map(|r| (r.r_offset.get(), r)).collect();
     let mut problem = None;

@@ -3,7 +3,7 @@
 use super::image::Image;
 use super::sections::Sections;
 use crate::elf::{Rela, Shdr, Sym, consts, whole_table};
-use crate::tool::Problem;
+use crate::tool::{Problem, addends};
 use std::collections::{BTreeMap, HashMap};
 use zerocopy::IntoBytes;
 use zerocopy::byteorder::{ByteOrder, U32, U64};
@@ -19,6 +19,8 @@ pub struct Object<'image, 'data, E: ByteOrder> {
     pub groups: HashMap<usize, usize>,
     /// The relocation section of each section that has one.
     pub relocations: HashMap<usize, usize>,
+    /// The same of relocations without addends.
+    without_addends: HashMap<usize, usize>,
 }
 
 impl<'image, 'data, E: ByteOrder> Object<'image, 'data, E> {
@@ -29,6 +31,7 @@ impl<'image, 'data, E: ByteOrder> Object<'image, 'data, E> {
     pub fn read(image: &'image Image<'data, E>) -> Result<Self, Problem> {
         let (mut symbols, mut wide): (&[Sym<E>], &[U32<E>]) = (&[], &[]);
         let (mut groups, mut relocations) = (HashMap::new(), HashMap::new());
+        let mut without_addends = HashMap::new();
         for (index, section) in image.sections.iter().enumerate() {
             match section.sh_type.get() {
                 consts::SHT_SYMTAB => symbols = whole_table(image.data(index)?),
@@ -40,6 +43,7 @@ impl<'image, 'data, E: ByteOrder> Object<'image, 'data, E> {
                         return Err(image.problem(message));
                     }
                 }
+                consts::SHT_REL => drop(without_addends.insert(section.sh_info.get() as usize, index)),
                 consts::SHT_GROUP => {
                     let words: &[U32<E>] = whole_table(image.data(index)?);
                     groups.extend(words.iter().skip(1).map(|member| (member.get() as usize, index)));
@@ -47,7 +51,21 @@ impl<'image, 'data, E: ByteOrder> Object<'image, 'data, E> {
                 _ => {}
             }
         }
-        Ok(Self { image, symbols, wide, groups, relocations })
+        Ok(Self { image, symbols, wide, groups, relocations, without_addends })
+    }
+
+    /// The relocations of a section with frames; `None` if it has none.
+    ///
+    /// # Errors
+    /// They lie outside the file, or have no addends.
+    pub fn relocations_of(&self, section: usize) -> Result<Option<&'data [Rela<E>]>, Problem> {
+        let image = self.image;
+        if let Some(&found) = self.without_addends.get(&section) {
+            let message = addends::missing(&image.shown(section));
+            return Err(image.problem(format!("{}: {message}", image.shown(found))));
+        }
+        let table = self.relocations.get(&section).map(|&table| image.data(table)).transpose()?;
+        Ok(table.map(whole_table))
     }
 
     /// The section that a symbol is defined in; `None` for undefined, absolute and common ones.
