@@ -214,8 +214,8 @@ impl Processes {
         }
     }
 
-    /// A thread or a process was made, by a process and thread. One that was there `before` the events began has executed
-    /// who knows what since.
+    /// The second process and thread made the first. A process that existed `before` the events began may have executed
+    /// another program since it was made, so it inherits no mappings.
     pub fn fork(&mut self, (pid, tid): (u32, u32), (parent, parent_tid): (u32, u32), before: bool) {
         if let Some(name) = self.thread_names.get(&parent_tid).cloned() {
             self.thread_names.insert(tid, name);
