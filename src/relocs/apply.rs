@@ -196,8 +196,13 @@ impl<T: Target> Apply<'_, '_, T> {
             return false;
         }
         let Some(thunk) = branches::redirect(self.link, destination, place) else { return false };
-        T::write_field(info.field, &mut self.out[at..], thunk.wrapping_sub(place) as i64);
-        true
+        let distance = thunk.wrapping_sub(place) as i64;
+        // A conditional branch reaches less far than the calls that pools of thunks are placed for.
+        let reaches = info.holds(distance);
+        if reaches {
+            T::write_field(info.field, &mut self.out[at..], distance);
+        }
+        reaches
     }
 
     /// `expr + A - base`.
