@@ -23,9 +23,14 @@ const FUNCTION: Facts = Facts::IMPORTED.union(Facts::FUNCTION);
 const DATA: Facts = Facts::IMPORTED;
 const WEAK: Facts = Facts::UNDEFINED_WEAK.union(Facts::ABSOLUTE);
 
+/// With the addends that compilers give: words hold addresses, and instructions count from their ends.
 fn ask(kind: u32, facts: Facts, mode: &Mode, writable: bool) -> Action<X86_64> {
+    ask_with(if kind == elf::R_X86_64_64 { 0 } else { -4 }, kind, facts, mode, writable)
+}
+
+fn ask_with(addend: i64, kind: u32, facts: Facts, mode: &Mode, writable: bool) -> Action<X86_64> {
     let site =
-        Site { facts, bytes: &[0; 32], offset: 8, symbol: 1, addend: -4, writable, code: true, next: None };
+        Site { facts, bytes: &[0; 32], offset: 8, symbol: 1, addend, writable, code: true, next: None };
     decide(X86_64::reloc_info(kind).expect("a known type"), &site, mode)
 }
 
@@ -73,6 +78,9 @@ fn local_addresses_are_stored_or_relative() {
     ]);
 }
 
+/// Undefined, and options say not to report it.
+const IGNORED: Facts = Facts::ABSOLUTE.union(Facts::NO_DEFINITION);
+
 #[test]
 fn absolute_and_undefined_weak_symbols_keep_their_numbers() {
     table(&[
@@ -80,6 +88,9 @@ fn absolute_and_undefined_weak_symbols_keep_their_numbers() {
         (elf::R_X86_64_32, Facts::ABSOLUTE, &SHARED, Value(RelocExpr::Symbol, NONE)),
         (elf::R_X86_64_PC32, Facts::ABSOLUTE, &STATIC, Value(RelocExpr::Symbol, NONE)),
         (elf::R_X86_64_PC32, Facts::ABSOLUTE, &PIE, Refused(Problem::AbsoluteDistance)),
+        (elf::R_X86_64_PLT32, Facts::ABSOLUTE, &STATIC, Value(RelocExpr::Symbol, NONE)),
+        (elf::R_X86_64_PLT32, Facts::ABSOLUTE, &PIE, Value(RelocExpr::Plt, Needs::PLT | Needs::GOT)),
+        (elf::R_X86_64_PC32, IGNORED, &PIE, Value(RelocExpr::Symbol, NONE)),
         (elf::R_X86_64_PC32, WEAK, &PIE, Refused(Problem::DistanceToNothing)),
         (elf::R_X86_64_PLT32, WEAK, &PIE, Value(RelocExpr::Symbol, NONE)),
         (elf::R_X86_64_64, WEAK, &PIE, Value(RelocExpr::Symbol, NONE)),
@@ -140,6 +151,8 @@ fn indirect_functions_get_plt_entries() {
         (elf::R_X86_64_32, ifunc, &PIE, Refused(Problem::NeedsPic)),
         (elf::R_X86_64_REX_GOTPCRELX, ifunc, &STATIC, Value(RelocExpr::GotSlot, Needs::GOT)),
     ]);
+    let behind = ask_with(8, elf::R_X86_64_64, ifunc, &PIE, true);
+    assert_eq!(short(behind), Dynamic(DynamicKind::Resolved, canonical));
 }
 
 #[test]
