@@ -221,7 +221,7 @@ fn versions_of_one_name() {
     let (mut strings, mut table) = (b"\0name\0".to_vec(), Vec::new());
     for n in 0..count {
         let next = if n + 1 < count { 28 } else { 0 };
-        table.extend([1, 2 + n as u32 | 1 << 16, 0, 20, next].map(u32::to_le_bytes).concat());
+        table.extend([1, (2 + n as u32) | (1 << 16), 0, 20, next].map(u32::to_le_bytes).concat());
         table.extend([strings.len() as u32, 0].map(u32::to_le_bytes).concat());
         strings.extend(format!("V{n}\0").bytes());
     }
