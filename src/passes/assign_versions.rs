@@ -191,14 +191,14 @@ fn assign_to_linker_symbols<'a, T: Target>(
 struct OwnVersions<'a> {
     indices: Indices<'a>,
     /// The patterns of a version's own node, once they were asked for; `None`: no node has that name.
-    nodes: HashMap<&'a [u8], Option<VersionMatcher>>,
+    matchers: HashMap<&'a [u8], Option<VersionMatcher>>,
     /// The places of nodes by their names.
     places: HashMap<Vec<u8>, usize>,
 }
 
 impl<'a> OwnVersions<'a> {
     fn new(versions: &Versions<'a>) -> Self {
-        OwnVersions { indices: versions.indices(), nodes: HashMap::new(), places: HashMap::new() }
+        OwnVersions { indices: versions.indices(), matchers: HashMap::new(), places: HashMap::new() }
     }
 
     /// The index of a version that a definition carries; `None` if no script defines the version. In an executable the
@@ -237,7 +237,7 @@ impl<'a> OwnVersions<'a> {
             let node = &script.nodes[*places.get(version)?];
             Some(VersionMatcher::new(&VersionScript { nodes: vec![node.clone()] }))
         };
-        match self.nodes.entry(version).or_insert_with(of_node) {
+        match self.matchers.entry(version).or_insert_with(of_node) {
             Some(node) => node.find(base).is_some_and(|found| found.local),
             None => inputs.lists.version_matcher.names_as_local(base),
         }
