@@ -87,12 +87,6 @@ codes! {
     MissingProperty = "missing-property",
     /// Objects whose attributes say that their code does not go together.
     AbiMismatch = "abi-mismatch",
-    /// A section that `--gc-sections` removed (information).
-    RemovedSection = "removed-section",
-    /// A file that is read (information, `--trace`).
-    TracedFile = "traced-file",
-    /// A symbol that is traced (information, `--trace-symbol`).
-    TracedSymbol = "traced-symbol",
     /// An `.sframe` section whose version is not known.
     SFrameVersion = "sframe-version",
     /// An `.sframe` section whose structure is broken.

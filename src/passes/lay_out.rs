@@ -32,7 +32,7 @@ use crate::script::expr::{Expr, ExprKind};
 use crate::script::glob::Glob;
 use crate::sframe_output;
 use crate::symbols::{Definition, LinkerSymbolOrigin, Mentions, Reserved, is_identifier};
-use crate::synth::{self, references, symtab};
+use crate::synth::{self, references, symtab_entries};
 use crate::tables::section::Kind;
 use crate::timing::Timings;
 use rayon::prelude::*;
@@ -65,7 +65,7 @@ pub fn run<'a, T: Target>(
         chunk.header_index = index as u32 + 1;
     }
     link.named_globals = references::globals(&link);
-    link.symtab = symtab::plan(&link);
+    link.symtab = symtab_entries::plan(&link);
     timings.pass("lay out");
     if !link.sink.has_errors() {
         link.addresses = address::look_up(&link);

@@ -11,7 +11,7 @@ use crate::diag::{Code, Diagnostic};
 use crate::layout::{check, file_offsets};
 use crate::output::image;
 use crate::phase::{FilePlan, FileSection, Image, Placed};
-use crate::synth::symtab;
+use crate::synth::symtab_entries;
 use crate::tables::section::Kind;
 use crate::tables::section_names::SectionNames;
 
@@ -38,7 +38,7 @@ pub fn run<T: Target>(placed: Placed<'_, T>) -> Image<'_, T> {
 /// Sizes the tables of symbols and section names; gives the names.
 fn size_tables<T: Target>(link: &Placed<'_, T>, sections: &mut [FileSection<'_>]) -> SectionNames {
     let names = SectionNames::new(sections.iter().map(|section| section.name));
-    let (symbols, strings, extended) = symtab::sizes::<T>(&link.symtab, sections.len() + 1);
+    let (symbols, strings, extended) = symtab_entries::sizes::<T>(&link.symtab, sections.len() + 1);
     let sizes = [
         (Kind::SymTab, symbols),
         (Kind::StrTab, strings),

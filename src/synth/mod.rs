@@ -30,6 +30,7 @@ pub mod reldyn;
 pub mod relr;
 pub mod symbol_versions;
 pub mod symtab;
+pub mod symtab_entries;
 pub mod thunks;
 mod write;
 

@@ -174,9 +174,20 @@ fn names_that_are_ends_of_one_another() {
     let start = work.s("start", ".globl _start\n_start: ret\n");
     let count = 60_000;
     for (name, info, first) in [("globals", 0x12, 1), ("locals", 2, count as u32 + 1)] {
-        work.write(name, overlapping(count, info, first));
+        work.write(name, overlapping(count, count, info, first));
         within(&work, &[&start, name]).fails().says(&["names of its symbols overlap"]);
     }
+}
+
+/// `st_name` has 32 bits: a larger `.strtab` would give symbols the names of others.
+#[test]
+fn names_of_more_than_four_gigabytes() {
+    let work = Work::new();
+    let start = work.s("start", ".globl _start\n_start: ret\n");
+    let count = 64;
+    work.write("locals", overlapping(count, (64 << 20) + 100, 2, count as u32 + 1));
+    within(&work, &[&start, "locals"]).fails().says(&["`.strtab` cannot have more than 4294967295"]);
+    within(&work, &[&start, "locals", "--discard-all"]).ok();
 }
 
 /// Options are as many as a response file has lines. A list that each name is looked for in takes the square of that.
@@ -276,8 +287,8 @@ fn library(
 }
 
 /// An object whose symbols' names are the ends of one long name.
-fn overlapping(count: usize, info: u8, first_global: u32) -> Vec<u8> {
-    let names = [&[0][..], &vec![b'x'; count], &[0], b".symtab\0.strtab\0.text\0"].concat();
+fn overlapping(count: usize, length: usize, info: u8, first_global: u32) -> Vec<u8> {
+    let names = [&[0][..], &vec![b'x'; length], &[0], b".symtab\0.strtab\0.text\0"].concat();
     let mut symbols = vec![0; 24];
     for row in 0..count {
         symbols.extend((1 + row as u32).to_le_bytes());
@@ -297,7 +308,7 @@ fn overlapping(count: usize, info: u8, first_global: u32) -> Vec<u8> {
             header.extend([1u64.to_le_bytes(), entry.to_le_bytes()].concat());
             header
         };
-    let at = count as u32 + 2;
+    let at = length as u32 + 2;
     let mut file = b"\x7fELF\x02\x01\x01".to_vec();
     file.resize(16, 0);
     file.extend([1u16.to_le_bytes(), 62u16.to_le_bytes()].concat());

@@ -1,0 +1,343 @@
+//! Which symbols `.symtab` of the output has, and how many bytes their names take.
+//!
+//! Each object owns its local symbols and the globals that it defines; symbols without an owner
+//! (undefined ones, those of libraries and the linker's) come after them. Globals that no other
+//! module can see (hidden, or local by a version script) become local symbols, as the gABI asks.
+//! Counting names and bytes per object first makes every object's part a slice of its own, which
+//! [`symtab`](super::symtab) has any thread write.
+
+use crate::arch::Target;
+use crate::cli::{Discard, Strip};
+use crate::diag::{Code, Diagnostic, Location};
+use crate::elf::consts as elf;
+use crate::elf::{Sym, string_at};
+use crate::ids::{ChunkId, SymbolId};
+use crate::input::ObjectFile;
+use crate::input::object::SymbolPlace;
+use crate::phase::Inputs;
+use crate::phase::Placed;
+use crate::phase::Resolved;
+use crate::phase::SectionState;
+use crate::symbols::{Definition, LinkerSymbolOrigin, Mentions, Needs, Reserved};
+use crate::synth::{groups, references};
+use crate::tables::local_names::LocalNames;
+use crate::tables::symtab_plan::{Part, SymtabPlan};
+use rayon::prelude::*;
+
+/// Counts symbols and names. Runs when the output sections are known.
+pub fn plan<T: Target>(link: &Placed<'_, T>) -> SymtabPlan {
+    let mut plan = SymtabPlan::default();
+    if link.config.strip.strip == Strip::All && !link.config.is_relocatable() {
+        return plan;
+    }
+    let writes_relocations = link.config.is_relocatable() || link.config.relocations.emit;
+    let (mut next, mut strings) = (1u32, 1u64);
+    if writes_relocations {
+        plan.section_symbol = vec![0; link.layout.chunks.len()];
+        for (index, chunk) in link.layout.chunks.iter().enumerate() {
+            if chunk.header_index != 0 && has_section_symbol(chunk.sh_type) {
+                plan.section_symbols.push(ChunkId::from_index(index));
+                plan.section_symbol[index] = next;
+                next += 1;
+            }
+        }
+    }
+    if link.config.symbols.unique_locals {
+        plan.names = unique_names(link);
+    }
+    let names = &plan.names;
+    (plan.locals, plan.globals) =
+        (0..=link.objects.len()).into_par_iter().map(|owner| count_owner(link, names, owner)).unzip();
+    for (object, part) in link.objects.iter().zip(&plan.locals) {
+        if part.string_size > object.most_name_bytes() {
+            let message = "the names of its symbols overlap beyond measure";
+            link.sink.report(
+                Diagnostic::error(Code::MalformedInput, message).at(Location::File(object.name.to_string())),
+            );
+            return SymtabPlan::default();
+        }
+    }
+    place(&mut plan.locals, &mut next, &mut strings);
+    plan.first_global = next;
+    place(&mut plan.globals, &mut next, &mut strings);
+    plan.count = next;
+    plan.has_gnu_symbols = plan.locals.iter().chain(&plan.globals).any(|part| part.gnu);
+    plan.string_size = strings;
+    if strings > u64::from(u32::MAX) {
+        link.sink.report(too_many_names(strings));
+        return SymtabPlan::default();
+    }
+    if writes_relocations {
+        plan.index_of = index_symbols(link, &plan);
+    }
+    plan
+}
+
+fn too_many_names(bytes: u64) -> Diagnostic {
+    let message =
+        format!("the names of symbols take {bytes} bytes; `.strtab` cannot have more than {}", u32::MAX);
+    Diagnostic::error(Code::LayoutError, message)
+        .help("--discard-all leaves out local symbols, --strip-all the whole table")
+}
+
+/// Distinct names for the local symbols of all objects. Names of files stay.
+fn unique_names<T: Target>(link: &Placed<'_, T>) -> LocalNames {
+    let is_file = |object: &ObjectFile<'_, T::E>, entry: &Entry<'_>| {
+        object.symbols[entry.symbol as usize].kind() == elf::STT_FILE
+    };
+    let of_object = |object| locals(link, object).filter(move |entry| !is_file(object, entry));
+    LocalNames::number(link.objects.iter().flat_map(of_object).map(|entry| (entry.id, entry.name)))
+}
+
+/// Counts the local and the global symbols of an owner.
+fn count_owner<T: Target>(link: &Placed<'_, T>, names: &LocalNames, owner: usize) -> (Part, Part) {
+    let mut parts = (Part::default(), Part::default());
+    for_each_entry(link, owner, |entry, local| {
+        let part = if local { &mut parts.0 } else { &mut parts.1 };
+        part.count += 1;
+        part.string_size += name_size(&names.name(entry.id, entry.name));
+        part.gnu |= is_gnu(link, owner, entry);
+    });
+    parts
+}
+
+fn is_gnu<T: Target>(link: &Inputs<'_, T>, owner: usize, entry: Entry<'_>) -> bool {
+    let Some(object) = link.objects.get(owner) else { return false };
+    let symbol = &object.symbols[entry.symbol as usize];
+    symbol.kind() == elf::STT_GNU_IFUNC
+        || (symbol.binding() == elf::STB_GNU_UNIQUE && link.config.symbols.gnu_unique)
+}
+
+/// Calls `visit` for each symbol of an owner (a file; behind the last one: symbols without an
+/// owner), and tells it whether the symbol is local in the output.
+pub(super) fn for_each_entry<'a, T: Target>(
+    link: &Placed<'a, T>,
+    owner: usize,
+    mut visit: impl FnMut(Entry<'a>, bool),
+) {
+    match link.objects.get(owner) {
+        Some(object) => {
+            locals(link, object).for_each(|entry| visit(entry, true));
+            globals(link, object).for_each(|entry| visit(entry, is_made_local(link, entry.id)));
+        }
+        None => {
+            synthetic(link).for_each(|entry| visit(entry, true));
+            unowned(link).for_each(|entry| visit(entry, is_made_local(link, entry.id)));
+        }
+    }
+}
+
+/// Symbols in the linker's own sections.
+fn synthetic<'l, 'a, T: Target>(link: &'l Placed<'a, T>) -> impl Iterator<Item = Entry<'a>> + use<'l, 'a, T> {
+    let written = link.config.strip.discard != Discard::All;
+    let symbols = link.local_symbols.iter().filter(move |_| written).enumerate();
+    symbols.map(|(row, symbol)| Entry { id: SymbolId::NONE, name: symbol.name, symbol: row as u32 })
+}
+
+/// Whether a global is seen by no other module, so that it is a local symbol of the output.
+fn is_made_local<T: Target>(link: &Resolved<'_, T>, id: SymbolId) -> bool {
+    if link.config.is_relocatable() {
+        return false;
+    }
+    let confined = matches!(link.definitions.visibility[id.index()], elf::STV_HIDDEN | elf::STV_INTERNAL)
+        || link.versions.words[id.index()] == elf::VER_NDX_LOCAL;
+    match link.definition(id) {
+        Definition::Object { file, .. } => confined || link.objects[file.index()].hide_symbols,
+        Definition::Linker(row) => confined || link.linker_symbols[row as usize].hidden,
+        Definition::Shared { .. } | Definition::Undefined => false,
+    }
+}
+
+/// Relocation, group and symbol sections cannot be targets of relocations.
+fn has_section_symbol(sh_type: u32) -> bool {
+    !matches!(
+        sh_type,
+        elf::SHT_RELA
+            | elf::SHT_REL
+            | elf::SHT_GROUP
+            | elf::SHT_SYMTAB
+            | elf::SHT_STRTAB
+            | elf::SHT_SYMTAB_SHNDX
+    )
+}
+
+fn name_size(name: &[u8]) -> u64 {
+    if name.is_empty() { 0 } else { name.len() as u64 + 1 }
+}
+
+fn place(parts: &mut [Part], next: &mut u32, strings: &mut u64) {
+    for part in parts {
+        part.first = *next;
+        part.string_start = *strings;
+        *next += part.count;
+        *strings += part.string_size;
+    }
+}
+
+fn index_symbols<T: Target>(link: &Placed<'_, T>, plan: &SymtabPlan) -> Vec<u32> {
+    let mut index_of = vec![0; link.symbols.len()];
+    for (owner, (locals, globals)) in plan.locals.iter().zip(&plan.globals).enumerate() {
+        let mut next = (locals.first, globals.first);
+        for_each_entry(link, owner, |entry, local| {
+            let next = if local { &mut next.0 } else { &mut next.1 };
+            if entry.id.is_some() {
+                index_of[entry.id.index()] = *next;
+            }
+            *next += 1;
+        });
+    }
+    index_of
+}
+
+/// A symbol that is written.
+#[derive(Clone, Copy)]
+pub(super) struct Entry<'n> {
+    /// [`SymbolId::NONE`] for a symbol in a section that the linker makes.
+    pub id: SymbolId,
+    pub name: &'n [u8],
+    /// Index in its object, or row of [`Placed::local_symbols`] if it has no id; unused for other
+    /// symbols without an object.
+    pub symbol: u32,
+}
+
+/// The local symbols of an object that are written.
+fn locals<'l, 'a, T: Target>(
+    link: &'l Placed<'a, T>,
+    object: &'l ObjectFile<'a, T::E>,
+) -> impl Iterator<Item = Entry<'a>> + use<'l, 'a, T> {
+    let discard = link.config.strip.discard;
+    let signatures = groups::local_signatures(link, object.id);
+    let referenced = references::locals(link, object);
+    (1..object.first_global).filter_map(move |index| {
+        let symbol = &object.symbols[index as usize];
+        let kind = symbol.kind();
+        if signatures.binary_search(&index).is_ok() && kind != elf::STT_SECTION {
+            let name = string_at(object.symbol_names, symbol.st_name.get() as usize)?;
+            return Some(Entry { id: SymbolId(object.first_local + index), name, symbol: index });
+        }
+        if kind == elf::STT_SECTION {
+            return None;
+        }
+        let name = string_at(object.symbol_names, symbol.st_name.get() as usize)?;
+        if name.is_empty() {
+            return None;
+        }
+        if let SymbolPlace::Section(section) = object.symbol_place(index as usize)
+            && link.config.is_relocatable()
+            && is_merge(object, section)
+            && is_written(link, object.section_id(section))
+        {
+            // The next link must know which piece a reference means, and only a symbol in that
+            // piece can tell: an addend may lead behind the piece.
+            return Some(Entry { id: SymbolId(object.first_local + index), name, symbol: index });
+        }
+        if referenced.get(index as usize) == Some(&true) {
+            return Some(Entry { id: SymbolId(object.first_local + index), name, symbol: index });
+        }
+        if discard == Discard::All && kind != elf::STT_FILE {
+            return None;
+        }
+        let temporary = name.starts_with(b".L");
+        if temporary && discard == Discard::Locals {
+            return None;
+        }
+        if let SymbolPlace::Section(section) = object.symbol_place(index as usize) {
+            let id = object.section_id(section);
+            if !is_written(link, id) {
+                return None;
+            }
+            if temporary && discard == Discard::SectionMerge && is_merge(object, section) {
+                return None;
+            }
+        }
+        Some(Entry { id: SymbolId(object.first_local + index), name, symbol: index })
+    })
+}
+
+fn is_merge<E: zerocopy::byteorder::ByteOrder>(object: &ObjectFile<'_, E>, section: u32) -> bool {
+    object.headers[section as usize].sh_flags.get() & u64::from(elf::SHF_MERGE) != 0
+}
+
+/// Whether symbols of this section have a place in the output.
+fn is_written<T: Target>(link: &Placed<'_, T>, id: crate::ids::SectionId) -> bool {
+    link.sections.is_alive(id) && !link.sections.is(id, SectionState::NOT_CONTENT)
+}
+
+/// The globals that this object defines.
+fn globals<'l, 'a, T: Target>(
+    link: &'l Placed<'a, T>,
+    object: &'l ObjectFile<'a, T::E>,
+) -> impl Iterator<Item = Entry<'a>> + use<'l, 'a, T> {
+    object.globals.iter().enumerate().filter_map(move |(offset, &id)| {
+        let symbol = object.first_global + offset as u32;
+        let owned = Definition::Object { file: object.id, symbol };
+        if link.definition(id) != owned || !link.keeps_name(id) {
+            return None;
+        }
+        if let SymbolPlace::Section(section) = object.symbol_place(symbol as usize)
+            && !is_written(link, object.section_id(section))
+        {
+            return None;
+        }
+        // A later link must see `name@@VERSION`, which here is the definition of the plain name.
+        let name = if link.config.is_relocatable() {
+            object.symbol_name(symbol as usize)
+        } else {
+            link.globals.names[id.index()]
+        };
+        Some(Entry { id, name, symbol })
+    })
+}
+
+/// Whether the symbol is `_DYNAMIC` without a reference, and the script discards `.dynamic`, or
+/// `_GLOBAL_OFFSET_TABLE_`, which only symbol tables of objects name, and the output has no GOT.
+fn is_without_place<T: Target>(link: &Placed<'_, T>, id: SymbolId, row: u32) -> bool {
+    let LinkerSymbolOrigin::Reserved(reserved) = link.linker_symbols[row as usize].origin else {
+        return false;
+    };
+    link.layout.linker_values[row as usize].chunk.is_none()
+        && match reserved {
+            Reserved::Dynamic => !link.mentions(id).contains(Mentions::IN_OBJECT),
+            Reserved::GlobalOffsetTable => !link.asked.needs.contains(Needs::GOT_BASE),
+            _ => false,
+        }
+}
+
+/// The globals that no object defines: those of the linker, those of libraries that objects mention, and undefined
+/// ones that a live section refers to, a group is signed by or `-u` names.
+fn unowned<'l, 'a, T: Target>(link: &'l Placed<'a, T>) -> impl Iterator<Item = Entry<'a>> + use<'l, 'a, T> {
+    let signatures = groups::global_signatures(link);
+    let mut wanted: Vec<SymbolId> =
+        link.config.symbols.undefined.iter().filter_map(|name| link.globals.lookup(name)).collect();
+    wanted.sort_unstable();
+    let unreferenced = references::unreferenced(link);
+    link.globals.ids().filter_map(move |id| {
+        let is_named = || link.is_name_used(id) || signatures.binary_search(&id).is_ok();
+        let written = match link.definition(id) {
+            Definition::Object { .. } => false,
+            Definition::Linker(row) => !is_without_place(link, id, row),
+            Definition::Shared { .. } => link.mentions(id).contains(Mentions::IN_OBJECT),
+            Definition::Undefined => {
+                link.mentions(id).contains(Mentions::IN_OBJECT)
+                    && is_named()
+                    && unreferenced.binary_search(&id).is_err()
+                    || wanted.binary_search(&id).is_ok()
+            }
+        };
+        (written && link.keeps_name(id)).then(|| Entry {
+            id,
+            name: link.globals.names[id.index()],
+            symbol: 0,
+        })
+    })
+}
+
+/// Size of the tables in bytes: symbols, strings, extended indices (0 if not needed).
+pub fn sizes<T: Target>(plan: &SymtabPlan, section_headers: usize) -> (u64, u64, u64) {
+    if plan.count == 0 {
+        return (0, 0, 0);
+    }
+    let count = u64::from(plan.count);
+    let extended = if section_headers >= usize::from(elf::SHN_LORESERVE) { count * 4 } else { 0 };
+    (count * size_of::<Sym<T::E>>() as u64, plan.string_size, extended)
+}
