@@ -167,7 +167,7 @@ impl<'data> CallFrames<'data> {
     }
 
     fn read_functions(&mut self, prepared: &Prepared<'_>) {
-        let (section, bases) = (self.section.clone(), self.bases.clone());
+        let (section, bases) = (self.section, self.bases.clone());
         let mut entries = section.entries(&bases);
         // FDEs of one CIE follow each other.
         let mut known: Option<gimli::CommonInformationEntry<Bytes<'_>>> = None;

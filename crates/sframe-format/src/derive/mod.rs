@@ -13,6 +13,7 @@ mod fde_index;
 mod project;
 mod records;
 mod rows;
+mod search_table;
 
 use alloc::vec::Vec;
 use core::fmt;

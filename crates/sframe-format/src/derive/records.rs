@@ -5,7 +5,7 @@
 
 use alloc::vec::Vec;
 
-use super::fde_index::Header;
+use super::search_table::Header;
 use crate::abi::Abi;
 use crate::endian::Endian;
 
