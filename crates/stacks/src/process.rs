@@ -195,7 +195,10 @@ impl Processes {
             // A file that cannot be read still has a name. Its addresses are its offsets then.
             let image = files.get(id).and_then(|file| file.image().ok());
             let bias = image.and_then(|image| image.bias(mapped.offset, mapped.address));
-            file = Some((id, bias.unwrap_or(mapped.address.wrapping_sub(mapped.offset))));
+            // Programs also write code that they make into files of memory, to map it twice.
+            if image.is_some() || !mapped.path.starts_with(b"/memfd:") {
+                file = Some((id, bias.unwrap_or(mapped.address.wrapping_sub(mapped.offset))));
+            }
         }
         self.get(mapped.pid).map(range, mapped.executable, file, files);
         self.most = self.most.max(self.by_pid.len());
@@ -255,9 +258,9 @@ impl Processes {
     }
 }
 
-/// Whether a mapping's name is that of a file. Names of other memory begin with a bracket, with two slashes and the
-/// like.
+/// Whether a mapping's name is that of a file. Other memory has a name in brackets, one that begins with two slashes, or one
+/// that says how the memory was made.
 fn is_file(path: &[u8]) -> bool {
-    let special = [&b"["[..], b"//", b"/dev/zero", b"anon_inode:"];
+    let special = [&b"["[..], b"//", b"/dev/zero", b"/anon_hugepage", b"/SYSV", b"anon_inode:"];
     path == b"[vdso]" || !path.is_empty() && !special.iter().any(|start| path.starts_with(start))
 }

@@ -107,21 +107,23 @@ fn samples_are_unwound_and_say_where_they_stopped() {
 #[test]
 fn code_made_as_the_program_ran_is_left_by_its_frame_pointer() {
     const JIT: u64 = 0x7000_0000;
-    let sample = |returns_to: u64| {
+    let sample = |memory: &str, returns_to: u64| {
         let mut writer = Writer::default();
         writer.comm(7, "prog", true, 1);
         writer.mmap(7, IMAGE, &program(), 2);
-        writer.mmap(7, (JIT, 0x1000, 0), "//anon", 3);
+        writer.mmap(7, (JIT, 0x1000, 0), memory, 3);
         let stack = words(&[1, 2, 0, returns_to, 0, 0x40_1049, 0]);
         writer.sample(7, 10, [STACK, STACK + 16, JIT + 0x10], &[], &stack);
         Unwound::of(&writer)
     };
-    let unwound = sample(0x40_1081);
-    let frames = unwound.frames(0);
-    assert_eq!(frames[0], (JIT + 0x10, Some(Source::Topmost)));
-    assert_eq!(frames[1], (0x40_1081, Some(Source::FramePointer)));
+    for memory in ["//anon", "/anon_hugepage (deleted)", "/memfd:doublemapper (deleted)"] {
+        let unwound = sample(memory, 0x40_1081);
+        let frames = unwound.frames(0);
+        assert_eq!(frames[0], (JIT + 0x10, Some(Source::Topmost)));
+        assert_eq!(frames[1], (0x40_1081, Some(Source::FramePointer)), "{memory}");
+    }
     // The word behind the saved frame pointer is no address of code: the function keeps no frame pointer.
-    let unwound = sample(0x1234);
+    let unwound = sample("//anon", 0x1234);
     assert_eq!(unwound.frames(0).len(), 1);
     assert!(unwound.end(0).contains("as the program ran"), "{}", unwound.end(0));
 }
