@@ -25,7 +25,7 @@ pub fn permissions(path: &Path) -> Option<Permissions> {
 
 /// Writes a file under a temporary name beside `path` and moves it there, so that nobody ever sees
 /// an incomplete file, and a running program keeps its old bytes. Long runs of zeros become holes. A
-/// symbolic link is followed.
+/// symbolic link is followed. A path that is no regular file, a device or a pipe, stays and is written to.
 ///
 /// # Errors
 /// The folder cannot be written to.
@@ -34,6 +34,10 @@ pub fn replace_file(path: &Path, bytes: &[u8], permissions: Option<Permissions>)
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let problem =
         |error: std::io::Error| Problem::new(path.display().to_string(), format!("cannot write: {error}"));
+    if std::fs::metadata(&path).is_ok_and(|metadata| !metadata.is_file()) {
+        let mut file = File::options().write(true).open(&path).map_err(problem)?;
+        return file.write_all(bytes).map_err(problem);
+    }
     let mut builder = tempfile::Builder::new();
     builder.prefix(".sframe-").suffix(".new");
     let permissions = permissions.or_else(|| self::permissions(&path));
@@ -86,5 +90,22 @@ mod tests {
         assert!(link.is_symlink());
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 2);
         assert!(read_file(folder.path()).unwrap_err().message.contains("not a regular file"));
+    }
+
+    /// `-o /dev/stdout`, or a device: a file in its place would be seen by all.
+    #[test]
+    fn what_is_no_regular_file_is_written_to_and_stays() {
+        use std::os::unix::fs::FileTypeExt;
+        let folder = tempfile::tempdir().unwrap();
+        let pipe = folder.path().join("pipe");
+        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+        let reader = std::thread::spawn({
+            let pipe = pipe.clone();
+            move || std::fs::read(pipe).unwrap()
+        });
+        replace_file(&pipe, b"bytes", None).unwrap();
+        assert_eq!(reader.join().unwrap(), b"bytes");
+        assert!(std::fs::metadata(&pipe).unwrap().file_type().is_fifo());
+        assert!(replace_file(folder.path(), b"bytes", None).unwrap_err().message.contains("cannot write"));
     }
 }
