@@ -33,6 +33,15 @@ pub fn target<T: Target>(link: &Inputs<'_, T>, id: SectionId) -> Option<SectionI
     (target != 0 && (target as usize) < object.headers.len()).then(|| object.section_id(target))
 }
 
+/// Pairs of a section and a dependent one, which lives and dies with it; sorted.
+pub type Dependents = Vec<(SectionId, SectionId)>;
+
+/// The sections that live and die with another.
+pub fn dependents_of(dependents: &Dependents, target: SectionId) -> impl Iterator<Item = SectionId> + '_ {
+    let start = dependents.partition_point(|pair| pair.0 < target);
+    dependents[start..].iter().take_while(move |pair| pair.0 == target).map(|pair| pair.1)
+}
+
 /// The section that `sh_link` names for an output section of these. `None`: none of what they describe is in the output,
 /// or they are SFrame data that describes several sections of relocatable output, with which it is not to live and die
 /// as with one.

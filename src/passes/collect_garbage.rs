@@ -17,6 +17,7 @@ use crate::elf::is_alloc;
 use crate::ids::{FileId, SectionId, SymbolId};
 use crate::input::object::SymbolPlace;
 use crate::input::{ObjectFile, SectionClass};
+use crate::layout::link_order::{Dependents, dependents_of};
 use crate::passes::define_linker_symbols::matches_any;
 use crate::passes::settle_symbols::{Homes, global_flags};
 use crate::phase::{Bound, Inputs, Resolved, SectionState, split_locals};
@@ -28,9 +29,6 @@ use rayon::prelude::*;
 use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use zerocopy::byteorder::ByteOrder;
-
-/// Pairs (target, dependent) of `SHF_LINK_ORDER` sections: the dependent lives and dies with its target. Sorted.
-pub(super) type Dependents = Vec<(SectionId, SectionId)>;
 
 /// Clears `ALIVE` of all sections that are not needed.
 pub fn run<'a, T: Target>(mut bound: Bound<'a, T>, homes: Homes) -> Bound<'a, T> {
@@ -131,28 +129,19 @@ pub(super) fn link_order_dependents<T: Target>(link: &Inputs<'_, T>) -> Dependen
     pairs
 }
 
-/// The sections that live and die with another.
-pub(super) fn dependents_of(
-    dependents: &Dependents,
-    target: SectionId,
-) -> impl Iterator<Item = SectionId> + '_ {
-    let start = dependents.partition_point(|pair| pair.0 < target);
-    dependents[start..].iter().take_while(move |pair| pair.0 == target).map(|pair| pair.1)
-}
-
 /// Collects `SHF_LINK_ORDER` sections whose target is dead, and so on along chains. SFrame has rules of its own.
 fn drop_orphaned_dependents<T: Target>(link: &mut Resolved<'_, T>, dependents: &Dependents) {
-    let mut changed = true;
-    while changed {
-        changed = false;
-        for &(target, dependent) in dependents {
-            if link.sections.is_alive(dependent)
-                && !link.sections.is_alive(target)
-                && !link.sections.is(target, SectionState::NOT_CONTENT)
-                && !link.is_sframe_section(dependent)
-            {
+    let is_dead = |link: &Resolved<'_, T>, target: SectionId| {
+        !link.sections.is_alive(target) && !link.sections.is(target, SectionState::NOT_CONTENT)
+    };
+    let mut dead: Vec<SectionId> =
+        dependents.iter().map(|&(target, _)| target).filter(|&target| is_dead(link, target)).collect();
+    dead.dedup();
+    while let Some(target) = dead.pop() {
+        for dependent in dependents_of(dependents, target) {
+            if link.sections.is_alive(dependent) && !link.is_sframe_section(dependent) {
                 link.sections.discard(dependent, SectionState::COLLECTED);
-                changed = true;
+                dead.push(dependent);
             }
         }
     }

@@ -16,6 +16,7 @@ use crate::ids::{ChunkId, SectionId};
 use crate::phase::{Inputs, OutputGroup, OutputRelocations, Placed};
 use crate::relocs::emit;
 use crate::tables::section::{Kind, SyntheticSection};
+use hashbrown::HashSet;
 use rayon::prelude::*;
 
 /// Adds the sections and their chunks. All ids of chunks change, so the chunks in places of sections, in the
@@ -84,11 +85,11 @@ fn groups<T: Target>(link: &Placed<'_, T>) -> Vec<OutputGroup> {
 /// The output sections of a group's members, each once. An output section that a script also gave sections
 /// outside the group has lost `SHF_GROUP` and is no member.
 fn members<T: Target>(link: &Placed<'_, T>, sections: impl Iterator<Item = SectionId>) -> Vec<ChunkId> {
-    let mut members = Vec::new();
+    let (mut members, mut known) = (Vec::new(), HashSet::new());
     for id in sections.filter(|&id| link.sections.is_alive(id)) {
         if let Some(chunk) = link.places.chunk[id.index()]
             && link.layout.chunks[chunk.index()].flags & u64::from(elf::SHF_GROUP) != 0
-            && !members.contains(&chunk)
+            && known.insert(chunk)
         {
             members.push(chunk);
         }

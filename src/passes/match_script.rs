@@ -14,7 +14,7 @@ use crate::elf::{is_alloc, whole_table};
 use crate::ids::{RuleId, SectionId, StatementId};
 use crate::input::group::GroupEntry;
 use crate::input::{ObjectFile, SectionClass, SectionInfo};
-use crate::layout::link_order;
+use crate::layout::link_order::{self, dependents_of};
 use crate::layout::orphan::is_debug;
 use crate::layout::spill::Alternatives;
 use crate::phase::{Inputs, Made, Matched, Resolved, SectionState, SectionStates};
@@ -346,24 +346,25 @@ fn take_back_definitions<T: Target>(plan: &LayoutPlan, resolved: &mut Resolved<'
 /// Discards sections that describe (`SHF_LINK_ORDER`) a discarded one.
 fn discard_dependents<T: Target>(resolved: &mut Resolved<'_, T>) {
     let (link, sections) = (&*resolved, &resolved.sections);
-    let dependents: Vec<(SectionId, SectionId)> = (0..link.first_internal())
+    let mut dependents: Vec<(SectionId, SectionId)> = (0..link.first_internal())
         .into_par_iter()
         .with_min_len(BLOCK)
         .map(SectionId)
         .filter(|&id| sections.is_alive(id))
-        .filter_map(|id| Some((id, link_order::target(link, id)?)))
+        .filter_map(|id| Some((link_order::target(link, id)?, id)))
         .collect();
+    dependents.sort_unstable();
     let sections = &mut resolved.sections;
-    loop {
-        let mut changed = false;
-        for &(id, target) in &dependents {
-            if sections.is_alive(id) && sections.is(target, SectionState::DISCARDED_BY_SCRIPT) {
-                sections.discard(id, SectionState::DISCARDED_BY_SCRIPT);
-                changed = true;
+    let targets = dependents.iter().map(|&(target, _)| target);
+    let mut dead: Vec<SectionId> =
+        targets.filter(|&target| sections.is(target, SectionState::DISCARDED_BY_SCRIPT)).collect();
+    dead.dedup();
+    while let Some(target) = dead.pop() {
+        for dependent in dependents_of(&dependents, target) {
+            if sections.is_alive(dependent) {
+                sections.discard(dependent, SectionState::DISCARDED_BY_SCRIPT);
+                dead.push(dependent);
             }
-        }
-        if !changed {
-            return;
         }
     }
 }

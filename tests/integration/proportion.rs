@@ -366,3 +366,82 @@ fn core_of_equal_segments(count: u16, kind: u32) -> Vec<u8> {
     file.extend(notes);
     file
 }
+
+/// Each section describes the next one (`SHF_LINK_ORDER`); when a script discards the last, all go.
+#[test]
+fn sections_that_describe_each_other_in_a_row() {
+    let work = Work::new();
+    let start = work.s("start", ".globl _start\n_start: ret\n");
+    work.write("row", sections(60_000, Tie::Row));
+    work.write("script.ld", "SECTIONS { /DISCARD/ : { *(.x0) } .text : { *(.text) } }");
+    within(&work, &["-T", "script.ld", &start, "row"]).ok();
+}
+
+/// One group may have any number of members, which under `-r` are output sections of their own.
+#[test]
+fn members_of_one_group() {
+    let work = Work::new();
+    work.write("group", sections(160_000, Tie::Group));
+    within(&work, &["-r", "group"]).ok();
+}
+
+/// What ties the sections of an object together.
+#[derive(PartialEq)]
+enum Tie {
+    Row,
+    Group,
+}
+
+/// An object of as many sections `.x`; the last of a row is `.x0`, and plain.
+fn sections(count: u32, tie: Tie) -> Vec<u8> {
+    const NAMES: &[u8] = b"\0.x\0.x0\0.group\0.symtab\0.strtab\0signature\0";
+    let (symbols, strings_row) = (2 + count, 3 + count);
+    let group: Vec<u8> =
+        std::iter::once(1).chain((0..count).map(|row| row + 2)).flat_map(u32::to_le_bytes).collect();
+    let (data, groups) = (64u64, 72u64);
+    let table = groups + (group.len() as u64).next_multiple_of(8);
+    let strings = table + 48;
+    let headers = (strings + NAMES.len() as u64).next_multiple_of(8);
+    let header =
+        |name: u32, kind: u32, flags: u64, offset: u64, size: u64, link: u32, info: u32, entry: u64| {
+            let mut bytes = [name.to_le_bytes(), kind.to_le_bytes()].concat();
+            bytes.extend([flags, 0, offset, size].map(u64::to_le_bytes).concat());
+            bytes.extend([link.to_le_bytes(), info.to_le_bytes()].concat());
+            bytes.extend([1u64.to_le_bytes(), entry.to_le_bytes()].concat());
+            bytes
+        };
+    let mut file = b"\x7fELF\x02\x01\x01".to_vec();
+    file.resize(16, 0);
+    file.extend([1u16.to_le_bytes(), 62u16.to_le_bytes()].concat());
+    file.extend(1u32.to_le_bytes());
+    file.extend([0u64, 0, headers].map(u64::to_le_bytes).concat());
+    file.extend(0u32.to_le_bytes());
+    file.extend([64u16, 0, 0, 64, 0, 0xffff].map(u16::to_le_bytes).concat());
+    file.extend([0xc3; 8]);
+    file.extend(group);
+    file.resize(table as usize, 0);
+    file.extend([0; 24]);
+    file.extend(31u32.to_le_bytes());
+    file.extend([0x10, 0]);
+    file.extend([0; 18]);
+    file.extend(NAMES);
+    file.resize(headers as usize, 0);
+    file.extend(header(0, 0, 0, 0, u64::from(strings_row + 1), strings_row, 0, 0));
+    let group_size = 4 * u64::from(count) + 4;
+    let in_groups = tie == Tie::Group;
+    let (kind, size) = if in_groups { (17, group_size) } else { (1, 8) };
+    file.extend(header(8, kind, 0, groups, size, symbols, 1, 4));
+    for row in 0..count {
+        let last = row + 1 == count;
+        let (flags, link) = match tie {
+            Tie::Group => (0x202, 0),
+            Tie::Row if last => (2, 0),
+            Tie::Row => (0x82, row + 3),
+        };
+        let name = if last && tie == Tie::Row { 4 } else { 1 };
+        file.extend(header(name, 1, flags, data, 8, link, 0, 0));
+    }
+    file.extend(header(15, 2, 0, table, 48, strings_row, 1, 24));
+    file.extend(header(23, 3, 0, strings, NAMES.len() as u64, 0, 0, 0));
+    file
+}
