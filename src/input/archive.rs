@@ -7,6 +7,8 @@ use super::store::{InputSource, InputStore};
 use hashbrown::HashMap;
 use hashbrown::hash_map::EntryRef;
 use object::read::archive::ArchiveFile;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 /// One member of an archive.
@@ -43,7 +45,7 @@ pub fn members<'a>(
             .unwrap_or_else(|_| store.keep_str(&String::from_utf8_lossy(member.name())));
         let (mut thin, mut offset) = (None, 0);
         let contents = if member.is_thin() {
-            let file = thin.insert(folder.join(name));
+            let file = thin.insert(folder.join(OsStr::from_bytes(member.name())));
             match read.entry_ref(file) {
                 EntryRef::Occupied(known) => *known.get(),
                 EntryRef::Vacant(place) => {

@@ -110,9 +110,10 @@ impl Filler<'_, '_, '_> {
             if !is_alloc(chunk.flags) || self.done[index] {
                 continue;
             }
-            let distance = match overlaid {
-                true => chunk.load_address.checked_sub(load_address),
-                false => chunk.address.checked_sub(first_address),
+            let distance = if overlaid {
+                chunk.load_address.checked_sub(load_address)
+            } else {
+                chunk.address.checked_sub(first_address)
             };
             let Some(distance) = distance else {
                 // Its load address is behind the first chunk's and its address before it: no

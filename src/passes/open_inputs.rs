@@ -518,8 +518,7 @@ impl<'a> Walk<'_, 'a> {
                     self.close_group(step);
                 }
                 Command::SearchDir(directory) => {
-                    let directory = String::from_utf8_lossy(&directory.bytes).into_owned();
-                    self.opened.directories.push(self.in_sysroot(&directory));
+                    self.opened.directories.push(self.in_sysroot(&directory.bytes));
                 }
                 _ => {}
             }
@@ -546,11 +545,11 @@ impl<'a> Walk<'_, 'a> {
         }
     }
 
-    fn in_sysroot(&self, directory: &str) -> PathBuf {
-        match (directory.strip_prefix('='), &self.config.search.sysroot) {
-            (Some(rest), Some(root)) => root.join(rest.trim_start_matches('/')),
-            (Some(rest), None) => rest.into(),
-            (None, _) => directory.into(),
+    fn in_sysroot(&self, directory: &[u8]) -> PathBuf {
+        match (directory.strip_prefix(b"="), &self.config.search.sysroot) {
+            (Some(rest), Some(root)) => below(root, rest),
+            (Some(rest), None) => OsStr::from_bytes(rest).into(),
+            (None, _) => OsStr::from_bytes(directory).into(),
         }
     }
 
@@ -570,7 +569,7 @@ impl<'a> Walk<'_, 'a> {
                 }
                 continue;
             }
-            let Some(path) = self.find_script_file(script, &text) else {
+            let Some(path) = self.find_script_file(script, &file.name.bytes) else {
                 self.report(
                     Diagnostic::error(
                         Code::CannotOpen,
@@ -594,25 +593,32 @@ impl<'a> Walk<'_, 'a> {
 
     /// `=path` and absolute paths of scripts inside the sysroot count from the sysroot; relative
     /// names are searched beside the script, in the current directory, then in library directories.
-    fn find_script_file(&self, script: &Path, text: &str) -> Option<PathBuf> {
+    fn find_script_file(&self, script: &Path, name: &[u8]) -> Option<PathBuf> {
         let sysroot = self.config.search.sysroot.as_deref();
-        if text.starts_with('=') {
-            return Some(self.in_sysroot(text));
+        if name.starts_with(b"=") {
+            return Some(self.in_sysroot(name));
         }
-        if text.starts_with('/') {
+        let path = Path::new(OsStr::from_bytes(name));
+        if path.is_absolute() {
             if let Some(root) = sysroot
                 && self.source.canonical(script).starts_with(self.source.canonical(root))
             {
-                return Some(root.join(text.trim_start_matches('/')));
+                return Some(below(root, name));
             }
-            return Some(text.into());
+            return Some(path.into());
         }
-        let beside = script.parent().unwrap_or(Path::new("")).join(text);
-        std::iter::once(PathBuf::from(text))
+        let beside = script.parent().unwrap_or(Path::new("")).join(path);
+        std::iter::once(path.to_owned())
             .chain(std::iter::once(beside))
-            .chain(self.search_directories().into_iter().map(|directory| directory.join(text)))
+            .chain(self.search_directories().into_iter().map(|directory| directory.join(path)))
             .find(|path| self.source.exists(path))
     }
+}
+
+/// The path, absolute or not, below a folder.
+fn below(root: &Path, path: &[u8]) -> PathBuf {
+    let slashes = path.iter().take_while(|&&byte| byte == b'/').count();
+    root.join(OsStr::from_bytes(&path[slashes..]))
 }
 
 /// The machine that a script's `OUTPUT_FORMAT` names: `None` without the command, `Some(None)` for a format that
