@@ -16,6 +16,7 @@ use crate::input::group::{Group, GroupEntry, GroupTable, groups};
 use crate::phase::{Inputs, SectionState, SectionStates};
 use crate::symbols::Globals;
 use hashbrown::HashMap;
+use linkonce::key;
 use rayon::prelude::*;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -76,10 +77,6 @@ fn group_at<'g, 'a>(found: &'g [Vec<(Group<'a>, Option<u32>)>], position: u64) -
     let groups = found.get((position >> 32) as usize)?;
     let row = groups.binary_search_by_key(&(position as u32), |(group, _)| group.section).ok()?;
     Some(&groups[row].0)
-}
-
-fn key(file: FileId, section: u32) -> u64 {
-    u64::from(file.0) << 32 | u64::from(section)
 }
 
 /// Offers a group as owner of its signature's global; gives the global. `None` for groups that are no COMDATs, and for

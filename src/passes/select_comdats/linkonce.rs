@@ -8,7 +8,6 @@
 //! is displaced defines would be lost. Last, `.gnu.linkonce.r.NAME` holds the constants of `.gnu.linkonce.t.NAME`, and is
 //! of no use where another file's prevails.
 
-use super::key;
 use crate::elf::{consts as elf, string_at};
 use crate::ids::{FileId, SectionId};
 use crate::input::ObjectFile;
@@ -17,6 +16,11 @@ use crate::input::object::{SHT_CREL, SymbolPlace};
 use hashbrown::{HashMap, HashSet};
 use rayon::prelude::*;
 use zerocopy::byteorder::ByteOrder;
+
+/// The position of a section in the link.
+pub(super) fn key(file: FileId, section: u32) -> u64 {
+    u64::from(file.0) << 32 | u64::from(section)
+}
 
 const PREFIX: &[u8; 14] = b".gnu.linkonce.";
 
@@ -151,9 +155,10 @@ impl<'a> Definitions<'a> {
     /// Those of all sections of the pairs, by one look at the symbols of each file.
     fn of<E: ByteOrder + Sync>(objects: &[ObjectFile<'a, E>], pairs: &[Pair]) -> Self {
         let member = |pair: &Pair| pair.group >> 32 << 32 | u64::from(pair.member);
-        let mut found: HashMap<u64, Vec<Symbol<'a>>> = HashMap::new();
-        found.extend(pairs.iter().flat_map(|pair| [pair.section, member(pair)]).map(|at| (at, Vec::new())));
-        let mut files: Vec<u64> = found.keys().map(|at| at >> 32).collect();
+        let mut defined: HashMap<u64, Vec<Symbol<'a>>> = HashMap::new();
+        defined.extend(pairs.iter().flat_map(|pair| [pair.section, member(pair)]).map(|at| (at, Vec::new())));
+        // In any order: sorted below.
+        let mut files: Vec<u64> = defined.keys().map(|at| at >> 32).collect();
         files.sort_unstable();
         files.dedup();
         for file in files {
@@ -161,15 +166,16 @@ impl<'a> Definitions<'a> {
             for (index, symbol) in object.symbols.iter().enumerate() {
                 if symbol.kind() != elf::STT_SECTION
                     && let SymbolPlace::Section(section) = object.symbol_place(index)
-                    && let Some(symbols) = found.get_mut(&key(object.id, section))
+                    && let Some(symbols) = defined.get_mut(&key(object.id, section))
                 {
                     let name = string_at(object.symbol_names, symbol.st_name.get() as usize);
                     symbols.push((name.unwrap_or_default(), symbol.st_info, symbol.st_other));
                 }
             }
         }
-        found.values_mut().for_each(|symbols| symbols.sort_unstable());
-        Definitions(found)
+        // Each by itself, so in any order.
+        defined.values_mut().for_each(|symbols| symbols.sort_unstable());
+        Definitions(defined)
     }
 
     /// Whether two sections have the same type and define the same symbols, at least one.
