@@ -19,7 +19,7 @@ use crate::sframe_output::{discard, overlay};
 use crate::tables::section::Kind;
 use rayon::prelude::*;
 
-/// Longer chains of `sh_link` count as cycles.
+/// Longer chains of `sh_link` count as cycles. Compilers make chains of two: frames or tables of a function.
 const MAX_CHAIN: usize = 32;
 
 /// The section that `id` describes, if it has `SHF_LINK_ORDER` and names one that exists.
@@ -96,7 +96,7 @@ fn check<T: Target>(link: &Placed<'_, T>, id: SectionId) {
     } else if linked != 0 {
         let target = object.section_id(linked);
         if root(link, id).is_none() {
-            error("SHF_LINK_ORDER goes round in a circle".to_owned());
+            error(format!("SHF_LINK_ORDER goes round in a circle, or through more than {MAX_CHAIN} sections"));
         } else if !link.sections.is_alive(target) && !link.is_sframe_section(id) {
             // For `.sframe` the relocation is reported instead of `sh_link`.
             error(format!(
