@@ -96,7 +96,9 @@ fn check<T: Target>(link: &Placed<'_, T>, id: SectionId) {
     } else if linked != 0 {
         let target = object.section_id(linked);
         if root(link, id).is_none() {
-            error(format!("SHF_LINK_ORDER goes round in a circle, or through more than {MAX_CHAIN} sections"));
+            error(format!(
+                "SHF_LINK_ORDER goes round in a circle, or through more than {MAX_CHAIN} sections"
+            ));
         } else if !link.sections.is_alive(target) && !link.is_sframe_section(id) {
             // For `.sframe` the relocation is reported instead of `sh_link`.
             error(format!(

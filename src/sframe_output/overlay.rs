@@ -14,7 +14,7 @@ use crate::chunks::Chunk;
 use crate::cli::{Config, SFrameIndex};
 use crate::diag::{Code, Diagnostic, Location};
 use crate::elf::consts as elf;
-use crate::ids::SectionId;
+use crate::ids::{ChunkId, SectionId};
 use crate::phase::{Image, Made, Placed, Scanned, SectionState};
 use crate::sframe::abi;
 use crate::sframe::collect::Chosen;
@@ -157,6 +157,7 @@ pub fn finish<T: Target>(image: &Image<'_, T>, file: &mut [u8]) {
             "the SFrame overlay does not stand at the start of {name}, or not all of it is SFrame"
         ));
     }
+    report_elsewhere(image, chunk);
     // Inputs that the index cannot take stand behind the others, so a prefix covers all that it can.
     let items = image.layout.chunks[chunk.index()].items.iter().filter(|&&item| takes_input(image, item));
     let ends = items.map(|&item| image.places.offset[item.index()] + image.section_size(item));
@@ -164,6 +165,38 @@ pub fn finish<T: Target>(image: &Image<'_, T>, file: &mut [u8]) {
     let Some(bytes) = covered else { return };
     if let Err(error) = write_overlay(Options::new(abi::<T>()), bytes, address, room as usize) {
         report(format!("SFrame overlay: {}", error.kind));
+    }
+}
+
+/// Warns of the inputs that a script put into other output sections than that of the index, `covered`.
+fn report_elsewhere<T: Target>(image: &Image<'_, T>, covered: ChunkId) {
+    for object in &image.objects {
+        for &index in &object.sframes {
+            let id = object.section_id(index);
+            let Some(chunk) = image.places.chunk[id.index()].filter(|&chunk| chunk != covered) else {
+                continue;
+            };
+            if image.section_size(id) == 0 || !takes_input(image, id) {
+                continue;
+            }
+            let name = |chunk: ChunkId| String::from_utf8_lossy(image.layout.chunks[chunk.index()].name);
+            let finding =
+                format!("SFrame V3 in output section {}, of which the overlay has no index", name(chunk));
+            let place = Location::Section {
+                file: object.name.to_string(),
+                section: object.section_name_lossy(index as usize),
+                offset: 0,
+            };
+            let help = format!(
+                "put the section into {}, behind the overlay, or use --sframe-index=v3",
+                name(covered)
+            );
+            image.sink.report(Diagnostic::warning(Code::SFrameNote, finding).at(place).help(help).ordered(
+                object.id.0,
+                index,
+                0,
+            ));
+        }
     }
 }
 
