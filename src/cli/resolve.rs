@@ -255,6 +255,7 @@ fn resolve_sframe(state: &mut State<'_>) {
         sframe.index = Some(SFrameIndex::V3);
     }
     sframe.plt = state.pending.sframe_plt.unwrap_or(merges || sframe.index.is_some());
+    sframe.plt_alone = state.pending.sframe_plt == Some(true);
     // GNU ld computes a wrong size for shared rows when it links the output again.
     sframe.share = state.pending.sframe_share.unwrap_or(!relocatable);
     let index = sframe.index;

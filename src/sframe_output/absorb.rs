@@ -79,11 +79,8 @@ fn replace<T: Target>(link: &mut Resolved<'_, T>, batches: &[Batch], refused: &[
 /// The section for the linker's own blob, if the link may have one. Comes after [`absorb`].
 pub fn section<'a, T: Target>(link: &Made<'a, T>) -> Option<SyntheticSection<'a>> {
     let describes = link.described.batches.iter().any(|batch| batch.role == Role::Written);
-    // `--sframe-plt` in a concat link: a blob of its own.
-    let wants_plt = link.config.sframe.plt
-        && role_of_inputs(link).is_none_or(|role| role == Role::Present)
-        && link.config.sframe.mode == SFrameMode::Concat
-        && !link.config.is_relocatable();
+    let drops_all = link.config.sframe.mode == SFrameMode::Discard && !link.config.sframe.has_table();
+    let wants_plt = link.config.sframe.plt_alone && !drops_all && !link.config.is_relocatable();
     if !describes && !wants_plt {
         return None;
     }

@@ -40,6 +40,8 @@ pub struct SFrameOptions {
     /// Rows for the linker's own PLTs, thunks and veneers; settled: on by default in index and
     /// merge mode.
     pub plt: bool,
+    /// `--sframe-plt` was given: these rows are written even if the output has no others.
+    pub plt_alone: bool,
     /// `--print-sframe`.
     pub print: bool,
 }
@@ -56,6 +58,7 @@ impl Default for SFrameOptions {
             version: SFrameVersion::V3,
             share: true,
             plt: false,
+            plt_alone: false,
             print: false,
         }
     }
