@@ -15,7 +15,7 @@ use crate::plan::LayoutPlan;
 use crate::script::ast::Name;
 use crate::script::version::{VersionMatcher, VersionNode, VersionScript};
 use crate::script::{Sources, Span};
-use crate::symbols::versions::{FIRST_VERSION, Indices, split};
+use crate::symbols::versions::{FIRST_VERSION, Indices, split, too_many};
 use crate::symbols::{Definition, Definitions, LinkerSymbol, VersionDefinition, Versions};
 use hashbrown::{HashMap, HashSet};
 use rayon::prelude::*;
@@ -63,11 +63,8 @@ fn define_versions<'a, T: Target>(inputs: &Inputs<'a, T>) -> Vec<VersionDefiniti
         let parents = node.depends.iter().map(|parent| keep(&parent.bytes)).collect();
         definitions.push(VersionDefinition { name: keep(&name.bytes), parents, weak: false });
     }
-    if definitions.len() >= usize::from(VERSION_HIDDEN - FIRST_VERSION) {
-        sink.report(Diagnostic::error(
-            Code::VersionScript,
-            format!("{} versions are more than .gnu.version can number", definitions.len()),
-        ));
+    if let Some(finding) = too_many(definitions.len()) {
+        sink.report(finding);
         definitions.clear();
     }
     definitions

@@ -3,6 +3,7 @@
 //! Version scripts and `.symver` directives define them; `.gnu.version_d` and `.gnu.version` are
 //! written from these tables.
 
+use crate::diag::{Code, Diagnostic};
 use crate::elf::consts as elf;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
@@ -38,6 +39,14 @@ pub struct VersionDefinition<'a> {
 
 /// Index of the first version that is not the output itself.
 pub const FIRST_VERSION: u16 = elf::VER_NDX_GLOBAL + 1;
+
+/// The error for more versions, defined and needed, than indices of 15 bits can number.
+pub fn too_many(count: usize) -> Option<Diagnostic> {
+    const MOST: usize = 0x8000 - FIRST_VERSION as usize;
+    let message =
+        || format!("{count} symbol versions are more than .gnu.version can number, which are {MOST}");
+    (count > MOST).then(|| Diagnostic::error(Code::VersionScript, message()))
+}
 
 impl<'a> Versions<'a> {
     /// The indices of all versions by their names; of equal names, the first.

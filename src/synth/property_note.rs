@@ -196,7 +196,9 @@ fn read_descriptor<T: Target>(mut bytes: &[u8], properties: &mut BTreeMap<u32, u
             }
             _ => return false,
         };
-        *properties.entry(property).or_default() |= value;
+        let known = properties.entry(property).or_default();
+        let is_size = rule(T::MACHINE, property) == Some(Rule::Maximum);
+        *known = if is_size { value.max(*known) } else { value | *known };
     }
     true
 }

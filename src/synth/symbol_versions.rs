@@ -15,7 +15,7 @@ use crate::phase::Resolved;
 use crate::region::copy_bytes;
 use crate::symbols::Definition;
 use crate::symbols::Mentions;
-use crate::symbols::versions::FIRST_VERSION;
+use crate::symbols::versions::{FIRST_VERSION, too_many};
 use crate::tables::dynamic_tables::{DefinedVersion, DynamicTables, NeededLibrary, NeededVersion};
 use crate::tables::dynstr::DynamicStrings;
 use std::collections::BTreeMap;
@@ -52,13 +52,15 @@ pub fn need<'a, T: Target>(link: &Resolved<'a, T>, packs: bool, tables: &mut Dyn
             *needed.entry(key).or_insert(true) &= weak;
         }
     }
+    let count = link.versions.definitions.len() + needed.len();
+    if let Some(finding) = too_many(count) {
+        link.sink.report(finding);
+        needed.clear();
+    }
     let mut next = FIRST_VERSION + link.versions.definitions.len() as u16;
     let mut index_of: BTreeMap<(SharedId, u16), u16> = BTreeMap::new();
     let mut libraries: Vec<(SharedId, NeededLibrary<'a>)> = Vec::new();
     for (&(library, version), &weak) in &needed {
-        if next >= VERSION_HIDDEN {
-            break;
-        }
         let file = &link.shared[library.index()];
         if libraries.last().is_none_or(|last| last.0 != library) {
             let entry = NeededLibrary { file: tables.strings.add(file.soname), versions: Vec::new() };

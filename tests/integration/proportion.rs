@@ -190,6 +190,18 @@ fn names_of_more_than_four_gigabytes() {
     within(&work, &[&start, "locals", "--discard-all"]).ok();
 }
 
+/// `.gnu.version` numbers versions with 15 bits. An executable's definitions make versions without a script.
+#[test]
+fn versions_without_number() {
+    let work = Work::new();
+    let definitions =
+        lines(33_000, |n| format!(".globl f{n}\nf{n}: .symver f{n}, f@V{n}{}", if n > 0 { "" } else { "@" }));
+    let object = work.s("object", &format!(".globl _start\n_start: ret\n{definitions}"));
+    let library = work.shared("any", "int any;", &[]);
+    let options = [&object[..], &library, "--export-dynamic"];
+    within(&work, &options).fails().says(&["33000 symbol versions are more than", "32766"]);
+}
+
 /// Options are as many as a response file has lines. A list that each name is looked for in takes the square of that.
 #[test]
 fn names_that_options_give() {
