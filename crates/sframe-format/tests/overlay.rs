@@ -2,7 +2,7 @@
 
 use pretty_assertions::assert_eq;
 use sframe_format::write::{Function, Options, Overlaid, overlay_size, takes, write_overlay, write_sorted};
-use sframe_format::{Abi, Blob, CfaRule, Frame, Location, RegisterRule, Row, Rules, Section};
+use sframe_format::{Abi, Blob, CfaRule, ErrorKind, Frame, Location, RegisterRule, Row, Rules, Section};
 
 const ADDRESS: u64 = 0x40_0000;
 /// For three functions.
@@ -76,5 +76,17 @@ fn nothing_of_a_corrupt_blob_is_taken() {
         assert_eq!(taken, [true, false], "{what}");
         let expected = Overlaid { functions: 1, blobs: 1, others: 1 };
         assert_eq!(index(damaged), (expected, [true, false, false]), "{what}");
+    }
+}
+
+#[test]
+fn too_little_room_is_an_error_and_changes_nothing() {
+    let options = Options::new(Abi::Amd64);
+    let whole = section();
+    for (length, room) in [(whole.len(), ROOM - 16), (ROOM / 2, ROOM), (0, 1)] {
+        let mut section = whole[..length].to_vec();
+        let error = write_overlay(options, &mut section, ADDRESS, room).unwrap_err();
+        assert!(matches!(error.kind, ErrorKind::Truncated { .. }), "{error:?}");
+        assert!(section == whole[..length]);
     }
 }

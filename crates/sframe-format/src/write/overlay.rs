@@ -43,10 +43,10 @@ type Entry = (u64, u32, usize, u32);
 
 /// Writes an index into the first `room` bytes of a section at `address`, over all blobs behind them that it [`takes`].
 /// Functions without bytes are left out, and of several at one address all but the largest. The rest of the room is
-/// filled with zeros. The section must have `room` bytes.
+/// filled with zeros.
 ///
 /// # Errors
-/// [`ErrorKind::Truncated`] when there is too little room; [`ErrorKind::StartRange`] when rows are more than 4 GiB away. The
+/// [`ErrorKind::Truncated`] when there is too little room, or the section is shorter than it; [`ErrorKind::StartRange`] when rows are more than 4 GiB away. The
 /// section is unchanged after an error.
 pub fn write_overlay(
     options: Options,
@@ -54,13 +54,15 @@ pub fn write_overlay(
     address: u64,
     room: usize,
 ) -> Result<Overlaid, Error> {
-    let rest = section.get(room..).unwrap_or_default();
+    let truncated = |what: &'static str, needed: usize, available: usize| {
+        Error::new(0, ErrorKind::Truncated { what, needed: needed as u64, available: available as u64 })
+    };
+    let rest =
+        section.get(room..).ok_or_else(|| truncated("room for a function index", room, section.len()))?;
     let (entries, end, mut found) = read(options, rest, address.wrapping_add(room as u64));
     let needed = overlay_size(entries.len());
     if needed > room {
-        let kind =
-            ErrorKind::Truncated { what: "function index", needed: needed as u64, available: room as u64 };
-        return Err(Error::new(0, kind));
+        return Err(truncated("function index", needed, room));
     }
     let too_far = Error::new(0, ErrorKind::StartRange { distance: (room + end) as i64, width: 4 });
     let fre_length = u32::try_from(room + end - needed).map_err(|_| too_far)?;
