@@ -25,6 +25,7 @@ mod lookup;
 mod open;
 mod places;
 mod programs;
+mod ranges;
 mod readelf_text;
 mod record;
 pub mod redirect;

@@ -9,6 +9,7 @@
 use super::places::{PlacedSection, Places, Symbol};
 use super::{addends, build_id};
 use crate::input::sframe::is_sframe;
+use crate::tool::ranges::joined;
 use memmap2::Mmap;
 use object::Endian as _;
 use object::elf;
@@ -671,15 +672,5 @@ fn data_relocation(abi: Abi, kind: u32) -> Option<(usize, bool)> {
 /// The address ranges of code, ascending, neighbours joined.
 fn text_ranges(sections: &[PlacedSection]) -> Vec<Range<u64>> {
     let code = sections.iter().filter(|section| section.executable && section.size > 0);
-    let mut ranges: Vec<Range<u64>> =
-        code.map(|section| section.address..section.address.saturating_add(section.size)).collect();
-    ranges.sort_by_key(|range| (range.start, range.end));
-    let mut joined: Vec<Range<u64>> = Vec::with_capacity(ranges.len());
-    for range in ranges {
-        match joined.last_mut() {
-            Some(last) if range.start <= last.end => last.end = last.end.max(range.end),
-            _ => joined.push(range),
-        }
-    }
-    joined
+    joined(code.map(|section| section.address..section.address.saturating_add(section.size)).collect())
 }

@@ -298,6 +298,19 @@ fn library(
     file
 }
 
+/// The header of an x86-64 object: the offset of the section headers in bytes, their number, and the index of the names'
+/// section.
+fn elf_header(headers: u64, count: u16, names: u16) -> Vec<u8> {
+    let mut file = b"\x7fELF\x02\x01\x01".to_vec();
+    file.resize(16, 0);
+    file.extend([1u16.to_le_bytes(), 62u16.to_le_bytes()].concat());
+    file.extend(1u32.to_le_bytes());
+    file.extend([0u64, 0, headers].map(u64::to_le_bytes).concat());
+    file.extend(0u32.to_le_bytes());
+    file.extend([64u16, 0, 0, 64, count, names].map(u16::to_le_bytes).concat());
+    file
+}
+
 /// An object whose symbols' names are the ends of one long name.
 fn overlapping(count: usize, length: usize, info: u8, first_global: u32) -> Vec<u8> {
     let names = [&[0][..], &vec![b'x'; length], &[0], b".symtab\0.strtab\0.text\0"].concat();
@@ -321,13 +334,7 @@ fn overlapping(count: usize, length: usize, info: u8, first_global: u32) -> Vec<
             header
         };
     let at = length as u32 + 2;
-    let mut file = b"\x7fELF\x02\x01\x01".to_vec();
-    file.resize(16, 0);
-    file.extend([1u16.to_le_bytes(), 62u16.to_le_bytes()].concat());
-    file.extend(1u32.to_le_bytes());
-    file.extend([0u64, 0, headers].map(u64::to_le_bytes).concat());
-    file.extend(0u32.to_le_bytes());
-    file.extend([64u16, 0, 0, 64, 4, 3].map(u16::to_le_bytes).concat());
+    let mut file = elf_header(headers, 4, 3);
     file.extend([0xc3; 8]);
     file.extend(symbols);
     file.extend(&names);
@@ -422,13 +429,7 @@ fn sections(count: u32, tie: Tie) -> Vec<u8> {
             bytes.extend([1u64.to_le_bytes(), entry.to_le_bytes()].concat());
             bytes
         };
-    let mut file = b"\x7fELF\x02\x01\x01".to_vec();
-    file.resize(16, 0);
-    file.extend([1u16.to_le_bytes(), 62u16.to_le_bytes()].concat());
-    file.extend(1u32.to_le_bytes());
-    file.extend([0u64, 0, headers].map(u64::to_le_bytes).concat());
-    file.extend(0u32.to_le_bytes());
-    file.extend([64u16, 0, 0, 64, 0, 0xffff].map(u16::to_le_bytes).concat());
+    let mut file = elf_header(headers, 0, 0xffff);
     file.extend([0xc3; 8]);
     file.extend(group);
     file.resize(table as usize, 0);

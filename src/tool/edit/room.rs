@@ -1,5 +1,6 @@
 //! Room in a file for new contents: ranges that became free, then the end.
 
+use crate::tool::ranges::joined;
 use std::ops::Range;
 
 /// Hands out file offsets. Free ranges are used from front to back, and never again after the next
@@ -68,20 +69,6 @@ impl Room {
         self.end = start + size;
         start
     }
-}
-
-/// The ranges in order, neighbours joined, empty ones left out.
-fn joined(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
-    ranges.retain(|range| range.start < range.end);
-    ranges.sort_by_key(|range| (range.start, range.end));
-    let mut out: Vec<Range<u64>> = Vec::with_capacity(ranges.len());
-    for range in ranges {
-        match out.last_mut() {
-            Some(last) if range.start <= last.end => last.end = last.end.max(range.end),
-            _ => out.push(range),
-        }
-    }
-    out
 }
 
 #[cfg(test)]

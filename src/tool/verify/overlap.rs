@@ -3,6 +3,7 @@
 //! Functions may overlap in any way in a damaged file. Each question takes a few steps for each answer, whatever the ranges
 //! look like.
 
+use crate::tool::ranges::joined;
 use std::ops::Range;
 
 /// Ranges sorted by their starts, to be asked which overlap another.
@@ -73,15 +74,8 @@ pub struct Covered {
 
 impl Covered {
     /// By any ranges.
-    pub fn new(mut ranges: Vec<Range<u64>>) -> Self {
-        ranges.sort_by_key(|range| (range.start, range.end));
-        let mut joined: Vec<Range<u64>> = Vec::with_capacity(ranges.len());
-        for range in ranges {
-            match joined.last_mut() {
-                Some(last) if range.start <= last.end => last.end = last.end.max(range.end),
-                _ => joined.push(range),
-            }
-        }
+    pub fn new(ranges: Vec<Range<u64>>) -> Self {
+        let joined = joined(ranges);
         let mut sum = 0;
         let lengths = joined.iter().map(|range| {
             sum += range.end - range.start;
