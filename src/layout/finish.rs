@@ -233,22 +233,23 @@ fn address_here<T: Target>(link: &Placed<'_, T>, id: SymbolId) -> Option<u64> {
 }
 
 /// The entry address (`e_entry`): that of the entry symbol, or the number that is given for it. An executable without
-/// either gets the start of `.text`, with a warning, as in GNU ld. A library without one gets 0: nobody starts it by
-/// accident. Symbols must have their values.
+/// either gets the start of `.text`, with a warning, as in GNU ld. A library or an object (`-r`) without one gets 0: nobody
+/// starts it by accident. In an object the symbol's value is its offset in its section. Symbols must have their values.
 pub fn entry<T: Target>(link: &Placed<'_, T>) -> u64 {
     let config = link.config;
     let name = &link.entry[..];
     if let Some(address) = link.globals.lookup(name).and_then(|id| address_here(link, id)) {
-        return if config.is_relocatable() { 0 } else { address };
+        return address;
     }
     if let Some(number) = parse_number(name) {
         return number;
     }
     let asked = config.symbols.entry.is_some();
-    if config.is_relocatable() || config.is_shared() && !asked {
+    let is_started = !config.is_relocatable() && !config.is_shared();
+    if !is_started && !asked {
         return 0;
     }
-    let text = link.layout.find(b".text").filter(|_| !config.is_shared());
+    let text = link.layout.find(b".text").filter(|_| is_started);
     let text = text.map(|chunk| link.layout.chunks[chunk.index()].address);
     let outcome = match text {
         Some(address) => format!("defaulting to {address:016x}"),

@@ -295,6 +295,22 @@ fn garbage_of_relocatable_output_is_collected() {
     assert!(elf.find_symbol("dead").is_none());
 }
 
+#[test]
+fn an_entry_that_is_asked_for_is_an_offset_in_its_section() {
+    let work = Work::new();
+    let a = work.s("a", ".globl f, _start\n_start: nop\nf: ret\n");
+    let b = work.s("b", "nop\n");
+    work.ld(&["-r", "-e", "f", "-o", "merged.o", &b, &a]).quiet();
+    let elf = work.elf("merged.o");
+    assert_ne!(elf.entry, 0);
+    assert_eq!(elf.entry, elf.symbol("f").value);
+    work.ld(&["-r", "-o", "merged.o", &b, &a]).quiet();
+    assert_eq!(work.elf("merged.o").entry, 0, "nobody asked for `_start`");
+    let outcome = work.ld(&["-r", "-e", "g", "-o", "merged.o", &b, &a]).ok();
+    assert!(outcome.stderr.contains("cannot find entry symbol g; not setting start address"), "{outcome}");
+    assert_eq!(work.elf("merged.o").entry, 0);
+}
+
 on_every_machine!(
     a_merged_object_links_and_runs_like_its_parts,
     frames_of_a_losing_copy_do_not_survive,
