@@ -2,35 +2,35 @@
 
 use crate::phase::Directives;
 use std::collections::HashSet;
-use std::fmt::Write;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 /// The rule, and an empty rule for each file, so that make does not stop when one is gone.
-pub fn rule(directives: &Directives<'_>, inputs: &[PathBuf]) -> String {
+pub fn rule(directives: &Directives<'_>, inputs: &[PathBuf]) -> Vec<u8> {
     let mut seen = HashSet::new();
     let paths = inputs.iter().chain(&directives.script_paths);
-    let files: Vec<String> = paths.filter(|path| seen.insert(*path)).map(|path| quote(path)).collect();
-    let mut text = format!("{}:", quote(&directives.config.output));
+    let files: Vec<Vec<u8>> = paths.filter(|path| seen.insert(*path)).map(|path| quote(path)).collect();
+    let mut text = [&quote(&directives.config.output)[..], b":"].concat();
     for file in &files {
-        let _ = write!(text, " \\\n  {file}");
+        text.extend([b" \\\n  ", &file[..]].concat());
     }
-    text.push('\n');
+    text.push(b'\n');
     for file in &files {
-        let _ = write!(text, "\n{file}:\n");
+        text.extend([b"\n", &file[..], b":\n"].concat());
     }
     text
 }
 
-/// A path as make reads it: blanks and `#` after a backslash, `$` doubled.
-fn quote(path: &Path) -> String {
-    let mut quoted = String::new();
-    for character in path.to_string_lossy().chars() {
-        match character {
-            ' ' | '\t' | '#' => quoted.push('\\'),
-            '$' => quoted.push('$'),
+/// A path as make reads it, byte for byte, because a name need not be UTF-8: blanks and `#` after a backslash, `$` doubled.
+fn quote(path: &Path) -> Vec<u8> {
+    let mut quoted = Vec::new();
+    for &byte in path.as_os_str().as_bytes() {
+        match byte {
+            b' ' | b'\t' | b'#' => quoted.push(b'\\'),
+            b'$' => quoted.push(b'$'),
             _ => {}
         }
-        quoted.push(character);
+        quoted.push(byte);
     }
     quoted
 }
@@ -39,6 +39,8 @@ fn quote(path: &Path) -> String {
 mod tests {
     #[test]
     fn paths_are_quoted_for_make() {
-        assert_eq!(super::quote("a b/$c#.o".as_ref()), "a\\ b/$$c\\#.o");
+        use std::os::unix::ffi::OsStrExt;
+        let path = std::ffi::OsStr::from_bytes(b"a b/$c#\xe9.o");
+        assert_eq!(super::quote(path.as_ref()), b"a\\ b/$$c\\#\xe9.o");
     }
 }

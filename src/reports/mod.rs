@@ -214,9 +214,9 @@ pub fn trace_path(config: &Config) -> Option<PathBuf> {
 }
 
 /// Writes a text to a file; `-` is standard output.
-fn write_text(session: Session<'_>, path: &Path, what: &str, text: String, printed: &mut String) {
+fn write_text(session: Session<'_>, path: &Path, what: &str, text: impl AsRef<[u8]>, printed: &mut String) {
     if path.as_os_str() == "-" {
-        printed.push_str(&text);
+        printed.push_str(&String::from_utf8_lossy(text.as_ref()));
     } else if let Err(error) = std::fs::write(path, text) {
         let message = format!("cannot write {what} {}: {error}", path.display());
         session.sink.report(Diagnostic::error(Code::CannotWrite, message));
