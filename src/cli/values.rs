@@ -180,8 +180,11 @@ pub fn drop_repeated(list: &mut Vec<Vec<u8>>) {
 
 /// The known word nearest to a misspelled one, if any is near.
 pub fn nearest<'w>(misspelled: &str, known: impl Iterator<Item = &'w str>) -> Option<&'w str> {
-    let limit = (misspelled.chars().count() / 3).max(1);
+    let length = misspelled.chars().count();
+    let limit = (length / 3).max(1);
     known
+        // No fewer edits than the lengths differ by: a text as long as a file is compared with no word.
+        .filter(|word| word.len().abs_diff(length) <= limit)
         .map(|word| (strsim::damerau_levenshtein(misspelled, word), word))
         .filter(|&(distance, word)| distance <= limit && distance < word.len())
         .min()
