@@ -1,7 +1,6 @@
 //! The command `sframe`, and by the names of linkers the wrapper around them: arguments in, exit status out.
 //! All the work is the library's.
 
-use clap::Parser;
 use sframe_ld::input::lost;
 use sframe_ld::output::interrupt::remove_temporaries;
 use std::process::ExitCode;
@@ -15,6 +14,6 @@ fn main() -> ExitCode {
     lost::end_with_message("sframe", remove_temporaries);
     match sframe_ld::tool::wrap::invoked_as(std::env::args_os()) {
         Some(arguments) => sframe_ld::tool::wrap::run(&arguments),
-        None => sframe_ld::tool::run(&sframe_ld::tool::Arguments::parse()),
+        None => sframe_ld::tool::run(std::env::args_os()),
     }
 }

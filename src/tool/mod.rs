@@ -45,11 +45,23 @@ pub use open::{Input, Kind, Problem, SframeSection, for_each_input};
 pub use places::Places;
 
 use args::Command;
+use clap::Parser;
+use report::Outcome;
+use std::ffi::OsString;
 use std::process::ExitCode;
 
-/// Carries a command line out. Results go to standard output, complaints to standard error. Exit
-/// status 0 is fine, 1 means findings, 2 an input that could not be used or an output that could not be written.
-pub fn run(arguments: &Arguments) -> ExitCode {
+/// Carries a command line out, whose first word is the command's name. Results, help and the version go to standard
+/// output, complaints to standard error. Exit status 0 is fine, 1 means findings, 2 wrong words, an input that could not be
+/// used or an output that could not be written.
+pub fn run(words: impl IntoIterator<Item = OsString>) -> ExitCode {
+    match Arguments::try_parse_from(words) {
+        Ok(arguments) => carry_out(&arguments),
+        Err(answer) if answer.use_stderr() => answer.exit(),
+        Err(help) => Outcome::of(report::write(|_| help.print())).exit_code(),
+    }
+}
+
+fn carry_out(arguments: &Arguments) -> ExitCode {
     let outcome = match &arguments.command {
         Command::Dump(arguments) => dump::run(arguments),
         Command::Verify(arguments) => verify::run(arguments),

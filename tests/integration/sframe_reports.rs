@@ -5,7 +5,9 @@ use std::fs::File;
 use std::process::{Command, Output, Stdio};
 
 /// Every subcommand that prints, in each of its ways to do so.
-const COMMANDS: [&[&str]; 10] = [
+const COMMANDS: [&[&str]; 12] = [
+    &["--version"],
+    &["dump", "--help"],
     &["dump", "program"],
     &["dump", "--json", "program"],
     &["dump", "--readelf", "program"],
