@@ -160,6 +160,8 @@ pub trait Target: Copy + Default + Send + Sync + std::fmt::Debug + 'static {
     /// Whether executables can do without general and local dynamic TLS only by rewriting whole
     /// sequences, so that an instruction which is not of one is an error.
     const TLS_REWRITES_ALL: bool = true;
+    /// Whether a distance to an undefined weak symbol counts from its own place, in data as well (AAELF64, "Weak references").
+    const NOTHING_IS_HERE: bool = false;
     /// Dynamic tags for address, size and entry size of `.plt` (`-z mark-plt`), and the version of
     /// C libraries that know them.
     const PLT_TAGS: Option<([u32; 3], &'static [u8])> = None;

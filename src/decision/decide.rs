@@ -159,7 +159,8 @@ pub fn decide<T: Target>(info: &RelocInfo<T>, site: &Site<'_>, mode: &Mode) -> A
         }
         RelocExpr::TpOffset => thread_pointer_offset(info, site, mode),
         RelocExpr::DtpOffset if site.has(Facts::IMPORTED) => match info.size {
-            8 => Action::dynamic(DynamicKind::DtpOffset, Needs::DYNSYM),
+            // A word of data may be half of a `tls_index` of the module that defines the variable at run time.
+            8 if !site.code => Action::dynamic(DynamicKind::DtpOffset, Needs::DYNSYM),
             // Local-dynamic code is right if this module defines the variable. If nobody does, it is not reached.
             _ if site.facts.intersects(Facts::EXPORTED | Facts::NO_DEFINITION) => {
                 Action::value(info.expr, info.base, Needs::empty())
@@ -260,7 +261,8 @@ fn imported<T: Target>(info: &RelocInfo<T>, site: &Site<'_>, mode: &Mode) -> Act
 }
 
 /// An undefined weak symbol is 0 at every load address. Position-independent code must load that
-/// from the GOT; calls may stay, since programs test the symbol before they call it.
+/// from the GOT; calls may stay, since programs test the symbol before they call it. Where the psABI says so, a distance in
+/// data counts from its own place, so that the addend is left.
 fn undefined_weak<T: Target>(info: &RelocInfo<T>, site: &Site<'_>, mode: &Mode) -> Action<T> {
     if mode.position_independent
         && site.code
@@ -269,7 +271,9 @@ fn undefined_weak<T: Target>(info: &RelocInfo<T>, site: &Site<'_>, mode: &Mode) 
     {
         return Action::problem(info, Problem::DistanceToNothing);
     }
-    Action::value(RelocExpr::Symbol, info.base, Needs::empty())
+    let is_here = T::NOTHING_IS_HERE && !site.code && info.base == RelocBase::Place;
+    let base = if is_here { RelocBase::Zero } else { info.base };
+    Action::value(RelocExpr::Symbol, base, Needs::empty())
 }
 
 fn thread_pointer_offset<T: Target>(info: &RelocInfo<T>, site: &Site<'_>, mode: &Mode) -> Action<T> {

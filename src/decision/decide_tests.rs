@@ -180,7 +180,8 @@ fn tls_models_relax_by_kind_of_output() {
         (elf::R_X86_64_TLSLD, LOCAL, &PIE, Refused(Problem::UnexpectedInstruction)),
         (elf::R_X86_64_DTPOFF32, local, &SHARED, Value(RelocExpr::DtpOffset, NONE)),
         (elf::R_X86_64_DTPOFF32, local, &PIE, Value(RelocExpr::TpOffset, NONE)),
-        (elf::R_X86_64_DTPOFF64, imported, &SHARED, Dynamic(DynamicKind::DtpOffset, dynsym)),
+        (elf::R_X86_64_DTPOFF64, imported, &SHARED, Refused(Problem::NeedsTlsModel)),
+        (elf::R_X86_64_DTPOFF64, imported | Facts::EXPORTED, &SHARED, Value(RelocExpr::DtpOffset, NONE)),
         (elf::R_X86_64_DTPOFF32, imported | Facts::EXPORTED, &SHARED, Value(RelocExpr::DtpOffset, NONE)),
         (elf::R_X86_64_DTPOFF32, absent, &SHARED, Value(RelocExpr::DtpOffset, NONE)),
         (elf::R_X86_64_DTPOFF32, imported, &SHARED, Refused(Problem::NeedsTlsModel)),
@@ -208,6 +209,23 @@ fn a_rewritten_sequence_needs_the_slot_of_its_new_model() {
     let action = decide(info, &site, &PIE);
     assert!(action.edit.is_some());
     assert_eq!((action.expr, action.needs), (RelocExpr::GotTp, Needs::GOT_TP | Needs::DYNSYM));
+}
+
+#[test]
+fn a_word_of_data_may_hold_an_offset_in_another_module() {
+    let facts = Facts::TLS | Facts::IMPORTED;
+    let site = Site {
+        facts,
+        bytes: &[0; 8],
+        offset: 0,
+        symbol: 1,
+        addend: 0,
+        writable: true,
+        code: false,
+        next: None,
+    };
+    let info = X86_64::reloc_info(elf::R_X86_64_DTPOFF64).expect("a known type");
+    assert_eq!(decide(info, &site, &SHARED).dynamic, Some(DynamicKind::DtpOffset));
 }
 
 #[test]

@@ -187,8 +187,9 @@ fn assign_to_linker_symbols<'a, T: Target>(
 /// What scripts say of versions that definitions carry.
 struct OwnVersions<'a> {
     indices: Indices<'a>,
-    /// The patterns of a version's own node, once they were asked for; `None`: no node has that name.
-    matchers: HashMap<&'a [u8], Option<VersionMatcher>>,
+    /// The patterns that a version's own node exports and those that it makes local, once they were asked for; `None`: no
+    /// node has that name.
+    matchers: HashMap<&'a [u8], Option<[VersionMatcher; 2]>>,
     /// The places of nodes by their names.
     places: HashMap<Vec<u8>, usize>,
 }
@@ -218,7 +219,8 @@ impl<'a> OwnVersions<'a> {
     }
 
     /// Whether a script makes a symbol local that carries a version. The node of that version decides, because the patterns
-    /// of others are for other versions of the name.
+    /// of others are for other versions of the name. There a pattern under `global:` prevails over any under `local:`, as
+    /// in the other linkers: the object says that the symbol is of this version.
     fn is_local<T: Target>(&mut self, inputs: &Inputs<'_, T>, id: SymbolId, version: &'a [u8]) -> bool {
         let name = inputs.globals.names[id.index()];
         let base = split(name).map_or(name, |(base, _)| base);
@@ -232,10 +234,12 @@ impl<'a> OwnVersions<'a> {
         let places = &self.places;
         let of_node = || {
             let node = &script.nodes[*places.get(version)?];
-            Some(VersionMatcher::new(&VersionScript { nodes: vec![node.clone()] }))
+            let exporting = VersionNode { local: Vec::new(), ..node.clone() };
+            let hiding = VersionNode { global: Vec::new(), ..node.clone() };
+            Some([exporting, hiding].map(|node| VersionMatcher::new(&VersionScript { nodes: vec![node] })))
         };
         match self.matchers.entry(version).or_insert_with(of_node) {
-            Some(node) => node.find(base).is_some_and(|found| found.local),
+            Some([exporting, hiding]) => exporting.find(base).is_none() && hiding.find(base).is_some(),
             None => inputs.lists.version_matcher.names_as_local(base),
         }
     }

@@ -1,7 +1,7 @@
 //! Marks the globals that shared libraries mention, because a program exports its own definitions of them.
 //!
 //! A library with `--as-needed` from which no reference takes a symbol is not loaded, so its mentions do not count.
-//! This is judged by all references, before garbage is collected, because an exported symbol is a root of the
+//! `--require-defined` takes a symbol as a reference does. This is judged by all references, before garbage is collected, because an exported symbol is a root of the
 //! collection.
 //!
 //! Weak references do not make a library loaded. If a definition of such a library prevails, weak references bind to
@@ -11,7 +11,7 @@
 
 use crate::arch::Target;
 use crate::ids::SymbolId;
-use crate::input::SharedFile;
+use crate::input::{ObjectFile, SharedFile};
 use crate::phase::Inputs;
 use crate::symbols::{Definition, Definitions, Mentions};
 use hashbrown::HashSet;
@@ -22,11 +22,12 @@ use zerocopy::byteorder::ByteOrder;
 pub fn run<T: Target>(inputs: &Inputs<'_, T>, definitions: &mut Definitions) {
     let mut takes_part: Vec<bool> =
         inputs.shared.iter().map(|library| is_named(library, definitions)).collect();
-    for id in inputs
-        .objects
-        .iter()
-        .flat_map(|object| object.versioned.iter().map(|versioned| object.symbol_id(versioned.symbol)))
-    {
+    let versioned = |object: &ObjectFile<'_, T::E>| {
+        object.versioned.iter().map(|it| object.symbol_id(it.symbol)).collect::<Vec<_>>()
+    };
+    let required = &inputs.config.symbols.require_defined;
+    let required = required.iter().filter_map(|name| inputs.globals.lookup(name));
+    for id in inputs.objects.iter().flat_map(versioned).chain(required) {
         if let Definition::Shared { library, .. } = definitions.definition(id) {
             takes_part[library.index()] = true;
         }

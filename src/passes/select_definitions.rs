@@ -56,15 +56,19 @@ pub fn run<T: Target>(inputs: &Inputs<'_, T>, sections: &SectionStates, plan: &L
     };
     let mut definitions: Vec<Definition> = best.into_par_iter().zip(&visibility).map(select).collect();
     let mut commons = join_commons(objects, &commons, &mut definitions);
-    let taken = meet_libraries(inputs, &visibility, &mut commons, &mut definitions);
+    let replaced = meet_libraries(inputs, &visibility, &mut commons, &mut definitions);
+    if !replaced.is_empty() {
+        prefer_weak_definitions(objects, sections, &replaced, &mut definitions);
+    }
     let overridden = |id: &SymbolId| matches!(definitions[id.index()], Definition::Object { .. });
     let needed = |library: &SharedFile<'_, T::E>| library.wanted.iter().any(overridden);
     let overridden_libraries = shared.iter().map(needed).collect();
     let mut definitions = Definitions {
         of: definitions,
         visibility: visibility.into_par_iter().map(|rank| from_rank(rank.into_inner())).collect(),
-        mentions: with_references(mentions, &taken),
+        mentions: with_references(mentions, &replaced),
         commons,
+        replaced_commons: replaced,
         overridden_libraries,
         loaded_libraries: Vec::new(),
     };
@@ -83,27 +87,27 @@ fn leave_commons(definitions: &mut Definitions) {
     }
 }
 
-/// The mentions of globals. The common blocks in `taken`, which a library's data replaced, count as references.
-fn with_references(mentions: Vec<AtomicU8>, taken: &[SymbolId]) -> Vec<Mentions> {
+/// The mentions of globals. The common blocks in `replaced`, which a library's data replaced, count as references.
+fn with_references(mentions: Vec<AtomicU8>, replaced: &[CommonBlock]) -> Vec<Mentions> {
     let mut mentions: Vec<Mentions> =
         mentions.into_par_iter().map(|bits| Mentions::from_bits_retain(bits.into_inner())).collect();
-    taken.iter().for_each(|id| mentions[id.index()] |= Mentions::STRONG_REFERENCE);
+    replaced.iter().for_each(|block| mentions[block.symbol.index()] |= Mentions::STRONG_REFERENCE);
     mentions
 }
 
 /// Settles common blocks that a shared library defines, too. The block prevails over zeros and over weak definitions, and
 /// grows to the library's size and alignment, because the library will use it. Initialised data would be lost, so there
-/// the library's definition prevails, and the block is a reference. A block that is not of default visibility belongs to
-/// this output alone. Gives the symbols of the blocks that are references, sorted.
+/// the library's definition prevails, and the block is a reference. A block that is not of default visibility, or that
+/// `--exclude-libs` hides, belongs to this output alone. Gives the blocks that are references, sorted by symbol.
 fn meet_libraries<T: Target>(
     inputs: &Inputs<'_, T>,
     visibility: &[AtomicU8],
     commons: &mut Vec<CommonBlock>,
     definitions: &mut [Definition],
-) -> Vec<SymbolId> {
-    let mut taken = Vec::new();
+) -> Vec<CommonBlock> {
+    let mut replaced = Vec::new();
     if commons.is_empty() {
-        return taken;
+        return replaced;
     }
     let mut seen = vec![false; commons.len()];
     for library in &inputs.shared {
@@ -117,22 +121,54 @@ fn meet_libraries<T: Target>(
                 continue;
             }
             let Ok(row) = commons.binary_search_by_key(id, |block| block.symbol) else { continue };
-            if std::mem::replace(&mut seen[row], true) {
+            let block = &mut commons[row];
+            if std::mem::replace(&mut seen[row], true) || inputs.objects[block.file.index()].hide_symbols {
                 continue;
             }
-            let block = &mut commons[row];
             if library.has_bytes(symbol) && !symbol.is_weak() {
                 definitions[id.index()] = Definition::Shared { library: library.id, symbol: index as u32 };
-                taken.push(*id);
+                replaced.push(*block);
             } else {
                 block.size = block.size.max(symbol.st_size.get());
                 block.align = block.align.max(library.data_alignment(symbol));
             }
         }
     }
-    taken.sort_unstable();
-    commons.retain(|block| taken.binary_search(&block.symbol).is_err());
-    taken
+    replaced.sort_unstable_by_key(|block| block.symbol);
+    commons.retain(|block| !holds(&replaced, block.symbol));
+    replaced
+}
+
+/// Whether there is a block of this symbol among blocks that are sorted by symbol.
+fn holds(blocks: &[CommonBlock], symbol: SymbolId) -> bool {
+    blocks.binary_search_by_key(&symbol, |block| block.symbol).is_ok()
+}
+
+/// Gives common blocks that are references the first weak definition in an object, if there is one: it prevails over a
+/// library's.
+fn prefer_weak_definitions<E: zerocopy::byteorder::ByteOrder + Sync>(
+    objects: &[ObjectFile<'_, E>],
+    sections: &SectionStates,
+    replaced: &[CommonBlock],
+    definitions: &mut [Definition],
+) {
+    let weak_of = |object: &ObjectFile<'_, E>, offset: usize| {
+        let index = object.first_global as usize + offset;
+        let is_weak = rank_of(object, index, sections) == Some(RANK_WEAK);
+        is_weak.then(|| pack(RANK_WEAK, object.id.0, index as u32))
+    };
+    let mut weak: Vec<(SymbolId, u64)> = objects
+        .par_iter()
+        .flat_map_iter(|object| {
+            let wanted = object.globals.iter().enumerate().filter(|(_, id)| holds(replaced, **id));
+            wanted.filter_map(move |(offset, &id)| Some((id, weak_of(object, offset)?)))
+        })
+        .collect();
+    weak.sort_unstable();
+    weak.dedup_by_key(|(id, _)| *id);
+    for (id, key) in weak {
+        definitions[id.index()] = unpack(key);
+    }
 }
 
 fn pack(rank: u64, file: u32, symbol: u32) -> u64 {

@@ -163,8 +163,8 @@ fn rows<T: Target>(link: &Numbered<'_, T>, tables: &DynamicTables<'_>) -> Vec<u3
 }
 
 /// By library: whether the output needs it (`DT_NEEDED`). It does without `--as-needed`; if a live section
-/// refers to the library, and not only weakly, or by a copy or canonical PLT entry; and if a needed library
-/// takes symbols from it without naming it.
+/// refers to the library, and not only weakly, or by a copy or canonical PLT entry; if `--require-defined` names a symbol of it;
+/// and if a needed library takes symbols from it without naming it.
 fn needed_libraries<T: Target>(link: &Scanned<'_, T>) -> Vec<bool> {
     let rows = (0..link.globals.len() as u32).into_par_iter().with_min_len(4096);
     let has_address =
@@ -193,6 +193,13 @@ fn needed_libraries<T: Target>(link: &Scanned<'_, T>) -> Vec<bool> {
         needed.iter_mut().zip(link.shared.iter().zip(&link.definitions.overridden_libraries))
     {
         *needed |= !library.as_needed || *overridden;
+    }
+    for name in &link.config.symbols.require_defined {
+        if let Some(Definition::Shared { library, .. }) =
+            link.globals.lookup(name).map(|id| link.definition(id))
+        {
+            needed[library.index()] = true;
+        }
     }
     while add_needed_by_libraries(link, &mut needed) {}
     needed

@@ -88,7 +88,7 @@ pub struct Slots {
 /// Room for one copy of a library's variable (`R_*_COPY`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Copy {
-    /// The symbol that the relocation names.
+    /// The symbol that the relocation names: the largest of the variable's names.
     pub symbol: SymbolId,
     /// The library that defines the variable.
     pub library: SharedId,

@@ -44,10 +44,9 @@ pub fn unreported<'l, T: Target>(link: &'l Inputs<'_, T>) -> HashSet<&'l [u8]> {
 }
 
 /// How undefined references of objects are reported. A symbol of other than default visibility cannot come
-/// from another module, so it is an error in a shared library even where other undefined symbols are allowed.
+/// from another module, so it is an error even where other undefined symbols are allowed.
 fn severity<T: Target>(link: &Resolved<'_, T>, id: SymbolId) -> Report {
-    let visibility = visibility(link, id);
-    if visibility != elf::STV_DEFAULT && link.config.is_shared() {
+    if visibility(link, id) != elf::STV_DEFAULT {
         return Report::Error;
     }
     link.config.undefined.in_objects

@@ -174,8 +174,8 @@ impl<'r, 'a, T: Target> Reader<'r, 'a, T> {
         blob.check_areas()?;
         self.find_relocations(blob, relocations, next)?;
         let mut counted = 0u64;
-        for fde in blob.fdes() {
-            let attributes = blob.attributes(&fde)?;
+        for (fde, attributes) in blob.functions() {
+            let attributes = attributes?;
             counted += u64::from(attributes.fre_count);
             let relocation = self.of_function[fde.index as usize].checked_sub(1);
             let relocation = relocation.map(|number| &relocations[number as usize]);

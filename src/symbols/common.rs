@@ -2,7 +2,7 @@
 
 use crate::ids::{FileId, SymbolId};
 
-/// A common block that prevails: no other definition replaces it.
+/// A common block that prevails over the definitions in other objects.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CommonBlock {
     /// The global that the block defines.

@@ -82,6 +82,8 @@ pub struct Definitions {
     pub mentions: Vec<Mentions>,
     /// Common blocks that prevail, sorted by symbol.
     pub commons: Vec<CommonBlock>,
+    /// Common blocks that a library's data replaced, sorted by symbol.
+    pub replaced_commons: Vec<CommonBlock>,
     /// By [`SharedId`]: whether a reference before the library wanted a symbol that it defines, and that a later
     /// object also defines. Then the library stays needed.
     pub overridden_libraries: Vec<bool>,

@@ -21,6 +21,8 @@ pub fn collect<T: Target>(link: &Scanned<'_, T>) -> (Copies, Vec<SymbolId>) {
     let mut aliases = Aliases::default();
     let (mut copies, mut all_names) = (Copies::default(), Vec::new());
     let mut seen: HashMap<(SharedId, u64), ()> = HashMap::new();
+    let blocks = &link.definitions.replaced_commons;
+    let replaced = |id| blocks.binary_search_by_key(&id, |block| block.symbol).ok().map(|row| blocks[row]);
     for id in wanted {
         let Definition::Shared { library, symbol } = link.definition(id) else { continue };
         let file = &link.shared[library.index()];
@@ -30,20 +32,30 @@ pub fn collect<T: Target>(link: &Scanned<'_, T>) -> (Copies, Vec<SymbolId>) {
             continue;
         }
         let names = aliases.of(library, file, value);
-        let size = names.iter().map(|&row| file.symbols[row as usize].st_size.get()).max().unwrap_or(0);
+        let mut size = names.iter().map(|&row| file.symbols[row as usize].st_size.get()).max().unwrap_or(0);
         let relro = link.config.layout.relro && file.is_read_only(definition);
         let extent = if relro { &mut copies.relro } else { &mut copies.data };
-        let align = file.data_alignment(definition);
-        let offset = extent.size.next_multiple_of(align);
-        extent.align = extent.align.max(align);
-        extent.size = offset.saturating_add(size);
-        copies.all.push(Copy { symbol: id, library, value, size, relro, offset });
+        let mut align = file.data_alignment(definition);
+        // The dynamic linker copies as many bytes as the named symbol has.
+        let mut largest = (definition.st_size.get(), id);
         for &row in names {
             let Some(&alias) = file.globals.get(row as usize) else { continue };
             if alias.is_some() && link.definition(alias) == (Definition::Shared { library, symbol: row }) {
                 all_names.push(alias);
+                let copied = file.symbols[row as usize].st_size.get();
+                if copied > largest.0 {
+                    largest = (copied, alias);
+                }
+                // Code that declares the variable larger than the library's uses all of the room.
+                if let Some(block) = replaced(alias) {
+                    (size, align) = (size.max(block.size), align.max(block.align));
+                }
             }
         }
+        let offset = extent.size.next_multiple_of(align);
+        extent.align = extent.align.max(align);
+        extent.size = offset.saturating_add(size);
+        copies.all.push(Copy { symbol: largest.1, library, value, size, relro, offset });
     }
     (copies, all_names)
 }

@@ -9,7 +9,7 @@ use super::rules::{RulesDump, as_hexadecimal, rules_dump, write_rules};
 use crate::diag::demangle::demangle;
 use serde::Serialize;
 use sframe_format::light::{self, Unit};
-use sframe_format::{Blob, Fde, FdeType, Flags, PauthKey, PcType, Piece, Row};
+use sframe_format::{Attributes, Blob, Fde, FdeType, Flags, PauthKey, PcType, Piece, Row};
 use std::io::{self, Write};
 
 /// A file's sections.
@@ -176,7 +176,11 @@ fn blob_dump(input: &Input<'_>, section: &SframeSection<'_>, blob: &Blob<'_>, ar
     let functions = if arguments.headers {
         Vec::new()
     } else {
-        blob.fdes().map(|fde| function_dump(input, section, blob, &fde, arguments)).collect()
+        let describe = |(fde, attributes): (Fde, Result<Attributes, _>)| {
+            let rows = attributes.and_then(|attributes| rows(blob, &attributes));
+            function_dump(input, section, &fde, rows, arguments)
+        };
+        blob.functions().map(describe).collect()
     };
     let unit = section.data.get(blob.header_offset()..).and_then(|rest| Unit::parse(rest).ok());
     let (form, size, version, flags) = match unit.filter(|_| header.is_light()) {
@@ -204,8 +208,8 @@ fn blob_dump(input: &Input<'_>, section: &SframeSection<'_>, blob: &Blob<'_>, ar
 fn function_dump(
     input: &Input<'_>,
     section: &SframeSection<'_>,
-    blob: &Blob<'_>,
     fde: &Fde,
+    rows: Result<(AttributesDump, Vec<RowDump>), sframe_format::Error>,
     arguments: &Dump,
 ) -> FunctionDump {
     let mut function = FunctionDump {
@@ -234,7 +238,7 @@ fn function_dump(
         }
         None => {}
     }
-    match rows(blob, fde) {
+    match rows {
         Ok((attributes, rows)) => {
             function.attributes = Some(attributes);
             function.rows = rows;
@@ -244,12 +248,14 @@ fn function_dump(
     function
 }
 
-fn rows(blob: &Blob<'_>, fde: &Fde) -> Result<(AttributesDump, Vec<RowDump>), sframe_format::Error> {
+fn rows(
+    blob: &Blob<'_>,
+    attributes: &Attributes,
+) -> Result<(AttributesDump, Vec<RowDump>), sframe_format::Error> {
     let abi = blob.header().abi;
-    let attributes = blob.attributes(fde)?;
-    let mut rows: Vec<Row> = blob.rows(&attributes).collect::<Result<_, _>>()?;
+    let mut rows: Vec<Row> = blob.rows(attributes).collect::<Result<_, _>>()?;
     if attributes.fre_count == 0 {
-        rows.extend(blob.rules_without_rows(&attributes).map(|rules| Row { start: 0, rules }));
+        rows.extend(blob.rules_without_rows(attributes).map(|rules| Row { start: 0, rules }));
     }
     let dump = |row: Row| RowDump { start: row.start, rules: rules_dump(abi, Some(&row.rules)) };
     let key = match attributes.pauth_key {

@@ -57,8 +57,8 @@ impl Functions {
                     continue;
                 }
             };
-            for fde in blob.fdes() {
-                match Function::read(&blob, &fde) {
+            for (fde, attributes) in blob.functions() {
+                match attributes.and_then(|_| Function::read(&blob, &fde)) {
                     Ok(function) => self.list.push((fde.address, function)),
                     Err(error) => self.left_out.push(format!("{:#x}: {error}", fde.address)),
                 }

@@ -7,8 +7,8 @@
 use super::open::{Input, Kind, SframeSection, Target};
 use sframe_format::abi::Register;
 use sframe_format::{
-    Abi, Base, Blob, CfaRule, Fde, FdeType, Flags, Location, PauthKey, PcType, RegisterRule, Row, Rules,
-    Version,
+    Abi, Attributes, Base, Blob, CfaRule, Fde, FdeType, Flags, Location, PauthKey, PcType, RegisterRule, Row,
+    Rules, Version,
 };
 use std::io::{self, Write};
 
@@ -19,12 +19,15 @@ pub fn write(output: &mut dyn Write, input: &Input<'_>) -> io::Result<()> {
             writeln!(output, "Contents of the SFrame section {}:", section.name)?;
             write_header(output, &blob)?;
             writeln!(output, "  Function Index :\n")?;
-            for fde in blob.fdes() {
+            for (fde, attributes) in blob.functions() {
                 if fde.index > 0 {
                     writeln!(output)?;
                 }
                 let address = start(input, section, &blob, &fde);
-                write_function(output, &blob, &fde, address)?;
+                match attributes {
+                    Ok(attributes) => write_function(output, &blob, &fde, &attributes, address)?,
+                    Err(_) => writeln!(output, "    func idx [{}]: malformed", fde.index)?,
+                }
             }
         }
     }
@@ -66,10 +69,13 @@ fn write_header(output: &mut dyn Write, blob: &Blob<'_>) -> io::Result<()> {
     writeln!(output, "    Num FREs: {}\n", header.fre_count)
 }
 
-fn write_function(output: &mut dyn Write, blob: &Blob<'_>, fde: &Fde, address: u64) -> io::Result<()> {
-    let Ok(attributes) = blob.attributes(fde) else {
-        return writeln!(output, "    func idx [{}]: malformed", fde.index);
-    };
+fn write_function(
+    output: &mut dyn Write,
+    blob: &Blob<'_>,
+    fde: &Fde,
+    attributes: &Attributes,
+    address: u64,
+) -> io::Result<()> {
     write!(output, "    func idx [{}]: pc = {address:#x}, size = {} bytes", fde.index, fde.size)?;
     let letters = [(attributes.signal, 'S'), (attributes.fde_type == FdeType::Flexible, 'F')];
     let letters: String = letters.iter().filter(|(on, _)| *on).map(|(_, letter)| *letter).collect();
@@ -83,7 +89,7 @@ fn write_function(output: &mut dyn Write, blob: &Blob<'_>, fde: &Fde, address: u
     let column = if mask { "STARTPC[m]" } else { "STARTPC" };
     writeln!(output, "\n    {column:<16}{:<10}{:<10}{:<13}", "CFA", "FP", "RA")?;
     let base = if mask { 0 } else { address };
-    for row in blob.rows(&attributes).flatten() {
+    for row in blob.rows(attributes).flatten() {
         write_row(output, blob, base, &row, attributes.fde_type)?;
     }
     Ok(())

@@ -138,6 +138,34 @@ fn equal_functions_that_refer_to_one_long_string() {
     assert_eq!(folded.stdout.matches("removing").count(), 19_999);
 }
 
+/// Functions may share rows. Readers of all functions would follow 1,200 million rows of a megabyte.
+#[test]
+fn functions_that_share_rows() {
+    let work = Work::new();
+    let object = work.s(
+        "object",
+        ".globl _start\n_start: ret\n.skip 140000\n\
+         .section .sframe,\"a\",@0x6ffffff4\n.balign 8\n.2byte 0xdee2\n.byte 3,4,3,0,0xf8,0\n\
+         .4byte 20000,20000*60000,2f-1f,0,16*20000\n\
+         .set function, 0\n.rept 20000\n.8byte _start+function*4-.\n.4byte 60000,0\n.set function, function+1\n.endr\n\
+         1: .2byte 60000\n.byte 2,0,0\n\
+         .set row, 0\n.rept 60000\n.4byte row\n.byte 3,16\n.set row, row+1\n.endr\n2:\n",
+    );
+    for options in [&[][..], &["--sframe-index"], &["--sframe=merge"], &["-r", "--sframe-index"]] {
+        let words = [options, &[&object]].concat();
+        within(&work, &words).ok().says(&["functions share FREs and claim more than 5440264"]);
+    }
+    within(&work, &[&object]).ok();
+    for words in ["stat out", "index -o indexed out", "table -o table out"] {
+        let tool = env!("CARGO_BIN_EXE_sframe");
+        let limited = format!("ulimit -c 0; ulimit -t 60; ulimit -v 4000000; exec {tool} {words}");
+        let outcome = work.command("sh", &["-c", &limited]);
+        assert!(matches!(outcome.code, Some(0..=2)), "{outcome}");
+    }
+    let verdict = work.command(env!("CARGO_BIN_EXE_sframe"), &["verify", "out"]).no_crash();
+    assert!(verdict.output().contains("functions share FREs"), "{verdict}");
+}
+
 #[test]
 fn versions_in_a_row() {
     let work = Work::new();

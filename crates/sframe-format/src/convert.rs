@@ -102,8 +102,8 @@ pub fn unite(sections: &[Section<'_>], options: Options, output_address: u64) ->
             omitted.push(Omitted { offset: blob.offset(), address: None, reason });
             continue;
         }
-        for fde in blob.fdes() {
-            match Function::read(&blob, &fde) {
+        for (fde, attributes) in blob.functions() {
+            match attributes.and_then(|_| Function::read(&blob, &fde)) {
                 Ok(function) => {
                     functions.push((fde.address, function));
                     sources.push(fde.offset);

@@ -134,6 +134,13 @@ pub enum ErrorKind {
         /// The sum over all functions.
         counted: u64,
     },
+    /// The functions up to some function claim more FREs than readers of whole blobs follow ([`Blob::functions`]).
+    ///
+    /// [`Blob::functions`]: crate::Blob::functions
+    FreClaims {
+        /// The largest sum that is followed.
+        most: u64,
+    },
     /// A function start that the field cannot hold.
     StartRange {
         /// Distance from the place the field counts from to the function.
@@ -256,6 +263,12 @@ impl fmt::Display for ErrorKind {
             Self::AreasOverlap => f.write_str("FDE array and FRE sub-section overlap"),
             Self::FreCount { header, counted } => {
                 write!(f, "the header counts {header} FREs, the functions have {counted}")
+            }
+            Self::FreClaims { most } => {
+                write!(
+                    f,
+                    "functions share FREs and claim more than {most}, too many for the bytes of the blob"
+                )
             }
             Self::StartRange { distance, width } => {
                 write!(f, "distance {distance:#x} to the function does not fit the {width}-byte start field")

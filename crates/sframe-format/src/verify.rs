@@ -317,14 +317,18 @@ impl Verifier<'_> {
         self.header(blob);
         self.known.clear();
         let (mut counted, mut end, mut complete) = (0u64, 0, true);
-        for fde in blob.fdes() {
-            match blob.attributes(&fde) {
+        for (fde, attributes) in blob.functions() {
+            match attributes {
                 Ok(attributes) => {
                     counted += u64::from(attributes.fre_count);
                     match self.rows(blob, &fde, &attributes) {
                         Some(position) => end = end.max(position),
                         None => complete = false,
                     }
+                }
+                Err(Error { offset, kind: kind @ ErrorKind::FreClaims { .. } }) => {
+                    self.report(offset, None, FindingKind::Malformed(kind));
+                    return;
                 }
                 Err(error) => {
                     complete = false;

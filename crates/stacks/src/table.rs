@@ -35,8 +35,9 @@ impl Table {
         for RowSection { bytes, address, .. } in sections {
             let before = functions.len();
             for blob in Section::new(bytes, *address).blobs() {
-                for fde in blob.fdes() {
-                    if !holds(&covered, fde.address)
+                for (fde, attributes) in blob.functions() {
+                    if attributes.is_ok()
+                        && !holds(&covered, fde.address)
                         && let Ok(function) = Function::read(&blob, &fde)
                     {
                         functions.push((fde.address, function));

@@ -62,6 +62,7 @@ impl Target for AArch64 {
     /// `STO_AARCH64_VARIANT_PCS`, `DT_AARCH64_VARIANT_PCS`.
     const VARIANT_CALLS: Option<(u8, u32)> = Some((0x80, 0x7000_0005));
     const TLS_REWRITES_ALL: bool = false;
+    const NOTHING_IS_HERE: bool = true;
     const THUNKS: Option<ThunkSpec> = Some(thunks::SPEC);
     const CODE_MARK: Option<&'static [u8]> = Some(b"$x");
     /// Zeros: `udf #0`.

@@ -136,8 +136,8 @@ fn count(section: &Section<'_>, found: &mut FileStatistics) -> Result<(), sframe
         found.blobs += u64::from(!header.is_light());
         found.units += u64::from(header.unit_distance as usize == UNIT_HEADER_SIZE);
         let mut stored: BTreeSet<(u32, u64)> = BTreeSet::new();
-        for fde in blob.fdes() {
-            let attributes = blob.attributes(&fde)?;
+        for (fde, attributes) in blob.functions() {
+            let attributes = attributes?;
             let mut fres = blob.fres(&attributes);
             let start = u64::from(fde.fre_offset);
             for fre in fres.by_ref() {
