@@ -1,7 +1,7 @@
 //! Identical code folding (`--icf`): of several equal sections the output has one, the leader.
 //!
-//! Two sections are equal if they have the same bytes, the same frames, the same sections that describe
-//! them, and relocations of the same types to the same places, where equal sections count as the same
+//! Two sections are equal if they have the same bytes, the same frames, in `.eh_frame` and in `.sframe`, the same sections that
+//! describe them, and relocations of the same types to the same places, where equal sections count as the same
 //! place. Equality is thus a fixed point, and the largest one is wanted: functions that call each other in a
 //! ring may be equal to another ring. So all sections that look alike start in one class, and classes are
 //! split until the relocations of a class all lead to the same classes (`classes`).
@@ -14,6 +14,7 @@
 //! dropped, and `SHF_LINK_ORDER` sections that depend on it are folded with it.
 
 mod classes;
+mod described;
 mod significance;
 mod units;
 
@@ -26,6 +27,7 @@ use crate::passes::collect_garbage::link_order_dependents;
 use crate::phase::{Bound, Folds, SectionState};
 use crate::sframe_output;
 use crate::symbols::is_identifier;
+use described::Described;
 use rayon::prelude::*;
 use significance::Pinned;
 use std::cmp::Reverse;
@@ -38,7 +40,9 @@ pub fn run<'a, T: Target>(mut link: Bound<'a, T>) -> (Bound<'a, T>, Folds) {
     }
     let dependents = link_order_dependents(&link);
     let pinned = significance::pin(&link);
-    let shapes = Shapes { link: &link, dependents: &dependents };
+    let read = described::read(&link);
+    let described = Described::new(&link, &read);
+    let shapes = Shapes { link: &link, dependents: &dependents, described: &described };
     let pairs = pairs(&shapes, &alike(&shapes, &pinned));
     let folds = Folds::new(link.first_internal() as usize, &pairs);
     if !pairs.is_empty() {

@@ -34,6 +34,7 @@ use sframe_format::derive;
 use sframe_format::write::{Encoder, Function, FunctionId, Inexpressible, Mark, Options, Reason, Taken};
 use sframe_format::{Attributes, Blob, Fde};
 use std::fmt;
+use std::hash::Hash;
 
 /// The place of a function: a section of an object or of the linker, and an offset in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -303,6 +304,12 @@ impl Batch {
     /// Lists functions in the last part, for reports only: the table has them already.
     pub fn note(&mut self, functions: &[Described]) {
         self.functions.extend_from_slice(functions);
+    }
+
+    /// The attributes and rows of a function, given by its number among [`Share::functions`] of all parts. Equal ones
+    /// unwind alike, whichever batch they are from.
+    pub fn unwinding(&self, function: u32) -> Option<impl Eq + Hash + use<'_>> {
+        self.encoder.unwinding(FunctionId(function))
     }
 
     /// Takes a function. A function of size 0, or that the version cannot express, is counted and left out.

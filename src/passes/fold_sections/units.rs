@@ -1,9 +1,10 @@
 //! The units that `--icf` compares.
 //!
-//! A unit is a section with its frame records and with the `SHF_LINK_ORDER` sections that depend on it. Each of
-//! these is a part: bytes and relocations. The target of a relocation is known at once (a symbol, a place), or it
+//! A unit is a section with its frame records, with the `SHF_LINK_ORDER` sections that depend on it and with the rows that
+//! SFrame inputs have for it (`described`). Each of the former is a part: bytes and relocations. The target of a relocation is known at once (a symbol, a place), or it
 //! is another unit, whose class the fixed point decides.
 
+use super::described::Described;
 use crate::arch::Target;
 use crate::arch::relocation::{Facts, RelocExpr};
 use crate::elf::Rela;
@@ -31,6 +32,7 @@ const NONE: u32 = u32::MAX;
 pub(super) struct Shapes<'s, 'a, T: Target> {
     pub(super) link: &'s Bound<'a, T>,
     pub(super) dependents: &'s Dependents,
+    pub(super) described: &'s Described<'s>,
 }
 
 /// A part of a unit.
@@ -84,6 +86,7 @@ impl<'s, 'a, T: Target> Shapes<'s, 'a, T> {
                 hasher.write_u32(relocation.kind());
             }
         }
+        self.described.of(id).for_each(|function| function.hash(&mut hasher));
         hasher.finish()
     }
 
@@ -194,7 +197,8 @@ impl<'u, 's, 'a, T: Target> Units<'u, 's, 'a, T> {
             }
         };
         let referents = |id| self.referents(id).map(|(referent, _)| referent);
-        same_parts && referents(a).eq(referents(b))
+        let described = |id| self.shapes.described.of(id);
+        same_parts && described(a).eq(described(b)) && referents(a).eq(referents(b))
     }
 
     /// Adds the rows of the units that a unit refers to, in the order of its relocations.

@@ -354,6 +354,13 @@ impl Encoder {
         })
     }
 
+    /// The attributes and rows of a function as every blob of this encoder holds them: functions with equal ones unwind
+    /// alike. The numbers are those that version 2 keeps in the FDE.
+    pub fn unwinding(&self, id: FunctionId) -> Option<(Option<(u32, u8, u8)>, &[u8])> {
+        let body = &self.bodies[self.entries.get(id.0 as usize)?.body as usize];
+        Some((self.fde(id)?.inline, self.bytes_of(body)))
+    }
+
     /// Size in bytes of the blob with all functions.
     pub fn size(&self) -> usize {
         self.size_with(self.entries.len())
