@@ -181,6 +181,10 @@ impl<'r, 'a, T: Target> Reader<'r, 'a, T> {
             let relocation = relocation.map(|number| &relocations[number as usize]);
             match self.target(object, &fde, relocation, !relocations.is_empty())? {
                 Start::Nothing => self.batch.pass_over(|tally| tally.unrelocated += 1),
+                // A later link may define it, and would find no row.
+                Start::Elsewhere if self.link.config.is_relocatable() => {
+                    return Err(Finding(fde.offset, "its function is in no input of this link".to_owned()));
+                }
                 Start::Elsewhere => self.batch.pass_over(|tally| tally.elsewhere += 1),
                 Start::At(place, _)
                     if self.link.sections.is(place.section, SectionState::DISCARDED_BY_GROUP) =>
