@@ -400,8 +400,7 @@ impl<'p> Machine<'p> {
                 Body::Assignment(assignment) => self.assign(assignment),
                 Body::Assert(assert) => self.check(assert),
                 Body::Data(size, value) => {
-                    let value = self.eval(value);
-                    let value = value.map_or(0, |value| data_value(value, self));
+                    let value = self.outside(|machine| machine.address(value)).unwrap_or(0);
                     let bytes = data_bytes(*size, value, self.settings.big_endian);
                     self.write(index, start, bytes)?;
                 }
@@ -410,6 +409,15 @@ impl<'p> Machine<'p> {
             }
         }
         Some(())
+    }
+
+    /// Evaluates an expression of a data statement or a fill. As in GNU ld it computes with addresses, as expressions
+    /// outside of sections do, and not with offsets in the section that it stands in.
+    fn outside<R>(&mut self, evaluate: impl FnOnce(&mut Self) -> R) -> R {
+        let section = self.current.take();
+        let result = evaluate(self);
+        self.current = section;
+        result
     }
 
     fn write(&mut self, index: usize, start: u64, bytes: Vec<u8>) -> Option<()> {
@@ -422,7 +430,7 @@ impl<'p> Machine<'p> {
     }
 
     fn fill(&mut self, value: &Expr, index: usize, start: u64) {
-        match fill_bytes(value, self) {
+        match self.outside(|machine| fill_bytes(value, machine)) {
             Ok(pattern) => {
                 self.pattern = pattern;
                 self.start_gap(index, self.dot.wrapping_sub(start));
@@ -470,14 +478,6 @@ impl<'p> Machine<'p> {
 /// right, unless the script says where it stands.
 fn stands_at_zero(plan: &OutputPlan, alloc: bool) -> bool {
     !alloc && plan.address.is_none() && !plan.overlay && !is_unallocated_kind(plan)
-}
-
-/// The number that a data statement writes: for a section-relative value its address.
-fn data_value(value: Value, machine: &Machine<'_>) -> u64 {
-    match super::scope::section_of(value) {
-        Some(section) => machine.outputs[section as usize].address.wrapping_add(value.value),
-        None => value.value,
-    }
 }
 
 fn data_bytes(size: DataSize, value: u64, big_endian: bool) -> Vec<u8> {

@@ -9,7 +9,7 @@ use crate::ids::SectionId;
 use crate::plan::Command;
 use crate::plan::memory;
 use crate::script::data_segment::DataSegment;
-use crate::script::eval::{Base, Lookup, Scope, SectionFacts, Symbol, Value};
+use crate::script::eval::{Lookup, Scope, SectionFacts, Symbol, Value};
 
 impl Machine<'_> {
     /// The value of a symbol at this point of the round.
@@ -141,13 +141,5 @@ impl Scope for Machine<'_> {
 
     fn sane_expressions(&self) -> bool {
         self.plan.sane_expressions
-    }
-}
-
-/// The output section that a value is relative to; `None` for other values.
-pub fn section_of(value: Value) -> Option<u32> {
-    match value.base {
-        Base::Section(section) => Some(section),
-        _ => None,
     }
 }

@@ -590,7 +590,7 @@ pub fn fill_bytes(expr: &Expr, scope: &mut dyn Scope) -> Result<Vec<u8>, EvalErr
     {
         return Ok(hex_bytes(digits));
     }
-    let value = eval(expr, scope)?.value;
+    let value = eval(expr, scope)?.address(None, scope);
     Ok((value as u32).to_be_bytes().to_vec())
 }
 
