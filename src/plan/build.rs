@@ -93,6 +93,8 @@ pub(super) struct Builder<'c> {
     config: &'c Config,
     pub(super) plan: LayoutPlan,
     inserts: Vec<(Insert, Vec<Command>)>,
+    /// Output sections of these commands.
+    inserted: HashSet<u32>,
     pub(super) findings: Vec<Diagnostic>,
 }
 
@@ -105,7 +107,7 @@ impl<'c> Builder<'c> {
         for (name, start) in &config.layout.section_starts {
             plan.section_starts.insert(name.clone(), *start);
         }
-        Builder { config, plan, inserts: Vec::new(), findings: Vec::new() }
+        Builder { config, plan, inserts: Vec::new(), inserted: HashSet::new(), findings: Vec::new() }
     }
 
     fn script(&mut self, script: Script) {
@@ -303,6 +305,10 @@ impl<'c> Builder<'c> {
                 continue;
             };
             let at = if insert.after { self.plan.position_after(found, &|_| true) } else { found };
+            self.inserted.extend(commands.iter().filter_map(|command| match command {
+                Command::Output(output) => Some(*output),
+                _ => None,
+            }));
             self.plan.commands.splice(at..at, commands);
         }
     }
@@ -405,13 +411,15 @@ impl<'c> Builder<'c> {
         }
     }
 
-    /// `INSERT` may have moved output sections before others: rules are tried in the order of the
-    /// final list.
+    /// Numbers rules in the order in which they are tried: those of inserted output sections first, wherever `INSERT` puts
+    /// them, and then the others in the order of reading. So scripts of the user go before the one that they insert into.
+    /// Statements of `--section-ordering-file` were read last but stand in front of others.
     fn renumber(&mut self) {
+        let mut order: Vec<usize> = (0..self.plan.outputs.len()).collect();
+        order.sort_by_key(|&output| !self.inserted.contains(&(output as u32)));
         let mut sorted = Vec::with_capacity(self.plan.rules.len());
-        for command in &self.plan.commands {
-            let Command::Output(output) = command else { continue };
-            for item in &mut self.plan.outputs[*output as usize].body {
+        for output in order {
+            for item in &mut self.plan.outputs[output].body {
                 if let Body::Rule(rule) = item {
                     let number = RuleId::from_index(sorted.len());
                     sorted.push(self.plan.rules[rule.index()].clone());
