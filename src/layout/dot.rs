@@ -250,6 +250,8 @@ impl<'p> Machine<'p> {
         self.overlay_begun |= plan.overlay && self.outputs[index].in_output;
         if self.settings.relocatable {
             if self.outputs[index].in_output {
+                // Sections begin at 0 here, so the location counter is an offset in the one before, whatever its flags.
+                self.last_output = Some(output);
                 self.dot_assigned = false;
             } else {
                 self.dot = before;
