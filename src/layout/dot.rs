@@ -99,7 +99,12 @@ impl<'p> Machine<'p> {
         }
         self.move_default_region_to_dot();
         let Some(row) = self.symbols.row(&assignment.target.bytes) else { return };
-        let Source::Script(visible) = self.symbols.entries[row as usize].source else { return };
+        let entry = &self.symbols.entries[row as usize];
+        let Source::Script(visible) = entry.source else { return };
+        // Of several `PROVIDE`s of a symbol the first one that is carried out counts.
+        if assignment.kind.is_provide() && entry.value.is_some() {
+            return;
+        }
         let value = match eval(&assignment.value, self) {
             Ok(value) => value,
             Err(error) => {

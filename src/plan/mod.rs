@@ -177,7 +177,7 @@ pub struct ScriptSymbol<'p> {
     pub hidden: bool,
     /// The first assignment.
     pub span: Span,
-    /// The only symbol in the expression of the last assignment, if there is exactly one.
+    /// The only symbol in the expression of the last assignment, or of the first `PROVIDE`, if there is exactly one.
     pub source: Option<&'p [u8]>,
 }
 
@@ -202,9 +202,11 @@ impl LayoutPlan {
             found
                 .entry(name)
                 .and_modify(|symbol| {
-                    symbol.provide &= kind.is_provide();
                     symbol.hidden |= kind.is_hidden();
-                    symbol.source = source;
+                    if !kind.is_provide() {
+                        symbol.provide = false;
+                        symbol.source = source;
+                    }
                 })
                 .or_insert(ScriptSymbol {
                     name,
