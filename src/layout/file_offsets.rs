@@ -43,9 +43,10 @@ pub fn assign(
 ) -> Option<FilePlan> {
     let mut cursor = layout.headers_size;
     let apart = are_apart(&layout.segments);
-    let mut filler = Filler { layout, apart, done: vec![false; sections.len()], sections };
+    let mut filler = Filler { layout, apart, places: vec![None; sections.len()], sections };
     let mut segments = layout.segments.clone();
-    for segment in segments.iter_mut().filter(|segment| segment.p_type == elf::PT_LOAD) {
+    for row in filling_order(&segments) {
+        let segment = &mut segments[row];
         if own_pages && cursor > layout.headers_size {
             cursor = round_up(cursor, segment.align)?;
         }
@@ -70,8 +71,8 @@ struct Filler<'f, 'l, 's> {
     /// No section is in two loaded segments.
     apart: bool,
     sections: &'f mut [FileSection<'s>],
-    /// By chunk: whether it has its offset.
-    done: Vec<bool>,
+    /// By chunk: the offset that belongs to its address, once it has one. Zeros may begin before it.
+    places: Vec<Option<u64>>,
 }
 
 impl Filler<'_, '_, '_> {
@@ -90,7 +91,10 @@ impl Filler<'_, '_, '_> {
         };
         let (first_address, load_address) = (first.address, first.load_address);
         let overlaid = self.apart && is_overlaid(chunks, held);
-        let base = congruent(cursor, first_address, segment.align)?;
+        let base = match self.places[held[0].index()] {
+            Some(place) => place,
+            None => congruent(cursor, first_address, segment.align)?,
+        };
         let headers = segment.file_header || segment.program_headers;
         let zeros = !headers && held.iter().all(|id| chunks[id.index()].file_size() == 0);
         let start = segment_start(segment, base, cursor, zeros);
@@ -102,12 +106,12 @@ impl Filler<'_, '_, '_> {
         } else {
             segment.load_address
         };
-        let mut file_end = if headers { cursor } else { base };
+        let mut file_end = if headers { self.layout.headers_size } else { base };
         let mut memory_end = first_address;
         for id in held {
             let index = id.index();
             let (chunk, section) = (&chunks[index], &mut self.sections[index]);
-            if !is_alloc(chunk.flags) || self.done[index] {
+            if !is_alloc(chunk.flags) {
                 continue;
             }
             let distance = if overlaid {
@@ -121,19 +125,22 @@ impl Filler<'_, '_, '_> {
                 // zeros take no place.
                 if section.file_size() == 0 {
                     section.offset = file_end;
-                    self.done[index] = true;
+                    self.places[index] = Some(file_end);
                 }
                 continue;
             };
-            self.done[index] = true;
             if !chunk.takes_address_space() {
                 // A PT_TLS of zeros alone begins inside the segment.
                 section.offset = start.checked_add(chunk.address.wrapping_sub(segment.address))?;
+                self.places[index] = Some(section.offset);
                 continue;
             }
-            section.offset = base.checked_add(distance)?;
+            let place = base.checked_add(distance)?;
+            if self.places[index].replace(place).is_none() {
+                section.offset = place;
+            }
             if section.file_size() > 0 {
-                file_end = file_end.max(section.offset.checked_add(section.file_size())?);
+                file_end = file_end.max(place.checked_add(section.file_size())?);
             }
             memory_end = memory_end.max(chunk.address.checked_add(chunk.size)?);
         }
@@ -159,7 +166,8 @@ impl Filler<'_, '_, '_> {
 
     /// Places the sections that no loaded segment holds, given these segments; gives the end.
     fn rest(&mut self, loads: &[Segment], mut cursor: u64) -> Option<u64> {
-        for (index, section) in self.sections.iter_mut().enumerate().filter(|(index, _)| !self.done[*index]) {
+        let rows = self.sections.iter_mut().enumerate().filter(|(index, _)| self.places[*index].is_none());
+        for (index, section) in rows {
             let chunk = &self.layout.chunks[index];
             let unloaded = is_alloc(chunk.flags) && !self.layout.segments.is_empty();
             let inside = if unloaded { offset_in_load(loads, chunk) } else { None };
@@ -174,6 +182,26 @@ impl Filler<'_, '_, '_> {
         }
         Some(cursor)
     }
+}
+
+/// The loaded segments in the order in which they get places in the file: that of the program headers, but those that
+/// share sections come one behind the other, in order of their first sections. So if any section of a segment has its
+/// place already, the first one has, and the others follow at the distances of their addresses.
+fn filling_order(segments: &[Segment]) -> Vec<usize> {
+    let mut loads: Vec<usize> =
+        (0..segments.len()).filter(|&row| segments[row].p_type == elf::PT_LOAD).collect();
+    loads.sort_by_key(|&row| (segments[row].first, segments[row].end));
+    let mut chains: Vec<Vec<usize>> = Vec::new();
+    let mut chain_end = 0;
+    for row in loads {
+        match chains.last_mut() {
+            Some(chain) if segments[row].first < chain_end => chain.push(row),
+            _ => chains.push(vec![row]),
+        }
+        chain_end = chain_end.max(segments[row].end);
+    }
+    chains.sort_by_key(|chain| chain.iter().copied().min());
+    chains.concat()
 }
 
 /// Whether loaded segments hold different sections.
@@ -372,6 +400,24 @@ mod tests {
         let places: Vec<_> = plan.segments.iter().map(|s| (s.offset, s.file_size, s.memory_size)).collect();
         assert_eq!(places, [(0x230, 0x11, 0x120), (0x340, 0, 0x110)]);
         assert_eq!(plan.section_headers_offset, 0x248);
+    }
+
+    #[test]
+    fn segments_that_share_sections_share_their_bytes() {
+        let at = |address| chunk(elf::SHT_PROGBITS, elf::SHF_ALLOC, address, 0x10);
+        let layout = Layout {
+            chunks: vec![at(0x1000), at(0x2000), at(0x3000), at(0x8000)],
+            segments: vec![segment(1, 3, 0x1000), segment(3, 4, 0x1000), segment(0, 2, 0x1000)],
+            headers_size: 0x200,
+            order: (0..4).map(ChunkId::new).collect(),
+            ..Layout::default()
+        };
+        let mut sections: Vec<FileSection<'_>> = layout.chunks.iter().map(FileSection::of).collect();
+        let plan = assign(&layout, &mut sections, true, false).unwrap();
+        let offsets: Vec<u64> = sections.iter().map(|section| section.offset).collect();
+        assert_eq!(offsets, [0x1000, 0x2000, 0x3000, 0x4000]);
+        let places: Vec<_> = plan.segments.iter().map(|s| (s.address, s.offset, s.file_size)).collect();
+        assert_eq!(places, [(0x2000, 0x2000, 0x1010), (0x8000, 0x4000, 0x10), (0x1000, 0x1000, 0x1010)]);
     }
 
     #[test]
