@@ -6,8 +6,9 @@ use super::link_order;
 use super::machine::Machine;
 use super::names::{Source, reserved_section};
 use super::place;
+use super::segments;
 use crate::arch::Target;
-use crate::chunks::{Chunk, LinkerValue, TlsTemplate};
+use crate::chunks::{Chunk, Layout, LinkerValue, TlsTemplate};
 use crate::diag::{Code, Diagnostic};
 use crate::elf::consts as elf;
 use crate::elf::is_alloc;
@@ -32,19 +33,7 @@ pub fn publish<'a, T: Target>(link: &mut Placed<'a, T>, machine: &mut Machine<'_
     link.layout.regions = machine.regions.iter().skip(1).copied().collect();
     link.layout.headers_size = machine.headers_size;
     link.layout.headers_address = machine.headers_address;
-    let mut tls = TlsTemplate::default();
-    if let Some(segment) = link.layout.segment(elf::PT_TLS)
-        && let Some(last) = link.layout.chunks_of(segment).last()
-    {
-        let last = &link.layout.chunks[last.index()];
-        let end = last.address.wrapping_add(last.size);
-        tls = TlsTemplate {
-            start: segment.address,
-            size: end.wrapping_sub(segment.address),
-            align: segment.align,
-        };
-    }
-    link.layout.tls = tls;
+    link.layout.tls = tls_template(&link.layout);
     place_sections(link, machine, &chunk_of);
     for (output, &chunk) in chunk_of.iter().enumerate() {
         match chunk {
@@ -53,6 +42,21 @@ pub fn publish<'a, T: Target>(link: &mut Placed<'a, T>, machine: &mut Machine<'_
         }
     }
     symbols(link, machine, &chunk_of);
+}
+
+/// The TLS template, which `PT_TLS` describes. With `PHDRS` there may be no such segment, or no section in it; then the
+/// template is what the segment would hold.
+fn tls_template(layout: &Layout<'_>) -> TlsTemplate {
+    let named = layout.segment(elf::PT_TLS).filter(|segment| !segment.is_empty()).copied();
+    let derived = || {
+        let chunks: Vec<&Chunk<'_>> = layout.order.iter().map(|id| &layout.chunks[id.index()]).collect();
+        segments::tls(&chunks)
+    };
+    let Some(segment) = named.or_else(derived) else { return TlsTemplate::default() };
+    let Some(last) = layout.chunks_of(&segment).last() else { return TlsTemplate::default() };
+    let last = &layout.chunks[last.index()];
+    let end = last.address.wrapping_add(last.size);
+    TlsTemplate { start: segment.address, size: end.wrapping_sub(segment.address), align: segment.align }
 }
 
 fn lists_of(machine: &Machine<'_>, output: usize) -> impl Iterator<Item = usize> {

@@ -100,7 +100,7 @@ pub fn derive(chunks: &[&Chunk<'_>], wishes: &Wishes, headers_size: u64) -> Vec<
         ));
     }
     notes(chunks, &mut segments);
-    tls(chunks, &mut segments);
+    segments.extend(tls(chunks));
     let property = chunks.iter().position(|chunk| {
         is_alloc(chunk.flags) && chunk.sh_type == elf::SHT_NOTE && chunk.name == b".note.gnu.property"
     });
@@ -294,14 +294,15 @@ fn notes(chunks: &[&Chunk<'_>], segments: &mut Vec<Segment>) {
     segments.extend(run);
 }
 
-fn tls(chunks: &[&Chunk<'_>], segments: &mut Vec<Segment>) {
+/// The segment of the TLS template, if there are thread-local sections.
+pub fn tls(chunks: &[&Chunk<'_>]) -> Option<Segment> {
     let is_tls = |chunk: &&Chunk<'_>| is_alloc(chunk.flags) && chunk.flags & u64::from(elf::SHF_TLS) != 0;
-    let Some(first) = chunks.iter().position(is_tls) else { return };
+    let first = chunks.iter().position(is_tls)?;
     let last = chunks.iter().rposition(is_tls).unwrap_or(first);
     let align = chunks[first..=last].iter().filter(|chunk| is_tls(chunk)).map(|chunk| chunk.align).max();
     let mut segment = one(elf::PT_TLS, chunks, first, elf::PF_R, align.unwrap_or(1));
     segment.end = last as u32 + 1;
-    segments.push(segment);
+    Some(segment)
 }
 
 fn relro(chunks: &[&Chunk<'_>], wishes: &Wishes) -> Option<Segment> {
