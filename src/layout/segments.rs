@@ -404,8 +404,8 @@ pub fn from_phdrs(
     for (segment, value) in segments.iter_mut().zip(values) {
         if let Some(flags) = value.flags {
             segment.flags = flags;
-        } else if matches!(segment.p_type, elf::PT_PHDR) {
-            segment.flags = elf::PF_R;
+        } else if segment.p_type == elf::PT_PHDR || segment.file_header || segment.program_headers {
+            segment.flags |= elf::PF_R;
         }
         if let Some(load_address) = value.load_address {
             segment.load_address = load_address;
