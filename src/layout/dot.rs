@@ -303,15 +303,17 @@ impl<'p> Machine<'p> {
         let address = plan.address.as_ref().and_then(|address| self.address(address));
         let load_address = self.own_load_address(plan);
         let align = plan.align.as_ref().and_then(|align| self.number(align)).unwrap_or(1);
+        let aligned = |address| align::round_up(address, align).unwrap_or(address);
         let next_in = |machine: &Self, region: &Option<Name>| {
             let row = memory::find(machine.plan, &region.as_ref()?.bytes)?;
-            align::round_up(machine.regions[row].current, align)
+            Some(machine.regions[row].current)
         };
-        let next = next_in(self, &plan.region).unwrap_or(self.dot);
-        let loaded = load_address.or_else(|| next_in(self, &plan.load_region));
+        let start = address.or_else(|| next_in(self, &plan.region)).unwrap_or(self.dot);
+        let loaded = load_address.or_else(|| next_in(self, &plan.load_region).map(aligned));
         let loaded = loaded.or_else(|| self.load_address_in_overlay(plan, self.overlay_region));
         let state = &mut self.outputs[index];
-        state.address = address.unwrap_or(next);
+        state.address = aligned(start);
+        state.align = align.max(state.input_align);
         state.load_address = loaded.unwrap_or(state.address);
         state.size = 0;
         state.placed = state.facts.count > 0 || address.is_some();
