@@ -2,7 +2,7 @@
 
 use super::shuffle::InputOrder;
 use crate::arch::Target;
-use crate::ids::SectionId;
+use crate::ids::{FileId, SectionId};
 use crate::phase::Placed;
 use crate::plan::Rule;
 use crate::script::ast::{Sort, SortKey};
@@ -62,11 +62,17 @@ struct Keyed<'a> {
 impl<'a> Keyed<'a> {
     fn new<T: Target>(link: &Placed<'a, T>, rule: &Rule, id: SectionId) -> Self {
         let info = link.section_info(id);
-        let file = match link.locate(id) {
-            Some((object, _)) if !is_plain(rule.file_sort) => object.name.to_string(),
-            _ => String::new(),
-        };
+        let file = if is_plain(rule.file_sort) { None } else { file_of(link, id) };
+        let file = file.map_or_else(String::new, |file| link.objects[file.index()].name.to_string());
         Keyed { id, name: info.name, align: info.align, file }
+    }
+}
+
+/// The file of a section; for the common blocks of a file, that file.
+fn file_of<T: Target>(link: &Placed<'_, T>, id: SectionId) -> Option<FileId> {
+    match link.synthetic_row(id) {
+        Some(row) => link.synthetics.section(row).file,
+        None => link.section_file(id),
     }
 }
 
