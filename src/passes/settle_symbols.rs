@@ -176,8 +176,9 @@ fn undefined_flags<T: Target>(link: &Resolved<'_, T>, id: SymbolId, visibility: 
         && match link.config.mode {
             OutputMode::Shared => link.config.undefined.dynamic_undefined_weak != Some(false) || !weak,
             // An executable is linked last: a symbol that is missing now is missing at run time, except that a library
-            // may turn up later that defines a weak one.
-            _ => weak && link.config.undefined.dynamic_undefined_weak.unwrap_or(!link.shared.is_empty()),
+            // may turn up later that defines a weak one, or one that a library of this link finds there, too.
+            _ if weak => link.config.undefined.dynamic_undefined_weak.unwrap_or(!link.shared.is_empty()),
+            _ => mentions.contains(Mentions::IN_SHARED),
         };
     let mut flags = if weak { SymbolFlags::UNDEFINED_WEAK } else { SymbolFlags::empty() };
     if imported {
