@@ -1,9 +1,13 @@
 //! Reads whole files, and replaces files in one step.
 
 use crate::tool::Problem;
-use std::fs::{File, Permissions};
+use std::fs::{File, Metadata, Permissions};
 use std::io::Write;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, fchown};
 use std::path::Path;
+
+/// Bits of a mode by which a program runs as the owner or the group of its file.
+const RUNS_AS_OWNER: u32 = 0o6000;
 
 /// Reads a whole file.
 ///
@@ -27,6 +31,9 @@ pub fn permissions(path: &Path) -> Option<Permissions> {
 /// an incomplete file, and a running program keeps its old bytes. Long runs of zeros become holes. A
 /// symbolic link is followed. A path that is no regular file, a device or a pipe, stays and is written to.
 ///
+/// The file keeps its owner if it may, and then its set-user-id and set-group-id bits, too. A file of another owner never
+/// gets them: the program would run as somebody else.
+///
 /// # Errors
 /// The folder cannot be written to.
 pub fn replace_file(path: &Path, bytes: &[u8], permissions: Option<Permissions>) -> Result<(), Problem> {
@@ -34,26 +41,35 @@ pub fn replace_file(path: &Path, bytes: &[u8], permissions: Option<Permissions>)
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let problem =
         |error: std::io::Error| Problem::new(path.display().to_string(), format!("cannot write: {error}"));
-    if std::fs::metadata(&path).is_ok_and(|metadata| !metadata.is_file()) {
+    let old = std::fs::metadata(&path).ok();
+    if old.as_ref().is_some_and(|metadata| !metadata.is_file()) {
         let mut file = File::options().write(true).open(&path).map_err(problem)?;
         return file.write_all(bytes).map_err(problem);
     }
     let mut builder = tempfile::Builder::new();
     builder.prefix(".sframe-").suffix(".new");
-    let permissions = permissions.or_else(|| self::permissions(&path));
+    let permissions = permissions.or_else(|| old.as_ref().map(Metadata::permissions));
     // For a new file, the process's umask decides.
-    #[cfg(unix)]
     if permissions.is_none() {
-        use std::os::unix::fs::PermissionsExt;
         builder.permissions(Permissions::from_mode(0o666));
     }
     let mut file = builder.tempfile_in(folder).map_err(problem)?;
     write_sparse(file.as_file_mut(), bytes).map_err(problem)?;
     if let Some(permissions) = permissions {
-        file.as_file().set_permissions(permissions).map_err(problem)?;
+        let kept = old.filter(|old| give_owner(file.as_file(), old)).map_or(0, |old| old.mode());
+        let mode = permissions.mode() & (!RUNS_AS_OWNER | kept);
+        // After the change of the owner, which clears these bits.
+        file.as_file().set_permissions(Permissions::from_mode(mode)).map_err(problem)?;
     }
     file.persist(&path).map_err(|error| problem(error.error))?;
     Ok(())
+}
+
+/// Gives a file the owner and the group of another. Whether it has them.
+fn give_owner(file: &File, old: &Metadata) -> bool {
+    let of = |metadata: &Metadata| (metadata.uid(), metadata.gid());
+    file.metadata().is_ok_and(|new| of(&new) == of(old))
+        || fchown(file, Some(old.uid()), Some(old.gid())).is_ok()
 }
 
 /// Runs of zeros of this many bytes are not written.
@@ -90,6 +106,25 @@ mod tests {
         assert!(link.is_symlink());
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 2);
         assert!(read_file(folder.path()).unwrap_err().message.contains("not a regular file"));
+    }
+
+    #[test]
+    fn no_file_runs_as_somebody_else() {
+        use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+        let folder = tempfile::tempdir().unwrap();
+        let (file, new) = (folder.path().join("file"), folder.path().join("new"));
+        std::fs::write(&file, "old").unwrap();
+        // Only a test that root runs can give files away.
+        let given = chown(&file, Some(65534), Some(65534)).is_ok();
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o4755)).unwrap();
+        let mode = |path| std::fs::metadata(path).unwrap().permissions().mode() & 0o7777;
+        replace_file(&new, b"new", super::permissions(&file)).unwrap();
+        assert_eq!(mode(&new), 0o755, "the copy is the caller's");
+        replace_file(&new, b"newer", super::permissions(&file)).unwrap();
+        assert_eq!(mode(&new), 0o755);
+        replace_file(&file, b"new", super::permissions(&file)).unwrap();
+        assert_eq!(mode(&file), 0o4755);
+        assert!(!given || std::fs::metadata(&file).unwrap().uid() == 65534, "it stays the owner's");
     }
 
     /// `-o /dev/stdout`, or a device: a file in its place would be seen by all.
