@@ -48,8 +48,9 @@ fn make_of_image<E: ByteOrder>(image: &Image<'_, E>, arguments: &Table) -> Resul
     functions.keep_code(image);
     let (bytes, left_out) = functions.write_compact(image.name, abi, arguments.address)?;
     let output = arguments.output.clone().unwrap_or_else(|| {
-        let name = arguments.file.file_name().unwrap_or_default().to_string_lossy();
-        PathBuf::from(format!("{name}{SECTION_NAME}"))
+        let mut name = arguments.file.file_name().unwrap_or_default().to_owned();
+        name.push(SECTION_NAME);
+        PathBuf::from(name)
     });
     replace_file(&output, &bytes, None)?;
     super::attach::report(image.name, &left_out, arguments.verbose);

@@ -20,10 +20,12 @@ use sframe_format::verify::Relocation;
 use sframe_format::{Abi, BlobMut, PT_GNU_SFRAME, Section, compact};
 use std::borrow::Cow;
 use std::collections::HashMap;
+use std::ffi::OsStr;
 use std::fmt;
 use std::fs::File;
 use std::io::Read;
 use std::ops::Range;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 /// An input that cannot be used, and why.
@@ -235,7 +237,7 @@ fn open_archive(
         let full = format!("{name}({short})");
         let outside;
         let data: &[u8] = if archive.is_thin() {
-            let file = path.with_file_name(&*short);
+            let file = path.with_file_name(OsStr::from_bytes(member.name()));
             outside = std::fs::read(&file)
                 .map_err(|error| Problem::new(&*full, format!("cannot read {}: {error}", file.display())))?;
             &outside

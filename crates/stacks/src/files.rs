@@ -14,6 +14,8 @@ use hashbrown::{Equivalent, HashMap};
 use sframe_format::abi::Register;
 use sframe_format::{Abi, FileRows, RegisterRule};
 use std::cell::OnceCell;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -178,8 +180,8 @@ impl Files {
     }
 
     /// The file that was mapped under a path. `running` is a path that leads to it while the process runs.
-    pub fn open(&mut self, path: &[u8], build_id: Option<&[u8]>, running: Option<&Path>) -> FileId {
-        let path = String::from_utf8_lossy(path);
+    pub fn open(&mut self, stored: &[u8], build_id: Option<&[u8]>, running: Option<&Path>) -> FileId {
+        let path = String::from_utf8_lossy(stored);
         let known = self.build_ids.get(&*path).map(Vec::as_slice);
         // The kernel writes zeros if it could not read the build-id.
         let told = build_id.filter(|id| id.iter().any(|&byte| byte != 0));
@@ -189,7 +191,7 @@ impl Files {
         }
         let key = (path.to_string(), key.1.map(<[u8]>::to_vec));
         let id = FileId(self.files.len() as u32);
-        let image = self.find(&key.0, key.1.as_deref(), running).map(Arc::new);
+        let image = self.find(stored, key.1.as_deref(), running).map(Arc::new);
         let rows = |image: &Arc<Image>| {
             Arc::new(Rows::new(Arc::clone(image), self.options.sources, self.reading.clone()))
         };
@@ -209,14 +211,14 @@ impl Files {
         id
     }
 
-    fn find(&self, path: &str, build_id: Option<&[u8]>, running: Option<&Path>) -> Result<Image, String> {
-        if path == "[vdso]" {
+    fn find(&self, path: &[u8], build_id: Option<&[u8]>, running: Option<&Path>) -> Result<Image, String> {
+        if path == b"[vdso]" {
             return self.find_vdso(build_id);
         }
-        let stored = path.strip_suffix(" (deleted)").unwrap_or(path);
+        let stored = Path::new(OsStr::from_bytes(path.strip_suffix(b" (deleted)").unwrap_or(path)));
         let place = match &self.options.sysroot {
-            Some(root) => root.join(stored.trim_start_matches('/')),
-            None => PathBuf::from(stored),
+            Some(root) => root.join(without_root(stored)),
+            None => stored.to_owned(),
         };
         let accept = |place: &Path| Image::open(place).and_then(|image| self.accept(image, build_id));
         // `running` leads to the mapped file itself, even if another file has its name now.
@@ -243,11 +245,11 @@ impl Files {
     }
 
     /// Looks where perf keeps copies of files, and where debuggers look.
-    fn find_by_build_id(&self, path: &str, build_id: Option<&[u8]>) -> Option<Image> {
+    fn find_by_build_id(&self, path: &Path, build_id: Option<&[u8]>) -> Option<Image> {
         let id = build_id?;
         let home = std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".debug"));
         let cached = home.iter().flat_map(|home| {
-            let own = home.join(path.trim_start_matches('/')).join(hexadecimal(id));
+            let own = home.join(without_root(path)).join(hexadecimal(id));
             let linked = build_id_path(&home.join(".build-id"), id);
             [Some(own), linked].into_iter().flatten()
         });
@@ -267,7 +269,7 @@ impl Files {
             _ => self.options.here,
         };
         let own = own.filter(|image| image.abi() == self.abi && same(image));
-        own.or_else(|| self.find_by_build_id("[vdso]", build_id))
+        own.or_else(|| self.find_by_build_id(Path::new("[vdso]"), build_id))
             .ok_or_else(|| "not that of this kernel".into())
     }
 
@@ -292,6 +294,11 @@ impl Files {
         let make = || file.image.as_deref().ok().and_then(|image| Table::new(image, self.options.sources));
         file.table.get_or_init(|| self.reading.of(make)).as_ref()
     }
+}
+
+/// A path for a folder that stands for the root.
+fn without_root(path: &Path) -> &Path {
+    path.strip_prefix("/").unwrap_or(path)
 }
 
 fn open(path: &Path) -> Option<Bytes> {

@@ -17,7 +17,7 @@ use object::elf;
 use object::read::elf::{FileHeader, ProgramHeader};
 use sframe_format::Abi;
 use stacks::bytes::Bytes;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// Offset of the process number in `struct elf_prstatus` (64 bits).
 const PID: usize = 32;
@@ -38,16 +38,15 @@ pub fn read(path: &Path, arguments: &Unwind) -> Result<Process, Problem> {
     let bytes = Bytes::open(path).map_err(|error| bad(&name, format!("cannot read: {error}")))?;
     let mut core = parse(&name, &bytes)?;
     let files = std::mem::take(&mut core.files);
-    let named =
-        |file: &MappedFile, path: &Path| path.file_name() == Path::new(stored(&file.name)).file_name();
+    let named = |file: &MappedFile, path: &Path| path.file_name() == file.path.file_name();
     for file in &files {
         if arguments.modules.iter().any(|module| named(file, &module.path)) {
             continue;
         }
         let loadings = file.loadings(&core.protections, &core.memory);
         let path = match &arguments.sysroot {
-            Some(root) => root.join(stored(&file.name).trim_start_matches('/')),
-            None => PathBuf::from(stored(&file.name)),
+            Some(root) => root.join(file.path.strip_prefix("/").unwrap_or(&file.path)),
+            None => file.path.clone(),
         };
         // Code may be mapped of a file that is no program: made as the process ran, or of another system.
         if !loadings.is_empty() && !is_data(&path) {
@@ -193,13 +192,6 @@ fn thread(abi: Abi, words: &Words<'_>) -> Option<Thread> {
     let pid = words.bytes.get(PID..)?.first_chunk().map(|bytes| words.endian.read_u32_bytes(*bytes))?;
     Some(Thread { name: format!("thread {pid}"), pc, registers })
 }
-
-/// The path that a file had: the kernel marks those that were removed since they were mapped, as packages do that replace
-/// them. Whether the file there is the same one its build-id says.
-fn stored(name: &str) -> &str {
-    name.strip_suffix(" (deleted)").unwrap_or(name)
-}
-
 /// Whether a mapped file exists and is no ELF file. A core file may name a pipe, which nothing is read from.
 fn is_data(path: &Path) -> bool {
     use std::io::Read;
