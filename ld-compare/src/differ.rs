@@ -1,7 +1,7 @@
 //! Where linkers disagree, grouped by cause.
 //!
 //! For each key every family of linkers has one vote, that of its newest version which linked (versions of one linker
-//! agree with each other and are no majority). A value that more than half of the votes have is the majority's; a
+//! agree with each other and are no majority; of several linkers of that version more than half must agree). A value that more than half of the votes have is the majority's; a
 //! linker with another value differs. Without a majority no linker differs: the key is split. Keys with the same aspect,
 //! the same value and the same value of the majority have one cause.
 
@@ -112,21 +112,33 @@ fn value<'a>(facts: &'a Facts, aspect: Aspect, key: &str) -> Option<&'a str> {
 
 /// The value that more than half of the voting families have.
 fn majority<'a>(linkers: &[Linker], values: &[Option<&'a str>]) -> Option<&'a str> {
-    let mut votes: BTreeMap<(Family, &str), &str> = BTreeMap::new();
+    // By family: the newest version so far, and the values of its linkers.
+    let mut newest: BTreeMap<(Family, &str), (Vec<u64>, Vec<&str>)> = BTreeMap::new();
     for (linker, value) in linkers.iter().zip(values) {
-        if let (false, Some(value)) = (linker.is_ours(), value) {
-            let name = if linker.family == Family::Other { linker.name.as_str() } else { "" };
-            // Linkers come by name, so that the newest of a family is its last.
-            votes.insert((linker.family, name), value);
+        let (false, Some(value)) = (linker.is_ours(), value) else { continue };
+        let name = if linker.family == Family::Other { linker.name.as_str() } else { "" };
+        let version = numbers(&linker.version);
+        let (known, votes) = newest.entry((linker.family, name)).or_default();
+        if votes.is_empty() || version > *known {
+            (*known, *votes) = (version, vec![*value]);
+        } else if version == *known {
+            votes.push(value);
         }
     }
-    // A single vote is a majority.
-    if votes.is_empty() {
-        return None;
-    }
+    let votes: Vec<&str> = newest.values().filter_map(|(_, votes)| more_than_half(votes)).collect();
+    more_than_half(&votes)
+}
+
+/// The value that more than half of some have. A single one is a majority.
+fn more_than_half<'a>(values: &[&'a str]) -> Option<&'a str> {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
-    votes.values().for_each(|value| *counts.entry(value).or_default() += 1);
-    counts.into_iter().find(|(_, count)| 2 * count > votes.len()).map(|(value, _)| value)
+    values.iter().for_each(|value| *counts.entry(value).or_default() += 1);
+    counts.into_iter().find(|(_, count)| 2 * count > values.len()).map(|(value, _)| value)
+}
+
+/// The numbers in the version that a linker tells. Those of one family stand in the same places.
+fn numbers(version: &str) -> Vec<u64> {
+    version.split(|c: char| !c.is_ascii_digit()).filter_map(|digits| digits.parse().ok()).collect()
 }
 
 fn split(linkers: &[Linker], values: &[Option<&str>], aspect: Aspect, key: &str) -> Option<Split> {
@@ -187,6 +199,16 @@ mod tests {
         let lines: Vec<usize> = found.by_linker.iter().map(Vec::len).collect();
         assert_eq!(lines, [0, 1, 1, 0, 0]);
         assert_eq!(found.by_linker[1][0].line(), "sections: .a: x instead of y");
+    }
+
+    #[test]
+    fn the_order_of_linkers_does_not_matter() {
+        let (old, new) = (linker("bfd-2.9", Family::Gnu), linker("bfd-2.10", Family::Gnu));
+        assert_eq!(majority(&[old.clone(), new.clone()], &[Some("o"), Some("n")]), Some("n"));
+        assert_eq!(majority(&[new.clone(), old.clone()], &[Some("n"), Some("o")]), Some("n"));
+        let same = [new.clone(), new.clone(), new.clone(), old];
+        assert_eq!(majority(&same, &[Some("n"), Some("n"), Some("bad"), Some("o")]), Some("n"));
+        assert_eq!(majority(&same[..2], &[Some("n"), Some("bad")]), None, "one of them is wrong");
     }
 
     #[test]
