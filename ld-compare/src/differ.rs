@@ -112,21 +112,27 @@ fn value<'a>(facts: &'a Facts, aspect: Aspect, key: &str) -> Option<&'a str> {
 
 /// The value that more than half of the voting families have.
 fn majority<'a>(linkers: &[Linker], values: &[Option<&'a str>]) -> Option<&'a str> {
-    // By family: the newest version so far, and the values of its linkers.
-    let mut newest: BTreeMap<(Family, &str), (Vec<u64>, Vec<&str>)> = BTreeMap::new();
+    let mut ballots: BTreeMap<(Family, &str), Ballot<'_>> = BTreeMap::new();
     for (linker, value) in linkers.iter().zip(values) {
         let (false, Some(value)) = (linker.is_ours(), value) else { continue };
         let name = if linker.family == Family::Other { linker.name.as_str() } else { "" };
         let version = numbers(&linker.version);
-        let (known, votes) = newest.entry((linker.family, name)).or_default();
-        if votes.is_empty() || version > *known {
-            (*known, *votes) = (version, vec![*value]);
-        } else if version == *known {
-            votes.push(value);
+        let ballot = ballots.entry((linker.family, name)).or_default();
+        if ballot.values.is_empty() || version > ballot.version {
+            *ballot = Ballot { version, values: vec![*value] };
+        } else if version == ballot.version {
+            ballot.values.push(value);
         }
     }
-    let votes: Vec<&str> = newest.values().filter_map(|(_, votes)| more_than_half(votes)).collect();
+    let votes: Vec<&str> = ballots.values().filter_map(|ballot| more_than_half(&ballot.values)).collect();
     more_than_half(&votes)
+}
+
+/// The newest version of a family so far, and the values of its linkers.
+#[derive(Default)]
+struct Ballot<'a> {
+    version: Vec<u64>,
+    values: Vec<&'a str>,
 }
 
 /// The value that more than half of some have. A single one is a majority.

@@ -77,6 +77,16 @@ pub struct Taken {
     bodies: Vec<u32>,
 }
 
+/// The attributes and rows of a function, without its place and its size: functions with equal ones unwind alike.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Unwinding<'e> {
+    fre_count: u32,
+    info: u8,
+    repeat_size: u8,
+    /// What the FRE sub-section holds of it.
+    bytes: &'e [u8],
+}
+
 /// Collects functions and writes them as one blob.
 ///
 /// ```
@@ -354,11 +364,11 @@ impl Encoder {
         })
     }
 
-    /// The attributes and rows of a function as every blob of this encoder holds them: functions with equal ones unwind
-    /// alike. The numbers are those that version 2 keeps in the FDE.
-    pub fn unwinding(&self, id: FunctionId) -> Option<(Option<(u32, u8, u8)>, &[u8])> {
+    /// The attributes and rows of a function as every blob of this encoder holds them.
+    pub fn unwinding(&self, id: FunctionId) -> Option<Unwinding<'_>> {
         let body = &self.bodies[self.entries.get(id.0 as usize)?.body as usize];
-        Some((self.fde(id)?.inline, self.bytes_of(body)))
+        let encode::Encoded { fre_count, info, repeat_size } = body.encoded;
+        Some(Unwinding { fre_count, info, repeat_size, bytes: self.bytes_of(body) })
     }
 
     /// Size in bytes of the blob with all functions.
