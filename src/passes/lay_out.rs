@@ -464,7 +464,8 @@ fn fixed<'a, T: Target>(link: &Placed<'a, T>, plan: &LayoutPlan) -> Fixed<'a> {
             separate_all: layout.separate_code == Some(SeparateCode::AllSegments),
             paged,
             headers_room: keeps_headers_room(plan),
-            writable_text: layout.magic == Magic::OMagic,
+            // The flag of a section of an object would stay in the program that is made of it.
+            writable_text: layout.magic == Magic::OMagic && !config.is_relocatable(),
             stack: stack.map(|executable| (executable, layout.stack_size.unwrap_or(0))),
             ..Wishes::default()
         },

@@ -216,9 +216,10 @@ impl<'a> Walk<'_, 'a> {
         self.sink.report(diagnostic.ordered(self.opened.files.len() as u32, 0, 0));
     }
 
-    /// Opens the library of `-lNAME` or `-l:NAME`.
+    /// Opens the library of `-lNAME` or `-l:NAME`. An output that is an object takes nothing of shared libraries.
     fn library(&mut self, name: &[u8], exact: bool, input: &InputSpec) {
-        let candidates: Vec<Vec<u8>> = match (exact, input.state.static_only) {
+        let static_only = input.state.static_only || self.config.is_relocatable();
+        let candidates: Vec<Vec<u8>> = match (exact, static_only) {
             (true, _) => vec![name.to_vec()],
             (false, true) => vec![[b"lib", name, b".a"].concat()],
             (false, false) => vec![[b"lib", name, b".so"].concat(), [b"lib", name, b".a"].concat()],
@@ -234,8 +235,8 @@ impl<'a> Walk<'_, 'a> {
         for directory in self.search_directories().iter().take(10) {
             diagnostic = diagnostic.note(format!("looked in {}", directory.display()));
         }
-        if !exact && input.state.static_only {
-            diagnostic = diagnostic.help("only libNAME.a was looked for, because of -static or -Bstatic");
+        if !exact && static_only {
+            diagnostic = diagnostic.help("only libNAME.a was looked for, because of -static, -Bstatic or -r");
         }
         self.report(diagnostic);
     }
@@ -592,7 +593,8 @@ impl<'a> Walk<'_, 'a> {
     }
 
     /// `=path` and absolute paths of scripts inside the sysroot count from the sysroot; relative
-    /// names are searched beside the script, in the current directory, then in library directories.
+    /// names are searched beside the script, in the current directory, then in library directories. For scripts of `-T` the
+    /// current directory comes first, as in GNU ld.
     fn find_script_file(&self, script: &Path, name: &[u8]) -> Option<PathBuf> {
         let sysroot = self.config.search.sysroot.as_deref();
         if name.starts_with(b"=") {
@@ -608,8 +610,10 @@ impl<'a> Walk<'_, 'a> {
             return Some(path.into());
         }
         let beside = script.parent().unwrap_or(Path::new("")).join(path);
-        std::iter::once(path.to_owned())
-            .chain(std::iter::once(beside))
+        let is_main = self.open_scripts.is_empty();
+        let first = if is_main { [path.to_owned(), beside] } else { [beside, path.to_owned()] };
+        first
+            .into_iter()
             .chain(self.search_directories().into_iter().map(|directory| directory.join(path)))
             .find(|path| self.source.exists(path))
     }

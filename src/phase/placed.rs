@@ -190,10 +190,12 @@ impl<'a, T: Target> Placed<'a, T> {
     /// Whether a global that has a place in the symbol table stays there: `--retain-symbols-file` keeps those that it lists,
     /// and those that the output's relocations and groups name.
     pub fn keeps_name(&self, id: SymbolId) -> bool {
-        let names = self.lists.retained.as_ref();
-        names.is_none_or(|names| {
-            names.contains(self.globals.names[id.index()]) || self.named_globals.binary_search(&id).is_ok()
-        })
+        self.retains(self.globals.names[id.index()]) || self.named_globals.binary_search(&id).is_ok()
+    }
+
+    /// Whether `--retain-symbols-file` is not given, or lists the name.
+    pub fn retains(&self, name: &[u8]) -> bool {
+        self.lists.retained.as_ref().is_none_or(|names| names.contains(name))
     }
 
     /// Address of the piece or record at an offset of an absorbed section; 0 if it is not in the

@@ -51,6 +51,8 @@ fn rule(machine: Machine, property: u32) -> Option<Rule> {
         _ if machine::signed_pointer_property(machine) == Some(property) => Rule::Same,
         STACK_SIZE => Rule::Maximum,
         NO_COPY_ON_PROTECTED => Rule::Any,
+        // The older number of `GNU_PROPERTY_X86_ISA_1_NEEDED`, in the range of others.
+        0xc000_0001 if machine == Machine::X86_64 => Rule::Or,
         0xb000_0000..=0xb000_7fff | 0xc000_0000..=0xc000_7fff => Rule::And,
         0xb000_8000..=0xb000_ffff | 0xc000_8000..=0xc000_ffff => Rule::Or,
         0xc001_0000..=0xc001_7fff => Rule::OrIfAll,
@@ -360,6 +362,8 @@ mod tests {
         assert_eq!(merged[&ISA_1_NEEDED], 1);
         assert_eq!(merged[&ISA_1_USED], 3);
         assert_eq!(merged[&STACK_SIZE], 0x4000);
+        let older = [object(&[(0xc000_0001, 5)]), None, object(&[(0xc000_0001, 3)])];
+        assert_eq!(merge_all(Machine::X86_64, older.iter())[&0xc000_0001], 7);
         let with_silent = [all[0].clone(), None];
         let merged = merge_all(Machine::X86_64, with_silent.iter());
         assert_eq!(merged.keys().copied().collect::<Vec<_>>(), [STACK_SIZE, ISA_1_NEEDED]);

@@ -121,6 +121,11 @@ fn feature_versions<T: Target>(link: &Inputs<'_, T>, packs: bool) -> Vec<&'stati
     names
 }
 
+/// Whether a C library that does not know a feature runs the output right all the same.
+fn is_only_information<T: Target>(name: &[u8]) -> bool {
+    T::PLT_TAGS.is_some_and(|(_, version)| version == name)
+}
+
 /// Adds such a version of the C library to the needed ones, if the output needs any version of it: the dynamic linker
 /// of an older C library then refuses to start the program instead of running it wrong.
 fn add_feature_version<'a, T: Target>(
@@ -135,6 +140,10 @@ fn add_feature_version<'a, T: Target>(
         let versions = &mut needed.versions;
         if !is_libc || !versions.iter().any(|version| version.name.starts_with(b"GLIBC_2.")) {
             continue;
+        }
+        let is_known = link.shared[library.index()].version_names.contains(&name);
+        if !is_known && is_only_information::<T>(name) {
+            return;
         }
         if *next < VERSION_HIDDEN && versions.iter().all(|version| version.name != name) {
             let name_offset = tables.strings.add(name);

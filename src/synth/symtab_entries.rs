@@ -234,7 +234,7 @@ fn locals<'l, 'a, T: Target>(
         if referenced.get(index as usize) == Some(&true) {
             return Some(Entry { id: SymbolId(object.first_local + index), name, symbol: index });
         }
-        if discard == Discard::All && kind != elf::STT_FILE {
+        if discard == Discard::All && kind != elf::STT_FILE || !link.retains(name) {
             return None;
         }
         let temporary = name.starts_with(b".L");

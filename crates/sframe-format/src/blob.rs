@@ -7,19 +7,12 @@
 //! the next.
 
 use crate::error::{Error, ErrorKind};
-use crate::fde::Fde;
-use crate::fre::Attributes;
 use crate::header::Header;
 use crate::light::{self, FUNCTION_HEAD_SIZE, UNIT_HEADER_SIZE, Unit, truncated_as};
 use crate::version::{Flags, Version};
 
 /// Blobs start at multiples of this many bytes from the start of the section.
 pub const BLOB_ALIGNMENT: usize = 8;
-
-/// FREs that the functions of a blob may claim for each of its bytes. An FRE takes two bytes at least, but functions may
-/// share FREs, so a blob of a megabyte could claim thousands of millions. Eight a byte are 160 FREs for each function of a
-/// blob in which all functions share theirs; functions have five on average.
-const FRES_PER_BYTE: u64 = 8;
 
 /// The bytes of an SFrame section and the address they are loaded at.
 #[derive(Clone, Copy, Debug)]
@@ -410,23 +403,6 @@ impl<'data> Blob<'data> {
             self.check_rows(&attributes)?;
         }
         self.check_count(counted)
-    }
-
-    /// Every function with its attributes, for those who read the rows of all of them. From the first function on with
-    /// which the functions claim too many FREs for a blob of this size there are errors in place of attributes: the time
-    /// and the memory of such readers are in proportion to the bytes.
-    pub fn functions(&self) -> impl Iterator<Item = (Fde, Result<Attributes, Error>)> + use<'data> {
-        let blob = *self;
-        let most = FRES_PER_BYTE * blob.data().len() as u64;
-        let mut claimed = 0;
-        blob.fdes().map(move |fde| {
-            let attributes = blob.attributes(&fde).and_then(|attributes| {
-                claimed += u64::from(attributes.fre_count);
-                let too_many = || Error::new(blob.offset + 12, ErrorKind::FreClaims { most });
-                if claimed <= most { Ok(attributes) } else { Err(too_many()) }
-            });
-            (fde, attributes)
-        })
     }
 
     /// Checks that FDE array and FRE sub-section lie apart.

@@ -52,6 +52,11 @@ pub enum FdeType {
     Flexible,
 }
 
+/// FREs that the functions of a blob may claim for each of its bytes. An FRE takes two bytes at least, but functions may
+/// share FREs, so a blob of a megabyte could claim thousands of millions. Eight a byte are 160 FREs for each function of a
+/// blob in which all functions share theirs; functions have five on average.
+const FRES_PER_BYTE: u64 = 8;
+
 /// The attributes that all rows of a function share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Attributes {
@@ -428,6 +433,23 @@ impl<'data> Blob<'data> {
     #[inline]
     pub fn attributes(&self, fde: &Fde) -> Result<Attributes, Error> {
         Attributes::read(self, fde)
+    }
+
+    /// Every function with its attributes, for those who read the rows of all of them. From the first function on with
+    /// which the functions claim too many FREs for a blob of this size there are errors in place of attributes: the time
+    /// and the memory of such readers are in proportion to the bytes.
+    pub fn functions(&self) -> impl Iterator<Item = (Fde, Result<Attributes, Error>)> + use<'data> {
+        let blob = *self;
+        let most = FRES_PER_BYTE * blob.data().len() as u64;
+        let mut claimed = 0;
+        blob.fdes().map(move |fde| {
+            let attributes = blob.attributes(&fde).and_then(|attributes| {
+                claimed += u64::from(attributes.fre_count);
+                let too_many = || Error::new(blob.offset() + 12, ErrorKind::FreClaims { most });
+                if claimed <= most { Ok(attributes) } else { Err(too_many()) }
+            });
+            (fde, attributes)
+        })
     }
 
     /// The FREs of a function as they are stored.
