@@ -23,7 +23,7 @@ mod z;
 pub use config::*;
 pub use identity::{GNU_VERSION_NUMBER, VERSION};
 pub use inputs::{InputFormat, InputSource, InputSpec, InputState};
-pub use parse::{Environment, Invocation, parse};
+pub use parse::{Environment, Invocation, WrittenOption, parse, written_option};
 pub use state::FileReader;
 pub use values::BYTE_ORDER_MARK;
 pub use values::TARGETS;

@@ -120,6 +120,23 @@ struct Written<'a> {
     value: Option<&'a [u8]>,
 }
 
+/// An option in a command line that is not carried out here, but handed on.
+pub struct WrittenOption<'a> {
+    /// The name of the option that `--help` shows first, whichever was used.
+    pub name: &'static str,
+    /// The value in the same argument.
+    pub value: Option<&'a [u8]>,
+    /// Whether the next argument is the value.
+    pub takes_next: bool,
+}
+
+/// The option that an argument is, as [`parse`] would take it.
+pub fn written_option(argument: &[u8]) -> Option<WrittenOption<'_>> {
+    let Recognised::Option(Written { spec, value, .. }) = recognise(argument) else { return None };
+    let takes_next = spec.needs_value() && value.is_none();
+    spec.names.first().map(|name| WrittenOption { name, value, takes_next })
+}
+
 /// The kind of an argument that starts with a dash.
 enum Recognised<'a> {
     Option(Written<'a>),

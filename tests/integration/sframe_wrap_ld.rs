@@ -148,6 +148,59 @@ fn what_needs_no_split_reaches_the_linker_as_it_is() {
     assert!(!work.elf_unchecked(said.trim()).sections_named(".sframe_light").is_empty());
 }
 
+/// A linker in the wrapper's place that writes its words down, to be read by [`words_for`].
+fn writes_words(work: &mut Work) {
+    let linker = work.write_program("linker", "#!/bin/sh\nprintf '%s\\n' \"$@\" > words\n");
+    let linker = work.path(&linker);
+    wrap(work, &linker);
+}
+
+/// The words that the linker gets for these.
+fn words_for(work: &Work, words: &[&str]) -> Vec<String> {
+    work.command(work.path("wrapped/ld"), words).ok();
+    String::from_utf8(work.read("words")).unwrap().lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn values_of_options_are_no_inputs() {
+    let mut work = Work::new();
+    need!(tools::assembler(3));
+    build(&work);
+    writes_words(&mut work);
+    for option in ["-soname", "-h", "-e", "--entry", "-Map", "-u", "--version-script", "--just-sym", "-o"] {
+        let words = [option, "main.o", "x.o"];
+        assert_eq!(words_for(&work, &words), words);
+    }
+    // Options that take nothing, or a value in the same word.
+    for option in ["--gc-sections", "-omain.o", "-hmain.o", "--build-id"] {
+        let words = words_for(&work, &[option, "main.o"]);
+        assert!(words[0] == option && words[1].contains("/cache/"), "{words:?}");
+    }
+    // Scripts are inputs.
+    work.write("s.ld", "INPUT(main.o)");
+    for script in [&["-T", "s.ld"][..], &["-Ts.ld"], &["--script=s.ld"], &["-dT", "s.ld"]] {
+        let words = words_for(&work, script);
+        assert!(words.len() == script.len() && words.concat().contains("/cache/"), "{words:?}");
+    }
+}
+
+#[test]
+fn libraries_are_split_however_they_are_named() {
+    let mut work = Work::new();
+    need!(tools::assembler(3));
+    build(&work);
+    std::fs::create_dir(work.path("folder")).unwrap();
+    work.ar("folder/libother.a", "", &["other.o"]);
+    writes_words(&mut work);
+    for library in [&["-lother"][..], &["-l", "other"], &["--library=other"], &["--library", "other"]] {
+        for folder in [&["-Lfolder"][..], &["--library-path", "folder"], &["--library-pa=folder"]] {
+            let words = words_for(&work, &[folder, library].concat());
+            let last = words.last().unwrap();
+            assert!(words.len() == folder.len() + 1 && last.contains("/cache/"), "{words:?}");
+        }
+    }
+}
+
 #[test]
 fn inputs_that_scripts_name_are_split() {
     let mut work = Work::new();

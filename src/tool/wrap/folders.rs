@@ -1,5 +1,6 @@
 //! Where the real linker looks for libraries and for files that scripts name.
 
+use crate::cli::{WrittenOption, written_option};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
@@ -35,28 +36,17 @@ impl Folders {
     pub fn read(&mut self, words: &[Vec<u8>]) {
         let mut words = words.iter().map(Vec::as_slice);
         while let Some(word) = words.next() {
-            let joined = |options: &[&str]| {
-                options.iter().find_map(|it| word.strip_prefix(it.as_bytes())).filter(|rest| !rest.is_empty())
-            };
-            match word {
-                b"-L" | b"--library-path" | b"-library-path" => self.named.extend(words.next().map(path)),
-                b"-nostdlib" | b"--nostdlib" => self.own = Some(Vec::new()),
-                b"-m" => self
-                    .choice
-                    .extend(words.next().map(|name| ["-m".into(), word_of(name)]).into_iter().flatten()),
-                _ => {
-                    if let Some(folder) = joined(&["--library-path=", "-library-path=", "-L"]) {
-                        self.named.push(path(folder));
-                    } else if let Some(root) = joined(&["--sysroot=", "-sysroot="]) {
-                        self.sysroot = Some(path(root));
-                        self.choice.push(word_of(word));
-                    } else if word.starts_with(b"-m")
-                        && !word.starts_with(b"-ma")
-                        && !word.starts_with(b"-mu")
-                    {
-                        self.choice.push(word_of(word));
-                    }
+            let Some(option) = option_of(word) else { continue };
+            let value = if option.takes_next { words.next() } else { option.value };
+            match (option.name, value) {
+                ("L", Some(folder)) => self.named.push(path(folder)),
+                ("nostdlib", _) => self.own = Some(Vec::new()),
+                ("m", Some(name)) => self.choice.extend(["-m".into(), word_of(name)]),
+                ("sysroot", Some(root)) => {
+                    self.sysroot = Some(path(root));
+                    self.choice.push(word_of(&[b"--sysroot=", root].concat()));
                 }
+                _ => {}
             }
         }
     }
@@ -102,6 +92,11 @@ impl Folders {
     }
 }
 
+/// The option that a word is. What starts with no dash is an input.
+pub fn option_of(word: &[u8]) -> Option<WrittenOption<'_>> {
+    word.starts_with(b"-").then(|| written_option(word)).flatten()
+}
+
 /// The arguments of `SEARCH_DIR` in a script as GNU ld prints it.
 fn directories(script: &[u8]) -> impl Iterator<Item = &[u8]> {
     let starts = memchr::memmem::find_iter(script, b"SEARCH_DIR(\"");
@@ -137,12 +132,12 @@ mod tests {
     #[test]
     fn folders_are_seen_in_every_spelling() {
         let line =
-            "-La -L b x.o --library-path=c --library-path d --sysroot=r -m elf_x86_64 -melf -map -muldefs";
+            "-La -L b -soname -Lx x.o --library-path=c --library-pa d --sysroot r -m elf_x86_64 -melf -Map m";
         let words: Vec<Vec<u8>> = line.split(' ').map(|word| word.as_bytes().to_vec()).collect();
         let folders = Folders::new(Path::new("ld"), &words);
         assert_eq!(folders.named, ["a", "b", "c", "d"].map(Path::new));
         assert_eq!(folders.sysroot.as_deref(), Some(Path::new("r")));
-        assert_eq!(folders.choice, ["--sysroot=r", "-m", "elf_x86_64", "-melf"]);
+        assert_eq!(folders.choice, ["--sysroot=r", "-m", "elf_x86_64", "-m", "elf"]);
     }
 
     #[test]

@@ -27,7 +27,7 @@ use crate::script::inputs::input_names;
 use crate::sframe::split::Form;
 use cache::Cache;
 use candidate::{is_candidate, may_have_frames};
-use folders::Folders;
+use folders::{Folders, option_of};
 use memmap2::Mmap;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -35,10 +35,6 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
-
-/// Options whose value is a word of its own that may name an object that is no input: the output of
-/// an earlier link, or a file of symbols. Values of other options are no objects.
-const NO_INPUT: [&[u8]; 6] = [b"-o", b"--output", b"-output", b"-R", b"--just-symbols", b"-just-symbols"];
 
 /// Most scripts that may be nested by naming each other.
 const DEEPEST: usize = 8;
@@ -120,39 +116,34 @@ impl Wrapper {
         let (mut out, mut binary, mut shared) = (Vec::with_capacity(words.len()), false, true);
         let mut words = words.iter();
         while let Some(word) = words.next() {
-            let mut replaced = None;
-            let mut value = None;
-            match word.as_slice() {
-                name if NO_INPUT.contains(&name) => value = words.next(),
-                b"-b" | b"--format" | b"-format" => {
-                    value = words.next();
-                    binary = value.is_some_and(|format| format == b"binary");
-                }
-                b"-Bstatic" | b"-dn" | b"-non_shared" | b"-static" | b"--static" => shared = false,
-                b"-Bdynamic" | b"-dy" | b"-call_shared" => shared = true,
-                b"-l" | b"--library" | b"-library" => {
-                    value = words.next();
-                    replaced = value.and_then(|name| self.library(name, shared));
-                    if replaced.is_some() {
-                        value = None;
-                    }
-                }
-                word if word.starts_with(b"-l") => replaced = self.library(&word[2..], shared),
-                word if let Some((option, path)) = joined_script(word) => {
-                    let copy = self.copy_of(Path::new(OsStr::from_bytes(path)));
-                    replaced = copy.map(|copy| {
-                        PathBuf::from(OsString::from_vec([option, copy.as_os_str().as_bytes()].concat()))
-                    });
-                }
-                word if word.starts_with(b"-") => {
-                    let format = [&b"--format="[..], b"-b"].iter().find_map(|it| word.strip_prefix(*it));
-                    binary = format.map_or(binary, |format| format == b"binary");
-                }
-                _ if binary => {}
-                name => replaced = self.copy_of(Path::new(OsStr::from_bytes(name))),
+            let Some(option) = option_of(word) else {
+                let copy = if binary || word.starts_with(b"-") { None } else { self.copy_of(path(word)) };
+                out.push(copy.map_or_else(|| word.clone(), bytes_of));
+                continue;
+            };
+            let separate = if option.takes_next { words.next() } else { None };
+            let value = separate.map(Vec::as_slice).or(option.value);
+            let copy = match (option.name, value) {
+                ("l", Some(name)) => self.library(name, shared),
+                ("T" | "dT", Some(script)) => self.copy_of(path(script)),
+                _ => None,
+            };
+            match (option.name, value) {
+                ("b", Some(format)) => binary = format == b"binary",
+                ("Bstatic" | "static", _) => shared = false,
+                ("Bdynamic", _) => shared = true,
+                _ => {}
             }
-            out.push(replaced.map_or_else(|| word.clone(), |path| path.into_os_string().into_vec()));
-            out.extend(value.cloned());
+            match copy.map(bytes_of) {
+                // Its path stands for a library, without an option.
+                Some(copy) if option.name == "l" => out.push(copy),
+                Some(copy) if separate.is_some() => out.extend([word.clone(), copy]),
+                Some(copy) => {
+                    let name = word.len() - value.map_or(0, <[u8]>::len);
+                    out.push([&word[..name], &copy].concat());
+                }
+                None => out.extend([word].into_iter().chain(separate).cloned()),
+            }
         }
         out
     }
@@ -238,11 +229,12 @@ impl Wrapper {
     }
 }
 
-/// The option and the name of the script in a word that holds both.
-fn joined_script(word: &[u8]) -> Option<(&[u8], &[u8])> {
-    let option =
-        ["--script=", "-script=", "-T"].into_iter().find(|option| word.starts_with(option.as_bytes()))?;
-    word.split_at_checked(option.len()).filter(|(_, path)| !path.is_empty())
+fn path(bytes: &[u8]) -> &Path {
+    Path::new(OsStr::from_bytes(bytes))
+}
+
+fn bytes_of(path: PathBuf) -> Vec<u8> {
+    path.into_os_string().into_vec()
 }
 
 /// The text of a response file with these words.
@@ -263,7 +255,7 @@ fn quoted(words: &[Vec<u8>]) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
-    use super::{invoked_as, joined_script, quoted};
+    use super::{invoked_as, quoted};
     use crate::cli::response;
     use crate::diag::Sink;
     use std::path::Path;
@@ -274,14 +266,6 @@ mod tests {
         assert!(of("/x/ld").is_some() && of("ld.lld").is_some());
         assert!(of("/x/sframe").is_none() && of("ldd").is_none());
         assert_eq!(of("ld.mold").unwrap().arguments, ["a.o"]);
-    }
-
-    #[test]
-    fn scripts_are_seen_in_words_that_hold_option_and_name() {
-        let of = |word: &'static str| joined_script(word.as_bytes());
-        assert_eq!(of("-Tx.ld"), Some((&b"-T"[..], &b"x.ld"[..])));
-        assert_eq!(of("--script=x.ld").map(|it| it.1), Some(&b"x.ld"[..]));
-        assert_eq!((of("-T"), of("-r")), (None, None));
     }
 
     #[test]
