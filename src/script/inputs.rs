@@ -18,6 +18,16 @@ pub struct InputName<'a> {
 /// The inputs that `INPUT`, `GROUP` and `STARTUP` name, in their order. Of a text that is no script, any names that look
 /// like inputs before it becomes unreadable.
 pub fn input_names(text: &[u8]) -> Vec<InputName<'_>> {
+    arguments(text, &COMMANDS)
+}
+
+/// The folders that `SEARCH_DIR` names, in their order.
+pub fn search_folders(text: &[u8]) -> impl Iterator<Item = &[u8]> {
+    arguments(text, &[b"SEARCH_DIR"]).into_iter().map(|folder| folder.name)
+}
+
+/// The arguments of these commands.
+fn arguments<'a>(text: &'a [u8], commands: &[&[u8]]) -> Vec<InputName<'a>> {
     let mut found = Vec::new();
     if u32::try_from(text.len()).is_err() {
         return found;
@@ -27,7 +37,7 @@ pub fn input_names(text: &[u8]) -> Vec<InputName<'_>> {
         let token = lexer.next(Mode::Statement);
         match token.kind {
             TokenKind::End | TokenKind::Unclosed => return found,
-            TokenKind::Word if COMMANDS.contains(&lexer.bytes(token)) => {
+            TokenKind::Word if commands.contains(&lexer.bytes(token)) => {
                 let before = lexer;
                 if lexer.next(Mode::Statement).is("(") {
                     names(&mut lexer, &mut found);
@@ -63,7 +73,7 @@ fn names<'a>(lexer: &mut Lexer<'a>, found: &mut Vec<InputName<'a>>) {
 
 #[cfg(test)]
 mod tests {
-    use super::input_names;
+    use super::{input_names, search_folders};
 
     #[test]
     fn names_are_found_where_commands_take_inputs() {
@@ -74,5 +84,7 @@ mod tests {
         assert_eq!(names, ["/lib/libc.so.6", "a b.o", "c.a", "-lm", "d.o", "f.o", "g"]);
         assert_eq!(&text[found[1].place.clone()], b"\"a b.o\"");
         assert!(input_names(b"\"INPUT(a.o").is_empty());
+        let folders: Vec<_> = search_folders(b"SEARCH_DIR(a); INPUT(b) SEARCH_DIR(\"=/c d\")").collect();
+        assert_eq!(folders, [&b"a"[..], b"=/c d"]);
     }
 }

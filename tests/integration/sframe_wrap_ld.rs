@@ -229,6 +229,61 @@ fn inputs_that_scripts_name_are_split() {
 }
 
 #[test]
+fn scripts_find_what_stands_beside_them_first() {
+    let mut work = Work::new();
+    need!(tools::assembler(3));
+    build(&work);
+    work.c("plain", "int plain(void) { return 1; }", &[]);
+    std::fs::create_dir_all(work.path("folder/inner")).unwrap();
+    for name in ["other.o", "plain.o"] {
+        std::fs::rename(work.path(name), work.path("folder").join(name)).unwrap();
+    }
+    // It would define main twice.
+    std::fs::copy(work.path("main.o"), work.path("other.o")).unwrap();
+    work.write("folder/files", "INPUT(other.o plain.o)");
+    work.write("folder/nested", "INPUT(plain.o inner/files)");
+    std::fs::copy(work.path("folder/other.o"), work.path("folder/inner/named.o")).unwrap();
+    work.write("folder/inner/files", "INPUT(named.o)");
+    work.env("SFRAME_WRAP_VERBOSE", "1");
+    for (family, linker) in linkers() {
+        let prefix = wrap(&mut work, &linker);
+        // gold does not take scripts of scripts.
+        for script in
+            ["folder/files", "folder/nested"].iter().filter(|it| family != "gold" || **it == "folder/files")
+        {
+            let outcome = work.command("g++", &[&prefix, "-pie", "-o", "program", "main.o", script]).ok();
+            outcome.says(&["2 inputs split"]);
+            is_sound(&work, "program", &format!("{family} {script}"));
+        }
+    }
+    // GNU ld takes ./other.o here, lld that beside the script; where both have one, gold takes that of -L.
+    writes_words(&mut work);
+    work.write("here", "INPUT(other.o)");
+    for words in [&["-T", "folder/files"][..], &["-Lfolder", "here"]] {
+        assert_eq!(words_for(&work, words), words);
+    }
+    assert!(words_for(&work, &["-T", "here"])[1].contains("/cache/"));
+}
+
+#[test]
+fn libraries_in_folders_that_scripts_name_are_split() {
+    let mut work = Work::new();
+    need!(tools::assembler(3));
+    build(&work);
+    std::fs::create_dir(work.path("folder")).unwrap();
+    work.ar("folder/libother.a", "", &["other.o"]);
+    work.write("searches", "SEARCH_DIR(folder) INPUT(-lother)");
+    work.env("SFRAME_WRAP_VERBOSE", "1");
+    // The others ignore SEARCH_DIR in inputs.
+    for (family, linker) in linkers().into_iter().filter(|it| ["bfd", "lld"].contains(&it.0)) {
+        let prefix = wrap(&mut work, &linker);
+        let outcome = work.command("g++", &[&prefix, "-pie", "-o", "program", "main.o", "searches"]).ok();
+        outcome.says(&["2 inputs split"]);
+        is_sound(&work, "program", family);
+    }
+}
+
+#[test]
 fn libraries_in_the_linker_s_own_folders_are_split() {
     let mut work = Work::new();
     need!(tools::assembler(3));

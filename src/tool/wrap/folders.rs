@@ -1,6 +1,7 @@
 //! Where the real linker looks for libraries and for files that scripts name.
 
 use crate::cli::{WrittenOption, written_option};
+use crate::script::inputs::search_folders;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
@@ -13,6 +14,10 @@ pub struct Folders {
     named: Vec<PathBuf>,
     /// The linker's own folders; it is asked for them when a library is in no folder of `-L`.
     own: Option<Vec<PathBuf>>,
+    /// The folders of `SEARCH_DIR` in scripts, which the linker searches last.
+    scripted: Vec<PathBuf>,
+    /// Whether only the folders of `-L` are searched.
+    only_named: bool,
     sysroot: Option<PathBuf>,
     /// Words on which the linker's own folders depend.
     choice: Vec<OsString>,
@@ -25,6 +30,8 @@ impl Folders {
             linker: linker.to_owned(),
             named: Vec::new(),
             own: None,
+            scripted: Vec::new(),
+            only_named: false,
             sysroot: None,
             choice: Vec::new(),
         };
@@ -40,7 +47,8 @@ impl Folders {
             let value = if option.takes_next { words.next() } else { option.value };
             match (option.name, value) {
                 ("L", Some(folder)) => self.named.push(path(folder)),
-                ("nostdlib", _) => self.own = Some(Vec::new()),
+                ("nostdlib", _) => self.only_named = true,
+                ("T" | "dT", Some(script)) => self.take_script(path(script)),
                 ("m", Some(name)) => self.choice.extend(["-m".into(), word_of(name)]),
                 ("sysroot", Some(root)) => {
                     self.sysroot = Some(path(root));
@@ -51,21 +59,49 @@ impl Folders {
         }
     }
 
-    /// The file of the library with a name behind `-l`. With `shared`, a shared library is found, too.
-    pub fn library(&mut self, name: &[u8], shared: bool) -> Option<PathBuf> {
-        let found = self.named.iter().find_map(|folder| library_in(folder, name, shared));
-        found.or_else(|| self.own().iter().find_map(|folder| library_in(folder, name, shared)))
+    /// Takes the folders of a script in the place of the built-in one, which GNU ld then does not search. `INSERT`
+    /// leaves that in force.
+    fn take_script(&mut self, script: PathBuf) {
+        let Ok(text) = std::fs::read(script) else { return };
+        if memchr::memmem::find(&text, b"INSERT").is_none() {
+            self.own.get_or_insert_default();
+        }
+        self.take_folders(&text);
     }
 
-    /// A file that a script names: in the working directory, else in a folder of `-L`.
-    pub fn file(&mut self, name: &[u8]) -> Option<PathBuf> {
+    /// Takes the folders of `SEARCH_DIR` in a script.
+    pub fn take_folders(&mut self, text: &[u8]) {
+        for folder in search_folders(text).map(path) {
+            if !self.scripted.contains(&folder) {
+                self.scripted.push(folder);
+            }
+        }
+    }
+
+    /// The file of the library with a name behind `-l`. With `shared`, a shared library is found, too.
+    pub fn library(&mut self, name: &[u8], shared: bool) -> Option<PathBuf> {
+        let find = |folders: &[PathBuf]| folders.iter().find_map(|folder| library_in(folder, name, shared));
+        let found = find(&self.named);
+        if found.is_some() || self.only_named {
+            return found;
+        }
+        find(self.own()).or_else(|| find(&self.scripted))
+    }
+
+    /// A file that a script names, where neither the script's folder nor a folder of `SEARCH_DIR` has it: in the
+    /// working directory or a folder of `-L`. Linkers disagree on which of these comes first, so `None` if both have
+    /// one.
+    pub fn file(&self, name: &[u8]) -> Option<PathBuf> {
         let name = path(name);
         if name.is_absolute() {
             // With a sysroot, the linker may mean a file below that.
             return Some(name).filter(|it| self.sysroot.is_none() && it.is_file());
         }
-        let mut folders = self.named.iter().map(|folder| folder.join(&name));
-        Some(name.clone()).filter(|it| it.is_file()).or_else(|| folders.find(|it| it.is_file()))
+        let named = self.named.iter().map(|folder| folder.join(&name)).find(|it| it.is_file());
+        match (Some(name).filter(|it| it.is_file()), named) {
+            (Some(here), Some(named)) => is_same(&here, &named).then_some(here),
+            (here, named) => here.or(named),
+        }
     }
 
     /// The linker's own folders: GNU ld prints its built-in script, which names them.
@@ -90,6 +126,18 @@ impl Folders {
         }
         self.own.as_deref().unwrap_or_default()
     }
+}
+
+/// The file of a relative name in a script's folder, unless that is the working directory.
+pub fn beside(folder: Option<&Path>, name: &[u8]) -> Option<PathBuf> {
+    let name = path(name);
+    let folder = folder.filter(|folder| !folder.as_os_str().is_empty() && name.is_relative());
+    folder.map(|folder| folder.join(&name)).filter(|it| it.is_file())
+}
+
+/// Whether two paths lead to one file.
+pub fn is_same(one: &Path, other: &Path) -> bool {
+    one.canonicalize().is_ok_and(|one| other.canonicalize().is_ok_and(|other| one == other))
 }
 
 /// The option that a word is. What starts with no dash is an input.

@@ -27,7 +27,7 @@ use crate::script::inputs::input_names;
 use crate::sframe::split::Form;
 use cache::Cache;
 use candidate::{is_candidate, may_have_frames};
-use folders::{Folders, option_of};
+use folders::{Folders, beside, is_same, option_of};
 use memmap2::Mmap;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -82,6 +82,15 @@ pub fn run(arguments: &WrapLd) -> ExitCode {
     ExitCode::FAILURE
 }
 
+/// How the command line names a file.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Role {
+    /// As an input, which may be a script.
+    Input,
+    /// As the script of `-T`.
+    Script,
+}
+
 struct Wrapper {
     form: Form,
     verbose: bool,
@@ -117,7 +126,11 @@ impl Wrapper {
         let mut words = words.iter();
         while let Some(word) = words.next() {
             let Some(option) = option_of(word) else {
-                let copy = if binary || word.starts_with(b"-") { None } else { self.copy_of(path(word)) };
+                let copy = if binary || word.starts_with(b"-") {
+                    None
+                } else {
+                    self.copy_of(path(word), Role::Input)
+                };
                 out.push(copy.map_or_else(|| word.clone(), bytes_of));
                 continue;
             };
@@ -125,7 +138,7 @@ impl Wrapper {
             let value = separate.map(Vec::as_slice).or(option.value);
             let copy = match (option.name, value) {
                 ("l", Some(name)) => self.library(name, shared),
-                ("T" | "dT", Some(script)) => self.copy_of(path(script)),
+                ("T" | "dT", Some(script)) => self.copy_of(path(script), Role::Script),
                 _ => None,
             };
             match (option.name, value) {
@@ -151,11 +164,11 @@ impl Wrapper {
     /// The copy of an archive that `-l` finds.
     fn library(&mut self, name: &[u8], shared: bool) -> Option<PathBuf> {
         let found = self.folders.library(name, shared);
-        self.copy_of(&found?)
+        self.copy_of(&found?, Role::Input)
     }
 
     /// A split copy of an input; `None` if there is nothing to split.
-    fn copy_of(&mut self, path: &Path) -> Option<PathBuf> {
+    fn copy_of(&mut self, path: &Path, role: Role) -> Option<PathBuf> {
         let name = path.file_name()?;
         let file = File::open(path).ok().filter(|file| file.metadata().is_ok_and(|it| it.is_file()))?;
         // SAFETY: as every linker, this one trusts that nobody cuts its inputs short meanwhile.
@@ -163,7 +176,7 @@ impl Wrapper {
         let is_archive = archive::is_archive(&bytes);
         let thin = archive::is_thin(&bytes);
         if file_kind(&bytes) == FileKind::Text {
-            return self.script(name, &bytes);
+            return self.script(path, &bytes, role);
         }
         if !is_archive && !is_candidate(&bytes) || is_archive && !thin && !may_have_frames(&bytes) {
             return None;
@@ -196,31 +209,46 @@ impl Wrapper {
     }
 
     /// A copy of a script, in which names of copies replace names of inputs; `None` if no input is split.
-    fn script(&mut self, name: &OsStr, text: &[u8]) -> Option<PathBuf> {
-        if self.depth == DEEPEST {
+    fn script(&mut self, path: &Path, text: &[u8], role: Role) -> Option<PathBuf> {
+        let folder = path.parent().filter(|_| role == Role::Input);
+        if self.depth == DEEPEST || role == Role::Script && self.is_disputed(path, text) {
             return None;
         }
+        self.folders.take_folders(text);
         self.depth += 1;
-        let (mut new, mut done) = (Vec::new(), 0);
+        let (mut new, mut done, mut split, mut quotable) = (Vec::new(), 0, false, true);
         for input in input_names(text) {
+            let beside = beside(folder, input.name);
             let copy = match input.name.strip_prefix(b"-l") {
                 Some(library) => self.library(library, true),
-                None => self.folders.file(input.name).and_then(|path| self.copy_of(&path)),
+                None => {
+                    let file = beside.clone().or_else(|| self.folders.file(input.name));
+                    file.and_then(|file| self.copy_of(&file, Role::Input))
+                }
             };
+            split |= copy.is_some();
+            // The copy of the script lies in another folder.
+            let Some(file) = copy.or_else(|| std::path::absolute(beside?).ok()) else { continue };
+            new.extend_from_slice(&text[done..input.place.start]);
+            new.extend_from_slice(&[b"\"", file.as_os_str().as_bytes(), b"\""].concat());
+            done = input.place.end;
             // The script language cannot quote a name with a quote.
-            let copy = copy.filter(|copy| !copy.as_os_str().as_bytes().contains(&b'"'));
-            if let Some(copy) = copy {
-                new.extend_from_slice(&text[done..input.place.start]);
-                new.extend_from_slice(&[b"\"", copy.as_os_str().as_bytes(), b"\""].concat());
-                done = input.place.end;
-            }
+            quotable &= !file.as_os_str().as_bytes().contains(&b'"');
         }
         self.depth -= 1;
-        if done == 0 {
+        if !split || !quotable {
             return None;
         }
         new.extend_from_slice(&text[done..]);
-        self.cache.put(&name.to_string_lossy(), &new)
+        self.cache.put(&path.file_name()?.to_string_lossy(), &new)
+    }
+
+    /// Whether linkers disagree on the files that a script of `-T` names: GNU ld does not look in its folder, others do.
+    fn is_disputed(&self, path: &Path, text: &[u8]) -> bool {
+        input_names(text)
+            .iter()
+            .filter_map(|input| Some((input, beside(path.parent(), input.name)?)))
+            .any(|(input, beside)| !self.folders.file(input.name).is_some_and(|file| is_same(&file, &beside)))
     }
 
     fn put(&self, thin: bool, key: &str, name: &OsStr, light: bool, new: &[u8]) -> Option<PathBuf> {
