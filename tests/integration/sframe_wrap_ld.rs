@@ -202,6 +202,29 @@ fn libraries_are_split_however_they_are_named() {
 }
 
 #[test]
+fn archives_are_split_where_no_shared_library_is_looked_for() {
+    let mut work = Work::new();
+    need!(tools::assembler(3));
+    build(&work);
+    work.ar("libother.a", "", &["other.o"]);
+    work.write("libother.so", "\x7fELF");
+    work.write("script", "INPUT(-lother)");
+    writes_words(&mut work);
+    for library in ["-lother", "script"] {
+        for option in ["-r", "-i", "--relocatable", "-n", "--nmagic", "-N", "--omagic", "-Bstatic", "-static"]
+        {
+            let words = words_for(&work, &["-L.", option, library]);
+            assert!(words[2].contains("/cache/"), "{words:?}");
+        }
+        let shared: [&[&str]; 3] = [&[], &["-r", "-Bdynamic"], &["--push-state", "-Bstatic", "--pop-state"]];
+        for options in shared {
+            let words = [&["-L."], options, &[library]].concat();
+            assert_eq!(words_for(&work, &words), words);
+        }
+    }
+}
+
+#[test]
 fn inputs_that_scripts_name_are_split() {
     let mut work = Work::new();
     need!(tools::assembler(3));

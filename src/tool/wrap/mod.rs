@@ -69,6 +69,8 @@ pub fn run(arguments: &WrapLd) -> ExitCode {
         verbose: arguments.verbose || set("SFRAME_WRAP_VERBOSE"),
         cache: Cache::open(arguments.cache.as_deref(), arguments.cache_limit),
         folders: Folders::new(&linker, &[]),
+        shared: true,
+        pushed: Vec::new(),
         split: 0,
         depth: 0,
     };
@@ -96,6 +98,10 @@ struct Wrapper {
     verbose: bool,
     cache: Cache,
     folders: Folders,
+    /// Whether `-l` finds shared libraries, too.
+    shared: bool,
+    /// Its values that `--push-state` saved.
+    pushed: Vec<bool>,
     /// Number of inputs that were replaced.
     split: usize,
     /// Nesting of the current script.
@@ -122,7 +128,7 @@ impl Wrapper {
 
     /// The words, with the names of split inputs replaced by names of their copies.
     fn replace(&mut self, words: &[Vec<u8>]) -> Vec<Vec<u8>> {
-        let (mut out, mut binary, mut shared) = (Vec::with_capacity(words.len()), false, true);
+        let (mut out, mut binary) = (Vec::with_capacity(words.len()), false);
         let mut words = words.iter();
         while let Some(word) = words.next() {
             let Some(option) = option_of(word) else {
@@ -137,14 +143,17 @@ impl Wrapper {
             let separate = if option.takes_next { words.next() } else { None };
             let value = separate.map(Vec::as_slice).or(option.value);
             let copy = match (option.name, value) {
-                ("l", Some(name)) => self.library(name, shared),
+                ("l", Some(name)) => self.library(name),
                 ("T" | "dT", Some(script)) => self.copy_of(path(script), Role::Script),
                 _ => None,
             };
             match (option.name, value) {
                 ("b", Some(format)) => binary = format == b"binary",
-                ("Bstatic" | "static", _) => shared = false,
-                ("Bdynamic", _) => shared = true,
+                // GNU ld looks for no shared libraries behind these either.
+                ("Bstatic" | "static" | "r" | "n" | "N", _) => self.shared = false,
+                ("Bdynamic", _) => self.shared = true,
+                ("push-state", _) => self.pushed.push(self.shared),
+                ("pop-state", _) => self.shared = self.pushed.pop().unwrap_or(self.shared),
                 _ => {}
             }
             match copy.map(bytes_of) {
@@ -162,8 +171,8 @@ impl Wrapper {
     }
 
     /// The copy of an archive that `-l` finds.
-    fn library(&mut self, name: &[u8], shared: bool) -> Option<PathBuf> {
-        let found = self.folders.library(name, shared);
+    fn library(&mut self, name: &[u8]) -> Option<PathBuf> {
+        let found = self.folders.library(name, self.shared);
         self.copy_of(&found?, Role::Input)
     }
 
@@ -220,7 +229,7 @@ impl Wrapper {
         for input in input_names(text) {
             let beside = beside(folder, input.name);
             let copy = match input.name.strip_prefix(b"-l") {
-                Some(library) => self.library(library, true),
+                Some(library) => self.library(library),
                 None => {
                     let file = beside.clone().or_else(|| self.folders.file(input.name));
                     file.and_then(|file| self.copy_of(&file, Role::Input))
