@@ -3,8 +3,9 @@
 use crate::need;
 use crate::support::work::linker;
 use crate::support::{Work, tools};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
 
 /// Builds the library that is loaded into programs of a build.
 fn library() -> String {
@@ -102,6 +103,58 @@ fn the_exit_status_is_the_command_s_and_what_escapes_is_said_once() {
         "{outcome}"
     );
     work.ld(&["x.o", "-run", "true"]).fails().says(&["must be the first option"]);
+}
+
+/// Starts a shell's script in a process group of its own, and waits until the script has made the file `ready`.
+fn start(work: &Work, script: &str) -> Child {
+    std::fs::create_dir(work.path("temporary")).unwrap();
+    let mut command = Command::new(linker());
+    command.args(["-run", "sh", "-c", script]).current_dir(work.path(".")).process_group(0);
+    command.env("TMPDIR", work.path("temporary")).env("SFRAME_RUN_LIBRARY", library());
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    while !work.exists("ready") {
+        assert!(child.try_wait().unwrap().is_none(), "the script ended early");
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    child
+}
+
+/// Whether a process took the signal; a negative number is that of a group.
+fn kill(process: i32, signal: i32) -> bool {
+    // SAFETY: a system call.
+    unsafe { libc::kill(process, signal) == 0 }
+}
+
+#[track_caller]
+fn leaves_nothing(work: &Work) {
+    let left: Vec<_> = std::fs::read_dir(work.path("temporary")).unwrap().collect();
+    assert!(left.is_empty(), "{left:?}");
+}
+
+#[test]
+fn a_command_that_cleans_up_after_ctrl_c_is_waited_for() {
+    for signal in [libc::SIGINT, libc::SIGQUIT] {
+        let work = work();
+        let script = format!("trap ': > cleaned; exit 3' {signal}; : > ready; while :; do sleep 0.01; done");
+        let mut child = start(&work, &script);
+        assert!(kill(-child.id().cast_signed(), signal));
+        assert_eq!(child.wait().unwrap().code(), Some(3));
+        assert!(work.exists("cleaned"));
+        leaves_nothing(&work);
+    }
+}
+
+#[test]
+fn a_signal_to_end_reaches_the_command() {
+    for signal in [libc::SIGTERM, libc::SIGHUP] {
+        let work = work();
+        let mut child = start(&work, "echo $$ > made; mv made ready; exec sleep 100");
+        let command: i32 = String::from_utf8(work.read("ready")).unwrap().trim().parse().unwrap();
+        assert!(kill(child.id().cast_signed(), signal));
+        assert_eq!(child.wait().unwrap().signal(), Some(signal));
+        assert!(!kill(command, 0), "the command goes on");
+        leaves_nothing(&work);
+    }
 }
 
 #[test]
