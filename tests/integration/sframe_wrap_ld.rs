@@ -289,6 +289,26 @@ fn scripts_find_what_stands_beside_them_first() {
 }
 
 #[test]
+fn scripts_below_the_sysroot_keep_their_names_there() {
+    let mut work = Work::new();
+    need!(tools::assembler(3));
+    let linker = need!(tools::peer_linker("bfd-2.47"));
+    build(&work);
+    work.c("plain", "int plain(void) { return 1; }", &[]);
+    let folder = "root/only-in-this-sysroot";
+    std::fs::create_dir_all(work.path(folder)).unwrap();
+    for name in ["other.o", "plain.o"] {
+        std::fs::rename(work.path(name), work.path(folder).join(name)).unwrap();
+    }
+    work.write("root/script", "INPUT(only-in-this-sysroot/other.o /only-in-this-sysroot/plain.o)");
+    wrap(&mut work, &linker);
+    work.env("SFRAME_WRAP_VERBOSE", "1");
+    let sysroot = format!("--sysroot={}", work.path("root").display());
+    let words = [&sysroot, "-r", "-o", "all.o", "main.o", "root/script"];
+    work.command(work.path("wrapped/ld"), &words).ok().says(&["2 inputs split"]);
+}
+
+#[test]
 fn libraries_in_folders_that_scripts_name_are_split() {
     let mut work = Work::new();
     need!(tools::assembler(3));

@@ -104,6 +104,14 @@ impl Folders {
         }
     }
 
+    /// The file that an absolute name in a script below the sysroot means: it is below that, too.
+    pub fn below_sysroot(&self, script: &Path, name: &[u8]) -> Option<PathBuf> {
+        let inside = name.strip_prefix(b"/")?;
+        let root = self.sysroot.as_ref()?.canonicalize().ok()?;
+        let is_below = script.canonicalize().is_ok_and(|script| script.starts_with(&root));
+        Some(root.join(path(inside))).filter(|it| is_below && it.is_file())
+    }
+
     /// The linker's own folders: GNU ld prints its built-in script, which names them.
     fn own(&mut self) -> &[PathBuf] {
         if self.own.is_none() {

@@ -227,17 +227,17 @@ impl Wrapper {
         self.depth += 1;
         let (mut new, mut done, mut split, mut quotable) = (Vec::new(), 0, false, true);
         for input in input_names(text) {
-            let beside = beside(folder, input.name);
+            let own = beside(folder, input.name).or_else(|| self.folders.below_sysroot(path, input.name));
             let copy = match input.name.strip_prefix(b"-l") {
                 Some(library) => self.library(library),
                 None => {
-                    let file = beside.clone().or_else(|| self.folders.file(input.name));
+                    let file = own.clone().or_else(|| self.folders.file(input.name));
                     file.and_then(|file| self.copy_of(&file, Role::Input))
                 }
             };
             split |= copy.is_some();
             // The copy of the script lies in another folder.
-            let Some(file) = copy.or_else(|| std::path::absolute(beside?).ok()) else { continue };
+            let Some(file) = copy.or_else(|| std::path::absolute(own?).ok()) else { continue };
             new.extend_from_slice(&text[done..input.place.start]);
             new.extend_from_slice(&[b"\"", file.as_os_str().as_bytes(), b"\""].concat());
             done = input.place.end;
