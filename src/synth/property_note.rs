@@ -51,8 +51,8 @@ fn rule(machine: Machine, property: u32) -> Option<Rule> {
         _ if machine::signed_pointer_property(machine) == Some(property) => Rule::Same,
         STACK_SIZE => Rule::Maximum,
         NO_COPY_ON_PROTECTED => Rule::Any,
-        // The older number of `GNU_PROPERTY_X86_ISA_1_NEEDED`, in the range of others.
-        0xc000_0001 if machine == Machine::X86_64 => Rule::Or,
+        // The older number of the instruction sets that x86 code needs, in the range of others.
+        0xc000_0001 => Rule::Or,
         0xb000_0000..=0xb000_7fff | 0xc000_0000..=0xc000_7fff => Rule::And,
         0xb000_8000..=0xb000_ffff | 0xc000_8000..=0xc000_ffff => Rule::Or,
         0xc001_0000..=0xc001_7fff => Rule::OrIfAll,
