@@ -111,6 +111,16 @@ fn start(work: &Work, script: &str) -> Child {
     let mut command = Command::new(linker());
     command.args(["-run", "sh", "-c", script]).current_dir(work.path(".")).process_group(0);
     command.env("TMPDIR", work.path("temporary")).env("SFRAME_RUN_LIBRARY", library());
+    // Whoever runs the tests may ignore these signals (`nohup`), and processes inherit that.
+    let taken = || {
+        for signal in [libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGHUP] {
+            // SAFETY: a system call without a handler.
+            unsafe { libc::signal(signal, libc::SIG_DFL) };
+        }
+        Ok(())
+    };
+    // SAFETY: the new process makes system calls only.
+    unsafe { command.pre_exec(taken) };
     let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     while !work.exists("ready") {
         assert!(child.try_wait().unwrap().is_none(), "the script ended early");
