@@ -53,6 +53,11 @@ impl Region {
         }
     }
 
+    /// Number of bytes by which a section that starts at `start` lies below the region.
+    pub fn underflow(&self, start: u64) -> u64 {
+        self.origin.saturating_sub(start)
+    }
+
     /// Number of bytes by which a section that ends at `end` leaves the region.
     pub fn overflow(&self, end: u64) -> u64 {
         match self.origin.checked_add(self.length) {

@@ -81,10 +81,11 @@ pub fn repeat<'a, T: Target>(
 ) -> Round<'a> {
     let mut before = Signature::default();
     let mut changed_names = Vec::new();
-    for round in 0..MAX_ROUNDS {
+    let mut judged = vec![false; machine.outputs.len()];
+    for _ in 0..MAX_ROUNDS {
         run_with_relro(machine, fixed.relro);
         let reordered = reorder(link, machine);
-        let dropped = drop_empty(machine, link.config.is_relocatable(), round == 0);
+        let dropped = drop_empty(machine, link.config.is_relocatable(), &mut judged);
         let result = finish_round(machine, fixed);
         let now = signature(machine, result.segments.len());
         if now == before && !reordered && !dropped {
@@ -191,17 +192,18 @@ pub fn list_ranks(plan: &LayoutPlan) -> Vec<u32> {
     ranks
 }
 
-/// Drops empty output sections after the first run, and brings back those that got contents. Gives whether any
-/// changed.
-fn drop_empty(machine: &mut Machine<'_>, relocatable: bool, first: bool) -> bool {
+/// Drops empty output sections after the first run that gave them a size, and brings back those that got contents.
+/// `judged` holds, for each output section, whether such a run was seen. Gives whether any changed.
+fn drop_empty(machine: &mut Machine<'_>, relocatable: bool, judged: &mut [bool]) -> bool {
     let mut changed = false;
-    for state in &mut machine.outputs {
-        let wanted =
-            !state.unneeded && (state.size > 0 || state.keep || relocatable && state.facts.count > 0);
-        if first && state.in_output != wanted || wanted && !state.in_output {
+    for (state, judged) in machine.outputs.iter_mut().zip(judged) {
+        let filled = state.size > 0 || state.facts.bytes > 0 || relocatable && state.facts.count > 0;
+        let wanted = !state.unneeded && (filled || state.keep || state.undetermined);
+        if !*judged && state.in_output != wanted || wanted && !state.in_output {
             state.in_output = wanted;
             changed = true;
         }
+        *judged |= !state.undetermined;
     }
     changed
 }
@@ -326,6 +328,7 @@ fn segments_of(machine: &mut Machine<'_>, fixed: &Fixed<'_>, sorted: &Sorted<'_,
         let page_size = fixed.wishes.align_page;
         return segments::from_phdrs(plan, &values, chunks, &names, page_size, &mut machine.findings);
     }
+    machine.findings.extend(segments::unknown_without_phdrs(plan));
     let chunk_of = |section: Option<SectionId>| {
         let output = plan.rule(machine.section_rules[section?.index()]?).output;
         outputs.iter().position(|&other| other == output)

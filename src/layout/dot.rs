@@ -174,7 +174,12 @@ impl<'p> Machine<'p> {
     }
 
     fn move_dot(&mut self, assignment: &Assignment) {
-        let Some(value) = self.eval(&assignment.value) else { return };
+        let Some(value) = self.eval(&assignment.value) else {
+            if let Some(current) = self.current {
+                self.outputs[current as usize].undetermined = true;
+            }
+            return;
+        };
         let address = value.address(self.current, self);
         let Some(current) = self.current else {
             self.dot = address;
@@ -232,7 +237,9 @@ impl<'p> Machine<'p> {
         let alloc = is_alloc(self.outputs[index].attributes.flags);
         let region = self.region_of(plan, index, alloc, regions.0);
         self.outputs[index].region = region;
-        let Some(start) = self.start_address(plan, index, alloc, region) else { return };
+        let start = self.start_address(plan, index, alloc, region);
+        self.outputs[index].undetermined = start.is_none();
+        let Some(start) = start else { return };
         let address = start.address;
         if self.begins_overlay(plan) {
             (self.overlay_start, self.overlay_end) = (address, address);
@@ -335,8 +342,8 @@ impl<'p> Machine<'p> {
             Some(subalign) if self.outputs[index].facts.count > 0 => subalign.max(1),
             _ => self.outputs[index].input_align,
         };
-        if align > 1 && !align.is_power_of_two() {
-            let message = format!("an alignment of {align} is not a power of two");
+        if let Some(odd) = [align, own].into_iter().find(|align| !align.is_power_of_two()) {
+            let message = format!("an alignment of {odd} is not a power of two");
             self.find_fault(plan.span, Code::ScriptError, message);
             return None;
         }
@@ -347,9 +354,8 @@ impl<'p> Machine<'p> {
         };
         let (base, used) = match explicit {
             Some(address) => (address, align),
-            None if plan.overlay && (self.overlay_begun || self.overlay_fixed) => {
-                (self.overlay_start, align.max(own))
-            }
+            // All sections of an overlay share one address. One with a larger alignment begins with padding.
+            None if plan.overlay && (self.overlay_begun || self.overlay_fixed) => (self.overlay_start, align),
             // Under `-r` an address holds for the section that comes next.
             None if self.settings.relocatable && self.dot_assigned => (self.dot, align),
             None if self.settings.relocatable || stands_at_zero(plan, alloc) => (0, 1),
@@ -465,7 +471,7 @@ impl<'p> Machine<'p> {
         }
         self.regions[region].current = end;
         if self.outputs[index].size > 0 {
-            self.check_region(region, plan, end, plan.region.as_ref());
+            self.check_region(region, plan, (self.outputs[index].address, end), plan.region.as_ref());
         }
     }
 
@@ -477,9 +483,13 @@ impl<'p> Machine<'p> {
         self.overlay_end = self.overlay_start;
     }
 
+    /// The location counter goes on behind the longest section. An overlay without sections in the output takes
+    /// nothing of its region.
     fn end_overlay(&mut self) {
         self.dot = self.overlay_end;
-        self.regions[self.overlay_region].current = self.overlay_end;
+        if self.overlay_begun {
+            self.regions[self.overlay_region].current = self.overlay_end;
+        }
     }
 }
 

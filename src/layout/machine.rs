@@ -68,6 +68,9 @@ pub struct OutputState {
     pub assigns: bool,
     /// It has an address, of this run or the one before.
     pub placed: bool,
+    /// This run did not find its address or its size: an expression names a value that only later statements give,
+    /// or is wrong.
+    pub undetermined: bool,
     /// Fills, by offset.
     pub fills: Vec<Fill>,
     /// Bytes that the script writes, by offset.

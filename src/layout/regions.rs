@@ -89,7 +89,7 @@ impl Machine<'_> {
             }
             (None, None) if !alloc => address,
             (None, None) if plan.overlay && self.overlay_begun => {
-                aligned(self.load_address_in_overlay(plan, region).unwrap_or(address), start.used)
+                self.load_address_in_overlay(plan, region).unwrap_or(address)
             }
             (None, None) => self.regions[region].load_address(address, size, start.used),
         };
@@ -104,7 +104,7 @@ impl Machine<'_> {
             Some(row) if row != region && alloc && (loaded || plan.align_with_input) => {
                 let end = load.wrapping_add(if takes_room { size } else { 0 });
                 self.regions[row].current = end;
-                self.check_region(row, plan, end, plan.load_region.as_ref());
+                self.check_region(row, plan, (load, end), plan.load_region.as_ref());
             }
             None if takes_room => {
                 let first = self.begins_overlay(plan);
@@ -131,15 +131,28 @@ impl Machine<'_> {
         Some(last.load.wrapping_add(last.size))
     }
 
-    pub(super) fn check_region(&mut self, row: usize, plan: &OutputPlan, end: u64, named: Option<&Name>) {
-        let over = self.regions[row].overflow(end);
-        if over == 0 || row == memory::DEFAULT {
+    /// Reports a section whose addresses, from `start` up to `end`, are not all in its region.
+    pub(super) fn check_region(
+        &mut self,
+        row: usize,
+        plan: &OutputPlan,
+        (start, end): (u64, u64),
+        named: Option<&Name>,
+    ) {
+        let region = self.regions[row];
+        let (under, over) = (region.underflow(start), region.overflow(end));
+        if row == memory::DEFAULT || start == end && over == 0 || under == 0 && over == 0 {
             return;
         }
-        let name = self.plan.memory[row - 1].name.text();
+        let fault = if under > 0 {
+            format!("it starts at {start:#x}, {under} bytes ({under:#x}) below the region's start")
+        } else {
+            format!("it ends at {end:#x}, {over} bytes ({over:#x}) behind the region's end")
+        };
         let message = format!(
-            "output section `{}` does not fit region `{name}`: it ends at {end:#x}, {over} bytes ({over:#x}) behind the region's end",
-            String::from_utf8_lossy(&plan.name)
+            "output section `{}` does not fit region `{}`: {fault}",
+            String::from_utf8_lossy(&plan.name),
+            self.plan.memory[row - 1].name.text(),
         );
         let span = named.map_or(plan.span, |name| name.span);
         self.find_fault(span, Code::LayoutError, message);

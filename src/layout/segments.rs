@@ -419,8 +419,8 @@ pub fn from_phdrs(
 
 fn add(segment: &mut Segment, chunks: &[&Chunk<'_>], index: usize) {
     let chunk = &chunks[index];
-    let template_only = is_alloc(chunk.flags) && !chunk.takes_address_space();
-    if template_only && segment.p_type == elf::PT_LOAD {
+    // Thread-local zeros are only in the template, and sections that are not allocated have no addresses to load.
+    if segment.p_type == elf::PT_LOAD && !chunk.takes_address_space() {
         return;
     }
     let position = index as u32;
@@ -448,12 +448,23 @@ fn no_phdrs(plan: &LayoutPlan) -> Diagnostic {
     }
 }
 
-fn unknown_phdr(plan: &LayoutPlan, name: &crate::script::ast::Name) -> Diagnostic {
+/// An error for every program header that an output section of the script names although the script has no `PHDRS`.
+pub fn unknown_without_phdrs(plan: &LayoutPlan) -> impl Iterator<Item = Diagnostic> {
+    let names = plan.outputs.iter().filter(|output| !output.discard).flat_map(|output| &output.phdrs);
+    names.filter(|name| *name.bytes != *b"NONE").map(|name| unknown_phdr(plan, name))
+}
+
+fn unknown_phdr(plan: &LayoutPlan, name: &Name) -> Diagnostic {
     let known: Vec<_> = plan.phdrs.iter().map(|phdr| phdr.name.text()).collect();
-    Diagnostic::error(Code::ScriptError, format!("there is no program header `{}`", name.text()))
-        .at(plan.sources.location(name.span))
-        .ordered(name.span.file, 0, name.span.start.into())
-        .help(format!("PHDRS declares {}", known.join(", ")))
+    let diagnostic =
+        Diagnostic::error(Code::ScriptError, format!("there is no program header `{}`", name.text()))
+            .at(plan.sources.location(name.span))
+            .ordered(name.span.file, 0, name.span.start.into());
+    if known.is_empty() {
+        diagnostic.help("declare it with PHDRS { … }")
+    } else {
+        diagnostic.help(format!("PHDRS declares {}", known.join(", ")))
+    }
 }
 
 #[cfg(test)]

@@ -131,7 +131,7 @@ impl<'c> Builder<'c> {
             ScriptCommand::Entry(name) => self.plan.entry = Some(name),
             ScriptCommand::Extern(names) => self.plan.undefined.extend(names),
             ScriptCommand::Phdrs(phdrs) => self.plan.phdrs.extend(phdrs),
-            ScriptCommand::Memory(regions) => self.plan.memory.extend(regions),
+            ScriptCommand::Memory(regions) => regions.into_iter().for_each(|region| self.region(region)),
             ScriptCommand::RegionAlias { alias, region } => self.plan.region_aliases.push((alias, region)),
             ScriptCommand::NoCrossRefs(names) => self.plan.no_cross_refs.push(names),
             ScriptCommand::NoCrossRefsTo { to, from } => self.plan.no_cross_refs_to.push((to, from)),
@@ -318,6 +318,7 @@ impl<'c> Builder<'c> {
         self.wrap_references();
         self.renumber();
         self.check_aliases();
+        self.check_load_addresses();
         self.undeclared_regions();
         (self.plan, self.findings)
     }
@@ -364,6 +365,47 @@ impl<'c> Builder<'c> {
                 }
             });
         });
+    }
+
+    /// Of several declarations of a region the last one counts, as in GNU ld.
+    fn region(&mut self, region: MemoryRegion) {
+        let Some(earlier) = self.plan.memory.iter_mut().find(|other| other.name.bytes == region.name.bytes)
+        else {
+            return self.plan.memory.push(region);
+        };
+        let message = format!("redeclaration of memory region `{}'", region.name.text());
+        let span = region.span;
+        *earlier = region;
+        let finding = Diagnostic::warning(Code::ScriptError, message).at(self.plan.sources.location(span));
+        self.findings.push(
+            finding
+                .help("the last declaration counts: keep only that one")
+                .ordered(span.file, 0, span.start.into()),
+        );
+    }
+
+    /// A section is loaded at an address of its own or in a region, not both.
+    fn check_load_addresses(&mut self) {
+        let mut before = None;
+        for output in &self.plan.outputs {
+            let (Some(_), Some(region)) = (&output.load_address, &output.load_region) else { continue };
+            // Sections of an overlay have both from one place.
+            if before.replace(region.span) == Some(region.span) {
+                continue;
+            }
+            let message = format!(
+                "output section `{}` has both a load address and a load region",
+                String::from_utf8_lossy(&output.name)
+            );
+            let finding =
+                Diagnostic::error(Code::ScriptError, message).at(self.plan.sources.location(region.span));
+            let help = "keep either AT(address) or AT>region";
+            self.findings.push(finding.help(help).ordered(
+                region.span.file,
+                0,
+                region.span.start.into(),
+            ));
+        }
     }
 
     /// A region that sections name and nothing declares has all addresses, from 0 on, as in GNU ld.

@@ -7,7 +7,8 @@
 //! addresses. [`DataSegment::next_round`] then decides on the next round: change nothing; shift the
 //! start so that the end of the read-only part falls on a page; or, without such a part, start on a
 //! page of its own if that saves a page in the file. As in GNU ld, nothing is adjusted without
-//! `DATA_SEGMENT_END`; the start is then a multiple of the large page if a read-only part is wanted.
+//! `DATA_SEGMENT_END`. If a read-only part is wanted, and one of the two ends is missing, the start is a
+//! multiple of the large page.
 
 /// State of the data segment over the rounds of a layout.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -47,8 +48,8 @@ enum Round {
     Relro,
     /// Starts on a page of its own.
     OwnPage,
-    /// Starts on a large page, because nothing says where it ends.
-    NoEnd,
+    /// Starts on a large page, because nothing says where it ends or where its read-only part ends.
+    LargePage,
     /// Observes addresses; the decision is final.
     Settled,
 }
@@ -92,7 +93,7 @@ impl DataSegment {
                 let next = dot.wrapping_add(common_page_size.wrapping_sub(1));
                 aligned.wrapping_add(next & max_page_size.wrapping_sub(common_page_size))
             }
-            Round::OwnPage | Round::NoEnd => aligned,
+            Round::OwnPage | Round::LargePage => aligned,
             _ => same_place_in_page,
         };
         self.min_base = dot;
@@ -139,8 +140,8 @@ impl DataSegment {
             self.seen = seen;
             return false;
         }
-        if relro && !seen.end {
-            self.round = Round::NoEnd;
+        if relro && !(seen.end && seen.relro_end) {
+            self.round = Round::LargePage;
             return true;
         }
         // Without sections to protect, no page boundary is needed.
