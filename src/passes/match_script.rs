@@ -18,11 +18,11 @@ use crate::layout::link_order::{self, dependents_of};
 use crate::layout::orphan::is_debug;
 use crate::layout::spill::Alternatives;
 use crate::phase::{Inputs, Made, Matched, Resolved, SectionState, SectionStates};
-use crate::plan::{Command, LayoutPlan};
+use crate::plan::{Body, Command, LayoutPlan};
 use crate::script::ast::{Constraint, InputStatement};
 use crate::script::glob::Glob;
 use crate::script::matcher::{File, Matcher};
-use crate::symbols::LinkerSymbolOrigin;
+use crate::symbols::{LinkerSymbol, LinkerSymbolOrigin, start_stop};
 use hashbrown::HashSet;
 use rayon::prelude::*;
 use zerocopy::IntoBytes;
@@ -49,6 +49,7 @@ pub fn run<'a, T: Target>(mut made: Made<'a, T>, mut plan: LayoutPlan) -> Matche
         take_back_definitions(&plan, &mut made.resolved);
     }
     discard_dependents(&mut made.resolved);
+    take_back_edges(&plan, &rules, &mut made.resolved);
     let matched = Matched { made, rules, plan };
     report_shared_sframe(&matched);
     matched
@@ -341,6 +342,47 @@ fn take_back_definitions<T: Target>(plan: &LayoutPlan, resolved: &mut Resolved<'
             resolved.definitions.of[row.symbol.index()] = row.overridden;
         }
     }
+}
+
+/// Withdraws the definitions of `__start_NAME` and `__stop_NAME` if there will be no output section NAME, because the
+/// script puts all sections of that name into others or discards them. As in GNU ld, lld and gold.
+fn take_back_edges<T: Target>(plan: &LayoutPlan, rules: &[Option<RuleId>], resolved: &mut Resolved<'_, T>) {
+    for row in 0..resolved.linker_symbols.len() {
+        let LinkerSymbol { symbol, origin, overridden, .. } = resolved.linker_symbols[row];
+        if matches!(origin, LinkerSymbolOrigin::Start | LinkerSymbolOrigin::Stop)
+            && start_stop(resolved.globals.names[symbol.index()])
+                .is_some_and(|section| !has_output(plan, rules, resolved, section))
+        {
+            resolved.definitions.of[symbol.index()] = overridden;
+        }
+    }
+}
+
+/// Whether there will be an output section of this name: it has contents, or is that of an orphan.
+fn has_output<T: Target>(
+    plan: &LayoutPlan,
+    rules: &[Option<RuleId>],
+    resolved: &Resolved<'_, T>,
+    name: &[u8],
+) -> bool {
+    let sections = &resolved.sections;
+    let inputs = resolved.identifier_sections.get(name);
+    if inputs.into_iter().flatten().any(|&id| rules[id.index()].is_none() && sections.is_alive(id)) {
+        return true;
+    }
+    let outputs = plan.commands.iter().filter_map(|command| match command {
+        Command::Output(output) => Some(*output),
+        _ => None,
+    });
+    let of_name: Vec<u32> = outputs.filter(|&output| *plan.outputs[output as usize].name == *name).collect();
+    if of_name.iter().any(|&output| plan.outputs[output as usize].body.iter().any(Body::writes)) {
+        return true;
+    }
+    let is_there = |rule: RuleId| of_name.contains(&plan.rule(rule).output);
+    !of_name.is_empty()
+        && rules.par_iter().enumerate().with_min_len(BLOCK).any(|(at, rule)| {
+            rule.is_some_and(is_there) && sections.is_alive(SectionId::from_index(at))
+        })
 }
 
 /// Discards sections that describe (`SHF_LINK_ORDER`) a discarded one.

@@ -2,7 +2,7 @@
 //!
 //! The passes from `select_comdats` to `assign_versions` make it. Later passes only withdraw definitions of
 //! the linker: symbols of output sections whose constraint fails (`match_script`), and `__start_NAME` and
-//! `__stop_NAME` of collected sections (`collect_garbage`).
+//! `__stop_NAME` of sections that the script puts elsewhere (`match_script`) or that are collected (`collect_garbage`).
 
 use super::{Inputs, SectionStates, builds_on};
 use crate::arch::Target;

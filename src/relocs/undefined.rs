@@ -12,7 +12,7 @@ use crate::input::object::{FileName, SymbolPlace};
 use crate::input::source_lines::{Deed, SourceLines, referenced_more};
 use crate::phase::{Bound, Inputs, Live, Resolved, SectionState};
 use crate::symbols::versions::split;
-use crate::symbols::{Definition, Mentions, SymbolFlags};
+use crate::symbols::{Definition, Mentions, SymbolFlags, start_stop};
 use hashbrown::{HashMap, HashSet};
 use rayon::prelude::*;
 use std::sync::OnceLock;
@@ -81,6 +81,21 @@ pub fn report<T: Target>(link: &Live<'_, T>, references: &[Vec<Reference>]) {
     }
 }
 
+/// The reason why there is no `__start_NAME` or `__stop_NAME` although there are sections NAME, and the remedy.
+fn no_set<T: Target>(link: &Live<'_, T>, name: &[u8], section: &[u8]) -> String {
+    let (name, section) = (String::from_utf8_lossy(name), String::from_utf8_lossy(section));
+    if link.start_stop_is_collected(name.as_bytes()) {
+        "all sections of that name were collected or discarded; -z nostart-stop-gc lets the reference keep them, \
+         SHF_GNU_RETAIN or KEEP one of them"
+            .to_owned()
+    } else {
+        format!(
+            "the script puts the sections `{section}` into output sections of other names: \
+             assign {name} there, or write an output section `{section}`"
+        )
+    }
+}
+
 fn describe<T: Target>(
     link: &Live<'_, T>,
     lines: &mut SourceLines,
@@ -93,10 +108,10 @@ fn describe<T: Target>(
     let warns = !is_lost && severity(link, id) == Report::Warning;
     let gravity = if warns { Severity::Warning } else { Severity::Error };
     let name = link.globals.names.get(id.index()).copied().unwrap_or_default();
-    let collected = link.start_stop_is_collected(name);
+    let set = start_stop(name).filter(|section| link.identifier_sections.contains_key(section));
     let visibility = match visibility(link, id) {
         // The linker made `__start_NAME` protected (`-z start-stop-visibility`), not the source.
-        elf::STV_PROTECTED if collected => "",
+        elf::STV_PROTECTED if set.is_some() => "",
         elf::STV_HIDDEN => "hidden ",
         elf::STV_INTERNAL => "internal ",
         elf::STV_PROTECTED => "protected ",
@@ -107,11 +122,8 @@ fn describe<T: Target>(
     if !name.is_empty() {
         diagnostic = diagnostic.about(name);
     }
-    if collected {
-        diagnostic = diagnostic.help(
-            "all sections of that name were collected; -z nostart-stop-gc lets the reference keep them, \
-             SHF_GNU_RETAIN or KEEP one of them",
-        );
+    if let Some(section) = set {
+        diagnostic = diagnostic.help(no_set(link, name, section));
     }
     let shown = if link.config.diagnostics.warn_once { &shown[..shown.len().min(1)] } else { shown };
     for reference in shown {
@@ -124,7 +136,7 @@ fn describe<T: Target>(
     if more > 0 {
         diagnostic = diagnostic.note(referenced_more(more));
     }
-    if hints && !collected && link.globals.contains(id) {
+    if hints && set.is_none() && link.globals.contains(id) {
         with_hints(link, id, diagnostic)
     } else {
         diagnostic
