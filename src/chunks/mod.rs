@@ -76,9 +76,13 @@ impl Chunk<'_> {
     /// only a template for each thread's block.
     #[inline]
     pub fn takes_address_space(&self) -> bool {
-        use crate::elf::consts as elf;
-        crate::elf::is_alloc(self.flags)
-            && !(self.sh_type == elf::SHT_NOBITS && self.flags & u64::from(elf::SHF_TLS) != 0)
+        let zeros = self.sh_type == crate::elf::consts::SHT_NOBITS;
+        crate::elf::is_alloc(self.flags) && !(zeros && self.is_thread_local())
+    }
+
+    /// Whether it is a part of the TLS template.
+    pub fn is_thread_local(&self) -> bool {
+        self.flags & u64::from(crate::elf::consts::SHF_TLS) != 0
     }
 }
 
@@ -144,19 +148,40 @@ impl Segment {
 /// The chunks in order of load address, those that are not allocated last. Of two at one address,
 /// the one that takes no room in the file comes second, unless both are empty.
 pub fn order_of(chunks: &[Chunk<'_>]) -> Vec<ChunkId> {
-    use crate::elf::consts as elf;
+    let template = TemplateContents::new(chunks);
     let mut order: Vec<ChunkId> = (0..chunks.len()).map(ChunkId::from_index).collect();
-    order.sort_by_key(|id| {
+    order.sort_by_cached_key(|id| {
         let chunk = &chunks[id.index()];
         if !crate::elf::is_alloc(chunk.flags) {
             return (true, 0, 0, false, 0);
         }
-        let zeros = chunk.sh_type == elf::SHT_NOBITS;
-        let template = chunk.flags & u64::from(elf::SHF_TLS) != 0;
-        let behind = zeros && !template && chunk.size > 0;
-        (false, chunk.load_address, chunk.address, behind, if zeros { 0 } else { chunk.size })
+        let zeros = chunk.sh_type == crate::elf::consts::SHT_NOBITS;
+        let load_address =
+            if zeros && chunk.is_thread_local() { template.load_address(chunk) } else { chunk.load_address };
+        let behind = zeros && !chunk.is_thread_local() && chunk.size > 0;
+        (false, load_address, chunk.address, behind, if zeros { 0 } else { chunk.size })
     });
     order
+}
+
+/// Addresses and load addresses of the thread-local chunks with contents, in order of address.
+struct TemplateContents(Vec<(u64, u64)>);
+
+impl TemplateContents {
+    fn new(chunks: &[Chunk<'_>]) -> Self {
+        let contents = chunks.iter().filter(|chunk| chunk.is_thread_local() && chunk.takes_address_space());
+        let mut contents: Vec<_> = contents.map(|chunk| (chunk.address, chunk.load_address)).collect();
+        contents.sort_unstable();
+        TemplateContents(contents)
+    }
+
+    /// The load address at which thread-local zeros would follow the contents. A script may give them another one,
+    /// but nothing of them is loaded, and they are a part of the template wherever that is loaded.
+    fn load_address(&self, zeros: &Chunk<'_>) -> u64 {
+        let behind = self.0.partition_point(|&(address, _)| address <= zeros.address);
+        let before = behind.checked_sub(1).map(|at| self.0[at]);
+        before.map_or(zeros.load_address, |(address, load)| load.wrapping_add(zeros.address - address))
+    }
 }
 
 /// The thread-local storage template.

@@ -380,9 +380,11 @@ fn has_output<T: Target>(
     }
     let is_there = |rule: RuleId| of_name.contains(&plan.rule(rule).output);
     !of_name.is_empty()
-        && rules.par_iter().enumerate().with_min_len(BLOCK).any(|(at, rule)| {
-            rule.is_some_and(is_there) && sections.is_alive(SectionId::from_index(at))
-        })
+        && rules
+            .par_iter()
+            .enumerate()
+            .with_min_len(BLOCK)
+            .any(|(at, rule)| rule.is_some_and(is_there) && sections.is_alive(SectionId::from_index(at)))
 }
 
 /// Discards sections that describe (`SHF_LINK_ORDER`) a discarded one.

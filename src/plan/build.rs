@@ -377,11 +377,11 @@ impl<'c> Builder<'c> {
         let span = region.span;
         *earlier = region;
         let finding = Diagnostic::warning(Code::ScriptError, message).at(self.plan.sources.location(span));
-        self.findings.push(
-            finding
-                .help("the last declaration counts: keep only that one")
-                .ordered(span.file, 0, span.start.into()),
-        );
+        self.findings.push(finding.help("the last declaration counts: keep only that one").ordered(
+            span.file,
+            0,
+            span.start.into(),
+        ));
     }
 
     /// A section is loaded at an address of its own or in a region, not both.
@@ -400,11 +400,7 @@ impl<'c> Builder<'c> {
             let finding =
                 Diagnostic::error(Code::ScriptError, message).at(self.plan.sources.location(region.span));
             let help = "keep either AT(address) or AT>region";
-            self.findings.push(finding.help(help).ordered(
-                region.span.file,
-                0,
-                region.span.start.into(),
-            ));
+            self.findings.push(finding.help(help).ordered(region.span.file, 0, region.span.start.into()));
         }
     }
 
