@@ -150,6 +150,9 @@ pub fn attributes(
     } else if facts.count == 0 {
         flags |= alloc | u64::from(elf::SHF_WRITE);
     }
+    if facts.count == 0 {
+        flags |= flags_by_name(&plan.name);
+    }
     // Contents of the older form (`.ctors`) in an array of functions do not change its type.
     if sh_type == elf::SHT_PROGBITS {
         sh_type = match &plan.name[..] {
@@ -192,6 +195,24 @@ pub fn attributes(
         sh_type = elf::SHT_PROGBITS;
     }
     Attributes { sh_type, flags, entsize: facts.entsize }
+}
+
+/// The permissions that a section without input sections has by its name (gABI, "Special Sections"), as in GNU ld: what
+/// a script writes into `.data` can be changed, and what it writes into `.text` can run.
+fn flags_by_name(name: &[u8]) -> u64 {
+    const WRITABLE: [&[u8]; 7] =
+        [b".data", b".data1", b".tdata", b".bss", b".init_array", b".fini_array", b".preinit_array"];
+    const CODE: [&[u8]; 3] = [b".text", b".init", b".fini"];
+    let is_of = |family: &&[u8]| {
+        name.strip_prefix(*family).is_some_and(|rest| rest.is_empty() || rest.starts_with(b"."))
+    };
+    if WRITABLE.iter().any(is_of) {
+        u64::from(elf::SHF_WRITE)
+    } else if CODE.iter().any(is_of) {
+        u64::from(elf::SHF_EXECINSTR)
+    } else {
+        0
+    }
 }
 
 /// Whether data statements stand before all assignments: as in GNU ld, such a section is read-only if it has no
