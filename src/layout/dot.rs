@@ -5,7 +5,7 @@
 //! ([`super::scope`]).
 
 use super::machine::{Machine, Start};
-use super::names::Source;
+use super::names::{InObject, Source};
 use super::regions::is_unallocated_kind;
 use super::size;
 use crate::chunks::align;
@@ -51,11 +51,13 @@ impl<'p> Machine<'p> {
     fn start_regions(&mut self) {
         self.regions.clear();
         self.regions.push(Region::new(0, u64::MAX));
+        self.in_regions = true;
         for region in &self.plan.memory {
             let origin = self.number(&region.origin).unwrap_or(0);
             let length = self.number(&region.length).unwrap_or(0);
             self.regions.push(Region::new(origin, length));
         }
+        self.in_regions = false;
     }
 
     /// The value of an expression; its errors go into `findings`.
@@ -101,8 +103,9 @@ impl<'p> Machine<'p> {
         let Some(row) = self.symbols.row(&assignment.target.bytes) else { return };
         let entry = &self.symbols.entries[row as usize];
         let Source::Script(visible) = entry.source else { return };
-        // Of several `PROVIDE`s of a symbol the first one that is carried out counts.
-        if assignment.kind.is_provide() && entry.value.is_some() {
+        // Of several `PROVIDE`s of a symbol the first one that is carried out counts, unless an object defines it.
+        let in_object = matches!(entry.in_objects, Some(InObject::Section(..) | InObject::Number(_)));
+        if assignment.kind.is_provide() && (entry.value.is_some() || in_object) {
             return;
         }
         let value = match eval(&assignment.value, self) {
@@ -271,7 +274,7 @@ impl<'p> Machine<'p> {
             return;
         }
         if !self.outputs[index].in_output {
-            self.dot = if plan.address.is_some() { address } else { before };
+            self.dot = address;
             return;
         }
         // Sections that are loaded but not allocated (`INFO` and its kin) move the location counter

@@ -121,6 +121,8 @@ pub struct Machine<'p> {
     pub current: Option<u32>,
     /// The command that is being carried out.
     pub position: usize,
+    /// Bounds of regions are being evaluated, for which all statements of the script count as carried out.
+    pub(super) in_regions: bool,
     /// Errors and warnings of this run; the next one starts without.
     pub findings: Vec<Diagnostic>,
     /// The last allocated output section before the location counter, TLS apart.
@@ -182,6 +184,7 @@ impl<'p> Machine<'p> {
             dot: 0,
             current: None,
             position: 0,
+            in_regions: false,
             findings: Vec::new(),
             last_output: None,
             next_loaded: Cell::new(None),

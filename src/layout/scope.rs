@@ -101,7 +101,9 @@ impl Scope for Machine<'_> {
         let Some(row) = self.symbols.row(name) else { return false };
         let entry = &self.symbols.entries[row as usize];
         match entry.source {
-            Source::Script(_) => entry.value.is_some() || entry.in_objects.is_some(),
+            Source::Script(visible) => {
+                entry.value.is_some() || entry.in_objects.is_some() || self.in_regions && visible.is_some()
+            }
             Source::Undefined | Source::Discarded => false,
             _ => true,
         }

@@ -5,12 +5,12 @@ use super::{Body, Command, LayoutPlan, OutputPlan, Rule};
 use crate::cli::{Config, DefSym, SortSection};
 use crate::diag::{Code, Diagnostic};
 use crate::ids::{RuleId, StatementId};
-use crate::script::Sources;
 use crate::script::ast::{
     Assignment, AssignmentKind, BodyItem, Command as ScriptCommand, InputStatement, Insert, MemoryRegion,
     Name, OutputSection, Overlay, RegionAttributes, Script, SectionsItem, Sort, SortKey,
 };
 use crate::script::expr::{BinaryOp, Expr, ExprKind, SectionOperand};
+use crate::script::{Sources, Span};
 use std::collections::{HashMap, HashSet};
 
 /// The scripts of a link, parsed.
@@ -324,17 +324,22 @@ impl<'c> Builder<'c> {
     }
 
     /// Removes each `PROVIDE` of a symbol that an ordinary assignment defines: it has no effect, and its expression
-    /// must not be evaluated.
+    /// must not be evaluated. It stays in front of an assignment that changes the value (`PROVIDE(s = 8); s -= 4;`).
     fn drop_vain_provides(&mut self) {
-        let mut assigned: HashSet<Box<[u8]>> = HashSet::new();
+        let mut assigned: HashSet<&[u8]> = HashSet::new();
+        let mut provides: HashMap<&[u8], Vec<Span>> = HashMap::new();
         self.plan.for_each_placed_assignment(&mut |assignment, _| {
-            if !assignment.kind.is_provide() && !assignment.is_to_dot() {
-                assigned.insert(assignment.target.bytes.clone());
+            let name = &assignment.target.bytes[..];
+            if assignment.kind.is_provide() {
+                provides.entry(name).or_default().push(assignment.span);
+            } else if assigned.insert(name) && assignment.changes_its_symbol() {
+                provides.remove(name);
             }
         });
-        let stays = |assignment: &Assignment| {
-            !assignment.kind.is_provide() || !assigned.contains(&assignment.target.bytes)
-        };
+        provides.retain(|name, _| assigned.contains(name));
+        let vain: HashSet<Span> = provides.into_values().flatten().collect();
+        let stays =
+            |assignment: &Assignment| !assignment.kind.is_provide() || !vain.contains(&assignment.span);
         let outputs = &mut self.plan.outputs;
         self.plan.commands.retain(|command| match command {
             Command::Assignment(assignment) => stays(assignment),

@@ -205,6 +205,13 @@ impl Assignment {
     pub fn is_to_dot(&self) -> bool {
         *self.target.bytes == *b"."
     }
+
+    /// Whether it computes the new value from the old one, as `s -= 4` does.
+    pub fn changes_its_symbol(&self) -> bool {
+        let mut reads = false;
+        self.value.for_each_symbol(&mut |name| reads |= name.bytes == self.target.bytes);
+        reads
+    }
 }
 
 /// `ASSERT(condition, "message")` as a statement.

@@ -300,7 +300,7 @@ fn starts_assignment(tail: &[u8]) -> bool {
 pub(super) fn number_value(text: &[u8]) -> Option<u64> {
     let (digits, base) = match text {
         [b'$', hex @ ..] | [b'0', b'x' | b'X', hex @ ..] => (hex, 16),
-        [b'0', octal @ ..] if !octal.is_empty() => (octal, 8),
+        [b'0', octal @ ..] if octal.first().is_some_and(u8::is_ascii_digit) => (octal, 8),
         _ => (text, 10),
     };
     let (last, front) = text.split_last()?;
