@@ -24,7 +24,9 @@ pub fn overlaps(plan: &LayoutPlan, chunks: &[Chunk<'_>], origins: &[Origin]) -> 
     // Sections of an overlay share their addresses on purpose, but not their load addresses.
     let by_address: Vec<usize> =
         (0..chunks.len()).filter(|&at| loaded(&chunks[at]) && !origins[at].overlay).collect();
-    find(plan, chunks, origins, by_address, "address", |chunk| chunk.address, &mut findings);
+    if !has_overlay_without_command(chunks, &by_address) {
+        find(plan, chunks, origins, by_address, "address", |chunk| chunk.address, &mut findings);
+    }
     if findings.is_empty() {
         let by_load: Vec<usize> = (0..chunks.len())
             .filter(|&at| loaded(&chunks[at]) && chunks[at].sh_type != elf::SHT_NOBITS)
@@ -32,6 +34,16 @@ pub fn overlaps(plan: &LayoutPlan, chunks: &[Chunk<'_>], origins: &[Origin]) -> 
         find(plan, chunks, origins, by_load, "load address", |chunk| chunk.load_address, &mut findings);
     }
     findings
+}
+
+/// Whether a script makes an overlay without the command `OVERLAY`: two of the sections start at one address, and each
+/// is loaded at a place of its own. As in GNU ld, any addresses may then overlap, because an overlay may consist of
+/// several sections.
+fn has_overlay_without_command(chunks: &[Chunk<'_>], sections: &[usize]) -> bool {
+    let mut places: Vec<(u64, u64)> =
+        sections.iter().map(|&at| (chunks[at].address, chunks[at].load_address)).collect();
+    places.sort_unstable();
+    places.windows(2).any(|pair| pair[0].0 == pair[1].0 && pair[0].1 != pair[1].1)
 }
 
 fn find(
@@ -170,6 +182,9 @@ mod tests {
         let overlay = Origin { overlay: true, ..origin };
         let laid_over = [chunk(b"a", 0, 0, 16), chunk(b"b", 0, 16, 16)];
         assert_eq!(of(&laid_over, &[overlay; 2]), 0);
+        assert_eq!(of(&laid_over, &[origin; 2]), 0);
+        let one_place = [chunk(b"a", 0, 0, 16), chunk(b"b", 0, 0, 16)];
+        assert_eq!(of(&one_place, &[origin; 2]), 1);
         let loaded_twice = [chunk(b"a", 0, 0, 16), chunk(b"b", 0, 8, 16)];
         assert_eq!(of(&loaded_twice, &[overlay; 2]), 1);
     }
