@@ -293,6 +293,7 @@ fn run<T: Target>(job: Job<'_, '_>) -> Result<(), Aborted> {
     let (bound, homes) = settle_symbols::run(matched);
     progress.timings.pass("match script");
     let bound = collect_garbage::run(bound, homes);
+    let bound = drop_commons::run(bound);
     reports::collected(&bound, &mut progress.printed);
     progress.timings.pass("collect garbage");
     unpack_sections::run(&bound);

@@ -286,15 +286,11 @@ fn add_common_section<T: Target>(
         CommonKind::Large => (&b"LARGE_COMMON"[..], AW | T::SHF_LARGE),
     };
     let id = SectionId::from_index(link.section_count());
-    let (mut size, mut align) = (0u64, 1u64);
+    let section = SyntheticSection::new(Kind::Common, name, elf::SHT_NOBITS, flags, 1);
+    let mut section = SyntheticSection { file: Some(file), ..section };
     for &row in rows {
-        let block = &link.definitions.commons[row];
-        // The sizes come from untrusted inputs; the layout reports sections that do not fit the address space.
-        size = size.checked_next_multiple_of(block.align).unwrap_or(u64::MAX);
-        align = align.max(block.align);
-        places[row] = Some(CommonPlace { section: id, offset: size });
-        size = size.saturating_add(block.size);
+        let offset = section.append_block(&link.definitions.commons[row]);
+        places[row] = Some(CommonPlace { section: id, offset });
     }
-    let section = SyntheticSection::new(Kind::Common, name, elf::SHT_NOBITS, flags, align);
-    link.synthetic.rows.push(SyntheticSection { size, file: Some(file), ..section });
+    link.synthetic.rows.push(section);
 }

@@ -12,6 +12,7 @@ pub mod compute_values;
 pub mod create_relocatable;
 pub mod create_synthetics;
 pub mod define_linker_symbols;
+pub mod drop_commons;
 pub mod explain_liveness;
 pub mod extract_members;
 pub mod find_far_loads;

@@ -18,7 +18,7 @@ use crate::phase::Inputs;
 use crate::phase::Placed;
 use crate::phase::Resolved;
 use crate::phase::SectionState;
-use crate::symbols::{Definition, LinkerSymbolOrigin, Mentions, Needs, Reserved};
+use crate::symbols::{Definition, LinkerSymbolOrigin, Mentions, Needs, Reserved, SymbolFlags};
 use crate::synth::{groups, references};
 use crate::tables::local_names::LocalNames;
 use crate::tables::symtab_plan::{Part, SymtabPlan};
@@ -274,9 +274,12 @@ fn globals<'l, 'a, T: Target>(
         if link.definition(id) != owned || !link.keeps_name(id) {
             return None;
         }
-        if let SymbolPlace::Section(section) = object.symbol_place(symbol as usize)
-            && !is_written(link, object.section_id(section))
-        {
+        let is_left_out = match object.symbol_place(symbol as usize) {
+            SymbolPlace::Section(section) => !is_written(link, object.section_id(section)),
+            SymbolPlace::Common => link.symbol_flags(id).contains(SymbolFlags::DISCARDED),
+            SymbolPlace::Undefined | SymbolPlace::Absolute => false,
+        };
+        if is_left_out {
             return None;
         }
         // A later link must see `name@@VERSION`, which here is the definition of the plain name.

@@ -2,6 +2,7 @@
 
 use crate::ids::{FileId, SectionId};
 use crate::input::SectionInfo;
+use crate::symbols::CommonBlock;
 
 /// The kinds of synthetic sections.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, PartialOrd, Ord)]
@@ -132,6 +133,15 @@ impl<'a> SyntheticSection<'a> {
             first_input: None,
             bytes: &[],
         }
+    }
+
+    /// Makes room for a common block at its end, and gives the block's offset. Sizes come from untrusted inputs; the
+    /// layout reports sections that do not fit the address space.
+    pub fn append_block(&mut self, block: &CommonBlock) -> u64 {
+        let offset = self.size.checked_next_multiple_of(block.align).unwrap_or(u64::MAX);
+        self.align = self.align.max(block.align);
+        self.size = offset.saturating_add(block.size);
+        offset
     }
 
     /// Its header fields.
