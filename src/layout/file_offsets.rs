@@ -142,7 +142,7 @@ impl Filler<'_, '_, '_> {
             if section.file_size() > 0 {
                 file_end = file_end.max(place.checked_add(section.file_size())?);
             }
-            memory_end = memory_end.max(chunk.address.checked_add(chunk.size)?);
+            memory_end = memory_end.max(memory_end_of(chunk)?);
         }
         self.empty_behind(held, file_end, if zeros { cursor } else { file_end });
         segment.file_size = if zeros { 0 } else { file_end.saturating_sub(start) };
@@ -279,6 +279,12 @@ fn others(layout: &Layout<'_>, sections: &[FileSection<'_>], segments: &mut [Seg
     }
 }
 
+/// The address up to which a segment needs memory for a chunk. An empty one needs none: it may stand pages behind the
+/// others, where the next segment begins. `None` if the chunk does not fit the address space.
+fn memory_end_of(chunk: &Chunk<'_>) -> Option<u64> {
+    if chunk.size == 0 { Some(0) } else { chunk.address.checked_add(chunk.size) }
+}
+
 /// Makes a segment reach from its first chunk to the end of its last.
 fn span(layout: &Layout<'_>, sections: &[FileSection<'_>], segment: &mut Segment) {
     let held = layout.order.get(segment.positions()).unwrap_or_default();
@@ -299,7 +305,7 @@ fn span(layout: &Layout<'_>, sections: &[FileSection<'_>], segment: &mut Segment
             file_end = file_end.max(section.range().end);
         }
         if is_alloc(chunk.flags) && (chunk.takes_address_space() || segment.p_type == elf::PT_TLS) {
-            memory_end = memory_end.max(chunk.address.saturating_add(chunk.size));
+            memory_end = memory_end.max(memory_end_of(chunk).unwrap_or(u64::MAX));
         }
     }
     segment.file_size = file_end - start;

@@ -110,7 +110,7 @@ impl Parser<'_, '_> {
     }
 
     fn bare_assignment(&mut self, kind: AssignmentKind) -> Result<Assignment, Reported> {
-        let target = self.name(Mode::Statement, "a symbol")?;
+        let target = self.symbol_with_equals_signs()?;
         let token = self.peek(Mode::Expression);
         let operator = match token.kind {
             TokenKind::Mark(text) => assignment_operator(text),
@@ -127,6 +127,28 @@ impl Parser<'_, '_> {
             None => value,
         };
         Ok(Assignment { span, kind, target, value })
+    }
+
+    /// The symbol of an assignment. As GNU ld, lld and gold read it, `a=b = 1;` gives `a=b` a value: an equals sign
+    /// without blanks is a part of the name if another operator follows. Scripts of a vendor have such a name.
+    fn symbol_with_equals_signs(&mut self) -> Result<Name, Reported> {
+        let mut target = self.name(Mode::Statement, "a symbol")?;
+        loop {
+            let mark = self.mark();
+            let (equals, rest) = (self.next(Mode::Expression), self.next(Mode::Statement));
+            let operator = self.peek(Mode::Expression);
+            let joined = equals.kind == TokenKind::Mark("=")
+                && equals.span.start == target.span.start + target.span.length
+                && rest.is_name()
+                && rest.span.start == equals.span.start + equals.span.length
+                && matches!(operator.kind, TokenKind::Mark(text) if assignment_operator(text).is_some());
+            if !joined {
+                self.reset(mark);
+                return Ok(target);
+            }
+            target.bytes = [&target.bytes, &b"="[..], self.bytes(rest)].concat().into();
+            target.span = target.span.to(rest.span);
+        }
     }
 
     /// `PROVIDE(symbol = value)` and its like, the word already read.
