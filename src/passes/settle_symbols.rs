@@ -2,7 +2,8 @@
 //!
 //! After this pass the flags that later passes ask for (imported, function, TLS, absolute, …) are set
 //! for globals and locals. Garbage collection only adds `DISCARDED` for symbols of collected sections and
-//! `LIVE` for names that live sections refer to, and settles `__start_NAME` of collected sections again.
+//! common blocks and `LIVE` for names that live sections refer to, and settles `__start_NAME` of collected sections
+//! again.
 
 use crate::arch::Target;
 use crate::cli::{OutputMode, Report, Symbolic};

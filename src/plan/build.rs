@@ -11,6 +11,7 @@ use crate::script::ast::{
 };
 use crate::script::expr::{BinaryOp, Expr, ExprKind, SectionOperand};
 use crate::script::{Sources, Span};
+use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 
 /// The scripts of a link, parsed.
@@ -95,6 +96,8 @@ pub(super) struct Builder<'c> {
     inserts: Vec<(Insert, Vec<Command>)>,
     /// Output sections of these commands.
     inserted: HashSet<u32>,
+    /// Rows of [`LayoutPlan::memory`] by name.
+    region_rows: HashMap<Box<[u8]>, usize>,
     pub(super) findings: Vec<Diagnostic>,
 }
 
@@ -107,7 +110,14 @@ impl<'c> Builder<'c> {
         for (name, start) in &config.layout.section_starts {
             plan.section_starts.insert(name.clone(), *start);
         }
-        Builder { config, plan, inserts: Vec::new(), inserted: HashSet::new(), findings: Vec::new() }
+        Builder {
+            config,
+            plan,
+            inserts: Vec::new(),
+            inserted: HashSet::new(),
+            region_rows: HashMap::new(),
+            findings: Vec::new(),
+        }
     }
 
     fn script(&mut self, script: Script) {
@@ -374,13 +384,16 @@ impl<'c> Builder<'c> {
 
     /// Of several declarations of a region the last one counts, as in GNU ld.
     fn region(&mut self, region: MemoryRegion) {
-        let Some(earlier) = self.plan.memory.iter_mut().find(|other| other.name.bytes == region.name.bytes)
-        else {
-            return self.plan.memory.push(region);
+        let row = match self.region_rows.entry(region.name.bytes.clone()) {
+            Entry::Occupied(earlier) => *earlier.get(),
+            Entry::Vacant(entry) => {
+                entry.insert(self.plan.memory.len());
+                return self.plan.memory.push(region);
+            }
         };
         let message = format!("redeclaration of memory region `{}'", region.name.text());
         let span = region.span;
-        *earlier = region;
+        self.plan.memory[row] = region;
         let finding = Diagnostic::warning(Code::ScriptError, message).at(self.plan.sources.location(span));
         self.findings.push(finding.help("the last declaration counts: keep only that one").ordered(
             span.file,
