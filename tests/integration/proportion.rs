@@ -67,6 +67,12 @@ fn program_headers_without_number() {
 }
 
 #[test]
+fn memory_regions_without_number() {
+    let regions = lines(200_000, |n| format!("r{n} : ORIGIN = {n}, LENGTH = 1"));
+    script(format!("MEMORY {{ {regions} }} SECTIONS {{ .text : {{ *(.text) }} > r7 }}")).ok();
+}
+
+#[test]
 fn expressions_scripts_and_names_without_end() {
     for text in [
         format!("x = {}1{};", "(".repeat(200_000), ")".repeat(200_000)),
