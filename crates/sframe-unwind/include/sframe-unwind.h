@@ -74,7 +74,9 @@ void sframe_unwinder_remove(sframe_unwinder *unwinder, uint64_t start);
 /* Sets the topmost frame: registers by DWARF number, those with a `known` of 0 left out. */
 void sframe_unwinder_begin(sframe_unwinder *unwinder, uint64_t pc, const uint64_t *values, const uint8_t *known, size_t count);
 
-/* Goes to the caller. Returns SFRAME_CALLER and fills `frame` in, or says how the walk ended. Allocates nothing. */
+/* Goes to the caller. Returns SFRAME_CALLER and fills `frame` in, or says how the walk ended. Allocates nothing. A step reads
+ * 40 words at most, whatever the tables and the stack hold; but a damaged stack may go in circles, so bound the number of
+ * steps. */
 int sframe_unwinder_step(sframe_unwinder *unwinder, sframe_read *read, void *data, sframe_frame *frame);
 
 #ifdef __cplusplus

@@ -148,9 +148,21 @@ impl Section {
         // SAFETY: the caller of the function that was called from C says that it is null or valid.
         let section = unsafe { section.as_ref() }?;
         // SAFETY: as above.
-        let bytes = unsafe { std::slice::from_raw_parts(section.bytes, section.size) };
+        let bytes = unsafe { elements(section.bytes, section.size) };
         Some((bytes.to_vec(), section.address))
     }
+}
+
+/// The elements at a place, which may be null if there are none: C programs say so, and a slice of Rust never does.
+///
+/// # Safety
+/// There are `count` elements, and they stay as they are for `'e`.
+unsafe fn elements<'e, T>(start: *const T, count: usize) -> &'e [T] {
+    if start.is_null() || count == 0 {
+        return &[];
+    }
+    // SAFETY: as the caller says.
+    unsafe { std::slice::from_raw_parts(start, count) }
 }
 
 /// Adds a file; see the header.
@@ -206,9 +218,8 @@ pub unsafe extern "C" fn sframe_unwinder_begin(
     count: usize,
 ) {
     // SAFETY: as the caller says.
-    let (unwinder, values, known) = unsafe {
-        (&mut *unwinder, std::slice::from_raw_parts(values, count), std::slice::from_raw_parts(known, count))
-    };
+    let (unwinder, values, known) =
+        unsafe { (&mut *unwinder, elements(values, count), elements(known, count)) };
     let abi = unwinder.unwinder.abi();
     unwinder.registers = Registers::new(0, 0, None);
     for (number, (&value, &known)) in (0..).zip(values.iter().zip(known)) {

@@ -45,7 +45,8 @@ impl<'a> Memory<'a> {
                 return self.window.first_chunk().map(|bytes| u64::from_ne_bytes(*bytes)).ok_or(());
             }
         }
-        let inside = |range: &Range<u64>| range.start <= address && address <= range.end.saturating_sub(8);
+        let end = address.checked_add(8);
+        let inside = |range: &Range<u64>| range.start <= address && end.is_some_and(|end| end <= range.end);
         if self.refused && self.stacks.iter().any(inside) {
             // SAFETY: it is inside a stack that was mapped when the ranges were read, and threads that end do not walk.
             return Ok(unsafe { (address as *const u64).read_unaligned() });
@@ -98,6 +99,23 @@ mod tests {
             assert_eq!(memory.word(address + 8), Ok(8));
             assert_eq!(memory.word(16), Err(()));
             assert_eq!(memory.word(u64::MAX - 3), Err(()));
+        }
+    }
+
+    #[test]
+    fn only_words_inside_stacks_are_read_without_the_kernel() {
+        let words = [7u64, 8, 9, 10];
+        let start = words.as_ptr() as u64;
+        let (stack, short) = (start + 8..start + 24, start..start + 7);
+        let ends = [0..1, u64::MAX - 7..u64::MAX, u64::MAX..0];
+        let stacks = [&[stack.clone(), short], &ends[..]].concat();
+        let mut memory = Memory { refused: true, ..Memory::new(&stacks) };
+        for address in start..start + 32 {
+            let inside = stack.start <= address && address + 8 <= stack.end;
+            assert_eq!(memory.word(address).is_ok(), inside, "{:#x}", address - start);
+        }
+        for address in [0, 1, 7, u64::MAX - 15, u64::MAX - 8, u64::MAX - 7, u64::MAX - 6, u64::MAX] {
+            assert_eq!(memory.word(address), Err(()), "{address:#x}");
         }
     }
 }

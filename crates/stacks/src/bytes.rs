@@ -41,8 +41,8 @@ impl Bytes {
         if !file.metadata()?.is_file() {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
         }
-        // SAFETY: the mapping is private and read-only; a file that another process truncates meanwhile ends this one
-        // with SIGBUS, as it does for every tool that maps its inputs.
+        // SAFETY: the mapping is read-only. If another process truncates the file meanwhile, reading the lost pages raises
+        // SIGBUS, which the program that uses this crate may handle: the command `sframe` does.
         let map = unsafe { Mmap::map(file) }?;
         let range = 0..map.len();
         Ok(Self { owner: Owner::Map(Arc::new(map)), range })

@@ -26,7 +26,9 @@
 //! | [`write`] | text, folded stacks, JSON, pprof, Firefox, HTML |
 //! | [`live`] | samples of programs that run |
 //!
-//! Recordings are not trusted: no bytes make this crate panic, and memory stays in proportion to their number.
+//! Recordings are not trusted: no bytes make this crate panic, and memory stays in proportion to their number. Files are
+//! mapped: if another program makes one shorter while it is read, the system raises SIGBUS. The crate installs no handler;
+//! the command `sframe` does, and ends with a message that names the file.
 #![warn(missing_docs)]
 
 pub mod bytes;
