@@ -6,6 +6,7 @@
 pub mod arch;
 pub mod chunks;
 pub mod cli;
+pub mod command;
 pub mod debug_index;
 pub mod decision;
 pub mod diag;

@@ -1,69 +1,24 @@
 //! The command `sframe-ld`: arguments in, exit status out. All the work is the library's.
 
-#[cfg(feature = "mimalloc")]
-use mimalloc::MiMalloc as Heap;
 use sframe_ld::Memory;
 use sframe_ld::cli::{self, Color, Environment, Invocation};
+use sframe_ld::command::{self, Heap};
 use sframe_ld::diag::{Diagnostic, RenderOptions, Severity, Sink, render, share_help};
-use sframe_ld::input::{SystemSource, lost};
+use sframe_ld::input::SystemSource;
 use sframe_ld::output::detach;
-use sframe_ld::output::interrupt::remove_temporaries;
 use sframe_ld::tool::redirect;
-#[cfg(not(feature = "mimalloc"))]
-use std::alloc::System as Heap;
-use std::alloc::{GlobalAlloc, Layout};
 use std::ffi::OsString;
 use std::io::{IsTerminal, Write};
 use std::path::Path;
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicBool, Ordering};
 
-/// GNU libc's heaps grow page by page, each time with a system call that blocks page faults of other
-/// threads, and with one heap for all threads they wait for each other: either takes some 5 % of a
-/// small link.
 #[global_allocator]
-static ALLOCATOR: Allocator = Allocator;
-
-struct Allocator;
-
-/// Whether the system has refused memory. The code that asked for it does without, or aborts.
-static REFUSED: AtomicBool = AtomicBool::new(false);
-
-fn noted(memory: *mut u8) -> *mut u8 {
-    if memory.is_null() {
-        REFUSED.store(true, Ordering::Relaxed);
-    }
-    memory
-}
-
-// SAFETY: all calls go to the heap.
-unsafe impl GlobalAlloc for Allocator {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: the caller's promise; so in all of these.
-        noted(unsafe { Heap.alloc(layout) })
-    }
-
-    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: as above.
-        noted(unsafe { Heap.alloc_zeroed(layout) })
-    }
-
-    unsafe fn realloc(&self, memory: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        // SAFETY: as above.
-        noted(unsafe { Heap.realloc(memory, layout, size) })
-    }
-
-    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
-        // SAFETY: as above.
-        unsafe { Heap.dealloc(memory, layout) }
-    }
-}
+static ALLOCATOR: Heap = Heap;
 
 fn main() -> ExitCode {
-    handle_signals();
     let mut arguments = std::env::args_os();
     let program = program_name(arguments.next());
-    lost::end_with_message(&program, remove_temporaries);
+    command::handle_signals(&program, 1);
     let arguments: Vec<OsString> = arguments.collect();
     if let Some(command) = redirect::command(&arguments) {
         return redirect::run(command);
@@ -115,46 +70,6 @@ fn end(status: i32) -> ! {
     let _ = std::io::stdout().flush();
     // SAFETY: nothing runs behind it in this process.
     unsafe { libc::_exit(status) }
-}
-
-/// Makes signals that end or abort the process remove temporary files first. A file that grows beyond its limit
-/// (`SIGXFSZ`) becomes an ordinary error.
-fn handle_signals() {
-    for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGABRT] {
-        // SAFETY: the structures are valid, zeroes included; the handler calls only
-        // async-signal-safe functions.
-        unsafe {
-            let mut action: libc::sigaction = std::mem::zeroed();
-            // A signal that the caller has its programs ignore (`nohup`) stays ignored.
-            if libc::sigaction(signal, std::ptr::null(), &mut action) != 0
-                || action.sa_sigaction != libc::SIG_DFL
-            {
-                continue;
-            }
-            action.sa_sigaction = end_by as extern "C" fn(libc::c_int) as libc::sighandler_t;
-            action.sa_flags = libc::SA_RESETHAND;
-            libc::sigfillset(&mut action.sa_mask);
-            libc::sigaction(signal, &action, std::ptr::null_mut());
-        }
-    }
-    // SAFETY: no handler is involved.
-    unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
-}
-
-/// Cleans up and ends the process by the same signal, so that the caller sees why it ended.
-extern "C" fn end_by(signal: libc::c_int) {
-    remove_temporaries();
-    if signal == libc::SIGABRT && REFUSED.load(Ordering::Relaxed) {
-        let message = b"sframe-ld: error: the system has no more memory for this link\n";
-        // SAFETY: system calls; nothing runs behind the second one.
-        unsafe {
-            libc::write(libc::STDERR_FILENO, message.as_ptr().cast(), message.len());
-            libc::_exit(1)
-        }
-    }
-    // Its handler is reset and it is blocked: it comes again when this one returns.
-    // SAFETY: a system call.
-    unsafe { libc::raise(signal) };
 }
 
 /// `ld` in messages when called as `ld`, otherwise `sframe-ld`.

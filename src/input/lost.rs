@@ -7,10 +7,11 @@
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// The name of the program in the message, and the function that it calls before it ends.
+/// The name of the program in the message, the function that it calls before it ends, and its exit status.
 struct Command {
     program: String,
     clean_up: fn(),
+    status: i32,
 }
 
 static COMMAND: OnceLock<Command> = OnceLock::new();
@@ -18,10 +19,10 @@ static COMMAND: OnceLock<Command> = OnceLock::new();
 /// Whether a thread is about to end the process.
 static ENDS: AtomicBool = AtomicBool::new(false);
 
-/// Makes the process end with a message and exit status 1 when pages of a mapped file are lost. `clean_up` runs
-/// first, in the signal's handler: it may only do what handlers may.
-pub fn end_with_message(program: &str, clean_up: fn()) {
-    if COMMAND.set(Command { program: program.to_owned(), clean_up }).is_err() {
+/// Makes the process end with a message and exit status `status` when pages of a mapped file are lost. `clean_up`
+/// runs first, in the signal's handler: it may only do what handlers may.
+pub fn end_with_message(program: &str, clean_up: fn(), status: i32) {
+    if COMMAND.set(Command { program: program.to_owned(), clean_up, status }).is_err() {
         return;
     }
     // SAFETY: the structure is valid, zeroes included; the handler calls only async-signal-safe functions.
@@ -62,7 +63,7 @@ extern "C" fn handle(_: libc::c_int, info: *mut libc::siginfo_t, _: *mut libc::c
         unsafe { libc::write(libc::STDERR_FILENO, part.as_ptr().cast(), part.len()) };
     }
     // SAFETY: nothing runs behind it in this process.
-    unsafe { libc::_exit(1) }
+    unsafe { libc::_exit(command.status) }
 }
 
 /// `/proc/self/maps`, read without an allocation: a signal handler must not allocate.

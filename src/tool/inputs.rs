@@ -1,14 +1,18 @@
 //! Walks files and folders for subcommands that take many: files are read in parallel, results come
 //! in order.
+//!
+//! Files differ in size by orders of magnitude, and one is never shared between threads, so each thread takes the next
+//! file when it is done with one.
 
 use super::open::{Input, Problem, for_each_input};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use object::elf::ELFMAG;
-use rayon::prelude::*;
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
 
 /// Number of files from which on progress is shown.
 const MANY: usize = 8;
@@ -26,23 +30,45 @@ pub enum FileResult<T> {
 /// Calls `look` for every file named, and for every ELF file below every folder named. `look`
 /// returns `None` if a file has nothing to look at; it is called from several threads, and results
 /// are in the order of the files.
-pub fn for_each_file<T: Send>(
+pub fn for_each_file<T: Send + Sync>(
     paths: &[PathBuf],
     raw_address: u64,
     look: &(dyn Fn(Input<'_>) -> Result<Option<T>, Problem> + Sync),
 ) -> Vec<FileResult<T>> {
     let files: Vec<(PathBuf, bool)> = paths.iter().flat_map(|path| files(path)).collect();
     let progress = progress(files.len());
-    let results: Vec<Vec<FileResult<T>>> = files
-        .par_iter()
-        .map(|(path, named)| {
-            let results = look_at(path, *named, raw_address, look);
-            progress.inc(1);
-            results
-        })
-        .collect();
+    let results: Vec<OnceLock<Vec<FileResult<T>>>> = files.iter().map(|_| OnceLock::new()).collect();
+    in_parallel(files.len(), &|row| {
+        let (path, named) = &files[row];
+        let _ = results[row].set(look_at(path, *named, raw_address, look));
+        progress.inc(1);
+    });
     progress.finish_and_clear();
-    results.into_iter().flatten().collect()
+    results.into_iter().filter_map(OnceLock::into_inner).flatten().collect()
+}
+
+/// Calls `work` for every number below `count`, in this thread and one for each other processor. Where the system gives
+/// fewer threads (`ulimit -u`, `ulimit -v`), those that are there do all.
+fn in_parallel(count: usize, work: &(dyn Fn(usize) + Sync)) {
+    let next = AtomicUsize::new(0);
+    let take = || {
+        loop {
+            let row = next.fetch_add(1, Ordering::Relaxed);
+            if row >= count {
+                return;
+            }
+            work(row);
+        }
+    };
+    let threads = thread::available_parallelism().map_or(1, usize::from).min(count);
+    thread::scope(|scope| {
+        for _ in 1..threads {
+            if thread::Builder::new().spawn_scoped(scope, take).is_err() {
+                break;
+            }
+        }
+        take();
+    });
 }
 
 fn look_at<T>(
@@ -77,7 +103,6 @@ fn progress(count: usize) -> ProgressBar {
     if let Ok(style) = ProgressStyle::with_template("{wide_bar} {pos}/{len} files, {eta} left") {
         bar.set_style(style);
     }
-    bar.enable_steady_tick(Duration::from_millis(200));
     bar
 }
 

@@ -50,6 +50,9 @@ use report::Outcome;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
+/// The exit status when an input cannot be used or an output not be written.
+pub const UNUSABLE: i32 = Outcome::Unusable as i32;
+
 /// Carries a command line out, whose first word is the command's name. Results, help and the version go to standard
 /// output, complaints to standard error. Exit status 0 is fine, 1 means findings, 2 wrong words, an input that could not be
 /// used or an output that could not be written.

@@ -211,8 +211,8 @@ pub fn for_each_input(
     if metadata.len() == 0 {
         return Err(Problem::new(name, "the file is empty"));
     }
-    // SAFETY: the mapping is private and read-only; a file that another process truncates meanwhile
-    // ends this one with SIGBUS, as it does for every tool that maps its inputs.
+    // SAFETY: the mapping is private and read-only. If another process truncates the file meanwhile, the command ends
+    // with a message (`input::lost`).
     let bytes = unsafe { Mmap::map(&file) }.map_err(unreadable)?;
     if bytes.starts_with(&object::archive::MAGIC) || bytes.starts_with(&object::archive::THIN_MAGIC) {
         open_archive(path, &name, &bytes, visit)

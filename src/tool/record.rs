@@ -12,7 +12,6 @@ use stacks::write::Format;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 /// The page that is written when nothing else is asked for.
 const PAGE: &str = "stacks.html";
@@ -51,6 +50,8 @@ fn sample(arguments: &Record) -> Result<u8, Problem> {
     let bar = progress_bar();
     let mut progress = |now: Progress| {
         bar.set_message(format!("{} samples, {} lost, {} s", now.samples, now.lost, now.elapsed.as_secs()));
+        // Not by a thread of its own, which there may be none for.
+        bar.tick();
     };
     let settings = settings(&arguments.rows, None, arguments.output.stats.is_some());
     let recorded =
@@ -92,7 +93,6 @@ fn progress_bar() -> ProgressBar {
     if let Ok(style) = ProgressStyle::with_template("{spinner} sampling: {msg} (Ctrl-C ends)") {
         bar.set_style(style);
     }
-    bar.enable_steady_tick(Duration::from_millis(100));
     bar
 }
 

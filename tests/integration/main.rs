@@ -53,6 +53,7 @@ mod sframe_compact;
 mod sframe_concat;
 mod sframe_damage;
 mod sframe_derive;
+mod sframe_faults;
 mod sframe_from_eh_frame;
 mod sframe_index;
 mod sframe_light;

@@ -1,5 +1,6 @@
 //! Reads whole files, and replaces files in one step.
 
+use crate::output::interrupt::Temporaries;
 use crate::tool::Problem;
 use std::fs::{File, Metadata, Permissions};
 use std::io::Write;
@@ -53,16 +54,30 @@ pub fn replace_file(path: &Path, bytes: &[u8], permissions: Option<Permissions>)
     if permissions.is_none() {
         builder.permissions(Permissions::from_mode(0o666));
     }
-    let mut file = builder.tempfile_in(folder).map_err(problem)?;
-    write_sparse(file.as_file_mut(), bytes).map_err(problem)?;
-    if let Some(permissions) = permissions {
-        let kept = old.filter(|old| give_owner(file.as_file(), old)).map_or(0, |old| old.mode());
-        let mode = permissions.mode() & (!RUNS_AS_OWNER | kept);
-        // After the change of the owner, which clears these bits.
-        file.as_file().set_permissions(Permissions::from_mode(mode)).map_err(problem)?;
-    }
-    file.persist(&path).map_err(|error| problem(error.error))?;
-    Ok(())
+    // Signals wait while the list of temporary files is locked: none finds the file without its entry.
+    let mut temporaries = Temporaries::lock();
+    let file = builder.tempfile_in(folder).map_err(problem)?;
+    temporaries.add(file.path());
+    drop(temporaries);
+    let filled = fill(file.as_file(), bytes, permissions, old.as_ref());
+    let mut temporaries = Temporaries::lock();
+    temporaries.forget(file.path());
+    filled.and_then(|()| file.persist(&path).map(drop).map_err(|error| error.error)).map_err(problem)
+}
+
+/// Writes the contents of a new file and sets its permissions, with what it may keep of the old file's.
+fn fill(
+    mut file: &File,
+    bytes: &[u8],
+    permissions: Option<Permissions>,
+    old: Option<&Metadata>,
+) -> std::io::Result<()> {
+    write_sparse(&mut file, bytes)?;
+    let Some(permissions) = permissions else { return Ok(()) };
+    let kept = old.filter(|old| give_owner(file, old)).map_or(0, MetadataExt::mode);
+    let mode = permissions.mode() & (!RUNS_AS_OWNER | kept);
+    // After the change of the owner, which clears these bits.
+    file.set_permissions(Permissions::from_mode(mode))
 }
 
 /// Gives a file the owner and the group of another. Whether it has them.
@@ -75,7 +90,7 @@ fn give_owner(file: &File, old: &Metadata) -> bool {
 /// Runs of zeros of this many bytes are not written.
 const HOLE: usize = 1 << 20;
 
-fn write_sparse(file: &mut File, bytes: &[u8]) -> std::io::Result<()> {
+fn write_sparse(file: &mut &File, bytes: &[u8]) -> std::io::Result<()> {
     use std::io::{Seek, SeekFrom};
     for chunk in bytes.chunks(HOLE) {
         if chunk.len() == HOLE && chunk.iter().all(|&byte| byte == 0) {
