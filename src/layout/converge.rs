@@ -6,7 +6,7 @@
 //! sections whose size depends on addresses are asked again.
 
 use super::machine::Machine;
-use super::output::{self, Attributes};
+use super::output;
 use super::segments::{self, PhdrValues, Wishes};
 use super::{file_offsets, link_order};
 use crate::arch::Target;
@@ -328,7 +328,7 @@ fn segments_of(machine: &mut Machine<'_>, fixed: &Fixed<'_>, sorted: &Sorted<'_,
         let page_size = fixed.wishes.align_page;
         return segments::from_phdrs(plan, &values, chunks, &names, page_size, &mut machine.findings);
     }
-    machine.findings.extend(segments::unknown_without_phdrs(plan));
+    machine.findings.extend(segments::unknown_without_phdrs(plan, outputs));
     let chunk_of = |section: Option<SectionId>| {
         let output = plan.rule(machine.section_rules[section?.index()]?).output;
         outputs.iter().position(|&other| other == output)
@@ -391,10 +391,9 @@ pub fn refresh_outputs(machine: &mut Machine<'_>, relocatable: bool, sframe_allo
             },
             _ => None,
         };
-        let Attributes { sh_type, mut flags, entsize } =
-            output::attributes(plan, &facts, writes, script_type, relocatable, sframe_alloc);
+        let mut attributes = output::attributes(plan, &facts, writes, script_type, relocatable, sframe_alloc);
         if !keep_groups {
-            flags &= !u64::from(elf::SHF_GROUP);
+            attributes.flags &= !u64::from(elf::SHF_GROUP);
         }
         let lists = plan.body.iter().filter_map(|item| match item {
             Body::Rule(rule) => Some(&machine.lists[rule.index()]),
@@ -403,7 +402,7 @@ pub fn refresh_outputs(machine: &mut Machine<'_>, relocatable: bool, sframe_allo
         let align = lists.map(|list| list.max_align).max().unwrap_or(0);
         let state = &mut machine.outputs[index];
         state.facts = facts;
-        state.attributes = Attributes { sh_type, flags, entsize };
+        state.attributes = attributes;
         state.input_align = 1 << align.min(63);
         state.align = state.align.max(state.input_align);
         state.in_output |= facts.bytes > 0;

@@ -7,7 +7,7 @@ use crate::phase::Placed;
 use crate::phase::SectionState;
 use crate::plan::{Command, LayoutPlan};
 use crate::script::eval::Value;
-use crate::symbols::{Definition, LinkerSymbolOrigin, Needs, Reserved};
+use crate::symbols::{Definition, LinkerSymbolOrigin, Needs, Reserved, SymbolFlags};
 use crate::tables::section::Kind;
 use hashbrown::HashMap;
 
@@ -146,6 +146,9 @@ fn source<T: Target>(link: &Placed<'_, T>, outputs: &OutputNames<'_>, name: &[u8
                     Some((section, offset)) => section_source(link, section, offset),
                     None => Source::Discarded,
                 },
+                SymbolPlace::Common if link.symbol_flags(id).contains(SymbolFlags::DISCARDED) => {
+                    Source::Discarded
+                }
                 SymbolPlace::Undefined | SymbolPlace::Common => Source::Undefined,
             }
         }

@@ -123,6 +123,8 @@ pub struct Attributes {
     pub sh_type: u32,
     /// `SHF_*`.
     pub flags: u64,
+    /// Those of the flags that the section has only by its name. They do not choose its memory region.
+    pub by_name: u64,
     /// Size of an entry in bytes; 0 if entries have no common size.
     pub entsize: u64,
 }
@@ -150,9 +152,8 @@ pub fn attributes(
     } else if facts.count == 0 {
         flags |= alloc | u64::from(elf::SHF_WRITE);
     }
-    if facts.count == 0 {
-        flags |= flags_by_name(&plan.name);
-    }
+    let by_name = if facts.count == 0 { flags_by_name(&plan.name) & !flags } else { 0 };
+    flags |= by_name;
     // Contents of the older form (`.ctors`) in an array of functions do not change its type.
     if sh_type == elf::SHT_PROGBITS {
         sh_type = match &plan.name[..] {
@@ -194,7 +195,7 @@ pub fn attributes(
     if !is_alloc(flags) && sh_type == elf::SHT_NOBITS && plan.kind.is_none() {
         sh_type = elf::SHT_PROGBITS;
     }
-    Attributes { sh_type, flags, entsize: facts.entsize }
+    Attributes { sh_type, flags, by_name, entsize: facts.entsize }
 }
 
 /// The permissions that a section without input sections has by its name (gABI, "Special Sections"), as in GNU ld: what

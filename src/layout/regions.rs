@@ -53,7 +53,8 @@ impl Machine<'_> {
             return memory::DEFAULT;
         }
         let attributes = self.outputs[index].attributes;
-        let row = memory::by_attributes(self.plan, attributes.sh_type, attributes.flags);
+        let row =
+            memory::by_attributes(self.plan, attributes.sh_type, attributes.flags & !attributes.by_name);
         if row == memory::DEFAULT && self.outputs[index].facts.bytes > 0 {
             let name = String::from_utf8_lossy(&plan.name).into_owned();
             let message =

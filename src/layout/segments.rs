@@ -448,9 +448,11 @@ fn no_phdrs(plan: &LayoutPlan) -> Diagnostic {
     }
 }
 
-/// An error for every program header that an output section of the script names although the script has no `PHDRS`.
-pub fn unknown_without_phdrs(plan: &LayoutPlan) -> impl Iterator<Item = Diagnostic> {
-    let names = plan.outputs.iter().filter(|output| !output.discard).flat_map(|output| &output.phdrs);
+/// An error for every program header that one of these sections of the output names although the script has no
+/// `PHDRS`. A name behind a section that is not made asks for nothing.
+pub fn unknown_without_phdrs(plan: &LayoutPlan, outputs: &[u32]) -> impl Iterator<Item = Diagnostic> {
+    let made = outputs.iter().filter_map(|&output| plan.outputs.get(output as usize));
+    let names = made.flat_map(|output| &output.phdrs);
     names.filter(|name| *name.bytes != *b"NONE").map(|name| unknown_phdr(plan, name))
 }
 

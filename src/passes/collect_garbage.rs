@@ -19,6 +19,7 @@ use crate::input::object::SymbolPlace;
 use crate::input::{ObjectFile, SectionClass};
 use crate::layout::link_order::{Dependents, dependents_of};
 use crate::passes::define_linker_symbols::matches_any;
+use crate::passes::drop_commons;
 use crate::passes::settle_symbols::{Homes, global_flags};
 use crate::phase::{Bound, Inputs, Resolved, SectionState, split_locals};
 use crate::relocs::undefined;
@@ -392,6 +393,17 @@ impl<'m, 'a, T: Target, V: Visits> Marker<'m, 'a, T, V> {
         own.into_iter()
             .chain(listed.map(|name| (&name[..], Root::Option)))
             .chain(link.script_references.iter().map(|&name| (name, Root::Script)))
+            .chain(self.names_in_provides().map(|name| (name, Root::Script)))
+    }
+
+    /// The symbols that values of `PROVIDE` ask for, if the provided symbol is used: only now it is known to be.
+    fn names_in_provides(&self) -> impl Iterator<Item = &[u8]> {
+        let link = self.link;
+        let is_made = |name: &[u8]| {
+            let id = link.globals.lookup(name);
+            id.is_some_and(|id| matches!(link.definition(id), Definition::Linker(_)))
+        };
+        link.plan.referenced_symbols(&is_made).into_iter().map(|name| &name.bytes[..])
     }
 
     fn is_root_symbol(&self, id: SymbolId) -> bool {
@@ -610,18 +622,19 @@ fn has_root_name<E: ByteOrder>(object: &ObjectFile<'_, E>, index: usize) -> bool
     EXACT.contains(&name) || PREFIXES.iter().any(|prefix| is_of(prefix))
 }
 
-/// Texts of `--print-gc-sections`, in file order.
-pub fn removed_sections<T: Target>(link: &Resolved<'_, T>) -> Vec<String> {
-    link.objects
-        .iter()
-        .flat_map(|object| {
-            object
-                .section_ids()
-                .enumerate()
-                .filter(|&(_, id)| link.sections.is(id, SectionState::COLLECTED))
-                .map(|(index, _)| {
-                    format!("removing unused section {}:({})", object.name, object.section_name_lossy(index))
-                })
-        })
-        .collect()
+/// Texts of `--print-gc-sections`, in file order; common blocks stand behind the sections of their object.
+pub fn removed_sections<T: Target>(link: &Bound<'_, T>) -> Vec<String> {
+    let mut blocks = vec![0_usize; link.objects.len()];
+    for block in drop_commons::dropped(link) {
+        blocks[block.file.index()] += 1;
+    }
+    let removed = |object: &ObjectFile<'_, T::E>| {
+        let ids = object.section_ids().enumerate();
+        let sections = ids.filter(|&(_, id)| link.sections.is(id, SectionState::COLLECTED));
+        let names: Vec<_> = sections.map(|(index, _)| object.section_name_lossy(index)).collect();
+        let commons = std::iter::repeat_n("COMMON".into(), blocks[object.id.index()]);
+        let text = |name| format!("removing unused section {}:({name})", object.name);
+        names.into_iter().chain(commons).map(text).collect::<Vec<_>>()
+    };
+    link.objects.iter().flat_map(removed).collect()
 }

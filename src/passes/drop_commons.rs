@@ -6,7 +6,7 @@
 
 use crate::arch::Target;
 use crate::phase::{Bound, CommonPlace, SectionState};
-use crate::symbols::SymbolFlags;
+use crate::symbols::{CommonBlock, SymbolFlags};
 
 /// Drops dead blocks: their symbols become [`SymbolFlags::DISCARDED`], and the others get their final places.
 pub fn run<'a, T: Target>(mut bound: Bound<'a, T>) -> Bound<'a, T> {
@@ -43,6 +43,12 @@ fn drop_dead<T: Target>(bound: &mut Bound<'_, T>) {
             made.common_places[row] = Some(CommonPlace { offset, ..place });
         }
     }
+}
+
+/// The blocks that were dropped, in the order of their symbols' rows.
+pub fn dropped<'l, T: Target>(link: &'l Bound<'_, T>) -> impl Iterator<Item = &'l CommonBlock> {
+    let is_dropped = |block: &&CommonBlock| link.symbol_flags(block.symbol).contains(SymbolFlags::DISCARDED);
+    link.definitions.commons.iter().filter(move |block| link.config.gc.enabled && is_dropped(block))
 }
 
 fn is_dead<T: Target>(bound: &Bound<'_, T>, row: usize) -> bool {

@@ -9,6 +9,7 @@ use crate::arch::Target;
 use crate::elf::consts as elf;
 use crate::ids::{ChunkId, RuleId, SectionId, SymbolId};
 use crate::input::object::SymbolPlace;
+use crate::passes::drop_commons;
 use crate::phase::SectionState;
 use crate::phase::{Image, Placed};
 use crate::plan::{Body, Command, OutputPlan};
@@ -151,6 +152,10 @@ impl<T: Target> Map<'_, '_, T> {
             if state.intersects(gone) && !state.contains(SectionState::ALIVE) {
                 self.section(id, false);
             }
+        }
+        for block in drop_commons::dropped(link) {
+            self.place(" COMMON", 0, block.size);
+            self.line(format!(" {}", link.objects[block.file.index()].name));
         }
         self.line("");
     }
