@@ -139,14 +139,20 @@ fn a_running_program_can_be_linked_again() {
     work.elf("program");
 }
 
+/// As with GNU ld, lld and mold, the name gets a file of its own, and the file that it led to keeps its bytes.
 #[test]
-fn the_output_follows_a_symbolic_link_and_keeps_hard_links_apart() {
+fn an_output_that_is_a_link_becomes_a_file_of_its_own() {
     let work = Work::new();
     let a = work.s("a", ".globl _start\n_start: ret\n");
     work.write("target", "old");
-    std::os::unix::fs::symlink("target", work.path("link")).unwrap();
-    work.ld(&["-o", "link", &a]).ok();
-    work.elf("link");
+    std::os::unix::fs::symlink("target", work.path("symbolic")).unwrap();
+    std::fs::hard_link(work.path("target"), work.path("hard")).unwrap();
+    for link in ["symbolic", "hard"] {
+        work.ld(&["-o", link, &a]).quiet();
+        work.elf(link);
+        assert!(std::fs::symlink_metadata(work.path(link)).unwrap().is_file(), "{link}");
+        assert_eq!(work.read("target"), b"old", "{link}");
+    }
 }
 
 #[test]
