@@ -24,6 +24,7 @@ pub struct Heap;
 /// Whether the system has refused memory. The code that asked for it does without, or aborts.
 static REFUSED: AtomicBool = AtomicBool::new(false);
 
+#[inline]
 fn noted(memory: *mut u8) -> *mut u8 {
     if memory.is_null() {
         REFUSED.store(true, Ordering::Relaxed);
@@ -31,23 +32,27 @@ fn noted(memory: *mut u8) -> *mut u8 {
     memory
 }
 
-// SAFETY: all calls go to the inner heap.
+// SAFETY: all calls go to the inner heap. They are inlined into the command, which is another crate.
 unsafe impl GlobalAlloc for Heap {
+    #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the caller's promise; so in all of these.
         noted(unsafe { Inner.alloc(layout) })
     }
 
+    #[inline]
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         // SAFETY: as above.
         noted(unsafe { Inner.alloc_zeroed(layout) })
     }
 
+    #[inline]
     unsafe fn realloc(&self, memory: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         // SAFETY: as above.
         noted(unsafe { Inner.realloc(memory, layout, size) })
     }
 
+    #[inline]
     unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
         // SAFETY: as above.
         unsafe { Inner.dealloc(memory, layout) }
