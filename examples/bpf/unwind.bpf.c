@@ -297,8 +297,12 @@ INLINE u32 step_by_word(struct walk *walk, u64 word)
 	} else {
 		if (!read_user(&pair[1], 8, at))
 			return MEMORY;
-		/* Compilers leave the rule in force after they restored the register; its slot is then free stack. */
-		if (word & FP_SAVED && !read_user(&fp, 8, fp_at) && !(walk->topmost && fp_at < sp))
+		/* Compilers leave the rule in force after they restored the register; its slot is then free stack. A read that fails
+		 * leaves a zero.
+		 */
+		if (word & FP_SAVED && read_user(&pair[0], 8, fp_at))
+			fp = pair[0];
+		else if (word & FP_SAVED && !(walk->topmost && fp_at < sp))
 			return MEMORY;
 	}
 	if (pair[1] == 0)

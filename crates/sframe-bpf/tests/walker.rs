@@ -1,0 +1,279 @@
+//! The kernel's program over tables and stacks that an adversary made: the same C, compiled for the host, ends after its 1024
+//! frames at the latest, reads few words for each, and touches nothing but its maps and the stack.
+
+mod common;
+
+use common::Random;
+use sframe_bpf::layout::{End, Range, Table};
+use sframe_format::compact::write_table;
+use sframe_format::write::Function;
+use sframe_format::{Abi, Base, CfaRule, CompactTable, Frame, Location, RegisterRule, Row, Rules};
+use std::path::PathBuf;
+
+/// Most frames of a stack, and bytes of `struct sample` before its frames.
+const MOST_FRAMES: u64 = 1024;
+const HEADER: u64 = 40;
+/// Reads of the stack for one step: the CFA, the kernel's frame of a signal, return address and frame pointer, and a look
+/// for a trampoline.
+const MOST_READS: u64 = 5;
+/// Loads of a look-up (`tests/reader.rs`), and those of a long rule.
+const MOST_LOADS: u64 = common::MOST_LOADS + 7;
+
+/// Where the registers are in `struct pt_regs`.
+const FP: usize = 4;
+const IP: usize = 16;
+const CS: usize = 17;
+const SP: usize = 19;
+/// User code of 64 bits.
+const USER: u64 = 0x33;
+
+const FILE: u32 = 3;
+const PID: u32 = 77;
+/// The stack of a program, as a rule.
+const STACK: u64 = 0x7ffd_0000;
+
+/// A sample: the table of the file that is mapped everywhere, registers, and all memory that can be read.
+struct Sample {
+    bytes: Vec<u8>,
+    table: Table,
+    registers: [u64; 21],
+    stack: u64,
+    words: Vec<u64>,
+    /// Every so many reads one fails.
+    fails: u64,
+    kernel_frames: u64,
+}
+
+impl Sample {
+    fn new(bytes: &[u8], table: Table, stack: u64, words: Vec<u64>) -> Self {
+        let mut registers = [0; 21];
+        registers[CS] = USER;
+        Self { bytes: bytes.to_vec(), table, registers, stack, words, fails: 0, kernel_frames: 0 }
+    }
+
+    /// With the registers that matter for most rules.
+    fn at(mut self, pc: u64, sp: u64, fp: u64) -> Self {
+        (self.registers[IP], self.registers[SP], self.registers[FP]) = (pc, sp, fp);
+        self
+    }
+
+    fn write(&self, to: &mut Vec<u8>) {
+        let range = Range { start: 0, end: u64::MAX, bias: 0, file: FILE, pid: PID };
+        to.extend((self.bytes.len() as u64).to_ne_bytes());
+        to.extend(self.table.to_bytes());
+        let words = |words: &[u64]| words.iter().flat_map(|word| word.to_ne_bytes()).collect::<Vec<u8>>();
+        to.extend(words(&self.registers));
+        to.extend(words(&[range.start, range.end, range.bias]));
+        to.extend([range.file, range.pid].iter().flat_map(|word| word.to_ne_bytes()));
+        to.extend(words(&[self.stack, self.words.len() as u64, self.fails, self.kernel_frames]));
+        to.extend_from_slice(&self.bytes);
+        to.extend(words(&self.words));
+    }
+}
+
+/// `struct outcome`.
+#[derive(Debug)]
+struct Outcome {
+    end: End,
+    frames: u64,
+    ring: u64,
+    innermost: [u64; 8],
+}
+
+struct Program {
+    path: PathBuf,
+    _folder: tempfile::TempDir,
+}
+
+impl Program {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        Self { path: common::compile(folder.path(), "walker"), _folder: folder }
+    }
+
+    /// What becomes of each sample. Whatever it is, there are bounds.
+    fn walk(&self, samples: &[Sample]) -> Vec<Outcome> {
+        let mut input = Vec::new();
+        samples.iter().for_each(|sample| sample.write(&mut input));
+        let words = common::run(&self.path, input);
+        let outcomes = words.as_chunks::<14>().0;
+        assert_eq!(outcomes.len(), samples.len());
+        let outcome = |&[end, frames, steps, reads, loads, ring, ref innermost @ ..]: &[u64; 14]| {
+            assert!(frames <= MOST_FRAMES && steps <= MOST_FRAMES, "{frames} frames in {steps} steps");
+            assert!(reads <= MOST_READS && loads <= MOST_LOADS, "{reads} reads, {loads} loads");
+            let end = End::ALL[end as usize];
+            assert_eq!(ring > 0, end <= End::TooDeep, "whole stacks go to the ring");
+            Outcome { end, frames, ring, innermost: *innermost }
+        };
+        outcomes.iter().map(outcome).collect()
+    }
+}
+
+fn frame(cfa: CfaRule, fp: RegisterRule) -> Rules {
+    Rules::Frame(Frame { cfa, ra: RegisterRule::Saved(Location::at_cfa(-8)), fp, mangled: false })
+}
+
+fn by_sp(offset: i64) -> Rules {
+    frame(CfaRule::register(7, offset), RegisterRule::Unchanged)
+}
+
+/// Functions with the addresses that are named here, one for each way to take a step.
+const LEAF: u64 = 0x1000;
+const BY_FP: u64 = 0x1100;
+const START: u64 = 0x1200;
+const SIGNAL: u64 = 0x1300;
+const CONTEXT: u64 = 0x1400;
+const FLEXIBLE: u64 = 0x1500;
+const RESTORED: u64 = 0x1600;
+
+fn functions() -> Vec<(u64, Function)> {
+    let saved = RegisterRule::Saved(Location::at_cfa(-16));
+    let in_memory = RegisterRule::Saved(Location { base: Base::Register(6), offset: -8, dereference: true });
+    let rows = |rows: &[(u32, Rules)]| Function {
+        size: 0x40,
+        rows: rows.iter().map(|&(start, rules)| Row { start, rules }).collect(),
+        ..Function::default()
+    };
+    let signal = |rules| Function { signal: true, ..rows(&[(0, rules)]) };
+    vec![
+        (LEAF, rows(&[(0, by_sp(8)), (1, frame(CfaRule::register(7, 16), saved)), (5, by_sp(64))])),
+        (BY_FP, rows(&[(0, frame(CfaRule::register(6, 16), saved))])),
+        (START, rows(&[(0, Rules::Outermost)])),
+        (SIGNAL, signal(frame(CfaRule { register: 7, dereference: true, offset: 160 }, saved))),
+        (CONTEXT, signal(Rules::SignalContext)),
+        (FLEXIBLE, rows(&[(0, frame(CfaRule { register: 10, dereference: true, offset: -8 }, in_memory))])),
+        (RESTORED, rows(&[(0, frame(CfaRule::register(7, 8), saved))])),
+    ]
+}
+
+fn sound() -> (Vec<u8>, Table) {
+    let bytes = write_table(Abi::Amd64, 0, &functions()).unwrap().bytes;
+    let table = CompactTable::parse(&bytes[..], 0).unwrap();
+    table.check().unwrap();
+    let description = Table::new(&table, 0).unwrap();
+    (bytes, description)
+}
+
+/// Words that an adversary puts on a stack, who knows the code.
+fn stacks(random: &mut Random) -> Vec<(u64, Vec<u64>)> {
+    const WORDS: usize = 64;
+    const SIZE: u64 = 8 * WORDS as u64;
+    let mut stacks = Vec::new();
+    for start in [0, STACK, (1 << 63) - SIZE / 2, 0u64.wrapping_sub(SIZE)] {
+        let mut anything = || match random.below(4) {
+            0 => code(random),
+            1 => start.wrapping_add(8 * random.below(WORDS) as u64),
+            2 => [0, 1, u64::MAX, u64::MAX - 7, 1 << 63][random.below(5)],
+            _ => random.word(),
+        };
+        stacks.push((start, (0..WORDS).map(|_| anything()).collect()));
+        // Every word is a place of the stack: frame pointers lead to themselves or back.
+        stacks.push((start, (0..WORDS).map(|place| start.wrapping_add(8 * (place / 2) as u64)).collect()));
+        // Return addresses and frame pointers by turns.
+        let mut turns = |place: usize| if place.is_multiple_of(2) { start } else { code(random) };
+        stacks.push((start, (0..WORDS).map(&mut turns).collect()));
+        stacks.push((start, Vec::new()));
+    }
+    stacks
+}
+
+/// An address in or behind a function.
+fn code(random: &mut Random) -> u64 {
+    let all = [LEAF, BY_FP, START, SIGNAL, CONTEXT, FLEXIBLE, RESTORED];
+    all[random.below(all.len())] + random.below(0x44) as u64
+}
+
+/// Some samples with a table.
+fn hostile(random: &mut Random, bytes: &[u8], table: Table, count: usize) -> Vec<Sample> {
+    let all = stacks(random);
+    let some = |_| {
+        let (stack, words) = all[random.below(all.len())].clone();
+        let mut sample = Sample::new(bytes, table, stack, words);
+        let place = |random: &mut Random| stack.wrapping_add(8 * random.below(70) as u64);
+        sample.registers = std::array::from_fn(|_| [place(random), random.word()][random.below(2)]);
+        sample = sample.at(code(random), place(random), place(random));
+        // A sample in the kernel has the user's registers elsewhere; 32-bit programs and threads of the kernel have none.
+        sample.registers[CS] = [USER, USER, USER, 0x10, 0x23][random.below(5)];
+        sample.fails = [0, 0, 1, 2, 7][random.below(5)];
+        sample.kernel_frames = random.below(129) as u64;
+        sample
+    };
+    (0..count).map(some).collect()
+}
+
+#[test]
+fn a_sound_stack_is_walked_to_its_root() {
+    let (bytes, table) = sound();
+    // The leaf's return address, then a frame with a frame pointer, then the start.
+    let words = vec![BY_FP + 4, 7, 0, START + 1, 9];
+    let mut sample = Sample::new(&bytes, table, STACK, words).at(LEAF, STACK, STACK + 16);
+    sample.kernel_frames = 5;
+    let outcome = &Program::new().walk(&[sample])[0];
+    assert_eq!((outcome.end, outcome.frames), (End::Root, 3), "{outcome:#x?}");
+    assert_eq!(outcome.innermost[..3], [LEAF, BY_FP + 4, START + 1]);
+    assert_eq!(outcome.ring, HEADER + 8 * (5 + 3));
+}
+
+/// The row says that the frame pointer is saved, but the function has restored it, and what is below the stack pointer
+/// cannot be read: the register keeps its value.
+#[test]
+fn a_frame_pointer_whose_slot_is_gone_is_kept() {
+    let (bytes, table) = sound();
+    let words = vec![BY_FP + 4, 7, 0, START + 1, 9];
+    let sample = Sample::new(&bytes, table, STACK, words).at(RESTORED, STACK, STACK + 16);
+    let outcome = &Program::new().walk(&[sample])[0];
+    assert_eq!((outcome.end, outcome.frames), (End::Root, 3), "{outcome:#x?}");
+}
+
+/// A signal frame whose registers are those of the trampoline itself, by rows and by instructions.
+#[test]
+fn a_stack_that_goes_in_circles_ends_as_too_deep() {
+    let (bytes, table) = sound();
+    let mut words = vec![0; 40];
+    (words[160 / 8], words[168 / 8]) = (STACK, CONTEXT);
+    let by_rows = Sample::new(&bytes, table, STACK, words.clone()).at(CONTEXT, STACK, 0);
+    let trampoline = STACK + 8 * 30;
+    (words[168 / 8], words[30], words[31]) = (trampoline, 0x0f00_0000_0fc0_c748, 5);
+    let by_code = Sample::new(&bytes, table, STACK, words).at(trampoline, STACK, 0);
+    for mut sample in [by_rows, by_code] {
+        sample.kernel_frames = 127;
+        let outcome = &Program::new().walk(&[sample])[0];
+        assert_eq!((outcome.end, outcome.frames), (End::TooDeep, MOST_FRAMES), "{outcome:#x?}");
+        assert_eq!(outcome.ring, HEADER + 8 * (127 + MOST_FRAMES));
+    }
+}
+
+#[test]
+fn hostile_stacks_end() {
+    let (program, mut random) = (Program::new(), Random(1));
+    let (bytes, table) = sound();
+    let mut seen = std::collections::BTreeSet::new();
+    for _ in 0..10 {
+        let samples = hostile(&mut random, &bytes, table, 2000);
+        seen.extend(program.walk(&samples).iter().map(|outcome| outcome.end));
+    }
+    for end in [End::Root, End::NoRows, End::Memory, End::Register, End::NoProgress, End::Narrow] {
+        assert!(seen.contains(&end), "no stack ended at {}: {seen:?}", end.describe());
+    }
+}
+
+#[test]
+fn hostile_tables_and_stacks_end() {
+    let (program, mut random) = (Program::new(), Random(2));
+    let (bytes, table) = sound();
+    let mut samples = Vec::new();
+    for at in 0..bytes.len() {
+        for value in [0, 1, 0x0f, 0x7f, 0x80, 0xe0, 0xff, random.word() as u8] {
+            let mut damaged = bytes.clone();
+            damaged[at] = value;
+            // As the loader reads it, or as it was before the damage.
+            let own = CompactTable::parse(&damaged[..], 0).ok().and_then(|table| Table::new(&table, 0));
+            samples.extend(hostile(&mut random, &damaged, own.unwrap_or(table), 3));
+        }
+    }
+    let mut seen = std::collections::BTreeSet::new();
+    for samples in samples.chunks(2000) {
+        seen.extend(program.walk(samples).iter().map(|outcome| outcome.end));
+    }
+    assert!(seen.contains(&End::Malformed), "{seen:?}");
+}
