@@ -279,6 +279,21 @@ fn a_command_is_sampled_where_the_kernel_allows_it() {
     assert!(complaint.contains("cannot execute"), "{complaint}");
 }
 
+/// No limit for threads binds every user, but no system has the memory for these stacks of threads.
+#[test]
+fn a_recording_without_a_thread_is_an_error_and_does_not_start_the_command() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_sframe"));
+    command.current_dir(&folder).env("RUST_MIN_STACK", (1u64 << 46).to_string());
+    command.args(["record", "-o", "stacks.json", "--", "sh", "-c", "echo > started"]);
+    let (status, _, complaint) = split(command.output().unwrap());
+    assert_eq!(status, 2, "{complaint}");
+    let refused = complaint.contains("does not allow") || complaint.contains("takes no samples");
+    let says = complaint.starts_with("sframe: sh -c echo > started: no thread can be started: ");
+    assert!(refused || (says && complaint.contains("ulimit -u")), "{complaint}");
+    assert!(!folder.path().join("started").exists(), "the command was started");
+}
+
 #[test]
 fn stacks_are_unwound_in_the_kernel_where_it_allows_that() {
     let folder = tempfile::tempdir().unwrap();

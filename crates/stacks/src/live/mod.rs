@@ -23,6 +23,7 @@ pub use kernel::{InKernel, KernelReport, RunTime};
 pub use request::{Request, Target};
 use sframe_bpf::{Sample, Stacks};
 use sframe_format::Abi;
+use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
@@ -98,13 +99,18 @@ pub fn record(
         events.enable()?;
         synthesize(&mut session, in_kernel.as_mut(), pid, take);
     }
-    started.go()?;
     let (layout, event) = (events.layout, events.name);
     let finished = AtomicBool::new(false);
     let (sender, receiver) = sync_channel(QUEUE);
     std::thread::scope(|scope| {
         let stacks = in_kernel.as_mut().and_then(|in_kernel| in_kernel.stacks.take());
-        scope.spawn(|| empty_rings(&mut events, stacks, sender, &finished));
+        let empty = || empty_rings(&mut events, stacks, sender, &finished);
+        // Before the command starts, which would run on by itself if there is no thread.
+        std::thread::Builder::new().spawn_scoped(scope, empty).map_err(|error| no_thread(&error))?;
+        if let Err(error) = started.go() {
+            finished.store(true, Ordering::Release);
+            return Err(error);
+        }
         let mut unwinder = Unwinder {
             session: &mut session,
             in_kernel: in_kernel.as_mut(),
@@ -115,11 +121,17 @@ pub fn record(
             lost: 0,
         };
         unwinder.run(&receiver, request, &mut started, stop, &finished, progress, take);
-    });
+        Ok(())
+    })?;
     let status = started.wait(stop.load(Ordering::Relaxed));
     let in_kernel = in_kernel.map(|mut in_kernel| in_kernel.report()).transpose()?;
     let (files, statistics) = session.finish(take);
     Ok(Recorded { files, statistics, event, in_kernel, status })
+}
+
+/// Why the recording has no thread of its own to empty the rings, and what helps.
+fn no_thread(error: &io::Error) -> String {
+    format!("no thread can be started: {error}; raise `ulimit -u` or `ulimit -v`")
 }
 
 /// Empties the rings into batches until `finished` is set.
