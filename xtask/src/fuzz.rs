@@ -1,14 +1,15 @@
 //! Fuzzes every target for a while, keeps the few inputs that reach most, and records the results.
 //!
 //! It starts from the kept corpus and from seeds that are taken out of the fixtures afresh. The tests replay the kept
-//! corpus and mutate it without a fuzzer, so that a minute of the same goes into every run of them.
+//! corpus and mutate it without a fuzzer, so that a minute of the same goes into every run of them. A target that fails
+//! still counts: its row has the failure, and the time and inputs that it took, until a run without one.
 
 mod keep;
 
 use crate::children;
 use crate::folders::files;
 use crate::prove::mutants::damage::Numbers;
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, anyhow, ensure};
 use object::{Object, ObjectSection};
 use std::fmt::Write;
 use std::io::Read;
@@ -97,6 +98,21 @@ struct Seen {
     executions: u64,
     coverage: u64,
     kept: usize,
+    /// What ended the run, if it did not end in time.
+    failure: Option<anyhow::Error>,
+}
+
+impl Seen {
+    /// The row of the record, which adds to the row before.
+    fn row(&self, date: &str, before: Option<&str>) -> String {
+        let Seen { target: Target { name, what, .. }, executions, coverage, kept, .. } = self;
+        let (seconds_before, inputs_before) = sums(before);
+        let seconds = seconds_before + self.processor_time.as_secs();
+        let inputs = inputs_before + executions;
+        // The first failure ends a run.
+        let failures = u8::from(self.failure.is_some());
+        format!("| {name} | {what} | {date} | {seconds} | {inputs} | {coverage} | {failures} | {kept} |")
+    }
 }
 
 pub fn run(arguments: Arguments) -> Result<()> {
@@ -118,7 +134,10 @@ pub fn run(arguments: Arguments) -> Result<()> {
         });
         for result in results {
             match result {
-                Ok(target) => seen.push(target),
+                Ok(target) => {
+                    failures.extend(target.failure.as_ref().map(|failure| format!("{failure:#}")));
+                    seen.push(target);
+                }
                 Err(failure) => failures.push(format!("{failure:#}")),
             }
         }
@@ -168,24 +187,37 @@ fn fuzz(target: Target, seconds: u32) -> Result<Seen> {
     ];
     let mut words: Vec<&str> = vec![text(&corpus)?];
     words.extend(limits.iter().map(String::as_str));
-    let (said, processor_time) = run_target(target, &words)?;
-    let control = work.join("merge");
-    let noted = format!("-merge_control_file={}", text(&control)?);
-    keep::begin(&control, &files(&corpus)?)?;
-    // The inner step of a merge that takes a minimal set. The outer one takes longer than to fuzz, where inputs are many.
-    run_target(target, &["-merge_inner=2", &noted, &limits[1]])?;
-    let kept = keep::keep(&control, &kept)?;
-    let number = |mark: &str| {
-        let rest = said.rsplit_once(mark).map(|(_, rest)| rest.trim_start());
-        rest.and_then(|r| r.split_whitespace().next()?.parse().ok()).unwrap_or(0)
-    };
+    let Ran { said, processor_time, mut failure } = run_target(target, &words)?;
+    if failure.is_none() {
+        failure = choose(target, &work, &corpus, &kept, &limits[1]).err();
+    }
     Ok(Seen {
         target,
         processor_time,
-        executions: number("number_of_executed_units:"),
-        coverage: number(" cov:"),
-        kept,
+        executions: number(&said, "number_of_executed_units:"),
+        coverage: number(&said, " cov:"),
+        kept: files(&kept)?.len(),
+        failure,
     })
+}
+
+/// Replaces the inputs that are kept by the best of a corpus.
+fn choose(target: Target, work: &Path, corpus: &Path, kept: &Path, limit: &str) -> Result<()> {
+    let control = work.join("merge");
+    let noted = format!("-merge_control_file={}", text(&control)?);
+    keep::begin(&control, &files(corpus)?)?;
+    // The inner step of a merge that takes a minimal set. The outer one takes longer than to fuzz, where inputs are many.
+    if let Some(failure) = run_target(target, &["-merge_inner=2", &noted, limit])?.failure {
+        return Err(failure);
+    }
+    keep::keep(&control, kept)?;
+    Ok(())
+}
+
+/// The last number behind a mark in what libFuzzer said, which says it of a run that fails too.
+fn number(said: &str, mark: &str) -> u64 {
+    let rest = said.rsplit_once(mark).map(|(_, rest)| rest.trim_start());
+    rest.and_then(|rest| rest.split_whitespace().next()?.parse().ok()).unwrap_or(0)
 }
 
 fn text(path: &Path) -> Result<&str> {
@@ -197,8 +229,8 @@ fn build(package: &str) -> Result<()> {
     let mut command = Command::new("cargo");
     command.current_dir(crate::folders::workspace().join(package)).args(["+nightly", "fuzz", "build"]);
     command.env("CARGO_TARGET_DIR", built()?);
-    said(&mut command).context("a nightly compiler and cargo-fuzz are needed")?;
-    Ok(())
+    let failure = ran(&mut command)?.failure;
+    failure.map_or(Ok(()), |failure| Err(failure.context("a nightly compiler and cargo-fuzz are needed")))
 }
 
 /// The folder that the targets are built in.
@@ -208,21 +240,31 @@ fn built() -> Result<PathBuf> {
     Ok(folder.canonicalize()?)
 }
 
-/// Runs a target as it was built, even if the sources have changed since. Returns its output and processor time. An
-/// input that fails is in the error, and kept.
-fn run_target(target: Target, words: &[&str]) -> Result<(String, Duration)> {
+/// Runs a target as it was built, even if the sources have changed since. An input that fails is in the failure, and kept.
+fn run_target(target: Target, words: &[&str]) -> Result<Ran> {
     let artifacts = crate::folders::target().join("fuzz").join(target.name).join("failures/");
     std::fs::create_dir_all(&artifacts)?;
     // cargo-fuzz builds for a named machine.
     let program = built()?.join(TRIPLE).join("release").join(target.name);
     let mut command = Command::new(program);
     command.args(words).arg(format!("-artifact_prefix={}", text(&artifacts)?));
-    said(&mut command).with_context(|| format!("target {}", target.name))
+    let name = || format!("target {}", target.name);
+    let mut ran = ran(&mut command).with_context(name)?;
+    ran.failure = ran.failure.map(|failure| failure.context(name()));
+    Ok(ran)
 }
 
-/// Runs a command and returns its standard error and its processor time. The end of the former is in the error if the
-/// command failed.
-fn said(command: &mut Command) -> Result<(String, Duration)> {
+/// What became of a command.
+struct Ran {
+    /// Its standard error.
+    said: String,
+    processor_time: Duration,
+    /// How it failed, if it did, with the end of what it said.
+    failure: Option<anyhow::Error>,
+}
+
+/// Runs a command.
+fn ran(command: &mut Command) -> Result<Ran> {
     let mut child = command
         .stdin(Stdio::null())
         .stdout(Stdio::null())
@@ -233,11 +275,10 @@ fn said(command: &mut Command) -> Result<(String, Duration)> {
     child.stderr.take().context("standard error is piped")?.read_to_end(&mut said)?;
     let (status, usage) = children::wait(child);
     let said = String::from_utf8_lossy(&said).into_owned();
-    if !status.success() {
-        let lines: Vec<&str> = said.lines().collect();
-        bail!("{status}:\n{}", lines[lines.len().saturating_sub(60)..].join("\n"));
-    }
-    Ok((said, children::processor_time(&usage)))
+    let lines: Vec<&str> = said.lines().collect();
+    let end = || lines[lines.len().saturating_sub(60)..].join("\n");
+    let failure = (!status.success()).then(|| anyhow!("{status}:\n{}", end()));
+    Ok(Ran { said, processor_time: children::processor_time(&usage), failure })
 }
 
 /// The seeds of a target: the part of each ELF file of the fixtures that it reads.
@@ -315,28 +356,20 @@ fn record(seen: &[Seen], before: &str) -> Result<String> {
     writeln!(
         record,
         "With AddressSanitizer, debug assertions and overflow checks, {AT_A_TIME} targets at a time on a machine that has\n\
-         other work too. A crash, an assertion that fails, or ten seconds for one input ends a run and leaves no row here.\n"
+         other work too. A crash, an assertion that fails, or ten seconds for one input is a failure and ends a run.\n"
     )?;
     writeln!(
         record,
-        "Seconds are processor time. They and the inputs are those of all runs together, up to the last one of that date.\n"
+        "Seconds are processor time. They and the inputs are those of all runs together, up to the last one of that date. Failures\n\
+         are those of that last run: the row has one until a run without it.\n"
     )?;
     writeln!(record, "| target | what | date | seconds | inputs | edges covered | failures | inputs kept |")?;
     writeln!(record, "|---|---|---|---:|---:|---:|---:|---:|")?;
     for target in TARGETS {
         let start = format!("| {} |", target.name);
         let row = before.lines().find(|line| line.starts_with(&start));
-        if let Some(Seen { processor_time, executions, coverage, kept, .. }) =
-            seen.iter().find(|s| s.target.name == target.name)
-        {
-            let what = target.what;
-            let (seconds_before, inputs_before) = sums(row);
-            let seconds = seconds_before + processor_time.as_secs();
-            let executions = inputs_before + executions;
-            writeln!(
-                record,
-                "{start} {what} | {date} | {seconds} | {executions} | {coverage} | 0 | {kept} |"
-            )?;
+        if let Some(seen) = seen.iter().find(|seen| seen.target.name == target.name) {
+            writeln!(record, "{}", seen.row(&date, row))?;
         } else if let Some(row) = row {
             writeln!(record, "{row}")?;
         }
@@ -346,12 +379,37 @@ fn record(seen: &[Seen], before: &str) -> Result<String> {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
+
     #[test]
     fn runs_add_up_and_hours_are_shared() {
         let row = "| read | reader and verifier | 2026-11-21 | 600 | 1971546 | 1711 | 0 | 200 |";
-        assert_eq!(super::sums(Some(row)), (600, 1_971_546));
-        assert_eq!(super::sums(None), (0, 0));
+        assert_eq!(sums(Some(row)), (600, 1_971_546));
+        assert_eq!(sums(None), (0, 0));
         // Nine targets, two at a time: five batches.
-        assert_eq!(super::share(1.0, 9), 720);
+        assert_eq!(share(1.0, 9), 720);
+    }
+
+    /// A run that fails once left no row, and its inputs were lost; a row said 0 whatever happened.
+    #[test]
+    fn a_run_that_fails_is_in_the_record() {
+        let script = "echo '#9 NEW cov: 70 ft: 80'; echo 'stat::number_of_executed_units: 54'; exit 77";
+        let ran = ran(Command::new("sh").args(["-c", &format!("({script}) >&2")])).unwrap();
+        let failure = ran.failure.as_ref().map(ToString::to_string).unwrap();
+        assert!(failure.contains("77") && failure.contains("executed_units: 54"), "{failure}");
+        let mut seen = Seen {
+            target: TARGETS[0],
+            processor_time: Duration::from_secs(60),
+            executions: number(&ran.said, "number_of_executed_units:"),
+            coverage: number(&ran.said, " cov:"),
+            kept: 3,
+            failure: ran.failure,
+        };
+        let before = "| read | reader and verifier | 2026-11-21 | 600 | 100 | 1711 | 0 | 200 |";
+        let failed = seen.row("2026-11-22", Some(before));
+        assert_eq!(failed, "| read | reader and verifier | 2026-11-22 | 660 | 154 | 70 | 1 | 3 |");
+        seen.failure = None;
+        let fixed = seen.row("2026-11-23", Some(&failed));
+        assert_eq!(fixed, "| read | reader and verifier | 2026-11-23 | 720 | 208 | 70 | 0 | 3 |");
     }
 }
