@@ -1,5 +1,6 @@
 //! Files through the readers that are fuzzed, as they are and damaged: any result will do, as long as no reader panics.
-//! They are the fixtures, and inputs that fuzzing found worth keeping.
+//! They are the fixtures, and inputs that fuzzing found worth keeping. Those that are whole links, and those of the reducer,
+//! go through the tests of `fuzz/links`; recordings through those of `crates/stacks`.
 
 use sframe_ld::script::builtin::Layout;
 use sframe_ld::{input, script, tool};
@@ -34,7 +35,7 @@ impl Damage {
     /// The text with three of its bytes replaced by others of its own, so that much of it is still read.
     fn of_text(&mut self, original: &[u8]) -> Vec<u8> {
         let mut bytes = original.to_vec();
-        for _ in 0..3 {
+        for _ in 0..if bytes.is_empty() { 0 } else { 3 } {
             let (at, from) = (self.below(bytes.len()), self.below(bytes.len()));
             bytes[at] = bytes[from];
         }
@@ -61,12 +62,17 @@ fn fixtures() -> Vec<Vec<u8>> {
     folders.flat_map(|path| files(&path)).filter(|bytes| bytes.starts_with(b"\x7fELF")).collect()
 }
 
+/// The inputs of a target that the fuzzer found worth keeping.
+fn kept(target: &str) -> Vec<Vec<u8>> {
+    let kept = files(&format!("fuzz/corpus/{target}"));
+    assert!(kept.len() > 20, "the corpus of {target} is gone");
+    kept
+}
+
 #[test]
 fn kept_inputs_are_read_or_refused() {
-    let kept = files("fuzz/corpus/object");
-    assert!(kept.len() > 20, "the corpus is gone");
     let mut damage = Damage::new();
-    for original in kept {
+    for original in kept("object") {
         input::exercise(&original);
         (0..200).for_each(|_| input::exercise(&damage.of(&original)));
     }
@@ -90,7 +96,10 @@ fn damaged_objects_are_split_or_refused() {
         tool::exercise::exercise(&original);
         (0..20).for_each(|_| tool::exercise::exercise(&damage.of(&original)));
     }
-    files("fuzz/corpus/tool").iter().for_each(|kept| tool::exercise::exercise(kept));
+    for original in kept("tool") {
+        tool::exercise::exercise(&original);
+        (0..20).for_each(|_| tool::exercise::exercise(&damage.of(&original)));
+    }
 }
 
 #[test]
@@ -102,5 +111,8 @@ fn damaged_scripts_are_read_or_refused() {
         script::exercise::exercise(text.as_bytes());
         (0..200).for_each(|_| script::exercise::exercise(&damage.of_text(text.as_bytes())));
     }
-    files("fuzz/corpus/script").iter().for_each(|kept| script::exercise::exercise(kept));
+    for original in kept("script") {
+        script::exercise::exercise(&original);
+        (0..20).for_each(|_| script::exercise::exercise(&damage.of_text(&original)));
+    }
 }

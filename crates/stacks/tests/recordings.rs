@@ -572,9 +572,17 @@ fn what_fuzzing_kept_is_read_or_refused() {
     let mut samples = 0;
     for path in paths {
         let bytes = std::fs::read(path).unwrap();
-        if Recording::new(Bytes::from(bytes.clone())).is_ok() {
-            samples += unwind(bytes, Settings::default()).statistics.samples;
+        let samples_of = |bytes: Vec<u8>| match Recording::new(Bytes::from(bytes.clone())) {
+            Ok(_) => unwind(bytes, Settings::default()).statistics.samples,
+            Err(_) => 0,
+        };
+        // As it is, and with each of some bytes changed, spread over the file.
+        for at in (0..bytes.len()).step_by(bytes.len() / 16 + 1) {
+            let mut changed = bytes.clone();
+            changed[at] ^= 0x81;
+            samples_of(changed);
         }
+        samples += samples_of(bytes);
     }
     assert!(samples >= 4, "{samples}");
 }
