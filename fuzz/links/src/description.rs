@@ -1,6 +1,9 @@
 //! The link that a fuzzer's bytes describe.
 
-use crate::{object, options, script};
+use crate::damage::Damage;
+use crate::more::{self, now_and_then};
+use crate::object::{self, Described};
+use crate::{archives, options, script};
 use arbitrary::{Result, Unstructured};
 use ld_compare::machine::Machine;
 
@@ -8,9 +11,9 @@ use ld_compare::machine::Machine;
 const FILES: usize = 4;
 /// Most places of damage.
 const DAMAGE: usize = 6;
-/// Numbers at which arithmetic of offsets and sizes goes wrong.
-const EDGES: [u64; 12] =
-    [0, 1, 7, 0x7f, 0xff, 0xfff, 0xffff, 0x7fff_ffff, 0xffff_ffff, 1 << 40, i64::MAX as u64, u64::MAX];
+/// Most places of damage in the library that is made, and the length that it counts as having.
+const LIBRARY_DAMAGE: usize = 3;
+const LIBRARY: usize = 1 << 13;
 
 /// A file of a link.
 pub struct File {
@@ -24,6 +27,8 @@ pub struct Link {
     pub files: Vec<File>,
     /// A shared library that is made first of the first file, and linked against.
     pub library: bool,
+    /// Damage to that library once it is made.
+    pub library_damage: Vec<Damage>,
     /// Arguments, inputs among them, in order.
     pub arguments: Vec<String>,
     /// Whether files were damaged when they had been valid.
@@ -31,7 +36,8 @@ pub struct Link {
 }
 
 impl Link {
-    /// Reads a description.
+    /// Reads a description: the link, and behind it what came to the descriptions later, so that older ones keep their
+    /// meaning.
     ///
     /// # Errors
     /// There are too few bytes for one.
@@ -42,13 +48,16 @@ impl Link {
             machine,
             files: Vec::new(),
             library: false,
+            library_damage: Vec::new(),
             arguments: options::chosen(from)?,
             damaged: false,
         };
+        let mut objects = Vec::new();
         for number in 0..from.int_in_range(1..=FILES)? {
+            let object = object::described(from, machine)?;
             let name = format!("{number}.o");
-            let bytes = object::described(from, machine)?;
-            link.add(from, File { name, bytes })?;
+            link.add(from, File { name, bytes: object.bytes() })?;
+            objects.push(object);
         }
         let is_dynamic =
             !link.arguments.iter().any(|word| ["-static", "-r", "--nmagic", "--omagic"].contains(&&**word));
@@ -62,29 +71,33 @@ impl Link {
         if from.ratio(1, 4)? {
             link.text(from, "versions", "--version-script", script::version_script)?;
         }
-        if from.ratio(1, 2)? {
-            link.damage(from)?;
+        let damage = if from.ratio(1, 2)? { link.damage(from)? } else { Vec::new() };
+        link.more(from, objects)?;
+        for (file, damage) in damage {
+            damage.apply(&mut link.files[file].bytes);
         }
         Ok(link)
     }
 
     /// The bytes of its objects, those in archives included.
-    pub fn objects(&self) -> impl Iterator<Item = &[u8]> {
-        let of = |file: &'_ File| {
-            let start = if file.name.ends_with(".a") { MEMBER } else { 0 };
-            let is_object = [".a", ".o"].iter().any(|end| file.name.ends_with(end));
-            is_object.then_some(start)
+    pub fn objects(&self) -> Vec<Vec<u8>> {
+        let of = |file: &File| {
+            if file.name.ends_with(".a") {
+                return archives::members(&file.bytes);
+            }
+            if file.name.ends_with(".o") { vec![file.bytes.clone()] } else { Vec::new() }
         };
-        self.files.iter().filter_map(move |file| file.bytes.get(of(file)?..))
+        self.files.iter().flat_map(of).collect()
     }
 
-    /// The commands of the link, that of the library first.
+    /// The commands of the link, that of the library first, unless that is damaged when it is made.
     pub fn command_lines(&self) -> Vec<String> {
         let line = |arguments: &[String]| {
             let quoted = arguments.iter().map(|word| format!("'{word}'")).collect::<Vec<_>>().join(" ");
             format!("sframe-ld -m {} {quoted}", self.machine.emulation())
         };
-        let library = self.library_arguments().map(|words| line(&words) + " -o library.so");
+        let library = self.library_arguments().filter(|_| self.library_damage.is_empty());
+        let library = library.map(|words| line(&words) + " -o library.so");
         library.into_iter().chain([line(&self.arguments) + " -o output"]).collect()
     }
 
@@ -101,7 +114,7 @@ impl Link {
             1 => {
                 let name = file.name.replace(".o", ".a");
                 self.arguments.push(name.clone());
-                let bytes = archive(&file);
+                let bytes = archives::plain(&[(file.name, file.bytes)]);
                 self.files.push(File { name, bytes });
                 return Ok(());
             }
@@ -123,48 +136,43 @@ impl Link {
         Ok(())
     }
 
-    /// Overwrites numbers in files, near the ends of files more often than elsewhere: headers are there.
-    fn damage(&mut self, from: &mut Unstructured<'_>) -> Result<()> {
+    /// Damage, each with its file.
+    fn damage(&mut self, from: &mut Unstructured<'_>) -> Result<Vec<(usize, Damage)>> {
         self.damaged = true;
+        let mut lengths: Vec<usize> = self.files.iter().map(|file| file.bytes.len()).collect();
+        let mut all = Vec::new();
         for _ in 0..from.int_in_range(1..=DAMAGE)? {
-            let file = from.choose_index(self.files.len())?;
-            let bytes = &mut self.files[file].bytes;
-            let length = bytes.len();
-            let at = match from.int_in_range(0..=3)? {
-                0 => from.int_in_range(0..=63)?,
-                1 => length.saturating_sub(from.int_in_range(0..=1023)?),
-                _ => from.int_in_range(0..=length)?,
+            let file = from.choose_index(lengths.len())?;
+            let damage = Damage::described(from, lengths[file])?;
+            lengths[file] = damage.length_after(lengths[file]);
+            all.push((file, damage));
+        }
+        Ok(all)
+    }
+
+    /// Changes objects, adds an archive, and damages the library.
+    fn more(&mut self, from: &mut Unstructured<'_>, objects: Vec<Described>) -> Result<()> {
+        let machine = self.machine;
+        for (file, object) in self.files.iter_mut().zip(objects) {
+            let Described::Made(mut object) = object else { continue };
+            let Some(bytes) = more::changed(from, machine, &mut object)? else { continue };
+            file.bytes = if let Some(name) = file.name.strip_suffix(".a") {
+                archives::plain(&[(format!("{name}.o"), bytes)])
+            } else {
+                bytes
             };
-            let value = if from.ratio(1, 2)? { *from.choose(&EDGES)? } else { from.arbitrary()? };
-            let size = 1 << from.int_in_range(0..=3)?;
-            for (byte, new) in bytes.iter_mut().skip(at).zip(&value.to_le_bytes()[..size]) {
-                *byte = *new;
-            }
-            if from.ratio(1, 16)? {
-                bytes.truncate(at);
+        }
+        if now_and_then(from, 3)? {
+            let added = archives::described(from, machine, &self.files)?;
+            self.arguments.extend(added.first().map(|archive| archive.name.clone()));
+            self.files.extend(added);
+        }
+        if self.library && now_and_then(from, 3)? {
+            self.damaged = true;
+            for _ in 0..from.int_in_range(1..=LIBRARY_DAMAGE)? {
+                self.library_damage.push(Damage::described(from, LIBRARY)?);
             }
         }
         Ok(())
     }
-}
-
-/// Where the first member of an archive begins.
-const MEMBER: usize = 68;
-
-/// An archive of one member, without a symbol table.
-fn archive(file: &File) -> Vec<u8> {
-    let header = format!(
-        "{:<16}{:<12}{:<6}{:<6}{:<8}{:<10}`\n",
-        format!("{}/", file.name),
-        0,
-        0,
-        0,
-        644,
-        file.bytes.len()
-    );
-    let mut bytes = [b"!<arch>\n", header.as_bytes(), &file.bytes].concat();
-    if bytes.len() % 2 == 1 {
-        bytes.push(b'\n');
-    }
-    bytes
 }

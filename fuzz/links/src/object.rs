@@ -50,15 +50,33 @@ const S390X: &[&[u8]] = fixtures!("s390x":
     "v3-gas2.47/demo", "v3-gas2.47/main", "v3-gas2.47/inl", "v3-gas2.47/inl2",
     "crafted-v3/comdat", "crafted-v3/linkorder", "crafted-v3/multi", "crafted-v3/share", "crafted-v3/overlay");
 
-/// The bytes of an object.
-pub fn described(from: &mut Unstructured<'_>, machine: Machine) -> Result<Vec<u8>> {
+/// An object as it was described first.
+pub enum Described {
+    /// One that an assembler wrote.
+    Fixture(&'static [u8]),
+    /// One of the fuzzer's, which may be changed yet.
+    Made(Object),
+}
+
+impl Described {
+    /// Its bytes.
+    pub fn bytes(&self) -> Vec<u8> {
+        match self {
+            Described::Fixture(bytes) => bytes.to_vec(),
+            Described::Made(object) => object.write(),
+        }
+    }
+}
+
+/// An object.
+pub fn described(from: &mut Unstructured<'_>, machine: Machine) -> Result<Described> {
     if from.ratio(1, 3)? {
         let fixtures = match machine {
             Machine::X86_64 => X86_64,
             Machine::Aarch64 => AARCH64,
             Machine::S390x => S390X,
         };
-        return Ok(from.choose(fixtures)?.to_vec());
+        return Ok(Described::Fixture(from.choose(fixtures)?));
     }
     let mut object = Object {
         machine: machine.dialect().number,
@@ -83,7 +101,7 @@ pub fn described(from: &mut Unstructured<'_>, machine: Machine) -> Result<Vec<u8
     if from.ratio(1, 3)? {
         group(from, &mut object)?;
     }
-    Ok(object.write())
+    Ok(Described::Made(object))
 }
 
 /// A symbol of each section, a local one, and global ones.
@@ -133,7 +151,7 @@ fn global(from: &mut Unstructured<'_>, object: &Object) -> Result<Symbol> {
 }
 
 /// The relocations of a section.
-fn relocations(
+pub fn relocations(
     from: &mut Unstructured<'_>,
     machine: Machine,
     object: &Object,
@@ -174,7 +192,7 @@ fn order(from: &mut Unstructured<'_>, object: &mut Object) -> Result<()> {
 }
 
 /// A group of some sections with their relocations.
-fn group(from: &mut Unstructured<'_>, object: &mut Object) -> Result<()> {
+pub fn group(from: &mut Unstructured<'_>, object: &mut Object) -> Result<()> {
     let flags = from.int_in_range(0..=1)?;
     let mut members = Vec::new();
     for (row, section) in object.sections.iter_mut().enumerate() {
@@ -189,7 +207,7 @@ fn group(from: &mut Unstructured<'_>, object: &mut Object) -> Result<()> {
 }
 
 /// The relocation of 4 bytes relative to their place.
-fn relative(machine: Machine) -> u32 {
+pub fn relative(machine: Machine) -> u32 {
     match machine {
         Machine::X86_64 => elf::R_X86_64_PC32,
         Machine::Aarch64 => elf::R_AARCH64_PREL32,

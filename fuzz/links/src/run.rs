@@ -36,16 +36,26 @@ impl InputSource for Files {
 
 /// Makes a link with so many threads.
 pub fn link(link: &Link, threads: usize) -> Linked {
-    let mut files: BTreeMap<PathBuf, Vec<u8>> =
-        link.files.iter().map(|file| (file.name.clone().into(), file.bytes.clone())).collect();
-    let mut messages = String::new();
-    if let Some(arguments) = link.library_arguments() {
-        let library = run(link, &Files(files.clone()), &arguments, threads);
-        messages = library.messages;
-        files.extend(library.output.map(|bytes| ("library.so".into(), bytes)));
-    }
-    let linked = run(link, &Files(files), &link.arguments, threads);
+    let library = library(link, threads);
+    let (library, messages) = library.map_or_else(Default::default, |made| (made.output, made.messages));
+    let mut files = files(link);
+    files.0.extend(library.map(|bytes| ("library.so".into(), bytes)));
+    let linked = run(link, &files, &link.arguments, threads);
     Linked { output: linked.output, messages: messages + &linked.messages }
+}
+
+/// Makes the library that a link is linked against, if there is one, and damages it as the link says.
+pub fn library(link: &Link, threads: usize) -> Option<Linked> {
+    let mut library = run(link, &files(link), &link.library_arguments()?, threads);
+    if let Some(bytes) = &mut library.output {
+        link.library_damage.iter().for_each(|damage| damage.apply(bytes));
+    }
+    Some(library)
+}
+
+/// The files of a link.
+fn files(link: &Link) -> Files {
+    Files(link.files.iter().map(|file| (file.name.clone().into(), file.bytes.clone())).collect())
 }
 
 fn run(link: &Link, files: &Files, arguments: &[String], threads: usize) -> Linked {

@@ -73,14 +73,14 @@ pub const TEMPLATES: [Template; 34] = [
 ];
 
 /// Bytes in a machine's order.
-struct Bytes {
-    machine: Machine,
-    bytes: Vec<u8>,
+pub struct Bytes {
+    pub machine: Machine,
+    pub bytes: Vec<u8>,
 }
 
 impl Bytes {
     /// Adds the lowest `size` bytes of a number.
-    fn number(&mut self, value: u64, size: usize) -> &mut Bytes {
+    pub fn number(&mut self, value: u64, size: usize) -> &mut Bytes {
         match self.machine {
             Machine::S390x => self.bytes.extend(&value.to_be_bytes()[8 - size..]),
             Machine::X86_64 | Machine::Aarch64 => self.bytes.extend(&value.to_le_bytes()[..size]),

@@ -1,14 +1,15 @@
-//! Links made of random bytes, without a fuzzer; and those that the fuzzer kept.
+//! Links made of random bytes, without a fuzzer; those that the fuzzer kept, as they are and changed; and objects that it
+//! kept for the reducer, whose crate is used here for both.
 //!
 //! `SFRAME_RANDOM_LINKS` sets the number of links, `SFRAME_RANDOM_LINKS_FROM` the first.
 
 use ld_compare::random::rng::Rng;
-use link_fuzz::{Link, exercise, link};
+use ld_compare::reduce;
+use link_fuzz::{Link, complaints, exercise, link};
 use std::path::Path;
-use std::process::Command;
 
 /// Most bytes of a description.
-const LONGEST: usize = 600;
+const LONGEST: usize = 1200;
 
 /// The bytes of description `number`.
 fn description(number: u64) -> Vec<u8> {
@@ -58,59 +59,80 @@ fn many_threads_make_the_same_of_a_hundred_random_links() {
     }
 }
 
-/// Whatever the fuzzer found worth keeping.
+/// The inputs of a target that the fuzzer found worth keeping, by name.
+fn kept(target: &str) -> Vec<(String, Vec<u8>)> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../corpus").join(target);
+    let paths = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let mut all: Vec<_> =
+        paths.map(|path| (path.display().to_string(), std::fs::read(&path).unwrap())).collect();
+    assert!(all.len() > 20, "the corpus of {target} is gone");
+    all.sort();
+    all
+}
+
+/// The bytes with up to three of them changed, and now and then cut off.
+fn changed(numbers: &mut Rng, bytes: &[u8]) -> Vec<u8> {
+    let mut changed = bytes.to_vec();
+    for _ in 0..1 + numbers.below(3) {
+        if !changed.is_empty() {
+            let at = numbers.below(changed.len());
+            changed[at] = numbers.number() as u8;
+        }
+    }
+    if numbers.one_in(8) {
+        changed.truncate(numbers.below(changed.len() + 1));
+    }
+    changed
+}
+
 #[test]
 fn kept_descriptions_are_linked_or_refused() {
-    let kept = Path::new(env!("CARGO_MANIFEST_DIR")).join("../corpus/link");
-    let mut count = 0;
-    for entry in std::fs::read_dir(kept).into_iter().flatten().flatten() {
-        exercise(&std::fs::read(entry.path()).unwrap());
-        count += 1;
+    let mut numbers = Rng::new(0);
+    for (_, bytes) in kept("link") {
+        exercise(&bytes);
+        exercise(&changed(&mut numbers, &bytes));
     }
-    println!("{count} descriptions");
 }
 
-/// What readelf complains of in a file.
-fn complaints(path: &Path) -> String {
-    let said = Command::new("readelf").args(["-aW", "--"]).arg(path).output().unwrap();
-    String::from_utf8_lossy(&said.stderr).into_owned()
-}
-
-/// The complaint of an output whose inputs are all right; `None` where none was made.
-fn complaint_of_output(described: &Link, folder: &Path) -> Option<String> {
-    // A script may unite what readelf looks for, or leave headers out of all segments; a binary image is no ELF file.
-    let is_other = |word: &String| word == "-T" || word == "--oformat=binary";
-    if described.damaged || described.arguments.iter().any(is_other) {
-        return None;
-    }
-    let bytes = link(described, 2).output?;
-    let path = folder.join("output");
-    std::fs::write(&path, bytes).unwrap();
-    let found = complaints(&path);
-    let is_of_input = || {
-        described.objects().any(|bytes| {
-            std::fs::write(&path, bytes).unwrap();
-            !complaints(&path).is_empty()
-        })
-    };
-    Some(if found.is_empty() || is_of_input() { String::new() } else { found })
-}
-
-/// An output of valid inputs is one that readelf has no complaint of.
 #[test]
-fn readelf_reads_what_is_made_of_valid_objects() {
-    let folder = tempfile::tempdir().unwrap();
+fn kept_objects_are_reduced_or_refused() {
+    let mut numbers = Rng::new(0);
+    for (_, bytes) in kept("reduce") {
+        reduce::exercise::exercise(&bytes);
+        (0..100).for_each(|_| reduce::exercise::exercise(&changed(&mut numbers, &bytes)));
+    }
+}
+
+/// Links the descriptions and shows each output of valid inputs to readelf, which must have no complaint.
+#[track_caller]
+fn readelf_reads(descriptions: impl Iterator<Item = (String, Vec<u8>)>) {
+    let readelf = complaints::readelf().expect("a readelf");
     let (mut made, mut failed) = (0, Vec::new());
-    for number in numbers() {
-        let Ok(described) = Link::described(&description(number)) else { continue };
-        let Some(found) = complaint_of_output(&described, folder.path()) else { continue };
+    for (name, bytes) in descriptions {
+        let Ok(described) = Link::described(&bytes) else { continue };
+        if described.damaged {
+            continue;
+        }
+        let Some(output) = link(&described, 2).output else { continue };
+        let Some(found) = complaints::of_output(&described, &output, readelf) else { continue };
         made += 1;
         if !found.is_empty() {
-            println!("{number}: {}: {found}", described.command_lines().join("; "));
-            failed.push(number);
+            println!("{name}: {}: {found}", described.command_lines().join("; "));
+            failed.push(name);
         }
     }
     println!("{made} outputs");
     assert!(failed.is_empty(), "descriptions {failed:?}");
     assert!(made > 0, "no link succeeded");
+}
+
+/// An output of valid inputs is one that readelf has no complaint of.
+#[test]
+fn readelf_reads_what_is_made_of_valid_objects() {
+    readelf_reads(numbers().map(|number| (number.to_string(), description(number))));
+}
+
+#[test]
+fn readelf_reads_what_is_made_of_kept_descriptions() {
+    readelf_reads(kept("link").into_iter());
 }

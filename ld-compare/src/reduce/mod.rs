@@ -5,7 +5,7 @@
 //! symbols and bytes inside objects, as long as the goal holds. The rest is written with an assembly form, a script and
 //! a text fit for a bug report.
 
-mod archive;
+pub mod archive;
 mod assembly;
 mod ddmin;
 pub mod exercise;

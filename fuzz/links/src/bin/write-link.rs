@@ -1,7 +1,7 @@
 //! `write-link DESCRIPTION FOLDER`: writes the files of the link that a fuzzer's input describes, and prints its command
 //! line, so that a finding can be looked at, and other linkers be asked.
 
-use link_fuzz::Link;
+use link_fuzz::{Link, library};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -16,6 +16,10 @@ fn main() -> ExitCode {
         let link = Link::described(&bytes).map_err(std::io::Error::other)?;
         std::fs::create_dir_all(&folder)?;
         link.files.iter().try_for_each(|file| std::fs::write(folder.join(&file.name), &file.bytes))?;
+        // No command damages a library.
+        let damaged =
+            library(&link, 1).filter(|_| !link.library_damage.is_empty()).and_then(|made| made.output);
+        damaged.map_or(Ok(()), |bytes| std::fs::write(folder.join("library.so"), bytes))?;
         Ok(link.command_lines())
     });
     match result {

@@ -1,0 +1,43 @@
+//! What readelf complains of in outputs of valid inputs.
+
+use crate::description::Link;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+/// The system's readelf, else that of the tree of tools that tests take from other projects; `None` if there is neither.
+pub fn readelf() -> Option<&'static Path> {
+    static FOUND: OnceLock<Option<PathBuf>> = OnceLock::new();
+    let answers = |program: &PathBuf| Command::new(program).arg("--version").output().is_ok();
+    let in_tree = || Some(PathBuf::from(std::env::var_os("SFRAME_PEERS")?).join("binutils-2.47/readelf"));
+    let find = || ["readelf".into()].into_iter().chain(in_tree()).find(answers);
+    FOUND.get_or_init(find).as_deref()
+}
+
+/// The complaint of a file whose script has its headers loaded where its first section leaves no page for them.
+const NO_ROOM: &str = "the PHDR segment is not covered by a LOAD segment";
+
+/// What readelf complains of in an output; an empty text also where it complains of an input. `None` where nothing can be
+/// said: the inputs were damaged, or the output is no ELF file.
+///
+/// # Panics
+/// A file cannot be written, or readelf cannot be started.
+pub fn of_output(link: &Link, output: &[u8], readelf: &Path) -> Option<String> {
+    let has = |option: &str| link.arguments.iter().any(|word| word == option);
+    if link.damaged || has("--oformat=binary") {
+        return None;
+    }
+    let folder = tempfile::tempdir().expect("a folder for readelf's input");
+    let path = folder.path().join("output");
+    let complaints = |bytes: &[u8]| {
+        std::fs::write(&path, bytes).expect("a file for readelf");
+        let said = Command::new(readelf).args(["-aW", "--"]).arg(&path).output().expect("readelf starts");
+        String::from_utf8_lossy(&said.stderr).into_owned()
+    };
+    let mut found = complaints(output);
+    if has("-T") && found.contains(NO_ROOM) {
+        found.clear();
+    }
+    let is_of_input = || link.objects().iter().any(|bytes| !complaints(bytes).is_empty());
+    Some(if found.is_empty() || is_of_input() { String::new() } else { found })
+}
