@@ -51,8 +51,11 @@ impl Malformed {
 /// So many bytes the names in a table of strings may have, each counted by itself. A name may be the end of another
 /// one, so a table of N bytes could hold names of N * N bytes, which no compiler makes and an output would have to hold.
 pub fn most_name_bytes(table: &[u8]) -> u64 {
-    (table.len() as u64).saturating_mul(64).saturating_add(1 << 20)
+    (table.len() as u64).saturating_mul(NAME_BYTES).saturating_add(1 << 20)
 }
+
+/// So many bytes of names each byte of a table may stand for.
+const NAME_BYTES: u64 = 64;
 
 /// The place of a symbol's definition in an object.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -431,9 +434,11 @@ impl<'a, E: ByteOrder> ObjectFile<'a, E> {
             .unwrap_or(b"")
     }
 
-    /// [`most_name_bytes`] of its symbols.
+    /// So many bytes the names of its symbols may have. Symbols may share one name, as hundreds of thousands of `$x` and
+    /// `$d` do in code for AArch64. Then their entries say how large the object is, and the table of strings does not.
     pub fn most_name_bytes(&self) -> u64 {
-        most_name_bytes(self.symbol_names)
+        let entries = size_of_val(self.symbols) as u64;
+        most_name_bytes(self.symbol_names).saturating_add(entries.saturating_mul(NAME_BYTES))
     }
 
     /// Whether two symbols have the same section (or are both absolute) and the same value.

@@ -128,6 +128,23 @@ pub fn headers_without_memory(segments: &[Segment], headers_size: u64) -> Option
     Some(Diagnostic::warning(Code::LayoutError, message).help(help))
 }
 
+/// Reports program headers that `e_phnum` cannot count. For these, the gABI has the number in the null section's header;
+/// that is meant for core files. No loader looks there: Linux refuses more than 64 KiB of program headers, the
+/// interpreter and other loaders read `e_phnum` alone. So the file would be of no use, and a link that fails says why.
+pub fn too_many_headers(segments: &[Segment], output: &str) -> Option<Diagnostic> {
+    let most = usize::from(elf::PN_XNUM) - 1;
+    if segments.len() <= most {
+        return None;
+    }
+    let message = format!(
+        "{output} would have {} program headers; the header of a file that can be loaded counts {most} at most",
+        segments.len()
+    );
+    let help =
+        "let PHDRS declare fewer of them, or put sections that follow one another into one memory region";
+    Some(Diagnostic::error(Code::LayoutError, message).help(help))
+}
+
 /// Reports sections that `PHDRS` puts into a segment that begins behind their addresses: their load addresses
 /// are behind that of the segment's first section, but their addresses are before it, which no program
 /// header can express.

@@ -72,6 +72,9 @@ fn report_segments<T: Target>(link: &Placed<'_, T>, segments: &[Segment]) {
         link.sink.report(finding);
     }
     let output = link.config.output.display().to_string();
+    if let Some(finding) = check::too_many_headers(segments, &output) {
+        link.sink.report(finding);
+    }
     // -N asks for a writable and executable segment.
     if link.config.layout.magic != Magic::OMagic {
         let report = link.config.diagnostics.rwx_segments;

@@ -5,12 +5,14 @@
 //! processor time that is some hundred times what it takes, so that only another order of growth meets it.
 
 use crate::support::Work;
+use crate::support::elf::PT_LOAD;
 use crate::support::elf_write::{Link, RawSection, object};
+use crate::support::machine;
 use crate::support::work::{Outcome, linker};
 use std::fmt::Write;
 
 /// Links under limits: KiB of address space, beside 500 MB for programs and threads, and seconds of processor time.
-fn within(work: &Work, arguments: &[&str]) -> Outcome {
+pub fn within(work: &Work, arguments: &[&str]) -> Outcome {
     let script = "ulimit -c 0; ulimit -v $(($1 + 500000)); ulimit -t 60; shift; exec \"$@\"";
     let linker = linker().display().to_string();
     let mut words = vec!["-c", script, "sh", "800000", &linker, "--threads=2", "-o", "out"];
@@ -19,7 +21,7 @@ fn within(work: &Work, arguments: &[&str]) -> Outcome {
 }
 
 /// A number of lines, each made from its number.
-fn lines(count: usize, line: impl Fn(usize) -> String) -> String {
+pub fn lines(count: usize, line: impl Fn(usize) -> String) -> String {
     (0..count).fold(String::new(), |mut text, number| {
         let _ = writeln!(text, "{}", line(number));
         text
@@ -28,10 +30,13 @@ fn lines(count: usize, line: impl Fn(usize) -> String) -> String {
 
 /// Links a start and a script.
 fn script(text: String) -> Outcome {
-    let work = Work::new();
+    script_in(&Work::new(), text)
+}
+
+fn script_in(work: &Work, text: String) -> Outcome {
     let start = work.s("start", ".globl _start\n_start: ret\n");
     work.write("script.ld", text);
-    within(&work, &["-T", "script.ld", &start])
+    within(work, &["-T", "script.ld", &start])
 }
 
 #[test]
@@ -58,12 +63,24 @@ fn assignments_without_a_section_behind_them() {
     script(format!("SECTIONS {{ a = 0; .text : {{ *(.text) }} . = . + 1; {many} }}")).ok();
 }
 
+/// `e_phnum` counts 65,534 program headers: 65,535 is `PN_XNUM`, and the number of more would lose its high bits.
 #[test]
 fn program_headers_without_number() {
-    let count = 60_000;
-    let headers = lines(count, |n| format!("p{n} PT_LOAD;"));
-    let uses = lines(count, |n| format!(":p{n}"));
-    script(format!("PHDRS {{ {headers} }} SECTIONS {{ .text : {{ *(.text) }} {uses} }}")).no_crash();
+    for count in [65_534, 65_535, 70_000] {
+        let work = Work::new();
+        let headers = lines(count, |n| format!("p{n} PT_LOAD;"));
+        let uses = lines(count, |n| format!(":p{n}"));
+        let text = format!("PHDRS {{ {headers} }} SECTIONS {{ .text : {{ *(.text) }} {uses} }}");
+        let outcome = script_in(&work, text);
+        if count == 65_534 {
+            outcome.ok();
+            assert_eq!(work.elf_unchecked("out").segments_of(PT_LOAD).len(), count);
+        } else {
+            let found = format!("out would have {count} program headers");
+            outcome.fails().says(&[&found, "65534 at most", "help: let PHDRS declare fewer"]);
+            assert!(!work.exists("out"));
+        }
+    }
 }
 
 #[test]
@@ -112,20 +129,60 @@ fn undefined_symbols_without_number() {
 }
 
 #[test]
-fn symbols_of_one_name_and_relocations_to_one_string() {
+fn relocations_to_one_string() {
     let work = Work::new();
     let one = work.s(
         "one",
-        ".globl _start\n_start: ret\n.section .rodata.str1.1,\"aMS\",@progbits,1\ns: .string \"word\"\n\
-         .data\n.rept 300000\n.quad s\n.endr\n",
+        ".globl _start\n_start: ret\n.section .rodata.str1.1,\"aMS\",@progbits,1\n.string \"first\"\n\
+         s: .string \"word\"\n.data\n.rept 1000000\n.quad s\n.endr\n",
     );
-    within(&work, &[&one]).ok();
-    let many =
-        work.s("many", &format!(".weak f\nf: ret\n{}", ".globl common\n.comm common, 8, 8\n".repeat(1000)));
-    within(&work, &[&one, &many, &many, &many]).ok();
+    for options in [&[][..], &["-pie"], &["--emit-relocs"], &["-r"]] {
+        within(&work, &[options, &[&one]].concat()).ok();
+        let elf = work.elf_unchecked("out");
+        let (data, strings) = (elf.section(".data"), &elf.sections_named(".rodata")[..]);
+        assert_eq!(data.data.len(), 8_000_000, "{options:?}");
+        if options.is_empty() {
+            let address = strings[0].addr + 6;
+            assert!(data.quads().iter().all(|&quad| quad == address));
+        }
+    }
+}
+
+/// A million symbols of one object may share a name, which stands in its table of strings once.
+#[test]
+fn symbols_of_one_name() {
+    let work = Work::new();
+    let start = work.s("start", ".globl _start\n_start: ret\n");
+    let count = 1_000_000;
+    let (local, weak, common, undefined) = (0x02, 0x22, 0x11, 0x10);
+    for (info, section, first, most) in
+        [(local, 1, count as u32 + 1, count), (weak, 1, 1, 1), (common, 0xfff2, 1, 1), (undefined, 0, 1, 1)]
+    {
+        work.write("many", named(b"\0name\0", std::iter::repeat_n(1, count), (info, section), first));
+        for options in [&[][..], &["-r"], &["-shared"]] {
+            within(&work, &[options, &[&start, "many"]].concat()).ok();
+            let symbols = work.elf_unchecked("out").section(".symtab").data.len() / 24;
+            assert!(
+                (most..most + 20).contains(&symbols) || section == 0,
+                "{symbols} of {info:#x} {options:?}"
+            );
+        }
+    }
     let common =
         work.s("common", ".comm huge, 0x1000000000000000, 8\n.comm other, 0x7000000000000000, 0x1000\n");
-    within(&work, &[&one, &common]).no_crash();
+    within(&work, &[&start, &common]).no_crash();
+}
+
+/// The assembler for AArch64 writes a symbol wherever data follows code or code follows data: all of them have one of
+/// two names.
+#[test]
+fn mapping_symbols_without_number() {
+    machine::check(&machine::AARCH64, |machine| {
+        let work = Work::on(machine);
+        let object = work.s("object", ".globl _start\n_start:\n.rept 200000\nnop\n.word 7\n.endr\n");
+        within(&work, &[&object]).ok();
+        assert!(work.elf_unchecked("out").section(".symtab").data.len() > 400_000 * 24);
+    });
 }
 
 /// Folding compares what functions refer to, for each of them.
@@ -181,6 +238,22 @@ fn versions_in_a_row() {
     within(&work, &["-shared", "--version-script=versions", &start]).ok();
     work.write("versions", lines(20_000, |n| format!("V{n} {{ global: f{n}; }} V{};", n + 1)));
     within(&work, &["-shared", "--version-script=versions", &start]).fails();
+}
+
+/// A version may have any number of parents: with two each, there are more paths to the first than can be walked.
+#[test]
+fn versions_with_several_parents() {
+    let work = Work::new();
+    let start = work.s("start", ".globl _start\n_start: ret\n");
+    for (count, most) in [(20_000, 2), (1400, 1400)] {
+        let parents = |n: usize| lines(n.min(most), |back| format!("V{}", n - 1 - back));
+        work.write("versions", lines(count, |n| format!("V{n} {{ global: f{n}; }} {};", parents(n))));
+        within(&work, &["-shared", "--version-script=versions", &start]).ok();
+        // An entry for each version and for the library, a name for each, and one for each parent.
+        let edges: usize = (0..count).map(|n| n.min(most)).sum();
+        let table = work.elf_unchecked("out").section(".gnu.version_d").data.len();
+        assert_eq!(table, 20 * (count + 1) + 8 * (count + 1 + edges));
+    }
 }
 
 /// A thin archive that names itself thousands of times is read once.
@@ -347,16 +420,29 @@ fn elf_header(headers: u64, count: u16, names: u16) -> Vec<u8> {
 
 /// An object whose symbols' names are the ends of one long name.
 fn overlapping(count: usize, length: usize, info: u8, first_global: u32) -> Vec<u8> {
-    let names = [&[0][..], &vec![b'x'; length], &[0], b".symtab\0.strtab\0.text\0"].concat();
+    let strings = [&[0][..], &vec![b'x'; length], &[0]].concat();
+    named(&strings, 1..=count as u32, (info, 1), first_global)
+}
+
+/// An object whose symbols have names at these offsets of its strings; all have the same `st_info` and `st_shndx`.
+fn named(
+    strings: &[u8],
+    offsets: impl Iterator<Item = u32>,
+    (info, section): (u8, u16),
+    first_global: u32,
+) -> Vec<u8> {
+    let names = [strings, b".symtab\0.strtab\0.text\0"].concat();
     let mut symbols = vec![0; 24];
-    for row in 0..count {
-        symbols.extend((1 + row as u32).to_le_bytes());
-        symbols.extend([info, 0, 1, 0]);
+    for offset in offsets {
+        symbols.extend(offset.to_le_bytes());
+        symbols.extend([info, 0]);
+        symbols.extend(section.to_le_bytes());
         symbols.extend([0; 16]);
     }
+    let at = strings.len() as u32;
     let (text, table) = (64u64, 72u64);
-    let strings = table + symbols.len() as u64;
-    let headers = (strings + names.len() as u64).next_multiple_of(8);
+    let after = table + symbols.len() as u64;
+    let headers = (after + names.len() as u64).next_multiple_of(8);
     let section =
         |name: u32, kind: u32, flags: u64, offset: u64, size: u64, link: u32, info: u32, entry: u64| {
             let mut header = [name.to_le_bytes(), kind.to_le_bytes()].concat();
@@ -367,7 +453,6 @@ fn overlapping(count: usize, length: usize, info: u8, first_global: u32) -> Vec<
             header.extend([1u64.to_le_bytes(), entry.to_le_bytes()].concat());
             header
         };
-    let at = length as u32 + 2;
     let mut file = elf_header(headers, 4, 3);
     file.extend([0xc3; 8]);
     file.extend(symbols);
@@ -375,8 +460,8 @@ fn overlapping(count: usize, length: usize, info: u8, first_global: u32) -> Vec<
     file.resize(headers as usize, 0);
     file.extend([0; 64]);
     file.extend(section(at + 16, 1, 6, text, 8, 0, 0, 0));
-    file.extend(section(at, 2, 0, table, strings - table, 3, first_global, 24));
-    file.extend(section(at + 8, 3, 0, strings, names.len() as u64, 0, 0, 0));
+    file.extend(section(at, 2, 0, table, after - table, 3, first_global, 24));
+    file.extend(section(at + 8, 3, 0, after, names.len() as u64, 0, 0, 0));
     file
 }
 
