@@ -250,3 +250,39 @@ impl Section<'_> {
         Ok(None)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::last_that_holds;
+    use core::cell::Cell;
+
+    /// Whatever is in a table, also if the condition holds for no beginning of the range, the number of probes depends on the
+    /// length alone: two and a third for each bit of it, and some more.
+    #[test]
+    fn a_search_is_bounded_by_the_length_of_its_range() {
+        let lengths =
+            (0..3000).chain((12..=32).flat_map(|bits| [(1 << bits) - 1, 1 << bits, (1 << bits) + 1]));
+        let conditions: [fn(usize) -> bool; 5] = [
+            |_| true,
+            |_| false,
+            |at| at.is_multiple_of(2),
+            |at| at.count_ones() > 3,
+            |at| at.wrapping_mul(0x9e37_79b9) >> 7 & 1 == 0,
+        ];
+        for length in lengths {
+            for condition in conditions {
+                let probes = Cell::new(0);
+                // Up to three places behind the range are looked at, whose answers do not count.
+                let probe = |at: usize| {
+                    assert!((5..5 + length + 3).contains(&at) || length == 0);
+                    probes.set(probes.get() + 1);
+                    condition(at)
+                };
+                let found = last_that_holds(5..5 + length, probe);
+                assert!(found.is_none_or(|at| (5..5 + length).contains(&at) && condition(at)));
+                let bits = usize::BITS - length.leading_zeros();
+                assert!(probes.get() <= 2 * bits + 16, "{} probes for {length}", probes.get());
+            }
+        }
+    }
+}

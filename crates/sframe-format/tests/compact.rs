@@ -257,6 +257,53 @@ fn damage_of_any_byte_is_survived() {
     assert!(sound.len() > HEADER_SIZE);
 }
 
+/// Rows of an entry, and one more where the error shows.
+const MOST_ROWS_READ: usize = sframe_format::compact::MOST_ROWS + 2;
+
+/// Whatever a shape says, its rows end, and the entries do.
+#[test]
+fn rows_and_entries_of_damaged_tables_are_bounded() {
+    let many: Vec<(u32, Rules)> =
+        (0..64).map(|row| (row * 20, rules(8 + 8 * i64::from(row), None))).collect();
+    let functions = [(0x1000, function(31, push_and_pop())), (0x2_0000, function(1300, rows(&many)))];
+    let sound = write_table(Abi::Amd64, ADDRESS, &functions).unwrap().bytes;
+    let mut longest = 0;
+    for at in 0..sound.len() {
+        for value in [0, 1, 0x0f, 0x7f, 0x80, 0xe0, 0xff] {
+            let mut bytes = sound.clone();
+            bytes[at] = value;
+            let Ok(table) = CompactTable::parse(&bytes[..], ADDRESS) else { continue };
+            let entries = table.header().entries as usize;
+            assert!(table.pieces().take(entries + 1).count() <= entries);
+            for piece in table.pieces() {
+                let rows = piece.rows().take(MOST_ROWS_READ + 1).count();
+                assert!(rows <= MOST_ROWS_READ, "{rows} rows");
+                longest = longest.max(rows);
+            }
+        }
+    }
+    assert!(longest > 64, "no damaged entry had more rows than a sound one: {longest}");
+}
+
+/// Regions that name the same pages again and again would be a walk over each page for each region.
+#[test]
+fn pages_are_walked_over_once() {
+    let functions = [0, 0x1000_0000, 0x2000_0000].map(|at| (0x1000 + at, function(31, push_and_pop())));
+    let sound = write_table(Abi::Amd64, ADDRESS, &functions).unwrap().bytes;
+    let table = CompactTable::parse(&sound[..], ADDRESS).unwrap();
+    let (header, parts) = (*table.header(), *table.parts());
+    assert_eq!((header.regions, header.pages, table.pieces().count()), (3, 3, 3));
+    let mut bytes = sound.clone();
+    // Both have the pages of the first two.
+    for region in [parts.regions, parts.regions + 16] {
+        bytes[region + 8..region + 16].copy_from_slice(&2u64.to_le_bytes());
+    }
+    let table = CompactTable::parse(&bytes[..], ADDRESS).unwrap();
+    assert!(table.check().is_err());
+    // As many pages as the table has were walked over before the third region.
+    assert_eq!(table.pieces().count(), 2);
+}
+
 fn location() -> impl Strategy<Value = RegisterRule> {
     prop_oneof![
         Just(RegisterRule::Unchanged),

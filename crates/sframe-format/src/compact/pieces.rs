@@ -99,6 +99,9 @@ pub struct Pieces<'data> {
     region: u32,
     page: u32,
     entry: u32,
+    /// Pages that are yet to come. Regions of a damaged table may all name the same ones: together they would take the
+    /// square of the table's size.
+    left: u32,
 }
 
 impl<'data> Iterator for Pieces<'data> {
@@ -118,6 +121,7 @@ impl<'data> Iterator for Pieces<'data> {
                     return Some(Piece { number, address, view: self.view });
                 }
                 self.page += 1;
+                self.left = self.left.checked_sub(1)?;
             }
             self.page = 0;
             self.region += 1;
@@ -140,7 +144,7 @@ pub struct Summary {
 impl<D: Deref<Target = [u8]>> CompactTable<D> {
     /// The entries in the order of their addresses.
     pub fn pieces(&self) -> Pieces<'_> {
-        Pieces { view: self.view(), region: 0, page: 0, entry: 0 }
+        Pieces { view: self.view(), region: 0, page: 0, entry: 0, left: self.header.pages }
     }
 
     /// Reads the whole table.
