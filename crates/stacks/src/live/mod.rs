@@ -8,10 +8,12 @@
 //! With a BPF program in the kernel ([`InKernel`]), the stacks that it has unwound come by a ring of their own, and join
 //! the batches.
 
+mod drain;
 mod events;
 mod kernel;
 mod request;
 mod ring;
+mod sync;
 mod target;
 
 use crate::event::{Event, Layout, Mapped, Record, read};

@@ -1,11 +1,12 @@
 //! The ring buffer that the kernel writes records to. The reader frees memory by moving the tail
 //! (`struct perf_event_mmap_page`).
 
+use super::drain::drain;
+use super::sync::AtomicU64;
 use memmap2::{MmapOptions, MmapRaw};
 use perf_event_open_sys::bindings::perf_event_mmap_page;
 use std::io;
 use std::os::fd::AsRawFd;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Numbers of data pages to ask for, one after the other until the kernel allows it. They must be powers of two.
 const PAGES: [usize; 8] = [2048, 1024, 512, 256, 128, 64, 32, 16];
@@ -45,18 +46,13 @@ impl Ring {
                 AtomicU64::from_ptr(&raw mut (*header).data_tail),
             )
         };
-        let size = self.map.len() - self.page;
-        let (end, start) = (head.load(Ordering::Acquire), tail.load(Ordering::Relaxed));
-        let filled = (end.wrapping_sub(start) as usize).min(size);
-        let offset = start as usize % size;
-        let first = filled.min(size - offset);
-        // SAFETY: both pieces lie in the data behind the first page; the kernel writes there only after the tail has moved.
-        unsafe {
-            let data = self.map.as_ptr().add(self.page);
-            batch.extend_from_slice(std::slice::from_raw_parts(data.add(offset), first));
-            batch.extend_from_slice(std::slice::from_raw_parts(data, filled - first));
-        }
-        tail.store(end, Ordering::Release);
+        // SAFETY: the mapping goes on behind the first page.
+        let data = unsafe { self.map.as_ptr().add(self.page) };
+        drain(head, tail, self.map.len() - self.page, |range| {
+            // SAFETY: the range lies in the data; the kernel writes there only after the tail has moved.
+            let piece = unsafe { std::slice::from_raw_parts(data.add(range.start), range.len()) };
+            batch.extend_from_slice(piece);
+        });
     }
 }
 
