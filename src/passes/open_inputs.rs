@@ -10,6 +10,7 @@ mod candidate;
 mod copied_needs;
 mod dependents;
 mod early;
+mod scripts;
 
 pub use added::open_added;
 pub use candidate::{Candidate, Origin, Role, Step};
@@ -19,12 +20,11 @@ use early::Contents;
 use crate::cli::{Config, InputFormat, InputSource as Named, InputSpec, InputState, Machine, TARGETS};
 use crate::diag::{Code, Diagnostic, Location, Sink};
 use crate::input::object::FileName;
-use crate::input::side_files::read_include;
 use crate::input::sniff::{FileKind, file_kind, machine};
 use crate::input::store::{InputSource, InputStore, reason};
 use crate::input::{archive, binary};
 use crate::passes::read_scripts::MainScript;
-use crate::script::ast::{Command, InputFile, Script};
+use crate::script::ast::{Command, Script};
 use crate::script::{Sources, glob, parse_script};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -85,7 +85,7 @@ pub fn run<'a>(
         early,
         group: None,
         lib: None,
-        open_scripts: Vec::new(),
+        scripts: Scripts::default(),
         position: 0,
     };
     walk.startup_files(main);
@@ -117,14 +117,24 @@ struct Walk<'w, 'a> {
     group: Option<(u32, usize)>,
     /// Number of the open `--start-lib`, and the row of its first file.
     lib: Option<(u32, u32)>,
-    /// The scripts that are being followed, each named by the one before it.
-    open_scripts: Vec<PathBuf>,
+    scripts: Scripts,
     /// Number of the input that is being opened.
     position: usize,
 }
 
-/// Deepest nesting of scripts that name scripts.
-const MAX_SCRIPT_DEPTH: usize = 20;
+/// The scripts that a walk follows.
+#[derive(Default)]
+struct Scripts {
+    /// Those that are being followed, each named by the one before it.
+    open: Vec<PathBuf>,
+    /// How many lists of names, each in a script that the one before it names, are being followed. Those of `-T` have a
+    /// list, too.
+    naming: usize,
+    /// Files and directories that were named again, by a script with the text of one before it.
+    named_again: usize,
+    /// Whether scripts name more than a link may open: no further file of theirs is opened.
+    is_too_much: bool,
+}
 
 impl<'a> Walk<'_, 'a> {
     /// Closes the `--start-lib` and `--start-group` that this input is no longer in, and opens
@@ -474,155 +484,6 @@ impl<'a> Walk<'_, 'a> {
         self.opened.files[index as usize].searched = argument.starts_with("-l");
         self.opened.steps.push(Step::File(index));
     }
-
-    fn script(&mut self, path: &Path, name: FileName<'a>, bytes: &'a [u8], state: &InputState) {
-        if self.open_scripts.len() >= MAX_SCRIPT_DEPTH || self.open_scripts.iter().any(|open| open == path) {
-            return self.report(
-                Diagnostic::error(Code::ScriptError, "scripts name each other without end")
-                    .at(Location::File(name.to_string())),
-            );
-        }
-        let (source, directories) = (self.source, &self.opened.directories);
-        let mut include = |name: &str, _: &str| read_include(source, directories, name);
-        let script = match parse_script(self.sources, name.path, bytes, &mut include) {
-            Ok(script) => script,
-            Err(mut diagnostics) => {
-                if let Some(first) = diagnostics.first_mut() {
-                    first.message =
-                        format!("{name}: not an object; read as a linker script: {}", first.message);
-                }
-                // In the order of the text.
-                let file = self.opened.files.len() as u32;
-                for (found, place) in diagnostics.into_iter().zip(0..) {
-                    self.sink.report(found.ordered(file, 0, place));
-                }
-                return;
-            }
-        };
-        self.open_scripts.push(path.to_path_buf());
-        self.file_commands(path, &script, state);
-        self.open_scripts.pop();
-        self.opened.scripts.push((self.position, script));
-    }
-
-    /// Carries out a script's commands about inputs (`INPUT`, `GROUP`, `SEARCH_DIR` and others).
-    fn file_commands(&mut self, path: &Path, script: &Script, state: &InputState) {
-        let mut state = *state;
-        for command in &script.commands {
-            match command {
-                Command::Target(format) if *format.bytes == *b"binary" => state.format = InputFormat::Binary,
-                Command::Target(_) => state.format = InputFormat::Elf,
-                Command::Input(files) => self.script_files(path, files, &state),
-                Command::Group(files) => {
-                    let step = self.open_group();
-                    self.script_files(path, files, &state);
-                    self.close_group(step);
-                }
-                Command::SearchDir(directory) => {
-                    self.opened.directories.push(self.in_sysroot(&directory.bytes));
-                }
-                _ => {}
-            }
-        }
-    }
-
-    /// `STARTUP` files of the scripts of `-T` stand before all other inputs.
-    fn startup_files(&mut self, main: &[MainScript]) {
-        for MainScript { path, script, .. } in main {
-            for command in &script.commands {
-                if let Command::Startup(name) = command {
-                    let file = InputFile { name: name.clone(), library: false, as_needed: false };
-                    self.script_files(path, &[file], &InputState::default());
-                }
-            }
-        }
-    }
-
-    /// Opens the files that scripts of `-T` name, at the place of these options among the inputs.
-    fn main_scripts(&mut self, main: &[MainScript], here: impl Fn(usize) -> bool) {
-        for main in main.iter().filter(|main| here(main.inputs_before)) {
-            self.begin_input(&InputState::default());
-            self.file_commands(&main.path, &main.script, &InputState::default());
-        }
-    }
-
-    fn in_sysroot(&self, directory: &[u8]) -> PathBuf {
-        match (directory.strip_prefix(b"="), &self.config.search.sysroot) {
-            (Some(rest), Some(root)) => below(root, rest),
-            (Some(rest), None) => OsStr::from_bytes(rest).into(),
-            (None, _) => OsStr::from_bytes(directory).into(),
-        }
-    }
-
-    fn script_files(&mut self, script: &Path, files: &[InputFile], state: &InputState) {
-        for file in files {
-            let state = InputState { as_needed: state.as_needed || file.as_needed, ..*state };
-            let text = file.name.text().into_owned();
-            if file.library {
-                let spec = InputSpec {
-                    source: Named::Library(file.name.bytes.to_vec()),
-                    state,
-                    argument: format!("-l{text}"),
-                };
-                match file.name.bytes.strip_prefix(b":") {
-                    Some(exact) => self.library(exact, true, &spec),
-                    None => self.library(&file.name.bytes, false, &spec),
-                }
-                continue;
-            }
-            let Some(path) = self.find_script_file(script, &file.name.bytes) else {
-                self.report(
-                    Diagnostic::error(
-                        Code::CannotOpen,
-                        format!("cannot find {text}: No such file or directory"),
-                    )
-                    .at(self.sources.location(file.name.span)),
-                );
-                continue;
-            };
-            let read = self.source.read(&path);
-            self.note_attempt(&path, read.is_ok());
-            match read {
-                Ok(bytes) => {
-                    let bytes = self.store.keep_file(bytes);
-                    self.file(&path, bytes.into(), &state, &text);
-                }
-                Err(error) => self.cannot_open(&text, &path, &error),
-            }
-        }
-    }
-
-    /// `=path` and absolute paths of scripts inside the sysroot count from the sysroot; relative
-    /// names are searched beside the script, in the current directory, then in library directories. For scripts of `-T` the
-    /// current directory comes first, as in GNU ld.
-    fn find_script_file(&self, script: &Path, name: &[u8]) -> Option<PathBuf> {
-        let sysroot = self.config.search.sysroot.as_deref();
-        if name.starts_with(b"=") {
-            return Some(self.in_sysroot(name));
-        }
-        let path = Path::new(OsStr::from_bytes(name));
-        if path.is_absolute() {
-            if let Some(root) = sysroot
-                && self.source.canonical(script).starts_with(self.source.canonical(root))
-            {
-                return Some(below(root, name));
-            }
-            return Some(path.into());
-        }
-        let beside = script.parent().unwrap_or(Path::new("")).join(path);
-        let is_main = self.open_scripts.is_empty();
-        let first = if is_main { [path.to_owned(), beside] } else { [beside, path.to_owned()] };
-        first
-            .into_iter()
-            .chain(self.search_directories().into_iter().map(|directory| directory.join(path)))
-            .find(|path| self.source.exists(path))
-    }
-}
-
-/// The path, absolute or not, below a folder.
-fn below(root: &Path, path: &[u8]) -> PathBuf {
-    let slashes = path.iter().take_while(|&&byte| byte == b'/').count();
-    root.join(OsStr::from_bytes(&path[slashes..]))
 }
 
 /// The machine that a script's `OUTPUT_FORMAT` names: `None` without the command, `Some(None)` for a format that

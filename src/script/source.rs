@@ -5,6 +5,8 @@
 
 use crate::cli::BYTE_ORDER_MARK;
 use crate::diag::Location;
+use std::collections::HashSet;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, OnceLock};
 
 /// A stretch of one source text.
@@ -84,20 +86,60 @@ impl Source {
 #[derive(Clone, Debug, Default)]
 pub struct Sources {
     files: Vec<Source>,
-    included: Included,
+    /// Texts that scripts include, and scripts that they name as inputs.
+    included: Brought,
+    named: Brought,
+    /// Hashes of all these texts, and of the scripts that the command line names.
+    seen: HashSet<u64>,
 }
 
-/// Number and size of all included texts so far.
+/// Number and size of the texts so far that scripts bring in, in one of two ways.
 #[derive(Clone, Debug, Default)]
-struct Included {
+struct Brought {
     files: usize,
     bytes: usize,
+    /// Bytes of texts that were seen before.
+    again: usize,
 }
 
-/// Bounds of [`Included`]. Without them thirty scripts of two lines, each of which includes the next one twice, would be
-/// read a billion times.
-const MOST_INCLUDED: usize = 4096;
-const MOST_INCLUDED_BYTES: usize = 64 << 20;
+/// Bounds of [`Brought`]. Without them thirty scripts of two lines, each of which includes the next one twice, would be
+/// read a billion times. The same text again has a bound of its own, because a statement of four bytes takes some hundred
+/// bytes of memory: a few kilobytes, brought in four thousand times, would take gigabytes.
+const MOST_FILES: usize = 4096;
+const MOST_BYTES: usize = 64 << 20;
+const MOST_BYTES_AGAIN: usize = 2 << 20;
+
+impl Brought {
+    /// Counts a file; `verb` says what scripts do to bring it in. The error is a message.
+    fn count(&mut self, verb: &str, name: &str, bytes: usize, again: bool) -> Result<(), String> {
+        self.files += 1;
+        self.bytes = self.bytes.saturating_add(bytes);
+        self.again = self.again.saturating_add(if again { bytes } else { 0 });
+        if self.files > MOST_FILES {
+            return Err(format!(
+                "`{name}` is file {} that scripts {verb}, at most {MOST_FILES} may be; does one {verb} another more \
+                 than once?",
+                self.files
+            ));
+        }
+        if self.again > MOST_BYTES_AGAIN {
+            return Err(format!(
+                "with `{name}`, files that scripts {verb} more than once have {} bytes together, not counted the first \
+                 time, at most {MOST_BYTES_AGAIN} may be",
+                self.again
+            ));
+        }
+        if self.bytes > MOST_BYTES { Err(self.too_large(verb, name)) } else { Ok(()) }
+    }
+
+    fn too_large(&self, verb: &str, name: &str) -> String {
+        format!(
+            "with `{name}`, files that scripts {verb} have {} bytes together, at most {MOST_BYTES} may be; does one \
+             {verb} another more than once?",
+            self.bytes
+        )
+    }
+}
 
 impl Sources {
     /// No texts yet.
@@ -118,23 +160,29 @@ impl Sources {
     /// A message: all included texts together are too many or too large.
     pub fn include(&mut self, name: &str, text: impl Into<Arc<[u8]>>) -> Result<u32, String> {
         let text = text.into();
-        self.included.files += 1;
-        self.included.bytes = self.included.bytes.saturating_add(text.len());
-        if self.included.files > MOST_INCLUDED {
-            return Err(format!(
-                "`{name}` is file {} that scripts include, at most {MOST_INCLUDED} may be; does one include another \
-                 more than once?",
-                self.included.files
-            ));
+        let again = self.is_again(&text);
+        self.included.count("include", name, text.len(), again)?;
+        self.add(name, text).ok_or_else(|| self.included.too_large("include", name))
+    }
+
+    /// Counts a script that is an input, before it is parsed. Scripts that other scripts name (`by_script`) have the
+    /// bounds of included texts; the command line names as many as it likes. Gives whether this text was seen before.
+    ///
+    /// # Errors
+    /// A message: all scripts that scripts name are together too many or too large.
+    pub fn count_input(&mut self, name: &str, text: &[u8], by_script: bool) -> Result<bool, String> {
+        let again = self.is_again(text);
+        if by_script {
+            self.named.count("name", name, text.len(), again)?;
         }
-        let file = if self.included.bytes > MOST_INCLUDED_BYTES { None } else { self.add(name, text) };
-        file.ok_or_else(|| {
-            format!(
-                "with `{name}`, files that scripts include have {} bytes together, at most {MOST_INCLUDED_BYTES} may \
-                 be; does one include another more than once?",
-                self.included.bytes
-            )
-        })
+        Ok(again)
+    }
+
+    /// Whether a text was seen before, at whatever path.
+    fn is_again(&mut self, text: &[u8]) -> bool {
+        let mut hasher = DefaultHasher::new();
+        text.hash(&mut hasher);
+        !self.seen.insert(hasher.finish())
     }
 
     /// Takes a text that begins somewhere in its file, as [`Self::add`] does.
@@ -290,15 +338,35 @@ mod tests {
     #[test]
     fn included_texts_have_a_bound_in_number_and_in_bytes() {
         let mut sources = Sources::new();
-        assert!((0..MOST_INCLUDED).all(|_| sources.include("a.ld", Vec::new()).is_ok()));
+        assert!((0..MOST_FILES).all(|_| sources.include("a.ld", Vec::new()).is_ok()));
         assert!(sources.include("a.ld", Vec::new()).unwrap_err().contains("file 4097"));
         let mut sources = Sources::new();
-        assert!(sources.include("a.ld", vec![b' '; MOST_INCLUDED_BYTES]).is_ok());
+        assert!(sources.include("a.ld", vec![b' '; MOST_BYTES]).is_ok());
         assert!(
             sources
                 .include("b.ld", vec![b' '])
                 .unwrap_err()
                 .contains("`b.ld`, files that scripts include have 67108865 bytes")
+        );
+    }
+
+    #[test]
+    fn a_text_that_comes_again_has_a_smaller_bound() {
+        let mut sources = Sources::new();
+        let half = vec![b' '; MOST_BYTES_AGAIN / 2];
+        assert!((0..3).all(|number| sources.include(&format!("{number}.ld"), half.clone()).is_ok()));
+        assert!(sources.include("b.ld", vec![b'\n'; MOST_BYTES_AGAIN]).is_ok(), "another text");
+        let error = sources.include("c.ld", half.clone()).unwrap_err();
+        assert!(
+            error.contains("`c.ld`, files that scripts include more than once have 3145728 bytes"),
+            "{error}"
+        );
+        assert_eq!(sources.count_input("d.ld", &half, false), Ok(true));
+        assert!((0..2).all(|_| sources.count_input("d.ld", &half, true) == Ok(true)));
+        let error = sources.count_input("d.ld", &half, true).unwrap_err();
+        assert!(
+            error.contains("`d.ld`, files that scripts name more than once have 3145728 bytes"),
+            "{error}"
         );
     }
 

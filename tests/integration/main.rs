@@ -33,6 +33,7 @@ mod layout;
 mod link_order;
 mod lto;
 mod machines;
+mod multiplied;
 mod notes;
 mod option_page;
 mod options;

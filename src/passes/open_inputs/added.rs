@@ -4,7 +4,7 @@
 //! They are opened when all other files are known, but take part where the intermediate code stood
 //! (`extract_members::again`).
 
-use super::{Opened, Origin, Role, Walk};
+use super::{Opened, Origin, Role, Scripts, Walk};
 use crate::cli::{Config, InputSource as Named, InputSpec, InputState};
 use crate::diag::Sink;
 use crate::input::object::FileName;
@@ -34,7 +34,7 @@ pub fn open_added<'a>(
         early: Vec::new(),
         group: None,
         lib: None,
-        open_scripts: Vec::new(),
+        scripts: Scripts::default(),
         position: usize::MAX,
     };
     for added in added {

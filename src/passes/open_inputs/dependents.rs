@@ -5,7 +5,7 @@
 //! So the libraries are put behind all other inputs, as lld does, and the search is made again;
 //! links without such sections pay nothing. Libraries that libraries bring ([`copied_needs`]) come in the same way.
 
-use super::{Opened, Walk, copied_needs};
+use super::{Opened, Scripts, Walk, copied_needs};
 use crate::arch::Target;
 use crate::cli::{Config, InputSource as Named, InputSpec, InputState};
 use crate::diag::{Code, Diagnostic, Location, Sink};
@@ -71,7 +71,7 @@ impl<'c, 'a> Dependents<'c, 'a> {
             early: Vec::new(),
             group: None,
             lib: None,
-            open_scripts: Vec::new(),
+            scripts: Scripts::default(),
             position: usize::MAX,
         };
         for (object, name) in names {

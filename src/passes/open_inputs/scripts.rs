@@ -1,0 +1,213 @@
+//! Text scripts among the inputs: the files and directories that they name (`INPUT`, `GROUP`, `SEARCH_DIR`).
+//!
+//! A script may name further scripts. Few of them, which name each other often, could stand for any number of files, so
+//! their depth, their number and what they name again have bounds.
+
+use super::Walk;
+use crate::cli::{InputFormat, InputSource as Named, InputSpec, InputState};
+use crate::diag::{Code, Diagnostic, Location};
+use crate::input::object::FileName;
+use crate::input::side_files::read_include;
+use crate::passes::read_scripts::MainScript;
+use crate::script::ast::{Command, InputFile, Script};
+use crate::script::parse_script;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+/// Deepest nesting of scripts that name scripts.
+const MAX_SCRIPT_DEPTH: usize = 20;
+
+/// Most files and directories that scripts may name again. Drivers name `-lc` often, and many systems have a script there;
+/// but an object takes kilobytes of memory each time, so a few kilobytes of scripts could take all memory.
+const MOST_NAMED_AGAIN: usize = 1 << 15;
+
+impl<'a> Walk<'_, 'a> {
+    pub(super) fn script(&mut self, path: &Path, name: FileName<'a>, bytes: &'a [u8], state: &InputState) {
+        if self.scripts.open.len() >= MAX_SCRIPT_DEPTH || self.scripts.open.iter().any(|open| open == path) {
+            return self.report(
+                Diagnostic::error(Code::ScriptError, "scripts name each other without end")
+                    .at(Location::File(name.to_string())),
+            );
+        }
+        let again = match self.sources.count_input(name.path, bytes, self.scripts.naming > 0) {
+            Ok(again) => again,
+            Err(message) => return self.give_up(name, message),
+        };
+        let (source, directories) = (self.source, &self.opened.directories);
+        let mut include = |name: &str, _: &str| read_include(source, directories, name);
+        let script = match parse_script(self.sources, name.path, bytes, &mut include) {
+            Ok(script) => script,
+            Err(mut diagnostics) => {
+                if let Some(first) = diagnostics.first_mut() {
+                    first.message =
+                        format!("{name}: not an object; read as a linker script: {}", first.message);
+                }
+                // In the order of the text.
+                let file = self.opened.files.len() as u32;
+                for (found, place) in diagnostics.into_iter().zip(0..) {
+                    self.sink.report(found.ordered(file, 0, place));
+                }
+                return;
+            }
+        };
+        if again {
+            self.scripts.named_again += count_names(&script);
+            let count = self.scripts.named_again;
+            if count > MOST_NAMED_AGAIN {
+                let message = format!(
+                    "scripts that are opened more than once name {count} files, not counted the first time, at most \
+                     {MOST_NAMED_AGAIN} may be"
+                );
+                return self.give_up(name, message);
+            }
+        }
+        self.scripts.open.push(path.to_path_buf());
+        self.file_commands(path, &script, state);
+        self.scripts.open.pop();
+        self.opened.scripts.push((self.position, script));
+    }
+
+    /// Reports that scripts name too much, and opens no further file that a script names.
+    fn give_up(&mut self, name: FileName<'_>, message: String) {
+        self.scripts.is_too_much = true;
+        self.report(
+            Diagnostic::error(Code::ScriptError, message)
+                .at(Location::File(name.to_string()))
+                .help("name each file once, in one script"),
+        );
+    }
+
+    /// Carries out a script's commands about inputs (`INPUT`, `GROUP`, `SEARCH_DIR` and others).
+    fn file_commands(&mut self, path: &Path, script: &Script, state: &InputState) {
+        let mut state = *state;
+        for command in &script.commands {
+            match command {
+                Command::Target(format) if *format.bytes == *b"binary" => state.format = InputFormat::Binary,
+                Command::Target(_) => state.format = InputFormat::Elf,
+                Command::Input(files) => self.script_files(path, files, &state),
+                Command::Group(files) => {
+                    let step = self.open_group();
+                    self.script_files(path, files, &state);
+                    self.close_group(step);
+                }
+                Command::SearchDir(directory) => {
+                    self.opened.directories.push(self.in_sysroot(&directory.bytes));
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// `STARTUP` files of the scripts of `-T` stand before all other inputs.
+    pub(super) fn startup_files(&mut self, main: &[MainScript]) {
+        for MainScript { path, script, .. } in main {
+            for command in &script.commands {
+                if let Command::Startup(name) = command {
+                    let file = InputFile { name: name.clone(), library: false, as_needed: false };
+                    self.script_files(path, &[file], &InputState::default());
+                }
+            }
+        }
+    }
+
+    /// Opens the files that scripts of `-T` name, at the place of these options among the inputs.
+    pub(super) fn main_scripts(&mut self, main: &[MainScript], here: impl Fn(usize) -> bool) {
+        for main in main.iter().filter(|main| here(main.inputs_before)) {
+            self.begin_input(&InputState::default());
+            self.file_commands(&main.path, &main.script, &InputState::default());
+        }
+    }
+
+    fn in_sysroot(&self, directory: &[u8]) -> PathBuf {
+        match (directory.strip_prefix(b"="), &self.config.search.sysroot) {
+            (Some(rest), Some(root)) => below(root, rest),
+            (Some(rest), None) => OsStr::from_bytes(rest).into(),
+            (None, _) => OsStr::from_bytes(directory).into(),
+        }
+    }
+
+    fn script_files(&mut self, script: &Path, files: &[InputFile], state: &InputState) {
+        self.scripts.naming += 1;
+        for file in files {
+            if self.scripts.is_too_much {
+                break;
+            }
+            let state = InputState { as_needed: state.as_needed || file.as_needed, ..*state };
+            self.script_file(script, file, state);
+        }
+        self.scripts.naming -= 1;
+    }
+
+    fn script_file(&mut self, script: &Path, file: &InputFile, state: InputState) {
+        let text = file.name.text().into_owned();
+        if file.library {
+            let spec = InputSpec {
+                source: Named::Library(file.name.bytes.to_vec()),
+                state,
+                argument: format!("-l{text}"),
+            };
+            return match file.name.bytes.strip_prefix(b":") {
+                Some(exact) => self.library(exact, true, &spec),
+                None => self.library(&file.name.bytes, false, &spec),
+            };
+        }
+        let Some(path) = self.find_script_file(script, &file.name.bytes) else {
+            return self.report(
+                Diagnostic::error(Code::CannotOpen, format!("cannot find {text}: No such file or directory"))
+                    .at(self.sources.location(file.name.span)),
+            );
+        };
+        let read = self.source.read(&path);
+        self.note_attempt(&path, read.is_ok());
+        match read {
+            Ok(bytes) => {
+                let bytes = self.store.keep_file(bytes);
+                self.file(&path, bytes.into(), &state, &text);
+            }
+            Err(error) => self.cannot_open(&text, &path, &error),
+        }
+    }
+
+    /// `=path` and absolute paths of scripts inside the sysroot count from the sysroot; relative
+    /// names are searched beside the script, in the current directory, then in library directories. For scripts of `-T` the
+    /// current directory comes first, as in GNU ld.
+    fn find_script_file(&self, script: &Path, name: &[u8]) -> Option<PathBuf> {
+        let sysroot = self.config.search.sysroot.as_deref();
+        if name.starts_with(b"=") {
+            return Some(self.in_sysroot(name));
+        }
+        let path = Path::new(OsStr::from_bytes(name));
+        if path.is_absolute() {
+            if let Some(root) = sysroot
+                && self.source.canonical(script).starts_with(self.source.canonical(root))
+            {
+                return Some(below(root, name));
+            }
+            return Some(path.into());
+        }
+        let beside = script.parent().unwrap_or(Path::new("")).join(path);
+        let is_main = self.scripts.open.is_empty();
+        let first = if is_main { [path.to_owned(), beside] } else { [beside, path.to_owned()] };
+        first
+            .into_iter()
+            .chain(self.search_directories().into_iter().map(|directory| directory.join(path)))
+            .find(|path| self.source.exists(path))
+    }
+}
+
+/// The path, absolute or not, below a folder.
+fn below(root: &Path, path: &[u8]) -> PathBuf {
+    let slashes = path.iter().take_while(|&&byte| byte == b'/').count();
+    root.join(OsStr::from_bytes(&path[slashes..]))
+}
+
+/// How many files and directories a script names for the search of inputs.
+fn count_names(script: &Script) -> usize {
+    let names = |command: &Command| match command {
+        Command::Input(files) | Command::Group(files) => files.len(),
+        Command::SearchDir(_) => 1,
+        _ => 0,
+    };
+    script.commands.iter().map(names).sum()
+}

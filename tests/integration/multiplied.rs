@@ -1,0 +1,80 @@
+//! Few bytes of input that stand for very many: scripts that name each other, and sections that say that they are large.
+//! The limits are those of `proportion`.
+
+use crate::proportion::within;
+use crate::support::Work;
+use crate::support::work::Outcome;
+
+/// A place with a start, and an object without symbols, which a link may name any number of times.
+fn work() -> Work {
+    let work = Work::new();
+    work.s("start", ".globl _start\n_start: ret\n");
+    work.s("a", ".data\n.byte 1\n");
+    work
+}
+
+/// A script that names these files as inputs.
+fn inputs(name: &str, count: usize) -> String {
+    format!("INPUT({})", format!("{name} ").repeat(count))
+}
+
+/// Links the start and the script `0`, which leads to `depth` scripts. Each names the next one so often, and the last one
+/// names `leaf`.
+fn row(depth: usize, count: usize, leaf: &str) -> Outcome {
+    let work = work();
+    for number in 0..depth {
+        work.write(&number.to_string(), inputs(&(number + 1).to_string(), count));
+    }
+    work.write(&depth.to_string(), leaf);
+    within(&work, &["start.o", "0"])
+}
+
+#[test]
+fn scripts_that_name_each_other_often() {
+    let says = "that scripts name, at most 4096 may be; does one name another more than once?";
+    row(3, 100, "").fails().says(&["file 4097", says]);
+    row(3, 100, "SEARCH_DIR(x)").fails().says(&["file 4097", says]);
+    row(19, 2, "INPUT(a.o)").fails().says(&["file 4097", says]);
+    row(2, 10, "INPUT(a.o)").ok();
+}
+
+/// Scripts of `-T` name inputs as well.
+#[test]
+fn scripts_that_options_give_name_others_often() {
+    let work = work();
+    work.write("script.ld", format!("{} SECTIONS {{ .text : {{ *(.text) }} }}", inputs("leaf", 5000)));
+    work.write("leaf", "INPUT(a.o)");
+    within(&work, &["-T", "script.ld", "start.o"]).fails().says(&["`leaf` is file 4097 that scripts name"]);
+}
+
+/// The number of scripts is not all: each may name any number of objects, or have any number of statements.
+#[test]
+fn texts_that_come_again() {
+    let work = work();
+    work.write("again", inputs("leaf", 4000));
+    work.write("leaf", inputs("a.o", 4000));
+    let outcome = within(&work, &["start.o", "again"]);
+    outcome
+        .fails()
+        .says(&["scripts that are opened more than once name 36000 files", "at most 32768 may be"]);
+    work.write("leaf", "a = 1;".repeat(3000));
+    let outcome = within(&work, &["start.o", "again"]);
+    outcome.fails().says(&["files that scripts name more than once have", "at most 2097152 may be"]);
+    // At another path it is the same text.
+    work.write("again", inputs("leaf ./leaf .//leaf", 1000));
+    within(&work, &["start.o", "again"]).fails().says(&["files that scripts name more than once have"]);
+    work.write("script.ld", "INCLUDE leaf\n".repeat(4000));
+    let outcome = within(&work, &["-T", "script.ld", "start.o"]);
+    outcome.fails().says(&["files that scripts include more than once have", "at most 2097152 may be"]);
+}
+
+/// The command line may name a script as often as it likes, as drivers do with `-lc`.
+#[test]
+fn libraries_that_are_scripts() {
+    let work = work();
+    work.shared("deep", "int deep;", &[]);
+    work.write("libouter.so", "/* GNU ld script */ GROUP ( libinner.so AS_NEEDED ( libdeep.so ) )");
+    work.write("libinner.so", "INPUT ( libdeep.so )");
+    work.write("options", format!("start.o -L. {} {}", "-louter ".repeat(1000), "-linner ".repeat(5000)));
+    work.ld(&["@options", "-o", "out"]).ok();
+}
