@@ -6,6 +6,9 @@
 use ld_compare::random::rng::Rng;
 use ld_compare::reduce;
 use link_fuzz::{Link, complaints, exercise, link};
+use object::read::elf::ElfFile64;
+use object::{Endianness, elf};
+use std::collections::BTreeMap;
 use std::path::Path;
 
 /// Most bytes of a description.
@@ -57,6 +60,33 @@ fn many_threads_make_the_same_of_a_hundred_random_links() {
             assert_eq!(one.messages, other.messages, "description {number}, {threads} threads");
         }
     }
+}
+
+/// Each form of input is made of some of a few hundred descriptions.
+#[test]
+fn descriptions_have_every_form_of_input() {
+    let mut seen: BTreeMap<&str, u32> = BTreeMap::new();
+    for number in 0..400 {
+        let Ok(described) = Link::described(&description(number)) else { continue };
+        let mut note = |what, is: bool| *seen.entry(what).or_default() += u32::from(is);
+        let starts = |magic: &[u8]| described.files.iter().any(|file| file.bytes.starts_with(magic));
+        note("a thin archive", starts(b"!<thin>\n"));
+        note("an archive with an index", starts(b"!<arch>\n/ "));
+        note("a damaged library", !described.library_damage.is_empty());
+        for bytes in described.objects() {
+            let Ok(file) = ElfFile64::<Endianness>::parse(&*bytes) else { continue };
+            let headers = file
+                .elf_section_table()
+                .iter()
+                .map(|header| (header.sh_type.get(file.endian()), header.sh_flags.get(file.endian())));
+            let headers: Vec<_> = headers.collect();
+            note("compact relocations", headers.iter().any(|(kind, _)| *kind == 0x4000_0014));
+            let compressed = u64::from(elf::SHF_COMPRESSED);
+            note("compressed sections", headers.iter().any(|(_, flags)| flags & compressed != 0));
+            note("groups", headers.iter().filter(|(kind, _)| *kind == elf::SHT_GROUP).count() > 1);
+        }
+    }
+    assert!(seen.values().all(|&count| count > 0), "{seen:?}");
 }
 
 /// The inputs of a target that the fuzzer found worth keeping, by name.
