@@ -3,11 +3,13 @@
 
 use ld_compare::machine::Machine;
 use ld_compare::peers::Wanted;
-use ld_compare::random::{self, Choice, assembly, generate};
+use ld_compare::random::program::{Lto, Program};
+use ld_compare::random::{self, Choice, assembly, c, generate, link};
+use std::collections::BTreeSet;
 use std::path::Path;
 
 /// Programs of the machine that the tests run on, and of each that needs an emulator.
-const COUNTS: (u64, u64) = (30, 5);
+const COUNTS: (u64, u64) = (30, 10);
 
 fn choice(machine: Machine, count: u64) -> Choice {
     Choice {
@@ -49,13 +51,52 @@ fn random_programs_do_what_the_majority_of_linkers_says() {
     }
 }
 
+/// The texts of all units, in assembly or C.
+fn texts(program: &Program) -> Vec<String> {
+    let text = |(number, unit): (usize, &random::program::Unit)| match unit.compiled {
+        Some(_) => c::unit(program, number),
+        None => assembly::unit(program, number),
+    };
+    program.units.iter().enumerate().map(text).collect()
+}
+
+#[test]
+fn every_part_occurs_on_every_machine() {
+    for machine in Machine::ALL {
+        let mut parts = BTreeSet::new();
+        let mut versions = BTreeSet::new();
+        for program in (1..200).map(|seed| generate::generate(machine, seed)) {
+            link::ways(&program, 5).iter().for_each(|way| parts.extend(way.parts(&program)));
+            let version_kind: String = program.versions.chars().filter(|c| "{}*[\"".contains(*c)).collect();
+            versions.insert(version_kind);
+            let is_optimized =
+                program.units.iter().any(|unit| unit.compiled.as_ref().is_some_and(|it| it.lto));
+            assert_eq!(program.is_optimized(), is_optimized);
+            assert!(!is_optimized || matches!(program.lto, Some(Lto::Slim | Lto::Fat)));
+        }
+        assert_eq!(parts.contains("LTO"), machine == Machine::X86_64, "{parts:?}");
+        for part in [
+            "`.sframe`",
+            "`.sframe` and groups",
+            "`.sframe` in groups",
+            "C",
+            "a script of sections",
+            "a script of inputs",
+            "a version script",
+        ] {
+            assert!(parts.contains(part), "{}: no {part}", machine.name());
+        }
+        assert!(versions.len() > 5, "{versions:?}");
+    }
+}
+
 #[test]
 fn the_same_seed_gives_the_same_program() {
     for machine in Machine::ALL {
         for seed in 1..40 {
             let [one, other] = [(); 2].map(|()| generate::generate(machine, seed));
-            assert_eq!(assembly::units(&one), assembly::units(&other));
-            assert_ne!(assembly::units(&one), assembly::units(&generate::generate(machine, seed + 1)));
+            assert_eq!(texts(&one), texts(&other));
+            assert_ne!(texts(&one), texts(&generate::generate(machine, seed + 1)));
             let acts: usize = one.units.iter().map(|unit| unit.acts.len()).sum();
             assert!(acts > 0, "{} {seed} notes nothing", machine.name());
         }

@@ -1,14 +1,15 @@
 //! The assembly of a description: one text for each unit, and one for the function that runs them all.
 
 use super::dialect::{Dialect, Form, Leads};
+use super::frames;
 use super::machines::dialect;
 use super::program::{Act, Array, Definition, Entity, Home, Kind, Program, Scope, Unit};
 use crate::machine::Machine;
 use std::collections::BTreeSet;
 
-/// The texts of all units, in order.
-pub fn units(program: &Program) -> Vec<String> {
-    (0..program.units.len()).map(|unit| Writer::new(program).unit(unit)).collect()
+/// The text of a unit.
+pub fn unit(program: &Program, number: usize) -> String {
+    Writer::new(program).unit(number)
 }
 
 /// The text of `run_units`, which calls every unit.
@@ -31,12 +32,24 @@ struct Writer<'a> {
     labels: usize,
     /// Weak references.
     weak: BTreeSet<String>,
+    /// Whether each function has a `.sframe` of its own.
+    writes_frames: bool,
+    /// `.sframe` sections so far.
+    frames: usize,
 }
 
 impl<'a> Writer<'a> {
     fn new(program: &'a Program) -> Self {
         let dialect = dialect(program.machine);
-        Writer { program, dialect, text: String::new(), labels: 0, weak: BTreeSet::new() }
+        Writer {
+            program,
+            dialect,
+            text: String::new(),
+            labels: 0,
+            weak: BTreeSet::new(),
+            writes_frames: false,
+            frames: 0,
+        }
     }
 
     fn line(&mut self, line: &str) {
@@ -79,8 +92,18 @@ impl<'a> Writer<'a> {
         self.line(&format!("\t.cfi_endproc\n\t.size {name}, .-{name}"));
     }
 
+    /// The end of a function that calls nothing, and its `.sframe`.
+    fn leaf_end(&mut self, name: &str, group: bool) {
+        self.function_end(name);
+        self.line(&format!(".Lend_{name}:\n\t.set .Lbegin_{name}, {name}"));
+        let text = frames::section(name, group, self.program.machine.dialect());
+        self.frames += 1;
+        self.line(&text.replace("{u}", &self.frames.to_string()));
+    }
+
     fn unit(mut self, number: usize) -> String {
         let unit = &self.program.units[number];
+        self.writes_frames = self.program.writes_frames(number);
         for (at, entity) in self.program.entities.iter().enumerate() {
             for definition in entity.definitions.iter().filter(|it| it.unit == number) {
                 self.entity(at, entity, definition, unit);
@@ -105,6 +128,10 @@ impl<'a> Writer<'a> {
         }
         for (set, word) in &unit.set_words {
             self.section(set, "awR", "progbits", "");
+            self.line(&format!("\t.balign 8\n\t.quad {word:#x}"));
+        }
+        for (end, word) in &unit.table_words {
+            self.section(&format!(".table.{end}"), "aw", "progbits", "");
             self.line(&format!("\t.balign 8\n\t.quad {word:#x}"));
         }
         let name = format!("unit_{number}");
@@ -151,7 +178,6 @@ impl<'a> Writer<'a> {
         let group = if entity.group { name.as_str() } else { "" };
         let (grouped, group_flag) =
             if entity.group { (format!(",{name},comdat"), "G") } else { (String::new(), "") };
-        let word = |at: usize| definition.value.rotate_left(at as u32 * 7).wrapping_add(at as u64);
         match &entity.kind {
             Kind::Function { callee } => {
                 let own = unit.function_sections || entity.group;
@@ -162,6 +188,9 @@ impl<'a> Writer<'a> {
                     None => {
                         self.line(&(self.dialect.constant)(definition.value));
                         self.line(self.dialect.ret);
+                        if self.writes_frames {
+                            return self.leaf_end(name, entity.group);
+                        }
                     }
                     Some((callee, form)) => {
                         self.line(self.dialect.enter);
@@ -204,8 +233,8 @@ impl<'a> Writer<'a> {
                 let flags = if section.starts_with(".rodata") { "a" } else { "aw" };
                 self.section(section, &format!("{flags}{group_flag}"), "progbits", &grouped);
                 self.object(entity, definition, "object", *align, words * 8);
-                for at in 0..*words {
-                    self.line(&format!("\t.quad {:#x}", word(at)));
+                for word in self::words(definition, *words) {
+                    self.line(&format!("\t.quad {word:#x}"));
                 }
             }
             Kind::Bss { size, align } => {
@@ -223,8 +252,8 @@ impl<'a> Writer<'a> {
                 let (section, kind) = if *zero { (".tbss", "nobits") } else { (".tdata", "progbits") };
                 self.section(section, "awT", kind, "");
                 self.object(entity, definition, "tls_object", *align, words * 8);
-                for at in 0..*words {
-                    self.line(&format!("\t.quad {:#x}", if *zero { 0 } else { word(at) }));
+                for word in self::words(definition, *words) {
+                    self.line(&format!("\t.quad {:#x}", if *zero { 0 } else { word }));
                 }
             }
             Kind::Text { text, section } => {
@@ -287,7 +316,7 @@ impl<'a> Writer<'a> {
     fn act(&mut self, id: usize, act: &Act) {
         let dialect = self.dialect;
         let entities = &self.program.entities;
-        self.line(&format!("{} {id:x}: {}", dialect.comment, self.describe(act)));
+        self.line(&format!("{} {id:x}: {}", dialect.comment, describe(self.program, act)));
         match act {
             Act::Call(entity, form) => self.form(form, &entities[*entity].name, 0),
             Act::CallThrough(entity, form) => {
@@ -331,9 +360,15 @@ impl<'a> Writer<'a> {
             }
             Act::Number(entity, field) => self.form(&field.form, &entities[*entity].name, 0),
             Act::Missing(entity, form) => {
-                self.weak.insert(entities[*entity].name.clone());
-                self.form(form, &entities[*entity].name, 0);
+                self.weak_address(&entities[*entity].name, form);
             }
+            Act::Table(form) => {
+                self.weak_address("table_start", form);
+                self.line(dialect.save);
+                self.weak_address("table_end", form);
+                return self.numbered(dialect.observe_range, id);
+            }
+            Act::TableSize(form) => self.weak_address("table_size", form),
             Act::Range(set, form) => {
                 self.line(&format!("\t.hidden __start_{set}\n\t.hidden __stop_{set}"));
                 self.form(form, &format!("__start_{set}"), 0);
@@ -343,6 +378,12 @@ impl<'a> Writer<'a> {
             }
         }
         self.numbered(dialect.observe, id);
+    }
+
+    /// `A` is the address of a symbol that may be missing.
+    fn weak_address(&mut self, name: &str, form: &Form) {
+        self.weak.insert(name.to_owned());
+        self.form(form, name, 0);
     }
 
     /// Follows a word and reads or calls its target; returns whether the result is a text.
@@ -374,54 +415,63 @@ impl<'a> Writer<'a> {
         self.line(if self.program.is_function(*target) { dialect.call_a } else { dialect.load });
         false
     }
+}
 
-    fn describe(&self, act: &Act) -> String {
-        let name = |entity: &usize| {
-            let entity = &self.program.entities[*entity];
-            let homes: Vec<String> = entity
-                .definitions
-                .iter()
-                .map(|it| match self.program.units[it.unit].home {
-                    Home::Program => format!("unit {}", it.unit),
-                    Home::Archive => format!("unit {} in the archive", it.unit),
-                    Home::Library(number) => format!("unit {} in library {number}", it.unit),
-                })
-                .collect();
-            format!("{} ({:?}, {})", entity.name, entity.scope, homes.join(", "))
-        };
-        match act {
-            Act::Call(entity, form) => format!("call {} by {}", name(entity), form.name),
-            Act::CallThrough(entity, form) => {
-                format!("call {} at its address by {}", name(entity), form.name)
-            }
-            Act::Load(entity, offset, form) => format!("load {}+{offset} by {}", name(entity), form.name),
-            Act::Tls(entity, offset, form) => format!("load {}+{offset} by {}", name(entity), form.name),
-            Act::Store(entity, offset, form, _) => {
-                format!("store {}+{offset} by {}", name(entity), form.name)
-            }
-            Act::CallOld(entity, form) => format!("call {} of V1 by {}", name(entity), form.name),
-            Act::Text(entity, form) => format!("text {} by {}", name(entity), form.name),
-            Act::Same(entity, one, other) => {
-                format!("{}: {} against {}", name(entity), one.name, other.name)
-            }
-            Act::Aligned(entity, align, form) => {
-                format!("{} is aligned to {align}, by {}", name(entity), form.name)
-            }
-            Act::Follow(entity, form) => match &self.program.entities[*entity].kind {
-                Kind::Pointer { word, target, addend, .. } => {
-                    format!(
-                        "what {} leads to, {}+{addend} by {}; reached by {}",
-                        name(entity),
-                        name(target),
-                        word.form.name,
-                        form.name
-                    )
-                }
-                _ => name(entity),
-            },
-            Act::Number(entity, field) => format!("{} in a field of {}", name(entity), field.form.name),
-            Act::Missing(entity, form) => format!("{} is missing, by {}", name(entity), form.name),
-            Act::Range(set, form) => format!("the words of {set}, by {}", form.name),
+/// The words of a definition of data.
+pub fn words(definition: &Definition, count: usize) -> impl Iterator<Item = u64> + use<> {
+    let value = definition.value;
+    (0..count).map(move |at| value.rotate_left(at as u32 * 7).wrapping_add(at as u64))
+}
+
+/// What an observation is, in words.
+pub fn describe(program: &Program, act: &Act) -> String {
+    let name = |entity: &usize| {
+        let entity = &program.entities[*entity];
+        let homes: Vec<String> = entity
+            .definitions
+            .iter()
+            .map(|it| match program.units[it.unit].home {
+                Home::Program => format!("unit {}", it.unit),
+                Home::Archive => format!("unit {} in the archive", it.unit),
+                Home::Library(number) => format!("unit {} in library {number}", it.unit),
+            })
+            .collect();
+        format!("{} ({:?}, {})", entity.name, entity.scope, homes.join(", "))
+    };
+    match act {
+        Act::Call(entity, form) => format!("call {} by {}", name(entity), form.name),
+        Act::CallThrough(entity, form) => {
+            format!("call {} at its address by {}", name(entity), form.name)
         }
+        Act::Load(entity, offset, form) => format!("load {}+{offset} by {}", name(entity), form.name),
+        Act::Tls(entity, offset, form) => format!("load {}+{offset} by {}", name(entity), form.name),
+        Act::Store(entity, offset, form, _) => {
+            format!("store {}+{offset} by {}", name(entity), form.name)
+        }
+        Act::CallOld(entity, form) => format!("call {} of V1 by {}", name(entity), form.name),
+        Act::Text(entity, form) => format!("text {} by {}", name(entity), form.name),
+        Act::Same(entity, one, other) => {
+            format!("{}: {} against {}", name(entity), one.name, other.name)
+        }
+        Act::Aligned(entity, align, form) => {
+            format!("{} is aligned to {align}, by {}", name(entity), form.name)
+        }
+        Act::Follow(entity, form) => match &program.entities[*entity].kind {
+            Kind::Pointer { word, target, addend, .. } => {
+                format!(
+                    "what {} leads to, {}+{addend} by {}; reached by {}",
+                    name(entity),
+                    name(target),
+                    word.form.name,
+                    form.name
+                )
+            }
+            _ => name(entity),
+        },
+        Act::Number(entity, field) => format!("{} in a field of {}", name(entity), field.form.name),
+        Act::Missing(entity, form) => format!("{} is missing, by {}", name(entity), form.name),
+        Act::Range(set, form) => format!("the words of {set}, by {}", form.name),
+        Act::Table(form) => format!("the words of the script's table, by {}", form.name),
+        Act::TableSize(form) => format!("the size of the script's table, by {}", form.name),
     }
 }

@@ -1,8 +1,11 @@
 //! The tools and the runtime of a machine, with which programs are made, linked and run.
 
 use super::assembly;
-use super::link::Place;
-use super::program::{Home, Program};
+use super::c;
+use super::compiled::Compiled;
+use super::link::{Place, Way};
+use super::plugin::Plugin;
+use super::program::{Home, Lto, Program};
 use crate::cases::build;
 use crate::machine::Machine;
 use crate::peers::{Family, Linker, Wanted, on_path, tool};
@@ -32,6 +35,9 @@ pub struct Bench {
     pub readelf: PathBuf,
     assembler: PathBuf,
     archiver: PathBuf,
+    compiler: PathBuf,
+    /// The compiler's plugin, for link-time optimization.
+    plugin: Option<Plugin>,
     /// The emulator and its words.
     emulator: Vec<String>,
     runtimes: TempDir,
@@ -95,13 +101,17 @@ impl Bench {
             command.extend(["-o", object, "runtime.c"].map(String::from));
             build(&command, runtimes.path())?;
         }
+        let plugin = if native { Plugin::new(&compiler, &linkers, runtimes.path())? } else { None };
+        let words = plugin.as_ref().map_or_else(Vec::new, Plugin::words);
         Ok(Bench {
             machine,
             linkers,
-            place: Place { interpreter, libraries },
+            place: Place { interpreter, libraries, plugin: words },
             readelf: tool(&wanted.peers, "readelf").or_else(|| on_path("readelf")).context("no readelf")?,
             assembler: find("as")?,
             archiver: find("ar")?,
+            compiler,
+            plugin,
             emulator,
             runtimes,
         })
@@ -116,28 +126,70 @@ impl Bench {
             std::fs::copy(self.runtimes.path().join(object), folder.join(object))?;
         }
         if program.versioned {
-            std::fs::write(folder.join("versions.map"), "V1 { global: *; };\nV2 { } V1;\n")?;
+            std::fs::write(folder.join("versions.map"), &program.versions)?;
         }
-        let texts = assembly::units(program);
-        for (number, text) in texts.iter().enumerate() {
-            self.assemble(program, folder, &format!("unit{number}"), text)?;
+        for (number, unit) in program.units.iter().enumerate() {
+            let name = format!("unit{number}");
+            let framed = program.framed && !program.writes_frames(number);
+            if let Some(compiled) = &unit.compiled {
+                std::fs::write(folder.join(format!("{name}.c")), c::unit(program, number))?;
+                if self.compile(program, folder, &name, compiled)? {
+                    continue;
+                }
+            } else {
+                std::fs::write(folder.join(format!("{name}.s")), assembly::unit(program, number))?;
+            }
+            self.assemble(program, folder, &name, framed)?;
         }
-        self.assemble(program, folder, "main", &assembly::main(program))?;
+        std::fs::write(folder.join("main.s"), assembly::main(program))?;
+        self.assemble(program, folder, "main", program.framed)?;
+        if let Some(plugin) = self.plugin.as_ref().filter(|_| program.is_optimized()) {
+            plugin.copy_to(folder)?;
+        }
         let members = program.units.iter().enumerate().filter(|(_, unit)| unit.home == Home::Archive);
         let members: Vec<String> = members.map(|(number, _)| format!("unit{number}.o")).collect();
         if !members.is_empty() {
-            let mut command = vec![self.archiver.display().to_string(), "rcs".into(), "archive.a".into()];
+            let mut command = vec![self.archiver.display().to_string()];
+            if let Some(plugin) = self.plugin.as_ref().filter(|_| program.is_optimized()) {
+                command.extend(["--plugin".to_owned(), plugin.library.clone()]);
+            }
+            command.extend(["rcs", "archive.a"].map(String::from));
             command.extend(members);
             build(&command, folder)?;
         }
         Ok(())
     }
 
-    fn assemble(&self, program: &Program, folder: &Path, name: &str, text: &str) -> Result<()> {
+    /// Compiles a unit; returns whether that makes the object already. Otherwise the machine's assembler does, which knows
+    /// more than the compiler's.
+    fn compile(&self, program: &Program, folder: &Path, name: &str, compiled: &Compiled) -> Result<bool> {
+        let mut command = vec![self.compiler.display().to_string()];
+        command.extend(compiled.words.iter().cloned());
+        command.extend(match (compiled.lto, program.lto) {
+            (true, Some(Lto::Fat)) => vec!["-flto".into(), "-ffat-lto-objects".into(), "-c".into()],
+            (true, _) => vec!["-flto".to_owned(), "-c".into()],
+            (false, _) => vec!["-S".to_owned()],
+        });
+        let end = if compiled.lto { "o" } else { "s" };
+        command.extend(["-o".into(), format!("{name}.{end}"), format!("{name}.c")]);
+        build(&command, folder).with_context(|| format!("seed {}", program.seed))?;
+        Ok(compiled.lto)
+    }
+
+    /// The linkers that can link a program in a way, this project's first.
+    pub fn suitable(&self, program: &Program, way: &Way) -> Vec<&Linker> {
+        let suits = |linker: &&Linker| way.suits(program, linker.family);
+        let by_itself = |linker| match &self.plugin {
+            Some(plugin) if program.is_optimized() => plugin.restarted(linker),
+            _ => linker,
+        };
+        self.linkers.iter().filter(suits).map(by_itself).collect()
+    }
+
+    fn assemble(&self, program: &Program, folder: &Path, name: &str, framed: bool) -> Result<()> {
         let source = format!("{name}.s");
-        std::fs::write(folder.join(&source), text)?;
         let mut command = vec![self.assembler.display().to_string()];
-        command.extend(program.framed.then(|| "--gsframe".to_owned()));
+        command.extend(framed.then(|| "--gsframe".to_owned()));
         command.extend(["-o".into(), format!("{name}.o"), source]);
         build(&command, folder).with_context(|| format!("seed {}", program.seed))
     }

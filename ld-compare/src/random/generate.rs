@@ -1,10 +1,12 @@
 //! Makes descriptions of programs from seeds. Generated programs have one meaning for every linker: a form is used
 //! only where the ABI allows it, and an order is observed only where it is defined.
 
-use super::dialect::{Dialect, Form, Needs};
+use super::compiled::Compiled;
+use super::dialect::{Dialect, Form, Needs, Word};
 use super::machines::dialect;
-use super::program::{Act, Array, Definition, Entity, Home, Kind, Program, Runner, Scope, Unit};
+use super::program::{Act, Array, Definition, Entity, Home, Kind, Lto, Program, Runner, Scope, Unit};
 use super::rng::Rng;
+use super::versions;
 use crate::machine::Machine;
 
 /// Most entities of a unit.
@@ -26,10 +28,19 @@ pub fn generate(machine: Machine, seed: u64) -> Program {
         versioned: false,
         framed: rng.one_in(3),
         options: Vec::new(),
+        versions: String::new(),
+        lto: None,
+        scripted: false,
+        split_frames: rng.one_in(2),
     };
     program.versioned = !program.joinable && rng.one_in(2);
+    let has_c = rng.one_in(3);
+    if has_c && machine == Machine::X86_64 && rng.one_in(3) {
+        program.lto = Some(*rng.pick(&[Lto::Slim, Lto::Fat]));
+    }
+    program.scripted = program.lto.is_none() && rng.one_in(6);
     let mut generator = Generator { rng, program, dialect: dialect(machine), numbers: 0 };
-    generator.units();
+    generator.units(has_c);
     for unit in 0..generator.program.units.len() {
         for _ in 0..3 + generator.rng.below(MOST - 2) {
             generator.entity(unit);
@@ -37,9 +48,14 @@ pub fn generate(machine: Machine, seed: u64) -> Program {
     }
     generator.repeated();
     generator.linked_options();
+    generator.mangle();
     for unit in 0..generator.program.units.len() {
         generator.observe_own(unit);
+        generator.observe_script(unit);
         generator.runners(unit);
+    }
+    if generator.program.versioned {
+        generator.program.versions = versions::script(&mut generator.rng, &generator.program);
     }
     generator.program
 }
@@ -57,7 +73,7 @@ impl Generator {
         self.numbers
     }
 
-    fn units(&mut self) {
+    fn units(&mut self, has_c: bool) {
         let mut homes = vec![Home::Program; 2 + self.rng.below(3)];
         homes.extend(vec![Home::Archive; *self.rng.pick(&[0, 0, 1, 2])]);
         for library in 0..self.program.libraries {
@@ -72,10 +88,21 @@ impl Generator {
                 acts: Vec::new(),
                 runners: Vec::new(),
                 set_words: Vec::new(),
+                table_words: Vec::new(),
                 function_sections,
+                compiled: None,
             };
-            // Not in archives: linkers take members in different orders, which would show in the order of these words.
-            if home != Home::Archive {
+            if has_c && self.rng.one_in(2) {
+                let mut compiled =
+                    Compiled::new(&mut self.rng, self.program.machine, home.module() == 0, fixed);
+                compiled.lto = self.program.lto.is_some() && !self.rng.one_in(3);
+                unit.compiled = Some(compiled);
+            }
+            if has_order(&unit) {
+                for _ in 0..self.rng.below(if self.program.scripted { 4 } else { 1 }) {
+                    let end = format!("{}{}", self.rng.pick(&["a", "b", "c", "d"]), self.rng.below(20));
+                    unit.table_words.push((end, self.rng.number()));
+                }
                 for _ in 0..self.rng.below(3) {
                     let word = self.rng.number();
                     unit.set_words.push((format!("set_{}", self.rng.below(2)), word));
@@ -206,6 +233,31 @@ impl Generator {
             && (!needs.near || copied && !needs.global && (!needs.program || needs.fixed))
     }
 
+    /// The forms of addresses that a unit has for an entity.
+    fn addresses(&self, unit: usize, entity: usize) -> &'static [Form] {
+        match &self.program.units[unit].compiled {
+            Some(it) if self.program.is_function(entity) => it.forms().functions,
+            Some(it) => it.forms().data,
+            None => self.dialect.addresses,
+        }
+    }
+
+    /// The forms of calls that a unit has.
+    fn calls(&self, unit: usize) -> &'static [Form] {
+        self.program.units[unit].compiled.as_ref().map_or(self.dialect.calls, |it| it.forms().calls)
+    }
+
+    /// The forms of addresses in data that a unit has.
+    fn words(&self, unit: usize) -> &'static [Word] {
+        self.program.units[unit].compiled.as_ref().map_or(self.dialect.words, |it| it.forms().words)
+    }
+
+    /// A form of an entity's address.
+    fn address(&mut self, unit: usize, entity: usize) -> Option<&'static Form> {
+        let forms = self.addresses(unit, entity);
+        self.form(unit, entity, forms)
+    }
+
     fn form(&mut self, unit: usize, entity: usize, forms: &'static [Form]) -> Option<&'static Form> {
         let fitting: Vec<&Form> =
             forms.iter().filter(|form| self.allowed(unit, entity, form.needs)).collect();
@@ -224,15 +276,14 @@ impl Generator {
             return None;
         }
         let callee = self.some(|program, entity| program.is_function(entity))?;
-        Some((callee, self.form(unit, callee, self.dialect.calls)?))
+        Some((callee, self.form(unit, callee, self.calls(unit))?))
     }
 
     fn pointer(&mut self, unit: usize) {
         let Some(target) = self.some(|program, entity| is_place(program.kind(entity))) else { return };
         let function = self.program.is_function(target);
-        let dialect = self.dialect;
-        let words: Vec<_> = dialect
-            .words
+        let words: Vec<_> = self
+            .words(unit)
             .iter()
             .filter(|word| self.allowed(unit, target, word.form.needs) && (function || !word.function))
             // Data of libraries does not name a preemptible symbol relative to itself; a program's that
@@ -267,10 +318,15 @@ impl Generator {
         let dialect = self.dialect;
         let in_data = self.rng.one_in(2);
         let fields = if in_data { dialect.data_fields } else { dialect.code_fields };
+        if self.program.units[unit].compiled.is_some() {
+            return;
+        }
         // The unit that defines the symbol is another than the one that refers to it: else the assembler
         // knows the value.
         let Some(user) = (0..self.program.units.len()).find(|&user| {
-            user != unit && self.program.units[user].home.module() == self.program.units[unit].home.module()
+            user != unit
+                && self.program.units[user].compiled.is_none()
+                && self.program.units[user].home.module() == self.program.units[unit].home.module()
         }) else {
             return;
         };
@@ -319,7 +375,7 @@ impl Generator {
                     Home::Library(_) => library,
                 })
                 .collect();
-            order.retain(|_| !self.rng.one_in(4));
+            order.retain(|&unit| !self.rng.one_in(4) && (kind != 4 || !self.is_optimized(unit)));
             let Some(&first) = order.first() else { continue };
             let entity = match kind {
                 0 => {
@@ -337,7 +393,6 @@ impl Generator {
                     };
                     self.add(first, kind, Scope::Default, true)
                 }
-                _ if self.program.framed => continue,
                 _ => {
                     let function = self.rng.one_in(2);
                     let kind = if function {
@@ -362,6 +417,10 @@ impl Generator {
     }
 
     fn linked_options(&mut self) {
+        // Linkers differ in what they tell the plugin of such names.
+        if self.program.lto.is_some() {
+            return;
+        }
         if self.rng.one_in(4) {
             self.wrapped();
         }
@@ -379,6 +438,19 @@ impl Generator {
                 let own = format!("defsym_{entity}");
                 self.program.options.push(format!("--defsym={own}={name}"));
                 self.program.entities[entity].name = own;
+            }
+        }
+    }
+
+    /// Gives functions of the library with versions the names that they would have in C++.
+    fn mangle(&mut self) {
+        for entity in 0..self.program.entities.len() {
+            let it = &self.program.entities[entity];
+            let is_there =
+                it.definitions.iter().all(|it| self.program.units[it.unit].home == Home::Library(0));
+            let fits = matches!(it.kind, Kind::Function { .. }) && it.scope == Scope::Default && is_there;
+            if self.program.versioned && fits && self.rng.one_in(3) {
+                self.program.entities[entity].name = versions::mangled(&self.program.entities[entity].name);
             }
         }
     }
@@ -410,13 +482,15 @@ impl Generator {
         for _ in 0..self.rng.below(3) {
             let home = self.program.units[unit].home;
             let array = match home {
-                Home::Program => *self.rng.pick(&[Array::Init, Array::Init, Array::Fini, Array::Preinit]),
+                Home::Program if !self.is_optimized(unit) => {
+                    *self.rng.pick(&[Array::Init, Array::Init, Array::Fini, Array::Preinit])
+                }
                 _ => *self.rng.pick(&[Array::Init, Array::Fini]),
             };
             let number = self.number();
-            // No two of an archive and another have one priority, since archives are read in different orders.
+            // Where there is no order, no two have one priority.
             let priority = match home {
-                Home::Archive => Some(20_000 + number as u16),
+                _ if !has_order(&self.program.units[unit]) => Some(20_000 + number as u16),
                 _ if array != Array::Preinit && self.rng.one_in(2) => {
                     Some(*self.rng.pick(&[101, 102, 999, 1000, 10_000, 65_534]))
                 }
@@ -424,6 +498,11 @@ impl Generator {
             };
             self.program.units[unit].runners.push((number, Runner { array, priority }));
         }
+    }
+
+    /// Whether the link compiles a unit.
+    fn is_optimized(&self, unit: usize) -> bool {
+        self.program.units[unit].compiled.as_ref().is_some_and(|it| it.lto)
     }
 
     /// Makes observations of the entities that a unit can reach: all of its own, and some of others.
@@ -455,50 +534,67 @@ impl Generator {
         }
     }
 
+    /// Makes observations of what linker scripts define. Other programs, too, may have no such script in some ways, so
+    /// the symbols may be missing.
+    fn observe_script(&mut self, unit: usize) {
+        let forms = self.program.units[unit].compiled.as_ref();
+        let forms = forms.map_or(self.dialect.addresses, |it| it.forms().data);
+        let far: Vec<_> = forms.iter().filter(|form| !form.needs.near && !form.needs.global).collect();
+        if !self.program.scripted || far.is_empty() || self.program.units[unit].home.module() != 0 {
+            return;
+        }
+        let form = far[self.rng.below(far.len())];
+        for act in [Act::Table(form), Act::TableSize(form)] {
+            let number = self.number();
+            self.program.units[unit].acts.push((number, act));
+        }
+    }
+
     fn act(&mut self, unit: usize, entity: usize) -> Option<Act> {
-        let dialect = self.dialect;
         let kind = self.program.kind(entity).clone();
         match kind {
             Kind::Tls { .. } => {
-                let form = self.form(unit, entity, dialect.tls)?;
+                let own = self.program.units[unit].compiled.as_ref();
+                let forms = own.map_or(self.dialect.tls, |it| it.forms().tls);
+                let form = self.form(unit, entity, forms)?;
                 Some(Act::Tls(entity, self.offset(entity), form))
             }
             Kind::Pointer { .. } => {
-                let form = self.form(unit, entity, dialect.addresses)?;
+                let form = self.address(unit, entity)?;
                 Some(Act::Follow(entity, form))
             }
             Kind::Absolute { .. } => None,
             Kind::Missing => {
-                let form = self.form(unit, entity, dialect.addresses)?;
+                let form = self.address(unit, entity)?;
                 Some(Act::Missing(entity, form))
             }
             Kind::Versioned if self.rng.one_in(2) && self.older(unit, entity) => {
-                Some(Act::CallOld(entity, self.form(unit, entity, dialect.calls)?))
+                Some(Act::CallOld(entity, self.form(unit, entity, self.calls(unit))?))
             }
             Kind::Function { .. } | Kind::Ifunc | Kind::Wrapper { .. } | Kind::Versioned => {
-                let call = self.form(unit, entity, dialect.calls)?;
-                let address = self.form(unit, entity, dialect.addresses)?;
+                let call = self.form(unit, entity, self.calls(unit))?;
+                let address = self.address(unit, entity)?;
                 Some(match self.rng.below(4) {
                     0 => Act::CallThrough(entity, address),
                     1 if self.same_is_promised(entity) => {
-                        let other = self.form(unit, entity, dialect.addresses)?;
+                        let other = self.address(unit, entity)?;
                         Act::Same(entity, address, other)
                     }
                     _ => Act::Call(entity, call),
                 })
             }
-            Kind::Text { .. } => Some(Act::Text(entity, self.form(unit, entity, dialect.addresses)?)),
+            Kind::Text { .. } => Some(Act::Text(entity, self.address(unit, entity)?)),
             Kind::Data { .. } | Kind::Bss { .. } | Kind::Common { .. }
                 if self.rng.one_in(4) && self.is_written(&kind) =>
             {
-                let form = self.form(unit, entity, dialect.addresses)?;
+                let form = self.address(unit, entity)?;
                 Some(Act::Store(entity, self.offset(entity), form, self.rng.number()))
             }
             Kind::Data { align, .. } | Kind::Bss { align, .. } | Kind::Common { align, .. } => {
-                let address = self.form(unit, entity, dialect.addresses)?;
+                let address = self.address(unit, entity)?;
                 Some(match self.rng.below(5) {
                     0 if self.same_is_promised(entity) => {
-                        let other = self.form(unit, entity, dialect.addresses)?;
+                        let other = self.address(unit, entity)?;
                         Act::Same(entity, address, other)
                     }
                     1 if self.program.module(entity) == Some(self.program.units[unit].home.module())
@@ -510,14 +606,15 @@ impl Generator {
                     _ => Act::Load(entity, self.offset(entity), address),
                 })
             }
-            Kind::Holder { .. } => Some(Act::Load(entity, 0, self.form(unit, entity, dialect.addresses)?)),
+            Kind::Holder { .. } => Some(Act::Load(entity, 0, self.address(unit, entity)?)),
             Kind::Alias { .. } => None,
         }
     }
 
     /// Whether a unit can ask for an older version: one of another file.
     fn older(&self, unit: usize, entity: usize) -> bool {
-        self.program.module(entity) != Some(self.program.units[unit].home.module())
+        !self.is_optimized(unit)
+            && self.program.module(entity) != Some(self.program.units[unit].home.module())
     }
 
     fn is_written(&self, kind: &Kind) -> bool {
@@ -533,6 +630,12 @@ impl Generator {
         let chosen = matches!(self.program.kind(entity), Kind::Ifunc);
         !chosen && self.program.entities[entity].scope != Scope::Protected
     }
+}
+
+/// Whether linkers take a unit's sections in one order. They read members of archives in different orders, and place
+/// what the link compiles in different places.
+fn has_order(unit: &Unit) -> bool {
+    unit.home != Home::Archive && !unit.compiled.as_ref().is_some_and(|it| it.lto)
 }
 
 fn is_place(kind: &Kind) -> bool {

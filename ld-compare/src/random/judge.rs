@@ -266,7 +266,7 @@ fn first_error(said: &str) -> String {
 fn descriptions(folder: &Path) -> BTreeMap<String, String> {
     let mut found = BTreeMap::new();
     for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
-        if entry.path().extension().is_none_or(|extension| extension != "s") {
+        if entry.path().extension().is_none_or(|extension| extension != "s" && extension != "c") {
             continue;
         }
         let text = std::fs::read_to_string(entry.path()).unwrap_or_default();

@@ -1,39 +1,13 @@
 //! The ways to link a program: the kind of output, options that must not change what the program does, and steps.
 
-use super::program::{Home, Program};
+use super::output::Output;
+use super::program::{Home, Lto, Program};
 use super::rng::Rng;
+use super::script::{self, Kind, Script};
 use crate::cases::Step;
 use crate::machine::Machine;
 use crate::peers::Family;
-
-/// The kind of output.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Output {
-    /// `-static`
-    Static,
-    /// `-static-pie`
-    StaticPie,
-    /// `-pie`
-    Pie,
-    /// `-no-pie`, with a dynamic linker
-    NoPie,
-}
-
-impl Output {
-    /// The file of the runtime for this kind of output.
-    pub fn runtime(self) -> &'static str {
-        match self {
-            Output::Static => "runtime-static.o",
-            Output::StaticPie => "runtime-static-pie.o",
-            Output::Pie | Output::NoPie => "runtime-dynamic.o",
-        }
-    }
-
-    /// Whether a dynamic linker starts the program.
-    pub fn is_dynamic(self) -> bool {
-        matches!(self, Output::Pie | Output::NoPie)
-    }
-}
+use std::path::Path;
 
 /// A way to link.
 #[derive(Clone, Debug)]
@@ -50,6 +24,48 @@ pub struct Way {
     pub own: Vec<String>,
     /// Whether the program's objects are first linked with `-r`.
     pub relocatable_first: bool,
+    /// A linker script for the program's link.
+    pub script: Option<Script>,
+}
+
+impl Way {
+    /// Whether the script replaces the linker's own, or adds to it.
+    fn has_sections(&self) -> bool {
+        self.script.as_ref().is_some_and(|script| script.kind != Kind::Inputs)
+    }
+
+    /// Whether a family of linkers can link so at all: lld has no plugins, and mold no scripts with sections.
+    pub fn suits(&self, program: &Program, family: Family) -> bool {
+        match family {
+            Family::Lld => program.lto != Some(Lto::Slim) || !program.is_optimized(),
+            Family::Mold => !self.has_sections(),
+            _ => true,
+        }
+    }
+
+    /// Writes its script into a folder.
+    ///
+    /// # Errors
+    /// The folder cannot be written.
+    pub fn write(&self, folder: &Path) -> std::io::Result<()> {
+        self.script.as_ref().map_or(Ok(()), |script| std::fs::write(folder.join(&script.file), &script.text))
+    }
+
+    /// The parts of programs that are counted.
+    pub fn parts(&self, program: &Program) -> Vec<&'static str> {
+        let groups = program.has_groups();
+        let all = [
+            (program.framed, "`.sframe`"),
+            (program.framed && groups, "`.sframe` and groups"),
+            (program.framed && groups && program.split_frames, "`.sframe` in groups"),
+            (program.units.iter().any(|unit| unit.compiled.is_some()), "C"),
+            (program.is_optimized(), "LTO"),
+            (self.has_sections(), "a script of sections"),
+            (self.script.is_some() && !self.has_sections(), "a script of inputs"),
+            (program.versioned && self.output.is_dynamic(), "a version script"),
+        ];
+        all.into_iter().filter(|part| part.0).map(|part| part.1).collect()
+    }
 }
 
 /// Options of any link; at most one of each line is chosen.
@@ -75,12 +91,12 @@ const OPTIONS: &[&[&str]] = &[
     &["-z start-stop-gc", "-z nostart-stop-gc"],
 ];
 /// Options of programs' links only.
-const PROGRAM_OPTIONS: &[&[&str]] = &[&["--export-dynamic", "-E"], &["--emit-relocs"], &["--no-undefined"]];
+const PROGRAM_OPTIONS: &[&[&str]] = &[&["--emit-relocs"], &["--export-dynamic", "-E"], &["--no-undefined"]];
 /// Options of libraries' links only.
 const LIBRARY_OPTIONS: &[&[&str]] = &[&["-Bsymbolic", "-Bsymbolic-functions"]];
-/// Options of this project's linker for `.sframe`.
+/// Options of this project's linker for `.sframe`: first those that keep every input's rows.
 const FRAMES: &[&str] =
-    &["--sframe=concat", "--sframe=merge", "--sframe-index", "--sframe-split", "--sframe-index=compact"];
+    &["--sframe=concat", "--sframe-index=compact", "--sframe=merge", "--sframe-index", "--sframe-split"];
 
 /// Several ways to link a program, all different.
 pub fn ways(program: &Program, count: usize) -> Vec<Way> {
@@ -97,16 +113,28 @@ pub fn ways(program: &Program, count: usize) -> Vec<Way> {
     if !program.fixed {
         outputs.push(Output::Pie);
     }
+    // Rows of dropped functions refuse a link that keeps all rows, and that is right.
+    let drops = program.framed && program.has_groups() && !program.split_frames;
+    let frames = if drops { &FRAMES[2..] } else { FRAMES };
     let mut ways: Vec<Way> = Vec::new();
     for number in 0..count {
         let output = outputs[number % outputs.len()];
+        let mut script = script::script(&mut rng, program, output, number);
+        // The relocations that stay in the file would match a layout's patterns, too.
+        let is_layout = script.as_ref().is_some_and(|script| script.kind == Kind::Layout);
+        let program_options = if is_layout { &PROGRAM_OPTIONS[1..] } else { PROGRAM_OPTIONS };
+        let has_inputs = script.as_ref().is_some_and(|script| script.kind == Kind::Inputs);
+        if let Some(script) = script.as_mut().filter(|_| has_inputs) {
+            script.text = script::inputs(&own_objects(program, output), archive(program).as_slice());
+        }
         ways.push(Way {
             output,
-            options: options(&mut rng, &[OPTIONS, PROGRAM_OPTIONS].concat()),
+            options: options(&mut rng, &[OPTIONS, program_options].concat()),
             library_options: options(&mut rng, &[OPTIONS, LIBRARY_OPTIONS].concat()),
             fold: *rng.pick(&[None, None, None, Some("--icf=all"), Some("--icf=safe")]),
-            own: if program.framed { vec![(*rng.pick(FRAMES)).to_owned()] } else { Vec::new() },
-            relocatable_first: rng.one_in(6),
+            own: if program.framed { vec![(*rng.pick(frames)).to_owned()] } else { Vec::new() },
+            relocatable_first: rng.one_in(6) && !drops && !has_inputs && program.lto.is_none(),
+            script,
         });
     }
     ways
@@ -129,11 +157,13 @@ pub struct Place {
     pub interpreter: &'static str,
     /// Its file and the C library's, as inputs: the dynamic linker takes `calloc` from there.
     pub libraries: [String; 2],
+    /// Words for linkers that compile intermediate code by a plugin.
+    pub plugin: Vec<String>,
 }
 
 /// The links of a way, one after the other.
 pub fn steps(program: &Program, way: &Way, family: Family, place: &Place) -> Vec<Step> {
-    let link = Link { program, way, place, extra: extra(way, family) };
+    let link = Link { program, way, place, extra: extra(program, way, family, place) };
     let mut steps = Vec::new();
     if way.output.is_dynamic() {
         steps.extend((0..program.libraries).map(|library| link.library(library)));
@@ -141,7 +171,7 @@ pub fn steps(program: &Program, way: &Way, family: Family, place: &Place) -> Vec
     if way.relocatable_first {
         let mut words = link.emulation();
         words.push("-r".into());
-        words.extend(link.own_objects());
+        words.extend(own_objects(program, way.output));
         steps.push(Step { arguments: words, output: JOINED.into() });
     }
     steps.push(link.program());
@@ -152,7 +182,7 @@ pub fn steps(program: &Program, way: &Way, family: Family, place: &Place) -> Vec
 const JOINED: &str = "joined.o";
 
 /// Options of one family's links only.
-fn extra(way: &Way, family: Family) -> Vec<String> {
+fn extra(program: &Program, way: &Way, family: Family, place: &Place) -> Vec<String> {
     let folds = matches!(family, Family::SframeLd | Family::Lld | Family::Mold);
     let mut extra: Vec<String> = way.fold.filter(|_| folds).into_iter().map(String::from).collect();
     // For small programs, threads of the other linkers cost more than they gain.
@@ -165,7 +195,27 @@ fn extra(way: &Way, family: Family) -> Vec<String> {
     if family == Family::SframeLd {
         extra.extend(way.own.iter().cloned());
     }
+    if program.is_optimized() && family != Family::Lld {
+        extra.extend(place.plugin.iter().cloned());
+    }
     extra
+}
+
+/// The objects of units at these homes.
+fn objects(program: &Program, wanted: impl Fn(Home) -> bool) -> Vec<String> {
+    let units = program.units.iter().enumerate().filter(|(_, unit)| wanted(unit.home));
+    units.map(|(number, _)| format!("unit{number}.o")).collect()
+}
+
+/// The objects of the program itself: without a dynamic linker, those of the libraries too.
+fn own_objects(program: &Program, output: Output) -> Vec<String> {
+    let is_static = !output.is_dynamic();
+    objects(program, |home| home == Home::Program || is_static && matches!(home, Home::Library(_)))
+}
+
+/// The archive, if there is one.
+fn archive(program: &Program) -> Option<String> {
+    program.units.iter().any(|unit| unit.home == Home::Archive).then(|| "archive.a".to_owned())
 }
 
 /// A way to link a program, by one family.
@@ -182,18 +232,6 @@ impl Link<'_> {
         vec!["-m".to_owned(), self.program.machine.emulation().to_owned()]
     }
 
-    /// The objects of units at these homes.
-    fn objects(&self, wanted: impl Fn(Home) -> bool) -> Vec<String> {
-        let units = self.program.units.iter().enumerate().filter(|(_, unit)| wanted(unit.home));
-        units.map(|(number, _)| format!("unit{number}.o")).collect()
-    }
-
-    /// The objects of the program itself: without a dynamic linker, those of the libraries too.
-    fn own_objects(&self) -> Vec<String> {
-        let is_static = !self.way.output.is_dynamic();
-        self.objects(|home| home == Home::Program || is_static && matches!(home, Home::Library(_)))
-    }
-
     fn library(&self, library: usize) -> Step {
         let name = format!("lib{library}.so");
         let mut words = self.emulation();
@@ -202,7 +240,7 @@ impl Link<'_> {
         if library == 0 && self.program.versioned {
             words.push("--version-script=versions.map".into());
         }
-        words.extend(self.objects(|home| home == Home::Library(library)));
+        words.extend(objects(self.program, |home| home == Home::Library(library)));
         words.push("runtime-library.o".into());
         words.extend((0..library).map(|earlier| format!("lib{earlier}.so")));
         words.push("--no-as-needed".into());
@@ -224,14 +262,17 @@ impl Link<'_> {
             words.extend(["-rpath", "$ORIGIN"].map(String::from));
         }
         words.extend(self.way.options.iter().chain(&self.extra).chain(&self.program.options).cloned());
-        words.extend([output.runtime(), "main.o"].map(String::from));
-        if self.way.relocatable_first {
-            words.push(JOINED.into());
-        } else {
-            words.extend(self.own_objects());
+        if let Some(script) = self.way.script.as_ref().filter(|script| script.kind != Kind::Inputs) {
+            // Where the linker's own layout ends the part that becomes read-only, a script has nothing.
+            words.extend(["-z", "norelro", "-T", &script.file].map(String::from));
         }
-        if self.program.units.iter().any(|unit| unit.home == Home::Archive) {
-            words.push("archive.a".into());
+        words.extend([output.runtime(), "main.o"].map(String::from));
+        match &self.way.script {
+            Some(script) if script.kind == Kind::Inputs => words.push(script.file.clone()),
+            _ if self.way.relocatable_first => {
+                words.extend([JOINED.to_owned()].into_iter().chain(archive(self.program)))
+            }
+            _ => words.extend(own_objects(self.program, output).into_iter().chain(archive(self.program))),
         }
         if output.is_dynamic() {
             words.extend((0..self.program.libraries).map(|library| format!("lib{library}.so")));

@@ -1,21 +1,28 @@
 //! `ld-compare random`: random programs, linked by each linker in several ways, run, and compared.
 //!
 //! A program is described first (`program`, made by `generate` from a seed), then written as assembly (`assembly`, by the
-//! templates of a machine, `dialect`). It notes everything that it can reach: values by every kind of relocation,
+//! templates of a machine, `dialect`) and as C (`c`). It notes everything that it can reach: values by every kind of relocation,
 //! results of calls, texts, the order of constructors. It prints no address, and nothing that linkers may decide
 //! differently. So a wrong link shows as another output, and the majority of the other linkers tells which output is
 //! right.
 
 pub mod assembly;
 pub mod bench;
+pub mod c;
 pub mod choice;
+pub mod compiled;
 pub mod dialect;
+pub mod frames;
 pub mod generate;
 pub mod judge;
 pub mod link;
+pub mod output;
+pub mod plugin;
 pub mod program;
 pub mod rng;
+pub mod script;
 pub mod tally;
+pub mod versions;
 
 mod aarch64;
 mod machines;
@@ -23,7 +30,7 @@ mod s390x;
 mod x86_64;
 
 use crate::cases::{CaseFile, FILE};
-use crate::peers::{Family, Wanted};
+use crate::peers::{Family, Linker, Wanted};
 use anyhow::{Context, Result};
 use bench::Bench;
 pub use choice::Choice;
@@ -89,9 +96,11 @@ fn one(choice: &Choice, bench: &Bench, seed: u64, told: &(dyn Fn(&str) + Sync)) 
     bench.make(&program, folder.path())?;
     let mut tally = Tally::new(choice, bench);
     for (number, way) in link::ways(&program, choice.ways as usize).iter().enumerate() {
+        way.write(folder.path())?;
         let mut outcomes = Vec::new();
         let mut complaint = None;
-        for linker in &bench.linkers {
+        let linkers = bench.suitable(&program, way);
+        for linker in &linkers {
             let (outcome, linked) = judge::outcome(bench, linker, &program, way, folder.path())?;
             if linker.is_ours() {
                 complaint = judge::complaints(bench, choice.sframe.as_deref(), program.framed, &linked)?;
@@ -99,8 +108,8 @@ fn one(choice: &Choice, bench: &Bench, seed: u64, told: &(dyn Fn(&str) + Sync)) 
             outcomes.push(outcome);
         }
         let verdict = judge::judge(&outcomes);
-        tally.count(way, &outcomes, &verdict, program.framed);
-        let place = Place { bench, program: &program, way, number, folder: folder.path() };
+        tally.count(way, &outcomes, &verdict, &way.parts(&program));
+        let place = Place { bench, program: &program, way, number, linkers, folder: folder.path() };
         for finding in place.findings(&outcomes, &verdict, complaint) {
             let open = finding.linker == bench.linkers[0].name;
             if open {
@@ -121,6 +130,8 @@ struct Place<'a> {
     program: &'a Program,
     way: &'a Way,
     number: usize,
+    /// The linkers that were asked, this project's first.
+    linkers: Vec<&'a Linker>,
     folder: &'a Path,
 }
 
@@ -133,7 +144,7 @@ impl Place<'_> {
             linker: linker.to_owned(),
             lines,
         };
-        let name = |at: usize| self.bench.linkers[at].name.as_str();
+        let name = |at: usize| self.linkers[at].name.as_str();
         let mut found = Vec::new();
         match verdict {
             Verdict::Agreed => {}
@@ -171,7 +182,7 @@ impl Place<'_> {
             CaseFile { name: Some(case.name), machine: Some(machine), build: Vec::new(), steps: case.steps };
         std::fs::write(folder.join(FILE), serde_json::to_string_pretty(&file)? + "\n")?;
         let mut text = String::new();
-        for (linker, outcome) in self.bench.linkers.iter().zip(outcomes) {
+        for (linker, outcome) in self.linkers.iter().zip(outcomes) {
             match outcome {
                 Outcome::Refused(said) | Outcome::Broken(said) => {
                     writeln!(text, "== {}: refused\n{said}", linker.name)?

@@ -1,6 +1,7 @@
 //! The description of a random program: units (objects) with their homes, entities that they define, and observations
 //! that they make of them. Assembly is written from it (`assembly`), and links (`link`).
 
+use super::compiled::Compiled;
 use super::dialect::{Field, Form, Word};
 use crate::machine::Machine;
 
@@ -126,6 +127,10 @@ pub enum Act {
     Missing(usize, &'static Form),
     /// The words of a section that has a C identifier as its name.
     Range(String, &'static Form),
+    /// The words between the symbols that a linker script defines; none without such a script.
+    Table(&'static Form),
+    /// The number that a linker script defines; 0 without such a script.
+    TableSize(&'static Form),
 }
 
 /// An array of functions.
@@ -161,8 +166,21 @@ pub struct Unit {
     pub runners: Vec<(usize, Runner)>,
     /// Words that it adds to sections with C identifiers as names.
     pub set_words: Vec<(String, u64)>,
+    /// Words that it adds to sections that linker scripts sort: the end of the section's name, and the word.
+    pub table_words: Vec<(String, u64)>,
     /// Sections of their own for functions.
     pub function_sections: bool,
+    /// How its C is compiled; it is written in assembly if there is nothing here.
+    pub compiled: Option<Compiled>,
+}
+
+/// What the objects of link-time optimization hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lto {
+    /// Intermediate code alone.
+    Slim,
+    /// Machine code too, for linkers without the plugin.
+    Fat,
 }
 
 /// A program.
@@ -188,6 +206,15 @@ pub struct Program {
     pub options: Vec<String>,
     /// Whether the first library has symbol versions.
     pub versioned: bool,
+    /// Its version script.
+    pub versions: String,
+    /// Link-time optimization of some C units.
+    pub lto: Option<Lto>,
+    /// Whether it is linked by linker scripts, and notes what they define.
+    pub scripted: bool,
+    /// Whether units with COMDAT groups have a `.sframe` for each text section, in its group. Otherwise the assembler
+    /// writes one for all of a unit, whose rows of dropped functions the linker has to drop.
+    pub split_frames: bool,
 }
 
 impl Program {
@@ -205,6 +232,22 @@ impl Program {
             self.kind(entity),
             Kind::Function { .. } | Kind::Ifunc | Kind::Wrapper { .. } | Kind::Versioned
         )
+    }
+
+    /// Whether the link compiles some of it.
+    pub fn is_optimized(&self) -> bool {
+        self.units.iter().any(|unit| unit.compiled.as_ref().is_some_and(|it| it.lto))
+    }
+
+    /// Whether it has COMDAT groups.
+    pub fn has_groups(&self) -> bool {
+        self.entities.iter().any(|entity| entity.group)
+    }
+
+    /// Whether a unit writes its `.sframe` sections itself; one of C has none then.
+    pub fn writes_frames(&self, unit: usize) -> bool {
+        let grouped = |entity: &Entity| entity.group && entity.definitions.iter().any(|it| it.unit == unit);
+        self.framed && self.split_frames && self.entities.iter().any(grouped)
     }
 
     /// The module of the first definition.

@@ -56,8 +56,8 @@ pub struct Tally {
     pub programs: u64,
     /// Programs by the kind of output.
     pub outputs: BTreeMap<String, u64>,
-    /// Programs with `.sframe`.
-    pub framed: u64,
+    /// Programs that have a part: `.sframe`, C, a script ...
+    pub parts: BTreeMap<String, u64>,
     /// Number of values that programs linked by this project's linker noted.
     pub notes: u64,
     /// All linkers made the same.
@@ -85,7 +85,7 @@ impl Tally {
             descriptions: 0,
             programs: 0,
             outputs: BTreeMap::new(),
-            framed: 0,
+            parts: BTreeMap::new(),
             notes: 0,
             agreed: 0,
             refused: 0,
@@ -110,9 +110,9 @@ impl Tally {
     }
 
     /// Counts a link by all linkers.
-    pub fn count(&mut self, way: &Way, outcomes: &[Outcome], verdict: &Verdict, framed: bool) {
+    pub fn count(&mut self, way: &Way, outcomes: &[Outcome], verdict: &Verdict, parts: &[&str]) {
         self.programs += 1;
-        self.framed += u64::from(framed);
+        parts.iter().for_each(|part| *self.parts.entry((*part).to_owned()).or_default() += 1);
         *self.outputs.entry(format!("{:?}", way.output)).or_default() += 1;
         if let Some(Outcome::Ran(_, text)) = outcomes.first() {
             self.notes += text.lines().count() as u64;
@@ -129,7 +129,6 @@ impl Tally {
     /// Adds the counts of one description.
     pub fn add(&mut self, more: Tally) {
         self.programs += more.programs;
-        self.framed += more.framed;
         self.notes += more.notes;
         self.agreed += more.agreed;
         self.refused += more.refused;
@@ -139,6 +138,9 @@ impl Tally {
         for (output, count) in more.outputs {
             *self.outputs.entry(output).or_default() += count;
         }
+        for (part, count) in more.parts {
+            *self.parts.entry(part).or_default() += count;
+        }
         self.findings.extend(more.findings);
     }
 
@@ -146,14 +148,16 @@ impl Tally {
     pub fn summary(&self) -> String {
         let outputs: Vec<String> =
             self.outputs.iter().map(|(output, count)| format!("{count} {output}")).collect();
+        let parts: Vec<String> =
+            self.parts.iter().map(|(part, count)| format!("{count} with {part}")).collect();
         let mut text = format!(
-            "{}: {} programs of {} descriptions ({}; {} with frames), {} values noted\n\
+            "{}: {} programs of {} descriptions ({}; {}), {} values noted\n\
              all agree: {}; all refuse: {}; others differ: {}; unsettled: {}; ours differs: {}\n",
             self.machine,
             self.programs,
             self.descriptions,
             outputs.join(", "),
-            self.framed,
+            parts.join(", "),
             self.notes,
             self.agreed,
             self.refused,

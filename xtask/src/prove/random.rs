@@ -34,8 +34,8 @@ pub fn random(proof: &mut Proof, comparer: &Path, sframe: &Path, wanted: &Wanted
         bail!("no machine {unknown}");
     }
     proof.note(
-        "Each description (objects, an archive, shared libraries) is linked in five ways, and each of these programs by all \
-         linkers. It notes every value that it can reach; the majority of the others says which output is right.\n",
+        "Each description (objects of assembly and C, an archive, shared libraries) is linked in five ways, and each of these \
+         programs by all linkers: lld has no plugins for gcc's intermediate code (LTO), and mold no scripts of sections. It notes every value that it can reach; the majority of the others says which output is right.\n",
     )?;
     let mut open = 0;
     for (name, machine, usual) in MACHINES {
@@ -82,13 +82,15 @@ fn record(proof: &mut Proof, machine: &str, tally: &Value) -> Result<usize> {
     proof.note(format!("## {machine}\n"))?;
     let outputs = tally["outputs"].as_object().into_iter().flatten();
     let outputs: Vec<String> = outputs.map(|(output, count)| format!("{count} {output}")).collect();
+    let parts = tally["parts"].as_object().into_iter().flatten();
+    let parts: Vec<String> = parts.map(|(part, count)| format!("{count} with {part}")).collect();
     proof.note(format!(
-        "{} programs of {} descriptions from seed {} ({}; {} with `.sframe`), {} values noted\n",
+        "{} programs of {} descriptions from seed {} ({}; {}), {} values noted\n",
         number("programs"),
         number("descriptions"),
         number("seed"),
         outputs.join(", "),
-        number("framed"),
+        parts.join(", "),
         number("notes")
     ))?;
     let versions: Vec<&str> =
