@@ -456,8 +456,15 @@ pub fn unknown_without_phdrs(plan: &LayoutPlan, outputs: &[u32]) -> impl Iterato
     names.filter(|name| *name.bytes != *b"NONE").map(|name| unknown_phdr(plan, name))
 }
 
+/// Most program headers that one message names.
+const NAMED: usize = 10;
+
 fn unknown_phdr(plan: &LayoutPlan, name: &Name) -> Diagnostic {
-    let known: Vec<_> = plan.phdrs.iter().map(|phdr| phdr.name.text()).collect();
+    let known: Vec<_> = plan.phdrs.iter().take(NAMED).map(|phdr| phdr.name.text()).collect();
+    let more = match plan.phdrs.len() - known.len() {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
     let diagnostic =
         Diagnostic::error(Code::ScriptError, format!("there is no program header `{}`", name.text()))
             .at(plan.sources.location(name.span))
@@ -465,7 +472,7 @@ fn unknown_phdr(plan: &LayoutPlan, name: &Name) -> Diagnostic {
     if known.is_empty() {
         diagnostic.help("declare it with PHDRS { … }")
     } else {
-        diagnostic.help(format!("PHDRS declares {}", known.join(", ")))
+        diagnostic.help(format!("PHDRS declares {}{more}", known.join(", ")))
     }
 }
 
