@@ -89,6 +89,8 @@ impl Linker {
 #[derive(Default)]
 struct Counts {
     fates: BTreeMap<(Machine, &'static str, Fate), u64>,
+    /// The fate of each mutant that was linked, by its number.
+    each: BTreeMap<u64, Fate>,
     findings: Vec<String>,
     /// What readelf complains of in outputs, without numbers and names, by how often.
     complaints: BTreeMap<String, u64>,
@@ -208,6 +210,7 @@ fn link_all(
                         let mut counts = counts.lock().expect("no panic");
                         let key = (original.machine, original.kind, fate);
                         *counts.fates.entry(key).or_default() += 1;
+                        counts.each.insert(number, fate);
                         match finding {
                             Some(said) if fate == Fate::Unsound => {
                                 *counts.complaints.entry(kind_of(&said)).or_default() += 1;
@@ -348,6 +351,30 @@ fn without_folders(text: &str) -> String {
     text.split(' ').map(word).collect::<Vec<_>>().join(" ")
 }
 
+/// Each other linker, and this one over exactly the mutants that the other one got. This linker, which links the most
+/// originals undamaged, comes first in `tables`.
+fn record_beside(proof: &mut Proof, names: &[&str], tables: &[Counts]) -> Result<()> {
+    let [ours, others @ ..] = tables else { return Ok(()) };
+    proof.note("\nEach other linker, and sframe-ld over exactly the mutants that the other one linked:\n")?;
+    let header: Vec<&str> = FATES.iter().map(|(_, what)| *what).collect();
+    let rule = "---:|".repeat(header.len() + 1);
+    proof.note(format!("| linker | mutants | {} |\n|---|{rule}", header.join(" | ")))?;
+    for (name, other) in names.iter().skip(1).zip(others) {
+        let same = || other.each.keys().filter_map(|number| ours.each.get(number)).copied();
+        proof.note(format!("| {name} | {} |", cells(|| other.each.values().copied())))?;
+        proof.note(format!("| sframe-ld, those of {name} | {} |", cells(same)))?;
+    }
+    Ok(())
+}
+
+/// How many mutants there are, and how many of each fate.
+fn cells<I: Iterator<Item = Fate>>(fates: impl Fn() -> I) -> String {
+    let of_fate = FATES.iter().map(|(fate, _)| fates().filter(|found| found == fate).count());
+    let counts: Vec<String> =
+        std::iter::once(fates().count()).chain(of_fate).map(|count| count.to_string()).collect();
+    counts.join(" | ")
+}
+
 fn record(proof: &mut Proof, linkers: &[Linker], tables: &[Counts]) -> Result<()> {
     let names: Vec<&str> = linkers.iter().map(|linker| linker.name.as_str()).collect();
     proof.note(format!(
@@ -365,6 +392,7 @@ fn record(proof: &mut Proof, linkers: &[Linker], tables: &[Counts]) -> Result<()
         };
         proof.note(row(what, tables.iter().map(cell).collect()))?;
     }
+    record_beside(proof, &names, tables)?;
     proof.note("\nThose of sframe-ld by machine and kind of file:\n")?;
     let header: Vec<&str> = FATES.iter().map(|(_, what)| *what).collect();
     proof.note(format!("| damaged | {} |\n|---|{}", header.join(" | "), "---:|".repeat(header.len())))?;
