@@ -98,8 +98,7 @@ impl Parser<'_, '_> {
         let target = self.next(Mode::Statement);
         let operator = self.next(Mode::Expression);
         self.reset(mark);
-        target.is_name()
-            && matches!(operator.kind, TokenKind::Mark(text) if assignment_operator(text).is_some())
+        target.is_name() && is_assignment_operator(operator)
     }
 
     /// `symbol op value` and its end.
@@ -129,26 +128,29 @@ impl Parser<'_, '_> {
         Ok(Assignment { span, kind, target, value })
     }
 
-    /// The symbol of an assignment. As GNU ld, lld and gold read it, `a=b = 1;` gives `a=b` a value: an equals sign
-    /// without blanks is a part of the name if another operator follows. Scripts of a vendor have such a name.
+    /// The symbol of an assignment. As GNU ld, lld and gold read it, `a=b = 1;` gives `a=b` a value: in a name without
+    /// quotes, equals signs without blanks are parts of it if another operator follows behind a blank. Scripts of a
+    /// vendor have such a name.
     fn symbol_with_equals_signs(&mut self) -> Result<Name, Reported> {
-        let mut target = self.name(Mode::Statement, "a symbol")?;
-        loop {
-            let mark = self.mark();
+        let first = self.peek(Mode::Statement);
+        let shortest = self.name(Mode::Statement, "a symbol")?;
+        let behind = self.mark();
+        let (mut span, mut end) = (first.span, behind);
+        while first.kind == TokenKind::Word {
             let (equals, rest) = (self.next(Mode::Expression), self.next(Mode::Statement));
-            let operator = self.peek(Mode::Expression);
-            let joined = equals.kind == TokenKind::Mark("=")
-                && equals.span.start == target.span.start + target.span.length
-                && rest.is_name()
-                && rest.span.start == equals.span.start + equals.span.length
-                && matches!(operator.kind, TokenKind::Mark(text) if assignment_operator(text).is_some());
-            if !joined {
-                self.reset(mark);
-                return Ok(target);
+            let joined = equals.is("=") && rest.kind == TokenKind::Word;
+            if !joined || !is_right_behind(equals, span) || !is_right_behind(rest, equals.span) {
+                break;
             }
-            target.bytes = [&target.bytes, &b"="[..], self.bytes(rest)].concat().into();
-            target.span = target.span.to(rest.span);
+            (span, end) = (span.to(rest.span), self.mark());
         }
+        self.reset(end);
+        let operator = self.peek(Mode::Expression);
+        if span == first.span || is_right_behind(operator, span) || !is_assignment_operator(operator) {
+            self.reset(behind);
+            return Ok(shortest);
+        }
+        Ok(self.name_of(Token { kind: TokenKind::Word, span }))
     }
 
     /// `PROVIDE(symbol = value)` and its like, the word already read.
@@ -455,6 +457,15 @@ fn read_regions(parser: &mut Parser<'_, '_>, regions: &mut Vec<MemoryRegion>) {
             return;
         }
     }
+}
+
+fn is_assignment_operator(token: Token) -> bool {
+    matches!(token.kind, TokenKind::Mark(text) if assignment_operator(text).is_some())
+}
+
+/// Whether a token begins where another one ends.
+fn is_right_behind(token: Token, before: Span) -> bool {
+    token.span.start == before.start + before.length
 }
 
 /// The operation that an assignment operator applies to the old value: `Some(None)` for `=`.
