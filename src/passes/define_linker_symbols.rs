@@ -184,11 +184,10 @@ struct Definer<'d, 'a, T: Target> {
 }
 
 /// The assignments of a symbol in scripts.
-#[derive(Clone, Copy)]
 enum Assignee<'p> {
-    /// One assignment, outside of output sections' descriptions.
-    Once(&'p Expr),
-    /// An assignment inside an output section's description, whose value is an offset there, or several.
+    /// Assignments outside of output sections' descriptions.
+    Values(Vec<&'p Expr>),
+    /// An assignment inside an output section's description, whose value is an offset there.
     Moves,
     /// A degree that was found; `None`: unknown, or the search is still inside it.
     Degree(Option<i32>),
@@ -249,11 +248,12 @@ impl<T: Target> Definer<'_, '_, T> {
     fn find_fixed(&mut self) {
         let mut assignees: HashMap<&[u8], Assignee<'_>> = HashMap::default();
         self.plan.for_each_placed_assignment(&mut |assignment, inside| {
-            let once = if inside { Assignee::Moves } else { Assignee::Once(&assignment.value) };
-            assignees
-                .entry(&assignment.target.bytes)
-                .and_modify(|old| *old = Assignee::Moves)
-                .or_insert(once);
+            let assignee =
+                assignees.entry(&assignment.target.bytes).or_insert_with(|| Assignee::Values(Vec::new()));
+            match assignee {
+                Assignee::Values(values) if !inside => values.push(&assignment.value),
+                _ => *assignee = Assignee::Moves,
+            }
         });
         let fixed: Vec<usize> = (0..self.symbols.len())
             .filter(|&row| {
@@ -282,15 +282,18 @@ impl<T: Target> Definer<'_, '_, T> {
                 if self.symbols[row as usize].origin == LinkerSymbolOrigin::Assignment =>
             {
                 let assignee = assignees.get_mut(name)?;
-                let expr = match *assignee {
-                    Assignee::Degree(degree) => return degree,
+                let values = match assignee {
+                    Assignee::Degree(degree) => return *degree,
                     Assignee::Moves => return Some(1),
-                    Assignee::Once(expr) => expr,
+                    Assignee::Values(values) => std::mem::take(values),
                 };
                 // A value that depends on itself has no degree.
                 *assignee = Assignee::Degree(None);
-                let found =
-                    fixed::degree(expr, &mut |name| self.degree(assignees, name, chain.checked_sub(1)?));
+                let mut degrees = values.into_iter().map(|value| {
+                    fixed::degree(value, &mut |name| self.degree(assignees, name, chain.checked_sub(1)?))
+                });
+                let first = degrees.next()?;
+                let found = if degrees.all(|degree| degree == first) { first } else { Some(1) };
                 if let Some(assignee) = assignees.get_mut(name) {
                     *assignee = Assignee::Degree(found);
                 }

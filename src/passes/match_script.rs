@@ -22,7 +22,7 @@ use crate::plan::{Body, Command, LayoutPlan};
 use crate::script::ast::{Constraint, InputStatement};
 use crate::script::glob::Glob;
 use crate::script::matcher::{File, Matcher};
-use crate::symbols::{LinkerSymbol, LinkerSymbolOrigin, start_stop};
+use crate::symbols::{LinkerSymbol, LinkerSymbolOrigin, Mentions, start_stop};
 use hashbrown::HashSet;
 use rayon::prelude::*;
 use zerocopy::IntoBytes;
@@ -32,6 +32,7 @@ const BLOCK: usize = 4096;
 
 /// Matches all sections.
 pub fn run<'a, T: Target>(mut made: Made<'a, T>, mut plan: LayoutPlan) -> Matched<'a, T> {
+    drop_unwanted_provides(&made, &mut plan);
     let mut rules = vec![None; made.section_count()];
     let mut disabled = vec![false; plan.outputs.len()];
     if made.config.is_relocatable() && plan.outputs.iter().any(|output| output.discard) {
@@ -53,6 +54,19 @@ pub fn run<'a, T: Target>(mut made: Made<'a, T>, mut plan: LayoutPlan) -> Matche
     let matched = Matched { made, rules, plan };
     report_shared_sframe(&matched);
     matched
+}
+
+/// Drops each `PROVIDE` in front of an ordinary assignment whose symbol no object, library or option names, nor the
+/// script before it.
+fn drop_unwanted_provides<T: Target>(made: &Made<'_, T>, plan: &mut LayoutPlan) {
+    let options = &made.config.symbols;
+    let named = options.undefined.iter().chain(&options.require_defined).chain([&made.directives.entry]);
+    let named: HashSet<&[u8]> = named.map(Vec::as_slice).collect();
+    let mentioned = Mentions::IN_OBJECT | Mentions::IN_SHARED;
+    plan.drop_unwanted_provides(&|name| {
+        let symbol = made.globals.lookup(name);
+        named.contains(name) || symbol.is_some_and(|id| made.mentions(id).intersects(mentioned))
+    });
 }
 
 /// Makes the members of groups plain sections, as if their files had no groups: the output has none to keep them in.
@@ -347,44 +361,47 @@ fn take_back_definitions<T: Target>(plan: &LayoutPlan, resolved: &mut Resolved<'
 /// Withdraws the definitions of `__start_NAME` and `__stop_NAME` if there will be no output section NAME, because the
 /// script puts all sections of that name into others or discards them. As in GNU ld, lld and gold.
 fn take_back_edges<T: Target>(plan: &LayoutPlan, rules: &[Option<RuleId>], resolved: &mut Resolved<'_, T>) {
-    for row in 0..resolved.linker_symbols.len() {
-        let LinkerSymbol { symbol, origin, overridden, .. } = resolved.linker_symbols[row];
-        if matches!(origin, LinkerSymbolOrigin::Start | LinkerSymbolOrigin::Stop)
-            && start_stop(resolved.globals.names[symbol.index()])
-                .is_some_and(|section| !has_output(plan, rules, resolved, section))
-        {
+    let of_row = |row: &LinkerSymbol| {
+        let is_edge = matches!(row.origin, LinkerSymbolOrigin::Start | LinkerSymbolOrigin::Stop);
+        is_edge.then(|| start_stop(resolved.inputs.globals.names[row.symbol.index()])).flatten()
+    };
+    let edges: Vec<(LinkerSymbol, &[u8])> =
+        resolved.linker_symbols.iter().filter_map(|row| Some((*row, of_row(row)?))).collect();
+    if edges.is_empty() {
+        return;
+    }
+    let outputs = names_of_filled_outputs(plan, rules, &resolved.sections);
+    let becomes_orphan = |id: &SectionId| rules[id.index()].is_none() && resolved.sections.is_alive(*id);
+    for (LinkerSymbol { symbol, overridden, .. }, name) in edges {
+        let mut inputs = resolved.identifier_sections.get(name).into_iter().flatten();
+        if !outputs.contains(name) && !inputs.any(becomes_orphan) {
             resolved.definitions.of[symbol.index()] = overridden;
         }
     }
 }
 
-/// Whether there will be an output section of this name: it has contents, or is that of an orphan.
-fn has_output<T: Target>(
-    plan: &LayoutPlan,
+/// The names of the output sections that statements of the script give contents.
+fn names_of_filled_outputs<'p>(
+    plan: &'p LayoutPlan,
     rules: &[Option<RuleId>],
-    resolved: &Resolved<'_, T>,
-    name: &[u8],
-) -> bool {
-    let sections = &resolved.sections;
-    let inputs = resolved.identifier_sections.get(name);
-    if inputs.into_iter().flatten().any(|&id| rules[id.index()].is_none() && sections.is_alive(id)) {
-        return true;
+    sections: &SectionStates,
+) -> HashSet<&'p [u8]> {
+    let mut is_filled = vec![false; plan.outputs.len()];
+    for (at, rule) in rules.iter().enumerate() {
+        if let Some(rule) = *rule
+            && sections.is_alive(SectionId::from_index(at))
+        {
+            is_filled[plan.rule(rule).output as usize] = true;
+        }
     }
-    let outputs = plan.commands.iter().filter_map(|command| match command {
-        Command::Output(output) => Some(*output),
+    let filled = plan.commands.iter().filter_map(|command| match command {
+        Command::Output(number) => {
+            let output = &plan.outputs[*number as usize];
+            (is_filled[*number as usize] || output.body.iter().any(Body::writes)).then_some(&*output.name)
+        }
         _ => None,
     });
-    let of_name: Vec<u32> = outputs.filter(|&output| *plan.outputs[output as usize].name == *name).collect();
-    if of_name.iter().any(|&output| plan.outputs[output as usize].body.iter().any(Body::writes)) {
-        return true;
-    }
-    let is_there = |rule: RuleId| of_name.contains(&plan.rule(rule).output);
-    !of_name.is_empty()
-        && rules
-            .par_iter()
-            .enumerate()
-            .with_min_len(BLOCK)
-            .any(|(at, rule)| rule.is_some_and(is_there) && sections.is_alive(SectionId::from_index(at)))
+    filled.collect()
 }
 
 /// Discards sections that describe (`SHF_LINK_ORDER`) a discarded one.

@@ -5,12 +5,12 @@ use super::{Body, Command, LayoutPlan, OutputPlan, Rule};
 use crate::cli::{Config, DefSym, SortSection};
 use crate::diag::{Code, Diagnostic};
 use crate::ids::{RuleId, StatementId};
+use crate::script::Sources;
 use crate::script::ast::{
     Assignment, AssignmentKind, BodyItem, Command as ScriptCommand, InputStatement, Insert, MemoryRegion,
     Name, OutputSection, Overlay, RegionAttributes, Script, SectionsItem, Sort, SortKey,
 };
 use crate::script::expr::{BinaryOp, Expr, ExprKind, SectionOperand};
-use crate::script::{Sources, Span};
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 
@@ -96,8 +96,6 @@ pub(super) struct Builder<'c> {
     inserts: Vec<(Insert, Vec<Command>)>,
     /// Output sections of these commands.
     inserted: HashSet<u32>,
-    /// Rows of [`LayoutPlan::memory`] by name.
-    region_rows: HashMap<Box<[u8]>, usize>,
     pub(super) findings: Vec<Diagnostic>,
 }
 
@@ -110,14 +108,7 @@ impl<'c> Builder<'c> {
         for (name, start) in &config.layout.section_starts {
             plan.section_starts.insert(name.clone(), *start);
         }
-        Builder {
-            config,
-            plan,
-            inserts: Vec::new(),
-            inserted: HashSet::new(),
-            region_rows: HashMap::new(),
-            findings: Vec::new(),
-        }
+        Builder { config, plan, inserts: Vec::new(), inserted: HashSet::new(), findings: Vec::new() }
     }
 
     fn script(&mut self, script: Script) {
@@ -324,44 +315,14 @@ impl<'c> Builder<'c> {
     }
 
     fn finish(mut self) -> (LayoutPlan, Vec<Diagnostic>) {
-        self.drop_vain_provides();
+        self.plan.drop_late_provides();
         self.wrap_references();
         self.renumber();
+        memory::follow_aliases(&mut self.plan);
         self.check_aliases();
         self.check_load_addresses();
         self.undeclared_regions();
         (self.plan, self.findings)
-    }
-
-    /// Removes each `PROVIDE` of a symbol that an ordinary assignment defines: it has no effect, and its expression
-    /// must not be evaluated. It stays in front of an assignment that changes the value (`PROVIDE(s = 8); s -= 4;`).
-    fn drop_vain_provides(&mut self) {
-        let mut assigned: HashSet<&[u8]> = HashSet::new();
-        let mut provides: HashMap<&[u8], Vec<Span>> = HashMap::new();
-        self.plan.for_each_placed_assignment(&mut |assignment, _| {
-            let name = &assignment.target.bytes[..];
-            if assignment.kind.is_provide() {
-                provides.entry(name).or_default().push(assignment.span);
-            } else if assigned.insert(name) && assignment.changes_its_symbol() {
-                provides.remove(name);
-            }
-        });
-        provides.retain(|name, _| assigned.contains(name));
-        let vain: HashSet<Span> = provides.into_values().flatten().collect();
-        let stays =
-            |assignment: &Assignment| !assignment.kind.is_provide() || !vain.contains(&assignment.span);
-        let outputs = &mut self.plan.outputs;
-        self.plan.commands.retain(|command| match command {
-            Command::Assignment(assignment) => stays(assignment),
-            Command::Output(output) => {
-                outputs[*output as usize].body.retain(|item| match item {
-                    Body::Assignment(assignment) => stays(assignment),
-                    _ => true,
-                });
-                true
-            }
-            _ => true,
-        });
     }
 
     /// `--wrap` also renames references in expressions, as in GNU ld and lld; targets of assignments keep their names.
@@ -384,7 +345,7 @@ impl<'c> Builder<'c> {
 
     /// Of several declarations of a region the last one counts, as in GNU ld.
     fn region(&mut self, region: MemoryRegion) {
-        let row = match self.region_rows.entry(region.name.bytes.clone()) {
+        let row = match self.plan.region_rows.entry(region.name.bytes.clone()) {
             Entry::Occupied(earlier) => *earlier.get(),
             Entry::Vacant(entry) => {
                 entry.insert(self.plan.memory.len());
@@ -425,9 +386,11 @@ impl<'c> Builder<'c> {
     /// A region that sections name and nothing declares has all addresses, from 0 on, as in GNU ld.
     fn undeclared_regions(&mut self) {
         let outputs = std::mem::take(&mut self.plan.outputs);
+        let declared = self.plan.memory.len();
         for name in outputs.iter().flat_map(|output| [&output.region, &output.load_region]).flatten() {
             if memory::find(&self.plan, &name.bytes).is_none() {
-                self.findings.push(memory::undeclared_region(&self.plan, name));
+                self.findings.push(memory::undeclared_region(&self.plan, declared, name));
+                self.plan.region_rows.insert(name.bytes.clone(), self.plan.memory.len());
                 self.plan.memory.push(MemoryRegion {
                     span: name.span,
                     name: name.clone(),
@@ -442,16 +405,16 @@ impl<'c> Builder<'c> {
 
     /// An alias has a name of its own and names a region; neither is the region of all memory.
     fn check_aliases(&mut self) {
-        let aliases = &self.plan.region_aliases;
-        for (index, (alias, region)) in aliases.iter().enumerate() {
+        let mut names: HashSet<&[u8]> =
+            self.plan.memory.iter().map(|region| &region.name.bytes[..]).collect();
+        for (alias, region) in &self.plan.region_aliases {
             let mut report = |name: &Name, message: String, help: &str| {
                 let finding =
                     Diagnostic::error(Code::ScriptError, message).at(self.plan.sources.location(name.span));
                 let place = (name.span.file, name.span.start.into());
                 self.findings.push(finding.help(help).ordered(place.0, 0, place.1));
             };
-            let is_taken = aliases[..index].iter().any(|(other, _)| other.bytes == alias.bytes)
-                || self.plan.memory.iter().any(|declared| declared.name.bytes == alias.bytes);
+            let is_taken = !names.insert(&alias.bytes);
             if [alias, region].iter().any(|name| *name.bytes == *memory::DEFAULT_NAME) {
                 let message =
                     format!("alias for default memory region: `{}' for `{}'", alias.text(), region.text());

@@ -3,7 +3,8 @@
 use super::LayoutPlan;
 use crate::diag::{Code, Diagnostic};
 use crate::elf::{consts as elf, is_alloc};
-use crate::script::ast::{MemoryRegion, RegionLetters};
+use crate::script::ast::{MemoryRegion, Name, RegionLetters};
+use std::collections::HashMap;
 
 /// Row of the default region, for sections that fit no declared one.
 pub const DEFAULT: usize = 0;
@@ -16,17 +17,29 @@ pub fn find(plan: &LayoutPlan, name: &[u8]) -> Option<usize> {
     if name == DEFAULT_NAME {
         return Some(DEFAULT);
     }
-    let row = |name: &[u8]| plan.memory.iter().position(|region| *region.name.bytes == *name);
-    let aliased = |name: &[u8]| plan.region_aliases.iter().find(|(alias, _)| *alias.bytes == *name);
-    let mut name = name;
-    // An alias may name another one; no chain is longer than there are aliases.
-    for _ in 0..plan.region_aliases.len() {
-        match aliased(name) {
-            Some((_, region)) => name = &region.bytes,
-            None => break,
+    plan.region_rows.get(name).map(|row| row + 1)
+}
+
+/// Gives the aliases of regions the rows of these. An alias may name another one, so a chain of them is followed, each
+/// alias once.
+pub(super) fn follow_aliases(plan: &mut LayoutPlan) {
+    let LayoutPlan { region_aliases, region_rows, .. } = plan;
+    let mut open: HashMap<&[u8], &[u8]> = HashMap::new();
+    for (alias, region) in &*region_aliases {
+        open.entry(&alias.bytes).or_insert(&region.bytes);
+    }
+    for (alias, _) in &*region_aliases {
+        let (mut name, mut chain) = (&alias.bytes[..], Vec::new());
+        while !region_rows.contains_key(name)
+            && let Some(next) = open.remove(name)
+        {
+            chain.push(name);
+            name = next;
+        }
+        if let Some(&row) = region_rows.get(name) {
+            region_rows.extend(chain.into_iter().map(|name| (name.into(), row)));
         }
     }
-    row(name).map(|row| row + 1)
 }
 
 /// The region of an allocated section that names none: the first one whose letters fit.
@@ -49,16 +62,24 @@ fn has_one(letters: RegionLetters, sh_type: u32, flags: u64) -> bool {
         || letters.loaded && loaded
 }
 
-/// A warning about a region that a section names and nothing declares.
-pub fn undeclared_region(plan: &LayoutPlan, name: &crate::script::ast::Name) -> Diagnostic {
-    let known: Vec<_> = plan.memory.iter().map(|region| region.name.text()).collect();
+/// Most regions that a message lists: there may be as many messages as regions.
+const LISTED: usize = 8;
+
+/// A warning about a region that a section names and nothing declares; the first `declared` regions of the plan are
+/// those of the script.
+pub fn undeclared_region(plan: &LayoutPlan, declared: usize, name: &Name) -> Diagnostic {
     let diagnostic =
         Diagnostic::warning(Code::ScriptError, format!("memory region `{}' not declared", name.text()))
             .at(plan.sources.location(name.span))
             .ordered(name.span.file, 0, name.span.start.into());
-    if known.is_empty() {
-        diagnostic.help("declare it with MEMORY { … }")
-    } else {
-        diagnostic.help(format!("the regions are {}", known.join(", ")))
+    if declared == 0 {
+        return diagnostic.help("declare it with MEMORY { … }");
     }
+    let listed = &plan.memory[..declared.min(LISTED)];
+    let names: Vec<_> = listed.iter().map(|region| region.name.text()).collect();
+    let more = match declared - listed.len() {
+        0 => String::new(),
+        more => format!(", and {more} more"),
+    };
+    diagnostic.help(format!("the regions are {}{more}", names.join(", ")))
 }

@@ -9,6 +9,7 @@
 mod build;
 pub mod memory;
 mod ordering;
+mod provides;
 
 pub use build::Scripts;
 
@@ -21,6 +22,7 @@ use crate::script::ast::{
 use crate::script::expr::Expr;
 use crate::script::{Sources, Span};
 use indexmap::IndexMap;
+use std::collections::HashMap;
 use std::ops::Range;
 
 /// Scripts and options, joined.
@@ -38,6 +40,8 @@ pub struct LayoutPlan {
     pub phdrs: Vec<Phdr>,
     /// `MEMORY` regions.
     pub memory: Vec<MemoryRegion>,
+    /// Rows of `memory` by the names and aliases of regions.
+    region_rows: HashMap<Box<[u8]>, usize>,
     /// `REGION_ALIAS`: new name and the name that it stands for.
     pub region_aliases: Vec<(Name, Name)>,
     /// `ENTRY`, the last one.
