@@ -128,6 +128,26 @@ pub fn headers_without_memory(segments: &[Segment], headers_size: u64) -> Option
     Some(Diagnostic::warning(Code::LayoutError, message).help(help))
 }
 
+/// Reports a segment that the script gives the headers (`FILEHDR`, `PHDRS`) and that would begin below address 0, because
+/// its first section leaves no room for them.
+pub fn headers_below_zero(segments: &[Segment], headers_size: u64) -> Option<Diagnostic> {
+    let below = |segment: &&Segment| {
+        let has_headers = segment.file_header || segment.program_headers;
+        segment.p_type == elf::PT_LOAD
+            && has_headers
+            && segment.address.checked_add(segment.memory_size).is_none_or(|end| end == 0)
+    };
+    let segment = segments.iter().find(below)?;
+    let message = format!(
+        "the segment with FILEHDR or PHDRS would begin {:#x} bytes below address 0: its first section leaves no room \
+         for {headers_size:#x} bytes of headers",
+        segment.address.wrapping_neg()
+    );
+    let help = "let the addresses of the script begin with `. = ADDRESS + SIZEOF_HEADERS;`, or give no PT_LOAD the words \
+                FILEHDR and PHDRS";
+    Some(Diagnostic::error(Code::LayoutError, message).help(help))
+}
+
 /// Reports program headers that `e_phnum` cannot count. For these, the gABI has the number in the null section's header;
 /// that is meant for core files. No loader looks there: Linux refuses more than 64 KiB of program headers, the
 /// interpreter and other loaders read `e_phnum` alone. So the file would be of no use, and a link that fails says why.

@@ -72,7 +72,11 @@ fn report_segments<T: Target>(link: &Placed<'_, T>, segments: &[Segment]) {
         link.sink.report(finding);
     }
     let output = link.config.output.display().to_string();
-    if let Some(finding) = check::too_many_headers(segments, &output) {
+    let refused = [
+        check::headers_below_zero(segments, link.layout.headers_size),
+        check::too_many_headers(segments, &output),
+    ];
+    for finding in refused.into_iter().flatten() {
         link.sink.report(finding);
     }
     // -N asks for a writable and executable segment.

@@ -14,9 +14,6 @@ pub fn readelf() -> Option<&'static Path> {
     FOUND.get_or_init(find).as_deref()
 }
 
-/// The complaint of a file whose script has its headers loaded where its first section leaves no page for them.
-const NO_ROOM: &str = "the PHDR segment is not covered by a LOAD segment";
-
 /// What readelf complains of in an output; an empty text also where it complains of an input. `None` where nothing can be
 /// said: the inputs were damaged, or the output is no ELF file.
 ///
@@ -34,10 +31,7 @@ pub fn of_output(link: &Link, output: &[u8], readelf: &Path) -> Option<String> {
         let said = Command::new(readelf).args(["-aW", "--"]).arg(&path).output().expect("readelf starts");
         String::from_utf8_lossy(&said.stderr).into_owned()
     };
-    let mut found = complaints(output);
-    if has("-T") && found.contains(NO_ROOM) {
-        found.clear();
-    }
+    let found = complaints(output);
     let is_of_input = || link.objects().iter().any(|bytes| !complaints(bytes).is_empty());
     Some(if found.is_empty() || is_of_input() { String::new() } else { found })
 }
