@@ -51,7 +51,7 @@ impl Name {
 
 /// Most bytes of a line that a diagnostic shows before its mark, and behind it: generated scripts may be one long line
 /// with many errors.
-const SHOWN: usize = 2000;
+const SHOWN: usize = 200;
 
 /// Where a text begins in its file, both counted from 0.
 #[derive(Clone, Copy, Debug, Default)]
