@@ -1,0 +1,52 @@
+//! Scripts with many names of one kind, each of which must be found without a search through the others. The limits are
+//! those of `proportion`, over which a search in order goes.
+
+use crate::proportion::{lines, within};
+use crate::support::Work;
+
+#[test]
+fn start_symbols_of_many_output_sections() {
+    let work = Work::new();
+    let count = 40_000;
+    let sections = lines(count, |n| format!(".section s_{n},\"aw\"\n.quad __start_s_{n}, __stop_s_{n}"));
+    let object = work.s("object", &format!(".globl _start\n_start: ret\n{sections}"));
+    let outputs = lines(count, |n| format!("s_{n} : {{ *(s_{n}) }}"));
+    work.write("script.ld", format!("SECTIONS {{ .text : {{ *(.text) }} {outputs} }}"));
+    within(&work, &["-T", "script.ld", &object]).ok();
+    let outputs = lines(count, |n| format!("s : {{ *(s_{n}) }}"));
+    work.write("script.ld", format!("SECTIONS {{ .text : {{ *(.text) }} {outputs} }}"));
+    within(&work, &["-T", "script.ld", &object]).fails().says(&["undefined symbol: __start_s_0"]);
+}
+
+#[test]
+fn names_of_many_equals_signs() {
+    let work = Work::new();
+    let start = work.s("start", ".globl _start\n_start: ret\n");
+    let name = lines(600_000, |n| format!("a{n}=")).replace('\n', "");
+    work.write("script.ld", format!("{name}1;"));
+    within(&work, &["-T", "script.ld", &start]).fails().says(&["expected `;`"]);
+}
+
+#[test]
+fn regions_that_nothing_declares() {
+    let work = Work::new();
+    let start = work.s("start", ".globl _start\n_start: ret\n");
+    let count = 60_000;
+    let outputs = lines(count, |n| format!("s{n} {n} : {{ BYTE(1) }} > r{n}"));
+    work.write("script.ld", format!("SECTIONS {{ .text 0x100000 : {{ *(.text) }} {outputs} }}"));
+    let outcome = within(&work, &["-T", "script.ld", &start]);
+    assert_eq!(outcome.ok().stderr.matches("not declared").count(), count);
+}
+
+#[test]
+fn aliases_of_aliases() {
+    let work = Work::new();
+    let start = work.s("start", ".globl _start\n_start: ret\n");
+    let aliases = lines(60_000, |n| format!("REGION_ALIAS(\"a{n}\", a{})", n + 1));
+    let layout = "SECTIONS { .text : { *(.text) } > a0 }";
+    let memory = "MEMORY { a60000 : ORIGIN = 0x1000, LENGTH = 4K }";
+    work.write("script.ld", format!("{memory} {aliases} {layout}"));
+    within(&work, &["-T", "script.ld", &start]).ok();
+    work.write("script.ld", format!("{aliases} REGION_ALIAS(a60000, a0) {layout}"));
+    within(&work, &["-T", "script.ld", &start]).fails().says(&["does not exist"]);
+}
