@@ -192,9 +192,6 @@ pub fn attributes(
         }
         None => {}
     }
-    if !is_alloc(flags) && sh_type == elf::SHT_NOBITS && plan.kind.is_none() {
-        sh_type = elf::SHT_PROGBITS;
-    }
     Attributes { sh_type, flags, by_name, entsize: facts.entsize }
 }
 

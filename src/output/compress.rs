@@ -129,6 +129,8 @@ fn deflate(shard: &[u8], level: u8, flush: FlushCompress) -> Vec<u8> {
             (_, Err(_)) => return vec![0; shard.len() * 2 + 64],
         };
         if is_done {
+            // The room that is left over would be as large as the contents, over all shards.
+            out.shrink_to_fit();
             return out;
         }
         out.reserve(out.capacity().max(64));
@@ -142,7 +144,11 @@ fn zstd(contents: &[u8], level: u8) -> Option<Vec<Vec<u8>>> {
         .map_init(
             || zstd::bulk::Compressor::new(level.min(ZSTD_MAX_LEVEL).into()),
             |compressor, shard| match compressor {
-                Ok(compressor) => compressor.compress(shard),
+                Ok(compressor) => {
+                    let mut frame = compressor.compress(shard)?;
+                    frame.shrink_to_fit();
+                    Ok(frame)
+                }
                 Err(error) => Err(std::io::Error::other(error.to_string())),
             },
         )
@@ -238,6 +244,14 @@ mod tests {
     fn contents_that_do_not_shrink_stay() {
         assert_eq!(compress::<LittleEndian>(by(CompressDebug::Zlib), b"abc", 1), None);
         assert_eq!(compress::<LittleEndian>(by(CompressDebug::Zstd), b"", 1), None);
+    }
+
+    #[test]
+    fn shards_that_shrink_keep_no_room() {
+        let zeros = vec![0; 4 * SHARD];
+        for shards in [zlib(&zeros, ZLIB_LEVEL), zstd(&zeros, ZSTD_LEVEL).expect("frames")] {
+            assert!(shards.iter().map(Vec::capacity).sum::<usize>() < SHARD / 2);
+        }
     }
 
     #[test]

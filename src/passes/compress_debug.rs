@@ -14,6 +14,8 @@ use crate::ids::ChunkId;
 use crate::output::compress;
 use crate::phase::{FileSection, Inputs, Placed};
 use crate::region::Region;
+use memmap2::MmapMut;
+use std::io::{self, ErrorKind};
 
 /// Gives the compressed contents of the sections that shrink, by [`ChunkId`], and changes their headers in
 /// `sections`. A section that would not shrink stays uncompressed.
@@ -42,7 +44,7 @@ fn compress_section<'a, T: Target>(
     if is_table(section.sh_type) || section.file_size() == 0 {
         return None;
     }
-    let mut contents = vec![0; section.file_size() as usize];
+    let mut contents = memory(link, section)?;
     write_chunk(link, id, Region::of_memory(&mut contents));
     let packed = compress::compress::<T::E>(method, &contents, section.align)?;
     section.size = packed.len() as u64;
@@ -52,6 +54,21 @@ fn compress_section<'a, T: Target>(
         _ => section.flags |= u64::from(elf::SHF_COMPRESSED),
     }
     Some(packed)
+}
+
+/// Zeros of a section's size, which take no memory before they are written; `None` after an error. Nothing bounds the
+/// size: zeros of an input that stand beside contents (`SHT_NOBITS`) are contents, too.
+fn memory<T: Target>(link: &Inputs<'_, T>, section: &FileSection<'_>) -> Option<MmapMut> {
+    let size = section.file_size();
+    let mapped = usize::try_from(size).map_err(|_| ErrorKind::OutOfMemory.into()).and_then(MmapMut::map_anon);
+    let report = |error: io::Error| {
+        let name = String::from_utf8_lossy(section.name);
+        let message =
+            format!("no memory for section '{name}' of {size} bytes, which is to be compressed: {error}");
+        let help = format!("--compress-sections={name}=none writes it to the file as it is");
+        link.sink.report(Diagnostic::error(Code::LayoutError, message).help(help));
+    };
+    mapped.map_err(report).ok()
 }
 
 /// Tables of the file format, which readers expect uncompressed. Those of symbols and names even

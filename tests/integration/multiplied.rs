@@ -3,6 +3,7 @@
 
 use crate::proportion::within;
 use crate::support::Work;
+use crate::support::elf::SHT_NOBITS;
 use crate::support::work::Outcome;
 
 /// A place with a start, and an object without symbols, which a link may name any number of times.
@@ -77,4 +78,35 @@ fn libraries_that_are_scripts() {
     work.write("libinner.so", "INPUT ( libdeep.so )");
     work.write("options", format!("start.o -L. {} {}", "-louter ".repeat(1000), "-linner ".repeat(5000)));
     work.ld(&["@options", "-o", "out"]).ok();
+}
+
+/// A section of zeros that no segment loads takes no place in the file, as with other linkers, and there is nothing to
+/// compress.
+#[test]
+fn debug_sections_of_zeros() {
+    let work = work();
+    work.s("zeros", ".section .debug_x,\"\",@nobits\n.zero 0x7000000000\n");
+    for options in
+        [&[][..], &["--compress-debug-sections=zlib"], &["--compress-debug-sections=zstd"], &["-r"]]
+    {
+        within(&work, &[options, &["start.o", "zeros.o"]].concat()).ok();
+        assert!(work.read("out").len() < 100_000, "{options:?}");
+        let elf = work.elf_unchecked("out");
+        let section = elf.section(".debug_x");
+        assert_eq!((section.kind, section.size), (SHT_NOBITS, 0x70_0000_0000), "{options:?}");
+    }
+}
+
+/// Beside contents such zeros are contents, which may be more than there is memory for.
+#[test]
+fn debug_sections_of_zeros_and_contents() {
+    let work = work();
+    work.s("contents", ".section .debug_x,\"\",@progbits\n.byte 1\n");
+    work.write("script.ld", "SECTIONS { .text : { *(.text) } .debug_x 0 : { *(.debug_x) } }");
+    let options = ["-T", "script.ld", "start.o", "contents.o", "zeros.o", "--compress-debug-sections=zstd"];
+    work.s("zeros", ".section .debug_x,\"\",@nobits\n.zero 0x8000000\n");
+    work.ld(&[&options[..], &["-o", "out"]].concat()).ok();
+    assert!(work.read("out").len() < 1_000_000);
+    work.s("zeros", ".section .debug_x,\"\",@nobits\n.zero 0x7000000000\n");
+    within(&work, &options).fails().says(&["no memory for section '.debug_x' of 481036337153 bytes"]);
 }
