@@ -9,7 +9,7 @@ use std::process::ExitCode;
 static ALLOCATOR: Heap = Heap;
 
 fn main() -> ExitCode {
-    command::handle_signals("sframe", tool::UNUSABLE.into());
+    command::handle_signals("sframe", tool::UNUSABLE);
     match tool::wrap::invoked_as(std::env::args_os()) {
         Some(arguments) => tool::wrap::run(&arguments),
         None => tool::run(std::env::args_os()),

@@ -53,7 +53,7 @@ pub fn several(
 impl Frames<'_> {
     fn cie(&mut self, from: &mut Unstructured<'_>) -> Result<Cie> {
         let start = self.begin(0);
-        let augmentation: &[u8] = *from.choose(&[b"zR\0".as_slice(), b"zRS\0", b"zLR\0", b"zPLR\0"])?;
+        let augmentation: &[u8] = from.choose(&[b"zR\0".as_slice(), b"zRS\0", b"zLR\0", b"zPLR\0"])?;
         self.all.number(1, 1);
         self.all.bytes.extend(augmentation);
         // Code and data alignment; the return address.

@@ -134,9 +134,12 @@ impl Parser<'_, '_> {
     fn symbol_with_equals_signs(&mut self) -> Result<Name, Reported> {
         let first = self.peek(Mode::Statement);
         let shortest = self.name(Mode::Statement, "a symbol")?;
+        if first.kind != TokenKind::Word {
+            return Ok(shortest);
+        }
         let behind = self.mark();
         let (mut span, mut end) = (first.span, behind);
-        while first.kind == TokenKind::Word {
+        loop {
             let (equals, rest) = (self.next(Mode::Expression), self.next(Mode::Statement));
             let joined = equals.is("=") && rest.kind == TokenKind::Word;
             if !joined || !is_right_behind(equals, span) || !is_right_behind(rest, equals.span) {
