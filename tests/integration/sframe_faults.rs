@@ -6,7 +6,7 @@ use std::fs::{self, OpenOptions};
 use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 
 const SFRAME: &str = env!("CARGO_BIN_EXE_sframe");
 
@@ -17,6 +17,13 @@ fn library(work: &Work) {
         .collect();
     let object = work.s("many", &functions);
     work.ld(&["-shared", "--sframe-from-eh-frame=all", "-o", "many.so", &object]).quiet();
+}
+
+/// Starts the command, which a test disturbs while it runs.
+fn start(work: &Work, words: &[&str]) -> Child {
+    let mut command = Command::new(SFRAME);
+    command.args(words).current_dir(work.path("")).stdout(Stdio::null()).stderr(Stdio::piped());
+    command.spawn().unwrap()
 }
 
 /// Wherever memory ends, the command says so and does not end by a signal.
@@ -76,13 +83,7 @@ fn an_input_that_becomes_shorter_is_an_error() {
     let mut said = String::new();
     for _ in 0..50 {
         fs::copy(work.path("many.so"), work.path("short.so")).unwrap();
-        let mut command = Command::new(SFRAME)
-            .args(["verify", "short.so"])
-            .current_dir(work.path(""))
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
+        let mut command = start(&work, &["verify", "short.so"]);
         let maps = format!("/proc/{}/maps", command.id());
         while command.try_wait().unwrap().is_none()
             && !fs::read_to_string(&maps).is_ok_and(|maps| maps.contains("short.so"))
@@ -112,13 +113,7 @@ fn a_signal_leaves_no_temporary_file() {
     let mut interrupted = 0;
     for _ in 0..100 {
         fs::copy(work.path("many.so"), folder.join("many.so")).unwrap();
-        let mut command = Command::new(SFRAME)
-            .args(["attach", "folder/many.so"])
-            .current_dir(work.path(""))
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
+        let mut command = start(&work, &["attach", "folder/many.so"]);
         while count() < 2 && command.try_wait().unwrap().is_none() {}
         // SAFETY: a system call. The process was not waited for, or it is gone and the call fails.
         unsafe { libc::kill(command.id().cast_signed(), libc::SIGTERM) };
