@@ -23,7 +23,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Mutants that this linker links, and those of them that the others link.
 const COUNT: u64 = 40_000;
-const FOR_OTHERS: u64 = 4_000;
+const FOR_OTHERS: u64 = 20_000;
 /// Links at a time.
 const AT_A_TIME: u64 = 2;
 /// No mutant has more than half a megabyte; a link of the originals takes some hundredths of a second.
