@@ -243,10 +243,7 @@ fn walk_all(unwinder: &Unwinder, abi: Abi, random: &mut Random, code: &[u64], co
 /// The tables of linked programs, one for each architecture, with one of the sort that `--sframe-index` writes.
 fn fixtures() -> Vec<(Abi, Fixture)> {
     let names = ["prog.x86_64.ld2.47", "prog.aarch64.ld2.47", "prog.s390x.ld2.47", "overlay.x86_64.lld22"];
-    let all = common::all().into_iter().filter(|fixture| {
-        let name = fixture.path.file_name().and_then(|name| name.to_str()).expect("a name");
-        names.contains(&name) && !fixture.data.is_empty()
-    });
+    let all = common::named(&names).into_iter().filter(|fixture| !fixture.data.is_empty());
     let abi = |fixture: &Fixture| Section::new(&fixture.data, 0).blob_at(0).expect("a blob").header().abi;
     let all: Vec<_> = all.map(|fixture| (abi(&fixture), fixture)).collect();
     assert!(all.len() >= names.len());

@@ -16,7 +16,7 @@ struct Suite {
     interpreter: &'static str,
 }
 
-const SUITES: [Suite; 4] = [
+const SUITES: [Suite; 5] = [
     Suite {
         package: "sframe-format",
         about: "steps, signal frames, copies, units and C's view of tables",
@@ -43,6 +43,12 @@ const SUITES: [Suite; 4] = [
         package: "demangle",
         about: "names of C++ and Rust",
         options: &["--test", "libiberty", "--", "names_of_every_kind"],
+        interpreter: "",
+    },
+    Suite {
+        package: "sframe-unwind",
+        about: "the C interface over hostile tables and stacks",
+        options: &["--test", "hostile"],
         interpreter: "",
     },
     Suite { package: "sframe-bpf", about: "tables for the kernel", options: &["--lib"], interpreter: "" },

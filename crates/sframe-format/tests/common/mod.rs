@@ -6,6 +6,7 @@
 pub mod exercise;
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use object::{Object, ObjectSection, ObjectSymbol};
@@ -52,11 +53,22 @@ pub fn root() -> PathBuf {
 
 /// Every section whose name starts with `.sframe` of every ELF fixture, by path.
 pub fn all() -> Vec<Fixture> {
+    chosen(|_| true)
+}
+
+/// The sections of files with these names: all files would take an interpreter minutes.
+pub fn named(names: &[&str]) -> Vec<Fixture> {
+    chosen(|name| names.iter().any(|wanted| name == *wanted))
+}
+
+fn chosen(is_wanted: impl Fn(&OsStr) -> bool) -> Vec<Fixture> {
     let mut paths: Vec<PathBuf> = std::fs::read_dir(root())
         .unwrap()
         .map(|folder| folder.unwrap().path())
         .filter(|folder| folder.is_dir())
-        .flat_map(|folder| std::fs::read_dir(folder).unwrap().map(|file| file.unwrap().path()))
+        .flat_map(|folder| std::fs::read_dir(folder).unwrap().map(Result::unwrap))
+        .filter(|file| is_wanted(&file.file_name()))
+        .map(|file| file.path())
         .collect();
     paths.sort();
     paths.iter().flat_map(|path| load(path)).collect()
@@ -64,7 +76,12 @@ pub fn all() -> Vec<Fixture> {
 
 /// The SFrame sections of a file, each with its part of the text.
 fn load(path: &Path) -> Vec<Fixture> {
-    let bytes = std::fs::read(path).unwrap();
+    // `object` looks at structures in their place, and memory of an interpreter is seldom aligned by itself.
+    let read = std::fs::read(path).unwrap();
+    let mut bytes = vec![0; read.len() + align_of::<u64>()];
+    let start = bytes.as_ptr().align_offset(align_of::<u64>());
+    let bytes = &mut bytes[start..][..read.len()];
+    bytes.copy_from_slice(&read);
     let Ok(file) = object::File::parse(&*bytes) else { return Vec::new() };
     let name = path.file_name().unwrap().to_str().unwrap();
     let stems = [name.strip_suffix(".o").unwrap_or(name), name];
