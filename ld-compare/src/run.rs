@@ -78,6 +78,8 @@ pub struct Run {
     pub seconds: f64,
     /// The output, if the last step wrote one.
     pub output: Option<PathBuf>,
+    /// The outputs of earlier steps that the last step took.
+    pub taken: Vec<PathBuf>,
     /// Folder of all outputs.
     pub folder: TempDir,
 }
@@ -88,18 +90,28 @@ pub struct Run {
 /// The linker cannot be started, or there is no room for the temporary folder.
 pub fn run(linker: &Linker, case: &Case, limits: &Limits) -> Result<Run> {
     let folder = tempfile::Builder::new().prefix("ld-compare-").tempdir()?;
-    let mut run =
-        Run { status: Status::Exit(0), messages: String::new(), seconds: 0.0, output: None, folder };
+    let mut run = Run {
+        status: Status::Exit(0),
+        messages: String::new(),
+        seconds: 0.0,
+        output: None,
+        taken: Vec::new(),
+        folder,
+    };
     for (number, step) in case.steps.iter().enumerate() {
         let output = run.folder.path().join(&step.output);
         let mut command = Command::new(&linker.command[0]);
         command.args(&linker.command[1..]).current_dir(&case.folder);
         command.arg("-o").arg(&output);
+        run.taken.clear();
         for argument in &step.arguments {
-            match case.steps[..number].iter().find(|earlier| earlier.output == *argument) {
-                Some(earlier) => command.arg(run.folder.path().join(&earlier.output)),
-                None => command.arg(argument),
-            };
+            if case.steps[..number].iter().any(|earlier| earlier.output == *argument) {
+                let taken = run.folder.path().join(argument);
+                command.arg(&taken);
+                run.taken.push(taken);
+            } else {
+                command.arg(argument);
+            }
         }
         let finished =
             limited(&mut command, limits).with_context(|| format!("cannot run {}", linker.name))?;

@@ -8,7 +8,7 @@ use crate::peers::{Family, Linker};
 use crate::run::{Limits, Run, Status, run};
 use anyhow::Result;
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Generous limits: links take milliseconds, but hundreds may run at once.
@@ -20,7 +20,8 @@ pub enum Outcome {
     /// The linker refused; its messages.
     Refused(String),
     /// There is no answer: the linker was ended by a signal, an assertion or the time limit, or its program by a signal
-    /// or the time limit. No program is meant to end so, and two that do may do it in different places. It has no vote.
+    /// or the time limit. No program is meant to end so, and two that do may do it in different places. Or the linker
+    /// refused a library that it had made itself: one of its two steps is wrong. It has no vote.
     Broken(String),
     /// The program ran to this end, and printed this.
     Ran(String, String),
@@ -115,13 +116,17 @@ pub fn outcome(
                 _ => Outcome::Broken(format!("the program ends with {}", ran.status)),
             }
         }
-        _ => {
-            let said = format!("{}: {}", linked.status, linked.messages);
-            let refused = matches!(linked.status, Status::Exit(_)) && !said.contains("assertion fail");
-            if refused { Outcome::Refused(said) } else { Outcome::Broken(said) }
-        }
+        _ => failure(linked.status, &linked.messages, &linked.taken),
     };
     Ok((outcome, linked))
+}
+
+/// The outcome of a link that failed, which took libraries of the same linker.
+fn failure(status: Status, messages: &str, taken: &[PathBuf]) -> Outcome {
+    let said = format!("{status}: {messages}");
+    let names_own = taken.iter().any(|library| said.contains(&*library.to_string_lossy()));
+    let refused = matches!(status, Status::Exit(_)) && !said.contains("assertion fail") && !names_own;
+    if refused { Outcome::Refused(said) } else { Outcome::Broken(said) }
 }
 
 /// The judgement; the first outcome is this project's.
@@ -309,6 +314,19 @@ mod tests {
             Verdict::OursDiffers(1)
         );
         assert_eq!(judge(&[wordless.clone(), unsupported.clone(), wordless, unsupported]), Verdict::Agreed);
+    }
+
+    /// Two linkers export a hidden symbol from a library, each in a way that it does not understand afterwards.
+    #[test]
+    fn who_refuses_a_library_of_its_own_has_no_vote() {
+        let taken = [PathBuf::from("/tmp/a/lib0.so")];
+        let fails = |said: &str| failure(Status::Exit(1), said, &taken);
+        let own = fails("fatal: /tmp/a/lib0.so: invalid version index 0 for defined symbol __start_set_1");
+        let other = fails("/tmp/a/lib1.so: version node not found for symbol __start_set_1@@V2");
+        assert!(matches!(own, Outcome::Broken(_)));
+        assert!(matches!(other, Outcome::Refused(_)), "it names its output");
+        assert_eq!(judge(&[ran("a 1"), other.clone(), ran("a 1"), own.clone()]), Verdict::Unsettled);
+        assert_eq!(judge(&[own, ran("a 1"), ran("a 1"), other]), Verdict::OursDiffers(0));
     }
 
     #[test]
