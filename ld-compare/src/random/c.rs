@@ -221,10 +221,11 @@ impl Writer<'_> {
                 self.line(&format!("{attributes} const char {name}[] = \"{text}\";"));
             }
             Kind::Pointer { word, target, addend, section } => {
-                let place = if section == ".data" {
-                    String::new()
-                } else {
-                    format!(" __attribute__((section(\"{section}\")))")
+                // gcc puts constants of its own into `.data.rel.ro` on s390x, and refuses variables beside them.
+                let place = match section.as_str() {
+                    ".data" => String::new(),
+                    ".data.rel.ro" => format!(" __attribute__((section(\"{section}.{name}\")))"),
+                    section => format!(" __attribute__((section(\"{section}\")))"),
                 };
                 let target = self.expression(&word.form, *target, *addend);
                 self.line(&format!("static volatile u64 {name}{place} = {target};"));
