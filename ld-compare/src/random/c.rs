@@ -182,8 +182,8 @@ impl Writer<'_> {
             }
             Kind::Data { words: count, section, align } => {
                 let is_plain = matches!(section.as_str(), ".data" | ".rodata");
-                let section_name = (!is_plain || entity.group).then_some(section.as_str());
-                let attributes = self.attributes(entity, definition, section_name);
+                let section_name = (!is_plain || entity.group).then(|| apart(section, name));
+                let attributes = self.attributes(entity, definition, section_name.as_deref());
                 let list: Vec<String> =
                     words(definition, *count).map(|word| format!("{word:#x}ul")).collect();
                 let (constant, list) = (constant(section), list.join(", "));
@@ -221,11 +221,9 @@ impl Writer<'_> {
                 self.line(&format!("{attributes} const char {name}[] = \"{text}\";"));
             }
             Kind::Pointer { word, target, addend, section } => {
-                // gcc puts constants of its own into `.data.rel.ro` on s390x, and refuses variables beside them.
                 let place = match section.as_str() {
                     ".data" => String::new(),
-                    ".data.rel.ro" => format!(" __attribute__((section(\"{section}.{name}\")))"),
-                    section => format!(" __attribute__((section(\"{section}\")))"),
+                    section => format!(" __attribute__((section(\"{}\")))", apart(section, name)),
                 };
                 let target = self.expression(&word.form, *target, *addend);
                 self.line(&format!("static volatile u64 {name}{place} = {target};"));
@@ -321,6 +319,12 @@ impl Writer<'_> {
             format!("observe({id}, *(u64 *){name});")
         }
     }
+}
+
+/// The section of a variable. gcc puts constants of its own into `.data.rel.ro` on s390x, and refuses variables beside them:
+/// they get a section apart.
+fn apart(section: &str, name: &str) -> String {
+    if section == ".data.rel.ro" { format!("{section}.{name}") } else { section.to_owned() }
 }
 
 /// `const`, for sections that are not written.
