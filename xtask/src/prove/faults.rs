@@ -16,9 +16,12 @@ use std::time::{Duration, Instant};
 const MOMENTS: u32 = 1000;
 /// The calls of a link, and the errors that the system gives for them.
 const CALLS: &[(&str, &[i32])] = &[
-    ("openat", &[libc::EACCES, libc::EMFILE, libc::ENFILE, libc::EIO, libc::ENOMEM, libc::EINTR]),
-    ("read", &[libc::EIO, libc::EINTR, libc::ENOMEM]),
-    ("statx", &[libc::EIO, libc::ENOMEM]),
+    (
+        "openat",
+        &[libc::EACCES, libc::EMFILE, libc::ENFILE, libc::EIO, libc::ENOMEM, libc::EINTR, libc::ESTALE],
+    ),
+    ("read", &[libc::EIO, libc::EINTR, libc::ENOMEM, libc::ESTALE]),
+    ("statx", &[libc::EIO, libc::ENOMEM, libc::ESTALE]),
     ("mmap", &[libc::ENOMEM, libc::EAGAIN]),
     ("munmap", &[libc::EINVAL]),
     ("mprotect", &[libc::ENOMEM]),
@@ -29,9 +32,9 @@ const CALLS: &[(&str, &[i32])] = &[
     ("flock", &[libc::ENOLCK, libc::EWOULDBLOCK, libc::EINTR]),
     ("fallocate", &[libc::ENOSPC, libc::EDQUOT, libc::EFBIG, libc::EIO, libc::EOPNOTSUPP, libc::EINTR]),
     ("ftruncate", &[libc::ENOSPC, libc::EIO]),
-    ("pwrite64", &[libc::ENOSPC, libc::EDQUOT, libc::EIO, libc::EINTR]),
+    ("pwrite64", &[libc::ENOSPC, libc::EDQUOT, libc::EIO, libc::EINTR, libc::ESTALE]),
     ("write", &[libc::ENOSPC, libc::EPIPE]),
-    ("rename", &[libc::EACCES, libc::EXDEV, libc::ENOSPC, libc::EIO, libc::EROFS, libc::EBUSY]),
+    ("rename", &[libc::EACCES, libc::EXDEV, libc::ENOSPC, libc::EIO, libc::EROFS, libc::EBUSY, libc::ESTALE]),
     ("sched_getaffinity", &[libc::ENOSYS]),
     ("getcwd", &[libc::ENOENT]),
     ("close", &[libc::EIO, libc::EINTR]),
