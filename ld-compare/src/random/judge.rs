@@ -124,10 +124,12 @@ pub fn outcome(
 /// The outcome of a link that failed, which took files that the same linker had made.
 fn failure(status: Status, messages: &str, taken: &[PathBuf]) -> Outcome {
     let said = format!("{status}: {messages}");
-    // What is wrong with an object that `-r` wrote stands in its inputs as a rule.
+    // The file that the error is in; others are named below as what refers to a symbol. What is wrong with an object that
+    // `-r` wrote stands in its inputs as a rule.
+    let error = first_error(&said);
     let mut libraries =
         taken.iter().filter(|file| file.extension().is_some_and(|extension| extension == "so"));
-    let names_own = libraries.any(|library| said.contains(&*library.to_string_lossy()));
+    let names_own = libraries.any(|library| error.contains(&*library.to_string_lossy()));
     let refused = matches!(status, Status::Exit(_)) && !said.contains("assertion fail") && !names_own;
     if refused { Outcome::Refused(said) } else { Outcome::Broken(said) }
 }
@@ -328,7 +330,12 @@ mod tests {
         let other = fails("/tmp/a/lib1.so: version node not found for symbol __start_set_1@@V2");
         assert!(matches!(own, Outcome::Broken(_)));
         assert!(matches!(other, Outcome::Refused(_)), "it names its output");
-        assert!(matches!(fails("/tmp/a/joined.o:(.text): relocation out of range"), Outcome::Refused(_)));
+        for of_inputs in [
+            "/tmp/a/joined.o:(.text): relocation out of range",
+            "error: undefined symbol: data_1\n>>> referenced by /tmp/a/lib0.so",
+        ] {
+            assert!(matches!(fails(of_inputs), Outcome::Refused(_)));
+        }
         assert_eq!(judge(&[ran("a 1"), other.clone(), ran("a 1"), own.clone()]), Verdict::Unsettled);
         assert_eq!(judge(&[own, ran("a 1"), ran("a 1"), other]), Verdict::OursDiffers(0));
     }
