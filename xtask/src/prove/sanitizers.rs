@@ -53,7 +53,6 @@ const UNFIT: &[(&str, &str)] = &[
         "pages::the_page_on_reporting_a_violation_works",
         "`ld-compare` limits the memory of the linkers that it runs",
     ),
-    ("proportion::", "each of these tests limits memory"),
     ("robust::links_under_valgrind", "valgrind and a sanitizer cannot both have the memory"),
 ];
 
@@ -239,7 +238,10 @@ impl Bench<'_> {
         if test == "lit" {
             command.args(["--timeout", "600", "--ld"]).arg(format!("sframe-ld={}", self.linker.display()));
         }
-        command.env("SFRAME_TEST_LD", &self.linker).env("SFRAME_TEST_OWN", "1");
+        command
+            .env("SFRAME_TEST_LD", &self.linker)
+            .env("SFRAME_TEST_OWN", "1")
+            .env("SFRAME_TEST_SANITIZER", "1");
         command.env("SFRAME_PEERS", peers::folder().canonicalize()?);
         self.watched(&mut command);
         let result = command.output()?;
