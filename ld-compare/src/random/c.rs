@@ -331,3 +331,26 @@ fn apart(section: &str, name: &str) -> String {
 fn constant(section: &str) -> &'static str {
     if section.starts_with(".rodata") { "const " } else { "" }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::machine::Machine;
+    use crate::random::generate::generate;
+
+    /// gcc for s390x refuses a variable in the section where it keeps constants of its own.
+    #[test]
+    fn no_variable_stands_in_the_section_of_the_compilers_constants() {
+        let mut apart = 0;
+        for seed in 1..200 {
+            let program = generate(Machine::S390x, seed);
+            for number in (0..program.units.len()).filter(|&number| program.units[number].compiled.is_some())
+            {
+                let text = unit(&program, number);
+                assert!(!text.contains("section(\".data.rel.ro\")"), "seed {seed}, unit {number}:\n{text}");
+                apart += text.matches("section(\".data.rel.ro.").count();
+            }
+        }
+        assert!(apart > 0, "no variable was meant for it");
+    }
+}
