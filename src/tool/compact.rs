@@ -5,12 +5,13 @@ use super::args::{Dump, Table};
 use super::edit::{Image, ORDER_LITTLE, byte_order, read_file, replace_file};
 use super::functions::Functions;
 use super::open::{FrameSection, Input, Problem, SframeSection, open_elf};
+use super::places::Places;
 use super::report::{Outcome, hexadecimal};
 use super::rules::{RulesDump, as_hexadecimal, rules_dump, write_rules};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use sframe_format::CompactTable;
 use sframe_format::compact::{PieceRow, SECTION_NAME, Summary, VERSION};
-use sframe_format::write::{Function, Options, write_sorted};
+use sframe_format::write::{Encoder, Function, Options};
 use sframe_format::{Row, UnwindRules};
 use std::borrow::Cow;
 use std::io::{self, Write};
@@ -111,30 +112,39 @@ pub fn expand(input: &mut Input<'_>) -> Vec<sframe_format::Error> {
     findings
 }
 
-/// The rows of a table as one sorted V3 blob for its address.
+/// The rows of a table as one sorted V3 blob for its address. Each function is encoded before the next one is read: rows
+/// that functions share in the table are shared in the blob, too.
 fn as_v3(table: &CompactTable<&[u8]>) -> Result<Vec<u8>, sframe_format::Error> {
+    let mut encoder = Encoder::new(Options::new(table.header().abi));
     let mut functions = Vec::new();
+    let mut take = |address, function: &Function| {
+        if let Ok(id) = encoder.add(function) {
+            functions.push((address, id));
+        }
+    };
     for piece in table.pieces() {
         let rows = piece.rows().collect::<Result<Vec<_>, _>>()?;
         let size = piece.size()?;
         if let Some(repeat) = piece.repeat_size() {
-            let mut function = function_of(&rows, 0, size);
-            function.repeat_size = u8::try_from(repeat).ok();
-            functions.push((piece.address, function));
+            let repeat_size = u8::try_from(repeat).ok();
+            take(piece.address, &Function { repeat_size, ..function_of(&rows, 0, size) });
             continue;
         }
         // SFrame has no rule for "no row", so a function ends there.
         for known in rows.chunk_by(|one, other| one.rules.is_some() == other.rules.is_some()) {
             let (Some(first), Some(last)) = (known.first(), known.last()) else { continue };
-            if first.rules.is_some() {
-                let size = last.start + last.size - first.start;
+            let size = last.start + last.size - first.start;
+            if first.rules.is_some() && size > 0 {
                 let address = piece.address.wrapping_add(first.start.into());
-                functions.push((address, function_of(known, first.start, size)));
+                take(address, &function_of(known, first.start, size));
             }
         }
     }
-    let options = Options::new(table.header().abi);
-    Ok(write_sorted(options, table.address(), &functions)?.bytes)
+    functions.sort_by_key(|&(address, _)| address);
+    functions.dedup_by_key(|&mut (address, _)| address);
+    let mut bytes = vec![0; encoder.size_with(functions.len())];
+    encoder.write(table.address(), &functions, &mut bytes)?;
+    Ok(bytes)
 }
 
 fn function_of(rows: &[PieceRow], start: u32, size: u32) -> Function {
@@ -150,17 +160,26 @@ fn function_of(rows: &[PieceRow], start: u32, size: u32) -> Function {
 
 /// A table, for people and machines.
 #[derive(Serialize)]
-pub struct TableDump {
+pub struct TableDump<'a> {
     name: String,
     #[serde(serialize_with = "as_hexadecimal")]
     address: u64,
     size: usize,
     #[serde(skip_serializing_if = "Option::is_none")]
     header: Option<HeaderDump>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    entries: Vec<EntryDump>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    entries: Option<Entries<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
+}
+
+/// The entries of a table, made while they are written: each may have [`MOST_ROWS`] rows for its few bytes.
+///
+/// [`MOST_ROWS`]: sframe_format::compact::MOST_ROWS
+struct Entries<'a> {
+    table: CompactTable<&'a [u8]>,
+    places: &'a Places,
+    demangled: bool,
 }
 
 #[derive(Serialize)]
@@ -203,13 +222,17 @@ struct EntryRow {
 }
 
 /// Everything that a table holds.
-pub fn table_dump(input: &Input<'_>, section: &FrameSection<'_>, arguments: &Dump) -> TableDump {
+pub fn table_dump<'a>(
+    input: &'a Input<'a>,
+    section: &'a FrameSection<'a>,
+    arguments: &Dump,
+) -> TableDump<'a> {
     let mut dump = TableDump {
         name: SECTION_NAME.into(),
         address: section.address,
         size: section.data.len(),
         header: None,
-        entries: Vec::new(),
+        entries: None,
         error: None,
     };
     let table = match CompactTable::parse(&*section.data, section.address) {
@@ -235,36 +258,45 @@ pub fn table_dump(input: &Input<'_>, section: &FrameSection<'_>, arguments: &Dum
         shape_bytes: header.shape_bytes,
         place_width: header.place_width,
     });
-    if !arguments.headers {
-        dump.entries = table
-            .pieces()
-            .map(|piece| {
-                let rows: Result<Vec<PieceRow>, _> = piece.rows().collect();
-                let error = rows.as_ref().err().map(ToString::to_string);
-                let row = |row: PieceRow| EntryRow {
-                    start: row.start,
-                    signal: row.rules.is_some_and(|rules| rules.signal),
-                    rules: rules_dump(header.abi, row.rules.as_ref().map(|rules| &rules.rules)),
-                };
-                EntryDump {
-                    address: piece.address,
-                    symbol: input.places.symbol_name(piece.address, arguments.demangle),
-                    size: piece.size().unwrap_or(0),
-                    repeat_size: piece.repeat_size(),
-                    rows: rows.unwrap_or_default().into_iter().map(row).collect(),
-                    error,
-                }
-            })
-            .collect();
+    if !arguments.headers && header.entries > 0 {
+        dump.entries = Some(Entries { table, places: &input.places, demangled: arguments.demangle });
     }
     dump
+}
+
+impl Entries<'_> {
+    fn each(&self) -> impl Iterator<Item = EntryDump> {
+        self.table.pieces().map(|piece| {
+            let rows: Result<Vec<PieceRow>, _> = piece.rows().collect();
+            let error = rows.as_ref().err().map(ToString::to_string);
+            let row = |row: PieceRow| EntryRow {
+                start: row.start,
+                signal: row.rules.is_some_and(|rules| rules.signal),
+                rules: rules_dump(self.table.header().abi, row.rules.as_ref().map(|rules| &rules.rules)),
+            };
+            EntryDump {
+                address: piece.address,
+                symbol: self.places.symbol_name(piece.address, self.demangled),
+                size: piece.size().unwrap_or(0),
+                repeat_size: piece.repeat_size(),
+                rows: rows.unwrap_or_default().into_iter().map(row).collect(),
+                error,
+            }
+        })
+    }
+}
+
+impl Serialize for Entries<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.each())
+    }
 }
 
 /// Prints a table.
 ///
 /// # Errors
 /// The output cannot be written.
-pub fn write_table(output: &mut dyn Write, file: &str, table: &TableDump) -> io::Result<()> {
+pub fn write_table(output: &mut dyn Write, file: &str, table: &TableDump<'_>) -> io::Result<()> {
     writeln!(output, "{file}: section {} at {:#x}, {} bytes", table.name, table.address, table.size)?;
     if let Some(header) = &table.header {
         writeln!(
@@ -285,7 +317,7 @@ pub fn write_table(output: &mut dyn Write, file: &str, table: &TableDump) -> io:
             header.shape_bytes
         )?;
     }
-    for entry in &table.entries {
+    for entry in table.entries.iter().flat_map(Entries::each) {
         let symbol = entry.symbol.as_ref().map_or(String::new(), |name| format!(" <{name}>"));
         let repeats = entry.repeat_size.map_or(String::new(), |size| format!(", repeats every {size} bytes"));
         let signal = if entry.rows.iter().any(|row| row.signal) { ", signal frame" } else { "" };

@@ -1,34 +1,37 @@
 //! `sframe dump`: everything that a section holds, with names for addresses.
+//!
+//! A row in words takes many times its bytes, so functions and rows are made while they are written, one at a time.
 
 use super::args::Dump;
 use super::compact::{TableDump, table_dump, write_table};
 use super::open::{Input, Kind, Problem, SframeSection, Target, for_each_input};
 use super::readelf_text;
-use super::report::{Outcome, print_json, write};
+use super::report::{Outcome, write};
 use super::rules::{RulesDump, as_hexadecimal, rules_dump, write_rules};
 use crate::diag::demangle::demangle;
 use serde::Serialize;
+use serde::ser::{SerializeSeq, Serializer};
 use sframe_format::light::{self, Unit};
-use sframe_format::{Attributes, Blob, Fde, FdeType, Flags, PauthKey, PcType, Piece, Row};
+use sframe_format::{Abi, Attributes, Blob, FdeType, Flags, PauthKey, PcType, Piece, Row};
 use std::io::{self, Write};
 
 /// A file's sections.
 #[derive(Serialize)]
-struct FileDump {
-    file: String,
+struct FileDump<'a> {
+    file: &'a str,
     relocatable: bool,
-    sections: Vec<SectionDump>,
+    sections: Vec<SectionDump<'a>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    tables: Vec<TableDump>,
+    tables: Vec<TableDump<'a>>,
 }
 
 #[derive(Serialize)]
-struct SectionDump {
-    name: String,
+struct SectionDump<'a> {
+    name: &'a str,
     #[serde(serialize_with = "as_hexadecimal")]
     address: u64,
     size: usize,
-    blobs: Vec<BlobDump>,
+    blobs: Vec<BlobDump<'a>>,
     gaps: Vec<GapDump>,
 }
 
@@ -41,7 +44,7 @@ struct GapDump {
 }
 
 #[derive(Serialize)]
-struct BlobDump {
+struct BlobDump<'a> {
     /// `blob`, or `light-unit` with a version of its own.
     form: &'static str,
     offset: usize,
@@ -56,12 +59,22 @@ struct BlobDump {
     function_count: u32,
     row_count: u32,
     row_bytes: u32,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    functions: Vec<FunctionDump>,
+    #[serde(skip_serializing_if = "Functions::is_empty")]
+    functions: Functions<'a>,
+}
+
+/// The functions of a blob, or of the blobs that a light unit holds, one for each.
+struct Functions<'a> {
+    input: &'a Input<'a>,
+    section: &'a SframeSection<'a>,
+    blobs: Vec<Blob<'a>>,
+    /// Not with `--headers`.
+    shown: bool,
+    demangled: bool,
 }
 
 #[derive(Serialize)]
-struct FunctionDump {
+struct FunctionDump<'a> {
     index: u32,
     offset: usize,
     /// Absolute in linked files, an offset in `section` in relocatable objects.
@@ -74,10 +87,13 @@ struct FunctionDump {
     symbol: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     attributes: Option<AttributesDump>,
-    rows: Vec<RowDump>,
+    rows: Rows<'a>,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
 }
+
+/// The rows of a function: none if one of them is malformed.
+struct Rows<'a>(Option<(Blob<'a>, Attributes)>);
 
 #[derive(Serialize)]
 struct AttributesDump {
@@ -97,49 +113,158 @@ struct RowDump {
     rules: RulesDump,
 }
 
+impl Functions<'_> {
+    fn is_empty(&self) -> bool {
+        !self.shown || self.blobs.iter().all(|blob| blob.header().fde_count == 0)
+    }
+
+    fn each(&self) -> impl Iterator<Item = FunctionDump<'_>> {
+        let shown = self.blobs.iter().filter(|_| self.shown);
+        let functions = shown.flat_map(|blob| blob.functions().map(move |found| (blob, found)));
+        (0..).zip(functions).map(|(index, (blob, (fde, attributes)))| {
+            let name = |address| self.input.places.symbol_name(address, self.demangled);
+            let mut function = FunctionDump {
+                index,
+                offset: fde.offset,
+                address: fde.address,
+                size: fde.size,
+                section: None,
+                symbol: name(fde.address),
+                attributes: None,
+                rows: Rows(None),
+                error: None,
+            };
+            self.place(&mut function);
+            let rows = attributes.and_then(|attributes| Ok((attributes, Rows::checked(blob, &attributes)?)));
+            match rows {
+                Ok((attributes, rows)) => {
+                    function.attributes = Some(attributes_dump(blob.header().abi, &attributes));
+                    function.rows = rows;
+                }
+                Err(error) => function.error = Some(error.to_string()),
+            }
+            function
+        })
+    }
+
+    /// In a relocatable object, the place that the function's relocation names, and no symbol by an address that this
+    /// module made up.
+    fn place(&self, function: &mut FunctionDump<'_>) {
+        match self.section.target_at(function.offset) {
+            Some(Target::Place(_, name, offset)) => {
+                function.section = Some(name.clone());
+                function.address = *offset;
+            }
+            Some(Target::Undefined(name)) => {
+                function.section = Some("*UND*".into());
+                function.symbol = Some(if self.demangled { demangle(name.as_bytes()) } else { name.clone() });
+                function.address = 0;
+            }
+            None if self.input.kind == Kind::Relocatable => {
+                (function.address, function.symbol) = (0, None);
+            }
+            None => {}
+        }
+    }
+}
+
+impl Serialize for Functions<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.each())
+    }
+}
+
+impl<'a> Rows<'a> {
+    /// Reads all rows once, for their errors.
+    fn checked(blob: &Blob<'a>, attributes: &Attributes) -> Result<Self, sframe_format::Error> {
+        blob.rows(attributes).try_for_each(|row| row.map(|_| ()))?;
+        Ok(Self(Some((*blob, *attributes))))
+    }
+
+    fn each(&self) -> impl Iterator<Item = RowDump> {
+        self.0.iter().flat_map(|(blob, attributes)| {
+            let abi = blob.header().abi;
+            let without = blob.rules_without_rows(attributes).filter(|_| attributes.fre_count == 0);
+            let rows = blob.rows(attributes).flatten();
+            rows.chain(without.map(|rules| Row { start: 0, rules }))
+                .map(move |row| RowDump { start: row.start, rules: rules_dump(abi, Some(&row.rules)) })
+        })
+    }
+}
+
+impl Serialize for Rows<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.each())
+    }
+}
+
 /// Prints the sections of all files.
 pub fn run(arguments: &Dump) -> Outcome {
+    if arguments.json {
+        return print_json(arguments);
+    }
+    for_each_file(arguments, &mut |input| {
+        write(|output| match arguments.readelf {
+            true => readelf_text::write(output, input),
+            false => write_text(output, &file_dump(input, arguments)),
+        })
+    })
+}
+
+/// Prints an array of all files, each before the next one is read.
+fn print_json(arguments: &Dump) -> Outcome {
     let mut outcome = Outcome::Fine;
-    let mut files = Vec::new();
+    let written = write(|output| {
+        let mut serializer = serde_json::Serializer::pretty(&mut *output);
+        let mut files = serializer.serialize_seq(None)?;
+        let mut written = Ok(());
+        outcome = for_each_file(arguments, &mut |input| {
+            if written.is_ok() {
+                written = files.serialize_element(&file_dump(input, arguments));
+            }
+            Ok(())
+        });
+        written.and_then(|()| files.end())?;
+        output.write_all(b"\n")
+    });
+    outcome.max(Outcome::of(written))
+}
+
+/// Calls `visit` for each file that can be read, and complains about the others.
+fn for_each_file(arguments: &Dump, visit: &mut dyn FnMut(&Input<'_>) -> Result<(), Problem>) -> Outcome {
+    let mut outcome = Outcome::Fine;
     for path in &arguments.files {
         let mut found = false;
         let result = for_each_input(path, arguments.address, &mut |input| {
             found |= input.has_rows();
-            if arguments.readelf {
-                return write(|output| readelf_text::write(output, &input));
-            }
-            let file = file_dump(&input, arguments);
-            if !arguments.json {
-                return write(|output| write_text(output, &file));
-            }
-            files.push(file);
-            Ok(())
+            visit(&input)
         });
         let missing = || Problem::new(path.display().to_string(), "no SFrame section");
         let result = result.and_then(|()| if found { Ok(()) } else { Err(missing()) });
         outcome = outcome.max(Outcome::of(result));
     }
-    if arguments.json {
-        outcome = outcome.max(Outcome::of(print_json(&files)));
-    }
     outcome
 }
 
-fn file_dump(input: &Input<'_>, arguments: &Dump) -> FileDump {
+fn file_dump<'a>(input: &'a Input<'a>, arguments: &Dump) -> FileDump<'a> {
     let sections = input.sframe.iter().map(|section| section_dump(input, section, arguments)).collect();
     let tables = input.compact.iter().map(|section| table_dump(input, section, arguments)).collect();
-    FileDump { file: input.name.clone(), relocatable: input.kind == Kind::Relocatable, sections, tables }
+    FileDump { file: &input.name, relocatable: input.kind == Kind::Relocatable, sections, tables }
 }
 
-fn section_dump(input: &Input<'_>, section: &SframeSection<'_>, arguments: &Dump) -> SectionDump {
-    let (mut blobs, mut gaps) = (Vec::<BlobDump>::new(), Vec::new());
+fn section_dump<'a>(
+    input: &'a Input<'a>,
+    section: &'a SframeSection<'a>,
+    arguments: &Dump,
+) -> SectionDump<'a> {
+    let (mut blobs, mut gaps) = (Vec::<BlobDump<'_>>::new(), Vec::new());
     for piece in section.section().pieces() {
         match piece {
             Piece::Blob(blob) => {
-                let dump = blob_dump(input, section, &blob, arguments);
-                match blobs.last_mut() {
-                    Some(unit) if blob.header().is_light() && unit.offset == dump.offset => add(unit, dump),
-                    _ => blobs.push(dump),
+                let of_unit = |last: &&mut BlobDump<'_>| last.offset == blob.header_offset();
+                match blobs.last_mut().filter(of_unit) {
+                    Some(unit) if blob.header().is_light() => unit.add(&blob),
+                    _ => blobs.push(blob_dump(input, section, &blob, arguments)),
                 }
             }
             Piece::Gap(gap) => {
@@ -149,16 +274,18 @@ fn section_dump(input: &Input<'_>, section: &SframeSection<'_>, arguments: &Dump
         }
     }
     let address = if input.kind == Kind::Relocatable { 0 } else { section.address };
-    SectionDump { name: section.name.clone(), address, size: section.data.len(), blobs, gaps }
+    SectionDump { name: &section.name, address, size: section.data.len(), blobs, gaps }
 }
 
-/// Adds a function to the unit that it is in.
-fn add(unit: &mut BlobDump, mut function: BlobDump) {
-    function.functions.iter_mut().for_each(|dump| dump.index = unit.function_count);
-    unit.function_count += function.function_count;
-    unit.row_count += function.row_count;
-    unit.row_bytes += function.row_bytes;
-    unit.functions.append(&mut function.functions);
+impl<'a> BlobDump<'a> {
+    /// Adds a function to the unit that it is in.
+    fn add(&mut self, function: &Blob<'a>) {
+        let header = function.header();
+        self.function_count += header.fde_count;
+        self.row_count += header.fre_count;
+        self.row_bytes += header.fre_length;
+        self.functions.blobs.push(*function);
+    }
 }
 
 /// Names of the flags, for people and machines.
@@ -171,22 +298,19 @@ fn flag_names(flags: Flags) -> Vec<&'static str> {
     known.into_iter().filter(|(flag, _)| flags.0 & flag.0 != 0).map(|(_, name)| name).collect()
 }
 
-fn blob_dump(input: &Input<'_>, section: &SframeSection<'_>, blob: &Blob<'_>, arguments: &Dump) -> BlobDump {
+fn blob_dump<'a>(
+    input: &'a Input<'a>,
+    section: &'a SframeSection<'a>,
+    blob: &Blob<'a>,
+    arguments: &Dump,
+) -> BlobDump<'a> {
     let header = blob.header();
-    let functions = if arguments.headers {
-        Vec::new()
-    } else {
-        let describe = |(fde, attributes): (Fde, Result<Attributes, _>)| {
-            let rows = attributes.and_then(|attributes| rows(blob, &attributes));
-            function_dump(input, section, &fde, rows, arguments)
-        };
-        blob.functions().map(describe).collect()
-    };
     let unit = section.data.get(blob.header_offset()..).and_then(|rest| Unit::parse(rest).ok());
     let (form, size, version, flags) = match unit.filter(|_| header.is_light()) {
         Some(unit) => ("light-unit", unit.length as usize, light::VERSION, Vec::new()),
         None => ("blob", blob.data().len(), header.version as u8, flag_names(header.flags)),
     };
+    let shown = !arguments.headers;
     BlobDump {
         form,
         offset: blob.header_offset(),
@@ -201,68 +325,16 @@ fn blob_dump(input: &Input<'_>, section: &SframeSection<'_>, blob: &Blob<'_>, ar
         function_count: header.fde_count,
         row_count: header.fre_count,
         row_bytes: header.fre_length,
-        functions,
+        functions: Functions { input, section, blobs: vec![*blob], shown, demangled: arguments.demangle },
     }
 }
 
-fn function_dump(
-    input: &Input<'_>,
-    section: &SframeSection<'_>,
-    fde: &Fde,
-    rows: Result<(AttributesDump, Vec<RowDump>), sframe_format::Error>,
-    arguments: &Dump,
-) -> FunctionDump {
-    let mut function = FunctionDump {
-        index: fde.index,
-        offset: fde.offset,
-        address: fde.address,
-        size: fde.size,
-        section: None,
-        symbol: input.places.symbol_name(fde.address, arguments.demangle),
-        attributes: None,
-        rows: Vec::new(),
-        error: None,
-    };
-    match section.target_at(fde.offset) {
-        Some(Target::Place(_, name, offset)) => {
-            function.section = Some(name.clone());
-            function.address = *offset;
-        }
-        Some(Target::Undefined(name)) => {
-            function.section = Some("*UND*".into());
-            function.symbol = Some(if arguments.demangle { demangle(name.as_bytes()) } else { name.clone() });
-            function.address = 0;
-        }
-        None if input.kind == Kind::Relocatable => {
-            (function.address, function.symbol) = (0, None);
-        }
-        None => {}
-    }
-    match rows {
-        Ok((attributes, rows)) => {
-            function.attributes = Some(attributes);
-            function.rows = rows;
-        }
-        Err(error) => function.error = Some(error.to_string()),
-    }
-    function
-}
-
-fn rows(
-    blob: &Blob<'_>,
-    attributes: &Attributes,
-) -> Result<(AttributesDump, Vec<RowDump>), sframe_format::Error> {
-    let abi = blob.header().abi;
-    let mut rows: Vec<Row> = blob.rows(attributes).collect::<Result<_, _>>()?;
-    if attributes.fre_count == 0 {
-        rows.extend(blob.rules_without_rows(attributes).map(|rules| Row { start: 0, rules }));
-    }
-    let dump = |row: Row| RowDump { start: row.start, rules: rules_dump(abi, Some(&row.rules)) };
+fn attributes_dump(abi: Abi, attributes: &Attributes) -> AttributesDump {
     let key = match attributes.pauth_key {
         PauthKey::A => "a",
         PauthKey::B => "b",
     };
-    let described = AttributesDump {
+    AttributesDump {
         kind: match attributes.fde_type {
             FdeType::Default => "default",
             FdeType::Flexible => "flexible",
@@ -271,11 +343,10 @@ fn rows(
         repeat_size: (attributes.pc_type == PcType::Mask).then_some(attributes.repeat_size),
         signal: attributes.signal,
         pauth_key: abi.is_aarch64().then_some(key),
-    };
-    Ok((described, rows.into_iter().map(dump).collect()))
+    }
 }
 
-fn write_text(output: &mut dyn Write, file: &FileDump) -> io::Result<()> {
+fn write_text(output: &mut dyn Write, file: &FileDump<'_>) -> io::Result<()> {
     for section in &file.sections {
         let at = if file.relocatable { String::new() } else { format!(" at {:#x}", section.address) };
         writeln!(output, "{}: section {}{at}, {} bytes", file.file, section.name, section.size)?;
@@ -287,10 +358,10 @@ fn write_text(output: &mut dyn Write, file: &FileDump) -> io::Result<()> {
         }
         writeln!(output)?;
     }
-    file.tables.iter().try_for_each(|table| write_table(output, &file.file, table))
+    file.tables.iter().try_for_each(|table| write_table(output, file.file, table))
 }
 
-fn write_blob(output: &mut dyn Write, blob: &BlobDump) -> io::Result<()> {
+fn write_blob(output: &mut dyn Write, blob: &BlobDump<'_>) -> io::Result<()> {
     let flags = if blob.flags.is_empty() { "none".into() } else { blob.flags.join(", ") };
     let BlobDump { offset, version, abi, endian, .. } = blob;
     match blob.form {
@@ -316,13 +387,10 @@ fn write_blob(output: &mut dyn Write, blob: &BlobDump) -> io::Result<()> {
         write!(output, ", auxiliary header of {} bytes", blob.auxiliary_header_length)?;
     }
     writeln!(output)?;
-    for function in &blob.functions {
-        write_function(output, function)?;
-    }
-    Ok(())
+    blob.functions.each().try_for_each(|function| write_function(output, &function))
 }
 
-fn write_function(output: &mut dyn Write, function: &FunctionDump) -> io::Result<()> {
+fn write_function(output: &mut dyn Write, function: &FunctionDump<'_>) -> io::Result<()> {
     let place = match &function.section {
         Some(section) => format!("{section}+{:#x}", function.address),
         None => format!("{:#x}", function.address),
@@ -344,7 +412,7 @@ fn write_function(output: &mut dyn Write, function: &FunctionDump) -> io::Result
         }
     }
     writeln!(output)?;
-    for row in &function.rows {
+    for row in function.rows.each() {
         write_rules(output, row.start, &row.rules)?;
     }
     if let Some(error) = &function.error {

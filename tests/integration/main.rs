@@ -42,6 +42,7 @@ mod output_file;
 mod pages;
 mod programs;
 mod proportion;
+mod proportion_readers;
 mod proportion_scripts;
 mod random_texts;
 mod rel;
