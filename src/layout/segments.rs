@@ -10,7 +10,7 @@ use crate::elf::consts as elf;
 use crate::elf::is_alloc;
 use crate::plan::{Command, LayoutPlan};
 use crate::script::ast::Name;
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 
 /// `PT_GNU_SFRAME` (GNU binutils).
 pub const PT_GNU_SFRAME: u32 = 0x6474_e554;
@@ -381,21 +381,13 @@ pub fn from_phdrs(
     for (row, phdr) in plan.phdrs.iter().enumerate() {
         rows.entry(&phdr.name.bytes).or_insert(row);
     }
-    let mut current: Option<&[Name]> = None;
-    for (index, chunk) in chunks.iter().enumerate() {
-        let Named { names, own } = of_chunk[index];
-        if !names.is_empty() {
-            current = Some(names);
-        } else if !is_alloc(chunk.flags) {
-            continue;
-        } else if current.is_none() {
-            current = of_chunk.iter().map(|named| named.names).find(|names| !names.is_empty());
-        }
-        for name in current.unwrap_or(&[]) {
+    for run in runs_of_named(chunks, of_chunk) {
+        for name in run.names {
             match rows.get(&name.bytes[..]) {
                 // The kernel refuses a `PT_INTERP` with more than the path, and orphans stand behind `.interp`.
-                Some(&row) if !own && segments[row].p_type == elf::PT_INTERP => {}
-                Some(&row) => add(&mut segments[row], chunks, index),
+                Some(&row) if !run.own && segments[row].p_type == elf::PT_INTERP => {}
+                Some(&row) if segments[row].p_type == elf::PT_LOAD => join(&mut segments[row], &run.loaded),
+                Some(&row) => join(&mut segments[row], &run.all),
                 None if *name.bytes == *b"NONE" => {}
                 None => findings.push(unknown_phdr(plan, name)),
             }
@@ -417,21 +409,70 @@ pub fn from_phdrs(
     segments
 }
 
-fn add(segment: &mut Segment, chunks: &[&Chunk<'_>], index: usize) {
-    let chunk = &chunks[index];
-    // Thread-local zeros are only in the template, and sections that are not allocated have no addresses to load.
-    if segment.p_type == elf::PT_LOAD && !chunk.takes_address_space() {
+/// Chunks that follow one another and go into the same segments. A script may name tens of thousands of segments for
+/// one section, from which as many sections inherit.
+struct Run<'p> {
+    names: &'p [Name],
+    own: bool,
+    /// A segment of all chunks.
+    all: Segment,
+    /// A segment of those that are loaded: thread-local zeros are only in the template, and sections that are not
+    /// allocated have no addresses to load.
+    loaded: Segment,
+}
+
+/// The runs of [`from_phdrs`].
+fn runs_of_named<'p>(chunks: &[&Chunk<'_>], of_chunk: &[Named<'p>]) -> Vec<Run<'p>> {
+    let mut runs: Vec<Run<'p>> = Vec::new();
+    let first_named = of_chunk.iter().map(|named| named.names).find(|names| !names.is_empty());
+    let mut current: Option<&'p [Name]> = None;
+    for (index, (chunk, &Named { names, own })) in chunks.iter().zip(of_chunk).enumerate() {
+        if !names.is_empty() {
+            current = Some(names);
+        } else if !is_alloc(chunk.flags) {
+            continue;
+        }
+        current = current.or(first_named);
+        let Some(names) = current else { break };
+        let one = segment_of(chunk, index);
+        let loaded = if chunk.takes_address_space() { one } else { Segment::default() };
+        match runs.last_mut().filter(|run| run.own == own && std::ptr::eq(run.names, names)) {
+            Some(run) => {
+                join(&mut run.all, &one);
+                join(&mut run.loaded, &loaded);
+            }
+            None => runs.push(Run { names, own, all: one, loaded }),
+        }
+    }
+    runs
+}
+
+/// A segment of one chunk.
+fn segment_of(chunk: &Chunk<'_>, index: usize) -> Segment {
+    Segment {
+        first: index as u32,
+        end: index as u32 + 1,
+        address: chunk.address,
+        load_address: chunk.load_address,
+        flags: permissions(chunk),
+        align: chunk.align,
+        ..Segment::default()
+    }
+}
+
+/// Adds the chunks of `more`, which are behind those of the segment.
+fn join(segment: &mut Segment, more: &Segment) {
+    if more.is_empty() {
         return;
     }
-    let position = index as u32;
     if segment.is_empty() {
-        segment.first = position;
-        segment.address = chunk.address;
-        segment.load_address = chunk.load_address;
+        segment.first = more.first;
+        segment.address = more.address;
+        segment.load_address = more.load_address;
     }
-    segment.end = position + 1;
-    segment.flags |= permissions(chunk);
-    segment.align = segment.align.max(chunk.align);
+    segment.end = more.end;
+    segment.flags |= more.flags;
+    segment.align = segment.align.max(more.align);
 }
 
 /// The error that `PHDRS` is given, but no output section names a program header.
@@ -452,7 +493,9 @@ fn no_phdrs(plan: &LayoutPlan) -> Diagnostic {
 /// `PHDRS`. A name behind a section that is not made asks for nothing.
 pub fn unknown_without_phdrs(plan: &LayoutPlan, outputs: &[u32]) -> impl Iterator<Item = Diagnostic> {
     let made = outputs.iter().filter_map(|&output| plan.outputs.get(output as usize));
-    let names = made.flat_map(|output| &output.phdrs);
+    let mut seen = HashSet::new();
+    let lists = made.map(|output| &output.phdrs).filter(move |list| seen.insert(list.as_ptr()));
+    let names = lists.flat_map(|list| list.iter());
     names.filter(|name| *name.bytes != *b"NONE").map(|name| unknown_phdr(plan, name))
 }
 

@@ -13,6 +13,7 @@ use crate::script::ast::{
 use crate::script::expr::{BinaryOp, Expr, ExprKind, SectionOperand};
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 /// The scripts of a link, parsed.
 #[derive(Default)]
@@ -181,7 +182,7 @@ impl<'c> Builder<'c> {
         plan.constraint = section.constraint;
         plan.region = section.placement.region;
         plan.load_region = section.placement.load_region;
-        plan.phdrs = section.placement.phdrs;
+        plan.phdrs = section.placement.phdrs.into();
         plan.fill = section.placement.fill.map(Box::new);
         if let Some(&start) = self.plan.section_starts.get(&plan.name) {
             plan.address = Some(Box::new(Expr::number(plan.span, start)));
@@ -255,6 +256,7 @@ impl<'c> Builder<'c> {
             self.plan.no_cross_refs.push(sections.iter().map(|section| section.name.clone()).collect());
         }
         let mut symbols = Vec::new();
+        let phdrs: Arc<[Name]> = placement.phdrs.into();
         for section in sections {
             let name = section.name.clone();
             let output = self.output(section);
@@ -264,7 +266,7 @@ impl<'c> Builder<'c> {
             plan.region = placement.region.clone();
             plan.load_region = placement.load_region.clone();
             if plan.phdrs.is_empty() {
-                plan.phdrs = placement.phdrs.clone();
+                plan.phdrs = phdrs.clone();
             }
             plan.fill = plan.fill.take().or_else(|| placement.fill.clone().map(Box::new));
             plan.load_address = load_address.clone().map(Box::new);

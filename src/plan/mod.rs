@@ -24,6 +24,7 @@ use crate::script::{Sources, Span};
 use indexmap::IndexMap;
 use std::collections::HashMap;
 use std::ops::Range;
+use std::sync::Arc;
 
 /// Scripts and options, joined.
 #[derive(Clone, Debug, Default)]
@@ -119,8 +120,8 @@ pub struct OutputPlan {
     pub region: Option<Name>,
     /// `AT>region`.
     pub load_region: Option<Name>,
-    /// `:phdr`.
-    pub phdrs: Vec<Name>,
+    /// `:phdr`; sections that share a list, as those of an overlay and orphans do, share it in memory.
+    pub phdrs: Arc<[Name]>,
     /// `=fill`.
     pub fill: Option<Box<Expr>>,
     /// It stands in an overlay, whose `AT(…)` and address hold for the first of its sections that is made.
@@ -414,7 +415,7 @@ impl OutputPlan {
             body: Vec::new(),
             region: None,
             load_region: None,
-            phdrs: Vec::new(),
+            phdrs: Arc::default(),
             fill: None,
             overlay: false,
         }

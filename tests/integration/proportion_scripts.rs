@@ -3,6 +3,7 @@
 
 use crate::proportion::{lines, within};
 use crate::support::Work;
+use crate::support::elf::PT_NOTE;
 
 #[test]
 fn start_symbols_of_many_output_sections() {
@@ -16,6 +17,30 @@ fn start_symbols_of_many_output_sections() {
     let outputs = lines(count, |n| format!("s : {{ *(s_{n}) }}"));
     work.write("script.ld", format!("SECTIONS {{ .text : {{ *(.text) }} {outputs} }}"));
     within(&work, &["-T", "script.ld", &object]).fails().says(&["undefined symbol: __start_s_0"]);
+}
+
+/// One section may name any number of program headers, and all that follow it, in the script or not, inherit them.
+#[test]
+fn program_headers_that_many_sections_inherit() {
+    let work = Work::new();
+    let count = 12_000;
+    let sections = lines(count, |n| format!(".section s_{n},\"aw\"\n.quad {n}"));
+    let object = work.s("object", &format!(".globl _start\n_start: ret\n{sections}"));
+    let headers = lines(count, |n| format!("p{n} PT_NOTE;"));
+    let named = lines(count, |n| format!(":p{n}"));
+    let outputs = lines(count, |n| format!("s_{n} : {{ *(s_{n}) }}"));
+    let overlay = lines(count, |n| format!("s_{n} {{ *(s_{n}) }}"));
+    for (rest, named_by_overlay) in
+        [(outputs, ""), (String::new(), ""), (format!("OVERLAY : {{ {overlay} }}"), &*named)]
+    {
+        let text = format!(
+            "PHDRS {{ text PT_LOAD; data PT_LOAD; {headers} }}\n\
+             SECTIONS {{ .text : {{ *(.text) }} :text .data : {{ QUAD(0) }} :data {named} {rest} {named_by_overlay} }}"
+        );
+        work.write("script.ld", text);
+        within(&work, &["-T", "script.ld", &object]).ok();
+        assert_eq!(work.elf_unchecked("out").segments_of(PT_NOTE).len(), count);
+    }
 }
 
 #[test]
