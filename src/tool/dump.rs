@@ -204,9 +204,12 @@ pub fn run(arguments: &Dump) -> Outcome {
         return print_json(arguments);
     }
     for_each_file(arguments, &mut |input| {
-        write(|output| match arguments.readelf {
-            true => readelf_text::write(output, input),
-            false => write_text(output, &file_dump(input, arguments)),
+        write(|output| {
+            if arguments.readelf {
+                readelf_text::write(output, input)
+            } else {
+                write_text(output, &file_dump(input, arguments))
+            }
         })
     })
 }
