@@ -1,5 +1,6 @@
 //! The symbols and output sections that a script names, and the source of each symbol's value.
 
+use super::circular::need_themselves;
 use crate::arch::Target;
 use crate::ids::{SectionId, SymbolId};
 use crate::input::object::SymbolPlace;
@@ -43,6 +44,15 @@ pub struct Entry {
     pub previous: Option<Value>,
     /// An object's definition that the script's assignment overrides.
     pub in_objects: Option<InObject>,
+    /// Its assignments lead back to it (`circular`).
+    pub needs_itself: bool,
+}
+
+impl Entry {
+    /// The value of the round before, unless it would grow from round to round.
+    pub fn settled(&self) -> Option<Value> {
+        self.previous.filter(|_| !self.needs_itself)
+    }
 }
 
 /// A definition in an object.
@@ -84,6 +94,10 @@ impl<'p> Symbols<'p> {
                 entry.in_objects = overridden(link, symbol.name);
             }
         }
+        if symbols.entries.iter().any(|entry| entry.in_objects.is_some()) {
+            let circular = need_themselves(plan, &symbols.names);
+            symbols.entries.iter_mut().zip(circular).for_each(|(entry, needs)| entry.needs_itself = needs);
+        }
         plan.for_each_expression(&mut |expr| {
             expr.for_each_symbol(&mut |name| {
                 if !symbols.rows.contains_key(&*name.bytes) {
@@ -111,7 +125,14 @@ impl<'p> Symbols<'p> {
 
     fn add(&mut self, name: &'p [u8], source: Source) {
         self.rows.insert(name, self.entries.len() as u32);
-        self.entries.push(Entry { source, value: None, anchor: None, previous: None, in_objects: None });
+        self.entries.push(Entry {
+            source,
+            value: None,
+            anchor: None,
+            previous: None,
+            in_objects: None,
+            needs_itself: false,
+        });
         self.names.push(name);
     }
 

@@ -258,7 +258,8 @@ impl LayoutPlan {
         }
     }
 
-    fn for_each_other_expression<'p>(&'p self, visit: &mut dyn FnMut(&'p Expr)) {
+    /// Every expression that is not the value of an assignment.
+    pub fn for_each_other_expression<'p>(&'p self, visit: &mut dyn FnMut(&'p Expr)) {
         self.memory.iter().flat_map(|region| [&region.origin, &region.length]).for_each(&mut *visit);
         for phdr in &self.phdrs {
             visit(&phdr.kind);
