@@ -8,9 +8,11 @@
 
 use elsa::sync::FrozenVec;
 use rayon::prelude::*;
+use std::fs::File;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Device and inode number of a file: the same for all paths that lead to it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -60,11 +62,41 @@ impl Origin {
     }
 }
 
+/// Files that are mapped at the same time, by all links of the process. Linux has 65,530 mappings for a process; the
+/// output, memory and threads need some of them.
+const MOST_MAPPED: usize = 32_000;
+static MAPPED: AtomicUsize = AtomicUsize::new(0);
+
+/// A mapping of a file.
+pub struct Mapping(memmap2::Mmap);
+
+impl Mapping {
+    /// Maps so many bytes of a file; `None` if the system cannot, or if there are [`MOST_MAPPED`].
+    fn of(file: &File, length: usize) -> Option<Self> {
+        let earlier = MAPPED.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: the mapping is private and read-only. That another process writes to the file is the
+        // accepted price of not copying gigabytes: see `lost` for files that become shorter, and
+        // `InputStore::first_changed` for the rest. The length is told so that the system is not asked for it once more.
+        let map = || unsafe { memmap2::MmapOptions::new().len(length).map(file) };
+        let mapped = if earlier < MOST_MAPPED { map().ok() } else { None };
+        if mapped.is_none() {
+            MAPPED.fetch_sub(1, Ordering::Relaxed);
+        }
+        mapped.map(Self)
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        MAPPED.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 /// The bytes of one file.
 pub enum FileBytes {
     /// A mapping of a regular file.
-    Mapped(memmap2::Mmap, Origin),
-    /// A regular file that could not be mapped.
+    Mapped(Mapping, Origin),
+    /// A regular file that could not be mapped, or is one too many.
     Copied(Vec<u8>, Origin),
     /// Bytes in memory.
     Owned(Vec<u8>),
@@ -84,7 +116,7 @@ impl std::ops::Deref for FileBytes {
 
     fn deref(&self) -> &[u8] {
         match self {
-            FileBytes::Mapped(map, _) => map,
+            FileBytes::Mapped(mapping, _) => &mapping.0,
             FileBytes::Copied(bytes, _) | FileBytes::Owned(bytes) => bytes,
         }
     }
@@ -122,7 +154,7 @@ pub struct SystemSource;
 
 impl InputSource for SystemSource {
     fn read(&self, path: &Path) -> io::Result<FileBytes> {
-        let file = std::fs::File::open(path)?;
+        let file = File::open(path)?;
         let metadata = file.metadata()?;
         if metadata.is_dir() {
             return Err(io::Error::new(io::ErrorKind::IsADirectory, "is a directory"));
@@ -134,20 +166,13 @@ impl InputSource for SystemSource {
             return Ok(FileBytes::Owned(bytes));
         }
         let origin = Origin::of(path, &metadata);
-        // The mapping is told the length, so that the system is not asked for it once more.
         let length = usize::try_from(metadata.len()).map_err(|_| io::ErrorKind::FileTooLarge)?;
-        // SAFETY: the mapping is private and read-only. That another process writes to the file is the
-        // accepted price of not copying gigabytes: see `lost` for files that become shorter, and
-        // `InputStore::first_changed` for the rest.
-        match unsafe { memmap2::MmapOptions::new().len(length).map(&file) } {
-            Ok(map) => Ok(FileBytes::Mapped(map, origin)),
-            // Some file systems cannot map, and the system limits the mappings of a process (65,530).
-            Err(_) => {
-                let mut bytes = Vec::new();
-                io::Read::read_to_end(&mut &file, &mut bytes)?;
-                Ok(FileBytes::Copied(bytes, origin))
-            }
+        if let Some(mapping) = Mapping::of(&file, length) {
+            return Ok(FileBytes::Mapped(mapping, origin));
         }
+        let mut bytes = Vec::new();
+        io::Read::read_to_end(&mut &file, &mut bytes)?;
+        Ok(FileBytes::Copied(bytes, origin))
     }
 
     fn exists(&self, path: &Path) -> bool {

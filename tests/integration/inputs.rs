@@ -20,6 +20,23 @@ fn a_text_script_stands_for_a_library() {
     assert!(needed.contains(&"libreal.so".into()) && !needed.contains(&"libspare.so".into()), "{needed:?}");
 }
 
+/// Linux has 65,530 mappings for a process.
+#[test]
+fn more_files_than_a_process_can_map() {
+    let work = Work::new();
+    let start = work.s("start", ".globl _start\n_start: ret\n");
+    let object = work.path(&work.s("object", "nop\n"));
+    let count = 66_000;
+    std::fs::create_dir(work.path("names")).unwrap();
+    for number in 0..count {
+        std::os::unix::fs::symlink(&object, work.path(&format!("names/{number}"))).unwrap();
+    }
+    let names: Vec<String> = (0..count).map(|number| format!("names/{number}\n")).collect();
+    work.write("all", names.concat());
+    work.ld(&["-o", "out", &start, "@all"]).ok();
+    assert_eq!(work.elf("out").section(".text").size, 1 + count);
+}
+
 #[test]
 fn input_commands_take_files_and_libraries() {
     let work = Work::new();
