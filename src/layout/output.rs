@@ -33,6 +33,8 @@ pub struct Facts {
     pub bytes: u64,
     /// Whether one of them is SFrame data.
     pub sframe: bool,
+    /// Whether one of them is loaded and not code.
+    pub data: bool,
 }
 
 impl Facts {
@@ -48,6 +50,9 @@ impl Facts {
             entsize: info.entsize,
             bytes: info.size,
             sframe: info.is_sframe(),
+            data: info.sh_type != elf::SHT_NOBITS
+                && is_alloc(info.flags)
+                && info.flags & u64::from(elf::SHF_EXECINSTR) == 0,
         }
     }
 
@@ -76,6 +81,7 @@ impl Facts {
             entsize: if self.entsize == next.entsize { self.entsize } else { 0 },
             bytes: self.bytes.saturating_add(next.bytes),
             sframe: self.sframe || next.sframe,
+            data: self.data || next.data,
         }
     }
 }

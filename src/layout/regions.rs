@@ -1,7 +1,7 @@
 //! The part of the location counter that is about regions: where a section goes, where it is
 //! loaded, and whether it fits ("Output Section LMA" and "Output Section Region" in GNU ld's manual).
 
-use super::machine::{Machine, Start};
+use super::machine::{Machine, OutputState, Start};
 use crate::chunks::align;
 use crate::chunks::memory::Last;
 use crate::diag::Code;
@@ -52,9 +52,9 @@ impl Machine<'_> {
         if self.plan.memory.is_empty() || has_address || !alloc || self.settings.relocatable {
             return memory::DEFAULT;
         }
-        let attributes = self.outputs[index].attributes;
-        let row =
-            memory::by_attributes(self.plan, attributes.sh_type, attributes.flags & !attributes.by_name);
+        let OutputState { attributes, facts, .. } = &self.outputs[index];
+        let flags = attributes.flags & !attributes.by_name;
+        let row = memory::by_attributes(self.plan, attributes.sh_type, flags, facts.data);
         if row == memory::DEFAULT && self.outputs[index].facts.bytes > 0 {
             let name = String::from_utf8_lossy(&plan.name).into_owned();
             let message =

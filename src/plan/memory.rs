@@ -42,21 +42,21 @@ pub(super) fn follow_aliases(plan: &mut LayoutPlan) {
     }
 }
 
-/// The region of an allocated section that names none: the first one whose letters fit.
-pub fn by_attributes(plan: &LayoutPlan, sh_type: u32, flags: u64) -> usize {
-    let fits = |region: &MemoryRegion| {
-        has_one(region.attributes.with, sh_type, flags) && !has_one(region.attributes.without, sh_type, flags)
-    };
+/// The region of an allocated section that names none: the first one whose letters fit. `data` says whether an input
+/// section in it is loaded and not code.
+pub fn by_attributes(plan: &LayoutPlan, sh_type: u32, flags: u64, data: bool) -> usize {
+    let has = |letters| has_one(letters, sh_type, flags, data);
+    let fits = |region: &MemoryRegion| has(region.attributes.with) && !has(region.attributes.without);
     plan.memory.iter().position(fits).map_or(DEFAULT, |row| row + 1)
 }
 
-fn has_one(letters: RegionLetters, sh_type: u32, flags: u64) -> bool {
+fn has_one(letters: RegionLetters, sh_type: u32, flags: u64, data: bool) -> bool {
     let writable = flags & u64::from(elf::SHF_WRITE) != 0;
     let executable = flags & u64::from(elf::SHF_EXECINSTR) != 0;
     let loaded = is_alloc(flags) && sh_type != elf::SHT_NOBITS;
-    // GNU ld's `w` is data: whatever is loaded and no code, read-only or not.
+    // GNU ld's `w` is data: whatever is loaded and no code, read-only or not, also beside code.
     letters.read_only && !writable
-        || letters.writable && !executable && (loaded || writable)
+        || letters.writable && (data || !executable && (loaded || writable))
         || letters.executable && executable
         || letters.allocated && is_alloc(flags)
         || letters.loaded && loaded
