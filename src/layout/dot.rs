@@ -118,10 +118,13 @@ impl<'p> Machine<'p> {
                 return;
             }
         };
-        let anchor = self.section_of_dot();
+        // Before all sections (`--defsym=a=_end`), only the counter's own address is near the next section.
+        let is_near = self.last_output.is_some() || asks_for_dot(&assignment.value);
+        let anchor = if is_near { self.section_of_dot() } else { None };
         let value = self.anchored(value);
         let entry = &mut self.symbols.entries[row as usize];
         (entry.value, entry.anchor) = (Some(value), anchor);
+        entry.absolute = matches!(assignment.value.kind, ExprKind::Absolute(_));
     }
 
     /// At every assignment and assertion outside of sections the default region continues at the location
@@ -505,6 +508,12 @@ fn stands_at_zero(plan: &OutputPlan, alloc: bool) -> bool {
 fn data_bytes(size: DataSize, value: u64, big_endian: bool) -> Vec<u8> {
     let count = size.bytes() as usize;
     if big_endian { value.to_be_bytes()[8 - count..].to_vec() } else { value.to_le_bytes()[..count].to_vec() }
+}
+
+/// Whether a value depends on the location counter.
+fn asks_for_dot(value: &Expr) -> bool {
+    matches!(value.kind, ExprKind::Dot | ExprKind::Align { value: None, .. } | ExprKind::Next(_))
+        || value.operands().any(asks_for_dot)
 }
 
 /// GNU ld's manual, "Output Section Discarding": assignments to the location counter that do not

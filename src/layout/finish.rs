@@ -151,10 +151,17 @@ pub fn nearest(chunks: &[Chunk<'_>], address: u64) -> Option<ChunkId> {
 
 fn symbols<T: Target>(link: &mut Placed<'_, T>, machine: &Machine<'_>, chunk_of: &[Option<ChunkId>]) {
     link.layout.linker_values.resize(link.linker_symbols.len(), LinkerValue::default());
+    let position_independent = link.config.is_position_independent();
     for (row, entry) in machine.symbols.entries.iter().enumerate() {
         let Source::Script(Some(symbol)) = entry.source else { continue };
         let Some(value) = machine.symbols.entries[row].value else { continue };
-        let (chunk, value) = place(link, machine, chunk_of, value, entry.anchor);
+        let (mut chunk, value) = place(link, machine, chunk_of, value, entry.anchor);
+        // Outside of sections `a + 4` is an absolute address. A dynamic linker would leave it as it is, while
+        // references inside the output move with `a`.
+        let moves = position_independent && !link.linker_symbols[symbol as usize].fixed;
+        if moves && !entry.absolute {
+            chunk = chunk.or_else(|| nearest(&link.layout.chunks, value));
+        }
         link.layout.linker_values[symbol as usize] = LinkerValue { chunk, value };
     }
     for row in 0..link.linker_symbols.len() {

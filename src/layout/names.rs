@@ -40,6 +40,8 @@ pub struct Entry {
     pub value: Option<Value>,
     /// The output section that the symbol belongs to if its value changes with the load address.
     pub anchor: Option<u32>,
+    /// The script asks for an absolute symbol: the value is an `ABSOLUTE(…)`.
+    pub absolute: bool,
     /// The value at the end of the round before.
     pub previous: Option<Value>,
     /// An object's definition that the script's assignment overrides.
@@ -129,6 +131,7 @@ impl<'p> Symbols<'p> {
             source,
             value: None,
             anchor: None,
+            absolute: false,
             previous: None,
             in_objects: None,
             needs_itself: false,
