@@ -157,9 +157,9 @@ fn symbols<T: Target>(link: &mut Placed<'_, T>, machine: &Machine<'_>, chunk_of:
         let Some(value) = machine.symbols.entries[row].value else { continue };
         let (mut chunk, value) = place(link, machine, chunk_of, value, entry.anchor);
         // Outside of sections `a + 4` is an absolute address. A dynamic linker would leave it as it is, while
-        // references inside the output move with `a`.
+        // references inside the output move with `a`. Zero is no address: `DEFINED(a) ? a : 0`.
         let moves = position_independent && !link.linker_symbols[symbol as usize].fixed;
-        if moves && !entry.absolute {
+        if moves && !entry.absolute && value != 0 {
             chunk = chunk.or_else(|| nearest(&link.layout.chunks, value));
         }
         link.layout.linker_values[symbol as usize] = LinkerValue { chunk, value };
