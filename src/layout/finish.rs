@@ -149,18 +149,42 @@ pub fn nearest(chunks: &[Chunk<'_>], address: u64) -> Option<ChunkId> {
     before.or_else(|| taking().next()).map(|(at, _)| ChunkId::from_index(at))
 }
 
+/// [`nearest`] for many addresses: a script may compute as many symbols as there are output sections.
+struct Nearest {
+    /// Addresses and numbers of the chunks that take address space, ascending.
+    sorted: Vec<(u64, usize)>,
+    first: Option<usize>,
+}
+
+impl Nearest {
+    fn among(chunks: &[Chunk<'_>]) -> Self {
+        let taking = chunks.iter().enumerate().filter(|(_, chunk)| chunk.takes_address_space());
+        let mut sorted: Vec<(u64, usize)> = taking.map(|(at, chunk)| (chunk.address, at)).collect();
+        let first = sorted.first().map(|&(_, at)| at);
+        sorted.sort_unstable();
+        Self { sorted, first }
+    }
+
+    fn find(&self, address: u64) -> Option<ChunkId> {
+        let behind = self.sorted.partition_point(|&(start, _)| start <= address);
+        let before = behind.checked_sub(1).map(|last| self.sorted[last].1);
+        before.or(self.first).map(ChunkId::from_index)
+    }
+}
+
 fn symbols<T: Target>(link: &mut Placed<'_, T>, machine: &Machine<'_>, chunk_of: &[Option<ChunkId>]) {
     link.layout.linker_values.resize(link.linker_symbols.len(), LinkerValue::default());
     let position_independent = link.config.is_position_independent();
+    let nearest = Nearest::among(&link.layout.chunks);
     for (row, entry) in machine.symbols.entries.iter().enumerate() {
         let Source::Script(Some(symbol)) = entry.source else { continue };
         let Some(value) = machine.symbols.entries[row].value else { continue };
-        let (mut chunk, value) = place(link, machine, chunk_of, value, entry.anchor);
+        let (mut chunk, value) = place(&nearest, machine, chunk_of, value, entry.anchor);
         // Outside of sections `a + 4` is an absolute address. A dynamic linker would leave it as it is, while
         // references inside the output move with `a`. Zero is no address: `DEFINED(a) ? a : 0`.
         let moves = position_independent && !link.linker_symbols[symbol as usize].fixed;
         if moves && !entry.absolute && value != 0 {
-            chunk = chunk.or_else(|| nearest(&link.layout.chunks, value));
+            chunk = chunk.or_else(|| nearest.find(value));
         }
         link.layout.linker_values[symbol as usize] = LinkerValue { chunk, value };
     }
@@ -180,8 +204,8 @@ fn symbols<T: Target>(link: &mut Placed<'_, T>, machine: &Machine<'_>, chunk_of:
 }
 
 /// Chunk and address of a script's value.
-fn place<T: Target>(
-    link: &Placed<'_, T>,
+fn place(
+    nearest: &Nearest,
     machine: &Machine<'_>,
     chunk_of: &[Option<ChunkId>],
     value: Value,
@@ -193,7 +217,7 @@ fn place<T: Target>(
         _ if value.moves => anchor.and_then(|output| chunk_of[output as usize]),
         _ => return (None, address),
     };
-    (chunk.or_else(|| nearest(&link.layout.chunks, address)), address)
+    (chunk.or_else(|| nearest.find(address)), address)
 }
 
 fn edge<T: Target>(

@@ -43,6 +43,17 @@ fn program_headers_that_many_sections_inherit() {
     }
 }
 
+/// Each symbol belongs to the section that its address is near, of as many as there are.
+#[test]
+fn computed_addresses_among_many_sections() {
+    let work = Work::new();
+    let count = 60_000;
+    let sections = lines(count, |n| format!(".section s_{n},\"aw\"\n.quad {n}"));
+    let object = work.s("object", &format!(".globl a\n.data\na: .quad 0\n{sections}"));
+    work.write("symbols.ld", lines(count, |n| format!("x{n} = a + {n} + 1;")));
+    within(&work, &["-shared", &object, "symbols.ld"]).ok();
+}
+
 #[test]
 fn names_of_many_equals_signs() {
     let work = Work::new();
