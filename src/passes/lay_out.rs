@@ -417,6 +417,7 @@ fn settings<T: Target>(config: &Config) -> Settings {
             paged_data: layout.magic != Magic::OMagic,
             image_base: T::IMAGE_BASE,
             reserved_slots: T::GOT_PLT_RESERVED * 8,
+            symbol_alignment: if T::EVEN_TARGETS { 2 } else { 1 },
         }),
         image_base: layout.image_base,
         rodata_segment: layout.rodata_segment,

@@ -131,6 +131,9 @@ pub struct Switches {
     pub image_base: u64,
     /// Bytes at the head of `.got.plt` that the dynamic linker writes before code runs.
     pub reserved_slots: u64,
+    /// Addresses of symbols that may stand between sections are multiples of this many bytes: 2 where code can
+    /// compute even addresses only, 1 elsewhere.
+    pub symbol_alignment: u64,
 }
 
 impl Switches {
@@ -140,13 +143,14 @@ impl Switches {
         self.constants().into_iter().find(|(known, _)| known.as_bytes() == name).map(|(_, value)| value)
     }
 
-    fn constants(&self) -> [(&'static str, u64); 5] {
+    fn constants(&self) -> [(&'static str, u64); 6] {
         [
             ("SEPARATE_CODE", self.separate_code.into()),
             ("PROTECT_GOT", self.protect_got.into()),
             ("PAGED_DATA", self.paged_data.into()),
             ("IMAGE_BASE", self.image_base),
             ("RESERVED_SLOTS", self.reserved_slots),
+            ("SYMBOL_ALIGNMENT", self.symbol_alignment),
         ]
     }
 }
@@ -295,6 +299,7 @@ mod tests {
             paged_data: true,
             image_base: 0x40_0000,
             reserved_slots: 24,
+            symbol_alignment: 1,
         };
         assert_eq!(switches.constant(b"SEPARATE_CODE"), Some(1));
         assert_eq!(switches.constant(b"PROTECT_GOT"), Some(0));
