@@ -108,7 +108,7 @@ fn record(proof: &mut Proof, machine: &str, tally: &Value) -> Result<usize> {
     let alone = list("findings").iter().filter(|finding| finding["linker"] == ALONE).count();
     proof.note(format!(
         "\nIn {alone} of those without a majority, sframe-ld does a thing that none of the others does, or its program notes \
-         a value that no other's does."
+         a value that no other's does; `random-explained.md` says how that comes about."
     ))?;
     let mut counted: BTreeMap<(String, String), u64> = BTreeMap::new();
     for finding in list("findings") {
