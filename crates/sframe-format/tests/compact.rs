@@ -112,6 +112,22 @@ fn long_functions_are_pieces_with_the_same_answers() {
     assert_same_answers(Abi::Amd64, &functions);
 }
 
+/// A function may reach to the last address and beyond; only a damaged one does, but both forms answer for it alike.
+#[test]
+fn the_last_address_has_a_row() {
+    for size in [0xffff, 0x1_0000, 0x1_0001, 0x7f00_0000] {
+        let last = function(size, rows(&[(0, rules(8, None))]));
+        let start = u64::MAX - 0xffff;
+        let written = write_table(Abi::Amd64, ADDRESS, &[(start, last)]).unwrap();
+        let table = CompactTable::parse(&written.bytes[..], ADDRESS).unwrap();
+        table.check().unwrap();
+        for pc in [start - 1, start, u64::MAX - 1, u64::MAX, 0] {
+            let covered = pc >= start && pc - start < size.into();
+            assert_eq!(by_table(&table, pc).is_some(), covered, "{size:#x} bytes, {pc:#x}");
+        }
+    }
+}
+
 #[test]
 fn repetitions_are_kept_as_such() {
     for (size, repeat) in [(160, 16), (0x4_0000, 16), (100, 48), (0x2_0000 + 5, 7), (16, 16), (10, 16)] {

@@ -567,8 +567,8 @@ impl Shapes {
         let mut left = MOST_ENTRIES;
         for (place, &(address, function)) in functions.iter().enumerate() {
             // Where functions overlap, the later one counts.
-            let end = functions.get(place + 1).map_or(u64::MAX, |next| next.0);
-            if end <= address {
+            let end = functions.get(place + 1).map(|next| next.0);
+            if end.is_some_and(|end| end <= address) {
                 return Err(Error::new(0, ErrorKind::CompactOrder { what: "functions" }));
             }
             if function.0 as usize >= self.functions.len() {
@@ -578,7 +578,11 @@ impl Shapes {
                 let (offset, shape, count, stride) = (piece[0], piece[1], piece[2], piece[3]);
                 for repetition in 0..u64::from(count) {
                     let ahead = u64::from(offset) + repetition * u64::from(stride);
-                    let Some(start) = address.checked_add(ahead).filter(|&start| start < end) else { break };
+                    // What reaches beyond the last address is nowhere.
+                    let Some(start) = address.checked_add(ahead) else { break };
+                    if end.is_some_and(|end| start >= end) {
+                        break;
+                    }
                     left = left.checked_sub(1).ok_or(number("room for entry", u32::MAX))?;
                     entries.push(start, self.places[shape as usize]);
                 }
