@@ -81,7 +81,8 @@ pub fn bpf(proof: &mut Proof) -> Result<()> {
     proof.note(format!(
         "\nEqual: the same addresses, and both at the root or both not. The time is all that the program does at a sample: frames of the kernel, the walk, \
          the ring. A file's table is handed over after the first sample that was unwound in user space has passed through the file, so the kernel has \
-         none for the first samples of a run; the next column leaves out the first half of a second. Stack deltas are those of `prove compact`, of the same tables.\n\n## Why stacks are not equal\n\n{reasons}"
+         none for the first samples of a run; the next column leaves out the first half of a second. In some runs, node compiles its outermost function as it runs: user space \
+         goes on through such code by frame pointers, and the program in the kernel leaves such a stack to user space (\"an address in no file\"), so that few are equal then. Stack deltas are those of `prove compact`, of the same tables.\n\n## Why stacks are not equal\n\n{reasons}"
     ))
 }
 
@@ -97,11 +98,13 @@ fn line(name: &str, report: &Value, folder: &Path) -> Result<String> {
         deltas.slack += sizes.slack;
     }
     let of = |part: u64, all: u64| part as f64 / all.max(1) as f64;
-    let share = |counted: &Value| {
-        100.0 * of(counted["equal"].as_u64().unwrap_or(0), counted["pairs"].as_u64().unwrap_or(0))
+    let share = |counted: &Value| match counted["pairs"].as_u64() {
+        // A program that ends within half a second has none after it.
+        None | Some(0) => "none".to_owned(),
+        Some(pairs) => format!("{:.2} %", 100.0 * of(counted["equal"].as_u64().unwrap_or(0), pairs)),
     };
     Ok(format!(
-        "| {name} | {} | {:.2} % | {:.2} % | {} | {:.0} | {:.1} | {:.1} | {tables} | {} | {} | {} | {} |",
+        "| {name} | {} | {} | {} | {} | {:.0} | {:.1} | {:.1} | {tables} | {} | {} | {} | {} |",
         number("pairs"),
         share(report),
         share(&report["later"]),
