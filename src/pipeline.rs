@@ -55,7 +55,7 @@ impl Memory {
     /// Starts the threads of a link. With [`Memory::Left`] the calling thread is one of them, which saves
     /// starting one: the process ends before anybody needs that thread back.
     fn threads(self, config: &Config) -> Result<Threads, ThreadPoolBuildError> {
-        Threads::start(config.threads.map_or(0, |threads| threads.get()), self == Memory::Left)
+        Threads::start(config.threads, self == Memory::Left)
     }
 
     /// Drops a value, or leaves it to the end of the process.
@@ -86,6 +86,7 @@ pub fn link(
     }
     let mut succeeded = match memory.threads(config) {
         Ok(threads) => {
+            progress.timings.threads = threads.pool.current_num_threads();
             let task = Task { config, inputs, source, memory, threads: &threads, sink: &sink };
             let linked = threads.pool.install(|| run_recorded(task, &mut progress)).is_ok();
             threads.let_go();

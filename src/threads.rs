@@ -5,9 +5,13 @@
 //! and leave them there for several ticks: half of a short link then has one processor. So the first thread stays on its
 //! processor and the others keep off it, if there is one for each thread. On a busy machine the scheduler knows better,
 //! and in a long link it has the time to see that another processor is faster or idle.
+//!
+//! The order matters: how many threads there are to be is settled before the first one is kept on its processor, because
+//! whoever counts the processors of a thread that is kept on one finds one.
 
 use rayon::{ThreadBuilder, ThreadPool, ThreadPoolBuildError, ThreadPoolBuilder};
 use rustix::thread::{CpuSet, Pid, gettid, sched_getaffinity, sched_getcpu, sched_setaffinity};
+use std::num::NonZero;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -26,17 +30,28 @@ pub struct Threads {
 }
 
 impl Threads {
-    /// Starts `count` threads (0: one for each processor). If `joins`, the calling thread is the first of them; rayon
-    /// never lets go of a thread that joined a pool.
+    /// Starts `count` threads, or one for each processor that this process may use. If `joins`, the calling thread is the
+    /// first of them; rayon never lets go of a thread that joined a pool.
     ///
     /// Where the system gives fewer threads (`ulimit -u`, `ulimit -v`), those that are there do all. A worker whose
     /// thread does not start never has a job, so nobody waits for it.
     ///
     /// # Errors
     /// No thread can be started.
-    pub fn start(count: usize, joins: bool) -> Result<Self, ThreadPoolBuildError> {
+    pub fn start(count: Option<NonZero<usize>>, joins: bool) -> Result<Self, ThreadPoolBuildError> {
+        Self::start_beside(count, joins, running_now)
+    }
+
+    /// [`Threads::start`] on a machine where `running` threads run or wait for a processor, if that is known.
+    fn start_beside(
+        count: Option<NonZero<usize>>,
+        joins: bool,
+        running: impl Fn() -> Option<usize>,
+    ) -> Result<Self, ThreadPoolBuildError> {
         let started = Instant::now();
-        let (allowed, elsewhere) = joins.then(|| keep_apart(count)).flatten().unzip();
+        // A container may be allowed less time than its processors have; the standard library knows.
+        let count = count.or_else(|| std::thread::available_parallelism().ok()).map_or(1, NonZero::get);
+        let (allowed, elsewhere) = joins.then(|| keep_apart(count, running)).flatten().unzip();
         let others = Arc::new(Mutex::new(Vec::new()));
         let mut working = usize::from(joins);
         let start = |worker: ThreadBuilder| {
@@ -78,13 +93,10 @@ impl Threads {
 
 /// Keeps the calling thread on its processor. Gives the processors that it was allowed, and the same without its own,
 /// for the other threads; `None` if there is not an idle processor for each of `threads` threads.
-fn keep_apart(threads: usize) -> Option<(CpuSet, CpuSet)> {
+fn keep_apart(threads: usize, running: impl Fn() -> Option<usize>) -> Option<(CpuSet, CpuSet)> {
     let allowed = sched_getaffinity(None).ok()?;
     let processors = allowed.count() as usize;
-    // As rayon counts: a container may be allowed less time than its processors have.
-    let threads = if threads == 0 { std::thread::available_parallelism().ok()?.get() } else { threads };
-    let busy = running(&std::fs::read_to_string("/proc/loadavg").ok()?)?.saturating_sub(1);
-    if threads < 2 || busy + threads > processors {
+    if threads < 2 || threads > processors || running()?.saturating_sub(1) + threads > processors {
         return None;
     }
     let (mut own, mut others) = (CpuSet::new(), allowed);
@@ -93,6 +105,11 @@ fn keep_apart(threads: usize) -> Option<(CpuSet, CpuSet)> {
     others.unset(here);
     sched_setaffinity(None, &own).ok()?;
     Some((allowed, others))
+}
+
+/// The threads of the machine that run or wait for a processor now, this one included.
+fn running_now() -> Option<usize> {
+    running(&std::fs::read_to_string("/proc/loadavg").ok()?)
 }
 
 /// The number of threads of the machine that run or wait for a processor, this one included. The fourth word of
@@ -117,12 +134,12 @@ mod tests {
         let ours = || sched_getaffinity(None).unwrap();
         std::thread::spawn(move || {
             let before = ours();
-            let threads = Threads::start(2, true).unwrap();
+            let threads = Threads::start_beside(NonZero::new(2), true, || Some(1)).unwrap();
             // All of them have started.
             threads.pool.broadcast(|_| ());
-            if threads.allowed.is_some() {
-                assert_eq!(ours().count(), 1);
-            }
+            // With one processor there is nothing to keep apart.
+            assert_eq!(ours().count(), 1);
+            assert_eq!(threads.allowed.is_some(), before.count() > 1);
             threads.let_go();
             assert_eq!(ours(), before);
             let of_all = threads.pool.broadcast(|_| sched_getaffinity(None).unwrap());
@@ -132,5 +149,23 @@ mod tests {
         })
         .join()
         .unwrap();
+    }
+
+    #[test]
+    fn without_a_number_there_is_a_thread_for_each_processor_on_an_idle_machine_and_on_a_busy_one() {
+        let processors = std::thread::available_parallelism().unwrap().get();
+        for running in [Some(1), Some(processors), Some(100 * processors), None] {
+            for joins in [true, false] {
+                std::thread::spawn(move || {
+                    let threads = Threads::start_beside(None, joins, || running).unwrap();
+                    assert_eq!(threads.pool.current_num_threads(), processors, "{running:?} {joins}");
+                    threads.let_go();
+                    // Rayon does not let go of this thread.
+                    std::mem::forget(threads);
+                })
+                .join()
+                .unwrap();
+            }
+        }
     }
 }

@@ -17,6 +17,8 @@ pub struct Timings {
     passes: Vec<Pass>,
     /// `--time-trace`: processor time of each thread when the last pass ended.
     clocks: Option<BTreeMap<u64, Duration>>,
+    /// The threads of the link; 0 until they start.
+    pub threads: usize,
 }
 
 #[derive(Debug)]
@@ -41,6 +43,7 @@ impl Default for Timings {
             last_busy: processor_time(),
             passes: Vec::with_capacity(32),
             clocks: None,
+            threads: 0,
         }
     }
 }
@@ -63,7 +66,7 @@ impl Timings {
     }
 
     /// The report, a line for each pass: how long it took, its share, the processor time of all
-    /// threads, and how many processors were busy on average.
+    /// threads, and how many processors were busy on average. The last line is the number of threads.
     pub fn report(&self) -> String {
         let total = self.last - self.started;
         let line = |name: &str, duration: Duration, processor: Duration| {
@@ -73,7 +76,8 @@ impl Timings {
             format!("{wall:>10.3} ms {share:>5.1} % {processor:>10.3} ms CPU {busy:>5.2} busy  {name}\n")
         };
         let passes = self.passes.iter().map(|pass| line(pass.name, pass.duration, pass.processor));
-        passes.chain([line("total", total, self.passes.iter().map(|pass| pass.processor).sum())]).collect()
+        let total = line("total", total, self.passes.iter().map(|pass| pass.processor).sum());
+        passes.chain([total, format!("{:>10} threads\n", self.threads)]).collect()
     }
 
     /// The passes as Chrome's trace events, those shorter than `granularity` left out.

@@ -3,6 +3,16 @@
 use crate::need;
 use crate::support::{Work, tools, work};
 
+/// As people start it: a child of gcc, without `--threads`.
+#[test]
+fn a_link_by_gcc_has_a_thread_for_each_processor() {
+    let work = Work::new();
+    let main = work.c("main", "int main(void) { return 0; }\n", &[]);
+    let report = work.gcc(&["-o", "p", &main, "-Wl,--time-report"]).ok().output();
+    let processors = std::thread::available_parallelism().unwrap();
+    assert!(report.contains(&format!(" {processors} threads\n")), "{report}");
+}
+
 #[test]
 fn gcc_finds_it_by_every_name() {
     need!(tools::own_linker());

@@ -12,7 +12,6 @@ use ::peers::Linker;
 use anyhow::{Result, ensure};
 
 use super::link::Bench;
-use super::linkers::thread_arguments;
 use super::measure::measure;
 use super::passes::{self, Pass};
 
@@ -68,7 +67,6 @@ fn split(bench: &Bench, ours: &Linker, rounds: u64) -> Result<Vec<Split>> {
     for round in 0..=rounds {
         for (threads, links) in (1..).zip(&mut links) {
             let mut command = ours.command.clone();
-            command.extend(thread_arguments(ours, threads));
             command.extend(bench.case.link.iter().cloned());
             command.extend(["--time-report".into(), "-o".into(), output.display().to_string()]);
             let run = measure(&bench.folder, threads, &command)?;

@@ -6,7 +6,6 @@ use ::peers::Linker;
 use anyhow::Result;
 
 use super::case::Case;
-use super::linkers::thread_arguments;
 use super::measure::{Cost, measure};
 use super::workload::Workload;
 
@@ -24,8 +23,8 @@ pub struct Bench {
     /// The folder of its inputs.
     pub folder: PathBuf,
     pub case: Case,
-    /// Threads for each linker, and processors to run on.
-    pub threads: usize,
+    /// The processors that each linker may use.
+    pub processors: usize,
 }
 
 impl Bench {
@@ -41,10 +40,9 @@ impl Bench {
             drop(std::fs::remove_file(&output));
         }
         let mut command = linker.command.clone();
-        command.extend(thread_arguments(linker, self.threads));
         command.extend(self.case.link.iter().cloned());
         command.extend(["-o".into(), output.display().to_string()]);
-        let run = measure(&self.folder, self.threads, &command)?;
+        let run = measure(&self.folder, self.processors, &command)?;
         if run.cost.success {
             return Ok(Ok(run.cost));
         }

@@ -8,16 +8,6 @@ use ::peers::{Family, Linker, PATH_NAMES};
 use anyhow::{Context, Result, bail};
 use std::path::{Path, PathBuf};
 
-/// A linker's spelling for `count` threads. GNU ld has one thread and no such option.
-pub fn thread_arguments(linker: &Linker, count: usize) -> Vec<String> {
-    match linker.family {
-        Family::Gnu | Family::Other => vec![],
-        Family::Gold => vec!["--threads".into(), format!("--thread-count={count}")],
-        Family::Mold => vec![format!("--thread-count={count}")],
-        Family::Lld | Family::Wild | Family::SframeLd => vec![format!("--threads={count}")],
-    }
-}
-
 /// Every linker found; `chosen` names those wanted (all if empty). `ours` is the sframe-ld to time, if any.
 pub fn find(ours: Option<&Path>, peers: &Path, chosen: &[String]) -> Result<Vec<Linker>> {
     let mut found = vec![];

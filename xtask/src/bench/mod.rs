@@ -1,8 +1,8 @@
 //! `cargo xtask bench`: times sframe-ld against every linker found on the machine.
 //!
 //! A case is a folder with every input and the exact arguments of one link ([`case`]); no compiler driver runs while
-//! times are taken. All linkers get the same arguments, as many processors, and each its own spelling for as many
-//! threads. They take turns: one round runs every linker twice, first where no output is and then over the output that
+//! times are taken. All linkers get the same arguments and as many processors. None is told how many threads to start: people do
+//! not say either, and a default that starts too few would not show. They take turns: one round runs every linker twice, first where no output is and then over the output that
 //! is there, as a build does; the next round begins with another linker. A first round warms the file cache, checks
 //! that each output runs, and is not counted. Linkers that take many times as long as the quickest one leave after a few
 //! rounds, the others go on: a link of milliseconds needs more of them. The numbers are those of [`measure`].
@@ -18,6 +18,7 @@ use clap::ValueEnum;
 
 mod against;
 mod build;
+mod busy;
 pub mod case;
 mod cores;
 mod database;
@@ -38,6 +39,7 @@ pub mod workload;
 
 use ::peers::Linker;
 use build::release_build;
+use busy::Busy;
 use link::{Before, Bench};
 use results::{CaseResult, Costs, Figure, LinkerResult};
 use workload::Workload;
@@ -69,9 +71,12 @@ pub struct Arguments {
     /// Counted rounds; each runs every linker once, and quick linkers run up to 15
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..))]
     rounds: u64,
-    /// Threads for each linker, and processors to run on
+    /// Processors that each linker may use
     #[arg(long, default_value_t = 2)]
-    threads: usize,
+    processors: usize,
+    /// Processes that keep processors busy while times are taken, as other jobs of a build do
+    #[arg(long, default_value_t = 0)]
+    busy: usize,
     /// Linkers to time, by the names of the folders of peers (all by default); sframe-ld is always timed
     #[arg(long = "linker", value_delimiter = ',')]
     linkers: Vec<String>,
@@ -97,12 +102,13 @@ pub fn run(arguments: Arguments) -> Result<()> {
         let case = name.prepared(&folder).with_context(|| format!("cannot prepare case {}", name.name()))?;
         name.complete(&folder)?;
         let folder = folder.canonicalize()?;
-        cases.push(Bench { workload: name, folder, case, threads: arguments.threads });
+        cases.push(Bench { workload: name, folder, case, processors: arguments.processors });
     }
     if arguments.prepare {
         cases.iter().for_each(print_prepared);
         return Ok(());
     }
+    let _busy = Busy::start(arguments.busy)?;
     let ours = if arguments.peers_only { None } else { Some(sframe_ld(&arguments)?) };
     if let (Some(commit), Some(ours)) = (&arguments.against, &ours) {
         return against::run(commit, ours, &cases, arguments.rounds);
@@ -126,7 +132,7 @@ pub fn run(arguments: Arguments) -> Result<()> {
             linkers: run_case(bench, &taking, arguments.rounds)?,
         });
     }
-    let text = table::render(&results, &linkers, arguments.rounds, arguments.threads)?;
+    let text = table::render(&results, &linkers, &arguments)?;
     print!("{text}");
     if arguments.write {
         std::fs::create_dir_all("benches")?;

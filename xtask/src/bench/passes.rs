@@ -47,7 +47,8 @@ mod tests {
                       \u{20}    3.200 ms  10.0 %      6.100 ms CPU  1.91 busy  lay out\n\
                       \u{20}    1.000 ms   3.0 %      1.100 ms CPU  1.10 busy  read, merge\n\
                       \u{20}    0.300 ms   1.0 %      0.300 ms CPU  1.00 busy  lay out\n\
-                      \u{20}    4.500 ms 100.0 %      7.500 ms CPU  1.67 busy  total\n";
+                      \u{20}    4.500 ms 100.0 %      7.500 ms CPU  1.67 busy  total\n\
+                      \u{20}        2 threads\n";
         let passes = read(report);
         assert_eq!(
             passes.iter().map(|pass| pass.name.as_str()).collect::<Vec<_>>(),

@@ -7,6 +7,7 @@ use std::process::Command;
 
 use anyhow::Result;
 
+use super::Arguments;
 use super::results::{CaseResult, Figure, Spread};
 use super::targets;
 use ::peers::{Family, Linker};
@@ -21,7 +22,8 @@ const WITH_RATIO: [(&str, Figure); 4] = [
 const ALONE: [(&str, Figure); 2] =
     [("CPU behind the end, ms", Figure::CpuBehind), ("faults, thousands", Figure::Faults)];
 
-pub fn render(results: &[CaseResult], linkers: &[Linker], rounds: u64, threads: usize) -> Result<String> {
+pub fn render(results: &[CaseResult], linkers: &[Linker], arguments: &Arguments) -> Result<String> {
+    let Arguments { rounds, processors, busy, .. } = arguments;
     let mut text = String::new();
     let output = Command::new("date").args(["-u", "+%F"]).output()?;
     let date = String::from_utf8_lossy(&output.stdout).trim().to_string();
@@ -29,8 +31,9 @@ pub fn render(results: &[CaseResult], linkers: &[Linker], rounds: u64, threads: 
     writeln!(text, "Written by `cargo xtask bench --write` on {date}, on {}.\n", machine())?;
     writeln!(
         text,
-        "Medians of {rounds} rounds (least to greatest), or of as many as a table says, all linkers in turns, {threads} \
-         threads on {threads} processors, where no\noutput was and over the one of the link before, as in a build. Wall \
+        "Medians of {rounds} rounds (least to greatest), or of as many as a table says, all linkers in turns on \
+         {processors} processors, each with the threads\nthat it starts by itself, {busy} other processes at work, where no \
+         output was and over the one of the link before, as in a build. Wall \
          time ends when the linker's first process exits; CPU time (user\nand system), page faults and peak memory are \
          those of its whole process tree, over an old output. CPU behind the end is the part\nthat is used when the first \
          process has ended. A number followed by × is the ratio to {}: only ratios carry over to other machines.\n\n\

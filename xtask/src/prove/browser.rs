@@ -6,7 +6,7 @@ use super::proof::Proof;
 use crate::bench::case::Case;
 use crate::bench::generated::{self, Counts};
 use crate::bench::generated_program::Program;
-use crate::bench::linkers::{find, thread_arguments};
+use crate::bench::linkers::find;
 use crate::bench::measure::{Cost, measure, median};
 use crate::bench::passes::{self, Pass};
 use crate::peers;
@@ -15,7 +15,7 @@ use anyhow::{Result, ensure};
 use std::path::PathBuf;
 
 const OBJECTS: u64 = 20_000;
-const THREADS: usize = 2;
+const PROCESSORS: usize = 2;
 /// Counted rounds, of which each of the four linkers begins one: a link finds the memory as the one before it left it.
 const ROUNDS: usize = 4;
 /// The most memory that a link may take.
@@ -71,11 +71,10 @@ fn link(
 ) -> Result<Result<(Cost, String), String>> {
     let output = inputs.folder.join("output");
     let mut command = linker.command.clone();
-    command.extend(thread_arguments(linker, THREADS));
     command.extend(inputs.case.link.iter().cloned());
     command.extend(more.iter().map(|word| String::from(*word)));
     command.extend(["-o".into(), output.display().to_string()]);
-    let run = measure(&inputs.folder, THREADS, &command)?;
+    let run = measure(&inputs.folder, PROCESSORS, &command)?;
     let mut result = if run.cost.success {
         Ok((run.cost, run.messages))
     } else {
@@ -105,7 +104,7 @@ fn beside_others(proof: &mut Proof, inputs: &Inputs, linkers: &[Linker]) -> Resu
         }
     }
     proof.note(format!(
-        "\nMedians of {ROUNDS} links each, in turns, {THREADS} threads, where no output was:\n"
+        "\nMedians of {ROUNDS} links each, in turns, {PROCESSORS} processors, where no output was:\n"
     ))?;
     proof.note("| linker | wall, s | CPU, s | peak memory, GiB |\n|---|---:|---:|---:|")?;
     for (linker, costs) in linkers.iter().zip(&costs) {

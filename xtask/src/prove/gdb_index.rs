@@ -49,7 +49,7 @@ pub fn gdb_index(proof: &mut Proof) -> Result<()> {
         ))?;
     }
     proof.note(format!(
-        "\nMedians of {ROUNDS} rounds in turns, two threads each, over the output of the link before.\n"
+        "\nMedians of {ROUNDS} rounds in turns, on two processors, over the output of the link before.\n"
     ))?;
     let ours = turns.row(Family::SframeLd)?;
     for family in [Family::Lld, Family::Mold] {

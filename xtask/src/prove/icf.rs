@@ -47,7 +47,7 @@ pub fn icf(proof: &mut Proof) -> Result<()> {
         ))?;
     }
     proof.note(format!(
-        "\nMedians of {ROUNDS} rounds in turns, two threads each, over the output of the link before."
+        "\nMedians of {ROUNDS} rounds in turns, on two processors, over the output of the link before."
     ))?;
     let [_, all, safe] = folded[ours];
     ensure!(all as f64 >= 0.98 * folded[lld][1] as f64, "lld folds more than 2 % more");

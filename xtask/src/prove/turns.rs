@@ -9,8 +9,8 @@ use ::peers::{Family, Linker};
 use anyhow::{Context, Result, ensure};
 use std::path::PathBuf;
 
-/// Processors and threads of each link, as in the benchmarks.
-const THREADS: usize = 2;
+/// Processors that each link may use, as in the benchmarks.
+const PROCESSORS: usize = 2;
 
 /// A benchmark case that is ready to be linked.
 pub struct Turns {
@@ -56,10 +56,9 @@ impl Turns {
                 for (option, times) in options.iter().zip(&mut times[number]) {
                     let output = self.output(proof, linker, option);
                     let mut command = linker.command.clone();
-                    command.extend(linkers::thread_arguments(linker, THREADS));
                     command.extend(self.case.link.iter().cloned());
                     command.extend([(*option).to_owned(), "-o".into(), output.display().to_string()]);
-                    let run = measure::measure(&self.folder, THREADS, &command)?;
+                    let run = measure::measure(&self.folder, PROCESSORS, &command)?;
                     ensure!(run.cost.success, "{} {option}: {}", linker.name, run.messages);
                     if round > 0 {
                         times.push(run.cost.wall);

@@ -116,7 +116,7 @@ impl Bench {
     pub fn fault(&self, at: usize, every: usize, what: &str, calls: &str) -> Command {
         let mut command = Command::new(&self.injector);
         command.current_dir(&self.folder).args(["calls", &at.to_string(), &every.to_string(), what, calls]);
-        command.arg(&self.linker).args(["--threads=2", "-o", "out/program"]).args(WORDS);
+        command.arg(&self.linker).args(["-o", "out/program"]).args(WORDS);
         command
     }
 
