@@ -132,7 +132,8 @@ pub fn run(arguments: Arguments) -> Result<()> {
             linkers: run_case(bench, &taking, arguments.rounds)?,
         });
     }
-    let text = table::render(&results, &linkers, &arguments)?;
+    let Arguments { rounds, processors, busy, .. } = arguments;
+    let text = table::render(&results, &linkers, table::Conditions { rounds, processors, busy })?;
     print!("{text}");
     if arguments.write {
         std::fs::create_dir_all("benches")?;

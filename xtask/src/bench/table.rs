@@ -7,7 +7,6 @@ use std::process::Command;
 
 use anyhow::Result;
 
-use super::Arguments;
 use super::results::{CaseResult, Figure, Spread};
 use super::targets;
 use ::peers::{Family, Linker};
@@ -22,8 +21,19 @@ const WITH_RATIO: [(&str, Figure); 4] = [
 const ALONE: [(&str, Figure); 2] =
     [("CPU behind the end, ms", Figure::CpuBehind), ("faults, thousands", Figure::Faults)];
 
-pub fn render(results: &[CaseResult], linkers: &[Linker], arguments: &Arguments) -> Result<String> {
-    let Arguments { rounds, processors, busy, .. } = arguments;
+/// How the links ran.
+#[derive(Clone, Copy)]
+pub struct Conditions {
+    /// Counted rounds.
+    pub rounds: u64,
+    /// Processors that each linker could use.
+    pub processors: usize,
+    /// Other processes that worked meanwhile.
+    pub busy: usize,
+}
+
+pub fn render(results: &[CaseResult], linkers: &[Linker], conditions: Conditions) -> Result<String> {
+    let Conditions { rounds, processors, busy } = conditions;
     let mut text = String::new();
     let output = Command::new("date").args(["-u", "+%F"]).output()?;
     let date = String::from_utf8_lossy(&output.stdout).trim().to_string();
