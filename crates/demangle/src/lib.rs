@@ -4,8 +4,9 @@
 //! linker that reads them has to produce the same text, spaces included. It is that of `c++filt -i`:
 //! `std::string` where `c++filt` alone spells the template out, and no hashes of Rust.
 //!
-//! Names come from files that may be broken or hostile: reading and writing are bounded in depth,
-//! steps and length, and beyond the bounds a name counts as not mangled.
+//! Names come from files that may be broken or hostile, and a link may show all of them: depth is bounded by
+//! constants, and steps and the length of the text in proportion to the name. Beyond the bounds a name counts
+//! as not mangled.
 
 mod expression;
 mod parse;
@@ -25,15 +26,25 @@ pub fn demangle(name: &[u8]) -> Option<Vec<u8>> {
 /// The text of a C++ name; `None` if it is not one.
 fn cpp(name: &[u8]) -> Option<Vec<u8>> {
     if let Some((text, rest)) = global_function(name) {
-        let of = cpp(rest).unwrap_or_else(|| rest.to_vec());
-        return Some([text.as_bytes(), &of].concat());
+        return keyed(rest).map(|name| [text.as_bytes(), &name].concat());
     }
     if !name.starts_with(b"_Z") {
         return None;
     }
     let mut parser = parse::Parser::new(name);
     let root = parser.symbol()?;
-    print::print(&parser.nodes, root)
+    print::print(&parser.nodes, root, name.len())
+}
+
+/// The text of the name that a global function is keyed to, which may be one of C. Such names do not nest, and
+/// what follows a mangled one is not shown.
+fn keyed(name: &[u8]) -> Option<Vec<u8>> {
+    if !name.starts_with(b"_Z") {
+        return (!name.is_empty()).then(|| name.to_vec());
+    }
+    let mut parser = parse::Parser::new(name);
+    let root = parser.mangled(false)?;
+    print::print(&parser.nodes, root, name.len())
 }
 
 /// `_GLOBAL__I_name`: the function that runs the constructors of a file.

@@ -7,6 +7,8 @@ use crate::tree::{Id, Kind, NONE, Nodes};
 const DEPTH: u32 = 1024;
 /// Most nodes for each byte of the name.
 const NODES_PER_BYTE: usize = 16;
+/// How often a byte may be read again, on average.
+const READINGS: usize = 16;
 
 /// A reader of one mangled name. Every method that reads a part returns `None` if it is not there.
 pub struct Parser<'a> {
@@ -19,6 +21,8 @@ pub struct Parser<'a> {
     pub(crate) in_expression: bool,
     pub(crate) in_conversion: bool,
     depth: u32,
+    /// Bytes that were read in vain and are read again, and nodes that are looked at once more.
+    repeated: usize,
 }
 
 /// A state of the reader.
@@ -40,6 +44,7 @@ impl<'a> Parser<'a> {
             in_expression: false,
             in_conversion: false,
             depth: 0,
+            repeated: 0,
         }
     }
 
@@ -110,6 +115,7 @@ impl<'a> Parser<'a> {
     }
 
     pub(crate) fn go_back(&mut self, mark: Mark) {
+        self.repeated += self.at - mark.at;
         self.at = mark.at;
         self.substitutions.truncate(mark.substitutions);
         self.last_name = mark.last_name;
@@ -127,8 +133,12 @@ impl<'a> Parser<'a> {
 
     /// Runs a reader one level deeper.
     pub(crate) fn deeper<T>(&mut self, read: impl FnOnce(&mut Self) -> Option<T>) -> Option<T> {
-        // Repeated attempts at the same text make nodes each time, so their number is bounded, too.
-        if self.depth >= DEPTH || self.nodes.len() > NODES_PER_BYTE * self.text.len() {
+        // Attempts inside of attempts read the same text again and again, and make nodes each time.
+        let length = self.text.len();
+        if self.depth >= DEPTH
+            || self.nodes.len() > NODES_PER_BYTE * length
+            || self.repeated > READINGS * length
+        {
             return None;
         }
         self.depth += 1;
@@ -217,6 +227,7 @@ impl<'a> Parser<'a> {
     /// Takes the constraint from a function template's arguments, since it is written behind the function.
     fn take_constraint(&mut self, mut name: Id) -> Option<Id> {
         while self.nodes.kind(name).is_function_qualifier() {
+            self.repeated += 1;
             name = self.nodes.left(name);
         }
         let arguments = self.nodes.right(name);
@@ -229,23 +240,27 @@ impl<'a> Parser<'a> {
 
     /// Whether the encoding has a return type: function templates have, except constructors, destructors and
     /// conversions.
-    fn has_return_type(&self, name: Id) -> bool {
-        match self.nodes.kind(name) {
-            Kind::Local => self.has_return_type(self.nodes.right(name)),
-            Kind::Template => !self.lacks_return_type(self.nodes.left(name)),
-            kind if kind.is_function_qualifier() => self.has_return_type(self.nodes.left(name)),
-            _ => false,
+    fn has_return_type(&mut self, mut name: Id) -> bool {
+        loop {
+            self.repeated += 1;
+            match self.nodes.kind(name) {
+                Kind::Local => name = self.nodes.right(name),
+                Kind::Template => return !self.lacks_return_type(self.nodes.left(name)),
+                kind if kind.is_function_qualifier() => name = self.nodes.left(name),
+                _ => return false,
+            }
         }
     }
 
-    fn lacks_return_type(&self, name: Id) -> bool {
-        if !name.is_some() {
-            return false;
+    fn lacks_return_type(&mut self, mut name: Id) -> bool {
+        while name.is_some() {
+            self.repeated += 1;
+            match self.nodes.kind(name) {
+                Kind::Qualified | Kind::Local => name = self.nodes.right(name),
+                kind => return matches!(kind, Kind::Ctor | Kind::Dtor | Kind::Conversion),
+            }
         }
-        match self.nodes.kind(name) {
-            Kind::Qualified | Kind::Local => self.lacks_return_type(self.nodes.right(name)),
-            kind => matches!(kind, Kind::Ctor | Kind::Dtor | Kind::Conversion),
-        }
+        false
     }
 
     /// `Q <expression>` behind the entity that it constrains.

@@ -5,13 +5,14 @@
 //! the type inside writes them at the right place; one that no type has written is written last.
 
 use crate::tree::{Id, Kind, NONE, Node, Nodes, Qualifier};
+use std::collections::BTreeMap;
 
 /// Largest depth of the tree.
 pub(crate) const DEPTH: u32 = 640;
-/// Longest text, in bytes.
-const LENGTH: usize = 1 << 20;
-/// Most nodes that are written for one name.
-const STEPS: u32 = 1 << 20;
+/// Most bytes of text for each byte of the name: a substitution of two bytes may stand for a whole type.
+const TEXT_PER_BYTE: usize = 128;
+/// Most nodes that are written or looked at for each byte of the name.
+const STEPS_PER_BYTE: usize = 256;
 /// Most qualifiers that a function or an array hands on.
 const HANDED_ON: usize = 4;
 
@@ -53,18 +54,23 @@ pub struct Printer<'t, 'a> {
     pub(crate) scopes: Vec<Scope>,
     pub(crate) templates: Link,
     /// For each referenced template parameter, the scope in which it was met first.
-    saved: Vec<(Id, Link)>,
+    saved: BTreeMap<Id, Link>,
     pub(crate) current_template: Id,
     pub(crate) pack_index: Option<usize>,
     pub(crate) in_lambda: u32,
     /// Parameters of a lambda's template, by their number.
     pub(crate) lambda_parameters: Vec<Id>,
     pub(crate) last: u8,
-    steps: u32,
+    /// For each node, the last search for a pack that looked at it.
+    pub(crate) searched: Vec<u32>,
+    pub(crate) searches: u32,
+    steps: usize,
+    most_steps: usize,
+    most_text: usize,
 }
 
-/// The text of a tree.
-pub fn print(nodes: &Nodes<'_>, root: Id) -> Option<Vec<u8>> {
+/// The text of a tree, which was made from a name of this length.
+pub fn print(nodes: &Nodes<'_>, root: Id, length: usize) -> Option<Vec<u8>> {
     let mut printer = Printer {
         nodes,
         out: Vec::with_capacity(nodes.len() * 4),
@@ -74,13 +80,17 @@ pub fn print(nodes: &Nodes<'_>, root: Id) -> Option<Vec<u8>> {
         modifier: None,
         scopes: Vec::new(),
         templates: None,
-        saved: Vec::new(),
+        saved: BTreeMap::new(),
         current_template: NONE,
         pack_index: Some(0),
         in_lambda: 0,
         lambda_parameters: Vec::new(),
         last: 0,
+        searched: Vec::new(),
+        searches: 0,
         steps: 0,
+        most_steps: STEPS_PER_BYTE * length,
+        most_text: TEXT_PER_BYTE * length,
     };
     printer.node(root).ok()?;
     Some(printer.out)
@@ -98,16 +108,21 @@ impl<'a> Printer<'_, 'a> {
         }
     }
 
+    /// Counts steps, here those of a walk through nodes or modifiers.
+    pub(crate) fn count(&mut self, steps: usize) -> Done {
+        self.steps += steps;
+        if self.steps > self.most_steps { Err(Fault) } else { Ok(()) }
+    }
+
     pub(crate) fn node(&mut self, id: Id) -> Done {
         if !id.is_some()
             || self.path.len() >= DEPTH as usize
-            || self.steps >= STEPS
-            || self.out.len() > LENGTH
+            || self.out.len() > self.most_text
             || self.active[id.0 as usize] > 1
         {
             return Err(Fault);
         }
-        self.steps += 1;
+        self.count(1)?;
         self.active[id.0 as usize] += 1;
         self.path.push(id);
         let done = self.node_here(id);
@@ -144,7 +159,7 @@ impl<'a> Printer<'_, 'a> {
                 return self.modified(id, left);
             }
             kind if kind.is_function_qualifier() => return self.modified(id, left),
-            Kind::Arguments | Kind::TemplateArguments | Kind::TemplateHead => return self.elements(id),
+            Kind::Arguments | Kind::TemplateArguments(_) | Kind::TemplateHead => return self.elements(id),
             Kind::PackExpansion => return self.pack_expansion(left),
             Kind::Lambda(number) => return self.lambda(left, right, number),
             Kind::Constraints => return self.joined(left, " requires ", right, ""),
@@ -257,6 +272,7 @@ impl<'a> Printer<'_, 'a> {
     fn cv(&mut self, id: Id) -> Done {
         let mut link = self.modifier;
         while let Some(at) = link {
+            self.count(1)?;
             let waiting = self.modifiers[at as usize];
             if !waiting.printed {
                 match self.nodes.kind(waiting.node) {
@@ -275,11 +291,11 @@ impl<'a> Printer<'_, 'a> {
         let (mut outermost, mut inner) = (id, self.nodes.left(id));
         let outer = self.templates;
         if self.in_lambda == 0 && matches!(self.nodes.kind(inner), Kind::TemplateParam(_)) {
-            match self.saved.iter().find(|(known, _)| *known == inner) {
-                None => self.saved.push((inner, outer)),
+            match self.saved.get(&inner) {
+                None => drop(self.saved.insert(inner, outer)),
                 // A substitution: the parameter keeps the meaning of its first occurrence, unless
                 // that is where we are.
-                Some(&(_, scope)) => {
+                Some(&scope) => {
                     let above = self.path.split_last().map_or(&[][..], |(_, above)| above);
                     if !above.contains(&inner) && !above.contains(&id) {
                         self.templates = scope;
@@ -340,6 +356,7 @@ impl<'a> Printer<'_, 'a> {
     /// Writes the modifiers that wait; those of functions only at the end (`suffix`).
     fn write_modifiers(&mut self, mut link: Link, suffix: bool) -> Done {
         while let Some(at) = link {
+            self.count(1)?;
             let Modifier { next, node, printed, templates } = self.modifiers[at as usize];
             link = next;
             let kind = self.nodes.kind(node);
@@ -457,6 +474,7 @@ impl<'a> Printer<'_, 'a> {
         let (mut bracket, mut space, mut explicit_this) = (false, false, false);
         let mut link = modifiers;
         while let Some(at) = link {
+            self.count(1)?;
             let waiting = self.modifiers[at as usize];
             if waiting.printed || bracket {
                 break;
@@ -499,6 +517,7 @@ impl<'a> Printer<'_, 'a> {
         let own = self.push_modifier(id);
         let mut link = outer;
         while let Some(at) = link {
+            self.count(1)?;
             let waiting = self.modifiers[at as usize];
             if !matches!(self.nodes.kind(waiting.node), Kind::Cv(_)) {
                 break;
@@ -530,6 +549,7 @@ impl<'a> Printer<'_, 'a> {
         let (mut space, mut bracket) = (true, false);
         let mut link = modifiers;
         while let Some(at) = link {
+            self.count(1)?;
             let waiting = self.modifiers[at as usize];
             if !waiting.printed {
                 bracket = self.nodes.kind(waiting.node) != Kind::Array;

@@ -78,12 +78,12 @@ impl<'a> Printer<'_, 'a> {
         }
         match code {
             "sZ" => {
-                let count = self.find_pack(operand, 0).map_or(0, |pack| self.pack_length(pack));
+                let count = self.find_pack(operand).map_or(0, |pack| self.pack_length(pack));
                 self.text(&count.to_string());
                 return Ok(());
             }
             "sP" => {
-                let count = self.argument_count(operand);
+                let count = self.argument_count(operand)?;
                 self.text(&count.to_string());
                 return Ok(());
             }
@@ -102,22 +102,23 @@ impl<'a> Printer<'_, 'a> {
     }
 
     /// The number of template arguments, with the elements of expanded packs.
-    fn argument_count(&self, mut list: Id) -> usize {
+    fn argument_count(&mut self, mut list: Id) -> Result<usize, Fault> {
         let mut count = 0;
-        while list.is_some() && self.nodes.kind(list) == Kind::TemplateArguments {
+        while list.is_some() && matches!(self.nodes.kind(list), Kind::TemplateArguments(_)) {
+            self.count(1)?;
             let element = self.nodes.left(list);
             if !element.is_some() {
                 break;
             }
             count += match self.nodes.kind(element) {
                 Kind::PackExpansion => {
-                    self.find_pack(self.nodes.left(element), 0).map_or(0, |pack| self.pack_length(pack))
+                    self.find_pack(self.nodes.left(element)).map_or(0, |pack| self.pack_length(pack))
                 }
                 _ => 1,
             };
             list = self.nodes.right(list);
         }
-        count
+        Ok(count)
     }
 
     fn binary(&mut self, operator: Id, operands: Id) -> Done {

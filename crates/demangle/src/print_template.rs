@@ -47,7 +47,7 @@ impl<'a> Printer<'_, 'a> {
     pub(crate) fn argument_of(&self, param: Id) -> Option<Id> {
         let argument = self.lookup(param)?;
         match (self.nodes.kind(argument), self.pack_index) {
-            (Kind::TemplateArguments, Some(index)) => self.element(argument, index),
+            (Kind::TemplateArguments(_), Some(index)) => self.element(argument, index),
             _ => Some(argument),
         }
     }
@@ -58,21 +58,16 @@ impl<'a> Printer<'_, 'a> {
         self.element(self.nodes.right(scope.template), number as usize)
     }
 
-    fn element(&self, mut list: Id, mut index: usize) -> Option<Id> {
-        while list.is_some() {
-            match self.nodes.kind(list) {
-                Kind::Constraints => list = self.nodes.left(list),
-                Kind::TemplateArguments if index == 0 => {
-                    return Some(self.nodes.left(list)).filter(|id| id.is_some());
-                }
-                Kind::TemplateArguments => {
-                    index -= 1;
-                    list = self.nodes.right(list);
-                }
-                _ => return None,
-            }
+    fn element(&self, mut list: Id, index: usize) -> Option<Id> {
+        if list.is_some() && self.nodes.kind(list) == Kind::Constraints {
+            list = self.nodes.left(list);
         }
-        None
+        // Elements stand one after the other among the nodes, the first one last.
+        let index = u32::try_from(index).ok()?;
+        match list.is_some().then(|| self.nodes.kind(list))? {
+            Kind::TemplateArguments(count) if index < count => Some(self.nodes.left(Id(list.0 - index))),
+            _ => None,
+        }
     }
 
     /// Runs a writer with one more template in scope.
@@ -91,6 +86,7 @@ impl<'a> Printer<'_, 'a> {
         let outer = std::mem::take(&mut self.lambda_parameters);
         let mut rest = head;
         while rest.is_some() {
+            self.count(1)?;
             self.lambda_parameters.push(self.nodes.left(rest));
             rest = self.nodes.right(rest);
         }
@@ -114,6 +110,7 @@ impl<'a> Printer<'_, 'a> {
             Kind::TemplateTemplateParam => self.around("template<", left, "> class")?,
             _ => self.around("", left, "...")?,
         }
+        self.count(self.lambda_parameters.len())?;
         if self.lambda_parameters.contains(&id) {
             self.text(" ");
             return self.parameter_name(id);
@@ -123,6 +120,7 @@ impl<'a> Printer<'_, 'a> {
 
     /// A made-up name by the kind and the place of a lambda's template parameter.
     fn parameter_name(&mut self, id: Id) -> Done {
+        self.count(self.lambda_parameters.len())?;
         let row = self.lambda_parameters.iter().position(|&known| known == id).ok_or(Fault)?;
         let mut kind = self.nodes.kind(id);
         if kind == Kind::PackParam {
@@ -138,7 +136,7 @@ impl<'a> Printer<'_, 'a> {
     }
 
     pub(crate) fn pack_expansion(&mut self, pattern: Id) -> Done {
-        let pack = if self.in_lambda > 0 { None } else { self.find_pack(pattern, 0) };
+        let pack = if self.in_lambda > 0 { None } else { self.find_pack(pattern) };
         let Some(pack) = pack else {
             // Packs of function parameters only: the pattern stands for all.
             self.operand(pattern)?;
@@ -159,29 +157,33 @@ impl<'a> Printer<'_, 'a> {
     }
 
     /// The pack that a pattern ranges over.
-    pub(crate) fn find_pack(&self, id: Id, depth: u32) -> Option<Id> {
-        if !id.is_some() || depth > DEPTH {
+    pub(crate) fn find_pack(&mut self, pattern: Id) -> Option<Id> {
+        self.searched.resize(self.nodes.len(), 0);
+        self.searches += 1;
+        self.find_pack_below(pattern, 0)
+    }
+
+    /// Substitutions lead to the same node by many ways, of which one is enough.
+    fn find_pack_below(&mut self, id: Id, depth: u32) -> Option<Id> {
+        if !id.is_some() || depth > DEPTH || self.searched[id.0 as usize] == self.searches {
             return None;
         }
+        self.searched[id.0 as usize] = self.searches;
+        self.count(1).ok()?;
         let Node { kind, left, right } = self.nodes[id];
         match kind {
-            Kind::TemplateParam(_) => {
-                self.lookup(id).filter(|&argument| self.nodes.kind(argument) == Kind::TemplateArguments)
-            }
+            Kind::TemplateParam(_) => self
+                .lookup(id)
+                .filter(|&argument| matches!(self.nodes.kind(argument), Kind::TemplateArguments(_))),
             Kind::PackExpansion | Kind::Lambda(_) | Kind::Tagged | Kind::DefaultArgument(_) => None,
-            _ => self.find_pack(left, depth + 1).or_else(|| self.find_pack(right, depth + 1)),
+            _ => self.find_pack_below(left, depth + 1).or_else(|| self.find_pack_below(right, depth + 1)),
         }
     }
 
-    pub(crate) fn pack_length(&self, mut pack: Id) -> usize {
-        let mut count = 0;
-        while pack.is_some()
-            && self.nodes.kind(pack) == Kind::TemplateArguments
-            && self.nodes.left(pack).is_some()
-        {
-            count += 1;
-            pack = self.nodes.right(pack);
+    pub(crate) fn pack_length(&self, pack: Id) -> usize {
+        match self.nodes.kind(pack) {
+            Kind::TemplateArguments(count) => count as usize,
+            _ => 0,
         }
-        count
     }
 }

@@ -3,13 +3,40 @@
 //! Names of the older form are C++ names that end in a hash. libiberty takes 16 hexadecimal
 //! digits for one if at least five of them differ.
 
+use std::fmt::Write;
+
 /// The text of a Rust name without the suffix behind a `.`. `None` if it is not one.
 pub fn demangle(name: &[u8]) -> Option<Vec<u8>> {
     let name = std::str::from_utf8(name).ok()?;
     let end =
         if name.starts_with("_R") { name.find('.').unwrap_or(name.len()) } else { end_of_legacy(name)? };
     let symbol = rustc_demangle::try_demangle(name.get(..end)?).ok()?;
-    Some(format!("{symbol:#}").into_bytes())
+    let mut text = Text { bytes: Vec::new(), most: longest_text(name) };
+    write!(text, "{symbol:#}").ok()?;
+    Some(text.bytes)
+}
+
+/// The longest text of a name. A name of the older form holds all of its text. One of the newer form may show a part
+/// of itself many times, and the crate reads that part each time, also what it does not show: so the product of
+/// both lengths has to stay small.
+fn longest_text(name: &str) -> usize {
+    if name.starts_with("_R") { (64 * name.len()).min(1 << 14) } else { 2 * name.len() }
+}
+
+/// A text that ends with an error where it becomes too long.
+struct Text {
+    bytes: Vec<u8>,
+    most: usize,
+}
+
+impl Write for Text {
+    fn write_str(&mut self, text: &str) -> std::fmt::Result {
+        if self.bytes.len() + text.len() > self.most {
+            return Err(std::fmt::Error);
+        }
+        self.bytes.extend_from_slice(text.as_bytes());
+        Ok(())
+    }
 }
 
 /// The end of `_ZN <name>… 17h<hash> E`; a suffix may follow.

@@ -6,7 +6,7 @@
 use std::ops::{Index, IndexMut};
 
 /// The place of a node; [`NONE`] where there is none.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Id(pub u32);
 
 /// No node.
@@ -164,7 +164,9 @@ pub enum Kind<'a> {
     Vector,
     /// A list: `l` is an element, `r` the rest.
     Arguments,
-    TemplateArguments,
+    /// A list, too. Its elements were made from the last to the first, one after the other; how many there are from
+    /// here on.
+    TemplateArguments(u32),
     /// `l` is the type, `r` the list.
     InitializerList,
     Operator(&'static Operator),

@@ -331,7 +331,13 @@ impl<'a> Parser<'a> {
         if elements.is_empty() {
             return self.nodes.push(kind, NONE, NONE);
         }
-        elements.iter().rev().fold(NONE, |rest, &element| self.nodes.push(kind, element, rest))
+        elements.iter().rev().zip(1..).fold(NONE, |rest, (&element, count)| {
+            let kind = match kind {
+                Kind::TemplateArguments(_) => Kind::TemplateArguments(count),
+                kind => kind,
+            };
+            self.nodes.push(kind, element, rest)
+        })
     }
 
     // ---- templates -----------------------------------------------------------------------------
@@ -366,7 +372,7 @@ impl<'a> Parser<'a> {
                 }
                 arguments.push(parser.template_argument()?);
             }
-            let list = parser.list(Kind::TemplateArguments, &arguments);
+            let list = parser.list(Kind::TemplateArguments(0), &arguments);
             match constraint {
                 Some(condition) => parser.node(Kind::Constraints, list, condition),
                 None => Some(list),

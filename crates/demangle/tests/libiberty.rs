@@ -72,6 +72,10 @@ fn depth_and_length_are_bounded() {
         format!("_ZZ1fvENKUl{}T_E_clEv", many("Tt")),
         format!("_Z1f{}i", many("A_")),
         format!("_Z1f{}i", many("K")),
+        format!("_ZN{}1A1fEi", many("K")),
+        format!("{}x", many("_GLOBAL__I_")),
+        format!("{}_Z1fi", many("_GLOBAL__D_")),
+        format!("_Z1f{}v{}", "PF".repeat(500), "vE".repeat(500)),
     ] {
         drop(demangle::demangle(name.as_bytes()));
     }
@@ -79,6 +83,52 @@ fn depth_and_length_are_bounded() {
     let digits = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ";
     let doubled: String = digits.iter().map(|&digit| format!("1AIS{0}_S{0}_E", char::from(digit))).collect();
     assert!(demangle::demangle(format!("_Z1f1AIiiE{doubled}").as_bytes()).is_none_or(|t| t.len() <= 2 << 20));
+}
+
+/// Templates of which each has the one before as its arguments, twice. The first is `1AIiiE`, behind a function's name.
+fn doubled() -> String {
+    let digits = ('0'..='9').chain('A'..='Z').step_by(2);
+    digits.map(|digit| format!("1AIS{digit}_S{digit}_E")).collect()
+}
+
+/// Names whose parts are looked at, or read, once for each other part by a demangler that does not count that.
+#[test]
+fn work_is_in_proportion_to_the_name() {
+    const N: usize = 50_000;
+    let many = |text: &str| text.repeat(N);
+    // A template parameter far behind in the list.
+    let last = format!("T{}_", "2O9Z");
+    let doubled = doubled();
+    for name in [
+        format!("_Z1fIJ{}EEvDpT_", many("i")),
+        format!("_Z1fI{}Ev{}", many("i"), last.repeat(N / 4)),
+        format!("_Z1fIiEv{}", many("RT_")),
+        format!("_ZZ1fvENKUl{}T_E_clEv", many("Ty")),
+        format!("_Z1fI1AIiiE{doubled}EvDpS10_"),
+        format!("_ZN{}1AIiE1fEv{}", many("K"), many("M")),
+        format!("_ZN1Acv{}{}", "T_I".repeat(60), many("S_")),
+        format!("_ZN1Acv{}{}", "T_I".repeat(60), many("i")),
+        // A constant with many zeros, and ways back to it.
+        format!("_RIC1aKj{}_{}E", "0".repeat(N / 20), "KB4_".repeat(N / 20)),
+    ] {
+        let text = demangle::demangle(name.as_bytes());
+        assert!(text.is_none_or(|text| text.len() < 256 * name.len()), "{}", &name[..20]);
+    }
+}
+
+/// Many names of a file may be as long in words as one of them may be, so that depends on the name.
+#[test]
+fn short_names_have_no_endless_text() {
+    let name = format!("_Z1f1AIiiE{}", doubled());
+    assert!(demangle::demangle(name.as_bytes()).is_none());
+}
+
+#[test]
+fn names_that_functions_are_keyed_to_do_not_nest() {
+    assert_eq!(text("_GLOBAL__I__Z1fi"), "global constructors keyed to f(int)");
+    assert_eq!(text("_GLOBAL__D_main"), "global destructors keyed to main");
+    assert_eq!(text("_GLOBAL__I__GLOBAL__I_x"), "global constructors keyed to _GLOBAL__I_x");
+    assert_eq!(text("_GLOBAL__I__Znot a name"), "_GLOBAL__I__Znot a name");
 }
 
 /// The names of a library's symbols, without their versions.
