@@ -13,6 +13,10 @@
 //! FDE, those of an FDE whose function is gone become `R_*_NONE`, so that the next link finds a
 //! record of no function. In call graph profiles two relocations make an edge, so a dead one becomes
 //! `R_*_NONE`, too, and the pairs stay aligned.
+//!
+//! So it does in SFrame data under `-r`: GNU ld takes the n-th relocation for that of the n-th function and ends with
+//! failed assertions if there are fewer. It skips those whose symbol is 0 as well, so these name the symbol of their
+//! own section: they compute nothing, and keep nothing alive that is not alive already.
 
 use crate::arch::{RelocExpr, Target};
 use crate::diag::{Code, Diagnostic};
@@ -151,12 +155,13 @@ fn for_each_written<T: Target>(link: &Placed<'_, T>, id: SectionId, mut visit: i
     let bias = sframe_output::concat::EmittedBias::of(link, id);
     let walk = link.locate(id).map(|(object, index)| Walk::new(link, object, index as usize));
     let walk = walk.filter(|_| !link.config.is_relocatable());
+    let own = if link.is_sframe_section(id) { own_symbol(link, id) } else { 0 };
     for_each_kept(link, id, |object, relocation, alive| {
         let mut offset = relocation.r_offset.get();
         let (mut kind, (symbol, addend)) = if alive {
             (relocation.kind(), remap(link, object, relocation))
         } else {
-            (T::DYNAMIC.none, (0, 0))
+            (T::DYNAMIC.none, (own, 0))
         };
         let mut addend = addend.wrapping_add(bias.at(offset));
         if alive && let Some(edited) = walk.as_ref().and_then(|walk| edited_load(walk, relocation)) {
@@ -166,6 +171,12 @@ fn for_each_written<T: Target>(link: &Placed<'_, T>, id: SectionId, mut visit: i
         }
         visit(Written { offset: base.wrapping_add(offset), kind, symbol, addend });
     });
+}
+
+/// The symbol of the output section that holds a section.
+fn own_symbol<T: Target>(link: &Placed<'_, T>, id: SectionId) -> u32 {
+    let chunk = link.places.chunk[id.index()];
+    chunk.and_then(|chunk| link.symtab.section_symbol.get(chunk.index()).copied()).unwrap_or(0)
 }
 
 /// Whether a section is the blob that the linker makes of SFrame inputs.
@@ -265,12 +276,13 @@ fn for_each_kept<'l, 'a, T: Target>(
         }
         return;
     }
-    let pairs = call_graph::is_profile(&object.headers[index as usize]);
     let describes = link.is_sframe_section(id);
+    let counted = call_graph::is_profile(&object.headers[index as usize])
+        || (describes && link.config.is_relocatable());
     for relocation in object.relocations(index as usize) {
         let dead = if describes { is_of_dead_row } else { is_dropped };
         let alive = !dead(link, object, relocation);
-        if alive || pairs {
+        if alive || counted {
             visit(object, relocation, alive);
         }
     }

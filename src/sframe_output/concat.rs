@@ -6,12 +6,13 @@
 //!
 //! - V2 and V3 with relocations get the flag for field-relative values (GNU as 2.40 to 2.44 omits it);
 //! - V1 has no such flag: values become relative to the blob's header;
-//! - rows of functions that are not in the output get size 0 and a start that decodes to the blob
-//!   itself (in a unit, to its own field), so that no address matches them;
+//! - functions that are not in the output get size 0, no rows (GNU's readers end the program if a function of size 0
+//!   has some) and a start that decodes to the blob itself (in a unit, to its own field), so that no address matches them;
 //! - SORTED stays only if the blob is alone in its output section and still ascends.
 //!
 //! In blobs of unknown versions and in junk, relocated fields of dead functions become 0, because
-//! their rows cannot be found. Under `-r`, blobs of known versions change only in the sizes of dead rows.
+//! their rows cannot be found. Under `-r`, blobs of known versions change only in the sizes and the numbers of rows of dead
+//! functions.
 
 use super::absorb::is_refused;
 use crate::arch::{RelocBase, Target};
@@ -59,7 +60,7 @@ pub fn mend<T: Target>(link: &Placed<'_, T>, id: SectionId, place: &mut [u8]) {
         first = false;
         match piece {
             Piece::Blob(blob) if relocatable => {
-                mender.bury(&mut place[range.clone()], blob.header(), range.start, next..end);
+                mender.empty(&mut place[range.clone()], blob.header(), range.start, next..end);
             }
             Piece::Blob(blob) => {
                 mender.mend(&mut place[range.clone()], blob.header(), range.start, next..end, alone);
@@ -116,28 +117,21 @@ impl<T: Target> Mender<'_, '_, T> {
     fn mend(&self, bytes: &mut [u8], header: &Header, start: usize, relocations: Range<usize>, alone: bool) {
         let header = *header;
         let mut blob = BlobMut::with_header(header, bytes, self.address.wrapping_add(start as u64));
-        let mut relocated = 0;
         if !relocations.is_empty() {
             blob.make_field_relative();
         }
         let converts = header.version == Version::V1;
         for (row, dead, relocation) in self.rows(header, start, relocations.clone()) {
-            relocated += 1;
-            let result = match dead {
-                true => blob.mark_dead(row),
-                false if converts || !is_field_relative::<T>(relocation) => {
-                    self.convert(&mut blob, row, relocation)
-                }
-                false => Ok(()),
-            };
-            if let Err(error) = result {
+            if !dead
+                && (converts || !is_field_relative::<T>(relocation))
+                && let Err(error) = self.convert(&mut blob, row, relocation)
+            {
                 self.report_range(start, &error);
             }
         }
-        // A row without a relocation is dead: an earlier `-r` link removed the relocation with its function. That may hold
-        // for all rows of a blob; but a section without any relocation does not say which functions it describes.
-        if relocated < header.fde_count && !self.relocations.is_empty() {
-            self.bury_unrelocated(&mut blob, start, relocations);
+        let dead = self.dead_rows(&header, start, relocations);
+        if let Err(error) = blob.mark_dead(&dead) {
+            self.report_range(start, &error);
         }
         if header.is_sorted() {
             let ascending = blob.as_blob().is_ascending();
@@ -159,15 +153,29 @@ impl<T: Target> Mender<'_, '_, T> {
         blob.set_function_start(row, base.wrapping_add_signed(stored))
     }
 
-    fn bury_unrelocated(&self, blob: &mut BlobMut<'_>, start: usize, relocations: Range<usize>) {
-        let header = *blob.header();
-        let mut has_relocation = vec![false; header.fde_count as usize];
-        for (row, ..) in self.rows(header, start, relocations) {
-            has_relocation[row as usize] = true;
+    /// The FDEs of a blob whose functions are not in the output, ascending.
+    ///
+    /// A row without a relocation is dead: an earlier `-r` link removed the relocation with its function. That may hold
+    /// for all rows of a blob; but a section without any relocation does not say which functions it describes.
+    fn dead_rows(&self, header: &Header, start: usize, relocations: Range<usize>) -> Vec<u32> {
+        let mut relocated = 0;
+        let mut dead = Vec::new();
+        for (row, is_dead, _) in self.rows(*header, start, relocations.clone()) {
+            relocated += 1;
+            if is_dead {
+                dead.push(row);
+            }
         }
-        for row in (0..header.fde_count).filter(|&row| !has_relocation[row as usize]) {
-            let _ = blob.mark_dead(row);
+        if relocated < header.fde_count && !self.relocations.is_empty() {
+            let mut has_relocation = vec![false; header.fde_count as usize];
+            for (row, ..) in self.rows(*header, start, relocations) {
+                has_relocation[row as usize] = true;
+            }
+            dead.extend((0..header.fde_count).filter(|&row| !has_relocation[row as usize]));
+            dead.sort_unstable();
         }
+        dead.dedup();
+        dead
     }
 
     /// Whether the output section holds only this input.
@@ -176,16 +184,11 @@ impl<T: Target> Mender<'_, '_, T> {
         chunk.is_some_and(|chunk| self.link.layout.chunks[chunk.index()].items.len() == 1)
     }
 
-    /// Gives dead rows size 0 and leaves all other bytes (`-r`).
-    fn bury(&self, bytes: &mut [u8], header: &Header, start: usize, relocations: Range<usize>) {
-        for (row, dead, _) in self.rows(*header, start, relocations) {
-            let size = header.fde_position(row).map(|at| at + usize::from(header.version.start_width()));
-            if dead
-                && let Some(at) = size
-                && let Some(size) = bytes.get_mut(at..at + 4)
-            {
-                size.fill(0);
-            }
+    /// Takes size and rows away from dead functions, and leaves all other bytes (`-r`).
+    fn empty(&self, bytes: &mut [u8], header: &Header, start: usize, relocations: Range<usize>) {
+        let dead = self.dead_rows(header, start, relocations);
+        if let Err(error) = BlobMut::with_header(*header, bytes, 0).empty(&dead) {
+            self.report_range(start, &error);
         }
     }
 

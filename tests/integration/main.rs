@@ -55,6 +55,7 @@ mod sframe_attach;
 mod sframe_compact;
 mod sframe_concat;
 mod sframe_damage;
+mod sframe_dead;
 mod sframe_derive;
 mod sframe_faults;
 mod sframe_from_eh_frame;

@@ -467,6 +467,13 @@ impl<'data> Blob<'data> {
         }
     }
 
+    /// Offset in the FRE sub-section of V3 of any bytes that read as the attribute of a function without rows.
+    #[cfg(feature = "alloc")]
+    pub(crate) fn empty_attribute(&self) -> Option<u32> {
+        let mut candidates = self.fre_bytes().windows(ATTRIBUTE_SIZE);
+        candidates.position(|bytes| matches!(bytes, [0, 0, 0..=2, 0..=1, _])).map(|at| at as u32)
+    }
+
     /// Reads all rows of a function.
     ///
     /// # Errors

@@ -9,6 +9,22 @@ use crate::blob::{Blob, Section};
 use crate::error::{Error, ErrorKind};
 use crate::header::Header;
 use crate::version::{Flags, Version};
+#[cfg(feature = "alloc")]
+use alloc::vec::Vec;
+#[cfg(feature = "alloc")]
+use foldhash::fast::FixedState;
+#[cfg(feature = "alloc")]
+use hashbrown::HashSet;
+
+/// Where functions have the numbers of their rows.
+#[cfg(feature = "alloc")]
+#[derive(Default)]
+struct RowCounts {
+    /// Of each dead function the offset of its entry, that of its rows in their sub-section, and their number.
+    dead: Vec<(usize, u32, u32)>,
+    /// The rows of V3 that living functions need.
+    living: HashSet<u32, FixedState>,
+}
 
 /// A blob whose bytes can be changed in place.
 #[derive(Debug)]
@@ -112,16 +128,77 @@ impl<'data> BlobMut<'data> {
         Ok(())
     }
 
-    /// Marks FDE `index` dead, so that it matches no address: its size becomes 0 and its start decodes to the
+    /// Marks FDEs dead, so that they match no address: they are [emptied](Self::empty), and their starts decode to the
     /// blob's own address.
     ///
     /// # Errors
     /// [`ErrorKind::FdeIndex`].
-    pub fn mark_dead(&mut self, index: u32) -> Result<(), Error> {
-        let position = self.position(index)?;
-        self.set_function_start(index, self.address)?;
-        self.store(position + usize::from(self.header.version.start_width()), &[0; 4]);
+    #[cfg(feature = "alloc")]
+    pub fn mark_dead(&mut self, indices: &[u32]) -> Result<(), Error> {
+        for &index in indices {
+            self.set_function_start(index, self.address)?;
+        }
+        self.empty(indices)
+    }
+
+    /// Gives FDEs, none named twice, size 0 and no rows: libsframe ends the program if a row starts behind its function's end. No byte
+    /// moves; the bytes of the rows stay, and the header's number of rows goes down with the functions'.
+    ///
+    /// In V3 the number stands beside the rows, and functions may share both. If a living function needs them, the dead
+    /// one gets any other bytes of the sub-section that say "no rows"; if there are none, it keeps its rows. Functions of
+    /// units keep them always, because only rows say where the next function starts.
+    ///
+    /// # Errors
+    /// [`ErrorKind::FdeIndex`]. FDEs with malformed attributes keep what they have.
+    #[cfg(feature = "alloc")]
+    pub fn empty(&mut self, indices: &[u32]) -> Result<(), Error> {
+        let start_width = usize::from(self.header.version.start_width());
+        let mut rows_of = RowCounts::default();
+        for &index in indices {
+            let position = self.position(index)?;
+            self.store(position + start_width, &[0; 4]);
+            let blob = self.as_blob();
+            if let Some(fde) = blob.fde(index)
+                && let Ok(attributes) = blob.attributes(&fde)
+            {
+                rows_of.dead.push((position, fde.fre_offset, attributes.fre_count));
+            }
+        }
+        if self.header.is_light() {
+            return Ok(());
+        }
+        if self.header.version == Version::V3 && !rows_of.dead.is_empty() {
+            let dead: HashSet<u32, FixedState> = indices.iter().copied().collect();
+            let living = self.as_blob();
+            let living = living.fdes().filter(|fde| !dead.contains(&fde.index));
+            rows_of.living.extend(living.map(|fde| fde.fre_offset));
+        }
+        self.drop_rows(&rows_of);
         Ok(())
+    }
+
+    /// Sets the numbers of rows to 0 that are the dead functions' own, then looks for such a number for the others.
+    #[cfg(feature = "alloc")]
+    fn drop_rows(&mut self, rows_of: &RowCounts) {
+        let area = self.header.fre_area();
+        let mut dropped = 0u32;
+        let (shared, own): (Vec<_>, Vec<_>) =
+            rows_of.dead.iter().partition(|(_, offset, _)| rows_of.living.contains(offset));
+        for (position, offset, count) in own {
+            match self.header.version {
+                Version::V1 | Version::V2 => self.store(position + 12, &[0; 4]),
+                Version::V3 => self.store(area.start + offset as usize, &[0; 2]),
+            }
+            dropped = dropped.wrapping_add(count);
+        }
+        let empty = if shared.is_empty() { None } else { self.as_blob().empty_attribute() };
+        for (position, _, count) in shared {
+            let Some(offset) = empty else { break };
+            self.store(position + 12, &self.header.endian.u32_bytes(offset));
+            dropped = dropped.wrapping_add(count);
+        }
+        self.header.fre_count = self.header.fre_count.wrapping_sub(dropped);
+        self.store(12, &self.header.endian.u32_bytes(self.header.fre_count));
     }
 
     fn position(&self, index: u32) -> Result<usize, Error> {

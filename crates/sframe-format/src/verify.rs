@@ -317,9 +317,11 @@ impl Verifier<'_> {
         self.header(blob);
         self.known.clear();
         let (mut counted, mut end, mut complete) = (0u64, 0, true);
+        let mut emptied = false;
         for (fde, attributes) in blob.functions() {
             match attributes {
                 Ok(attributes) => {
+                    emptied |= fde.size == 0 && attributes.fre_count == 0;
                     counted += u64::from(attributes.fre_count);
                     match self.rows(blob, &fde, &attributes) {
                         Some(position) => end = end.max(position),
@@ -344,7 +346,8 @@ impl Verifier<'_> {
             let kind = FindingKind::FreCount { header: header.fre_count, counted };
             self.report(blob.offset() + 12, None, kind);
         }
-        if complete && end != header.fre_length as usize {
+        // The bytes behind the last row may be those of a dead function, from which a linker took its rows.
+        if complete && end != header.fre_length as usize && !(emptied && end < header.fre_length as usize) {
             let kind = FindingKind::FreLength { header: header.fre_length, end };
             self.report(blob.offset() + 16, None, kind);
         }
@@ -409,12 +412,13 @@ impl Verifier<'_> {
             let kind = FindingKind::RepeatSize { size: fde.size, repeat };
             self.report(fde.offset, Some(fde.index), kind);
         }
-        if attributes.fre_count == 0 && blob.rules_without_rows(attributes).is_none() {
+        // Linkers take size and rows of a dead function away.
+        if attributes.fre_count == 0 && fde.size != 0 && blob.rules_without_rows(attributes).is_none() {
             self.report(fde.offset, Some(fde.index), FindingKind::NoRows);
         }
         let run = self.run(blob, fde, attributes)?;
         let limit = if mask { repeat.into() } else { fde.size };
-        // The rows of an empty function cover nothing: linkers take the size of a dead one away and let its rows be.
+        // The rows of an empty function cover nothing: some linkers only take the size of a dead one away.
         if let Some((start, offset)) = run.last.filter(|&(start, _)| start >= limit && fde.size != 0) {
             self.report(offset, Some(fde.index), FindingKind::RowOutside { start, limit });
         }

@@ -111,7 +111,7 @@ fn a_dead_function_covers_nothing() {
     let mut blob = BlobMut::with_header(header, &mut data[36..], 0x1024);
     blob.set_function_start(0, 0x3000).unwrap();
     blob.set_sorted(true);
-    blob.mark_dead(0).unwrap();
+    blob.mark_dead(&[0]).unwrap();
     assert_eq!(blob.as_blob().function_address(0), Some(0x1024));
     assert_eq!(data[36..48], [0; 12]);
     let mut unchanged = bytes(X86_64);

@@ -117,13 +117,54 @@ fn dead_functions_match_no_address() {
         let mut data = fixture.data.clone();
         let mut blob = BlobMut::parse(&mut data, fixture.address).unwrap();
         let count = blob.header().fde_count;
-        (0..count).for_each(|index| blob.mark_dead(index).unwrap());
+        blob.mark_dead(&Vec::from_iter(0..count)).unwrap();
         blob.set_sorted(false);
         let section = Section::new(&data, fixture.address);
         let blob = section.blob_at(0).unwrap();
         assert!(blob.fdes().all(|fde| fde.size == 0 && fde.address == fixture.address));
         assert_eq!(blob.lookup(fixture.address).unwrap(), None, "{}", fixture.name());
     }
+}
+
+#[test]
+fn dead_functions_have_no_rows_and_leave_those_of_others() {
+    let mut shared = 0;
+    for fixture in common::all() {
+        let section = Section::new(&fixture.data, fixture.address);
+        let Some(before) = section.blobs().next().filter(|blob| blob.offset() == 0 && blob.check().is_ok())
+        else {
+            continue;
+        };
+        for first in 0..2 {
+            let dead = Vec::from_iter((first..before.header().fde_count).step_by(2));
+            let is_dead = |index: u32| index % 2 == first;
+            let rows_at = |alive: bool| {
+                let fdes = before.fdes().filter(move |fde| is_dead(fde.index) != alive);
+                fdes.map(|fde| fde.fre_offset).collect::<std::collections::HashSet<u32>>()
+            };
+            shared += usize::from(
+                before.header().version == Version::V3 && !rows_at(true).is_disjoint(&rows_at(false)),
+            );
+            let mut data = fixture.data.clone();
+            let mut blob = BlobMut::parse(&mut data, fixture.address).unwrap();
+            blob.mark_dead(&dead).unwrap();
+            let after = Section::new(&data, fixture.address).blob_at(0).unwrap();
+            after.check().unwrap();
+            for (old, new) in before.fdes().zip(after.fdes()) {
+                let (was, is) = (before.attributes(&old).unwrap(), after.attributes(&new).unwrap());
+                if is_dead(new.index) {
+                    assert_eq!((new.size, is.fre_count), (0, 0), "{} {}", fixture.name(), new.index);
+                } else {
+                    assert!(
+                        before.rows(&was).eq(after.rows(&is)) && new.size == old.size,
+                        "{}",
+                        fixture.name()
+                    );
+                }
+            }
+        }
+    }
+    assert!(shared > 0, "no fixture in which living and dead functions share rows");
 }
 
 #[test]

@@ -60,7 +60,7 @@ fn dead_functions_are_no_errors() {
         }
         let mut data = fixture.data.clone();
         let mut blob = BlobMut::parse(&mut data, fixture.address).unwrap();
-        (0..blob.header().fde_count).for_each(|index| blob.mark_dead(index).unwrap());
+        blob.mark_dead(&Vec::from_iter(0..blob.header().fde_count)).unwrap();
         blob.set_sorted(false);
         assert_eq!(errors(&data, fixture.address), [], "{}", fixture.name());
     }

@@ -33,6 +33,8 @@ pub struct Blob {
     pub size: usize,
     pub version: u8,
     pub flags: u8,
+    /// Number of frame rows that the header gives.
+    pub frame_rows: u32,
     pub rows: Vec<Row>,
 }
 
@@ -45,6 +47,8 @@ pub struct Row {
     pub start: u64,
     /// Function size in bytes.
     pub size: u32,
+    /// Number of frame rows.
+    pub frame_rows: u32,
 }
 
 impl Blob {
@@ -65,7 +69,8 @@ pub fn blob_at(section: &Section, offset: usize) -> Option<Blob> {
     let base = HEADER + data[7] as usize;
     let count = word(data, 8) as usize;
     let first = base + word(data, 20) as usize;
-    let size = base + word(data, 24) as usize + word(data, 16) as usize;
+    let area = base + word(data, 24) as usize;
+    let size = area + word(data, 16) as usize;
     let mut rows = Vec::new();
     for index in 0..count {
         let field = first + index * entry;
@@ -75,9 +80,13 @@ pub fn blob_at(section: &Section, offset: usize) -> Option<Blob> {
         };
         let origin = if flags & PCREL != 0 { field } else { 0 };
         let start = section.addr.wrapping_add((offset + origin) as u64).wrapping_add_signed(value);
-        rows.push(Row { field: offset + field, start, size: length });
+        let frame_rows = match version {
+            3 => u32::from(half(data, area + word(data, field + 12) as usize)),
+            _ => word(data, field + 12),
+        };
+        rows.push(Row { field: offset + field, start, size: length, frame_rows });
     }
-    Some(Blob { offset, size, version, flags, rows })
+    Some(Blob { offset, size, version, flags, frame_rows: word(data, 12), rows })
 }
 
 /// All blobs of a section, each at the next multiple of 8 after the one before. Anything else

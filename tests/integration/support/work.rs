@@ -3,6 +3,7 @@
 //! All commands run with the scratch directory as their working directory, so tests name files
 //! relatively and messages are the same everywhere.
 
+use super::elf::SHT_GNU_SFRAME;
 use super::machine::{self, Machine};
 use super::{Elf, tools};
 use std::ffi::OsStr;
@@ -355,11 +356,34 @@ impl Work {
         }
     }
 
-    /// The parsed output, after `readelf` and `eu-elflint` found nothing to complain about.
+    /// The parsed output, after `readelf` and `eu-elflint` found nothing to complain about, and no version of GNU's
+    /// reader of SFrame ended by a signal.
     #[track_caller]
     pub fn elf(&self, name: &str) -> Elf {
         self.lint(name);
-        self.elf_unchecked(name)
+        let elf = self.elf_unchecked(name);
+        if elf.sections.iter().any(|section| section.kind == SHT_GNU_SFRAME) {
+            self.read_by_gnu(name);
+        }
+        elf
+    }
+
+    /// Lets `readelf` of every version that is there read a file's SFrame sections. It may refuse a version of SFrame that
+    /// it does not know, but not die. Gives what each printed.
+    #[track_caller]
+    pub fn read_by_gnu(&self, file: &str) -> Vec<Outcome> {
+        let mut read = Vec::new();
+        for readelf in tools::peer_programs("readelf") {
+            for section in [".sframe", ".sframe_idx"] {
+                let outcome = self.command(&readelf, &[&format!("--sframe={section}"), file]);
+                assert!(outcome.code.is_some(), "a signal ended it: {outcome}");
+                read.push(outcome);
+            }
+        }
+        if read.is_empty() {
+            tools::skip("support::work::read_by_gnu", "no readelf of other versions (cargo xtask peers)");
+        }
+        read
     }
 
     /// The parsed output, for files that are odd on purpose.
