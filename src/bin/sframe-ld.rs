@@ -3,7 +3,7 @@
 use sframe_ld::Memory;
 use sframe_ld::cli::{self, Color, Environment, Invocation};
 use sframe_ld::command::{self, Heap};
-use sframe_ld::diag::{Diagnostic, RenderOptions, Severity, Sink, render, share_help};
+use sframe_ld::diag::{Diagnostic, RenderOptions, Sink, limit_messages, render, share_help};
 use sframe_ld::input::SystemSource;
 use sframe_ld::output::detach;
 use sframe_ld::tool::redirect;
@@ -94,16 +94,16 @@ fn show(mut diagnostics: Vec<Diagnostic>, program: &str, config: Option<&cli::Co
     let options = RenderOptions { program: program.into(), color };
     let limit =
         config.and_then(|config| config.diagnostics.error_limit).map_or(usize::MAX, |limit| limit.get());
-    let is_error = |diagnostic: &&Diagnostic| diagnostic.severity == Severity::Error;
-    let end = diagnostics.iter().enumerate().filter(|(_, it)| is_error(it)).nth(limit).map(|(end, _)| end);
-    let rest = diagnostics.split_off(end.unwrap_or(diagnostics.len()));
+    let left = limit_messages(&mut diagnostics, limit);
     share_help(&mut diagnostics);
     let mut stderr = stderr.lock();
     for diagnostic in &diagnostics {
         let _ = stderr.write_all(render(diagnostic, &options).as_bytes());
     }
-    let more = rest.iter().filter(is_error).count();
-    if more > 0 {
-        let _ = writeln!(stderr, "{program}: {more} more errors; --error-limit=0 shows all");
+    for (more, kind) in [(left.warnings, "warning"), (left.errors, "error")] {
+        if more > 0 {
+            let plural = if more == 1 { "" } else { "s" };
+            let _ = writeln!(stderr, "{program}: {more} more {kind}{plural}; --error-limit=0 shows all");
+        }
     }
 }

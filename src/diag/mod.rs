@@ -11,11 +11,13 @@
 mod code;
 pub mod demangle;
 mod help;
+mod limit;
 mod render;
 mod sink;
 
 pub use code::Code;
 pub use help::share_help;
+pub use limit::{LeftOut, limit_messages};
 pub use render::{RenderOptions, render};
 pub use sink::{Aborted, Policy, Sink};
 

@@ -37,16 +37,20 @@ impl Sink {
         Sink { policy, ..Sink::default() }
     }
 
+    /// The severity that a diagnostic of this one gets; `None` if it is dropped. A pass that finds thousands need not
+    /// make the text of those.
+    pub fn judged(&self, severity: Severity) -> Option<Severity> {
+        match severity {
+            Severity::Warning if self.policy.fatal_warnings => Some(Severity::Error),
+            Severity::Warning if self.policy.no_warnings => None,
+            other => Some(other),
+        }
+    }
+
     /// Takes one diagnostic. Its severity is adjusted by the policy here and nowhere else.
     pub fn report(&self, mut diagnostic: Diagnostic) {
-        if diagnostic.severity == Severity::Warning {
-            if self.policy.no_warnings && !self.policy.fatal_warnings {
-                return;
-            }
-            if self.policy.fatal_warnings {
-                diagnostic.severity = Severity::Error;
-            }
-        }
+        let Some(severity) = self.judged(diagnostic.severity) else { return };
+        diagnostic.severity = severity;
         if diagnostic.severity == Severity::Error {
             self.errors.fetch_add(1, Ordering::Relaxed);
         }

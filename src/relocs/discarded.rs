@@ -8,6 +8,10 @@
 //! `.gcc_except_table` is no exception: compilers put the table of a COMDAT function into its group, so
 //! it is discarded with the function. A table outside that refers to a discarded function is broken,
 //! and the 0 that GNU ld writes there would send an exception to nowhere.
+//!
+//! An object that was linked with `-r`, or made of one large file, may refer to thousands of discarded sections. So a
+//! referring section is read once for all advice about it ([`Remedies`]), and only messages that people will see are
+//! made in full.
 
 use crate::arch::Target;
 use crate::cli::SFrameViolation;
@@ -15,13 +19,35 @@ use crate::decision::site::Reference;
 use crate::diag::{Code, Diagnostic, Severity};
 use crate::ids::SectionId;
 use crate::input::source_lines::{Deed, SourceLines, referenced_more};
-use crate::phase::Live;
-use crate::phase::SectionState;
+use crate::phase::{Live, Resolved, SectionState};
 use crate::sframe;
 use hashbrown::HashMap;
 
 /// Most references that one message shows.
 const SHOWN: usize = 10;
+
+/// Options that would leave a section's references to discarded text out.
+#[derive(Clone, Copy)]
+pub struct Remedy {
+    /// A table of the linker's own (`--sframe-index`, `--sframe=merge`): it is `.sframe` that the linker can read.
+    pub table: bool,
+    /// `--sframe-split`.
+    pub split: bool,
+}
+
+/// The remedies for sections that refer to discarded ones, each read on first use.
+#[derive(Default)]
+pub struct Remedies(HashMap<SectionId, Remedy>);
+
+impl Remedies {
+    /// What would help a section's references.
+    pub fn of<T: Target>(&mut self, link: &Resolved<'_, T>, section: SectionId) -> Remedy {
+        *self.0.entry(section).or_insert_with(|| Remedy {
+            table: link.is_sframe_section(section) && sframe::read::is_readable(link, section),
+            split: sframe::split::would_help(link, section),
+        })
+    }
+}
 
 /// The references to one discarded section, for one message.
 struct Violation {
@@ -36,10 +62,22 @@ struct Violation {
 /// are warnings and others are errors). An error in a final link, unless `--noinhibit-exec` or
 /// `-z sframe-violation=warning` says otherwise; a warning under `-r`.
 pub fn report<T: Target>(link: &Live<'_, T>, references: &[Vec<Reference>]) {
-    let mut lines = SourceLines::default();
-    for violation in violations(link, references) {
-        let diagnostic = describe(link, &mut lines, &violation);
-        link.sink.report_recoverable(diagnostic);
+    let mut violations = violations(link, references);
+    // In the order in which they are shown, because the first ones get notes and advice.
+    violations.sort_by_key(|violation| violation.target);
+    let limit = link.config.diagnostics.error_limit.map_or(usize::MAX, |limit| limit.get());
+    let (mut lines, mut remedies) = (SourceLines::default(), Remedies::default());
+    let mut shown: HashMap<Severity, usize> = HashMap::new();
+    for violation in &violations {
+        let brief = brief(link, violation);
+        let Some(severity) = link.sink.judged(brief.severity) else { continue };
+        let number = shown.entry(severity).or_default();
+        *number += 1;
+        let is_shown = *number <= limit;
+        link.sink.report_recoverable(match is_shown {
+            true => with_details(link, &mut lines, &mut remedies, violation, brief),
+            false => brief,
+        });
     }
 }
 
@@ -70,20 +108,34 @@ fn violations<T: Target>(link: &Live<'_, T>, references: &[Vec<Reference>]) -> V
     found
 }
 
-fn describe<T: Target>(link: &Live<'_, T>, lines: &mut SourceLines, violation: &Violation) -> Diagnostic {
-    let relocatable = link.config.is_relocatable();
-    let warning = relocatable || violation.lenient;
+/// The message in one line.
+fn brief<T: Target>(link: &Live<'_, T>, violation: &Violation) -> Diagnostic {
+    let warning = link.config.is_relocatable() || violation.lenient;
     let severity = if warning { Severity::Warning } else { Severity::Error };
-    let name = String::from_utf8_lossy(link.section_info(violation.target).name).into_owned();
+    let name = String::from_utf8_lossy(link.section_info(violation.target).name);
     let why = if link.sections.is(violation.target, SectionState::DISCARDED_BY_SCRIPT) {
         "a section that the linker script discards"
     } else {
         "a discarded section"
     };
-    let mut diagnostic =
+    let diagnostic =
         Diagnostic::new(severity, Code::DiscardedReference, format!("relocation refers to {why}: {name}"));
+    match link.locate(violation.target) {
+        Some((object, index)) => diagnostic.ordered(object.id.0, index, 0),
+        None => diagnostic,
+    }
+}
+
+fn with_details<T: Target>(
+    link: &Live<'_, T>,
+    lines: &mut SourceLines,
+    remedies: &mut Remedies,
+    violation: &Violation,
+    brief: Diagnostic,
+) -> Diagnostic {
+    let mut diagnostic = brief;
     if let Some((object, index)) = link.locate(violation.target) {
-        diagnostic = diagnostic.note(format!("defined in {}", object.name)).ordered(object.id.0, index, 0);
+        diagnostic = diagnostic.note(format!("defined in {}", object.name));
         if let Some(entry) = link.groups.of_section(object.id, index)
             && entry.discarded
         {
@@ -104,30 +156,33 @@ fn describe<T: Target>(link: &Live<'_, T>, lines: &mut SourceLines, violation: &
     if more > 0 {
         diagnostic = diagnostic.note(referenced_more(more));
     }
-    with_help(link, violation, diagnostic, warning)
+    with_help(link, remedies, violation, diagnostic)
 }
 
 fn with_help<T: Target>(
     link: &Live<'_, T>,
+    remedies: &mut Remedies,
     violation: &Violation,
     diagnostic: Diagnostic,
-    warning: bool,
 ) -> Diagnostic {
+    let warning = diagnostic.severity == Severity::Warning;
     let frames = violation.references.iter().any(|reference| link.is_sframe_section(reference.section));
     if !frames {
         return if warning { diagnostic } else { diagnostic.help("--noinhibit-exec makes this a warning") };
     }
-    // Modes that leave rows out help only if the linker can read all referring sections, and all are `.sframe`.
-    let all = |helps: &dyn Fn(SectionId) -> bool| {
-        violation.references.iter().all(|reference| helps(reference.section))
-    };
+    // Modes that leave rows out help only if they help all referring sections.
+    let every = Remedy { table: true, split: true };
+    let remedy = violation.references.iter().fold(every, |all, reference| {
+        let own = remedies.of(link, reference.section);
+        Remedy { table: all.table && own.table, split: all.split && own.split }
+    });
     let mut diagnostic = diagnostic;
-    if all(&|section| link.is_sframe_section(section) && sframe::read::is_readable(link, section)) {
+    if remedy.table {
         diagnostic = diagnostic.help(
             "--sframe-index replaces .sframe sections by one table without such rows, --sframe=merge makes one .sframe of them",
         );
     }
-    if all(&|section| sframe::split::would_help(link, section)) {
+    if remedy.split {
         diagnostic =
             diagnostic.help("--sframe-split takes .sframe sections apart, so that frames go with their text");
     }

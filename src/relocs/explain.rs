@@ -4,14 +4,14 @@
 //! which copy prevails and why, the path of the reference, and its fate in the other modes. As text
 //! for people, and as a graph for Graphviz, from the same data.
 
-use super::discarded::is_violation;
+use super::discarded::{Remedies, is_violation};
 use crate::arch::Target;
 use crate::decision::site::Reference;
 use crate::ids::{FileId, SectionId};
 use crate::input::group::GroupEntry;
 use crate::phase::Scanned;
 use crate::phase::SectionState;
-use crate::sframe;
+use hashbrown::HashMap;
 use std::fmt::Write;
 
 /// One reference and its causes, all as text.
@@ -145,23 +145,38 @@ pub fn graph<T: Target>(link: &Scanned<'_, T>) -> String {
     text
 }
 
+/// Facts that the stories of one link share: an object may have thousands of references.
+#[derive(Default)]
+struct Known<'a> {
+    remedies: Remedies,
+    /// The row of the kept group of a signature, in the groups of a file.
+    kept: HashMap<FileId, HashMap<&'a [u8], usize>>,
+    /// The type of the first relocation at each place of a section.
+    relocations: HashMap<SectionId, HashMap<u64, u32>>,
+}
+
 /// The stories of all violations, in link order of the referring objects.
 fn stories<T: Target>(link: &Scanned<'_, T>) -> Vec<Story> {
     let references = link.asked.discarded.iter().flatten();
+    let mut known = Known::default();
     references
         .filter(|reference| is_violation(link, reference))
-        .filter_map(|reference| story(link, reference))
+        .filter_map(|reference| story(link, &mut known, reference))
         .collect()
 }
 
-fn story<T: Target>(link: &Scanned<'_, T>, reference: &Reference) -> Option<Story> {
+fn story<'a, T: Target>(
+    link: &Scanned<'a, T>,
+    known: &mut Known<'a>,
+    reference: &Reference,
+) -> Option<Story> {
     let (target, _) = link.symbol_section(reference.symbol)?;
     let (defining, target_index) = link.locate(target)?;
     let entry = link.groups.of_section(defining.id, target_index);
     let mut copies = Vec::new();
     if let Some(entry) = entry {
         if entry.discarded {
-            copies.extend(prevailing_copy(link, entry));
+            copies.extend(prevailing_copy(link, known, entry));
         }
         copies.push(copy_of(link, defining.id, entry, !entry.discarded));
     }
@@ -169,20 +184,27 @@ fn story<T: Target>(link: &Scanned<'_, T>, reference: &Reference) -> Option<Stor
     Some(Story {
         place: link.describe_place(reference.section, reference.offset),
         from: (referring.name.to_string(), referring.section_name_lossy(index as usize)),
-        by: relocation_text(link, reference),
+        by: relocation_text(link, known, reference),
         to: (defining.name.to_string(), defining.section_name_lossy(target_index as usize)),
         why: why_gone(link, target, entry),
         signature: entry.map(|entry| link.name_text(entry.group.signature)),
         copies,
         stays: why_there(link, reference.section, target),
-        modes: modes(link, reference),
+        modes: modes(link, known, reference),
     })
 }
 
-fn prevailing_copy<T: Target>(link: &Scanned<'_, T>, lost: &GroupEntry<'_>) -> Option<Copy> {
+fn prevailing_copy<'a, T: Target>(
+    link: &Scanned<'a, T>,
+    known: &mut Known<'a>,
+    lost: &GroupEntry<'_>,
+) -> Option<Copy> {
     let entries = link.groups.by_file.get(lost.prevailing.index())?;
-    let entry =
-        entries.iter().find(|entry| !entry.discarded && entry.group.signature == lost.group.signature)?;
+    let rows = known.kept.entry(lost.prevailing).or_insert_with(|| {
+        let kept = entries.iter().enumerate().filter(|(_, entry)| !entry.discarded);
+        kept.map(|(row, entry)| (entry.group.signature, row)).rev().collect()
+    });
+    let entry = &entries[*rows.get(lost.group.signature)?];
     Some(copy_of(link, lost.prevailing, entry, true))
 }
 
@@ -201,16 +223,16 @@ fn copy_of<T: Target>(link: &Scanned<'_, T>, file: FileId, entry: &GroupEntry<'_
     Copy { file: object.name.to_string(), prevails, members: members.collect() }
 }
 
-fn relocation_text<T: Target>(link: &Scanned<'_, T>, reference: &Reference) -> String {
+fn relocation_text<T: Target>(link: &Scanned<'_, T>, known: &mut Known<'_>, reference: &Reference) -> String {
     let symbol = link.symbol_text(reference.symbol);
-    let kind = link.locate(reference.section).and_then(|(object, index)| {
-        let mut relocations = object.relocations(index as usize).iter();
-        relocations
-            .find(|relocation| relocation.r_offset.get() == reference.offset)
-            .map(|relocation| relocation.kind())
+    let kinds = known.relocations.entry(reference.section).or_insert_with(|| {
+        let relocations =
+            link.locate(reference.section).map(|(object, index)| object.relocations(index as usize));
+        let relocations = relocations.unwrap_or_default().iter().rev();
+        relocations.map(|relocation| (relocation.r_offset.get(), relocation.kind())).collect()
     });
-    match kind {
-        Some(kind) => format!("{} against {symbol}", T::relocation_name(kind)),
+    match kinds.get(&reference.offset) {
+        Some(&kind) => format!("{} against {symbol}", T::relocation_name(kind)),
         None => format!("against {symbol}"),
     }
 }
@@ -248,7 +270,11 @@ fn why_there<T: Target>(link: &Scanned<'_, T>, section: SectionId, target: Secti
 }
 
 /// Kinds of links (`-r`, modes of `--sframe`), and the fate of the reference in each.
-fn modes<T: Target>(link: &Scanned<'_, T>, reference: &Reference) -> Vec<(&'static str, String)> {
+fn modes<T: Target>(
+    link: &Scanned<'_, T>,
+    known: &mut Known<'_>,
+    reference: &Reference,
+) -> Vec<(&'static str, String)> {
     let mut modes: Vec<(&'static str, String)> = Vec::new();
     let section = reference.section;
     if !link.is_sframe_section(section) {
@@ -258,20 +284,23 @@ fn modes<T: Target>(link: &Scanned<'_, T>, reference: &Reference) -> Vec<(&'stat
         modes.push(("the compiler", "puts the section into the group, where it goes with its text".into()));
         return modes;
     }
-    let readable = sframe::read::is_readable(link, section);
+    let remedy = known.remedies.of(link, section);
     let taken = |what: &str| {
-        if readable {
+        if remedy.table {
             what.to_owned()
         } else {
             "an error: the section cannot be read, so it stays as it is".to_owned()
         }
     };
     modes.push(("--sframe=concat", "an error".into()));
-    modes.push(("  -z sframe-violation=warning", "a warning; the row gets size 0 and covers nothing".into()));
-    modes.push(("  -r", "a warning; the relocation is removed, the row's size becomes 0".into()));
+    modes.push((
+        "  -z sframe-violation=warning",
+        "a warning; the function gets size 0 and no rows, and covers nothing".into(),
+    ));
+    modes.push(("  -r", "a warning; the function gets size 0 and no rows, its relocation R_*_NONE".into()));
     modes.push(("--sframe-index", taken("no row for the discarded copy in .sframe_idx, without a word")));
     modes.push(("--sframe=merge", taken("no row for the discarded copy in .sframe, without a word")));
-    let split = if sframe::split::would_help(link, section) {
+    let split = if remedy.split {
         "the row's part joins the group of its text and is discarded with it"
     } else {
         "nothing changes: the section is not one that can be taken apart"

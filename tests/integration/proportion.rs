@@ -645,3 +645,42 @@ fn sections(count: u32, tie: Tie) -> Vec<u8> {
     file.extend(header(23, 3, 0, strings, NAMES.len() as u64, 0, 0, 0));
     file
 }
+
+/// Two objects of so many equal functions, each in a group of its own, and a function that keeps the one `.sframe` of all.
+fn equal_functions(work: &Work, count: usize) -> [String; 2] {
+    let text = lines(count, |n| {
+        format!(".section .text.f{n},\"axG\",@progbits,f{n},comdat\n.weak f{n}\nf{n}:\n.Lf{n}: ret")
+    });
+    let all = count + 1;
+    let entries = lines(all, |n| format!(".8byte .Lf{n}-.\n.4byte 1,{}", n * 7));
+    let rows = lines(all, |_| ".2byte 1\n.byte 0,0,0,0,0".to_owned());
+    let source = format!(
+        "{text}.section .text.own,\"ax\"\n.Lf{count}: ret\n.section .sframe,\"a\",@0x6ffffff4\n.balign 8\n\
+         .2byte 0xdee2\n.byte 3,4,3,0,0xf8,0\n.4byte {all},{all},{},0,{}\n{entries}{rows}",
+        all * 7,
+        all * 16
+    );
+    ["first", "second"].map(|name| work.s(name, &source))
+}
+
+#[test]
+fn references_to_discarded_sections_without_number() {
+    let work = Work::new();
+    let [first, second] = equal_functions(&work, 16_000);
+    let objects = ["-e", "0", &first, &second];
+    let link = |options: &[&str]| within(&work, &[options, &objects].concat());
+    let lines = |outcome: &Outcome| outcome.stderr.lines().count();
+    let warned =
+        link(&["-r"]).ok().says(&["discarded section: .text.f0\n", "15980 more warnings", "--sframe-index"]);
+    assert!(lines(&warned) < 250, "{} lines", lines(&warned));
+    let failed =
+        link(&[]).fails().says(&["discarded section: .text.f0\n", "15980 more errors", "--sframe-split"]);
+    assert!(lines(&failed) < 250, "{} lines", lines(&failed));
+    let warned = link(&["-z", "sframe-violation=warning"]).ok().says(&["15980 more warnings"]);
+    assert!(lines(&warned) < 250, "{} lines", lines(&warned));
+    link(&["-r", "-w"]).quiet();
+    let all = link(&["-r", "--error-limit=0"]).ok();
+    assert_eq!(all.stderr.matches("discarded section: ").count(), 16_000);
+    let told = link(&["-r", "--explain-discarded"]).ok();
+    assert_eq!(told.stdout.matches("prevails: .text.f").count(), 16_000);
+}

@@ -152,11 +152,16 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
     flag(&["no-color-diagnostics"], "No colours in messages", |state| {
         state.config.diagnostics.color = Color::Never;
     }),
-    value(&["error-limit"], "N", "Show at most N errors (default 20, 0 for all)", |state, count| {
-        let count = usize::try_from(number(count)?).unwrap_or(usize::MAX);
-        state.config.diagnostics.error_limit = std::num::NonZeroUsize::new(count);
-        Ok(())
-    }),
+    value(
+        &["error-limit"],
+        "N",
+        "Show at most N errors, and N warnings of a kind (default 20, 0 for all)",
+        |state, count| {
+            let count = usize::try_from(number(count)?).unwrap_or(usize::MAX);
+            state.config.diagnostics.error_limit = std::num::NonZeroUsize::new(count);
+            Ok(())
+        },
+    ),
     value(
         &["error-handling-script"],
         "FILE",
