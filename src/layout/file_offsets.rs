@@ -286,15 +286,21 @@ fn memory_end_of(chunk: &Chunk<'_>) -> Option<u64> {
 }
 
 /// Makes a segment reach from its first chunk to the end of its last.
+///
+/// Chunks that are not loaded are nowhere in memory. Beside loaded ones they do not count; of a segment of such chunks
+/// alone only the place in the file is right, so it needs no memory, as in GNU ld.
 fn span(layout: &Layout<'_>, sections: &[FileSection<'_>], segment: &mut Segment) {
     let held = layout.order.get(segment.positions()).unwrap_or_default();
-    let Some(id) = held.first() else { return };
+    let is_loaded = |id: &&ChunkId| is_alloc(layout.chunks[id.index()].flags);
+    let loaded = held.iter().any(|id| is_loaded(&id));
+    let counted = || held.iter().filter(|id| !loaded || is_loaded(id));
+    let Some(id) = counted().next() else { return };
     let (first, start) = (&layout.chunks[id.index()], sections[id.index()].offset);
     segment.offset = start;
     segment.address = first.address;
     segment.load_address = first.load_address;
     let (mut file_end, mut memory_end) = (start, first.address);
-    for id in held {
+    for id in counted() {
         let chunk = &layout.chunks[id.index()];
         // Other sections that a script puts between thread-local ones are no part of the TLS template.
         if segment.p_type == elf::PT_TLS && chunk.flags & u64::from(elf::SHF_TLS) == 0 {
@@ -304,13 +310,13 @@ fn span(layout: &Layout<'_>, sections: &[FileSection<'_>], segment: &mut Segment
         if section.file_size() > 0 {
             file_end = file_end.max(section.range().end);
         }
-        if is_alloc(chunk.flags) && (chunk.takes_address_space() || segment.p_type == elf::PT_TLS) {
+        if loaded && (chunk.takes_address_space() || segment.p_type == elf::PT_TLS) {
             memory_end = memory_end.max(memory_end_of(chunk).unwrap_or(u64::MAX));
         }
     }
     segment.file_size = file_end - start;
     segment.memory_size = memory_end - first.address;
-    if segment.p_type != elf::PT_TLS {
+    if loaded && segment.p_type != elf::PT_TLS {
         segment.memory_size = segment.memory_size.max(segment.file_size);
     }
 }

@@ -351,8 +351,8 @@ pub fn names_in_script<'p>(plan: &'p LayoutPlan, chunks: &[&Chunk<'_>], outputs:
 }
 
 /// The segments of `PHDRS`, for chunks in order of address. `of_chunk` is the result of [`names_in_script`]; a section
-/// without names goes into the segments of the one before it. Into `PT_INTERP` go only sections that name it
-/// themselves.
+/// without names goes into the segments of the one before it. Into `PT_INTERP` and `PT_GNU_SFRAME` go only sections that
+/// name them themselves.
 pub fn from_phdrs(
     plan: &LayoutPlan,
     values: &[PhdrValues],
@@ -384,10 +384,14 @@ pub fn from_phdrs(
     for run in runs_of_named(chunks, of_chunk) {
         for name in run.names {
             match rows.get(&name.bytes[..]) {
-                // The kernel refuses a `PT_INTERP` with more than the path, and orphans stand behind `.interp`.
-                Some(&row) if !run.own && segments[row].p_type == elf::PT_INTERP => {}
-                Some(&row) if segments[row].p_type == elf::PT_LOAD => join(&mut segments[row], &run.loaded),
-                Some(&row) => join(&mut segments[row], &run.all),
+                Some(&row) => match segments[row].p_type {
+                    // The kernel refuses a `PT_INTERP` with more than the path, and orphans stand behind `.interp`.
+                    // Readers of `PT_GNU_SFRAME` take all that it covers for one table (SFrame rule 8).
+                    elf::PT_INTERP | PT_GNU_SFRAME if !run.own => {}
+                    // Readers find the table in memory, so one that is not loaded has no segment.
+                    elf::PT_LOAD | PT_GNU_SFRAME => join(&mut segments[row], &run.loaded),
+                    _ => join(&mut segments[row], &run.all),
+                },
                 None if *name.bytes == *b"NONE" => {}
                 None => findings.push(unknown_phdr(plan, name)),
             }
