@@ -53,6 +53,13 @@ pub fn inputs<T: Target>(link: &Resolved<'_, T>, role: Role) -> (Vec<Batch>, Vec
     (batches.into_iter().filter(|batch| !batch.is_empty()).collect(), refused.into_iter().flatten().collect())
 }
 
+/// The functions that one object's recognised inputs describe.
+pub fn object<'a, T: Target>(link: &Resolved<'a, T>, object: &ObjectFile<'a, T::E>) -> Batch {
+    let mut reader = Reader::new(link, Role::Written);
+    reader.object(object, &mut Vec::new());
+    reader.batch
+}
+
 /// Whether a section would be recognised, so that a message may propose `--sframe-index`.
 pub fn is_readable<T: Target>(link: &Resolved<'_, T>, section: SectionId) -> bool {
     let Some((object, index)) = link.locate(section) else { return false };

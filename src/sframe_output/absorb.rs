@@ -3,6 +3,7 @@
 //! [`absorb`] runs before scripts are matched: recognised sections count as absorbed from then on, so
 //! `*(.sframe)` matches the linker's own section and inputs that were not recognised.
 
+use super::overlay;
 use crate::arch::Target;
 use crate::cli::{Config, SFrameFromEhFrame, SFrameIndex, SFrameMode};
 use crate::diag::{Code, Diagnostic, Location};
@@ -30,7 +31,7 @@ fn keeps_inputs(config: &Config) -> bool {
 
 /// The role of recognised inputs; `None` if the linker neither replaces them nor derives functions. With
 /// `--sframe-from-eh-frame=all`, derived functions replace them in every mode that has a blob.
-fn role_of_inputs<T: Target>(link: &Inputs<'_, T>) -> Option<Role> {
+pub(super) fn role_of_inputs<T: Target>(link: &Inputs<'_, T>) -> Option<Role> {
     match (link.config.sframe.from_eh_frame, is_wanted(link)) {
         (None, false) => None,
         (_, false) if link.config.sframe.mode == SFrameMode::Discard => None,
@@ -80,7 +81,11 @@ fn replace<T: Target>(link: &mut Resolved<'_, T>, batches: &[Batch], refused: &[
 pub fn section<'a, T: Target>(link: &Made<'a, T>) -> Option<SyntheticSection<'a>> {
     let describes = link.described.batches.iter().any(|batch| batch.role == Role::Written);
     let drops_all = link.config.sframe.mode == SFrameMode::Discard && !link.config.sframe.has_table();
-    let wants_plt = link.config.sframe.plt_alone && !drops_all && !link.config.is_relocatable();
+    // An overlay indexes what is in `.sframe`, so rows for the linker's own code have to be there.
+    let overlays =
+        overlay::is_wanted(link.config) && link.objects.iter().any(|object| !object.sframes.is_empty());
+    let wants_plt = link.config.sframe.plt_alone || overlays && link.config.sframe.plt;
+    let wants_plt = wants_plt && !drops_all && !link.config.is_relocatable();
     if !describes && !wants_plt {
         return None;
     }

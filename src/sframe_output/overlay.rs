@@ -88,7 +88,10 @@ fn size_for(functions: u64) -> u64 {
 pub fn update_size<T: Target>(link: &mut Placed<'_, T>, added: usize) {
     if let Some(row) = link.synthetics.find(Kind::SFrameOverlay) {
         let size = &mut link.synthetics.rows[row as usize].size;
-        *size += (overlay_size(added) - overlay_size(0)) as u64;
+        *size = match *size {
+            0 => size_for(added as u64),
+            size => size + (overlay_size(added) - overlay_size(0)) as u64,
+        };
     }
 }
 

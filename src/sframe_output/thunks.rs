@@ -5,18 +5,22 @@
 //! once, because that makes the table larger.
 //!
 //! An instruction that was moved away from an erratum runs in the frame of the function that it was
-//! taken from, so it gets the rows that hold at its old place. If that function has no rows, it gets none.
+//! taken from, so it gets the rows that hold at its old place. If that function has no rows, it gets none. Where inputs
+//! stay in `.sframe` as they are, the table does not have their functions, so the inputs are read again for this.
 
-use super::{overlay, plt};
+use super::{absorb, overlay, plt};
 use crate::arch::Target;
 use crate::arch::target::PltFrame;
 use crate::arch::thunk::ThunkForm;
+use crate::ids::FileId;
 use crate::phase::Placed;
-use crate::sframe::collect::{Described, Place, Table};
-use crate::tables::pools::Purpose;
+use crate::sframe::collect::{Batch, Described, Place, Role, Table, unite};
+use crate::sframe::read;
+use crate::tables::pools::{Purpose, Thunk};
 use crate::tables::section::Kind;
 use sframe_format::write::{Encoder, Function, FunctionId, Taken};
 use sframe_format::{Blob, Row};
+use std::collections::BTreeSet;
 
 /// The frame in all of a thunk: nothing is pushed.
 pub(super) const FRAME: PltFrame = PltFrame { start: 0, pushed: 0, return_address: None };
@@ -27,10 +31,13 @@ pub fn update_size<T: Target>(link: &mut Placed<'_, T>) -> bool {
         return false;
     }
     let Some(row) = link.synthetics.find(Kind::SFrame) else { return false };
-    // An empty table is not in the output, and a thunk alone does not bring it there.
-    let Some(table) = link.chosen.table.as_mut().filter(|table| !table.functions.is_empty()) else {
+    // An empty table is not in the output. A thunk alone brings it there only beside inputs that stay, or on demand.
+    let alone = link.config.sframe.plt_alone || overlay::is_wanted(link.config);
+    let Some(seen) = link.chosen.table.as_ref().filter(|table| alone || !table.functions.is_empty()) else {
         return false;
     };
+    let beside = functions_beside(link, &link.thunks.all[seen.thunks..]);
+    let Some(table) = link.chosen.table.as_mut() else { return false };
     let call = Function { rows: vec![plt::row_of::<T>(&FRAME)], ..Function::default() };
     let before = table.functions.len();
     for thunk in &link.thunks.all[table.thunks..] {
@@ -40,7 +47,11 @@ pub fn update_size<T: Target>(link: &mut Placed<'_, T>) -> bool {
             Purpose::Call(_) | Purpose::Landing(_) => None,
         };
         let function = match moved {
-            Some(place) => frame_at(table, place, T::thunk_size(ThunkForm::Moved)),
+            Some(place) => {
+                let size = T::thunk_size(ThunkForm::Moved);
+                let mut tables = std::iter::once(&*table).chain(&beside);
+                tables.find_map(|table| frame_at(table, place, size))
+            }
             None => Some(call.clone()),
         };
         if let Some(mut function) = function {
@@ -64,6 +75,21 @@ pub fn update_size<T: Target>(link: &mut Placed<'_, T>) -> bool {
     let added = table.functions.len() - before;
     overlay::update_size(link, added);
     added > 0
+}
+
+/// The functions that inputs in `.sframe` describe, in the objects from which instructions were moved.
+fn functions_beside<T: Target>(link: &Placed<'_, T>, thunks: &[Thunk]) -> Option<Table> {
+    if !matches!(absorb::role_of_inputs(link), None | Some(Role::Present)) {
+        return None;
+    }
+    let moved = thunks.iter().filter_map(|thunk| match thunk.purpose {
+        Purpose::Moved(section, _) => link.section_file(section),
+        Purpose::Call(_) | Purpose::Landing(_) => None,
+    });
+    let objects: BTreeSet<FileId> = moved.collect();
+    let batches: Vec<Batch> =
+        objects.into_iter().map(|file| read::object(link, &link.objects[file.index()])).collect();
+    (!batches.is_empty()).then(|| unite(link, &batches))
 }
 
 /// The rows that hold for `size` bytes at a place, as a function of its own; `None` if the table describes no

@@ -20,6 +20,9 @@ IN(".far.a") int main(void) { printf("%d\n", twice(20)); return 0; }
 IN(".far.c") int unused(int x) { return twice(helper(x)); }
 "#;
 
+/// A function with frames that nothing calls.
+const FRAMES: &str = ".globl framed\nframed: .cfi_startproc\nnop\nret\n.cfi_endproc\n.size framed,.-framed\n";
+
 /// Puts each of the sections so many bytes behind the one before.
 fn far_script(gap: &str) -> String {
     format!(
@@ -55,14 +58,49 @@ fn thunks_are_in_the_sframe_index() {
             assert_eq!(work.run("far"), "far\n42\n", "{mode}");
             let said = work.sframe(&["verify", "far"]).ok().stdout;
             assert!(said.contains(" 0 errors") && said.contains(", 0 wrong"), "{mode}: {said}");
-            for name in ["__puts_veneer", "__twice_veneer"] {
-                let row = work.sframe(&["lookup", "far", name]).ok().stdout;
-                assert!(row.contains("row +0: cfa=sp "), "{mode} {name}: {row}");
-            }
+            check_thunks(&work, mode);
             let none = work.gcc(&[link, "-o", "far", &object, "script", &options, "-Wl,--no-sframe-plt"]);
             none.ok();
             let row = work.sframe(&["lookup", "far", "__puts_veneer"]).stdout;
             assert!(!row.contains("row +0: cfa=sp "), "{mode}: {row}");
+        }
+    });
+}
+
+/// Every thunk of [`FAR`] has a row.
+fn check_thunks(work: &Work, mode: &str) {
+    for name in ["__puts_veneer", "__twice_veneer"] {
+        let row = work.sframe(&["lookup", "far", name]).ok().stdout;
+        assert!(row.contains("row +0: cfa=sp "), "{mode} {name}: {row}");
+    }
+}
+
+/// Where inputs stay in `.sframe`, rows for thunks are in a blob beside them, also if the link has no PLT and no other rows.
+#[test]
+fn thunks_are_described_beside_inputs_that_stay() {
+    on_aarch64(|work| {
+        let assembler = need!(AARCH64.sframe_assembler());
+        let far = work.c("far", FAR, &["-ffunction-sections"]);
+        work.command(assembler, &["--gsframe", "-o", "frames.o", &work.write("frames.s", FRAMES)]).ok();
+        work.write("script", far_script("0x9000000"));
+        for mode in ["--sframe-plt", "--sframe-index=overlay", "--sframe-index=overlay,--sframe-plt"] {
+            for link in ["-static", "-pie"] {
+                let options = format!("-Wl,{mode}");
+                for objects in [&[&*far, "frames.o"][..], &[&far]] {
+                    if objects.len() == 1 && mode == "--sframe-index=overlay" {
+                        continue;
+                    }
+                    work.gcc(&[objects, &[link, "-o", "far", "script", &options]].concat()).ok();
+                    assert_eq!(work.run("far"), "far\n42\n", "{mode}");
+                    let said = work.sframe(&["verify", "far"]).ok().stdout;
+                    assert!(said.contains(" 0 errors") && said.contains(", 0 wrong"), "{mode}: {said}");
+                    check_thunks(&work, mode);
+                }
+                work.gcc(&[link, "-o", "far", &far, "frames.o", "script", &options, "-Wl,--no-sframe-plt"])
+                    .ok();
+                let row = work.sframe(&["lookup", "far", "__puts_veneer"]).stdout;
+                assert!(!row.contains("row +0: cfa=sp "), "{mode}: {row}");
+            }
         }
     });
 }
@@ -322,7 +360,17 @@ value:\t.quad 42
 ";
         let file = work.write("a.s", source);
         work.command(assembler, &["-o", "a.o", &file]).ok();
-        for mode in ["--sframe-index", "--sframe=merge", "--sframe-index --sframe-from-eh-frame=all"] {
+        for mode in [
+            "--sframe-index",
+            "--sframe=merge",
+            "--sframe-index --sframe-from-eh-frame=all",
+            "--sframe-index=compact",
+            "--sframe-index=overlay",
+            "--sframe-plt",
+            "--sframe-plt --sframe-split",
+            "--sframe-plt --sframe-from-eh-frame=all",
+            "--sframe-plt --sframe-from-eh-frame=missing",
+        ] {
             let mut args = vec!["-o", "a", "a.o", "--fix-cortex-a53-843419", "--stats"];
             args.extend(mode.split(' '));
             let report = work.ld(&args).ok().stdout;
