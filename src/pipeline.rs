@@ -282,6 +282,7 @@ fn run<T: Target>(job: Job<'_, '_>) -> Result<(), Aborted> {
     // frozen: definitions.
 
     // ---- sections -----------------------------------------------------------------------------
+    find_eh_frames::run(&mut resolved, &plan);
     let frames = split_eh_frames::run(&mut resolved);
     progress.timings.pass("split .eh_frame");
     let described = sframe_output::absorb::absorb(&mut resolved, &frames);

@@ -18,7 +18,7 @@ bitflags! {
     pub struct SectionClass: u8 {
         /// SFrame input ([`is_input`]).
         const SFRAME = 1 << 0;
-        /// Call frame information by its name and type.
+        /// Call frame information: by its name and type, or because a script puts it into `.eh_frame`.
         const EH_FRAME = 1 << 1;
         /// `SHF_ALLOC`.
         const ALLOC = 1 << 2;
@@ -62,8 +62,11 @@ fn is_eh_frame<E: ByteOrder>(object: &ObjectFile<'_, E>, index: usize) -> bool {
 }
 
 /// Names of special sections of the ordinary types, or their beginnings.
-const SPECIAL_NAMES: [&[u8]; 6] =
-    [b".gnu.", b".ctors", b".dtors", b".init_array", b".fini_array", b".preinit_array"];
+const SPECIAL_NAMES: [&[u8]; 7] =
+    [b".gnu.", b".ctors", b".dtors", b".init_array", b".fini_array", b".preinit_array", OTHER_EH_FRAME];
+
+/// The beginning of names under which call frame information comes that is not in `.eh_frame`.
+pub const OTHER_EH_FRAME: &[u8] = b".eh_frame.";
 
 /// By letter: whether it follows the dot of such a name. Most names end the search here.
 const SPECIAL_LETTERS: [bool; 256] = {
@@ -77,7 +80,7 @@ const SPECIAL_LETTERS: [bool; 256] = {
 };
 
 /// Whether some pass looks for a section with contents of the program by its type or name: notes, attributes, arrays
-/// of functions, `.gnu.linkonce.*`, `.gnu.warning.*`, and names without a dot (`__start_NAME`). There are a few in an
+/// of functions, `.gnu.linkonce.*`, `.gnu.warning.*`, `.eh_frame.*`, and names without a dot (`__start_NAME`). There are a few in an
 /// object, and lists of them spare those passes the headers of all others. A pass that looks for another name of an
 /// ordinary section adds it above.
 pub fn is_special<E: ByteOrder>(object: &ObjectFile<'_, E>, index: usize) -> bool {

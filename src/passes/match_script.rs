@@ -18,10 +18,11 @@ use crate::layout::link_order::{self, dependents_of};
 use crate::layout::orphan::is_debug;
 use crate::layout::spill::Alternatives;
 use crate::phase::{Inputs, Made, Matched, Resolved, SectionState, SectionStates};
+use crate::plan::finder::{RuleFinder, file_of};
 use crate::plan::{Body, Command, LayoutPlan};
-use crate::script::ast::{Constraint, InputStatement};
+use crate::script::ast::Constraint;
 use crate::script::glob::Glob;
-use crate::script::matcher::{File, Matcher};
+use crate::script::matcher::File;
 use crate::symbols::{LinkerSymbol, LinkerSymbolOrigin, Mentions, start_stop};
 use hashbrown::HashSet;
 use rayon::prelude::*;
@@ -117,9 +118,7 @@ pub fn alternatives<T: Target>(link: &Matched<'_, T>) -> Alternatives {
 struct Matching<'l, 'a, T: Target> {
     link: &'l Made<'a, T>,
     plan: &'l LayoutPlan,
-    matcher: Matcher,
-    /// By statement: the rule of each of its patterns.
-    rules: Vec<Vec<RuleId>>,
+    finder: RuleFinder<'l>,
     unique: Vec<Glob>,
 }
 
@@ -134,18 +133,7 @@ enum Fate {
 
 impl<'l, 'a, T: Target> Matching<'l, 'a, T> {
     fn new(link: &'l Made<'a, T>, plan: &'l LayoutPlan) -> Self {
-        let mut rules: Vec<Vec<RuleId>> = vec![Vec::new(); plan.statements.len()];
-        let mut statements: Vec<(u32, &InputStatement)> = Vec::new();
-        for (number, rule) in plan.rules.iter().enumerate() {
-            let Some(statement) = rule.statement else { continue };
-            let of_statement = &mut rules[statement.index()];
-            if of_statement.is_empty() {
-                statements.push((statement.number(), &plan.statements[statement.index()]));
-            }
-            of_statement.extend(rule.patterns.clone().map(|_| RuleId::from_index(number)));
-        }
-        let unique = link.config.layout.unique.patterns.iter().map(|pattern| Glob::new(pattern)).collect();
-        Matching { link, plan, matcher: Matcher::new(statements), rules, unique }
+        Matching { link, plan, finder: RuleFinder::new(plan), unique: unique_patterns(link.config) }
     }
 
     /// Matches all live sections. Gives those with [`Fate::Dropped`].
@@ -221,7 +209,7 @@ impl<'l, 'a, T: Target> Matching<'l, 'a, T> {
     }
 
     fn rule(&self, id: SectionId, info: &SectionInfo<'_>, disabled: &[bool]) -> Option<RuleId> {
-        self.find(id, info, &|_, output| !disabled[output])
+        self.find(id, info, |_, output| !disabled[output])
     }
 
     fn rule_behind(
@@ -231,7 +219,7 @@ impl<'l, 'a, T: Target> Matching<'l, 'a, T> {
         disabled: &[bool],
         last: StatementId,
     ) -> Option<RuleId> {
-        self.find(id, info, &|statement, output| statement > last.number() && !disabled[output])
+        self.find(id, info, |statement, output| statement > last.number() && !disabled[output])
     }
 
     /// The first matching rule, among the statements that `accept` allows, given their number and the row of their
@@ -240,16 +228,12 @@ impl<'l, 'a, T: Target> Matching<'l, 'a, T> {
         &self,
         id: SectionId,
         info: &SectionInfo<'_>,
-        accept: &dyn Fn(u32, usize) -> bool,
+        accept: impl Fn(u32, usize) -> bool,
     ) -> Option<RuleId> {
         let alloc = u64::from(elf::SHF_ALLOC);
         let flags =
             if info.is_sframe() && !self.link.config.sframe.alloc { info.flags & !alloc } else { info.flags };
-        let found = self.matcher.find_among(info.name, self.file(id), flags, |statement| {
-            let rule = self.rules[statement as usize].first();
-            rule.is_some_and(|&rule| accept(statement, self.plan.rule(rule).output as usize))
-        })?;
-        self.rules[found.rule as usize].get(found.pattern as usize).copied()
+        self.finder.find(info.name, self.file(id), flags, accept)
     }
 
     fn file(&self, id: SectionId) -> File<'a> {
@@ -258,11 +242,7 @@ impl<'l, 'a, T: Target> Matching<'l, 'a, T> {
             None => self.link.section_file(id),
         };
         let Some(file) = file else { return File { name: b"<internal>", archive: None } };
-        let name = self.link.objects[file.index()].name;
-        match name.member {
-            Some(member) => File { name: member.as_bytes(), archive: Some(name.path.as_bytes()) },
-            None => File { name: name.path.as_bytes(), archive: None },
-        }
+        file_of(self.link.objects[file.index()].name)
     }
 
     /// Checks `ONLY_IF_RO` and `ONLY_IF_RW` in the order of output sections: one whose constraint fails is disabled,
@@ -326,6 +306,11 @@ fn mark(plan: &LayoutPlan, rules: &[Option<RuleId>], sections: &mut SectionState
             state.insert(SectionState::KEEP);
         }
     });
+}
+
+/// `--unique=PATTERN`: sections of these names join no others.
+pub fn unique_patterns(config: &Config) -> Vec<Glob> {
+    config.layout.unique.patterns.iter().map(|pattern| Glob::new(pattern)).collect()
 }
 
 /// Sections that the kind of output leaves out, even if the script names them.

@@ -15,6 +15,7 @@ pub mod define_linker_symbols;
 pub mod drop_commons;
 pub mod explain_liveness;
 pub mod extract_members;
+pub mod find_eh_frames;
 pub mod find_far_loads;
 pub mod find_library_definitions;
 pub mod fold_sections;

@@ -7,6 +7,7 @@
 //! `--sort-section`), so that nothing later asks for options.
 
 mod build;
+pub mod finder;
 pub mod memory;
 mod ordering;
 mod provides;

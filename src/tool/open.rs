@@ -428,7 +428,7 @@ impl<'data> Reader<'_, 'data> {
                 input.sframe.push(self.sframe(index, header, address, name.clone(), &table, &addresses)?);
             } else if name == compact::SECTION_NAME && kind == elf::SHT_PROGBITS && !self.relocatable {
                 input.compact.push(FrameSection { data: Cow::Borrowed(self.data(header)?), address });
-            } else if name == ".eh_frame" && kind != elf::SHT_NOBITS {
+            } else if self.is_eh_frame(&name) && kind != elf::SHT_NOBITS {
                 input.eh_frame.push(self.eh_frame(index, header, address, &table, &addresses)?);
             } else if name == ".eh_frame_hdr" && kind != elf::SHT_NOBITS {
                 input.eh_frame_hdr = Some(FrameSection { data: Cow::Borrowed(self.data(header)?), address });
@@ -445,6 +445,12 @@ impl<'data> Reader<'_, 'data> {
         Ok(input)
     }
 
+    /// Whether a section of this name holds call frame information. Objects have `.eh_frame.*` too, which linkers put into
+    /// `.eh_frame`.
+    fn is_eh_frame(&self, name: &str) -> bool {
+        name == ".eh_frame" || self.relocatable && name.starts_with(".eh_frame.")
+    }
+
     /// The address of each section; `None` for sections that are not loaded and hold no frames.
     fn addresses(&self) -> Result<Vec<Option<u64>>, Problem> {
         let endian = self.endian;
@@ -452,7 +458,7 @@ impl<'data> Reader<'_, 'data> {
             let name = self.section_name(header);
             let alloc = header.sh_flags(endian) & u64::from(elf::SHF_ALLOC) != 0;
             // SFrame and `.eh_frame` need not be loaded, as in kernels.
-            let frames = is_sframe(header.sh_type(endian), name.as_bytes()) || name == ".eh_frame";
+            let frames = is_sframe(header.sh_type(endian), name.as_bytes()) || self.is_eh_frame(&name);
             let code = header.sh_flags(endian) & u64::from(elf::SHF_EXECINSTR) != 0;
             (alloc || frames, code || frames)
         };

@@ -2,7 +2,7 @@
 
 use crate::on_every_machine;
 use crate::support::elf::*;
-use crate::support::{Machine, Work, eh_frame};
+use crate::support::{Machine, Work, eh_frame, sframe};
 
 const HEADER: &str = "
 struct Problem { virtual ~Problem(); int code; explicit Problem(int c) : code(c) {} };
@@ -99,7 +99,65 @@ template <int N> __attribute__((noinline)) int attempt(int x) {
     assert_eq!(of_attempt, 1, "one FDE for the one kept copy");
 }
 
+/// `-r --split-by-file` makes `.eh_frame.0` and further ones; the customary scripts put them into `.eh_frame`.
+fn exceptions_cross_functions_whose_frames_have_a_section_of_their_own(machine: &'static Machine) {
+    let work = Work::on(machine);
+    work.write("problem.h", HEADER);
+    let library = work.cc("library", LIBRARY, &["-fPIE", "-ffunction-sections"]);
+    let program = work.cc("program", PROGRAM, &["-fPIE", "-ffunction-sections"]);
+    work.ld(&["-r", "--split-by-file", "-o", "parts.o", &program, &library]).quiet();
+    assert!(work.elf_unchecked("parts.o").sections.iter().any(|section| section.name == ".eh_frame.0"));
+    for options in [&[][..], &["-Wl,--gc-sections"], &["-Wl,--icf=all"], &["-static"]] {
+        if options == ["-static"] && !machine.links("-static") {
+            continue;
+        }
+        let mut arguments = vec!["-o", "program", "parts.o", "-Wl,--eh-frame-hdr"];
+        arguments.extend_from_slice(options);
+        work.gxx(&arguments).quiet();
+        assert_eq!(work.run("program"), "7 105 2\n", "{options:?}");
+        eh_frame::check(&work.elf("program"));
+    }
+}
+
+/// What counts is the output section, not the name of the input.
+#[test]
+fn frames_that_a_script_puts_into_eh_frame_are_in_the_table() {
+    let work = Work::new();
+    let start = work.c("start", "void _start(void) { for (;;) ; }", &[]);
+    let other = work.c("other", "int other(void) { return 1; }", &[]);
+    let mut bytes = work.elf_unchecked(&other).bytes;
+    let name = bytes.windows(15).position(|window| window == b".rela.eh_frame\0").expect("a table of names");
+    bytes[name..name + 14].copy_from_slice(b".rela.my_frame");
+    work.write("other.o", bytes);
+    for (own, described) in [("", true), (".own : { *(.my_frame) }", false)] {
+        let script = format!(
+            "SECTIONS {{ . = 0x400000 + SIZEOF_HEADERS; .text : {{ *(.text) }} {own}
+             .eh_frame_hdr : {{ *(.eh_frame_hdr) }} .eh_frame : {{ *(.eh_frame .my_frame) }} }}"
+        );
+        work.write("place.ld", script);
+        let derive = ["--sframe-index", "--sframe-from-eh-frame=all"];
+        work.ld(&[
+            "-o",
+            "program",
+            "--eh-frame-hdr",
+            "-T",
+            "place.ld",
+            derive[0],
+            derive[1],
+            &start,
+            "other.o",
+        ])
+        .quiet();
+        let elf = work.elf("program");
+        let address = elf.symbol("other").value;
+        assert_eq!(eh_frame::check(&elf).iter().any(|fde| fde.start == address), described, "{own}");
+        let rows = sframe::blobs(elf.section(".sframe_idx"));
+        assert_eq!(rows.iter().any(|blob| blob.row_at(address).is_some()), described, "{own}");
+    }
+}
+
 on_every_machine!(
+    exceptions_cross_functions_whose_frames_have_a_section_of_their_own,
     exceptions_cross_a_shared_library_in_both_directions,
     exceptions_work_in_static_programs,
     exceptions_leave_functions_that_gc_and_comdat_touch,
