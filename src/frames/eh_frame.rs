@@ -67,6 +67,10 @@ pub struct FrameSection<'a, E: ByteOrder> {
     pub cies: Range<u32>,
     /// Its rows in [`FileFrames::fdes`].
     pub fdes: Range<u32>,
+    /// A zero word stands between its records or behind them.
+    pub has_terminator: bool,
+    /// A zero word is its end.
+    pub ends_with_terminator: bool,
 }
 
 /// The records of one object.
@@ -89,7 +93,7 @@ pub struct FileFrames<'a, E: ByteOrder> {
 pub struct Frames<'a, E: ByteOrder> {
     /// One row for each object.
     pub files: Vec<FileFrames<'a, E>>,
-    /// Some input ends with the zero word that ends the whole section (`crtend.o`).
+    /// Some input has the zero word that ends the whole section (`crtend.o`).
     pub has_terminator: bool,
     /// Some section was broken and stayed whole, so no complete look-up table can be made.
     pub has_whole_sections: bool,
@@ -99,7 +103,7 @@ pub struct Frames<'a, E: ByteOrder> {
 pub struct Split<'a, E: ByteOrder> {
     /// The records.
     pub frames: FileFrames<'a, E>,
-    /// A section ended with a zero word.
+    /// A section has a zero word that ends it.
     pub has_terminator: bool,
     /// Sections that stay whole: header index, and the error with its offset.
     pub broken: Vec<(u32, Malformed)>,
@@ -185,9 +189,10 @@ fn split_section<'a, T: Target>(
         cies: &mut frames.cies,
         fdes: &mut frames.fdes,
         has_terminator: false,
+        ends_with_terminator: false,
     };
     let result = splitter.run();
-    let (relocations, has_terminator) = (splitter.relocations, splitter.has_terminator);
+    let Splitter { relocations, has_terminator, ends_with_terminator, .. } = splitter;
     if result.is_err() {
         frames.cies.truncate(first_cie);
         frames.fdes.truncate(first_fde);
@@ -200,6 +205,8 @@ fn split_section<'a, T: Target>(
         relocations,
         cies: first_cie as u32..frames.cies.len() as u32,
         fdes: first_fde as u32..frames.fdes.len() as u32,
+        has_terminator,
+        ends_with_terminator,
     });
     Ok(())
 }
@@ -224,6 +231,7 @@ struct Splitter<'s, 'a, T: Target> {
     cies: &'s mut Vec<Cie>,
     fdes: &'s mut Vec<Fde>,
     has_terminator: bool,
+    ends_with_terminator: bool,
 }
 
 impl<T: Target> Splitter<'_, '_, T> {
@@ -243,7 +251,8 @@ impl<T: Target> Splitter<'_, '_, T> {
         let mut reader = Reader::new(self.bytes, start);
         let mut length = u64::from(reader.u32::<T::E>().ok_or_else(|| truncated("length"))?);
         if length == 0 {
-            self.has_terminator |= reader.at == self.bytes.len();
+            self.has_terminator = true;
+            self.ends_with_terminator = reader.at == self.bytes.len();
             return Ok(reader.at);
         }
         if length == 0xffff_ffff {

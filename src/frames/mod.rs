@@ -8,6 +8,7 @@
 pub mod eh_frame;
 pub mod eh_merge;
 pub(crate) mod reader;
+pub mod terminators;
 
 pub use eh_frame::{Cie, Fde, FileFrames, FrameSection, Frames};
 pub use eh_merge::{KeptFile, KeptFrames, KeptRecord};

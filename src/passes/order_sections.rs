@@ -2,14 +2,17 @@
 //!
 //! `--symbol-ordering-file` and `--section-ordering-file` name sections in the order wanted; a call
 //! graph, from profiles in objects or from a file, is made into an order by `cluster`. An order
-//! from a file takes precedence over a computed one. Without either, the pass reads no input.
+//! from a file takes precedence over a computed one. Without either, the pass reads no input. Under `-r` the
+//! terminators of call frame information come last.
 
 mod cluster;
 
 use crate::arch::Target;
 use crate::diag::{Code, Diagnostic, Location};
 use crate::elf::consts as elf;
+use crate::frames::eh_frame::FileFrames;
 use crate::ids::SectionId;
+use crate::input::ObjectFile;
 use crate::input::call_graph;
 use crate::input::object::SymbolPlace;
 use crate::input::ordering::{OrderFiles, Word};
@@ -32,7 +35,22 @@ pub fn run<T: Target>(link: &Scanned<'_, T>) -> Priorities {
     if !written && link.config.layout.call_graph_sort {
         rows = by_calls(link, orders);
     }
+    rows.extend(terminated_frames(link));
     Priorities::new(rows, written)
+}
+
+/// Under `-r`: the `.eh_frame` sections that end with a terminator (`crtend.o`) stand behind the others. In a final link
+/// they are taken apart.
+fn terminated_frames<T: Target>(link: &Scanned<'_, T>) -> Vec<(SectionId, i32)> {
+    if !link.config.is_relocatable() {
+        return Vec::new();
+    }
+    let of_file = |(object, frames): (&ObjectFile<'_, T::E>, &FileFrames<'_, T::E>)| -> Vec<SectionId> {
+        let last = frames.sections.iter().filter(|section| section.ends_with_terminator);
+        last.map(|section| object.section_id(section.index)).collect()
+    };
+    let files = link.objects.iter().zip(&link.frames.files);
+    files.flat_map(of_file).map(|id| (id, i32::MAX)).collect()
 }
 
 /// `--section-ordering-file` as gold reads it: a line that is exactly the section's name counts before patterns, and

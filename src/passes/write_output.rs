@@ -9,6 +9,7 @@ use crate::chunks::Chunk;
 use crate::cli::OutputFormat;
 use crate::diag::{Code, Diagnostic};
 use crate::elf::consts as elf;
+use crate::frames::terminators;
 use crate::ids::{ChunkId, SectionId};
 use crate::input::SectionClass;
 use crate::output::file::OutputFile;
@@ -182,15 +183,30 @@ fn write_run<T: Target>(
     out: &mut [u8],
 ) {
     let mut position = base;
-    for &item in items {
+    let end = base + out.len() as u64;
+    for (place, &item) in items.iter().enumerate() {
         let start = link.places.offset[item.index()];
         let size = link.section_size(item);
         fill_gap::<T>(chunk, position, slice_of(out, base, position, start.saturating_sub(position)));
         write_section(link, item, slice_of(out, base, start, size));
         position = start + size;
+        if stays_whole_before_others(link, chunk, item)
+            && let Some((object, index)) = link.locate(item)
+        {
+            let next = items.get(place + 1).map_or(end, |next| link.places.offset[next.index()]);
+            let out = slice_of(out, base, start, next.saturating_sub(start));
+            terminators::join(&link.frames.files[object.id.index()], index, out);
+        }
     }
-    let end = base + out.len() as u64;
     fill_gap::<T>(chunk, position, slice_of(out, base, position, end.saturating_sub(position)));
+}
+
+/// Whether a section is call frame information that others follow in one section of relocatable output.
+fn stays_whole_before_others<T: Target>(link: &Placed<'_, T>, chunk: &Chunk<'_>, item: SectionId) -> bool {
+    link.config.is_relocatable()
+        && link.class_of(item).contains(SectionClass::EH_FRAME)
+        && chunk.fills.is_empty()
+        && chunk.items.last() != Some(&item)
 }
 
 /// Bytes `start..start + size` of the chunk, as far as they lie in `out`.
