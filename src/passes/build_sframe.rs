@@ -41,7 +41,7 @@ pub fn run<T: Target>(link: &Numbered<'_, T>, united: Option<Table>) -> Chosen {
 }
 
 /// One message for all functions that the version cannot express. Functions that cannot be derived
-/// are listed by reports only, because every C library has some.
+/// are named by reports only, because every C library has some.
 fn report_left_out<T: Target>(link: &Scanned<'_, T>, batches: &[&Batch]) {
     let written = batches.iter().filter(|batch| batch.role == Role::Written);
     let all: Vec<&LeftOut> = written

@@ -168,6 +168,9 @@ pub fn finish<T: Target>(link: &Image<'_, T>, data: &ReportData<'_>, printed: &m
     if link.config.sframe.print && options.stats != Some(StatsFormat::Text) {
         printed.push_str(&sframe_output::report::collect(link).to_string());
     }
+    if !link.config.sframe.print && options.stats.is_none() {
+        printed.push_str(&sframe_output::derived::line(link));
+    }
     if let Some(format) = options.stats {
         printed.push_str(&stats::stats(link, format));
     }

@@ -178,8 +178,10 @@ pub struct Described {
 /// A function that cannot be written.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LeftOut {
-    /// Where it is.
+    /// Where it is, or the part of it that cannot be written.
     pub place: Place,
+    /// Where the function starts.
+    pub function: Place,
     /// The cause.
     pub reason: Cause,
 }
@@ -335,7 +337,7 @@ impl Batch {
             Err(reason) => match reason.reason {
                 Reason::RowOrder | Reason::RowOutside | Reason::RepeatSize => Err(reason),
                 _ => {
-                    self.leave_out(LeftOut { place, reason: Cause::Version(reason) });
+                    self.leave_out(LeftOut { place, function: place, reason: Cause::Version(reason) });
                     Ok(())
                 }
             },
@@ -390,8 +392,9 @@ impl Share<'_> {
                 tally.add_dead(link, left_out.place.section);
             }
         }
-        tally.duplicate = chosen.table.as_ref().map_or(0, |table| table.duplicates_in(batch, self));
-        tally.taken = tally.taken.saturating_sub(tally.duplicate);
+        let duplicate = chosen.table.as_ref().map_or(0, |table| table.duplicates_in(batch, self));
+        tally.duplicate += duplicate;
+        tally.taken = tally.taken.saturating_sub(duplicate);
         tally
     }
 }

@@ -17,7 +17,7 @@ use crate::input::ObjectFile;
 use crate::phase::Resolved;
 use crate::phase::SectionState;
 use rayon::prelude::*;
-use sframe_format::derive::{self, Source};
+use sframe_format::derive;
 
 /// The functions of all `.eh_frame` inputs: one batch for each object that has any. `described`
 /// are the batches of SFrame inputs. With `=missing`, an object whose functions are all in `described` is
@@ -31,8 +31,9 @@ pub fn batches<'a, T: Target>(
     let by_file = Described::new(link, which, described);
     let derive = |file: usize| {
         let frames = &frames.files[file];
-        let deriver = Deriver { link, object: &link.objects[file], frames };
-        let missing = !frames.fdes.is_empty() && !by_file.holds_all(FileId::from_index(file), &deriver);
+        let described = by_file.places(FileId::from_index(file));
+        let deriver = Deriver { link, object: &link.objects[file], frames, described };
+        let missing = !frames.fdes.is_empty() && !deriver.all_are_described();
         missing.then(|| deriver.batch())
     };
     (0..frames.files.len()).into_par_iter().filter_map(derive).collect()
@@ -54,25 +55,16 @@ impl<'b> Described<'b> {
         Described { shares: batches.iter().flat_map(Batch::shares).filter_map(with_file).collect() }
     }
 
-    /// Whether SFrame inputs describe all functions of a file that are in the link so far.
-    fn holds_all<T: Target>(&self, file: FileId, deriver: &Deriver<'_, '_, T>) -> bool {
+    /// The places of the functions that SFrame inputs of a file describe, ascending.
+    fn places(&self, file: FileId) -> Vec<Place> {
         let start = self.shares.partition_point(|(other, _)| *other < file);
         let own = self.shares[start..].iter().take_while(|(other, _)| *other == file);
         let mut places: Vec<Place> =
             own.flat_map(|(_, share)| share.functions.iter().map(|function| function.place)).collect();
-        if places.is_empty() {
-            return false;
-        }
         if !places.is_sorted() {
             places.sort_unstable();
         }
-        let sections = &deriver.link.sections;
-        deriver.frames.sections.iter().all(|section| {
-            let fdes = &deriver.frames.fdes[section.fdes.start as usize..section.fdes.end as usize];
-            fdes.iter().filter(|fde| !fde.is_empty && eh_frame::is_live(sections, fde)).all(|fde| {
-                deriver.place(section, fde).is_none_or(|place| places.binary_search(&place).is_ok())
-            })
-        })
+        places
     }
 }
 
@@ -81,9 +73,26 @@ struct Deriver<'l, 'a, T: Target> {
     link: &'l Resolved<'a, T>,
     object: &'l ObjectFile<'a, T::E>,
     frames: &'l FileFrames<'a, T::E>,
+    /// Places that need no derived function, ascending.
+    described: Vec<Place>,
 }
 
 impl<'a, T: Target> Deriver<'_, 'a, T> {
+    /// Whether SFrame inputs describe all functions that are in the link so far.
+    fn all_are_described(&self) -> bool {
+        !self.described.is_empty()
+            && self.frames.sections.iter().all(|section| {
+                let fdes = &self.frames.fdes[section.fdes.start as usize..section.fdes.end as usize];
+                let mut live =
+                    fdes.iter().filter(|fde| !fde.is_empty && eh_frame::is_live(&self.link.sections, fde));
+                live.all(|fde| self.place(section, fde).is_none_or(|place| self.is_described(place)))
+            })
+    }
+
+    fn is_described(&self, place: Place) -> bool {
+        self.described.binary_search(&place).is_ok()
+    }
+
     fn batch(&self) -> Batch {
         let mut batch = Batch::new(Role::Written, encoding::<T>(self.link.config));
         batch.begin(Origin::EhFrame(self.object.id));
@@ -95,15 +104,11 @@ impl<'a, T: Target> Deriver<'_, 'a, T> {
 
     fn section(&self, section: &FrameSection<'a, T::E>, batch: &mut Batch) {
         let fdes = &self.frames.fdes[section.fdes.start as usize..section.fdes.end as usize];
-        // An FDE can give two functions, one behind the other: `first` is the first of the present FDE.
-        let mut first: Option<Source> = None;
         let mut next = 0;
         let result = derive::for_each(abi::<T>(), section.bytes, 0, |source, result| {
             next += fdes[next..].iter().take_while(|fde| (fde.offset as usize) < source.offset).count();
             // `frames` lists no FDE whose start has no relocation: it describes no function.
             let Some(fde) = fdes.get(next).filter(|fde| fde.offset as usize == source.offset) else { return };
-            let begin = *first.filter(|first| first.offset == source.offset).get_or_insert(source);
-            first = Some(begin);
             if self.is_gone(fde) {
                 return batch.pass_over(|tally| tally.lost_group += 1);
             }
@@ -113,15 +118,21 @@ impl<'a, T: Target> Deriver<'_, 'a, T> {
             if !is_code(self.link, place.section) {
                 return batch.pass_over(|tally| tally.no_code += 1);
             }
-            place.offset = place.offset.wrapping_add(source.address.wrapping_sub(begin.address));
+            // An FDE can give several functions, one behind the other. The first is dropped if it is double; the others
+            // start where no function of an SFrame input does, and would overlap one.
+            if (source.before > 0 || result.is_err()) && self.is_described(place) {
+                return batch.pass_over(|tally| tally.duplicate += 1);
+            }
+            let function = place;
+            place.offset = place.offset.wrapping_add(source.before);
             let wrong = match result {
-                Ok(function) => match batch.add(place, function) {
+                Ok(rows) => match batch.add(place, rows) {
                     Ok(()) => return,
                     Err(wrong) => Cause::Version(wrong),
                 },
                 Err(reason) => Cause::CallFrame(reason),
             };
-            batch.leave_out(LeftOut { place, reason: wrong });
+            batch.leave_out(LeftOut { place, function, reason: wrong });
         });
         if let Err(error) = result {
             self.report(section, &error.to_string());

@@ -1,8 +1,12 @@
-//! The report on functions derived by `--sframe-from-eh-frame`, for `--print-sframe` and `--stats`.
+//! The report on functions derived by `--sframe-from-eh-frame`, for `--print-sframe` and `--stats`, and the line for
+//! links without either.
 
 use crate::arch::Target;
+use crate::diag::demangle::shown;
+use crate::elf::consts as elf;
+use crate::input::object::SymbolPlace;
 use crate::phase::Placed;
-use crate::sframe::collect::{Batch, Origin, Share, Tally};
+use crate::sframe::collect::{Batch, Origin, Place, Share, Tally};
 use serde::ser::{Serialize, SerializeStruct, Serializer};
 use serde_json::json;
 use std::fmt::{self, Write};
@@ -23,7 +27,7 @@ pub fn collect<T: Target>(link: &Placed<'_, T>) -> Vec<Derived> {
     let of = |(batch, share): (usize, Share<'_>)| {
         let Origin::EhFrame(file) = share.origin else { return None };
         let alive = share.left_out.iter().filter(|left| link.sections.stands(left.place.section));
-        let text = |place: crate::sframe::collect::Place| link.describe_place(place.section, place.offset);
+        let text = |place: Place| link.describe_place(place.section, place.offset);
         Some(Derived {
             file: link.objects[file.index()].name.to_string(),
             tally: share.tally(link, &link.chosen, batch),
@@ -32,6 +36,48 @@ pub fn collect<T: Target>(link: &Placed<'_, T>) -> Vec<Derived> {
     };
     let batches = link.described.batches.iter().enumerate();
     batches.flat_map(numbered).filter_map(of).collect()
+}
+
+/// Most functions that [`line`] names.
+const NAMED: usize = 5;
+
+/// One line for all functions that cannot be derived, wholly or in part, for links without a report; empty if there are
+/// none. It is no warning, because every C library has some.
+pub fn line<T: Target>(link: &Placed<'_, T>) -> String {
+    let shares = link.described.batches.iter().flat_map(Batch::shares);
+    let derived = shares.filter(|share| matches!(share.origin, Origin::EhFrame(_)));
+    let left_out = derived.flat_map(|share| share.left_out);
+    let alive = left_out.filter(|left_out| link.sections.stands(left_out.place.section));
+    let mut functions: Vec<Place> = alive.map(|left_out| left_out.function).collect();
+    // Stretches of one function follow each other.
+    functions.dedup();
+    if functions.is_empty() {
+        return String::new();
+    }
+    let mut names: Vec<String> = functions.iter().take(NAMED).map(|place| name_of(link, *place)).collect();
+    if functions.len() > NAMED {
+        names.push(format!("and {} more", functions.len() - NAMED));
+    }
+    let count = counted(functions.len() as u64, "function");
+    let names = names.join(", ");
+    format!("sframe: {count} without derived rows, wholly or in part: {names} (--print-sframe says why)\n")
+}
+
+/// The name of the function at a place: that of a symbol there, else the place.
+fn name_of<T: Target>(link: &Placed<'_, T>, place: Place) -> String {
+    let symbol = link.locate(place.section).and_then(|(object, section)| {
+        let is_here = |index: &usize| {
+            let symbol = &object.symbols[*index];
+            symbol.kind() != elf::STT_SECTION
+                && symbol.st_value.get() == place.offset
+                && object.symbol_place(*index) == SymbolPlace::Section(section)
+        };
+        let here: Vec<usize> = (1..object.symbols.len()).filter(is_here).collect();
+        let function = here.iter().find(|&&index| object.symbols[index].kind() == elf::STT_FUNC);
+        let name = object.symbol_name(*function.or(here.first())?);
+        (!name.is_empty()).then(|| shown(name, link.config.diagnostics.demangle))
+    });
+    symbol.unwrap_or_else(|| link.describe_place(place.section, place.offset))
 }
 
 /// The shares of a batch, each with the batch's number.

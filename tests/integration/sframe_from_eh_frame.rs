@@ -1,8 +1,8 @@
 //! `--sframe-from-eh-frame`: rows for functions without SFrame, derived from their `.eh_frame`.
 
-use crate::need;
 use crate::support::sframe::{PCREL, SORTED, blobs, output_blobs};
-use crate::support::{Elf, Work, tools};
+use crate::support::{Elf, Machine, Work, eh_frame, tools};
+use crate::{need, on_every_machine};
 
 const SOURCE: &str = "
 #include <cstdio>
@@ -188,7 +188,8 @@ fn functions_that_cannot_be_expressed_are_listed() {
     let source = ".globl _start\n_start: .cfi_startproc\n.cfi_undefined rip\nnop\nret\n.cfi_endproc\n\
         .globl odd\nodd: .cfi_startproc\nnop\n.cfi_escape 0x0f,1,0x57\nret\n.cfi_endproc\n";
     let object = work.s("a", source);
-    for (version, rows) in [("3", 1), ("2", 0)] {
+    // The first byte of `odd` has a row in both.
+    for (version, rows) in [("3", 2), ("2", 1)] {
         let outcome = work
             .ld(&[
                 "-o",
@@ -207,6 +208,109 @@ fn functions_that_cannot_be_expressed_are_listed() {
         assert!(outcome.stdout.contains("the CFA is an expression"), "{outcome}");
     }
 }
+
+/// A row that SFrame cannot say costs that row alone, and one line names the function.
+#[test]
+fn code_around_rows_without_a_form_is_described() {
+    let work = Work::new();
+    let source = ".globl _start, lost\n.type _start, %function\n.type lost, %function\n\
+        _start: .cfi_startproc\nnop\n.cfi_remember_state\n.cfi_escape 0x0f,2,0x30,0x30\nnop\n.cfi_restore_state\nnop\n\
+        ret\n.cfi_endproc\n.size _start, .-_start\n\
+        lost: .cfi_startproc\nnop\n.cfi_undefined rbp\nret\n.cfi_endproc\n.size lost, .-lost\n";
+    let object = work.s("a", source);
+    let line = "sframe: 2 functions without derived rows, wholly or in part: _start, lost (--print-sframe says why)\n";
+    for mode in MODES {
+        let outcome = work.ld(&["-o", "program", mode, "--sframe-from-eh-frame=all", &object]).quiet();
+        assert_eq!(outcome.stdout, line, "{mode}");
+        let elf = work.elf("program");
+        let [start, lost] = ["_start", "lost"].map(|name| elf.symbol(name).value);
+        let rows: Vec<(u64, u32)> = own_blobs(&elf, mode)
+            .iter()
+            .flat_map(|blob| &blob.rows)
+            .map(|row| (row.start, row.size))
+            .collect();
+        assert_eq!(rows, [(start, 1), (start + 2, 2), (lost, 1)], "{mode}");
+        let verified = work.verified("program");
+        assert!(verified.contains(" 0 wrong") && !verified.contains("left out though"), "{verified}");
+        let printed = work
+            .ld(&["-o", "program", mode, "--sframe-from-eh-frame=all", "--print-sframe", &object])
+            .quiet();
+        assert!(!printed.stdout.contains(line), "{printed}");
+    }
+    // Under -r each part has a relocation of its own, and the next link reads them as they are.
+    work.ld(&["-r", "-o", "r.o", "--sframe-index", "--sframe-from-eh-frame=all", &object]).ok();
+    work.ld(&["-o", "program", "--sframe-index", "--sframe-from-eh-frame=missing", "r.o"]).ok();
+    let elf = work.elf("program");
+    assert_eq!(own_blobs(&elf, "--sframe-index").iter().map(|blob| blob.rows.len()).sum::<usize>(), 3);
+    // So does the command.
+    work.sframe(&["derive", "-o", "derived.o", &object]).ok();
+    work.ld(&["-o", "program", "--sframe-index", "derived.o"]).quiet();
+    let again = work.elf("program");
+    let starts = |elf: &Elf| -> Vec<u64> {
+        own_blobs(elf, "--sframe-index").iter().flat_map(|blob| &blob.rows).map(|row| row.start).collect()
+    };
+    assert_eq!(starts(&again), starts(&elf));
+}
+
+/// `-r` puts the terminator of a start-up file behind the records of all files, wherever that file stands; inside a section
+/// it becomes part of the record before it. So every reader finds all records.
+fn terminators_come_last_in_relocatable_output(machine: &'static Machine) {
+    let work = Work::on(machine);
+    let [first, second] =
+        ["first", "second"].map(|name| work.c(name, &format!("int {name}(void) {{ return 1; }}"), &[]));
+    let end = work.s("end", ".section .eh_frame,\"a\"\n.p2align 2\n.long 0\n");
+    work.ld(&["-r", "-o", "ended.o", &first, &end]).quiet();
+    let orders: [&[&str]; 5] = [
+        &[&first, &end, &second],
+        &[&end, &first, &end, &second],
+        &["ended.o", &second],
+        &["ended.o", &end, &second, &end],
+        &[&second, "ended.o"],
+    ];
+    for order in orders {
+        work.ld(&[&["-r", "-o", "all.o"], order].concat()).quiet();
+        let object = work.elf_unchecked("all.o");
+        let section = object.section(".eh_frame");
+        let (_, fdes) = eh_frame::read(section);
+        assert_eq!(fdes.len(), 2, "{order:?}: {:x?}", section.data);
+        assert!(section.data.ends_with(&[0; 4]), "{order:?}");
+        work.ld(&[
+            "-shared",
+            "--eh-frame-hdr",
+            "-o",
+            "all.so",
+            "all.o",
+            "--sframe-index",
+            "--sframe-from-eh-frame=all",
+        ])
+        .quiet();
+        let elf = work.elf_unchecked("all.so");
+        assert_eq!(eh_frame::check(&elf).len(), 2, "{order:?}");
+        assert!(elf.section(".eh_frame").data.ends_with(&[0; 4]), "{order:?}");
+    }
+}
+
+/// Objects of other linkers have terminators between their records.
+#[test]
+fn functions_behind_a_terminator_are_derived() {
+    let work = Work::new();
+    let function = |name: &str| {
+        format!(
+            ".globl {name}\n{name}: .cfi_startproc\npush %rbx\n.cfi_adjust_cfa_offset 8\nret\n.cfi_endproc\n"
+        )
+    };
+    // GNU as writes its records behind the words of the source.
+    let before = work.s("before", &function("before"));
+    let behind = work.s("behind", &format!("{}.section .eh_frame\n.long 0, 0\n", function("behind")));
+    work.ld(&["-shared", "-o", "all.so", "--sframe-index", "--sframe-from-eh-frame=all", &before, &behind])
+        .quiet();
+    let elf = work.elf("all.so");
+    let rows = own_blobs(&elf, "--sframe-index");
+    assert!(["before", "behind"].iter().all(|name| rows[0].row_at(elf.symbol(name).value).is_some()));
+    check_all_is_described(&work, "all.so");
+}
+
+on_every_machine!(terminators_come_last_in_relocatable_output);
 
 #[test]
 fn threads_make_no_difference() {

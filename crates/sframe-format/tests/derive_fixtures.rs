@@ -23,7 +23,11 @@ fn derived(
         } else {
             (0, source.address)
         };
-        functions.insert(target, result.cloned());
+        // Of a function of which a part has no form, assemblers make no rows at all.
+        match functions.get(&target) {
+            Some(Err(_)) if fixture.relocatable => {}
+            _ => drop(functions.insert(target, result.cloned())),
+        }
     })
     .unwrap();
     functions
@@ -84,8 +88,6 @@ fn derived_rows_are_those_of_the_assembler() {
         ("v3-gas2.47/special.aarch64.o", 0x8),
         ("v3-gas2.47/special.aarch64.o", 0x10),
         ("v3-gas2.47/special.aarch64.o", 0x20),
-        // An undefined frame pointer.
-        ("v3-gas2.47/special.x86_64.o", 0x16f),
     ];
     assert_eq!(expressed, expected);
 }

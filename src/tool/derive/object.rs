@@ -11,7 +11,7 @@ use sframe_format::write::{Encoder, Function, FunctionId, Options};
 use sframe_format::{Abi, Header, SHT_GNU_SFRAME, Version, derive as from_eh_frame};
 use std::collections::{BTreeMap, HashMap};
 use zerocopy::FromZeros;
-use zerocopy::byteorder::{ByteOrder, U32, U64};
+use zerocopy::byteorder::{ByteOrder, I64, U32, U64};
 
 /// The functions of one text section.
 struct Part<E: ByteOrder> {
@@ -30,7 +30,11 @@ pub fn derive<E: ByteOrder>(
 ) -> Result<(Vec<u8>, Vec<String>), Problem> {
     let object = Object::read(image)?;
     let (mut parts, mut left_out) = (BTreeMap::new(), Vec::new());
-    let sections: Vec<usize> = image.named(b".eh_frame").collect();
+    let is_eh_frame = |&index: &usize| {
+        let name = image.section_name(index);
+        name == b".eh_frame" || name.starts_with(b".eh_frame.")
+    };
+    let sections: Vec<usize> = (0..image.sections.len()).filter(is_eh_frame).collect();
     if sections.is_empty() {
         return Err(image.problem("no .eh_frame to derive frames from"));
     }
@@ -114,7 +118,7 @@ fn collect<E: ByteOrder>(
             Ok(None) => return,
             Err(error) => return problem = problem.take().or(Some(error)),
         };
-        let addend = relocation.r_addend.get();
+        let addend = relocation.r_addend.get().wrapping_add_unsigned(source.before);
         let mut leave = |reason: &dyn std::fmt::Display| {
             let name = String::from_utf8_lossy(image.section_name(text));
             left_out.push(format!("{name}+{addend:#x}: {reason}"));
@@ -126,7 +130,7 @@ fn collect<E: ByteOrder>(
                     .entry(text)
                     .or_insert_with(|| Part { encoder: Encoder::new(options), functions: Vec::new() });
                 match part.encoder.add(function) {
-                    Ok(id) => part.functions.push((id, **relocation)),
+                    Ok(id) => part.functions.push((id, Rela { r_addend: I64::new(addend), ..**relocation })),
                     Err(reason) => leave(&reason),
                 }
             }

@@ -30,6 +30,8 @@ pub enum Gap {
     FramePointerExpression,
     /// The frame pointer is a sum such as `CFA + offset`, not a word in memory.
     FramePointerValue,
+    /// The frame pointer is lost.
+    LostFramePointer,
     /// The stack pointer has a rule of its own.
     StackPointerRule,
     /// x86-64: the return address has no rule.
@@ -59,6 +61,7 @@ impl Gap {
             Self::ReturnAddressExpression => "return address by a DWARF expression",
             Self::FramePointerExpression => "frame pointer by a DWARF expression",
             Self::FramePointerValue => "frame pointer that is a sum",
+            Self::LostFramePointer => "frame pointer that is lost",
             Self::StackPointerRule => "stack pointer with a rule of its own",
             Self::NoReturnAddress => "return address without a rule",
             Self::CfaRegister => "CFA from another register (V2 has none)",
@@ -163,6 +166,7 @@ fn row_reasons(abi: Abi, old: bool, row: &CfiRow, reasons: &mut Vec<Gap>) {
         Some(Rule::ValOffset(_) | Rule::Constant(_) | Rule::Architectural) => {
             reasons.push(Gap::FramePointerValue);
         }
+        Some(Rule::Undefined) => reasons.push(Gap::LostFramePointer),
         Some(Rule::Register(_)) if abi != Abi::S390x => {
             reasons.extend(old.then_some(Gap::FramePointerRegister));
         }

@@ -31,8 +31,8 @@ pub struct Values {
     pub cfa: u64,
     /// Return address; `None` is "there is no caller".
     pub ra: Option<u64>,
-    /// Frame pointer.
-    pub fp: u64,
+    /// Frame pointer; `None` if it is lost.
+    pub fp: Option<u64>,
     /// Stack pointer; `None` if DWARF saves it like any other register, or if there is no caller.
     pub sp: Option<u64>,
 }
@@ -96,7 +96,7 @@ impl Machine {
         Values {
             cfa,
             ra: Some(value(&frame.ra, self.abi.return_address())),
-            fp: value(&frame.fp, self.abi.frame_pointer()),
+            fp: Some(value(&frame.fp, self.abi.frame_pointer())),
             sp: Some(cfa.wrapping_sub(self.abi.cfa_bias() as u64)),
         }
     }
@@ -116,7 +116,7 @@ impl Machine {
             // gimli holds this before any rule for the CFA.
             DwarfCfa::RegisterAndOffset { register, offset: 0 } if register.0 == 0 => {
                 return if undefined {
-                    Ok(Values { cfa: 0, ra: None, fp: 0, sp: None })
+                    Ok(Values { cfa: 0, ra: None, fp: None, sp: None })
                 } else {
                     Err(Failure::NoCfa)
                 };
@@ -127,10 +127,13 @@ impl Machine {
             DwarfCfa::Expression(expression) => self.evaluate(section, expression, None)?,
         };
         if undefined {
-            return Ok(Values { cfa, ra: None, fp: 0, sp: None });
+            return Ok(Values { cfa, ra: None, fp: None, sp: None });
         }
         let ra = self.dwarf_value(section, &row.ra, column, cfa)?;
-        let fp = self.dwarf_value(section, &row.fp, self.abi.frame_pointer(), cfa)?;
+        let fp = match &row.fp {
+            Some(Rule::Undefined) => None,
+            rule => Some(self.dwarf_value(section, rule, self.abi.frame_pointer(), cfa)?),
+        };
         let sp = match &row.sp {
             // Unwinders take the CFA (s390x: less its bias) for a stack pointer that was not saved.
             None | Some(Rule::SameValue | Rule::Undefined) => {
@@ -152,8 +155,7 @@ impl Machine {
         cfa: u64,
     ) -> Result<u64, Failure> {
         Ok(match rule {
-            // A register that cannot be recovered counts as unchanged.
-            None | Some(Rule::SameValue | Rule::Undefined) => self.register(number),
+            None | Some(Rule::SameValue) => self.register(number),
             Some(Rule::Offset(offset)) => self.memory(cfa.wrapping_add_signed(*offset)),
             Some(Rule::ValOffset(offset)) => cfa.wrapping_add_signed(*offset),
             Some(Rule::Register(register)) => self.register(register.0.into()),

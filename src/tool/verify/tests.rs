@@ -353,3 +353,29 @@ fn functions_that_overlap_take_no_more_than_their_share() {
         assert_eq!(comparison.not_compared.functions == 0, whole);
     }
 }
+
+/// SFrame has no word for a register that is lost, so a row there is wrong, and deriving makes none.
+#[test]
+fn a_lost_frame_pointer_is_not_an_unchanged_one() {
+    let name = "linked/prog.x86_64.ld2.47";
+    let bytes = std::fs::read(fixtures::path(name)).unwrap();
+    let mut input = open_elf(name, &bytes).unwrap();
+    let mut frames = eh_frame(0x2000, std::slice::from_ref(&(0x1000..0x1009)));
+    // Behind the CIE and the fields of the FDE: from byte 4 on rbp is undefined.
+    frames[24 + 17..][..3].copy_from_slice(&[0x44, 0x07, 6]);
+    input.eh_frame = vec![FrameSection { data: Cow::Owned(frames), address: 0x2000 }];
+    input.eh_frame_hdr = None;
+    input.text = std::iter::once(0x1000..0x1009).collect();
+    let ra = RegisterRule::Saved(Location { base: Base::Cfa, offset: -8, dereference: true });
+    let rules =
+        Rules::Frame(Frame { cfa: CfaRule::register(7, 8), ra, fp: RegisterRule::Unchanged, mangled: false });
+    let function = Function { size: 9, rows: vec![Row { start: 0, rules }], ..Function::default() };
+    plant(&mut input, &[(0x1000, function)]);
+    let verified = verify_input(&input, Version::V3);
+    assert_eq!(kinds(&verified), [DifferenceKind::FramePointer]);
+    assert_eq!(verified.comparison.unwrap().differences[0].range, 0x1004..0x1009);
+    derived::replace(&mut input, Version::V3).unwrap();
+    let comparison = verify_input(&input, Version::V3).comparison.unwrap();
+    assert_eq!(comparison.differences.len(), 0);
+    assert_eq!(comparison.uncovered[&Gap::LostFramePointer].bytes, 5);
+}

@@ -5,29 +5,24 @@
 //! table for that, `.eh_frame_hdr` (LSB, "The .eh_frame_hdr section"); in other files the headers of all FDEs are read
 //! once.
 
-use alloc::borrow::Cow;
 use alloc::vec::Vec;
 use core::ops::{Deref, Range};
 
-use gimli::{BaseAddresses, CieOrFde, EhFrame, EhFrameOffset, UnwindSection};
-
+use super::entries::{Cie, Fde, Frames};
+use super::expect_return_column;
 use super::project::{Projection, Reason, project, register_rule};
-use super::rows::{Columns, Runner, Slice};
+use super::rows::{Columns, Runner};
 use super::search_table::Header;
-use super::{augmentation, expect_return_column, section};
 use crate::abi::{Abi, Register};
 use crate::rules::{RegisterRule, UnwindRules};
-
-type Fde<'data> = gimli::FrameDescriptionEntry<Slice<'data>>;
 
 /// `.eh_frame` of a linked file, for look-ups by address. `D` holds the bytes.
 #[derive(Debug)]
 pub struct FdeIndex<D> {
     abi: Abi,
     data: D,
-    /// A copy of the section with changed CIEs, if gimli cannot read the original ones.
-    normal: Option<Vec<u8>>,
-    bases: BaseAddresses,
+    /// The address of the section.
+    address: u64,
     order: Order<D>,
 }
 
@@ -47,12 +42,7 @@ impl<D: Deref<Target = [u8]>> FdeIndex<D> {
     /// An index of the section `eh_frame`, whose address is `address`. `header` are the bytes and the address of
     /// `.eh_frame_hdr`. If the file has none, or one without a table, this takes time in proportion to the section.
     pub fn new(abi: Abi, eh_frame: D, address: u64, header: Option<(D, u64)>) -> Self {
-        let normal = match augmentation::normalize(abi, &eh_frame).data {
-            Cow::Borrowed(_) => None,
-            Cow::Owned(data) => Some(data),
-        };
-        let bases = BaseAddresses::default().set_eh_frame(address);
-        let mut index = Self { abi, data: eh_frame, normal, bases, order: Order::List(Vec::new()) };
+        let mut index = Self { abi, data: eh_frame, address, order: Order::List(Vec::new()) };
         let header = header.and_then(|(data, at)| Header::parse(abi.endian(), data, at, address));
         index.order = header.map_or_else(
             || {
@@ -70,26 +60,25 @@ impl<D: Deref<Target = [u8]>> FdeIndex<D> {
     /// # Errors
     /// The rules have no SFrame form, or the FDE is malformed before their row.
     pub fn rules_at(&self, pc: u64, scratch: &mut Scratch) -> Option<Result<Option<UnwindRules>, Reason>> {
-        let section = self.section();
-        let fde = self.fde_at(&section, pc)?;
-        Some(self.rules_of(&section, &fde, pc, &mut scratch.0))
+        let frames = self.frames();
+        let fde = self.fde_at(&frames, pc)?;
+        Some(self.rules_of(&frames, &fde, pc, &mut scratch.0))
     }
 
-    fn rules_of(
+    fn rules_of<'data>(
         &self,
-        section: &EhFrame<Slice<'_>>,
-        fde: &Fde<'_>,
+        frames: &Frames<'data>,
+        fde: &Fde<'data>,
         pc: u64,
         runner: &mut Runner,
     ) -> Result<Option<UnwindRules>, Reason> {
         expect_return_column(self.abi, fde)?;
-        let mut rows =
-            runner.rows(section, &self.bases, fde, Columns::of(self.abi, None)).map_err(Reason::Cfi)?;
+        let mut rows = runner.rows(frames, fde, Columns::of(self.abi, None)).map_err(Reason::Cfi)?;
         while let Some(row) = rows.next_row().map_err(Reason::Cfi)? {
             if !row.contains(pc) {
                 continue;
             }
-            let rules = match project(self.abi, section, row)? {
+            let rules = match project(self.abi, &frames.section, row)? {
                 Projection::Rules(rules) => rules,
                 Projection::Plt(expression) => {
                     if row.start % u64::from(expression.repeat_size) != 0 {
@@ -102,7 +91,7 @@ impl<D: Deref<Target = [u8]>> FdeIndex<D> {
                     }
                 }
             };
-            return Ok(Some(UnwindRules { abi: self.abi, signal: fde.is_signal_trampoline(), rules }));
+            return Ok(Some(UnwindRules { abi: self.abi, signal: fde.cie.signal, rules }));
         }
         Ok(None)
     }
@@ -116,24 +105,23 @@ impl<D: Deref<Target = [u8]>> FdeIndex<D> {
         if !is_kept(self.abi, register) {
             return None;
         }
-        let section = self.section();
-        let fde = self.fde_at(&section, pc)?;
+        let frames = self.frames();
+        let fde = self.fde_at(&frames, pc)?;
         let mut runner = Runner::default();
-        let mut rows =
-            runner.rows(&section, &self.bases, &fde, Columns::of(self.abi, Some(register))).ok()?;
+        let mut rows = runner.rows(&frames, &fde, Columns::of(self.abi, Some(register))).ok()?;
         loop {
             let row = rows.next_row().ok()??;
             if row.contains(pc) {
-                return register_rule(&section, row.register(register), Reason::FramePointer).ok();
+                return register_rule(&frames.section, row.register(register), Reason::FramePointer).ok();
             }
         }
     }
 
     /// The addresses around `pc` that no FDE covers; empty if an FDE covers `pc`.
     pub fn gap_at(&self, pc: u64) -> Range<u64> {
-        let section = self.section();
+        let frames = self.frames();
         let place = self.place(pc);
-        let before = place.checked_sub(1).and_then(|before| Some(self.fde(&section, before)?.end_address()));
+        let before = place.checked_sub(1).and_then(|before| Some(self.fde(&frames, before)?.end()));
         let after = self.start(place).unwrap_or(u64::MAX);
         match before.unwrap_or(0) {
             start if start <= pc => start..after,
@@ -141,12 +129,12 @@ impl<D: Deref<Target = [u8]>> FdeIndex<D> {
         }
     }
 
-    fn section(&self) -> EhFrame<Slice<'_>> {
-        section(self.abi, self.normal.as_deref().unwrap_or(&self.data))
+    fn frames(&self) -> Frames<'_> {
+        Frames::new(self.abi, &self.data, self.address)
     }
 
-    fn fde_at<'data>(&self, section: &EhFrame<Slice<'data>>, pc: u64) -> Option<Fde<'data>> {
-        let fde = self.fde(section, self.place(pc).checked_sub(1)?)?;
+    fn fde_at<'data>(&self, frames: &Frames<'data>, pc: u64) -> Option<Fde<'data>> {
+        let fde = self.fde(frames, self.place(pc).checked_sub(1)?)?;
         fde.contains(pc).then_some(fde)
     }
 
@@ -167,30 +155,23 @@ impl<D: Deref<Target = [u8]>> FdeIndex<D> {
     }
 
     /// The FDE at a place of the order.
-    fn fde<'data>(&self, section: &EhFrame<Slice<'data>>, place: usize) -> Option<Fde<'data>> {
+    fn fde<'data>(&self, frames: &Frames<'data>, place: usize) -> Option<Fde<'data>> {
         let offset = match &self.order {
             Order::Header(header) => usize::try_from(header.entry(place)?.1).ok()?,
             Order::List(list) => list.get(place)?.1,
         };
-        section.fde_from_offset(&self.bases, EhFrameOffset(offset), EhFrame::cie_from_offset).ok()
+        frames.fde(offset, None).ok()
     }
 
     /// Range and offset of every FDE in the order of the section, without malformed FDEs, up to an entry whose length is
     /// malformed.
     fn list(&self) -> Vec<(Range<u64>, usize)> {
-        let section = self.section();
-        let mut entries = section.entries(&self.bases);
-        let mut list = Vec::new();
-        let mut last_cie: Option<gimli::CommonInformationEntry<Slice<'_>>> = None;
-        while let Ok(Some(entry)) = entries.next() {
-            let CieOrFde::Fde(partial) = entry else { continue };
-            let parsed = partial.parse(|section, bases, offset| match &last_cie {
-                Some(cie) if cie.offset() == offset.0 => Ok(cie.clone()),
-                _ => section.cie_from_offset(bases, offset),
-            });
-            if let Ok(fde) = parsed {
-                list.push((fde.initial_address()..fde.end_address(), fde.offset()));
-                last_cie = Some(fde.cie().clone());
+        let frames = self.frames();
+        let (mut list, mut known): (Vec<_>, Option<Cie<'_>>) = Default::default();
+        for record in frames.records().take_while(|record| !record.behind) {
+            if let Ok(Some(fde)) = frames.entry(&record, known.as_ref()) {
+                list.push((fde.start..fde.end(), fde.offset));
+                known = Some(fde.cie);
             }
         }
         list

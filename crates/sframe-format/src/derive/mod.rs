@@ -1,15 +1,17 @@
 //! SFrame rows from `.eh_frame` (feature `derive`).
 //!
 //! Each FDE of `.eh_frame` is run, and its rows are projected to the registers that SFrame tracks: CFA, return
-//! address, frame pointer. Functions whose rows have no SFrame form are listed with the reason, never approximated.
+//! address, frame pointer. Stretches of code whose rows have no SFrame form are listed with the reason, never
+//! approximated; the code before and behind such a stretch becomes functions of its own.
 //! The section may be unrelocated: sizes and rows do not depend on addresses, and [`Source::offset`] tells the FDE of a
 //! function. [`FdeIndex`] derives functions of a linked file one by one, on demand.
 //!
 //! Linkers describe their PLTs with one DWARF expression for all entries; it becomes a PC-mask function.
 
-mod augmentation;
+mod entries;
 mod expression;
 mod fde_index;
+mod instructions;
 mod project;
 mod records;
 mod rows;
@@ -18,36 +20,39 @@ mod search_table;
 use alloc::vec::Vec;
 use core::fmt;
 
-use gimli::{BaseAddresses, CieOrFde, EhFrame, EhFrameOffset, RunTimeEndian, UnwindSection};
-
 use crate::abi::Abi;
-use crate::endian::Endian;
 use crate::error::Error;
 use crate::fre::PauthKey;
-use crate::rules::Row;
+use crate::rules::{Row, Rules};
 use crate::write::{Function, LeftOut, Options, write_sorted};
-use augmentation::Normalized;
+use entries::{Cie, Fde, Frames};
 use expression::PltExpression;
 use project::{Projection, project};
-use rows::{Columns, Runner, Slice};
+use rows::{Columns, Runner};
 
 pub use fde_index::{FdeIndex, Scratch};
 pub use project::Reason;
 
-/// The FDE of `.eh_frame` that a function was derived from.
+/// The FDE of `.eh_frame` that a function was derived from, and the part of its range that the function is.
+///
+/// Most functions are the whole range. An FDE gives several if some rows in between have no SFrame form, and two for a
+/// PLT: its first entry and the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Source {
     /// Offset of the FDE in the section.
     pub offset: usize,
-    /// Address at which the FDE's range starts. Where an FDE gives two functions (a PLT's first entry and the
-    /// others), the address of the function. 0 for a malformed FDE.
+    /// Bytes of the FDE's range before the part.
+    pub before: u64,
+    /// Address at which the part starts. 0 for a malformed FDE.
     pub address: u64,
-    /// Size of that range or function in bytes. 0 for a malformed FDE.
+    /// Size of the part in bytes. 0 for a malformed FDE.
     pub size: u64,
 }
 
 /// Derives every function of `eh_frame`, whose section address is `address`, and hands each to `take`: its FDE, and its
 /// rows or why it has none. The function is borrowed, so that its memory serves for the next.
+///
+/// The section is an object's, or one that a linker has yet to write: records may stand behind a terminator, too.
 ///
 /// # Errors
 /// The length of an entry is malformed, so that the entries behind it cannot be found; the functions before it were
@@ -56,9 +61,12 @@ pub fn for_each(
     abi: Abi,
     eh_frame: &[u8],
     address: u64,
-    take: impl FnMut(Source, Result<&Function, Reason>),
+    mut take: impl FnMut(Source, Result<&Function, Reason>),
 ) -> Result<(), gimli::Error> {
-    for_each_linked(abi, eh_frame, address, None, take)
+    let mut deriver = Deriver::new(Frames::new(abi, eh_frame, address));
+    let mut records = deriver.frames.records();
+    records.by_ref().for_each(|record| deriver.record(&record, &mut take));
+    records.finish()
 }
 
 /// Like [`for_each`], of a linked file whose `header` are the bytes and the address of `.eh_frame_hdr`. A walk over
@@ -74,166 +82,160 @@ pub fn for_each_linked(
     header: Option<(&[u8], u64)>,
     mut take: impl FnMut(Source, Result<&Function, Reason>),
 ) -> Result<(), gimli::Error> {
-    let normal = augmentation::normalize(abi, eh_frame);
-    let section = section(abi, &normal.data);
-    let bases = BaseAddresses::default().set_eh_frame(address);
-    let mut deriver = Deriver {
-        abi,
-        section: &section,
-        bases: &bases,
-        runner: Runner::default(),
-        function: Function::default(),
-    };
-    let mut entries = section.entries(&bases);
-    // FDEs of one CIE follow each other; the CIE need not be parsed for each.
-    let mut last_cie: Option<Cie<'_>> = None;
-    while let Some(entry) = entries.next()? {
-        let CieOrFde::Fde(partial) = entry else { continue };
-        let offset = partial.offset();
-        let parsed = partial.parse(|section, bases, offset| match &last_cie {
-            Some(cie) if cie.offset() == offset.0 => Ok(cie.clone()),
-            _ => section.cie_from_offset(bases, offset),
-        });
-        last_cie = deriver.parsed(offset, parsed, &normal, &mut take).or(last_cie);
-    }
-    let behind = header.map(|header| records::listed_behind(abi, &normal.data, address, header));
-    for offset in behind.unwrap_or_default() {
-        let parsed =
-            section.fde_from_offset(
-                &bases,
-                EhFrameOffset(offset),
-                |section, bases, offset| match &last_cie {
-                    Some(cie) if cie.offset() == offset.0 => Ok(cie.clone()),
-                    _ => section.cie_from_offset(bases, offset),
-                },
-            );
-        last_cie = deriver.parsed(offset, parsed, &normal, &mut take).or(last_cie);
-    }
+    let mut deriver = Deriver::new(Frames::new(abi, eh_frame, address));
+    let mut records = deriver.frames.records();
+    records
+        .by_ref()
+        .take_while(|record| !record.behind)
+        .for_each(|record| deriver.record(&record, &mut take));
+    records.finish_walk()?;
+    let behind = header.map(|header| records::listed_behind(abi, eh_frame, address, header));
+    behind.unwrap_or_default().iter().for_each(|record| deriver.record(record, &mut take));
     Ok(())
 }
 
-/// The section as gimli reads it.
-fn section(abi: Abi, data: &[u8]) -> EhFrame<Slice<'_>> {
-    let endian = match abi.endian() {
-        Endian::Little => RunTimeEndian::Little,
-        Endian::Big => RunTimeEndian::Big,
-    };
-    let mut section = EhFrame::new(data, endian);
-    section.set_address_size(8);
-    if abi.is_aarch64() {
-        section.set_vendor(gimli::Vendor::AArch64);
-    }
-    section
-}
-
-type Cie<'data> = gimli::CommonInformationEntry<Slice<'data>>;
-type Fde<'data> = gimli::FrameDescriptionEntry<Slice<'data>>;
-
-struct Deriver<'a, 'data> {
-    abi: Abi,
-    section: &'a EhFrame<Slice<'data>>,
-    bases: &'a BaseAddresses,
+struct Deriver<'data> {
+    frames: Frames<'data>,
+    /// FDEs of one CIE follow each other; the CIE need not be read for each.
+    known: Option<Cie<'data>>,
     runner: Runner,
     function: Function,
 }
 
-/// The tail of an FDE that an expression describes as a series of equal PLT entries.
-struct PltTail {
-    start: u64,
-    expression: PltExpression,
-}
+impl<'data> Deriver<'data> {
+    fn new(frames: Frames<'data>) -> Self {
+        Self { frames, known: None, runner: Runner::default(), function: Function::default() }
+    }
 
-impl<'data> Deriver<'_, 'data> {
-    /// Hands on what an FDE gives, or why it cannot be read. Gives its CIE.
-    fn parsed(
-        &mut self,
-        offset: usize,
-        parsed: gimli::Result<Fde<'data>>,
-        normal: &Normalized<'_>,
-        take: &mut impl FnMut(Source, Result<&Function, Reason>),
-    ) -> Option<Cie<'data>> {
-        match parsed {
-            Ok(fde) => {
-                let key = if normal.is_key_b(fde.cie().offset()) { PauthKey::B } else { PauthKey::A };
-                self.fde(&fde, key, take);
-                Some(fde.cie().clone())
+    /// Hands on what a record gives, if it is an FDE, or why it cannot be read.
+    fn record(&mut self, record: &records::Record, take: &mut impl FnMut(Source, Result<&Function, Reason>)) {
+        match self.frames.entry(record, self.known.as_ref()) {
+            Ok(Some(fde)) => {
+                self.known = Some(fde.cie);
+                self.fde(&fde, take);
             }
+            Ok(None) => {}
             Err(error) => {
-                take(Source { offset, address: 0, size: 0 }, Err(Reason::Cfi(error)));
-                None
+                let source = Source { offset: record.offset, before: 0, address: 0, size: 0 };
+                take(source, Err(Reason::Cfi(error)));
             }
         }
     }
 
-    fn fde(
-        &mut self,
-        fde: &Fde<'data>,
-        key: PauthKey,
-        take: &mut impl FnMut(Source, Result<&Function, Reason>),
-    ) {
-        let source = Source { offset: fde.offset(), address: fde.initial_address(), size: fde.len() };
-        self.function.signal = fde.is_signal_trampoline();
-        self.function.pauth_key = key;
-        self.function.repeat_size = None;
-        self.function.rows.clear();
-        let tail = match self.rows(fde) {
-            Ok(tail) => tail,
-            Err(reason) => return take(source, Err(reason)),
+    fn fde(&mut self, fde: &Fde<'data>, take: &mut impl FnMut(Source, Result<&Function, Reason>)) {
+        let abi = self.frames.abi;
+        self.function.signal = fde.cie.signal;
+        self.function.pauth_key = if fde.cie.key_b { PauthKey::B } else { PauthKey::A };
+        let mut parts = Parts { fde, function: &mut self.function, take, begin: 0, left_out: None };
+        parts.begin(0);
+        let readable = expect_return_column(abi, fde).and_then(|()| {
+            u32::try_from(fde.size).map_err(|_| Reason::Size)?;
+            self.runner.rows(&self.frames, fde, Columns::of(abi, None)).map_err(Reason::Cfi)
+        });
+        let mut rows = match readable {
+            Ok(rows) => rows,
+            Err(reason) => return parts.leave_out_rest(0, reason),
         };
-        let Ok(size) = u32::try_from(source.size) else { return take(source, Err(Reason::Size)) };
-        let Some(PltTail { start, expression }) = tail else {
-            self.function.size = size;
-            return take(source, Ok(&self.function));
-        };
-        if start > 0 {
-            self.function.size = start as u32;
-            take(Source { size: start, ..source }, Ok(&self.function));
-        }
-        self.function.size = size - start as u32;
-        self.function.repeat_size = Some(expression.repeat_size);
-        self.function.rows.clear();
-        self.function.rows.extend(expression.rows(self.abi));
-        let address = source.address.wrapping_add(start);
-        take(Source { address, size: self.function.size.into(), ..source }, Ok(&self.function));
-    }
-
-    /// Fills in the rows of an FDE up to its PLT tail, which is returned.
-    fn rows(&mut self, fde: &Fde<'data>) -> Result<Option<PltTail>, Reason> {
-        expect_return_column(self.abi, fde)?;
-        let start = fde.initial_address();
-        let mut rows = self
-            .runner
-            .rows(self.section, self.bases, fde, Columns::of(self.abi, None))
-            .map_err(Reason::Cfi)?;
-        while let Some(row) = rows.next_row().map_err(Reason::Cfi)? {
-            let (from, to) = (row.start.wrapping_sub(start), row.end.wrapping_sub(start));
+        loop {
+            let row = match rows.next_row() {
+                Ok(Some(row)) => row,
+                Ok(None) => return parts.end(fde.size),
+                Err(error) => {
+                    let from = rows.position().wrapping_sub(fde.start);
+                    return parts.leave_out_rest(from.min(fde.size), Reason::Cfi(error));
+                }
+            };
+            let (from, to) = (row.start.wrapping_sub(fde.start), row.end.wrapping_sub(fde.start));
             // Locations may advance beyond the end of the range, or not at all between two rows.
-            if from >= fde.len() || from == to {
+            if from >= fde.size || from == to {
                 continue;
             }
-            let place = u32::try_from(from).map_err(|_| Reason::Size)?;
-            match project(self.abi, self.section, row)? {
-                Projection::Rules(rules) => {
-                    let same = self.function.rows.last().is_some_and(|last| last.rules == rules);
-                    if !same {
-                        self.function.rows.push(Row { start: place, rules });
-                    }
-                }
-                Projection::Plt(expression) => {
+            match project(abi, &self.frames.section, row) {
+                Ok(Projection::Rules(rules)) => parts.row(from, rules),
+                Ok(Projection::Plt(expression)) => {
                     let aligned = row.start % u64::from(expression.repeat_size) == 0;
-                    if !aligned || to < fde.len() {
-                        return Err(Reason::CfaExpression);
+                    if aligned && to >= fde.size {
+                        return parts.plt(abi, from, &expression);
                     }
-                    return Ok(Some(PltTail { start: from, expression }));
+                    parts.leave_out(from, Reason::CfaExpression);
                 }
+                Err(reason) => parts.leave_out(from, reason),
             }
         }
-        Ok(None)
+    }
+}
+
+/// The parts of an FDE's range, each handed on when it ends. A part has rows, or a reason why it has none.
+struct Parts<'f, 'data, F> {
+    fde: &'f Fde<'data>,
+    /// The part at hand, if it has rows.
+    function: &'f mut Function,
+    take: &'f mut F,
+    /// Where the part at hand starts.
+    begin: u64,
+    /// Why the part at hand has no rows.
+    left_out: Option<Reason>,
+}
+
+impl<F: FnMut(Source, Result<&Function, Reason>)> Parts<'_, '_, F> {
+    fn begin(&mut self, from: u64) {
+        self.begin = from;
+        self.function.repeat_size = None;
+        self.function.rows.clear();
+    }
+
+    /// Hands on the part at hand, which ends at `to`.
+    fn end(&mut self, to: u64) {
+        let (before, size) = (self.begin, to - self.begin);
+        let address = self.fde.start.wrapping_add(before);
+        let source = Source { offset: self.fde.offset, before, address, size };
+        self.function.size = size as u32;
+        (self.take)(source, self.left_out.take().map_or(Ok(&*self.function), Err));
+        self.begin(to);
+    }
+
+    /// Begins another part at `from`.
+    fn part(&mut self, from: u64) {
+        if from > self.begin {
+            self.end(from);
+        }
+    }
+
+    /// Adds a row, behind the rows before it.
+    fn row(&mut self, from: u64, rules: Rules) {
+        if self.left_out.is_some() {
+            self.part(from);
+        }
+        if self.function.rows.last().is_none_or(|last| last.rules != rules) {
+            self.function.rows.push(Row { start: (from - self.begin) as u32, rules });
+        }
+    }
+
+    /// Has no rows from `from` on.
+    fn leave_out(&mut self, from: u64, reason: Reason) {
+        if self.left_out.as_ref() != Some(&reason) {
+            self.part(from);
+            self.left_out = Some(reason);
+        }
+    }
+
+    /// Has no rows from `from` to the end.
+    fn leave_out_rest(&mut self, from: u64, reason: Reason) {
+        self.leave_out(from, reason);
+        self.end(self.fde.size);
+    }
+
+    /// Describes the rest, from `from` on, as equal entries.
+    fn plt(&mut self, abi: Abi, from: u64, expression: &PltExpression) {
+        self.part(from);
+        self.function.repeat_size = Some(expression.repeat_size);
+        self.function.rows.extend(expression.rows(abi));
+        self.end(self.fde.size);
     }
 }
 
 fn expect_return_column(abi: Abi, fde: &Fde<'_>) -> Result<(), Reason> {
-    let column = fde.cie().return_address_register().0;
+    let column = fde.cie.return_address.0;
     if u32::from(column) == abi.return_address() { Ok(()) } else { Err(Reason::ReturnColumn(column)) }
 }
 

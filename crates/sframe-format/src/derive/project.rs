@@ -4,12 +4,13 @@ use core::fmt;
 
 use gimli::{CfaRule as DwarfCfa, EhFrame, Register as DwarfRegister, RegisterRule as DwarfRule};
 
+use super::entries::Slice;
 use super::expression::{Affine, PltExpression, affine};
-use super::rows::{Row, Slice};
+use super::rows::{Row, SIGNED};
 use crate::abi::{Abi, Register};
 use crate::rules::{Base, CfaRule, Frame, Location, RegisterRule, Rules};
 
-/// Why a function has no SFrame form in any version.
+/// Why a function, or a stretch of one, has no SFrame form in any version.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Reason {
@@ -31,6 +32,8 @@ pub enum Reason {
     ReturnAddress,
     /// A rule of the frame pointer that SFrame does not have.
     FramePointer,
+    /// The caller's frame pointer is lost, and SFrame has no word for that.
+    LostFramePointer,
 }
 
 impl fmt::Display for Reason {
@@ -45,6 +48,7 @@ impl fmt::Display for Reason {
             Self::StackPointer => f.pad("the stack pointer has a rule of its own"),
             Self::ReturnAddress => f.pad("the rule of the return address has no SFrame form"),
             Self::FramePointer => f.pad("the rule of the frame pointer has no SFrame form"),
+            Self::LostFramePointer => f.pad("the caller's frame pointer is lost (undefined)"),
         }
     }
 }
@@ -74,11 +78,11 @@ pub(super) fn project(abi: Abi, section: &EhFrame<Slice<'_>>, row: &Row) -> Resu
         rule => register_rule(section, rule, Reason::ReturnAddress)?,
     };
     let fp = match rule(abi.frame_pointer()) {
-        Some(DwarfRule::Undefined) => RegisterRule::Unchanged,
+        Some(DwarfRule::Undefined) => return Err(Reason::LostFramePointer),
         rule => register_rule(section, rule, Reason::FramePointer)?,
     };
     let mangled = abi.is_aarch64()
-        && matches!(row.register(gimli::AArch64::RA_SIGN_STATE.0.into()), Some(DwarfRule::Constant(state)) if state & 1 == 1);
+        && matches!(row.register(gimli::AArch64::RA_SIGN_STATE.0.into()), Some(DwarfRule::Constant(state)) if state & SIGNED != 0);
     Ok(Projection::Rules(Rules::Frame(Frame { cfa, ra, fp, mangled })))
 }
 

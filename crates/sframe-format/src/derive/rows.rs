@@ -2,21 +2,19 @@
 //!
 //! SFrame tracks two or three registers, and a look-up of one address runs an FDE for one row. gimli's table
 //! keeps rules of all registers, in rows of several kilobytes that are cleared for each FDE and copied with each
-//! `DW_CFA_remember_state`. Here gimli only decodes the instructions, and a row has places for the tracked registers
-//! alone. DWARF 5, 6.4.2 defines the instructions.
+//! `DW_CFA_remember_state`. Here a row has places for the tracked registers alone. DWARF 5, 6.4.2 defines the instructions.
 
 use alloc::vec::Vec;
 
-use gimli::{
-    BaseAddresses, CallFrameInstruction, CallFrameInstructionIter, CfaRule, EhFrame, EndianSlice, Error,
-    RegisterRule, RunTimeEndian,
-};
+use gimli::{CallFrameInstruction, CfaRule, Error, RegisterRule};
 
+use super::entries::{Fde, Frames};
+use super::instructions::{Instruction, Instructions};
 use crate::abi::{Abi, Register};
 
-pub(super) type Slice<'data> = EndianSlice<'data, RunTimeEndian>;
-type Fde<'data> = gimli::FrameDescriptionEntry<Slice<'data>>;
-type Instruction = CallFrameInstruction<usize>;
+/// Bits of AArch64's state of signing: the return address is signed, and with the program counter mixed in.
+pub(super) const SIGNED: u64 = 1;
+const SIGNED_WITH_PC: u64 = 2;
 
 /// The registers that rows have a place for.
 #[derive(Clone, Copy, Debug)]
@@ -82,6 +80,18 @@ impl Row {
         self.state.rules.get(self.columns.place(register)?)?.as_ref()
     }
 
+    /// Changes bits of the state of signing.
+    fn sign(&mut self, bits: u64) -> Result<(), Error> {
+        let register = gimli::AArch64::RA_SIGN_STATE;
+        let state = match self.register(register.0.into()) {
+            None => 0,
+            Some(RegisterRule::Constant(state)) => *state,
+            Some(_) => return Err(Error::CfiInstructionInInvalidContext),
+        };
+        self.set(register, Some(RegisterRule::Constant(state ^ bits)));
+        Ok(())
+    }
+
     fn set(&mut self, register: gimli::Register, rule: Option<RegisterRule<usize>>) {
         if let Some(place) = self.columns.place(register.0.into()) {
             self.state.rules[place] = rule;
@@ -114,19 +124,17 @@ impl Runner {
     /// Its CIE has unknown or invalid instructions.
     pub fn rows<'a, 'data>(
         &'a mut self,
-        section: &'a EhFrame<Slice<'data>>,
-        bases: &'a BaseAddresses,
+        frames: &Frames<'data>,
         fde: &Fde<'data>,
         columns: Columns,
     ) -> Result<Rows<'a, 'data>, Error> {
-        let cie = fde.cie();
+        let cie = &fde.cie;
         (self.row.columns, self.row.state) = (columns, State::NEW);
         self.remembered.clear();
         let mut rows = Rows {
-            code_alignment: cie.code_alignment_factor(),
-            data_alignment: cie.data_alignment_factor(),
-            largest_address: u64::MAX >> (64 - 8 * u32::from(cie.encoding().address_size.clamp(1, 8))),
-            instructions: cie.instructions(section, bases),
+            code_alignment: cie.code_alignment,
+            data_alignment: cie.data_alignment,
+            instructions: Instructions::new(frames, cie, cie.instructions),
             next: 0,
             end: 0,
             ended: false,
@@ -135,8 +143,8 @@ impl Runner {
         };
         while rows.next_row()?.is_some() {}
         rows.runner.initial.clone_from(&rows.runner.row.state);
-        rows.instructions = fde.instructions(section, bases);
-        (rows.next, rows.end) = (fde.initial_address(), fde.end_address());
+        rows.instructions = Instructions::new(frames, cie, fde.instructions);
+        (rows.next, rows.end) = (fde.start, fde.end());
         (rows.ended, rows.in_cie) = (false, false);
         Ok(rows)
     }
@@ -147,8 +155,7 @@ pub(super) struct Rows<'a, 'data> {
     runner: &'a mut Runner,
     code_alignment: u64,
     data_alignment: i64,
-    largest_address: u64,
-    instructions: CallFrameInstructionIter<'a, Slice<'data>>,
+    instructions: Instructions<'data>,
     /// Where the next row starts, and where the last one ends.
     next: u64,
     end: u64,
@@ -162,7 +169,7 @@ impl Rows<'_, '_> {
     /// The next row.
     ///
     /// # Errors
-    /// An instruction is unknown or invalid.
+    /// An instruction is unknown or invalid: the row at [`Rows::position`] and those behind it are not known.
     pub fn next_row(&mut self) -> Result<Option<&Row>, Error> {
         self.runner.row.start = self.next;
         while let Some(instruction) = self.instructions.next()? {
@@ -175,18 +182,26 @@ impl Rows<'_, '_> {
         Ok((!core::mem::replace(&mut self.ended, true)).then_some(&self.runner.row))
     }
 
+    /// Where the row starts that [`Rows::next_row`] gave last, or could not give.
+    pub fn position(&self) -> u64 {
+        self.runner.row.start
+    }
+
     /// Runs an instruction. Returns the address at which the next row starts, if the instruction ends this row.
     fn evaluate(&mut self, instruction: Instruction) -> Result<Option<u64>, Error> {
         use CallFrameInstruction as Is;
         let data_alignment = self.data_alignment;
         let factored = |offset: i64| offset.wrapping_mul(data_alignment);
         let Runner { row, remembered, initial } = &mut *self.runner;
+        let Instruction::Plain(instruction) = instruction else {
+            return row.sign(SIGNED | SIGNED_WITH_PC).map(|()| None);
+        };
         match instruction {
             Is::SetLoc { address } if address < row.start => return Err(Error::InvalidCfiSetLoc(address)),
             Is::SetLoc { address } => return Ok(Some(address)),
             Is::AdvanceLoc { delta } => {
                 let delta = u64::from(delta).wrapping_mul(self.code_alignment);
-                let next = row.start.checked_add(delta).filter(|&next| next <= self.largest_address);
+                let next = row.start.checked_add(delta);
                 return next.ok_or(Error::AddressOverflow).map(Some);
             }
             Is::DefCfa { register, offset } => {
@@ -216,15 +231,7 @@ impl Rows<'_, '_> {
             }
             Is::RememberState => remembered.push(row.state.clone()),
             Is::RestoreState => row.state = remembered.pop().ok_or(Error::PopWithEmptyStack)?,
-            Is::NegateRaState => {
-                let register = gimli::AArch64::RA_SIGN_STATE;
-                let state = match row.register(register.0.into()) {
-                    None => 0,
-                    Some(RegisterRule::Constant(state)) => *state,
-                    Some(_) => return Err(Error::CfiInstructionInInvalidContext),
-                };
-                row.set(register, Some(RegisterRule::Constant(state ^ 1)));
-            }
+            Is::NegateRaState => row.sign(SIGNED)?,
             _ => {
                 if let Some((register, rule)) = rule(instruction, factored) {
                     row.set(register, Some(rule));
@@ -237,7 +244,7 @@ impl Rows<'_, '_> {
 
 /// The rule that an instruction gives a register.
 fn rule(
-    instruction: Instruction,
+    instruction: CallFrameInstruction<usize>,
     factored: impl Fn(i64) -> i64,
 ) -> Option<(gimli::Register, RegisterRule<usize>)> {
     use CallFrameInstruction as Is;
@@ -265,13 +272,15 @@ fn rule(
 
 #[cfg(test)]
 mod tests {
-    use super::{Columns, Fde, Runner, Slice};
+    use super::{Columns, Runner};
     use crate::abi::Abi;
-    use crate::derive::section;
+    use crate::derive::entries::{Fde, Frames, Slice};
     use alloc::vec::Vec;
     use gimli::{
-        BaseAddresses, CfaRule, CieOrFde, EhFrame, Error, RegisterRule, UnwindContext, UnwindSection,
+        BaseAddresses, CfaRule, CieOrFde, DwCfa, EhFrame, Error, RegisterRule, UnwindContext, UnwindSection,
     };
+
+    type GimlisFde<'data> = gimli::FrameDescriptionEntry<Slice<'data>>;
 
     /// For gimli, with room for as many remembered states as there are.
     struct Storage;
@@ -287,11 +296,11 @@ mod tests {
     fn ours(
         runner: &mut Runner,
         columns: Columns,
-        (section, bases): (&EhFrame<Slice<'_>>, &BaseAddresses),
+        frames: &Frames<'_>,
         fde: &Fde<'_>,
         seen: &mut Vec<Seen>,
     ) -> Result<(), Error> {
-        let mut rows = runner.rows(section, bases, fde, columns)?;
+        let mut rows = runner.rows(frames, fde, columns)?;
         while let Some(row) = rows.next_row()? {
             let rules = columns.0.iter().map(|&register| row.register(register).cloned());
             seen.push((row.start, row.end, row.cfa().clone(), rules.collect()));
@@ -302,7 +311,7 @@ mod tests {
     fn gimlis(
         columns: Columns,
         (section, bases): (&EhFrame<Slice<'_>>, &BaseAddresses),
-        fde: &Fde<'_>,
+        fde: &GimlisFde<'_>,
         seen: &mut Vec<Seen>,
     ) -> Result<(), Error> {
         let mut context: UnwindContext<usize, Storage> = UnwindContext::new_in();
@@ -316,16 +325,27 @@ mod tests {
 
     /// Compares all FDEs of a section; gives the number of rows.
     fn compare(abi: Abi, runner: &mut Runner, data: &[u8], address: u64) -> usize {
-        let (section, columns) = (section(abi, data), Columns::of(abi, Some(3)));
+        let (frames, columns) = (Frames::new(abi, data, address), Columns::of(abi, Some(3)));
+        let mut section = frames.section;
+        section.set_address_size(8);
+        if abi.is_aarch64() {
+            section.set_vendor(gimli::Vendor::AArch64);
+        }
         let bases = BaseAddresses::default().set_eh_frame(address);
         let mut entries = section.entries(&bases);
         let mut count = 0;
         while let Ok(Some(entry)) = entries.next() {
             let CieOrFde::Fde(partial) = entry else { continue };
             let Ok(fde) = partial.parse(EhFrame::cie_from_offset) else { continue };
+            let own = frames.fde(fde.offset(), None).expect("what gimli reads can be read");
+            assert_eq!((own.start, own.size), (fde.initial_address(), fde.len()), "{abi}");
             let (mut found, mut expected) = (Vec::new(), Vec::new());
-            let end = ours(runner, columns, (&section, &bases), &fde, &mut found);
-            assert_eq!(end, gimlis(columns, (&section, &bases), &fde, &mut expected), "{abi}");
+            let end = ours(runner, columns, &frames, &own, &mut found);
+            match gimlis(columns, (&section, &bases), &fde, &mut expected) {
+                // These two gimli does not know.
+                Err(Error::UnknownCallFrameInstruction(DwCfa(0x2c | 0x2f))) => found.truncate(expected.len()),
+                gimlis_end => assert_eq!(end, gimlis_end, "{abi}"),
+            }
             assert_eq!(found, expected, "{abi}");
             count += found.len();
         }
@@ -366,7 +386,9 @@ mod tests {
         for number in 0..20_000 {
             let mut data =
                 Vec::from([0x1c, 0, 0, 0, 0, 0, 0, 0, 1, b'z', b'R', 0, 2, 0x78, 16, 1, 0x1b, 0x0c, 7, 8]);
-            data.extend((0..12).map(|place| if number % 4 == 0 { byte(place) } else { 0 }));
+            // A CIE has no place to set; gimli reads an address of another width there.
+            let in_cie = (0..12).map(|place| if number % 4 == 0 { byte(place) } else { 0 });
+            data.extend(in_cie.map(|byte| if byte == gimli::DW_CFA_set_loc.0 { 0 } else { byte }));
             data.extend([0x28, 0, 0, 0, 0x24, 0, 0, 0, 0xe0, 0xef, 0xff, 0xff, 64, 0, 0, 0, 0]);
             data.extend((0..27).map(&mut byte));
             let abi = [Abi::Amd64, Abi::AArch64Little][number % 2];

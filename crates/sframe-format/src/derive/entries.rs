@@ -1,0 +1,237 @@
+//! CIEs and FDEs of `.eh_frame` (LSB, "Exception Frames"; DWARF 5, 6.4.1).
+//!
+//! They are read here, with gimli's reader of numbers, because gimli refuses entries that unwinders take: AArch64's
+//! augmentations `B` (return addresses are signed with key B) and `G` (tagged frames), language-specific data that
+//! is left out, and those of GCC 2. Only what the rows depend on is read.
+
+use gimli::{DwEhPe, EhFrame, EndianSlice, Error, Reader, Register, RunTimeEndian};
+
+use super::records::{Record, Records, record_at};
+use crate::abi::Abi;
+use crate::endian::Endian;
+
+/// A part of the section.
+pub(super) type Slice<'data> = EndianSlice<'data, RunTimeEndian>;
+
+/// The section.
+#[derive(Clone, Copy)]
+pub(super) struct Frames<'data> {
+    pub abi: Abi,
+    data: Slice<'data>,
+    /// The same as gimli's expressions want it.
+    pub section: EhFrame<Slice<'data>>,
+    /// Its address.
+    pub address: u64,
+}
+
+/// A common information entry.
+#[derive(Clone, Copy)]
+pub(super) struct Cie<'data> {
+    pub offset: usize,
+    pub code_alignment: u64,
+    pub data_alignment: i64,
+    /// The column of the return address.
+    pub return_address: Register,
+    /// How addresses of its FDEs are encoded.
+    pub encoding: DwEhPe,
+    /// Whether its FDEs have augmentation data.
+    has_data: bool,
+    /// Whether its FDEs are of signal frames.
+    pub signal: bool,
+    /// Whether return addresses are signed with key B.
+    pub key_b: bool,
+    pub instructions: Slice<'data>,
+}
+
+/// A frame description entry.
+#[derive(Clone, Copy)]
+pub(super) struct Fde<'data> {
+    pub offset: usize,
+    pub cie: Cie<'data>,
+    /// The first address that it covers.
+    pub start: u64,
+    /// Bytes that it covers.
+    pub size: u64,
+    pub instructions: Slice<'data>,
+}
+
+impl Fde<'_> {
+    /// The address behind its last one.
+    pub fn end(&self) -> u64 {
+        self.start.wrapping_add(self.size)
+    }
+
+    /// Whether it covers an address.
+    pub fn contains(&self, address: u64) -> bool {
+        (self.start..self.end()).contains(&address)
+    }
+}
+
+impl<'data> Frames<'data> {
+    pub fn new(abi: Abi, data: &'data [u8], address: u64) -> Self {
+        let endian = match abi.endian() {
+            Endian::Little => RunTimeEndian::Little,
+            Endian::Big => RunTimeEndian::Big,
+        };
+        Self { abi, data: Slice::new(data, endian), section: EhFrame::new(data, endian), address }
+    }
+
+    /// All records, also those behind a terminator.
+    pub fn records(&self) -> Records<'data> {
+        Records::new(self.abi, self.data.slice())
+    }
+
+    /// The FDE of a record; `None` for a CIE. `known` is a CIE that was read before: FDEs of one CIE follow each other.
+    pub fn entry(&self, record: &Record, known: Option<&Cie<'data>>) -> Result<Option<Fde<'data>>, Error> {
+        let (mut rest, id) = self.body(record)?;
+        let id = id as usize;
+        if id == 0 {
+            return Ok(None);
+        }
+        let place = record.id.checked_sub(id).ok_or(Error::OffsetOutOfBounds(id as u64))?;
+        let cie = match known {
+            Some(cie) if cie.offset == place => *cie,
+            _ => self.cie(place)?,
+        };
+        let start = self.address(&mut rest, cie.encoding)?;
+        let size = value(&mut rest, cie.encoding)?;
+        if cie.has_data {
+            let length = length(&mut rest)?;
+            rest.skip(length)?;
+        }
+        Ok(Some(Fde { offset: record.offset, cie, start, size, instructions: rest }))
+    }
+
+    /// The FDE at an offset.
+    pub fn fde(&self, offset: usize, known: Option<&Cie<'data>>) -> Result<Fde<'data>, Error> {
+        let record = self.record(offset)?;
+        self.entry(&record, known)?.ok_or(Error::NotCiePointer(offset as u64))
+    }
+
+    fn record(&self, offset: usize) -> Result<Record, Error> {
+        let record = record_at(self.abi.endian(), self.data.slice(), offset);
+        record.ok_or(Error::NoEntryAtGivenOffset(offset as u64))
+    }
+
+    /// What stands behind the field that tells CIEs from FDEs, and that field.
+    fn body(&self, record: &Record) -> Result<(Slice<'data>, u32), Error> {
+        let mut rest = self.data;
+        rest.truncate(record.end)?;
+        rest.skip(record.id)?;
+        let id = rest.read_u32()?;
+        Ok((rest, id))
+    }
+
+    fn cie(&self, offset: usize) -> Result<Cie<'data>, Error> {
+        let (mut rest, id) = self.body(&self.record(offset)?)?;
+        if id != 0 {
+            return Err(Error::NotCieId(offset as u64));
+        }
+        let version = rest.read_u8()?;
+        if !matches!(version, 1 | 3 | 4) {
+            return Err(Error::UnknownVersion(version.into()));
+        }
+        let augmentation = rest.read_null_terminated_slice()?.slice();
+        let letters = match augmentation.strip_prefix(b"eh") {
+            // GCC 2: a pointer to exception data.
+            Some(letters) => {
+                rest.skip(8)?;
+                letters
+            }
+            None => augmentation,
+        };
+        let mut cie = Cie {
+            offset,
+            code_alignment: rest.read_uleb128()?,
+            data_alignment: rest.read_sleb128()?,
+            return_address: match version {
+                1 => Register(rest.read_u8()?.into()),
+                _ => register(&mut rest)?,
+            },
+            encoding: gimli::DW_EH_PE_absptr,
+            has_data: letters.starts_with(b"z"),
+            signal: false,
+            key_b: false,
+            instructions: rest,
+        };
+        if cie.has_data {
+            let length = length(&mut rest)?;
+            cie.instructions = rest;
+            cie.instructions.skip(length)?;
+            rest.truncate(length)?;
+        }
+        cie.read_letters(letters, rest)?;
+        Ok(cie)
+    }
+
+    /// An address in `input`, which is a part of the section.
+    pub fn address(&self, input: &mut Slice<'data>, encoding: DwEhPe) -> Result<u64, Error> {
+        let base = match encoding.application() {
+            gimli::DW_EH_PE_absptr => 0,
+            gimli::DW_EH_PE_pcrel => self.address.wrapping_add(input.offset_from(self.data) as u64),
+            gimli::DW_EH_PE_textrel => return Err(Error::TextRelativePointerButTextBaseIsUndefined),
+            gimli::DW_EH_PE_datarel => return Err(Error::DataRelativePointerButDataBaseIsUndefined),
+            gimli::DW_EH_PE_funcrel => return Err(Error::FuncRelativePointerInBadContext),
+            _ => return Err(Error::UnsupportedPointerEncoding(encoding)),
+        };
+        Ok(base.wrapping_add(value(input, encoding)?))
+    }
+
+    /// The offset of a part of the section.
+    pub fn offset_of(&self, part: &Slice<'data>) -> usize {
+        part.offset_from(self.data)
+    }
+}
+
+impl<'data> Cie<'data> {
+    /// Reads the letters of the augmentation, and their data where they have any.
+    fn read_letters(&mut self, letters: &[u8], mut data: Slice<'data>) -> Result<(), Error> {
+        for (place, letter) in letters.iter().enumerate() {
+            match letter {
+                b'z' if place == 0 => {}
+                b'L' | b'P' | b'R' if !self.has_data => return Err(Error::UnknownAugmentation),
+                b'L' => data.skip(1)?,
+                b'R' => self.encoding = DwEhPe(data.read_u8()?),
+                b'P' => {
+                    let encoding = DwEhPe(data.read_u8()?);
+                    if encoding.application() == gimli::DW_EH_PE_aligned {
+                        return Err(Error::UnsupportedPointerEncoding(encoding));
+                    }
+                    value(&mut data, encoding)?;
+                }
+                b'S' => self.signal = true,
+                b'B' => self.key_b = true,
+                b'G' => {}
+                _ => return Err(Error::UnknownAugmentation),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A number in the format of an encoding, whatever it counts from.
+fn value(input: &mut Slice<'_>, encoding: DwEhPe) -> Result<u64, Error> {
+    if encoding == gimli::DW_EH_PE_omit {
+        return Err(Error::CannotParseOmitPointerEncoding);
+    }
+    match encoding.format() {
+        gimli::DW_EH_PE_absptr | gimli::DW_EH_PE_udata8 | gimli::DW_EH_PE_sdata8 => input.read_u64(),
+        gimli::DW_EH_PE_uleb128 => input.read_uleb128(),
+        gimli::DW_EH_PE_udata2 => input.read_u16().map(u64::from),
+        gimli::DW_EH_PE_udata4 => input.read_u32().map(u64::from),
+        gimli::DW_EH_PE_sleb128 => input.read_sleb128().map(|number| number as u64),
+        gimli::DW_EH_PE_sdata2 => input.read_i16().map(|number| number as u64),
+        gimli::DW_EH_PE_sdata4 => input.read_i32().map(|number| number as u64),
+        _ => Err(Error::UnknownPointerEncoding(encoding)),
+    }
+}
+
+pub(super) fn register(input: &mut Slice<'_>) -> Result<Register, Error> {
+    let number = input.read_uleb128()?;
+    u16::try_from(number).map(Register).map_err(|_| Error::UnsupportedRegister(number))
+}
+
+pub(super) fn length(input: &mut Slice<'_>) -> Result<usize, Error> {
+    let length = input.read_uleb128()?;
+    usize::try_from(length).map_err(|_| Error::UnsupportedOffset)
+}

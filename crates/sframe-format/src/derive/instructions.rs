@@ -1,0 +1,129 @@
+//! Call frame instructions (DWARF 5, 6.4.2 and 7.24), one after the other.
+//!
+//! They become gimli's, which also decodes them; but gimli ends at two that are in use: the old form of an offset, and
+//! the signing of AArch64 that mixes in the program counter.
+
+use gimli::{CallFrameInstruction, DwCfa, Error, Reader, Register, UnwindExpression};
+
+use super::entries::{Cie, Frames, Slice, length, register};
+
+/// `DW_CFA_AARCH64_negate_ra_state_with_pc`.
+const NEGATE_RA_STATE_WITH_PC: DwCfa = DwCfa(0x2c);
+
+/// An instruction.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Instruction {
+    Plain(CallFrameInstruction<usize>),
+    /// The return address is signed from here on, or no longer, with the program counter of this place mixed in.
+    NegateRaStateWithPc,
+}
+
+/// The instructions of a CIE or an FDE.
+pub(super) struct Instructions<'data> {
+    frames: Frames<'data>,
+    encoding: gimli::DwEhPe,
+    input: Slice<'data>,
+}
+
+impl<'data> Instructions<'data> {
+    /// The instructions `input` of a CIE, or of one of its FDEs.
+    pub fn new(frames: &Frames<'data>, cie: &Cie<'data>, input: Slice<'data>) -> Self {
+        Self { frames: *frames, encoding: cie.encoding, input }
+    }
+
+    /// The next instruction.
+    ///
+    /// # Errors
+    /// It is unknown or cut off. No other follows then.
+    pub fn next(&mut self) -> Result<Option<Instruction>, Error> {
+        if self.input.is_empty() {
+            return Ok(None);
+        }
+        let instruction = self.read();
+        if instruction.is_err() {
+            self.input.empty();
+        }
+        instruction.map(Some)
+    }
+
+    fn read(&mut self) -> Result<Instruction, Error> {
+        use CallFrameInstruction as Is;
+        let byte = self.input.read_u8()?;
+        let low = byte & 0x3f;
+        let in_byte = Register(low.into());
+        Ok(Instruction::Plain(match byte & 0xc0 {
+            0x40 => Is::AdvanceLoc { delta: low.into() },
+            0x80 => Is::Offset { register: in_byte, factored_offset: self.input.read_uleb128()? },
+            0xc0 => Is::Restore { register: in_byte },
+            _ => return self.extended(DwCfa(byte)),
+        }))
+    }
+
+    /// An instruction that takes a byte of its own.
+    fn extended(&mut self, code: DwCfa) -> Result<Instruction, Error> {
+        use CallFrameInstruction as Is;
+        let aarch64 = self.frames.abi.is_aarch64();
+        let input = &mut self.input;
+        Ok(Instruction::Plain(match code {
+            gimli::DW_CFA_nop => Is::Nop,
+            gimli::DW_CFA_set_loc if self.encoding.is_indirect() => {
+                return Err(Error::UnsupportedIndirectPointer);
+            }
+            gimli::DW_CFA_set_loc => Is::SetLoc { address: self.frames.address(input, self.encoding)? },
+            gimli::DW_CFA_advance_loc1 => Is::AdvanceLoc { delta: input.read_u8()?.into() },
+            gimli::DW_CFA_advance_loc2 => Is::AdvanceLoc { delta: input.read_u16()?.into() },
+            gimli::DW_CFA_advance_loc4 => Is::AdvanceLoc { delta: input.read_u32()? },
+            gimli::DW_CFA_offset_extended => {
+                Is::Offset { register: register(input)?, factored_offset: input.read_uleb128()? }
+            }
+            gimli::DW_CFA_offset_extended_sf => {
+                Is::OffsetExtendedSf { register: register(input)?, factored_offset: input.read_sleb128()? }
+            }
+            // Superseded by the one above; its offset is subtracted.
+            gimli::DW_CFA_GNU_negative_offset_extended => {
+                let register = register(input)?;
+                let factored_offset = (input.read_uleb128()? as i64).wrapping_neg();
+                Is::OffsetExtendedSf { register, factored_offset }
+            }
+            gimli::DW_CFA_restore_extended => Is::Restore { register: register(input)? },
+            gimli::DW_CFA_undefined => Is::Undefined { register: register(input)? },
+            gimli::DW_CFA_same_value => Is::SameValue { register: register(input)? },
+            gimli::DW_CFA_register => {
+                Is::Register { dest_register: register(input)?, src_register: register(input)? }
+            }
+            gimli::DW_CFA_remember_state => Is::RememberState,
+            gimli::DW_CFA_restore_state => Is::RestoreState,
+            gimli::DW_CFA_def_cfa => Is::DefCfa { register: register(input)?, offset: input.read_uleb128()? },
+            gimli::DW_CFA_def_cfa_sf => {
+                Is::DefCfaSf { register: register(input)?, factored_offset: input.read_sleb128()? }
+            }
+            gimli::DW_CFA_def_cfa_register => Is::DefCfaRegister { register: register(input)? },
+            gimli::DW_CFA_def_cfa_offset => Is::DefCfaOffset { offset: input.read_uleb128()? },
+            gimli::DW_CFA_def_cfa_offset_sf => Is::DefCfaOffsetSf { factored_offset: input.read_sleb128()? },
+            gimli::DW_CFA_def_cfa_expression => Is::DefCfaExpression { expression: self.expression()? },
+            gimli::DW_CFA_expression => {
+                Is::Expression { register: register(input)?, expression: self.expression()? }
+            }
+            gimli::DW_CFA_val_offset => {
+                Is::ValOffset { register: register(input)?, factored_offset: input.read_uleb128()? }
+            }
+            gimli::DW_CFA_val_offset_sf => {
+                Is::ValOffsetSf { register: register(input)?, factored_offset: input.read_sleb128()? }
+            }
+            gimli::DW_CFA_val_expression => {
+                Is::ValExpression { register: register(input)?, expression: self.expression()? }
+            }
+            gimli::DW_CFA_GNU_args_size => Is::ArgsSize { size: input.read_uleb128()? },
+            gimli::DW_CFA_AARCH64_negate_ra_state if aarch64 => Is::NegateRaState,
+            NEGATE_RA_STATE_WITH_PC if aarch64 => return Ok(Instruction::NegateRaStateWithPc),
+            unknown => return Err(Error::UnknownCallFrameInstruction(unknown)),
+        }))
+    }
+
+    fn expression(&mut self) -> Result<UnwindExpression<usize>, Error> {
+        let length = length(&mut self.input)?;
+        let offset = self.frames.offset_of(&self.input);
+        self.input.skip(length)?;
+        Ok(UnwindExpression { offset, length })
+    }
+}
