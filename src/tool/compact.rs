@@ -89,14 +89,14 @@ pub fn summary(input: &Input<'_>) -> Result<(u64, Summary), Problem> {
     Ok((entries, sum))
 }
 
-/// Adds the file's sound tables as SFrame sections in memory, in which every entry is a function.
-/// Returns the errors of the other tables.
+/// Adds the file's sound tables as SFrame sections in memory, in which every entry that SFrame can express is a function.
+/// Returns the errors of the other tables, which break a rule of the format.
 pub fn expand(input: &mut Input<'_>) -> Vec<sframe_format::Error> {
     let mut findings = Vec::new();
     let mut sections = Vec::new();
     for section in &input.compact {
         let table = CompactTable::parse(&*section.data, section.address);
-        match table.and_then(|table| table.check().and_then(|_| as_v3(&table))) {
+        match table.and_then(|table| table.verify().and_then(|()| as_v3(&table))) {
             Ok(bytes) => sections.push(SframeSection {
                 name: SECTION_NAME.into(),
                 data: Cow::Owned(bytes),

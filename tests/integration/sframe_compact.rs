@@ -32,6 +32,35 @@ fn every_kind_of_output_has_the_rows_of_its_call_frames(machine: &'static Machin
     }
 }
 
+/// `verify` asks the table as its readers do: also rules that SFrame cannot hold count.
+#[test]
+fn a_wrong_rule_that_sframe_cannot_hold_is_found() {
+    let work = Work::new();
+    let source = ".globl _start\n.type _start, %function\n_start: .cfi_startproc\nnop\n\
+        .cfi_def_cfa rsp, 5000016\nnop\nret\n.cfi_endproc\n.size _start, .-_start\n";
+    let object = work.s("a", source);
+    work.ld(&[
+        "-o",
+        "program",
+        "--sframe-index=compact",
+        "--sframe-from-eh-frame=all",
+        "--sframe=discard",
+        &object,
+    ])
+    .quiet();
+    check_verified(&work, "program");
+    let elf = work.elf("program");
+    let table = elf.section(".sframe_compact");
+    let rule =
+        table.data.windows(8).position(|word| word == 5_000_016u64.to_le_bytes()).expect("a long rule");
+    let mut damaged = elf.bytes.clone();
+    damaged[table.offset as usize + rule + 6] = 1;
+    work.write("damaged", damaged);
+    let outcome = work.sframe(&["verify", "damaged"]);
+    assert_eq!(outcome.code, Some(1), "{outcome}");
+    assert!(outcome.stdout.contains("1 wrong"), "{outcome}");
+}
+
 fn the_command_makes_and_attaches_tables(machine: &'static Machine) {
     let work = Work::on(machine);
     let object = work.cc("program", PROGRAM, &[]);

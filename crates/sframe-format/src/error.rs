@@ -191,6 +191,20 @@ pub enum ErrorKind {
         /// The parts.
         what: &'static str,
     },
+    /// The rows of a repetition in a compact table do not end where the repetition does.
+    CompactRepeat {
+        /// Bytes of the repetition.
+        size: u32,
+        /// The end of its rows.
+        end: u32,
+    },
+    /// A row of a compact table covers no bytes.
+    CompactEmptyRow,
+    /// Bits of a compact table that have no meaning are set.
+    CompactUnused {
+        /// What they belong to.
+        what: &'static str,
+    },
 }
 
 impl Error {
@@ -288,6 +302,11 @@ impl fmt::Display for ErrorKind {
                 write!(f, "the header says {header:#x} bytes, its parts have {needed:#x}")
             }
             Self::CompactNumber { what, found } => write!(f, "there is no {what} {found}"),
+            Self::CompactRepeat { size, end } => {
+                write!(f, "the rows of a repetition of {size} bytes end at {end}")
+            }
+            Self::CompactEmptyRow => f.write_str("a row covers no bytes"),
+            Self::CompactUnused { what } => write!(f, "bits without a meaning are set in {what}"),
             Self::CompactOrder { what } => write!(f, "{what} do not follow one another"),
         }
     }

@@ -11,7 +11,8 @@ use super::overlap::{Covered, Overlaps};
 use crate::tool::open::{Input, Kind, Target};
 use gimli::{StoreOnHeap, UnwindContext};
 use serde::Serialize;
-use sframe_format::{Abi, Blob, Fde, PauthKey, PcType, Rules, Version};
+use sframe_format::compact::Piece;
+use sframe_format::{Abi, Blob, CompactTable, Fde, PauthKey, PcType, Rules, Version};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -84,14 +85,75 @@ pub struct Comparison {
     pub unreadable: Vec<(usize, String)>,
 }
 
-/// An SFrame function.
+/// An SFrame function, or an entry of a compact table.
 struct Function<'a> {
     range: Range<u64>,
     section: usize,
-    blob: Blob<'a>,
-    fde: Fde,
-    /// Whether its table keeps the key that return addresses are signed with.
-    keeps_key: bool,
+    source: Source<'a>,
+}
+
+/// Where the rows of a function stand. Each kind of table is read as its own readers read it.
+enum Source<'a> {
+    SFrame(Blob<'a>, Fde),
+    Compact(Piece<'a>),
+}
+
+impl Function<'_> {
+    /// Offset of the function in its section.
+    fn offset(&self) -> usize {
+        match &self.source {
+            Source::SFrame(_, fde) => fde.offset,
+            Source::Compact(piece) => piece.shape_offset(),
+        }
+    }
+
+    /// Compact tables say all that V3 can say.
+    fn version(&self) -> Version {
+        match &self.source {
+            Source::SFrame(blob, _) => blob.header().version,
+            Source::Compact(_) => Version::V3,
+        }
+    }
+
+    /// Whether it is marked as a signal frame, and whether it has key B; `None` for a key that the table does not keep. No
+    /// marks if it is malformed.
+    fn marks(&self) -> Option<(bool, Option<bool>)> {
+        match &self.source {
+            Source::SFrame(blob, fde) => {
+                let attributes = blob.attributes(fde).ok()?;
+                Some((attributes.signal, Some(attributes.pauth_key == PauthKey::B)))
+            }
+            Source::Compact(piece) => {
+                let mut rules = piece.rows().map_while(Result::ok).filter_map(|row| row.rules);
+                Some((rules.any(|rules| rules.signal), None))
+            }
+        }
+    }
+
+    /// Adds its rows, at most `most`: each with its first byte, the byte behind it if another row does not end it, and its
+    /// rules. Gives the bytes after which they repeat.
+    fn rows(&self, most: usize, rows: &mut Vec<(u32, Option<u32>, Rules)>) -> Option<u64> {
+        match &self.source {
+            Source::SFrame(blob, fde) => {
+                let attributes = blob.attributes(fde).ok()?;
+                let found = blob.rows(&attributes).take(most).map_while(Result::ok);
+                rows.extend(found.map(|row| (row.start, None, row.rules)));
+                if attributes.fre_count == 0 {
+                    rows.extend(blob.rules_without_rows(&attributes).map(|rules| (0, None, rules)));
+                }
+                let masked = attributes.pc_type == PcType::Mask;
+                Some(if masked { attributes.repeat_size.into() } else { fde.size.into() })
+            }
+            Source::Compact(piece) => {
+                let found = piece.rows().take(most).map_while(Result::ok);
+                rows.extend(found.filter_map(|row| {
+                    let end = row.start.saturating_add(row.size);
+                    Some((row.start, Some(end), row.rules?.rules))
+                }));
+                piece.repeat_size().or(piece.size().ok()).map(u64::from)
+            }
+        }
+    }
 }
 
 /// Seeds of the machines on which rules are compared.
@@ -101,9 +163,12 @@ const SEEDS: [u64; 2] = [0x5f72_616d_6531, 0x2e65_685f_6672];
 /// has no blob.
 pub fn compare(abi: Abi, version: Version, input: &Input<'_>) -> Comparison {
     let mut result = Comparison::default();
-    let functions = functions(input, &mut result);
+    let tables: Vec<(usize, CompactTable<&[u8]>)> = tables(input).collect();
+    let mut functions = functions(input, &mut result);
+    tables.iter().for_each(|(section, table)| entries(*section, table, &mut functions));
+    functions.sort_by_key(|function| (function.range.start, function.section, function.offset()));
     let overlaps = Overlaps::new(functions.iter().map(|function| function.range.clone()));
-    let version = functions.iter().map(|function| function.blob.header().version).min().unwrap_or(version);
+    let version = functions.iter().map(Function::version).min().unwrap_or(version);
     let mut described: Vec<Range<u64>> = Vec::new();
     let mut left = most_steps(input);
     for section in &input.eh_frame {
@@ -160,11 +225,10 @@ fn count_unknown(input: &Input<'_>, described: &Covered, unknown: &mut Count) {
     }
 }
 
-/// SFrame functions that have bytes and an address, by address.
+/// SFrame functions that have bytes and an address.
 fn functions<'a>(input: &'a Input<'_>, result: &mut Comparison) -> Vec<Function<'a>> {
     let mut functions = Vec::new();
-    for (number, section) in input.sframe.iter().enumerate() {
-        let keeps_key = !section.is_of_table();
+    for (number, section) in input.sframe.iter().enumerate().filter(|(_, section)| !section.is_of_table()) {
         for blob in section.section().blobs() {
             for fde in blob.fdes().filter(|fde| fde.size > 0) {
                 let resolved = input.kind != Kind::Relocatable
@@ -175,12 +239,35 @@ fn functions<'a>(input: &'a Input<'_>, result: &mut Comparison) -> Vec<Function<
                     continue;
                 }
                 let range = fde.address..fde.address.saturating_add(fde.size.into());
-                functions.push(Function { range, section: number, blob, fde, keeps_key });
+                functions.push(Function { range, section: number, source: Source::SFrame(blob, fde) });
             }
         }
     }
-    functions.sort_by_key(|function| (function.range.start, function.section, function.fde.offset));
     functions
+}
+
+/// The compact tables of a file, each with the number of the section that [`compact::expand`] made of it.
+///
+/// [`compact::expand`]: crate::tool::compact::expand
+fn tables<'a>(input: &'a Input<'_>) -> impl Iterator<Item = (usize, CompactTable<&'a [u8]>)> {
+    let expanded = input.sframe.iter().enumerate().filter(|(_, section)| section.is_of_table());
+    expanded.filter_map(|(number, section)| {
+        let table = input.compact.iter().find(|table| table.address == section.address)?;
+        Some((number, CompactTable::parse(&*table.data, table.address).ok()?))
+    })
+}
+
+/// Adds the entries of a table. Where two overlap, readers find only the one that starts last.
+fn entries<'a>(section: usize, table: &'a CompactTable<&[u8]>, functions: &mut Vec<Function<'a>>) {
+    let mut pieces = table.pieces().peekable();
+    while let Some(piece) = pieces.next() {
+        let size = piece.size().unwrap_or(0);
+        let end = piece.address.saturating_add(size.into());
+        let end = pieces.peek().map_or(end, |next| end.min(next.address));
+        if piece.address < end {
+            functions.push(Function { range: piece.address..end, section, source: Source::Compact(piece) });
+        }
+    }
 }
 
 fn inside(text: &[Range<u64>], range: &Range<u64>) -> bool {
@@ -268,31 +355,19 @@ impl<'data> Comparer<'_, 'data> {
     /// The stretches of a function inside `limits`, each with its SFrame rules.
     fn fill_stretches(&mut self, function: &Function<'_>, limits: &Range<u64>) {
         self.stretches.clear();
-        let (blob, fde) = (&function.blob, &function.fde);
-        let Ok(attributes) = blob.attributes(fde) else { return };
-        let mut rows: Vec<(u32, Rules)> = blob
-            .rows(&attributes)
-            .take(usize::try_from(self.left).unwrap_or(usize::MAX))
-            .map_while(Result::ok)
-            .map(|row| (row.start, row.rules))
-            .collect();
-        self.left -= rows.len() as u64;
-        if attributes.fre_count == 0 {
-            rows.extend(blob.rules_without_rows(&attributes).map(|rules| (0, rules)));
-        }
-        let masked = attributes.pc_type == PcType::Mask;
-        let block = if masked { u64::from(attributes.repeat_size) } else { u64::from(fde.size) };
-        if block == 0 {
-            return;
-        }
+        let mut rows = Vec::new();
+        let most = usize::try_from(self.left).unwrap_or(usize::MAX);
+        let Some(block) = function.rows(most, &mut rows).filter(|&block| block > 0) else { return };
+        self.left = self.left.saturating_sub(rows.len() as u64);
         let inside = limits.start.max(function.range.start)..limits.end.min(function.range.end);
         let mut start = function.range.start + (inside.start - function.range.start) / block * block;
         while start < inside.end && self.left > 0 {
-            for (place, (offset, rules)) in rows.iter().enumerate() {
+            for (place, (offset, end, rules)) in rows.iter().enumerate() {
                 self.step();
-                let next = rows.get(place + 1).map_or(block, |(next, _)| u64::from(*next).min(block));
+                let next = rows.get(place + 1).map_or(block, |(next, ..)| u64::from(*next));
+                let end = end.map_or(next, u64::from).min(block);
                 let from = start.saturating_add((*offset).into()).max(inside.start);
-                let to = start.saturating_add(next).min(inside.end);
+                let to = start.saturating_add(end).min(inside.end);
                 if from < to {
                     self.stretches.push((from..to, *rules));
                 }
@@ -303,19 +378,21 @@ impl<'data> Comparer<'_, 'data> {
 
     /// Compares marks that hold for whole functions: signal frame and signing key.
     fn marks(&mut self, cfi: &CfiFunction<'data>, rows: &[CfiRow], function: &Function<'_>) {
-        let Ok(attributes) = function.blob.attributes(&function.fde) else { return };
+        let Some((signal, key_b)) = function.marks() else { return };
         let range = cfi.range.start.max(function.range.start)..cfi.range.end.min(function.range.end);
-        if function.blob.header().version == Version::V3 {
-            if attributes.signal != cfi.signal {
+        if function.version() == Version::V3 {
+            if signal != cfi.signal {
                 let word = |signal| if signal { "a signal frame" } else { "no signal frame" };
-                let (expected, found) = (word(cfi.signal), word(attributes.signal));
+                let (expected, found) = (word(cfi.signal), word(signal));
                 self.differs(DifferenceKind::Signal, function, range.clone(), expected.into(), found.into());
             }
         } else if cfi.signal {
             self.result.lost_signals += 1;
         }
-        let key_b = attributes.pauth_key == PauthKey::B;
-        if function.keeps_key && key_b != cfi.key_b && rows.iter().any(|row| row.signed) {
+        if let Some(key_b) = key_b
+            && key_b != cfi.key_b
+            && rows.iter().any(|row| row.signed)
+        {
             let word = |key_b| if key_b { "key B" } else { "key A" };
             let (expected, found) = (word(cfi.key_b), word(key_b));
             self.differs(DifferenceKind::Key, function, range, expected.into(), found.into());
@@ -402,7 +479,7 @@ impl<'data> Comparer<'_, 'data> {
         expected: String,
         found: String,
     ) {
-        let (section, fde) = (function.section, function.fde.offset);
+        let (section, fde) = (function.section, function.offset());
         let earlier = self.result.differences.iter_mut().rev().take(DifferenceKind::NoCfa as usize + 1);
         for last in earlier {
             let same = (last.kind, last.section, last.fde) == (kind, section, fde);

@@ -1,6 +1,6 @@
 //! Compact tables: the rows of a whole program for readers that care for every byte and bound every loop.
 //!
-//! A compact table is no SFrame section. It holds the same rules for the same addresses in about a quarter of the room,
+//! A compact table is no SFrame section. It holds the same rules for the same addresses in a quarter of the room if the program is large,
 //! can be read where it lies and is position-independent. The steps of a look-up are bounded by a constant, as the
 //! kernel's verifier demands of BPF programs. `COMPACT.md` of this crate specifies every byte.
 //!
@@ -19,6 +19,7 @@
 //! | `shape` | from an offset in a function to its rule |
 //! | `look_up` | from an address to its entry |
 //! | `pieces` | all entries and rows, and whether they are sound |
+//! | `verify` | whether every rule of `COMPACT.md` is kept |
 //! | `build`, `encoded`, `intern` | the writer (feature `alloc`) |
 
 #[cfg(feature = "alloc")]
@@ -31,6 +32,7 @@ mod look_up;
 mod pieces;
 mod rule;
 mod shape;
+mod verify;
 
 use core::ops::Deref;
 

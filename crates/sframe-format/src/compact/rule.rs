@@ -16,15 +16,15 @@ use crate::error::{Error, ErrorKind};
 use crate::packed::{Kind, Packed};
 use crate::rules::{Base, CfaRule, Frame, Location, RegisterRule, Rules, UnwindRules};
 
-const CFA_READ: u8 = 1;
-const SIGNED: u8 = 2;
-const SIGNAL: u8 = 4;
-const SAVED: u8 = 1;
-const FROM_REGISTER: u8 = 2;
-const READ: u8 = 4;
-const FRAME: u8 = 1;
-const OUTERMOST: u8 = 2;
-const SIGNAL_CONTEXT: u8 = 3;
+pub(super) const CFA_READ: u8 = 1;
+pub(super) const SIGNED: u8 = 2;
+pub(super) const SIGNAL: u8 = 4;
+pub(super) const SAVED: u8 = 1;
+pub(super) const FROM_REGISTER: u8 = 2;
+pub(super) const READ: u8 = 4;
+pub(super) const FRAME: u8 = 1;
+pub(super) const OUTERMOST: u8 = 2;
+pub(super) const SIGNAL_CONTEXT: u8 = 3;
 
 impl View<'_> {
     /// The word of a rule.
