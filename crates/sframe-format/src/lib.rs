@@ -11,7 +11,7 @@
 //! | [`light`] | units: a linking form without counts and offsets, one unit for each text section |
 //! | [`lookup`], `index` | from a program counter to its row |
 //! | `table` | the same faster, from rows laid out by address |
-//! | [`compact`] | tables of our own form, a quarter of the size |
+//! | [`compact`] | tables of our own form, much smaller |
 //! | [`unwind`], [`signal`] | from a frame to its caller, whether it called or was interrupted |
 //! | [`Source`], `file_rows`, `cache`, `unwinder` | whole stacks over many files, with the source of every frame |
 //! | `verify` | everything the format demands, as typed findings |
