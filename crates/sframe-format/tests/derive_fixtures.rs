@@ -87,6 +87,8 @@ fn derived_rows_are_those_of_the_assembler() {
         ("v3-gas2.47/special.aarch64.o", 0x4),
         ("v3-gas2.47/special.aarch64.o", 0x8),
         ("v3-gas2.47/special.aarch64.o", 0x10),
+        // A return address that is signed with the program counter.
+        ("v3-gas2.47/special.aarch64.o", 0x18),
         ("v3-gas2.47/special.aarch64.o", 0x20),
     ];
     assert_eq!(expressed, expected);
