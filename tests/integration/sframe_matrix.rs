@@ -27,8 +27,8 @@ enum Shape {
 use Shape::*;
 
 /// Rows are the functions that the output describes, by address. Under `-r` there are sections, divided by `|`, with
-/// `*` on those in a group and `>` on those that are linked to a text section; `dead` is a row of size 0 without a
-/// relocation. Collection does not hide a violation.
+/// `*` on those in a group and `>` on those that are linked to a text section; `dead` is a row of size 0 whose
+/// relocation computes nothing. Collection does not hide a violation.
 #[rustfmt::skip]
 const MATRIX: [(Shape, &str, [&str; 3]); 15] = [
     (Monolithic, "",              ["violation", "", ""]),
@@ -133,11 +133,13 @@ fn sections(elf: &Elf) -> String {
     let section = |section: &Section| {
         let relocations = elf.relocations_for(section.index);
         let name = |field: usize, size: u32| {
-            let Some(relocation) = relocations.iter().find(|r| r.offset == field as u64) else {
-                assert_eq!(size, 0, "no relocation");
-                return "dead".to_owned();
-            };
+            // GNU ld counts one for each function.
+            let relocation = relocations.iter().find(|r| r.offset == field as u64).expect("a relocation");
             let text = &elf.sections[usize::from(symbols[relocation.symbol].section)];
+            if relocation.kind == 0 {
+                assert_eq!((size, text.index), (0, section.index));
+                return "dead".to_owned();
+            }
             text.name.replace(".text.", "")
         };
         let all = blobs(section);
