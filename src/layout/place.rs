@@ -19,6 +19,10 @@ use rayon::prelude::*;
 /// Number of sections that one job handles.
 pub const BLOCK: usize = 1 << 14;
 
+/// In place of an alignment: the section has no part in the layout, not even where `SUBALIGN` gives all sections an
+/// alignment.
+pub const NO_PART: u8 = u8::MAX;
+
 /// The sections of one rule.
 #[derive(Clone, Debug, Default)]
 pub struct List {
@@ -26,7 +30,7 @@ pub struct List {
     pub items: Vec<SectionId>,
     /// Size of each, in bytes.
     pub sizes: Vec<u64>,
-    /// Alignment of each, as a power of two.
+    /// Alignment of each, as a power of two; [`NO_PART`] for tables of the linker that are empty.
     pub aligns: Vec<u8>,
     /// Their header fields, joined.
     pub facts: Facts,
@@ -111,7 +115,7 @@ impl List {
                 let info = brief_info(link, id);
                 *size = info.size;
                 if info.size == 0 && is_dropped_if_empty(link, id) {
-                    *align = 0;
+                    *align = NO_PART;
                     continue;
                 }
                 *align = output::alignment(&info).trailing_zeros() as u8;
@@ -129,7 +133,7 @@ impl List {
                 .map(gather)
                 .reduce(Facts::default, Facts::join)
         };
-        self.max_align = self.aligns.iter().copied().max().unwrap_or(0);
+        self.max_align = self.aligns.iter().copied().filter(|&align| align != NO_PART).max().unwrap_or(0);
         self.computed_for = None;
     }
 }

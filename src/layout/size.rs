@@ -3,12 +3,12 @@
 //! The scan is repeated only if one of its inputs changed: mostly it is addresses of whole output
 //! sections that change from one round of the layout to the next.
 
-use super::place::List;
+use super::place::{List, NO_PART};
 use crate::chunks::align::align_to;
 use crate::ids::SectionId;
 
 /// Lays a list out from address `start`, and writes for each section its offset *in the list*. `subalign`
-/// replaces the sections' own alignments. Gives the address of the list's end; `None` if it overflows.
+/// replaces the sections' own alignments, but not that of empty tables. Gives the address of the list's end; `None` if it overflows.
 ///
 /// An output section starts at a multiple of its largest alignment, so offsets decide alignment
 /// alone, and two starts that are equal modulo the list's largest alignment give the same offsets.
@@ -26,11 +26,17 @@ pub fn lay_out(list: &mut List, start: u64, subalign: Option<u8>, offsets: &mut 
 fn scan(list: &List, start: u64, subalign: Option<u8>, offsets: &mut [u64]) -> Option<u64> {
     let mut at = start;
     for ((&id, &size), &align) in list.items.iter().zip(&list.sizes).zip(&list.aligns) {
-        let begin = align_to(at, subalign.unwrap_or(align))?;
+        let begin = start_of(at, align, subalign)?;
         write(offsets, id, begin - start);
         at = begin.checked_add(size)?;
     }
     Some(at)
+}
+
+/// Where a section begins that stands at or behind `at`. `None` if that overflows.
+#[inline]
+pub fn start_of(at: u64, align: u8, subalign: Option<u8>) -> Option<u64> {
+    if align == NO_PART { Some(at) } else { align_to(at, subalign.unwrap_or(align)) }
 }
 
 #[inline]
@@ -64,6 +70,15 @@ mod tests {
         assert_eq!(offsets, [0, 3, 11, 15]);
         assert_eq!(lay_out(&mut list, 0, Some(4), &mut offsets), Some(52));
         assert_eq!(offsets, [0, 16, 32, 48]);
+    }
+
+    #[test]
+    fn empty_tables_move_nothing() {
+        let mut list = list(&[(13, 0), (0, NO_PART), (0, NO_PART)]);
+        list.max_align = 0;
+        let mut offsets = [0; 3];
+        assert_eq!(lay_out(&mut list, 0, Some(6), &mut offsets), Some(13));
+        assert_eq!(offsets, [0, 13, 13]);
     }
 
     #[test]

@@ -6,8 +6,8 @@
 //! split, so a large one may exceed a bound by itself.
 
 use super::place::{self, List};
+use super::size;
 use crate::arch::Target;
-use crate::chunks::align;
 use crate::ids::{RuleId, SectionId};
 use crate::phase::Placed;
 use crate::plan::{Body, Command, LayoutPlan};
@@ -97,7 +97,7 @@ struct Piece {
 
 impl Piece {
     fn size_with(&self, size: u64, align: u8) -> u64 {
-        align::align_to(self.size, align).and_then(|start| start.checked_add(size)).unwrap_or(u64::MAX)
+        size::start_of(self.size, align, None).and_then(|start| start.checked_add(size)).unwrap_or(u64::MAX)
     }
 
     fn reaches_bound<T: Target>(&self, link: &Placed<'_, T>, size: u64, align: u8, relocations: u64) -> bool {
