@@ -37,7 +37,8 @@ fn plan_of(texts: &[&str], config: &Config) -> (LayoutPlan, Vec<Diagnostic>) {
         })
         .collect();
     let builtin = scripts.remove(0);
-    LayoutPlan::new(Scripts { builtin, replacing: scripts, sources, ..Scripts::default() }, config)
+    let replacing = scripts.into_iter().map(|script| (0, script)).collect();
+    LayoutPlan::new(Scripts { builtin, replacing, sources, ..Scripts::default() }, config)
 }
 
 /// The rule of a section, by trying all patterns.

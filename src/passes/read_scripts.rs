@@ -99,7 +99,7 @@ pub fn run<'a>(
     let mut scripts = Scripts {
         augmenting: augmenting.to_vec(),
         own_default: main.default.is_some(),
-        replacing: main.replacing.iter().map(|main| main.script.clone()).collect(),
+        replacing: main.replacing.iter().map(|main| (main.inputs_before, main.script.clone())).collect(),
         ..Scripts::default()
     };
     scripts.builtin =
@@ -128,8 +128,8 @@ pub fn run<'a>(
 
 /// Reports unknown formats in `OUTPUT_FORMAT` and `TARGET`. Any `elf…` is accepted: inputs of another machine are
 /// reported by themselves.
-fn report_formats(scripts: &[Script], sources: &Sources, sink: &Sink) {
-    for command in scripts.iter().flat_map(|script| &script.commands) {
+fn report_formats(scripts: &[(usize, Script)], sources: &Sources, sink: &Sink) {
+    for command in scripts.iter().flat_map(|(_, script)| &script.commands) {
         let (format, of, help) = match command {
             Command::OutputFormat { default, .. } => {
                 (default, "output ", "and binary; objcopy makes others of them")
@@ -150,11 +150,9 @@ fn report_formats(scripts: &[Script], sources: &Sources, sink: &Sink) {
 
 /// The `VERSION` commands of all scripts.
 fn version_commands(scripts: &Scripts) -> Vec<Span> {
-    let all = scripts
-        .replacing
-        .iter()
-        .chain([&scripts.builtin])
-        .chain(scripts.augmenting.iter().map(|(_, script)| script));
+    let replacing = scripts.replacing.iter().map(|(_, script)| script);
+    let augmenting = scripts.augmenting.iter().map(|(_, script)| script);
+    let all = replacing.chain([&scripts.builtin]).chain(augmenting);
     all.flat_map(|script| &script.commands)
         .filter_map(|command| match command {
             Command::Version(span) => Some(*span),

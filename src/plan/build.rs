@@ -22,8 +22,8 @@ pub struct Scripts {
     pub builtin: Script,
     /// Whether `-dT` named the default script.
     pub own_default: bool,
-    /// Scripts of `-T`, in order.
-    pub replacing: Vec<Script>,
+    /// Scripts of `-T`, in order, each with the number of inputs before it.
+    pub replacing: Vec<(usize, Script)>,
     /// Scripts among the inputs, in order, each with the number of inputs before it.
     pub augmenting: Vec<(usize, Script)>,
     /// `--section-ordering-file`.
@@ -37,34 +37,31 @@ pub struct Scripts {
 impl LayoutPlan {
     /// Joins scripts and options. A statement that cannot be carried out comes back as a
     /// diagnostic; the plan leaves it out.
-    pub fn new(scripts: Scripts, config: &Config) -> (LayoutPlan, Vec<Diagnostic>) {
+    pub fn new(mut scripts: Scripts, config: &Config) -> (LayoutPlan, Vec<Diagnostic>) {
         let mut builder = Builder::new(config);
-        // --defsym comes first, so that scripts can use it, or last where it overrides a script.
-        let (early, late): (Vec<_>, Vec<_>) =
-            scripts.defsyms.iter().partition(|(defsym, _)| !scripts.assigns_before(defsym));
-        let assignments = |of: Vec<&(DefSym, Assignment)>| -> Vec<Command> {
-            of.into_iter().map(|(_, assignment)| assign(assignment.clone())).collect()
-        };
-        builder.plan.commands.extend(assignments(early));
-        let mut late = assignments(late);
-        builder.plan.sources = scripts.sources;
         // A script of -T replaces the built-in one if it describes a layout and does not only insert
         // into that one.
-        let replaced = scripts.replacing.iter().any(|script| has_sections(script) && !has_insert(script));
+        let replaced =
+            scripts.replacing.iter().any(|(_, script)| has_sections(script) && !has_insert(script));
         builder.plan.replaces_default = replaced || scripts.own_default;
-        let augmenting = scripts.augmenting.into_iter().map(|(_, script)| script);
-        for script in augmenting.chain(scripts.replacing) {
-            builder.script(script);
+        let (early, in_order) = scripts.take_in_order();
+        builder.plan.commands.extend(early.into_iter().map(assign));
+        let Scripts { builtin, orders, sources, .. } = scripts;
+        builder.plan.sources = sources;
+        for part in in_order {
+            match part {
+                Part::Script(script) => builder.script(script),
+                Part::Assignment(assignment) => builder.plan.commands.push(assign(assignment)),
+            }
         }
         if !replaced {
             // `ENTRY` of a script of the user goes before that of the built-in script.
             let entry = builder.plan.entry.take();
-            builder.script(scripts.builtin);
+            builder.script(builtin);
             builder.plan.entry = entry.or(builder.plan.entry.take());
         }
-        builder.plan.commands.append(&mut late);
         builder.insert();
-        builder.put_first(scripts.orders);
+        builder.put_first(orders);
         builder.finish()
     }
 }
@@ -73,12 +70,39 @@ fn assign(assignment: Assignment) -> Command {
     Command::Assignment(Box::new(assignment))
 }
 
+/// What stands on the command line and adds to the plan.
+enum Part {
+    Script(Script),
+    Assignment(Assignment),
+}
+
 impl Scripts {
+    /// Takes the scripts of the user and `--defsym`s. The assignments that come first are those of `--defsym`, so that
+    /// scripts can use them; but one that overrides a script stands among the other parts, which are in the order of the
+    /// command line, because the last assignment to a symbol counts.
+    fn take_in_order(&mut self) -> (Vec<Assignment>, Vec<Part>) {
+        let (late, early): (Vec<_>, Vec<_>) = std::mem::take(&mut self.defsyms)
+            .into_iter()
+            .partition(|(defsym, _)| self.assigns_before(defsym));
+        // A key is the number of inputs before a part, then the number of parts before it that are no inputs.
+        let mut parts: Vec<((usize, usize), Part)> = Vec::new();
+        let replacing = std::mem::take(&mut self.replacing).into_iter().enumerate();
+        parts.extend(replacing.map(|(at, (before, script))| ((before, 2 * at + 1), Part::Script(script))));
+        parts.extend(late.into_iter().map(|(defsym, assignment)| {
+            ((defsym.inputs_before, 2 * defsym.scripts_before), Part::Assignment(assignment))
+        }));
+        let augmenting = std::mem::take(&mut self.augmenting).into_iter();
+        parts.extend(augmenting.map(|(before, script)| ((before, usize::MAX), Part::Script(script))));
+        parts.sort_by_key(|(key, _)| *key);
+        let early = early.into_iter().map(|(_, assignment)| assignment).collect();
+        (early, parts.into_iter().map(|(_, part)| part).collect())
+    }
+
     /// Whether a script that stands before this `--defsym` assigns its symbol.
     fn assigns_before(&self, defsym: &DefSym) -> bool {
         let replacing = self.replacing.iter().take(defsym.scripts_before);
         let augmenting = self.augmenting.iter().filter(|(before, _)| *before < defsym.inputs_before);
-        replacing.chain(augmenting.map(|(_, script)| script)).any(|script| script.assigns(&defsym.name))
+        replacing.chain(augmenting).any(|(_, script)| script.assigns(&defsym.name))
     }
 }
 
