@@ -187,8 +187,9 @@ fn orphan<'a, T: Target>(link: &Placed<'a, T>, id: SectionId) -> Orphan<'a> {
         || grouped
         || relocatable && (has(elf::SHF_LINK_ORDER) || info.is_sframe())
         || is_unique(link.config, &info);
-    let united = u64::from(elf::SHF_GROUP | elf::SHF_WRITE | elf::SHF_EXECINSTR);
-    let exact = (info.sh_type, info.flags & !united, info.entsize);
+    let merge = elf::SHF_MERGE | elf::SHF_STRINGS;
+    let united = u64::from(elf::SHF_GROUP | elf::SHF_WRITE | elf::SHF_EXECINSTR | merge);
+    let exact = (info.sh_type, info.flags & !united);
     let key = Key {
         name: info.name,
         alloc: is_alloc(info.flags),
