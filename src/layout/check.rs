@@ -1,10 +1,14 @@
 //! Checks of a converged layout: overlapping sections, segments that are writable and executable, headers
 //! outside of memory, and sections outside of their segments.
 
+use super::file_offsets;
 use crate::chunks::{Chunk, Layout, Segment};
 use crate::cli::Report;
 use crate::diag::{Code, Diagnostic, Severity};
 use crate::elf::consts as elf;
+use crate::elf::is_alloc;
+use crate::ids::ChunkId;
+use crate::phase::FileSection;
 use crate::plan::LayoutPlan;
 use crate::script::Span;
 
@@ -163,6 +167,100 @@ pub fn too_many_headers(segments: &[Segment], output: &str) -> Option<Diagnostic
     let help =
         "let PHDRS declare fewer of them, or put sections that follow one another into one memory region";
     Some(Diagnostic::error(Code::LayoutError, message).help(help))
+}
+
+/// Reports sections whose bytes the file cannot have at their load address: `PHDRS` puts them into a segment, and their load
+/// addresses do not follow from the segment's as their addresses do. A program header has one distance between the two.
+pub fn away_from_their_load_addresses(layout: &Layout<'_>) -> Vec<Diagnostic> {
+    let apart = file_offsets::are_apart(&layout.segments);
+    let loads = layout.segments.iter().filter(|segment| segment.p_type == elf::PT_LOAD);
+    // Sections of an overlay stand in the file as their load addresses say.
+    let loads = loads.filter(|segment| !(apart && file_offsets::is_overlaid(layout, segment)));
+    loads.flat_map(|segment| away_from_load_address(layout, segment)).collect()
+}
+
+fn away_from_load_address(layout: &Layout<'_>, segment: &Segment) -> Vec<Diagnostic> {
+    let held = layout.chunks_of(segment).map(|id| &layout.chunks[id.index()]);
+    let mut with_bytes = held.filter(|chunk| chunk.takes_address_space() && chunk.file_size() > 0).peekable();
+    let Some(&first) = with_bytes.peek() else { return Vec::new() };
+    let begins = layout.order.get(segment.first as usize).map_or(first, |id| &layout.chunks[id.index()]);
+    // `AT` of the program header is the load address of all sections without one of their own.
+    let is_moved = segment.load_address != begins.load_address;
+    let loaded_at = |chunk: &Chunk<'_>| match is_moved {
+        true => segment.load_address.wrapping_add(chunk.address.wrapping_sub(begins.address)),
+        false => first.load_address.wrapping_add(chunk.address.wrapping_sub(first.address)),
+    };
+    let has_own = |chunk: &Chunk<'_>| !is_moved || chunk.load_address != chunk.address;
+    let away = with_bytes.filter(|chunk| has_own(chunk) && chunk.load_address != loaded_at(chunk));
+    let tell = |chunk: &Chunk<'_>| {
+        let message = format!(
+            "output section `{}` has the load address {:#x}, but its segment loads it at {:#x}: for {:#x}, the address of \
+             the section, that follows from `{}`",
+            String::from_utf8_lossy(chunk.name),
+            chunk.load_address,
+            loaded_at(chunk),
+            chunk.address,
+            String::from_utf8_lossy(begins.name),
+        );
+        Diagnostic::error(Code::LayoutError, message).help("give it a program header of its own in PHDRS")
+    };
+    away.map(tell).collect()
+}
+
+/// Reports thread-local sections that make no template. Each thread's block begins as a copy of the bytes that `PT_TLS` has
+/// in the file, with zeros behind them; so zeros have to stand behind all bytes, and every section in a place of its own.
+/// Other sections may stand between. Thread-local zeros take no addresses: what follows them begins where they do.
+pub fn thread_local_template(
+    layout: &Layout<'_>,
+    sections: &[FileSection<'_>],
+    segments: &[Segment],
+) -> Option<Diagnostic> {
+    let is_part = |id: &ChunkId| {
+        let chunk = &layout.chunks[id.index()];
+        is_alloc(chunk.flags) && chunk.is_thread_local() && chunk.size > 0
+    };
+    let mut parts: Vec<ChunkId> = layout.order.iter().copied().filter(is_part).collect();
+    let chunk = |id: ChunkId| &layout.chunks[id.index()];
+    parts.sort_by_key(|&id| (chunk(id).address, chunk(id).sh_type == elf::SHT_NOBITS));
+    let shown = |id: ChunkId| {
+        let Chunk { name, address, size, .. } = *chunk(id);
+        format!("`{}` ({address:#x} to {:#x})", String::from_utf8_lossy(name), address.saturating_add(size))
+    };
+    let help = "put the thread-local sections behind one another: first those with data (.tdata), then those of zeros \
+                (.tbss)";
+    let fault = |message: String| Some(Diagnostic::error(Code::LayoutError, message).help(help));
+    for pair in parts.windows(2) {
+        let (low, high) = (pair[0], pair[1]);
+        if chunk(high).address < chunk(low).address.saturating_add(chunk(low).size) {
+            return fault(format!(
+                "thread-local sections {} and {} have the same places in the template of each thread's block",
+                shown(low),
+                shown(high)
+            ));
+        }
+    }
+    let template = segments.iter().find(|segment| segment.p_type == elf::PT_TLS && !segment.is_empty())?;
+    let held = || layout.chunks_of(template).filter(is_part);
+    for id in held() {
+        let distance = chunk(id).address.wrapping_sub(template.address);
+        let section = &sections[id.index()];
+        if chunk(id).file_size() > 0 && section.offset.wrapping_sub(template.offset) != distance {
+            return fault(format!(
+                "thread-local section {} is not in the file where the template has it, which begins at {:#x}",
+                shown(id),
+                template.address
+            ));
+        }
+        if chunk(id).file_size() == 0 && distance < template.file_size {
+            return fault(format!(
+                "thread-local zeros would not begin as zeros: {} is among the bytes of the template, {:#x} to {:#x}",
+                shown(id),
+                template.address,
+                template.address.saturating_add(template.file_size)
+            ));
+        }
+    }
+    None
 }
 
 /// Reports sections that `PHDRS` puts into a segment that begins behind their addresses: their load addresses

@@ -90,7 +90,7 @@ impl Filler<'_, '_, '_> {
             return Some(cursor);
         };
         let (first_address, load_address) = (first.address, first.load_address);
-        let overlaid = self.apart && is_overlaid(chunks, held);
+        let overlaid = self.apart && is_overlaid(self.layout, segment);
         let base = match self.places[held[0].index()] {
             Some(place) => place,
             None => congruent(cursor, first_address, segment.align)?,
@@ -205,7 +205,7 @@ fn filling_order(segments: &[Segment]) -> Vec<usize> {
 }
 
 /// Whether loaded segments hold different sections.
-fn are_apart(segments: &[Segment]) -> bool {
+pub fn are_apart(segments: &[Segment]) -> bool {
     let loads = segments.iter().filter(|segment| segment.p_type == elf::PT_LOAD && !segment.is_empty());
     let mut held: Vec<(u32, u32)> = loads.map(|segment| (segment.first, segment.end)).collect();
     held.sort_unstable();
@@ -214,7 +214,8 @@ fn are_apart(segments: &[Segment]) -> bool {
 
 /// Whether sections of a segment share addresses, as those of an overlay do that a script puts into one: then they stand
 /// in the file, and in the segment, as their load addresses say.
-fn is_overlaid(chunks: &[Chunk<'_>], held: &[ChunkId]) -> bool {
+pub fn is_overlaid(layout: &Layout<'_>, segment: &Segment) -> bool {
+    let (chunks, held) = (&layout.chunks, layout.order.get(segment.positions()).unwrap_or_default());
     let has_bytes = |chunk: &&Chunk<'_>| is_alloc(chunk.flags) && chunk.file_size() > 0;
     let held = || held.iter().map(|id| &chunks[id.index()]).filter(has_bytes);
     let shift = |chunk: &Chunk<'_>| chunk.load_address.wrapping_sub(chunk.address);

@@ -20,7 +20,7 @@ pub fn run<T: Target>(placed: Placed<'_, T>) -> Image<'_, T> {
     let mut sections: Vec<FileSection<'_>> = placed.layout.chunks.iter().map(FileSection::of).collect();
     let mut names = size_tables(&placed, &mut sections);
     let mut file = assign(&placed, &mut sections);
-    report_segments(&placed, &file.segments);
+    report_segments(&placed, &sections, &file.segments);
     let mut compressed = Vec::new();
     if !placed.sink.has_errors() {
         compressed = compress_debug::run(&placed, &mut sections);
@@ -66,7 +66,12 @@ fn assign<T: Target>(link: &Placed<'_, T>, sections: &mut [FileSection<'_>]) -> 
     })
 }
 
-fn report_segments<T: Target>(link: &Placed<'_, T>, segments: &[Segment]) {
+fn report_segments<T: Target>(link: &Placed<'_, T>, sections: &[FileSection<'_>], segments: &[Segment]) {
+    let template = check::thread_local_template(&link.layout, sections, segments);
+    let template = template.filter(|_| !link.config.is_relocatable());
+    for finding in check::away_from_their_load_addresses(&link.layout).into_iter().chain(template) {
+        link.sink.report_recoverable(finding);
+    }
     let headers = check::headers_without_memory(segments, link.layout.headers_size);
     for finding in check::before_their_segments(&link.layout).into_iter().chain(headers) {
         link.sink.report(finding);
