@@ -4,7 +4,7 @@
 //! *frozen* name facts that no later pass may change.
 
 use crate::arch::{ForTarget, Target};
-use crate::cli::{Config, InputSpec};
+use crate::cli::{Config, InputSpec, NarrowLink};
 use crate::diag::{Aborted, Code, Diagnostic, Sink};
 use crate::ids::{SectionId, SymbolId};
 use crate::input::shared::NeededLibraries;
@@ -37,6 +37,9 @@ pub struct Outcome {
     pub printed: String,
     /// `--time-report`.
     pub timings: Timings,
+    /// The link is for a machine of 32 bits, which is an error here. The caller may have another linker make it, unless
+    /// [`Config::no_fallback`] forbids that.
+    pub asks_for_32_bits: Option<NarrowLink>,
     /// Keeps the file that the output replaced; its blocks are freed when this is dropped.
     pub replaced: Option<File>,
 }
@@ -84,6 +87,11 @@ pub fn link(
     if config.reports.time_trace.is_some() {
         progress.timings.watch_threads();
     }
+    if let Some(link) = &config.asks_for_32_bits {
+        sink.report(narrow(&link.asked_by));
+        progress.asks_for_32_bits = Some(link.clone());
+        return finish(config, progress, sink, false);
+    }
     let mut succeeded = match memory.threads(config) {
         Ok(threads) => {
             progress.timings.threads = threads.pool.current_num_threads();
@@ -101,13 +109,25 @@ pub fn link(
     if progress.inputs_are_safe {
         succeeded &= write_trace(config, &progress.timings, &sink).is_ok();
     }
+    finish(config, progress, sink, succeeded)
+}
+
+/// What comes back to the caller.
+fn finish(config: &Config, progress: Progress, sink: Sink, succeeded: bool) -> Outcome {
     let mut diagnostics = sink.into_sorted();
     if let Some(script) = &config.diagnostics.error_script {
         let limit = config.diagnostics.error_limit.map_or(usize::MAX, |limit| limit.get());
         diagnostics.extend(reports::error_script::run(script, &diagnostics, limit));
     }
-    let Progress { printed, timings, replaced, .. } = progress;
-    Outcome { diagnostics, succeeded, printed, timings, replaced }
+    let Progress { printed, timings, replaced, asks_for_32_bits, .. } = progress;
+    Outcome { diagnostics, succeeded, printed, timings, asks_for_32_bits, replaced }
+}
+
+/// The error that something names a machine of 32 bits.
+fn narrow(what: &str) -> Diagnostic {
+    let message = format!("{what} asks for a link for a machine of 32 bits");
+    Diagnostic::error(Code::WrongMachine, message)
+        .help("a linker of the system can make it; this one links for machines of 64 bits")
 }
 
 /// Writes the file of `--time-trace`, also for a link that failed.
@@ -131,6 +151,7 @@ pub(crate) struct Progress {
     /// GOT loads that this attempt relaxed and whose symbols are out of reach: the link must start again.
     far_loads: Vec<(SectionId, SymbolId)>,
     replaced: Option<File>,
+    asks_for_32_bits: Option<NarrowLink>,
 }
 
 /// The arguments of a link, and where it reports to.
@@ -184,8 +205,14 @@ fn run_once(
     let mut sources = Sources::new();
     let main = read_scripts::open(config, source, &mut sources, sink);
     let config = &*read_scripts::configure(config, &main);
+    if let Some(asked_by) = read_scripts::asks_for_32_bits(config, &main) {
+        sink.report(narrow(&asked_by));
+        progress.asks_for_32_bits = Some(NarrowLink { asked_by, emulation: None });
+        return Err(Aborted);
+    }
     let opened = open_inputs::run(config, inputs, &main.replacing, source, &store, &mut sources, sink);
     progress.timings.pass("open inputs");
+    progress.asks_for_32_bits.clone_from(&opened.first_of_32_bits);
     sink.checkpoint()?;
     let machine = opened.machine.unwrap_or(arch::machine::DEFAULT);
     let session = Session { config, sink, store: &store, far_loads };

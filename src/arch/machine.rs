@@ -25,6 +25,19 @@ pub fn from_elf((machine, big_endian): (u16, bool)) -> Option<Machine> {
     }
 }
 
+/// The emulation for a file of 32 bits, by its `e_machine` and byte order, as GNU ld names it.
+pub fn narrow_emulation((machine, big_endian): (u16, bool)) -> Option<&'static str> {
+    match (machine, big_endian) {
+        (elf::EM_386, false) => Some("elf_i386"),
+        (elf::EM_X86_64, false) => Some("elf32_x86_64"),
+        (elf::EM_ARM, false) => Some("armelf_linux_eabi"),
+        (elf::EM_ARM, true) => Some("armelfb_linux_eabi"),
+        (elf::EM_AARCH64, false) => Some("aarch64linux32"),
+        (elf::EM_S390, true) => Some("elf_s390"),
+        _ => None,
+    }
+}
+
 /// The machine as the writer of objects names it.
 pub fn object_format(machine: Machine) -> (object::Architecture, object::Endianness) {
     use object::{Architecture, Endianness};

@@ -6,8 +6,8 @@ use sframe_ld::command::{self, Heap};
 use sframe_ld::diag::{Diagnostic, RenderOptions, Sink, limit_messages, render, share_help};
 use sframe_ld::input::SystemSource;
 use sframe_ld::output::detach;
-use sframe_ld::tool::redirect;
-use std::ffi::OsString;
+use sframe_ld::tool::{fallback, redirect};
+use std::ffi::{OsStr, OsString};
 use std::io::{IsTerminal, Write};
 use std::path::Path;
 use std::process::ExitCode;
@@ -17,7 +17,8 @@ static ALLOCATOR: Heap = Heap;
 
 fn main() -> ExitCode {
     let mut arguments = std::env::args_os();
-    let program = program_name(arguments.next());
+    let called_as = arguments.next();
+    let program = program_name(called_as.as_deref());
     command::handle_signals(&program, 1);
     let arguments: Vec<OsString> = arguments.collect();
     if let Some(command) = redirect::command(&arguments) {
@@ -42,10 +43,13 @@ fn main() -> ExitCode {
         }
         Ok(Invocation::Link(config, inputs)) => {
             let early = sink.into_sorted();
-            if let Some(banner) = &config.banner {
+            if let Some(banner) = config.banner.as_ref().filter(|_| config.asks_for_32_bits.is_none()) {
                 print(banner);
             }
             let outcome = sframe_ld::link(&config, &inputs, &SystemSource, early, Memory::Left);
+            if let Some(link) = outcome.asks_for_32_bits.filter(|_| !config.no_fallback) {
+                return fallback::run(&program, &link, &arguments);
+            }
             print(&outcome.printed);
             show(outcome.diagnostics, &program, Some(&config));
             if config.reports.time_report {
@@ -73,8 +77,8 @@ fn end(status: i32) -> ! {
 }
 
 /// `ld` in messages when called as `ld`, otherwise `sframe-ld`.
-fn program_name(argument: Option<OsString>) -> String {
-    let name = argument.as_deref().and_then(|path| Path::new(path).file_name());
+fn program_name(argument: Option<&OsStr>) -> String {
+    let name = argument.and_then(|path| Path::new(path).file_name());
     name.map_or_else(|| "sframe-ld".into(), |name| name.to_string_lossy().into_owned())
 }
 

@@ -77,6 +77,10 @@ pub struct Config {
     pub threads: Option<NonZeroUsize>,
     /// `--no-detach`: no process in the background takes a large link's memory apart.
     pub foreground: bool,
+    /// The option that asks for a link for a machine of 32 bits, which only another linker can make.
+    pub asks_for_32_bits: Option<NarrowLink>,
+    /// `--no-fallback`: no other linker makes such a link.
+    pub no_fallback: bool,
 }
 
 impl Config {
@@ -110,6 +114,15 @@ impl Config {
         let finding = Diagnostic::error(Code::BadOption, format!("{} is {order}-endian", machine.name()));
         Some(finding.at(Location::Argument(argument.to_owned())))
     }
+}
+
+/// A link for a machine of 32 bits.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct NarrowLink {
+    /// The option, script or input that asks for it.
+    pub asked_by: String,
+    /// The emulation that another linker has to be told, if only an input asks.
+    pub emulation: Option<&'static str>,
 }
 
 /// The machines that sframe-ld links for.

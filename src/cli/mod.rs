@@ -26,4 +26,4 @@ pub use inputs::{InputFormat, InputSource, InputSpec, InputState};
 pub use parse::{Environment, Invocation, WrittenOption, parse, written_option};
 pub use state::FileReader;
 pub use values::BYTE_ORDER_MARK;
-pub use values::TARGETS;
+pub use values::{TARGETS, is_32_bit, is_32_bit_architecture};

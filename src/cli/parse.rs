@@ -303,6 +303,11 @@ fn finish(mut state: State<'_>, sink: &Sink) -> Result<Invocation, Aborted> {
     let requests = std::mem::take(&mut state.requests);
     let program = state.config.program.clone();
     let (mut config, inputs) = resolve(state);
+    let only_prints = requests.prints(inputs.is_empty());
+    if config.asks_for_32_bits.is_some() && !config.no_fallback && !only_prints {
+        // Another linker judges the options.
+        return Ok(Invocation::Link(Box::new(config), inputs));
+    }
     sink.checkpoint()?;
 
     if requests.help {

@@ -1,8 +1,8 @@
 //! Settles values that depend on several options, once all options are read.
 
-use super::config::{Config, OutputMode, Report, SFrameIndex, SFrameMode, Strip};
+use super::config::{Config, NarrowLink, OutputMode, Report, SFrameIndex, SFrameMode, Strip};
 use super::inputs::InputSpec;
-use super::state::{Kind, State};
+use super::state::{Kind, Narrow, State};
 use super::values::{drop_repeated, path};
 use crate::diag::{Code, Diagnostic, Location};
 use std::path::{Path, PathBuf};
@@ -186,6 +186,17 @@ fn refuse_index_of_objects(state: &State<'_>) {
 }
 
 fn resolve_machine(state: &mut State<'_>) {
+    let narrow = [state.pending.narrow_emulation.take(), state.pending.narrow_format.take()];
+    for Narrow { argument, fault } in narrow.into_iter().flatten() {
+        if state.config.no_fallback {
+            state.report(
+                Diagnostic::error(Code::BadOption, fault)
+                    .at(Location::Argument(argument.clone()))
+                    .help("without --no-fallback the system's linker makes links for machines of 32 bits"),
+            );
+        }
+        state.config.asks_for_32_bits.get_or_insert(NarrowLink { asked_by: argument, emulation: None });
+    }
     if let Some((machine, argument)) = state.pending.format_machine.take() {
         match state.config.machine {
             Some(other) if other != machine => state.report(

@@ -64,12 +64,24 @@ pub struct Pending {
     pub unresolved: Option<Report>,
     /// The machine that `--oformat` names, and the option as written.
     pub format_machine: Option<(Machine, String)>,
+    /// The last emulation and the last format, if of 32 bits, with the option as written.
+    pub narrow_emulation: Option<Narrow>,
+    pub narrow_format: Option<Narrow>,
     /// `-z pack-relative-relocs`; `--pack-dyn-relocs` may ask for the same.
     pub pack_relative: bool,
     /// `--sframe-plt`, `--no-sframe-plt`.
     pub sframe_plt: Option<bool>,
     /// `--sframe-share`, `--no-sframe-share`.
     pub sframe_share: Option<bool>,
+}
+
+/// The name of a machine of 32 bits.
+#[derive(Clone, Debug)]
+pub struct Narrow {
+    /// The option as written.
+    pub argument: String,
+    /// The error if no other linker makes the link.
+    pub fault: String,
 }
 
 /// Position dependence of the output.
@@ -100,6 +112,15 @@ pub struct Requests {
     pub output_format: bool,
     /// The linker that the version line names.
     pub identity: Identity,
+}
+
+impl Requests {
+    /// Whether the answer is a text on standard output, and no link.
+    pub fn prints(&self, no_inputs: bool) -> bool {
+        let Requests { help, version, sysroot, output_format, .. } = *self;
+        let says_version = self.short_version || self.emulations;
+        help || version || sysroot || output_format || says_version && no_inputs
+    }
 }
 
 impl<'a> State<'a> {

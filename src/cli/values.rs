@@ -27,6 +27,25 @@ pub static TARGETS: &[(&str, Machine)] = &[
     ("elf64-s390", Machine::S390x),
 ];
 
+/// Whether `-m`, `--oformat` or `OUTPUT_FORMAT` names a machine of 32 bits: the system's linker knows such names.
+pub fn is_32_bit(name: &[u8]) -> bool {
+    let starts = |prefix: &str| name.starts_with(prefix.as_bytes());
+    let ends = |suffix: &str| name.ends_with(suffix.as_bytes());
+    starts("elf32")
+        || starts("elf_i386")
+        || starts("armelf")
+        || matches!(name, b"elf_s390" | b"elf_iamcu")
+        || starts("aarch64") && (ends("32") || ends("32b"))
+}
+
+/// Whether `OUTPUT_ARCH` names a machine of 32 bits, as BFD names them.
+pub fn is_32_bit_architecture(name: &[u8]) -> bool {
+    matches!(
+        name,
+        b"i386" | b"i8086" | b"iamcu" | b"i386:x64-32" | b"s390" | b"s390:31-bit" | b"aarch64:ilp32"
+    ) || name.starts_with(b"arm")
+}
+
 /// Words of the `-z …-report=` kind.
 pub static REPORT_WORDS: &[(&str, Report)] =
     &[("none", Report::Ignore), ("warning", Report::Warning), ("error", Report::Error)];

@@ -17,7 +17,9 @@ pub use candidate::{Candidate, Origin, Role, Step};
 pub use dependents::Dependents;
 use early::Contents;
 
-use crate::cli::{Config, InputFormat, InputSource as Named, InputSpec, InputState, Machine, TARGETS};
+use crate::cli::{
+    Config, InputFormat, InputSource as Named, InputSpec, InputState, Machine, NarrowLink, TARGETS,
+};
 use crate::diag::{Code, Diagnostic, Location, Sink};
 use crate::input::object::FileName;
 use crate::input::sniff::{FileKind, file_kind, machine};
@@ -51,6 +53,8 @@ pub struct Opened<'a> {
     pub attempts: String,
     /// The machine of the link; `None` until an option or the first ELF file tells it.
     pub machine: Option<Machine>,
+    /// The first ELF file, if it is one of 32 bits and no option names a machine.
+    pub first_of_32_bits: Option<NarrowLink>,
     /// Directories of `-L` and `SEARCH_DIR`, which are searched for libraries before the machine's own.
     directories: Vec<PathBuf>,
     /// By path of a shared library: its row in `files`.
@@ -347,7 +351,7 @@ impl<'a> Walk<'_, 'a> {
             FileKind::Archive | FileKind::ThinArchive => self.archive(path, name, contents, state),
             FileKind::Text | FileKind::Empty => self.script(path, name, bytes, state),
             FileKind::Bitcode => self.bitcode(name, bytes, state, origin),
-            FileKind::Elf32 => self.report(wrong_machine(name, "32-bit", self.opened.machine)),
+            FileKind::Elf32 => self.narrow(name, bytes),
             FileKind::OtherElf => self.report(
                 Diagnostic::error(
                     Code::UnknownFileType,
@@ -364,6 +368,16 @@ impl<'a> Walk<'_, 'a> {
                 .at(Location::File(name.to_string())),
             ),
         }
+    }
+
+    /// Reports a file of 32 bits.
+    fn narrow(&mut self, name: FileName<'a>, bytes: &[u8]) {
+        if self.opened.machine.is_none() {
+            let emulation = machine(bytes).and_then(crate::arch::machine::narrow_emulation);
+            let link = || NarrowLink { asked_by: name.to_string(), emulation };
+            self.opened.first_of_32_bits.get_or_insert_with(link);
+        }
+        self.report(wrong_machine(name, "32-bit", self.opened.machine));
     }
 
     /// Whether a file is of the link's machine; the first ELF file decides it.

@@ -4,7 +4,9 @@
 //! names another). Scripts among the inputs and `--defsym` add to it. Their directives about
 //! symbols (entry, references) are taken here, because the search for definitions needs them.
 
-use crate::cli::{Config, OutputFormat, OutputMode, SeparateCode, TARGETS};
+use crate::cli::{
+    Config, OutputFormat, OutputMode, SeparateCode, TARGETS, is_32_bit, is_32_bit_architecture,
+};
 use crate::diag::{Code, Diagnostic, Sink};
 use crate::input::InputSource;
 use crate::input::side_files::{SideFiles, read_include};
@@ -81,6 +83,28 @@ pub fn configure<'c>(config: &'c Config, main: &MainScripts) -> Cow<'c, Config> 
         config.to_mut().layout.no_section_headers = true;
     }
     config
+}
+
+/// The command of a `-T` script that asks for an output of 32 bits. Scripts among the inputs do not count: where compilers
+/// serve several machines, libraries of another one may be such scripts.
+pub fn asks_for_32_bits(config: &Config, main: &MainScripts) -> Option<String> {
+    if config.output_format == OutputFormat::Binary {
+        return None;
+    }
+    let of_command = |command: &Command| match command {
+        Command::OutputFormat { default, .. } if is_32_bit(&default.bytes) => {
+            Some(format!("OUTPUT_FORMAT({})", default.text()))
+        }
+        Command::OutputArch(name) if is_32_bit_architecture(&name.bytes) => {
+            Some(format!("OUTPUT_ARCH({})", name.text()))
+        }
+        _ => None,
+    };
+    let of_script = |main: &MainScript| {
+        let command = main.script.commands.iter().find_map(of_command)?;
+        Some(format!("{command} of {}", main.path.display()))
+    };
+    main.replacing.iter().find_map(of_script)
 }
 
 /// Joins all scripts into the layout plan, and collects the directives of scripts and lists about

@@ -15,6 +15,7 @@ mod derived;
 mod dump;
 mod edit;
 pub mod exercise;
+pub mod fallback;
 #[cfg(test)]
 mod fixtures;
 mod functions;

@@ -16,6 +16,7 @@ mod dynamic;
 mod effects;
 mod example_scripts;
 mod exceptions;
+mod fallback;
 mod faults;
 mod firmware;
 mod folding;

@@ -247,7 +247,7 @@ fn sysroot_applies_to_equals_paths_and_search() {
 fn another_machines_emulation_is_a_clear_error() {
     let work = Work::new();
     let a = start(&work);
-    work.ld(&["-m", "elf_i386", "-o", "p", &a]).fails().says(&["i386"]);
+    work.ld(&["--no-fallback", "-m", "elf_i386", "-o", "p", &a]).fails().says(&["i386"]);
     work.ld(&["-m", "nosuchemulation", "-o", "p", &a]).fails().says(&["nosuchemulation"]);
 }
 

@@ -105,6 +105,19 @@ fn the_exit_status_is_the_command_s_and_what_escapes_is_said_once() {
     work.ld(&["x.o", "-run", "true"]).fails().says(&["must be the first option"]);
 }
 
+#[test]
+fn a_link_that_only_another_linker_can_make_is_not_redirected_again() {
+    let mut work = work();
+    work.write_program("system/ld", "#!/bin/sh\necho \"system: $*\"\n");
+    // The header of an object for a machine of 32 bits.
+    work.write("narrow.o", [b"\x7fELF\x01\x01\x01".as_slice(), &[0; 45]].concat());
+    let path = format!("{}:{}", work.path("system").display(), std::env::var("PATH").unwrap());
+    work.env("PATH", &path);
+    let outcome = work.command(linker(), &["-run", "ld", "narrow.o"]).ok();
+    assert_eq!(outcome.stdout, "system: narrow.o\n", "{outcome}");
+    assert!(outcome.stderr.contains("32 bits"), "{outcome}");
+}
+
 /// Starts a shell's script in a process group of its own, and waits until the script has made the file `ready`.
 fn start(work: &Work, script: &str) -> Child {
     std::fs::create_dir(work.path("temporary")).unwrap();

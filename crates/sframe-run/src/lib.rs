@@ -80,11 +80,17 @@ fn behind() -> &'static Behind {
                 execveat: std::mem::transmute::<*mut c_void, Option<Execveat>>(find(c"execveat")),
                 spawn: std::mem::transmute::<*mut c_void, Spawn>(next(c"posix_spawn")),
                 spawnp: std::mem::transmute::<*mut c_void, Spawn>(next(c"posix_spawnp")),
-                linker: variable("SFRAME_RUN_LINKER"),
+                // A linker that this one starts is to make a link that this one cannot.
+                linker: variable("SFRAME_RUN_LINKER").filter(|linker| !is_this_program(linker)),
                 said: variable("SFRAME_RUN_SAID"),
             }
         }
     })
+}
+
+fn is_this_program(path: &CStr) -> bool {
+    use std::os::unix::ffi::OsStrExt;
+    std::fs::read_link("/proc/self/exe").is_ok_and(|own| own.as_os_str().as_bytes() == path.to_bytes())
 }
 
 /// The function of a name in the libraries behind this one, or null.

@@ -3,8 +3,8 @@
 use crate::cli::config::{Machine, OutputFormat, ScriptFile};
 use crate::cli::inputs::InputFormat;
 use crate::cli::spec::{OptionSpec, flag, optional, positional, value};
-use crate::cli::state::{Kind, State};
-use crate::cli::values::{EMULATIONS, Outcome, TARGETS, list, pair, path, shown, word};
+use crate::cli::state::{Kind, Narrow, State};
+use crate::cli::values::{EMULATIONS, Outcome, TARGETS, is_32_bit, list, pair, path, shown, word};
 
 pub(super) static OPTIONS: &[OptionSpec] = &[
     value(
@@ -224,6 +224,14 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
     flag(&["no-detach", "no-fork", "no-quick-exit"], "Leave no process in the background", |state| {
         state.config.foreground = true;
     }),
+    flag(
+        &["fallback"],
+        "Let the system's linker of the asked name make links for machines of 32 bits (default)",
+        |state| state.config.no_fallback = false,
+    ),
+    flag(&["no-fallback"], "Refuse links for machines of 32 bits", |state| {
+        state.config.no_fallback = true;
+    }),
 ];
 
 fn add_script(state: &mut State<'_>, file: &[u8], mri: bool) {
@@ -235,13 +243,24 @@ fn emulation(state: &mut State<'_>, name: &[u8]) -> Outcome {
     let known = EMULATIONS.iter().find(|(known, _)| known.as_bytes() == name);
     let Some(&(_, machine)) = known else {
         let names: Vec<&str> = EMULATIONS.iter().map(|&(name, _)| name).collect();
-        return Err(format!("unrecognised emulation mode '{}', expected {}", shown(name), list(&names)));
+        let fault = format!("unrecognised emulation mode '{}', expected {}", shown(name), list(&names));
+        if !is_32_bit(name) {
+            return Err(fault);
+        }
+        state.pending.narrow_emulation = Some(Narrow { argument: state.argument.clone(), fault });
+        return Ok(());
     };
+    state.pending.narrow_emulation = None;
     state.config.machine = Some(machine);
     Ok(())
 }
 
 fn output_format(state: &mut State<'_>, name: &[u8]) -> Outcome {
+    state.pending.narrow_format =
+        is_32_bit(name).then(|| Narrow { argument: state.argument.clone(), fault: unknown_format(name) });
+    if state.pending.narrow_format.is_some() {
+        return Ok(());
+    }
     let (format, machine) = match named_format(name) {
         Some(NamedFormat::Binary) => (OutputFormat::Binary, None),
         Some(NamedFormat::Elf(machine)) => (OutputFormat::Elf, machine),

@@ -124,8 +124,31 @@ fn machines() {
     assert_eq!(config(&["--oformat", "elf64-s390"]).machine, Some(Machine::S390x));
     assert!(error(&["-EB", "-melf_x86_64", "a.o"]).message.contains("x86-64 is little-endian"));
     assert!(error(&["-melf_x86_64", "--oformat=elf64-s390", "a.o"]).message.contains("-m names x86-64"));
-    assert!(error(&["-m", "elf_i386", "a.o"]).message.contains("unrecognised emulation mode 'elf_i386'"));
+    assert!(error(&["-m", "elf_vax", "a.o"]).message.contains("unrecognised emulation mode 'elf_vax'"));
+    let refused = error(&["-m", "elf_i386", "a.o", "--no-fallback"]);
+    assert!(refused.message.contains("unrecognised emulation mode 'elf_i386'") && !refused.help.is_empty());
     assert!(error(&["--oformat=pe-x86-64", "a.o"]).message.contains("elf64-x86-64"));
+}
+
+#[test]
+fn links_for_32_bits_are_for_another_linker() {
+    let asks = |words: &[&str]| match run(words).0 {
+        Ok(Invocation::Link(config, _)) => config.asks_for_32_bits.map(|link| link.asked_by),
+        other => panic!("{words:?}: {other:?}"),
+    };
+    let names =
+        ["elf_i386", "elf32_x86_64", "armelf_linux_eabi", "elf_s390", "aarch64linux32", "elf32lriscv"];
+    for name in names {
+        assert_eq!(asks(&["-m", name, "a.o"]), Some(format!("-m {name}")));
+        // Another linker judges the other options.
+        assert_eq!(asks(&["--zap", &format!("-m{name}"), "a.o"]), Some(format!("-m{name}")));
+    }
+    assert_eq!(asks(&["--oformat=elf32-i386", "a.o"]), Some("--oformat=elf32-i386".into()));
+    assert_eq!(asks(&["--oformat=elf32-i386", "--oformat=elf64-x86-64", "a.o"]), None);
+    // The last one counts, as kbuild needs.
+    assert_eq!(asks(&["-melf_x86_64", "-m", "elf_i386", "a.o"]), Some("-m elf_i386".into()));
+    assert_eq!(asks(&["-melf_i386", "-m", "elf_x86_64", "a.o"]), None);
+    assert!(matches!(run(&["-m", "elf_i386", "--version"]).0, Ok(Invocation::Print(_))));
 }
 
 #[test]

@@ -280,12 +280,12 @@ fn what_is_no_option() {
     assert_eq!(error(&["a.o", "-hared=1", "-k"]).message, "unrecognized option '-k'");
     // Unknown options fail even where only the version is asked for.
     assert_eq!(error(&["--frobnicate", "-v"]).help.len(), 1);
-    let (_, all) = run(&["--zap", "--hash-style=bad", "-m", "elf_i386", "--pop-state"]);
+    let (_, all) = run(&["--zap", "--hash-style=bad", "-m", "elf_vax", "--pop-state"]);
     let places: Vec<_> = all.iter().map(|diagnostic| &diagnostic.location).collect();
     let argument = |text: &str| Location::Argument(text.into());
     assert_eq!(
         places[1..],
-        [&argument("--hash-style=bad"), &argument("-m elf_i386"), &argument("--pop-state")]
+        [&argument("--hash-style=bad"), &argument("-m elf_vax"), &argument("--pop-state")]
     );
     assert!(all[2].message.contains("elf_x86_64, aarch64linux, aarch64elf or elf64_s390"), "{all:?}");
 }

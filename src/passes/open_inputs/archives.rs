@@ -40,6 +40,10 @@ impl<'a> Walk<'_, 'a> {
             let role = match file_kind(member.bytes) {
                 FileKind::Object if self.fits(name, member.bytes) => Role::Opened,
                 FileKind::Bitcode => Role::Bitcode,
+                FileKind::Elf32 if self.opened.machine.is_none() => {
+                    self.narrow(name, member.bytes);
+                    break;
+                }
                 // Archives may hold any files (documentation, shared libraries); members that are
                 // not objects define no symbols.
                 _ => continue,
