@@ -186,10 +186,9 @@ fn away_from_load_address(layout: &Layout<'_>, segment: &Segment) -> Vec<Diagnos
     let begins = layout.order.get(segment.first as usize).map_or(first, |id| &layout.chunks[id.index()]);
     // `AT` of the program header is the load address of all sections without one of their own.
     let is_moved = segment.load_address != begins.load_address;
-    let loaded_at = |chunk: &Chunk<'_>| match is_moved {
-        true => segment.load_address.wrapping_add(chunk.address.wrapping_sub(begins.address)),
-        false => first.load_address.wrapping_add(chunk.address.wrapping_sub(first.address)),
-    };
+    let base =
+        if is_moved { (segment.load_address, begins.address) } else { (first.load_address, first.address) };
+    let loaded_at = |chunk: &Chunk<'_>| base.0.wrapping_add(chunk.address.wrapping_sub(base.1));
     let has_own = |chunk: &Chunk<'_>| !is_moved || chunk.load_address != chunk.address;
     let away = with_bytes.filter(|chunk| has_own(chunk) && chunk.load_address != loaded_at(chunk));
     let tell = |chunk: &Chunk<'_>| {
