@@ -64,12 +64,8 @@ fn inputs_and_scripts_of_32_bits_go_there_too() {
     let work = work();
     // Linkers take the machine from options, if they do not look at inputs.
     became(&work, "own/ld", &["narrow.o", "-o", "x"], "system ld: -m elf_i386 narrow.o -o x\n");
-    let member = [
-        b"!<arch>\n".as_slice(),
-        format!("{:<48}{:<10}`\n", "narrow.o/", 52).as_bytes(),
-        &work.read("narrow.o"),
-    ];
-    work.write("libn.a", member.concat());
+    let header = format!("!<arch>\n{:<48}{:<10}`\n", "narrow.o/", 52);
+    work.write("libn.a", [header.as_bytes(), &work.read("narrow.o")].concat());
     became(&work, "own/ld", &["libn.a"], "system ld: -m elf_i386 libn.a\n");
     work.write("format.ld", "OUTPUT_FORMAT(elf32-i386) SECTIONS { .text : { *(.text) } }");
     work.write("arch.ld", "OUTPUT_ARCH(i386) SECTIONS { .text : { *(.text) } }");
