@@ -73,7 +73,9 @@ fn inputs_and_scripts_of_32_bits_go_there_too() {
         handed_on(&work, "own/ld", &["-T", script, "a.o"], "ld");
     }
     // An object of another machine among those of this one is a mistake.
-    let a = work.s("a", ".globl _start\n_start: ret\n");
+    // Made where `PATH` has a compiler.
+    let made = Work::new();
+    let a = work.write("a.o", made.read(&made.s("a", ".globl _start\n_start: ret\n")));
     work.command(work.path("own/ld"), &[&a, "narrow.o"]).fails().says(&["32-bit", "narrow.o"]);
     work.command(work.path("own/ld"), &["-melf_x86_64", "narrow.o"]).fails().says(&["32-bit", "narrow.o"]);
 }
