@@ -1,7 +1,9 @@
 //! Symbols that are in the symbol table, or have a type there, because relocations refer to them: undefined
-//! names under `-r`, local ones that `--emit-relocs` needs, and globals that `--retain-symbols-file` does not list.
+//! names under `-r`, local ones that no section symbol can stand for, and globals that `--retain-symbols-file` does not list.
 
-use crate::arch::Target;
+use crate::arch::{RelocExpr, Target};
+use crate::cli::Discard;
+use crate::elf::Sym;
 use crate::elf::consts as elf;
 use crate::ids::{SectionId, SymbolId};
 use crate::input::ObjectFile;
@@ -12,10 +14,13 @@ use crate::synth::groups;
 use hashbrown::HashMap;
 use rayon::prelude::*;
 
-/// By local symbol of an object: whether a relocation that a final link keeps (`--emit-relocs`) refers to
-/// it, and its section is in the output. Empty if no relocations are kept.
+/// By local symbol of an object: whether a relocation of the output must name it. In a final link (`--emit-relocs`) those
+/// are all that relocations refer to, under `-r` those that the symbol of their section cannot stand for ([`needs_symbol`]).
+/// Empty if there are none, or if all named ones are kept anyway.
 pub fn locals<T: Target>(link: &Placed<'_, T>, object: &ObjectFile<'_, T::E>) -> Vec<bool> {
-    if !link.config.relocations.emit || link.config.is_relocatable() {
+    let relocatable = link.config.is_relocatable();
+    let wanted = if relocatable { may_drop_locals(link, object) } else { link.config.relocations.emit };
+    if !wanted {
         return Vec::new();
     }
     let mut found = vec![false; object.first_global as usize];
@@ -25,14 +30,47 @@ pub fn locals<T: Target>(link: &Placed<'_, T>, object: &ObjectFile<'_, T::E>) ->
         }
         for relocation in object.relocations(index) {
             let symbol = relocation.symbol();
-            if let Some(found) = found.get_mut(symbol as usize)
-                && let Some((section, _)) = object.symbol_section(symbol)
-            {
-                *found = link.sections.is_alive(section);
+            let Some(found) = found.get_mut(symbol as usize).filter(|found| !**found) else { continue };
+            if relocatable && !needs_symbol::<T>(object, symbol as usize, relocation.kind()) {
+                continue;
             }
+            *found = match object.symbol_place(symbol as usize) {
+                SymbolPlace::Section(section) => link.sections.is_alive(object.section_id(section)),
+                SymbolPlace::Absolute => relocatable,
+                SymbolPlace::Undefined | SymbolPlace::Common => false,
+            };
         }
     }
     found
+}
+
+/// Whether local symbols of an object may be missing in the output of `-r` although their sections are there: options say
+/// so, or they have no name.
+fn may_drop_locals<T: Target>(link: &Placed<'_, T>, object: &ObjectFile<'_, T::E>) -> bool {
+    let is_nameless = |symbol: &Sym<T::E>| symbol.st_name.get() == 0 && symbol.kind() != elf::STT_SECTION;
+    matches!(link.config.strip.discard, Discard::All | Discard::Locals)
+        || link.lists.retained.is_some()
+        || object.symbols.iter().take(object.first_global as usize).skip(1).any(is_nameless)
+}
+
+/// Whether a relocation means the symbol itself and not only its address: a GOT or TLS slot is the symbol's, and an addend
+/// moves the place in the slot, not in the variable; likewise the size, and the resolver of a function. The next
+/// link could not tell from the symbol of a section and an addend what was meant.
+fn needs_symbol<T: Target>(object: &ObjectFile<'_, T::E>, symbol: usize, kind: u32) -> bool {
+    if matches!(object.symbols[symbol].kind(), elf::STT_TLS | elf::STT_GNU_IFUNC) {
+        return true;
+    }
+    let by_address = |expr| {
+        matches!(
+            expr,
+            RelocExpr::Nothing
+                | RelocExpr::Symbol
+                | RelocExpr::Plt
+                | RelocExpr::GotBase
+                | RelocExpr::TlsBlock
+        )
+    };
+    T::reloc_info(kind).is_none_or(|info| !by_address(info.expr))
 }
 
 /// With `--retain-symbols-file`: the globals that relocations of the output name, and those that sign its groups;

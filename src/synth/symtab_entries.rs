@@ -219,7 +219,8 @@ fn locals<'l, 'a, T: Target>(
             return None;
         }
         let name = string_at(object.symbol_names, symbol.st_name.get() as usize)?;
-        if name.is_empty() {
+        let referenced = referenced.get(index as usize) == Some(&true);
+        if name.is_empty() && !(referenced && link.config.is_relocatable()) {
             return None;
         }
         if let SymbolPlace::Section(section) = object.symbol_place(index as usize)
@@ -231,7 +232,7 @@ fn locals<'l, 'a, T: Target>(
             // piece can tell: an addend may lead behind the piece.
             return Some(Entry { id: SymbolId(object.first_local + index), name, symbol: index });
         }
-        if referenced.get(index as usize) == Some(&true) {
+        if referenced {
             return Some(Entry { id: SymbolId(object.first_local + index), name, symbol: index });
         }
         if discard == Discard::All && kind != elf::STT_FILE || !link.retains(name) {

@@ -311,9 +311,60 @@ fn an_entry_that_is_asked_for_is_an_offset_in_its_section() {
     assert_eq!(work.elf("merged.o").entry, 0);
 }
 
+/// A program with two local variables of each kind: what names the second must not mean the first.
+const LOCALS: &str = r#"
+static __thread int first = 1, second = 11, zero, nought;
+static int one = 1, two = 2;
+static __attribute__((noinline, used)) int other(int x) { return x; }
+static __attribute__((noinline, used)) int plus(int x) { return x + 5; }
+static __attribute__((noinline)) int hundred(int x) { return x + 100; }
+typedef int function(int);
+static function *resolve(void) { return hundred; }
+static int chosen(int) __attribute__((ifunc("resolve"), used));
+int *variable(void) { return &second; }
+int *zeros(void) { return &nought; }
+int load(void) { int *p; LOAD(two, p); return *p; }
+function *get(void) { function *f; LOAD(plus, f); return f; }
+int main(void) {
+    first++; zero++; one++;
+    return *variable() == 11 && *zeros() == 0 && load() == 2 && get()(1) == 6 && chosen(1) == 101 && other(1) == 1 ? 0 : 1;
+}"#;
+
+/// What loads the address of a symbol, from the GOT where assemblers allow that.
+fn got_load(machine: &Machine) -> &'static str {
+    match machine.name {
+        "x86_64" => r#"__asm__("movq " #name "@GOTPCREL(%%rip), %0" : "=r"(to))"#,
+        // Older assemblers themselves take the section's symbol for the GOT slot of a local one.
+        "aarch64" => "to = (void *)&name",
+        _ => r#"__asm__("lgrl %0, " #name "@GOTENT" : "=r"(to))"#,
+    }
+}
+
+/// GOT and TLS slots are a symbol's own, so options that drop local symbols keep these.
+fn local_symbols_with_slots_stay(machine: &'static Machine) {
+    for (name, flags) in machine.tls_models {
+        let work = Work::on(machine);
+        let source = format!("#define LOAD(name, to) {}\n{LOCALS}", got_load(machine));
+        let a = work.c("a", &source, &[&["-O1", "-fPIC", "-fno-toplevel-reorder"], *flags].concat());
+        work.write("list", "main\n");
+        for options in [&["-x"][..], &["-X"], &["--discard-all", "-S"], &["--retain-symbols-file", "list"]] {
+            work.ld(&[&["-r", "-o", "merged.o", &a], options].concat()).quiet();
+            let elf = work.elf("merged.o");
+            let in_got: &[&str] = if machine.name == "aarch64" { &[] } else { &["two", "plus"] };
+            for symbol in ["second", "nought", "chosen"].iter().chain(in_got) {
+                assert!(elf.find_symbol(symbol).is_some(), "{name} {options:?}: {symbol}");
+            }
+            assert_eq!(elf.find_symbol("hundred").is_some(), options == ["-X"], "{name} {options:?}");
+            work.gcc(&["-o", "program", "merged.o"]).quiet();
+            work.run("program");
+        }
+    }
+}
+
 on_every_machine!(
     a_merged_object_links_and_runs_like_its_parts,
     frames_of_a_losing_copy_do_not_survive,
     tls_init_arrays_and_ifuncs_survive,
     groups_stay_with_their_relocation_sections,
+    local_symbols_with_slots_stay,
 );
