@@ -220,10 +220,13 @@ impl<'a> OwnVersions<'a> {
 
     /// Whether a script makes a symbol local that carries a version. The node of that version decides, because the patterns
     /// of others are for other versions of the name. There a pattern under `global:` prevails over any under `local:`, as
-    /// in the other linkers: the object says that the symbol is of this version.
+    /// in the other linkers: the object says that the symbol is of this version. No node speaks of `name@` and `name@@`.
     fn is_local<T: Target>(&mut self, inputs: &Inputs<'_, T>, id: SymbolId, version: &'a [u8]) -> bool {
         let name = inputs.globals.names[id.index()];
         let base = split(name).map_or(name, |(base, _)| base);
+        if version.is_empty() {
+            return false;
+        }
         let script = &inputs.lists.version_script;
         if self.places.is_empty() {
             for (place, node) in script.nodes.iter().enumerate() {

@@ -17,10 +17,11 @@ use hashbrown::HashMap;
 /// Binds every undefined `name@VERSION`. If that is a library's default version, the plain name means the same
 /// definition, so objects' references to `name@VERSION` become references to the plain name.
 pub fn run<T: Target>(inputs: &mut Inputs<'_, T>, definitions: &mut Definitions) {
-    let bound = bind(inputs, definitions);
     if inputs.config.is_relocatable() {
+        // The next link binds them; those to an object's default definition name it already (`unify_versions`).
         return;
     }
+    let bound = bind(inputs, definitions);
     let names = &inputs.globals;
     let mut plain_of: HashMap<SymbolId, SymbolId> = HashMap::new();
     for id in bound {

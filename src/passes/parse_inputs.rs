@@ -107,7 +107,42 @@ pub fn run<'a, T: Target>(session: Session<'a>, candidates: &[Candidate<'a>]) ->
     files.par_iter_mut().zip(ids).with_max_len(1).for_each(|(files, ids)| hand_out(files, &ids));
     let mut all = Vec::with_capacity(candidates.len());
     files.into_iter().for_each(|files| all.extend(files));
-    ParsedInputs { files: all, globals: Globals::new(interner, names) }
+    let mut globals = Globals::new(interner, names);
+    if config.is_relocatable() {
+        let objects = all.iter_mut().filter_map(|parsed| match parsed {
+            Parsed::Object(object) => Some(object),
+            _ => None,
+        });
+        objects.for_each(|object| part_default_versions(object, &mut globals));
+    }
+    ParsedInputs { files: all, globals }
+}
+
+/// Under `-r`: where an object defines `name` and `name@@VERSION` (as `.symver` leaves them), gives the latter a global of
+/// its own. A final link takes both for one symbol; the output of `-r` must have both names.
+fn part_default_versions<'a, E: zerocopy::byteorder::ByteOrder>(
+    object: &mut ObjectFile<'a, E>,
+    globals: &mut Globals<'a>,
+) {
+    let first = object.first_global;
+    let defaults: Vec<u32> =
+        object.versioned.iter().filter(|it| it.default).map(|it| it.symbol - first).collect();
+    if defaults.is_empty() {
+        return;
+    }
+    let mut definitions: HashMap<SymbolId, u32> =
+        defaults.iter().map(|&row| (object.globals[row as usize], 0)).collect();
+    for (id, symbol) in object.globals.iter().zip(&object.symbols[first as usize..]) {
+        if let Some(count) = definitions.get_mut(id).filter(|_| !symbol.is_undefined()) {
+            *count += 1;
+        }
+    }
+    for row in defaults.into_iter().map(|row| row as usize) {
+        let symbol = first as usize + row;
+        if definitions[&object.globals[row]] > 1 && !object.symbols[symbol].is_undefined() {
+            object.globals[row] = globals.intern(object.symbol_name(symbol), |_| object.symbol_name(symbol));
+        }
+    }
 }
 
 /// Cuts the candidates into batches of about the same size in bytes.

@@ -213,6 +213,16 @@ fn rank_of<E: zerocopy::byteorder::ByteOrder>(
     }
 }
 
+/// What a symbol of an object is as a candidate: of all candidates for a global the smallest key prevails. `None` if it is
+/// a reference.
+pub fn key_of<E: zerocopy::byteorder::ByteOrder>(
+    object: &ObjectFile<'_, E>,
+    index: usize,
+    sections: &SectionStates,
+) -> Option<u64> {
+    rank_of(object, index, sections).map(|rank| pack(rank, object.id.0, index as u32))
+}
+
 /// Whether symbols of a section are definitions: the section was not discarded with its group, nor left out of the
 /// output (`SHF_EXCLUDE`).
 pub fn may_define(sections: &SectionStates, section: SectionId) -> bool {

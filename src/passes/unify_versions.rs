@@ -3,13 +3,15 @@
 //! `name@VERSION` and `name@@VERSION` are the same version of a symbol: the second only says that
 //! plain references mean it, too. And if an object has `name` and `name@VERSION` at the same
 //! place (`.symver name, name@VERSION` leaves both), the directive renames the symbol: references to
-//! the plain name mean the versioned one. Not if the plain name is hidden (`.symver name, name@VERSION, hidden`), which
-//! keeps it for the module itself, nor if another definition of the plain name prevails.
+//! the plain name mean the versioned one. Not if any object has the plain name as a hidden one (`.symver name,
+//! name@VERSION, hidden`), which keeps it for the module itself: the versioned name stays visible. Nor if another
+//! definition of the plain name prevails, for `name@VERSION` is still the object's own.
 //!
 //! The objects' tables of globals are changed before definitions are selected, so that no later pass
-//! sees two symbols. With `-r`, names stay as they are.
+//! sees two symbols. With `-r`, definitions keep their names, and only references to `name@VERSION` become references
+//! to `name@@VERSION`.
 
-use super::select_definitions::may_define;
+use super::select_definitions::{key_of, may_define};
 use crate::arch::Target;
 use crate::elf::consts as elf;
 use crate::ids::SymbolId;
@@ -24,8 +26,11 @@ use zerocopy::byteorder::ByteOrder;
 
 /// Joins the names of the objects that take part. Costs nothing where no object names a version.
 pub fn run<T: Target>(inputs: &mut Inputs<'_, T>, sections: &SectionStates) {
-    if inputs.config.is_relocatable() || inputs.objects.iter().all(|object| object.versioned.is_empty()) {
+    if inputs.objects.iter().all(|object| object.versioned.is_empty()) {
         return;
+    }
+    if inputs.config.is_relocatable() {
+        return join_references(inputs, sections);
     }
     let mut defaults: HashSet<(SymbolId, &[u8])> = HashSet::new();
     for object in &inputs.objects {
@@ -75,6 +80,44 @@ fn join_with_defaults<E: ByteOrder>(
     }
 }
 
+/// Under `-r`: makes references to `name@VERSION` references to an object's `name@@VERSION`.
+fn join_references<T: Target>(inputs: &mut Inputs<'_, T>, sections: &SectionStates) {
+    let mut defaults: HashMap<(&[u8], &[u8]), SymbolId> = HashMap::new();
+    for object in &inputs.objects {
+        for versioned in object.versioned.iter().filter(|versioned| versioned.default) {
+            let symbol = versioned.symbol as usize;
+            if is_defined(object, symbol, sections)
+                && let Some((base, version)) = split(object.symbol_name(symbol))
+            {
+                defaults.entry((base, version)).or_insert(object.symbol_id(versioned.symbol));
+            }
+        }
+    }
+    if defaults.is_empty() {
+        return;
+    }
+    let names = &inputs.globals.names;
+    inputs.objects.par_iter_mut().for_each(|object| {
+        for versioned in object.versioned.iter().filter(|versioned| !versioned.default) {
+            let row = (versioned.symbol - object.first_global) as usize;
+            if object.symbols[versioned.symbol as usize].is_undefined()
+                && let Some(named) = split(names[object.globals[row].index()])
+                && let Some(&default) = defaults.get(&named)
+            {
+                object.globals[row] = default;
+            }
+        }
+    });
+}
+
+/// A plain name that an object defines at the place of its `name@VERSION`.
+struct Twin {
+    /// The global `name@VERSION`.
+    versioned: SymbolId,
+    /// The plain definition as a candidate ([`key_of`]).
+    key: u64,
+}
+
 /// Plain names that an object defines at the place of its `name@VERSION`, each with the global of the latter.
 fn renamed<T: Target>(
     inputs: &Inputs<'_, T>,
@@ -83,8 +126,7 @@ fn renamed<T: Target>(
 ) -> HashMap<SymbolId, SymbolId> {
     // A set, so the order of the walk is lost anyway.
     let has_default: HashSet<SymbolId> = defaults.iter().map(|&(plain, _)| plain).collect();
-    let mut all = HashMap::new();
-    let mut weak = HashSet::new();
+    let mut twins: HashMap<SymbolId, Twin> = HashMap::new();
     for object in &inputs.objects {
         let mut wanted: HashMap<SymbolId, u32> = HashMap::new();
         for versioned in object.versioned.iter().filter(|versioned| !versioned.default) {
@@ -102,33 +144,37 @@ fn renamed<T: Target>(
         for (row, id) in object.globals.iter().enumerate() {
             let symbol = object.first_global as usize + row;
             if let Some(&versioned) = wanted.get(id)
-                && object.symbols[symbol].visibility() == elf::STV_DEFAULT
                 && object.is_same_place(symbol, versioned as usize)
+                && let Some(key) = key_of(object, symbol, sections)
             {
-                weak.extend(object.symbols[symbol].is_weak().then_some(*id));
-                all.entry(*id).or_insert(object.symbol_id(versioned));
+                let versioned = object.symbol_id(versioned);
+                twins.entry(*id).or_insert(Twin { versioned, key });
             }
         }
     }
-    if !weak.is_empty() {
-        let overridden = inputs.objects.iter().flat_map(|object| stronger(object, sections, &weak));
-        overridden.for_each(|id| {
-            all.remove(&id);
-        });
+    if twins.is_empty() {
+        return HashMap::new();
     }
-    all
+    let apart: Vec<SymbolId> =
+        inputs.objects.par_iter().flat_map_iter(|object| kept_apart(object, sections, &twins)).collect();
+    for id in apart {
+        twins.remove(&id);
+    }
+    // Into a map, so in any order.
+    twins.into_iter().map(|(plain, twin)| (plain, twin.versioned)).collect()
 }
 
-/// The names of `weak` that an object defines strongly.
-fn stronger<E: ByteOrder>(
+/// The plain names among `twins` of which an object has a definition that prevails, or a mention that makes them hidden.
+fn kept_apart<E: ByteOrder>(
     object: &ObjectFile<'_, E>,
     sections: &SectionStates,
-    weak: &HashSet<SymbolId>,
+    twins: &HashMap<SymbolId, Twin>,
 ) -> impl Iterator<Item = SymbolId> {
     object.globals.iter().enumerate().filter_map(move |(row, id)| {
+        let twin = twins.get(id)?;
         let symbol = object.first_global as usize + row;
-        let prevails =
-            weak.contains(id) && is_defined(object, symbol, sections) && !object.symbols[symbol].is_weak();
-        prevails.then_some(*id)
+        let hidden = matches!(object.symbols[symbol].visibility(), elf::STV_HIDDEN | elf::STV_INTERNAL);
+        let prevails = || key_of(object, symbol, sections).is_some_and(|key| key < twin.key);
+        (hidden || prevails()).then_some(*id)
     })
 }
