@@ -338,7 +338,7 @@ fn run<T: Target>(job: Job<'_, '_>) -> Result<(), Aborted> {
         || rayon::join(|| scan_relocations::run(&live), || merge_strings::run(&live)),
         || build_sframe::unite_inputs(&live),
     );
-    let asked = scan_relocations::finish(&live, found);
+    let asked = scan_relocations::finish(&live, found, source);
     let scanned = merge_strings::place(live, asked, groups);
     reports::discarded(&scanned, &mut progress.printed);
     let corrupt_sframes = check_sframes::run(&scanned);

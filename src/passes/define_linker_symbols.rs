@@ -43,6 +43,8 @@ pub struct Interned {
     pub defined: Vec<SymbolId>,
     /// All assignments.
     pub symbols: Vec<Assigned>,
+    /// `--wrap`: by a name, the name that libraries' references to it may also mean.
+    pub wrappers: HashMap<SymbolId, SymbolId>,
 }
 
 /// Makes globals of the names in options and scripts.
@@ -87,6 +89,11 @@ pub fn intern_names<'a>(
         if !symbol.provide {
             interned.defined.push(id);
         }
+    }
+    for name in &symbols.wrap {
+        let wrapper = [b"__wrap_", &name[..]].concat();
+        let (name, wrapper) = (intern(globals, name), intern(globals, &wrapper));
+        interned.wrappers.insert(name, wrapper);
     }
     interned
 }

@@ -11,12 +11,14 @@
 
 pub mod again;
 
+use super::define_linker_symbols::Interned;
 use super::open_inputs::Step;
 use super::parse_inputs::Parsed;
 use crate::arch::Target;
 use crate::ids::SymbolId;
 use crate::input::object::SymbolPlace;
 use crate::input::{ObjectFile, SharedFile, Usage};
+use hashbrown::HashMap;
 
 /// The state of a global in the search.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -46,22 +48,24 @@ pub struct Extracted {
     pub needed_for: Vec<(u32, SymbolId)>,
 }
 
-/// Runs the search. `wanted` are references of options and scripts (`-u`, the entry), `defined` are
-/// symbols of scripts and `--defsym`.
+/// Runs the search. `named` are the references and definitions of options and scripts, `calls` further references.
 pub fn run<T: Target>(
     files: &[Parsed<'_, T>],
     steps: &[Step],
     global_count: usize,
-    wanted: &[SymbolId],
-    defined: &[SymbolId],
+    named: &Interned,
+    calls: &[SymbolId],
 ) -> Extracted {
-    let mut search = Search::new(files, global_count, wanted, defined);
+    let mut search = Search::new(files, global_count, named);
+    calls.iter().for_each(|&id| search.want(id));
     search.steps(steps);
     search.finish()
 }
 
 struct Search<'s, 'a, T: Target> {
     files: &'s [Parsed<'a, T>],
+    /// [`Interned::wrappers`].
+    wrappers: &'s HashMap<SymbolId, SymbolId>,
     known: Vec<Known>,
     /// By global: an object refers to it with other than default visibility.
     constrained: Vec<bool>,
@@ -72,24 +76,20 @@ struct Search<'s, 'a, T: Target> {
 }
 
 impl<'s, 'a, T: Target> Search<'s, 'a, T> {
-    fn new(
-        files: &'s [Parsed<'a, T>],
-        global_count: usize,
-        wanted: &[SymbolId],
-        defined: &[SymbolId],
-    ) -> Self {
+    fn new(files: &'s [Parsed<'a, T>], global_count: usize, named: &'s Interned) -> Self {
         let mut search = Search {
             files,
+            wrappers: &named.wrappers,
             known: vec![Known::Nothing; global_count],
             constrained: vec![false; global_count],
             taken: vec![false; files.len()],
             deferred: Vec::new(),
             found: Extracted::default(),
         };
-        for &id in wanted {
+        for &id in &named.wanted {
             search.want(id);
         }
-        for &id in defined {
+        for &id in &named.defined {
             search.known[id.index()] = Known::Defined;
         }
         search
@@ -230,6 +230,9 @@ impl<'s, 'a, T: Target> Search<'s, 'a, T> {
             } else if !symbol.is_weak() && shared.wanted_version(index).is_none() {
                 // If the library wants the version of another library, an archive's plain definition is not it.
                 self.want(id);
+                if let Some(&wrapper) = self.wrappers.get(&id) {
+                    self.want(wrapper);
+                }
             }
         }
     }

@@ -1,10 +1,10 @@
-//! `-rpath-link`: opens the libraries that libraries need.
+//! Opens the libraries that libraries need: for `-rpath-link`, and for messages about undefined symbols.
 //!
 //! A library that is opened only because another one needs it takes no part in the link: no symbol
 //! binds to it and the output does not name it. But its symbols are there at run time, so the
 //! linker can tell whether a library's own undefined symbols will be found, and which library an
-//! object's undefined symbol would need. Without the option no such library is opened: reading them
-//! all would cost more than the messages are worth.
+//! object's undefined symbol would need. Without the option such libraries are opened only when an
+//! object's symbol turns out to be undefined: a link that succeeds would read them for nothing.
 //!
 //! Directories are searched as GNU ld does: those of `-rpath-link`, of `-rpath`, of the needing
 //! library itself (`DT_RUNPATH`, `DT_RPATH`), and the machine's own.
@@ -22,12 +22,29 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use zerocopy::byteorder::ByteOrder;
 
-/// Opens the libraries and lists their symbols.
+/// With `-rpath-link`: opens the libraries and lists their symbols.
 pub fn run<'a, T: Target>(inputs: &Inputs<'a, T>, source: &dyn InputSource) -> NeededLibraries<'a> {
-    let mut needed = NeededLibraries::default();
     if inputs.config.search.rpath_link.is_empty() {
-        return needed;
+        return NeededLibraries::default();
     }
+    open_all(inputs, source, |library, index| {
+        let symbol = &library.symbols[index];
+        !symbol.is_undefined() && !symbol.is_local()
+    })
+}
+
+/// The same libraries for a message about an undefined symbol, with the symbols that it could bind to.
+pub fn for_messages<'a, T: Target>(inputs: &Inputs<'a, T>, source: &dyn InputSource) -> NeededLibraries<'a> {
+    open_all(inputs, source, SharedFile::is_plain_definition)
+}
+
+/// Opens the libraries and lists their symbols that `counts` accepts.
+fn open_all<'a, T: Target>(
+    inputs: &Inputs<'a, T>,
+    source: &dyn InputSource,
+    counts: impl Fn(&SharedFile<'a, T::E>, usize) -> bool,
+) -> NeededLibraries<'a> {
+    let mut needed = NeededLibraries::default();
     let named: HashSet<&[u8]> = inputs.shared.iter().map(|library| library.soname).collect();
     let mut wanted: Vec<(&[u8], Vec<PathBuf>)> = Vec::new();
     inputs.shared.iter().for_each(|library| want(library, &mut wanted));
@@ -40,10 +57,8 @@ pub fn run<'a, T: Target>(inputs: &Inputs<'a, T>, source: &dyn InputSource) -> N
         }
         let Some(library) = open(inputs, source, name, own) else { continue };
         needed.found.insert(name);
-        for (index, symbol) in library.symbols.iter().enumerate().skip(1) {
-            if !symbol.is_undefined() && !symbol.is_local() {
-                needed.definitions.entry(library.symbol_name(index)).or_insert(library.name.path);
-            }
+        for index in (1..library.symbols.len()).filter(|&index| counts(&library, index)) {
+            needed.definitions.entry(library.symbol_name(index)).or_insert(library.name.path);
         }
         want(&library, &mut wanted);
     }
@@ -70,7 +85,10 @@ fn want<'a, E: ByteOrder>(library: &SharedFile<'a, E>, wanted: &mut Vec<(&'a [u8
 /// The directories in which a library wants the libraries that it needs (`DT_RUNPATH`, `DT_RPATH`).
 pub fn own_directories<E: ByteOrder>(library: &SharedFile<'_, E>) -> Vec<PathBuf> {
     let path = std::path::Path::new(library.name.path);
-    let origin = path.parent().unwrap_or(std::path::Path::new("")).as_os_str().as_bytes();
+    let origin = match path.parent() {
+        Some(folder) if folder != "" => folder.as_os_str().as_bytes(),
+        _ => b".",
+    };
     let directories = library.run_paths.iter().flat_map(|list| list.split(|&byte| byte == b':'));
     directories.map(|directory| expand_origin(directory, origin)).collect()
 }

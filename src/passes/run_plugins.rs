@@ -138,22 +138,21 @@ impl<'a> Plugins<'a> {
         assigned: &Interned,
     ) -> Extracted {
         let (files, globals) = (&parsed.files, &parsed.globals);
-        let (wanted, defined) = (&assigned.wanted, &assigned.defined);
         match &self.before {
             None => {
-                let search = |wanted: &[_]| {
-                    extract_members::run::<T>(files, &opened.steps, globals.len(), wanted, defined)
+                let search = |calls: &[_]| {
+                    extract_members::run::<T>(files, &opened.steps, globals.len(), assigned, calls)
                 };
-                let extracted = search(wanted);
+                let extracted = search(&[]);
                 if !self.have_work(&extracted, opened) {
                     return extracted;
                 }
                 match library_calls::wanted(parsed, &|row| is_claimed(opened, row)) {
                     calls if calls.is_empty() => extracted,
-                    calls => search(&[&wanted[..], &calls].concat()),
+                    calls => search(&calls),
                 }
             }
-            Some(before) => again::run::<T>(before, files, &opened.steps, globals, wanted, defined),
+            Some(before) => again::run::<T>(before, files, &opened.steps, globals, assigned),
         }
     }
 

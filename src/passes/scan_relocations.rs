@@ -14,7 +14,8 @@ use crate::diag::{Code, Diagnostic, Location, Severity};
 use crate::elf::Rela;
 use crate::elf::consts as elf;
 use crate::ids::SectionId;
-use crate::input::{ObjectFile, SectionClass};
+use crate::input::{InputSource, ObjectFile, SectionClass};
+use crate::passes::open_needed_libraries;
 use crate::phase::{Asked, Live, SectionState};
 use crate::relocs::walk::{Decided, Undecided, Visitor, Walk};
 use crate::relocs::{discarded, undefined};
@@ -74,7 +75,11 @@ pub fn run<T: Target>(link: &Live<'_, T>) -> (Vec<Found>, Vec<Needs>) {
 }
 
 /// Joins the results of all objects, and reports problems.
-pub fn finish<T: Target>(link: &Live<'_, T>, (found, of_symbols): (Vec<Found>, Vec<Needs>)) -> Asked {
+pub fn finish<T: Target>(
+    link: &Live<'_, T>,
+    (found, of_symbols): (Vec<Found>, Vec<Needs>),
+    source: &dyn InputSource,
+) -> Asked {
     let mut undefined = Vec::with_capacity(found.len());
     let mut text_relocation = None;
     let mut asked = Asked { of_symbols, ..Asked::default() };
@@ -93,7 +98,9 @@ pub fn finish<T: Target>(link: &Live<'_, T>, (found, of_symbols): (Vec<Found>, V
     if link.config.relocations.report_relative {
         report_relative(link, &asked.sites);
     }
-    undefined::report(link, &undefined);
+    if undefined.iter().any(|references| !references.is_empty()) {
+        undefined::report(link, &undefined, &open_needed_libraries::for_messages(link, source));
+    }
     undefined::report_shared(link);
     discarded::report(link, &asked.discarded);
     asked

@@ -17,6 +17,7 @@ use crate::arch::Target;
 use crate::cli::SFrameViolation;
 use crate::decision::site::Reference;
 use crate::diag::{Code, Diagnostic, Severity};
+use crate::elf::consts as elf;
 use crate::ids::SectionId;
 use crate::input::source_lines::{Deed, SourceLines, referenced_more};
 use crate::phase::{Live, Resolved, SectionState};
@@ -156,7 +157,32 @@ fn with_details<T: Target>(
     if more > 0 {
         diagnostic = diagnostic.note(referenced_more(more));
     }
+    let by_group = link.sections.is(violation.target, SectionState::DISCARDED_BY_GROUP);
+    let mut names = violation.references.iter().filter_map(|reference| local_name(link, reference));
+    if by_group
+        && diagnostic.severity == Severity::Error
+        && let Some(name) = names.next()
+    {
+        let name = link.name_text(name);
+        diagnostic = diagnostic.note(format!("the reference is to the local symbol {name} there")).help(format!(
+            "if {name} was made local after compiling (objcopy --localize-hidden, --keep-global-symbols), dissolve the \
+             groups before that: -r --force-group-allocation keeps each file's copy"
+        ));
+    }
     with_help(link, remedies, violation, diagnostic)
+}
+
+/// The name of the local symbol that a reference leads to, if compilers do not refer to it from outside its group: no
+/// section, no temporary label, and the reference is not from SFrame data.
+fn local_name<'a, T: Target>(link: &Live<'a, T>, reference: &Reference) -> Option<&'a [u8]> {
+    if link.is_sframe_section(reference.section) {
+        return None;
+    }
+    let (object, _) = link.locate(reference.section)?;
+    let index = reference.symbol.0.checked_sub(object.first_local).filter(|&it| it < object.first_global)?;
+    let name = object.symbol_name(index as usize);
+    let is_named = object.symbols[index as usize].kind() != elf::STT_SECTION && !name.is_empty();
+    (is_named && !name.starts_with(b".L")).then_some(name)
 }
 
 fn with_help<T: Target>(

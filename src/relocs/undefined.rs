@@ -9,6 +9,7 @@ use crate::elf::consts as elf;
 use crate::ids::{FileId, SymbolId};
 use crate::input::SharedFile;
 use crate::input::object::{FileName, SymbolPlace};
+use crate::input::shared::NeededLibraries;
 use crate::input::source_lines::{Deed, SourceLines, referenced_more};
 use crate::phase::{Bound, Inputs, Live, Resolved, SectionState};
 use crate::symbols::versions::split;
@@ -58,7 +59,8 @@ fn visibility<T: Target>(link: &Resolved<'_, T>, id: SymbolId) -> u8 {
 }
 
 /// Reports the references that the scan found, given in file order.
-pub fn report<T: Target>(link: &Live<'_, T>, references: &[Vec<Reference>]) {
+/// `needed` are the libraries that the link's libraries need.
+pub fn report<T: Target>(link: &Live<'_, T>, references: &[Vec<Reference>], needed: &NeededLibraries<'_>) {
     let mut rows: HashMap<SymbolId, usize> = HashMap::new();
     let mut found: Vec<(Reference, u64, Vec<Reference>)> = Vec::new();
     for &reference in references.iter().flatten() {
@@ -74,7 +76,10 @@ pub fn report<T: Target>(link: &Live<'_, T>, references: &[Vec<Reference>]) {
     }
     let mut lines = SourceLines::default();
     for (row, (first, count, shown)) in found.iter().enumerate() {
-        let diagnostic = describe(link, &mut lines, first.symbol, *count, shown, row < HINTED);
+        let mut diagnostic = describe(link, &mut lines, first.symbol, *count, shown);
+        if row < HINTED && link.globals.contains(first.symbol) {
+            diagnostic = with_hints(link, first.symbol, needed, diagnostic);
+        }
         let (file, section) =
             link.locate(first.section).map_or((u32::MAX, 0), |(object, index)| (object.id.0, index));
         link.sink.report_recoverable(diagnostic.ordered(file, section, first.offset));
@@ -102,13 +107,12 @@ fn describe<T: Target>(
     id: SymbolId,
     count: u64,
     shown: &[Reference],
-    hints: bool,
 ) -> Diagnostic {
     let is_lost = link.symbol_flags(id).contains(SymbolFlags::IMPORTED) && names_a_version(link, id);
     let warns = !is_lost && severity(link, id) == Report::Warning;
     let gravity = if warns { Severity::Warning } else { Severity::Error };
     let name = link.globals.names.get(id.index()).copied().unwrap_or_default();
-    let set = start_stop(name).filter(|section| link.identifier_sections.contains_key(section));
+    let set = set_of(link, name);
     let visibility = match visibility(link, id) {
         // The linker made `__start_NAME` protected (`-z start-stop-visibility`), not the source.
         elf::STV_PROTECTED if set.is_some() => "",
@@ -136,19 +140,28 @@ fn describe<T: Target>(
     if more > 0 {
         diagnostic = diagnostic.note(referenced_more(more));
     }
-    if hints && set.is_none() && link.globals.contains(id) {
-        with_hints(link, id, diagnostic)
-    } else {
-        diagnostic
-    }
+    diagnostic
 }
 
-fn with_hints<T: Target>(link: &Live<'_, T>, id: SymbolId, mut diagnostic: Diagnostic) -> Diagnostic {
+/// The name of the sections whose bounds a symbol names, if the link has such sections.
+fn set_of<'n, T: Target>(link: &Live<'_, T>, name: &'n [u8]) -> Option<&'n [u8]> {
+    start_stop(name).filter(|section| link.identifier_sections.contains_key(section))
+}
+
+fn with_hints<T: Target>(
+    link: &Live<'_, T>,
+    id: SymbolId,
+    needed: &NeededLibraries<'_>,
+    mut diagnostic: Diagnostic,
+) -> Diagnostic {
     let name = link.globals.names[id.index()];
+    if set_of(link, name).is_some() {
+        return diagnostic;
+    }
     if let Some(note) = discarded_definition(link, id) {
         return diagnostic.note(note);
     }
-    if let Some(path) = link.needed_libraries.definitions.get(name) {
+    if let Some(path) = needed.definitions.get(name) {
         return diagnostic.help(format!(
             "{path} defines it, but is there only because another library needs it: name it on the command line"
         ));
@@ -424,8 +437,18 @@ fn unmet<'a, T: Target>(
         }
         _ => return None,
     };
-    let is_met = link.needed_libraries.definitions.contains_key(name) || has_version();
+    let is_met = link.needed_libraries.definitions.contains_key(name)
+        || has_version()
+        || version.is_empty() && is_wrapped(link, name);
     (!is_met).then_some(unmet)
+}
+
+/// Whether `--wrap` sends references to a name to another one, which is defined. As in GNU ld, that satisfies libraries'
+/// references, too, although the dynamic linker looks for the name itself.
+fn is_wrapped<T: Target>(link: &Resolved<'_, T>, name: &[u8]) -> bool {
+    let is_defined = |id| link.definition(id) != Definition::Undefined;
+    link.config.symbols.wrap.iter().any(|wrapped| wrapped == name)
+        && link.globals.lookup(&[b"__wrap_", name].concat()).is_some_and(is_defined)
 }
 
 fn other_version<T: Target>(

@@ -8,6 +8,7 @@
 use super::{Extracted, Known, Search};
 use crate::arch::Target;
 use crate::ids::SymbolId;
+use crate::passes::define_linker_symbols::Interned;
 use crate::passes::open_inputs::Step;
 use crate::passes::parse_inputs::Parsed;
 use crate::symbols::Globals;
@@ -60,10 +61,9 @@ pub fn run<T: Target>(
     files: &[Parsed<'_, T>],
     steps: &[Step],
     globals: &Globals<'_>,
-    wanted: &[SymbolId],
-    defined: &[SymbolId],
+    named: &Interned,
 ) -> Extracted {
-    let mut search = Search::new(files, globals.len(), wanted, defined);
+    let mut search = Search::new(files, globals.len(), named);
     search.repeat(before, globals);
     for step in steps {
         if let Step::File(file) = *step
