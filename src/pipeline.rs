@@ -13,6 +13,7 @@ use crate::output::file::OutputFile;
 use crate::passes::define_linker_symbols::Interned;
 use crate::passes::open_inputs::Opened;
 use crate::passes::read_scripts::MainScripts;
+use crate::passes::select_comdats::Compiled;
 use crate::passes::*;
 use crate::phase::{Image, Inputs, Resolved, Session};
 use crate::plan::LayoutPlan;
@@ -287,7 +288,7 @@ fn run<T: Target>(job: Job<'_, '_>) -> Result<(), Aborted> {
         sink.check()?;
         let reported = sink.count();
         let inputs = index_objects::run(directives, parsed, &extracted);
-        let resolved = resolve(inputs, NeededLibraries::default(), &plan, &assigned)?;
+        let resolved = resolve(inputs, NeededLibraries::default(), &plan, &assigned, &Compiled::default())?;
         // This resolution only tells plugins how the symbols of intermediate code are used. With machine code
         // in its place everything is resolved again, so the warnings of this attempt would come twice.
         sink.withdraw(reported);
@@ -301,7 +302,8 @@ fn run<T: Target>(job: Job<'_, '_>) -> Result<(), Aborted> {
     sink.checkpoint()?;
     progress.timings.pass("extract members");
     // frozen: the files that take part.
-    let mut resolved = resolve(inputs, needed_libraries, &plan, &assigned)?;
+    let compiled = plugins.compiled(&extracted, &opened);
+    let mut resolved = resolve(inputs, needed_libraries, &plan, &assigned, &compiled)?;
     sink.checkpoint()?;
     reports::symbols(&resolved, &mut progress.printed);
     progress.timings.pass("select definitions");
@@ -396,8 +398,9 @@ fn resolve<'a, T: Target>(
     needed_libraries: NeededLibraries<'a>,
     plan: &LayoutPlan,
     assigned: &Interned,
+    compiled: &Compiled<'a>,
 ) -> Result<Resolved<'a, T>, Aborted> {
-    let (groups, sections) = select_comdats::run(&inputs);
+    let (groups, sections) = select_comdats::run(&inputs, compiled);
     inputs.sink.check()?;
     unify_versions::run(&mut inputs, &sections);
     let mut definitions = select_definitions::run(&inputs, &sections, plan);

@@ -17,6 +17,7 @@ mod unclaimed;
 use crate::arch::Target;
 use crate::cli::{Config, GNU_VERSION_NUMBER, OutputMode, VERSION};
 use crate::diag::{Aborted, Code, Diagnostic, Location, Severity, Sink};
+use crate::ids::FileId;
 use crate::input::object::Intermediate;
 use crate::input::{InputSource, stand_in};
 use crate::passes::define_linker_symbols::Interned;
@@ -24,8 +25,10 @@ use crate::passes::extract_members::again::Before;
 use crate::passes::extract_members::{self, Extracted, again};
 use crate::passes::open_inputs::{Candidate, Opened, Role, open_added};
 use crate::passes::parse_inputs::{Parsed, ParsedInputs};
+use crate::passes::select_comdats::Compiled;
 use crate::phase::{Resolved, Session};
 use crate::script::Sources;
+use hashbrown::HashSet;
 use linker_plugin::{Claim, Failure, InputFile, Level, LinkFacts, OutputKind};
 use std::path::Path;
 
@@ -38,6 +41,8 @@ pub struct Plugins<'a> {
     claims: Vec<Claimed<'a>>,
     /// The outcome of the first search, once its intermediate code is compiled.
     before: Option<Before<'a>>,
+    /// Signatures of the COMDAT groups of which a copy in claimed files prevailed.
+    prevailing_groups: HashSet<&'a [u8]>,
 }
 
 /// A claimed file.
@@ -181,6 +186,7 @@ impl<'a> Plugins<'a> {
         let owners: Vec<usize> = self.claims.iter().map(|claim| claim.plugin).collect();
         let resolutions = resolutions::all(&resolved, &roles, assigned, &owners);
         let hidden = hidden::names(&resolved, &roles);
+        self.prevailing_groups = prevailing_groups(&resolved, &roles);
         drop(resolved);
 
         let Some(host) = &mut self.host else { return Err(Aborted) };
@@ -232,6 +238,17 @@ impl<'a> Plugins<'a> {
         }
     }
 
+    /// What the plugins have compiled, among the objects of the second search.
+    pub fn compiled(&mut self, extracted: &Extracted, opened: &Opened<'a>) -> Compiled<'a> {
+        let Some(before) = &self.before else { return Compiled::default() };
+        // Plugins add archives, too: the compiler's libraries.
+        let is_made =
+            |row: u32| row >= before.first_added && opened.files[row as usize].name.member.is_none();
+        let made = (0..).zip(&extracted.objects).filter(|(_, row)| is_made(**row));
+        let files = made.map(|(place, _)| FileId(place)).collect();
+        Compiled { signatures: std::mem::take(&mut self.prevailing_groups), files }
+    }
+
     /// Reports extracted members of intermediate code that nothing will compile: no plugin claims them, or only
     /// compiled code needs them, after the plugins have finished.
     pub fn report_not_compiled(
@@ -274,6 +291,14 @@ impl<'a> Plugins<'a> {
             sink.report(Diagnostic::new(severity, Code::LtoPlugin, text).ordered(0, 0, place));
         }
     }
+}
+
+/// Signatures of the COMDAT groups of which a copy in a claimed file prevails.
+fn prevailing_groups<'a, T: Target>(link: &Resolved<'a, T>, roles: &[Role]) -> HashSet<&'a [u8]> {
+    let claimed = link.groups.by_file.iter().zip(roles).filter(|(_, role)| matches!(role, Role::Claimed(_)));
+    let groups = claimed.flat_map(|(groups, _)| groups);
+    let prevailing = groups.filter(|entry| !entry.discarded && entry.group.is_comdat());
+    prevailing.map(|entry| entry.group.signature).collect()
 }
 
 /// Whether a plugin is gcc's or LLVM's own. Compiler drivers name it in every link, and it claims nothing but

@@ -3,9 +3,13 @@
 //! Groups are chosen after archive extraction and before definitions: the first file in link order
 //! prevails, as a minimum over keys, so that objects can be looked at in any order. All members of the
 //! other copies are discarded, even if the prevailing copy has other members (gABI, "Section Groups").
-//! Sections named `.gnu.linkonce.*` are the older form ([`linkonce`]).
+//! Sections named `.gnu.linkonce.*` are the older form ([`linkonce`]). Copies in intermediate code take part by their
+//! stand-ins; when they have become machine code, it is to have prevailed ([`compiled`]).
 
+mod compiled;
 mod linkonce;
+
+pub use compiled::Compiled;
 
 use crate::arch::Target;
 use crate::diag::{Code, Diagnostic, Location};
@@ -21,9 +25,13 @@ use rayon::prelude::*;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Reads all groups, picks the prevailing ones and discards the members of the others.
-pub fn run<'a, T: Target>(inputs: &Inputs<'a, T>) -> (GroupTable<'a>, SectionStates) {
+pub fn run<'a, T: Target>(
+    inputs: &Inputs<'a, T>,
+    compiled: &Compiled<'_>,
+) -> (GroupTable<'a>, SectionStates) {
     let (objects, globals, sink) = (&inputs.objects, &inputs.globals, inputs.sink);
     let mut sections = SectionStates::of_inputs(&inputs.section_states);
+    let by_compiled = compiled::displaced(inputs, compiled);
     let owners: Vec<AtomicU64> = (0..globals.len()).map(|_| AtomicU64::new(u64::MAX)).collect();
     let found: Vec<Vec<(Group<'_>, Option<u32>)>> = objects
         .par_iter()
@@ -36,10 +44,17 @@ pub fn run<'a, T: Target>(inputs: &Inputs<'a, T>) -> (GroupTable<'a>, SectionSta
                         .ordered(object.id.0, 0, 0),
                 );
             }
-            groups.into_iter().map(|group| claim(object, group, globals, &owners)).collect()
+            let takes_part = |group: &Group<'_>| {
+                group.is_comdat() && !by_compiled.contains_key(&key(object.id, group.section))
+            };
+            let claim = |group: Group<'a>| {
+                let global = takes_part(&group).then(|| claim(object, &group, globals, &owners)).flatten();
+                (group, global)
+            };
+            groups.into_iter().map(claim).collect()
         })
         .collect();
-    let local_owners = claim_by_local_signatures(&found);
+    let local_owners = claim_by_local_signatures(&found, &by_compiled);
     let global_owner = |id: SymbolId| owners[id.index()].load(Ordering::Relaxed);
     let owner = |signature: &[u8]| {
         let of_global = globals.lookup(signature).map(global_owner).filter(|&owner| owner != u64::MAX);
@@ -55,8 +70,10 @@ pub fn run<'a, T: Target>(inputs: &Inputs<'a, T>) -> (GroupTable<'a>, SectionSta
             groups
                 .into_iter()
                 .map(|(group, global)| {
+                    let own_key = key(file, group.section);
                     let owner = match global {
-                        _ if !group.is_comdat() => key(file, group.section),
+                        _ if !group.is_comdat() => own_key,
+                        _ if by_compiled.contains_key(&own_key) => key(by_compiled[&own_key], 0),
                         Some(global) => owners[global as usize].load(Ordering::Relaxed),
                         None => local_owners[group.signature],
                     };
@@ -79,17 +96,14 @@ fn group_at<'g, 'a>(found: &'g [Vec<(Group<'a>, Option<u32>)>], position: u64) -
     Some(&groups[row].0)
 }
 
-/// Offers a group as owner of its signature's global; gives the global. `None` for groups that are no COMDATs, and for
-/// signatures that are no globals: those are claimed by name ([`claim_by_local_signatures`]).
+/// Offers a COMDAT group as owner of its signature's global; gives the global. `None` for signatures that are no globals:
+/// those are claimed by name ([`claim_by_local_signatures`]).
 fn claim<'a, E: zerocopy::byteorder::ByteOrder>(
     object: &ObjectFile<'a, E>,
-    group: Group<'a>,
+    group: &Group<'a>,
     globals: &Globals<'a>,
     owners: &[AtomicU64],
-) -> (Group<'a>, Option<u32>) {
-    if !group.is_comdat() {
-        return (group, None);
-    }
+) -> Option<u32> {
     let symbol = &object.symbols[group.signature_symbol as usize];
     let is_versioned = || object.versioned.iter().any(|versioned| versioned.symbol == group.signature_symbol);
     let id = if group.signature_symbol >= object.first_global
@@ -101,18 +115,21 @@ fn claim<'a, E: zerocopy::byteorder::ByteOrder>(
     } else {
         // Undefined signatures may have been renamed by --wrap: the name decides.
         globals.lookup(group.signature)
-    };
-    let Some(id) = id else { return (group, None) };
+    }?;
     owners[id.index()].fetch_min(key(object.id, group.section), Ordering::Relaxed);
-    (group, Some(id.0))
+    Some(id.0)
 }
 
-fn claim_by_local_signatures<'a>(found: &[Vec<(Group<'a>, Option<u32>)>]) -> HashMap<&'a [u8], u64> {
+fn claim_by_local_signatures<'a>(
+    found: &[Vec<(Group<'a>, Option<u32>)>],
+    by_compiled: &HashMap<u64, FileId>,
+) -> HashMap<&'a [u8], u64> {
     let mut owners = HashMap::new();
     for (file, groups) in found.iter().enumerate() {
         for (group, global) in groups {
-            if group.is_comdat() && global.is_none() {
-                owners.entry(group.signature).or_insert(key(FileId::from_index(file), group.section));
+            let key = key(FileId::from_index(file), group.section);
+            if group.is_comdat() && global.is_none() && !by_compiled.contains_key(&key) {
+                owners.entry(group.signature).or_insert(key);
             }
         }
     }

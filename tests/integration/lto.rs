@@ -2,6 +2,7 @@
 //! by one made for the test.
 
 use crate::need;
+use crate::support::elf::{STB_WEAK, Symbol};
 use crate::support::{Work, tools};
 use std::collections::BTreeSet;
 
@@ -357,6 +358,19 @@ fn llvm_bitcode_is_compiled_by_its_plugin() {
         assert_eq!(work.run("program"), OUTPUT, "{objects:?}");
         assert!(work.elf("program").find_symbol("idle").is_none(), "{objects:?}");
     }
+    // Of a weak function in both, one copy stays.
+    let twice = "__attribute__((noinline)) inline int twice(int x) { static int n; return n += x * 2; }";
+    for (name, code, flags) in [
+        ("one", "int two(); int main() { return twice(2) + two() - 14; }", &["-O2", "-flto"][..]),
+        ("two", "int two() { return twice(3); }", &["-O2"]),
+    ] {
+        let file = work.write(&format!("{name}.cc"), format!("{twice} {code}"));
+        let object = format!("{name}.o");
+        work.command(&clang, &[flags, &["-fPIC", "-c", "-o", &object, &file]].concat()).quiet();
+    }
+    work.drive(&clang, &["-O2", "-flto", "-o", "program", "one.o", "two.o"]).ok();
+    work.run("program");
+    assert_eq!(work.elf("program").symbols().iter().filter(|symbol| symbol.name == "_Z5twicei").count(), 1);
     work.drive(&clang, &["-flto", "-shared", "-o", "libhelper.so", "helper.o"]).ok();
     assert_eq!(exports(&work, "libhelper.so"), BTreeSet::from(["helper".into(), "idle".into()]));
     let gcc = work.gcc(&["-flto", "-o", "program", "main.o", "helper.o", "machine.o"]).fails();
@@ -378,6 +392,79 @@ fn a_plugin_that_is_not_needed_is_not_loaded() {
     // One that is no compiler's may be after machine code.
     work.gcc(&["-fno-lto", "-o", "program", &code, &option]).fails().says(&["onload"]);
     work.gcc(&["-fno-lto", "-o", "program", &slim]).fails().says(&["slim.o", "LTO", "-flto"]);
+}
+
+/// An inline variable and a virtual class in the main file and in another one.
+const SHARED: &str = "#include <memory>
+    inline int counter = 40;
+    struct S { virtual ~S() {} virtual int f() { static int n = 1; return n += counter; } };";
+
+/// Of a group in intermediate and in machine code, the first prevails, and no other copy stays.
+#[test]
+fn groups_of_claimed_files_take_part_in_the_choice() {
+    let work = Work::new();
+    let main = format!(
+        "{SHARED} int late(S *); std::shared_ptr<S> make();
+        int main() {{ auto a = std::make_shared<S>(), b = make(); counter++;
+            return a->f() + late(b.get()) == 42 + 83 ? 0 : 1; }}"
+    );
+    let late = format!(
+        "{SHARED} int late(S *s) {{ return s->f(); }}
+        std::shared_ptr<S> make() {{ return std::make_shared<S>(); }}"
+    );
+    for (level, unique) in [("-O0", "-fgnu-unique"), ("-O2", "-fgnu-unique"), ("-O2", "-fno-gnu-unique")] {
+        work.cc("main.cc", &main, &[level, unique, "-flto", "-fPIC"]);
+        work.cc("late.cc", &late, &[level, unique, "-fPIC"]);
+        let archive = work.ar("liblate.a", "", &["late.cc.o"]);
+        for order in [
+            &["main.cc.o", "late.cc.o"][..],
+            &["late.cc.o", "main.cc.o"],
+            &["-static", "main.cc.o", &archive],
+            &["-no-pie", "-Wl,--gc-sections", "main.cc.o", &archive],
+            &["main.cc.o", "-Wl,--start-lib", "late.cc.o", "-Wl,--end-lib"],
+        ] {
+            work.gxx(&[&["-O2", "-flto", "-o", "program"], order].concat()).quiet();
+            work.run("program");
+            let symbols = work.elf_unchecked("program").symbols();
+            for name in ["counter", "_ZN1S1fEv", "_ZZN1S1fEvE1n"] {
+                let copies = symbols.iter().filter(|symbol| symbol.name == name).count();
+                assert_eq!(copies, 1, "{name} with {level} {unique} {order:?}");
+            }
+        }
+        work.gxx(&["-O2", "-flto", "-shared", "-o", "liball.so", "main.cc.o", "late.cc.o"]).quiet();
+        assert!(work.made_here("liball.so"));
+    }
+}
+
+/// A copy in machine code goes if the plugin's objects have all that it defines; else it comes back.
+#[test]
+fn copies_of_machine_code_go_or_come_back_with_what_the_plugin_made() {
+    need!(tools::own_linker());
+    let work = Work::new();
+    plugin(&work);
+    let marked = marked(&work, "marked");
+    let main = work.s(
+        "main",
+        ".globl main\nmain: call shared_one\nsubl $7, %eax\nret
+        .section .text.shared,\"axG\",@progbits,shared,comdat
+        .weak shared_one, shared_two\nshared_one: movl $7, %eax\nret\nshared_two: ret\n.ascii \"machine copy\"\n",
+    );
+    let made = |name: &str, code: &str| work.s(name, &format!(".text\n.globl ir_main\nir_main: ret\n{code}"));
+    let both =
+        made("both", ".globl shared_one, shared_two\nshared_one: movl $7, %eax\nret\nshared_two: ret\n");
+    let none = made("none", "");
+    let local = made("local", "shared_one: ret\nshared_two: ret\n");
+    for (result, copy_stays) in [(both, false), (none, true), (local, true)] {
+        let file = format!("-Wl,-plugin-opt=file={result}");
+        let plugin = ["-Wl,-plugin,./plugin.so", &file, "-Wl,-plugin-opt=group"];
+        work.gcc(&[&["-fno-lto", "-no-pie", "-o", "program", &marked, &main], &plugin[..]].concat()).ok();
+        work.run("program");
+        let symbols = work.elf("program").symbols();
+        let is_copy = |symbol: &Symbol| symbol.name == "shared_one" && symbol.binding == STB_WEAK;
+        assert_eq!(symbols.iter().any(is_copy), copy_stays, "{result}");
+        let bytes = work.read("program");
+        assert_eq!(bytes.windows(12).any(|text| text == b"machine copy"), copy_stays, "{result}");
+    }
 }
 
 /// A plugin that does as its options say. It writes a log of what it was told.

@@ -1,5 +1,5 @@
 /* A linker plugin for tests. It claims objects that hold the text MARK or IDLE, and does as its options say:
-   file=PATH adds an object, fatal=HOOK and error=HOOK report, status=HOOK gives a status, decline claims nothing.
+   group tells of a COMDAT group `shared` with two definitions, file=PATH adds an object, fatal=HOOK and error=HOOK report, status=HOOK gives a status, decline claims nothing.
    It notes in the file `log` what the linker told it. */
 #define _GNU_SOURCE
 #include <stdarg.h>
@@ -41,6 +41,11 @@ static struct symbol symbols[] = {
   { .name = "ir_other", .def = 0, .type = 2, .visibility = 3 },
 };
 enum { COUNT = sizeof symbols / sizeof *symbols };
+static const struct symbol grouped[] = {
+  { .name = "ir_main", .def = 0, .type = 1 },
+  { .name = "shared_one", .def = 1, .type = 1, .comdat = "shared" },
+  { .name = "shared_two", .def = 1, .type = 1, .comdat = "shared" },
+};
 static void *handles[4];
 static int handle_count;
 
@@ -93,13 +98,15 @@ static int claim_file(const struct file *file, int *claimed, int used) {
     note("view MARK\n");
   handles[handle_count++] = file->handle;
   *claimed = 1;
-  if (mark)
+  if (mark && option("group"))
+    add_symbols(file->handle, sizeof grouped / sizeof *grouped, grouped);
+  else if (mark)
     add_symbols(file->handle, COUNT, symbols);
   return act("claim");
 }
 
 static int all_symbols_read(void) {
-  for (int h = 0; h < handle_count; h++) {
+  for (int h = 0; h < handle_count && !option("group"); h++) {
     for (int version = 2; version >= 0; version--) {
       struct symbol copy[COUNT];
       memcpy(copy, symbols, sizeof symbols);

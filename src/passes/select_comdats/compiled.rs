@@ -1,0 +1,95 @@
+//! Groups whose prevailing copies were intermediate code.
+//!
+//! The plugin knows that its copy prevails, so the machine code has these definitions, but often outside any
+//! group: GCC makes them plain globals. The copies in other files are discarded all the same, else one thing would be defined
+//! twice, or stay in the output unused. But if the machine code lacks a definition of a copy (the compiler dropped it, or
+//! kept it to itself), that copy takes part in the choice like any other.
+
+use crate::arch::Target;
+use crate::ids::{FileId, SymbolId};
+use crate::input::ObjectFile;
+use crate::input::group::{Group, groups};
+use crate::input::object::SymbolPlace;
+use crate::phase::Inputs;
+use hashbrown::{HashMap, HashSet};
+use rayon::prelude::*;
+use zerocopy::byteorder::ByteOrder;
+
+use super::linkonce::key;
+
+/// What plugins compiled.
+#[derive(Default)]
+pub struct Compiled<'a> {
+    /// Signatures of the COMDAT groups of which a copy in intermediate code prevailed.
+    pub signatures: HashSet<&'a [u8]>,
+    /// The objects that the plugins made, ascending.
+    pub files: Vec<FileId>,
+}
+
+/// A group, and the globals that it defines.
+struct Copy {
+    /// The position of the group.
+    position: u64,
+    globals: Vec<SymbolId>,
+}
+
+/// The groups that are discarded for definitions of compiled code, by their positions, each with the file that has the
+/// definitions.
+pub(super) fn displaced<T: Target>(inputs: &Inputs<'_, T>, compiled: &Compiled<'_>) -> HashMap<u64, FileId> {
+    if compiled.signatures.is_empty() {
+        return HashMap::new();
+    }
+    let objects = &inputs.objects;
+    let made = || compiled.files.iter().filter_map(|file| objects.get(file.index()));
+    // Groups of the machine code take part in the choice themselves.
+    let own: HashSet<&[u8]> = made()
+        .flat_map(|object| groups(object).0)
+        .filter(Group::is_comdat)
+        .map(|group| group.signature)
+        .collect();
+    let is_wanted = |group: &Group<'_>| {
+        group.is_comdat() && compiled.signatures.contains(group.signature) && !own.contains(group.signature)
+    };
+    let others = objects.par_iter().filter(|object| compiled.files.binary_search(&object.id).is_err());
+    let copies: Vec<Copy> = others.flat_map_iter(|object| copies_in(object, is_wanted)).collect();
+    let mut definers: HashMap<SymbolId, Option<FileId>> =
+        copies.iter().flat_map(|copy| &copy.globals).map(|&id| (id, None)).collect();
+    if definers.is_empty() {
+        return HashMap::new();
+    }
+    for object in made() {
+        for (row, id) in object.globals.iter().enumerate() {
+            if object.symbol_place(object.first_global as usize + row) != SymbolPlace::Undefined
+                && let Some(definer) = definers.get_mut(id)
+            {
+                definer.get_or_insert(object.id);
+            }
+        }
+    }
+    let definer = |copy: &Copy| {
+        let all: Option<Vec<FileId>> = copy.globals.iter().map(|id| definers[id]).collect();
+        Some((copy.position, *all?.first()?))
+    };
+    copies.iter().filter_map(definer).collect()
+}
+
+/// The groups of an object that `is_wanted` accepts.
+fn copies_in<E: ByteOrder>(object: &ObjectFile<'_, E>, is_wanted: impl Fn(&Group<'_>) -> bool) -> Vec<Copy> {
+    let mut copies = Vec::new();
+    let mut of_section: HashMap<u32, usize> = HashMap::new();
+    for group in groups(object).0.iter().filter(|group| is_wanted(group)) {
+        of_section.extend(group.members.iter().map(|&member| (member, copies.len())));
+        copies.push(Copy { position: key(object.id, group.section), globals: Vec::new() });
+    }
+    if copies.is_empty() {
+        return copies;
+    }
+    for (row, &id) in object.globals.iter().enumerate() {
+        if let SymbolPlace::Section(section) = object.symbol_place(object.first_global as usize + row)
+            && let Some(&copy) = of_section.get(&section)
+        {
+            copies[copy].globals.push(id);
+        }
+    }
+    copies
+}
