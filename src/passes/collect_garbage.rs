@@ -18,7 +18,7 @@ use crate::ids::{FileId, SectionId, SymbolId};
 use crate::input::object::SymbolPlace;
 use crate::input::{ObjectFile, SectionClass};
 use crate::layout::link_order::{Dependents, dependents_of};
-use crate::passes::define_linker_symbols::matches_any;
+use crate::passes::define_linker_symbols::{matches_any, undefined_globs};
 use crate::passes::drop_commons;
 use crate::passes::settle_symbols::{Homes, global_flags};
 use crate::phase::{Bound, Inputs, Resolved, SectionState, split_locals};
@@ -339,11 +339,11 @@ impl<'m, 'a, T: Target, V: Visits> Marker<'m, 'a, T, V> {
     /// Marks the roots that are symbols: entry, exports, options, scripts.
     fn root_symbols(&self, roots: &mut Vec<SectionId>) {
         let link = self.link;
-        let globs = &link.config.symbols.undefined_globs;
+        let globs = undefined_globs(link.config);
         for id in link.globals.ids() {
             if self.is_root_symbol(id) {
                 self.symbol(id, 0, Reach::Root(Root::Exported), roots);
-            } else if matches_any(globs, link.globals.names[id.index()]) {
+            } else if matches_any(&globs, link.globals.names[id.index()]) {
                 self.symbol(id, 0, Reach::Root(Root::Option), roots);
             }
         }
@@ -365,8 +365,8 @@ impl<'m, 'a, T: Target, V: Visits> Marker<'m, 'a, T, V> {
             let id = link.globals.lookup(name);
             id.is_some_and(|id| matches!(link.definition(id), Definition::Object { .. }))
         };
-        let globs = &link.config.symbols.undefined_globs;
-        let fits = |id: SymbolId| matches_any(globs, link.globals.names[id.index()]);
+        let globs = undefined_globs(link.config);
+        let fits = |id: SymbolId| matches_any(&globs, link.globals.names[id.index()]);
         let is_kept = |object: &ObjectFile<'_, T::E>| {
             let root = |index| self.root(object, index);
             (0..object.headers.len()).any(|index| matches!(root(index), Some(Root::Keep | Root::Retained)))

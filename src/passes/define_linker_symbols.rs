@@ -6,7 +6,7 @@
 //! `PROVIDE` also if an option names it. `_DYNAMIC` is in every dynamic output. Values come with the layout.
 
 use crate::arch::Target;
-use crate::cli::Visibility;
+use crate::cli::{Config, Visibility};
 use crate::diag::{Code, Diagnostic};
 use crate::elf::consts as elf;
 use crate::ids::{SectionId, SymbolId};
@@ -14,7 +14,8 @@ use crate::input::object::SymbolPlace;
 use crate::phase::{Directives, IdentifierSections, Inputs, SectionStates, Session};
 use crate::plan::LayoutPlan;
 use crate::script::expr::Expr;
-use crate::script::{fixed, glob};
+use crate::script::fixed;
+use crate::script::glob::Glob;
 use crate::symbols::Mentions;
 use crate::symbols::{Definition, Definitions, Globals};
 use crate::symbols::{LinkerSymbol, LinkerSymbolOrigin, Reserved, start_stop};
@@ -63,9 +64,9 @@ pub fn intern_names<'a>(
     for name in entry.into_iter().filter(|name| !name.is_empty()).chain(named).chain(references) {
         interned.wanted.push(intern(globals, name));
     }
-    let globs = &symbols.undefined_globs;
+    let globs = undefined_globs(config);
     if !globs.is_empty() {
-        let matching = globals.names.iter().enumerate().filter(|(_, name)| matches_any(globs, name));
+        let matching = globals.names.iter().enumerate().filter(|(_, name)| matches_any(&globs, name));
         interned.wanted.extend(matching.map(|(row, _)| SymbolId::from_index(row)));
     }
     if !config.is_relocatable() {
@@ -112,9 +113,14 @@ fn version_names<'d>(directives: &'d Directives<'_>) -> impl Iterator<Item = &'d
     own.into_iter().chain(nodes.filter_map(|node| Some(&*node.name.as_ref()?.bytes)))
 }
 
-/// Whether one of the patterns of `--undefined-glob` matches.
-pub fn matches_any(globs: &[Vec<u8>], name: &[u8]) -> bool {
-    globs.iter().any(|pattern| glob::matches(pattern, name))
+/// The patterns of `--undefined-glob`, compiled: they are compared with every symbol.
+pub fn undefined_globs(config: &Config) -> Vec<Glob> {
+    config.symbols.undefined_globs.iter().map(|pattern| Glob::new(pattern)).collect()
+}
+
+/// Whether one of the patterns matches.
+pub fn matches_any(globs: &[Glob], name: &[u8]) -> bool {
+    globs.iter().any(|glob| glob.matches(name))
 }
 
 const RESERVED: &[(&[u8], Reserved)] = &[

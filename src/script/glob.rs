@@ -43,17 +43,20 @@ impl Glob {
         let mut parts = Vec::new();
         let mut literal = Vec::new();
         let mut rest = pattern;
+        // Behind a bracket that nothing closes there is none that something closes.
+        let mut closed = true;
         while let Some((&byte, tail)) = rest.split_first() {
             rest = tail;
             let part = match byte {
                 b'*' => Part::Star,
                 b'?' => Part::Any,
-                b'[' => match set(tail) {
+                b'[' => match closed.then(|| set(tail)).flatten() {
                     Some((bits, after)) => {
                         rest = after;
                         Part::Set(Box::new(bits))
                     }
                     None => {
+                        closed = false;
                         literal.push(byte);
                         continue;
                     }
@@ -256,6 +259,51 @@ mod tests {
     fn many_stars_take_no_time() {
         let pattern = "*a".repeat(50) + "b";
         assert!(!fits(&pattern, &"a".repeat(10_000)));
+    }
+
+    #[test]
+    fn many_open_brackets_take_no_time() {
+        let pattern = "[".repeat(1 << 20);
+        assert!(fits(&pattern, &pattern));
+        assert!(fits(&(pattern.clone() + "*"), &pattern));
+    }
+
+    /// What a bracket closes does not depend on the brackets before it that nothing closes.
+    #[test]
+    fn brackets_are_closed_as_if_each_were_looked_at() {
+        fn compiled(pattern: &[u8]) -> Vec<Part> {
+            let Some((&first, tail)) = pattern.split_first() else { return Vec::new() };
+            match (first, set(tail)) {
+                (b'[', Some((bits, after))) => {
+                    let mut parts = vec![Part::Set(Box::new(bits))];
+                    parts.extend(compiled(after));
+                    parts
+                }
+                (b'\\', _) => match tail.split_first() {
+                    Some((&byte, after)) => joined(byte, compiled(after)),
+                    None => joined(b'\\', Vec::new()),
+                },
+                (byte, _) => joined(byte, compiled(tail)),
+            }
+        }
+        fn joined(byte: u8, mut parts: Vec<Part>) -> Vec<Part> {
+            match parts.first_mut() {
+                Some(Part::Literal(text)) => *text = [&[byte], &text[..]].concat().into(),
+                _ => parts.insert(0, Part::Literal([byte].into())),
+            }
+            parts
+        }
+        let letters = b"[]\\-!a";
+        for number in 0..letters.len().pow(7) {
+            let digit = |place: u32| letters[number / letters.len().pow(place) % letters.len()];
+            let pattern: Vec<u8> = (0..7).map(digit).collect();
+            assert_eq!(
+                Glob::new(&pattern).parts,
+                compiled(&pattern),
+                "{}",
+                String::from_utf8_lossy(&pattern)
+            );
+        }
     }
 
     /// The definition, without any cleverness.
