@@ -4,7 +4,7 @@ use sframe_ld::Memory;
 use sframe_ld::cli::{self, Color, Environment, Invocation};
 use sframe_ld::command::{self, Heap};
 use sframe_ld::diag::{Diagnostic, RenderOptions, Sink, limit_messages, render, share_help};
-use sframe_ld::input::SystemSource;
+use sframe_ld::input::{SystemSource, read_arguments};
 use sframe_ld::output::detach;
 use sframe_ld::tool::{fallback, redirect};
 use std::ffi::{OsStr, OsString};
@@ -34,7 +34,7 @@ fn main() -> ExitCode {
         run_path: run_path.as_deref(),
     };
     let sink = Sink::default();
-    let invocation = cli::parse(&arguments, &environment, &|path: &Path| std::fs::read(path), &sink);
+    let invocation = cli::parse(&arguments, &environment, &read_arguments, &sink);
     match invocation {
         Ok(Invocation::Print(text)) => {
             show(sink.into_sorted(), &program, None);

@@ -23,6 +23,46 @@ pub struct Member<'a> {
     pub offset: u64,
 }
 
+/// The bytes of the files that a thin archive names. It may name a file many times, itself too: then few bytes stand for
+/// very many, since whoever reads members works on each of them.
+pub struct Outside {
+    /// Bytes of the archive and of its files, each counted once.
+    read: u64,
+    again: u64,
+}
+
+/// How often on average the bytes of a thin archive's files may be named again.
+const MOST_AGAIN: u64 = 16;
+
+impl Outside {
+    /// Nothing is named yet by an archive of this size.
+    pub fn new(archive: usize) -> Self {
+        Outside { read: archive as u64, again: 0 }
+    }
+
+    /// Counts a file that is named for the first time.
+    pub fn count(&mut self, size: usize) {
+        self.read += size as u64;
+    }
+
+    /// Counts a file that is named again.
+    ///
+    /// # Errors
+    /// That is too much, in words.
+    pub fn count_again(&mut self, size: usize) -> Result<(), String> {
+        self.again += size as u64;
+        if self.again <= MOST_AGAIN * self.read {
+            return Ok(());
+        }
+        Err(format!(
+            "a thin archive that names its files again and again: so far {} bytes for {} that are there, at most {} may be",
+            self.again,
+            self.read,
+            MOST_AGAIN * self.read
+        ))
+    }
+}
+
 /// Lists the members of an archive in their order. The members of a thin archive are read from
 /// the files that it names, relative to the archive's folder.
 ///
@@ -39,6 +79,7 @@ pub fn members<'a>(
     let mut members = Vec::new();
     // A thin archive may name a file many times, itself too.
     let mut read: HashMap<PathBuf, &[u8]> = HashMap::new();
+    let mut outside = Outside::new(bytes.len());
     for member in archive.members() {
         let member = member.map_err(|error| format!("malformed archive: {error}"))?;
         let name = std::str::from_utf8(member.name())
@@ -47,11 +88,15 @@ pub fn members<'a>(
         let contents = if member.is_thin() {
             let file = thin.insert(folder.join(OsStr::from_bytes(member.name())));
             match read.entry_ref(file) {
-                EntryRef::Occupied(known) => *known.get(),
+                EntryRef::Occupied(known) => {
+                    outside.count_again(known.get().len())?;
+                    *known.get()
+                }
                 EntryRef::Vacant(place) => {
                     let bytes = source.read(file).map_err(|error| {
                         format!("cannot read thin archive member {}: {error}", file.display())
                     })?;
+                    outside.count(bytes.len());
                     *place.insert(store.keep_file(bytes))
                 }
             }

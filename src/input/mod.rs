@@ -31,5 +31,7 @@ pub use object::ObjectFile;
 pub use section_class::SectionClass;
 pub use section_info::SectionInfo;
 pub use shared::SharedFile;
-pub use store::{FileBytes, FileIdentity, InputSource, InputStore, SystemSource};
+pub use store::{
+    FileBytes, FileIdentity, InputSource, InputStore, SystemSource, open_regular, read_arguments,
+};
 pub use usage::Usage;

@@ -19,19 +19,18 @@ pub struct SideFiles<'r> {
 impl SideFiles<'_> {
     /// The bytes of a file; `None` after an error, which is reported. Messages call the file `kind`.
     pub fn read(&mut self, path: &Path, kind: &str) -> Option<FileBytes> {
-        let read = self.source.read(path).map_err(|error| reason(&error));
+        let read = self.source.read_named(path).map_err(|error| reason(&error));
         self.opened(read, path, path, kind)
     }
 
     /// The name and the bytes of a file that is named by path, or lies in one of these directories.
     pub fn find(&mut self, path: &Path, directories: &[PathBuf], kind: &str) -> Option<(String, Vec<u8>)> {
-        let found = read_include(self.source, directories, &path.to_string_lossy());
-        let (name, bytes) = match found {
-            Ok((name, bytes)) => (name, Ok(bytes)),
-            Err(reason) => (String::new(), Err(reason)),
-        };
-        let bytes = self.opened(bytes, Path::new(&name), path, kind)?;
-        Some((name, bytes))
+        let found = find_file(self.source, directories, path);
+        // What is not found is missing where it was named.
+        let found = found.unwrap_or_else(|| path.to_path_buf());
+        let bytes = self.source.read_named(&found).map_err(|error| reason(&error));
+        let bytes = self.opened(bytes, &found, path, kind)?;
+        Some((found.to_string_lossy().into_owned(), bytes.to_vec()))
     }
 
     fn opened<R>(&mut self, read: Result<R, String>, found: &Path, named: &Path, kind: &str) -> Option<R> {
@@ -60,13 +59,14 @@ pub fn read_include(
     directories: &[PathBuf],
     name: &str,
 ) -> Result<(String, Vec<u8>), String> {
-    let candidates =
-        std::iter::once(PathBuf::from(name)).chain(directories.iter().map(|directory| directory.join(name)));
-    for candidate in candidates {
-        if source.exists(&candidate) {
-            let bytes = source.read(&candidate).map_err(|error| reason(&error))?;
-            return Ok((candidate.to_string_lossy().into_owned(), bytes.to_vec()));
-        }
-    }
-    Err("No such file or directory".into())
+    let found = find_file(source, directories, Path::new(name));
+    let found = found.ok_or_else(|| "No such file or directory".to_owned())?;
+    let bytes = source.read(&found).map_err(|error| reason(&error))?;
+    Ok((found.to_string_lossy().into_owned(), bytes.to_vec()))
+}
+
+/// The path of a file: itself, or in the first directory that has it.
+fn find_file(source: &dyn InputSource, directories: &[PathBuf], name: &Path) -> Option<PathBuf> {
+    let inside = directories.iter().map(|directory| directory.join(name));
+    std::iter::once(name.to_path_buf()).chain(inside).find(|path| source.exists(path))
 }

@@ -8,9 +8,9 @@
 
 use elsa::sync::FrozenVec;
 use rayon::prelude::*;
-use std::fs::File;
-use std::io;
-use std::os::unix::fs::MetadataExt;
+use std::fs::{File, Metadata};
+use std::io::{self, Read};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -29,7 +29,7 @@ impl FileIdentity {
         metadata.is_file().then(|| FileIdentity::of(&metadata))
     }
 
-    fn of(metadata: &std::fs::Metadata) -> FileIdentity {
+    fn of(metadata: &Metadata) -> FileIdentity {
         FileIdentity { device: metadata.dev(), inode: metadata.ino() }
     }
 }
@@ -43,7 +43,7 @@ pub struct Origin {
 }
 
 impl Origin {
-    fn of(path: &Path, metadata: &std::fs::Metadata) -> Origin {
+    fn of(path: &Path, metadata: &Metadata) -> Origin {
         Origin {
             path: path.to_path_buf(),
             identity: FileIdentity::of(metadata),
@@ -132,11 +132,20 @@ pub fn reason(error: &io::Error) -> String {
 
 /// Gives the bytes of files by path.
 pub trait InputSource: Sync {
-    /// The bytes of the file at `path`.
+    /// The bytes of the file at `path`, which an input names or a search found: a regular file. An input may name
+    /// anything, and a device may have no end, a pipe no writer.
     ///
     /// # Errors
     /// The system's error; `NotFound` lets a search go on.
     fn read(&self, path: &Path) -> io::Result<FileBytes>;
+
+    /// The bytes of the file at `path`, which the command line names: also a pipe (`<(command)`) or a device.
+    ///
+    /// # Errors
+    /// The system's error.
+    fn read_named(&self, path: &Path) -> io::Result<FileBytes> {
+        self.read(path)
+    }
 
     /// Whether there is a file: searches for libraries and scripts ask before they read.
     fn exists(&self, path: &Path) -> bool;
@@ -152,27 +161,86 @@ pub trait InputSource: Sync {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemSource;
 
+/// Most bytes of a device, or of a file that does not tell its size: some have no end.
+const MOST_OF_A_DEVICE: u64 = 64 << 20;
+
+/// Opens a regular file. Others are not opened: a pipe would wait for its writer, and a device may act on it.
+///
+/// # Errors
+/// The system's error, or that it is no regular file.
+pub fn open_regular(path: &Path) -> io::Result<(File, Metadata)> {
+    let check = |metadata: Metadata| {
+        if metadata.is_file() {
+            Ok(metadata)
+        } else if metadata.is_dir() {
+            Err(io::Error::new(io::ErrorKind::IsADirectory, "is a directory"))
+        } else {
+            Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"))
+        }
+    };
+    check(std::fs::metadata(path)?)?;
+    let file = File::open(path)?;
+    let metadata = check(file.metadata()?)?;
+    Ok((file, metadata))
+}
+
+/// The bytes of an open file: mapped where that is possible.
+fn contents(path: &Path, file: &File, metadata: &Metadata) -> io::Result<FileBytes> {
+    // Pipes and devices cannot be mapped, and an empty mapping is an error.
+    if !metadata.is_file() || metadata.len() == 0 {
+        return read_stream(file, metadata).map(FileBytes::Owned);
+    }
+    let origin = Origin::of(path, metadata);
+    let length = usize::try_from(metadata.len()).map_err(|_| io::ErrorKind::FileTooLarge)?;
+    if let Some(mapping) = Mapping::of(file, length) {
+        return Ok(FileBytes::Mapped(mapping, origin));
+    }
+    let mut bytes = Vec::new();
+    { file }.read_to_end(&mut bytes)?;
+    Ok(FileBytes::Copied(bytes, origin))
+}
+
+/// The bytes of a file up to its end. Only a pipe may have any number of them.
+fn read_stream(file: &File, metadata: &Metadata) -> io::Result<Vec<u8>> {
+    let kind = metadata.file_type();
+    let most = if kind.is_fifo() || kind.is_socket() { u64::MAX - 1 } else { MOST_OF_A_DEVICE };
+    let mut bytes = Vec::new();
+    file.take(most + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > most {
+        let message = format!("it gives more than {} MiB and may have no end", most >> 20);
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, message));
+    }
+    Ok(bytes)
+}
+
+/// The text of a file of arguments (`@FILE`), which may be a pipe.
+///
+/// # Errors
+/// The system's error.
+pub fn read_arguments(path: &Path) -> io::Result<Vec<u8>> {
+    let file = File::open(path)?;
+    let metadata = file.metadata()?;
+    if metadata.is_file() && metadata.len() > 0 {
+        let mut bytes = Vec::new();
+        (&file).read_to_end(&mut bytes)?;
+        return Ok(bytes);
+    }
+    read_stream(&file, &metadata)
+}
+
 impl InputSource for SystemSource {
     fn read(&self, path: &Path) -> io::Result<FileBytes> {
+        let (file, metadata) = open_regular(path)?;
+        contents(path, &file, &metadata)
+    }
+
+    fn read_named(&self, path: &Path) -> io::Result<FileBytes> {
         let file = File::open(path)?;
         let metadata = file.metadata()?;
         if metadata.is_dir() {
             return Err(io::Error::new(io::ErrorKind::IsADirectory, "is a directory"));
         }
-        // Pipes and devices cannot be mapped, and an empty mapping is an error.
-        if !metadata.is_file() || metadata.len() == 0 {
-            let mut bytes = Vec::new();
-            io::Read::read_to_end(&mut &file, &mut bytes)?;
-            return Ok(FileBytes::Owned(bytes));
-        }
-        let origin = Origin::of(path, &metadata);
-        let length = usize::try_from(metadata.len()).map_err(|_| io::ErrorKind::FileTooLarge)?;
-        if let Some(mapping) = Mapping::of(&file, length) {
-            return Ok(FileBytes::Mapped(mapping, origin));
-        }
-        let mut bytes = Vec::new();
-        io::Read::read_to_end(&mut &file, &mut bytes)?;
-        Ok(FileBytes::Copied(bytes, origin))
+        contents(path, &file, &metadata)
     }
 
     fn exists(&self, path: &Path) -> bool {

@@ -186,7 +186,7 @@ impl<'a> Walk<'_, 'a> {
         let Some(path) = self.remapped(path) else { return };
         let read = match self.early[position].take() {
             Some(read) => read,
-            None => self.source.read(&path).map(|bytes| Contents::from(self.store.keep_file(bytes))),
+            None => self.source.read_named(&path).map(|bytes| Contents::from(self.store.keep_file(bytes))),
         };
         self.note_attempt(&path, read.is_ok());
         match read {

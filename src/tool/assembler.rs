@@ -10,6 +10,7 @@ use super::split::split_file;
 use crate::cli::response;
 use crate::diag::Sink;
 use crate::elf::{Ehdr, Shdr, consts, whole_table};
+use crate::input::{open_regular, read_arguments};
 use crate::sframe::split::Form;
 use std::ffi::{OsStr, OsString};
 use std::fs::{File, Metadata};
@@ -82,7 +83,7 @@ fn identity(metadata: &Metadata) -> (u64, u64, i64, i64, u64) {
 fn output(arguments: &[OsString]) -> PathBuf {
     let words = arguments.iter().map(|word| word.as_bytes().to_vec()).collect();
     // The assembler itself reports a broken response file.
-    let words = response::expand(words, &|path: &Path| std::fs::read(path), &Sink::default());
+    let words = response::expand(words, &read_arguments, &Sink::default());
     let mut output = b"a.out".to_vec();
     let mut words = words.into_iter();
     while let Some(word) = words.next() {
@@ -122,7 +123,7 @@ fn real_assembler() -> Result<PathBuf, String> {
 /// Whether an object has an SFrame section, by reading as few bytes as possible. `true` in doubt.
 fn has_sframe(path: &Path) -> bool {
     let look = || -> std::io::Result<bool> {
-        let file = File::open(path)?;
+        let (file, _) = open_regular(path)?;
         let mut header = [0; 64];
         file.read_exact_at(&mut header, 0)?;
         match byte_order("", &header) {

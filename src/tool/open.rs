@@ -8,7 +8,9 @@
 
 use super::places::{PlacedSection, Places, Symbol};
 use super::{addends, build_id};
+use crate::input::archive::Outside;
 use crate::input::sframe::is_sframe;
+use crate::input::{InputSource, InputStore, SystemSource, open_regular};
 use crate::tool::ranges::joined;
 use memmap2::Mmap;
 use object::Endian as _;
@@ -22,11 +24,10 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::fmt;
-use std::fs::File;
 use std::io::Read;
 use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// An input that cannot be used, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -203,11 +204,12 @@ pub fn for_each_input(
             visit(raw_section("<stdin>", &bytes, raw_address))
         };
     }
-    let file = File::open(path).map_err(unreadable)?;
-    let metadata = file.metadata().map_err(unreadable)?;
-    if !metadata.is_file() {
-        return Err(Problem::new(name, "not a regular file"));
-    }
+    let (file, metadata) = open_regular(path).map_err(|error| match error.kind() {
+        std::io::ErrorKind::InvalidInput | std::io::ErrorKind::IsADirectory => {
+            Problem::new(&*name, "not a regular file")
+        }
+        _ => unreadable(error),
+    })?;
     if metadata.len() == 0 {
         return Err(Problem::new(name, "the file is empty"));
     }
@@ -231,16 +233,30 @@ fn open_archive(
 ) -> Result<(), Problem> {
     let malformed = |error: object::read::Error| Problem::new(name, format!("malformed archive: {error}"));
     let archive = ArchiveFile::parse(bytes).map_err(malformed)?;
+    let store = InputStore::default();
+    let mut outside = Outside::new(bytes.len());
+    let mut read: HashMap<PathBuf, &[u8]> = HashMap::new();
     for member in archive.members() {
         let member = member.map_err(malformed)?;
         let short = String::from_utf8_lossy(member.name());
         let full = format!("{name}({short})");
-        let outside;
         let data: &[u8] = if archive.is_thin() {
             let file = path.with_file_name(OsStr::from_bytes(member.name()));
-            outside = std::fs::read(&file)
-                .map_err(|error| Problem::new(&*full, format!("cannot read {}: {error}", file.display())))?;
-            &outside
+            match read.get(&file) {
+                Some(known) => {
+                    outside.count_again(known.len()).map_err(|message| Problem::new(name, message))?;
+                    known
+                }
+                None => {
+                    let unreadable = |error| format!("cannot read {}: {error}", file.display());
+                    let bytes =
+                        SystemSource.read(&file).map_err(|error| Problem::new(&*full, unreadable(error)))?;
+                    outside.count(bytes.len());
+                    let kept = store.keep_file(bytes);
+                    read.insert(file, kept);
+                    kept
+                }
+            }
         } else {
             member.data(bytes).map_err(malformed)?
         };

@@ -99,6 +99,30 @@ fn whole_archive_takes_everything_once() {
     assert!(elf.find_symbol("spare").is_some() && elf.find_symbol("other").is_none());
 }
 
+/// Few bytes of a thin archive may name a file any number of times, itself too.
+#[test]
+fn a_thin_archive_that_names_a_file_again_and_again() {
+    let work = Work::new();
+    let start = work.s("start", ".globl _start\n_start: ret\n");
+    let header = |name: &str, size: usize| format!("{name:<16}0           0     0     644     {size:<10}`\n");
+    let name = "thin.a/\n";
+    let thin = |count: usize| {
+        let names = format!("!<thin>\n{}{name}", header("//", name.len()));
+        work.write("thin.a", names + &header("/0", 100).repeat(count));
+    };
+    thin(16);
+    work.ld(&["-o", "out", &start, "--whole-archive", "thin.a"]).ok();
+    thin(10_000);
+    let says = ["a thin archive that names its files again and again", "at most"];
+    crate::proportion::within(&work, &[&start, "--whole-archive", "thin.a"]).fails().says(&says);
+    for words in ["stat thin.a", "wrap-ld --cache cache /bin/true start.o thin.a"] {
+        let tool = env!("CARGO_BIN_EXE_sframe");
+        let limits = format!("ulimit -c 0; ulimit -v 400000; exec {tool} {words}");
+        let outcome = work.command("sh", &["-c", &limits]).says(&says);
+        assert!(matches!(outcome.code, Some(0..=2)), "{outcome}");
+    }
+}
+
 #[test]
 fn thin_archives_name_their_members() {
     let work = Work::new();

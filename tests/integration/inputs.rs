@@ -3,6 +3,7 @@
 
 use crate::need;
 use crate::support::elf::*;
+use crate::support::work::linker;
 use crate::support::{Work, tools};
 
 #[test]
@@ -18,6 +19,48 @@ fn a_text_script_stands_for_a_library() {
     work.run("program");
     let needed = work.elf("program").needed();
     assert!(needed.contains(&"libreal.so".into()) && !needed.contains(&"libspare.so".into()), "{needed:?}");
+}
+
+/// An input may name anything, and a device may have no end, a pipe no writer.
+#[test]
+fn files_that_inputs_name_are_regular() {
+    let work = Work::new();
+    let start = work.s("start", ".globl _start\n_start: ret\n");
+    work.shared("late", "int late(void) { return 1; }", &["-Wl,-soname,late.so"]);
+    work.shared("needy", "int late(void); int needy(void) { return late(); }", &["liblate.so"]);
+    work.command("mkfifo", &["pipe", "late.so"]).ok();
+    let link = |arguments: &[&str]| crate::proportion::within(&work, &[&[&start[..]], arguments].concat());
+    let header = |name: &str, size: usize| format!("{name:<16}0           0     0     644     {size:<10}`\n");
+    for (number, place) in ["/dev/zero", "./pipe"].iter().enumerate() {
+        let says = [*place, "not a regular file"];
+        for text in [format!("INPUT({place})"), format!("INCLUDE {place}"), format!("GROUP({place})")] {
+            let script = work.write(&format!("script{number}"), text);
+            link(&[&script]).fails().says(&says);
+            link(&["-T", &script]).fails().says(&says);
+        }
+        // Members start at even offsets.
+        let name = format!("{place}/\n{}", if place.len() % 2 == 1 { "\n" } else { "" });
+        let thin = format!("!<thin>\n{}{name}{}", header("//", name.len()), header("/0", 100));
+        let thin = work.write(&format!("thin{number}.a"), thin);
+        link(&["--whole-archive", &thin]).fails().says(&says);
+        let deplibs = format!(".section .deplibs,\"MS\",@0x6fff4c04,1\n.asciz \"{place}\"\n");
+        let deplibs = work.s(&format!("deplibs{number}"), &deplibs);
+        link(&[&deplibs]).fails().says(&[*place]);
+        let tool = env!("CARGO_BIN_EXE_sframe");
+        for words in [format!("stat {thin}"), format!("wrap-ld --cache cache /bin/true start.o {thin}")] {
+            let limits = format!("ulimit -c 0; ulimit -v 400000; exec {tool} {words}");
+            let outcome = work.command("sh", &["-c", &limits]).says(&says);
+            assert!(matches!(outcome.code, Some(0..=2)), "{outcome}");
+        }
+    }
+    // Libraries that libraries need are passed over where they are none.
+    for option in ["-rpath-link=.", "--copy-dt-needed-entries"] {
+        link(&[option, "-rpath-link=.", "--allow-shlib-undefined", "libneedy.so"]).ok();
+    }
+    link(&["@/dev/zero"]).fails().says(&["/dev/zero", "may have no end"]);
+    link(&["/dev/zero"]).fails().says(&["/dev/zero", "may have no end"]);
+    let through_a_pipe = format!("cat start.o > pipe & exec {} -o out pipe", linker().display());
+    work.command("sh", &["-c", &through_a_pipe]).ok();
 }
 
 /// Linux has 65,530 mappings for a process.

@@ -46,7 +46,7 @@ pub(super) fn open<'a>(
     let repeated = repeated_archives(inputs);
     let open = |(position, input): (usize, &InputSpec)| {
         let Named::File(path) = &input.source else { return None };
-        let read = source.read(path).map(|bytes| {
+        let read = source.read_named(path).map(|bytes| {
             let mut contents = Contents::from(store.keep_file(bytes));
             let is_taken_as_it_is = input.state.format == InputFormat::Binary;
             let is_archive =

@@ -2,6 +2,8 @@
 //! offsets. A thin archive becomes an ordinary one, which holds its members.
 
 use super::candidate::is_candidate;
+use crate::input::archive::Outside;
+use crate::input::{InputSource, InputStore, SystemSource};
 use crate::sframe::split::Form;
 use crate::tool::Problem;
 use crate::tool::split;
@@ -9,7 +11,7 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 const MAGIC: &[u8] = b"!<arch>\n";
 const THIN: &[u8] = b"!<thin>\n";
@@ -53,7 +55,8 @@ impl Member<'_> {
 /// # Errors
 /// It is malformed, a file that it names cannot be read, or a member cannot be split.
 pub fn split(path: &Path, bytes: &[u8], form: Form) -> Result<Option<Vec<u8>>, Problem> {
-    let mut members = read(path, bytes)?;
+    let store = InputStore::default();
+    let mut members = read(path, bytes, &store)?;
     let mut changed = false;
     for member in members.iter_mut().filter(|member| is_candidate(&member.contents)) {
         let shown = format!("{}({})", path.display(), String::from_utf8_lossy(member.name()));
@@ -69,10 +72,16 @@ pub fn split(path: &Path, bytes: &[u8], form: Form) -> Result<Option<Vec<u8>>, P
     write(members).map(Some).ok_or_else(too_far)
 }
 
-fn read<'data>(path: &Path, bytes: &'data [u8]) -> Result<Vec<Member<'data>>, Problem> {
+/// Lists the members. The files that a thin archive names are mapped, each once, and kept in the store.
+fn read<'data>(
+    path: &Path,
+    bytes: &'data [u8],
+    store: &'data InputStore,
+) -> Result<Vec<Member<'data>>, Problem> {
     let malformed =
         |at: usize| Problem::new(path.display().to_string(), format!("malformed archive at byte {at:#x}"));
     let (mut members, mut at, mut names): (Vec<Member<'_>>, _, &[u8]) = (Vec::new(), MAGIC.len(), &[]);
+    let (mut outside, mut known) = (Outside::new(bytes.len()), HashMap::<PathBuf, &[u8]>::new());
     while at < bytes.len() {
         let header: &[u8; HEADER] =
             bytes.get(at..).and_then(|rest| rest.first_chunk()).ok_or_else(|| malformed(at))?;
@@ -93,9 +102,22 @@ fn read<'data>(path: &Path, bytes: &'data [u8]) -> Result<Vec<Member<'data>>, Pr
         } else {
             let name = outside_name(member.name(), names).ok_or_else(|| malformed(at))?;
             let file = path.parent().unwrap_or(Path::new("")).join(OsStr::from_bytes(name));
-            let contents = std::fs::read(&file);
-            let missing = |error| Problem::new(file.display().to_string(), format!("cannot read: {error}"));
-            member.contents = Cow::Owned(contents.map_err(missing)?);
+            let contents = match known.get(&file) {
+                Some(known) => {
+                    let too_much = |message| Problem::new(path.display().to_string(), message);
+                    outside.count_again(known.len()).map_err(too_much)?;
+                    *known
+                }
+                None => {
+                    let missing =
+                        |error| Problem::new(file.display().to_string(), format!("cannot read: {error}"));
+                    let contents = store.keep_file(SystemSource.read(&file).map_err(missing)?);
+                    outside.count(contents.len());
+                    known.insert(file, contents);
+                    contents
+                }
+            };
+            member.contents = Cow::Borrowed(contents);
             at = start;
         }
         members.push(member);

@@ -1,6 +1,7 @@
 //! Where the real linker looks for libraries and for files that scripts name.
 
 use crate::cli::{WrittenOption, written_option};
+use crate::input::{InputSource, SystemSource};
 use crate::script::inputs::search_folders;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -62,7 +63,8 @@ impl Folders {
     /// Takes the folders of a script in the place of the built-in one, which GNU ld then does not search. `INSERT`
     /// leaves that in force.
     fn take_script(&mut self, script: PathBuf) {
-        let Ok(text) = std::fs::read(script) else { return };
+        // A pipe has its text once, for the linker.
+        let Ok(text) = SystemSource.read(&script) else { return };
         if memchr::memmem::find(&text, b"INSERT").is_none() {
             self.own.get_or_insert_default();
         }

@@ -23,6 +23,7 @@ use super::split;
 use crate::cli::response;
 use crate::diag::Sink;
 use crate::input::sniff::{FileKind, file_kind};
+use crate::input::{open_regular, read_arguments};
 use crate::script::inputs::input_names;
 use crate::sframe::split::Form;
 use cache::Cache;
@@ -30,7 +31,6 @@ use candidate::{is_candidate, may_have_frames};
 use folders::{Folders, beside, is_same, option_of};
 use memmap2::Mmap;
 use std::ffi::{OsStr, OsString};
-use std::fs::File;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -113,7 +113,7 @@ impl Wrapper {
     fn words(&mut self, original: &[OsString]) -> Vec<OsString> {
         let bytes = original.iter().map(|word| word.as_bytes().to_vec()).collect();
         // The linker itself reports a broken response file.
-        let expanded = response::expand(bytes, &|path: &Path| std::fs::read(path), &Sink::default());
+        let expanded = response::expand(bytes, &read_arguments, &Sink::default());
         self.folders.read(&expanded);
         let replaced = self.replace(&expanded);
         if replaced == expanded {
@@ -179,7 +179,7 @@ impl Wrapper {
     /// A split copy of an input; `None` if there is nothing to split.
     fn copy_of(&mut self, path: &Path, role: Role) -> Option<PathBuf> {
         let name = path.file_name()?;
-        let file = File::open(path).ok().filter(|file| file.metadata().is_ok_and(|it| it.is_file()))?;
+        let (file, _) = open_regular(path).ok()?;
         // SAFETY: as every linker, this one trusts that nobody cuts its inputs short meanwhile.
         let bytes = unsafe { Mmap::map(&file) }.ok()?;
         let is_archive = archive::is_archive(&bytes);
