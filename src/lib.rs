@@ -23,6 +23,7 @@ pub mod pipeline;
 pub mod plan;
 pub mod region;
 pub mod relocs;
+pub mod report_files;
 pub mod reports;
 pub mod script;
 pub mod sframe;

@@ -17,6 +17,7 @@ use crate::passes::select_comdats::Compiled;
 use crate::passes::*;
 use crate::phase::{Image, Inputs, Resolved, Session};
 use crate::plan::LayoutPlan;
+use crate::report_files::ReportFiles;
 use crate::reports::reproduce::Recorder;
 use crate::script::Sources;
 use crate::sframe_output;
@@ -25,6 +26,7 @@ use crate::timing::Timings;
 use crate::{arch, output, reports};
 use rayon::ThreadPoolBuildError;
 use std::fs::File;
+use std::io::Write;
 use std::time::Duration;
 
 /// The result of a link.
@@ -93,10 +95,11 @@ pub fn link(
         progress.asks_for_32_bits = Some(link.clone());
         return finish(config, progress, sink, false);
     }
+    let files = ReportFiles::default();
     let mut succeeded = match memory.threads(config) {
         Ok(threads) => {
             progress.timings.threads = threads.pool.current_num_threads();
-            let task = Task { config, inputs, source, memory, threads: &threads, sink: &sink };
+            let task = Task { config, inputs, source, memory, threads: &threads, files: &files, sink: &sink };
             let linked = threads.pool.install(|| run_recorded(task, &mut progress)).is_ok();
             threads.let_go();
             memory.end_of(threads);
@@ -108,8 +111,12 @@ pub fn link(
         }
     };
     if progress.inputs_are_safe {
-        succeeded &= write_trace(config, &progress.timings, &sink).is_ok();
+        succeeded &= write_trace(config, &progress.timings, &files, &sink).is_ok();
     }
+    if succeeded && let Some(output) = progress.output.take() {
+        succeeded = commit(output, &mut progress, &sink).is_ok();
+    }
+    drop(files);
     finish(config, progress, sink, succeeded)
 }
 
@@ -132,14 +139,21 @@ fn narrow(what: &str) -> Diagnostic {
 }
 
 /// Writes the file of `--time-trace`, also for a link that failed.
-fn write_trace(config: &Config, timings: &Timings, sink: &Sink) -> Result<(), Aborted> {
-    let Some(path) = reports::trace_path(config) else { return Ok(()) };
-    let trace = timings.trace(Duration::from_micros(config.reports.time_trace_granularity));
-    std::fs::write(&path, format!("{trace}\n")).map_err(|error| {
-        let message = format!("cannot write {}: {error}", path.display());
-        sink.report(Diagnostic::error(Code::CannotWrite, message));
+fn write_trace(config: &Config, timings: &Timings, files: &ReportFiles, sink: &Sink) -> Result<(), Aborted> {
+    let granularity = Duration::from_micros(config.reports.time_trace_granularity);
+    let write = |mut file: &File| file.write_all(format!("{}\n", timings.trace(granularity)).as_bytes());
+    files.write(reports::overwrite::TIME_TRACE, sink, write)
+}
+
+/// Moves the output to its place, when all else is done.
+fn commit(output: OutputFile, progress: &mut Progress, sink: &Sink) -> Result<(), Aborted> {
+    let (path, size) = (output.path().to_owned(), output.size());
+    progress.replaced = output.commit().map_err(|error| {
+        sink.report(output::file::cannot_write(&path, size, &error));
         Aborted
-    })
+    })?;
+    progress.timings.pass("commit");
+    Ok(())
 }
 
 /// Results that accumulate over the passes, and that a failed link keeps.
@@ -151,6 +165,8 @@ pub(crate) struct Progress {
     inputs_are_safe: bool,
     /// GOT loads that this attempt relaxed and whose symbols are out of reach: the link must start again.
     far_loads: Vec<(SectionId, SymbolId)>,
+    /// The output, which is complete but not in its place.
+    output: Option<OutputFile>,
     replaced: Option<File>,
     asks_for_32_bits: Option<NarrowLink>,
 }
@@ -163,19 +179,20 @@ struct Task<'a> {
     source: &'a dyn InputSource,
     memory: Memory,
     threads: &'a Threads,
+    files: &'a ReportFiles,
     sink: &'a Sink,
 }
 
 /// With `--reproduce`, records every file that is read and archives it, even if the link fails.
 fn run_recorded(task: Task<'_>, progress: &mut Progress) -> Result<(), Aborted> {
-    let Task { config, source, sink, .. } = task;
+    let Task { config, source, files, sink, .. } = task;
     if config.reports.reproduce.is_none() {
         return run_all(task, progress);
     }
     let recorder = Recorder::new(source);
     let result = run_all(Task { source: &recorder, ..task }, progress);
     let current = std::env::current_dir().unwrap_or_default();
-    reports::reproduce::write(config, &recorder, &current, sink);
+    reports::reproduce::write(config, &recorder, &current, files, sink);
     result.and_then(|()| sink.checkpoint())
 }
 
@@ -201,7 +218,7 @@ fn run_once(
     progress: &mut Progress,
     far_loads: &[(SectionId, SymbolId)],
 ) -> Result<(), Aborted> {
-    let Task { config, inputs, source, memory, threads, sink } = task;
+    let Task { config, inputs, source, memory, threads, files, sink } = task;
     let store = InputStore::default();
     let mut sources = Sources::new();
     let main = read_scripts::open(config, source, &mut sources, sink);
@@ -211,12 +228,13 @@ fn run_once(
         progress.asks_for_32_bits = Some(NarrowLink { asked_by, emulation: None });
         return Err(Aborted);
     }
+    files.open(reports::overwrite::written(config), sink);
     let opened = open_inputs::run(config, inputs, &main.replacing, source, &store, &mut sources, sink);
     progress.timings.pass("open inputs");
     progress.asks_for_32_bits.clone_from(&opened.first_of_32_bits);
     sink.checkpoint()?;
     let machine = opened.machine.unwrap_or(arch::machine::DEFAULT);
-    let session = Session { config, sink, store: &store, far_loads };
+    let session = Session { config, sink, store: &store, far_loads, files };
     let job = Job { session, source, memory, threads, main, opened, sources, progress };
     let result = arch::dispatch(machine, job);
     memory.end_of(store);
@@ -385,7 +403,7 @@ fn run<T: Target>(job: Job<'_, '_>) -> Result<(), Aborted> {
     // frozen: places in the file.
 
     // ---- bytes --------------------------------------------------------------------------------
-    write(&image, progress)?;
+    progress.output = Some(write(&image, progress)?);
     reports::finish(&image, &report_data, &mut progress.printed);
     memory.end_of(image);
     progress.timings.pass("reports");
@@ -424,9 +442,9 @@ fn resolve<'a, T: Target>(
     })
 }
 
-/// Makes the output file. It moves to its path only when everything has succeeded and no input was written
-/// to meanwhile: otherwise the link may have mixed old bytes of that input with new ones.
-fn write<T: Target>(image: &Image<'_, T>, progress: &mut Progress) -> Result<(), Aborted> {
+/// Makes the output file, but leaves it under its temporary name. It is an error if an input was written to
+/// meanwhile: the link may have mixed old bytes of that input with new ones.
+fn write<T: Target>(image: &Image<'_, T>, progress: &mut Progress) -> Result<OutputFile, Aborted> {
     let executable = !image.config.is_relocatable();
     let (path, size, sink) = (&image.config.output, image.file.size, image.sink);
     let cannot_write = |error: std::io::Error| {
@@ -449,7 +467,5 @@ fn write<T: Target>(image: &Image<'_, T>, progress: &mut Progress) -> Result<(),
         return Err(Aborted);
     }
     progress.timings.pass("build id");
-    progress.replaced = file.commit().map_err(cannot_write)?;
-    progress.timings.pass("commit");
-    Ok(())
+    Ok(file)
 }

@@ -10,6 +10,7 @@ use crate::input::object::{FileName, ObjectFile};
 use crate::passes::{keep_eh_frames, size_tables, split_eh_frames};
 use crate::phase::{Bound, Folds, Inputs, Made, Numbered, Placed, Resolved, Scanned, SectionState, Session};
 use crate::region::Region;
+use crate::report_files::ReportFiles;
 use crate::sframe::collect::Chosen;
 use crate::symbols::Definition;
 use crate::synth;
@@ -112,18 +113,21 @@ struct World {
     config: Config,
     sink: Sink,
     store: InputStore,
+    files: ReportFiles,
 }
 
 impl World {
     fn new(objects: Vec<Vec<u8>>) -> Self {
         let mut config = Config { mode: OutputMode::Executable { pie: false }, ..Config::default() };
         config.dynamic.eh_frame_hdr = true;
-        World { objects, config, sink: Sink::new(Policy::default()), store: InputStore::default() }
+        let (sink, store) = (Sink::new(Policy::default()), InputStore::default());
+        World { objects, config, sink, store, files: ReportFiles::default() }
     }
 
     /// A link whose symbols are resolved, and whose frames are split.
     fn link(&self) -> Bound<'_, X86_64> {
-        let session = Session { config: &self.config, sink: &self.sink, store: &self.store, far_loads: &[] };
+        let World { config, sink, store, files, .. } = self;
+        let session = Session { config, sink, store, far_loads: &[], files };
         let (mut globals, mut objects, mut states): (Vec<&[u8]>, Vec<_>, Vec<SectionState>) =
             Default::default();
         for (number, bytes) in self.objects.iter().enumerate() {

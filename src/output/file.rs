@@ -103,6 +103,16 @@ impl OutputFile {
         }
     }
 
+    /// The path that the file gets.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Its size in bytes.
+    pub fn size(&self) -> u64 {
+        self.bytes.len() as u64
+    }
+
     /// Puts the file in its place. Gives a handle that keeps the replaced file: its blocks are
     /// freed when the handle is dropped, which takes a while for a large one.
     ///

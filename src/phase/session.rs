@@ -5,6 +5,7 @@ use crate::diag::Sink;
 use crate::diag::demangle::shown;
 use crate::ids::{SectionId, SymbolId};
 use crate::input::InputStore;
+use crate::report_files::ReportFiles;
 
 /// The references that every pass has. `pipeline` makes them for each attempt to link.
 #[derive(Clone, Copy)]
@@ -18,6 +19,8 @@ pub struct Session<'a> {
     /// Loads from the GOT that must not be relaxed, as pairs of section and symbol, sorted: in an earlier
     /// attempt `find_far_loads` found their symbols out of reach.
     pub far_loads: &'a [(SectionId, SymbolId)],
+    /// The files of reports.
+    pub files: &'a ReportFiles,
 }
 
 impl Session<'_> {

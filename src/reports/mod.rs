@@ -14,7 +14,6 @@ mod trace;
 
 use crate::arch::Target;
 use crate::cli::{Config, Explanation, StatsFormat};
-use crate::diag::{Code, Diagnostic};
 use crate::layout::priority::Priorities;
 use crate::passes::extract_members::Extracted;
 use crate::passes::lay_out;
@@ -23,7 +22,8 @@ use crate::phase::{Bound, Folds, Image, Inputs, Placed, Resolved, Scanned, Sessi
 use crate::relocs::explain;
 use crate::sframe_output;
 use std::fmt::Write;
-use std::path::{Path, PathBuf};
+use std::io::Write as _;
+use std::path::Path;
 use trace::ReportData;
 
 /// `--verbose`: the script in use and the files that were tried.
@@ -61,7 +61,7 @@ pub fn files<'a, T: Target>(
     }
     if let Some(path) = &options.why_extract {
         let text = trace::why_extract(inputs, &data);
-        write_text(inputs.session, path, "reasons for extraction", text, printed);
+        write_text(inputs.session, path, overwrite::REASONS, text, printed);
     }
     data
 }
@@ -109,7 +109,7 @@ pub fn discarded<T: Target>(link: &Scanned<'_, T>, printed: &mut String) {
         Some(Explanation::File(path)) => {
             let is_graph = path.extension().is_some_and(|extension| extension == "dot" || extension == "gv");
             let text = if is_graph { explain::graph(link) } else { explain::text(link) };
-            write_text(link.session, path, "explanation", text, printed);
+            write_text(link.session, path, overwrite::EXPLANATION, text, printed);
         }
     }
 }
@@ -121,7 +121,7 @@ pub fn symbol_order<T: Target>(link: &Scanned<'_, T>, priorities: &Priorities, p
         write_text(
             link.session,
             path,
-            "order of symbols",
+            overwrite::SYMBOL_ORDER,
             String::from_utf8_lossy(&text).into_owned(),
             printed,
         );
@@ -143,7 +143,7 @@ fn show_map<T: Target>(link: &Image<'_, T>, text: String, printed: &mut String) 
         printed.push_str(&text);
     }
     if let Some(path) = &link.config.reports.map {
-        write_text(link.session, &map_path(link.config, path), "map", text, printed);
+        write_text(link.session, path, overwrite::MAP, text, printed);
     }
 }
 
@@ -162,7 +162,13 @@ pub fn finish<T: Target>(link: &Image<'_, T>, data: &ReportData<'_>, printed: &m
         printed.push_str(&memory_usage(link));
     }
     if let Some(path) = &options.dependency_file {
-        write_text(link.session, path, "dependency file", dependency_file::rule(link, &data.paths), printed);
+        write_text(
+            link.session,
+            path,
+            overwrite::DEPENDENCIES,
+            dependency_file::rule(link, &data.paths),
+            printed,
+        );
     }
     // `--stats` as text contains these lines.
     if link.config.sframe.print && options.stats != Some(StatsFormat::Text) {
@@ -195,33 +201,12 @@ fn memory_usage<T: Target>(link: &Placed<'_, T>) -> String {
     text
 }
 
-/// `-Map=DIRECTORY` means `DIRECTORY/OUTPUT.map`.
-pub fn map_path(config: &Config, path: &Path) -> PathBuf {
-    if !path.is_dir() {
-        return path.to_path_buf();
-    }
-    let mut name = config.output.file_name().unwrap_or_default().to_os_string();
-    name.push(".map");
-    path.join(name)
-}
-
-/// `--time-trace` without a file means `OUTPUT.time-trace`.
-pub fn trace_path(config: &Config) -> Option<PathBuf> {
-    let path = config.reports.time_trace.as_ref()?;
-    if !path.as_os_str().is_empty() {
-        return Some(path.clone());
-    }
-    let mut beside = config.output.clone().into_os_string();
-    beside.push(".time-trace");
-    Some(beside.into())
-}
-
-/// Writes a text to a file; `-` is standard output.
+/// Writes a text to the file that was opened for it; `-` is standard output.
 fn write_text(session: Session<'_>, path: &Path, what: &str, text: impl AsRef<[u8]>, printed: &mut String) {
     if path.as_os_str() == "-" {
         printed.push_str(&String::from_utf8_lossy(text.as_ref()));
-    } else if let Err(error) = std::fs::write(path, text) {
-        let message = format!("cannot write {what} {}: {error}", path.display());
-        session.sink.report(Diagnostic::error(Code::CannotWrite, message));
+    } else {
+        // A failure is reported, and ends the link at the next checkpoint.
+        let _ = session.files.write(what, session.sink, |mut file| file.write_all(text.as_ref()));
     }
 }

@@ -4,7 +4,6 @@
 //! would be lost. Files are told apart by device and number: other paths, symbolic and hard links
 //! lead to the same one. Only regular files count; `/dev/null` may be read and written.
 
-use super::{map_path, trace_path};
 use crate::cli::{Config, Explanation};
 use crate::diag::{Code, Diagnostic};
 use crate::input::FileIdentity;
@@ -18,7 +17,8 @@ use std::path::{Path, PathBuf};
 /// Libraries that are opened only because other libraries need them are no inputs: if libraries need
 /// each other, one of them may be the output.
 pub fn check(session: Session<'_>, sources: &Sources, inputs: &[PathBuf]) {
-    for (name, path) in written(session.config) {
+    let output = ("the output", session.config.output.clone());
+    for (name, path) in std::iter::once(output).chain(written(session.config)) {
         let Some(identity) = FileIdentity::at(&path) else { continue };
         let same = |read: &&Path| FileIdentity::at(read) == Some(identity);
         // The store knows the identity of each input. Paths of inputs, which may be thousands, are looked up for the
@@ -35,28 +35,54 @@ pub fn check(session: Session<'_>, sources: &Sources, inputs: &[PathBuf]) {
     }
 }
 
-/// The files that options ask for, with their names in messages.
-fn written(config: &Config) -> Vec<(&'static str, PathBuf)> {
+/// The reports that options ask for, with their names in messages. `-` is standard output.
+pub fn written(config: &Config) -> Vec<(&'static str, PathBuf)> {
     let reports = &config.reports;
     let explanation = match &reports.explain_discarded {
         Some(Explanation::File(path)) => Some(path.clone()),
         Some(Explanation::Printed) | None => None,
     };
     let files = [
-        ("the output", Some(config.output.clone())),
-        ("the map", reports.map.as_ref().map(|path| map_path(config, path))),
-        ("the dependency file", reports.dependency_file.clone()),
+        (MAP, reports.map.as_ref().map(|path| map_path(config, path))),
+        (DEPENDENCIES, reports.dependency_file.clone()),
         (REPRODUCE, reports.reproduce.clone()),
-        ("the reasons for extraction", reports.why_extract.clone()),
-        ("the explanation", explanation),
-        ("the order of symbols", reports.symbol_order.clone()),
-        ("the time trace", trace_path(config)),
+        (REASONS, reports.why_extract.clone()),
+        (EXPLANATION, explanation),
+        (SYMBOL_ORDER, reports.symbol_order.clone()),
+        (TIME_TRACE, trace_path(config)),
     ];
-    files.into_iter().filter_map(|(name, path)| Some((name, path?))).collect()
+    let files = files.into_iter().filter_map(|(name, path)| Some((name, path?)));
+    files.filter(|(_, path)| path.as_os_str() != "-").collect()
 }
 
-/// The archive of `--reproduce` in messages.
+/// `-Map=DIRECTORY` means `DIRECTORY/OUTPUT.map`.
+fn map_path(config: &Config, path: &Path) -> PathBuf {
+    if !path.is_dir() {
+        return path.to_path_buf();
+    }
+    let mut name = config.output.file_name().unwrap_or_default().to_os_string();
+    name.push(".map");
+    path.join(name)
+}
+
+/// `--time-trace` without a file means `OUTPUT.time-trace`.
+fn trace_path(config: &Config) -> Option<PathBuf> {
+    let path = config.reports.time_trace.as_ref()?;
+    if !path.as_os_str().is_empty() {
+        return Some(path.clone());
+    }
+    let mut beside = config.output.clone().into_os_string();
+    beside.push(".time-trace");
+    Some(beside.into())
+}
+
+pub const MAP: &str = "the map";
+pub const DEPENDENCIES: &str = "the dependency file";
 pub const REPRODUCE: &str = "the archive of --reproduce";
+pub const REASONS: &str = "the reasons for extraction";
+pub const EXPLANATION: &str = "the explanation";
+pub const SYMBOL_ORDER: &str = "the order of symbols";
+pub const TIME_TRACE: &str = "the time trace";
 
 /// The report of a file that would be written over an input.
 pub fn overwritten(name: &str, path: &Path, input: &Path) -> Diagnostic {

@@ -7,35 +7,62 @@
 
 use super::overwrite::{self, overwritten};
 use crate::cli::Config;
-use crate::diag::{Code, Diagnostic, Sink};
+use crate::diag::Sink;
 use crate::input::{FileBytes, FileIdentity, InputSource};
-use std::collections::BTreeSet;
+use crate::report_files::ReportFiles;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
-use std::sync::Mutex;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// An input source that records every file that is read.
 pub struct Recorder<'s> {
     source: &'s dyn InputSource,
     read: Mutex<BTreeSet<PathBuf>>,
+    /// The bytes of pipes, which can be read once.
+    passed: Mutex<BTreeMap<PathBuf, Vec<u8>>>,
 }
 
 impl<'s> Recorder<'s> {
     /// Reads from `source`.
     pub fn new(source: &'s dyn InputSource) -> Self {
-        Recorder { source, read: Mutex::default() }
+        Recorder { source, read: Mutex::default(), passed: Mutex::default() }
     }
 
     fn paths(&self) -> BTreeSet<PathBuf> {
-        self.read.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).clone()
+        locked(&self.read).clone()
     }
+
+    fn note(&self, path: &Path) {
+        locked(&self.read).insert(path.to_path_buf());
+    }
+
+    /// The bytes of a file that was read; `None` if it is gone.
+    fn again(&self, path: &Path) -> Option<FileBytes> {
+        let passed = locked(&self.passed).get(path).cloned();
+        passed.map(FileBytes::Owned).or_else(|| self.source.read(path).ok())
+    }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl InputSource for Recorder<'_> {
     fn read(&self, path: &Path) -> io::Result<FileBytes> {
         let bytes = self.source.read(path)?;
-        self.read.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).insert(path.to_path_buf());
+        self.note(path);
+        Ok(bytes)
+    }
+
+    fn read_named(&self, path: &Path) -> io::Result<FileBytes> {
+        let bytes = self.source.read_named(path)?;
+        self.note(path);
+        if let FileBytes::Owned(bytes) = &bytes {
+            locked(&self.passed).insert(path.to_path_buf(), bytes.clone());
+        }
         Ok(bytes)
     }
 
@@ -48,8 +75,8 @@ impl InputSource for Recorder<'_> {
     }
 }
 
-/// Writes the archive; `current` is the directory that relative paths count from.
-pub fn write(config: &Config, recorder: &Recorder<'_>, current: &Path, sink: &Sink) {
+/// Writes the archive, for which a file is open; `current` is the directory that relative paths count from.
+pub fn write(config: &Config, recorder: &Recorder<'_>, current: &Path, files: &ReportFiles, sink: &Sink) {
     let Some(path) = &config.reports.reproduce else { return };
     if let Some(identity) = FileIdentity::at(path)
         && let Some(input) = recorder.paths().iter().find(|read| FileIdentity::at(read) == Some(identity))
@@ -60,16 +87,20 @@ pub fn write(config: &Config, recorder: &Recorder<'_>, current: &Path, sink: &Si
         }
         return;
     }
-    if let Err(error) = write_archive(config, recorder, current, path) {
-        let message = format!("cannot write {}: {error}", path.display());
-        sink.report(Diagnostic::error(Code::CannotWrite, message));
-    }
+    let folder = PathBuf::from(path.file_stem().unwrap_or(path.as_os_str()));
+    let write = |file: &File| write_archive(config, recorder, current, &folder, file);
+    // A failure is reported, and ends the link.
+    let _ = files.write(overwrite::REPRODUCE, sink, write);
 }
 
-fn write_archive(config: &Config, recorder: &Recorder<'_>, current: &Path, path: &Path) -> io::Result<()> {
-    let folder = PathBuf::from(path.file_stem().unwrap_or(path.as_os_str()));
-    let file = io::BufWriter::new(std::fs::File::create(path)?);
-    let mut archive = tar::Builder::new(file);
+fn write_archive(
+    config: &Config,
+    recorder: &Recorder<'_>,
+    current: &Path,
+    folder: &Path,
+    file: &File,
+) -> io::Result<()> {
+    let mut archive = tar::Builder::new(io::BufWriter::new(file));
     let read = recorder.paths();
     let response = response(&config.reports.arguments, &read, current);
     append(&mut archive, &folder.join("response.txt"), &response)?;
@@ -79,7 +110,7 @@ fn write_archive(config: &Config, recorder: &Recorder<'_>, current: &Path, path:
     for path in &read {
         let inside = inside(path, current);
         if written.insert(inside.clone())
-            && let Ok(bytes) = recorder.source.read(path)
+            && let Some(bytes) = recorder.again(path)
         {
             append(&mut archive, &folder.join(inside), &bytes)?;
         }

@@ -14,6 +14,56 @@ fn with_archive(work: &Work) -> (String, String) {
     (main, work.ar("libf.a", "", &[&spare, &f, &g]))
 }
 
+const WRITTEN: [&str; 7] = [
+    "-Map=",
+    "--dependency-file=",
+    "--reproduce=",
+    "--time-trace=",
+    "--why-extract=",
+    "--print-symbol-order=",
+    "--explain-discarded=",
+];
+
+/// make takes a new output for a finished target, although its rule failed.
+#[test]
+fn a_report_that_cannot_be_written_leaves_the_old_output() {
+    let work = Work::new();
+    let start = work.s("start", ".globl _start\n_start: ret\n");
+    std::fs::create_dir(work.path("folder.map")).unwrap();
+    std::fs::create_dir_all(work.path("folder/out.map")).unwrap();
+    for option in WRITTEN {
+        // The last one opens, but cannot be written, if there is anything to write.
+        let mut places = vec!["missing/file", if option == "-Map=" { "folder" } else { "folder.map" }];
+        places.extend(
+            (!["--print-symbol-order=", "--explain-discarded="].contains(&option)).then_some("/dev/full"),
+        );
+        for place in places {
+            work.write("out", "old");
+            let report = format!("{option}{place}");
+            let outcome = work.ld(&["-o", "out", &start, &report]).fails();
+            outcome.says(&["cannot write the", place]);
+            assert_eq!(work.read("out"), b"old", "{report}");
+        }
+    }
+    work.ld(&["-o", "out", &start, "-Map=map", "--time-trace=trace", "--dependency-file=d"]).quiet();
+    assert!(["map", "trace", "d"].iter().all(|name| !work.read(name).is_empty()));
+}
+
+/// Reports are opened first, and a link that fails before it writes them leaves nothing behind.
+#[test]
+fn a_link_that_fails_leaves_old_reports_and_no_new_ones() {
+    let work = Work::new();
+    let start = work.s("start", ".globl _start\n_start: call gone\n");
+    for option in WRITTEN.iter().filter(|option| !["--reproduce=", "--time-trace="].contains(option)) {
+        work.write("old", "old report");
+        for name in ["old", "new"] {
+            work.ld(&["-o", "out", &start, "missing.o", &format!("{option}{name}")]).fails();
+        }
+        assert_eq!(work.read("old"), b"old report", "{option}");
+        assert!(!work.exists("new"), "{option}");
+    }
+}
+
 #[test]
 fn extraction_has_reasons() {
     let work = Work::new();

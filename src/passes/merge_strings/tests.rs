@@ -11,6 +11,7 @@ use crate::input::object::FileName;
 use crate::passes::keep_eh_frames;
 use crate::phase::{Bound, Folds, Inputs, Made, Resolved, Session};
 use crate::region::Region;
+use crate::report_files::ReportFiles;
 use object::write::{Object, Relocation, Symbol, SymbolSection};
 use object::{RelocationFlags, SectionKind, SymbolFlags, SymbolKind, SymbolScope};
 use pretty_assertions::assert_eq;
@@ -75,7 +76,8 @@ type Merged = (String, Vec<u8>, Vec<(u32, String)>);
 fn merged(mode: OutputMode, objects: &[Vec<u8>]) -> Vec<Merged> {
     let config = Config { mode, ..Config::default() };
     let (sink, store) = (Sink::default(), InputStore::default());
-    let session = Session { config: &config, sink: &sink, store: &store, far_loads: &[] };
+    let files = ReportFiles::default();
+    let session = Session { config: &config, sink: &sink, store: &store, far_loads: &[], files: &files };
     let (mut parsed, mut states): (Vec<_>, Vec<SectionState>) = Default::default();
     for (number, bytes) in objects.iter().enumerate() {
         let mut object =
