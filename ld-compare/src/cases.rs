@@ -6,13 +6,20 @@
 //! - a folder with a `case.json`, as `ld-compare capture` and `reduce` write it, or a folder of such folders; it can
 //!   hold commands that build the inputs from sources;
 //! - a tarball of `--reproduce` (lld, sframe-ld): its `response.txt` is the command line.
+//!
+//! Tarballs come with bug reports of strangers and are data: their command lines run nothing, write nothing and name no file
+//! outside ([`arguments`]), and links and devices in them are refused. Folders are the user's own; their commands are run.
 
+use crate::arguments::{self, Author};
 use crate::machine::Machine;
 use anyhow::{Context, Result, bail, ensure};
 use serde::{Deserialize, Serialize};
+use sframe_ld::input::{InputSource, SystemSource};
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
+use tar::EntryType;
 use tempfile::TempDir;
 
 /// File that makes a folder a case.
@@ -59,13 +66,17 @@ pub struct CaseFile {
 }
 
 impl Case {
-    /// A case of one step in a folder, with the arguments that a linker was given. Options that only name outputs, and
-    /// those for compiler plugins, which belong to one linker, are left out.
+    /// A case of one step in a folder, with the arguments that a linker was given. Options that name outputs, and those
+    /// that run programs or plugins, which belong to one linker, are left out.
     ///
     /// # Errors
     /// No input says which machine it is for.
     pub fn new(name: &str, folder: &Path, arguments: Vec<String>) -> Result<Self> {
-        let (arguments, output) = without_outputs(expand(folder, arguments, 0)?);
+        Self::by(Author::User, name, folder, arguments)
+    }
+
+    fn by(author: Author, name: &str, folder: &Path, arguments: Vec<String>) -> Result<Self> {
+        let (arguments, output) = arguments::of_case(author, folder, arguments)?;
         let machine =
             machine_of(folder, &arguments).context("no input says which machine this link is for")?;
         let output =
@@ -168,100 +179,41 @@ fn copy_folder(from: &Path, to: &Path) -> Result<()> {
 fn load_tarball(path: &Path) -> Result<Case> {
     let holder = tempfile::Builder::new().prefix("ld-compare-case-").tempdir()?;
     let file = std::fs::File::open(path)?;
-    // `unpack` refuses names that lead out of the folder.
-    tar::Archive::new(file).unpack(holder.path()).context("not a tarball of --reproduce")?;
+    unpack(file, holder.path()).context("not a tarball of --reproduce")?;
     let mut places = vec![holder.path().to_owned()];
     places.extend(std::fs::read_dir(holder.path())?.flatten().map(|entry| entry.path()));
     let place = places.into_iter().find(|place| place.join("response.txt").is_file());
     let place = place.context("no response.txt: not a tarball of --reproduce")?;
-    let words = words_of(&std::fs::read_to_string(place.join("response.txt"))?);
+    let words = arguments::words_of(&std::fs::read_to_string(place.join("response.txt"))?);
     let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-    let mut case = Case::new(&name, &place, words)?;
+    let mut case = Case::by(Author::Stranger, &name, &place, words)?;
     case.keep = Some(Arc::new(holder));
     Ok(case)
 }
 
-/// Replaces `@FILE` by the words in it, as linkers do.
-fn expand(folder: &Path, arguments: Vec<String>, depth: usize) -> Result<Vec<String>> {
-    ensure!(depth < 16, "response files name each other");
-    let mut expanded = Vec::with_capacity(arguments.len());
-    for argument in arguments {
-        match argument.strip_prefix('@').map(|file| folder.join(file)).filter(|file| file.is_file()) {
-            Some(file) => {
-                let text = std::fs::read_to_string(&file).with_context(|| file.display().to_string())?;
-                expanded.extend(expand(folder, words_of(&text), depth + 1)?);
+/// Makes the files and folders of a tarball, with the user's permissions.
+fn unpack(tarball: File, folder: &Path) -> Result<()> {
+    for entry in tar::Archive::new(tarball).entries()? {
+        let mut entry = entry?;
+        let path = entry.path()?.into_owned();
+        ensure!(arguments::stays_inside(&path), "{} leads out of the tarball's folder", path.display());
+        let target = folder.join(&path);
+        match entry.header().entry_type() {
+            EntryType::XGlobalHeader => {}
+            EntryType::Directory => std::fs::create_dir_all(target)?,
+            EntryType::Regular | EntryType::Continuous => {
+                std::fs::create_dir_all(target.parent().unwrap_or(folder))?;
+                std::io::copy(&mut entry, &mut File::create(target)?)?;
             }
-            None => expanded.push(argument),
+            _ => bail!("{} is neither a file nor a folder", path.display()),
         }
     }
-    Ok(expanded)
-}
-
-/// The words of a response file: blanks separate them, unless they are quoted or escaped.
-fn words_of(text: &str) -> Vec<String> {
-    let mut words = Vec::new();
-    let mut word: Option<String> = None;
-    let mut quote = None;
-    let mut characters = text.chars();
-    while let Some(character) = characters.next() {
-        match (quote, character) {
-            (_, '\\') => word.get_or_insert_default().extend(characters.next()),
-            (Some(open), _) if open == character => quote = None,
-            (Some(_), _) => word.get_or_insert_default().push(character),
-            (None, '"' | '\'') => {
-                quote = Some(character);
-                word.get_or_insert_default();
-            }
-            (None, _) if character.is_whitespace() => words.extend(word.take()),
-            (None, _) => word.get_or_insert_default().push(character),
-        }
-    }
-    words.extend(word);
-    words
-}
-
-/// Options whose value, the next word, names a file that the linker writes, or belongs to one linker's plugins.
-const OUTPUTS: &[&str] =
-    &["-o", "--output", "-Map", "--Map", "-plugin", "--plugin", "--reproduce", "--dependency-file"];
-/// The same with the value in one word.
-const OUTPUT_PREFIXES: &[&str] = &[
-    "--output=",
-    "-Map=",
-    "--Map=",
-    "-plugin-opt=",
-    "--plugin-opt=",
-    "-plugin=",
-    "--plugin=",
-    "--reproduce=",
-    "--dependency-file=",
-];
-
-fn without_outputs(arguments: Vec<String>) -> (Vec<String>, String) {
-    let mut kept = Vec::with_capacity(arguments.len());
-    let mut output = String::from("a.out");
-    let mut words = arguments.into_iter();
-    while let Some(word) = words.next() {
-        if OUTPUTS.contains(&&*word) {
-            let value = words.next().unwrap_or_default();
-            if matches!(&*word, "-o" | "--output") {
-                output = value;
-            }
-        } else if let Some(value) = word.strip_prefix("--output=") {
-            output = value.to_owned();
-        } else if let Some(value) =
-            word.strip_prefix("-o").filter(|v| !v.is_empty() && !word.starts_with("-omagic"))
-        {
-            output = value.to_owned();
-        } else if !OUTPUT_PREFIXES.iter().any(|prefix| word.starts_with(prefix)) {
-            kept.push(word);
-        }
-    }
-    (kept, output)
+    Ok(())
 }
 
 fn machine_of(folder: &Path, arguments: &[String]) -> Option<Machine> {
     let by_input = arguments.iter().filter(|word| !word.starts_with('-')).find_map(|word| {
-        let bytes = std::fs::read(folder.join(word)).ok()?;
+        let bytes = SystemSource.read(&folder.join(word)).ok()?;
         machine_of_bytes(&bytes).or_else(|| {
             let archive = object::read::archive::ArchiveFile::parse(&*bytes).ok()?;
             let member = archive.members().flatten().next()?;
@@ -312,19 +264,41 @@ impl System {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pretty_assertions::assert_eq;
 
-    #[test]
-    fn outputs_and_plugins_are_left_out() {
-        let words = "-plugin p.so -plugin-opt=x -o out/prog a.o -Map=m --dependency-file d -lc -omagic";
-        let (kept, output) = without_outputs(words.split(' ').map(String::from).collect());
-        assert_eq!(kept, ["a.o", "-lc", "-omagic"]);
-        assert_eq!(output, "out/prog");
+    /// A tarball with one entry of a type, and the case's reason for refusing it.
+    fn refused(name: &str, kind: EntryType, response: &str) -> String {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.tar");
+        let mut tarball = tar::Builder::new(File::create(&path).unwrap());
+        let mut header = tar::Header::new_gnu();
+        // The crate's own setter refuses such names.
+        header.as_old_mut().name[..name.len()].copy_from_slice(name.as_bytes());
+        header.set_entry_type(kind);
+        header.set_size(0);
+        header.as_old_mut().linkname[..4].copy_from_slice(b"/etc");
+        header.set_cksum();
+        tarball.append(&header, &b""[..]).unwrap();
+        let mut header = tar::Header::new_gnu();
+        header.set_size(response.len() as u64);
+        tarball.append_data(&mut header, "case/response.txt", response.as_bytes()).unwrap();
+        drop(tarball.into_inner().unwrap());
+        let found = format!("{:#}", Case::load(&path).unwrap_err());
+        assert!(!folder.path().join("out").exists());
+        found
     }
 
     #[test]
-    fn response_files_are_divided_as_linkers_do() {
-        assert_eq!(words_of("a.o \"b c.o\"\n 'd'\\ e ''"), ["a.o", "b c.o", "d e", ""]);
+    fn tarballs_hold_files_that_stay_inside() {
+        for (name, kind) in [("case/../../out", EntryType::Regular), ("/tmp/out", EntryType::Regular)] {
+            let found = refused(name, kind, "a.o");
+            assert!(found.contains("leads out of the tarball's folder"), "{found}");
+        }
+        for kind in [EntryType::Symlink, EntryType::Link, EntryType::Fifo, EntryType::Char] {
+            let found = refused("case/a.o", kind, "a.o");
+            assert!(found.contains("case/a.o is neither a file nor a folder"), "{found}");
+        }
+        let found = refused("case/a.o", EntryType::Regular, "-m elf_x86_64 /etc/passwd");
+        assert!(found.contains("/etc/passwd leads out of the case's folder"), "{found}");
     }
 
     #[test]

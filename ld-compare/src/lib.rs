@@ -15,6 +15,7 @@
 //! | `reduce` | a failing link made as small as it can be |
 
 pub mod args;
+mod arguments;
 pub mod baseline;
 pub mod capture;
 pub mod cases;

@@ -24,6 +24,7 @@ pub use config::*;
 pub use identity::{GNU_VERSION_NUMBER, VERSION};
 pub use inputs::{InputFormat, InputSource, InputSpec, InputState};
 pub use parse::{Environment, Invocation, WrittenOption, parse, written_option};
+pub use spec::Reach;
 pub use state::FileReader;
 pub use values::BYTE_ORDER_MARK;
 pub use values::{TARGETS, is_32_bit, is_32_bit_architecture};

@@ -9,7 +9,7 @@ use super::identity::{Identity, version_text};
 use super::inputs::InputSpec;
 use super::resolve::resolve;
 use super::response;
-use super::spec::{Effect, OptionSpec, Refused, allows_single_dash, dashed};
+use super::spec::{Effect, OptionSpec, Reach, Refused, allows_single_dash, dashed};
 use super::state::{FileReader, State};
 use super::table;
 use super::values::{Outcome, TARGETS, nearest, shown};
@@ -128,13 +128,15 @@ pub struct WrittenOption<'a> {
     pub value: Option<&'a [u8]>,
     /// Whether the next argument is the value.
     pub takes_next: bool,
+    /// What it reaches outside of the link.
+    pub reach: Reach,
 }
 
 /// The option that an argument is, as [`parse`] would take it.
 pub fn written_option(argument: &[u8]) -> Option<WrittenOption<'_>> {
     let Recognised::Option(Written { spec, value, .. }) = recognise(argument) else { return None };
     let takes_next = spec.needs_value() && value.is_none();
-    spec.names.first().map(|name| WrittenOption { name, value, takes_next })
+    spec.names.first().map(|name| WrittenOption { name, value, takes_next, reach: spec.reach })
 }
 
 /// The kind of an argument that starts with a dash.

@@ -38,6 +38,20 @@ pub enum Effect {
     IgnoredPrefix,
 }
 
+/// What an option reaches outside of the link. Command lines that are data, as those in a bug report, keep only what they
+/// may reach.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Reach {
+    /// Nothing.
+    Link,
+    /// Its value is a file or a folder, which is read.
+    Reads,
+    /// A file is written, the output too. An option without effect here counts as what other linkers do with it.
+    Writes,
+    /// A program is run, or a library is loaded.
+    Runs,
+}
+
 /// One option, with all its names.
 #[derive(Clone, Copy)]
 pub struct OptionSpec {
@@ -49,6 +63,8 @@ pub struct OptionSpec {
     pub help: &'static str,
     /// Its effect, with the form of its value.
     pub effect: Effect,
+    /// What it reaches outside of the link.
+    pub reach: Reach,
 }
 
 /// An option that takes nothing.
@@ -57,7 +73,7 @@ pub const fn flag(
     help: &'static str,
     effect: fn(&mut State<'_>),
 ) -> OptionSpec {
-    OptionSpec { names, value_name: "", help, effect: Effect::Flag(effect) }
+    OptionSpec { names, value_name: "", help, effect: Effect::Flag(effect), reach: Reach::Link }
 }
 
 /// An option that takes nothing and may be out of place.
@@ -66,7 +82,7 @@ pub const fn positional(
     help: &'static str,
     effect: fn(&mut State<'_>) -> Outcome,
 ) -> OptionSpec {
-    OptionSpec { names, value_name: "", help, effect: Effect::Positional(effect) }
+    OptionSpec { names, value_name: "", help, effect: Effect::Positional(effect), reach: Reach::Link }
 }
 
 /// An option that takes a value.
@@ -76,7 +92,7 @@ pub const fn value(
     help: &'static str,
     effect: fn(&mut State<'_>, &[u8]) -> Outcome,
 ) -> OptionSpec {
-    OptionSpec { names, value_name, help, effect: Effect::Value(effect) }
+    OptionSpec { names, value_name, help, effect: Effect::Value(effect), reach: Reach::Link }
 }
 
 /// An option that takes `=value` or nothing.
@@ -86,12 +102,12 @@ pub const fn optional(
     help: &'static str,
     effect: fn(&mut State<'_>, Option<&[u8]>) -> Outcome,
 ) -> OptionSpec {
-    OptionSpec { names, value_name, help, effect: Effect::Optional(effect) }
+    OptionSpec { names, value_name, help, effect: Effect::Optional(effect), reach: Reach::Link }
 }
 
 /// Options of a kind that are accepted and have no effect.
 pub const fn ignored(names: &'static [&'static str], help: &'static str, effect: Effect) -> OptionSpec {
-    OptionSpec { names, value_name: "", help, effect }
+    OptionSpec { names, value_name: "", help, effect, reach: Reach::Link }
 }
 
 /// Options under one heading of `--help`.
@@ -111,6 +127,12 @@ pub struct Refused {
 }
 
 impl OptionSpec {
+    /// The option, which reaches so far.
+    pub const fn reaches(mut self, reach: Reach) -> Self {
+        self.reach = reach;
+        self
+    }
+
     /// Whether a value must follow.
     pub fn needs_value(&self) -> bool {
         matches!(self.effect, Effect::Value(_) | Effect::IgnoredValue)

@@ -10,6 +10,7 @@ use super::view::View;
 use crate::cases::{Case, Step, System};
 use crate::model::{Object, Place};
 use object::elf;
+use sframe_ld::input::{InputSource, SystemSource};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
@@ -36,7 +37,7 @@ impl Inputs {
         let mut seen: BTreeMap<String, usize> = BTreeMap::new();
         let mut comdat = BTreeSet::new();
         for argument in case.steps.iter().flat_map(|step| own_objects(step, &case.folder)) {
-            let Ok(bytes) = std::fs::read(case.folder.join(argument)) else { continue };
+            let Ok(bytes) = SystemSource.read(&case.folder.join(argument)) else { continue };
             let Ok(object) = Object::parse(&bytes) else { continue };
             let file = argument.rsplit('/').next().unwrap_or(argument);
             for (row, section) in object.sections.iter().enumerate() {

@@ -4,6 +4,7 @@ use crate::model::{Object, Place};
 use anyhow::{Result, anyhow};
 use object::elf;
 use object::read::archive::ArchiveFile;
+use sframe_ld::input::{InputSource, SystemSource};
 
 /// A member: its name and bytes.
 pub type Member = (String, Vec<u8>);
@@ -19,7 +20,7 @@ pub fn read(bytes: &[u8], folder: &std::path::Path) -> Result<Vec<Member>> {
         let member = member.map_err(|error| anyhow!("{error}"))?;
         let name = String::from_utf8_lossy(member.name()).into_owned();
         let data = if archive.is_thin() {
-            std::fs::read(folder.join(&name))?
+            SystemSource.read(&folder.join(&name))?.to_vec()
         } else {
             member.data(bytes).map_err(|error| anyhow!("{error}"))?.to_vec()
         };

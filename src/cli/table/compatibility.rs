@@ -4,7 +4,7 @@
 //! is right without it.
 
 use crate::cli::spec::Effect::{IgnoredFlag, IgnoredOptional, IgnoredPrefix, IgnoredValue};
-use crate::cli::spec::{OptionSpec, ignored};
+use crate::cli::spec::{OptionSpec, Reach, ignored};
 
 pub(super) static OPTIONS: &[OptionSpec] = &[
     ignored(&["flto", "flto-partition", "fuse-ld"], "Options of the compiler driver", IgnoredOptional),
@@ -13,7 +13,8 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
         &["lto-", "lto=", "no-lto-", "thinlto-", "save-temps"],
         "How lld compiles intermediate code; a plugin has options of its own (-plugin-opt)",
         IgnoredPrefix,
-    ),
+    )
+    .reaches(Reach::Writes),
     ignored(
         &["fat-lto-objects", "no-fat-lto-objects", "disable-verify"],
         "A plugin takes the intermediate code of fat objects; without one, their machine code is linked",
@@ -33,8 +34,9 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
         ],
         "Remarks of the compiler inside lld; a plugin has options of its own (-plugin-opt)",
         IgnoredValue,
-    ),
-    ignored(&["mllvm"], "Options for LLVM, which compiles nothing here", IgnoredValue),
+    )
+    .reaches(Reach::Writes),
+    ignored(&["mllvm"], "Options for LLVM, which compiles nothing here", IgnoredValue).reaches(Reach::Runs),
     ignored(&["strip-discarded"], "Discarded sections have no symbols", IgnoredFlag),
     ignored(
         &["warn-backrefs", "no-warn-backrefs"],

@@ -1,7 +1,7 @@
 //! Options for the tables that the dynamic linker reads, and for notes.
 
 use crate::cli::config::{BuildId, HashStyle};
-use crate::cli::spec::{OptionSpec, flag, optional, value};
+use crate::cli::spec::{OptionSpec, Reach, flag, optional, value};
 use crate::cli::state::State;
 use crate::cli::values::{Outcome, hex_bytes, number, path, percent_decode, shown, word};
 use crate::cli::z;
@@ -21,7 +21,8 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
             state.pending.rpath_link.extend(directories.map(<[u8]>::to_vec));
             Ok(())
         },
-    ),
+    )
+    .reaches(Reach::Reads),
     value(&["rpath"], "DIR", "Let the dynamic linker look for libraries in DIR", |state, directory| {
         state.config.dynamic.rpath.push(directory.to_vec());
         Ok(())

@@ -2,7 +2,7 @@
 
 use crate::cli::config::{Machine, OutputFormat, ScriptFile};
 use crate::cli::inputs::InputFormat;
-use crate::cli::spec::{OptionSpec, flag, optional, positional, value};
+use crate::cli::spec::{OptionSpec, Reach, flag, optional, positional, value};
 use crate::cli::state::{Kind, Narrow, State};
 use crate::cli::values::{EMULATIONS, Outcome, TARGETS, is_32_bit, list, pair, path, shown, word};
 
@@ -19,12 +19,14 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
             state.config.output_given = true;
             Ok(())
         },
-    ),
+    )
+    .reaches(Reach::Writes),
     positional(
         &["run"],
         "Run the command behind it, a build's, with all its links by this linker; must be the first option",
         |_| Err("must be the first option".into()),
-    ),
+    )
+    .reaches(Reach::Runs),
     value(&["flavor"], "FLAVOR", "As lld: gnu or ld.lld, which this linker is", |_, flavor| {
         word(flavor, &[("gnu", ()), ("ld", ()), ("ld.lld", ())])
     }),
@@ -66,21 +68,25 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
     value(&["T", "script"], "FILE", "Read FILE as the linker script", |state, file| {
         add_script(state, file, false);
         Ok(())
-    }),
+    })
+    .reaches(Reach::Reads),
     value(&["c", "mri-script"], "FILE", "Read FILE as a script of the MRI linker", |state, file| {
         add_script(state, file, true);
         Ok(())
-    }),
+    })
+    .reaches(Reach::Reads),
     value(&["dT", "default-script"], "FILE", "Read FILE where no -T is given", |state, file| {
         state.config.scripts.default_script = Some(path(file));
         Ok(())
-    }),
+    })
+    .reaches(Reach::Reads),
     value(
         &["l", "library"],
         "NAME",
         "Link the library NAME; -l:FILE for a file of exactly that name",
         |state, name| state.add_library(name),
-    ),
+    )
+    .reaches(Reach::Reads),
     value(
         &["L", "library-path"],
         "DIR",
@@ -89,7 +95,8 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
             state.pending.directories.push(directory.to_vec());
             Ok(())
         },
-    ),
+    )
+    .reaches(Reach::Reads),
     value(
         &["Y"],
         "P,DIRS",
@@ -100,14 +107,16 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
             state.pending.default_directories = split.map(<[u8]>::to_vec).collect();
             Ok(())
         },
-    ),
+    )
+    .reaches(Reach::Reads),
     value(&["rsp-quoting"], "STYLE", "Quoting in response files: posix", |_, style| {
         word(style, &[("posix", ())])
     }),
     value(&["sysroot"], "DIR", "Take DIR for the root of the target's files", |state, directory| {
         state.pending.sysroot = Some(path(directory));
         Ok(())
-    }),
+    })
+    .reaches(Reach::Reads),
     flag(&["dependent-libraries"], "Link the libraries that objects name in .deplibs (default)", |state| {
         state.config.search.no_dependent_libraries = false;
     }),
@@ -156,18 +165,21 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
     value(&["just-symbols"], "FILE", "Take only the addresses of FILE's symbols", |state, file| {
         state.add_symbols_of(file);
         Ok(())
-    }),
+    })
+    .reaches(Reach::Reads),
     value(&["R"], "FILE|DIR", "As --just-symbols for a file, as -rpath for a directory", |state, name| {
         state.add_symbols_or_rpath(name);
         Ok(())
-    }),
+    })
+    .reaches(Reach::Reads),
     value(
         &["b", "format"],
         "FORMAT",
         "Format of the inputs that follow: elf, binary or default",
         input_format,
     ),
-    value(&["remap-inputs"], "PATTERN=FILE", "Read FILE where an input's name matches PATTERN", add_remap),
+    value(&["remap-inputs"], "PATTERN=FILE", "Read FILE where an input's name matches PATTERN", add_remap)
+        .reaches(Reach::Reads),
     value(
         &["remap-inputs-file"],
         "FILE",
@@ -176,7 +188,8 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
             let text = state.read_text(file)?;
             text.split(|&byte| byte == b'\n').try_for_each(|line| add_remap_line(state, line))
         },
-    ),
+    )
+    .reaches(Reach::Reads),
     value(
         &["plugin"],
         "FILE",
@@ -189,21 +202,24 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
             state.config.lto.plugins.push(plugin);
             Ok(())
         },
-    ),
+    )
+    .reaches(Reach::Runs),
     value(&["plugin-opt"], "TEXT", "Hand TEXT to the plugin named last", |state, text| {
         // clang passes options for lld's own optimizer in this form, without a plugin.
         if let Some(plugin) = state.config.lto.plugins.last_mut() {
             plugin.options.push(text.to_vec());
         }
         Ok(())
-    }),
+    })
+    .reaches(Reach::Runs),
     flag(&["plugin-save-temps"], "Keep the temporary files of plugins", |state| {
         state.config.lto.keep_temporaries = true;
-    }),
+    })
+    .reaches(Reach::Runs),
     optional(
         &["threads"],
         "N",
-        "Use N threads (default: as many as there are processors)",
+        "Use N threads, at most 32 or 4 for each processor (default: 1 for each)",
         |state, count| {
             state.config.threads = count.map(thread_count).transpose()?;
             Ok(())

@@ -1,7 +1,7 @@
 //! Options for addresses, segments and the order of sections.
 
 use crate::cli::config::{Magic, OrphanHandling, Shuffle, ShuffleOrder, SortCommon, SortSection};
-use crate::cli::spec::{OptionSpec, flag, optional, value};
+use crate::cli::spec::{OptionSpec, Reach, flag, optional, value};
 use crate::cli::state::State;
 use crate::cli::values::{Outcome, address, number, pair, path, shown, word};
 
@@ -95,7 +95,7 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
             state.config.scripts.section_orders.push(path(file));
             Ok(())
         },
-    ),
+    ).reaches(Reach::Reads),
     value(
         &["symbol-ordering-file"],
         "FILE",
@@ -104,7 +104,7 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
             state.config.scripts.symbol_order = Some(path(file));
             Ok(())
         },
-    ),
+    ).reaches(Reach::Reads),
     flag(&["warn-symbol-ordering"], "Report names of ordering files that order nothing (default)", |state| {
         state.config.diagnostics.warn_symbol_ordering = true;
     }),
@@ -132,7 +132,7 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
             state.config.scripts.call_graph = Some(path(file));
             Ok(())
         },
-    ),
+    ).reaches(Reach::Reads),
     value(
         &["shuffle-sections"],
         "PATTERN=SEED",

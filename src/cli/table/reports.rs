@@ -2,7 +2,7 @@
 
 use crate::cli::config::{Color, Explanation, Report, StatsFormat};
 use crate::cli::identity::Identity;
-use crate::cli::spec::{OptionSpec, flag, optional, value};
+use crate::cli::spec::{OptionSpec, Reach, flag, optional, value};
 use crate::cli::values::{number, path, word};
 
 pub(super) static OPTIONS: &[OptionSpec] = &[
@@ -44,7 +44,8 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
     value(&["Map"], "FILE", "Write a map of the output to FILE", |state, file| {
         state.config.reports.map = Some(path(file));
         Ok(())
-    }),
+    })
+    .reaches(Reach::Writes),
     flag(&["print-map-locals"], "Show local symbols in the map", |state| {
         state.config.reports.map_locals = true;
     }),
@@ -61,11 +62,13 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
     value(&["dependency-file"], "FILE", "Write the inputs as make dependencies to FILE", |state, file| {
         state.config.reports.dependency_file = Some(path(file));
         Ok(())
-    }),
+    })
+    .reaches(Reach::Writes),
     value(&["reproduce"], "FILE.tar", "Write a tar file that replays the link", |state, file| {
         state.config.reports.reproduce = Some(path(file));
         Ok(())
-    }),
+    })
+    .reaches(Reach::Writes),
     optional(&["stats"], "FORMAT", "Print statistics: text (default) or json", |state, format| {
         let formats = [("text", StatsFormat::Text), ("json", StatsFormat::Json)];
         state.config.reports.stats = Some(word(format.unwrap_or(b"text"), &formats)?);
@@ -83,7 +86,8 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
             state.config.reports.time_trace = Some(path(file.unwrap_or_default()));
             Ok(())
         },
-    ),
+    )
+    .reaches(Reach::Writes),
     value(
         &["time-trace-granularity"],
         "N",
@@ -99,7 +103,8 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
     value(&["why-extract"], "FILE", "Write to FILE why archive members were taken", |state, file| {
         state.config.reports.why_extract = Some(path(file));
         Ok(())
-    }),
+    })
+    .reaches(Reach::Writes),
     value(
         &["print-symbol-order"],
         "FILE",
@@ -108,7 +113,8 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
             state.config.reports.symbol_order = Some(path(file));
             Ok(())
         },
-    ),
+    )
+    .reaches(Reach::Writes),
     optional(
         &["explain-discarded"],
         "FILE",
@@ -118,7 +124,8 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
             state.config.reports.explain_discarded = Some(explanation);
             Ok(())
         },
-    ),
+    )
+    .reaches(Reach::Writes),
     flag(&["fatal-warnings"], "Warnings are errors", |state| {
         state.config.diagnostics.fatal_warnings = true;
     }),
@@ -170,7 +177,8 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
             state.config.diagnostics.error_script = Some(path(file));
             Ok(())
         },
-    ),
+    )
+    .reaches(Reach::Runs),
     flag(&["warn-common"], "Warn about common symbols that meet others", |state| {
         state.config.diagnostics.warn_common = true;
     }),

@@ -1,7 +1,7 @@
 //! Options for definitions, references and exports.
 
 use crate::cli::config::{DefSym, Report, Symbolic};
-use crate::cli::spec::{OptionSpec, flag, value};
+use crate::cli::spec::{OptionSpec, Reach, flag, value};
 use crate::cli::state::State;
 use crate::cli::values::{Outcome, pair, path, shown, word};
 
@@ -63,7 +63,8 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
             state.config.scripts.export_lists.push(path(file));
             Ok(())
         },
-    ),
+    )
+    .reaches(Reach::Reads),
     value(
         &["dynamic-list"],
         "FILE",
@@ -72,7 +73,8 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
             state.config.scripts.dynamic_lists.push(path(file));
             Ok(())
         },
-    ),
+    )
+    .reaches(Reach::Reads),
     flag(&["dynamic-list-data"], "Add data symbols to the dynamic list", |state| {
         state.config.symbols.dynamic_list_data = true;
     }),
@@ -85,7 +87,8 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
     value(&["version-script"], "FILE", "Read symbol versions from FILE", |state, file| {
         state.config.scripts.version_scripts.push(path(file));
         Ok(())
-    }),
+    })
+    .reaches(Reach::Reads),
     flag(&["undefined-version"], "A version script may name symbols that do not exist (default)", |state| {
         state.config.symbols.allow_undefined_version = true;
     }),
@@ -104,7 +107,8 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
     value(&["retain-symbols-file"], "FILE", "Keep only the symbols that FILE lists", |state, file| {
         state.config.scripts.retain_symbols = Some(path(file));
         Ok(())
-    }),
+    })
+    .reaches(Reach::Reads),
     flag(&["Bsymbolic"], "Bind references to a library's own symbols locally", |state| {
         state.config.symbols.symbolic = Symbolic::All;
     }),
