@@ -34,7 +34,8 @@ impl Threads {
     /// first of them; rayon never lets go of a thread that joined a pool.
     ///
     /// Where the system gives fewer threads (`ulimit -u`, `ulimit -v`), those that are there do all. A worker whose
-    /// thread does not start never has a job, so nobody waits for it.
+    /// thread does not start never has a job, so nobody waits for it. There are no more than [`most_threads`], because each
+    /// worker without a job asks all others for one.
     ///
     /// # Errors
     /// No thread can be started.
@@ -50,13 +51,17 @@ impl Threads {
     ) -> Result<Self, ThreadPoolBuildError> {
         let started = Instant::now();
         // A container may be allowed less time than its processors have; the standard library knows.
-        let count = count.or_else(|| std::thread::available_parallelism().ok()).map_or(1, NonZero::get);
+        let processors = std::thread::available_parallelism().map_or(1, NonZero::get);
+        let count = count.map_or(processors, |count| count.get().min(most_threads(processors)));
+        let is_tight = has_limited_memory();
         let (allowed, elsewhere) = joins.then(|| keep_apart(count, running)).flatten().unzip();
         let others = Arc::new(Mutex::new(Vec::new()));
         let mut working = usize::from(joins);
         let start = |worker: ThreadBuilder| {
             let others = Arc::clone(&others);
+            let (begins, has_begun) = std::sync::mpsc::channel();
             let run = move || {
+                let _ = begins.send(());
                 if let Some(elsewhere) = &elsewhere {
                     let mut others = others.lock().unwrap_or_else(PoisonError::into_inner);
                     // Where the system refuses, its scheduler decides alone.
@@ -64,7 +69,11 @@ impl Threads {
                 }
                 worker.run();
             };
-            let spawned = std::thread::Builder::new().spawn(run).map(drop);
+            let room = if is_tight { find_room() } else { Ok(()) };
+            let spawned = room.and_then(|()| std::thread::Builder::new().spawn(run)).map(drop);
+            if is_tight && spawned.is_ok() {
+                let _ = has_begun.recv();
+            }
             working += usize::from(spawned.is_ok());
             spawned.or_else(|error| if working > 0 { Ok(()) } else { Err(error) })
         };
@@ -89,6 +98,28 @@ impl Threads {
             self.let_go();
         }
     }
+}
+
+/// The most threads of a link: more of them only wait for each other.
+fn most_threads(processors: usize) -> usize {
+    (4 * processors).max(32)
+}
+
+/// The memory that a thread takes before it does anything: its stack, and little else.
+const ROOM: usize = (2 << 20) + (1 << 20);
+
+/// Whether the address space has a limit (`ulimit -v`).
+fn has_limited_memory() -> bool {
+    let mut limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
+    // SAFETY: the call writes to the structure, which lives long enough.
+    unsafe { libc::getrlimit(libc::RLIMIT_AS, &raw mut limit) };
+    limit.rlim_cur != libc::RLIM_INFINITY
+}
+
+/// Finds out whether there is memory for one more thread. A thread that gets its stack and no memory for its handler of
+/// signals ends the process, which nobody can prevent; so it is not started, and no two threads start at the same time.
+fn find_room() -> std::io::Result<()> {
+    memmap2::MmapMut::map_anon(ROOM).map(drop)
 }
 
 /// Keeps the calling thread on its processor. Gives the processors that it was allowed, and the same without its own,
@@ -121,6 +152,14 @@ fn running(loads: &str) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn there_are_no_more_threads_than_help() {
+        let threads = Threads::start(NonZero::new(5000), false).unwrap();
+        let processors = std::thread::available_parallelism().map_or(1, NonZero::get);
+        assert_eq!(threads.pool.current_num_threads(), most_threads(processors));
+        assert!(most_threads(1) >= 32 && most_threads(256) >= 256);
+    }
 
     #[test]
     fn the_load_of_the_machine_is_read() {
