@@ -53,6 +53,11 @@ impl<const N: usize> RuleCache<N> {
         Self { slots: vec![empty; count], kept: vec![NO_RULES; count], hits: 0, misses: 0 }
     }
 
+    /// Forgets all rules. Allocates nothing.
+    pub fn clear(&mut self) {
+        self.slots.iter_mut().for_each(|slot| slot.owner = 0);
+    }
+
     /// Number of hits and of misses. An address outside of every module counts as neither.
     pub fn statistics(&self) -> (u64, u64) {
         (self.hits, self.misses)

@@ -34,13 +34,18 @@ enum sframe_end {
     SFRAME_BUSY = 8         /* sframe_refresh has not run, or too many threads walk at this time */
 };
 
+/* What a number of enum sframe_end means, in English words without a full stop. The text stays for ever and is never null. */
+const char *sframe_end_text(int end);
+
 typedef struct sframe_frame {
     uint64_t address; /* where the frame goes on: behind a call, but for the first and interrupted ones */
     uint64_t sp;      /* its stack pointer */
     int source;       /* enum sframe_source */
 } sframe_frame;
 
-/* Reads the files that are loaded. Call it at first, and after dlopen and dlclose; not in a signal handler. */
+/* Reads the files that are loaded. Call it at first, and after dlopen and dlclose; not in a signal handler. It waits for walks
+ * that use what was read before, and for none that begins later. A child of fork knows the files of its parent and may call
+ * both functions, whatever other threads of the parent did at the fork. */
 void sframe_refresh(void);
 
 /* Frames of this thread: from the code that a signal interrupted if `context` is the third argument of the handler, or from

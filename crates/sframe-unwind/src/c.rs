@@ -4,7 +4,7 @@ use crate::local::{End, Frame, HERE, Local};
 use sframe_format::{
     Abi, FileRows, FrameAddress, Module, ModuleId, Registers, RuleCache, Source, UnwindError, Unwinder,
 };
-use std::ffi::{c_int, c_void};
+use std::ffi::{c_char, c_int, c_void};
 
 static LOCAL: Local = Local::new();
 
@@ -47,6 +47,24 @@ fn end_number(end: End) -> c_int {
         End::Stopped(error) => error_number(error),
         End::Busy => 8,
     }
+}
+
+/// The words for a number of `enum sframe_end`; see the header.
+#[unsafe(no_mangle)]
+pub extern "C" fn sframe_end_text(end: c_int) -> *const c_char {
+    let text = match end {
+        0 => c"the caller was found",
+        1 => c"the outermost frame was reached",
+        2 => c"there is no room for more frames",
+        3 => c"no rows cover the code",
+        4 => c"memory could not be read",
+        5 => c"the value of a register is needed and not known",
+        6 => c"the caller's frame would not lie above",
+        7 => c"the rows are malformed",
+        8 => c"sframe_refresh has not run, or too many threads walk at this time",
+        _ => c"no such end",
+    };
+    text.as_ptr()
 }
 
 /// Reads the loaded files; see the header.

@@ -1,53 +1,77 @@
 //! A value that is replaced while others look at it, without a lock: a look never waits.
 //!
-//! A look increments a count before it reads the pointer. A replacement changes the pointer, waits until nobody looks,
-//! and then drops the old value. Both change the count, by additions that are ordered among themselves: either the
-//! replacement sees the look, or the look begins after it and reads the new pointer.
+//! A look sets the mark of a free slot before it reads the pointer, and frees it at its end. A replacement changes the
+//! pointer and then waits for the looks that it finds in the slots. Looks that begin later have seen the new pointer,
+//! so it waits for none of them, however many there are. Then it drops the old value.
 //!
-//! It is made of the atomics in [`super::sync`]; `tests/models.rs` puts loom's in their place, which try every order of
-//! its steps and every value that a processor may read in them.
+//! As each slot is one look's at a time, a look also gets a scratch of its own there. If all slots are taken, it goes
+//! without.
+//!
+//! It is made of the atomics in [`super::sync`], as [`Slot`] is; `tests/models.rs` puts loom's in their place.
 
-use super::sync::{AtomicPtr, AtomicUsize, Ordering, yield_now};
+use super::slot::Slot;
+use super::sync::{AtomicPtr, Ordering};
+use std::cell::UnsafeCell;
 
-/// A value, or none yet.
-pub struct Current<T> {
-    value: AtomicPtr<T>,
-    /// Number of looks that are under way.
-    looks: AtomicUsize,
+/// What looks change, each its own.
+pub trait Scratch: Send {
+    /// A scratch of nothing.
+    fn empty() -> Self;
+    /// Forgets everything; what it holds may be half changed. Allocates and frees nothing.
+    fn forget(&mut self);
 }
 
-impl<T: Sync> Current<T> {
-    /// `null` is a null pointer and `zero` a count of nothing.
-    pub const fn new(null: AtomicPtr<T>, zero: AtomicUsize) -> Self {
-        Self { value: null, looks: zero }
+/// A value, or none yet, and `N` slots.
+pub struct Current<T, S, const N: usize> {
+    shown: AtomicPtr<Shown<T, S, N>>,
+    slots: [Slot; N],
+}
+
+/// A value with a scratch for each slot.
+pub struct Shown<T, S, const N: usize> {
+    value: T,
+    scratches: [UnsafeCell<S>; N],
+}
+
+impl<T: Send + Sync, S: Scratch, const N: usize> Current<T, S, N> {
+    /// `null` is a null pointer.
+    pub const fn new(null: AtomicPtr<Shown<T, S, N>>, slots: [Slot; N]) -> Self {
+        Self { shown: null, slots }
     }
 
-    /// Shows the value to `at`. It waits for nothing and allocates nothing.
-    pub fn look<R>(&self, at: impl FnOnce(Option<&T>) -> R) -> R {
-        let look = Look::begin(&self.looks);
-        // SAFETY: a value is dropped when no look is under way that could have seen it.
-        let result = at(unsafe { self.value.load(Ordering::Acquire).as_ref() });
-        drop(look);
-        result
-    }
-
-    /// Replaces the value, and waits until nobody looks at the old one. Within a look this would wait for ever.
-    pub fn replace(&self, value: Box<T>) {
-        let old = self.value.swap(Box::into_raw(value), Ordering::AcqRel);
-        // A load would need sequential consistency to see every look. An addition of 0 is ordered among the additions of
-        // the looks: it comes before or after each.
-        while self.looks.fetch_add(0, Ordering::AcqRel) != 0 {
-            yield_now();
+    /// Shows the value to `at`; `None` if there is none yet, or no free slot. It waits for nothing and allocates nothing.
+    pub fn look<R>(&self, process: u32, at: impl FnOnce(&T, &mut S) -> R) -> Option<R> {
+        let free = self.slots.iter().enumerate().find_map(|(place, slot)| Some((place, slot.take(process)?)));
+        let (place, taken) = free?;
+        // SAFETY: a value is dropped when the looks have ended that could have seen it.
+        let shown = unsafe { self.shown.load(Ordering::Acquire).as_ref() }?;
+        // SAFETY: the scratch is that of the slot that this look has.
+        let scratch = unsafe { &mut *shown.scratches[place].get() };
+        if taken.abandoned {
+            scratch.forget();
         }
-        // SAFETY: no look has begun since the swap that could see it, and those before have ended.
+        let result = at(&shown.value, scratch);
+        drop(taken);
+        Some(result)
+    }
+
+    /// Replaces the value, and waits for the looks at the old one. Within a look this would wait for ever.
+    pub fn replace(&self, process: u32, value: T) {
+        let scratches = std::array::from_fn(|_| UnsafeCell::new(S::empty()));
+        let new = Box::into_raw(Box::new(Shown { value, scratches }));
+        let old = self.shown.swap(new, Ordering::AcqRel);
+        // All looks go on while one of them is waited for.
+        let seen = self.slots.each_ref().map(Slot::see);
+        self.slots.iter().zip(seen).for_each(|(slot, seen)| slot.wait(seen, process));
+        // SAFETY: the looks have ended that could have seen it.
         unsafe { drop_boxed(old) };
     }
 }
 
-impl<T> Drop for Current<T> {
+impl<T, S, const N: usize> Drop for Current<T, S, N> {
     fn drop(&mut self) {
         // SAFETY: nobody else has a reference to this.
-        unsafe { drop_boxed(self.value.load(Ordering::Relaxed)) };
+        unsafe { drop_boxed(self.shown.load(Ordering::Relaxed)) };
     }
 }
 
@@ -59,21 +83,5 @@ unsafe fn drop_boxed<T>(value: *mut T) {
     if !value.is_null() {
         // SAFETY: the caller says so.
         drop(unsafe { Box::from_raw(value) });
-    }
-}
-
-/// A look that is counted until this is dropped, by a panic within it, too.
-struct Look<'c>(&'c AtomicUsize);
-
-impl<'c> Look<'c> {
-    fn begin(looks: &'c AtomicUsize) -> Self {
-        looks.fetch_add(1, Ordering::Acquire);
-        Look(looks)
-    }
-}
-
-impl Drop for Look<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Release);
     }
 }

@@ -1,9 +1,9 @@
 //! Stacks of the calling process: from the caller, or from the code that a signal interrupted.
 //!
 //! A profiler in the process reads the loaded files once ([`Local::refresh`]) and again after others were loaded. Its
-//! handler then walks ([`Local::walk`]) without allocation and without a lock: it reads a snapshot of the files behind an
-//! atomic pointer, takes a cache that no other handler uses at the time, and reads memory by a system call that fails
-//! where there is none. Rows are those of a file's `.sframe`, then what its `.eh_frame` gives. x86-64, AArch64 and s390x
+//! handler then walks ([`Local::walk`]) without allocation and without a lock: it takes a cache that no other handler uses
+//! at the time, reads a snapshot of the files behind an atomic pointer, and reads memory by a system call that fails
+//! where there is none. A child of a fork goes on where its parent was. Rows are those of a file's `.sframe`, then what its `.eh_frame` gives. x86-64, AArch64 and s390x
 //! Linux.
 //!
 //! | module | contents |
@@ -12,7 +12,8 @@
 //! | `memory` | reads that cannot fault |
 //! | [`local`] | snapshots and walks |
 //! | `current` | a value that is replaced while others look at it |
-//! | `pool` | values, each used by one thread at a time |
+//! | `slot` | marks that one thread at a time sets |
+//! | `process` | which process this is, after forks |
 //! | [`c`] | the same for C: `include/sframe-unwind.h` |
 //!
 //! ```
@@ -38,5 +39,6 @@ mod current;
 mod loaded;
 pub mod local;
 mod memory;
-mod pool;
+mod process;
+mod slot;
 mod sync;

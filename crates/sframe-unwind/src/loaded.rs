@@ -1,7 +1,10 @@
 //! The files that the dynamic linker has loaded, the program and the vDSO among them.
 //!
-//! Their frames are copied: a file may be unloaded while a handler still looks at it.
+//! Their frames are copied: a file may be unloaded while a handler still looks at it. Program headers are believed only as
+//! far as segments go that are loaded, and memory is read by [`append`], since a file may be shorter than its headers say,
+//! and a program may unmap parts of its files.
 
+use crate::memory::append;
 use libc::{Elf64_Phdr, c_int, c_void, dl_phdr_info, size_t};
 use sframe_format::derive::derive_linked;
 use sframe_format::write::Options;
@@ -68,45 +71,88 @@ struct Request<'a> {
 
 unsafe extern "C" fn note(info: *mut dl_phdr_info, _: size_t, request: *mut c_void) -> c_int {
     // SAFETY: the dynamic linker passes a valid description of a file that stays loaded until this returns, and `loaded` its
-    // request. Segments lie where their headers say.
-    unsafe {
-        let (info, request) = (&*info, &mut *request.cast::<Request<'_>>());
-        let headers = std::slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into());
-        let bias = info.dlpi_addr;
-        let path = if info.dlpi_name.is_null() { &[] } else { CStr::from_ptr(info.dlpi_name).to_bytes() };
-        let loads = || headers.iter().filter(|header| header.p_type == libc::PT_LOAD);
-        let start = loads().map(|load| load.p_vaddr).min().unwrap_or(0);
-        let end = loads().map(|load| load.p_vaddr + load.p_memsz).max().unwrap_or(0);
-        let range = (bias.wrapping_add(start), bias.wrapping_add(end));
-        let key = Key { path: path.to_vec(), bias, range };
-        let mut loaded = Loaded { key, sframe: None, eh_frame: None };
-        if !(request.is_known)(&loaded.key) {
-            let bytes = |address: u64, size: u64| {
-                std::slice::from_raw_parts(bias.wrapping_add(address) as *const u8, size as usize)
-            };
-            let of = |kind: u32| headers.iter().find(|header| header.p_type == kind);
-            loaded.sframe = of(PT_GNU_SFRAME)
-                .map(|header| (bytes(header.p_vaddr, header.p_memsz).to_vec(), header.p_vaddr));
-            loaded.eh_frame = of(libc::PT_GNU_EH_FRAME).and_then(|header| {
-                let (table, at) = (bytes(header.p_vaddr, header.p_memsz), header.p_vaddr);
-                let start = eh_frame_start(table, at)?;
-                let end = |load: &Elf64_Phdr| load.p_vaddr + load.p_filesz;
-                let load = loads().find(|load| load.p_vaddr <= start && start < end(load))?;
-                let records = records(bytes(start, end(load) - start), last_listed(table, at, start));
-                Some([(records.to_vec(), start), (table.to_vec(), at)])
-            });
-        }
-        request.found.push(loaded);
+    // request.
+    let (info, request) = unsafe { (&*info, &mut *request.cast::<Request<'_>>()) };
+    let headers = if info.dlpi_phdr.is_null() {
+        &[]
+    } else {
+        // SAFETY: as above.
+        unsafe { std::slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into()) }
+    };
+    let path = if info.dlpi_name.is_null() {
+        &[]
+    } else {
+        // SAFETY: as above.
+        unsafe { CStr::from_ptr(info.dlpi_name) }.to_bytes()
+    };
+    let file = File { headers, bias: info.dlpi_addr };
+    let key = Key { path: path.to_vec(), bias: file.bias, range: file.range() };
+    let mut loaded = Loaded { key, sframe: None, eh_frame: None };
+    if !(request.is_known)(&loaded.key) {
+        loaded.sframe = file.segment(PT_GNU_SFRAME);
+        loaded.eh_frame = file.eh_frame();
     }
+    request.found.push(loaded);
     0
 }
+
+/// What the dynamic linker says of a file.
+struct File<'a> {
+    headers: &'a [Elf64_Phdr],
+    bias: u64,
+}
+
+impl File<'_> {
+    fn loads(&self) -> impl Iterator<Item = &Elf64_Phdr> {
+        self.headers.iter().filter(|header| header.p_type == libc::PT_LOAD)
+    }
+
+    /// First address, and the address behind the last.
+    fn range(&self) -> (u64, u64) {
+        let start = self.loads().map(|load| load.p_vaddr).min().unwrap_or(0);
+        let end = self.loads().map(|load| load.p_vaddr.saturating_add(load.p_memsz)).max().unwrap_or(0);
+        (self.bias.wrapping_add(start), self.bias.wrapping_add(end))
+    }
+
+    /// Number of bytes from an address on that the file has in the segment there.
+    fn room(&self, address: u64) -> Option<u64> {
+        let room = |load: &Elf64_Phdr| load.p_filesz.checked_sub(address.checked_sub(load.p_vaddr)?);
+        self.loads().filter_map(room).find(|&room| room > 0)
+    }
+
+    /// The bytes of the first segment of a type and its address, if it lies in a loaded one and can be read.
+    fn segment(&self, kind: u32) -> Option<(Vec<u8>, u64)> {
+        let header = self.headers.iter().find(|header| header.p_type == kind)?;
+        let mut bytes = Vec::new();
+        let inside = self.room(header.p_vaddr)? >= header.p_memsz;
+        let read = inside && append(self.bias.wrapping_add(header.p_vaddr), header.p_memsz, &mut bytes);
+        read.then_some((bytes, header.p_vaddr))
+    }
+
+    /// `.eh_frame` and `.eh_frame_hdr`.
+    fn eh_frame(&self) -> Option<[(Vec<u8>, u64); 2]> {
+        let (table, at) = self.segment(libc::PT_GNU_EH_FRAME)?;
+        let start = eh_frame_start(&table, at)?;
+        let (last, mut left) = (last_listed(&table, at, start), self.room(start)?);
+        let mut more = |bytes: &mut Vec<u8>| {
+            let next = self.bias.wrapping_add(start).wrapping_add(bytes.len() as u64);
+            let size = left.min(PIECE);
+            left -= size;
+            size > 0 && append(next, size, bytes)
+        };
+        Some([(records(&mut more, last), start), (table, at)])
+    }
+}
+
+/// Bytes of `.eh_frame` that are read at a time: only its records say where it ends.
+const PIECE: u64 = 64 << 10;
 
 /// The address of `.eh_frame` by `.eh_frame_hdr` (LSB, "The .eh_frame_hdr section"), which linkers write as a distance of 4
 /// bytes from its own place.
 fn eh_frame_start(header: &[u8], address: u64) -> Option<u64> {
     let [1, 0x1b, _, _, distance @ ..] = header else { return None };
     let distance = i32::from_ne_bytes(*distance.first_chunk()?);
-    Some((address + 4).wrapping_add_signed(distance.into()))
+    Some(address.wrapping_add(4).wrapping_add_signed(distance.into()))
 }
 
 /// Offset of the last FDE in the `.eh_frame` at `start` that a table leads to; 0 without one.
@@ -121,23 +167,77 @@ fn last_listed(header: &[u8], address: u64, start: u64) -> usize {
     entries.map(offset).max().unwrap_or(0)
 }
 
-/// The records at the start of `bytes`, up to the word of zeros that ends them. Behind it may be others: `last` is the offset
-/// of one that is known to be there.
-fn records(bytes: &[u8], last: usize) -> &[u8] {
-    let mut end = 0;
-    while let Some(length) = bytes.get(end..).and_then(|rest| rest.first_chunk()) {
-        let length = u32::from_ne_bytes(*length) as usize;
-        if length == 0 && end >= last || bytes.len() - end - 4 < length {
+/// The records that `more` reads piece by piece, up to the word of zeros that ends them. Behind it may be others: `last` is
+/// the offset of one that is known to be there. `more` is false at the end of what can be read.
+fn records(more: &mut dyn FnMut(&mut Vec<u8>) -> bool, last: usize) -> Vec<u8> {
+    let (mut bytes, mut end) = (Vec::new(), 0usize);
+    let mut has = |bytes: &mut Vec<u8>, size: usize| {
+        while bytes.len() < size && more(bytes) {}
+        bytes.len() >= size
+    };
+    while has(&mut bytes, end + 4) {
+        let length = bytes[end..].first_chunk().map_or(0, |length| u32::from_ne_bytes(*length) as usize);
+        if length == 0 && end >= last || !has(&mut bytes, end + 4 + length) {
             break;
         }
         end += 4 + length;
     }
-    &bytes[..end]
+    bytes.truncate(end);
+    bytes
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{last_listed, records};
+    use super::{File, last_listed, loaded};
+    use libc::Elf64_Phdr;
+    use sframe_format::PT_GNU_SFRAME;
+
+    /// The records of `bytes`, which are read in pieces of 5.
+    fn records(bytes: &[u8], last: usize) -> Vec<u8> {
+        let mut more = |read: &mut Vec<u8>| {
+            let rest = &bytes[read.len()..];
+            read.extend_from_slice(&rest[..rest.len().min(5)]);
+            !rest.is_empty()
+        };
+        super::records(&mut more, last)
+    }
+
+    /// Every file of this process with its program headers changed, as a damaged file has them: nothing is read that is
+    /// not there.
+    #[test]
+    fn headers_of_frames_may_say_anything() {
+        let words = vec![0x1111_1111_1111_1111u64; 64];
+        let (start, size) = (words.as_ptr() as u64, 8 * words.len() as u64);
+        let header = |p_type, p_vaddr, p_size| Elf64_Phdr {
+            p_type,
+            p_flags: libc::PF_R,
+            p_offset: 0,
+            p_vaddr,
+            p_paddr: 0,
+            p_filesz: p_size,
+            p_memsz: p_size,
+            p_align: 8,
+        };
+        let places = [0, 1, size - 4, size, size + 1, 1 << 45, 1 << 63, u64::MAX];
+        // The segment is all of the words, or is said to be more than there is.
+        for segment in [size, 1 << 46] {
+            for (address, length) in places.iter().flat_map(|&at| places.map(|length| (at, length))) {
+                for kind in [PT_GNU_SFRAME, libc::PT_GNU_EH_FRAME] {
+                    let headers = [header(libc::PT_LOAD, 0, segment), header(kind, address, length)];
+                    let file = File { headers: &headers, bias: start };
+                    let found = file.segment(kind);
+                    assert!(file.eh_frame().is_none());
+                    let is_there = address < size && length <= size - address;
+                    if segment == size {
+                        assert_eq!(found.is_some(), is_there, "{length:#x} bytes at {address:#x}");
+                    }
+                    assert!(found.is_none_or(|(bytes, _)| bytes.len() as u64 == length));
+                    file.range();
+                }
+            }
+        }
+        assert!(loaded(&mut |_| false).iter().any(|file| file.eh_frame.is_some()));
+    }
 
     #[test]
     fn records_behind_a_terminator_are_those_that_the_table_leads_to() {

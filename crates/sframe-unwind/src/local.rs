@@ -1,18 +1,18 @@
 //! Snapshots of the loaded files, and walks over this process's stacks.
 
-use crate::current::Current;
+use crate::current::{Current, Scratch};
 use crate::loaded::{Key, loaded};
-use crate::memory::{Memory, stacks};
-use crate::pool::Pool;
-use crate::sync::{AtomicPtr, AtomicUsize};
+use crate::memory::Memory;
+use crate::process;
+use crate::slot::{Guarded, Slot};
+use crate::sync::{AtomicPtr, AtomicU64};
 use sframe_format::signal::{interrupted, ucontext_offset};
 use sframe_format::{
     Abi, FileRows, FrameAddress, Module, ModuleId, Registers, RuleCache, Source, UnwindError, Unwinder,
 };
 use std::collections::BTreeMap;
-use std::ops::Range;
 use std::ptr::null_mut;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 /// The architecture of this program.
 pub const HERE: Abi = if cfg!(target_arch = "x86_64") {
@@ -46,7 +46,7 @@ pub enum End {
     Full,
     /// Before the root, with the reason.
     Stopped(UnwindError),
-    /// At its beginning: the files have not been read, or too many threads walk at this time.
+    /// At its beginning: the files have not been read, or too many threads walk at this time (16 is not too many).
     Busy,
 }
 
@@ -58,19 +58,28 @@ impl End {
 }
 
 /// The loaded files at one time.
-struct Snapshot {
-    unwinder: Unwinder<Vec<u8>>,
-    caches: Pool<RuleCache<512>>,
-    stacks: Vec<Range<u64>>,
+type Snapshot = Unwinder<Vec<u8>>;
+type Cache = RuleCache<512>;
+
+impl Scratch for Cache {
+    fn empty() -> Self {
+        Self::new()
+    }
+
+    fn forget(&mut self) {
+        self.clear();
+    }
 }
 
-/// The rows of files, kept from one refresh to the next.
-type Known = BTreeMap<Key, (ModuleId, Arc<FileRows<Vec<u8>>>)>;
+/// The rows of files, kept from one refresh to the next, and the last number of a file.
+type Known = (BTreeMap<Key, (ModuleId, Arc<FileRows<Vec<u8>>>)>, u64);
+
+const NOTHING_KNOWN: Known = (BTreeMap::new(), 0);
 
 /// The stacks of this process.
 pub struct Local {
-    current: Current<Snapshot>,
-    known: Mutex<(Known, u64)>,
+    current: Current<Snapshot, Cache, CACHES>,
+    known: Guarded<Known>,
 }
 
 impl Default for Local {
@@ -82,20 +91,26 @@ impl Default for Local {
 impl Local {
     /// Without any files yet.
     pub const fn new() -> Self {
+        let slots = [const { Slot::new(AtomicU64::new(0)) }; CACHES];
         Self {
-            current: Current::new(AtomicPtr::new(null_mut()), AtomicUsize::new(0)),
-            known: Mutex::new((Known::new(), 0)),
+            current: Current::new(AtomicPtr::new(null_mut()), slots),
+            known: Guarded::new(AtomicU64::new(0), NOTHING_KNOWN),
         }
     }
 
     /// Reads the loaded files. Call it once at first, and again after files were loaded or unloaded. Not in a signal
-    /// handler: it allocates, and waits for walks that still use the snapshot before.
+    /// handler: it allocates, and waits for walks that still use the snapshot before, but for none that begins later.
+    ///
+    /// A child of a fork goes on with its parent's snapshot, and can refresh it, whatever other threads of the parent did.
     pub fn refresh(&self) {
-        let mut guard = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        let (known, last) = &mut *guard;
-        let files = loaded(&mut |key| known.contains_key(key));
+        let process = process::begin();
+        self.known.with(process, || NOTHING_KNOWN, |known| self.read_files(process, known));
+    }
+
+    fn read_files(&self, process: u32, (known, last): &mut Known) {
+        let files = process::without_forks(|| loaded(&mut |key| known.contains_key(key)));
         let mut unwinder = Unwinder::new(HERE);
-        let mut kept = Known::new();
+        let mut kept = BTreeMap::new();
         for file in files {
             let key = file.key.clone();
             let (id, rows) = known.remove(&key).unwrap_or_else(|| {
@@ -106,8 +121,7 @@ impl Local {
             kept.insert(key, (id, rows));
         }
         *known = kept;
-        let caches = Pool::new(std::iter::repeat_with(RuleCache::new).take(CACHES));
-        self.current.replace(Box::new(Snapshot { unwinder, caches, stacks: stacks() }));
+        self.current.replace(process, unwinder);
     }
 
     /// Walks outwards from the code that a signal interrupted. Fit for a signal handler: it allocates nothing and takes
@@ -160,46 +174,32 @@ impl Local {
     ) -> (usize, End) {
         // SAFETY: the C library's own place for this thread.
         let error = unsafe { *libc::__errno_location() };
-        let found = self.current.look(|snapshot| match snapshot {
-            Some(snapshot) => snapshot.walk(pc, registers, room),
-            None => (0, End::Busy),
-        });
+        let walk = |unwinder: &Snapshot, rules: &mut Cache| walk(unwinder, rules, pc, registers, room);
+        let found = process::current().and_then(|process| self.current.look(process, walk));
         // SAFETY: as above.
         unsafe { *libc::__errno_location() = error };
-        found
+        found.unwrap_or((0, End::Busy))
     }
 }
 
-impl Snapshot {
-    fn walk<'f>(
-        &self,
-        pc: u64,
-        registers: Registers,
-        room: &mut dyn FnMut() -> Option<&'f mut Frame>,
-    ) -> (usize, End) {
-        let walk = |rules: &mut _| self.walk_by_rules(pc, registers, rules, room);
-        self.caches.with_any(walk).unwrap_or((0, End::Busy))
-    }
-
-    fn walk_by_rules<'f>(
-        &self,
-        pc: u64,
-        mut registers: Registers,
-        rules: &mut RuleCache<512>,
-        room: &mut dyn FnMut() -> Option<&'f mut Frame>,
-    ) -> (usize, End) {
-        let mut memory = Memory::new(&self.stacks);
-        let mut read = |address| memory.word(address);
-        let (mut at, mut source, mut count) = (FrameAddress::InstructionPointer(pc), None, 0);
-        loop {
-            let Some(frame) = room() else { return (count, End::Full) };
-            *frame = Frame { address: at.address(), sp: registers.sp, source };
-            count += 1;
-            match self.unwinder.unwind_frame(at, &mut registers, rules, &mut read) {
-                Ok(Some(caller)) => (at, source) = (caller.address, Some(caller.source)),
-                Ok(None) => return (count, End::Root),
-                Err(error) => return (count, End::Stopped(error)),
-            }
+fn walk<'f>(
+    unwinder: &Snapshot,
+    rules: &mut Cache,
+    pc: u64,
+    mut registers: Registers,
+    room: &mut dyn FnMut() -> Option<&'f mut Frame>,
+) -> (usize, End) {
+    let mut memory = Memory::new();
+    let mut read = |address| memory.word(address);
+    let (mut at, mut source, mut count) = (FrameAddress::InstructionPointer(pc), None, 0);
+    loop {
+        let Some(frame) = room() else { return (count, End::Full) };
+        *frame = Frame { address: at.address(), sp: registers.sp, source };
+        count += 1;
+        match unwinder.unwind_frame(at, &mut registers, rules, &mut read) {
+            Ok(Some(caller)) => (at, source) = (caller.address, Some(caller.source)),
+            Ok(None) => return (count, End::Root),
+            Err(error) => return (count, End::Stopped(error)),
         }
     }
 }

@@ -1,27 +1,31 @@
 //! Reads of this process's memory that cannot fault.
 //!
 //! The kernel copies memory (`process_vm_readv`), and reports an error where nothing is mapped. Under an emulator or a
-//! filter of system calls that refuses this, only the stacks that were mapped at the last refresh can be read.
+//! filter of system calls that refuses this, another call tells whether a word can be read, and then it is read. Only memory
+//! that another thread takes away between the two could still fault.
 
-use std::ops::Range;
+use std::ptr::null_mut;
 
 /// Bytes that are copied at a time; a handler may have a small stack.
 const WINDOW: usize = 512;
+/// Bytes that are copied at a time where there is a heap.
+const CHUNK: usize = 64 << 10;
+/// The smallest page of any machine: all of it can be read, or nothing.
+const PAGE: u64 = 4096;
 
 /// Reads memory, a window at a time.
-pub struct Memory<'a> {
+pub struct Memory {
     window: [u8; WINDOW],
     /// Address of the window; 1 where there is none.
     start: u64,
-    stacks: &'a [Range<u64>],
     /// Whether the kernel refuses to copy.
     refused: bool,
 }
 
-impl<'a> Memory<'a> {
-    /// Memory; `stacks` are the ranges that may be read without the kernel's help.
-    pub fn new(stacks: &'a [Range<u64>]) -> Self {
-        Self { window: [0; WINDOW], start: 1, stacks, refused: false }
+impl Memory {
+    /// Nothing is read yet.
+    pub fn new() -> Self {
+        Self { window: [0; WINDOW], start: 1, refused: false }
     }
 
     /// The word at an address.
@@ -38,84 +42,171 @@ impl<'a> Memory<'a> {
     fn load(&mut self, address: u64) -> Result<u64, ()> {
         self.start = 1;
         for size in [WINDOW, 8] {
-            if !self.refused && self.copy(address, size) {
-                if size == WINDOW {
-                    self.start = address;
+            if self.refused {
+                break;
+            }
+            match copied(address, &mut self.window[..size]) {
+                Ok(count) if count == size => {
+                    if size == WINDOW {
+                        self.start = address;
+                    }
+                    return self.window.first_chunk().map(|bytes| u64::from_ne_bytes(*bytes)).ok_or(());
                 }
-                return self.window.first_chunk().map(|bytes| u64::from_ne_bytes(*bytes)).ok_or(());
+                Ok(_) => {}
+                Err(Refused) => self.refused = true,
             }
         }
-        let end = address.checked_add(8);
-        let inside = |range: &Range<u64>| range.start <= address && end.is_some_and(|end| end <= range.end);
-        if self.refused && self.stacks.iter().any(inside) {
-            // SAFETY: it is inside a stack that was mapped when the ranges were read, and threads that end do not walk.
+        if self.refused && is_readable(address) {
+            // SAFETY: the word was readable a moment ago.
             return Ok(unsafe { (address as *const u64).read_unaligned() });
         }
         Err(())
     }
+}
 
-    fn copy(&mut self, address: u64, size: usize) -> bool {
-        let to = libc::iovec { iov_base: self.window.as_mut_ptr().cast(), iov_len: size };
-        let from = libc::iovec { iov_base: address as *mut libc::c_void, iov_len: size };
-        // SAFETY: it writes to the window only, and a bad source address is an error.
-        let copied =
-            unsafe { libc::process_vm_readv(libc::getpid(), &raw const to, 1, &raw const from, 1, 0) };
-        if copied < 0 {
-            // SAFETY: the C library's own place for this thread.
-            self.refused = matches!(unsafe { *libc::__errno_location() }, libc::ENOSYS | libc::EPERM);
+/// Appends the `size` bytes at an address, which may be said by a damaged file. If less can be read, `bytes` holds what
+/// can, and the answer is false. It allocates little more than it reads.
+pub fn append(address: u64, size: u64, bytes: &mut Vec<u8>) -> bool {
+    append_by(copied, address, size, bytes)
+}
+
+/// [`append`] by one of the ways to copy.
+fn append_by(
+    copied: fn(u64, &mut [u8]) -> Result<usize, Refused>,
+    address: u64,
+    size: u64,
+    bytes: &mut Vec<u8>,
+) -> bool {
+    let mut done = 0;
+    while done < size {
+        let (old, want) = (bytes.len(), (size - done).min(CHUNK as u64) as usize);
+        bytes.resize(old + want, 0);
+        let at = address.wrapping_add(done);
+        let count = copied(at, &mut bytes[old..]).unwrap_or_else(|Refused| look(at, &mut bytes[old..]));
+        bytes.truncate(old + count);
+        if count < want {
+            return false;
         }
-        copied == size as isize
+        done += want as u64;
+    }
+    true
+}
+
+/// The kernel does not copy memory for this process.
+struct Refused;
+
+/// Number of bytes at an address that the kernel copies.
+fn copied(address: u64, to: &mut [u8]) -> Result<usize, Refused> {
+    let here = libc::iovec { iov_base: to.as_mut_ptr().cast(), iov_len: to.len() };
+    let there = libc::iovec { iov_base: address as *mut libc::c_void, iov_len: to.len() };
+    // SAFETY: it writes to the buffer only, and a bad source address is an error.
+    let count = unsafe { libc::process_vm_readv(libc::getpid(), &raw const here, 1, &raw const there, 1, 0) };
+    // SAFETY: the C library's own place for this thread.
+    let error = unsafe { *libc::__errno_location() };
+    match usize::try_from(count) {
+        Ok(count) => Ok(count),
+        // An address beyond all addresses may be an invalid argument.
+        Err(_) if matches!(error, libc::EFAULT | libc::EINVAL) => Ok(0),
+        Err(_) => Err(Refused),
     }
 }
 
-/// The memory that may be stacks: private and writable mappings of no file.
-pub fn stacks() -> Vec<Range<u64>> {
-    let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
-    let range = |line: &str| {
-        let mut words = line.split_whitespace();
-        let (start, end) = words.next()?.split_once('-')?;
-        let private = words.next()?.starts_with("rw-p");
-        let name = words.nth(3).unwrap_or("");
-        let fits = private && (name.is_empty() || name.starts_with('['));
-        let range = u64::from_str_radix(start, 16).ok()?..u64::from_str_radix(end, 16).ok()?;
-        fits.then_some(range)
-    };
-    maps.lines().filter_map(range).collect()
+/// Number of bytes at an address that can be read without the kernel's help, page by page.
+fn look(address: u64, to: &mut [u8]) -> usize {
+    let mut done = 0;
+    while done < to.len() {
+        let at = address.wrapping_add(done as u64);
+        let count = (to.len() - done).min((PAGE - at % PAGE) as usize);
+        if !is_readable(at / PAGE * PAGE) {
+            break;
+        }
+        // SAFETY: its page was readable a moment ago.
+        to[done..done + count].copy_from_slice(unsafe { std::slice::from_raw_parts(at as *const u8, count) });
+        done += count;
+    }
+    done
+}
+
+/// Whether the 8 bytes at an address can be read: the kernel reads a set of signals there before it finds that it is not
+/// told what to do with it.
+fn is_readable(address: u64) -> bool {
+    const NOTHING_KNOWN: libc::c_int = -1;
+    let (set, before) = (address as *const libc::c_void, null_mut::<libc::c_void>());
+    // SAFETY: the call changes nothing, because of its first argument.
+    let result =
+        unsafe { libc::syscall(libc::SYS_rt_sigprocmask, NOTHING_KNOWN, set, before, size_of::<u64>()) };
+    // SAFETY: the C library's own place for this thread. Null is no address to the kernel, but the lack of a set.
+    address != 0 && result == -1 && unsafe { *libc::__errno_location() } == libc::EINVAL
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Memory, stacks};
+    use super::{CHUNK, Memory, PAGE, Refused, append, append_by};
+    use std::ptr::null_mut;
+
+    /// Pages of which every second one can be read; the last one cannot.
+    struct Pages(u64, usize);
+
+    impl Pages {
+        fn new(count: usize) -> Self {
+            let size = count * PAGE as usize;
+            let (access, kind) =
+                (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+            // SAFETY: new mappings.
+            unsafe {
+                let start = libc::mmap(null_mut(), size, access, kind, -1, 0);
+                assert_ne!(start, libc::MAP_FAILED);
+                std::slice::from_raw_parts_mut(start.cast::<u8>(), size).fill(7);
+                for page in (1..count).step_by(2) {
+                    assert_eq!(libc::mprotect(start.byte_add(page * PAGE as usize), PAGE as usize, 0), 0);
+                }
+                Self(start as u64, size)
+            }
+        }
+    }
+
+    impl Drop for Pages {
+        fn drop(&mut self) {
+            // SAFETY: nobody refers to the mapping.
+            unsafe { libc::munmap(self.0 as *mut libc::c_void, self.1) };
+        }
+    }
 
     #[test]
     fn memory_is_read_where_there_is_some() {
         let words = [7u64, 8, 9];
         let address = words.as_ptr() as u64;
-        let stacks = stacks();
+        let pages = Pages::new(2);
         for refused in [false, true] {
-            let mut memory = Memory { refused, ..Memory::new(&stacks) };
+            let mut memory = Memory { refused, ..Memory::new() };
             assert_eq!(memory.word(address), Ok(7));
             assert_eq!(memory.word(address + 16), Ok(9));
             assert_eq!(memory.word(address + 8), Ok(8));
-            assert_eq!(memory.word(16), Err(()));
-            assert_eq!(memory.word(u64::MAX - 3), Err(()));
+            for nowhere in [0, 1, 16, 1 << 47, 1 << 55, 1 << 63, u64::MAX - 15, u64::MAX - 3, u64::MAX] {
+                assert_eq!(memory.word(nowhere), Err(()), "{nowhere:#x}, refused: {refused}");
+            }
+            let end = pages.0 + PAGE;
+            for (at, found) in [(end - 8, Ok(0x0707_0707_0707_0707)), (end - 7, Err(())), (end, Err(()))] {
+                assert_eq!(memory.word(at), found, "{at:#x}, refused: {refused}");
+            }
         }
     }
 
     #[test]
-    fn only_words_inside_stacks_are_read_without_the_kernel() {
-        let words = [7u64, 8, 9, 10];
-        let start = words.as_ptr() as u64;
-        let (stack, short) = (start + 8..start + 24, start..start + 7);
-        let ends = [0..1, u64::MAX - 7..u64::MAX];
-        let stacks = [&[stack.clone(), short], &ends[..]].concat();
-        let mut memory = Memory { refused: true, ..Memory::new(&stacks) };
-        for address in start..start + 32 {
-            let inside = stack.start <= address && address + 8 <= stack.end;
-            assert_eq!(memory.word(address).is_ok(), inside, "{:#x}", address - start);
+    fn as_much_is_copied_as_there_is() {
+        let pages = Pages::new(2);
+        for way in [super::copied, |_: u64, _: &mut [u8]| Err(Refused)] {
+            let mut bytes = Vec::new();
+            assert!(append_by(way, pages.0 + 5, PAGE - 5, &mut bytes));
+            assert!(bytes.len() == PAGE as usize - 5 && bytes.iter().all(|&byte| byte == 7));
+            bytes.clear();
+            assert!(!append_by(way, pages.0 + 5, u64::MAX, &mut bytes));
+            assert!(bytes.len() <= PAGE as usize - 5 && bytes.capacity() <= 2 * CHUNK);
+            assert!(!append_by(way, 16, 1, &mut bytes) && !append_by(way, u64::MAX - 3, 8, &mut bytes));
         }
-        for address in [0, 1, 7, u64::MAX - 15, u64::MAX - 8, u64::MAX - 7, u64::MAX - 6, u64::MAX] {
-            assert_eq!(memory.word(address), Err(()), "{address:#x}");
-        }
+        let whole = vec![3; 3 * CHUNK + 1];
+        let mut bytes = vec![1];
+        assert!(append(whole.as_ptr() as u64, whole.len() as u64, &mut bytes));
+        assert!(bytes[0] == 1 && bytes[1..] == whole);
     }
 }

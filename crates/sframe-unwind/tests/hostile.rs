@@ -10,7 +10,7 @@ mod common;
 
 use common::Fixture;
 use sframe_format::{Abi, Section};
-use std::ffi::{c_int, c_void};
+use std::ffi::{CStr, c_char, c_int, c_void};
 
 // The functions that are declared below.
 use sframe_unwind as _;
@@ -33,6 +33,7 @@ struct Frame {
 type Read = unsafe extern "C" fn(u64, *mut u64, *mut c_void) -> c_int;
 
 unsafe extern "C" {
+    fn sframe_end_text(end: c_int) -> *const c_char;
     fn sframe_refresh();
     fn sframe_backtrace(
         context: *const c_void,
@@ -414,6 +415,28 @@ fn a_frame_that_leads_to_itself_ends_the_walk() {
         ends += usize::from(end == NO_PROGRESS);
     }
     assert!(ends > 0, "no walk went around the end of the address space");
+}
+
+/// The words are those of the header's comments.
+#[test]
+fn every_end_has_words() {
+    let (_, header) = include_str!("../include/sframe-unwind.h").split_once("enum sframe_end {").expect("it");
+    let mut texts = Vec::new();
+    for end in -1..=9 {
+        // SAFETY: it takes any number, and gives a text.
+        let text = unsafe { CStr::from_ptr(sframe_end_text(end)) }.to_str().expect("a text");
+        texts.push(text);
+    }
+    assert_eq!((texts[0], texts[10]), ("no such end", "no such end"));
+    for (number, text) in texts[4..10].iter().enumerate() {
+        let number = number + 3;
+        let line =
+            header.lines().find(|line| line.contains("SFRAME_") && line.contains(&format!(" = {number}")));
+        assert!(line.is_some_and(|line| line.contains(&format!("/* {text} */"))), "{number}: {text}");
+    }
+    texts.sort_unstable();
+    texts.dedup();
+    assert_eq!(texts.len(), 10);
 }
 
 /// A program in C has null where it has nothing.

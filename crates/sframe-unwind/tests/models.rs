@@ -6,29 +6,33 @@
 
 #[path = "../src/current.rs"]
 mod current;
-#[path = "../src/pool.rs"]
-mod pool;
+#[path = "../src/slot.rs"]
+mod slot;
 
 /// Loom's atomics and `yield_now`, in place of those that the library uses.
 mod sync {
-    pub use loom::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
+    pub use loom::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
     pub use loom::thread::yield_now;
 }
 
-use current::Current;
+use current::{Current, Scratch};
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 use loom::thread::spawn;
-use pool::Pool;
+use slot::{Guarded, Slot};
 use std::ptr::null_mut;
-use sync::{AtomicPtr, AtomicUsize};
+use sync::{AtomicPtr, AtomicU64};
+
+/// The number of the process, and that of a child.
+const HERE: u32 = 1;
+const CHILD: u32 = 2;
 
 /// A value that must not be read any more once it is dropped: loom counts a read beside the drop's write as a fault.
 struct Watched(UnsafeCell<u32>);
 
 impl Watched {
-    fn new(value: u32) -> Box<Self> {
-        Box::new(Self(UnsafeCell::new(value)))
+    fn new(value: u32) -> Self {
+        Self(UnsafeCell::new(value))
     }
 
     fn read(&self) -> u32 {
@@ -47,66 +51,156 @@ impl Drop for Watched {
     }
 }
 
-fn nothing_yet() -> Current<Watched> {
-    Current::new(AtomicPtr::new(null_mut()), AtomicUsize::new(0))
+/// Counts its uses; loom refuses a run in which two threads use it.
+struct Uses(UnsafeCell<u32>);
+
+impl Scratch for Uses {
+    fn empty() -> Self {
+        Self(UnsafeCell::new(0))
+    }
+
+    fn forget(&mut self) {
+        // SAFETY: loom refuses a run in which two threads write.
+        self.0.with_mut(|uses| unsafe { *uses = 0 });
+    }
+}
+
+type Shared = Current<Watched, Uses, 2>;
+
+fn slot() -> Slot {
+    Slot::new(AtomicU64::new(0))
+}
+
+fn nothing_yet() -> Shared {
+    Current::new(AtomicPtr::new(null_mut()), [slot(), slot()])
+}
+
+/// The value, by a look that also uses the scratch.
+fn read(current: &Shared) -> Option<u32> {
+    current.look(HERE, |value, uses| {
+        // SAFETY: loom refuses a run in which two threads write.
+        uses.0.with_mut(|uses| unsafe { *uses += 1 });
+        value.read()
+    })
+}
+
+/// Checks all orders with this number of interruptions at most; without a bound the tests take minutes.
+fn check(interruptions: usize, model: impl Fn() + Sync + Send + 'static) {
+    let mut models = loom::model::Builder::new();
+    models.preemption_bound = Some(interruptions);
+    models.check(model);
 }
 
 #[test]
 fn a_value_outlives_all_looks_at_it() {
-    // All orders with this number of interruptions at most; without a bound the test takes a minute.
-    let mut models = loom::model::Builder::new();
-    models.preemption_bound = Some(3);
-    models.check(|| {
+    check(2, || {
         let current = Arc::new(nothing_yet());
-        current.replace(Watched::new(1));
+        current.replace(HERE, Watched::new(1));
         let lookers: Vec<_> = (0..2)
             .map(|_| {
                 let current = Arc::clone(&current);
-                spawn(move || current.look(|value| value.map(Watched::read)))
+                spawn(move || read(&current))
             })
             .collect();
-        current.replace(Watched::new(2));
-        let seen = current.look(|value| value.map(Watched::read));
-        assert_eq!(seen, Some(2), "a look after the replacement saw the old value");
+        current.replace(HERE, Watched::new(2));
+        let seen = read(&current);
+        assert!(matches!(seen, Some(2) | None), "a look after the replacement saw {seen:?}");
         for looker in lookers {
             let seen = looker.join().expect("the looker ends");
-            assert!(matches!(seen, Some(1 | 2)), "{seen:?}");
+            assert!(matches!(seen, Some(1 | 2) | None), "{seen:?}");
         }
+    });
+}
+
+/// A thread that looks again and again takes the slot that the replacement waits for: it waits for no look that begins
+/// behind it, and these see the new value.
+#[test]
+fn a_replacement_waits_for_no_look_that_begins_after_it() {
+    check(3, || {
+        let current = Arc::new(nothing_yet());
+        current.replace(HERE, Watched::new(1));
+        let looker = {
+            let current = Arc::clone(&current);
+            spawn(move || [read(&current), read(&current), read(&current)])
+        };
+        current.replace(HERE, Watched::new(2));
+        let seen = looker.join().expect("the looker ends");
+        assert!(seen.is_sorted() && seen.iter().all(|it| matches!(it, Some(1 | 2))), "{seen:?}");
     });
 }
 
 #[test]
 fn looks_within_looks_and_looks_before_the_first_value() {
-    loom::model(|| {
+    check(3, || {
         let current = Arc::new(nothing_yet());
         let looker = {
             let current = Arc::clone(&current);
             spawn(move || {
-                let inner = || current.look(|value| value.map(Watched::read));
-                current.look(|value| (value.map(Watched::read), inner()))
+                let before = read(&current);
+                (before, current.look(HERE, |value, _| (value.read(), read(&current))))
             })
         };
-        current.replace(Watched::new(1));
-        let (outer, inner) = looker.join().expect("the looker ends");
-        assert!(outer <= inner, "{outer:?} was seen before {inner:?}");
+        current.replace(HERE, Watched::new(1));
+        let (before, nested) = looker.join().expect("the looker ends");
+        assert!(matches!(before, None | Some(1)) && matches!(nested, None | Some((1, Some(1)))));
+        assert!(before <= nested.map(|(outer, _)| outer), "{before:?} was seen before {nested:?}");
     });
 }
 
+/// The slots that a parent's threads had taken at the fork are free in the child, with an empty scratch, and nobody waits
+/// for these threads.
 #[test]
-fn one_thread_at_a_time_uses_a_value_of_a_pool() {
+fn a_child_does_not_wait_for_the_threads_of_its_parent() {
+    check(3, || {
+        let current = Arc::new(nothing_yet());
+        current.replace(HERE, Watched::new(1));
+        // Two looks that never end in the child: in the model their frees come when the child has ended.
+        current.look(HERE, |_, outer| {
+            // SAFETY: nobody else uses the scratch.
+            outer.0.with_mut(|uses| unsafe { *uses = 7 });
+            current.look(HERE, |_, _| {
+                assert!(read(&current).is_none(), "both slots are taken");
+                let walker = {
+                    let current = Arc::clone(&current);
+                    spawn(move || current.look(CHILD, |value, uses| (value.read(), used(uses))))
+                };
+                let look = |value: &Watched, uses: &mut Uses| (value.read(), used(uses));
+                let here = current.look(CHILD, look);
+                assert!(matches!(here, Some((1, 0))), "{here:?}");
+                let there = walker.join().expect("the walker ends");
+                assert!(matches!(there, Some((1, 0)) | None), "{there:?}");
+            });
+        });
+        current.replace(CHILD, Watched::new(2));
+        let seen = current.look(CHILD, |value, _| value.read());
+        assert_eq!(seen, Some(2));
+    });
+}
+
+/// Number of uses of a scratch.
+fn used(uses: &mut Uses) -> u32 {
+    // SAFETY: loom refuses a run in which another thread writes.
+    uses.0.with(|uses| unsafe { *uses })
+}
+
+#[test]
+fn one_thread_at_a_time_uses_a_guarded_value() {
     loom::model(|| {
-        let pool = Arc::new(Pool::new([UnsafeCell::new(0)].into_iter()));
+        let guarded = Arc::new(Guarded::new(AtomicU64::new(0), UnsafeCell::new(0)));
+        let fresh = || UnsafeCell::new(100);
         // SAFETY: loom refuses a run in which two threads write.
         let add = |cell: &mut UnsafeCell<u32>| cell.with_mut(|value| unsafe { *value += 1 });
         let user = {
-            let pool = Arc::clone(&pool);
-            spawn(move || pool.with_any(add).is_some())
+            let guarded = Arc::clone(&guarded);
+            spawn(move || guarded.with(HERE, fresh, add))
         };
-        let here = pool.with_any(add).is_some();
-        let there = user.join().expect("the user ends");
-        assert!(here || there, "nobody found a free value");
+        guarded.with(HERE, fresh, add);
+        user.join().expect("the user ends");
         // SAFETY: the other thread has ended.
-        let sum = pool.with_any(|cell| cell.with(|value| unsafe { *value }));
-        assert_eq!(sum, Some(u32::from(here) + u32::from(there)));
+        let read = |cell: &mut UnsafeCell<u32>| cell.with(|value| unsafe { *value });
+        assert_eq!(guarded.with(HERE, fresh, read), 2);
+        // The value that is in use at a fork is left as it is.
+        let child = guarded.with(HERE, fresh, |_| guarded.with(CHILD, fresh, read));
+        assert_eq!(child, 100);
     });
 }
