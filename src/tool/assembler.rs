@@ -5,7 +5,7 @@
 //! exit status is that of the real assembler.
 
 use super::edit::{ORDER_LITTLE, byte_order};
-use super::programs;
+use super::programs::Programs;
 use super::split::split_file;
 use crate::cli::response;
 use crate::diag::Sink;
@@ -32,13 +32,15 @@ const WITH_ARGUMENT: [&[u8]; 4] = [b"-I", b"--defsym", b"--MD", b"--debug-prefix
 
 /// Runs the assembler with these arguments (without the program's name) and splits its output.
 pub fn run(arguments: Vec<OsString>) -> ExitCode {
-    let assembler = match real_assembler() {
+    let programs = Programs::of_environment();
+    let assembler = match real_assembler(&programs) {
         Ok(assembler) => assembler,
         Err(message) => return fail(&message),
     };
     let output = output(&arguments);
     let before = std::fs::metadata(&output).ok();
-    let status = match Command::new(&assembler).args(&arguments).status() {
+    let (name, passed) = programs.passed_on();
+    let status = match Command::new(&assembler).args(&arguments).env(name, passed).status() {
         Ok(status) => status,
         Err(error) => return fail(&format!("cannot run {}: {error}", assembler.display())),
     };
@@ -100,24 +102,10 @@ fn output(arguments: &[OsString]) -> PathBuf {
     OsString::from_vec(output).into()
 }
 
-/// The assembler that `SFRAME_REAL_AS` names, else the first `as` on `PATH` that is not this program.
-fn real_assembler() -> Result<PathBuf, String> {
-    let own = programs::own();
+/// The assembler that `SFRAME_REAL_AS` names, else the first `as` on `PATH` that is no wrapper.
+fn real_assembler(programs: &Programs) -> Result<PathBuf, String> {
     let named = std::env::var_os(REAL_ASSEMBLER).filter(|name| !name.is_empty());
-    if let Some(path) = named.as_ref().map(Path::new).filter(|path| path.components().count() > 1) {
-        if path.canonicalize().ok().is_some_and(|path| Some(path) == own) {
-            return Err(format!("{REAL_ASSEMBLER} names this wrapper; name the real assembler"));
-        }
-        return Ok(path.to_owned());
-    }
-    let name = named.as_deref().unwrap_or(OsStr::new("as"));
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    programs::search(name, &path, own.as_deref()).ok_or_else(|| {
-        format!(
-            "no {} on PATH besides this wrapper; set {REAL_ASSEMBLER} to the real assembler",
-            name.display()
-        )
-    })
+    programs.real(named.as_deref().unwrap_or(OsStr::new("as")), REAL_ASSEMBLER)
 }
 
 /// Whether an object has an SFrame section, by reading as few bytes as possible. `true` in doubt.
@@ -167,9 +155,7 @@ fn names_sframe<E: ByteOrder>(file: &File, header: &[u8; 64]) -> std::io::Result
 #[cfg(test)]
 mod tests {
     use super::output;
-    use crate::tool::programs::search;
-    use std::ffi::{OsStr, OsString};
-    use std::os::unix::fs::{PermissionsExt, symlink};
+    use std::ffi::OsString;
 
     #[test]
     fn the_last_output_option_counts() {
@@ -192,28 +178,5 @@ mod tests {
         let mut word = OsString::from("@");
         word.push(&file);
         assert_eq!(output(&[word, "x.s".into()]).to_str(), Some("a b.o"));
-    }
-
-    #[test]
-    fn the_wrapper_does_not_find_itself() {
-        let folder = tempfile::tempdir().unwrap();
-        let folder = folder.path().canonicalize().unwrap();
-        let program = |path: &str, mode: u32| {
-            let path = folder.join(path);
-            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-            std::fs::write(&path, "").unwrap();
-            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
-            path
-        };
-        let own = program("own/as", 0o755);
-        program("data/as", 0o644);
-        let real = program("real/as", 0o755);
-        std::fs::create_dir(folder.join("linked")).unwrap();
-        symlink(&own, folder.join("linked/as")).unwrap();
-        symlink(folder.join("own"), folder.join("other")).unwrap();
-        let path = ["missing", "other", "own", "linked", "data", "real"].map(|name| folder.join(name));
-        let path = std::env::join_paths(path).unwrap();
-        assert_eq!(search(OsStr::new("as"), &path, Some(&own)), Some(real));
-        assert_eq!(search(OsStr::new("gas"), &path, Some(&own)), None);
     }
 }

@@ -1,17 +1,87 @@
-//! Finds the program that a wrapper stands for: on `PATH`, and not the wrapper itself.
+//! Finds the program that a wrapper stands for: on `PATH`, and neither the wrapper itself nor one that led here.
+//!
+//! Two copies of a wrapper on `PATH` would find each other for ever, and so would a wrapper and a script that starts it. So
+//! each adds itself to a list in the environment ([`PASSED`]), which the programs that it starts inherit: the search leaves
+//! out what stands there, and a list that grows on is an error.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// The program at this path, or of this name on `PATH`. It is not this program itself, but may be in the same folder.
-pub fn real(name: &OsStr) -> Option<PathBuf> {
-    let own = own();
-    if Path::new(name).components().count() > 1 {
-        let path = PathBuf::from(name);
-        return (path.canonicalize().ok()? != own.unwrap_or_default()).then_some(path);
+/// The environment variable with the wrappers that led to a program, separated as in `PATH`.
+const PASSED: &str = "SFRAME_WRAPPERS";
+/// Most of them. Compilers that linkers start, for link-time optimization, may start the wrapper again.
+const MOST_PASSED: usize = 16;
+/// Where programs are without `PATH`, as the C library has it. It is not the current folder.
+const STANDARD_PATH: &str = "/bin:/usr/bin";
+
+/// A wrapper's view of the programs on a machine.
+pub struct Programs {
+    own: Option<PathBuf>,
+    passed: Vec<PathBuf>,
+    path: OsString,
+}
+
+impl Programs {
+    /// As the environment says.
+    pub fn of_environment() -> Self {
+        let passed = std::env::var_os(PASSED).filter(|value| !value.is_empty()).unwrap_or_default();
+        let passed = std::env::split_paths(&passed).filter(|path| !path.as_os_str().is_empty()).collect();
+        let path = std::env::var_os("PATH").unwrap_or_else(|| STANDARD_PATH.into());
+        Self { own: own(), passed, path }
     }
-    search(name, &std::env::var_os("PATH").unwrap_or_default(), own.as_deref())
+
+    /// The program of the name, or at the path, that `wanted` gives. `variable` is the one by which users name it.
+    ///
+    /// # Errors
+    /// There is none besides wrappers, or wrappers start each other.
+    pub fn real(&self, wanted: &OsStr, variable: &str) -> Result<PathBuf, String> {
+        if self.passed.len() >= MOST_PASSED {
+            let last = self.passed.last().map(|path| path.display().to_string()).unwrap_or_default();
+            return Err(format!(
+                "wrappers start each other: {MOST_PASSED} led here, {last} last; set {variable} to the real program"
+            ));
+        }
+        if !is_name(wanted) {
+            let path = PathBuf::from(wanted);
+            if self.is_wrapper(&path) {
+                return Err(format!("{} is this wrapper; name the real program", path.display()));
+            }
+            return Ok(path);
+        }
+        self.search(wanted).ok_or_else(|| {
+            format!(
+                "no {} on PATH besides this wrapper; set {variable} to the real program",
+                wanted.display()
+            )
+        })
+    }
+
+    /// The variable of the environment that the program gets, with this wrapper in the list.
+    pub fn passed_on(&self) -> (&'static str, OsString) {
+        let own = self.own.clone().or_else(|| std::env::args_os().next().map(PathBuf::from));
+        // A path with a colon cannot stand in the list; it counts nevertheless.
+        let own = own.filter(|own| std::env::join_paths([own]).is_ok()).unwrap_or_else(|| "wrapper".into());
+        let all = self.passed.iter().chain([&own]);
+        (PASSED, std::env::join_paths(all).unwrap_or_default())
+    }
+
+    /// The first program of a name in the folders of `PATH` that is no wrapper. It may be in this wrapper's folder: one
+    /// that is installed beside the system's programs stands for those.
+    fn search(&self, name: &OsStr) -> Option<PathBuf> {
+        std::env::split_paths(&self.path).map(|folder| in_folder(&folder, name)).find(|candidate| {
+            let is_program =
+                candidate.metadata().is_ok_and(|data| data.is_file() && data.mode() & 0o111 != 0);
+            is_program && !self.is_wrapper(candidate)
+        })
+    }
+
+    /// Whether a path leads to this wrapper or to one that led here.
+    fn is_wrapper(&self, path: &Path) -> bool {
+        let identity = |path: &Path| path.metadata().ok().map(|data| (data.dev(), data.ino()));
+        let at = identity(path);
+        at.is_some() && self.own.iter().chain(&self.passed).any(|wrapper| identity(wrapper) == at)
+    }
 }
 
 /// This program.
@@ -19,41 +89,82 @@ pub fn own() -> Option<PathBuf> {
     std::env::current_exe().and_then(|path| path.canonicalize()).ok()
 }
 
-/// The first program of a name in the folders of `path` that is not `own` or a link to it. It may be in the folder of
-/// `own`: a wrapper that is installed beside the system's programs stands for those.
-pub fn search(name: &OsStr, path: &OsStr, own: Option<&Path>) -> Option<PathBuf> {
-    let identity = |path: &Path| path.metadata().ok().map(|data| (data.dev(), data.ino()));
-    let own = own.and_then(identity);
-    std::env::split_paths(path).map(|folder| folder.join(name)).find(|candidate| {
-        let executable =
-            candidate.metadata().is_ok_and(|metadata| metadata.is_file() && metadata.mode() & 0o111 != 0);
-        executable && identity(candidate) != own
-    })
+/// Whether the words that name a program leave the folder to `PATH`.
+fn is_name(wanted: &OsStr) -> bool {
+    !wanted.as_encoded_bytes().contains(&b'/')
+}
+
+/// A program in a folder of `PATH`, where an empty one is the current folder. The path always has a folder, so that it is not
+/// looked up on `PATH` again.
+fn in_folder(folder: &Path, name: &OsStr) -> PathBuf {
+    let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+    folder.join(name)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::search;
+    use super::{MOST_PASSED, Programs};
     use std::ffi::OsStr;
-    use std::fs::{Permissions, create_dir, hard_link, write};
+    use std::fs::{Permissions, create_dir, hard_link, set_permissions, write};
     use std::os::unix::fs::{PermissionsExt, symlink};
+    use std::path::{Path, PathBuf};
 
-    #[test]
-    fn what_stands_beside_the_wrapper_is_found_and_no_link_to_it_is() {
+    /// A folder with two wrappers, links to the first, a real program and one that cannot be run.
+    fn folder() -> tempfile::TempDir {
         let folder = tempfile::tempdir().unwrap();
         let path = |name: &str| folder.path().join(name);
-        for name in ["bin", "links", "hard"] {
+        for name in ["bin", "links", "hard", "data", "other"] {
             create_dir(path(name)).unwrap();
         }
-        for name in ["bin/sframe", "bin/ld"] {
+        symlink(path("bin"), path("again")).unwrap();
+        for (name, mode) in
+            [("bin/sframe", 0o755), ("bin/ld", 0o755), ("data/ld", 0o644), ("other/ld", 0o755)]
+        {
             write(path(name), "").unwrap();
-            std::fs::set_permissions(path(name), Permissions::from_mode(0o755)).unwrap();
+            set_permissions(path(name), Permissions::from_mode(mode)).unwrap();
         }
         symlink("../bin/sframe", path("links/ld")).unwrap();
         hard_link(path("bin/sframe"), path("hard/ld")).unwrap();
-        let folders = std::env::join_paths(["links", "hard", "bin"].map(path)).unwrap();
-        let found = |name: &str| search(OsStr::new(name), &folders, Some(&path("bin/sframe")));
-        assert_eq!(found("ld"), Some(path("bin/ld")));
+        folder
+    }
+
+    fn programs(folder: &Path, on_path: &[&str], passed: &[&str]) -> Programs {
+        let all = |names: &[&str]| names.iter().map(|name| folder.join(name)).collect::<Vec<PathBuf>>();
+        let path = std::env::join_paths(all(on_path)).unwrap();
+        Programs { own: Some(folder.join("bin/sframe")), passed: all(passed), path }
+    }
+
+    #[test]
+    fn what_stands_beside_the_wrapper_is_found_and_no_link_to_it_is() {
+        let folder = folder();
+        let all = ["missing", "links", "hard", "data", "again", "bin"];
+        let programs = programs(folder.path(), &all, &[]);
+        let found = |name: &str| programs.real(OsStr::new(name), "REAL").ok();
+        assert_eq!(found("ld"), Some(folder.path().join("again/ld")));
         assert_eq!(found("sframe"), None);
+        let own = folder.path().join("links/ld");
+        assert!(programs.real(own.as_os_str(), "REAL").unwrap_err().contains("is this wrapper"));
+        assert_eq!(found("./ld"), Some("./ld".into()));
+    }
+
+    #[test]
+    fn wrappers_that_led_here_are_not_found_again() {
+        let folder = folder();
+        let path = ["other", "bin"];
+        let real = |passed: &[&str]| programs(folder.path(), &path, passed).real(OsStr::new("ld"), "REAL");
+        assert_eq!(real(&[]), Ok(folder.path().join("other/ld")));
+        assert_eq!(real(&["other/ld"]), Ok(folder.path().join("bin/ld")));
+        assert!(real(&["other/ld", "bin/ld"]).unwrap_err().contains("set REAL"));
+        // A script between them is not known as a wrapper, but the wrapper behind it passes again and again.
+        assert!(real(&["bin/sframe"; MOST_PASSED]).unwrap_err().contains("wrappers start each other"));
+        let (_, passed) = programs(folder.path(), &path, &["other/ld"]).passed_on();
+        let passed: Vec<_> = std::env::split_paths(&passed).collect();
+        assert_eq!(passed, ["other/ld", "bin/sframe"].map(|name| folder.path().join(name)));
+    }
+
+    #[test]
+    fn an_empty_folder_of_the_path_is_the_current_one() {
+        assert_eq!(super::in_folder(Path::new(""), OsStr::new("ld")), Path::new("./ld"));
+        assert_eq!(super::in_folder(Path::new("/bin"), OsStr::new("ld")), Path::new("/bin/ld"));
     }
 }

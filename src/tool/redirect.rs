@@ -9,12 +9,16 @@
 
 use super::programs;
 use std::ffi::{OsStr, OsString};
+use std::os::unix::fs::symlink;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, ExitStatus};
 use std::sync::atomic::{AtomicI32, Ordering};
+use tempfile::TempDir;
 
 const LIBRARY: &str = "libsframe_run.so";
+/// The environment variable that names the library.
+const NAMED_LIBRARY: &str = "SFRAME_RUN_LIBRARY";
 
 /// The process of the command while it exists, else 0.
 static COMMAND: AtomicI32 = AtomicI32::new(0);
@@ -37,17 +41,20 @@ pub fn run(command: &[OsString]) -> ExitCode {
         return fail("no command behind it".into());
     }
     let Some(own) = programs::own() else { return fail("cannot tell where sframe-ld is".into()) };
-    let Some(library) = library(&own) else {
-        return fail(format!(
-            "{LIBRARY} is neither beside {} nor in ../lib/sframe-ld; SFRAME_RUN_LIBRARY names it",
-            own.display()
-        ));
+    let library = match library(&own) {
+        Ok(library) => library,
+        Err(message) => return fail(message),
     };
     catch_signals();
     let Ok(said) = tempfile::tempdir() else { return fail("cannot make a temporary folder".into()) };
-    let preload = match std::env::var_os("LD_PRELOAD").filter(|others| !others.is_empty()) {
+    let name = Preloadable::new(library, said.path());
+    let library = match &name {
+        Ok(name) => name.path(),
+        Err(message) => return fail(message.clone()),
+    };
+    let preload: OsString = match std::env::var_os("LD_PRELOAD").filter(|others| !others.is_empty()) {
         Some(others) => [library.as_os_str(), OsStr::new(":"), &others].into_iter().collect(),
-        None => library.into_os_string(),
+        None => library.into(),
     };
     // The shell loads the library and executes the command, so that a command that is a linker is redirected, too.
     let child = Command::new("/bin/sh")
@@ -59,7 +66,7 @@ pub fn run(command: &[OsString]) -> ExitCode {
         .spawn();
     match child.and_then(wait) {
         Ok(status) => {
-            drop(said);
+            drop((said, name));
             end_like(status)
         }
         Err(error) => fail(format!("cannot run /bin/sh: {error}")),
@@ -130,10 +137,90 @@ fn end_like(status: ExitStatus) -> ExitCode {
     ExitCode::from(u8::try_from(code).unwrap_or(1))
 }
 
-/// The library, beside the linker or where an installation has it.
-fn library(own: &Path) -> Option<PathBuf> {
-    let named = std::env::var_os("SFRAME_RUN_LIBRARY").filter(|name| !name.is_empty()).map(PathBuf::from);
-    let folder = own.parent()?;
-    let places = [folder.join(LIBRARY), folder.join("../lib/sframe-ld").join(LIBRARY)];
-    named.into_iter().chain(places).find(|path| path.is_file()).and_then(|path| path.canonicalize().ok())
+/// The library that the variable names, else the one beside the linker or where an installation has it.
+fn library(own: &Path) -> Result<PathBuf, String> {
+    if let Some(named) = std::env::var_os(NAMED_LIBRARY).filter(|name| !name.is_empty()) {
+        let path = Path::new(&named).canonicalize().ok().filter(|path| path.is_file());
+        return path.ok_or_else(|| format!("{NAMED_LIBRARY} names {}, which is no file", named.display()));
+    }
+    let places = [LIBRARY, "../lib/sframe-ld/libsframe_run.so"].map(|name| own.with_file_name(name));
+    let found = places.iter().find(|path| path.is_file()).and_then(|path| path.canonicalize().ok());
+    let missing = || {
+        let own = own.display();
+        format!("{LIBRARY} is neither beside {own} nor in ../lib/sframe-ld; {NAMED_LIBRARY} names it")
+    };
+    found.ok_or_else(missing)
+}
+
+/// A path of the library as `LD_PRELOAD` can hold it: its own, or that of a link to it.
+enum Preloadable {
+    Itself(PathBuf),
+    /// In a folder that is removed at the end.
+    Link {
+        path: PathBuf,
+        _folder: Option<TempDir>,
+    },
+}
+
+impl Preloadable {
+    /// `folder` is one for temporary files.
+    ///
+    /// # Errors
+    /// There is no folder for a link whose path `LD_PRELOAD` can hold.
+    fn new(library: PathBuf, folder: &Path) -> Result<Self, String> {
+        if is_preloadable(&library) {
+            return Ok(Self::Itself(library));
+        }
+        let other = if is_preloadable(folder) { None } else { tempfile::tempdir_in("/tmp").ok() };
+        let link = other.as_ref().map_or(folder, TempDir::path).join(LIBRARY);
+        if !is_preloadable(&link) || symlink(&library, &link).is_err() {
+            return Err(format!(
+                "LD_PRELOAD cannot hold the path {}, because of a space, a colon or a dollar sign in it; \
+                 TMPDIR names a folder for a link to it",
+                library.display()
+            ));
+        }
+        Ok(Self::Link { path: link, _folder: other })
+    }
+
+    fn path(&self) -> &Path {
+        let (Self::Itself(path) | Self::Link { path, .. }) = self;
+        path
+    }
+}
+
+/// Whether the dynamic linker takes a path in `LD_PRELOAD` as it is: white space and colons separate paths, and a dollar sign
+/// begins a name that it replaces (ld.so(8)).
+fn is_preloadable(path: &Path) -> bool {
+    let separates = |byte: &u8| byte.is_ascii_whitespace() || matches!(byte, 0x0b | b':' | b'$');
+    path.is_absolute() && !path.as_os_str().as_encoded_bytes().iter().any(separates)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{LIBRARY, Preloadable};
+    use std::path::PathBuf;
+
+    #[test]
+    fn a_link_stands_for_a_path_that_cannot_be_preloaded() {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["a b", "a:b", "a$LIB", "a\tb", "a\nb"] {
+            let own = folder.path().join(name);
+            std::fs::create_dir(&own).unwrap();
+            let library = own.join(LIBRARY);
+            std::fs::write(&library, "").unwrap();
+            let link = Preloadable::new(library.clone(), folder.path()).unwrap();
+            assert_eq!(link.path(), folder.path().join(LIBRARY));
+            assert_eq!(link.path().canonicalize().unwrap(), library);
+            std::fs::remove_file(link.path()).unwrap();
+            // The folder for temporary files may have such a name, too.
+            let link = Preloadable::new(library.clone(), &own).unwrap();
+            let path = link.path().to_owned();
+            assert!(path.starts_with("/tmp") && !path.starts_with(&own), "{}", path.display());
+            drop(link);
+            assert!(!path.exists());
+        }
+        let plain = PathBuf::from("/plain/ä/libsframe_run.so");
+        assert_eq!(Preloadable::new(plain.clone(), folder.path()).unwrap().path(), plain);
+    }
 }

@@ -6,10 +6,14 @@ const LTO: [&[u8]; 2] = [b".gnu.lto_", b".llvm.lto"];
 
 /// Whether a file may be an object with frames, and is not for link-time optimization. No other file is split.
 pub fn is_candidate(bytes: &[u8]) -> bool {
-    let relocatable = bytes.starts_with(b"\x7fELF") && matches!(bytes.get(16..18), Some([1, 0] | [0, 1]));
-    relocatable
+    is_relocatable(bytes)
         && may_have_frames(bytes)
         && LTO.iter().all(|name| memchr::memmem::find(bytes, name).is_none())
+}
+
+/// Whether a file begins as a relocatable object (gABI, `ET_REL`).
+pub fn is_relocatable(bytes: &[u8]) -> bool {
+    bytes.starts_with(b"\x7fELF") && matches!(bytes.get(16..18), Some([1, 0] | [0, 1]))
 }
 
 /// Whether the name of an SFrame section is anywhere in these bytes.

@@ -18,7 +18,7 @@ pub mod candidate;
 mod folders;
 
 use super::args::WrapLd;
-use super::programs;
+use super::programs::Programs;
 use super::split;
 use crate::cli::response;
 use crate::diag::Sink;
@@ -29,13 +29,15 @@ use crate::sframe::split::Form;
 use cache::Cache;
 use candidate::{is_candidate, may_have_frames};
 use folders::{Folders, beside, is_same, option_of};
-use memmap2::Mmap;
 use std::ffi::{OsStr, OsString};
+use std::io::Read;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
+/// The environment variable that names the real linker.
+const REAL_LINKER: &str = "SFRAME_REAL_LD";
 /// Most scripts that may be nested by naming each other.
 const DEEPEST: usize = 8;
 
@@ -49,7 +51,7 @@ pub fn invoked_as(mut words: impl Iterator<Item = OsString>) -> Option<WrapLd> {
         cache_limit: cache::DEFAULT_LIMIT,
         light: false,
         verbose: false,
-        linker: std::env::var_os("SFRAME_REAL_LD").filter(|it| !it.is_empty()).unwrap_or(name),
+        linker: std::env::var_os(REAL_LINKER).filter(|it| !it.is_empty()).unwrap_or(name),
         arguments: words.collect(),
     })
 }
@@ -57,17 +59,28 @@ pub fn invoked_as(mut words: impl Iterator<Item = OsString>) -> Option<WrapLd> {
 /// Splits the inputs and becomes the linker. Returns only if the linker cannot be run.
 pub fn run(arguments: &WrapLd) -> ExitCode {
     let set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty() && value != "0");
-    let Some(linker) = programs::real(&arguments.linker) else {
-        eprintln!(
-            "sframe wrap-ld: no linker {} on PATH besides this wrapper; SFRAME_REAL_LD names one",
-            arguments.linker.display()
-        );
-        return ExitCode::FAILURE;
+    let programs = Programs::of_environment();
+    let linker = match programs.real(&arguments.linker, REAL_LINKER) {
+        Ok(linker) => linker,
+        Err(message) => {
+            eprintln!("sframe wrap-ld: {message}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let cache = match Cache::open(arguments.cache.as_deref(), arguments.cache_limit) {
+        Ok(cache) => cache,
+        Err(problem) => {
+            eprintln!(
+                "sframe wrap-ld: warning: {problem}; inputs are linked as they are; --cache or SFRAME_WRAP_CACHE names \
+                 another folder"
+            );
+            return become_linker(&programs, &linker, &arguments.arguments);
+        }
     };
     let mut wrapper = Wrapper {
         form: if arguments.light || set("SFRAME_AS_LIGHT") { Form::Light } else { Form::Same },
         verbose: arguments.verbose || set("SFRAME_WRAP_VERBOSE"),
-        cache: Cache::open(arguments.cache.as_deref(), arguments.cache_limit),
+        cache,
         folders: Folders::new(&linker, &[]),
         shared: true,
         pushed: Vec::new(),
@@ -79,7 +92,13 @@ pub fn run(arguments: &WrapLd) -> ExitCode {
         eprintln!("sframe wrap-ld: {} inputs split; {}", wrapper.split, linker.display());
     }
     wrapper.cache.shrink();
-    let error = Command::new(&linker).args(words).exec();
+    become_linker(&programs, &linker, &words)
+}
+
+/// Becomes the linker. Returns only if it cannot be run.
+fn become_linker(programs: &Programs, linker: &Path, words: &[OsString]) -> ExitCode {
+    let (name, passed) = programs.passed_on();
+    let error = Command::new(linker).args(words).env(name, passed).exec();
     eprintln!("sframe wrap-ld: cannot run {}: {error}", linker.display());
     ExitCode::FAILURE
 }
@@ -179,9 +198,7 @@ impl Wrapper {
     /// A split copy of an input; `None` if there is nothing to split.
     fn copy_of(&mut self, path: &Path, role: Role) -> Option<PathBuf> {
         let name = path.file_name()?;
-        let (file, _) = open_regular(path).ok()?;
-        // SAFETY: as every linker, this one trusts that nobody cuts its inputs short meanwhile.
-        let bytes = unsafe { Mmap::map(&file) }.ok()?;
+        let bytes = contents(path)?;
         let is_archive = archive::is_archive(&bytes);
         let thin = archive::is_thin(&bytes);
         if file_kind(&bytes) == FileKind::Text {
@@ -265,6 +282,22 @@ impl Wrapper {
         self.cache.add(key, name, new)
     }
 }
+
+/// The contents of a file that may have to be split; `None` for others by their first bytes. They are read and not mapped:
+/// the key of a copy and the copy itself must be made of the same bytes, though the file may change meanwhile.
+fn contents(path: &Path) -> Option<Vec<u8>> {
+    let (mut file, _) = open_regular(path).ok()?;
+    let mut bytes = Vec::new();
+    file.by_ref().take(START).read_to_end(&mut bytes).ok()?;
+    if bytes.starts_with(b"\x7fELF") && !candidate::is_relocatable(&bytes) {
+        return None;
+    }
+    file.read_to_end(&mut bytes).ok()?;
+    Some(bytes)
+}
+
+/// Bytes that say whether a file is a relocatable object.
+const START: u64 = 18;
 
 fn path(bytes: &[u8]) -> &Path {
     Path::new(OsStr::from_bytes(bytes))
