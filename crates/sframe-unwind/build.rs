@@ -1,6 +1,26 @@
-//! Gives the shared library its name for the dynamic linker, which Rust's compiler does not.
+//! Gives the shared library its name for the dynamic linker, which Rust's compiler does not. The name ends with the
+//! version of the interface: it changes when programs that were linked with an older library would break.
+//!
+//! Programs look for the library by that name, so a link of it stands beside the library that is built.
+
+use std::path::{Path, PathBuf};
+
+const SONAME: &str = "libsframe_unwind.so.1";
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
-    println!("cargo:rustc-cdylib-link-arg=-Wl,-soname,libsframe_unwind.so");
+    println!("cargo:rustc-cdylib-link-arg=-Wl,-soname,{SONAME}");
+    let out = PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo names a folder"));
+    // Programs that run in the folder of the build need it; the build itself does not, so a failure is none of its own.
+    if let Some(profile) = out.ancestors().nth(3) {
+        let link = profile.join(SONAME);
+        if !is_link_to_library(&link) {
+            let _ = std::fs::remove_file(&link);
+            let _ = std::os::unix::fs::symlink("libsframe_unwind.so", &link);
+        }
+    }
+}
+
+fn is_link_to_library(link: &Path) -> bool {
+    std::fs::read_link(link).is_ok_and(|to| to == Path::new("libsframe_unwind.so"))
 }

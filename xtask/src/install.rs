@@ -1,6 +1,7 @@
 //! Lays the programs out as users find them: `bin/`, and a folder in which the linker answers to
 //! every name that compilers ask for.
 
+use crate::package::pages;
 use anyhow::{Context, Result, bail, ensure};
 use object::{Object, ObjectSection};
 use std::path::{Path, PathBuf};
@@ -8,6 +9,9 @@ use std::process::Command;
 
 /// Names that gcc, clang and rustc look for.
 const NAMES: [&str; 5] = ["ld", "ld.bfd", "ld.gold", "ld.lld", "ld.mold"];
+
+/// What programs load `libsframe_unwind` by; `crates/sframe-unwind/build.rs` gives it this name.
+const UNWIND_SONAME: &str = "libsframe_unwind.so.1";
 
 #[derive(clap::Args)]
 pub struct Arguments {
@@ -160,6 +164,7 @@ pub fn lay_out(parts: &Parts, folder: &Path, prefix: &Path) -> Result<()> {
     install_command(&parts.command, folder)?;
     replace(&parts.comparer, &folder.join("bin/ld-compare"))?;
     install_assembler(&parts.assembler, folder)?;
+    pages::write(&parts.linker, &parts.comparer, &folder.join("share"))?;
     install_library(&parts.libraries, folder, prefix)
 }
 
@@ -225,9 +230,10 @@ fn install_library(built: &Path, folder: &Path, prefix: &Path) -> Result<()> {
     let (library, include) = (folder.join("lib"), folder.join("include"));
     std::fs::create_dir_all(library.join("pkgconfig"))?;
     std::fs::create_dir_all(&include)?;
-    for name in ["libsframe_unwind.so", "libsframe_unwind.a"] {
-        replace(&built.join(name), &library.join(name))?;
-    }
+    // Programs are linked by the first name, and load the library by the second.
+    replace(&built.join("libsframe_unwind.so"), &library.join(UNWIND_SONAME))?;
+    link(UNWIND_SONAME, &library.join("libsframe_unwind.so"))?;
+    replace(&built.join("libsframe_unwind.a"), &library.join("libsframe_unwind.a"))?;
     std::fs::create_dir_all(library.join("sframe-ld"))?;
     for name in ["libsframe_run.so", "libsframe_split.so"] {
         if built.join(name).is_file() {

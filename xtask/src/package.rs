@@ -4,9 +4,11 @@
 //! The same commit gives the same bytes: all times are the commit's, names are sorted, and programs name no folder of the
 //! machine that built them ([`build`]). `--again` makes everything twice, from the first file on, and compares.
 
+mod completions;
 mod debian;
+mod help;
 mod licences;
-mod pages;
+pub mod pages;
 pub mod stripped;
 mod tools;
 
@@ -106,7 +108,6 @@ fn make(built: &Path, output: &Path) -> Result<Package> {
     install::lay_out(&parts, &usr, Path::new("/usr"))?;
     let documents = usr.join("share/doc/sframe-ld");
     copy_documents(&documents)?;
-    pages::write(built, &usr.join("share/man/man1"))?;
     licences::write(&documents.join("licences"))?;
     stripped::separate(&tree, &debug)?;
     let time = commit_time()?;

@@ -1,9 +1,9 @@
-//! Manual pages of programs whose command lines are not described for a generator: their `--help`, as a page.
+//! Manual pages and completions of programs whose command lines are not described for a generator: of their `--help`.
 
-use super::tools::said;
+use super::completions;
+use super::help::Help;
 use anyhow::Result;
 use std::path::Path;
-use std::process::Command;
 
 /// Programs, with a line about each.
 const PROGRAMS: [(&str, &str); 3] = [
@@ -12,12 +12,15 @@ const PROGRAMS: [(&str, &str); 3] = [
     ("sframe-as", "runs an assembler and gives each text section its own .sframe"),
 ];
 
-/// Writes the pages of programs in a folder.
-pub fn write(built: &Path, folder: &Path) -> Result<()> {
+/// Writes the pages and completions of programs below `share`.
+pub fn write(linker: &Path, comparer: &Path, share: &Path) -> Result<()> {
+    let folder = &share.join("man/man1");
     std::fs::create_dir_all(folder)?;
-    for (name, about) in PROGRAMS.iter().filter(|(name, _)| *name != "sframe-as") {
-        let help = said(Command::new(built.join(name)).arg("--help"))?;
-        std::fs::write(folder.join(format!("{name}.1")), page(name, about, &help))?;
+    let of = [(linker, &["sframe-ld", "ld.sframe"][..]), (comparer, &["ld-compare"])];
+    for ((program, names), (name, about)) in of.into_iter().zip(PROGRAMS) {
+        let help = Help::of(program)?;
+        std::fs::write(folder.join(format!("{name}.1")), page(name, about, &help.whole()))?;
+        completions::write(&help, names, share)?;
     }
     // Its options are the assembler's.
     let (name, about) = PROGRAMS[2];
