@@ -1,17 +1,23 @@
-//! What the commands share around the library: the heap, and an orderly end by a signal.
+//! What the commands share around the library: the heap, the colours of messages, and an orderly end by a signal.
 //!
 //! The library neither chooses a heap nor installs handlers of signals. Each command does both in its first lines: it
 //! names [`Heap`] as its allocator and calls [`handle_signals`]. From then on a signal that ends the process removes its
 //! temporary files first, and what the process cannot help (no more memory, a mapped file that became shorter) is an
 //! error with a message and the command's exit status for errors, not an end by a signal.
 
+use crate::cli::Color;
+use crate::diag::words::plain;
+use crate::diag::{Code, Diagnostic, RenderOptions, Severity, render};
 use crate::input::lost;
 use crate::output::interrupt::remove_temporaries;
+use clap::{ColorChoice, Parser};
 #[cfg(feature = "mimalloc")]
 use mimalloc::MiMalloc as Inner;
 #[cfg(not(feature = "mimalloc"))]
 use std::alloc::System as Inner;
 use std::alloc::{GlobalAlloc, Layout};
+use std::ffi::OsString;
+use std::io::{IsTerminal, Write};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -57,6 +63,60 @@ unsafe impl GlobalAlloc for Heap {
         // SAFETY: as above.
         unsafe { Inner.dealloc(memory, layout) }
     }
+}
+
+/// The colours that `--color` of a command asks for; `auto` until then.
+static COLOR: OnceLock<Color> = OnceLock::new();
+
+/// Whether messages on standard error are coloured.
+pub fn is_colored(choice: Color) -> bool {
+    let variable = |name: &str| std::env::var_os(name);
+    let (no_color, term) = (variable("NO_COLOR"), variable("TERM"));
+    choice.is_on(std::io::stderr().is_terminal(), no_color.as_deref(), term.as_deref())
+}
+
+/// Reads a command line whose first word is the program's name. `--color` holds for what is said about the words, too, and
+/// for all that [`tell`] says later.
+///
+/// # Errors
+/// The words are wrong, or ask for help or the version.
+pub fn parse<P: Parser>(words: impl IntoIterator<Item = OsString>) -> Result<P, clap::Error> {
+    let words: Vec<OsString> = words.into_iter().collect();
+    let mut before = words.iter().map(|word| word.to_string_lossy()).take_while(|word| word != "--");
+    let mut choice = None;
+    while let Some(word) = before.next() {
+        let value = match word.strip_prefix("--color") {
+            Some("") => before.next().map(String::from),
+            Some(value) => value.strip_prefix('=').map(String::from),
+            None => continue,
+        };
+        choice = match value.as_deref() {
+            Some("always") => Some(Color::Always),
+            Some("never") => Some(Color::Never),
+            _ => choice,
+        };
+    }
+    let of_words = match choice.unwrap_or_default() {
+        Color::Auto if is_colored(Color::Auto) => ColorChoice::Auto,
+        Color::Auto | Color::Never => ColorChoice::Never,
+        Color::Always => ColorChoice::Always,
+    };
+    let _ = COLOR.set(choice.unwrap_or_default());
+    P::from_arg_matches(&P::command().color(of_words).try_get_matches_from(words)?)
+}
+
+/// Says something on standard error, in the name of a program: as the linker does, in one line, and an error or a warning
+/// with its word in colour.
+pub fn tell(program: &str, severity: Severity, text: &str) {
+    let color = is_colored(COLOR.get().copied().unwrap_or_default());
+    let said = match severity {
+        Severity::Note => format!("{program}: {}\n", plain(text)),
+        _ => {
+            let options = RenderOptions { program: program.into(), color };
+            render(&Diagnostic::new(severity, Code::Internal, text), &options)
+        }
+    };
+    let _ = std::io::stderr().write_all(said.as_bytes());
 }
 
 /// The message for a process without memory, and its exit status: made beforehand, since a handler cannot.

@@ -55,6 +55,34 @@ fn files_without_frames_and_no_files_are_unusable() {
     let (status, text, complaint) = sframe(&["lookup", "--derived", own, "main"]);
     assert_eq!(status, 0, "{complaint}");
     assert!(text.contains("cfa=rsp+8"), "{text}");
+    let (status, _, complaint) = sframe(&["dump", own]);
+    assert!(status == 2 && complaint.contains("--derived"), "{complaint}");
+}
+
+/// Every command that reads rows can derive them: `dump`, too, in each of its forms, and for objects by section and
+/// offset.
+#[test]
+fn dump_prints_what_eh_frame_gives() {
+    let object = "fixture:v3-gas2.47/demo.x86_64.o";
+    let functions = |options: &[&str]| {
+        let (status, text, complaint) = sframe(&[&["dump", "--json"], options, &[object]].concat());
+        assert_eq!(status, 0, "{complaint}");
+        let dump: serde_json::Value = serde_json::from_str(&text).unwrap();
+        let section = &dump[0]["sections"][0];
+        let functions = section["blobs"][0]["functions"].as_array().unwrap();
+        let place =
+            |f: &serde_json::Value| ["section", "address", "symbol", "size"].map(|key| f[key].to_string());
+        let mut places: Vec<_> = functions.iter().map(place).collect();
+        places.sort();
+        (section["name"].as_str().unwrap().to_owned(), places)
+    };
+    let stored = functions(&[]);
+    let derived = functions(&["--derived", "--derived-always"]);
+    assert_eq!((stored.0.as_str(), derived.0.as_str()), (".sframe", ".sframe (derived)"));
+    assert_eq!(functions(&["--derived"]), stored, "a file's own SFrame comes first");
+    assert_eq!(derived.1, stored.1);
+    let (status, text, _) = sframe(&["dump", "--readelf", "--derived", "--derived-always", object]);
+    assert!(status == 0 && text.contains("SFrame section .sframe (derived)"), "{text}");
 }
 
 #[test]
@@ -279,6 +307,98 @@ fn a_command_is_sampled_where_the_kernel_allows_it() {
     assert!(complaint.contains("cannot execute"), "{complaint}");
 }
 
+/// What a command would find out at its end only, it says before it begins.
+#[test]
+fn outputs_are_checked_before_work_begins() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let started = at("started");
+    let touch = format!("echo > {started}");
+    let command = ["--", "sh", "-c", &touch];
+    let (none, picture, twice) = (at("none/x.json"), at("x.svg"), at("x.html"));
+    for (options, reason) in [
+        (&["-o", &none][..], "No such file or directory"),
+        (&["--html", &none], "No such file or directory"),
+        (&["-o", &picture], "--format"),
+        (&["-o", &twice, "--html", &twice], "named twice"),
+        (&["-o", folder.path().to_str().unwrap()], "a folder"),
+    ] {
+        let (status, _, complaint) = sframe(&[&["record"], options, &command].concat());
+        assert!(status == 2 && complaint.contains(reason), "{options:?}: {complaint}");
+        assert!(!complaint.contains("os error"), "{complaint}");
+        assert!(!Path::new(&started).exists(), "{options:?}: the command was started");
+        let (status, _, complaint) = sframe(&[&["stacks"], options, &["/no/recording"]].concat());
+        assert!(status == 2 && complaint.contains(reason), "{options:?}: {complaint}");
+    }
+    let program = at("program");
+    std::fs::copy(fixture("linked/prog.x86_64.ld2.47"), &program).unwrap();
+    let before = std::fs::read(&program).unwrap();
+    let object = fixture("v3-gas2.47/demo.x86_64.o").to_str().unwrap().to_owned();
+    for (command, file) in [
+        ("attach", &program),
+        ("index", &program),
+        ("table", &program),
+        ("derive", &program),
+        ("derive", &object),
+        ("split", &object),
+    ] {
+        let (status, _, complaint) = sframe(&[command, "-o", &none, file]);
+        assert!(status == 2 && complaint.contains("No such file or directory"), "{command}: {complaint}");
+    }
+    // What is no changed input must not replace it.
+    for words in [&["table", "-o"][..], &["derive", "-o"], &["index", "--raw", "0", "-o"]] {
+        let (status, _, complaint) = sframe(&[words, &[&program, &program]].concat());
+        assert!(status == 2 && complaint.contains("the input"), "{words:?}: {complaint}");
+    }
+    let (status, _, complaint) = sframe(&["stat", "--plot", &at("x.png"), &program]);
+    assert!(status == 2 && complaint.contains("SVG"), "{complaint}");
+    // A file with several names: the others would keep the old contents.
+    std::fs::hard_link(&program, at("second")).unwrap();
+    let (status, _, complaint) = sframe(&["attach", &program]);
+    assert!(status == 2 && complaint.contains("hard links"), "{complaint}");
+    assert_eq!(std::fs::read(&program).unwrap(), before);
+    assert!(!Path::new(&picture).exists() && !Path::new(&twice).exists());
+}
+
+#[test]
+fn control_characters_in_names_are_shown_escaped() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a\n\x1b[2Jb.o");
+    std::fs::copy(fixture("v3-gas2.47/demo.x86_64.o"), &path).unwrap();
+    let name = path.to_str().unwrap();
+    for words in [
+        &["dump"][..],
+        &["dump", "--headers"],
+        &["verify", "--verbose"],
+        &["stat"],
+        &["stat", "--plot", "/none/x.svg"],
+        &["table"],
+        &["attach"],
+    ] {
+        let (_, text, complaint) = sframe(&[words, &[name]].concat());
+        assert!(!text.contains('\x1b') && !complaint.contains('\x1b'), "{words:?}: {text}{complaint}");
+    }
+    let (_, text, _) = sframe(&["lookup", name, ".text"]);
+    assert!(text.contains("a\\n\\x1b[2Jb.o"), "{text}");
+    let (_, text, _) = sframe(&["dump", "--json", name]);
+    let dump: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(dump[0]["file"], name, "JSON has escapes of its own");
+}
+
+#[test]
+fn messages_are_coloured_as_asked_for() {
+    for (options, colored) in [(&[][..], false), (&["--color=never"], false), (&["--color=always"], true)] {
+        for words in [&["dump", "/no/such/file"][..], &["no-such-command"]] {
+            let (status, _, complaint) = sframe(&[options, words].concat());
+            assert_eq!(
+                (status, complaint.contains('\x1b')),
+                (2, colored),
+                "{options:?} {words:?}: {complaint}"
+            );
+        }
+    }
+}
+
 /// No limit for threads binds every user, but no system has the memory for these stacks of threads.
 #[test]
 fn a_recording_without_a_thread_is_an_error_and_does_not_start_the_command() {
@@ -289,7 +409,7 @@ fn a_recording_without_a_thread_is_an_error_and_does_not_start_the_command() {
     let (status, _, complaint) = split(command.output().unwrap());
     assert_eq!(status, 2, "{complaint}");
     let refused = complaint.contains("does not allow") || complaint.contains("takes no samples");
-    let says = complaint.starts_with("sframe: sh -c echo > started: no thread can be started: ");
+    let says = complaint.starts_with("sframe: error: sh -c echo > started: no thread can be started: ");
     assert!(refused || (says && complaint.contains("ulimit -u")), "{complaint}");
     assert!(!folder.path().join("started").exists(), "the command was started");
 }

@@ -5,13 +5,19 @@ use crate::peers::Wanted;
 use crate::random;
 use crate::reduce::Goal;
 use crate::run::Limits;
+use anyhow::{Error, Result, anyhow};
 use clap::{Args, Parser, Subcommand};
-use std::path::PathBuf;
+use sframe_ld::cli::Color;
+use sframe_ld::tool::destination::{self, Way};
+use std::path::{Path, PathBuf};
 
 /// Runs the same link through several linkers and shows where they disagree.
 #[derive(Parser, Debug)]
 #[command(name = "ld-compare", version, max_term_width = 110)]
 pub struct Arguments {
+    /// Colours of messages
+    #[arg(long, value_enum, global = true, default_value_t, value_name = "WHEN")]
+    pub color: Color,
     /// What to do.
     #[command(subcommand)]
     pub command: Command,
@@ -63,6 +69,42 @@ pub struct Output {
     /// Write a self-contained page to FILE
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
+}
+
+impl Output {
+    /// Checks, before any link, that the reports can be written.
+    ///
+    /// # Errors
+    /// They cannot, or go into one file.
+    pub fn check(&self) -> Result<()> {
+        let json = self.json.as_deref().filter(|path| *path != Path::new("-"));
+        check_files(&[json, self.html.as_deref()])
+    }
+}
+
+/// Checks that files can be written, each of its own.
+///
+/// # Errors
+/// They cannot.
+pub fn check_files(files: &[Option<&Path>]) -> Result<()> {
+    let files: Vec<&Path> = files.iter().copied().flatten().collect();
+    for (number, path) in files.iter().enumerate() {
+        destination::check(path, Way::Written).map_err(|why| anyhow!("{}: {why}", path.display()))?;
+        files[..number]
+            .iter()
+            .try_for_each(|other| destination::check_apart(path, other))
+            .map_err(Error::msg)?;
+    }
+    Ok(())
+}
+
+/// Checks that a folder is there or can be made.
+///
+/// # Errors
+/// It cannot.
+pub fn check_folder(folder: Option<&Path>) -> Result<()> {
+    let checked = folder.map_or(Ok(()), destination::check_new_folder);
+    checked.map_err(|why| anyhow!("{}: {why}", folder.unwrap_or(Path::new("")).display()))
 }
 
 /// `ld-compare capture`.

@@ -6,10 +6,12 @@
 //! the system (below `/usr`, `/lib` or the link's sysroot, where scripts name each other by path) and members of thin
 //! archives are referred to.
 
-use crate::args::Capture;
+use crate::args::{Capture, check_folder};
 use crate::cases::{Case, CaseFile, FILE, System};
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
+use sframe_ld::command;
+use sframe_ld::diag::Severity;
 use std::collections::BTreeMap;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -32,6 +34,8 @@ struct Settings {
 /// The folders cannot be written, the linker cannot be run.
 pub fn run(arguments: &Capture) -> Result<ExitCode> {
     let log = std::path::absolute(&arguments.log)?;
+    check_folder(Some(&log))?;
+    check_folder(arguments.setup.as_deref())?;
     if let Some(folder) = &arguments.setup {
         set_up(folder, log, &arguments.real)?;
         return Ok(ExitCode::SUCCESS);
@@ -76,7 +80,7 @@ pub fn as_linker() -> Option<ExitCode> {
         .and_then(|text| Ok(serde_json::from_str::<Settings>(&text)?))
         .and_then(|settings| record_and_link(&settings.log, &settings.real, &arguments));
     Some(result.unwrap_or_else(|error| {
-        eprintln!("ld-compare: error: {error:#}");
+        command::tell("ld-compare", Severity::Error, &format!("{error:#}"));
         ExitCode::from(2)
     }))
 }
@@ -85,7 +89,7 @@ fn record_and_link(log: &Path, real: &Path, arguments: &[String]) -> Result<Exit
     // A build asks its linker for version and help, too. A command that cannot be recorded must not stop
     // the build.
     if let Err(error) = record(log, arguments) {
-        eprintln!("ld-compare: not recorded: {error:#}");
+        command::tell("ld-compare", Severity::Warning, &format!("not recorded: {error:#}"));
     }
     let error = Command::new(real).args(arguments).exec();
     Err(error).with_context(|| format!("cannot run {}", real.display()))

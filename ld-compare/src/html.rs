@@ -8,6 +8,7 @@ use crate::compare::{CaseReport, LinkerReport, Report};
 use crate::differ::causes;
 use crate::facts::Aspect;
 use crate::table::covered;
+use sframe_ld::diag::words::count;
 use std::fmt::Write;
 
 /// The look of a cell.
@@ -85,6 +86,8 @@ pub struct Page {
     pub title: String,
     /// Its subject, in a sentence or two.
     pub lead: String,
+    /// What it shows, in sentences; `**` and backquotes are marks as in Markdown.
+    pub notes: Vec<String>,
     /// When it was made.
     pub date: String,
     /// Its matrices.
@@ -100,7 +103,8 @@ const STYLE: &str = "
   --refused:#f08a7a; --refused-wash:#301c1a; --broken:#c79bf0; --broken-wash:#271c33; } }
 * { box-sizing: border-box; }
 body { margin:0; background:var(--paper); color:var(--ink); font:15px/1.5 ui-sans-serif,system-ui,'DejaVu Sans',sans-serif; }
-main { max-width:1680px; margin:0 auto; padding:2.5rem 2rem 4rem; }
+main { width:fit-content; min-width:100%; padding:2.5rem 2rem 4rem; }
+header, h2, .notes, footer { position:sticky; left:2rem; max-width:calc(100vw - 4rem); }
 header { border-bottom:3px solid var(--ink); padding-bottom:1.1rem; margin-bottom:1.4rem; }
 h1 { font:600 2.1rem/1.15 ui-serif,Georgia,'DejaVu Serif',serif; letter-spacing:-.01em; margin:0 0 .5rem; }
 h2 { font:600 1.15rem/1.3 ui-serif,Georgia,'DejaVu Serif',serif; margin:2.4rem 0 .7rem; }
@@ -110,17 +114,23 @@ h2 { font:600 1.15rem/1.3 ui-serif,Georgia,'DejaVu Serif',serif; margin:2.4rem 0
 .good { --c:var(--good); --w:var(--good-wash); } .doubtful { --c:var(--doubtful); --w:var(--doubtful-wash); }
 .refused { --c:var(--refused); --w:var(--refused-wash); } .broken { --c:var(--broken); --w:var(--broken-wash); }
 .key li, .sign { color:var(--c); }
-.scroll { overflow-x:auto; border:1px solid var(--line); border-radius:6px; }
+.notes { margin:1.4rem 0 0; padding:0 0 0 1.2rem; font-size:.9rem; } .notes li { max-width:60rem; margin:.2rem 0; }
+.matrix { border:1px solid var(--line); }
 table { border-collapse:separate; border-spacing:0; width:100%; font-size:.82rem; font-variant-numeric:tabular-nums; }
 th, td { text-align:left; vertical-align:top; border-bottom:1px solid var(--line); }
 thead th { position:sticky; top:0; background:var(--head); padding:.55rem .6rem; z-index:2; font-weight:600; }
 thead small { display:block; font-weight:400; color:var(--soft); font-size:.72rem; max-width:11rem; line-height:1.3; }
+thead th:first-child { left:0; z-index:3; }
 tbody th { position:sticky; left:0; background:var(--paper); padding:.4rem .7rem; font-weight:500; white-space:nowrap; z-index:1; }
 tr.group th { background:var(--head); padding:.5rem .7rem; font-weight:600; white-space:normal; }
+tr.group span { position:sticky; left:.7rem; }
 tr.group small { font-weight:400; color:var(--soft); margin-left:.6em; }
-td { padding:0; background:var(--w); min-width:7.6rem; border-left:1px solid var(--line); }
+td { padding:0; background:var(--w); min-width:9rem; border-left:1px solid var(--line); }
 td > div, summary { padding:.4rem .6rem; }
-summary { cursor:pointer; list-style:none; }
+summary { cursor:pointer; list-style:none; display:flex; gap:.5em; }
+summary::after { content:'\u{25b8}'; margin-left:auto; color:var(--c); }
+details[open] > summary::after { content:'\u{25be}'; }
+.key .opens { color:var(--soft); }
 summary::-webkit-details-marker { display:none; }
 summary:hover, summary:focus-visible { box-shadow:inset 3px 0 0 var(--c); outline:none; }
 details[open] > summary { border-bottom:1px dashed var(--c); }
@@ -128,7 +138,8 @@ pre { margin:0; padding:.6rem; font:11.5px/1.45 ui-monospace,'DejaVu Sans Mono',
   overflow-wrap:anywhere; min-width:24rem; max-width:44rem; }
 footer { margin-top:2.5rem; color:var(--soft); font-size:.82rem; }
 @media print { @page { size:A3 landscape; margin:12mm; } body { font-size:11px; } main { padding:0; max-width:none; }
-  .scroll { overflow:visible; border:0; } thead th, tbody th { position:static; } td, th { break-inside:avoid; }
+  .matrix { border:0; } thead th, tbody th, header, h2, .notes, footer, tr.group span { position:static; }
+  summary::after { content:none; } main { width:auto; } td, th { break-inside:avoid; }
   td { print-color-adjust:exact; -webkit-print-color-adjust:exact; min-width:0; } tr { break-inside:avoid; }
   thead { display:table-header-group; } h2 { break-after:avoid; } }
 ";
@@ -149,17 +160,41 @@ pub fn write(page: &Page) -> String {
     ] {
         let _ = write!(html, "<li class=\"{}\"><b>{}</b>{text}</li>", mood.class(), mood.sign());
     }
-    html.push_str("</ul></header>\n");
+    html.push_str("<li class=\"opens\"><b>\u{25b8}</b>opens to the details</li></ul></header>\n");
+    write_notes(&mut html, &page.notes);
     page.parts.iter().for_each(|part| write_part(&mut html, part));
     let _ =
         writeln!(html, "<footer>Made by ld-compare on {}.</footer>\n</main>\n</html>", escape(&page.date));
     html
 }
 
+fn write_notes(html: &mut String, notes: &[String]) {
+    if notes.is_empty() {
+        return;
+    }
+    html.push_str("<ul class=\"notes\">");
+    for note in notes {
+        let _ = write!(html, "<li>{}</li>", marked_up(note));
+    }
+    html.push_str("</ul>\n");
+}
+
+/// A sentence in Markdown, with the two kinds of marks that the notes have.
+fn marked_up(text: &str) -> String {
+    let mut html = escape(text);
+    for (mark, open, close) in [("**", "<b>", "</b>"), ("`", "<code>", "</code>")] {
+        while let Some((before, rest)) = html.split_once(mark) {
+            let Some((inside, after)) = rest.split_once(mark) else { break };
+            html = format!("{before}{open}{inside}{close}{after}");
+        }
+    }
+    html
+}
+
 fn write_part(html: &mut String, part: &Part) {
     let _ = writeln!(
         html,
-        "<section><h2>{}</h2>\n<div class=\"scroll\"><table>\n<thead><tr><th></th>",
+        "<section><h2>{}</h2>\n<div class=\"matrix\"><table>\n<thead><tr><th></th>",
         escape(&part.title)
     );
     for (name, version) in &part.columns {
@@ -171,7 +206,7 @@ fn write_part(html: &mut String, part: &Part) {
         if group != Some(&line.group) && !line.group.is_empty() {
             let _ = writeln!(
                 html,
-                "<tr class=\"group\"><th colspan=\"{}\">{}<small>{}</small></th></tr>",
+                "<tr class=\"group\"><th colspan=\"{}\"><span>{}<small>{}</small></span></th></tr>",
                 part.columns.len() + 1,
                 escape(&line.group),
                 escape(&line.about)
@@ -186,7 +221,8 @@ fn write_part(html: &mut String, part: &Part) {
 }
 
 fn write_cell(html: &mut String, cell: &Cell) {
-    let label = format!("<span class=\"sign\">{}</span>{}", cell.mood.sign(), escape(&cell.text));
+    let label =
+        format!("<span><span class=\"sign\">{}</span>{}</span>", cell.mood.sign(), escape(&cell.text));
     let _ = if cell.detail.is_empty() {
         write!(html, "<td class=\"{}\"><div>{label}</div></td>", cell.mood.class())
     } else {
@@ -222,10 +258,11 @@ pub fn page(report: &Report) -> Page {
     Page {
         title: "Linkers compared".into(),
         lead: format!(
-            "{} cases, {links} links. A cell counts what a linker does otherwise than the majority of the others; open it for \
-             the causes.",
-            report.cases.len()
+            "{}, {}. A cell counts what a linker does otherwise than the majority of the others; open it for the causes.",
+            count(report.cases.len() as u64, "case"),
+            count(links as u64, "link")
         ),
+        notes: Vec::new(),
         date: report.date.clone(),
         parts,
     }
@@ -264,7 +301,7 @@ fn cell(result: &LinkerReport) -> Cell {
 
 fn detail(result: &LinkerReport) -> String {
     let facts = &result.facts;
-    let size = facts.size.map_or("no output".into(), |size| format!("{size} bytes"));
+    let size = facts.size.map_or("no output".into(), |size| count(size, "byte"));
     let mut text = format!(
         "{}, {size}, {:.0} ms; .eh_frame: {}; SFrame: {}\n",
         facts.status,

@@ -12,6 +12,7 @@
 //! | `table`, `html` | the report as text and as a page |
 //! | `lab` | generated section-group violations, and the verdict on each linker's output |
 //! | `random` | random programs, linked by every linker and run |
+//! | `progress` | signs that a long command is at work |
 //! | `reduce` | a failing link made as small as it can be |
 
 pub mod args;
@@ -27,6 +28,7 @@ pub mod lab;
 pub mod machine;
 pub mod model;
 pub mod peers;
+pub mod progress;
 pub mod random;
 pub mod reduce;
 pub mod run;

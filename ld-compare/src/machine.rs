@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 pub enum Machine {
     /// x86-64.
     #[serde(rename = "x86_64")]
-    #[value(name = "x86_64")]
+    #[value(name = "x86_64", alias = "x86-64", alias = "amd64")]
     X86_64,
     /// AArch64, little-endian.
     #[serde(rename = "aarch64")]

@@ -1,13 +1,15 @@
 //! The command `ld-compare`: arguments in, reports and exit status out.
 
 use anyhow::{Context, Result, ensure};
-use clap::Parser;
 use ld_compare::args::{self, Arguments, Command, Output};
 use ld_compare::baseline::Baseline;
 use ld_compare::cases::Case;
 use ld_compare::compare::{CaseReport, Report, compare};
+use ld_compare::progress::Progress;
 use ld_compare::{capture, html, lab, random, reduce, table};
-use std::io::{IsTerminal, Write};
+use sframe_ld::command;
+use sframe_ld::diag::Severity;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -16,7 +18,11 @@ fn main() -> ExitCode {
     if let Some(code) = capture::as_linker() {
         return code;
     }
-    let result = match Arguments::parse().command {
+    let arguments: Arguments = match command::parse(std::env::args_os()) {
+        Ok(arguments) => arguments,
+        Err(answer) => answer.exit(),
+    };
+    let result = match arguments.command {
         Command::Run(arguments) => run(arguments),
         Command::Capture(arguments) => capture::run(&arguments),
         Command::Lab(arguments) => run_lab(&arguments),
@@ -24,7 +30,7 @@ fn main() -> ExitCode {
         Command::Reduce(arguments) => run_reduce(arguments),
     };
     result.unwrap_or_else(|error| {
-        eprintln!("ld-compare: error: {error:#}");
+        command::tell("ld-compare", Severity::Error, &format!("{error:#}"));
         ExitCode::from(2)
     })
 }
@@ -42,16 +48,21 @@ fn cases(paths: &[PathBuf], arguments: Vec<String>) -> Result<Vec<Case>> {
 }
 
 fn run(arguments: args::Run) -> Result<ExitCode> {
+    arguments.output.check()?;
+    args::check_files(&[arguments.baseline.as_deref().filter(|_| arguments.record_baseline)])?;
     let cases = cases(&arguments.cases, arguments.arguments)?;
     let path = arguments.baseline.as_deref();
     let mut baseline = path.map(|path| Baseline::load(path, arguments.record_baseline)).transpose()?;
     let quiet = arguments.output.json.as_deref() == Some(Path::new("-"));
+    let mut progress = Progress::new(cases.len(), "cases");
     let mut told = |case: &CaseReport| {
+        progress.done(1);
         if !quiet {
-            print(&(table::case(case) + "\n"));
+            progress.aside(|| print(&(table::case(case) + "\n")));
         }
     };
     let report = compare(&cases, &arguments.wanted, &arguments.limits, baseline.as_ref(), &mut told)?;
+    drop(progress);
     write_reports(&arguments.output, &report, || html::page(&report))?;
     if !quiet {
         print(&table::summary(&report, baseline.is_some()));
@@ -75,16 +86,9 @@ fn record(baseline: &mut Baseline, report: &Report) {
 }
 
 fn run_lab(arguments: &args::Lab) -> Result<ExitCode> {
-    let terminal = std::io::stderr().is_terminal();
-    let mut told = |machine: ld_compare::machine::Machine, shape: &lab::shapes::Shape| {
-        if terminal {
-            eprint!("\r\x1b[K{} {}", machine.name(), shape.name);
-        }
-    };
-    let matrix = lab::run(&arguments.choice, &arguments.wanted, &arguments.limits, &mut told)?;
-    if terminal {
-        eprint!("\r\x1b[K");
-    }
+    arguments.output.check()?;
+    args::check_folder(arguments.choice.cases.as_deref())?;
+    let matrix = lab::run(&arguments.choice, &arguments.wanted, &arguments.limits)?;
     write_reports(&arguments.output, &matrix, || lab::page(&matrix))?;
     if arguments.output.json.as_deref() != Some(Path::new("-")) {
         print(&lab::markdown(&matrix));
@@ -93,12 +97,15 @@ fn run_lab(arguments: &args::Lab) -> Result<ExitCode> {
 }
 
 fn run_random(arguments: &args::Random) -> Result<ExitCode> {
+    args::check_files(&[arguments.choice.json.as_deref()])?;
+    args::check_folder(arguments.choice.keep.as_deref())?;
     let tally = random::run(&arguments.choice, &arguments.wanted, &|text| print(&format!("{text}\n")))?;
     print(&tally.summary());
     Ok(if tally.open().next().is_some() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
 fn run_reduce(arguments: args::Reduce) -> Result<ExitCode> {
+    args::check_folder(Some(&arguments.output))?;
     let mut cases = cases(arguments.case.as_slice(), arguments.arguments)?;
     ensure!(cases.len() == 1, "one case can be reduced at a time, this names {}", cases.len());
     let told = reduce::run(

@@ -4,6 +4,7 @@ use crate::baseline::Judgement;
 use crate::compare::{CaseReport, Judged, LinkerReport, Report};
 use crate::differ::{Difference, causes};
 use crate::facts::{ABSENT, Aspect};
+use sframe_ld::diag::words;
 use std::fmt::Write;
 
 /// Most keys of a cause that are named.
@@ -22,7 +23,7 @@ pub fn case(report: &CaseReport) -> String {
         text.push_str(&differences(result));
     }
     if !report.split.is_empty() {
-        let _ = writeln!(text, "  without majority: {} facts", report.split.len());
+        let _ = writeln!(text, "  without majority: {}", words::count(report.split.len() as u64, "fact"));
         for split in report.split.iter().take(SHOWN) {
             let sides: Vec<String> = split
                 .values
@@ -151,13 +152,16 @@ pub fn aligned<const N: usize>(rows: &[[String; N]]) -> String {
 /// The last lines: how it ended with the baseline.
 pub fn summary(report: &Report, with_baseline: bool) -> String {
     let links: usize = report.cases.iter().map(|case| case.results.len()).sum();
-    let mut text = format!("{} cases, {links} links\n", report.cases.len());
+    let (cases, links) =
+        (words::count(report.cases.len() as u64, "case"), words::count(links as u64, "link"));
+    let mut text = format!("{cases}, {links}\n");
     if with_baseline {
         let _ = writeln!(text, "differences that the baseline does not explain: {}", report.unexplained());
         for (version, count) in report.new_versions() {
             let _ = writeln!(
                 text,
-                "not in the baseline: {version}, {count} differences; --record-baseline adds them"
+                "not in the baseline: {version}, {}; --record-baseline adds them",
+                words::count(count as u64, "difference")
             );
         }
     }

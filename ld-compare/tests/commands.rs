@@ -163,8 +163,18 @@ fn the_lab_lists_the_linkers_that_refuse() {
     let folder = tempfile::tempdir().unwrap();
     let machine = format!("--machine={}", machine.name());
     let words = ["lab", &machine, "--shape=data", "--shape=eh-frame", "--linker=real=ld", "--json=lab.json"];
-    let output = ld_compare(folder.path(), &words);
+    let output = ld_compare(folder.path(), &[&words[..], &["--html=lab.html"]].concat());
     assert!(output.status.success(), "{}", text(&output));
+    // A sign that it is at work, and nothing about linkers, shapes or pages that took no part.
+    assert!(String::from_utf8_lossy(&output.stderr).contains("of 8 links"), "{}", text(&output));
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let page = std::fs::read_to_string(folder.path().join("lab.html")).unwrap();
+    for report in [&said, &page] {
+        assert!(report.contains("links that break the rule"), "{report}");
+        for absent in ["mold", "sframe-ld", "sframe-group", "linker-semantics", "notes said"] {
+            assert!(!report.contains(absent), "{absent}: {report}");
+        }
+    }
     let matrix: serde_json::Value =
         serde_json::from_str(&std::fs::read_to_string(folder.path().join("lab.json")).unwrap()).unwrap();
     let verdict = |shape: &str, mode: &str| {
@@ -179,6 +189,45 @@ fn the_lab_lists_the_linkers_that_refuse() {
     assert_eq!(verdict("data", "final").0, "error");
     assert_eq!(verdict("eh-frame", "final"), ("ok".into(), "4 of 4 functions".into()));
     assert_eq!(verdict("eh-frame", "gc"), ("ok".into(), "3 of 3 functions".into()));
+}
+
+/// A place that cannot be written is found before the first link.
+#[test]
+fn reports_and_folders_are_checked_before_any_link() {
+    if machine().is_none() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    case(folder);
+    let marker = folder.join("linked");
+    let script = format!(
+        "#!/bin/sh\ncase \"$*\" in --version) echo 'GNU ld 1';; *) touch {};; esac\n",
+        marker.display()
+    );
+    std::fs::write(folder.join("marking"), script).unwrap();
+    std::fs::set_permissions(folder.join("marking"), std::os::unix::fs::PermissionsExt::from_mode(0o755))
+        .unwrap();
+    std::fs::write(folder.join("file"), "").unwrap();
+    for words in [
+        &["run", "case", "--json=none/x.json"][..],
+        &["run", "case", "--html=none/x.html"],
+        &["run", "case", "--html=x", "--json=x"],
+        &["run", "case", "--baseline=none/b.json", "--record-baseline"],
+        &["lab", "--html=none/x.html"],
+        &["lab", "--cases=file/x"],
+        &["random", "--json=none/x.json"],
+        &["random", "--keep=file/x"],
+        &["reduce", "case", "--output=file/x"],
+        &["capture", "--log=file/x", "--setup=bin"],
+    ] {
+        let linker = format!("--linker=marking={}", folder.join("marking").display());
+        let more: &[&str] = if words[0] == "capture" { &[] } else { &[&linker] };
+        let output = ld_compare(folder, &[words, more].concat());
+        assert_eq!(output.status.code(), Some(2), "{words:?}: {}", text(&output));
+        assert!(!text(&output).contains("os error"), "{}", text(&output));
+        assert!(!marker.exists(), "{words:?}");
+    }
 }
 
 #[test]

@@ -3,12 +3,12 @@
 use sframe_ld::Memory;
 use sframe_ld::cli::{self, Color, Environment, Invocation};
 use sframe_ld::command::{self, Heap};
-use sframe_ld::diag::{Diagnostic, RenderOptions, Sink, limit_messages, render, share_help};
+use sframe_ld::diag::{Diagnostic, RenderOptions, Sink, limit_messages, render, share_help, words};
 use sframe_ld::input::{SystemSource, read_arguments};
 use sframe_ld::output::detach;
 use sframe_ld::tool::{fallback, redirect};
 use std::ffi::{OsStr, OsString};
-use std::io::{IsTerminal, Write};
+use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -76,10 +76,11 @@ fn end(status: i32) -> ! {
     unsafe { libc::_exit(status) }
 }
 
-/// `ld` in messages when called as `ld`, otherwise `sframe-ld`.
+/// The name in messages: the one that the command was called by, with its folder if that was said, as GNU ld does. Compilers
+/// call every linker `ld`, and the folder tells which one it is.
 fn program_name(argument: Option<&OsStr>) -> String {
-    let name = argument.and_then(|path| Path::new(path).file_name());
-    name.map_or_else(|| "sframe-ld".into(), |name| name.to_string_lossy().into_owned())
+    let name = argument.filter(|name| !name.is_empty());
+    name.map_or_else(|| "sframe-ld".into(), |name| words::shown(&name.to_string_lossy()).into_owned())
 }
 
 /// Prints on standard output; a closed pipe is not an error worth failing for.
@@ -89,12 +90,7 @@ fn print(text: &str) {
 
 fn show(mut diagnostics: Vec<Diagnostic>, program: &str, config: Option<&cli::Config>) {
     let stderr = std::io::stderr();
-    let variable = |name: &str| std::env::var_os(name);
-    let color = config.map_or(Color::Auto, |config| config.diagnostics.color).is_on(
-        stderr.is_terminal(),
-        variable("NO_COLOR").as_deref(),
-        variable("TERM").as_deref(),
-    );
+    let color = command::is_colored(config.map_or(Color::Auto, |config| config.diagnostics.color));
     let options = RenderOptions { program: program.into(), color };
     let limit =
         config.and_then(|config| config.diagnostics.error_limit).map_or(usize::MAX, |limit| limit.get());
@@ -106,8 +102,8 @@ fn show(mut diagnostics: Vec<Diagnostic>, program: &str, config: Option<&cli::Co
     }
     for (more, kind) in [(left.warnings, "warning"), (left.errors, "error")] {
         if more > 0 {
-            let plural = if more == 1 { "" } else { "s" };
-            let _ = writeln!(stderr, "{program}: {more} more {kind}{plural}; --error-limit=0 shows all");
+            let more = format!("{more} more {}", words::form(more as u64, kind));
+            let _ = writeln!(stderr, "{program}: {more}; --error-limit=0 shows all");
         }
     }
 }

@@ -1,5 +1,8 @@
 //! Demangled symbol names for messages.
 
+use super::words;
+use std::borrow::Cow;
+
 /// The demangled form of a C++ or Rust symbol name, as GNU tools write it; the name itself if it
 /// is not mangled. A version suffix (`@VER`, `@@VER`) is kept as it is.
 pub fn demangle(name: &[u8]) -> String {
@@ -11,9 +14,13 @@ pub fn demangle(name: &[u8]) -> String {
     }
 }
 
-/// A name for messages: demangled, or as it is (`--no-demangle`).
+/// A name for messages: demangled, or as it is (`--no-demangle`); control characters are escaped.
 pub fn shown(name: &[u8], demangled: bool) -> String {
-    if demangled { demangle(name) } else { String::from_utf8_lossy(name).into_owned() }
+    let text = if demangled { demangle(name) } else { String::from_utf8_lossy(name).into_owned() };
+    match words::shown(&text) {
+        Cow::Borrowed(_) => text,
+        Cow::Owned(escaped) => escaped,
+    }
 }
 
 #[cfg(test)]

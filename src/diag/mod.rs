@@ -14,6 +14,7 @@ mod help;
 mod limit;
 mod render;
 mod sink;
+pub mod words;
 
 pub use code::Code;
 pub use help::share_help;

@@ -7,6 +7,7 @@
 //! >>> help: add the library that defines it
 //! ```
 
+use super::words::{plain, shown};
 use super::{Diagnostic, Location, Severity};
 use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
 use std::fmt::Write;
@@ -20,7 +21,8 @@ pub struct RenderOptions {
     pub color: bool,
 }
 
-/// The text of a diagnostic, one or more lines, each ended by a newline.
+/// The text of a diagnostic, one or more lines, each ended by a newline. Whatever names are in it, they begin no line of
+/// their own, and a terminal takes nothing in them for a command.
 pub fn render(diagnostic: &Diagnostic, options: &RenderOptions) -> String {
     if let Location::Script { .. } = diagnostic.location {
         return render_script(diagnostic, options);
@@ -32,12 +34,13 @@ pub fn render(diagnostic: &Diagnostic, options: &RenderOptions) -> String {
         Severity::Note => ("", ""),
     };
     if diagnostic.severity == Severity::Note {
-        out.push_str(&diagnostic.message);
+        out.push_str(&plain(&diagnostic.message));
     } else {
         let reset = if options.color { "\x1b[0m" } else { "" };
         let paint = if options.color { paint } else { "" };
         let place = place(&diagnostic.location);
-        let _ = write!(out, "{}: {paint}{word}{reset}{place}{}", options.program, diagnostic.message);
+        let said = format!("{place}{}", diagnostic.message);
+        let _ = write!(out, "{}: {paint}{word}{reset}{}", shown(&options.program), plain(&said));
     }
     out.push('\n');
     append_details(&mut out, diagnostic);
@@ -46,10 +49,10 @@ pub fn render(diagnostic: &Diagnostic, options: &RenderOptions) -> String {
 
 fn append_details(out: &mut String, diagnostic: &Diagnostic) {
     for note in &diagnostic.notes {
-        let _ = writeln!(out, ">>> {note}");
+        let _ = writeln!(out, ">>> {}", plain(note));
     }
     for help in &diagnostic.help {
-        let _ = writeln!(out, ">>> help: {help}");
+        let _ = writeln!(out, ">>> help: {}", plain(help));
     }
 }
 
@@ -75,11 +78,11 @@ fn render_script(diagnostic: &Diagnostic, options: &RenderOptions) -> String {
     };
     let snippet = Snippet::source(text.as_str())
         .line_start(*line as usize)
-        .path(file.as_str())
+        .path(shown(file))
         .annotation(AnnotationKind::Primary.span(start..end));
-    let group = level.primary_title(diagnostic.message.as_str()).element(snippet);
+    let group = level.primary_title(plain(&diagnostic.message)).element(snippet);
     let renderer = if options.color { Renderer::styled() } else { Renderer::plain() };
-    let mut out = format!("{}: {}\n", options.program, renderer.render(&[group]));
+    let mut out = format!("{}: {}\n", shown(&options.program), renderer.render(&[group]));
     append_details(&mut out, diagnostic);
     out
 }
@@ -102,6 +105,36 @@ mod tests {
         assert_eq!(
             render(&diagnostic, &plain()),
             "sframe-ld: error: a.o:(.text+0x10): value 7 does not fit\n>>> references foo\n>>> help: move it nearer\n"
+        );
+    }
+
+    /// A name from an input must not be able to write the linker's messages.
+    #[test]
+    fn names_cannot_forge_messages() {
+        let name = "a\n\x1b[2Ksframe-ld: all is well";
+        let place =
+            Location::Section { file: format!("{name}.o"), section: format!(".text{name}"), offset: 0 };
+        let script = Location::Script {
+            file: name.into(),
+            line: 1,
+            column: 1,
+            length: 1,
+            text: "x\x1b[2J = }".into(),
+        };
+        for location in [place, script, Location::File(name.into()), Location::Argument(name.into())] {
+            let diagnostic = Diagnostic::error(Code::Internal, format!("symbol {name}"))
+                .at(location)
+                .note(name)
+                .help(format!("rename {name}"));
+            let text = render(&diagnostic, &plain());
+            assert!(!text.contains('\x1b'), "{text:?}");
+            assert_eq!(text.matches("\nsframe-ld:").count(), 0, "{text:?}");
+        }
+        let error = std::io::Error::from_raw_os_error(2);
+        let diagnostic = Diagnostic::error(Code::CannotWrite, format!("cannot write out: {error}"));
+        assert_eq!(
+            render(&diagnostic, &plain()),
+            "sframe-ld: error: cannot write out: No such file or directory\n"
         );
     }
 

@@ -7,6 +7,7 @@
 use super::packed::Packed;
 use super::usage::Usage;
 use crate::arch::machine::SHN_LARGE_COMMON;
+use crate::diag::words::shown;
 use crate::elf::consts as elf;
 use crate::elf::{Ehdr, Rela, Shdr, Sym, string_at, table, whole_table};
 use crate::ids::{FileId, SectionId, SymbolId};
@@ -382,6 +383,11 @@ impl<'a, E: ByteOrder> ObjectFile<'a, E> {
     pub fn section_name_on(&self, index: usize) -> &'a [u8] {
         let header = self.headers.get(index);
         header.and_then(|header| self.section_names.get(header.sh_name.get() as usize..)).unwrap_or(b"")
+    }
+
+    /// `file:(place)` for messages and lists: a section of this file, or a place in one.
+    pub fn described(&self, place: &str) -> String {
+        shown(&format!("{}:({place})", self.name)).into_owned()
     }
 
     /// Name of a section as text for messages.

@@ -633,7 +633,7 @@ pub fn removed_sections<T: Target>(link: &Bound<'_, T>) -> Vec<String> {
         let sections = ids.filter(|&(_, id)| link.sections.is(id, SectionState::COLLECTED));
         let names: Vec<_> = sections.map(|(index, _)| object.section_name_lossy(index)).collect();
         let commons = std::iter::repeat_n("COMMON".into(), blocks[object.id.index()]);
-        let text = |name| format!("removing unused section {}:({name})", object.name);
+        let text = |name: String| format!("removing unused section {}", object.described(&name));
         names.into_iter().chain(commons).map(text).collect::<Vec<_>>()
     };
     link.objects.iter().flat_map(removed).collect()

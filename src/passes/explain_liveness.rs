@@ -6,6 +6,7 @@
 
 use super::collect_garbage::{Reach, Root, Visits, retrace};
 use crate::arch::Target;
+use crate::diag::words::shown;
 use crate::elf::consts as elf;
 use crate::ids::{SectionId, SymbolId};
 use crate::input::object::SymbolPlace;
@@ -197,12 +198,12 @@ impl<T: Target> Report<'_, '_, T> {
     fn describe(&self, item: Item) -> String {
         match item {
             Item::Section(section) => match self.link.locate(section) {
-                Some((object, index)) => {
-                    format!("{}:({})", object.name, object.section_name_lossy(index as usize))
-                }
+                Some((object, index)) => object.described(&object.section_name_lossy(index as usize)),
                 None => String::from("<internal>"),
             },
-            Item::Symbol(symbol) => format!("{}:({})", self.file_of(symbol), self.link.symbol_text(symbol)),
+            Item::Symbol(symbol) => {
+                format!("{}:({})", shown(&self.file_of(symbol)), self.link.symbol_text(symbol))
+            }
         }
     }
 

@@ -20,6 +20,7 @@ use early::Contents;
 use crate::cli::{
     Config, InputFormat, InputSource as Named, InputSpec, InputState, Machine, NarrowLink, TARGETS,
 };
+use crate::diag::words::shown;
 use crate::diag::{Code, Diagnostic, Location, Sink};
 use crate::input::object::FileName;
 use crate::input::sniff::{FileKind, file_kind, machine};
@@ -199,7 +200,9 @@ impl<'a> Walk<'_, 'a> {
     fn note_attempt(&mut self, path: &Path, succeeded: bool) {
         if self.config.reports.verbose {
             let outcome = if succeeded { "succeeded" } else { "failed" };
-            self.opened.attempts.push_str(&format!("attempt to open {} {outcome}\n", path.display()));
+            let line = format!("attempt to open {} {outcome}", path.display());
+            self.opened.attempts.push_str(&shown(&line));
+            self.opened.attempts.push('\n');
         }
     }
 

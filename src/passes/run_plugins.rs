@@ -287,8 +287,10 @@ impl<'a> Plugins<'a> {
                 Level::Error | Level::Fatal => Severity::Error,
             };
             let file = message.plugin.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            let text = format!("{file}: {}", message.text);
-            sink.report(Diagnostic::new(severity, Code::LtoPlugin, text).ordered(0, 0, place));
+            let mut lines = message.text.lines();
+            let text = format!("{file}: {}", lines.next().unwrap_or_default());
+            let said = Diagnostic::new(severity, Code::LtoPlugin, text).ordered(0, 0, place);
+            sink.report(lines.fold(said, |said, line| said.note(line)));
         }
     }
 }

@@ -115,7 +115,7 @@ impl<'a, T: Target> Inputs<'a, T> {
     ) -> String {
         match self.locate(id) {
             Some((object, index)) => {
-                format!("{}:({}+{offset:#x})", object.name, object.section_name_lossy(index as usize))
+                object.described(&format!("{}+{offset:#x}", object.section_name_lossy(index as usize)))
             }
             None => format!("<internal>:({}+{offset:#x})", String::from_utf8_lossy(own_name())),
         }
@@ -124,9 +124,7 @@ impl<'a, T: Target> Inputs<'a, T> {
     /// `file:(section)` for lists of input sections.
     pub fn describe_section(&self, id: SectionId) -> String {
         match self.locate(id) {
-            Some((object, index)) => {
-                format!("{}:({})", object.name, object.section_name_lossy(index as usize))
-            }
+            Some((object, index)) => object.described(&object.section_name_lossy(index as usize)),
             None => "<internal>".to_owned(),
         }
     }

@@ -7,12 +7,15 @@
 use super::discarded::{Remedies, is_violation};
 use crate::arch::Target;
 use crate::decision::site::Reference;
+use crate::diag::words::{count, shown};
 use crate::ids::{FileId, SectionId};
+use crate::input::ObjectFile;
 use crate::input::group::GroupEntry;
 use crate::phase::Scanned;
 use crate::phase::SectionState;
 use hashbrown::HashMap;
 use std::fmt::Write;
+use zerocopy::byteorder::ByteOrder;
 
 /// One reference and its causes, all as text.
 struct Story {
@@ -72,8 +75,11 @@ fn tell(text: &mut String, story: &Story) {
         let _ = writeln!(text, "  section group {signature}:");
         for copy in &story.copies {
             let fate = if copy.prevails { "prevails" } else { "discarded" };
-            let members: Vec<String> =
-                copy.members.iter().map(|(name, size)| format!("{name} ({size} bytes)")).collect();
+            let members: Vec<String> = copy
+                .members
+                .iter()
+                .map(|(name, size)| format!("{name} ({})", count(*size, "byte")))
+                .collect();
             let _ = writeln!(text, "    {}, {fate}: {}", copy.file, members.join(", "));
         }
     }
@@ -110,7 +116,7 @@ pub fn graph<T: Target>(link: &Scanned<'_, T>) -> String {
             );
             for (name, size) in &copy.members {
                 let style = if copy.prevails { "solid" } else { "dashed" };
-                let label = quoted(&format!("{name}: {size} bytes"));
+                let label = quoted(&format!("{name}: {}", count(*size, "byte")));
                 let _ = writeln!(text, "      {} [label={label}, style={style}];", node(row, name));
             }
             text.push_str("    }\n");
@@ -183,15 +189,21 @@ fn story<'a, T: Target>(
     let (referring, index) = link.locate(reference.section)?;
     Some(Story {
         place: link.describe_place(reference.section, reference.offset),
-        from: (referring.name.to_string(), referring.section_name_lossy(index as usize)),
+        from: names(referring, index),
         by: relocation_text(link, known, reference),
-        to: (defining.name.to_string(), defining.section_name_lossy(target_index as usize)),
+        to: names(defining, target_index),
         why: why_gone(link, target, entry),
         signature: entry.map(|entry| link.name_text(entry.group.signature)),
         copies,
         stays: why_there(link, reference.section, target),
         modes: modes(link, known, reference),
     })
+}
+
+/// The names of a file and a section of it, as people may see them.
+fn names<E: ByteOrder>(object: &ObjectFile<'_, E>, section: u32) -> (String, String) {
+    let name = object.section_name_lossy(section as usize);
+    (shown(&object.name.to_string()).into_owned(), shown(&name).into_owned())
 }
 
 fn prevailing_copy<'a, T: Target>(
@@ -218,9 +230,9 @@ fn copy_of<T: Target>(link: &Scanned<'_, T>, file: FileId, entry: &GroupEntry<'_
     let members = entry.group.members.iter().filter(content);
     let members = members.map(|&member| {
         let size = object.headers.get(member as usize).map_or(0, |header| header.sh_size.get());
-        (object.section_name_lossy(member as usize), size)
+        (names(object, member).1, size)
     });
-    Copy { file: object.name.to_string(), prevails, members: members.collect() }
+    Copy { file: shown(&object.name.to_string()).into_owned(), prevails, members: members.collect() }
 }
 
 fn relocation_text<T: Target>(link: &Scanned<'_, T>, known: &mut Known<'_>, reference: &Reference) -> String {

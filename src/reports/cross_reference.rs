@@ -1,6 +1,7 @@
 //! `--cref`: for each symbol the file that defines it, then the files that refer to it.
 
 use crate::arch::Target;
+use crate::diag::words::shown;
 use crate::ids::SymbolId;
 use crate::input::object::FileName;
 use crate::phase::Inputs;
@@ -38,7 +39,7 @@ pub fn table<T: Target>(link: &Resolved<'_, T>) -> String {
     for (name, group) in groups {
         let mut column = name;
         for mention in group {
-            let _ = writeln!(text, "{column:<FILE_COLUMN$}{}", file_name(link, mention));
+            let _ = writeln!(text, "{column:<FILE_COLUMN$}{}", shown(&file_name(link, mention).to_string()));
             column.clear();
         }
     }

@@ -21,15 +21,23 @@ pub fn rule(directives: &Directives<'_>, inputs: &[PathBuf]) -> Vec<u8> {
     text
 }
 
-/// A path as make reads it, byte for byte, because a name need not be UTF-8: blanks and `#` after a backslash, `$` doubled.
+/// A path as make reads it, byte for byte, because a name need not be UTF-8: blanks and `#` after a backslash, backslashes
+/// before those doubled, `$` doubled. Make has no way to write a newline: it is shown as `\n`, a file that never is there,
+/// so that the target is made again each time and the lines behind are still read.
 fn quote(path: &Path) -> Vec<u8> {
     let mut quoted = Vec::new();
+    let mut backslashes = 0;
     for &byte in path.as_os_str().as_bytes() {
         match byte {
-            b' ' | b'\t' | b'#' => quoted.push(b'\\'),
+            b' ' | b'\t' | b'#' => quoted.extend(std::iter::repeat_n(b'\\', backslashes + 1)),
             b'$' => quoted.push(b'$'),
+            b'\n' => {
+                quoted.extend(b"\\n");
+                continue;
+            }
             _ => {}
         }
+        backslashes = if byte == b'\\' { backslashes + 1 } else { 0 };
         quoted.push(byte);
     }
     quoted
@@ -42,5 +50,7 @@ mod tests {
         use std::os::unix::ffi::OsStrExt;
         let path = std::ffi::OsStr::from_bytes(b"a b/$c#\xe9.o");
         assert_eq!(super::quote(path.as_ref()), b"a\\ b/$$c\\#\xe9.o");
+        let path = std::ffi::OsStr::from_bytes(b"a\nb\\c\\ d\x1b.o");
+        assert_eq!(super::quote(path.as_ref()), b"a\\nb\\c\\\\\\ d\x1b.o");
     }
 }

@@ -6,6 +6,7 @@
 
 use super::trace::{IncludedMember, ReportData};
 use crate::arch::Target;
+use crate::diag::words::shown;
 use crate::elf::consts as elf;
 use crate::ids::{ChunkId, RuleId, SectionId, SymbolId};
 use crate::input::object::SymbolPlace;
@@ -96,12 +97,19 @@ struct Map<'m, 'a, T: Target> {
 
 impl<T: Target> Map<'_, '_, T> {
     fn line(&mut self, line: impl AsRef<str>) {
-        self.text.push_str(line.as_ref());
+        self.text.push_str(&shown(line.as_ref()));
         self.text.push('\n');
+    }
+
+    /// A line that stands over others, with an empty one below.
+    fn heading(&mut self, line: impl AsRef<str>) {
+        self.line(line);
+        self.line("");
     }
 
     /// A name in its column; one that is too long has a line of its own.
     fn name(&mut self, name: &str) {
+        let name = &*shown(name);
         if name.len() >= NAME_COLUMN {
             self.line(name);
             let _ = write!(self.text, "{:NAME_COLUMN$}", "");
@@ -115,7 +123,7 @@ impl<T: Target> Map<'_, '_, T> {
         if members.is_empty() {
             return;
         }
-        self.line("Archive member included to satisfy reference by file (symbol)\n");
+        self.heading("Archive member included to satisfy reference by file (symbol)");
         for included in members {
             let symbol = link.name_text(link.globals.names[included.symbol.index()]);
             self.line(included.member.to_string());
@@ -135,7 +143,7 @@ impl<T: Target> Map<'_, '_, T> {
         if used.peek().is_none() {
             return;
         }
-        self.line("As-needed library included to satisfy a reference\n");
+        self.heading("As-needed library included to satisfy a reference");
         for library in used {
             self.line(format!("{} ({})", library.name, String::from_utf8_lossy(library.soname)));
         }
@@ -146,7 +154,7 @@ impl<T: Target> Map<'_, '_, T> {
         let link = self.link;
         let gone =
             SectionState::DISCARDED_BY_GROUP | SectionState::DISCARDED_BY_SCRIPT | SectionState::COLLECTED;
-        self.line("Discarded input sections\n");
+        self.heading("Discarded input sections");
         for id in (0..link.first_internal()).map(SectionId) {
             let state = link.sections.get(id);
             if state.intersects(gone) && !state.contains(SectionState::ALIVE) {
@@ -162,13 +170,13 @@ impl<T: Target> Map<'_, '_, T> {
 
     fn memory(&mut self) {
         let link = self.link;
-        self.line("Memory Configuration\n");
+        self.heading("Memory Configuration");
         self.line(format!("{:<16} {:<18} {:<18} Attributes", "Name", "Origin", "Length"));
         for region in &link.layout.plan.memory {
             let (origin, length) = (self.source(region.origin.span), self.source(region.length.span));
             self.line(format!("{:<16} {origin:<18} {length:<18}", region.name.text()));
         }
-        self.line(format!("{:<16} {:#018x} {:#018x}\n", "*default*", 0, u64::MAX));
+        self.heading(format!("{:<16} {:#018x} {:#018x}", "*default*", 0, u64::MAX));
     }
 
     /// The text of a span, on one line.
@@ -179,7 +187,7 @@ impl<T: Target> Map<'_, '_, T> {
 
     fn script(&mut self, inputs: &[PathBuf]) {
         let link = self.link;
-        self.line("Linker script and memory map\n");
+        self.heading("Linker script and memory map");
         // Objects, archives, libraries and scripts among the inputs.
         for path in inputs {
             self.line(format!("LOAD {}", path.display()));

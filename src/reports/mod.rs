@@ -14,6 +14,7 @@ mod trace;
 
 use crate::arch::Target;
 use crate::cli::{Config, Explanation, StatsFormat};
+use crate::diag::words::shown;
 use crate::layout::priority::Priorities;
 use crate::passes::extract_members::Extracted;
 use crate::passes::lay_out;
@@ -33,7 +34,10 @@ pub fn search<T: Target>(config: &Config, opened: &mut Opened<'_>, printed: &mut
     }
     let scripts = &config.scripts;
     match scripts.scripts.last().map(|script| &script.path).or(scripts.default_script.as_ref()) {
-        Some(path) => printed.push_str(&format!("using external linker script: {}\n", path.display())),
+        Some(path) => {
+            let path = path.display().to_string();
+            printed.push_str(&format!("using external linker script: {}\n", shown(&path)));
+        }
         None => {
             let text = lay_out::built_in_text::<T>(config);
             let rule = "=".repeat(50);
@@ -195,7 +199,7 @@ fn memory_usage<T: Target>(link: &Placed<'_, T>) -> String {
     for (region, declared) in link.layout.regions.iter().zip(&link.layout.plan.memory) {
         let used = region.current.wrapping_sub(region.origin);
         let share = used as f64 * 100.0 / region.length.max(1) as f64;
-        let name = declared.name.text();
+        let name = shown(&declared.name.text()).into_owned();
         let _ = writeln!(text, "{name:>16}: {}{}    {share:>6.2}%", size(used), size(region.length));
     }
     text

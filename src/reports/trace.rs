@@ -2,6 +2,7 @@
 //! reasons for archive members.
 
 use crate::arch::Target;
+use crate::diag::words::shown;
 use crate::ids::SymbolId;
 use crate::input::object::{FileName, SymbolPlace};
 use crate::passes::extract_members::Extracted;
@@ -46,10 +47,10 @@ pub fn files<T: Target>(inputs: &Inputs<'_, T>, opened: &Opened<'_>, data: &Repo
     for path in &data.paths {
         let path = path.to_string_lossy();
         if inputs.config.reports.trace > 1 || !archives.contains(&*path) {
-            let _ = writeln!(text, "{path}");
+            let _ = writeln!(text, "{}", shown(&path));
         }
         for member in members.remove(&*path).unwrap_or_default() {
-            let _ = writeln!(text, "{member}");
+            let _ = writeln!(text, "{}", shown(&member.to_string()));
         }
     }
     text
@@ -94,8 +95,9 @@ pub fn why_extract<T: Target>(inputs: &Inputs<'_, T>, data: &ReportData<'_>) -> 
     let mut text = String::from("reference\textracted\tsymbol\n");
     for included in &data.members {
         let referrer = included.referrer.map_or_else(|| "<internal>".into(), |name| name.to_string());
+        let (referrer, member) = (shown(&referrer), included.member.to_string());
         let symbol = inputs.name_text(inputs.globals.names[included.symbol.index()]);
-        let _ = writeln!(text, "{referrer}\t{}\t{symbol}", included.member);
+        let _ = writeln!(text, "{referrer}\t{}\t{symbol}", shown(&member));
     }
     text
 }
@@ -105,7 +107,7 @@ pub fn symbols<T: Target>(inputs: &Inputs<'_, T>) -> String {
     let mut text = String::new();
     for name in &inputs.config.reports.trace_symbols {
         let Some(id) = inputs.globals.lookup(name) else { continue };
-        let shown = inputs.name_text(name);
+        let symbol = inputs.name_text(name);
         for object in &inputs.objects {
             let Some(position) = object.globals.iter().position(|&global| global == id) else { continue };
             let word = match object.symbol_place(object.first_global as usize + position) {
@@ -113,13 +115,13 @@ pub fn symbols<T: Target>(inputs: &Inputs<'_, T>) -> String {
                 SymbolPlace::Common => "common definition of",
                 SymbolPlace::Section(_) | SymbolPlace::Absolute => "definition of",
             };
-            let _ = writeln!(text, "{}: {word} {shown}", object.name);
+            let _ = writeln!(text, "{}: {word} {symbol}", shown(&object.name.to_string()));
         }
         for library in &inputs.shared {
             let Some(position) = library.globals.iter().position(|&global| global == id) else { continue };
             let undefined = library.symbols.get(position).is_none_or(|symbol| symbol.is_undefined());
             let word = if undefined { "reference to" } else { "definition of" };
-            let _ = writeln!(text, "{}: {word} {shown}", library.name);
+            let _ = writeln!(text, "{}: {word} {symbol}", shown(&library.name.to_string()));
         }
     }
     text

@@ -2,7 +2,7 @@
 //! links without either.
 
 use crate::arch::Target;
-use crate::diag::demangle::shown;
+use crate::diag::words::{count as counted, shown};
 use crate::elf::consts as elf;
 use crate::input::object::SymbolPlace;
 use crate::phase::Placed;
@@ -75,7 +75,7 @@ fn name_of<T: Target>(link: &Placed<'_, T>, place: Place) -> String {
         let here: Vec<usize> = (1..object.symbols.len()).filter(is_here).collect();
         let function = here.iter().find(|&&index| object.symbols[index].kind() == elf::STT_FUNC);
         let name = object.symbol_name(*function.or(here.first())?);
-        (!name.is_empty()).then(|| shown(name, link.config.diagnostics.demangle))
+        (!name.is_empty()).then(|| link.name_text(name))
     });
     symbol.unwrap_or_else(|| link.describe_place(place.section, place.offset))
 }
@@ -110,11 +110,6 @@ impl Serialize for Derived {
     }
 }
 
-/// `3 functions`, `1 row`.
-pub(super) fn counted(count: u64, what: &str) -> String {
-    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
-}
-
 /// The numbers of a tally that can concern derived functions, in words.
 struct Words<'t>(&'t Tally);
 
@@ -137,7 +132,7 @@ impl fmt::Display for Words<'_> {
 
 impl fmt::Display for Derived {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:(.eh_frame): derived {}", self.file, Words(&self.tally))?;
+        write!(f, "{}:(.eh_frame): derived {}", shown(&self.file), Words(&self.tally))?;
         self.left_out.iter().try_for_each(|(place, reason)| write!(f, "\nsframe:   {place}: {reason}"))
     }
 }

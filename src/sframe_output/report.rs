@@ -4,10 +4,11 @@
 //! The same report has two forms: lines to read ([`std::fmt::Display`]) and JSON
 //! ([`serde::Serialize`]) whose keys and words are stable.
 
-use super::derived::{self, Derived, counted};
+use super::derived::{self, Derived};
 use super::discard::{Fate, fate};
 use crate::arch::Target;
 use crate::cli::SFrameMode;
+use crate::diag::words::{count as counted, shown};
 use crate::ids::SectionId;
 use crate::input::ObjectFile;
 use crate::input::object::SymbolPlace;
@@ -446,9 +447,9 @@ impl fmt::Display for Input {
         write!(
             f,
             "{}:({}){}: {}; {versions}, {}, {}, {}",
-            self.file,
-            self.section,
-            self.text.as_ref().map_or_else(String::new, |text| format!(" of {text}")),
+            shown(&self.file),
+            shown(&self.section),
+            self.text.as_ref().map_or_else(String::new, |text| format!(" of {}", shown(text))),
             self.fate.text(),
             counted(functions, "function"),
             counted(rows, "row"),

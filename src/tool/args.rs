@@ -1,10 +1,11 @@
 //! The command line of `sframe`.
 
 use super::open::Input;
+use crate::cli::Color;
 use clap::{ArgGroup, Args, Parser, Subcommand};
 use sframe_format::Version;
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Look at, check and look up SFrame stack-trace sections
 ///
@@ -14,6 +15,9 @@ use std::path::PathBuf;
 #[derive(Parser)]
 #[command(name = "sframe", version, max_term_width = 100)]
 pub struct Arguments {
+    /// Colours of messages
+    #[arg(long, value_enum, global = true, default_value_t, value_name = "WHEN")]
+    pub color: Color,
     /// What to do
     #[command(subcommand)]
     pub command: Command,
@@ -72,6 +76,8 @@ pub struct Dump {
     /// Print headers only
     #[arg(long, conflicts_with = "readelf")]
     pub headers: bool,
+    #[command(flatten)]
+    pub derivation: Derivation,
     /// Print C++ and Rust names as people write them
     #[arg(short = 'C', long)]
     pub demangle: bool,
@@ -194,8 +200,8 @@ pub struct Stacks {
 /// Sample the stacks of a program that runs
 ///
 /// The kernel takes samples, and they are unwound as they come; nothing is stored. Without -o and
-/// --html the page stacks.html is written. Ctrl-C ends the recording. The exit status is that of
-/// the command, if one is started.
+/// --html the page stacks.html is written; one that is there becomes stacks.html.old. Ctrl-C ends
+/// the recording. The exit status is that of the command, if one is started.
 #[derive(Args)]
 #[command(group = ArgGroup::new("target").required(true).args(["pid", "command"]))]
 pub struct Record {
@@ -252,10 +258,10 @@ pub enum RowSources {
 /// What to write
 #[derive(Args, Clone)]
 pub struct StackOutput {
-    /// Form of the output; by the output's name, if it is not said
+    /// Form of the output; by the ending of its name, if it is not said
     #[arg(long, value_enum)]
     pub format: Option<stacks::write::Format>,
-    /// Write here instead of to standard output
+    /// Write here instead of to standard output: .html, .folded, .json, .pb.gz for pprof, else .txt
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
     /// Write a page with a flame graph
@@ -463,6 +469,13 @@ pub struct Change {
     /// List the functions that were left out
     #[arg(short, long)]
     pub verbose: bool,
+}
+
+impl Change {
+    /// The file that gets the result.
+    pub fn output(&self) -> &Path {
+        self.output.as_deref().unwrap_or(&self.file)
+    }
 }
 
 /// What becomes of the build-id

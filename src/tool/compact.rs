@@ -2,12 +2,13 @@
 //! subcommands that compare.
 
 use super::args::{Dump, Table};
-use super::edit::{Image, ORDER_LITTLE, byte_order, read_file, replace_file};
+use super::edit::{Image, ORDER_LITTLE, byte_order, check_output, read_file, replace_file};
 use super::functions::Functions;
 use super::open::{FrameSection, Input, Problem, SframeSection, open_elf};
 use super::places::Places;
 use super::report::{Outcome, hexadecimal};
 use super::rules::{RulesDump, as_hexadecimal, rules_dump, write_rules};
+use crate::diag::words::{count, shown};
 use serde::{Serialize, Serializer};
 use sframe_format::CompactTable;
 use sframe_format::compact::{PieceRow, SECTION_NAME, Summary, VERSION};
@@ -24,6 +25,7 @@ pub fn run(arguments: &Table) -> Outcome {
 }
 
 fn make(arguments: &Table) -> Result<(), Problem> {
+    check_output(&arguments.output(), Some(&arguments.file))?;
     let bytes = read_file(&arguments.file)?;
     let name = arguments.file.display().to_string();
     match byte_order(&name, &bytes)? {
@@ -48,14 +50,20 @@ fn make_of_image<E: ByteOrder>(image: &Image<'_, E>, arguments: &Table) -> Resul
     };
     functions.keep_code(image);
     let (bytes, left_out) = functions.write_compact(image.name, abi, arguments.address)?;
-    let output = arguments.output.clone().unwrap_or_else(|| {
-        let mut name = arguments.file.file_name().unwrap_or_default().to_owned();
-        name.push(SECTION_NAME);
-        PathBuf::from(name)
-    });
-    replace_file(&output, &bytes, None)?;
+    replace_file(&arguments.output(), &bytes, None)?;
     super::attach::report(image.name, &left_out, arguments.verbose);
     Ok(())
+}
+
+impl Table {
+    /// The file that gets the table.
+    fn output(&self) -> PathBuf {
+        self.output.clone().unwrap_or_else(|| {
+            let mut name = self.file.file_name().unwrap_or_default().to_owned();
+            name.push(SECTION_NAME);
+            PathBuf::from(name)
+        })
+    }
 }
 
 /// The table of a section.
@@ -297,31 +305,38 @@ impl Serialize for Entries<'_> {
 /// # Errors
 /// The output cannot be written.
 pub fn write_table(output: &mut dyn Write, file: &str, table: &TableDump<'_>) -> io::Result<()> {
-    writeln!(output, "{file}: section {} at {:#x}, {} bytes", table.name, table.address, table.size)?;
+    let size = count(table.size as u64, "byte");
+    writeln!(output, "{}: section {} at {:#x}, {size}", shown(file), table.name, table.address)?;
     if let Some(header) = &table.header {
         writeln!(
             output,
-            "\n  compact table V{}, {}, {}, {} bytes",
-            header.version, header.abi, header.endian, header.length
+            "\n  compact table V{}, {}, {}, {}",
+            header.version,
+            header.abi,
+            header.endian,
+            count(header.length, "byte")
         )?;
         writeln!(
             output,
-            "    {} entries on {} pages in {} regions, {} rules ({} long), {} steps of {} bytes, {} bytes of shapes",
-            header.entries,
-            header.pages,
-            header.regions,
-            header.rules,
+            "    {} on {} in {}, {} ({} long), {} of {}, {} of shapes",
+            count(header.entries, "entry"),
+            count(header.pages, "page"),
+            count(header.regions, "region"),
+            count(header.rules, "rule"),
             header.long_rules,
-            header.steps,
-            header.step_width,
-            header.shape_bytes
+            count(header.steps, "step"),
+            count(header.step_width, "byte"),
+            count(header.shape_bytes, "byte")
         )?;
     }
     for entry in table.entries.iter().flat_map(Entries::each) {
-        let symbol = entry.symbol.as_ref().map_or(String::new(), |name| format!(" <{name}>"));
-        let repeats = entry.repeat_size.map_or(String::new(), |size| format!(", repeats every {size} bytes"));
+        let symbol = entry.symbol.as_ref().map_or(String::new(), |name| format!(" <{}>", shown(name)));
+        let repeats = entry
+            .repeat_size
+            .map_or(String::new(), |size| format!(", repeats every {}", count(size, "byte")));
         let signal = if entry.rows.iter().any(|row| row.signal) { ", signal frame" } else { "" };
-        writeln!(output, "\n    {:#x}{symbol}, {} bytes{signal}{repeats}", entry.address, entry.size)?;
+        let size = count(entry.size, "byte");
+        writeln!(output, "\n    {:#x}{symbol}, {size}{signal}{repeats}", entry.address)?;
         for row in &entry.rows {
             write_rules(output, row.start, &row.rules)?;
         }

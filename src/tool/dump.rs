@@ -4,11 +4,13 @@
 
 use super::args::Dump;
 use super::compact::{TableDump, table_dump, write_table};
+use super::derived;
 use super::open::{Input, Kind, Problem, SframeSection, Target, for_each_input};
 use super::readelf_text;
 use super::report::{Outcome, write};
 use super::rules::{RulesDump, as_hexadecimal, rules_dump, write_rules};
 use crate::diag::demangle::demangle;
+use crate::diag::words::{count, shown};
 use serde::Serialize;
 use serde::ser::{SerializeSeq, Serializer};
 use sframe_format::light::{self, Unit};
@@ -160,10 +162,14 @@ impl Functions<'_> {
                 function.symbol = Some(if self.demangled { demangle(name.as_bytes()) } else { name.clone() });
                 function.address = 0;
             }
-            None if self.input.kind == Kind::Relocatable => {
-                (function.address, function.symbol) = (0, None);
+            None if self.input.kind != Kind::Relocatable => {}
+            None if self.section.derived => {
+                if let Some(section) = self.input.places.section_at(function.address) {
+                    function.section = Some(section.name.clone());
+                    function.address -= section.address;
+                }
             }
-            None => {}
+            None => (function.address, function.symbol) = (0, None),
         }
     }
 }
@@ -238,11 +244,16 @@ fn for_each_file(arguments: &Dump, visit: &mut dyn FnMut(&Input<'_>) -> Result<(
     let mut outcome = Outcome::Fine;
     for path in &arguments.files {
         let mut found = false;
-        let result = for_each_input(path, arguments.address, &mut |input| {
+        let result = for_each_input(path, arguments.address, &mut |mut input| {
+            if arguments.derivation.wanted(&input) {
+                derived::replace(&mut input, arguments.derivation.version())?;
+            }
             found |= input.has_rows();
             visit(&input)
         });
-        let missing = || Problem::new(path.display().to_string(), "no SFrame section");
+        let advice =
+            if arguments.derivation.derived { "" } else { "; --derived prints what .eh_frame gives" };
+        let missing = || Problem::new(path.display().to_string(), format!("no SFrame section{advice}"));
         let result = result.and_then(|()| if found { Ok(()) } else { Err(missing()) });
         outcome = outcome.max(Outcome::of(result));
     }
@@ -352,12 +363,15 @@ fn attributes_dump(abi: Abi, attributes: &Attributes) -> AttributesDump {
 fn write_text(output: &mut dyn Write, file: &FileDump<'_>) -> io::Result<()> {
     for section in &file.sections {
         let at = if file.relocatable { String::new() } else { format!(" at {:#x}", section.address) };
-        writeln!(output, "{}: section {}{at}, {} bytes", file.file, section.name, section.size)?;
+        let line =
+            format!("{}: section {}{at}, {}", file.file, section.name, count(section.size as u64, "byte"));
+        writeln!(output, "{}", shown(&line))?;
         for blob in &section.blobs {
             write_blob(output, blob)?;
         }
         for gap in &section.gaps {
-            writeln!(output, "\n  {} bytes at {:#x} are no blob: {}", gap.length, gap.offset, gap.reason)?;
+            let length = count(gap.length as u64, "byte");
+            writeln!(output, "\n  {length} at {:#x}: no blob: {}", gap.offset, gap.reason)?;
         }
         writeln!(output)?;
     }
@@ -375,8 +389,11 @@ fn write_blob(output: &mut dyn Write, blob: &BlobDump<'_>) -> io::Result<()> {
     }
     write!(
         output,
-        "    {} bytes, {} functions, {} rows in {} bytes",
-        blob.size, blob.function_count, blob.row_count, blob.row_bytes
+        "    {}, {}, {} in {}",
+        count(blob.size as u64, "byte"),
+        count(blob.function_count, "function"),
+        count(blob.row_count, "row"),
+        count(blob.row_bytes, "byte")
     )?;
     for (what, offset) in [
         ("return address", blob.fixed_return_address_offset),
@@ -387,7 +404,7 @@ fn write_blob(output: &mut dyn Write, blob: &BlobDump<'_>) -> io::Result<()> {
         }
     }
     if blob.auxiliary_header_length != 0 {
-        write!(output, ", auxiliary header of {} bytes", blob.auxiliary_header_length)?;
+        write!(output, ", auxiliary header of {}", count(blob.auxiliary_header_length, "byte"))?;
     }
     writeln!(output)?;
     blob.functions.each().try_for_each(|function| write_function(output, &function))
@@ -399,7 +416,8 @@ fn write_function(output: &mut dyn Write, function: &FunctionDump<'_>) -> io::Re
         None => format!("{:#x}", function.address),
     };
     let symbol = function.symbol.as_ref().map_or(String::new(), |name| format!(" <{name}>"));
-    write!(output, "\n    function {}: {place}{symbol}, {} bytes", function.index, function.size)?;
+    let line = format!("function {}: {place}{symbol}, {}", function.index, count(function.size, "byte"));
+    write!(output, "\n    {}", shown(&line))?;
     if let Some(attributes) = &function.attributes {
         if attributes.kind != "default" {
             write!(output, ", {}", attributes.kind)?;
@@ -408,7 +426,7 @@ fn write_function(output: &mut dyn Write, function: &FunctionDump<'_>) -> io::Re
             write!(output, ", signal frame")?;
         }
         if let Some(size) = attributes.repeat_size {
-            write!(output, ", repeats every {size} bytes")?;
+            write!(output, ", repeats every {}", count(size, "byte"))?;
         }
         if attributes.pauth_key == Some("b") {
             write!(output, ", key b")?;

@@ -2,6 +2,7 @@
 
 use super::edit::Image;
 use super::open::Problem;
+use crate::diag::words::count;
 use crate::elf::consts;
 use sframe_format::compact::write_table;
 use sframe_format::write::{Function, Options, Written, write_sorted};
@@ -53,7 +54,8 @@ impl Functions {
                 }
                 Piece::Gap(gap) => {
                     let (length, kind) = (gap.length, gap.error.kind);
-                    self.left_out.push(format!("{length} bytes at {:#x} are no blob: {kind}", gap.offset));
+                    let place = format!("{} at {:#x}", count(length as u64, "byte"), gap.offset);
+                    self.left_out.push(format!("{place}: no blob: {kind}"));
                     continue;
                 }
             };

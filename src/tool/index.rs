@@ -2,7 +2,7 @@
 
 use super::args::Index;
 use super::attach::{Change, Form, change_file, report};
-use super::edit::{Image, ORDER_LITTLE, byte_order, read_file, replace_file};
+use super::edit::{Image, ORDER_LITTLE, byte_order, check_output, read_file, replace_file};
 use super::functions::Functions;
 use super::open::{Problem, open_elf};
 use super::report::Outcome;
@@ -14,6 +14,8 @@ pub fn run(arguments: &Index) -> Outcome {
 }
 
 fn index(arguments: &Index) -> Result<(), Problem> {
+    let input = arguments.raw.map(|_| arguments.change.file.as_path());
+    check_output(arguments.change.output(), input)?;
     let bytes = read_file(&arguments.change.file)?;
     let name = arguments.change.file.display().to_string();
     match byte_order(&name, &bytes)? {

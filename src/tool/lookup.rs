@@ -5,6 +5,7 @@ use super::open::{Input, Kind, Problem, for_each_input};
 use super::registers;
 use super::report::{Outcome, complain, hexadecimal, print, print_json};
 use super::{compact, derived};
+use crate::diag::words::{count, shown};
 use serde::Serialize;
 use sframe_format::compact::{SECTION_NAME, VERSION};
 use sframe_format::light;
@@ -194,21 +195,22 @@ fn describe(
 }
 
 fn text(answer: &Answer) -> String {
-    let mut text = format!("{}: {}\n", answer.file, answer.place);
+    let mut text = format!("{}\n", shown(&format!("{}: {}", answer.file, answer.place)));
     let Some(found) = &answer.found else {
         text.push_str("  no row\n");
         return text;
     };
     let signal = if found.signal { ", signal frame" } else { "" };
-    let repeated = found.repeat_size.map(|size| format!(", repeats every {size} bytes")).unwrap_or_default();
-    let _ = writeln!(text, "  function: {}, {} bytes{signal}{repeated}", found.function, found.function_size);
+    let repeated = found.repeat_size.map(|size| format!(", repeats every {}", count(size, "byte")));
+    let (repeated, size) = (repeated.unwrap_or_default(), count(found.function_size, "byte"));
+    let _ = writeln!(text, "  function: {}, {size}{signal}{repeated}", shown(&found.function));
     let _ = writeln!(text, "  row +{:x}: {}", found.row_start, found.rules);
     let (whole, part) = if found.light { ("light unit", "function") } else { ("blob", "FDE") };
     let place = match (&found.blob, &found.fde) {
         (Some(blob), Some(fde)) => format!("{whole} at {blob} (V{}), {part} at {fde}", found.version),
         _ => format!("compact table (V{}), entry of {}", found.version, found.function_address),
     };
-    let _ = writeln!(text, "  from: {}, {place}", found.section);
+    let _ = writeln!(text, "  from: {}, {place}", shown(&found.section));
     text
 }
 

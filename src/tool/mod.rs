@@ -12,6 +12,7 @@ mod build_id;
 mod compact;
 mod derive;
 mod derived;
+pub mod destination;
 mod dump;
 mod edit;
 pub mod exercise;
@@ -45,8 +46,8 @@ pub use args::Arguments;
 pub use open::{Input, Kind, Problem, SframeSection, for_each_input};
 pub use places::Places;
 
+use crate::command;
 use args::Command;
-use clap::Parser;
 use report::Outcome;
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -58,7 +59,7 @@ pub const UNUSABLE: i32 = Outcome::Unusable as i32;
 /// output, complaints to standard error. Exit status 0 is fine, 1 means findings, 2 wrong words, an input that could not be
 /// used or an output that could not be written.
 pub fn run(words: impl IntoIterator<Item = OsString>) -> ExitCode {
-    match Arguments::try_parse_from(words) {
+    match command::parse::<Arguments>(words) {
         Ok(arguments) => carry_out(&arguments),
         Err(answer) if answer.use_stderr() => answer.exit(),
         Err(help) => Outcome::of(report::write(|_| help.print())).exit_code(),

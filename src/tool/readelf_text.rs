@@ -41,6 +41,9 @@ fn start(input: &Input<'_>, section: &SframeSection<'_>, blob: &Blob<'_>, fde: &
     }
     match section.target_at(fde.offset) {
         Some(Target::Place(_, _, offset)) if blob.header().is_field_relative() => *offset,
+        None if section.derived => {
+            input.places.section_at(fde.address).map_or(0, |text| fde.address - text.address)
+        }
         _ => 0,
     }
 }

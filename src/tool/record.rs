@@ -2,13 +2,13 @@
 
 use super::args::Record;
 use super::open::Problem;
-use super::report::{Outcome, complain};
-use super::stack_output::{settings, wants_addresses, write_all};
+use super::report::{Outcome, complain, tell, warn};
+use super::stack_output::{Plan, settings, write_all};
+use crate::diag::words::count;
 use indicatif::{ProgressBar, ProgressStyle};
 use stacks::kernel::Kernel;
 use stacks::live::{InKernel, Progress, Request, Target, record};
 use stacks::profile::Profile;
-use stacks::write::Format;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -31,6 +31,12 @@ pub fn run(arguments: &Record) -> ExitCode {
 }
 
 fn sample(arguments: &Record) -> Result<u8, Problem> {
+    let mut output = arguments.output.clone();
+    let by_default = output.output.is_none() && output.html.is_none() && output.format.is_none();
+    if by_default {
+        output.output = Some(PathBuf::from(PAGE));
+    }
+    let plan = Plan::new(&output, None)?;
     let (target, title) = match arguments.pid {
         Some(pid) => (Target::Process(pid), format!("process {pid}")),
         None => {
@@ -45,11 +51,12 @@ fn sample(arguments: &Record) -> Result<u8, Problem> {
         duration: arguments.duration,
     };
     let in_kernel = if arguments.bpf { in_kernel() } else { None };
-    let mut profile = Profile::new(wants_addresses(&arguments.output));
+    let mut profile = Profile::new(plan.wants_addresses());
     stop_by_signals();
     let bar = progress_bar();
     let mut progress = |now: Progress| {
-        bar.set_message(format!("{} samples, {} lost, {} s", now.samples, now.lost, now.elapsed.as_secs()));
+        let samples = count(now.samples, "sample");
+        bar.set_message(format!("{samples}, {} lost, {} s", now.lost, now.elapsed.as_secs()));
         // Not by a thread of its own, which there may be none for.
         bar.tick();
     };
@@ -59,30 +66,36 @@ fn sample(arguments: &Record) -> Result<u8, Problem> {
     bar.finish_and_clear();
     let recorded = recorded.map_err(|message| Problem::new(&*title, message))?;
     profile.events = vec![recorded.event.to_owned()];
-    let mut output = arguments.output.clone();
-    if output.output.is_none() && output.html.is_none() && output.format != Some(Format::None) {
-        output.output = output.format.is_none().then(|| PathBuf::from(PAGE));
-    }
-    write_all(&output, &profile, &recorded.files, &recorded.statistics, &Kernel::running(), &title)?;
+    let kept = if by_default { keep_earlier(PAGE) } else { "" };
+    write_all(&plan, &profile, &recorded.files, &recorded.statistics, &Kernel::running(), &title)?;
     let whole = profile.rows.iter().filter(|row| row.end.is_rooted()).count();
-    let written = [&output.output, &output.html].into_iter().flatten();
-    let written: Vec<String> = written.map(|path| path.display().to_string()).collect();
+    let written: Vec<String> = plan.files().map(|path| path.display().to_string()).collect();
     let lost = match recorded.statistics.lost {
         0 => String::new(),
         lost => format!(", {lost} lost"),
     };
     let place = if written.is_empty() { String::new() } else { format!("; see {}", written.join(" and ")) };
-    eprintln!("sframe: {} samples, {whole} from the root on{lost}{place}", profile.rows.len());
+    let samples = count(profile.rows.len() as u64, "sample");
+    tell(&format!("{samples}, {whole} from the root on{lost}{place}{kept}"));
     Ok(recorded.status.and_then(|status| u8::try_from(status).ok()).unwrap_or(0))
+}
+
+/// Gives the page of an earlier recording another name, as perf does with its recordings. Returns what to say about it.
+fn keep_earlier(page: &str) -> &'static str {
+    if !std::fs::symlink_metadata(page).is_ok_and(|metadata| metadata.is_file()) {
+        return "";
+    }
+    match std::fs::rename(page, format!("{page}.old")) {
+        Ok(()) => " (the one that was there is now stacks.html.old)",
+        Err(_) => " (which replaced the one that was there)",
+    }
 }
 
 /// The program that unwinds in the kernel. If it cannot be loaded, a warning says why, and everything is unwound here.
 fn in_kernel() -> Option<InKernel> {
     InKernel::load(false)
         .map_err(|reason| {
-            eprintln!(
-                "sframe: warning: --bpf: {reason}; stacks are copied and unwound in this process instead"
-            );
+            warn(&format!("--bpf: {reason}; stacks are copied and unwound in this process instead"));
         })
         .ok()
 }

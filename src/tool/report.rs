@@ -1,9 +1,14 @@
 //! Reports of subcommands: text or JSON on standard output, complaints on standard error, an exit status.
 
 use super::open::Problem;
+use crate::command;
+use crate::diag::Severity;
 use serde::{Serialize, Serializer as _};
 use std::io::{self, BufWriter, ErrorKind, Write};
 use std::process::ExitCode;
+
+/// The name in messages.
+const PROGRAM: &str = "sframe";
 
 /// How a subcommand ended, from best to worst.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -80,7 +85,17 @@ pub fn print_json_array<V: Serialize>(values: impl Iterator<Item = V>) -> Result
 
 /// Prints on standard error why an input could not be used, or an output not be written.
 pub fn complain(problem: &Problem) {
-    eprintln!("sframe: {problem}");
+    command::tell(PROGRAM, Severity::Error, &problem.to_string());
+}
+
+/// Prints a warning on standard error.
+pub fn warn(text: &str) {
+    command::tell(PROGRAM, Severity::Warning, text);
+}
+
+/// Prints on standard error what was done.
+pub fn tell(text: &str) {
+    command::tell(PROGRAM, Severity::Note, text);
 }
 
 /// An address or offset as JSON readers without 64-bit integers can take it: `0x401000`.

@@ -7,11 +7,12 @@
 
 use super::args::Split;
 use super::edit::{
-    Frames, Image, Members, ORDER_LITTLE, Object, Pair, Sections, byte_order, permissions, read_file,
+    Frames, Image, Members, ORDER_LITTLE, Object, Pair, Sections, byte_order, check_output, read_file,
     replace_file,
 };
 use super::open::Problem;
-use super::report::{Outcome, print};
+use super::report::{Outcome, print, tell};
+use crate::diag::words::{count, shown};
 use crate::elf::consts;
 use crate::sframe::split::{Defect, Form, Plan, Ties};
 use sframe_format::light::{SECTION_NAME, SHT_SFRAME_LIGHT};
@@ -39,6 +40,11 @@ pub fn run(arguments: &Split) -> Outcome {
             format!("for one input, but {count} are named: each would replace what the last one gave");
         return Outcome::of(Err(Problem::new("--output", message)));
     }
+    // All places before the first change.
+    let mut outputs = arguments.files.iter().map(|path| arguments.output.as_deref().unwrap_or(path));
+    if let Err(problem) = outputs.try_for_each(|path| check_output(path, None)) {
+        return Outcome::of(Err(problem));
+    }
     let outcomes = arguments.files.iter().map(|path| Outcome::of(split_one(path, arguments)));
     outcomes.max().unwrap_or(Outcome::Fine)
 }
@@ -48,10 +54,13 @@ fn split_one(path: &Path, arguments: &Split) -> Result<(), Problem> {
     let form = if arguments.light { Form::Light } else { Form::Same };
     let done = split_file(path, arguments.output.as_deref().unwrap_or(path), form)?;
     if done.dead > 0 {
-        eprintln!("sframe: {}: {} functions without text left out", path.display(), done.dead);
+        let dead = count(done.dead as u64, "function");
+        tell(&format!("{}: {dead} without text left out", path.display()));
     }
     if arguments.verbose {
-        print(&format!("{}: {} functions in {} parts\n", path.display(), done.functions, done.parts))?;
+        let (functions, parts) = (count(done.functions as u64, "function"), count(done.parts as u64, "part"));
+        let line = format!("{}: {functions} in {parts}", path.display());
+        print(&format!("{}\n", shown(&line)))?;
     }
     Ok(())
 }
@@ -66,7 +75,7 @@ pub fn split_file(path: &Path, output: &Path, form: Form) -> Result<Done, Proble
     let done = split(&path.display().to_string(), &bytes, form)?;
     let result = done.bytes.as_deref().or_else(|| (path != output).then_some(&*bytes));
     if let Some(result) = result {
-        replace_file(output, result, permissions(path))?;
+        replace_file(output, result, Some(path))?;
     }
     Ok(done)
 }

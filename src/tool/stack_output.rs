@@ -1,6 +1,8 @@
-//! The output of `sframe stacks` and `sframe record`: the samples in one form or several, and statistics.
+//! The output of `sframe stacks` and `sframe record`: the samples in one form or several, and statistics. Where it goes is
+//! settled and checked first.
 
 use super::args::{RowSources, StackOutput, StackRows, StatsFormat};
+use super::destination::{self, Way};
 use super::open::Problem;
 use super::report;
 use stacks::files::{Files, Options};
@@ -11,7 +13,7 @@ use stacks::session::Settings;
 use stacks::statistics::Statistics;
 use stacks::write::{Format, Named, write};
 use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
 /// The settings of a session.
@@ -25,9 +27,59 @@ pub fn settings(rows: &StackRows, sysroot: Option<PathBuf>, measure: bool) -> Se
     Settings { files, frame_pointers: rows.frame_pointers }
 }
 
-/// Whether the addresses of frames are written.
-pub fn wants_addresses(arguments: &StackOutput) -> bool {
-    matches!(main_format(arguments), Format::Text | Format::Json)
+/// What is written where, checked before samples are taken or read.
+pub struct Plan<'a> {
+    arguments: &'a StackOutput,
+    format: Format,
+    /// `None` is standard output.
+    output: Option<&'a Path>,
+}
+
+impl<'a> Plan<'a> {
+    /// Settles the main output's form: that of `--format`, else that of the ending of the output's name, else text.
+    /// [`Format::None`] if only a page is asked for.
+    ///
+    /// # Errors
+    /// A file cannot be written, is the input, or has an ending that names no form; a form is not fit for a terminal.
+    pub fn new(arguments: &'a StackOutput, input: Option<&Path>) -> Result<Self, Problem> {
+        let output = arguments.output.as_deref().filter(|path| path.as_os_str() != "-");
+        let format = match (arguments.format, output) {
+            (Some(format), _) => format,
+            (None, Some(path)) => format_of(path).map_err(|message| problem(path, message))?,
+            (None, None) if arguments.html.is_some() && arguments.output.is_none() => Format::None,
+            (None, None) => Format::Text,
+        };
+        let files: Vec<&Path> = output.into_iter().chain(arguments.html.as_deref()).collect();
+        for path in &files {
+            destination::check(path, Way::Written).map_err(|message| problem(path, message))?;
+            if let Some(input) = input.filter(|input| input.as_os_str() != "-") {
+                let apart = destination::check_apart(path, input);
+                apart.map_err(|_| problem(path, "the recording, which the result would replace".into()))?;
+            }
+        }
+        if let [one, other] = files[..] {
+            destination::check_apart(one, other).map_err(|message| problem(one, message))?;
+        }
+        if format == Format::Pprof && output.is_none() && io::stdout().is_terminal() {
+            let message = "the pprof form is binary, and this is a terminal; name a file with -o";
+            return Err(Problem::new("standard output", message));
+        }
+        Ok(Self { arguments, format, output })
+    }
+
+    /// Whether the addresses of frames are written.
+    pub fn wants_addresses(&self) -> bool {
+        matches!(self.format, Format::Text | Format::Json)
+    }
+
+    /// The files that are written.
+    pub fn files(&self) -> impl Iterator<Item = &'a Path> {
+        self.output.into_iter().chain(self.arguments.html.as_deref())
+    }
+}
+
+fn problem(path: &Path, message: String) -> Problem {
+    Problem::new(path.display().to_string(), message)
 }
 
 /// Writes everything that was asked for.
@@ -35,13 +87,14 @@ pub fn wants_addresses(arguments: &StackOutput) -> bool {
 /// # Errors
 /// A file or standard output cannot be written.
 pub fn write_all(
-    arguments: &StackOutput,
+    plan: &Plan<'_>,
     profile: &Profile,
     files: &Files,
     statistics: &Statistics,
     kernel: &Kernel,
     title: &str,
 ) -> Result<(), Problem> {
+    let &Plan { arguments, format: main, output } = plan;
     if let Some(form) = arguments.stats {
         let report = statistics.report(files);
         match form {
@@ -49,13 +102,12 @@ pub fn write_all(
             StatsFormat::Json => eprintln!("{}", serde_json::to_string(&report).unwrap_or_default()),
         }
     }
-    let main = main_format(arguments);
     if main == Format::None && arguments.html.is_none() {
         return Ok(());
     }
     let names = Names::new(profile, files, kernel, arguments.inline);
     let named = Named { profile, names: &names, files, title };
-    match &arguments.output {
+    match output {
         Some(path) if main != Format::None => write_file(main, named, path)?,
         Some(_) => {}
         None => report::write(|output| write(main, named, output))?,
@@ -70,21 +122,54 @@ fn write_file(format: Format, named: Named<'_>, path: &Path) -> Result<(), Probl
     write(format, named, &mut file).and_then(|()| file.flush()).map_err(failed)
 }
 
-/// The form of the main output: that of `--format`, else that of the output's file name, else text.
-/// [`Format::None`] if only a page is asked for.
-fn main_format(arguments: &StackOutput) -> Format {
-    let by_name = || {
-        let Some(path) = &arguments.output else {
-            return if arguments.html.is_some() { Format::None } else { Format::Text };
-        };
-        let name = path.to_string_lossy();
-        match name.rsplit('.').next() {
-            Some("html" | "htm") => Format::Html,
-            Some("folded") => Format::Folded,
-            Some("json") => Format::Json,
-            Some("gz" | "pb" | "pprof") => Format::Pprof,
-            _ => Format::Text,
-        }
+/// The form that the ending of a file's name asks for; text for a name without one.
+fn format_of(path: &Path) -> Result<Format, String> {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let Some((stem, ending)) = name.rsplit_once('.').filter(|(stem, _)| !stem.is_empty()) else {
+        return Ok(Format::Text);
     };
-    arguments.format.unwrap_or_else(by_name)
+    let packed = stem.rsplit_once('.').map(|(_, inner)| inner);
+    match ending.to_ascii_lowercase().as_str() {
+        "html" | "htm" => Ok(Format::Html),
+        "folded" => Ok(Format::Folded),
+        "json" => Ok(Format::Json),
+        "pb" | "pprof" => Ok(Format::Pprof),
+        "gz" if matches!(packed, None | Some("pb" | "pprof")) => Ok(Format::Pprof),
+        "txt" | "text" | "perf" | "script" => Ok(Format::Text),
+        _ => {
+            let found =
+                if ending == "gz" { &name[stem.len() - packed.unwrap_or_default().len()..] } else { ending };
+            Err(format!(
+                "its ending .{found} names no form; expected .html, .folded, .json, .pb.gz or .txt, or --format, which \
+                 serves for any name"
+            ))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::format_of;
+    use stacks::write::Format;
+
+    #[test]
+    fn endings_name_forms_or_are_refused() {
+        let cases = [
+            ("a.html", Format::Html),
+            ("a.b.folded", Format::Folded),
+            ("x/a.JSON", Format::Json),
+            ("a.pb.gz", Format::Pprof),
+            ("cpu.gz", Format::Pprof),
+            ("stacks", Format::Text),
+            (".hidden", Format::Text),
+            ("a.d/stacks", Format::Text),
+            ("a.txt", Format::Text),
+        ];
+        for (name, format) in cases {
+            assert_eq!(format_of(name.as_ref()), Ok(format), "{name}");
+        }
+        for name in ["a.svg", "a.png", "a.folded.gz", "a.html.gz", "a.foldd", "a.html~"] {
+            assert!(format_of(name.as_ref()).unwrap_err().contains("--format"), "{name}");
+        }
+    }
 }

@@ -3,7 +3,7 @@
 use super::args::Stacks;
 use super::open::Problem;
 use super::report::{Outcome, complain};
-use super::stack_output::{settings, wants_addresses, write_all};
+use super::stack_output::{Plan, settings, write_all};
 use sframe_format::{Abi, Endian};
 use stacks::bytes::Bytes;
 use stacks::kernel::Kernel;
@@ -29,6 +29,7 @@ pub fn run(arguments: &Stacks) -> Outcome {
 
 /// Writes the samples. Returns the recording's damage, if it has any.
 fn unwind(arguments: &Stacks, name: &str) -> Result<Option<Problem>, Problem> {
+    let plan = Plan::new(&arguments.output, Some(&arguments.recording))?;
     let bytes =
         read(&arguments.recording).map_err(|error| Problem::new(name, format!("cannot read: {error}")))?;
     let recording = Recording::new(bytes).map_err(|damage| Problem::new(name, damage.to_string()))?;
@@ -38,7 +39,7 @@ fn unwind(arguments: &Stacks, name: &str) -> Result<Option<Problem>, Problem> {
     for id in &recording.build_ids {
         session.expect(&id.path, &id.id);
     }
-    let mut profile = Profile::new(wants_addresses(&arguments.output));
+    let mut profile = Profile::new(plan.wants_addresses());
     profile.events = recording
         .sampled
         .iter()
@@ -50,7 +51,7 @@ fn unwind(arguments: &Stacks, name: &str) -> Result<Option<Problem>, Problem> {
     }
     let kernel = Kernel::of(recording.kernel_build_id(), session.kernel_reference().cloned());
     let (files, statistics) = session.finish(&mut take);
-    write_all(&arguments.output, &profile, &files, &statistics, &kernel, name)?;
+    write_all(&plan, &profile, &files, &statistics, &kernel, name)?;
     let damage = recording.damage.as_ref().map(|damage| Problem::new(name, damage.to_string()));
     // The process ends, and the system frees memory faster.
     std::mem::forget((recording, files, profile));

@@ -105,7 +105,7 @@ startup:
             (0, index.end().next_multiple_of(0x1000))
         );
         let verified = work.command(env!("CARGO_BIN_EXE_sframe"), &["verify", "vmlinux"]).ok();
-        assert!(verified.stdout.contains(".eh_frame: 1 functions"), "{verified}");
+        assert!(verified.stdout.contains(".eh_frame: 1 function "), "{verified}");
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::need;
 use crate::support::elf::*;
+use crate::support::work::linker;
 use crate::support::{Work, tools};
 
 fn start(work: &Work) -> String {
@@ -273,4 +274,20 @@ fn omagic_and_nmagic_give_up_page_alignment() {
     assert!(elf.segments_of(PT_LOAD).iter().any(|s| s.flags & 3 == 3), "text is writable");
     work.ld(&["-n", "-o", "nmagic", &a]).ok();
     assert!(work.elf_unchecked("nmagic").segments_of(PT_LOAD).iter().all(|s| s.align < 4096));
+}
+
+/// As GNU ld does: compilers call every linker `ld`, and its folder says which one it is.
+#[test]
+fn messages_begin_with_the_name_that_the_linker_was_called_by() {
+    let work = Work::new();
+    let a = start(&work);
+    for name in ["ld", "another name", "ld.lld"] {
+        std::os::unix::fs::symlink(linker(), work.path(name)).unwrap();
+        let program = work.path(name).display().to_string();
+        let outcome = work.command(&program, &["-o", "p", &a, "--no-such-option"]).fails();
+        assert!(outcome.stderr.starts_with(&format!("{program}: error: ")), "{outcome}");
+        let words = ["-c", "exec -a \"$1\" \"$2\" -o p none.o", "bash", name, &program];
+        let outcome = work.command("bash", &words).fails();
+        assert!(outcome.stderr.starts_with(&format!("{name}: error: ")), "{outcome}");
+    }
 }

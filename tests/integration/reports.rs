@@ -192,3 +192,38 @@ fn a_time_trace_holds_the_passes_and_what_threads_ran() {
     assert_eq!(long.len(), 1, "only the whole link is shown: {long:?}");
     work.ld(&["--time-trace=no/such/folder", "-o", "q", &a]).fails().says(&["no/such/folder"]);
 }
+
+/// Names of files and symbols come from others. None of them may end a line of a report or reach a terminal as a command.
+#[test]
+fn control_characters_in_names_are_shown_escaped() {
+    let work = Work::new();
+    let main = work.s("main", START);
+    let name = "b\n\x1b[31mSECTIONS.o";
+    let f = work.s("f", ".globl f\nf: ret\n.section .unused,\"ax\"\n ret\n");
+    work.write(name, work.read(&f));
+    let path = work.path(name).display().to_string();
+    let reports = [
+        "-Map=out.map",
+        "--cref",
+        "--trace",
+        "-yf",
+        "--gc-sections",
+        "--print-gc-sections",
+        "--why-live=f",
+        "--verbose",
+        "--dependency-file=out.d",
+    ];
+    let outcome = work.ld(&[&["-o", "program", &main, &path][..], &reports].concat()).ok();
+    let map = String::from_utf8(work.read("out.map")).unwrap();
+    for text in [&map, &outcome.stdout, &outcome.stderr] {
+        assert!(!text.contains('\x1b'), "{text}");
+        assert!(text.lines().all(|line| !line.contains("[31mSECTIONS") || line.contains("b\\n\\x1b[31m")));
+    }
+    assert!(map.contains("b\\n\\x1b[31mSECTIONS.o"), "{map}");
+    // Make reads the file name with all but its newline.
+    let rule = String::from_utf8(work.read("out.d")).unwrap();
+    assert!(rule.contains("b\\n\x1b[31mSECTIONS.o:\n"), "{rule}");
+    let outcome = work.ld(&["-o", "program", &main, "/none/\x1b[2J\nld: all is well.o"]).fails();
+    assert!(!outcome.stderr.contains('\x1b') && !outcome.stderr.contains("\nld: "), "{outcome}");
+    assert!(!outcome.stderr.contains("os error"), "{outcome}");
+}

@@ -44,7 +44,10 @@ fn lost_output_is_an_error() {
         let output = printed_on(&work, full, words);
         let said = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(2), "{words:?}: {said}");
-        assert!(said.contains("sframe: standard output: cannot write: No space left"), "{words:?}: {said}");
+        assert!(
+            said.contains("sframe: error: standard output: cannot write: No space left"),
+            "{words:?}: {said}"
+        );
     }
 }
 

@@ -143,7 +143,7 @@ fn what_needs_no_split_reaches_the_linker_as_it_is() {
     // By its name, with options of its own.
     let linker = work.path("linker").display().to_string();
     let outcome = work.sframe(&["wrap-ld", "--light", "-v", &linker, "main.o"]);
-    assert!(outcome.code == Some(7) && outcome.stderr.contains("1 inputs split"), "{outcome}");
+    assert!(outcome.code == Some(7) && outcome.stderr.contains("1 input split"), "{outcome}");
     let said = String::from_utf8(work.read("words")).unwrap();
     assert!(!work.elf_unchecked(said.trim()).sections_named(".sframe_light").is_empty());
 }
@@ -345,7 +345,7 @@ fn libraries_in_the_linker_s_own_folders_are_split() {
     is_sound(&work, "program", "from a folder of the linker's own");
     // None, if the linker is told to have none.
     let words = [&words[..], &["-nostdlib"]].concat();
-    work.command(work.path("wrapped/ld"), &words).says(&["1 inputs split"]);
+    work.command(work.path("wrapped/ld"), &words).says(&["1 input split"]);
 }
 
 #[test]

@@ -3,6 +3,7 @@
 //! Every shape is linked in four ways: straight, with `--gc-sections`, with `-r`, and with `-r` and then straight. The
 //! verdict is read from the output and the messages of a run.
 
+mod findings;
 mod mode;
 mod report;
 pub mod shapes;
@@ -15,6 +16,7 @@ use crate::cases::{Case, CaseFile, FILE, build};
 use crate::compare::today;
 use crate::machine::Machine;
 use crate::peers::{Linker, Wanted, assembler};
+use crate::progress::Progress;
 use crate::run::{self, Limits};
 use anyhow::{Context, Result};
 use serde::Serialize;
@@ -78,26 +80,44 @@ impl Choice {
     }
 }
 
-/// Runs the lab. `told` is called with each machine and shape before it is linked.
+/// The machines and their linkers.
+type Benches = Vec<(Machine, PathBuf, Vec<Linker>)>;
+
+/// The machines of a choice that there is an assembler for.
+///
+/// # Errors
+/// An assembler or a linker that was asked for is not there.
+fn benches(choice: &Choice, wanted: &Wanted) -> Result<Benches> {
+    let machines = if choice.machines.is_empty() { &Machine::ALL[..] } else { &choice.machines };
+    let mut benches = Vec::new();
+    for &machine in machines {
+        match assembler(&wanted.peers, machine) {
+            Some(assembler) => benches.push((machine, assembler, wanted.find(machine)?)),
+            None => anyhow::ensure!(choice.machines.is_empty(), "no assembler for {}", machine.name()),
+        }
+    }
+    anyhow::ensure!(!benches.is_empty(), "no assembler, neither in {} nor on PATH", wanted.peers.display());
+    anyhow::ensure!(
+        choice.shapes().next().is_some(),
+        "no shape of that name; there are: {}",
+        SHAPES.iter().map(|shape| shape.name).collect::<Vec<_>>().join(", ")
+    );
+    Ok(benches)
+}
+
+/// Runs the lab, with signs of progress on standard error.
 ///
 /// # Errors
 /// An assembler or a linker that was asked for is not there; the assembler refuses a shape.
-pub fn run(
-    choice: &Choice,
-    wanted: &Wanted,
-    limits: &Limits,
-    told: &mut dyn FnMut(Machine, &Shape),
-) -> Result<Matrix> {
+pub fn run(choice: &Choice, wanted: &Wanted, limits: &Limits) -> Result<Matrix> {
     let mut matrix = Matrix { date: today(), benches: Vec::new(), rows: Vec::new() };
-    let machines = if choice.machines.is_empty() { &Machine::ALL[..] } else { &choice.machines };
-    for &machine in machines {
-        let Some(assembler) = assembler(&wanted.peers, machine) else {
-            anyhow::ensure!(choice.machines.is_empty(), "no assembler for {}", machine.name());
-            continue;
-        };
-        let linkers = wanted.find(machine)?;
+    let benches = benches(choice, wanted)?;
+    let columns: usize = benches.iter().map(|(_, _, linkers)| linkers.len()).sum();
+    let links = choice.shapes().count() * Mode::ALL.len() * columns;
+    let mut progress = Progress::new(links, "links");
+    for (machine, assembler, linkers) in benches {
         for shape in choice.shapes() {
-            told(machine, shape);
+            progress.at(&format!("{} {}", machine.name(), shape.name));
             let folder = tempfile::Builder::new().prefix("ld-compare-lab-").tempdir()?;
             for mode in Mode::ALL {
                 let case = case(shape, mode, machine, &assembler, folder.path())?;
@@ -108,6 +128,7 @@ pub fn run(
                     .iter()
                     .map(|linker| Ok(verdict::judge(shape, mode, &run::run(linker, &case, limits)?)))
                     .collect();
+                progress.done(linkers.len());
                 matrix.rows.push(Row { machine, shape: shape.name, mode, verdicts: verdicts? });
             }
         }

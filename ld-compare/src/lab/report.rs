@@ -1,19 +1,32 @@
 //! The lab's matrix as Markdown and as a page.
 
+use super::findings::findings;
 use super::shapes::SHAPES;
 use super::{Bench, Matrix, Mode, Row};
 use crate::html::{Cell, Line, Mood, Page, Part};
+use sframe_ld::diag::words::count;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// The matrix with its date and versions; comments on it stand in `notes.md`.
+/// Verdicts whose word needs an explanation.
+const WORDS: [(&str, &str); 2] = [
+    ("complains", "of an error, and links all the same"),
+    ("silent", "no word, and the output is not right: frames are lost or dead, or an address means nothing"),
+];
+
+/// The matrix with its date and versions, and what it shows.
 pub fn markdown(matrix: &Matrix) -> String {
     let mut text = format!(
         "# `ld-compare lab`\n\n{}. Each shape has two files with a copy of `shared` in a COMDAT group; the second copy loses. Verdicts \
-         are read from outputs and messages. *complains*: of an error, and links all the same. *silent*: no word, and the output is not \
-         right: frames are lost or dead, or an address means nothing. A cell that says \u{2033} has the verdict of the cell before it.\n\n",
+         are read from outputs and messages. ",
         matrix.date
     );
+    for (word, meaning) in WORDS {
+        if matrix.rows.iter().flat_map(|row| &row.verdicts).any(|verdict| verdict.said == word) {
+            let _ = write!(text, "*{word}*: {meaning}. ");
+        }
+    }
+    text.push_str("A cell that says \u{2033} has the verdict of the cell before it.\n\n");
     for bench in &matrix.benches {
         let _ = writeln!(text, "## {}\n\nAssembler: {}. Linkers:\n", bench.machine.name(), bench.assembler);
         for linker in &bench.linkers {
@@ -32,7 +45,10 @@ pub fn markdown(matrix: &Matrix) -> String {
             if shape.violates { "yes" } else { "no" }
         );
     }
-    let _ = write!(text, "\n{}", include_str!("notes.md"));
+    text.push_str("\n## What it shows\n\n");
+    for finding in findings(matrix) {
+        let _ = writeln!(text, "- {finding}");
+    }
     text
 }
 
@@ -77,11 +93,12 @@ pub fn page(matrix: &Matrix) -> Page {
     Page {
         title: "Section-group violations".into(),
         lead: format!(
-            "What each linker makes of references into a discarded COMDAT group. {} links: {}. Open a cell for the \
+            "What each linker makes of references into a discarded COMDAT group. {}: {}. Open a cell for the \
              linker's own words.",
-            matrix.rows.iter().map(|row| row.verdicts.len()).sum::<usize>(),
+            count(matrix.rows.iter().map(|row| row.verdicts.len() as u64).sum::<u64>(), "link"),
             counts.join(", ")
         ),
+        notes: findings(matrix),
         date: matrix.date.clone(),
         parts,
     }

@@ -7,6 +7,7 @@ use super::link::Way;
 use crate::peers::Linker;
 use anyhow::{Result, ensure};
 use serde::{Deserialize, Serialize};
+use sframe_ld::diag::words;
 use std::collections::BTreeMap;
 
 /// In place of a linker: the others have no majority, but everything that this project's linker did, one of them did
@@ -167,7 +168,9 @@ impl Tally {
         );
         let mut counted: BTreeMap<&str, u64> = BTreeMap::new();
         self.findings.iter().for_each(|finding| *counted.entry(&finding.linker).or_default() += 1);
-        counted.iter().for_each(|(linker, count)| text.push_str(&format!("{linker}: {count} findings\n")));
+        counted.iter().for_each(|(linker, count)| {
+            text.push_str(&format!("{linker}: {}\n", words::count(*count, "finding")))
+        });
         text
     }
 

@@ -21,6 +21,7 @@ use crate::run::{self, Limits};
 use anyhow::{Context, Result, bail, ensure};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use regex::Regex;
+use sframe_ld::diag::words::count;
 use state::{State, Word};
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -82,7 +83,7 @@ pub fn run(case: Case, goal: &Goal, wanted: &Wanted, limits: &Limits, output: &P
     let state = passes::run(with_help(state, &mut tester), &mut tester)?;
     tester.bar.finish_and_clear();
     let seconds = tester.started.elapsed().as_secs_f64();
-    let before = format!("{objects} objects of {bytes} bytes");
+    let before = format!("{} of {}", count(objects as u64, "object"), count(bytes as u64, "byte"));
     write::write(&state, &tester, &before, seconds, output)
 }
 

@@ -9,6 +9,7 @@ use crate::model::Object;
 use crate::peers::Linker;
 use crate::run;
 use anyhow::{Context, Result};
+use sframe_ld::diag::words::count;
 use std::fmt::Write;
 use std::path::Path;
 
@@ -75,10 +76,11 @@ pub fn write(
     std::fs::write(folder.join("README.md"), &readme)?;
     let who: Vec<&str> =
         runs.iter().filter(|(_, shown, _)| *shown).map(|(linker, ..)| linker.name.as_str()).collect();
-    let sizes: Vec<String> = objects.iter().map(|(name, size)| format!("{name} ({size} bytes)")).collect();
+    let sizes: Vec<String> =
+        objects.iter().map(|(name, size)| format!("{name} ({})", count(*size as u64, "byte"))).collect();
     Ok(format!(
-        "{before} reduced in {seconds:.1} s by {} links to {}\nshown by: {}\nwritten to {}\n",
-        tester.tests,
+        "{before} reduced in {seconds:.1} s by {} to {}\nshown by: {}\nwritten to {}\n",
+        count(tester.tests as u64, "link"),
         if sizes.is_empty() { "options alone".into() } else { sizes.join(", ") },
         who.join(", "),
         folder.display()

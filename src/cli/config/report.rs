@@ -200,14 +200,14 @@ impl Default for DiagnosticOptions {
 }
 
 /// Colours in messages.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, clap::ValueEnum)]
 pub enum Color {
-    /// On a terminal.
+    /// On a terminal, unless NO_COLOR is set or TERM is dumb
     #[default]
     Auto,
-    /// Always.
+    /// Everywhere
     Always,
-    /// Never.
+    /// Nowhere
     Never,
 }
 

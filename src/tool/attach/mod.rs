@@ -11,10 +11,11 @@ mod build_id;
 mod segment;
 
 use super::args::{self, Attach, BuildId};
-use super::edit::{Image, ORDER_LITTLE, byte_order, permissions, read_file, replace_file};
+use super::edit::{Image, ORDER_LITTLE, byte_order, check_output, read_file, replace_file};
 use super::functions::Functions;
 use super::open::Problem;
-use super::report::Outcome;
+use super::report::{Outcome, tell};
+use crate::diag::words::{count, shown};
 use crate::elf::consts;
 use sframe_format::write::Options;
 use sframe_format::{Abi, PT_GNU_SFRAME, SHT_GNU_SFRAME, Section, compact};
@@ -42,6 +43,8 @@ impl Form {
 
 /// The change to a file.
 pub struct Change {
+    /// The file that is changed.
+    pub input: PathBuf,
     /// The file that gets the result.
     pub output: PathBuf,
     /// What is written, and how.
@@ -61,7 +64,8 @@ impl Change {
     pub fn new<E: ByteOrder>(image: &Image<'_, E>, arguments: &args::Change, abi: Abi) -> Self {
         let asked = arguments.name.as_ref().map(String::as_bytes);
         Self {
-            output: arguments.output.clone().unwrap_or_else(|| arguments.file.clone()),
+            input: arguments.file.clone(),
+            output: arguments.output().to_owned(),
             form: Form::of(arguments, abi),
             abi,
             section: asked.unwrap_or_else(|| present_name(image)).to_vec(),
@@ -93,6 +97,7 @@ pub fn run(arguments: &Attach) -> Outcome {
 }
 
 fn attach(arguments: &Attach) -> Result<(), Problem> {
+    check_output(arguments.change.output(), None)?;
     let bytes = read_file(&arguments.change.file)?;
     let name = arguments.change.file.display().to_string();
     match byte_order(&name, &bytes)? {
@@ -134,7 +139,8 @@ fn check<E: ByteOrder>(image: &Image<'_, E>) -> Result<(), Problem> {
     }
     let end = image.end();
     let behind = image.bytes.get(end..).unwrap_or_default();
-    if behind.iter().any(|&byte| byte != 0) {
+    // Without section headers, these may be the sections that are not loaded.
+    if !image.sections.is_empty() && behind.iter().any(|&byte| byte != 0) {
         let message = format!(
             "{} bytes behind the end of the ELF file at {end:#x}: a signature or a payload that is found from there \
              would be lost; remove it first",
@@ -168,7 +174,7 @@ pub fn change_file<E: ByteOrder>(
     if change.build_id == BuildId::Recompute {
         build_id::recompute::<E>(image.name, &mut bytes)?;
     }
-    replace_file(&change.output, &bytes, permissions(std::path::Path::new(image.name)))?;
+    replace_file(&change.output, &bytes, Some(&change.input))?;
     report(image.name, &left_out, change.verbose);
     Ok(())
 }
@@ -179,8 +185,8 @@ pub fn report(name: &str, left_out: &[String], verbose: bool) {
         return;
     }
     let hint = if verbose { "" } else { " (--verbose lists them)" };
-    eprintln!("sframe: {name}: {} functions left out{hint}", left_out.len());
+    tell(&format!("{name}: {} left out{hint}", count(left_out.len() as u64, "function")));
     if verbose {
-        left_out.iter().for_each(|line| eprintln!("  {line}"));
+        left_out.iter().for_each(|line| eprintln!("  {}", shown(line)));
     }
 }

@@ -3,7 +3,7 @@
 mod object;
 
 use super::args::Derive;
-use super::edit::{Image, ORDER_LITTLE, byte_order, permissions, read_file, replace_file};
+use super::edit::{Image, ORDER_LITTLE, byte_order, check_output, read_file, replace_file};
 use super::functions::Functions;
 use super::open::Problem;
 use super::report::Outcome;
@@ -15,6 +15,7 @@ pub fn run(arguments: &Derive) -> Outcome {
 }
 
 fn derive(arguments: &Derive) -> Result<(), Problem> {
+    check_output(arguments.output.as_deref().unwrap_or(&arguments.file), None)?;
     let bytes = read_file(&arguments.file)?;
     let name = arguments.file.display().to_string();
     match byte_order(&name, &bytes)? {
@@ -28,7 +29,7 @@ fn derive_image<E: ByteOrder>(image: &Image<'_, E>, arguments: &Derive) -> Resul
     let left_out = if image.is_relocatable() {
         let (bytes, left_out) = object::derive(image, options)?;
         let output = arguments.output.as_deref().unwrap_or(&arguments.file);
-        replace_file(output, &bytes, permissions(&arguments.file))?;
+        replace_file(output, &bytes, Some(&arguments.file))?;
         left_out
     } else {
         let Some(output) = &arguments.output else {
@@ -36,6 +37,7 @@ fn derive_image<E: ByteOrder>(image: &Image<'_, E>, arguments: &Derive) -> Resul
                 "a linked file: name a file for the section with --output, or attach it with attach";
             return Err(image.problem(message));
         };
+        check_output(output, Some(&arguments.file))?;
         let functions = Functions::derive(image, options.abi)?;
         let (bytes, left_out) = functions.write(image.name, options, arguments.address)?;
         replace_file(output, &bytes, None)?;

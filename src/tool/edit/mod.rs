@@ -13,7 +13,7 @@ mod object;
 mod room;
 mod sections;
 
-pub use file::{permissions, read_file, replace_file};
+pub use file::{check_output, read_file, replace_file};
 pub use image::{Image, ORDER_LITTLE, byte_order};
 pub use object::{Frames, Members, Object, Pair};
 pub use sections::Sections;

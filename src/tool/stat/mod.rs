@@ -9,6 +9,7 @@ use super::inputs::{self, FileResult};
 use super::open::{Input, Problem};
 use super::report::{Outcome, complain, print_json, write};
 use super::{compact, derived};
+use crate::diag::words;
 use serde::Serialize;
 use sframe_format::compact::{SECTION_NAME, write_table};
 use sframe_format::convert::convert;
@@ -162,6 +163,9 @@ fn count(section: &Section<'_>, found: &mut FileStatistics) -> Result<(), sframe
 
 /// Prints statistics of all files.
 pub fn run(arguments: &Stat) -> Outcome {
+    if let Some(Err(problem)) = arguments.plot.as_deref().map(plot::check) {
+        return Outcome::of(Err(problem));
+    }
     let derivation = arguments.derivation;
     let results = inputs::for_each_file(&arguments.files, arguments.address, &|mut input| {
         if derivation.wanted(&input) {
@@ -221,7 +225,7 @@ fn write_text(output: &mut dyn Write, files: &[FileStatistics], spreads: &[Sprea
     }
     let sum = |of: fn(&FileStatistics) -> u64| files.iter().map(of).sum::<u64>();
     let mut all = FileStatistics {
-        file: format!("{} files", files.len()),
+        file: words::count(files.len() as u64, "file"),
         file_size: sum(|file| file.file_size),
         sframe_size: sum(|file| file.sframe_size),
         compact_size: sum(|file| file.compact_size),
@@ -268,7 +272,7 @@ fn add<K: Ord + Copy>(sum: &mut BTreeMap<K, u64>, other: &BTreeMap<K, u64>) {
 
 fn write_file(output: &mut dyn Write, file: &FileStatistics) -> io::Result<()> {
     let per = |size: u64, count: u64| size as f64 / count.max(1) as f64;
-    writeln!(output, "{}: {} bytes", file.file, file.file_size)?;
+    writeln!(output, "{}: {}", words::shown(&file.file), words::count(file.file_size, "byte"))?;
     writeln!(output, "  {:<26}{:>12}  {:>7}  {:>10}  {:>8}", "", "bytes", "of file", "/function", "/row")?;
     let mut line = |name: &str, size: u64| {
         let (share, function, row) = (file.share(size), per(size, file.functions), per(size, file.rows));
@@ -312,22 +316,25 @@ fn write_file(output: &mut dyn Write, file: &FileStatistics) -> io::Result<()> {
     let stored = percent(file.stored_row_bytes, file.row_bytes);
     writeln!(
         output,
-        "  rows: {} bytes, of which {} ({stored:.1} %) are stored",
-        file.row_bytes, file.stored_row_bytes
+        "  rows: {}, of which {} ({stored:.1} %) are stored",
+        words::count(file.row_bytes, "byte"),
+        file.stored_row_bytes
     )?;
     writeln!(
         output,
-        "  {} functions in {}: {} flexible, {} repeating, {} signal frames; {} rows",
-        file.functions,
+        "  {} in {}: {} flexible, {} repeating, {}; {}",
+        words::count(file.functions, "function"),
         match (file.blobs, file.units) {
-            (blobs, 0) => format!("{blobs} blobs"),
-            (0, units) => format!("{units} light units"),
-            (blobs, units) => format!("{blobs} blobs and {units} light units"),
+            (blobs, 0) => words::count(blobs, "blob"),
+            (0, units) => words::count(units, "light unit"),
+            (blobs, units) => {
+                format!("{} and {}", words::count(blobs, "blob"), words::count(units, "light unit"))
+            }
         },
         file.flexible_functions,
         file.repeating_functions,
-        file.signal_functions,
-        file.rows
+        words::count(file.signal_functions, "signal frame"),
+        words::count(file.rows, "row")
     )?;
     writeln!(output, "  functions by number of rows:")?;
     for (name, count) in spread::by_powers(&file.functions_by_rows) {

@@ -1,6 +1,9 @@
 //! The distribution of table sizes as a picture (SVG), fit to be put into a mail.
 
 use super::spread::Spread;
+use crate::diag::words::count;
+use crate::tool::Problem;
+use crate::tool::destination::{self, Way};
 use plotters::prelude::*;
 use std::path::Path;
 
@@ -11,6 +14,19 @@ const HEADING: u32 = 40;
 const BARS: [RGBColor; 2] = [RGBColor(0x4c, 0x72, 0xb0), RGBColor(0xdd, 0x84, 0x52)];
 const GRID: RGBColor = RGBColor(0xe4, 0xe4, 0xe4);
 const SANS: &str = "sans-serif";
+
+/// Checks the file for the picture before the work for it begins.
+///
+/// # Errors
+/// It cannot be written, or its name asks for another kind of picture.
+pub fn check(path: &Path) -> Result<(), Problem> {
+    let ending = path.extension().map(|ending| ending.to_ascii_lowercase());
+    let known = ending.is_none_or(|ending| ending == "svg");
+    let named = known.then_some(()).ok_or_else(|| "the picture is written as SVG; name it FILE.svg".into());
+    named
+        .and_then(|()| destination::check(path, Way::Written))
+        .map_err(|message| Problem::new(path.display().to_string(), message))
+}
 
 /// Draws one panel for each table, all over the same axis.
 ///
@@ -35,7 +51,8 @@ fn draw(spreads: &[Spread], files: usize) -> Result<String, String> {
         let root = SVGBackend::with_string(&mut text, size).into_drawing_area();
         let failed = |error: DrawingAreaErrorKind<_>| format!("cannot draw: {error}");
         root.fill(&WHITE).map_err(failed)?;
-        let title = format!("Share of file size taken by stack-trace tables, {files} files");
+        let title =
+            format!("Share of file size taken by stack-trace tables, {}", count(files as u64, "file"));
         let root = root.titled(&title, (SANS, 22)).map_err(failed)?;
         for (place, (area, spread)) in root.split_evenly((spreads.len(), 1)).iter().zip(spreads).enumerate() {
             panel(area, spread, axes, BARS[place % BARS.len()]).map_err(failed)?;

@@ -1,5 +1,6 @@
 //! The distribution of numbers: extremes, mean, median, and the count of each bucket.
 
+use crate::diag::words::count;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -58,7 +59,7 @@ impl Spread {
 
     /// Writes the distribution, a line for each bucket.
     pub fn write(&self, output: &mut dyn Write) -> io::Result<()> {
-        writeln!(output, "share of file size, {} ({} files):", self.table, self.files)?;
+        writeln!(output, "share of file size, {} ({}):", self.table, count(self.files as u64, "file"))?;
         writeln!(
             output,
             "  min {:.2} %, max {:.2} %, mean {:.2} %, median {:.2} %",

@@ -22,6 +22,7 @@ mod words;
 use super::args::Unwind;
 use super::registers;
 use super::report::{Outcome, complain, hexadecimal, print_json_array, write};
+use crate::diag::words::shown;
 use process::{Process, Thread};
 use serde::Serialize;
 use sframe_format::{Abi, FrameAddress, Registers, RuleCache, StackFrame, UnwindError};
@@ -133,12 +134,12 @@ fn reason(abi: Abi, error: UnwindError) -> String {
 
 fn write_text(output: &mut dyn Write, stacks: impl Iterator<Item = Stack>) -> io::Result<()> {
     for stack in stacks {
-        writeln!(output, "{}:", stack.thread)?;
+        writeln!(output, "{}:", shown(&stack.thread))?;
         for (number, frame) in stack.frames.iter().enumerate() {
-            writeln!(output, "  #{number:<3} {:>18} {}", frame.address, frame.place)?;
+            writeln!(output, "  #{number:<3} {:>18} {}", frame.address, shown(&frame.place))?;
         }
         if let Some(reason) = &stack.stopped {
-            writeln!(output, "  stopped: {reason}")?;
+            writeln!(output, "  stopped: {}", shown(reason))?;
         }
     }
     Ok(())

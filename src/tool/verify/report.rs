@@ -4,6 +4,7 @@ use super::compare::{Comparison, Count, Difference};
 use super::explain::{DifferenceKind, Gap};
 use super::file::Verified;
 use super::structure;
+use crate::diag::words;
 use crate::tool::args::Verify;
 use crate::tool::compact;
 use crate::tool::open::{Input, Problem};
@@ -292,11 +293,12 @@ fn write_text(
 fn write_findings(output: &mut dyn Write, report: &FileReport, arguments: &Verify) -> io::Result<()> {
     for finding in &report.structure {
         let StructureReport { severity, section, offset, message } = finding;
-        writeln!(output, "{}: {severity}: {section}+{offset}: {message}", report.file)?;
+        let line = format!("{}: {severity}: {section}+{offset}: {message}", report.file);
+        writeln!(output, "{}", words::shown(&line))?;
     }
     let Some(comparison) = &report.comparison else { return Ok(()) };
     for unreadable in comparison.unreadable.iter().filter(|_| arguments.notes) {
-        writeln!(output, "{}: note: .eh_frame {unreadable}", report.file)?;
+        writeln!(output, "{}: note: .eh_frame {unreadable}", words::shown(&report.file))?;
     }
     let mut shown: BTreeMap<DifferenceKind, usize> = BTreeMap::new();
     for difference in &comparison.differences {
@@ -305,24 +307,24 @@ fn write_findings(output: &mut dyn Write, report: &FileReport, arguments: &Verif
         if *count > SHOWN && !arguments.all {
             continue;
         }
-        writeln!(
-            output,
-            "{}: wrong {} at {}, {} bytes: expected {}, found {} ({}, FDE at {})",
+        let line = format!(
+            "{}: wrong {} at {}, {}: expected {}, found {} ({}, FDE at {})",
             report.file,
             difference.kind.name(),
             difference.place,
-            difference.bytes,
+            words::count(difference.bytes, "byte"),
             difference.expected,
             difference.found,
             difference.section,
             difference.fde
-        )?;
+        );
+        writeln!(output, "{}", words::shown(&line))?;
     }
     for (kind, count) in shown.iter().filter(|(_, count)| **count > SHOWN && !arguments.all) {
         writeln!(
             output,
             "{}: {} more of wrong {}; --all shows them",
-            report.file,
+            words::shown(&report.file),
             count - SHOWN,
             kind.name()
         )?;
@@ -332,13 +334,15 @@ fn write_findings(output: &mut dyn Write, report: &FileReport, arguments: &Verif
 
 fn write_summary(output: &mut dyn Write, report: &FileReport) -> io::Result<()> {
     let versions: Vec<String> = report.versions.iter().map(|version| format!("V{version}")).collect();
-    write!(output, "{}: ", report.file)?;
+    write!(output, "{}: ", words::shown(&report.file))?;
     if versions.is_empty() {
         write!(output, "nothing that SFrame can describe")?
     } else {
-        write!(output, "SFrame {}, {} functions", versions.join(" and "), report.functions)?
+        let functions = words::count(report.functions, "function");
+        write!(output, "SFrame {}, {functions}", versions.join(" and "))?
     }
-    write!(output, ", {} errors, {} warnings", report.errors, report.warnings)?;
+    let (errors, warnings) = (words::count(report.errors, "error"), words::count(report.warnings, "warning"));
+    write!(output, ", {errors}, {warnings}")?;
     if report.dead > 0 {
         write!(output, ", {} dead", report.dead)?;
     }
@@ -349,8 +353,10 @@ fn write_summary(output: &mut dyn Write, report: &FileReport) -> io::Result<()> 
     let right = comparison.cfi.functions - comparison.wrong.functions;
     writeln!(
         output,
-        "  .eh_frame: {} functions ({} bytes), {right} without a difference, {} wrong; {} stretches compared",
-        comparison.cfi.functions, comparison.cfi.bytes, comparison.wrong.functions, comparison.stretches
+        "  .eh_frame: {}, {right} without a difference, {} wrong; {} compared",
+        counted(comparison.cfi),
+        comparison.wrong.functions,
+        stretches(comparison.stretches)
     )?;
     write_counts(output, &comparison.kinds, &comparison.uncovered, comparison.extra, comparison.unknown)?;
     if comparison.lost_signals > 0 {
@@ -376,8 +382,8 @@ fn write_not_compared(output: &mut dyn Write, count: Count) -> io::Result<()> {
     }
     writeln!(
         output,
-        "  not compared: {} functions ({} bytes), for more functions share addresses than a program has; the tables are damaged",
-        count.functions, count.bytes
+        "  not compared: {}, for more functions share addresses than a program has; the tables are damaged",
+        counted(count)
     )
 }
 
@@ -392,38 +398,46 @@ fn write_counts(
         writeln!(output, "  wrong {}: {count}", kind.name())?;
     }
     for (gap, count) in uncovered {
-        writeln!(
-            output,
-            "  not covered: {} functions ({} bytes), {}",
-            count.functions,
-            count.bytes,
-            gap.name()
-        )?;
+        writeln!(output, "  not covered: {}, {}", counted(*count), gap.name())?;
     }
     if extra.functions > 0 {
-        writeln!(output, "  not in .eh_frame: {} functions ({} bytes)", extra.functions, extra.bytes)?;
+        writeln!(output, "  not in .eh_frame: {}", counted(extra))?;
     }
     if unknown.functions > 0 {
-        writeln!(
-            output,
-            "  described by neither: {} functions ({} bytes)",
-            unknown.functions, unknown.bytes
-        )?;
+        writeln!(output, "  described by neither: {}", counted(unknown))?;
     }
     Ok(())
+}
+
+/// `2 functions (30 bytes)`.
+fn counted(count: Count) -> String {
+    format!("{} ({})", words::count(count.functions, "function"), words::count(count.bytes, "byte"))
+}
+
+fn stretches(number: u64) -> String {
+    format!("{number} {}", if number == 1 { "stretch" } else { "stretches" })
 }
 
 fn write_total(output: &mut dyn Write, total: &Total) -> io::Result<()> {
     writeln!(
         output,
-        "{} files, {} SFrame functions, {} errors, {} warnings, {} dead; {} files without SFrame, {} unusable",
-        total.files, total.functions, total.errors, total.warnings, total.dead, total.without, total.unusable
+        "{}, {}, {}, {}, {} dead; {} without SFrame, {} unusable",
+        words::count(total.files, "file"),
+        words::count(total.functions, "SFrame function"),
+        words::count(total.errors, "error"),
+        words::count(total.warnings, "warning"),
+        total.dead,
+        words::count(total.without, "file"),
+        total.unusable
     )?;
     let share = 100.0 * total.covered.functions as f64 / total.cfi.functions.max(1) as f64;
     writeln!(
         output,
-        "  .eh_frame: {} functions ({} bytes), {} covered in full ({share:.3} %), {} wrong; {} stretches compared",
-        total.cfi.functions, total.cfi.bytes, total.covered.functions, total.wrong.functions, total.stretches
+        "  .eh_frame: {}, {} covered in full ({share:.3} %), {} wrong; {} compared",
+        counted(total.cfi),
+        total.covered.functions,
+        total.wrong.functions,
+        stretches(total.stretches)
     )?;
     write_counts(output, &total.kinds, &total.uncovered, total.extra, total.unknown)?;
     write_not_compared(output, total.not_compared)?;

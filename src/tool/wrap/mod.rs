@@ -22,6 +22,7 @@ use super::programs::Programs;
 use super::split;
 use crate::cli::response;
 use crate::diag::Sink;
+use crate::diag::words::count;
 use crate::input::sniff::{FileKind, file_kind};
 use crate::input::{open_regular, read_arguments};
 use crate::script::inputs::input_names;
@@ -89,7 +90,8 @@ pub fn run(arguments: &WrapLd) -> ExitCode {
     };
     let words = wrapper.words(&arguments.arguments);
     if wrapper.verbose {
-        eprintln!("sframe wrap-ld: {} inputs split; {}", wrapper.split, linker.display());
+        let split = count(wrapper.split as u64, "input");
+        eprintln!("sframe wrap-ld: {split} split; {}", linker.display());
     }
     wrapper.cache.shrink();
     become_linker(&programs, &linker, &words)
