@@ -7,7 +7,9 @@
 
 use super::dwarf::{Dwarf, Reader, Unit};
 use super::gdb_index::Attributes;
+use super::units::Result;
 use crate::arch::Target;
+use crate::input::measure::Measure;
 use gimli::{Abbreviation, AttributeValue, DwTag, EntriesRaw, UnitOffset};
 use std::ops::Range;
 
@@ -21,17 +23,19 @@ pub struct Found {
     pub texts: Vec<u8>,
     /// The end of each in `texts`, and its kind.
     pub names: Vec<(usize, Attributes)>,
+    /// What reading may still take: bytes of names and scopes, attributes, address ranges.
+    pub measure: Measure,
 }
 
 /// Adds the names of a unit.
 ///
 /// # Errors
-/// Those of the entries' encoding; the names up to there are added.
+/// Those of the entries' encoding; the names up to there are added. The measure is exceeded.
 pub fn read<'s, 'a, T: Target>(
     dwarf: &Dwarf<'s, 'a, T>,
     unit: &Unit<'s, 'a, T>,
     found: &mut Found,
-) -> gimli::Result<()> {
+) -> Result<()> {
     let mut names = Names {
         dwarf,
         unit,
@@ -42,7 +46,7 @@ pub fn read<'s, 'a, T: Target>(
         deferred: Vec::new(),
     };
     let result = names.walk();
-    names.finish_deferred();
+    names.finish_deferred()?;
     result
 }
 
@@ -146,7 +150,7 @@ struct Names<'n, 's, 'a, T: Target> {
 }
 
 impl<'s, 'a, T: Target> Names<'_, 's, 'a, T> {
-    fn walk(&mut self) -> gimli::Result<()> {
+    fn walk(&mut self) -> Result<()> {
         let unit = self.unit;
         let mut entries = unit.entries_raw(None)?;
         // Depth of the entry that `entries` counts from: each jump starts a new count.
@@ -159,6 +163,8 @@ impl<'s, 'a, T: Target> Names<'_, 's, 'a, T> {
             }
             let offset = entries.next_offset();
             let Some(abbreviation) = entries.read_abbreviation()? else { continue };
+            // Attributes may be without bytes, so that an entry of one byte has any number of them.
+            self.found.measure.take(abbreviation.attributes().len() as u64)?;
             let parent = scopes.last().copied();
             if parent.is_some_and(|parent| parent.depth < depth) || parent.is_none() && depth > 0 {
                 // Inside a skipped entry.
@@ -186,7 +192,7 @@ impl<'s, 'a, T: Target> Names<'_, 's, 'a, T> {
         &self,
         entries: &mut EntriesRaw<'_, Reader<'s, 'a, T>>,
         abbreviation: &Abbreviation,
-    ) -> gimli::Result<Facts<'s, 'a, T>> {
+    ) -> Result<Facts<'s, 'a, T>> {
         let mut facts = Facts::none();
         for &specification in abbreviation.attributes() {
             let attribute = entries.read_attribute(specification)?;
@@ -224,7 +230,7 @@ impl<'s, 'a, T: Target> Names<'_, 's, 'a, T> {
         offset: UnitOffset,
         parent: Option<Scope>,
         facts: &Facts<'s, 'a, T>,
-    ) -> gimli::Result<Option<(u32, ScopeKind)>> {
+    ) -> Result<Option<(u32, ScopeKind)>> {
         let Some(parent) = parent else {
             self.language = facts.language.map_or(self.language, Language::of);
             return Ok(Some((0, ScopeKind::Space)));
@@ -233,8 +239,8 @@ impl<'s, 'a, T: Target> Names<'_, 's, 'a, T> {
         Ok(match tag {
             gimli::DW_TAG_namespace | gimli::DW_TAG_module => {
                 let text = self.text(facts)?.unwrap_or_else(|| ANONYMOUS.to_vec());
-                self.add(parent.prefix, &text, Attributes::TYPE);
-                Some((self.prefix(parent.prefix, &text), ScopeKind::Space))
+                self.add(parent.prefix, &text, Attributes::TYPE)?;
+                Some((self.prefix(parent.prefix, &text)?, ScopeKind::Space))
             }
             gimli::DW_TAG_class_type
             | gimli::DW_TAG_structure_type
@@ -275,9 +281,10 @@ impl<'s, 'a, T: Target> Names<'_, 's, 'a, T> {
         parent: Scope,
         facts: &Facts<'s, 'a, T>,
         types: Attributes,
-    ) -> gimli::Result<Option<(u32, ScopeKind)>> {
+    ) -> Result<Option<(u32, ScopeKind)>> {
         // A class that another class declares is defined behind its declaration.
-        let (scope, text) = match facts.specification.map(|declaration| self.declaration(declaration)) {
+        let declaration = facts.specification.map(|declaration| self.declaration(declaration)).transpose()?;
+        let (scope, text) = match declaration {
             Some(Some((scope, text, _))) => (scope, text),
             Some(None) => return Ok(None),
             None => match self.text(facts)? {
@@ -288,9 +295,9 @@ impl<'s, 'a, T: Target> Names<'_, 's, 'a, T> {
         if facts.declaration {
             self.declared.push((offset, scope, true));
         } else {
-            self.add(scope, &text, types);
+            self.add(scope, &text, types)?;
         }
-        Ok(Some((self.prefix(scope, &text), ScopeKind::Class)))
+        Ok(Some((self.prefix(scope, &text)?, ScopeKind::Class)))
     }
 
     fn enumeration(
@@ -298,15 +305,15 @@ impl<'s, 'a, T: Target> Names<'_, 's, 'a, T> {
         parent: Scope,
         facts: &Facts<'s, 'a, T>,
         types: Attributes,
-    ) -> gimli::Result<Option<(u32, ScopeKind)>> {
+    ) -> Result<Option<(u32, ScopeKind)>> {
         let text = self.text(facts)?;
         if let Some(text) = &text
             && !facts.declaration
         {
-            self.add(parent.prefix, text, types);
+            self.add(parent.prefix, text, types)?;
         }
         let prefix = match text {
-            Some(text) if facts.enum_class => self.prefix(parent.prefix, &text),
+            Some(text) if facts.enum_class => self.prefix(parent.prefix, &text)?,
             _ => parent.prefix,
         };
         Ok(Some((prefix, ScopeKind::Enumeration)))
@@ -319,7 +326,7 @@ impl<'s, 'a, T: Target> Names<'_, 's, 'a, T> {
         parent: Scope,
         facts: &Facts<'s, 'a, T>,
         kind: Attributes,
-    ) -> gimli::Result<()> {
+    ) -> Result<()> {
         if facts.copy {
             return Ok(());
         }
@@ -335,57 +342,64 @@ impl<'s, 'a, T: Target> Names<'_, 's, 'a, T> {
     }
 
     /// Adds the name of an entry, if it has one and is no declaration.
-    fn named(
-        &mut self,
-        parent: Scope,
-        facts: &Facts<'s, 'a, T>,
-        attributes: Attributes,
-    ) -> gimli::Result<()> {
+    fn named(&mut self, parent: Scope, facts: &Facts<'s, 'a, T>, attributes: Attributes) -> Result<()> {
         if !facts.declaration
             && let Some(text) = self.text(facts)?
         {
-            self.add(parent.prefix, &text, attributes);
+            self.add(parent.prefix, &text, attributes)?;
         }
         Ok(())
     }
 
-    fn text(&self, facts: &Facts<'s, 'a, T>) -> gimli::Result<Option<Vec<u8>>> {
+    fn text(&mut self, facts: &Facts<'s, 'a, T>) -> Result<Option<Vec<u8>>> {
         let Some(value) = facts.name.clone() else { return Ok(None) };
         let text = self.dwarf.attr_string(self.unit, value)?;
-        let text = gimli::Reader::to_slice(&text)?.into_owned();
-        Ok((!text.is_empty()).then_some(text))
+        let text = gimli::Reader::to_slice(&text)?;
+        self.found.measure.take(text.len() as u64)?;
+        Ok((!text.is_empty()).then(|| text.into_owned()))
     }
 
-    fn add(&mut self, prefix: u32, text: &[u8], attributes: Attributes) {
-        self.found.texts.extend_from_slice(&self.prefixes[prefix as usize]);
+    fn add(&mut self, prefix: u32, text: &[u8], attributes: Attributes) -> Result<()> {
+        let prefix = &self.prefixes[prefix as usize];
+        self.found.measure.take((prefix.len() + text.len()) as u64)?;
+        self.found.texts.extend_from_slice(prefix);
         self.found.texts.extend_from_slice(text);
         self.found.names.push((self.found.texts.len(), attributes));
+        Ok(())
     }
 
-    fn prefix(&mut self, parent: u32, text: &[u8]) -> u32 {
-        let prefix = [&self.prefixes[parent as usize], text, self.language.separator].concat();
-        self.prefixes.push(prefix);
-        self.prefixes.len() as u32 - 1
+    fn prefix(&mut self, parent: u32, text: &[u8]) -> Result<u32> {
+        let parent = &self.prefixes[parent as usize];
+        self.found.measure.take((parent.len() + text.len()) as u64)?;
+        self.prefixes.push([parent, text, self.language.separator].concat());
+        Ok(self.prefixes.len() as u32 - 1)
     }
 
-    /// Scope and name of a declaration that was noted, and whether it is external.
-    fn declaration(&self, declaration: UnitOffset) -> Option<(u32, Vec<u8>, bool)> {
-        let row = self.declared.binary_search_by_key(&declaration, |&(offset, ..)| offset).ok()?;
-        let (_, prefix, external) = self.declared[row];
-        let name = self.unit.entry(declaration).ok()?.attr_value(gimli::DW_AT_name)?;
-        let text = self.dwarf.attr_string(self.unit, name).ok()?;
-        let text = gimli::Reader::to_slice(&text).ok()?.into_owned();
-        Some((prefix, text, external))
+    /// Scope and name of a declaration that was noted, and whether it is external. Any number of definitions may name
+    /// one declaration.
+    fn declaration(&mut self, declaration: UnitOffset) -> Result<Option<(u32, Vec<u8>, bool)>> {
+        let row = self.declared.binary_search_by_key(&declaration, |&(offset, ..)| offset);
+        let Some((_, prefix, external)) = row.ok().map(|row| self.declared[row]) else { return Ok(None) };
+        let Ok(entry) = self.unit.entry(declaration) else { return Ok(None) };
+        self.found.measure.take(entry.attrs().len() as u64)?;
+        let name = entry.attr_value(gimli::DW_AT_name);
+        let text = name.and_then(|name| self.dwarf.attr_string(self.unit, name).ok());
+        let Some(text) = text.as_ref().and_then(|text| gimli::Reader::to_slice(text).ok()) else {
+            return Ok(None);
+        };
+        self.found.measure.take(text.len() as u64)?;
+        Ok(Some((prefix, text.into_owned(), external)))
     }
 
     /// Names the definitions whose declarations follow them. A definition whose declaration was skipped
     /// gets no name.
-    fn finish_deferred(&mut self) {
+    fn finish_deferred(&mut self) -> Result<()> {
         for Deferred { declaration, attributes } in std::mem::take(&mut self.deferred) {
-            let Some((prefix, text, external)) = self.declaration(declaration) else { continue };
+            let Some((prefix, text, external)) = self.declaration(declaration)? else { continue };
             let attributes = if external { attributes.with_static(false) } else { attributes };
-            self.add(prefix, &text, attributes);
+            self.add(prefix, &text, attributes)?;
         }
+        Ok(())
     }
 }
 

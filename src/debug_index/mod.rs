@@ -18,3 +18,4 @@ pub mod name_tables;
 pub mod object;
 pub mod public_names;
 pub mod split;
+pub mod units;

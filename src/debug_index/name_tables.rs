@@ -9,7 +9,8 @@ use super::object::{Problem, debug_sections};
 use crate::arch::Target;
 use crate::ids::SectionId;
 use crate::input::ObjectFile;
-use gimli::read::{DebugNames, NameAttributeValue, NameEntry, NameIndex, NameIndexHeader};
+use crate::input::measure::Measure;
+use gimli::read::{DebugNames, NameAttributeValue, NameEntry, NameIndex, NameIndexHeader, NameTableIndex};
 use gimli::{DwForm, DwTag, EndianSlice, Format, RunTimeEndian};
 use hashbrown::HashMap;
 
@@ -17,6 +18,9 @@ use hashbrown::HashMap;
 pub const NONE: u32 = u32::MAX;
 /// The bit of a type unit's number that says that it is a row of [`ObjectNames::foreign`].
 pub const FOREIGN: u32 = 1 << 31;
+
+/// So many abbreviations of entries are looked through in the time that one attribute takes.
+const ABBREVIATIONS: usize = 16;
 
 /// A place in a section of the object: a unit, a string.
 pub type Place = (SectionId, u64);
@@ -116,6 +120,8 @@ pub fn read<'a, T: Target>(
     let first =
         |name: &str| sections.iter().find(|section| section.name == name).map(|section| section.index);
     let (info, strings) = (first(".debug_info").unwrap_or(0), first(".debug_str").unwrap_or(0));
+    let mut measure = Measure::of(sections.iter().map(|section| section.bytes.len() as u64).sum());
+    let mut shapes = HashMap::new();
     for section in sections.iter().filter(|section| section.name == ".debug_names") {
         let names = DebugNames::from(section.reader());
         let mut headers = names.headers();
@@ -131,8 +137,16 @@ pub fn read<'a, T: Target>(
                 }
             };
             let offset = header.offset().0 as u64;
-            let reader =
-                IndexReader { section, stands, info, strings, found: &mut found, shape_of: HashMap::new() };
+            let reader = IndexReader {
+                section,
+                stands,
+                info,
+                strings,
+                found: &mut found,
+                measure: &mut measure,
+                shapes: &mut shapes,
+                shape_of: HashMap::new(),
+            };
             if let Err(what) = reader.index(header) {
                 found.problems.push(Problem { section: section.index, offset, what, split: false });
             }
@@ -148,6 +162,10 @@ struct IndexReader<'r, 's, 'a, T: Target> {
     info: u32,
     strings: u32,
     found: &'r mut ObjectNames<'a>,
+    /// What reading may still take: names may overlap, and may lead to the same entries.
+    measure: &'r mut Measure,
+    /// Rows of shapes.
+    shapes: &'r mut HashMap<Shape, u32>,
     /// Rows of shapes by abbreviation, for entries whose compilation unit is known, and for others.
     shape_of: HashMap<(u64, bool), u32>,
 }
@@ -224,6 +242,7 @@ impl<'a, T: Target> IndexReader<'_, '_, 'a, T> {
         }
     }
 
+    /// Adds the names up to the first that cannot be read.
     fn names(
         &mut self,
         index: &NameIndex<Reader<'_, 'a, T>>,
@@ -234,27 +253,58 @@ impl<'a, T: Target> IndexReader<'_, '_, 'a, T> {
         let first = self.found.entries.len();
         // Offsets of entries in the pool, by which others name them as parents.
         let mut offsets: Vec<(usize, u32)> = Vec::new();
-        for name in index.names() {
-            let string = self.target(strings + u64::from(name.0) * width, width, self.strings);
-            let text = string.and_then(|place| self.text(place));
-            let (Some(string), Some(text)) = (string, text) else {
-                return Err(format!("name {} is no string of .debug_str", name.0));
-            };
-            let start = self.found.entries.len() as u32;
-            for entry in index.name_entries(name).map_err(|error| error.to_string())? {
-                let entry = entry.map_err(|error| error.to_string())?;
-                let offset = entry.offset.0;
-                if self.entry(index, rows, &entry)? {
-                    offsets.push((offset, self.found.entries.len() as u32 - 1));
-                }
+        let result = index.names().try_for_each(|name| {
+            let (entries, more) = (self.found.entries.len(), self.found.more.len());
+            let field = strings + u64::from(name.0) * width;
+            let result = self.name(index, rows, name, (field, width), &mut offsets);
+            if result.is_err() {
+                // No name has these entries, so they get no place in the output and can be nobody's parents.
+                self.found.entries.truncate(entries);
+                self.found.more.truncate(more);
+                offsets.retain(|&(_, row)| (row as usize) < entries);
             }
-            let entries = (start, self.found.entries.len() as u32);
-            if entries.0 != entries.1 {
-                self.found.names.push(Name { text, hash: hash(text), string, entries });
+            result
+        });
+        self.find_parents(first, offsets);
+        result
+    }
+
+    /// Adds a name, whose string `field` names, and its entries.
+    fn name(
+        &mut self,
+        index: &NameIndex<Reader<'_, 'a, T>>,
+        rows: &Rows,
+        name: NameTableIndex,
+        (field, width): (u64, u64),
+        offsets: &mut Vec<(usize, u32)>,
+    ) -> Result<(), String> {
+        let string = self.target(field, width, self.strings);
+        let text = string.and_then(|place| self.text(place));
+        let (Some(string), Some(text)) = (string, text) else {
+            return Err(format!("name {} is no string of .debug_str", name.0));
+        };
+        self.take(text.len())?;
+        let start = self.found.entries.len() as u32;
+        // gimli looks for an entry's abbreviation from the first one on.
+        let abbreviations = index.abbreviations().abbreviations().len() / ABBREVIATIONS;
+        for entry in index.name_entries(name).map_err(|error| error.to_string())? {
+            let entry = entry.map_err(|error| error.to_string())?;
+            self.take(size_of::<Entry>() + entry.attrs.len() + abbreviations)?;
+            let offset = entry.offset.0;
+            if self.entry(index, rows, &entry)? {
+                offsets.push((offset, self.found.entries.len() as u32 - 1));
             }
         }
-        self.find_parents(first, offsets);
+        let entries = (start, self.found.entries.len() as u32);
+        if entries.0 != entries.1 {
+            self.found.names.push(Name { text, hash: hash(text), string, entries });
+        }
         Ok(())
+    }
+
+    fn take(&mut self, amount: usize) -> Result<(), String> {
+        let beyond = |_| "its names and entries overlap beyond measure".to_owned();
+        self.measure.take(amount as u64).map_err(beyond)
     }
 
     fn text(&self, (section, offset): Place) -> Option<&'a [u8]> {
@@ -329,7 +379,7 @@ impl<'a, T: Target> IndexReader<'_, '_, 'a, T> {
                 name => shape.more.push((name.0, attribute.form())),
             }
         }
-        let row = intern(&mut self.found.shapes, shape);
+        let row = intern(self.shapes, &mut self.found.shapes, shape);
         self.shape_of.insert((entry.abbrev_code, unit), row);
         row
     }
@@ -346,19 +396,19 @@ impl<'a, T: Target> IndexReader<'_, '_, 'a, T> {
                 Ok(at) => entry.parent = offsets[at].1,
                 Err(_) => {
                     let shape = Shape { parent: Parent::Untold, ..shapes[entry.shape as usize].clone() };
-                    (entry.shape, entry.parent) = (intern(shapes, shape), NONE);
+                    (entry.shape, entry.parent) = (intern(self.shapes, shapes, shape), NONE);
                 }
             }
         }
     }
 }
 
-fn intern(shapes: &mut Vec<Shape>, shape: Shape) -> u32 {
-    let known = shapes.iter().position(|known| *known == shape);
-    known.unwrap_or_else(|| {
-        shapes.push(shape);
-        shapes.len() - 1
-    }) as u32
+/// The row of a shape; a new one is added.
+fn intern(rows: &mut HashMap<Shape, u32>, shapes: &mut Vec<Shape>, shape: Shape) -> u32 {
+    *rows.entry(shape).or_insert_with_key(|shape| {
+        shapes.push(shape.clone());
+        shapes.len() as u32 - 1
+    })
 }
 
 /// Writes a value as its form wants it.

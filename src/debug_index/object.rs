@@ -3,13 +3,15 @@
 use super::dwarf::{Dwarf, Section, Unit, place};
 use super::entries::{self, Found};
 use super::gdb_index::Name;
+use super::units::{Result, Tables};
 use super::{public_names, split};
 use crate::arch::Target;
 use crate::ids::SectionId;
+use crate::input::measure::Measure;
 use crate::input::{InputSource, InputStore, ObjectFile};
-use gimli::{Abbreviations, DebugAbbrevOffset, UnitType};
+use gimli::UnitType;
 use hashbrown::{HashMap, HashSet};
-use std::sync::Arc;
+use std::path::PathBuf;
 
 /// The bit of a unit's number ([`Name::unit`]) that says that it is a type unit's.
 pub const TYPE_UNIT: u32 = 1 << 31;
@@ -88,6 +90,7 @@ pub fn read<'a, T: Target>(
     if !sections.iter().any(|section| is_of_units(&section.name)) {
         return ObjectIndex::default();
     }
+    let bytes = sections.iter().map(|section| section.bytes.len() as u64).sum();
     let empty = Section::empty(object);
     let find = |name: &str| sections.iter().find(|section| section.name == name).unwrap_or(&empty);
     let Ok(dwarf) = gimli::Dwarf::load(|id| Ok::<_, gimli::Error>(find(id.name()).reader())) else {
@@ -99,15 +102,20 @@ pub fn read<'a, T: Target>(
         source,
         store,
         dwarf,
-        abbreviations: HashMap::new(),
+        tables: Tables::default(),
         found: ObjectIndex::default(),
-        entries: Found::default(),
+        entries: Found { measure: Measure::of(bytes), ..Found::default() },
         entry_units: Vec::new(),
         listed: HashSet::new(),
+        split_files: HashSet::new(),
     };
     let public = reader.public_names(&sections);
     for section in sections.iter().filter(|section| is_of_units(&section.name)) {
         reader.units(section, &public);
+    }
+    if reader.entries.measure.is_exceeded() {
+        // As if it had no debug information: a part of it would depend on where the measure was exceeded.
+        return ObjectIndex { problems: reader.found.problems, ..ObjectIndex::default() };
     }
     if reader.found.areas.is_empty() {
         reader.areas_of_table(find(".debug_aranges"));
@@ -149,13 +157,15 @@ struct ObjectReader<'o, 's, 'a, T: Target> {
     source: &'o dyn InputSource,
     store: &'a InputStore,
     dwarf: Dwarf<'s, 'a, T>,
-    abbreviations: HashMap<DebugAbbrevOffset, Arc<Abbreviations>>,
+    tables: Tables,
     found: ObjectIndex<'a>,
     /// Names from entries, and for each unit with such names its number and the number of names.
     entries: Found,
     entry_units: Vec<(u32, usize)>,
     /// Units with a list of names.
     listed: HashSet<Key>,
+    /// Files that units have named (`.dwo`).
+    split_files: HashSet<PathBuf>,
 }
 
 impl<'s, 'a, T: Target> ObjectReader<'_, 's, 'a, T> {
@@ -215,23 +225,10 @@ impl<'s, 'a, T: Target> ObjectReader<'_, 's, 'a, T> {
             if let Err(error) = result {
                 self.problem(section.index, offset, error.to_string());
             }
-        }
-    }
-
-    fn unit(
-        &mut self,
-        header: gimli::UnitHeader<super::dwarf::Reader<'s, 'a, T>>,
-    ) -> gimli::Result<Unit<'s, 'a, T>> {
-        let offset = header.debug_abbrev_offset();
-        let abbreviations = match self.abbreviations.get(&offset) {
-            Some(known) => known.clone(),
-            None => {
-                let read = self.dwarf.abbreviations(&header)?;
-                self.abbreviations.insert(offset, read.clone());
-                read
+            if self.entries.measure.is_exceeded() {
+                return;
             }
-        };
-        Unit::<T>::new_with_abbreviations(&self.dwarf, header, abbreviations)
+        }
     }
 
     fn compile_unit(
@@ -239,47 +236,52 @@ impl<'s, 'a, T: Target> ObjectReader<'_, 's, 'a, T> {
         header: gimli::UnitHeader<super::dwarf::Reader<'s, 'a, T>>,
         place: UnitPlace,
         section: u32,
-    ) -> gimli::Result<()> {
+    ) -> Result<()> {
         let number = self.found.units.len() as u32;
         self.found.units.push(place);
-        let unit = self.unit(header)?;
+        let unit = self.tables.unit(&self.dwarf, header, &mut self.entries.measure)?;
         let mut ranges = self.dwarf.unit_ranges(&unit)?;
         while let Some(range) = ranges.next()? {
+            // Units may share a list.
+            self.entries.measure.take(size_of::<Area>() as u64)?;
             self.area(number, range.begin, range.end);
         }
         if self.listed.contains(&(section, place.offset)) {
             return Ok(());
         }
-        if let Some(path) = split::path(&self.dwarf, &unit)? {
-            self.split_names(&path, number, section, place.offset);
+        if let Some(path) = split::path(&self.dwarf, &unit, &mut self.entries.measure)? {
+            self.split_names(path, number, section, place.offset);
             return Ok(());
         }
-        let before = self.entries.names.len();
-        let result = entries::read(&self.dwarf, &unit, &mut self.entries);
-        self.entry_units.push((number, self.entries.names.len() - before));
-        result
+        self.add_names(&unit, number)
     }
 
     fn names_of(
         &mut self,
         header: gimli::UnitHeader<super::dwarf::Reader<'s, 'a, T>>,
         number: u32,
-    ) -> gimli::Result<()> {
-        let unit = self.unit(header)?;
+    ) -> Result<()> {
+        let unit = self.tables.unit(&self.dwarf, header, &mut self.entries.measure)?;
+        self.add_names(&unit, number)
+    }
+
+    fn add_names(&mut self, unit: &Unit<'s, 'a, T>, number: u32) -> Result<()> {
         let before = self.entries.names.len();
-        let result = entries::read(&self.dwarf, &unit, &mut self.entries);
+        let result = entries::read(&self.dwarf, unit, &mut self.entries);
         self.entry_units.push((number, self.entries.names.len() - before));
         result
     }
 
-    fn split_names(&mut self, path: &std::path::Path, number: u32, section: u32, offset: u64) {
+    fn split_names(&mut self, path: PathBuf, number: u32, section: u32, offset: u64) {
         let before = self.entries.names.len();
-        let result = split::read::<T>(self.object, path, self.source, self.store, &mut self.entries);
+        let is_new = !self.split_files.contains(&path);
+        let result = split::read::<T>(self.object, &path, is_new, self.source, self.store, &mut self.entries);
         self.entry_units.push((number, self.entries.names.len() - before));
         if let Err(what) = result {
             let what = format!("{}: {what}", path.display());
             self.found.problems.push(Problem { section, offset, what, split: true });
         }
+        self.split_files.insert(path);
     }
 
     /// Notes addresses of a unit, if their section is in the output.
@@ -295,13 +297,18 @@ impl<'s, 'a, T: Target> ObjectReader<'_, 's, 'a, T> {
     fn areas_of_table(&mut self, section: &'s Section<'_, 'a, T>) {
         let table = gimli::DebugAranges::from(section.reader());
         let mut headers = table.headers();
+        // Of several sections with units the table means the first one that has a unit there.
+        let mut unit_at: HashMap<u64, u32> = HashMap::new();
+        for (unit, row) in self.found.units.iter().zip(0..) {
+            unit_at.entry(unit.offset).or_insert(row);
+        }
         while let Ok(Some(header)) = headers.next() {
             let offset = header.debug_info_offset().0 as u64;
-            let Some(unit) = self.found.units.iter().position(|unit| unit.offset == offset) else { continue };
+            let Some(&unit) = unit_at.get(&offset) else { continue };
             let mut entries = header.entries();
             while let Ok(Some(entry)) = entries.next() {
                 let range = entry.range();
-                self.area(unit as u32, range.begin, range.end);
+                self.area(unit, range.begin, range.end);
             }
         }
     }

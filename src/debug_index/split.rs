@@ -4,7 +4,9 @@
 
 use super::dwarf::{Dwarf, Section, Unit, endian};
 use super::entries::{self, Found};
+use super::units::{Result as Reading, Tables, Unreadable};
 use crate::arch::Target;
+use crate::input::measure::Measure;
 use crate::input::source_lines::section_bytes;
 use crate::input::{InputSource, InputStore, ObjectFile};
 use gimli::{Reader, SectionId};
@@ -18,7 +20,8 @@ use std::path::{Path, PathBuf};
 pub fn path<'s, 'a, T: Target>(
     dwarf: &Dwarf<'s, 'a, T>,
     unit: &Unit<'s, 'a, T>,
-) -> gimli::Result<Option<PathBuf>> {
+    measure: &mut Measure,
+) -> Reading<Option<PathBuf>> {
     let Some(name) = unit.dwo_name()? else { return Ok(None) };
     let name = dwarf.attr_string(unit, name)?;
     let name = name.to_slice()?;
@@ -26,37 +29,49 @@ pub fn path<'s, 'a, T: Target>(
         Some(folder) => folder.to_slice()?.into_owned(),
         None => Vec::new(),
     };
+    measure.take((folder.len() + name.len()) as u64)?;
     Ok(Some(Path::new(OsStr::from_bytes(&folder)).join(OsStr::from_bytes(&name))))
 }
 
-/// Adds the names of all units in the file.
+/// Adds the names of all units in the file. A new one adds to the measure; any number of units may name one file.
 ///
 /// # Errors
-/// The finding, if the file cannot be read.
+/// The finding, if the file cannot be read, or the measure is exceeded.
 pub fn read<'a, T: Target>(
     object: &ObjectFile<'a, T::E>,
     path: &Path,
+    is_new: bool,
     source: &dyn InputSource,
     store: &'a InputStore,
     found: &mut Found,
 ) -> Result<(), String> {
     let bytes = store.keep_file(source.read(path).map_err(|error| error.to_string())?);
     let file = ElfFile64::<Endianness>::parse(bytes).map_err(|error| error.to_string())?;
+    if is_new {
+        found.measure.extend(bytes.len() as u64);
+    }
     let empty = Section::<T>::empty(object);
+    let measure = &mut found.measure;
     let reader = |bytes: &'a [u8]| {
         gimli::RelocateReader::new(gimli::EndianSlice::new(bytes, endian::<T::E>()), &empty)
     };
     let mut dwarf: Dwarf<'_, 'a, T> = gimli::Dwarf::load(|id: SectionId| {
         let bytes = id.dwo_name().and_then(|name| section_bytes(&file, name)).unwrap_or_default();
-        Ok::<_, gimli::Error>(reader(store.keep(bytes)))
+        if is_new {
+            measure.extend(bytes.len() as u64);
+        }
+        measure.take(bytes.len() as u64)?;
+        Ok::<_, Unreadable>(reader(store.keep(bytes)))
     })
     .map_err(|error| error.to_string())?;
     dwarf.file_type = gimli::DwarfFileType::Dwo;
     let mut units = dwarf.units();
     let mut types = dwarf.type_units();
+    let mut tables = Tables::default();
     let headers = std::iter::from_fn(|| units.next().transpose().or_else(|| types.next().transpose()));
     for header in headers {
-        let unit = header.and_then(|header| dwarf.unit(header)).map_err(|error| error.to_string())?;
+        let header = header.map_err(|error| error.to_string())?;
+        let unit = tables.unit(&dwarf, header, &mut found.measure).map_err(|error| error.to_string())?;
         entries::read(&dwarf, &unit, found).map_err(|error| error.to_string())?;
     }
     Ok(())

@@ -144,10 +144,10 @@ fn with_addends<T: Target>(
 
 /// The bytes that hold the addends; those of a compressed section are unpacked for this only.
 fn contents<'a, E: ByteOrder>(object: &ObjectFile<'a, E>, section: usize) -> Cow<'a, [u8]> {
-    let packed = object.packed.iter().find(|packed| packed.section as usize == section);
+    let packed = object.packed.binary_search_by_key(&section, |packed| packed.section as usize);
     match packed {
-        Some(packed) => unpack(packed).unwrap_or_default().into(),
-        None => object.section_bytes(section).unwrap_or_default().into(),
+        Ok(row) => unpack(&object.packed[row]).unwrap_or_default().into(),
+        Err(_) => object.section_bytes(section).unwrap_or_default().into(),
     }
 }
 

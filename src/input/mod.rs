@@ -12,6 +12,7 @@ mod exercise;
 pub mod group;
 pub mod implicit;
 pub mod lost;
+pub mod measure;
 pub mod object;
 pub mod ordering;
 pub mod packed;

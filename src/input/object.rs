@@ -4,6 +4,7 @@
 //! string tables that end. Section contents are looked at when a pass needs them. Archive members
 //! that are never extracted are parsed this far and no further.
 
+use super::measure::Measure;
 use super::packed::Packed;
 use super::usage::Usage;
 use crate::arch::machine::SHN_LARGE_COMMON;
@@ -47,16 +48,12 @@ impl Malformed {
     pub fn at(offset: u64, what: impl Into<String>) -> Self {
         Malformed { what: what.into(), offset }
     }
-}
 
-/// So many bytes the names in a table of strings may have, each counted by itself. A name may be the end of another
-/// one, so a table of N bytes could hold names of N * N bytes, which no compiler makes and an output would have to hold.
-pub fn most_name_bytes(table: &[u8]) -> u64 {
-    (table.len() as u64).saturating_mul(NAME_BYTES).saturating_add(1 << 20)
+    /// The finding that these parts of a file use the same bytes more often than any compiler lets them.
+    pub fn overlap(what: &str) -> Self {
+        Malformed::at(0, format!("the {what} overlap beyond measure"))
+    }
 }
-
-/// So many bytes of names each byte of a table may stand for.
-const NAME_BYTES: u64 = 64;
 
 /// The place of a symbol's definition in an object.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -208,7 +205,27 @@ impl<'a, E: ByteOrder> ObjectFile<'a, E> {
         Ok(object)
     }
 
+    /// Refuses names of sections that overlap, as those of symbols may (see [`super::measure`]). Done only for objects that
+    /// take part in the link, before anything goes through their sections.
+    ///
+    /// # Errors
+    /// The names have more bytes than the table and the headers stand for.
+    pub fn check_section_names(&self) -> Result<(), Malformed> {
+        let table = self.section_names.len() as u64;
+        let measure = || Measure::of(table + size_of_val(self.headers) as u64);
+        // Few sections, or short names: the product is no danger, and no name need be read to its end.
+        if measure().take((self.headers.len() as u64).saturating_mul(table)).is_ok() {
+            return Ok(());
+        }
+        let mut measure = measure();
+        (0..self.headers.len()).try_for_each(|index| {
+            let name = self.section_name(index).len() as u64;
+            measure.take(name).map_err(|_| Malformed::overlap("names of its sections"))
+        })
+    }
+
     fn read_symbol_table(&mut self) -> Result<(), Malformed> {
+        let mut shares = Shares::of(self.bytes);
         for (index, header) in self.headers.iter().enumerate().skip(1) {
             match header.sh_type.get() {
                 elf::SHT_SYMTAB if self.symtab_index != 0 => {
@@ -222,6 +239,7 @@ impl<'a, E: ByteOrder> ObjectFile<'a, E> {
                 SHT_LLVM_DEPENDENT_LIBRARIES => self.dependent_libraries.push(index as u32),
                 _ => {}
             }
+            shares.count(header)?;
             // Sections for compilers only are rare: other names need not be looked at.
             if header.sh_flags.get() & u64::from(elf::SHF_EXCLUDE) != 0 && self.is_intermediate(index) {
                 self.intermediate = Intermediate::Beside;
@@ -256,7 +274,7 @@ impl<'a, E: ByteOrder> ObjectFile<'a, E> {
 
     /// Whether a section holds intermediate code: gcc's, or clang's (`-ffat-lto-objects`).
     fn is_intermediate(&self, index: usize) -> bool {
-        self.section_name_begins(index, b".gnu.lto_") || self.section_name(index) == b".llvm.lto"
+        self.section_name_begins(index, b".gnu.lto_") || self.section_name_begins(index, b".llvm.lto\0")
     }
 
     /// Finds for each section the relocation section that applies to it. Done only for objects
@@ -440,11 +458,11 @@ impl<'a, E: ByteOrder> ObjectFile<'a, E> {
             .unwrap_or(b"")
     }
 
-    /// So many bytes the names of its symbols may have. Symbols may share one name, as hundreds of thousands of `$x` and
-    /// `$d` do in code for AArch64. Then their entries say how large the object is, and the table of strings does not.
-    pub fn most_name_bytes(&self) -> u64 {
-        let entries = size_of_val(self.symbols) as u64;
-        most_name_bytes(self.symbol_names).saturating_add(entries.saturating_mul(NAME_BYTES))
+    /// The measure for the bytes that the names of its symbols have, each counted by itself. Symbols may share one name, as
+    /// hundreds of thousands of `$x` and `$d` do in code for AArch64. Then their entries say how large the object is, and
+    /// the table of strings does not.
+    pub fn measure_of_names(&self) -> Measure {
+        Measure::of((self.symbol_names.len() + size_of_val(self.symbols)) as u64)
     }
 
     /// Whether two symbols have the same section (or are both absolute) and the same value.
@@ -541,6 +559,30 @@ pub const SHT_LLVM_DEPENDENT_LIBRARIES: u32 = 0x6fff_4c04;
 pub const SHT_LLVM_ADDRSIG: u32 = 0x6fff_4c03;
 /// `SHT_CREL`, the compact relocation format proposed for the gABI; not in the constants' source.
 pub const SHT_CREL: u32 = 0x4000_0014;
+
+/// Sections have a place of their own in a file. So many times its size those of a file may have together, because tools
+/// might let a few share their bytes.
+const SHARES: u64 = 4;
+
+/// Counts the bytes of a file's sections. A header is small: many that name the same bytes would stand for any number.
+pub(super) struct Shares<'a> {
+    bytes: &'a [u8],
+    left: u64,
+}
+
+impl<'a> Shares<'a> {
+    pub(super) fn of(bytes: &'a [u8]) -> Self {
+        Shares { bytes, left: (bytes.len() as u64).saturating_mul(SHARES) }
+    }
+
+    #[inline]
+    pub(super) fn count<E: ByteOrder>(&mut self, header: &Shdr<E>) -> Result<(), Malformed> {
+        let size = section_range(self.bytes, header).map_or(0, <[u8]>::len);
+        let left = self.left.checked_sub(size as u64);
+        self.left = left.ok_or_else(|| Malformed::overlap("contents of its sections"))?;
+        Ok(())
+    }
+}
 
 /// The bytes that a header names, if they are inside the file.
 #[inline]

@@ -1,10 +1,12 @@
 //! A shared library: its dynamic symbols, their versions, and the libraries that it needs.
 
-use super::object::{FileName, Malformed, most_name_bytes, section_headers, section_range};
+use super::measure::Measure;
+use super::object::{FileName, Malformed, Shares, section_headers, section_range};
 use crate::elf::consts as elf;
-use crate::elf::{Dyn, Phdr, Shdr, Sym, Verdaux, Verdef, Vernaux, Verneed, string_at, whole_table};
+use crate::elf::{Dyn, Ehdr, Phdr, Shdr, Sym, Verdaux, Verdef, Vernaux, Verneed, string_at, whole_table};
 use crate::ids::{SharedId, SymbolId};
 use hashbrown::{HashMap, HashSet};
+use std::ops::Range;
 use zerocopy::byteorder::{ByteOrder, U16};
 use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
 
@@ -24,6 +26,8 @@ pub struct SharedFile<'a, E: ByteOrder> {
     pub audit: Vec<&'a [u8]>,
     /// `DT_RUNPATH` and `DT_RPATH`: directories, with `:` between them.
     pub run_paths: Vec<&'a [u8]>,
+    /// Addresses that cannot be written once the program runs.
+    relro: Option<Range<u64>>,
     /// Dynamic symbols; row 0 is the null symbol.
     pub symbols: &'a [Sym<E>],
     /// String table with the names of `symbols`.
@@ -66,7 +70,7 @@ impl<'a, E: ByteOrder> SharedFile<'a, E> {
     /// # Errors
     /// The first error in the structure.
     pub fn parse(name: FileName<'a>, bytes: &'a [u8], found_as: &'a [u8]) -> Result<Self, Malformed> {
-        let (_, headers) = section_headers::<E>(bytes)?;
+        let (header, headers) = section_headers::<E>(bytes)?;
         let mut shared = SharedFile {
             name,
             bytes,
@@ -75,6 +79,7 @@ impl<'a, E: ByteOrder> SharedFile<'a, E> {
             needed: Vec::new(),
             audit: Vec::new(),
             run_paths: Vec::new(),
+            relro: Self::relro(bytes, header),
             symbols: &[],
             symbol_names: &[],
             versions: &[],
@@ -84,7 +89,9 @@ impl<'a, E: ByteOrder> SharedFile<'a, E> {
             as_needed: false,
             wanted: Vec::new(),
         };
+        let mut shares = Shares::of(bytes);
         for header in headers {
+            shares.count(header)?;
             match header.sh_type.get() {
                 elf::SHT_DYNSYM => {
                     shared.symbols = whole_table(shared.contents(header)?);
@@ -132,15 +139,22 @@ impl<'a, E: ByteOrder> SharedFile<'a, E> {
 
     fn read_dynamic(&mut self, header: &Shdr<E>) -> Result<(), Malformed> {
         let strings = self.linked(header)?;
+        let mut names = Names::of(strings);
         for entry in whole_table::<Dyn<E>>(self.contents(header)?) {
-            let text = || string_at(strings, entry.d_val.get() as usize);
-            match entry.d_tag.get() {
-                DT_NULL => break,
-                DT_SONAME => self.soname = text().unwrap_or(self.soname),
-                DT_NEEDED => self.needed.extend(text()),
-                DT_AUDIT => self.audit.extend(text()),
-                DT_RPATH | DT_RUNPATH => self.run_paths.extend(text()),
-                _ => {}
+            let tag = entry.d_tag.get();
+            if tag == DT_NULL {
+                break;
+            }
+            if !matches!(tag, DT_SONAME | DT_NEEDED | DT_AUDIT | DT_RPATH | DT_RUNPATH) {
+                continue;
+            }
+            let Some(text) = string_at(strings, entry.d_val.get() as usize) else { continue };
+            names.count(text)?;
+            match tag {
+                DT_SONAME => self.soname = text,
+                DT_NEEDED => self.needed.push(text),
+                DT_AUDIT => self.audit.push(text),
+                _ => self.run_paths.push(text),
             }
         }
         Ok(())
@@ -283,40 +297,34 @@ impl<'a, E: ByteOrder> SharedFile<'a, E> {
     pub fn is_read_only(&self, symbol: &Sym<E>) -> bool {
         let section = self.headers.get(usize::from(symbol.st_shndx.get()));
         section.is_some_and(|header| header.sh_flags.get() & u64::from(elf::SHF_WRITE) == 0)
-            || self.protects(symbol.st_value.get())
+            || self.relro.as_ref().is_some_and(|range| range.contains(&symbol.st_value.get()))
     }
 
-    /// Whether `PT_GNU_RELRO` covers an address.
-    fn protects(&self, address: u64) -> bool {
-        let Ok((header, _)) = section_headers::<E>(self.bytes) else { return false };
-        let start = usize::try_from(header.e_phoff.get()).unwrap_or(usize::MAX);
-        let segments = self.bytes.get(start..).unwrap_or_default();
-        let segments = segments.chunks_exact(size_of::<Phdr<E>>()).take(header.e_phnum.get().into());
-        segments.filter_map(|bytes| Phdr::<E>::ref_from_bytes(bytes).ok()).any(|segment| {
-            segment.p_type.get() == elf::PT_GNU_RELRO
-                && address.wrapping_sub(segment.p_vaddr.get()) < segment.p_memsz.get()
-        })
+    /// The addresses that `PT_GNU_RELRO` covers. There is one such segment in a file; dynamic linkers go by the last.
+    fn relro(bytes: &[u8], header: &Ehdr<E>) -> Option<Range<u64>> {
+        let start = usize::try_from(header.e_phoff.get()).ok()?;
+        let segments =
+            bytes.get(start..)?.chunks_exact(size_of::<Phdr<E>>()).take(header.e_phnum.get().into());
+        let segments = segments.filter_map(|bytes| Phdr::<E>::ref_from_bytes(bytes).ok());
+        let relro = segments.filter(|segment| segment.p_type.get() == elf::PT_GNU_RELRO).last()?;
+        let start = relro.p_vaddr.get();
+        Some(start..start.saturating_add(relro.p_memsz.get()))
     }
 }
 
 /// Names longer than this, in bytes, are counted.
 const LONG_NAME: usize = 4096;
 
-/// Counts the names of a table, which may overlap.
-struct Names {
-    left: u64,
-}
+/// Takes the names of a table, which may overlap, from its measure.
+struct Names(Measure);
 
 impl Names {
     fn of(table: &[u8]) -> Self {
-        Names { left: most_name_bytes(table) }
+        Names(Measure::of(table.len() as u64))
     }
 
     fn count(&mut self, name: &[u8]) -> Result<(), Malformed> {
-        let left = self.left.checked_sub(name.len() as u64);
-        self.left =
-            left.ok_or_else(|| Malformed::at(0, "the names of its symbols overlap beyond measure"))?;
-        Ok(())
+        self.0.take(name.len() as u64).map_err(|_| Malformed::overlap("names of its symbols"))
     }
 }
 

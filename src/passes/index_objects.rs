@@ -14,7 +14,7 @@ use crate::cli::{Config, OutputMode, Report};
 use crate::diag::{Code, Diagnostic, Location, Severity, Sink};
 use crate::elf::consts as elf;
 use crate::ids::{FileId, SharedId};
-use crate::input::object::{SHT_CREL, SHT_LLVM_ADDRSIG, SHT_LLVM_DEPENDENT_LIBRARIES};
+use crate::input::object::{Malformed, SHT_CREL, SHT_LLVM_ADDRSIG, SHT_LLVM_DEPENDENT_LIBRARIES};
 use crate::input::section_class::is_special;
 use crate::input::{
     self, InputStore, ObjectFile, SectionClass, SharedFile, call_graph, decompress, implicit,
@@ -107,9 +107,19 @@ fn split_frames<'a, E: zerocopy::byteorder::ByteOrder + Send + Sync>(
     sink: &Sink,
 ) {
     objects.par_iter_mut().enumerate().for_each(|(order, object)| {
+        check_names(object, order as u32, sink);
         let findings = sframe::split::object::split(object, store, order as u32);
         findings.into_iter().for_each(|finding| sink.report(finding));
     });
+}
+
+/// Refuses an object whose names of sections overlap. It goes on without sections, since every pass would read them.
+fn check_names<E: zerocopy::byteorder::ByteOrder>(object: &mut ObjectFile<'_, E>, order: u32, sink: &Sink) {
+    if let Err(Malformed { what, .. }) = object.check_section_names() {
+        let place = Location::File(object.name.to_string());
+        sink.report(Diagnostic::error(Code::MalformedInput, what).at(place).ordered(order, 0, 0));
+        object.headers = &[];
+    }
 }
 
 /// Reports an executable stack that no option asks for. The message is GNU ld's line and nothing more, because
@@ -156,6 +166,7 @@ fn index_object<'a, T: Target>(
     store: &'a InputStore,
     sink: &Sink,
 ) -> Row {
+    check_names(object, object.id.0, sink);
     for (section, malformed) in decompress::declare(object, store) {
         sink.report(unpack_sections::finding(object, section, 0, malformed.what));
     }

@@ -201,7 +201,7 @@ fn push_object_names<'a, E: zerocopy::byteorder::ByteOrder>(
     let first = object.first_global as usize;
     let count = object.symbols.len() - first;
     let (mut globals, mut usages) = (Vec::with_capacity(count), Vec::with_capacity(count));
-    let (mut bytes, most_bytes) = (0, object.most_name_bytes());
+    let mut measure = object.measure_of_names();
     for (index, symbol) in object.symbols.iter().enumerate().skip(first) {
         let start = symbol.st_name.get() as usize;
         if symbol.is_local() {
@@ -221,10 +221,7 @@ fn push_object_names<'a, E: zerocopy::byteorder::ByteOrder>(
             }
             None => return Err(unterminated(index, start)),
         };
-        bytes += name.len() as u64;
-        if bytes > most_bytes {
-            return Err(Malformed::at(0, "the names of its symbols overlap beyond measure".to_owned()));
-        }
+        measure.take(name.len() as u64).map_err(|_| Malformed::overlap("names of its symbols"))?;
         if name == b"__gnu_lto_slim" {
             object.intermediate = Intermediate::Only;
         }

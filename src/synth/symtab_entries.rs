@@ -13,7 +13,7 @@ use crate::elf::consts as elf;
 use crate::elf::{Sym, string_at};
 use crate::ids::{ChunkId, SymbolId};
 use crate::input::ObjectFile;
-use crate::input::object::SymbolPlace;
+use crate::input::object::{Malformed, SymbolPlace};
 use crate::phase::Inputs;
 use crate::phase::Placed;
 use crate::phase::Resolved;
@@ -49,10 +49,10 @@ pub fn plan<T: Target>(link: &Placed<'_, T>) -> SymtabPlan {
     (plan.locals, plan.globals) =
         (0..=link.objects.len()).into_par_iter().map(|owner| count_owner(link, names, owner)).unzip();
     for (object, part) in link.objects.iter().zip(&plan.locals) {
-        if part.string_size > object.most_name_bytes() {
-            let message = "the names of its symbols overlap beyond measure";
+        if object.measure_of_names().take(part.string_size).is_err() {
+            let finding = Malformed::overlap("names of its symbols").what;
             link.sink.report(
-                Diagnostic::error(Code::MalformedInput, message).at(Location::File(object.name.to_string())),
+                Diagnostic::error(Code::MalformedInput, finding).at(Location::File(object.name.to_string())),
             );
             return SymtabPlan::default();
         }

@@ -175,7 +175,34 @@ fn units_and_parents_get_their_numbers_in_the_output(machine: &'static Machine) 
     }
 }
 
-on_every_machine!(units_and_parents_get_their_numbers_in_the_output);
+/// Names up to the first bad one are kept. Entries whose parent was to come behind it say nothing about their parent, and
+/// neither do those whose parent's name breaks off behind the parent.
+fn names_before_a_bad_one_have_the_right_parents(machine: &'static Machine) {
+    let work = &Work::on(machine);
+    for (number, (good, bad)) in [
+        (".Lname, .Linner, .Lshared", ".Lname, .Linner, 0x7ffffff0"),
+        (" .byte 2, 0\n .4byte 0x20", " .byte 9, 0\n .4byte 0x20"),
+        (" .byte 4, 0, 1\n .4byte 0x40", " .byte 9, 0, 1\n .4byte 0x40"),
+        (" .byte 4, 0, 1\n .4byte 0x40", " .byte 1\n .4byte 0x40\n .8byte 0x77\n .byte 9"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let text = indexed("one", number == 1);
+        assert!(text.contains(good));
+        let object = work.s("object", &text.replace(good, bad));
+        let outcome = work.ld(&["--debug-names", "-e", "0", "-o", "out", &object]).ok();
+        outcome.says(&["cannot read the name index", "object.o"]);
+        let found: Vec<_> = rows(work, "out").into_iter().map(|row| (row.0, row.3, row.4)).collect();
+        let row = |name: &str, offset, parent: &str| (name.to_owned(), offset, parent.to_owned());
+        assert_eq!(found, [row("inner", 0x30, "untold"), row("one", 0x10, "none")], "{bad}");
+    }
+}
+
+on_every_machine!(
+    units_and_parents_get_their_numbers_in_the_output,
+    names_before_a_bad_one_have_the_right_parents,
+);
 
 #[test]
 fn damaged_indexes_are_told_and_left_out() {

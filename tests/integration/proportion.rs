@@ -459,7 +459,7 @@ fn library(
 
 /// The header of an x86-64 object: the offset of the section headers in bytes, their number, and the index of the names'
 /// section.
-fn elf_header(headers: u64, count: u16, names: u16) -> Vec<u8> {
+pub fn elf_header(headers: u64, count: u16, names: u16) -> Vec<u8> {
     let mut file = b"\x7fELF\x02\x01\x01".to_vec();
     file.resize(16, 0);
     file.extend([1u16.to_le_bytes(), 62u16.to_le_bytes()].concat());
@@ -477,7 +477,7 @@ fn overlapping(count: usize, length: usize, info: u8, first_global: u32) -> Vec<
 }
 
 /// An object whose symbols have names at these offsets of its strings; all have the same `st_info` and `st_shndx`.
-fn named(
+pub fn named(
     strings: &[u8],
     offsets: impl Iterator<Item = u32>,
     (info, section): (u8, u16),

@@ -1,0 +1,160 @@
+//! Makes units ready to be read, within the measure of their file.
+//!
+//! A unit is little more than a few offsets. Many of them may lead to the same table of abbreviations, into the middle of
+//! another one, or to one line table. So tables of abbreviations are kept, and line tables, which no index needs, are not
+//! looked at (gimli reads the header of one for each unit).
+
+use super::dwarf::{Dwarf, Reader, Unit};
+use crate::arch::Target;
+use crate::input::measure::{Beyond, Measure};
+use gimli::{
+    Abbreviations, AttributeValue as Value, DebugAbbrevOffset, Reader as _, Section, UnitHeader, UnitType,
+};
+use hashbrown::HashMap;
+use std::fmt;
+use std::sync::Arc;
+
+/// So much more memory than its own bytes a table of abbreviations takes.
+const TABLE_FACTOR: u64 = 16;
+
+/// Why debug information cannot be read.
+#[derive(Debug)]
+pub enum Unreadable {
+    /// The finding about its encoding.
+    Malformed(gimli::Error),
+    /// It uses the same bytes too often.
+    Beyond,
+}
+
+/// The result of reading debug information.
+pub type Result<V> = std::result::Result<V, Unreadable>;
+
+impl From<gimli::Error> for Unreadable {
+    fn from(error: gimli::Error) -> Self {
+        Unreadable::Malformed(error)
+    }
+}
+
+impl From<Beyond> for Unreadable {
+    fn from(Beyond: Beyond) -> Self {
+        Unreadable::Beyond
+    }
+}
+
+impl fmt::Display for Unreadable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Unreadable::Malformed(error) => error.fmt(f),
+            Unreadable::Beyond => f.write_str(
+                "names, ranges of addresses or abbreviations of its units overlap beyond measure, so this file gets no part",
+            ),
+        }
+    }
+}
+
+/// The tables of abbreviations of a file, by offset.
+#[derive(Default)]
+pub struct Tables(HashMap<DebugAbbrevOffset, Arc<Abbreviations>>);
+
+impl Tables {
+    /// A unit, without its line table.
+    ///
+    /// # Errors
+    /// Those of the encoding of its abbreviations and its first entry; the measure is exceeded.
+    pub fn unit<'s, 'a, T: Target>(
+        &mut self,
+        dwarf: &Dwarf<'s, 'a, T>,
+        header: UnitHeader<Reader<'s, 'a, T>>,
+        measure: &mut Measure,
+    ) -> Result<Unit<'s, 'a, T>> {
+        let offset = header.debug_abbrev_offset();
+        let abbreviations = match self.0.get(&offset) {
+            Some(known) => known.clone(),
+            None => {
+                measure.take(table_length(dwarf, offset)?.saturating_mul(TABLE_FACTOR))?;
+                let read = dwarf.abbreviations(&header)?;
+                self.0.insert(offset, read.clone());
+                read
+            }
+        };
+        let (encoding, kind) = (header.encoding(), dwarf.file_type);
+        let dwo_id = match header.type_() {
+            UnitType::Skeleton(id) | UnitType::SplitCompilation(id) => Some(id),
+            _ => None,
+        };
+        let mut unit = Unit::<T> {
+            header,
+            abbreviations,
+            name: None,
+            comp_dir: None,
+            low_pc: 0,
+            str_offsets_base: gimli::DebugStrOffsetsBase::default_for_encoding_and_file(encoding, kind),
+            addr_base: gimli::DebugAddrBase(0),
+            loclists_base: gimli::DebugLocListsBase::default_for_encoding_and_file(encoding, kind),
+            rnglists_base: gimli::DebugRngListsBase::default_for_encoding_and_file(encoding, kind),
+            line_program: None,
+            dwo_id,
+        };
+        read_first_entry(dwarf, &mut unit, measure)?;
+        Ok(unit)
+    }
+}
+
+/// Reads what a unit's first entry says of the whole unit.
+fn read_first_entry<'s, 'a, T: Target>(
+    dwarf: &Dwarf<'s, 'a, T>,
+    unit: &mut Unit<'s, 'a, T>,
+    measure: &mut Measure,
+) -> Result<()> {
+    // The addresses and strings of the entry are read with the bases that stand in it, so these come first.
+    let (mut folder, mut low) = (None, None);
+    let abbreviations = unit.abbreviations.clone();
+    let mut entries = unit.header.entries_raw(&abbreviations, None)?;
+    let first = entries.read_abbreviation()?.ok_or(gimli::Error::MissingUnitDie)?;
+    measure.take(first.attributes().len() as u64)?;
+    for &specification in first.attributes() {
+        let attribute = entries.read_attribute(specification)?;
+        match (attribute.name(), attribute.value()) {
+            (gimli::DW_AT_comp_dir, value) => folder = Some(value),
+            (gimli::DW_AT_low_pc, value) => low = Some(value),
+            (_, Value::DebugStrOffsetsBase(base)) => unit.str_offsets_base = base,
+            (_, Value::DebugAddrBase(base)) => unit.addr_base = base,
+            (_, Value::DebugLocListsBase(base)) => unit.loclists_base = base,
+            (_, Value::DebugRngListsBase(base)) => unit.rnglists_base = base,
+            (gimli::DW_AT_GNU_dwo_id, Value::DwoId(id)) => unit.dwo_id = unit.dwo_id.or(Some(id)),
+            _ => {}
+        }
+    }
+    unit.comp_dir = folder.and_then(|value| dwarf.attr_string(unit, value).ok());
+    if let Some(value) = low {
+        unit.low_pc = dwarf.attr_address(unit, value)?.unwrap_or(0);
+    }
+    Ok(())
+}
+
+/// Length in bytes of the table of abbreviations at an offset, or of what can be read of it.
+fn table_length<T: Target>(dwarf: &Dwarf<'_, '_, T>, offset: DebugAbbrevOffset) -> gimli::Result<u64> {
+    let mut rest = dwarf.debug_abbrev.reader().clone();
+    rest.skip(offset.0)?;
+    let start = rest.len();
+    // A table that breaks off is an error when it is read.
+    let _ = skip_table(&mut rest);
+    Ok((start - rest.len()) as u64)
+}
+
+fn skip_table(rest: &mut impl gimli::Reader) -> gimli::Result<()> {
+    while rest.read_uleb128()? != 0 {
+        rest.read_uleb128()?;
+        rest.read_u8()?;
+        loop {
+            let (name, form) = (rest.read_uleb128()?, rest.read_uleb128()?);
+            if form == u64::from(gimli::DW_FORM_implicit_const.0) {
+                rest.read_sleb128()?;
+            }
+            if (name, form) == (0, 0) {
+                break;
+            }
+        }
+    }
+    Ok(())
+}
