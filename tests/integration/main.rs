@@ -44,6 +44,7 @@ mod pages;
 mod programs;
 mod proportion;
 mod proportion_debug;
+mod proportion_folding;
 mod proportion_readers;
 mod proportion_scripts;
 mod proportion_sections;

@@ -149,8 +149,8 @@ pub(super) struct Units<'u, 's, 'a, T: Target> {
     shapes: &'u Shapes<'s, 'a, T>,
     /// The section of each unit, and its [`Shapes::hash`].
     rows: &'u [(SectionId, u64)],
-    /// For each section the row of its unit, or [`NONE`].
-    row_of: Vec<u32>,
+    /// For each section the row of its unit, or [`NONE`], and which section of its unit it is.
+    row_of: Vec<(u32, u32)>,
     /// Mergeable pieces are merged (not with `-O0`).
     merges: bool,
 }
@@ -159,10 +159,12 @@ impl<'u, 's, 'a, T: Target> Units<'u, 's, 'a, T> {
     /// The units of these sections.
     pub(super) fn new(shapes: &'u Shapes<'s, 'a, T>, rows: &'u [(SectionId, u64)]) -> Self {
         let link = shapes.link;
-        let mut row_of = vec![NONE; link.first_internal() as usize];
+        let mut row_of = vec![(NONE, 0); link.first_internal() as usize];
         for (row, &(id, _)) in (0..).zip(rows) {
-            row_of[id.index()] = row;
-            shapes.dependents(id).for_each(|dependent| row_of[dependent.index()] = row);
+            row_of[id.index()] = (row, 0);
+            for (number, dependent) in (1..).zip(shapes.dependents(id)) {
+                row_of[dependent.index()] = (row, number);
+            }
         }
         Units { shapes, rows, row_of, merges: link.config.layout.optimization > 0 }
     }
@@ -249,15 +251,9 @@ impl<'u, 's, 'a, T: Target> Units<'u, 's, 'a, T> {
         }
         let (offset, addend) = if sum { (value.wrapping_add_signed(addend), 0) } else { (value, addend) };
         match self.row_of[section.index()] {
-            NONE => (Referent::Place(section, offset, addend), NONE),
-            row => (Referent::Unit(self.number_in_unit(row, section), offset, addend), row),
+            (NONE, _) => (Referent::Place(section, offset, addend), NONE),
+            (row, number) => (Referent::Unit(number, offset, addend), row),
         }
-    }
-
-    /// Which section of its unit this is.
-    fn number_in_unit(&self, row: u32, section: SectionId) -> u32 {
-        let mut dependents = self.shapes.dependents(self.rows[row as usize].0);
-        dependents.position(|dependent| dependent == section).map_or(0, |position| position as u32 + 1)
     }
 
     fn piece(&self, section: SectionId, offset: u64, addend: i64) -> Option<Referent<'s>> {
