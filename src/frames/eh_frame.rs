@@ -76,7 +76,7 @@ pub struct FrameSection<'a, E: ByteOrder> {
 /// The records of one object.
 #[derive(Clone, Debug)]
 pub struct FileFrames<'a, E: ByteOrder> {
-    /// Sections that were taken apart.
+    /// Sections that were taken apart, ascending by index.
     pub sections: Vec<FrameSection<'a, E>>,
     /// CIEs, by section and offset.
     pub cies: Vec<Cie>,
@@ -122,6 +122,11 @@ impl<E: ByteOrder> Default for Frames<'_, E> {
 }
 
 impl<'a, E: ByteOrder> FileFrames<'a, E> {
+    /// The row in `sections` of the section with a header index; `None` if it was not taken apart.
+    pub fn section(&self, index: u32) -> Option<usize> {
+        self.sections.binary_search_by_key(&index, |section| section.index).ok()
+    }
+
     /// The section that holds the CIE of this row.
     pub fn section_of_cie(&self, row: u32) -> &FrameSection<'a, E> {
         &self.sections[self.sections.partition_point(|section| section.cies.end <= row)]

@@ -35,6 +35,9 @@ pub struct KeptFile {
     pub cies: Vec<KeptCie>,
     /// By row of [`FileFrames::fdes`]: offset from `base`; `None` for one that is not in the output.
     pub fdes: Vec<Option<RecordOffset>>,
+    /// The rows of those that are.
+    kept_cies: Vec<u32>,
+    kept_fdes: Vec<u32>,
     /// Offset of its first record in the linker's `.eh_frame`.
     pub base: u64,
     /// Bytes of its kept records.
@@ -116,7 +119,7 @@ fn mark<T: Target>(
     let fdes = frames.fdes.iter().map(mark).collect();
     let needed = (0..).zip(&cies).filter(|(_, cie)| cie.output.is_some());
     let needed = needed.map(|(row, _)| (row, hash(link, file, frames, row))).collect();
-    (KeptFile { cies, fdes, base: 0, size: 0 }, needed)
+    (KeptFile { cies, fdes, kept_cies: Vec::new(), kept_fdes: Vec::new(), base: 0, size: 0 }, needed)
 }
 
 /// The relocations of a CIE as values that are the same for equal CIEs of all files.
@@ -201,6 +204,11 @@ fn place<E: ByteOrder>(frames: &FileFrames<'_, E>, kept: &mut KeptFile) {
         }
     }
     kept.size = at;
+    let is_kept = |output: &Option<RecordOffset>| output.is_some();
+    let cies = (0..).zip(&kept.cies).filter(|(_, cie)| is_kept(&cie.output));
+    kept.kept_cies = cies.map(|(row, _)| row).collect();
+    let fdes = (0..).zip(&kept.fdes).filter(|(_, fde)| is_kept(fde));
+    kept.kept_fdes = fdes.map(|(row, _)| row).collect();
 }
 
 impl KeptFile {
@@ -258,26 +266,37 @@ impl KeptFile {
         section: u32,
         offset: u64,
     ) -> Option<u64> {
-        let position = frames.sections.iter().position(|candidate| candidate.index == section)?;
-        let section = &frames.sections[position];
-        // The first kept FDE, and the first kept CIE, that ends behind the offset.
-        let rows = section.fdes.start as usize..section.fdes.end as usize;
-        let (fdes, places) = (&frames.fdes[rows.clone()], &self.fdes[rows]);
-        let first = fdes.partition_point(|fde| u64::from(fde.offset) + u64::from(fde.size) <= offset);
-        let mut behind = fdes[first..].iter().zip(&places[first..]);
-        let fde = behind.find_map(|(fde, output)| Some((fde.offset, (*output)?)));
-        let rows = section.cies.start as usize..section.cies.end as usize;
-        let (cies, places) = (&frames.cies[rows.clone()], &self.cies[rows]);
-        let first = cies.partition_point(|cie| u64::from(cie.offset) + u64::from(cie.size) <= offset);
-        let mut behind = cies[first..].iter().zip(&places[first..]);
-        let cie = behind.find_map(|(cie, kept)| Some((cie.offset, kept.output?)));
-        if let Some((start, output)) = fde.into_iter().chain(cie).min() {
-            return Some(self.base + u64::from(output.number()) + offset.saturating_sub(start.into()));
-        }
-        // Behind the last record stands the terminator; an offset at the end of the input section
-        // maps to the end of its output records.
-        let later = &frames.sections[position + 1..];
-        let next = later.iter().flat_map(|section| self.records(frames, section)).next();
-        Some(next.map_or(self.base + u64::from(self.size), |record| record.output))
+        let own = frames.section(section)?;
+        let FrameSection { fdes, cies, .. } = &frames.sections[own];
+        // The first record that ends behind the offset, and from there on the first that is kept.
+        let ends_before = |start: u32, size: u32| u64::from(start) + u64::from(size) <= offset;
+        let fde = frames.fdes[rows(fdes)].partition_point(|fde| ends_before(fde.offset, fde.size));
+        let cie = frames.cies[rows(cies)].partition_point(|cie| ends_before(cie.offset, cie.size));
+        let fde = next(&self.kept_fdes, fdes.start + fde as u32).and_then(|row| {
+            let section = frames.sections.partition_point(|section| section.fdes.end <= row);
+            Some((section, frames.fdes[row as usize].offset, self.fdes[row as usize]?))
+        });
+        let cie = next(&self.kept_cies, cies.start + cie as u32).and_then(|row| {
+            let section = frames.sections.partition_point(|section| section.cies.end <= row);
+            Some((section, frames.cies[row as usize].offset, self.cies[row as usize].output?))
+        });
+        Some(match fde.into_iter().chain(cie).min() {
+            Some((section, start, output)) => {
+                let inside = if section == own { offset.saturating_sub(start.into()) } else { 0 };
+                self.base + u64::from(output.number()) + inside
+            }
+            // Behind the last record stands the terminator; an offset at the end of the input section
+            // maps to the end of its output records.
+            None => self.base + u64::from(self.size),
+        })
     }
+}
+
+fn rows(range: &Range<u32>) -> Range<usize> {
+    range.start as usize..range.end as usize
+}
+
+/// The first of these rows, which ascend, from a row on.
+fn next(kept: &[u32], from: u32) -> Option<u32> {
+    kept.get(kept.partition_point(|&row| row < from)).copied()
 }

@@ -8,49 +8,82 @@ use crate::diag::{Code, Diagnostic};
 use crate::ids::{ChunkId, SectionId};
 use crate::phase::Placed;
 use crate::script::ast::Name;
+use hashbrown::HashMap;
 use rayon::prelude::*;
 
-/// A forbidden direction: no output section of `from` may refer to another one that is in `to`.
-struct Rule {
-    from: Vec<ChunkId>,
-    to: Vec<ChunkId>,
+/// The rules, by number, in which output sections stand.
+#[derive(Default)]
+struct Rules {
+    /// Those by which an output section may not refer to others; ascending.
+    of_referring: HashMap<ChunkId, Vec<u32>>,
+    /// Those by which others may not refer to an output section; ascending.
+    of_referred: HashMap<ChunkId, Vec<u32>>,
+}
+
+impl Rules {
+    /// Adds a rule: no output section of `from` may refer to another one that is in `to`.
+    fn add(&mut self, rule: u32, from: &[ChunkId], to: &[ChunkId]) {
+        from.iter().for_each(|&chunk| self.of_referring.entry(chunk).or_default().push(rule));
+        to.iter().for_each(|&chunk| self.of_referred.entry(chunk).or_default().push(rule));
+    }
+
+    /// Whether a rule forbids a reference.
+    fn forbid(&self, from: ChunkId, to: ChunkId) -> bool {
+        let (Some(of_from), Some(of_to)) = (self.of_referring.get(&from), self.of_referred.get(&to)) else {
+            return false;
+        };
+        let (few, many) = if of_from.len() < of_to.len() { (of_from, of_to) } else { (of_to, of_from) };
+        from != to && few.iter().any(|rule| many.binary_search(rule).is_ok())
+    }
 }
 
 /// Reports every reference that a rule forbids.
 pub fn run<T: Target>(link: &Placed<'_, T>) {
     let rules = rules(link);
-    if rules.is_empty() {
+    if rules.of_referring.is_empty() {
         return;
     }
     link.objects.par_iter().for_each(|object| {
         for id in object.section_ids().filter(|&id| link.sections.is_alive(id)) {
             let Some(from) = link.output_chunk(id) else { continue };
-            if rules.iter().any(|rule| rule.from.contains(&from)) {
+            if rules.of_referring.contains_key(&from) {
                 check(link, &rules, id, from);
             }
         }
     });
 }
 
-fn rules<T: Target>(link: &Placed<'_, T>) -> Vec<Rule> {
+fn rules<T: Target>(link: &Placed<'_, T>) -> Rules {
     let plan = &link.layout.plan;
-    let chunks = |names: &[Name]| names.iter().filter_map(|name| link.layout.find(&name.bytes)).collect();
-    let mutual = plan.no_cross_refs.iter().map(|names| Rule { from: chunks(names), to: chunks(names) });
-    let one_way = plan
-        .no_cross_refs_to
-        .iter()
-        .map(|(to, from)| Rule { from: chunks(from), to: chunks(std::slice::from_ref(to)) });
-    mutual.chain(one_way).collect()
+    let mut rules = Rules::default();
+    if plan.no_cross_refs.is_empty() && plan.no_cross_refs_to.is_empty() {
+        return rules;
+    }
+    let mut chunk_of: HashMap<&[u8], ChunkId> = HashMap::new();
+    for (row, chunk) in link.layout.chunks.iter().enumerate() {
+        chunk_of.entry(chunk.name).or_insert(ChunkId::from_index(row));
+    }
+    let chunks = |names: &[Name]| -> Vec<ChunkId> {
+        names.iter().filter_map(|name| chunk_of.get(&*name.bytes).copied()).collect()
+    };
+    let mut numbers = 0..;
+    for (names, number) in plan.no_cross_refs.iter().zip(&mut numbers) {
+        let chunks = chunks(names);
+        rules.add(number, &chunks, &chunks);
+    }
+    for ((to, from), number) in plan.no_cross_refs_to.iter().zip(numbers) {
+        rules.add(number, &chunks(from), &chunks(std::slice::from_ref(to)));
+    }
+    rules
 }
 
-fn check<T: Target>(link: &Placed<'_, T>, rules: &[Rule], id: SectionId, from: ChunkId) {
+fn check<T: Target>(link: &Placed<'_, T>, rules: &Rules, id: SectionId, from: ChunkId) {
     let Some((object, index)) = link.locate(id) else { return };
     for relocation in object.relocations(index as usize) {
         let symbol = relocation.symbol();
         let Some((target, _)) = link.referenced_section(object, symbol) else { continue };
         let Some(to) = link.output_chunk(target) else { continue };
-        let forbids = |rule: &Rule| from != to && rule.from.contains(&from) && rule.to.contains(&to);
-        if !rules.iter().any(forbids) {
+        if !rules.forbid(from, to) {
             continue;
         }
         let name = |chunk: ChunkId| String::from_utf8_lossy(link.layout.chunks[chunk.index()].name);

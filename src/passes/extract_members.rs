@@ -10,6 +10,7 @@
 //! one byte of state.
 
 pub mod again;
+mod by_name;
 
 use super::define_linker_symbols::Interned;
 use super::open_inputs::Step;
@@ -48,6 +49,20 @@ pub struct Extracted {
     pub needed_for: Vec<(u32, SymbolId)>,
 }
 
+/// Rounds over all members of an archive: more would cost more than to list their definitions.
+const ROUNDS: u32 = 3;
+
+/// What a search remembers of an archive.
+#[derive(Default)]
+struct Archive {
+    /// Rounds over all members so far.
+    rounds: u32,
+    /// Where the symbols that became wanted since the last round begin in [`Search::asked`].
+    seen: usize,
+    /// The members that define a symbol, each with the symbol's position among its globals.
+    definers: Option<HashMap<SymbolId, Vec<(u32, u32)>>>,
+}
+
 /// Runs the search. `named` are the references and definitions of options and scripts, `calls` further references.
 pub fn run<T: Target>(
     files: &[Parsed<'_, T>],
@@ -70,6 +85,10 @@ struct Search<'s, 'a, T: Target> {
     /// By global: an object refers to it with other than default visibility.
     constrained: Vec<bool>,
     taken: Vec<bool>,
+    /// Symbols in the order in which they became wanted, or common blocks.
+    asked: Vec<SymbolId>,
+    /// What was found out about archives, by their rows.
+    archives: HashMap<(u32, u32), Archive>,
     /// `--as-needed` libraries that no file before them needed.
     deferred: Vec<u32>,
     found: Extracted,
@@ -83,6 +102,8 @@ impl<'s, 'a, T: Target> Search<'s, 'a, T> {
             known: vec![Known::Nothing; global_count],
             constrained: vec![false; global_count],
             taken: vec![false; files.len()],
+            asked: Vec::new(),
+            archives: HashMap::new(),
             deferred: Vec::new(),
             found: Extracted::default(),
         };
@@ -129,8 +150,8 @@ impl<'s, 'a, T: Target> Search<'s, 'a, T> {
         }
     }
 
-    /// One round over an archive; whether a member was taken.
-    fn members(&mut self, range: std::ops::Range<u32>) -> bool {
+    /// One round over all members of an archive; whether one was taken.
+    fn round(&mut self, range: std::ops::Range<u32>) -> bool {
         let mut any = false;
         for file in range {
             let files = self.files;
@@ -138,30 +159,34 @@ impl<'s, 'a, T: Target> Search<'s, 'a, T> {
             if self.taken[file as usize] {
                 continue;
             }
-            if let Some(reason) = self.reason_to_take(object) {
-                self.found.reasons.push((file, reason));
-                self.take(file);
-                any = true;
-            }
+            any |= self.take_member(file, object);
         }
         any
     }
 
-    fn reason_to_take(&self, object: &ObjectFile<'_, T::E>) -> Option<SymbolId> {
-        let first = object.first_global as usize;
-        object.globals.iter().zip(&object.usages).enumerate().find_map(|(index, (&id, usage))| {
-            let defines = match self.known[id.index()] {
-                Known::Nothing | Known::InLibrary | Known::Defined => false,
-                Known::Wanted => !usage.is_reference(),
-                Known::Common => {
-                    let symbol = &object.symbols[first + index];
-                    matches!(object.symbol_place(first + index), SymbolPlace::Section(_))
-                        && !symbol.is_weak()
-                        && symbol.kind() == crate::elf::consts::STT_OBJECT
-                }
-            };
-            defines.then_some(id)
-        })
+    /// Takes a member if it defines a symbol that the link wants; the first one is the reason.
+    fn take_member(&mut self, file: u32, object: &ObjectFile<'_, T::E>) -> bool {
+        let reason = (0..object.globals.len()).find(|&position| self.is_reason(object, position));
+        if let Some(position) = reason {
+            self.found.reasons.push((file, object.globals[position]));
+            self.take(file);
+        }
+        reason.is_some()
+    }
+
+    /// Whether the link wants the global at a position of a member, and the member defines it.
+    fn is_reason(&self, object: &ObjectFile<'_, T::E>, position: usize) -> bool {
+        match self.known[object.globals[position].index()] {
+            Known::Nothing | Known::InLibrary | Known::Defined => false,
+            Known::Wanted => !object.usages[position].is_reference(),
+            Known::Common => {
+                let index = object.first_global as usize + position;
+                let symbol = &object.symbols[index];
+                matches!(object.symbol_place(index), SymbolPlace::Section(_))
+                    && !symbol.is_weak()
+                    && symbol.kind() == crate::elf::consts::STT_OBJECT
+            }
+        }
     }
 
     fn take(&mut self, file: u32) {
@@ -191,25 +216,24 @@ impl<'s, 'a, T: Target> Search<'s, 'a, T> {
     }
 
     fn want(&mut self, id: SymbolId) {
-        let known = &mut self.known[id.index()];
-        if *known == Known::Nothing {
-            *known = Known::Wanted;
+        if self.known[id.index()] == Known::Nothing {
+            self.set(id, Known::Wanted);
         }
     }
 
     fn take_object(&mut self, object: &ObjectFile<'_, T::E>) {
         for (&id, usage) in object.globals.iter().zip(&object.usages) {
-            let known = &mut self.known[id.index()];
+            let known = self.known[id.index()];
             match usage {
-                Usage::Definition => *known = Known::Defined,
-                Usage::Common if matches!(*known, Known::Defined | Known::InLibrary) => {}
-                Usage::Common => *known = Known::Common,
-                Usage::Reference if *known == Known::Nothing => *known = Known::Wanted,
-                Usage::Reference | Usage::WeakReference => {}
+                Usage::Definition => self.known[id.index()] = Known::Defined,
+                Usage::Common if matches!(known, Known::Defined | Known::InLibrary) => {}
+                Usage::Common => self.set(id, Known::Common),
+                Usage::Reference => self.want(id),
+                Usage::WeakReference => {}
                 Usage::ConstrainedReference => {
                     self.constrained[id.index()] = true;
-                    if matches!(*known, Known::Nothing | Known::InLibrary) {
-                        *known = Known::Wanted;
+                    if matches!(known, Known::Nothing | Known::InLibrary) {
+                        self.set(id, Known::Wanted);
                     }
                 }
                 Usage::WeakConstrainedReference => self.constrained[id.index()] = true,

@@ -249,7 +249,6 @@ impl<'l, 'a, T: Target> Matching<'l, 'a, T> {
     /// and its sections are matched again. Gives those with [`Fate::Dropped`].
     fn check_constraints(&self, rules: &mut [Option<RuleId>], disabled: &mut [bool]) -> Vec<SectionId> {
         let mut dropped = Vec::new();
-        let output_of = |rule: Option<RuleId>| Some(self.plan.rule(rule?).output as usize);
         let is_constrained = |number: usize| {
             let output = self.plan.rule(RuleId::from_index(number)).output;
             self.plan.outputs[output as usize].constraint.is_some()
@@ -259,19 +258,24 @@ impl<'l, 'a, T: Target> Matching<'l, 'a, T> {
         if !constrained.contains(&true) {
             return dropped;
         }
-        let taken: Vec<SectionId> = rules
+        let mut taken: Vec<Vec<SectionId>> = vec![Vec::new(); self.plan.outputs.len()];
+        let found: Vec<SectionId> = rules
             .par_iter()
             .enumerate()
             .with_min_len(BLOCK)
             .filter(|&(_, &rule)| rule.is_some_and(|rule| constrained[rule.index()]))
             .map(|(id, _)| SectionId::from_index(id))
             .collect();
+        let output_of = |rule: Option<RuleId>| Some(self.plan.rule(rule?).output as usize);
+        for id in found {
+            taken[output_of(rules[id.index()]).unwrap_or(0)].push(id);
+        }
         for (number, output) in self.plan.outputs.iter().enumerate() {
             let Some(constraint) = output.constraint else { continue };
-            let of_output = |id: &SectionId| output_of(rules[id.index()]) == Some(number);
+            let of_output = std::mem::take(&mut taken[number]);
             let is_writable =
                 |id: SectionId| self.link.section_info(id).flags & u64::from(elf::SHF_WRITE) != 0;
-            let writable = taken.iter().any(|id| of_output(id) && is_writable(*id));
+            let writable = of_output.iter().any(|&id| is_writable(id));
             let holds = match constraint {
                 Constraint::OnlyIfReadOnly => !writable,
                 Constraint::OnlyIfReadWrite => writable,
@@ -281,15 +285,18 @@ impl<'l, 'a, T: Target> Matching<'l, 'a, T> {
                 continue;
             }
             disabled[number] = true;
-            let again: Vec<SectionId> = taken.iter().copied().filter(of_output).collect();
-            for id in again {
-                rules[id.index()] = match self.fate(id, disabled) {
+            for id in of_output {
+                let rule = match self.fate(id, disabled) {
                     Fate::Rule(found) => found,
                     Fate::Dropped => {
                         dropped.push(id);
                         None
                     }
                 };
+                rules[id.index()] = rule;
+                if let Some(output) = output_of(rule) {
+                    taken[output].push(id);
+                }
             }
         }
         dropped

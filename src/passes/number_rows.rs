@@ -4,9 +4,9 @@
 //! slots and entries that `scan_relocations` found to be needed; a table that stays empty is dropped.
 
 use crate::arch::Target;
-use crate::ids::{DynamicRowId, Slot, SymbolId};
+use crate::ids::{DynamicRowId, SharedId, Slot, SymbolId};
 use crate::phase::{Copies, DynamicRow, Inputs, Numbered, Scanned, Slots};
-use crate::symbols::{Needs, SymbolFlags};
+use crate::symbols::{Definition, Needs, SymbolFlags};
 use crate::synth::copy;
 use rayon::prelude::*;
 
@@ -46,18 +46,26 @@ fn number<T: Target>(
         .map(SymbolId)
         .filter(|&id| is_wanted(id))
         .collect();
+    let copies = copies.by_variable();
     let mut rows = Vec::with_capacity(symbols.len());
     let mut row_of = vec![None; link.symbols.len()];
     for id in symbols {
         let needs = link.symbol_needs(id);
         let mut row = numbers.row(id, link.symbol_flags(id), needs);
         if needs.contains(Needs::COPY) {
-            row.copy = copies.find(link, id);
+            row.copy = variable(link, id).and_then(|variable| copies.get(&variable).copied());
         }
         row_of[id.index()] = Some(DynamicRowId::from_index(rows.len()));
         rows.push(row);
     }
     (rows, row_of)
+}
+
+/// The variable of a library that a symbol names.
+fn variable<T: Target>(link: &Scanned<'_, T>, id: SymbolId) -> Option<(SharedId, u64)> {
+    let Definition::Shared { library, symbol } = link.definition(id) else { return None };
+    let value = link.shared.get(library.index())?.symbols.get(symbol as usize)?.st_value.get();
+    Some((library, value))
 }
 
 /// The next free number of each table.

@@ -116,7 +116,8 @@ fn report<T: Target>(link: &Scanned<'_, T>, word: &Word, found: &Found) {
     warn(link.session, &link.plan.sources, word.span, message);
 }
 
-/// Looks for names among globals and the local symbols of all objects.
+/// Looks for names among globals and the local symbols of all objects. Where a name comes again, only its first section
+/// does.
 fn find<T: Target>(link: &Scanned<'_, T>, names: &[&[u8]]) -> Vec<Found> {
     let mut found: Vec<Found> = names.iter().map(|name| find_global(link, name)).collect();
     if names.is_empty() {
@@ -151,7 +152,10 @@ fn find<T: Target>(link: &Scanned<'_, T>, names: &[&[u8]]) -> Vec<Found> {
     for row in 0..names.len() {
         let first = rows[names[row]];
         if first != row {
-            found[row] = found[first].clone();
+            // Many calls may be of one function, which may have sections in all files: the first one counts.
+            let Found { sections, trouble } = &found[first];
+            let sections = sections.first().copied().into_iter().collect();
+            found[row] = Found { sections, trouble: trouble.clone() };
         }
     }
     found

@@ -90,9 +90,10 @@ impl<E: ByteOrder> Edit<E> {
         }
         if object.headers[table].sh_type.get() == elf::SHT_RELA {
             self.replace(object, table, relocations.as_bytes());
-        } else if let Some(implicit) = object.implicit.iter_mut().find(|found| found.section == table as u32)
+        } else if let Ok(row) =
+            object.implicit.binary_search_by_key(&(table as u32), |implicit| implicit.section)
         {
-            implicit.relocations = whole_table(store.keep(relocations.as_bytes()));
+            object.implicit[row].relocations = whole_table(store.keep(relocations.as_bytes()));
         }
     }
 

@@ -119,7 +119,7 @@ fn is_scanned<T: Target>(link: &Live<'_, T>, object: &ObjectFile<'_, T::E>, inde
 /// Whether a section is `.eh_frame` that was split into records.
 fn is_frame_section<T: Target>(link: &Live<'_, T>, object: &ObjectFile<'_, T::E>, index: usize) -> bool {
     let frames = link.frames.files.get(object.id.index());
-    frames.is_some_and(|frames| frames.sections.iter().any(|section| section.index as usize == index))
+    frames.is_some_and(|frames| frames.section(index as u32).is_some())
 }
 
 fn find_discarded<T: Target>(

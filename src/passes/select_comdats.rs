@@ -105,7 +105,9 @@ fn claim<'a, E: zerocopy::byteorder::ByteOrder>(
     owners: &[AtomicU64],
 ) -> Option<u32> {
     let symbol = &object.symbols[group.signature_symbol as usize];
-    let is_versioned = || object.versioned.iter().any(|versioned| versioned.symbol == group.signature_symbol);
+    // In the order of the symbol table.
+    let versioned = |symbol| object.versioned.binary_search_by_key(&symbol, |versioned| versioned.symbol);
+    let is_versioned = || versioned(group.signature_symbol).is_ok();
     let id = if group.signature_symbol >= object.first_global
         && symbol.kind() != elf::STT_SECTION
         && !symbol.is_undefined()

@@ -18,7 +18,9 @@ use crate::synth::{android, dynsym, eh_frame, eh_frame_hdr, hash, plt_cfi, reldy
 use crate::tables::dynamic_tables::DynamicTables;
 use crate::tables::dynstr::DynamicStrings;
 use crate::tables::section::{Kind, SyntheticSections};
+use hashbrown::HashSet;
 use rayon::prelude::*;
+use std::collections::BTreeSet;
 
 /// Sizes the linker's own sections. `chosen` holds the functions of its SFrame table;
 /// `corrupt_sframes` are inputs that pass unchanged,
@@ -201,17 +203,22 @@ fn needed_libraries<T: Target>(link: &Scanned<'_, T>) -> Vec<bool> {
             needed[library.index()] = true;
         }
     }
-    while add_needed_by_libraries(link, &mut needed) {}
+    add_needed_by_libraries(link, &mut needed);
     needed
 }
 
-/// Adds libraries from which needed libraries take symbols while none of these names them. Gives whether it added any.
-fn add_needed_by_libraries<T: Target>(link: &Resolved<'_, T>, needed: &mut [bool]) -> bool {
-    let mut changed = false;
-    for library in &link.shared {
-        if !needed[library.id.index()] {
-            continue;
-        }
+/// Adds libraries from which needed libraries take symbols while none of these names them. Each needed library is looked at
+/// once, in rounds in input order.
+fn add_needed_by_libraries<T: Target>(link: &Resolved<'_, T>, needed: &mut [bool]) {
+    let is_needed = |row: &usize| needed[*row];
+    let mut open: BTreeSet<usize> = (0..link.shared.len()).filter(is_needed).collect();
+    let mut named: HashSet<&[u8]> = HashSet::new();
+    open.iter().for_each(|&row| named.extend(&link.shared[row].needed));
+    let mut next = 0;
+    while let Some(row) = open.range(next..).next().or_else(|| open.first()).copied() {
+        open.remove(&row);
+        next = row;
+        let library = &link.shared[row];
         for (index, (symbol, &id)) in library.symbols.iter().zip(&library.globals).enumerate() {
             if !id.is_some() || !symbol.is_undefined() || symbol.is_weak() {
                 continue;
@@ -220,13 +227,12 @@ fn add_needed_by_libraries<T: Target>(link: &Resolved<'_, T>, needed: &mut [bool
             if needed[definer.index()] || !library.takes(index, &link.shared[definer.index()], symbol) {
                 continue;
             }
-            let soname = link.shared[definer.index()].soname;
-            let mut others = link.shared.iter().filter(|other| needed[other.id.index()]);
-            if !others.any(|other| other.needed.contains(&soname)) {
-                needed[definer.index()] = true;
-                changed = true;
+            let definer = &link.shared[definer.index()];
+            if !named.contains(definer.soname) {
+                needed[definer.id.index()] = true;
+                open.insert(definer.id.index());
+                named.extend(&definer.needed);
             }
         }
     }
-    changed
 }

@@ -17,6 +17,7 @@ use crate::phase::Resolved;
 use crate::phase::SectionState;
 use crate::symbols::Definition;
 use crate::symbols::Mentions;
+use hashbrown::HashMap;
 use rayon::prelude::*;
 use zerocopy::byteorder::ByteOrder;
 
@@ -118,46 +119,47 @@ fn shown(bytes: &[u8]) -> String {
 
 fn report_references<T: Target>(link: &Bound<'_, T>, object: &ObjectFile<'_, T::E>, warnings: &[Warning]) {
     let first = object.first_global;
-    let mut wanted: Vec<(u32, &Warning)> = Vec::new();
+    let mut wanted: HashMap<u32, &str> = HashMap::new();
     for (offset, id) in object.globals.iter().enumerate() {
         let index = first + offset as u32;
         if object.symbols[index as usize].is_undefined()
             && let Ok(row) = warnings.binary_search_by_key(id, |warning| warning.symbol)
         {
-            wanted.push((index, &warnings[row]));
+            wanted.insert(index, &warnings[row].text);
         }
     }
-    for (symbol, warning) in wanted {
-        report_first_reference(link, object, symbol, &warning.text);
-    }
-}
-
-fn report_first_reference<T: Target>(
-    link: &Bound<'_, T>,
-    object: &ObjectFile<'_, T::E>,
-    symbol: u32,
-    text: &str,
-) {
     for index in 1..object.headers.len() {
+        if wanted.is_empty() {
+            return;
+        }
         let id = object.section_id(index as u32);
         if !link.sections.is_alive(id) || link.sections.is(id, SectionState::NOT_CONTENT) {
             continue;
         }
-        let Some(found) = object.relocations(index).iter().find(|relocation| relocation.symbol() == symbol)
-        else {
-            continue;
-        };
-        let FileId(file) = object.id;
-        let offset = found.r_offset.get();
-        link.sink.report(
-            Diagnostic::warning(Code::InputWarning, text)
-                .at(Location::Section {
-                    file: object.name.to_string(),
-                    section: object.section_name_lossy(index),
-                    offset,
-                })
-                .ordered(file, index as u32, offset),
-        );
-        return;
+        for relocation in object.relocations(index) {
+            // The first reference of the object to each symbol.
+            if let Some(text) = wanted.remove(&relocation.symbol()) {
+                report(link, object, index, relocation.r_offset.get(), text);
+            }
+        }
     }
+}
+
+fn report<T: Target>(
+    link: &Bound<'_, T>,
+    object: &ObjectFile<'_, T::E>,
+    section: usize,
+    offset: u64,
+    text: &str,
+) {
+    let FileId(file) = object.id;
+    link.sink.report(
+        Diagnostic::warning(Code::InputWarning, text)
+            .at(Location::Section {
+                file: object.name.to_string(),
+                section: object.section_name_lossy(section),
+                offset,
+            })
+            .ordered(file, section as u32, offset),
+    );
 }

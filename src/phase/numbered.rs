@@ -6,8 +6,8 @@
 use super::{Scanned, builds_on};
 use crate::arch::Target;
 use crate::ids::{DynamicRowId, SharedId, Slot, SymbolId};
-use crate::symbols::Definition;
 use crate::tables::section::Kind;
+use hashbrown::HashMap;
 
 /// Symbols with their slots, entries and copies.
 pub struct Numbered<'a, T: Target> {
@@ -176,12 +176,10 @@ impl Copies {
         self.all.get(row.copy?.number() as usize)
     }
 
-    /// Row of the copy of a library's symbol. All names of the variable (one address of one library) share it.
-    pub fn find<T: Target>(&self, link: &Scanned<'_, T>, id: SymbolId) -> Option<Slot> {
-        let Definition::Shared { library, symbol } = link.definition(id) else { return None };
-        let value = link.shared.get(library.index())?.symbols.get(symbol as usize)?.st_value.get();
-        let same = |copy: &Copy| copy.library == library && copy.value == value;
-        self.all.iter().position(same).map(|row| Slot::new(row as u32))
+    /// Rows by variable (one address of one library), all of whose names share the copy.
+    pub fn by_variable(&self) -> HashMap<(SharedId, u64), Slot> {
+        let rows = self.all.iter().enumerate();
+        rows.map(|(row, copy)| ((copy.library, copy.value), Slot::new(row as u32))).collect()
     }
 }
 

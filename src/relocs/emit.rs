@@ -265,7 +265,7 @@ fn for_each_kept<'l, 'a, T: Target>(
     let Some((object, index)) = link.locate(id) else { return };
     let frames = link.frames.files.get(object.id.index());
     if let Some(frames) = frames
-        && let Some(section) = frames.sections.iter().find(|section| section.index == index)
+        && let Some(section) = frames.section(index).map(|row| &frames.sections[row])
     {
         let fdes = frames.fdes.get(section.fdes.start as usize..section.fdes.end as usize);
         let mut dead = fdes.unwrap_or_default().iter().filter(|fde| is_dead(link, fde.function)).peekable();

@@ -239,9 +239,13 @@ impl<T: Target> Map<'_, '_, T> {
                 }
             }
         }
+        let mut by_name = HashMap::new();
+        for (index, chunk) in link.layout.chunks.iter().enumerate() {
+            by_name.entry(chunk.name).or_insert(ChunkId::from_index(index));
+        }
         for (row, plan) in (0..).zip(&link.layout.plan.outputs) {
             if !chunks.contains_key(&row)
-                && let Some(chunk) = link.layout.find(&plan.name)
+                && let Some(&chunk) = by_name.get(&*plan.name)
                 && !std::mem::replace(&mut taken[chunk.index()], true)
             {
                 chunks.insert(row, chunk);

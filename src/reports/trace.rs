@@ -9,7 +9,7 @@ use crate::passes::extract_members::Extracted;
 use crate::passes::open_inputs::Opened;
 use crate::phase::Inputs;
 use hashbrown::{HashMap, HashSet};
-use std::fmt::Write;
+use std::fmt::{Display, Write};
 use std::path::PathBuf;
 
 /// An archive member that takes part, and why.
@@ -104,25 +104,42 @@ pub fn why_extract<T: Target>(inputs: &Inputs<'_, T>, data: &ReportData<'_>) -> 
 
 /// `-y`: the objects, then the libraries that refer to a symbol or define it, each in input order.
 pub fn symbols<T: Target>(inputs: &Inputs<'_, T>) -> String {
-    let mut text = String::new();
-    for name in &inputs.config.reports.trace_symbols {
-        let Some(id) = inputs.globals.lookup(name) else { continue };
-        let symbol = inputs.name_text(name);
-        for object in &inputs.objects {
-            let Some(position) = object.globals.iter().position(|&global| global == id) else { continue };
-            let word = match object.symbol_place(object.first_global as usize + position) {
+    let names = || inputs.config.reports.trace_symbols.iter();
+    let ids: Vec<SymbolId> = names().filter_map(|name| inputs.globals.lookup(name)).collect();
+    // The lines of each symbol, and the file that its last one names.
+    let mut traced: HashMap<SymbolId, (String, usize)> =
+        ids.iter().map(|&id| (id, (String::new(), usize::MAX))).collect();
+    if traced.is_empty() {
+        return String::new();
+    }
+    let mut note = |file: usize, name: &dyn Display, id: SymbolId, word: &dyn Fn() -> &'static str| {
+        if let Some((lines, last)) = traced.get_mut(&id)
+            && *last != file
+        {
+            let symbol = inputs.name_text(inputs.globals.names[id.index()]);
+            let name = shown(&name.to_string());
+            let _ = writeln!(lines, "{name}: {} {symbol}", word());
+            *last = file;
+        }
+    };
+    for (file, object) in inputs.objects.iter().enumerate() {
+        for (position, &id) in object.globals.iter().enumerate() {
+            note(file, &object.name, id, &|| match object
+                .symbol_place(object.first_global as usize + position)
+            {
                 SymbolPlace::Undefined => "reference to",
                 SymbolPlace::Common => "common definition of",
                 SymbolPlace::Section(_) | SymbolPlace::Absolute => "definition of",
-            };
-            let _ = writeln!(text, "{}: {word} {symbol}", shown(&object.name.to_string()));
-        }
-        for library in &inputs.shared {
-            let Some(position) = library.globals.iter().position(|&global| global == id) else { continue };
-            let undefined = library.symbols.get(position).is_none_or(|symbol| symbol.is_undefined());
-            let word = if undefined { "reference to" } else { "definition of" };
-            let _ = writeln!(text, "{}: {word} {symbol}", shown(&library.name.to_string()));
+            });
         }
     }
-    text
+    for (file, library) in inputs.shared.iter().enumerate() {
+        for (position, &id) in library.globals.iter().enumerate() {
+            let undefined = || library.symbols.get(position).is_none_or(|symbol| symbol.is_undefined());
+            note(inputs.objects.len() + file, &library.name, id, &|| {
+                if undefined() { "reference to" } else { "definition of" }
+            });
+        }
+    }
+    ids.iter().map(|id| &*traced[id].0).collect()
 }

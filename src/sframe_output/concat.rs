@@ -231,7 +231,7 @@ fn is_field_relative<T: Target>(relocation: &Rela<T::E>) -> bool {
 /// the values written: V1 values count from the blob's header, a relocation from its field.
 #[derive(Clone, Debug, Default)]
 pub struct EmittedBias {
-    /// V1 blobs, by offset in the section.
+    /// V1 blobs, ascending.
     blobs: Vec<Range<u64>>,
 }
 
@@ -256,9 +256,10 @@ impl EmittedBias {
 
     /// The number to add to the addend of a relocation at `offset` of the section.
     pub fn at(&self, offset: u64) -> i64 {
-        match self.blobs.iter().find(|blob| blob.contains(&offset)) {
-            Some(blob) => (offset - blob.start) as i64,
-            None => 0,
+        let behind = self.blobs.partition_point(|blob| blob.start <= offset);
+        match self.blobs[..behind].last() {
+            Some(blob) if blob.contains(&offset) => (offset - blob.start) as i64,
+            _ => 0,
         }
     }
 }

@@ -48,6 +48,8 @@ mod proportion_folding;
 mod proportion_readers;
 mod proportion_scripts;
 mod proportion_sections;
+mod proportion_symbols;
+mod proportion_table;
 mod random_texts;
 mod rel;
 mod relocatable;

@@ -86,3 +86,39 @@ fn aliases_of_aliases() {
     work.write("script.ld", format!("{aliases} REGION_ALIAS(a60000, a0) {layout}"));
     within(&work, &["-T", "script.ld", &start]).fails().says(&["does not exist"]);
 }
+
+/// A rule for each pair of sections that must not refer to each other, and references that no rule forbids.
+#[test]
+fn rules_against_references() {
+    let work = Work::new();
+    let count = 20_000;
+    let sections = lines(count, |n| format!(".section s_{n},\"aw\"\n.quad {n}"));
+    let references = ".data\n.rept 300000\n.quad _start\n.endr\n";
+    let object = work.s("object", &format!(".globl _start\n_start: ret\n{sections}{references}"));
+    let outputs = lines(count, |n| format!("s_{n} : {{ *(s_{n}) }}"));
+    let rules = lines(count, |n| format!("NOCROSSREFS_TO(s_{n} .data)"));
+    let script = format!("SECTIONS {{ .text : {{ *(.text) }} .data : {{ *(.data) }} {outputs} }} {rules}");
+    work.write("script.ld", &script);
+    within(&work, &["-T", "script.ld", &object]).ok();
+    work.write("script.ld", script + "NOCROSSREFS(.text .data)");
+    within(&work, &["-T", "script.ld", &object])
+        .fails()
+        .says(&["prohibited cross reference from .data to `_start' in .text", "more errors"]);
+}
+
+/// Each output section may take its sections only if none of them can be written to.
+#[test]
+fn sections_of_constrained_output_sections() {
+    let work = Work::new();
+    let count = 30_000;
+    let sections = lines(count, |n| format!(".section s_{n},\"a{}\"\n.quad {n}", ["", "w"][n % 2]));
+    let object = work.s("object", &format!(".globl _start\n_start: ret\n{sections}"));
+    let outputs = lines(count, |n| format!("o_{n} : ONLY_IF_RO {{ *(s_{n}) }}"));
+    let script = format!("SECTIONS {{ .text : {{ *(.text) }} {outputs} rest : {{ *(s_*) }} }}");
+    work.write("script.ld", script);
+    within(&work, &["-T", "script.ld", &object]).ok();
+    let elf = work.elf_unchecked("out");
+    assert_eq!(elf.section("o_0").size, 8);
+    assert!(elf.find("o_1").is_none());
+    assert_eq!(elf.section("rest").size, 8 * count as u64 / 2);
+}
