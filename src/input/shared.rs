@@ -305,8 +305,8 @@ impl<'a, E: ByteOrder> SharedFile<'a, E> {
         let start = usize::try_from(header.e_phoff.get()).ok()?;
         let segments =
             bytes.get(start..)?.chunks_exact(size_of::<Phdr<E>>()).take(header.e_phnum.get().into());
-        let segments = segments.filter_map(|bytes| Phdr::<E>::ref_from_bytes(bytes).ok());
-        let relro = segments.filter(|segment| segment.p_type.get() == elf::PT_GNU_RELRO).last()?;
+        let mut segments = segments.filter_map(|bytes| Phdr::<E>::ref_from_bytes(bytes).ok());
+        let relro = segments.rfind(|segment| segment.p_type.get() == elf::PT_GNU_RELRO)?;
         let start = relro.p_vaddr.get();
         Some(start..start.saturating_add(relro.p_memsz.get()))
     }
