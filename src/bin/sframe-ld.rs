@@ -9,7 +9,6 @@ use sframe_ld::output::detach;
 use sframe_ld::tool::{fallback, redirect};
 use std::ffi::{OsStr, OsString};
 use std::io::Write;
-use std::path::Path;
 use std::process::ExitCode;
 
 #[global_allocator]

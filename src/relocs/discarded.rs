@@ -75,9 +75,10 @@ pub fn report<T: Target>(link: &Live<'_, T>, references: &[Vec<Reference>]) {
         let number = shown.entry(severity).or_default();
         *number += 1;
         let is_shown = *number <= limit;
-        link.sink.report_recoverable(match is_shown {
-            true => with_details(link, &mut lines, &mut remedies, violation, brief),
-            false => brief,
+        link.sink.report_recoverable(if is_shown {
+            with_details(link, &mut lines, &mut remedies, violation, brief)
+        } else {
+            brief
         });
     }
 }

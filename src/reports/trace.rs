@@ -117,8 +117,7 @@ pub fn symbols<T: Target>(inputs: &Inputs<'_, T>) -> String {
             && *last != file
         {
             let symbol = inputs.name_text(inputs.globals.names[id.index()]);
-            let name = shown(&name.to_string());
-            let _ = writeln!(lines, "{name}: {} {symbol}", word());
+            let _ = writeln!(lines, "{}: {} {symbol}", shown(&name.to_string()), word());
             *last = file;
         }
     };

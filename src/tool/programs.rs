@@ -57,18 +57,40 @@ impl Programs {
         })
     }
 
+    /// Whether another wrapper led here.
+    pub fn is_led_to(&self) -> bool {
+        !self.passed.is_empty()
+    }
+
     /// The variable of the environment that the program gets, with this wrapper in the list.
     pub fn passed_on(&self) -> (&'static str, OsString) {
+        self.passed_on_beside(None)
+    }
+
+    /// [`Programs::passed_on`], with the program itself in the list: it may be a script that starts this wrapper again, and is
+    /// not to be found a second time then.
+    pub fn passed_on_to(&self, program: &Path) -> (&'static str, OsString) {
+        self.passed_on_beside(Some(program))
+    }
+
+    fn passed_on_beside(&self, program: Option<&Path>) -> (&'static str, OsString) {
         let own = self.own.clone().or_else(|| std::env::args_os().next().map(PathBuf::from));
         // A path with a colon cannot stand in the list; it counts nevertheless.
-        let own = own.filter(|own| std::env::join_paths([own]).is_ok()).unwrap_or_else(|| "wrapper".into());
-        let all = self.passed.iter().chain([&own]);
+        let listed = |path: Option<PathBuf>| {
+            path.filter(|path| std::env::join_paths([path]).is_ok()).unwrap_or_else(|| "wrapper".into())
+        };
+        let more =
+            std::iter::once(listed(own)).chain(program.map(|program| listed(program.canonicalize().ok())));
+        let all = self.passed.iter().cloned().chain(more);
         (PASSED, std::env::join_paths(all).unwrap_or_default())
     }
 
     /// The first program of a name in the folders of `PATH` that is no wrapper. It may be in this wrapper's folder: one
     /// that is installed beside the system's programs stands for those.
-    fn search(&self, name: &OsStr) -> Option<PathBuf> {
+    pub fn search(&self, name: &OsStr) -> Option<PathBuf> {
+        if self.passed.len() >= MOST_PASSED {
+            return None;
+        }
         std::env::split_paths(&self.path).map(|folder| in_folder(&folder, name)).find(|candidate| {
             let is_program =
                 candidate.metadata().is_ok_and(|data| data.is_file() && data.mode() & 0o111 != 0);
