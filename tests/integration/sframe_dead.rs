@@ -22,9 +22,10 @@ fn function(section: &str, name: &str) -> String {
 
 /// Assemblers for a machine, each of another version of SFrame.
 fn assemblers(machine: &Machine) -> Vec<PathBuf> {
-    match machine.native {
-        true => [1, 2, 3].into_iter().filter_map(|version| tools::assembler(version).ok()).collect(),
-        false => machine.sframe_assembler().into_iter().collect(),
+    if machine.native {
+        [1, 2, 3].into_iter().filter_map(|version| tools::assembler(version).ok()).collect()
+    } else {
+        machine.sframe_assembler().into_iter().collect()
     }
 }
 
