@@ -70,7 +70,7 @@ fn regions_that_nothing_declares() {
     let count = 60_000;
     let outputs = lines(count, |n| format!("s{n} {n} : {{ BYTE(1) }} > r{n}"));
     work.write("script.ld", format!("SECTIONS {{ .text 0x100000 : {{ *(.text) }} {outputs} }}"));
-    let outcome = within(&work, &["-T", "script.ld", &start]);
+    let outcome = within(&work, &["-T", "script.ld", "--error-limit=0", &start]);
     assert_eq!(outcome.ok().stderr.matches("not declared").count(), count);
 }
 
