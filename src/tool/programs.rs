@@ -51,7 +51,7 @@ impl Programs {
         }
         self.search(wanted).ok_or_else(|| {
             format!(
-                "no {} on PATH besides this wrapper; set {variable} to the real program",
+                "no program {} on PATH besides this wrapper; set {variable} to the real program",
                 wanted.display()
             )
         })

@@ -360,5 +360,40 @@ fn broken_inputs_are_told_of_and_linked_as_they_are() {
     outcome.says(&["warning", "no SFrame blob that can be split", "malformed archive at byte 0x8"]);
     assert_eq!(String::from_utf8(work.read("words")).unwrap(), format!("{broken}\nshort.a\n"));
     work.env("SFRAME_REAL_LD", "no-such-linker");
-    work.command(work.path("wrapped/ld"), &["x.o"]).fails().says(&["no linker no-such-linker on PATH"]);
+    work.command(work.path("wrapped/ld"), &["x.o"]).fails().says(&["no program no-such-linker on PATH"]);
+}
+
+/// Copies of a wrapper, and scripts that start it, stand on PATH before the real program.
+#[test]
+fn wrappers_do_not_start_each_other_for_ever() {
+    let wrappers = [
+        ("ld", env!("CARGO_BIN_EXE_sframe"), "SFRAME_REAL_LD"),
+        ("as", env!("CARGO_BIN_EXE_sframe-as"), "SFRAME_REAL_AS"),
+    ];
+    for (name, wrapper, variable) in wrappers {
+        let mut work = Work::new();
+        for folder in ["one", "two", "real", "script"] {
+            std::fs::create_dir(work.path(folder)).unwrap();
+        }
+        symlink(wrapper, work.path(&format!("one/{name}"))).unwrap();
+        std::fs::copy(wrapper, work.path(&format!("two/{name}"))).unwrap();
+        work.write_program(&format!("real/{name}"), "#!/bin/sh\necho the real one\n");
+        let start = format!("#!/bin/sh\nexec {} \"$@\"\n", work.path(&format!("one/{name}")).display());
+        work.write_program(&format!("script/{name}"), start);
+        let cache = work.path("cache").display().to_string();
+        work.env("SFRAME_WRAP_CACHE", &cache);
+        let folder = |name: &str| work.path(name).display().to_string();
+        let path = |folders: &[&str]| folders.iter().copied().map(folder).collect::<Vec<_>>().join(":");
+        let (copies, scripts) = (path(&["one", "two", "real"]), path(&["one", "script", "real"]));
+        let program = work.path(&format!("one/{name}"));
+        let run = |work: &Work, path: &str| {
+            let script = "PATH=$1:/usr/bin:/bin exec timeout 60 \"$2\" --version";
+            work.command("sh", &["-c", script, "sh", path, &program.display().to_string()])
+        };
+        assert_eq!(run(&work, &copies).ok().stdout, "the real one\n");
+        run(&work, &scripts).fails().says(&["wrappers start each other", variable]);
+        // An empty entry of PATH is the current folder.
+        work.write_program(name, "#!/bin/sh\necho the one here\n");
+        assert_eq!(run(&work, "").ok().stdout, "the one here\n");
+    }
 }
