@@ -363,6 +363,25 @@ fn broken_inputs_are_told_of_and_linked_as_they_are() {
     work.command(work.path("wrapped/ld"), &["x.o"]).fails().says(&["no program no-such-linker on PATH"]);
 }
 
+/// A linker would wait for ever for a pipe that nobody writes to.
+#[test]
+fn inputs_that_name_a_pipe_end_the_link() {
+    let mut work = Work::new();
+    let linker = work.write_program("linker", "#!/bin/sh\ntouch linked\n");
+    let linker = work.path(&linker);
+    wrap(&mut work, &linker);
+    work.command("mkfifo", &["fifo"]).ok();
+    let header =
+        |name: &str, size: usize| format!("{name:<16}{:<12}{:<6}{:<6}{:<8}{size:<10}`\n", 0, 0, 0, 644);
+    work.write("thin.a", format!("!<thin>\n{}fifo/\n{}", header("//", 6), header("/0", 100)));
+    work.write("script", "INPUT(fifo)");
+    for input in ["thin.a", "script"] {
+        let outcome = work.command(work.path("wrapped/ld"), &[input]).fails();
+        outcome.says(&["fifo", "not a regular file", "wait for it for ever"]);
+        assert!(!work.path("linked").exists(), "{input}");
+    }
+}
+
 /// Copies of a wrapper, and scripts that start it, stand on PATH before the real program.
 #[test]
 fn wrappers_do_not_start_each_other_for_ever() {

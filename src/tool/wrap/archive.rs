@@ -50,11 +50,30 @@ impl Member<'_> {
     }
 }
 
+/// Why an input is not split, and what is to become of the link.
+pub enum Unsplit {
+    /// The linker gets the input as it is.
+    AsItIs(Problem),
+    /// The input leads to a pipe or a device: some linkers wait for it for ever.
+    Refused(Problem),
+}
+
+impl From<Problem> for Unsplit {
+    fn from(problem: Problem) -> Self {
+        Unsplit::AsItIs(problem)
+    }
+}
+
+/// Whether there is something at a path that an input must not lead to.
+pub fn is_irregular(path: &Path) -> bool {
+    path.metadata().is_ok_and(|data| !data.is_file() && !data.is_dir())
+}
+
 /// The archive at `path`, of these bytes, with split members; `None` if there is nothing to split.
 ///
 /// # Errors
 /// It is malformed, a file that it names cannot be read, or a member cannot be split.
-pub fn split(path: &Path, bytes: &[u8], form: Form) -> Result<Option<Vec<u8>>, Problem> {
+pub fn split(path: &Path, bytes: &[u8], form: Form) -> Result<Option<Vec<u8>>, Unsplit> {
     let store = InputStore::default();
     let mut members = read(path, bytes, &store)?;
     let mut changed = false;
@@ -69,7 +88,7 @@ pub fn split(path: &Path, bytes: &[u8], form: Form) -> Result<Option<Vec<u8>>, P
         return Ok(None);
     }
     let too_far = || Problem::new(path.display().to_string(), "its index does not lead to members");
-    write(members).map(Some).ok_or_else(too_far)
+    Ok(Some(write(members).ok_or_else(too_far)?))
 }
 
 /// Lists the members. The files that a thin archive names are mapped, each once, and kept in the store.
@@ -77,7 +96,7 @@ fn read<'data>(
     path: &Path,
     bytes: &'data [u8],
     store: &'data InputStore,
-) -> Result<Vec<Member<'data>>, Problem> {
+) -> Result<Vec<Member<'data>>, Unsplit> {
     let malformed =
         |at: usize| Problem::new(path.display().to_string(), format!("malformed archive at byte {at:#x}"));
     let (mut members, mut at, mut names): (Vec<Member<'_>>, _, &[u8]) = (Vec::new(), MAGIC.len(), &[]);
@@ -109,8 +128,11 @@ fn read<'data>(
                     *known
                 }
                 None => {
-                    let missing =
-                        |error| Problem::new(file.display().to_string(), format!("cannot read: {error}"));
+                    let missing = |error| {
+                        let text = format!("cannot read: {error}");
+                        let problem = Problem::new(file.display().to_string(), text);
+                        if is_irregular(&file) { Unsplit::Refused(problem) } else { problem.into() }
+                    };
                     let contents = store.keep_file(SystemSource.read(&file).map_err(missing)?);
                     outside.count(contents.len());
                     known.insert(file, contents);

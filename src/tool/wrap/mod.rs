@@ -18,6 +18,7 @@ pub mod candidate;
 mod folders;
 
 use super::args::WrapLd;
+use super::open::Problem;
 use super::programs::Programs;
 use super::split;
 use crate::cli::response;
@@ -27,6 +28,7 @@ use crate::input::sniff::{FileKind, file_kind};
 use crate::input::{open_regular, read_arguments};
 use crate::script::inputs::input_names;
 use crate::sframe::split::Form;
+use archive::Unsplit;
 use cache::Cache;
 use candidate::{is_candidate, may_have_frames};
 use folders::{Folders, beside, is_same, option_of};
@@ -87,6 +89,7 @@ pub fn run(arguments: &WrapLd) -> ExitCode {
         pushed: Vec::new(),
         split: 0,
         depth: 0,
+        refused: None,
     };
     let words = wrapper.words(&arguments.arguments);
     if wrapper.verbose {
@@ -94,6 +97,12 @@ pub fn run(arguments: &WrapLd) -> ExitCode {
         eprintln!("sframe wrap-ld: {split} split; {}", linker.display());
     }
     wrapper.cache.shrink();
+    if let Some(problem) = wrapper.refused {
+        eprintln!(
+            "sframe wrap-ld: error: {problem}; an input names it, and the linker may wait for it for ever"
+        );
+        return ExitCode::FAILURE;
+    }
     become_linker(&programs, &linker, &words)
 }
 
@@ -127,6 +136,8 @@ struct Wrapper {
     split: usize,
     /// Nesting of the current script.
     depth: usize,
+    /// Why there is to be no link: the first reason.
+    refused: Option<Problem>,
 }
 
 impl Wrapper {
@@ -219,12 +230,17 @@ impl Wrapper {
             let split = if is_archive {
                 archive::split(path, &bytes, self.form)
             } else {
-                split::split(&path.display().to_string(), &bytes, self.form).map(|done| done.bytes)
+                let done = split::split(&path.display().to_string(), &bytes, self.form);
+                done.map(|done| done.bytes).map_err(Unsplit::from)
             };
             match split {
                 Ok(new) => self.put(thin, &key, name, light, &new?)?,
-                Err(problem) => {
+                Err(Unsplit::AsItIs(problem)) => {
                     eprintln!("sframe wrap-ld: warning: {problem}; linked as it is");
+                    return None;
+                }
+                Err(Unsplit::Refused(problem)) => {
+                    self.refused.get_or_insert(problem);
                     return None;
                 }
             }
@@ -250,6 +266,7 @@ impl Wrapper {
             let copy = match input.name.strip_prefix(b"-l") {
                 Some(library) => self.library(library),
                 None => {
+                    self.refuse_irregular(folder, input.name);
                     let file = own.clone().or_else(|| self.folders.file(input.name));
                     file.and_then(|file| self.copy_of(&file, Role::Input))
                 }
@@ -269,6 +286,16 @@ impl Wrapper {
         }
         new.extend_from_slice(&text[done..]);
         self.cache.put(&path.file_name()?.to_string_lossy(), &new)
+    }
+
+    /// Refuses the link if the name in a script, in the script's folder or the current one, leads to a pipe or a device.
+    fn refuse_irregular(&mut self, folder: Option<&Path>, name: &[u8]) {
+        let name = path(name);
+        let mut places = folder.map(|folder| folder.join(name)).into_iter().chain([name.to_owned()]);
+        if let Some(file) = places.find(|file| archive::is_irregular(file)) {
+            let problem = Problem::new(file.display().to_string(), "not a regular file");
+            self.refused.get_or_insert(problem);
+        }
     }
 
     /// Whether linkers disagree on the files that a script of `-T` names: GNU ld does not look in its folder, others do.
