@@ -249,6 +249,7 @@ fn nothing_names_a_machine() {
         ],
         &["rs", "toml", "md", "s", "inc", "cc", "c", "sh", "ld", "x"],
     );
+    all.extend(files(&["docs"], &["md", "toml"]));
     for name in ["README.md", "DESIGN.md", "Cargo.toml", ".ci/run"] {
         if let Ok(text) = std::fs::read_to_string(root().join(name)) {
             all.push((name.to_owned(), text));
@@ -266,8 +267,7 @@ fn nothing_names_a_machine() {
 
 #[test]
 fn every_dependency_has_its_reason() {
-    let design = std::fs::read_to_string(root().join("DESIGN.md")).unwrap();
-    let reasons = design.split("## Dependencies").nth(1).and_then(|rest| rest.split("\n## ").next()).unwrap();
+    let reasons = std::fs::read_to_string(root().join("docs/design/dependencies.md")).unwrap();
     let mut found = Vec::new();
     for manifest in ["Cargo.toml", "crates/stacks/Cargo.toml", "crates/demangle/Cargo.toml"] {
         let text = std::fs::read_to_string(root().join(manifest)).unwrap();
@@ -279,7 +279,7 @@ fn every_dependency_has_its_reason() {
             names.filter(|name| !own(name) && !reasons.contains(&format!("`{name}`"))).map(str::to_owned),
         );
     }
-    none("dependencies without a reason in DESIGN.md", found);
+    none("dependencies without a reason in docs/design/dependencies.md", found);
 }
 
 #[test]
@@ -316,12 +316,51 @@ fn tests_start_only_programs_that_a_fresh_machine_has() {
     none("programs that a fresh machine lacks", found);
 }
 
+/// The Markdown files that people read.
+fn pages() -> Vec<(String, String)> {
+    let mut pages = files(&["docs", "benches", "tests/proofs", "crates/sframe-format"], &["md"]);
+    for name in ["README.md", "DESIGN.md", "SECURITY.md", "CHANGELOG.md"] {
+        pages.push((name.to_owned(), std::fs::read_to_string(root().join(name)).unwrap()));
+    }
+    pages
+}
+
 #[test]
-fn the_readme_has_exactly_two_set_up_commands() {
-    let text = std::fs::read_to_string(root().join("README.md")).unwrap();
-    let set_up = text.split("## ").next().unwrap();
-    let commands: Vec<&str> = set_up.lines().filter(|l| l.starts_with("    ")).map(str::trim).collect();
-    assert_eq!(commands, ["cargo xtask demo", "cargo xtask test"]);
+fn links_between_pages_lead_somewhere() {
+    let mut found = Vec::new();
+    for (name, text) in pages() {
+        let folder = root().join(&name).parent().unwrap().to_owned();
+        for (number, line) in text.lines().enumerate() {
+            let targets = line.split("](").skip(1).filter_map(|rest| rest.split([')', '#']).next());
+            let files = targets.filter(|target| !target.is_empty() && !target.contains("://"));
+            let lost = files.filter(|target| !folder.join(target).exists());
+            found.extend(lost.map(|target| format!("{name}:{}: {target}", number + 1)));
+        }
+    }
+    none("links that lead nowhere", found);
+}
+
+#[test]
+fn every_page_is_in_the_book() {
+    let summary = std::fs::read_to_string(root().join("docs/SUMMARY.md")).unwrap();
+    let pages = files(&["docs"], &["md"]).into_iter().map(|(name, _)| name);
+    let lost = pages.filter(|name| {
+        let name = name.trim_start_matches("docs/");
+        name != "SUMMARY.md" && !summary.contains(&format!("]({name})"))
+    });
+    none("pages that docs/SUMMARY.md does not list", lost.collect());
+}
+
+#[test]
+fn the_front_door_and_the_map_stay_short() {
+    for (name, most) in [("README.md", 120), ("DESIGN.md", 250)] {
+        let lines = std::fs::read_to_string(root().join(name)).unwrap().lines().count();
+        assert!(lines <= most, "{name} has {lines} lines, of {most} at most: move essays to pages in docs/");
+    }
+}
+
+#[test]
+fn ci_checks_what_the_readme_says_and_form_and_lints() {
     let ci = std::fs::read_to_string(root().join(".ci/run")).unwrap();
     for command in ["cargo xtask test", "fmt", "clippy", "-D warnings", "SFRAME_TESTS_REQUIRE_ALL=1"] {
         assert!(ci.contains(command), ".ci/run lacks {command}");

@@ -31,7 +31,7 @@ fn limited(work: &Work, memory: u64, arguments: &[&str]) -> Outcome {
     work.command("sh", &words).no_crash()
 }
 
-/// So many bytes of memory a link may take for each byte of its input (DESIGN.md, "Time and memory"), beside the KiB
+/// So many bytes of memory a link may take for each byte of its input (docs/design/time-and-memory.md), beside the KiB
 /// that a link of nothing takes, with room for stacks of threads and for libraries.
 const MEMORY_PER_BYTE: u64 = 24;
 const MEMORY_OF_NOTHING: u64 = 200_000;

@@ -1,6 +1,7 @@
 //! The workspace's folder, cargo's, and the files in any.
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 /// The workspace's folder.
 pub fn workspace() -> &'static Path {
@@ -10,6 +11,26 @@ pub fn workspace() -> &'static Path {
 /// Cargo's target folder.
 pub fn target() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| workspace().join("target"), PathBuf::from)
+}
+
+/// Files of the project in these folders, relative to the workspace's.
+///
+/// # Errors
+/// This is no work tree of git.
+pub fn tracked(parts: &[&str]) -> anyhow::Result<Vec<PathBuf>> {
+    let listed = Command::new("git").current_dir(workspace()).arg("ls-files").args(parts).output()?;
+    anyhow::ensure!(listed.status.success(), "git does not list the files of the project");
+    Ok(String::from_utf8(listed.stdout)?.lines().map(PathBuf::from).collect())
+}
+
+/// Copies a file of the workspace, by its name there, to the same name below `folder`.
+///
+/// # Errors
+/// A file cannot be read or written.
+pub fn copy_to(name: &Path, folder: &Path) -> std::io::Result<()> {
+    let at = folder.join(name);
+    std::fs::create_dir_all(at.parent().unwrap_or(folder))?;
+    std::fs::copy(workspace().join(name), at).map(drop)
 }
 
 /// The files in a folder, by name.

@@ -5,6 +5,7 @@ use folders::workspace;
 
 mod apt;
 mod bench;
+mod book;
 mod bpf;
 mod children;
 mod demo;
@@ -38,6 +39,8 @@ enum Command {
     Peers(peers::Arguments),
     /// Compile the program that unwinds in the kernel, or say whether that is up to date
     Bpf(bpf::Arguments),
+    /// Make a book of the pages in docs/
+    Book(book::Arguments),
     /// Build and lay out bin/, libexec/ and share/ below a prefix
     Install(install::Arguments),
     /// Make a Debian package, another of debug information, and a tarball
@@ -70,6 +73,7 @@ fn main() -> anyhow::Result<()> {
         Command::Lit(arguments) => lit::run(&arguments),
         Command::Peers(arguments) => peers::run(arguments),
         Command::Bpf(arguments) => bpf::run(&arguments),
+        Command::Book(arguments) => book::run(arguments),
         Command::Install(arguments) => install::run(arguments),
         Command::Package(arguments) => package::run(&arguments),
         Command::Prove(arguments) => prove::run(arguments),

@@ -12,7 +12,7 @@ pub mod pages;
 pub mod stripped;
 mod tools;
 
-use crate::folders::{target, workspace};
+use crate::folders::{copy_to, target, tracked, workspace};
 use crate::install::{self, Parts};
 use anyhow::{Context, Result, ensure};
 use std::path::{Path, PathBuf};
@@ -140,29 +140,16 @@ fn build(folder: &str) -> Result<PathBuf> {
     Ok(folder.join("release"))
 }
 
-/// README, documents, examples and scripts; objects and settings of the repository are no documents.
+/// The pages, examples and scripts, in the folders where they are here, so that links between them lead somewhere. Objects
+/// and settings of the repository are no documents.
 fn copy_documents(to: &Path) -> Result<()> {
-    std::fs::create_dir_all(to)?;
-    for name in ["README.md", "DESIGN.md", "docs", "examples", "linker-scripts"] {
-        let from = workspace().join(name);
-        let files = if from.is_dir() { tracked(name)? } else { vec![PathBuf::from(name)] };
-        let is_document = |file: &&PathBuf| {
-            !file.ends_with(".gitignore") && file.extension().is_none_or(|extension| extension != "o")
-        };
-        for file in files.iter().filter(is_document) {
-            let name = file.strip_prefix("docs").unwrap_or(file);
-            let at = to.join(name);
-            std::fs::create_dir_all(at.parent().context("no parent")?)?;
-            std::fs::copy(workspace().join(file), at)?;
+    crate::book::copy_pages(to)?;
+    for file in tracked(&["examples", "linker-scripts"])? {
+        if !file.ends_with(".gitignore") && file.extension().is_none_or(|extension| extension != "o") {
+            copy_to(&file, to)?;
         }
     }
     Ok(())
-}
-
-/// Files of a folder that belong to the project.
-fn tracked(folder: &str) -> Result<Vec<PathBuf>> {
-    let text = said(Command::new("git").current_dir(workspace()).args(["ls-files", folder]))?;
-    Ok(text.lines().map(PathBuf::from).collect())
 }
 
 /// The time of the commit, in seconds since 1970.

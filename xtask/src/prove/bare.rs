@@ -187,7 +187,7 @@ fn clone(root: &Path) -> Result<String> {
 /// The set-up commands of the README, the tests with nothing to be skipped.
 fn commands() -> Result<Vec<Vec<String>>> {
     let readme = std::fs::read_to_string(crate::folders::workspace().join("README.md"))?;
-    let set_up = readme.split("## ").next().unwrap_or_default();
+    let set_up = readme.split("\n## Get it\n").nth(1).unwrap_or_default();
     let lines = set_up.lines().filter_map(|line| line.strip_prefix("    "));
     let mut commands: Vec<Vec<String>> =
         lines.map(|line| line.split_whitespace().map(str::to_owned).collect()).collect();

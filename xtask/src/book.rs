@@ -1,0 +1,100 @@
+//! The pages of `docs/` as a book, made by mdbook, which cargo builds below `target/`.
+//!
+//! Pages link to files elsewhere in the repository (`DESIGN.md`, records of proofs), and mdbook knows only what lies below
+//! its own folder. So the book is made from a copy of all Markdown files and pictures, in which `docs/SUMMARY.md` stands at
+//! the top.
+
+use crate::folders::{copy_to, files, target, tracked, workspace};
+use anyhow::{Context, Result, ensure};
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The version that builds the book; another one may want another form of `book.toml`.
+const VERSION: &str = "0.5.4";
+/// Pages, and what they link to.
+const PARTS: [&str; 11] = [
+    "CHANGELOG.md",
+    "README.md",
+    "DESIGN.md",
+    "SECURITY.md",
+    "benches",
+    "crates/sframe-format/CHANGELOG.md",
+    "crates/sframe-format/README.md",
+    "crates/sframe-format/COMPACT.md",
+    "crates/sframe-format/LIGHT.md",
+    "docs",
+    "tests/proofs",
+];
+
+/// Endings of pages and pictures.
+const KINDS: [&str; 3] = ["md", "svg", "png"];
+
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// Folder to write to [default: target/book]
+    #[arg(long, value_name = "FOLDER")]
+    output: Option<PathBuf>,
+}
+
+pub fn run(arguments: Arguments) -> Result<()> {
+    let output = std::path::absolute(arguments.output.unwrap_or_else(|| target().join("book")))?;
+    let source = target().join("book-source");
+    if source.exists() {
+        std::fs::remove_dir_all(&source)?;
+    }
+    let pages = source.join("src");
+    copy_pages(&pages)?;
+    std::fs::write(pages.join("SUMMARY.md"), summary(&pages)?)?;
+    std::fs::copy(workspace().join("docs/book.toml"), source.join("book.toml"))?;
+    let mut build = Command::new(mdbook()?);
+    build.arg("build").arg(&source).arg("--dest-dir").arg(&output);
+    ensure!(build.status()?.success(), "mdbook does not build the book");
+    println!("{}", output.join("index.html").display());
+    Ok(())
+}
+
+/// Copies the pages and their pictures, below `to` where they are below the workspace's folder.
+///
+/// # Errors
+/// A file cannot be read or written.
+pub fn copy_pages(to: &Path) -> Result<()> {
+    let is_page = |file: &PathBuf| file.extension().is_some_and(|kind| KINDS.iter().any(|it| kind == *it));
+    for file in tracked(&PARTS)?.into_iter().filter(is_page) {
+        copy_to(&file, to).with_context(|| file.display().to_string())?;
+    }
+    Ok(())
+}
+
+/// The pages of `docs/SUMMARY.md`, and behind them all records.
+fn summary(source: &Path) -> Result<String> {
+    let pages = std::fs::read_to_string(workspace().join("docs/SUMMARY.md"))?;
+    let mut text = pages.replace("](", "](docs/").replace("](docs/../", "](");
+    text.push_str("\n# Records\n\n");
+    for folder in ["benches", "tests/proofs"] {
+        for file in files(&source.join(folder))? {
+            let Some(name) =
+                file.file_name().and_then(|name| name.to_str()).filter(|name| name.ends_with(".md"))
+            else {
+                continue;
+            };
+            let record = std::fs::read_to_string(&file)?;
+            let title = record.lines().next().unwrap_or_default().trim_start_matches(['#', ' ']);
+            writeln!(text, "- [{title}]({folder}/{name})")?;
+        }
+    }
+    Ok(text)
+}
+
+/// The program, built if it is not there.
+fn mdbook() -> Result<PathBuf> {
+    let root = target().join("tools");
+    let program = root.join("bin/mdbook");
+    if !program.exists() {
+        let mut install = Command::new("cargo");
+        install.args(["install", "mdbook", "--locked", "--no-default-features", "--features", "search"]);
+        install.args(["--version", VERSION, "--root"]).arg(&root);
+        ensure!(install.status()?.success(), "mdbook {VERSION} cannot be built");
+    }
+    Ok(program)
+}
