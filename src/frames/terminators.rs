@@ -11,7 +11,7 @@ use zerocopy::byteorder::{ByteOrder, U32, U64};
 /// Joins the zero words behind the records of an input section, given by its header index, with these records. `out` are
 /// the section's bytes in the output and those up to the next section.
 pub fn join<E: ByteOrder>(frames: &FileFrames<'_, E>, index: u32, out: &mut [u8]) {
-    let section = frames.sections.iter().find(|section| section.index == index);
+    let section = frames.section(index).map(|row| &frames.sections[row]);
     if section.is_some_and(|section| section.has_terminator || section.bytes.len() < out.len()) {
         join_words::<E>(out);
     }

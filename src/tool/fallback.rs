@@ -6,6 +6,8 @@
 
 use super::programs::Programs;
 use crate::cli::NarrowLink;
+use crate::command::tell;
+use crate::diag::Severity;
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -15,7 +17,8 @@ use std::process::{Command, ExitCode};
 pub fn run(program: &str, link: &NarrowLink, arguments: &[OsString]) -> ExitCode {
     let what = &link.asked_by;
     let fail = |message: String| {
-        eprintln!("{program}: error: {what} asks for a link for a machine of 32 bits, and {message}");
+        let text = format!("{what} asks for a link for a machine of 32 bits, and {message}");
+        tell(program, Severity::Error, &text);
         ExitCode::FAILURE
     };
     let programs = Programs::of_environment();
@@ -25,7 +28,8 @@ pub fn run(program: &str, link: &NarrowLink, arguments: &[OsString]) -> ExitCode
     };
     if !programs.is_led_to() {
         let linker = linker.display();
-        eprintln!("{program}: note: {what} asks for a link for a machine of 32 bits: running {linker}");
+        let text = format!("note: {what} asks for a link for a machine of 32 bits: running {linker}");
+        tell(program, Severity::Note, &text);
     }
     let (variable, passed) = programs.passed_on_to(&linker);
     // GNU ld takes its emulation from options alone, unlike lld.
