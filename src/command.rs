@@ -1,4 +1,5 @@
-//! What the commands share around the library: the heap, the colours of messages, and an orderly end by a signal.
+//! What the commands share around the library: the heap, the colours of messages, and an orderly end by a
+//! signal.
 //!
 //! The library neither chooses a heap nor installs handlers of signals. Each command does both in its first lines: it
 //! names [`Heap`] as its allocator and calls [`handle_signals`]. From then on a signal that ends the process removes its
@@ -75,8 +76,8 @@ pub fn is_colored(choice: Color) -> bool {
     choice.is_on(std::io::stderr().is_terminal(), no_color.as_deref(), term.as_deref())
 }
 
-/// Reads a command line whose first word is the program's name. `--color` holds for what is said about the words, too, and
-/// for all that [`tell`] says later.
+/// Reads a command line whose first word is the program's name. `--color` holds for what is said about the
+/// words, too, and for all that [`tell`] says later.
 ///
 /// # Errors
 /// The words are wrong, or ask for help or the version.
@@ -105,8 +106,8 @@ pub fn parse<P: Parser>(words: impl IntoIterator<Item = OsString>) -> Result<P, 
     P::from_arg_matches(&P::command().color(of_words).try_get_matches_from(words)?)
 }
 
-/// Says something on standard error, in the name of a program: as the linker does, in one line, and an error or a warning
-/// with its word in colour.
+/// Says something on standard error, in the name of a program: as the linker does, in one line, and an error
+/// or a warning with its word in colour.
 pub fn tell(program: &str, severity: Severity, text: &str) {
     let color = is_colored(COLOR.get().copied().unwrap_or_default());
     let said = match severity {

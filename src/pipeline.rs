@@ -40,8 +40,8 @@ pub struct Outcome {
     pub printed: String,
     /// `--time-report`.
     pub timings: Timings,
-    /// The link is for a machine of 32 bits, which is an error here. The caller may have another linker make it, unless
-    /// [`Config::no_fallback`] forbids that.
+    /// The link is for a machine of 32 bits, which is an error here. The caller may have another linker make
+    /// it, unless [`Config::no_fallback`] forbids that.
     pub asks_for_32_bits: Option<NarrowLink>,
     /// Keeps the file that the output replaced; its blocks are freed when this is dropped.
     pub replaced: Option<File>,

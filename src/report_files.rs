@@ -1,8 +1,9 @@
 //! The files of reports that options ask for.
 //!
-//! They are opened before the link does what takes time, and written before the output moves to its place. So a report that
-//! cannot be written fails the link while the old output is still there: make would take a new one for finished, although
-//! its rule failed. Opening changes no file; one that a link made and did not write is removed.
+//! They are opened before the link does what takes time, and written before the output moves to its place. So
+//! a report that cannot be written fails the link while the old output is still there: make would take a new
+//! one for finished, although its rule failed. Opening changes no file; one that a link made and did not
+//! write is removed.
 
 use crate::diag::{Aborted, Code, Diagnostic, Sink};
 use std::fs::{File, OpenOptions};
@@ -26,8 +27,8 @@ struct ReportFile {
 }
 
 impl ReportFiles {
-    /// Opens files, given by their names in messages and their paths, unless an attempt before has opened them. Reports
-    /// those that cannot be opened.
+    /// Opens files, given by their names in messages and their paths, unless an attempt before has opened
+    /// them. Reports those that cannot be opened.
     pub fn open(&self, wanted: impl IntoIterator<Item = (&'static str, PathBuf)>, sink: &Sink) {
         self.0.get_or_init(|| {
             wanted.into_iter().map(|(what, path)| ReportFile::open(what, path, sink)).collect()

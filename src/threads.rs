@@ -6,8 +6,8 @@
 //! processor and the others keep off it, if there is one for each thread. On a busy machine the scheduler knows better,
 //! and in a long link it has the time to see that another processor is faster or idle.
 //!
-//! The order matters: how many threads there are to be is settled before the first one is kept on its processor, because
-//! whoever counts the processors of a thread that is kept on one finds one.
+//! The order matters: how many threads there are to be is settled before the first one is kept on its
+//! processor, because whoever counts the processors of a thread that is kept on one finds one.
 
 use rayon::{ThreadBuilder, ThreadPool, ThreadPoolBuildError, ThreadPoolBuilder};
 use rustix::thread::{CpuSet, Pid, gettid, sched_getaffinity, sched_getcpu, sched_setaffinity};
@@ -30,12 +30,12 @@ pub struct Threads {
 }
 
 impl Threads {
-    /// Starts `count` threads, or one for each processor that this process may use. If `joins`, the calling thread is the
-    /// first of them; rayon never lets go of a thread that joined a pool.
+    /// Starts `count` threads, or one for each processor that this process may use. If `joins`, the calling
+    /// thread is the first of them; rayon never lets go of a thread that joined a pool.
     ///
-    /// Where the system gives fewer threads (`ulimit -u`, `ulimit -v`), those that are there do all. A worker whose
-    /// thread does not start never has a job, so nobody waits for it. There are no more than [`most_threads`], because each
-    /// worker without a job asks all others for one.
+    /// Where the system gives fewer threads (`ulimit -u`, `ulimit -v`), those that are there do all. A worker
+    /// whose thread does not start never has a job, so nobody waits for it. There are no more than
+    /// [`most_threads`], because each worker without a job asks all others for one.
     ///
     /// # Errors
     /// No thread can be started.
@@ -116,8 +116,9 @@ fn has_limited_memory() -> bool {
     limit.rlim_cur != libc::RLIM_INFINITY
 }
 
-/// Finds out whether there is memory for one more thread. A thread that gets its stack and no memory for its handler of
-/// signals ends the process, which nobody can prevent; so it is not started, and no two threads start at the same time.
+/// Finds out whether there is memory for one more thread. A thread that gets its stack and no memory for its
+/// handler of signals ends the process, which nobody can prevent; so it is not started, and no two threads
+/// start at the same time.
 fn find_room() -> std::io::Result<()> {
     memmap2::MmapMut::map_anon(ROOM).map(drop)
 }

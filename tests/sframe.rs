@@ -59,8 +59,8 @@ fn files_without_frames_and_no_files_are_unusable() {
     assert!(status == 2 && complaint.contains("--derived"), "{complaint}");
 }
 
-/// Every command that reads rows can derive them: `dump`, too, in each of its forms, and for objects by section and
-/// offset.
+/// Every command that reads rows can derive them: `dump`, too, in each of its forms, and for objects by
+/// section and offset.
 #[test]
 fn dump_prints_what_eh_frame_gives() {
     let object = "fixture:v3-gas2.47/demo.x86_64.o";

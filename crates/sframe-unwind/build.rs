@@ -1,5 +1,6 @@
-//! Gives the shared library its name for the dynamic linker, which Rust's compiler does not. The name ends with the
-//! version of the interface: it changes when programs that were linked with an older library would break.
+//! Gives the shared library its name for the dynamic linker, which Rust's compiler does not. The name ends
+//! with the version of the interface: it changes when programs that were linked with an older library would
+//! break.
 //!
 //! Programs look for the library by that name, so a link of it stands beside the library that is built.
 
@@ -11,7 +12,8 @@ fn main() {
     println!("cargo:rerun-if-changed=build.rs");
     println!("cargo:rustc-cdylib-link-arg=-Wl,-soname,{SONAME}");
     let out = PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo names a folder"));
-    // Programs that run in the folder of the build need it; the build itself does not, so a failure is none of its own.
+    // Programs that run in the folder of the build need it; the build itself does not, so a failure is none
+    // of its own.
     if let Some(profile) = out.ancestors().nth(3) {
         let link = profile.join(SONAME);
         if !is_link_to_library(&link) {

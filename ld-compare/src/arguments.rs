@@ -1,8 +1,8 @@
 //! The command line of a case: the response files in it, and the options that are left out.
 //!
-//! The linker's own table of options says which of them write files, run programs or read files. Those that write or run are
-//! left out of every case. A command line of a stranger may name no file outside of its folder either, and no option that
-//! the table does not know: it may mean anything to another linker.
+//! The linker's own table of options says which of them write files, run programs or read files. Those that
+//! write or run are left out of every case. A command line of a stranger may name no file outside of its
+//! folder either, and no option that the table does not know: it may mean anything to another linker.
 
 use anyhow::{Context, Result, bail, ensure};
 use sframe_ld::cli::{Reach, WrittenOption, written_option};

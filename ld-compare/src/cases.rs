@@ -7,8 +7,9 @@
 //!   hold commands that build the inputs from sources;
 //! - a tarball of `--reproduce` (lld, sframe-ld): its `response.txt` is the command line.
 //!
-//! Tarballs come with bug reports of strangers and are data: their command lines run nothing, write nothing and name no file
-//! outside ([`arguments`]), and links and devices in them are refused. Folders are the user's own; their commands are run.
+//! Tarballs come with bug reports of strangers and are data: their command lines run nothing, write nothing
+//! and name no file outside ([`arguments`]), and links and devices in them are refused. Folders are the
+//! user's own; their commands are run.
 
 use crate::arguments::{self, Author};
 use crate::machine::Machine;
@@ -66,8 +67,8 @@ pub struct CaseFile {
 }
 
 impl Case {
-    /// A case of one step in a folder, with the arguments that a linker was given. Options that name outputs, and those
-    /// that run programs or plugins, which belong to one linker, are left out.
+    /// A case of one step in a folder, with the arguments that a linker was given. Options that name outputs,
+    /// and those that run programs or plugins, which belong to one linker, are left out.
     ///
     /// # Errors
     /// No input says which machine it is for.

@@ -1,4 +1,5 @@
-//! Signs of progress on standard error: a line that changes on a terminal, and elsewhere, in a log, a line now and then.
+//! Signs of progress on standard error: a line that changes on a terminal, and elsewhere, in a log, a line
+//! now and then.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::IsTerminal;

@@ -75,8 +75,8 @@ fn end(status: i32) -> ! {
     unsafe { libc::_exit(status) }
 }
 
-/// The name in messages: the one that the command was called by, with its folder if that was said, as GNU ld does. Compilers
-/// call every linker `ld`, and the folder tells which one it is.
+/// The name in messages: the one that the command was called by, with its folder if that was said, as GNU ld
+/// does. Compilers call every linker `ld`, and the folder tells which one it is.
 fn program_name(argument: Option<&OsStr>) -> String {
     let name = argument.filter(|name| !name.is_empty());
     name.map_or_else(|| "sframe-ld".into(), |name| words::shown(&name.to_string_lossy()).into_owned())

@@ -38,15 +38,16 @@ pub enum Effect {
     IgnoredPrefix,
 }
 
-/// What an option reaches outside of the link. Command lines that are data, as those in a bug report, keep only what they
-/// may reach.
+/// What an option reaches outside of the link. Command lines that are data, as those in a bug report, keep
+/// only what they may reach.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Reach {
     /// Nothing.
     Link,
     /// Its value is a file or a folder, which is read.
     Reads,
-    /// A file is written, the output too. An option without effect here counts as what other linkers do with it.
+    /// A file is written, the output too. An option without effect here counts as what other linkers do with
+    /// it.
     Writes,
     /// A program is run, or a library is loaded.
     Runs,

@@ -27,7 +27,8 @@ pub static TARGETS: &[(&str, Machine)] = &[
     ("elf64-s390", Machine::S390x),
 ];
 
-/// Whether `-m`, `--oformat` or `OUTPUT_FORMAT` names a machine of 32 bits: the system's linker knows such names.
+/// Whether `-m`, `--oformat` or `OUTPUT_FORMAT` names a machine of 32 bits: the system's linker knows such
+/// names.
 pub fn is_32_bit(name: &[u8]) -> bool {
     let starts = |prefix: &str| name.starts_with(prefix.as_bytes());
     let ends = |suffix: &str| name.ends_with(suffix.as_bytes());

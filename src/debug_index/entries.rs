@@ -375,8 +375,8 @@ impl<'s, 'a, T: Target> Names<'_, 's, 'a, T> {
         Ok(self.prefixes.len() as u32 - 1)
     }
 
-    /// Scope and name of a declaration that was noted, and whether it is external. Any number of definitions may name
-    /// one declaration.
+    /// Scope and name of a declaration that was noted, and whether it is external. Any number of definitions
+    /// may name one declaration.
     fn declaration(&mut self, declaration: UnitOffset) -> Result<Option<(u32, Vec<u8>, bool)>> {
         let row = self.declared.binary_search_by_key(&declaration, |&(offset, ..)| offset);
         let Some((_, prefix, external)) = row.ok().map(|row| self.declared[row]) else { return Ok(None) };

@@ -33,7 +33,8 @@ pub fn path<'s, 'a, T: Target>(
     Ok(Some(Path::new(OsStr::from_bytes(&folder)).join(OsStr::from_bytes(&name))))
 }
 
-/// Adds the names of all units in the file. A new one adds to the measure; any number of units may name one file.
+/// Adds the names of all units in the file. A new one adds to the measure; any number of units may name one
+/// file.
 ///
 /// # Errors
 /// The finding, if the file cannot be read, or the measure is exceeded.

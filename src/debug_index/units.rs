@@ -1,8 +1,8 @@
 //! Makes units ready to be read, within the measure of their file.
 //!
-//! A unit is little more than a few offsets. Many of them may lead to the same table of abbreviations, into the middle of
-//! another one, or to one line table. So tables of abbreviations are kept, and line tables, which no index needs, are not
-//! looked at (gimli reads the header of one for each unit).
+//! A unit is little more than a few offsets. Many of them may lead to the same table of abbreviations, into
+//! the middle of another one, or to one line table. So tables of abbreviations are kept, and line tables,
+//! which no index needs, are not looked at (gimli reads the header of one for each unit).
 
 use super::dwarf::{Dwarf, Reader, Unit};
 use crate::arch::Target;

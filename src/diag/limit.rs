@@ -12,8 +12,9 @@ pub struct LeftOut {
     pub warnings: usize,
 }
 
-/// Takes away the errors beyond `limit`, with all messages behind them, and the warnings beyond `limit` of each
-/// [`Code`]: what thousands of messages of one kind say is in the first ones, and they would hide the other kinds.
+/// Takes away the errors beyond `limit`, with all messages behind them, and the warnings beyond `limit` of
+/// each [`Code`]: what thousands of messages of one kind say is in the first ones, and they would hide the
+/// other kinds.
 pub fn limit_messages(diagnostics: &mut Vec<Diagnostic>, limit: usize) -> LeftOut {
     let is_error = |diagnostic: &Diagnostic| diagnostic.severity == Severity::Error;
     let end = diagnostics.iter().enumerate().filter(|(_, it)| is_error(it)).nth(limit).map(|(end, _)| end);

@@ -21,8 +21,8 @@ pub struct RenderOptions {
     pub color: bool,
 }
 
-/// The text of a diagnostic, one or more lines, each ended by a newline. Whatever names are in it, they begin no line of
-/// their own, and a terminal takes nothing in them for a command.
+/// The text of a diagnostic, one or more lines, each ended by a newline. Whatever names are in it, they begin
+/// no line of their own, and a terminal takes nothing in them for a command.
 pub fn render(diagnostic: &Diagnostic, options: &RenderOptions) -> String {
     if let Location::Script { .. } = diagnostic.location {
         return render_script(diagnostic, options);

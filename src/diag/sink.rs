@@ -37,8 +37,8 @@ impl Sink {
         Sink { policy, ..Sink::default() }
     }
 
-    /// The severity that a diagnostic of this one gets; `None` if it is dropped. A pass that finds thousands need not
-    /// make the text of those.
+    /// The severity that a diagnostic of this one gets; `None` if it is dropped. A pass that finds thousands
+    /// need not make the text of those.
     pub fn judged(&self, severity: Severity) -> Option<Severity> {
         match severity {
             Severity::Warning if self.policy.fatal_warnings => Some(Severity::Error),

@@ -1,9 +1,10 @@
-//! Words of messages and reports: a number with its noun, the system's reason without its number, and names that
-//! cannot harm a terminal.
+//! Words of messages and reports: a number with its noun, the system's reason without its number, and names
+//! that cannot harm a terminal.
 //!
-//! Names come from files that other people made. One that holds an escape character could move a terminal's cursor
-//! and show another message than the one that was meant, and one that holds a newline would make two lines of one. So
-//! all that is meant for people shows such characters as Rust writes them in a string. JSON has escapes of its own.
+//! Names come from files that other people made. One that holds an escape character could move a terminal's
+//! cursor and show another message than the one that was meant, and one that holds a newline would make two
+//! lines of one. So all that is meant for people shows such characters as Rust writes them in a string. JSON
+//! has escapes of its own.
 
 use std::borrow::Cow;
 use std::fmt::Write;
@@ -26,8 +27,8 @@ pub fn form(number: u64, noun: &str) -> Cow<'_, str> {
     })
 }
 
-/// A text for people, in one line: control characters escaped, and without the number that `io::Error` puts behind
-/// the system's reason, which says nothing more.
+/// A text for people, in one line: control characters escaped, and without the number that `io::Error` puts
+/// behind the system's reason, which says nothing more.
 pub fn plain(text: &str) -> Cow<'_, str> {
     match without_numbers(text) {
         Cow::Borrowed(text) => shown(text),
@@ -60,8 +61,8 @@ fn without_numbers(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// A name as people may see it: control characters, and those that change the direction of writing or end a line, are
-/// escaped. Nearly every name is returned as it is.
+/// A name as people may see it: control characters, and those that change the direction of writing or end a
+/// line, are escaped. Nearly every name is returned as it is.
 pub fn shown(name: &str) -> Cow<'_, str> {
     // Bytes below a blank, DEL, and the first bytes of the others in UTF-8.
     let suspicious = |byte: u8| byte < b' ' || byte == 0x7f || byte == 0xc2 || byte == 0xe2;

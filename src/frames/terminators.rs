@@ -1,15 +1,15 @@
 //! Terminators inside an `.eh_frame` section that stays whole (`-r`).
 //!
-//! A zero word ends the section for all who walk over it. `-r` puts sections that end with one behind the others; a zero
-//! word that still stands between records, or fills a gap between two sections, becomes part of the record before it:
-//! records may end with zeros, which are instructions that do nothing.
+//! A zero word ends the section for all who walk over it. `-r` puts sections that end with one behind the
+//! others; a zero word that still stands between records, or fills a gap between two sections, becomes part
+//! of the record before it: records may end with zeros, which are instructions that do nothing.
 
 use super::eh_frame::FileFrames;
 use super::reader::Reader;
 use zerocopy::byteorder::{ByteOrder, U32, U64};
 
-/// Joins the zero words behind the records of an input section, given by its header index, with these records. `out` are
-/// the section's bytes in the output and those up to the next section.
+/// Joins the zero words behind the records of an input section, given by its header index, with these
+/// records. `out` are the section's bytes in the output and those up to the next section.
 pub fn join<E: ByteOrder>(frames: &FileFrames<'_, E>, index: u32, out: &mut [u8]) {
     let section = frames.section(index).map(|row| &frames.sections[row]);
     if section.is_some_and(|section| section.has_terminator || section.bytes.len() < out.len()) {

@@ -23,8 +23,8 @@ pub struct Member<'a> {
     pub offset: u64,
 }
 
-/// The bytes of the files that a thin archive names. It may name a file many times, itself too: then few bytes stand for
-/// very many, since whoever reads members works on each of them.
+/// The bytes of the files that a thin archive names. It may name a file many times, itself too: then few
+/// bytes stand for very many, since whoever reads members works on each of them.
 pub struct Outside {
     /// Bytes of the archive and of its files, each counted once.
     read: u64,

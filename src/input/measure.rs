@@ -1,8 +1,9 @@
 //! How often an input may use its own bytes.
 //!
-//! Names may be ends of one another, many units may share one list of ranges, and headers may name the same bytes again and
-//! again. So few bytes could stand for their square, which no compiler makes and no machine has the memory for. Whoever
-//! follows such references takes from a measure, which bytes of the input fill, and stops when it is empty.
+//! Names may be ends of one another, many units may share one list of ranges, and headers may name the same
+//! bytes again and again. So few bytes could stand for their square, which no compiler makes and no machine
+//! has the memory for. Whoever follows such references takes from a measure, which bytes of the input fill,
+//! and stops when it is empty.
 
 /// So much each byte of an input may stand for.
 const FACTOR: u64 = 64;

@@ -205,8 +205,8 @@ impl<'a, E: ByteOrder> ObjectFile<'a, E> {
         Ok(object)
     }
 
-    /// Refuses names of sections that overlap, as those of symbols may (see [`super::measure`]). Done only for objects that
-    /// take part in the link, before anything goes through their sections.
+    /// Refuses names of sections that overlap, as those of symbols may (see [`super::measure`]). Done only
+    /// for objects that take part in the link, before anything goes through their sections.
     ///
     /// # Errors
     /// The names have more bytes than the table and the headers stand for.
@@ -458,9 +458,9 @@ impl<'a, E: ByteOrder> ObjectFile<'a, E> {
             .unwrap_or(b"")
     }
 
-    /// The measure for the bytes that the names of its symbols have, each counted by itself. Symbols may share one name, as
-    /// hundreds of thousands of `$x` and `$d` do in code for AArch64. Then their entries say how large the object is, and
-    /// the table of strings does not.
+    /// The measure for the bytes that the names of its symbols have, each counted by itself. Symbols may
+    /// share one name, as hundreds of thousands of `$x` and `$d` do in code for AArch64. Then their entries
+    /// say how large the object is, and the table of strings does not.
     pub fn measure_of_names(&self) -> Measure {
         Measure::of((self.symbol_names.len() + size_of_val(self.symbols)) as u64)
     }
@@ -560,11 +560,12 @@ pub const SHT_LLVM_ADDRSIG: u32 = 0x6fff_4c03;
 /// `SHT_CREL`, the compact relocation format proposed for the gABI; not in the constants' source.
 pub const SHT_CREL: u32 = 0x4000_0014;
 
-/// Sections have a place of their own in a file. So many times its size those of a file may have together, because tools
-/// might let a few share their bytes.
+/// Sections have a place of their own in a file. So many times its size those of a file may have together,
+/// because tools might let a few share their bytes.
 const SHARES: u64 = 4;
 
-/// Counts the bytes of a file's sections. A header is small: many that name the same bytes would stand for any number.
+/// Counts the bytes of a file's sections. A header is small: many that name the same bytes would stand for
+/// any number.
 pub(super) struct Shares<'a> {
     bytes: &'a [u8],
     left: u64,

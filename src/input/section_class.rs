@@ -79,10 +79,10 @@ const SPECIAL_LETTERS: [bool; 256] = {
     letters
 };
 
-/// Whether some pass looks for a section with contents of the program by its type or name: notes, attributes, arrays
-/// of functions, `.gnu.linkonce.*`, `.gnu.warning.*`, `.eh_frame.*`, and names without a dot (`__start_NAME`). There are a few in an
-/// object, and lists of them spare those passes the headers of all others. A pass that looks for another name of an
-/// ordinary section adds it above.
+/// Whether some pass looks for a section with contents of the program by its type or name: notes, attributes,
+/// arrays of functions, `.gnu.linkonce.*`, `.gnu.warning.*`, `.eh_frame.*`, and names without a dot
+/// (`__start_NAME`). There are a few in an object, and lists of them spare those passes the headers of all
+/// others. A pass that looks for another name of an ordinary section adds it above.
 pub fn is_special<E: ByteOrder>(object: &ObjectFile<'_, E>, index: usize) -> bool {
     !matches!(object.headers[index].sh_type.get(), elf::SHT_PROGBITS | elf::SHT_NOBITS)
         || match object.section_name_on(index) {

@@ -300,7 +300,8 @@ impl<'a, E: ByteOrder> SharedFile<'a, E> {
             || self.relro.as_ref().is_some_and(|range| range.contains(&symbol.st_value.get()))
     }
 
-    /// The addresses that `PT_GNU_RELRO` covers. There is one such segment in a file; dynamic linkers go by the last.
+    /// The addresses that `PT_GNU_RELRO` covers. There is one such segment in a file; dynamic linkers go by
+    /// the last.
     fn relro(bytes: &[u8], header: &Ehdr<E>) -> Option<Range<u64>> {
         let start = usize::try_from(header.e_phoff.get()).ok()?;
         let segments =

@@ -132,8 +132,8 @@ pub fn reason(error: &io::Error) -> String {
 
 /// Gives the bytes of files by path.
 pub trait InputSource: Sync {
-    /// The bytes of the file at `path`, which an input names or a search found: a regular file. An input may name
-    /// anything, and a device may have no end, a pipe no writer.
+    /// The bytes of the file at `path`, which an input names or a search found: a regular file. An input may
+    /// name anything, and a device may have no end, a pipe no writer.
     ///
     /// # Errors
     /// The system's error; `NotFound` lets a search go on.

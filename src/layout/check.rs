@@ -169,8 +169,9 @@ pub fn too_many_headers(segments: &[Segment], output: &str) -> Option<Diagnostic
     Some(Diagnostic::error(Code::LayoutError, message).help(help))
 }
 
-/// Reports sections whose bytes the file cannot have at their load address: `PHDRS` puts them into a segment, and their load
-/// addresses do not follow from the segment's as their addresses do. A program header has one distance between the two.
+/// Reports sections whose bytes the file cannot have at their load address: `PHDRS` puts them into a segment,
+/// and their load addresses do not follow from the segment's as their addresses do. A program header has one
+/// distance between the two.
 pub fn away_from_their_load_addresses(layout: &Layout<'_>) -> Vec<Diagnostic> {
     let apart = file_offsets::are_apart(&layout.segments);
     let loads = layout.segments.iter().filter(|segment| segment.p_type == elf::PT_LOAD);
@@ -206,9 +207,10 @@ fn away_from_load_address(layout: &Layout<'_>, segment: &Segment) -> Vec<Diagnos
     away.map(tell).collect()
 }
 
-/// Reports thread-local sections that make no template. Each thread's block begins as a copy of the bytes that `PT_TLS` has
-/// in the file, with zeros behind them; so zeros have to stand behind all bytes, and every section in a place of its own.
-/// Other sections may stand between. Thread-local zeros take no addresses: what follows them begins where they do.
+/// Reports thread-local sections that make no template. Each thread's block begins as a copy of the bytes
+/// that `PT_TLS` has in the file, with zeros behind them; so zeros have to stand behind all bytes, and every
+/// section in a place of its own. Other sections may stand between. Thread-local zeros take no addresses:
+/// what follows them begins where they do.
 pub fn thread_local_template(
     layout: &Layout<'_>,
     sections: &[FileSection<'_>],

@@ -288,8 +288,8 @@ fn memory_end_of(chunk: &Chunk<'_>) -> Option<u64> {
 
 /// Makes a segment reach from its first chunk to the end of its last.
 ///
-/// Chunks that are not loaded are nowhere in memory. Beside loaded ones they do not count; of a segment of such chunks
-/// alone only the place in the file is right, so it needs no memory, as in GNU ld.
+/// Chunks that are not loaded are nowhere in memory. Beside loaded ones they do not count; of a segment of
+/// such chunks alone only the place in the file is right, so it needs no memory, as in GNU ld.
 fn span(layout: &Layout<'_>, sections: &[FileSection<'_>], segment: &mut Segment) {
     let held = layout.order.get(segment.positions()).unwrap_or_default();
     let is_loaded = |id: &&ChunkId| is_alloc(layout.chunks[id.index()].flags);

@@ -29,9 +29,10 @@ pub struct Key<'a> {
     /// Whether they have bytes in the file. Thread-local sections, and those that `__start_NAME` symbols
     /// may name, count as if they had.
     pub contents: bool,
-    /// Type and flags under `-r`, where sections that differ in these stay apart. Permissions do not count: the output
-    /// section has those of all its sections. Neither does whether the next link may merge their pieces: as in GNU ld
-    /// and lld, one name makes one section, whose pieces are merged only if all sections agree about them.
+    /// Type and flags under `-r`, where sections that differ in these stay apart. Permissions do not count:
+    /// the output section has those of all its sections. Neither does whether the next link may merge their
+    /// pieces: as in GNU ld and lld, one name makes one section, whose pieces are merged only if all sections
+    /// agree about them.
     pub exact: Option<(u32, u64)>,
     /// The section itself if it gets an output section of its own (group members under `-r`, `--unique`).
     pub own: Option<SectionId>,

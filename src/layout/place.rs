@@ -19,8 +19,8 @@ use rayon::prelude::*;
 /// Number of sections that one job handles.
 pub const BLOCK: usize = 1 << 14;
 
-/// In place of an alignment: the section has no part in the layout, not even where `SUBALIGN` gives all sections an
-/// alignment.
+/// In place of an alignment: the section has no part in the layout, not even where `SUBALIGN` gives all
+/// sections an alignment.
 pub const NO_PART: u8 = u8::MAX;
 
 /// The sections of one rule.

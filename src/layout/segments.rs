@@ -350,9 +350,9 @@ pub fn names_in_script<'p>(plan: &'p LayoutPlan, chunks: &[&Chunk<'_>], outputs:
     outputs.iter().zip(chunks).map(name).collect()
 }
 
-/// The segments of `PHDRS`, for chunks in order of address. `of_chunk` is the result of [`names_in_script`]; a section
-/// without names goes into the segments of the one before it. Into `PT_INTERP` and `PT_GNU_SFRAME` go only sections that
-/// name them themselves.
+/// The segments of `PHDRS`, for chunks in order of address. `of_chunk` is the result of [`names_in_script`];
+/// a section without names goes into the segments of the one before it. Into `PT_INTERP` and `PT_GNU_SFRAME`
+/// go only sections that name them themselves.
 pub fn from_phdrs(
     plan: &LayoutPlan,
     values: &[PhdrValues],
@@ -385,8 +385,9 @@ pub fn from_phdrs(
         for name in run.names {
             match rows.get(&name.bytes[..]) {
                 Some(&row) => match segments[row].p_type {
-                    // The kernel refuses a `PT_INTERP` with more than the path, and orphans stand behind `.interp`.
-                    // Readers of `PT_GNU_SFRAME` take all that it covers for one table (SFrame rule 8).
+                    // The kernel refuses a `PT_INTERP` with more than the path, and orphans stand behind
+                    // `.interp`. Readers of `PT_GNU_SFRAME` take all that it covers for one table (SFrame
+                    // rule 8).
                     elf::PT_INTERP | PT_GNU_SFRAME if !run.own => {}
                     // Readers find the table in memory, so one that is not loaded has no segment.
                     elf::PT_LOAD | PT_GNU_SFRAME => join(&mut segments[row], &run.loaded),

@@ -8,7 +8,8 @@ use crate::chunks::align::align_to;
 use crate::ids::SectionId;
 
 /// Lays a list out from address `start`, and writes for each section its offset *in the list*. `subalign`
-/// replaces the sections' own alignments, but not that of empty tables. Gives the address of the list's end; `None` if it overflows.
+/// replaces the sections' own alignments, but not that of empty tables. Gives the address of the list's end;
+/// `None` if it overflows.
 ///
 /// An output section starts at a multiple of its largest alignment, so offsets decide alignment
 /// alone, and two starts that are equal modulo the list's largest alignment give the same offsets.

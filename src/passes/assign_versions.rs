@@ -218,9 +218,10 @@ impl<'a> OwnVersions<'a> {
         self.indices.of(version)
     }
 
-    /// Whether a script makes a symbol local that carries a version. The node of that version decides, because the patterns
-    /// of others are for other versions of the name. There a pattern under `global:` prevails over any under `local:`, as
-    /// in the other linkers: the object says that the symbol is of this version. No node speaks of `name@` and `name@@`.
+    /// Whether a script makes a symbol local that carries a version. The node of that version decides,
+    /// because the patterns of others are for other versions of the name. There a pattern under `global:`
+    /// prevails over any under `local:`, as in the other linkers: the object says that the symbol is of this
+    /// version. No node speaks of `name@` and `name@@`.
     fn is_local<T: Target>(&mut self, inputs: &Inputs<'_, T>, id: SymbolId, version: &'a [u8]) -> bool {
         let name = inputs.globals.names[id.index()];
         let base = split(name).map_or(name, |(base, _)| base);

@@ -18,7 +18,8 @@ use hashbrown::HashMap;
 /// definition, so objects' references to `name@VERSION` become references to the plain name.
 pub fn run<T: Target>(inputs: &mut Inputs<'_, T>, definitions: &mut Definitions) {
     if inputs.config.is_relocatable() {
-        // The next link binds them; those to an object's default definition name it already (`unify_versions`).
+        // The next link binds them; those to an object's default definition name it already
+        // (`unify_versions`).
         return;
     }
     let bound = bind(inputs, definitions);

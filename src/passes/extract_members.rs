@@ -63,7 +63,8 @@ struct Archive {
     definers: Option<HashMap<SymbolId, Vec<(u32, u32)>>>,
 }
 
-/// Runs the search. `named` are the references and definitions of options and scripts, `calls` further references.
+/// Runs the search. `named` are the references and definitions of options and scripts, `calls` further
+/// references.
 pub fn run<T: Target>(
     files: &[Parsed<'_, T>],
     steps: &[Step],

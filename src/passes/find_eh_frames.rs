@@ -1,8 +1,8 @@
 //! Finds the call frame information in sections of other names than `.eh_frame`.
 //!
-//! What counts is the output section, as in GNU ld: whatever a script puts into `.eh_frame` is read as frame records.
-//! The customary scripts put `.eh_frame.*` there, names that `-r --split-by-file` and objcopy make. Under
-//! `-r` sections of these names stay apart, and are frame records all the same.
+//! What counts is the output section, as in GNU ld: whatever a script puts into `.eh_frame` is read as frame
+//! records. The customary scripts put `.eh_frame.*` there, names that `-r --split-by-file` and objcopy make.
+//! Under `-r` sections of these names stay apart, and are frame records all the same.
 //!
 //! The pass only sets [`SectionClass::EH_FRAME`]; all later ones ask for that.
 
@@ -32,8 +32,8 @@ pub fn run<T: Target>(resolved: &mut Resolved<'_, T>, plan: &LayoutPlan) {
     }
 }
 
-/// The sections that may hold call frame information by their type and flags: those named `.eh_frame.*`, or with `all`
-/// those of any name.
+/// The sections that may hold call frame information by their type and flags: those named `.eh_frame.*`, or
+/// with `all` those of any name.
 fn candidates<T: Target>(link: &Resolved<'_, T>, all: bool) -> Vec<SectionId> {
     let of_object = |object: &ObjectFile<'_, T::E>| -> Vec<SectionId> {
         let may_hold = |index: &usize| may_hold_frames(link, object, *index);

@@ -113,7 +113,8 @@ fn split_frames<'a, E: zerocopy::byteorder::ByteOrder + Send + Sync>(
     });
 }
 
-/// Refuses an object whose names of sections overlap. It goes on without sections, since every pass would read them.
+/// Refuses an object whose names of sections overlap. It goes on without sections, since every pass would
+/// read them.
 fn check_names<E: zerocopy::byteorder::ByteOrder>(object: &mut ObjectFile<'_, E>, order: u32, sink: &Sink) {
     if let Err(Malformed { what, .. }) = object.check_section_names() {
         let place = Location::File(object.name.to_string());

@@ -39,8 +39,8 @@ pub fn run<T: Target>(link: &Scanned<'_, T>) -> Priorities {
     Priorities::new(rows, written)
 }
 
-/// Under `-r`: the `.eh_frame` sections that end with a terminator (`crtend.o`) stand behind the others. In a final link
-/// they are taken apart.
+/// Under `-r`: the `.eh_frame` sections that end with a terminator (`crtend.o`) stand behind the others. In a
+/// final link they are taken apart.
 fn terminated_frames<T: Target>(link: &Scanned<'_, T>) -> Vec<(SectionId, i32)> {
     if !link.config.is_relocatable() {
         return Vec::new();
@@ -116,8 +116,8 @@ fn report<T: Target>(link: &Scanned<'_, T>, word: &Word, found: &Found) {
     warn(link.session, &link.plan.sources, word.span, message);
 }
 
-/// Looks for names among globals and the local symbols of all objects. Where a name comes again, only its first section
-/// does.
+/// Looks for names among globals and the local symbols of all objects. Where a name comes again, only its
+/// first section does.
 fn find<T: Target>(link: &Scanned<'_, T>, names: &[&[u8]]) -> Vec<Found> {
     let mut found: Vec<Found> = names.iter().map(|name| find_global(link, name)).collect();
     if names.is_empty() {

@@ -118,8 +118,9 @@ pub fn run<'a, T: Target>(session: Session<'a>, candidates: &[Candidate<'a>]) ->
     ParsedInputs { files: all, globals }
 }
 
-/// Under `-r`: where an object defines `name` and `name@@VERSION` (as `.symver` leaves them), gives the latter a global of
-/// its own. A final link takes both for one symbol; the output of `-r` must have both names.
+/// Under `-r`: where an object defines `name` and `name@@VERSION` (as `.symver` leaves them), gives the
+/// latter a global of its own. A final link takes both for one symbol; the output of `-r` must have both
+/// names.
 fn part_default_versions<'a, E: zerocopy::byteorder::ByteOrder>(
     object: &mut ObjectFile<'a, E>,
     globals: &mut Globals<'a>,

@@ -85,8 +85,8 @@ pub fn configure<'c>(config: &'c Config, main: &MainScripts) -> Cow<'c, Config> 
     config
 }
 
-/// The command of a `-T` script that asks for an output of 32 bits. Scripts among the inputs do not count: where compilers
-/// serve several machines, libraries of another one may be such scripts.
+/// The command of a `-T` script that asks for an output of 32 bits. Scripts among the inputs do not count:
+/// where compilers serve several machines, libraries of another one may be such scripts.
 pub fn asks_for_32_bits(config: &Config, main: &MainScripts) -> Option<String> {
     if config.output_format == OutputFormat::Binary {
         return None;

@@ -1,9 +1,9 @@
 //! Selects the prevailing copy of each COMDAT group.
 //!
-//! Groups are chosen after archive extraction and before definitions: the first file in link order
-//! prevails, as a minimum over keys, so that objects can be looked at in any order. All members of the
-//! other copies are discarded, even if the prevailing copy has other members (gABI, "Section Groups").
-//! Sections named `.gnu.linkonce.*` are the older form ([`linkonce`]). Copies in intermediate code take part by their
+//! Groups are chosen after archive extraction and before definitions: the first file in link order prevails,
+//! as a minimum over keys, so that objects can be looked at in any order. All members of the other copies are
+//! discarded, even if the prevailing copy has other members (gABI, "Section Groups"). Sections named
+//! `.gnu.linkonce.*` are the older form ([`linkonce`]). Copies in intermediate code take part by their
 //! stand-ins; when they have become machine code, it is to have prevailed ([`compiled`]).
 
 mod compiled;
@@ -96,8 +96,8 @@ fn group_at<'g, 'a>(found: &'g [Vec<(Group<'a>, Option<u32>)>], position: u64) -
     Some(&groups[row].0)
 }
 
-/// Offers a COMDAT group as owner of its signature's global; gives the global. `None` for signatures that are no globals:
-/// those are claimed by name ([`claim_by_local_signatures`]).
+/// Offers a COMDAT group as owner of its signature's global; gives the global. `None` for signatures that are
+/// no globals: those are claimed by name ([`claim_by_local_signatures`]).
 fn claim<'a, E: zerocopy::byteorder::ByteOrder>(
     object: &ObjectFile<'a, E>,
     group: &Group<'a>,

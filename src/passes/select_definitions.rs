@@ -213,8 +213,8 @@ fn rank_of<E: zerocopy::byteorder::ByteOrder>(
     }
 }
 
-/// What a symbol of an object is as a candidate: of all candidates for a global the smallest key prevails. `None` if it is
-/// a reference.
+/// What a symbol of an object is as a candidate: of all candidates for a global the smallest key prevails.
+/// `None` if it is a reference.
 pub fn key_of<E: zerocopy::byteorder::ByteOrder>(
     object: &ObjectFile<'_, E>,
     index: usize,

@@ -207,8 +207,8 @@ fn needed_libraries<T: Target>(link: &Scanned<'_, T>) -> Vec<bool> {
     needed
 }
 
-/// Adds libraries from which needed libraries take symbols while none of these names them. Each needed library is looked at
-/// once, in rounds in input order.
+/// Adds libraries from which needed libraries take symbols while none of these names them. Each needed
+/// library is looked at once, in rounds in input order.
 fn add_needed_by_libraries<T: Target>(link: &Resolved<'_, T>, needed: &mut [bool]) {
     let is_needed = |row: &usize| needed[*row];
     let mut open: BTreeSet<usize> = (0..link.shared.len()).filter(is_needed).collect();

@@ -1,14 +1,14 @@
 //! Unites globals whose names mean one definition.
 //!
-//! `name@VERSION` and `name@@VERSION` are the same version of a symbol: the second only says that
-//! plain references mean it, too. And if an object has `name` and `name@VERSION` at the same
-//! place (`.symver name, name@VERSION` leaves both), the directive renames the symbol: references to
-//! the plain name mean the versioned one. Not if any object has the plain name as a hidden one (`.symver name,
-//! name@VERSION, hidden`), which keeps it for the module itself: the versioned name stays visible. Nor if another
+//! `name@VERSION` and `name@@VERSION` are the same version of a symbol: the second only says that plain
+//! references mean it, too. And if an object has `name` and `name@VERSION` at the same place (`.symver name,
+//! name@VERSION` leaves both), the directive renames the symbol: references to the plain name mean the
+//! versioned one. Not if any object has the plain name as a hidden one (`.symver name, name@VERSION,
+//! hidden`), which keeps it for the module itself: the versioned name stays visible. Nor if another
 //! definition of the plain name prevails, for `name@VERSION` is still the object's own.
 //!
-//! The objects' tables of globals are changed before definitions are selected, so that no later pass
-//! sees two symbols. With `-r`, definitions keep their names, and only references to `name@VERSION` become references
+//! The objects' tables of globals are changed before definitions are selected, so that no later pass sees two
+//! symbols. With `-r`, definitions keep their names, and only references to `name@VERSION` become references
 //! to `name@@VERSION`.
 
 use super::select_definitions::{key_of, may_define};
@@ -164,7 +164,8 @@ fn renamed<T: Target>(
     twins.into_iter().map(|(plain, twin)| (plain, twin.versioned)).collect()
 }
 
-/// The plain names among `twins` of which an object has a definition that prevails, or a mention that makes them hidden.
+/// The plain names among `twins` of which an object has a definition that prevails, or a mention that makes
+/// them hidden.
 fn kept_apart<E: ByteOrder>(
     object: &ObjectFile<'_, E>,
     sections: &SectionStates,

@@ -77,9 +77,9 @@ enum Part {
 }
 
 impl Scripts {
-    /// Takes the scripts of the user and `--defsym`s. The assignments that come first are those of `--defsym`, so that
-    /// scripts can use them; but one that overrides a script stands among the other parts, which are in the order of the
-    /// command line, because the last assignment to a symbol counts.
+    /// Takes the scripts of the user and `--defsym`s. The assignments that come first are those of
+    /// `--defsym`, so that scripts can use them; but one that overrides a script stands among the other
+    /// parts, which are in the order of the command line, because the last assignment to a symbol counts.
     fn take_in_order(&mut self) -> (Vec<Assignment>, Vec<Part>) {
         let (late, early): (Vec<_>, Vec<_>) = std::mem::take(&mut self.defsyms)
             .into_iter()

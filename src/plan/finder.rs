@@ -35,8 +35,8 @@ impl<'p> RuleFinder<'p> {
         RuleFinder { plan, matcher: Matcher::new(statements), rules }
     }
 
-    /// The first matching rule, among the statements that `accept` allows, given their number and the row of their
-    /// output section.
+    /// The first matching rule, among the statements that `accept` allows, given their number and the row of
+    /// their output section.
     pub fn find(
         &self,
         name: &[u8],

@@ -9,9 +9,9 @@
 //! it is discarded with the function. A table outside that refers to a discarded function is broken,
 //! and the 0 that GNU ld writes there would send an exception to nowhere.
 //!
-//! An object that was linked with `-r`, or made of one large file, may refer to thousands of discarded sections. So a
-//! referring section is read once for all advice about it ([`Remedies`]), and only messages that people will see are
-//! made in full.
+//! An object that was linked with `-r`, or made of one large file, may refer to thousands of discarded
+//! sections. So a referring section is read once for all advice about it ([`Remedies`]), and only messages
+//! that people will see are made in full.
 
 use crate::arch::Target;
 use crate::cli::SFrameViolation;
@@ -30,7 +30,8 @@ const SHOWN: usize = 10;
 /// Options that would leave a section's references to discarded text out.
 #[derive(Clone, Copy)]
 pub struct Remedy {
-    /// A table of the linker's own (`--sframe-index`, `--sframe=merge`): it is `.sframe` that the linker can read.
+    /// A table of the linker's own (`--sframe-index`, `--sframe=merge`): it is `.sframe` that the linker can
+    /// read.
     pub table: bool,
     /// `--sframe-split`.
     pub split: bool,
@@ -173,8 +174,8 @@ fn with_details<T: Target>(
     with_help(link, remedies, violation, diagnostic)
 }
 
-/// The name of the local symbol that a reference leads to, if compilers do not refer to it from outside its group: no
-/// section, no temporary label, and the reference is not from SFrame data.
+/// The name of the local symbol that a reference leads to, if compilers do not refer to it from outside its
+/// group: no section, no temporary label, and the reference is not from SFrame data.
 fn local_name<'a, T: Target>(link: &Live<'a, T>, reference: &Reference) -> Option<&'a [u8]> {
     if link.is_sframe_section(reference.section) {
         return None;

@@ -14,9 +14,9 @@
 //! record of no function. In call graph profiles two relocations make an edge, so a dead one becomes
 //! `R_*_NONE`, too, and the pairs stay aligned.
 //!
-//! So it does in SFrame data under `-r`: GNU ld takes the n-th relocation for that of the n-th function and ends with
-//! failed assertions if there are fewer. It skips those whose symbol is 0 as well, so these name the symbol of their
-//! own section: they compute nothing, and keep nothing alive that is not alive already.
+//! So it does in SFrame data under `-r`: GNU ld takes the n-th relocation for that of the n-th function and
+//! ends with failed assertions if there are fewer. It skips those whose symbol is 0 as well, so these name
+//! the symbol of their own section: they compute nothing, and keep nothing alive that is not alive already.
 
 use crate::arch::{RelocExpr, Target};
 use crate::diag::{Code, Diagnostic};

@@ -443,8 +443,8 @@ fn unmet<'a, T: Target>(
     (!is_met).then_some(unmet)
 }
 
-/// Whether `--wrap` sends references to a name to another one, which is defined. As in GNU ld, that satisfies libraries'
-/// references, too, although the dynamic linker looks for the name itself.
+/// Whether `--wrap` sends references to a name to another one, which is defined. As in GNU ld, that satisfies
+/// libraries' references, too, although the dynamic linker looks for the name itself.
 fn is_wrapped<T: Target>(link: &Resolved<'_, T>, name: &[u8]) -> bool {
     let is_defined = |id| link.definition(id) != Definition::Undefined;
     link.config.symbols.wrap.iter().any(|wrapped| wrapped == name)

@@ -21,9 +21,10 @@ pub fn rule(directives: &Directives<'_>, inputs: &[PathBuf]) -> Vec<u8> {
     text
 }
 
-/// A path as make reads it, byte for byte, because a name need not be UTF-8: blanks and `#` after a backslash, backslashes
-/// before those doubled, `$` doubled. Make has no way to write a newline: it is shown as `\n`, a file that never is there,
-/// so that the target is made again each time and the lines behind are still read.
+/// A path as make reads it, byte for byte, because a name need not be UTF-8: blanks and `#` after a
+/// backslash, backslashes before those doubled, `$` doubled. Make has no way to write a newline: it is shown
+/// as `\n`, a file that never is there, so that the target is made again each time and the lines behind are
+/// still read.
 fn quote(path: &Path) -> Vec<u8> {
     let mut quoted = Vec::new();
     let mut backslashes = 0;

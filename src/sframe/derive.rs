@@ -118,8 +118,8 @@ impl<'a, T: Target> Deriver<'_, 'a, T> {
             if !is_code(self.link, place.section) {
                 return batch.pass_over(|tally| tally.no_code += 1);
             }
-            // An FDE can give several functions, one behind the other. The first is dropped if it is double; the others
-            // start where no function of an SFrame input does, and would overlap one.
+            // An FDE can give several functions, one behind the other. The first is dropped if it is double;
+            // the others start where no function of an SFrame input does, and would overlap one.
             if (source.before > 0 || result.is_err()) && self.is_described(place) {
                 return batch.pass_over(|tally| tally.duplicate += 1);
             }

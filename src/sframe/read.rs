@@ -5,9 +5,9 @@
 //! unrecognised section is treated as `--sframe=` asks, as a whole: a function of a half-read
 //! section would be described in two places.
 //!
-//! A link with `-r` that discards a function makes its size 0 and the relocation of its row `R_*_NONE`, or removes
-//! the relocation: such rows are dead. A row with a size and no relocation comes from an
-//! object whose relocations were stripped, so the section is not recognised.
+//! A link with `-r` that discards a function makes its size 0 and the relocation of its row `R_*_NONE`, or
+//! removes the relocation: such rows are dead. A row with a size and no relocation comes from an object whose
+//! relocations were stripped, so the section is not recognised.
 //!
 //! In relocatable objects the flag for field-relative values has no meaning: whatever the version,
 //! the function is at symbol plus addend.

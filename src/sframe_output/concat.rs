@@ -6,13 +6,14 @@
 //!
 //! - V2 and V3 with relocations get the flag for field-relative values (GNU as 2.40 to 2.44 omits it);
 //! - V1 has no such flag: values become relative to the blob's header;
-//! - functions that are not in the output get size 0, no rows (GNU's readers end the program if a function of size 0
-//!   has some) and a start that decodes to the blob itself (in a unit, to its own field), so that no address matches them;
+//! - functions that are not in the output get size 0, no rows (GNU's readers end the program if a function of
+//!   size 0 has some) and a start that decodes to the blob itself (in a unit, to its own field), so that no
+//!   address matches them;
 //! - SORTED stays only if the blob is alone in its output section and still ascends.
 //!
-//! In blobs of unknown versions and in junk, relocated fields of dead functions become 0, because
-//! their rows cannot be found. Under `-r`, blobs of known versions change only in the sizes and the numbers of rows of dead
-//! functions.
+//! In blobs of unknown versions and in junk, relocated fields of dead functions become 0, because their rows
+//! cannot be found. Under `-r`, blobs of known versions change only in the sizes and the numbers of rows of
+//! dead functions.
 
 use super::absorb::is_refused;
 use crate::arch::{RelocBase, Target};
@@ -155,8 +156,9 @@ impl<T: Target> Mender<'_, '_, T> {
 
     /// The FDEs of a blob whose functions are not in the output, ascending.
     ///
-    /// A row without a relocation is dead: an earlier `-r` link removed the relocation with its function. That may hold
-    /// for all rows of a blob; but a section without any relocation does not say which functions it describes.
+    /// A row without a relocation is dead: an earlier `-r` link removed the relocation with its function.
+    /// That may hold for all rows of a blob; but a section without any relocation does not say which
+    /// functions it describes.
     fn dead_rows(&self, header: &Header, start: usize, relocations: Range<usize>) -> Vec<u32> {
         let mut relocated = 0;
         let mut dead = Vec::new();

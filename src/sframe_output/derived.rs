@@ -1,5 +1,5 @@
-//! The report on functions derived by `--sframe-from-eh-frame`, for `--print-sframe` and `--stats`, and the line for
-//! links without either.
+//! The report on functions derived by `--sframe-from-eh-frame`, for `--print-sframe` and `--stats`, and the
+//! line for links without either.
 
 use crate::arch::Target;
 use crate::diag::words::{count as counted, shown};
@@ -41,8 +41,8 @@ pub fn collect<T: Target>(link: &Placed<'_, T>) -> Vec<Derived> {
 /// Most functions that [`line`] names.
 const NAMED: usize = 5;
 
-/// One line for all functions that cannot be derived, wholly or in part, for links without a report; empty if there are
-/// none. It is no warning, because every C library has some.
+/// One line for all functions that cannot be derived, wholly or in part, for links without a report; empty if
+/// there are none. It is no warning, because every C library has some.
 pub fn line<T: Target>(link: &Placed<'_, T>) -> String {
     let shares = link.described.batches.iter().flat_map(Batch::shares);
     let derived = shares.filter(|share| matches!(share.origin, Origin::EhFrame(_)));

@@ -4,9 +4,10 @@
 //! describes it. The layout's loop makes thunks and never removes one; each gets its function at
 //! once, because that makes the table larger.
 //!
-//! An instruction that was moved away from an erratum runs in the frame of the function that it was
-//! taken from, so it gets the rows that hold at its old place. If that function has no rows, it gets none. Where inputs
-//! stay in `.sframe` as they are, the table does not have their functions, so the inputs are read again for this.
+//! An instruction that was moved away from an erratum runs in the frame of the function that it was taken
+//! from, so it gets the rows that hold at its old place. If that function has no rows, it gets none. Where
+//! inputs stay in `.sframe` as they are, the table does not have their functions, so the inputs are read
+//! again for this.
 
 use super::{absorb, overlay, plt};
 use crate::arch::Target;
@@ -31,7 +32,8 @@ pub fn update_size<T: Target>(link: &mut Placed<'_, T>) -> bool {
         return false;
     }
     let Some(row) = link.synthetics.find(Kind::SFrame) else { return false };
-    // An empty table is not in the output. A thunk alone brings it there only beside inputs that stay, or on demand.
+    // An empty table is not in the output. A thunk alone brings it there only beside inputs that stay, or on
+    // demand.
     let alone = link.config.sframe.plt_alone || overlay::is_wanted(link.config);
     let Some(seen) = link.chosen.table.as_ref().filter(|table| alone || !table.functions.is_empty()) else {
         return false;

@@ -1,5 +1,6 @@
 //! Symbols that are in the symbol table, or have a type there, because relocations refer to them: undefined
-//! names under `-r`, local ones that no section symbol can stand for, and globals that `--retain-symbols-file` does not list.
+//! names under `-r`, local ones that no section symbol can stand for, and globals that
+//! `--retain-symbols-file` does not list.
 
 use crate::arch::{RelocExpr, Target};
 use crate::cli::Discard;
@@ -14,9 +15,10 @@ use crate::synth::groups;
 use hashbrown::HashMap;
 use rayon::prelude::*;
 
-/// By local symbol of an object: whether a relocation of the output must name it. In a final link (`--emit-relocs`) those
-/// are all that relocations refer to, under `-r` those that the symbol of their section cannot stand for ([`needs_symbol`]).
-/// Empty if there are none, or if all named ones are kept anyway.
+/// By local symbol of an object: whether a relocation of the output must name it. In a final link
+/// (`--emit-relocs`) those are all that relocations refer to, under `-r` those that the symbol of their
+/// section cannot stand for ([`needs_symbol`]). Empty if there are none, or if all named ones are kept
+/// anyway.
 pub fn locals<T: Target>(link: &Placed<'_, T>, object: &ObjectFile<'_, T::E>) -> Vec<bool> {
     let relocatable = link.config.is_relocatable();
     let wanted = if relocatable { may_drop_locals(link, object) } else { link.config.relocations.emit };
@@ -44,8 +46,8 @@ pub fn locals<T: Target>(link: &Placed<'_, T>, object: &ObjectFile<'_, T::E>) ->
     found
 }
 
-/// Whether local symbols of an object may be missing in the output of `-r` although their sections are there: options say
-/// so, or they have no name.
+/// Whether local symbols of an object may be missing in the output of `-r` although their sections are there:
+/// options say so, or they have no name.
 fn may_drop_locals<T: Target>(link: &Placed<'_, T>, object: &ObjectFile<'_, T::E>) -> bool {
     let is_nameless = |symbol: &Sym<T::E>| symbol.st_name.get() == 0 && symbol.kind() != elf::STT_SECTION;
     matches!(link.config.strip.discard, Discard::All | Discard::Locals)
@@ -53,9 +55,9 @@ fn may_drop_locals<T: Target>(link: &Placed<'_, T>, object: &ObjectFile<'_, T::E
         || object.symbols.iter().take(object.first_global as usize).skip(1).any(is_nameless)
 }
 
-/// Whether a relocation means the symbol itself and not only its address: a GOT or TLS slot is the symbol's, and an addend
-/// moves the place in the slot, not in the variable; likewise the size, and the resolver of a function. The next
-/// link could not tell from the symbol of a section and an addend what was meant.
+/// Whether a relocation means the symbol itself and not only its address: a GOT or TLS slot is the symbol's,
+/// and an addend moves the place in the slot, not in the variable; likewise the size, and the resolver of a
+/// function. The next link could not tell from the symbol of a section and an addend what was meant.
 fn needs_symbol<T: Target>(object: &ObjectFile<'_, T::E>, symbol: usize, kind: u32) -> bool {
     if matches!(object.symbols[symbol].kind(), elf::STT_TLS | elf::STT_GNU_IFUNC) {
         return true;

@@ -97,8 +97,8 @@ pub fn summary(input: &Input<'_>) -> Result<(u64, Summary), Problem> {
     Ok((entries, sum))
 }
 
-/// Adds the file's sound tables as SFrame sections in memory, in which every entry that SFrame can express is a function.
-/// Returns the errors of the other tables, which break a rule of the format.
+/// Adds the file's sound tables as SFrame sections in memory, in which every entry that SFrame can express is
+/// a function. Returns the errors of the other tables, which break a rule of the format.
 pub fn expand(input: &mut Input<'_>) -> Vec<sframe_format::Error> {
     let mut findings = Vec::new();
     let mut sections = Vec::new();

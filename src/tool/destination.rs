@@ -1,5 +1,5 @@
-//! Where a command's results go, checked before its work begins: a recording must not be lost, nor an hour of work, for a
-//! folder that does not exist.
+//! Where a command's results go, checked before its work begins: a recording must not be lost, nor an hour of
+//! work, for a folder that does not exist.
 
 use rustix::fs::{Access, access};
 use std::fs::{File, Metadata};

@@ -1,8 +1,8 @@
 //! Links for machines of 32 bits: this process becomes the system's linker of the name that it was called by.
 //!
-//! Builds for 64 bits make some links for 32 (the boot stages of x86 kernels, `gcc -m32`), so a linker that stands in place
-//! of another has to leave them to one that knows these machines. That linker gets the words of the command line as they
-//! are, and it judges options.
+//! Builds for 64 bits make some links for 32 (the boot stages of x86 kernels, `gcc -m32`), so a linker that
+//! stands in place of another has to leave them to one that knows these machines. That linker gets the words
+//! of the command line as they are, and it judges options.
 
 use super::programs::Programs;
 use crate::cli::NarrowLink;
@@ -38,7 +38,8 @@ pub fn run(program: &str, link: &NarrowLink, arguments: &[OsString]) -> ExitCode
     fail(format!("{} cannot be run: {error}", linker.display()))
 }
 
-/// The names to look for: the one that was asked for, unless it is this linker's own, and those that every system has.
+/// The names to look for: the one that was asked for, unless it is this linker's own, and those that every
+/// system has.
 fn names(program: &str) -> Vec<&str> {
     let asked = Path::new(program).file_name().and_then(|name| name.to_str());
     let asked = asked.filter(|name| !name.contains("sframe"));

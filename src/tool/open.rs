@@ -461,8 +461,8 @@ impl<'data> Reader<'_, 'data> {
         Ok(input)
     }
 
-    /// Whether a section of this name holds call frame information. Objects have `.eh_frame.*` too, which linkers put into
-    /// `.eh_frame`.
+    /// Whether a section of this name holds call frame information. Objects have `.eh_frame.*` too, which
+    /// linkers put into `.eh_frame`.
     fn is_eh_frame(&self, name: &str) -> bool {
         name == ".eh_frame" || self.relocatable && name.starts_with(".eh_frame.")
     }

@@ -1,8 +1,9 @@
-//! Finds the program that a wrapper stands for: on `PATH`, and neither the wrapper itself nor one that led here.
+//! Finds the program that a wrapper stands for: on `PATH`, and neither the wrapper itself nor one that led
+//! here.
 //!
-//! Two copies of a wrapper on `PATH` would find each other for ever, and so would a wrapper and a script that starts it. So
-//! each adds itself to a list in the environment ([`PASSED`]), which the programs that it starts inherit: the search leaves
-//! out what stands there, and a list that grows on is an error.
+//! Two copies of a wrapper on `PATH` would find each other for ever, and so would a wrapper and a script that
+//! starts it. So each adds itself to a list in the environment ([`PASSED`]), which the programs that it
+//! starts inherit: the search leaves out what stands there, and a list that grows on is an error.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::fs::MetadataExt;
@@ -31,7 +32,8 @@ impl Programs {
         Self { own: own(), passed, path }
     }
 
-    /// The program of the name, or at the path, that `wanted` gives. `variable` is the one by which users name it.
+    /// The program of the name, or at the path, that `wanted` gives. `variable` is the one by which users
+    /// name it.
     ///
     /// # Errors
     /// There is none besides wrappers, or wrappers start each other.
@@ -67,8 +69,8 @@ impl Programs {
         self.passed_on_beside(None)
     }
 
-    /// [`Programs::passed_on`], with the program itself in the list: it may be a script that starts this wrapper again, and is
-    /// not to be found a second time then.
+    /// [`Programs::passed_on`], with the program itself in the list: it may be a script that starts this
+    /// wrapper again, and is not to be found a second time then.
     pub fn passed_on_to(&self, program: &Path) -> (&'static str, OsString) {
         self.passed_on_beside(Some(program))
     }
@@ -85,8 +87,8 @@ impl Programs {
         (PASSED, std::env::join_paths(all).unwrap_or_default())
     }
 
-    /// The first program of a name in the folders of `PATH` that is no wrapper. It may be in this wrapper's folder: one
-    /// that is installed beside the system's programs stands for those.
+    /// The first program of a name in the folders of `PATH` that is no wrapper. It may be in this wrapper's
+    /// folder: one that is installed beside the system's programs stands for those.
     pub fn search(&self, name: &OsStr) -> Option<PathBuf> {
         if self.passed.len() >= MOST_PASSED {
             return None;
@@ -116,8 +118,8 @@ fn is_name(wanted: &OsStr) -> bool {
     !wanted.as_encoded_bytes().contains(&b'/')
 }
 
-/// A program in a folder of `PATH`, where an empty one is the current folder. The path always has a folder, so that it is not
-/// looked up on `PATH` again.
+/// A program in a folder of `PATH`, where an empty one is the current folder. The path always has a folder,
+/// so that it is not looked up on `PATH` again.
 fn in_folder(folder: &Path, name: &OsStr) -> PathBuf {
     let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
     folder.join(name)

@@ -80,7 +80,8 @@ fn sample(arguments: &Record) -> Result<u8, Problem> {
     Ok(recorded.status.and_then(|status| u8::try_from(status).ok()).unwrap_or(0))
 }
 
-/// Gives the page of an earlier recording another name, as perf does with its recordings. Returns what to say about it.
+/// Gives the page of an earlier recording another name, as perf does with its recordings. Returns what to say
+/// about it.
 fn keep_earlier(page: &str) -> &'static str {
     if !std::fs::symlink_metadata(page).is_ok_and(|metadata| metadata.is_file()) {
         return "";

@@ -189,8 +189,8 @@ impl Preloadable {
     }
 }
 
-/// Whether the dynamic linker takes a path in `LD_PRELOAD` as it is: white space and colons separate paths, and a dollar sign
-/// begins a name that it replaces (ld.so(8)).
+/// Whether the dynamic linker takes a path in `LD_PRELOAD` as it is: white space and colons separate paths,
+/// and a dollar sign begins a name that it replaces (ld.so(8)).
 fn is_preloadable(path: &Path) -> bool {
     let separates = |byte: &u8| byte.is_ascii_whitespace() || matches!(byte, 0x0b | b':' | b'$');
     path.is_absolute() && !path.as_os_str().as_encoded_bytes().iter().any(separates)

@@ -1,5 +1,5 @@
-//! The output of `sframe stacks` and `sframe record`: the samples in one form or several, and statistics. Where it goes is
-//! settled and checked first.
+//! The output of `sframe stacks` and `sframe record`: the samples in one form or several, and statistics.
+//! Where it goes is settled and checked first.
 
 use super::args::{RowSources, StackOutput, StackRows, StatsFormat};
 use super::destination::{self, Way};
@@ -36,11 +36,12 @@ pub struct Plan<'a> {
 }
 
 impl<'a> Plan<'a> {
-    /// Settles the main output's form: that of `--format`, else that of the ending of the output's name, else text.
-    /// [`Format::None`] if only a page is asked for.
+    /// Settles the main output's form: that of `--format`, else that of the ending of the output's name, else
+    /// text. [`Format::None`] if only a page is asked for.
     ///
     /// # Errors
-    /// A file cannot be written, is the input, or has an ending that names no form; a form is not fit for a terminal.
+    /// A file cannot be written, is the input, or has an ending that names no form; a form is not fit for a
+    /// terminal.
     pub fn new(arguments: &'a StackOutput, input: Option<&Path>) -> Result<Self, Problem> {
         let output = arguments.output.as_deref().filter(|path| path.as_os_str() != "-");
         let format = match (arguments.format, output) {

@@ -75,7 +75,8 @@ fn check_thunks(work: &Work, mode: &str) {
     }
 }
 
-/// Where inputs stay in `.sframe`, rows for thunks are in a blob beside them, also if the link has no PLT and no other rows.
+/// Where inputs stay in `.sframe`, rows for thunks are in a blob beside them, also if the link has no PLT and
+/// no other rows.
 #[test]
 fn thunks_are_described_beside_inputs_that_stay() {
     on_aarch64(|work| {

@@ -175,8 +175,8 @@ fn units_and_parents_get_their_numbers_in_the_output(machine: &'static Machine) 
     }
 }
 
-/// Names up to the first bad one are kept. Entries whose parent was to come behind it say nothing about their parent, and
-/// neither do those whose parent's name breaks off behind the parent.
+/// Names up to the first bad one are kept. Entries whose parent was to come behind it say nothing about their
+/// parent, and neither do those whose parent's name breaks off behind the parent.
 fn names_before_a_bad_one_have_the_right_parents(machine: &'static Machine) {
     let work = &Work::on(machine);
     for (number, (good, bad)) in [

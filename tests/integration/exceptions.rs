@@ -99,7 +99,8 @@ template <int N> __attribute__((noinline)) int attempt(int x) {
     assert_eq!(of_attempt, 1, "one FDE for the one kept copy");
 }
 
-/// `-r --split-by-file` makes `.eh_frame.0` and further ones; the customary scripts put them into `.eh_frame`.
+/// `-r --split-by-file` makes `.eh_frame.0` and further ones; the customary scripts put them into
+/// `.eh_frame`.
 fn exceptions_cross_functions_whose_frames_have_a_section_of_their_own(machine: &'static Machine) {
     let work = Work::on(machine);
     work.write("problem.h", HEADER);

@@ -31,8 +31,8 @@ fn limited(work: &Work, memory: u64, arguments: &[&str]) -> Outcome {
     work.command("sh", &words).no_crash()
 }
 
-/// So many bytes of memory a link may take for each byte of its input (docs/design/time-and-memory.md), beside the KiB
-/// that a link of nothing takes, with room for stacks of threads and for libraries.
+/// So many bytes of memory a link may take for each byte of its input (docs/design/time-and-memory.md),
+/// beside the KiB that a link of nothing takes, with room for stacks of threads and for libraries.
 const MEMORY_PER_BYTE: u64 = 24;
 const MEMORY_OF_NOTHING: u64 = 200_000;
 
@@ -649,7 +649,8 @@ fn sections(count: u32, tie: Tie) -> Vec<u8> {
     file
 }
 
-/// Two objects of so many equal functions, each in a group of its own, and a function that keeps the one `.sframe` of all.
+/// Two objects of so many equal functions, each in a group of its own, and a function that keeps the one
+/// `.sframe` of all.
 fn equal_functions(work: &Work, count: usize) -> [String; 2] {
     let text = lines(count, |n| {
         format!(".section .text.f{n},\"axG\",@progbits,f{n},comdat\n.weak f{n}\nf{n}:\n.Lf{n}: ret")

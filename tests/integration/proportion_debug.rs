@@ -1,5 +1,5 @@
-//! Debug information whose units, names and tables lead to the same bytes. The limits are those of `proportion`, and an
-//! object beyond measure is left out of the index with a warning.
+//! Debug information whose units, names and tables lead to the same bytes. The limits are those of
+//! `proportion`, and an object beyond measure is left out of the index with a warning.
 
 use crate::proportion::{lines, within};
 use crate::support::Work;
@@ -82,7 +82,8 @@ fn units_that_share_a_list_of_ranges() {
     is_beyond(&work, &[abbreviations(UNIT_OF_RANGES), units, ranges].concat());
 }
 
-/// Each unit begins at another abbreviation of one table; abbreviations have any number of attributes without bytes.
+/// Each unit begins at another abbreviation of one table; abbreviations have any number of attributes without
+/// bytes.
 #[test]
 fn abbreviations_that_are_used_again() {
     let work = Work::new();

@@ -1,5 +1,5 @@
-//! Section headers that use the same bytes, or the same names, again and again. A header has 64 bytes, and may name as many
-//! as the file has. The limits are those of `proportion`.
+//! Section headers that use the same bytes, or the same names, again and again. A header has 64 bytes, and
+//! may name as many as the file has. The limits are those of `proportion`.
 
 use crate::proportion::{elf_header, within};
 use crate::support::Work;

@@ -1,5 +1,5 @@
-//! Symbols, members and records of which each could be looked for among all others. The limits are those of `proportion`, over
-//! which a search in order goes.
+//! Symbols, members and records of which each could be looked for among all others. The limits are those of
+//! `proportion`, over which a search in order goes.
 
 use crate::proportion::{lines, named, within};
 use crate::support::Work;

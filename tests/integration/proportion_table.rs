@@ -1,4 +1,5 @@
-//! `proportion.md`, the table of what inputs multiply: each pass of the linker has a row, each row a test that exists.
+//! `proportion.md`, the table of what inputs multiply: each pass of the linker has a row, each row a test
+//! that exists.
 
 use std::collections::BTreeSet;
 use std::path::Path;

@@ -193,7 +193,8 @@ fn a_time_trace_holds_the_passes_and_what_threads_ran() {
     work.ld(&["--time-trace=no/such/folder", "-o", "q", &a]).fails().says(&["no/such/folder"]);
 }
 
-/// Names of files and symbols come from others. None of them may end a line of a report or reach a terminal as a command.
+/// Names of files and symbols come from others. None of them may end a line of a report or reach a terminal
+/// as a command.
 #[test]
 fn control_characters_in_names_are_shown_escaped() {
     let work = Work::new();

@@ -1,5 +1,6 @@
-//! Functions of SFrame inputs that are not in the output: they have size 0 and no rows, in every version and every kind
-//! of link. GNU's readers end with a failed assertion on a row that starts behind its function's end.
+//! Functions of SFrame inputs that are not in the output: they have size 0 and no rows, in every version and
+//! every kind of link. GNU's readers end with a failed assertion on a row that starts behind its function's
+//! end.
 
 use crate::on_every_machine;
 use crate::support::machine::Machine;
@@ -29,7 +30,8 @@ fn assemblers(machine: &Machine) -> Vec<PathBuf> {
     }
 }
 
-/// Makes `a.o` and `b.o` with one `.sframe` each: a function that both define, one that nothing needs, and others.
+/// Makes `a.o` and `b.o` with one `.sframe` each: a function that both define, one that nothing needs, and
+/// others.
 fn assemble(work: &Work, assembler: &PathBuf) {
     let shared = function(".text.shared,\"axG\",%progbits,shared,comdat", "shared");
     let stack = ".section .note.GNU-stack,\"\",%progbits\n";

@@ -252,8 +252,8 @@ fn code_around_rows_without_a_form_is_described() {
     assert_eq!(starts(&again), starts(&elf));
 }
 
-/// `-r` puts the terminator of a start-up file behind the records of all files, wherever that file stands; inside a section
-/// it becomes part of the record before it. So every reader finds all records.
+/// `-r` puts the terminator of a start-up file behind the records of all files, wherever that file stands;
+/// inside a section it becomes part of the record before it. So every reader finds all records.
 fn terminators_come_last_in_relocatable_output(machine: &'static Machine) {
     let work = Work::on(machine);
     let [first, second] =

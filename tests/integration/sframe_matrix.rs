@@ -26,9 +26,9 @@ enum Shape {
 }
 use Shape::*;
 
-/// Rows are the functions that the output describes, by address. Under `-r` there are sections, divided by `|`, with
-/// `*` on those in a group and `>` on those that are linked to a text section; `dead` is a row of size 0 whose
-/// relocation computes nothing. Collection does not hide a violation.
+/// Rows are the functions that the output describes, by address. Under `-r` there are sections, divided by
+/// `|`, with `*` on those in a group and `>` on those that are linked to a text section; `dead` is a row of
+/// size 0 whose relocation computes nothing. Collection does not hide a violation.
 #[rustfmt::skip]
 const MATRIX: [(Shape, &str, [&str; 3]); 15] = [
     (Monolithic, "",              ["violation", "", ""]),

@@ -1,8 +1,8 @@
 //! The pages of `docs/` as a book, made by mdbook, which cargo builds below `target/`.
 //!
-//! Pages link to files elsewhere in the repository (`DESIGN.md`, records of proofs), and mdbook knows only what lies below
-//! its own folder. So the book is made from a copy of all Markdown files and pictures, in which `docs/SUMMARY.md` stands at
-//! the top.
+//! Pages link to files elsewhere in the repository (`DESIGN.md`, records of proofs), and mdbook knows only
+//! what lies below its own folder. So the book is made from a copy of all Markdown files and pictures, in
+//! which `docs/SUMMARY.md` stands at the top.
 
 use crate::folders::{copy_to, files, target, tracked, workspace};
 use anyhow::{Context, Result, ensure};

@@ -140,8 +140,8 @@ fn build(folder: &str) -> Result<PathBuf> {
     Ok(folder.join("release"))
 }
 
-/// The pages, examples and scripts, in the folders where they are here, so that links between them lead somewhere. Objects
-/// and settings of the repository are no documents.
+/// The pages, examples and scripts, in the folders where they are here, so that links between them lead
+/// somewhere. Objects and settings of the repository are no documents.
 fn copy_documents(to: &Path) -> Result<()> {
     crate::book::copy_pages(to)?;
     for file in tracked(&["examples", "linker-scripts"])? {

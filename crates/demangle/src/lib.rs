@@ -36,8 +36,8 @@ fn cpp(name: &[u8]) -> Option<Vec<u8>> {
     print::print(&parser.nodes, root, name.len())
 }
 
-/// The text of the name that a global function is keyed to, which may be one of C. Such names do not nest, and
-/// what follows a mangled one is not shown.
+/// The text of the name that a global function is keyed to, which may be one of C. Such names do not nest,
+/// and what follows a mangled one is not shown.
 fn keyed(name: &[u8]) -> Option<Vec<u8>> {
     if !name.starts_with(b"_Z") {
         return (!name.is_empty()).then(|| name.to_vec());

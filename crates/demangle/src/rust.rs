@@ -16,9 +16,9 @@ pub fn demangle(name: &[u8]) -> Option<Vec<u8>> {
     Some(text.bytes)
 }
 
-/// The longest text of a name. A name of the older form holds all of its text. One of the newer form may show a part
-/// of itself many times, and the crate reads that part each time, also what it does not show: so the product of
-/// both lengths has to stay small.
+/// The longest text of a name. A name of the older form holds all of its text. One of the newer form may show
+/// a part of itself many times, and the crate reads that part each time, also what it does not show: so the
+/// product of both lengths has to stay small.
 fn longest_text(name: &str) -> usize {
     if name.starts_with("_R") { (64 * name.len()).min(1 << 14) } else { 2 * name.len() }
 }

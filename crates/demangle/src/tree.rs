@@ -164,8 +164,8 @@ pub enum Kind<'a> {
     Vector,
     /// A list: `l` is an element, `r` the rest.
     Arguments,
-    /// A list, too. Its elements were made from the last to the first, one after the other; how many there are from
-    /// here on.
+    /// A list, too. Its elements were made from the last to the first, one after the other; how many there
+    /// are from here on.
     TemplateArguments(u32),
     /// `l` is the type, `r` the list.
     InitializerList,

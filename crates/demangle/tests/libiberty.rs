@@ -85,13 +85,15 @@ fn depth_and_length_are_bounded() {
     assert!(demangle::demangle(format!("_Z1f1AIiiE{doubled}").as_bytes()).is_none_or(|t| t.len() <= 2 << 20));
 }
 
-/// Templates of which each has the one before as its arguments, twice. The first is `1AIiiE`, behind a function's name.
+/// Templates of which each has the one before as its arguments, twice. The first is `1AIiiE`, behind a
+/// function's name.
 fn doubled() -> String {
     let digits = ('0'..='9').chain('A'..='Z').step_by(2).take(14);
     digits.map(|digit| format!("1AIS{digit}_S{digit}_E")).collect()
 }
 
-/// Names whose parts are looked at, or read, once for each other part by a demangler that does not count that.
+/// Names whose parts are looked at, or read, once for each other part by a demangler that does not count
+/// that.
 #[test]
 fn work_is_in_proportion_to_the_name() {
     const N: usize = 50_000;

@@ -1,5 +1,6 @@
-//! Walks over a stack that was saved, by a program's SFrame section, as a profiler does with a sample:
-//! `cargo run --example unwind -- PROGRAM PC SP FP WORD...`, all numbers hexadecimal; the words are those of the stack from SP on.
+//! Walks over a stack that was saved, by a program's SFrame section, as a profiler does with a sample: `cargo
+//! run --example unwind -- PROGRAM PC SP FP WORD...`, all numbers hexadecimal; the words are those of the
+//! stack from SP on.
 
 use object::{Object, ObjectSection};
 use sframe_format::{Abi, FileRows, FrameAddress, Module, ModuleId, Registers, RuleCache, Unwinder};

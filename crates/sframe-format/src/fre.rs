@@ -467,7 +467,8 @@ impl<'data> Blob<'data> {
         }
     }
 
-    /// Offset in the FRE sub-section of V3 of any bytes that read as the attribute of a function without rows.
+    /// Offset in the FRE sub-section of V3 of any bytes that read as the attribute of a function without
+    /// rows.
     #[cfg(feature = "alloc")]
     pub(crate) fn empty_attribute(&self) -> Option<u32> {
         let mut candidates = self.fre_bytes().windows(ATTRIBUTE_SIZE);

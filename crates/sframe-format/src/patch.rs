@@ -20,7 +20,8 @@ use hashbrown::HashSet;
 #[cfg(feature = "alloc")]
 #[derive(Default)]
 struct RowCounts {
-    /// Of each dead function the offset of its entry, that of its rows in their sub-section, and their number.
+    /// Of each dead function the offset of its entry, that of its rows in their sub-section, and their
+    /// number.
     dead: Vec<(usize, u32, u32)>,
     /// The rows of V3 that living functions need.
     living: HashSet<u32, FixedState>,
@@ -128,8 +129,8 @@ impl<'data> BlobMut<'data> {
         Ok(())
     }
 
-    /// Marks FDEs dead, so that they match no address: they are [emptied](Self::empty), and their starts decode to the
-    /// blob's own address.
+    /// Marks FDEs dead, so that they match no address: they are [emptied](Self::empty), and their starts
+    /// decode to the blob's own address.
     ///
     /// # Errors
     /// [`ErrorKind::FdeIndex`].
@@ -141,12 +142,14 @@ impl<'data> BlobMut<'data> {
         self.empty(indices)
     }
 
-    /// Gives FDEs, none named twice, size 0 and no rows: libsframe ends the program if a row starts behind its function's end. No byte
-    /// moves; the bytes of the rows stay, and the header's number of rows goes down with the functions'.
+    /// Gives FDEs, none named twice, size 0 and no rows: libsframe ends the program if a row starts behind
+    /// its function's end. No byte moves; the bytes of the rows stay, and the header's number of rows goes
+    /// down with the functions'.
     ///
-    /// In V3 the number stands beside the rows, and functions may share both. If a living function needs them, the dead
-    /// one gets any other bytes of the sub-section that say "no rows"; if there are none, it keeps its rows. Functions of
-    /// units keep them always, because only rows say where the next function starts.
+    /// In V3 the number stands beside the rows, and functions may share both. If a living function needs
+    /// them, the dead one gets any other bytes of the sub-section that say "no rows"; if there are none, it
+    /// keeps its rows. Functions of units keep them always, because only rows say where the next function
+    /// starts.
     ///
     /// # Errors
     /// [`ErrorKind::FdeIndex`]. FDEs with malformed attributes keep what they have.
@@ -177,7 +180,8 @@ impl<'data> BlobMut<'data> {
         Ok(())
     }
 
-    /// Sets the numbers of rows to 0 that are the dead functions' own, then looks for such a number for the others.
+    /// Sets the numbers of rows to 0 that are the dead functions' own, then looks for such a number for the
+    /// others.
     #[cfg(feature = "alloc")]
     fn drop_rows(&mut self, rows_of: &RowCounts) {
         let area = self.header.fre_area();

@@ -13,7 +13,8 @@ fn entry(bytes: &[u8], section: &mut Vec<u8>) {
     section.resize(section.len() + length - bytes.len(), 0);
 }
 
-/// A CIE: CFA = rsp + 8 and the return address at CFA - 8, or AArch64's CFA = sp. Its FDEs have addresses of 4 bytes.
+/// A CIE: CFA = rsp + 8 and the return address at CFA - 8, or AArch64's CFA = sp. Its FDEs have addresses of
+/// 4 bytes.
 fn cie(abi: Abi, letters: &str, data: &[u8], section: &mut Vec<u8>) {
     let mut bytes = vec![0, 0, 0, 0, 1];
     bytes.extend(letters.as_bytes());
@@ -66,7 +67,8 @@ const PLAIN: (&str, &[u8]) = ("zR", &[0x1b]);
 
 #[test]
 fn rows_before_and_behind_one_without_a_form_are_kept() {
-    // From byte 4 on rsp + 16; from 8 to 16 the CFA is an expression; then rsp + 16 again, rsp + 8 from 20 on.
+    // From byte 4 on rsp + 16; from 8 to 16 the CFA is an expression; then rsp + 16 again, rsp + 8 from 20
+    // on.
     let code = [0x44, 0x0e, 16, 0x44, 0x0a, 0x0f, 2, 0x30, 0x30, 0x48, 0x0b, 0x44, 0x0e, 8];
     let found = parts_of(Abi::Amd64, PLAIN.0, PLAIN.1, &code);
     let expected = [

@@ -1,13 +1,14 @@
 //! A value that is replaced while others look at it, without a lock: a look never waits.
 //!
-//! A look sets the mark of a free slot before it reads the pointer, and frees it at its end. A replacement changes the
-//! pointer and then waits for the looks that it finds in the slots. Looks that begin later have seen the new pointer,
-//! so it waits for none of them, however many there are. Then it drops the old value.
+//! A look sets the mark of a free slot before it reads the pointer, and frees it at its end. A replacement
+//! changes the pointer and then waits for the looks that it finds in the slots. Looks that begin later have
+//! seen the new pointer, so it waits for none of them, however many there are. Then it drops the old value.
 //!
-//! As each slot is one look's at a time, a look also gets a scratch of its own there. If all slots are taken, it goes
-//! without.
+//! As each slot is one look's at a time, a look also gets a scratch of its own there. If all slots are taken,
+//! it goes without.
 //!
-//! It is made of the atomics in [`super::sync`], as [`Slot`] is; `tests/models.rs` puts loom's in their place.
+//! It is made of the atomics in [`super::sync`], as [`Slot`] is; `tests/models.rs` puts loom's in their
+//! place.
 
 use super::slot::Slot;
 use super::sync::{AtomicPtr, Ordering};
@@ -39,7 +40,8 @@ impl<T: Send + Sync, S: Scratch, const N: usize> Current<T, S, N> {
         Self { shown: null, slots }
     }
 
-    /// Shows the value to `at`; `None` if there is none yet, or no free slot. It waits for nothing and allocates nothing.
+    /// Shows the value to `at`; `None` if there is none yet, or no free slot. It waits for nothing and
+    /// allocates nothing.
     pub fn look<R>(&self, process: u32, at: impl FnOnce(&T, &mut S) -> R) -> Option<R> {
         let free = self.slots.iter().enumerate().find_map(|(place, slot)| Some((place, slot.take(process)?)));
         let (place, taken) = free?;

@@ -1,8 +1,8 @@
 //! The files that the dynamic linker has loaded, the program and the vDSO among them.
 //!
-//! Their frames are copied: a file may be unloaded while a handler still looks at it. Program headers are believed only as
-//! far as segments go that are loaded, and memory is read by [`append`], since a file may be shorter than its headers say,
-//! and a program may unmap parts of its files.
+//! Their frames are copied: a file may be unloaded while a handler still looks at it. Program headers are
+//! believed only as far as segments go that are loaded, and memory is read by [`append`], since a file may be
+//! shorter than its headers say, and a program may unmap parts of its files.
 
 use crate::memory::append;
 use libc::{Elf64_Phdr, c_int, c_void, dl_phdr_info, size_t};
@@ -167,8 +167,9 @@ fn last_listed(header: &[u8], address: u64, start: u64) -> usize {
     entries.map(offset).max().unwrap_or(0)
 }
 
-/// The records that `more` reads piece by piece, up to the word of zeros that ends them. Behind it may be others: `last` is
-/// the offset of one that is known to be there. `more` is false at the end of what can be read.
+/// The records that `more` reads piece by piece, up to the word of zeros that ends them. Behind it may be
+/// others: `last` is the offset of one that is known to be there. `more` is false at the end of what can be
+/// read.
 fn records(more: &mut dyn FnMut(&mut Vec<u8>) -> bool, last: usize) -> Vec<u8> {
     let (mut bytes, mut end) = (Vec::new(), 0usize);
     let mut has = |bytes: &mut Vec<u8>, size: usize| {
@@ -202,8 +203,8 @@ mod tests {
         super::records(&mut more, last)
     }
 
-    /// Every file of this process with its program headers changed, as a damaged file has them: nothing is read that is
-    /// not there.
+    /// Every file of this process with its program headers changed, as a damaged file has them: nothing is
+    /// read that is not there.
     #[test]
     fn headers_of_frames_may_say_anything() {
         let words = vec![0x1111_1111_1111_1111u64; 64];

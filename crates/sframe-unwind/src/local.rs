@@ -46,7 +46,8 @@ pub enum End {
     Full,
     /// Before the root, with the reason.
     Stopped(UnwindError),
-    /// At its beginning: the files have not been read, or too many threads walk at this time (16 is not too many).
+    /// At its beginning: the files have not been read, or too many threads walk at this time (16 is not too
+    /// many).
     Busy,
 }
 
@@ -98,10 +99,12 @@ impl Local {
         }
     }
 
-    /// Reads the loaded files. Call it once at first, and again after files were loaded or unloaded. Not in a signal
-    /// handler: it allocates, and waits for walks that still use the snapshot before, but for none that begins later.
+    /// Reads the loaded files. Call it once at first, and again after files were loaded or unloaded. Not in a
+    /// signal handler: it allocates, and waits for walks that still use the snapshot before, but for none
+    /// that begins later.
     ///
-    /// A child of a fork goes on with its parent's snapshot, and can refresh it, whatever other threads of the parent did.
+    /// A child of a fork goes on with its parent's snapshot, and can refresh it, whatever other threads of
+    /// the parent did.
     pub fn refresh(&self) {
         let process = process::begin();
         self.known.with(process, || NOTHING_KNOWN, |known| self.read_files(process, known));

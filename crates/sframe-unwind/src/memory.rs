@@ -1,8 +1,8 @@
 //! Reads of this process's memory that cannot fault.
 //!
-//! The kernel copies memory (`process_vm_readv`), and reports an error where nothing is mapped. Under an emulator or a
-//! filter of system calls that refuses this, another call tells whether a word can be read, and then it is read. Only memory
-//! that another thread takes away between the two could still fault.
+//! The kernel copies memory (`process_vm_readv`), and reports an error where nothing is mapped. Under an
+//! emulator or a filter of system calls that refuses this, another call tells whether a word can be read, and
+//! then it is read. Only memory that another thread takes away between the two could still fault.
 
 use std::ptr::null_mut;
 
@@ -64,8 +64,8 @@ impl Memory {
     }
 }
 
-/// Appends the `size` bytes at an address, which may be said by a damaged file. If less can be read, `bytes` holds what
-/// can, and the answer is false. It allocates little more than it reads.
+/// Appends the `size` bytes at an address, which may be said by a damaged file. If less can be read, `bytes`
+/// holds what can, and the answer is false. It allocates little more than it reads.
 pub fn append(address: u64, size: u64, bytes: &mut Vec<u8>) -> bool {
     append_by(copied, address, size, bytes)
 }
@@ -127,15 +127,16 @@ fn look(address: u64, to: &mut [u8]) -> usize {
     done
 }
 
-/// Whether the 8 bytes at an address can be read: the kernel reads a set of signals there before it finds that it is not
-/// told what to do with it.
+/// Whether the 8 bytes at an address can be read: the kernel reads a set of signals there before it finds
+/// that it is not told what to do with it.
 fn is_readable(address: u64) -> bool {
     const NOTHING_KNOWN: libc::c_int = -1;
     let (set, before) = (address as *const libc::c_void, null_mut::<libc::c_void>());
     // SAFETY: the call changes nothing, because of its first argument.
     let result =
         unsafe { libc::syscall(libc::SYS_rt_sigprocmask, NOTHING_KNOWN, set, before, size_of::<u64>()) };
-    // SAFETY: the C library's own place for this thread. Null is no address to the kernel, but the lack of a set.
+    // SAFETY: the C library's own place for this thread. Null is no address to the kernel, but the lack of a
+    // set.
     address != 0 && result == -1 && unsafe { *libc::__errno_location() } == libc::EINVAL
 }
 

@@ -1,12 +1,12 @@
 //! Tells a process from the one that it was forked from, whose threads it does not have.
 //!
-//! Each process has a number, which stands in a page that the system empties in the child of a fork, however that is made
-//! (`MADV_WIPEONFORK`). Systems and emulators without this empty it by a handler (`pthread_atfork`). Who finds it empty
-//! takes the next number; the child's numbers go on behind its parent's, so no two of one line are the same. Asking for
-//! the number is a load, not a call to the system.
+//! Each process has a number, which stands in a page that the system empties in the child of a fork, however
+//! that is made (`MADV_WIPEONFORK`). Systems and emulators without this empty it by a handler
+//! (`pthread_atfork`). Who finds it empty takes the next number; the child's numbers go on behind its
+//! parent's, so no two of one line are the same. Asking for the number is a load, not a call to the system.
 //!
-//! And it keeps forks away from what must not be cut in two by them ([`without_forks`]): the C library leaves the lock of
-//! its list of files locked in the child for ever.
+//! And it keeps forks away from what must not be cut in two by them ([`without_forks`]): the C library leaves
+//! the lock of its list of files locked in the child for ever.
 
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
@@ -60,8 +60,8 @@ static HOLDER: AtomicU32 = AtomicU32::new(0);
 /// How often it holds that beyond the first time.
 static AGAIN: AtomicU32 = AtomicU32::new(0);
 
-/// Runs `work`, and lets no other thread fork meanwhile. `work` must not wait for other threads of this program, which may
-/// wait for a fork.
+/// Runs `work`, and lets no other thread fork meanwhile. `work` must not wait for other threads of this
+/// program, which may wait for a fork.
 pub fn without_forks<R>(work: impl FnOnce() -> R) -> R {
     before_fork();
     let result = work();
@@ -77,7 +77,8 @@ fn this_thread() -> u32 {
 extern "C" fn before_fork() {
     let this = this_thread();
     while let Err(holder) = HOLDER.compare_exchange(0, this, Ordering::Acquire, Ordering::Relaxed) {
-        // A handler of this program's may fork in the midst of `work`, or these handlers may be registered twice.
+        // A handler of this program's may fork in the midst of `work`, or these handlers may be registered
+        // twice.
         if holder == this {
             AGAIN.fetch_add(1, Ordering::Relaxed);
             return;

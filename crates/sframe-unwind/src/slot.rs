@@ -1,12 +1,12 @@
-//! A mark that one thread at a time sets, without a lock, and that a fork frees: a child process has none of the threads
-//! that had set marks when it was made.
+//! A mark that one thread at a time sets, without a lock, and that a fork frees: a child process has none of
+//! the threads that had set marks when it was made.
 //!
-//! The mark is a word: the number of the process that used it last ([`super::process`]), and how often it was set and
-//! freed. An odd count means that it is set. Every change is a compare-and-exchange, so whoever reads a later word has
-//! seen what came before an earlier one.
+//! The mark is a word: the number of the process that used it last ([`super::process`]), and how often it was
+//! set and freed. An odd count means that it is set. Every change is a compare-and-exchange, so whoever reads
+//! a later word has seen what came before an earlier one.
 //!
-//! It is made of the atomics in [`super::sync`]; `tests/models.rs` puts loom's in their place, which try every order of
-//! its steps and every value that a processor may read in them.
+//! It is made of the atomics in [`super::sync`]; `tests/models.rs` puts loom's in their place, which try
+//! every order of its steps and every value that a processor may read in them.
 
 use super::sync::{AtomicU64, Ordering, yield_now};
 use std::cell::UnsafeCell;
@@ -37,10 +37,11 @@ impl Slot {
         Some(Taken { slot: self, word: taken, abandoned })
     }
 
-    /// What is seen of the mark now, for [`Slot::wait`]. A thread that sets it later has seen what this thread did before.
+    /// What is seen of the mark now, for [`Slot::wait`]. A thread that sets it later has seen what this
+    /// thread did before.
     pub fn see(&self) -> Seen {
-        // A load might miss that the mark was set. An addition of 0 is ordered among the changes: it comes before or after
-        // each, and what comes after it has seen this thread's writes.
+        // A load might miss that the mark was set. An addition of 0 is ordered among the changes: it comes
+        // before or after each, and what comes after it has seen this thread's writes.
         Seen(self.0.fetch_add(0, Ordering::AcqRel))
     }
 
@@ -88,7 +89,8 @@ impl<T> Guarded<T> {
         Self { slot: Slot::new(zero), value: UnsafeCell::new(value) }
     }
 
-    /// Waits for its turn and uses the value, or the value of `fresh` where a fork left one behind half changed.
+    /// Waits for its turn and uses the value, or the value of `fresh` where a fork left one behind half
+    /// changed.
     pub fn with<R>(&self, process: u32, fresh: impl FnOnce() -> T, using: impl FnOnce(&mut T) -> R) -> R {
         let taken = loop {
             match self.slot.take(process) {

@@ -112,8 +112,8 @@ fn a_value_outlives_all_looks_at_it() {
     });
 }
 
-/// A thread that looks again and again takes the slot that the replacement waits for: it waits for no look that begins
-/// behind it, and these see the new value.
+/// A thread that looks again and again takes the slot that the replacement waits for: it waits for no look
+/// that begins behind it, and these see the new value.
 #[test]
 fn a_replacement_waits_for_no_look_that_begins_after_it() {
     check(3, || {
@@ -147,8 +147,8 @@ fn looks_within_looks_and_looks_before_the_first_value() {
     });
 }
 
-/// The slots that a parent's threads had taken at the fork are free in the child, with an empty scratch, and nobody waits
-/// for these threads.
+/// The slots that a parent's threads had taken at the fork are free in the child, with an empty scratch, and
+/// nobody waits for these threads.
 #[test]
 fn a_child_does_not_wait_for_the_threads_of_its_parent() {
     check(3, || {

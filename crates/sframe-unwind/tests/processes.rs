@@ -1,5 +1,5 @@
-//! Stacks in children of a fork, whatever the parent's other threads did at that moment; and in processes in which the
-//! kernel refuses to copy memory.
+//! Stacks in children of a fork, whatever the parent's other threads did at that moment; and in processes in
+//! which the kernel refuses to copy memory.
 
 #![cfg(not(miri))]
 
@@ -88,7 +88,8 @@ fn walks(refresh: bool) -> i32 {
 #[test]
 fn children_of_a_process_that_walks_refresh_and_walk() {
     STACKS.refresh();
-    // As many threads as there are caches: at a fork, most are taken, and some threads wait in the middle of a walk.
+    // As many threads as there are caches: at a fork, most are taken, and some threads wait in the middle of
+    // a walk.
     beside(16, walk_on, || {
         for turn in 0..6 {
             assert_eq!(in_child(fork, || walks(false)), 0, "child {turn} walks");

@@ -1,4 +1,5 @@
-//! What a run of the lab shows, in sentences that hold for the linkers and shapes that took part and for no others.
+//! What a run of the lab shows, in sentences that hold for the linkers and shapes that took part and for no
+//! others.
 
 use super::shapes::{SHAPES, Subject};
 use super::verdict::Verdict;

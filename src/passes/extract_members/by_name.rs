@@ -1,8 +1,9 @@
 //! The search of an archive by the names that became wanted since it was searched before.
 //!
-//! An archive whose members need each other is searched again and again: each round may take one member, and look at all
-//! others for nothing. So from the third round on, only members are looked at that define a symbol which became wanted, or a
-//! common block, since the round before. They are those, and in the order, that a round over all members would take.
+//! An archive whose members need each other is searched again and again: each round may take one member, and
+//! look at all others for nothing. So from the third round on, only members are looked at that define a
+//! symbol which became wanted, or a common block, since the round before. They are those, and in the order,
+//! that a round over all members would take.
 
 use super::{Archive, Known, ROUNDS, Search};
 use crate::arch::Target;

@@ -1,11 +1,12 @@
 //! The coarsest partition of rows into classes such that rows of a class are alike and their targets are, one by
 //! one, in the same classes.
 //!
-//! Classes are only ever split, and the coarsest partition is unique, so the result depends neither on the order of the
-//! work nor on the number of threads. The first round looks at all rows. Each later round looks only at those whose
-//! targets changed their classes in the round before, and of their targets only at these. When a class is split, its largest part
-//! keeps the class's number: a row gets a new number only when its class has become half as large, and a chain of
-//! functions that call each other takes hardly more time than its functions ([`changes`]).
+//! Classes are only ever split, and the coarsest partition is unique, so the result depends neither on the
+//! order of the work nor on the number of threads. The first round looks at all rows. Each later round looks
+//! only at those whose targets changed their classes in the round before, and of their targets only at these.
+//! When a class is split, its largest part keeps the class's number: a row gets a new number only when its
+//! class has become half as large, and a chain of functions that call each other takes hardly more time than
+//! its functions ([`changes`]).
 
 mod changes;
 mod targets;

@@ -1,9 +1,9 @@
 //! Groups whose prevailing copies were intermediate code.
 //!
 //! The plugin knows that its copy prevails, so the machine code has these definitions, but often outside any
-//! group: GCC makes them plain globals. The copies in other files are discarded all the same, else one thing would be defined
-//! twice, or stay in the output unused. But if the machine code lacks a definition of a copy (the compiler dropped it, or
-//! kept it to itself), that copy takes part in the choice like any other.
+//! group: GCC makes them plain globals. The copies in other files are discarded all the same, else one thing
+//! would be defined twice, or stay in the output unused. But if the machine code lacks a definition of a copy
+//! (the compiler dropped it, or kept it to itself), that copy takes part in the choice like any other.
 
 use crate::arch::Target;
 use crate::ids::{FileId, SymbolId};
@@ -33,8 +33,8 @@ struct Copy {
     globals: Vec<SymbolId>,
 }
 
-/// The groups that are discarded for definitions of compiled code, by their positions, each with the file that has the
-/// definitions.
+/// The groups that are discarded for definitions of compiled code, by their positions, each with the file
+/// that has the definitions.
 pub(super) fn displaced<T: Target>(inputs: &Inputs<'_, T>, compiled: &Compiled<'_>) -> HashMap<u64, FileId> {
     if compiled.signatures.is_empty() {
         return HashMap::new();

@@ -27,8 +27,8 @@ pub fn read_file(path: &Path) -> Result<Vec<u8>, Problem> {
     std::fs::read(path).map_err(problem)
 }
 
-/// Checks that a file can be put in the place of `path`, before work for it begins. `made_from` is the input of a command
-/// that writes something else than a changed input, and so must not replace it.
+/// Checks that a file can be put in the place of `path`, before work for it begins. `made_from` is the input
+/// of a command that writes something else than a changed input, and so must not replace it.
 ///
 /// # Errors
 /// It cannot, or it is the input.
@@ -45,15 +45,15 @@ pub fn check_output(path: &Path, made_from: Option<&Path>) -> Result<(), Problem
 /// an incomplete file, and a running program keeps its old bytes. Long runs of zeros become holes. A
 /// symbolic link is followed. A path that is no regular file, a device or a pipe, stays and is written to.
 ///
-/// The new file has the permissions and the extended attributes (file capabilities among them) of `model`, the file that
-/// it was made from, else of the one that it replaces.
+/// The new file has the permissions and the extended attributes (file capabilities among them) of `model`,
+/// the file that it was made from, else of the one that it replaces.
 ///
 /// The file keeps its owner if it may, and then its set-user-id and set-group-id bits, too. A file of another owner never
 /// gets them: the program would run as somebody else.
 ///
 /// # Errors
-/// The folder cannot be written to, or an attribute of a file that is changed in place cannot be kept; a copy without it gets
-/// a warning.
+/// The folder cannot be written to, or an attribute of a file that is changed in place cannot be kept; a copy
+/// without it gets a warning.
 pub fn replace_file(path: &Path, bytes: &[u8], model: Option<&Path>) -> Result<(), Problem> {
     let permissions =
         model.and_then(|model| std::fs::metadata(model).ok()).map(|metadata| metadata.permissions());
@@ -114,7 +114,8 @@ fn attributes(path: &Path) -> Vec<Attribute> {
     names.into_iter().filter_map(value).collect()
 }
 
-/// Gives a file the attributes of another. Labels of a security policy, which the system gives by its own rules, may differ.
+/// Gives a file the attributes of another. Labels of a security policy, which the system gives by its own
+/// rules, may differ.
 ///
 /// # Errors
 /// Another one cannot be set, as file capabilities without the right to give them.

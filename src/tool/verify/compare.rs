@@ -115,8 +115,8 @@ impl Function<'_> {
         }
     }
 
-    /// Whether it is marked as a signal frame, and whether it has key B; `None` for a key that the table does not keep. No
-    /// marks if it is malformed.
+    /// Whether it is marked as a signal frame, and whether it has key B; `None` for a key that the table does
+    /// not keep. No marks if it is malformed.
     fn marks(&self) -> Option<(bool, Option<bool>)> {
         match &self.source {
             Source::SFrame(blob, fde) => {
@@ -130,8 +130,8 @@ impl Function<'_> {
         }
     }
 
-    /// Adds its rows, at most `most`: each with its first byte, the byte behind it if another row does not end it, and its
-    /// rules. Gives the bytes after which they repeat.
+    /// Adds its rows, at most `most`: each with its first byte, the byte behind it if another row does not
+    /// end it, and its rules. Gives the bytes after which they repeat.
     fn rows(&self, most: usize, rows: &mut Vec<(u32, Option<u32>, Rules)>) -> Option<u64> {
         match &self.source {
             Source::SFrame(blob, fde) => {

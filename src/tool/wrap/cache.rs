@@ -5,8 +5,8 @@
 //! sets its time. When the cache is larger than its limit, the files that were not used for longest are
 //! removed, but none that was used in the last hour: a linker may still be reading it.
 //!
-//! What is in the cache becomes part of programs. So its folder is used only if no other user can write there; else the
-//! wrapper says so and links its inputs as they are.
+//! What is in the cache becomes part of programs. So its folder is used only if no other user can write
+//! there; else the wrapper says so and links its inputs as they are.
 
 use crate::tool::Problem;
 use crate::tool::edit::replace_file;
@@ -55,7 +55,8 @@ impl Place {
             return Self::Named(folder);
         }
         let caches = variable("XDG_CACHE_HOME").or_else(|| Some(variable("HOME")?.join(".cache")));
-        // XDG's specification has relative folders ignored; so has this program, since they would lie in the sources.
+        // XDG's specification has relative folders ignored; so has this program, since they would lie in the
+        // sources.
         let caches = caches.filter(|folder| folder.is_absolute());
         let (folder, name) = match caches {
             Some(caches) => (caches, "sframe".to_owned()),
@@ -98,7 +99,8 @@ impl Place {
     }
 }
 
-/// Demands that a folder is this user's, and that no other may write there, but for members of the user's own group.
+/// Demands that a folder is this user's, and that no other may write there, but for members of the user's own
+/// group.
 fn check(folder: &Path) -> Result<(), Problem> {
     let data = folder.symlink_metadata().map_err(|error| problem(folder, &error.to_string()))?;
     // SAFETY: a system call without arguments.
@@ -125,7 +127,8 @@ fn user() -> u32 {
 }
 
 impl Cache {
-    /// The cache in a folder: that of the option, of `SFRAME_WRAP_CACHE`, or the user's own. `limit` is in MiB.
+    /// The cache in a folder: that of the option, of `SFRAME_WRAP_CACHE`, or the user's own. `limit` is in
+    /// MiB.
     ///
     /// # Errors
     /// The folder cannot be made, or others may write there.

@@ -312,8 +312,9 @@ impl Wrapper {
     }
 }
 
-/// The contents of a file that may have to be split; `None` for others by their first bytes. They are read and not mapped:
-/// the key of a copy and the copy itself must be made of the same bytes, though the file may change meanwhile.
+/// The contents of a file that may have to be split; `None` for others by their first bytes. They are read
+/// and not mapped: the key of a copy and the copy itself must be made of the same bytes, though the file may
+/// change meanwhile.
 fn contents(path: &Path) -> Option<Vec<u8>> {
     let (mut file, _) = open_regular(path).ok()?;
     let mut bytes = Vec::new();

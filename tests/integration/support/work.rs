@@ -356,8 +356,8 @@ impl Work {
         }
     }
 
-    /// The parsed output, after `readelf` and `eu-elflint` found nothing to complain about, and no version of GNU's
-    /// reader of SFrame ended by a signal.
+    /// The parsed output, after `readelf` and `eu-elflint` found nothing to complain about, and no version of
+    /// GNU's reader of SFrame ended by a signal.
     #[track_caller]
     pub fn elf(&self, name: &str) -> Elf {
         self.lint(name);
@@ -368,8 +368,8 @@ impl Work {
         elf
     }
 
-    /// Lets `readelf` of every version that is there read a file's SFrame sections. It may refuse a version of SFrame that
-    /// it does not know, but not die. Gives what each printed.
+    /// Lets `readelf` of every version that is there read a file's SFrame sections. It may refuse a version
+    /// of SFrame that it does not know, but not die. Gives what each printed.
     #[track_caller]
     pub fn read_by_gnu(&self, file: &str) -> Vec<Outcome> {
         let mut read = Vec::new();

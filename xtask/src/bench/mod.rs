@@ -1,11 +1,13 @@
 //! `cargo xtask bench`: times sframe-ld against every linker found on the machine.
 //!
-//! A case is a folder with every input and the exact arguments of one link ([`case`]); no compiler driver runs while
-//! times are taken. All linkers get the same arguments and as many processors. None is told how many threads to start: people do
-//! not say either, and a default that starts too few would not show. They take turns: one round runs every linker twice, first where no output is and then over the output that
-//! is there, as a build does; the next round begins with another linker. A first round warms the file cache, checks
-//! that each output runs, and is not counted. Linkers that take many times as long as the quickest one leave after a few
-//! rounds, the others go on: a link of milliseconds needs more of them. The numbers are those of [`measure`].
+//! A case is a folder with every input and the exact arguments of one link ([`case`]); no compiler driver
+//! runs while times are taken. All linkers get the same arguments and as many processors. None is told how
+//! many threads to start: people do not say either, and a default that starts too few would not show. They
+//! take turns: one round runs every linker twice, first where no output is and then over the output that is
+//! there, as a build does; the next round begins with another linker. A first round warms the file cache,
+//! checks that each output runs, and is not counted. Linkers that take many times as long as the quickest one
+//! leave after a few rounds, the others go on: a link of milliseconds needs more of them. The numbers are
+//! those of [`measure`].
 //!
 //! `--against COMMIT` times two builds of ours in the same way ([`against`]); `--cores` says what more processors would
 //! bring ([`cores`]).

@@ -1,4 +1,5 @@
-//! Completions for shells of programs whose command lines are not described for a generator, made from their `--help`.
+//! Completions for shells of programs whose command lines are not described for a generator, made from their
+//! `--help`.
 
 use super::help::Help;
 use anyhow::Result;

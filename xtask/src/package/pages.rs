@@ -1,4 +1,5 @@
-//! Manual pages and completions of programs whose command lines are not described for a generator: of their `--help`.
+//! Manual pages and completions of programs whose command lines are not described for a generator: of their
+//! `--help`.
 
 use super::completions;
 use super::help::Help;

@@ -1,8 +1,9 @@
 //! Compact tables: the rows of a whole program for readers that care for every byte and bound every loop.
 //!
-//! A compact table is no SFrame section. It holds the same rules for the same addresses in a quarter of the room if the program is large,
-//! can be read where it lies and is position-independent. The steps of a look-up are bounded by a constant, as the
-//! kernel's verifier demands of BPF programs. `COMPACT.md` of this crate specifies every byte.
+//! A compact table is no SFrame section. It holds the same rules for the same addresses in a quarter of the
+//! room if the program is large, can be read where it lies and is position-independent. The steps of a
+//! look-up are bounded by a constant, as the kernel's verifier demands of BPF programs. `COMPACT.md` of this
+//! crate specifies every byte.
 //!
 //! ```text
 //! address ─► region ─► page ─► entry: start, place of its shape ─► shape: runs of steps ─► rule

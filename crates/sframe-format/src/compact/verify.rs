@@ -22,9 +22,9 @@ impl<D: Deref<Target = [u8]>> CompactTable<D> {
     /// Checks the table, and the bytes behind it.
     ///
     /// # Errors
-    /// What [`CompactTable::check`] demands; bits without a meaning are set, in a rule, a long rule or behind the table; a
-    /// rule is of an unknown kind; a row covers nothing; a repetition does not end with its rows; an entry has more than
-    /// [`MOST_ROWS`] rows.
+    /// What [`CompactTable::check`] demands; bits without a meaning are set, in a rule, a long rule or behind
+    /// the table; a rule is of an unknown kind; a row covers nothing; a repetition does not end with its
+    /// rows; an entry has more than [`MOST_ROWS`] rows.
     pub fn verify(&self) -> Result<(), Error> {
         self.check()?;
         let view = self.view();
@@ -225,7 +225,8 @@ mod tests {
         longer.extend([0, 7]);
         let found = verify(&longer).map_err(|error| error.offset);
         assert_eq!(found, Err(bytes.len() + 1));
-        // The last number of the last shape is the size of its last row: without bytes, or short of the repetition.
+        // The last number of the last shape is the size of its last row: without bytes, or short of the
+        // repetition.
         for size in [0, 1] {
             assert!(damaged(parts.end - 1, size).is_err());
         }

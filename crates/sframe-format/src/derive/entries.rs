@@ -1,8 +1,8 @@
 //! CIEs and FDEs of `.eh_frame` (LSB, "Exception Frames"; DWARF 5, 6.4.1).
 //!
-//! They are read here, with gimli's reader of numbers, because gimli refuses entries that unwinders take: AArch64's
-//! augmentations `B` (return addresses are signed with key B) and `G` (tagged frames), language-specific data that
-//! is left out, and those of GCC 2. Only what the rows depend on is read.
+//! They are read here, with gimli's reader of numbers, because gimli refuses entries that unwinders take:
+//! AArch64's augmentations `B` (return addresses are signed with key B) and `G` (tagged frames),
+//! language-specific data that is left out, and those of GCC 2. Only what the rows depend on is read.
 
 use gimli::{DwEhPe, EhFrame, EndianSlice, Error, Reader, Register, RunTimeEndian};
 
@@ -81,7 +81,8 @@ impl<'data> Frames<'data> {
         Records::new(self.abi, self.data.slice())
     }
 
-    /// The FDE of a record; `None` for a CIE. `known` is a CIE that was read before: FDEs of one CIE follow each other.
+    /// The FDE of a record; `None` for a CIE. `known` is a CIE that was read before: FDEs of one CIE follow
+    /// each other.
     pub fn entry(&self, record: &Record, known: Option<&Cie<'data>>) -> Result<Option<Fde<'data>>, Error> {
         let (mut rest, id) = self.body(record)?;
         let id = id as usize;

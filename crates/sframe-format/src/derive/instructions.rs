@@ -1,7 +1,7 @@
 //! Call frame instructions (DWARF 5, 6.4.2 and 7.24), one after the other.
 //!
-//! They become gimli's, which also decodes them; but gimli ends at two that are in use: the old form of an offset, and
-//! the signing of AArch64 that mixes in the program counter.
+//! They become gimli's, which also decodes them; but gimli ends at two that are in use: the old form of an
+//! offset, and the signing of AArch64 that mixes in the program counter.
 
 use gimli::{CallFrameInstruction, DwCfa, Error, Reader, Register, UnwindExpression};
 
@@ -14,7 +14,8 @@ const NEGATE_RA_STATE_WITH_PC: DwCfa = DwCfa(0x2c);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Instruction {
     Plain(CallFrameInstruction<usize>),
-    /// The return address is signed from here on, or no longer, with the program counter of this place mixed in.
+    /// The return address is signed from here on, or no longer, with the program counter of this place mixed
+    /// in.
     NegateRaStateWithPc,
 }
 

@@ -35,8 +35,8 @@ pub use project::Reason;
 
 /// The FDE of `.eh_frame` that a function was derived from, and the part of its range that the function is.
 ///
-/// Most functions are the whole range. An FDE gives several if some rows in between have no SFrame form, and two for a
-/// PLT: its first entry and the others.
+/// Most functions are the whole range. An FDE gives several if some rows in between have no SFrame form, and
+/// two for a PLT: its first entry and the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Source {
     /// Offset of the FDE in the section.
@@ -52,7 +52,8 @@ pub struct Source {
 /// Derives every function of `eh_frame`, whose section address is `address`, and hands each to `take`: its FDE, and its
 /// rows or why it has none. The function is borrowed, so that its memory serves for the next.
 ///
-/// The section is an object's, or one that a linker has yet to write: records may stand behind a terminator, too.
+/// The section is an object's, or one that a linker has yet to write: records may stand behind a terminator,
+/// too.
 ///
 /// # Errors
 /// The length of an entry is malformed, so that the entries behind it cannot be found; the functions before it were

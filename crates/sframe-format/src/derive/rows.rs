@@ -1,8 +1,9 @@
 //! The rows of an FDE, for a few registers.
 //!
 //! SFrame tracks two or three registers, and a look-up of one address runs an FDE for one row. gimli's table
-//! keeps rules of all registers, in rows of several kilobytes that are cleared for each FDE and copied with each
-//! `DW_CFA_remember_state`. Here a row has places for the tracked registers alone. DWARF 5, 6.4.2 defines the instructions.
+//! keeps rules of all registers, in rows of several kilobytes that are cleared for each FDE and copied with
+//! each `DW_CFA_remember_state`. Here a row has places for the tracked registers alone. DWARF 5, 6.4.2
+//! defines the instructions.
 
 use alloc::vec::Vec;
 

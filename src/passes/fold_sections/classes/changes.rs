@@ -1,8 +1,9 @@
 //! Splits classes by what changed in the round before, until nothing changes.
 //!
-//! All rows of a class have targets in the same classes, by the numbers of the round before. So two of them still do if the
-//! same targets of theirs got the same new numbers: only these are compared, and the rows without such a target stay
-//! together. Each round costs as much as there are references to rows with a new number.
+//! All rows of a class have targets in the same classes, by the numbers of the round before. So two of them
+//! still do if the same targets of theirs got the same new numbers: only these are compared, and the rows
+//! without such a target stay together. Each round costs as much as there are references to rows with a new
+//! number.
 
 use super::targets::Targets;
 use rayon::prelude::*;
@@ -81,8 +82,8 @@ impl Partition {
         partition
     }
 
-    /// Splits classes until the targets of each are in the same classes. Gives the rows, those of a class side by side, and
-    /// the places of classes of several rows.
+    /// Splits classes until the targets of each are in the same classes. Gives the rows, those of a class
+    /// side by side, and the places of classes of several rows.
     pub(super) fn refine(mut self, targets: &Targets) -> (Vec<u32>, Vec<Range<u32>>) {
         let references = References::new(&self, targets);
         let mut changes: Vec<Change> = Vec::new();
@@ -108,8 +109,8 @@ impl Partition {
         (self.members, ranges)
     }
 
-    /// Splits a class by the changes of its rows' targets: one part for each different list of them, and one for the rows
-    /// without any.
+    /// Splits a class by the changes of its rows' targets: one part for each different list of them, and one
+    /// for the rows without any.
     fn split(&mut self, changes: &[Change]) {
         let number = changes[0].class;
         let Class { start, end } = self.classes[number as usize];
