@@ -288,7 +288,8 @@ impl Wrapper {
         self.cache.put(&path.file_name()?.to_string_lossy(), &new)
     }
 
-    /// Refuses the link if the name in a script, in the script's folder or the current one, leads to a pipe or a device.
+    /// Refuses the link if the name in a script, in the script's folder or the current one, leads to a pipe
+    /// or a device.
     fn refuse_irregular(&mut self, folder: Option<&Path>, name: &[u8]) {
         let name = path(name);
         let mut places = folder.map(|folder| folder.join(name)).into_iter().chain([name.to_owned()]);
