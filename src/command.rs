@@ -1,10 +1,11 @@
 //! What the commands share around the library: the heap, the colours of messages, and an orderly end by a
 //! signal.
 //!
-//! The library neither chooses a heap nor installs handlers of signals. Each command does both in its first lines: it
-//! names [`Heap`] as its allocator and calls [`handle_signals`]. From then on a signal that ends the process removes its
-//! temporary files first, and what the process cannot help (no more memory, a mapped file that became shorter) is an
-//! error with a message and the command's exit status for errors, not an end by a signal.
+//! The library neither chooses a heap nor installs handlers of signals. Each command does both in its first
+//! lines: it names [`Heap`] as its allocator and calls [`handle_signals`]. From then on a signal that ends
+//! the process removes its temporary files first, and what the process cannot help (no more memory, a mapped
+//! file that became shorter) is an error with a message and the command's exit status for errors, not an end
+//! by a signal.
 
 use crate::cli::Color;
 use crate::diag::words::plain;
@@ -24,8 +25,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The heap of all commands, which notes whether the system refused memory.
 ///
-/// GNU libc's heaps grow page by page, each time with a system call that blocks page faults of other threads, and with
-/// one heap for all threads they wait for each other: either takes some 5 % of a small link.
+/// GNU libc's heaps grow page by page, each time with a system call that blocks page faults of other threads,
+/// and with one heap for all threads they wait for each other: either takes some 5 % of a small link.
 pub struct Heap;
 
 /// Whether the system has refused memory. The code that asked for it does without, or aborts.
@@ -128,9 +129,9 @@ struct NoMemory {
 
 static NO_MEMORY: OnceLock<NoMemory> = OnceLock::new();
 
-/// Makes signals that end or abort the process remove temporary files first. If memory ran out, or pages of a mapped file
-/// are lost, the process ends with a message in the name of `program` and with exit status `status`. A file that grows
-/// beyond its limit (`SIGXFSZ`) becomes an ordinary error.
+/// Makes signals that end or abort the process remove temporary files first. If memory ran out, or pages of a
+/// mapped file are lost, the process ends with a message in the name of `program` and with exit status
+/// `status`. A file that grows beyond its limit (`SIGXFSZ`) becomes an ordinary error.
 pub fn handle_signals(program: &str, status: i32) {
     lost::end_with_message(program, remove_temporaries, status);
     let help = ">>> help: raise the limit (ulimit -v), or let fewer programs run at the same time";

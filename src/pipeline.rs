@@ -273,8 +273,9 @@ fn run<T: Target>(job: Job<'_, '_>) -> Result<(), Aborted> {
         return Ok(());
     }
     let mut dependents = open_inputs::Dependents::new(config, source, store, sink);
-    // Once for most links. Again if objects name libraries (`.deplibs`) or libraries bring others, because such a
-    // library may be a script that changes the plan; and once after plugins compiled intermediate code.
+    // Once for most links. Again if objects name libraries (`.deplibs`) or libraries bring others, because
+    // such a library may be a script that changes the plan; and once after plugins compiled intermediate
+    // code.
     let mut plugins = run_plugins::Plugins::default();
     let (directives, plan, parsed, assigned, extracted) = loop {
         let ((directives, plan), mut parsed) = rayon::join(

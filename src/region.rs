@@ -2,9 +2,9 @@
 //!
 //! The output is a mapped file. A page of a new file that is touched through its mapping costs twice: the
 //! system fills it with zeros first, and as many pages around it as it would read ahead, which have left the
-//! processor's cache again when their contents come. Pages that a system call writes need no zeros. So contents
-//! that one job makes are made in a buffer that stays in the cache, and written from there, few as they may
-//! be. The mapping sees them, as it shares its pages with the file.
+//! processor's cache again when their contents come. Pages that a system call writes need no zeros. So
+//! contents that one job makes are made in a buffer that stays in the cache, and written from there, few as
+//! they may be. The mapping sees them, as it shares its pages with the file.
 
 use std::cell::RefCell;
 use std::fs::File;
@@ -32,8 +32,8 @@ struct Mapped<'f> {
 }
 
 impl Mapped<'_> {
-    /// Writes from the region's first byte on. The bytes of the mapping, to which nobody else refers, change as if a
-    /// file were read into them.
+    /// Writes from the region's first byte on. The bytes of the mapping, to which nobody else refers, change
+    /// as if a file were read into them.
     fn write(&self, contents: &[u8]) {
         if let Err(error) = self.file.write_all_at(contents, self.offset) {
             let _ = self.failure.set(error);

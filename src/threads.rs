@@ -1,10 +1,11 @@
 //! The threads of a link, and the processors that they keep to.
 //!
-//! Between the parallel parts of a link its first thread works alone, and the others sleep. A scheduler may wake them on
-//! the processor of the first one although another is idle (a virtual machine's idle processors can look as if taken),
-//! and leave them there for several ticks: half of a short link then has one processor. So the first thread stays on its
-//! processor and the others keep off it, if there is one for each thread. On a busy machine the scheduler knows better,
-//! and in a long link it has the time to see that another processor is faster or idle.
+//! Between the parallel parts of a link its first thread works alone, and the others sleep. A scheduler may
+//! wake them on the processor of the first one although another is idle (a virtual machine's idle processors
+//! can look as if taken), and leave them there for several ticks: half of a short link then has one
+//! processor. So the first thread stays on its processor and the others keep off it, if there is one for each
+//! thread. On a busy machine the scheduler knows better, and in a long link it has the time to see that
+//! another processor is faster or idle.
 //!
 //! The order matters: how many threads there are to be is settled before the first one is kept on its
 //! processor, because whoever counts the processors of a thread that is kept on one finds one.
@@ -82,8 +83,8 @@ impl Threads {
         Ok(Threads { pool: builder.spawn_handler(start).build()?, allowed, others, started })
     }
 
-    /// Lets the first thread, which calls this, and the others use any processor again. It is called before a process
-    /// is started, too: a process inherits the processors of the thread that starts it.
+    /// Lets the first thread, which calls this, and the others use any processor again. It is called before a
+    /// process is started, too: a process inherits the processors of the thread that starts it.
     pub fn let_go(&self) {
         let Some(allowed) = &self.allowed else { return };
         let _ = sched_setaffinity(None, allowed);
@@ -123,8 +124,8 @@ fn find_room() -> std::io::Result<()> {
     memmap2::MmapMut::map_anon(ROOM).map(drop)
 }
 
-/// Keeps the calling thread on its processor. Gives the processors that it was allowed, and the same without its own,
-/// for the other threads; `None` if there is not an idle processor for each of `threads` threads.
+/// Keeps the calling thread on its processor. Gives the processors that it was allowed, and the same without
+/// its own, for the other threads; `None` if there is not an idle processor for each of `threads` threads.
 fn keep_apart(threads: usize, running: impl Fn() -> Option<usize>) -> Option<(CpuSet, CpuSet)> {
     let allowed = sched_getaffinity(None).ok()?;
     let processors = allowed.count() as usize;
@@ -144,8 +145,8 @@ fn running_now() -> Option<usize> {
     running(&std::fs::read_to_string("/proc/loadavg").ok()?)
 }
 
-/// The number of threads of the machine that run or wait for a processor, this one included. The fourth word of
-/// `/proc/loadavg` is this number, a slash, and the number of all threads.
+/// The number of threads of the machine that run or wait for a processor, this one included. The fourth word
+/// of `/proc/loadavg` is this number, a slash, and the number of all threads.
 fn running(loads: &str) -> Option<usize> {
     loads.split(' ').nth(3)?.split('/').next()?.parse().ok()
 }

@@ -1,5 +1,5 @@
-//! The lock of the temporary files under loom, which tries every order of its steps, and every value that the memory model
-//! lets a load give.
+//! The lock of the temporary files under loom, which tries every order of its steps, and every value that the
+//! memory model lets a load give.
 
 #[path = "../src/output/spin_lock.rs"]
 mod spin_lock;

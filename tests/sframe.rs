@@ -177,8 +177,8 @@ fn relocations_without_addends_are_told_and_not_taken_for_none() {
     }
 }
 
-/// A program whose `.eh_frame` ends for a walk behind its first FDE. The second gave way to a terminator; `.eh_frame_hdr` leads
-/// to the others.
+/// A program whose `.eh_frame` ends for a walk behind its first FDE. The second gave way to a terminator;
+/// `.eh_frame_hdr` leads to the others.
 fn with_a_terminator_in_between(program: &Path) -> Vec<u8> {
     use object::{Object, ObjectSection};
     let mut bytes = std::fs::read(program).unwrap();

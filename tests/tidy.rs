@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 
 /// Longest Rust source file, in lines.
 const LONGEST: usize = 700;
+/// Columns of a comment, as `rustfmt.toml` says of code.
+const WIDEST: usize = 110;
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -61,6 +63,25 @@ fn files_are_of_readable_length() {
         (lines > LONGEST).then(|| format!("{name}: {lines} lines"))
     };
     none("files longer than 700 lines", sources().into_iter().filter_map(long).collect());
+}
+
+/// As rustfmt holds code, which leaves comments as they are. Tables and code in comments cannot be broken.
+#[test]
+fn comments_fit_the_width_of_the_code() {
+    let mut found = Vec::new();
+    for (name, text) in sources() {
+        let mut in_code = false;
+        for (number, line) in text.lines().enumerate() {
+            let comment =
+                line.trim_start().strip_prefix("//").map(|rest| rest.trim_start_matches(['/', '!', ' ']));
+            let Some(comment) = comment else { continue };
+            in_code ^= comment.starts_with("```");
+            if line.chars().count() > WIDEST && !in_code && !comment.starts_with('|') {
+                found.push(format!("{name}:{}", number + 1));
+            }
+        }
+    }
+    none("comments wider than 110 columns", found);
 }
 
 #[test]
@@ -295,7 +316,8 @@ fn recorded_proofs_are_plain_text() {
 
 #[test]
 fn tests_start_only_programs_that_a_fresh_machine_has() {
-    // Of gcc and its packages, Rust, and what every system of the distribution has. All else comes from `tools`.
+    // Of gcc and its packages, Rust, and what every system of the distribution has. All else comes from
+    // `tools`.
     let of_compilers =
         ["gcc", "g++", "cc", "gcc-ar", "as", "ar", "nm", "readelf", "c++filt", "cargo", "rustc"];
     let of_system = ["sh", "bash", "cp", "mv", "chmod", "mkfifo", "mknod", "tar", "unshare", "setpriv"];

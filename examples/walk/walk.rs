@@ -109,8 +109,8 @@ struct Headers {
 }
 
 unsafe extern "C" fn note_file(info: *mut dl_phdr_info, _: size_t, data: *mut c_void) -> c_int {
-    // SAFETY: the dynamic linker passes a valid description, and `walk_prepare` its vector. Files stay loaded: nothing
-    // here is unloaded.
+    // SAFETY: the dynamic linker passes a valid description, and `walk_prepare` its vector. Files stay
+    // loaded: nothing here is unloaded.
     unsafe {
         let (info, found) = (&*info, &mut *data.cast::<Vec<Headers>>());
         let headers = std::slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into());
@@ -192,8 +192,8 @@ fn stack() -> Range<u64> {
 }
 
 impl Walker {
-    /// Walks from an instruction outwards, into `frames`, each with what led on from it, or what called it outermost. Gives why
-    /// it ended early, if it did.
+    /// Walks from an instruction outwards, into `frames`, each with what led on from it, or what called it
+    /// outermost. Gives why it ended early, if it did.
     fn walk(
         &mut self,
         pc: u64,

@@ -1,4 +1,5 @@
-//! Whole links that the bytes describe: no panic, and the same outputs and messages with any number of threads.
+//! Whole links that the bytes describe: no panic, and the same outputs and messages with any number of
+//! threads.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,8 +1,8 @@
 //! Known differences, by each linker's version.
 //!
-//! A baseline is a file of rules for version strings: a difference that a rule fits is accepted, with the rule's reason.
-//! A version that the file does not name is new: its differences are reported, but are no failures, and
-//! `--record-baseline` adds them. Any other difference without a rule is a failure.
+//! A baseline is a file of rules for version strings: a difference that a rule fits is accepted, with the
+//! rule's reason. A version that the file does not name is new: its differences are reported, but are no
+//! failures, and `--record-baseline` adds them. Any other difference without a rule is a failure.
 
 use crate::differ::Difference;
 use crate::peers::Linker;

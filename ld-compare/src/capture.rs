@@ -1,10 +1,10 @@
 //! Recording the links of a build.
 //!
-//! `ld-compare capture --log DIR -- LD ARGUMENTS...` writes a case into a new folder below DIR and then runs the linker
-//! as it was called. For builds, `--setup FOLDER` makes a folder with links named `ld`, `ld.bfd`, ... to this program:
-//! `gcc -BFOLDER` then finds it in place of its linker. Inputs that a build may change or remove are copied. Files of
-//! the system (below `/usr`, `/lib` or the link's sysroot, where scripts name each other by path) and members of thin
-//! archives are referred to.
+//! `ld-compare capture --log DIR -- LD ARGUMENTS...` writes a case into a new folder below DIR and then runs
+//! the linker as it was called. For builds, `--setup FOLDER` makes a folder with links named `ld`, `ld.bfd`,
+//! ... to this program: `gcc -BFOLDER` then finds it in place of its linker. Inputs that a build may change
+//! or remove are copied. Files of the system (below `/usr`, `/lib` or the link's sysroot, where scripts name
+//! each other by path) and members of thin archives are referred to.
 
 use crate::args::{Capture, check_folder};
 use crate::cases::{Case, CaseFile, FILE, System};
@@ -65,7 +65,8 @@ fn set_up(folder: &Path, log: PathBuf, real: &Path) -> Result<()> {
     Ok(())
 }
 
-/// If this program was called by a linker's name from a set-up folder, records and links, and returns the exit status.
+/// If this program was called by a linker's name from a set-up folder, records and links, and returns the
+/// exit status.
 pub fn as_linker() -> Option<ExitCode> {
     let mut words = std::env::args();
     let called = words.next()?;
@@ -206,7 +207,8 @@ impl Copies<'_> {
         Ok(())
     }
 
-    /// Copies the libraries of a folder that the command line asks for; returns the folder's name in the case.
+    /// Copies the libraries of a folder that the command line asks for; returns the folder's name in the
+    /// case.
     fn library_folder(&mut self, word: &str, all: &[String]) -> Result<String> {
         let path = self.from.join(word);
         let path = path.canonicalize().unwrap_or(path);

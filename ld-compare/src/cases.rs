@@ -1,10 +1,10 @@
 //! Cases: links that can be run again with any linker.
 //!
-//! A case is a folder and one or several command lines ("steps") for a linker, without `-o`: each step names its
-//! output, which goes elsewhere, and later steps may take it as an input by that name. Cases come from
+//! A case is a folder and one or several command lines ("steps") for a linker, without `-o`: each step names
+//! its output, which goes elsewhere, and later steps may take it as an input by that name. Cases come from
 //! - the command line: `ld-compare run -- ARGUMENTS`;
-//! - a folder with a `case.json`, as `ld-compare capture` and `reduce` write it, or a folder of such folders; it can
-//!   hold commands that build the inputs from sources;
+//! - a folder with a `case.json`, as `ld-compare capture` and `reduce` write it, or a folder of such folders;
+//!   it can hold commands that build the inputs from sources;
 //! - a tarball of `--reproduce` (lld, sframe-ld): its `response.txt` is the command line.
 //!
 //! Tarballs come with bug reports of strangers and are data: their command lines run nothing, write nothing

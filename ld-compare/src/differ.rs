@@ -1,9 +1,10 @@
 //! Where linkers disagree, grouped by cause.
 //!
-//! For each key every family of linkers has one vote, that of its newest version which linked (versions of one linker
-//! agree with each other and are no majority; of several linkers of that version more than half must agree). A value that more than half of the votes have is the majority's; a
-//! linker with another value differs. Without a majority no linker differs: the key is split. Keys with the same aspect,
-//! the same value and the same value of the majority have one cause.
+//! For each key every family of linkers has one vote, that of its newest version which linked (versions of
+//! one linker agree with each other and are no majority; of several linkers of that version more than half
+//! must agree). A value that more than half of the votes have is the majority's; a linker with another value
+//! differs. Without a majority no linker differs: the key is split. Keys with the same aspect, the same value
+//! and the same value of the majority have one cause.
 
 use crate::facts::{ABSENT, Aspect, Facts};
 use crate::peers::{Family, Linker};

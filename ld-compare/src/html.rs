@@ -1,7 +1,7 @@
 //! Reports as one page that needs nothing else: a matrix whose cells open.
 //!
-//! No script and no outside file: `<details>` opens cells, a media query gives dark and light, and the print rules
-//! lay the matrix out on paper.
+//! No script and no outside file: `<details>` opens cells, a media query gives dark and light, and the print
+//! rules lay the matrix out on paper.
 
 use crate::baseline::Judgement;
 use crate::compare::{CaseReport, LinkerReport, Report};

@@ -1,9 +1,9 @@
 //! Relocatable objects as data that can be edited and written again.
 //!
-//! [`Object`] holds an `ET_REL` file without offsets and indices of tables: sections hold their relocations, groups
-//! list their members, and everything refers by row. Reading checks every bound; writing makes a valid ELF64 file
-//! (gABI: group headers before their members, locals before globals in the symbol table, `.rela.X` a member of X's
-//! group). The reducer deletes rows from it.
+//! [`Object`] holds an `ET_REL` file without offsets and indices of tables: sections hold their relocations,
+//! groups list their members, and everything refers by row. Reading checks every bound; writing makes a valid
+//! ELF64 file (gABI: group headers before their members, locals before globals in the symbol table, `.rela.X`
+//! a member of X's group). The reducer deletes rows from it.
 
 use anyhow::{Context, Result, bail, ensure};
 use object::Endianness;
@@ -260,9 +260,10 @@ impl Object {
         self.groups.iter().find(|group| group.members.contains(&section))
     }
 
-    /// Removes rows: keeps the sections, symbols and groups whose flags are set, and keeps the object consistent. A
-    /// symbol of a removed section becomes undefined if it is global, else it is removed; relocations with removed
-    /// symbols are removed, and so are groups without members and links to removed sections.
+    /// Removes rows: keeps the sections, symbols and groups whose flags are set, and keeps the object
+    /// consistent. A symbol of a removed section becomes undefined if it is global, else it is removed;
+    /// relocations with removed symbols are removed, and so are groups without members and links to removed
+    /// sections.
     pub fn retain(&mut self, sections: &[bool], symbols: &[bool], groups: &[bool]) {
         let section_rows = renumber(sections);
         let mut group_kept = groups.to_vec();
@@ -401,7 +402,8 @@ impl<'a> Writer<'a> {
         let order = self.symbol_order();
         let mut numbers = vec![0u64; order.len()];
         order.iter().enumerate().for_each(|(place, row)| numbers[*row] = place as u64 + 1);
-        // Section numbers: null, group headers, each section with its relocations, the symbol table, two of strings.
+        // Section numbers: null, group headers, each section with its relocations, the symbol table, two of
+        // strings.
         let first = 1 + object.groups.len() as u64;
         let mut next = first;
         let mut indices = Vec::new();

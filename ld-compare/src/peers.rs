@@ -1,9 +1,8 @@
 //! Finds the linkers of this machine and identifies them.
 //!
-//! Linkers are found in the folder of peers (`SFRAME_PEERS`,
-//! which `cargo xtask peers` makes: `NAME/ld`, and `NAME/MACHINE/ld` for other machines), then on `PATH`;
-//! `--linker NAME=COMMAND` adds any other. This project's linker is the one that `SFRAME_LD` names, else the one beside
-//! this program.
+//! Linkers are found in the folder of peers (`SFRAME_PEERS`, which `cargo xtask peers` makes: `NAME/ld`, and
+//! `NAME/MACHINE/ld` for other machines), then on `PATH`; `--linker NAME=COMMAND` adds any other. This
+//! project's linker is the one that `SFRAME_LD` names, else the one beside this program.
 
 use crate::machine::Machine;
 use ::peers::PATH_NAMES;
@@ -15,7 +14,8 @@ pub use ::peers::{Family, Linker};
 /// Which linkers are wanted.
 #[derive(clap::Args, Clone, Debug, Default)]
 pub struct Wanted {
-    /// A linker: a name of the folder of peers or of PATH, or NAME=COMMAND; all that are found if none is given
+    /// A linker: a name of the folder of peers or of PATH, or NAME=COMMAND; all that are found if none is
+    /// given
     #[arg(long = "linker", value_name = "NAME[=COMMAND]")]
     pub linkers: Vec<String>,
     /// Folder with the other linkers, as `cargo xtask peers` makes it
@@ -28,7 +28,8 @@ impl Wanted {
     /// machines only.
     ///
     /// # Errors
-    /// A linker that was asked for by name is not there, or does not answer to `--version`; or there is no linker.
+    /// A linker that was asked for by name is not there, or does not answer to `--version`; or there is no
+    /// linker.
     pub fn find(&self, machine: Machine) -> Result<Vec<Linker>> {
         let found = if self.linkers.is_empty() {
             self.all(machine)

@@ -1,7 +1,7 @@
 //! Running a linker on a case, with limits.
 //!
-//! The output goes into a new temporary folder, never to a device. Time, memory, and the size of any file that the
-//! linker writes are limited, so that an endless loop or a lack of memory is an ordinary outcome.
+//! The output goes into a new temporary folder, never to a device. Time, memory, and the size of any file
+//! that the linker writes are limited, so that an endless loop or a lack of memory is an ordinary outcome.
 
 use crate::cases::Case;
 use crate::peers::Linker;

@@ -1,5 +1,5 @@
-//! Random programs: a few of them, linked by this project's linker and every other that is here, do what the majority
-//! says. `cargo xtask prove random` runs thousands.
+//! Random programs: a few of them, linked by this project's linker and every other that is here, do what the
+//! majority says. `cargo xtask prove random` runs thousands.
 
 use ld_compare::machine::Machine;
 use ld_compare::peers::Wanted;

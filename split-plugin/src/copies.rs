@@ -1,7 +1,8 @@
 //! Claimed files, and the split copies that take their places.
 //!
-//! Copies are made when the linker knows which files take part, so that members that nobody needs have none. A copy has
-//! the base name of its original, or of the archive member, because patterns of scripts match names.
+//! Copies are made when the linker knows which files take part, so that members that nobody needs have none.
+//! A copy has the base name of its original, or of the archive member, because patterns of scripts match
+//! names.
 
 use crate::table::Table;
 use linker_plugin::Symbol;
@@ -23,7 +24,8 @@ const MEMBER_HEADER: u64 = 60;
 /// Maps a file or member that the linker has opened; `None` if it is empty or cannot be mapped.
 pub fn map(descriptor: c_int, offset: u64, size: u64) -> Option<Mmap> {
     let size = usize::try_from(size).ok().filter(|&size| size > 0)?;
-    // SAFETY: the mapping is private and read-only; as every linker, this one trusts that nobody cuts its inputs short.
+    // SAFETY: the mapping is private and read-only; as every linker, this one trusts that nobody cuts its
+    // inputs short.
     unsafe { MmapOptions::new().offset(offset).len(size).map(descriptor) }.ok()
 }
 

@@ -1,23 +1,24 @@
-//! `libsframe_split.so`: a plugin by which GNU ld and gold link objects whose `.sframe` is split, so that each text
-//! section's frames live and die with it there, too.
+//! `libsframe_split.so`: a plugin by which GNU ld and gold link objects whose `.sframe` is split, so that
+//! each text section's frames live and die with it there, too.
 //!
 //! ```text
 //! ld -plugin libsframe_split.so -plugin-opt=verbose ...
 //! ```
 //!
-//! GNU's plugin interface cannot replace a file. But a plugin may claim a file, tell its symbols, and add other files
-//! when all symbols are resolved, as compilers do for link-time optimization. This plugin claims objects with monolithic
-//! frames ([`object`]) and adds split copies ([`copies`]), which it deletes when the link is over. The linker resolves
-//! symbols and chooses COMDAT groups and members of archives by the originals' symbols; then the copies stand in for
-//! them.
+//! GNU's plugin interface cannot replace a file. But a plugin may claim a file, tell its symbols, and add
+//! other files when all symbols are resolved, as compilers do for link-time optimization. This plugin claims
+//! objects with monolithic frames ([`object`]) and adds split copies ([`copies`]), which it deletes when the
+//! link is over. The linker resolves symbols and chooses COMDAT groups and members of archives by the
+//! originals' symbols; then the copies stand in for them.
 //!
 //! | option (`-plugin-opt=`) | effect |
 //! |---|---|
 //! | `verbose` | says for each object how it was split |
 //! | `light` | frames become units (`.sframe_light`) |
 //!
-//! Start-up files are left alone, because their place among the inputs counts, and so are objects for link-time
-//! optimization. The linker puts all copies behind the first claimed file: the order against other inputs changes.
+//! Start-up files are left alone, because their place among the inputs counts, and so are objects for
+//! link-time optimization. The linker puts all copies behind the first claimed file: the order against other
+//! inputs changes.
 
 mod copies;
 mod linker;
@@ -44,8 +45,8 @@ struct Plugin {
 }
 
 static PLUGIN: Mutex<Option<Plugin>> = Mutex::new(None);
-/// The copies' folder. A linker that gives up calls `cleanup` in the middle of another call, while [`PLUGIN`] is locked.
-/// So this has a lock of its own, which is not held while the linker is called.
+/// The copies' folder. A linker that gives up calls `cleanup` in the middle of another call, while [`PLUGIN`]
+/// is locked. So this has a lock of its own, which is not held while the linker is called.
 static FOLDER: Mutex<Option<TempDir>> = Mutex::new(None);
 
 /// A fatal message, which ends the link.
@@ -55,7 +56,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
-/// Does a hook's work. A fatal message is sent last, with no lock held: the linker may not return from that call.
+/// Does a hook's work. A fatal message is sent last, with no lock held: the linker may not return from that
+/// call.
 fn guarded(work: impl FnOnce() -> Result<(), (Arc<Linker>, Stop)>) -> c_int {
     match catch_unwind(AssertUnwindSafe(work)) {
         Ok(Ok(())) => status::OK,
@@ -78,8 +80,8 @@ fn with(work: impl FnOnce(&mut Plugin) -> Result<(), Stop>) -> c_int {
 /// The linker loads the plugin.
 ///
 /// # Safety
-/// `vector` must be one of the plugin interface: it ends with an entry of tag 0, and its functions and texts are as their
-/// tags say.
+/// `vector` must be one of the plugin interface: it ends with an entry of tag 0, and its functions and texts
+/// are as their tags say.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn onload(vector: *const Transfer) -> c_int {
     guarded(|| {

@@ -18,7 +18,8 @@ pub enum Level {
 
 /// Options, by the texts behind `-plugin-opt=`.
 const OPTIONS: [&str; 2] = ["verbose", "light"];
-/// Linkers that offer plugins nothing but objects of intermediate code, by the names that they give themselves.
+/// Linkers that offer plugins nothing but objects of intermediate code, by the names that they give
+/// themselves.
 const FOR_LTO_ONLY: [&str; 2] = ["mold", "wild"];
 
 /// The linker's functions and facts, from the transfer vector.
@@ -120,8 +121,8 @@ impl Linker {
         Ok(())
     }
 
-    /// Registers the hooks. The claim hook is that of version 1: GNU ld since 2.44 offers plugins with a version 2 hook
-    /// only objects of intermediate code.
+    /// Registers the hooks. The claim hook is that of version 1: GNU ld since 2.44 offers plugins with a
+    /// version 2 hook only objects of intermediate code.
     ///
     /// # Errors
     /// The linker does not take one.

@@ -12,12 +12,12 @@ use sframe_ld::tool::wrap::candidate::is_candidate;
 use std::path::Path;
 use zerocopy::byteorder::{BigEndian, ByteOrder, LittleEndian};
 
-/// Sections whose pieces make up one function with the pieces of start-up files, so that their order among all inputs
-/// counts.
+/// Sections whose pieces make up one function with the pieces of start-up files, so that their order among
+/// all inputs counts.
 const PIECES: [&[u8]; 2] = [b".init", b".fini"];
 
-/// Whether a file is a start-up file, which compilers put around all others: `crt1.o`, `Scrt1.o`, `crtbeginS.o`,
-/// `crtn.o`.
+/// Whether a file is a start-up file, which compilers put around all others: `crt1.o`, `Scrt1.o`,
+/// `crtbeginS.o`, `crtn.o`.
 pub fn is_start_up(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().as_encoded_bytes();
     let letters = name.iter().take_while(|byte| b"gMrS".contains(byte)).count();
@@ -33,8 +33,8 @@ pub struct Found {
 }
 
 impl Found {
-    /// Reads an object; `None` if it has nothing to split, or is for link-time optimization. The linker itself reports
-    /// malformed ones.
+    /// Reads an object; `None` if it has nothing to split, or is for link-time optimization. The linker
+    /// itself reports malformed ones.
     pub fn read(bytes: &[u8]) -> Option<Self> {
         if !is_candidate(bytes) {
             return None;

@@ -1,11 +1,12 @@
 //! References of claimed objects, told to other plugins.
 //!
-//! To a linker, references of claimed files are references of intermediate code, whichever plugin claimed them. A
-//! compiler's plugin would drop a definition that only this plugin's files refer to, since it assumes that it sees all
-//! intermediate code. So each reference is repeated by an object that nobody claims, and that holds nothing else.
+//! To a linker, references of claimed files are references of intermediate code, whichever plugin claimed
+//! them. A compiler's plugin would drop a definition that only this plugin's files refer to, since it assumes
+//! that it sees all intermediate code. So each reference is repeated by an object that nobody claims, and
+//! that holds nothing else.
 //!
-//! GNU ld reads files that are added while others are claimed. gold cannot, so under it such a link ends with a message
-//! that says so. sframe-ld tells one plugin's files from another's.
+//! GNU ld reads files that are added while others are claimed. gold cannot, so under it such a link ends with
+//! a message that says so. sframe-ld tells one plugin's files from another's.
 
 use crate::copies::Claimed;
 use crate::linker::Linker;

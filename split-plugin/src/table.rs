@@ -18,8 +18,9 @@ unsafe impl Send for Table {}
 unsafe impl Sync for Table {}
 
 impl Table {
-    /// A table of these symbols. gold takes versions apart from names, and for a default version (`name@@VERSION`) it
-    /// needs both the name alone and the name with the version. Other linkers read versions from the name.
+    /// A table of these symbols. gold takes versions apart from names, and for a default version
+    /// (`name@@VERSION`) it needs both the name alone and the name with the version. Other linkers read
+    /// versions from the name.
     pub fn new(symbols: &[Symbol], is_gold: bool) -> Self {
         let mut table = Self { texts: Vec::new(), raw: Vec::with_capacity(symbols.len()) };
         for symbol in symbols {

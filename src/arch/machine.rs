@@ -118,8 +118,8 @@ pub fn feature_property(machine: Machine) -> Option<u32> {
     }
 }
 
-/// The program property with the ABI of signed pointers: a platform and a version, each of 8 bytes, which have to be the
-/// same in all objects that have it.
+/// The program property with the ABI of signed pointers: a platform and a version, each of 8 bytes, which
+/// have to be the same in all objects that have it.
 pub fn signed_pointer_property(machine: Machine) -> Option<u32> {
     (machine == Machine::AArch64).then_some(AARCH64_FEATURE_PAUTH)
 }

@@ -106,8 +106,9 @@ bitflags! {
         const SMALL = 1 << 12;
         /// Nothing defines it: it is imported all the same, or 0.
         const NO_DEFINITION = 1 << 13;
-        /// Loads of its address from the GOT must not be relaxed: it may be out of reach of relative addresses (a
-        /// section of the large code model, a list of [`crate::passes::find_far_loads`]), or the section splits loads.
+        /// Loads of its address from the GOT must not be relaxed: it may be out of reach of relative
+        /// addresses (a section of the large code model, a list of [`crate::passes::find_far_loads`]), or the
+        /// section splits loads.
         const FAR = 1 << 14;
         /// Not known to have an even address. Only where [`crate::arch::Target::EVEN_TARGETS`] asks
         /// for it.
@@ -184,7 +185,8 @@ impl Site<'_> {
         self.facts.contains(facts)
     }
 
-    /// Whether this link settles the symbol's address, and neither the dynamic linker nor a resolver function.
+    /// Whether this link settles the symbol's address, and neither the dynamic linker nor a resolver
+    /// function.
     #[inline]
     pub fn is_bound(&self) -> bool {
         !self.facts.intersects(Facts::IMPORTED | Facts::IFUNC)

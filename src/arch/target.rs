@@ -160,7 +160,8 @@ pub trait Target: Copy + Default + Send + Sync + std::fmt::Debug + 'static {
     /// Whether executables can do without general and local dynamic TLS only by rewriting whole
     /// sequences, so that an instruction which is not of one is an error.
     const TLS_REWRITES_ALL: bool = true;
-    /// Whether a distance to an undefined weak symbol counts from its own place, in data as well (AAELF64, "Weak references").
+    /// Whether a distance to an undefined weak symbol counts from its own place, in data as well (AAELF64,
+    /// "Weak references").
     const NOTHING_IS_HERE: bool = false;
     /// Dynamic tags for address, size and entry size of `.plt` (`-z mark-plt`), and the version of
     /// C libraries that know them.
@@ -182,8 +183,8 @@ pub trait Target: Copy + Default + Send + Sync + std::fmt::Debug + 'static {
     /// Attributes of `.gnu.attributes` of which two values, neither 0, do not go together: number,
     /// subject, name of each value.
     const ABI_ATTRIBUTES: &'static [(u64, &'static str, &'static [&'static str])] = &[];
-    /// The CIE of the FDEs for procedure linkage tables, a multiple of 8 bytes, with PC-relative pointers of 4 bytes;
-    /// empty on machines whose linkers make no such FDEs.
+    /// The CIE of the FDEs for procedure linkage tables, a multiple of 8 bytes, with PC-relative pointers of
+    /// 4 bytes; empty on machines whose linkers make no such FDEs.
     const PLT_CIE: &'static [u8] = &[];
     /// Size of an entry of `.hash`, in bytes.
     const SYSV_HASH_ENTRY: u64 = 4;
@@ -236,13 +237,12 @@ pub trait Target: Copy + Default + Send + Sync + std::fmt::Debug + 'static {
     /// Whether [`Target::relax`] never rewrites relocations of this type.
     fn is_fixed(info: &RelocInfo<Self>) -> bool;
 
-    /// Whether the instruction at the site can be rewritten, and its new operands. Depends on
-    /// nothing but its arguments: `scan_relocations` and `relocs::apply` ask independently and must get the same
-    /// answer.
+    /// Whether the instruction at the site can be rewritten, and its new operands. Depends on nothing but its
+    /// arguments: `scan_relocations` and `relocs::apply` ask independently and must get the same answer.
     fn relax(info: &RelocInfo<Self>, site: &Site<'_>, mode: &Mode) -> Option<Relaxed<Self::Edit>>;
 
-    /// Whether the instruction at the site of a relocation for a PLT entry takes the entry's address and does not
-    /// jump there: then the entry is canonical.
+    /// Whether the instruction at the site of a relocation for a PLT entry takes the entry's address and does
+    /// not jump there: then the entry is canonical.
     fn takes_address(_: &RelocInfo<Self>, _: &Site<'_>) -> bool {
         false
     }
@@ -255,14 +255,15 @@ pub trait Target: Copy + Default + Send + Sync + std::fmt::Debug + 'static {
     /// The value, if it does not fit.
     fn edit(edit: Self::Edit, section: &mut [u8], offset: usize, value: i64, place: u64) -> Result<(), i64>;
 
-    /// Whether the two instructions of a load from the GOT stand apart somewhere in a section with these relocations.
-    /// Control flow may then lead from one load's first half to another's second, so no load of the section is relaxed.
+    /// Whether the two instructions of a load from the GOT stand apart somewhere in a section with these
+    /// relocations. Control flow may then lead from one load's first half to another's second, so no load of
+    /// the section is relaxed.
     fn splits_loads(_: &[Rela<Self::E>]) -> bool {
         false
     }
 
-    /// For `--emit-relocs`, the relocation that describes a relaxed load from the GOT: its type, and the numbers to
-    /// add to offset and addend. `None`: the relocation stays as it is.
+    /// For `--emit-relocs`, the relocation that describes a relaxed load from the GOT: its type, and the
+    /// numbers to add to offset and addend. `None`: the relocation stays as it is.
     fn relocation_of_edit(_: &RelocInfo<Self>, _: Self::Edit) -> Option<(u32, i64, i64)> {
         None
     }

@@ -54,7 +54,8 @@ fn main() -> ExitCode {
             if config.reports.time_report {
                 eprint!("{}", outcome.timings.report());
             }
-            // Not with sanitizers (builds without `mimalloc`), which do not support processes that share memory.
+            // Not with sanitizers (builds without `mimalloc`), which do not support processes that share
+            // memory.
             if !config.foreground && cfg!(feature = "mimalloc") {
                 detach::leave_memory_behind(outcome.replaced.as_ref());
             }

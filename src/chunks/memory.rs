@@ -30,8 +30,8 @@ impl Region {
         Region { origin, length, current: origin, last: None }
     }
 
-    /// Load address of a section without `AT`: its distance from the address is that of the section before, unless
-    /// the section lies wholly below that one.
+    /// Load address of a section without `AT`: its distance from the address is that of the section before,
+    /// unless the section lies wholly below that one.
     pub fn load_address(&self, address: u64, size: u64, align: u64) -> u64 {
         let Some(last) = self.last else { return address };
         if size != 0 && address < last.address && last.address - address >= size {

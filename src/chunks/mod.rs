@@ -175,8 +175,8 @@ impl TemplateContents {
         TemplateContents(contents)
     }
 
-    /// The load address at which thread-local zeros would follow the contents. A script may give them another one,
-    /// but nothing of them is loaded, and they are a part of the template wherever that is loaded.
+    /// The load address at which thread-local zeros would follow the contents. A script may give them another
+    /// one, but nothing of them is loaded, and they are a part of the template wherever that is loaded.
     fn load_address(&self, zeros: &Chunk<'_>) -> u64 {
         let behind = self.0.partition_point(|&(address, _)| address <= zeros.address);
         let before = behind.checked_sub(1).map(|at| self.0[at]);

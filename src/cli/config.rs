@@ -291,7 +291,8 @@ pub struct SymbolOptions {
     pub allow_undefined_version: bool,
     /// `--default-symver`: symbols without a version get the soname (or output name) as version.
     pub default_symver: bool,
-    /// `-d`: commons are allocated even under `-r`; `--no-define-common`: they are not. `None`: in final links only.
+    /// `-d`: commons are allocated even under `-r`; `--no-define-common`: they are not. `None`: in final
+    /// links only.
     pub define_common: Option<bool>,
     /// `--gnu-unique` (default): `STB_GNU_UNIQUE` stays; `false`: it becomes `STB_GLOBAL`.
     pub gnu_unique: bool,
@@ -299,8 +300,8 @@ pub struct SymbolOptions {
     pub unique_locals: bool,
     /// `-z start-stop-visibility=`: visibility of `__start_NAME` and `__stop_NAME`.
     pub start_stop_visibility: Visibility,
-    /// `-z common`, `-z nocommon`: whether common blocks of relocatable output have the type `STT_COMMON`; `None`:
-    /// that of the inputs.
+    /// `-z common`, `-z nocommon`: whether common blocks of relocatable output have the type `STT_COMMON`;
+    /// `None`: that of the inputs.
     pub common_type: Option<bool>,
 }
 
@@ -335,7 +336,8 @@ impl Default for SymbolOptions {
 }
 
 impl SymbolOptions {
-    /// `--wrap`: what references name, and what they mean: `foo` means `__wrap_foo`, `__real_foo` means `foo`.
+    /// `--wrap`: what references name, and what they mean: `foo` means `__wrap_foo`, `__real_foo` means
+    /// `foo`.
     pub fn wrapped_references(&self) -> Vec<(Vec<u8>, Vec<u8>)> {
         let pairs = |name: &Vec<u8>| {
             let prefixed = |prefix: &[u8]| [prefix, name].concat();

@@ -192,7 +192,8 @@ pub fn percent_decode(value: &[u8]) -> Result<Vec<u8>, String> {
     Ok(out)
 }
 
-/// Drops names that stand in a list before. For all of a list at once, because a list may be as long as the command line.
+/// Drops names that stand in a list before. For all of a list at once, because a list may be as long as the
+/// command line.
 pub fn drop_repeated(list: &mut Vec<Vec<u8>>) {
     let mut seen: HashSet<Vec<u8>> = HashSet::with_capacity(list.len());
     list.retain(|item| seen.insert(item.clone()));

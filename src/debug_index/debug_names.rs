@@ -1,8 +1,9 @@
 //! The name index of a link: `.debug_names` (DWARF 5, section 6.1.1), made of those of its objects.
 //!
-//! A header, the units, the hash table (the start of each bucket in the list of names, and the hash of each name),
-//! for each name its string and its entries, abbreviations, and the entries. A name of several objects is in it once,
-//! with the entries of all these objects. The size does not depend on addresses, so it is known before the layout.
+//! A header, the units, the hash table (the start of each bucket in the list of names, and the hash of each
+//! name), for each name its string and its entries, abbreviations, and the entries. A name of several objects
+//! is in it once, with the entries of all these objects. The size does not depend on addresses, so it is
+//! known before the layout.
 
 use super::name_tables::{Entry, FOREIGN, Name, ObjectNames, Parent, Place, Shape, push_uleb};
 use gimli::{DwForm, RunTimeEndian};
@@ -222,8 +223,8 @@ impl<'a> NameIndex<'a> {
         if self.long { 8 } else { 4 }
     }
 
-    /// Where the parts before the entries lie: header, units, type units, foreign ones, buckets, hashes, strings,
-    /// offsets of entries, abbreviations.
+    /// Where the parts before the entries lie: header, units, type units, foreign ones, buckets, hashes,
+    /// strings, offsets of entries, abbreviations.
     fn parts(&self) -> [Range<usize>; 9] {
         let (offset, names) = (self.offset_width(), self.names.len());
         let first = if self.long { 12 } else { 4 };
@@ -245,8 +246,8 @@ impl<'a> NameIndex<'a> {
         })
     }
 
-    /// Writes the section into `out`, which has its size. `offset` gives the offset of a place of an object in its
-    /// output section. Returns whether all offsets fit.
+    /// Writes the section into `out`, which has its size. `offset` gives the offset of a place of an object
+    /// in its output section. Returns whether all offsets fit.
     pub fn write(
         &self,
         endian: RunTimeEndian,

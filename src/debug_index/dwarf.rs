@@ -1,7 +1,7 @@
 //! The debug sections of an object for `gimli`, relocated as they are read.
 //!
-//! An address in an object is a section and an offset in it. It is read as one number with the header index of
-//! the section in the upper bits ([`place`] takes it apart), so that gimli can compute with it.
+//! An address in an object is a section and an offset in it. It is read as one number with the header index
+//! of the section in the upper bits ([`place`] takes it apart), so that gimli can compute with it.
 
 use crate::arch::{RelocBase, RelocExpr, Target};
 use crate::elf::Rela;

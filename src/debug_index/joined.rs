@@ -71,8 +71,8 @@ fn numbered(name: &Name<'_>, unit: u32, type_unit: u32) -> u32 {
     }
 }
 
-/// The list of type units does not say which section they are in: `.debug_types`, if there is one. Then units of
-/// DWARF 5 cannot be listed; debuggers find them by their signatures all the same.
+/// The list of type units does not say which section they are in: `.debug_types`, if there is one. Then units
+/// of DWARF 5 cannot be listed; debuggers find them by their signatures all the same.
 fn drop_unlisted_types(objects: &mut [ObjectIndex<'_>]) {
     let all = || objects.iter().flat_map(|object| &object.type_units);
     if !all().any(|unit| unit.in_types) || all().all(|unit| unit.in_types) {

@@ -1,8 +1,8 @@
 //! The name indexes of one object: `.debug_names` (DWARF 5, section 6.1.1), for `--debug-names`.
 //!
-//! Entries are kept as they are, except that units are renumbered, and offsets of strings and parents change; the linker
-//! knows nothing of their meaning. Entries of units that are not in the output (type units of discarded COMDAT groups)
-//! are left out; the prevailing group has the same entries.
+//! Entries are kept as they are, except that units are renumbered, and offsets of strings and parents change;
+//! the linker knows nothing of their meaning. Entries of units that are not in the output (type units of
+//! discarded COMDAT groups) are left out; the prevailing group has the same entries.
 
 use super::dwarf::{Section, endian};
 use super::object::{Problem, debug_sections};
@@ -384,7 +384,8 @@ impl<'a, T: Target> IndexReader<'_, '_, 'a, T> {
         row
     }
 
-    /// Turns the offsets of parents into rows. An offset of no entry is treated as no statement about the parent.
+    /// Turns the offsets of parents into rows. An offset of no entry is treated as no statement about the
+    /// parent.
     fn find_parents(&mut self, first: usize, mut offsets: Vec<(usize, u32)>) {
         offsets.sort_unstable();
         let ObjectNames { entries, shapes, .. } = &mut *self.found;

@@ -139,8 +139,8 @@ pub fn decide<T: Target>(info: &RelocInfo<T>, site: &Site<'_>, mode: &Mode) -> A
         RelocExpr::GotSlot | RelocExpr::GotTp | RelocExpr::TlsGd => {
             Action::value(info.expr, info.base, slot_needs(info.expr, site, mode))
         }
-        // Executables rewrite these sequences as a whole. One that `relax` does not know cannot stay: the offsets
-        // and calls that belong to it are rewritten in any case.
+        // Executables rewrite these sequences as a whole. One that `relax` does not know cannot stay: the
+        // offsets and calls that belong to it are rewritten in any case.
         RelocExpr::TlsLd | RelocExpr::TlsDesc | RelocExpr::TlsDescCall
             if !mode.shared && T::TLS_REWRITES_ALL =>
         {
@@ -159,9 +159,11 @@ pub fn decide<T: Target>(info: &RelocInfo<T>, site: &Site<'_>, mode: &Mode) -> A
         }
         RelocExpr::TpOffset => thread_pointer_offset(info, site, mode),
         RelocExpr::DtpOffset if site.has(Facts::IMPORTED) => match info.size {
-            // A word of data may be half of a `tls_index` of the module that defines the variable at run time.
+            // A word of data may be half of a `tls_index` of the module that defines the variable at run
+            // time.
             8 if !site.code => Action::dynamic(DynamicKind::DtpOffset, Needs::DYNSYM),
-            // Local-dynamic code is right if this module defines the variable. If nobody does, it is not reached.
+            // Local-dynamic code is right if this module defines the variable. If nobody does, it is not
+            // reached.
             _ if site.facts.intersects(Facts::EXPORTED | Facts::NO_DEFINITION) => {
                 Action::value(info.expr, info.base, Needs::empty())
             }
@@ -214,8 +216,8 @@ fn symbol<T: Target>(info: &RelocInfo<T>, site: &Site<'_>, mode: &Mode) -> Actio
         if site.has(Facts::UNDEFINED_WEAK) {
             return undefined_weak(info, site, mode);
         }
-        // A relocation without a symbol holds a distance that somebody computed; other linkers take it. An offset in
-        // a page does not change with the load address.
+        // A relocation without a symbol holds a distance that somebody computed; other linkers take it. An
+        // offset in a page does not change with the load address.
         let moves = !absolute && info.base != RelocBase::Page;
         let defined = site.symbol != 0 && !site.has(Facts::NO_DEFINITION);
         if moves && mode.position_independent && defined {
@@ -260,9 +262,9 @@ fn imported<T: Target>(info: &RelocInfo<T>, site: &Site<'_>, mode: &Mode) -> Act
     Action::value(RelocExpr::Symbol, info.base, Needs::COPY | Needs::DYNSYM)
 }
 
-/// An undefined weak symbol is 0 at every load address. Position-independent code must load that
-/// from the GOT; calls may stay, since programs test the symbol before they call it. Where the psABI says so, a distance in
-/// data counts from its own place, so that the addend is left.
+/// An undefined weak symbol is 0 at every load address. Position-independent code must load that from the
+/// GOT; calls may stay, since programs test the symbol before they call it. Where the psABI says so, a
+/// distance in data counts from its own place, so that the addend is left.
 fn undefined_weak<T: Target>(info: &RelocInfo<T>, site: &Site<'_>, mode: &Mode) -> Action<T> {
     if mode.position_independent
         && site.code
@@ -277,7 +279,8 @@ fn undefined_weak<T: Target>(info: &RelocInfo<T>, site: &Site<'_>, mode: &Mode) 
 }
 
 fn thread_pointer_offset<T: Target>(info: &RelocInfo<T>, site: &Site<'_>, mode: &Mode) -> Action<T> {
-    // A program tests for a weak variable before it uses it, so code for one that nobody defines is not reached.
+    // A program tests for a weak variable before it uses it, so code for one that nobody defines is not
+    // reached.
     let known = !site.has(Facts::IMPORTED) || site.has(Facts::NO_DEFINITION);
     if known && !mode.shared {
         return Action::value(RelocExpr::TpOffset, info.base, Needs::empty());

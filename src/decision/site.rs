@@ -19,7 +19,8 @@ pub struct DynRelocSite {
 impl DynRelocSite {
     const KIND_SHIFT: u32 = 56;
 
-    /// A place at `offset` bytes of a section. No file is larger than 2^56 bytes, so the topmost byte is free.
+    /// A place at `offset` bytes of a section. No file is larger than 2^56 bytes, so the topmost byte is
+    /// free.
     #[inline]
     pub fn new(section: SectionId, offset: u64, symbol: SymbolId, addend: i64, kind: DynamicKind) -> Self {
         debug_assert_eq!(offset >> Self::KIND_SHIFT, 0);

@@ -3,9 +3,9 @@
 use super::{Code, Diagnostic};
 use std::collections::{HashMap, HashSet};
 
-/// Moves lines of help that several diagnostics of one [`Code`] share to the last diagnostic of that code. Each
-/// stands there once, with the number of diagnostics that gave it unless all did. A refused link may have
-/// dozens of violations with the same advice, and the end of the output is what people see.
+/// Moves lines of help that several diagnostics of one [`Code`] share to the last diagnostic of that code.
+/// Each stands there once, with the number of diagnostics that gave it unless all did. A refused link may
+/// have dozens of violations with the same advice, and the end of the output is what people see.
 pub fn share_help(diagnostics: &mut [Diagnostic]) {
     let mut of_code: HashMap<Code, (usize, usize)> = HashMap::new();
     let mut of_line: HashMap<(Code, &str), usize> = HashMap::new();

@@ -94,8 +94,8 @@ impl Sink {
         self.lock().len()
     }
 
-    /// Withdraws all diagnostics after the first `count` that are no errors: the passes that reported them run
-    /// again, on other inputs, and would report them twice.
+    /// Withdraws all diagnostics after the first `count` that are no errors: the passes that reported them
+    /// run again, on other inputs, and would report them twice.
     pub fn withdraw(&self, count: usize) {
         let mut reported = self.lock();
         let count = count.min(reported.len());

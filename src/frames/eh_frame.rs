@@ -83,8 +83,8 @@ pub struct FileFrames<'a, E: ByteOrder> {
     /// FDEs, by section and offset. An FDE whose code has no relocation (`ld -r` leaves such FDEs
     /// of discarded functions) covers no function and is left out.
     pub fdes: Vec<Fde>,
-    /// Section of the code and row of each of `fdes`, sorted: garbage collection searches here for every section that
-    /// it reaches.
+    /// Section of the code and row of each of `fdes`, sorted: garbage collection searches here for every
+    /// section that it reaches.
     by_function: Vec<(SectionId, u32)>,
 }
 
@@ -152,8 +152,8 @@ impl<'a, E: ByteOrder> FileFrames<'a, E> {
     }
 }
 
-/// Splits the live `.eh_frame` sections of one object into records. Needs definitions, and COMDAT groups that are
-/// selected.
+/// Splits the live `.eh_frame` sections of one object into records. Needs definitions, and COMDAT groups that
+/// are selected.
 pub fn split_object<'a, T: Target>(link: &Resolved<'a, T>, file: FileId) -> Split<'a, T::E> {
     let object = &link.objects[file.index()];
     let mut split = Split { frames: FileFrames::default(), has_terminator: false, broken: Vec::new() };
@@ -365,8 +365,8 @@ impl<T: Target> Splitter<'_, '_, T> {
             return None;
         }
         let object = &self.link.objects[self.file.index()];
-        // A symbol that this file defines stands for this file's code, even if another file's definition prevails:
-        // that definition has an FDE of its own.
+        // A symbol that this file defines stands for this file's code, even if another file's definition
+        // prevails: that definition has an FDE of its own.
         match object.symbol_place(first.symbol() as usize) {
             SymbolPlace::Section(section) => Some(object.section_id(section)),
             _ => {
@@ -497,8 +497,9 @@ fn without_padding(bytes: &[u8]) -> &[u8] {
     &bytes[..end]
 }
 
-/// The relocations that are edges of garbage collection from a live function: those of its FDEs but the first,
-/// which is for the code itself (language-specific data), and those of their CIEs (personality routine).
+/// The relocations that are edges of garbage collection from a live function: those of its FDEs but the
+/// first, which is for the code itself (language-specific data), and those of their CIEs (personality
+/// routine).
 pub fn fde_edges<'f, E: ByteOrder>(
     frames: Option<&'f FileFrames<'_, E>>,
     function: SectionId,
@@ -516,8 +517,8 @@ pub fn fde_edges<'f, E: ByteOrder>(
     })
 }
 
-/// Whether the code that an FDE describes is in the output and not folded. Code in no section of an object counts as
-/// live.
+/// Whether the code that an FDE describes is in the output and not folded. Code in no section of an object
+/// counts as live.
 #[inline]
 pub fn is_live(sections: &SectionStates, fde: &Fde) -> bool {
     !fde.function.is_some() || sections.stands(fde.function)

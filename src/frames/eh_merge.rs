@@ -183,8 +183,8 @@ fn elect_leaders<T: Target>(
     }
 }
 
-/// Gives a file's kept records offsets, one behind the other. Offsets saturate; [`assign_offsets`] reports records
-/// that are too many.
+/// Gives a file's kept records offsets, one behind the other. Offsets saturate; [`assign_offsets`] reports
+/// records that are too many.
 fn place<E: ByteOrder>(frames: &FileFrames<'_, E>, kept: &mut KeptFile) {
     let mut at = 0u32;
     let mut give = |output: &mut Option<RecordOffset>, size: u32| {
@@ -257,9 +257,9 @@ impl KeptFile {
         frames.sections.iter().flat_map(|section| self.records(frames, section))
     }
 
-    /// The offset in the linker's `.eh_frame` for an offset in one of the object's `.eh_frame` sections: it moves with
-    /// its record, or to the next kept record; behind the last record, to the end of the object's records. `None` if
-    /// the section is not an `.eh_frame` section of the object.
+    /// The offset in the linker's `.eh_frame` for an offset in one of the object's `.eh_frame` sections: it
+    /// moves with its record, or to the next kept record; behind the last record, to the end of the object's
+    /// records. `None` if the section is not an `.eh_frame` section of the object.
     pub fn output_offset<E: ByteOrder>(
         &self,
         frames: &FileFrames<'_, E>,

@@ -1,7 +1,7 @@
 //! Members of archives, ordinary and thin.
 //!
-//! All members are listed here, and the caller parses them in parallel. The archive's symbol index is read only for
-//! members that cannot be parsed.
+//! All members are listed here, and the caller parses them in parallel. The archive's symbol index is read
+//! only for members that cannot be parsed.
 
 use super::store::{InputSource, InputStore};
 use hashbrown::HashMap;
@@ -113,7 +113,8 @@ pub fn members<'a>(
 /// contents, 0 in a thin archive.
 pub type Index<'a> = HashMap<(&'a str, u64), Vec<&'a [u8]>>;
 
-/// The index of an archive; empty if it has none, or a broken one. Members whose names are not UTF-8 are left out.
+/// The index of an archive; empty if it has none, or a broken one. Members whose names are not UTF-8 are left
+/// out.
 pub fn index(bytes: &[u8]) -> Index<'_> {
     let mut index = Index::new();
     let Ok(archive) = ArchiveFile::parse(bytes) else { return index };

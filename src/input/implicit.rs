@@ -2,10 +2,10 @@
 //! relocate (gABI, "Relocation"), and `SHT_CREL`, whose entries are differences in LEB128, with or
 //! without addends (gABI proposal "Compact relocations", as LLVM writes it).
 //!
-//! The ABIs of the three machines want `SHT_RELA`, but LLVM writes the call graph profile with
-//! `SHT_REL`, whose entries need no addend, and other producers may take the smaller form too. An
-//! object's sections of these types are read once, when it is indexed, into a table with addends.
-//! Later only `-r` and `--emit-relocs` know of the difference: they write addends into fields where they lay there.
+//! The ABIs of the three machines want `SHT_RELA`, but LLVM writes the call graph profile with `SHT_REL`,
+//! whose entries need no addend, and other producers may take the smaller form too. An object's sections of
+//! these types are read once, when it is indexed, into a table with addends. Later only `-r` and
+//! `--emit-relocs` know of the difference: they write addends into fields where they lay there.
 
 use super::InputStore;
 use super::object::{ImplicitTable, Malformed, ObjectFile, SHT_CREL};
@@ -17,8 +17,8 @@ use std::borrow::Cow;
 use zerocopy::IntoBytes;
 use zerocopy::byteorder::{ByteOrder, I64, U64};
 
-/// Reads the `SHT_REL` and `SHT_CREL` sections of an object, once [`ObjectFile::relocation_sections`] is filled. Places
-/// outside the section count as 0; the scan of relocations reports them.
+/// Reads the `SHT_REL` and `SHT_CREL` sections of an object, once [`ObjectFile::relocation_sections`] is
+/// filled. Places outside the section count as 0; the scan of relocations reports them.
 ///
 /// # Errors
 /// The first `SHT_CREL` section that is cut short.

@@ -1,8 +1,8 @@
 //! Mapped files whose pages are lost.
 //!
-//! If a file becomes shorter while it is mapped, or its disk fails, reading the missing pages raises SIGBUS. The
-//! library installs no handler. A command does, by [`end_with_message`]: the message names the file, which the system
-//! knows by the address, and the command fails as for any file that it cannot read.
+//! If a file becomes shorter while it is mapped, or its disk fails, reading the missing pages raises SIGBUS.
+//! The library installs no handler. A command does, by [`end_with_message`]: the message names the file,
+//! which the system knows by the address, and the command fails as for any file that it cannot read.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,8 +19,8 @@ static COMMAND: OnceLock<Command> = OnceLock::new();
 /// Whether a thread is about to end the process.
 static ENDS: AtomicBool = AtomicBool::new(false);
 
-/// Makes the process end with a message and exit status `status` when pages of a mapped file are lost. `clean_up`
-/// runs first, in the signal's handler: it may only do what handlers may.
+/// Makes the process end with a message and exit status `status` when pages of a mapped file are lost.
+/// `clean_up` runs first, in the signal's handler: it may only do what handlers may.
 pub fn end_with_message(program: &str, clean_up: fn(), status: i32) {
     if COMMAND.set(Command { program: program.to_owned(), clean_up, status }).is_err() {
         return;
@@ -42,8 +42,8 @@ extern "C" fn handle(_: libc::c_int, info: *mut libc::siginfo_t, _: *mut libc::c
     let address = unsafe { (*info).si_addr() } as usize;
     let mut maps = Maps::default();
     let (Some(path), Some(command)) = (maps.path_at(address), COMMAND.get()) else {
-        // The address is in no mapped file: without the handler, the access is made again and ends the process.
-        // SAFETY: a system call, without a handler.
+        // The address is in no mapped file: without the handler, the access is made again and ends the
+        // process. SAFETY: a system call, without a handler.
         unsafe { libc::signal(libc::SIGBUS, libc::SIG_DFL) };
         return;
     };

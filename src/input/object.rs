@@ -474,8 +474,8 @@ impl<'a, E: ByteOrder> ObjectFile<'a, E> {
             && value(a) == value(b)
     }
 
-    /// The place of a symbol's definition. A symbol with a section index that does not exist counts as undefined; the
-    /// resolver reports it ([`Self::is_misplaced`]).
+    /// The place of a symbol's definition. A symbol with a section index that does not exist counts as
+    /// undefined; the resolver reports it ([`Self::is_misplaced`]).
     #[inline]
     pub fn symbol_place(&self, index: usize) -> SymbolPlace {
         let Some(symbol) = self.symbols.get(index) else { return SymbolPlace::Undefined };
@@ -522,8 +522,8 @@ impl<'a, E: ByteOrder> ObjectFile<'a, E> {
         }
     }
 
-    /// The number of rows of symbol tables that the object's local symbols take from `first_local` on: one for each,
-    /// and at least one, for relocations without a symbol.
+    /// The number of rows of symbol tables that the object's local symbols take from `first_local` on: one
+    /// for each, and at least one, for relocations without a symbol.
     pub fn local_rows(&self) -> usize {
         (self.first_global as usize).max(1)
     }

@@ -1,8 +1,8 @@
 //! The facts about input sections that many passes ask for, in one byte each.
 //!
-//! A header is 64 bytes in a mapping, and a name is bytes elsewhere in it: a pass that walks all
-//! sections waits for memory more than it computes. So headers and names are looked at once, when
-//! sections are numbered, and the passes that only sort sections into kinds read this byte. Passes that look for a few
+//! A header is 64 bytes in a mapping, and a name is bytes elsewhere in it: a pass that walks all sections
+//! waits for memory more than it computes. So headers and names are looked at once, when sections are
+//! numbered, and the passes that only sort sections into kinds read this byte. Passes that look for a few
 //! sections of one kind have a list of them ([`is_special`]).
 
 use super::ObjectFile;

@@ -1,7 +1,7 @@
 //! Recognises SFrame input sections, and gives the names by which scripts match them.
 //!
-//! There are two kinds: sections of blobs, and sections of units (`sframe_format::light`), which have a name and a type
-//! of their own in the output, too.
+//! There are two kinds: sections of blobs, and sections of units (`sframe_format::light`), which have a name
+//! and a type of their own in the output, too.
 
 use super::{InputStore, ObjectFile};
 use crate::elf::{consts as elf, is_alloc, whole_table};
@@ -23,8 +23,9 @@ pub fn is_input<E: ByteOrder>(object: &ObjectFile<'_, E>, index: usize) -> bool 
     }
 }
 
-/// Gives `SHF_ALLOC` to the object's SFrame inputs that lack it, as those of a link with `-z nosframe-alloc` do, so
-/// that all inputs take one way: whether SFrame is loaded in the output is for the options to say. True if there were any.
+/// Gives `SHF_ALLOC` to the object's SFrame inputs that lack it, as those of a link with `-z nosframe-alloc`
+/// do, so that all inputs take one way: whether SFrame is loaded in the output is for the options to say.
+/// True if there were any.
 pub fn load<'a, E: ByteOrder>(object: &mut ObjectFile<'a, E>, store: &'a InputStore) -> bool {
     let loaded = |&index: &u32| is_alloc(object.headers[index as usize].sh_flags.get());
     if object.sframes.iter().all(loaded) {
@@ -70,11 +71,11 @@ fn is_light_name(name: &[u8]) -> bool {
 
 /// The name that scripts match. All inputs of blobs go into `.sframe` (SFrame rule 1) and all of units into
 /// `.sframe_light`, so a section with an SFrame type and another name is matched as if it had that name. In a
-/// relocatable output it keeps its own name and stays a section of its own: its type tells the next link that it is
-/// SFrame.
+/// relocatable output it keeps its own name and stays a section of its own: its type tells the next link that
+/// it is SFrame.
 ///
-/// An `.sframe_idx` of an earlier link is matched as `.sframe` in a relocatable output, too: so an output section
-/// `.sframe_idx` was always made by this link.
+/// An `.sframe_idx` of an earlier link is matched as `.sframe` in a relocatable output, too: so an output
+/// section `.sframe_idx` was always made by this link.
 #[inline]
 pub fn matched_name(sh_type: u32, name: &[u8], relocatable: bool) -> &[u8] {
     let keeps = if is_sframe_name(name) { name != b".sframe_idx" } else { relocatable };

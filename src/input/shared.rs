@@ -108,8 +108,8 @@ impl<'a, E: ByteOrder> SharedFile<'a, E> {
         Ok(shared)
     }
 
-    /// Refuses names of symbols that overlap. Short ones are no danger, so that the names themselves are looked at only where
-    /// the table has long ones.
+    /// Refuses names of symbols that overlap. Short ones are no danger, so that the names themselves are
+    /// looked at only where the table has long ones.
     fn check_names(&self) -> Result<(), Malformed> {
         let mut start = 0;
         let is_long = |end: usize| end - std::mem::replace(&mut start, end) > LONG_NAME;
@@ -185,7 +185,8 @@ impl<'a, E: ByteOrder> SharedFile<'a, E> {
 
     fn read_needed_versions(&mut self, header: &Shdr<E>) -> Result<(), Malformed> {
         let (bytes, strings) = (self.contents(header)?, self.linked(header)?);
-        // Lists that overlap could be read again and again: all of them together have no more versions than there are numbers.
+        // Lists that overlap could be read again and again: all of them together have no more versions than
+        // there are numbers.
         let (mut left, mut names) = (MAX_VERSIONS, Names::of(strings));
         for (at, library) in chain(bytes, 0, |entry: &Verneed<E>| entry.vn_next.get()).take(MAX_VERSIONS) {
             let first = at.saturating_add(library.vn_aux.get() as usize);
@@ -262,8 +263,8 @@ impl<'a, E: ByteOrder> SharedFile<'a, E> {
             .then(|| self.version_name(version))
     }
 
-    /// Whether undefined symbol `index` may bind to symbol `symbol` of library `definer`, which defines its name: the
-    /// versions must agree.
+    /// Whether undefined symbol `index` may bind to symbol `symbol` of library `definer`, which defines its
+    /// name: the versions must agree.
     pub fn takes(&self, index: usize, definer: &SharedFile<'_, E>, symbol: u32) -> bool {
         let defined = definer.symbol_version(symbol as usize).index;
         self.wanted_version(index).is_none_or(|wanted| definer.version_name(defined) == wanted)
@@ -274,8 +275,8 @@ impl<'a, E: ByteOrder> SharedFile<'a, E> {
         self.version_names.get(usize::from(index)).copied().unwrap_or(b"")
     }
 
-    /// Alignment in bytes of a copy of this symbol's data: the largest power of two that both its section and its
-    /// address have. A library does not tell the alignment of a symbol.
+    /// Alignment in bytes of a copy of this symbol's data: the largest power of two that both its section and
+    /// its address have. A library does not tell the alignment of a symbol.
     pub fn data_alignment(&self, symbol: &Sym<E>) -> u64 {
         let section = self.headers.get(usize::from(symbol.st_shndx.get()));
         let section = section.map_or(1, |header| header.sh_addralign.get().max(1));
@@ -329,8 +330,8 @@ impl Names {
     }
 }
 
-/// The entries of a version table that begin at an offset, each with its own offset; `next` is the distance to the next one,
-/// 0 at the last.
+/// The entries of a version table that begin at an offset, each with its own offset; `next` is the distance
+/// to the next one, 0 at the last.
 fn chain<'b, R: FromBytes + KnownLayout + Immutable + Unaligned + 'b>(
     bytes: &'b [u8],
     first: usize,

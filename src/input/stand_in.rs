@@ -1,5 +1,5 @@
-//! An object in place of a file of intermediate code. It has only symbols: those that a plugin or the index of an
-//! archive gives.
+//! An object in place of a file of intermediate code. It has only symbols: those that a plugin or the index
+//! of an archive gives.
 //!
 //! The search for definitions, section groups and versions work on it as on any object. It is gone
 //! before anything asks for contents.

@@ -52,8 +52,8 @@ impl Origin {
         }
     }
 
-    /// Whether the file was written to since it was opened. A file that was replaced or removed counts as unchanged,
-    /// because a mapping keeps its contents.
+    /// Whether the file was written to since it was opened. A file that was replaced or removed counts as
+    /// unchanged, because a mapping keeps its contents.
     fn has_changed(&self) -> bool {
         std::fs::metadata(&self.path).is_ok_and(|metadata| {
             let now = Origin::of(Path::new(""), &metadata);
@@ -62,8 +62,8 @@ impl Origin {
     }
 }
 
-/// Files that are mapped at the same time, by all links of the process. Linux has 65,530 mappings for a process; the
-/// output, memory and threads need some of them.
+/// Files that are mapped at the same time, by all links of the process. Linux has 65,530 mappings for a
+/// process; the output, memory and threads need some of them.
 const MOST_MAPPED: usize = 32_000;
 static MAPPED: AtomicUsize = AtomicUsize::new(0);
 
@@ -76,7 +76,8 @@ impl Mapping {
         let earlier = MAPPED.fetch_add(1, Ordering::Relaxed);
         // SAFETY: the mapping is private and read-only. That another process writes to the file is the
         // accepted price of not copying gigabytes: see `lost` for files that become shorter, and
-        // `InputStore::first_changed` for the rest. The length is told so that the system is not asked for it once more.
+        // `InputStore::first_changed` for the rest. The length is told so that the system is not asked for it
+        // once more.
         let map = || unsafe { memmap2::MmapOptions::new().len(length).map(file) };
         let mapped = if earlier < MOST_MAPPED { map().ok() } else { None };
         if mapped.is_none() {
@@ -246,8 +247,8 @@ impl InputSource for SystemSource {
     fn exists(&self, path: &Path) -> bool {
         match std::fs::metadata(path) {
             Ok(metadata) => !metadata.is_dir(),
-            // If the search went on, it would find another file unnoticed. So the file counts as there, and reading
-            // it fails.
+            // If the search went on, it would find another file unnoticed. So the file counts as there, and
+            // reading it fails.
             Err(error) => matches!(error.raw_os_error(), Some(libc::EIO | libc::ENOMEM | libc::ESTALE)),
         }
     }
@@ -275,8 +276,8 @@ impl InputStore {
         self.files.iter().filter_map(FileBytes::origin).any(|origin| origin.identity == identity)
     }
 
-    /// The first by path of the files that were written to since they were opened: a link that read it may have
-    /// mixed old bytes with new ones.
+    /// The first by path of the files that were written to since they were opened: a link that read it may
+    /// have mixed old bytes with new ones.
     pub fn first_changed(&self) -> Option<PathBuf> {
         let origins: Vec<&Origin> = self.files.iter().filter_map(FileBytes::origin).collect();
         let changed = origins.into_par_iter().filter(|origin| origin.has_changed());

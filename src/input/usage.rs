@@ -17,7 +17,8 @@ pub enum Usage {
     Reference,
     /// The same, weak: the name may stay undefined.
     WeakReference,
-    /// The object refers to the name, and only another object may define it: the visibility is not `STV_DEFAULT`.
+    /// The object refers to the name, and only another object may define it: the visibility is not
+    /// `STV_DEFAULT`.
     ConstrainedReference,
     /// The same, weak: the name may stay undefined.
     WeakConstrainedReference,

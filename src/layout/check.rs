@@ -40,9 +40,9 @@ pub fn overlaps(plan: &LayoutPlan, chunks: &[Chunk<'_>], origins: &[Origin]) -> 
     findings
 }
 
-/// Whether a script makes an overlay without the command `OVERLAY`: two of the sections start at one address, and each
-/// is loaded at a place of its own. As in GNU ld, any addresses may then overlap, because an overlay may consist of
-/// several sections.
+/// Whether a script makes an overlay without the command `OVERLAY`: two of the sections start at one address,
+/// and each is loaded at a place of its own. As in GNU ld, any addresses may then overlap, because an overlay
+/// may consist of several sections.
 fn has_overlay_without_command(chunks: &[Chunk<'_>], sections: &[usize]) -> bool {
     let mut places: Vec<(u64, u64)> =
         sections.iter().map(|&at| (chunks[at].address, chunks[at].load_address)).collect();
@@ -89,8 +89,8 @@ fn find(
     }
 }
 
-/// Reports loaded segments that are writable and executable, and executable thread-local storage. The messages
-/// are GNU ld's lines and nothing more, because builds filter them out by their text.
+/// Reports loaded segments that are writable and executable, and executable thread-local storage. The
+/// messages are GNU ld's lines and nothing more, because builds filter them out by their text.
 pub fn rwx(segments: &[Segment], report: Report, output: &str) -> Vec<Diagnostic> {
     let severity = match report {
         Report::Ignore => return Vec::new(),
@@ -113,8 +113,9 @@ pub fn rwx(segments: &[Segment], report: Report, output: &str) -> Vec<Diagnostic
     findings
 }
 
-/// Reports a program with an interpreter whose program headers, `headers_size` bytes with the file header, are in no
-/// loaded segment. It dies before its first instruction, because the interpreter looks for them in memory.
+/// Reports a program with an interpreter whose program headers, `headers_size` bytes with the file header,
+/// are in no loaded segment. It dies before its first instruction, because the interpreter looks for them in
+/// memory.
 pub fn headers_without_memory(segments: &[Segment], headers_size: u64) -> Option<Diagnostic> {
     let mut loads = segments.iter().filter(|segment| segment.p_type == elf::PT_LOAD);
     let first = loads.clone().next()?;
@@ -132,8 +133,8 @@ pub fn headers_without_memory(segments: &[Segment], headers_size: u64) -> Option
     Some(Diagnostic::warning(Code::LayoutError, message).help(help))
 }
 
-/// Reports a segment that the script gives the headers (`FILEHDR`, `PHDRS`) and that would begin below address 0, because
-/// its first section leaves no room for them.
+/// Reports a segment that the script gives the headers (`FILEHDR`, `PHDRS`) and that would begin below
+/// address 0, because its first section leaves no room for them.
 pub fn headers_below_zero(segments: &[Segment], headers_size: u64) -> Option<Diagnostic> {
     let below = |segment: &&Segment| {
         let has_headers = segment.file_header || segment.program_headers;
@@ -152,9 +153,10 @@ pub fn headers_below_zero(segments: &[Segment], headers_size: u64) -> Option<Dia
     Some(Diagnostic::error(Code::LayoutError, message).help(help))
 }
 
-/// Reports program headers that `e_phnum` cannot count. For these, the gABI has the number in the null section's header;
-/// that is meant for core files. No loader looks there: Linux refuses more than 64 KiB of program headers, the
-/// interpreter and other loaders read `e_phnum` alone. So the file would be of no use, and a link that fails says why.
+/// Reports program headers that `e_phnum` cannot count. For these, the gABI has the number in the null
+/// section's header; that is meant for core files. No loader looks there: Linux refuses more than 64 KiB of
+/// program headers, the interpreter and other loaders read `e_phnum` alone. So the file would be of no use,
+/// and a link that fails says why.
 pub fn too_many_headers(segments: &[Segment], output: &str) -> Option<Diagnostic> {
     let most = usize::from(elf::PN_XNUM) - 1;
     if segments.len() <= most {

@@ -1,8 +1,9 @@
 //! Which symbols a script assigns by way of themselves, as `a = a + 4` does.
 //!
-//! Where an object defines such a symbol, its value before the assignment is the object's: the value of the round before
-//! would grow with every round. Addresses and sizes are one node of the graph, on which every expression depends that
-//! asks for any of them, and which depends on all symbols that other expressions name.
+//! Where an object defines such a symbol, its value before the assignment is the object's: the value of the
+//! round before would grow with every round. Addresses and sizes are one node of the graph, on which every
+//! expression depends that asks for any of them, and which depends on all symbols that other expressions
+//! name.
 
 use crate::plan::LayoutPlan;
 use crate::script::expr::{Expr, ExprKind};
@@ -67,7 +68,8 @@ pub fn need_themselves(plan: &LayoutPlan, names: &[&[u8]]) -> Vec<bool> {
     graph.open[1..].iter().map(|open| *open > 0).collect()
 }
 
-/// The nodes that an expression depends on, with repetitions. Symbols that the script does not assign have addresses.
+/// The nodes that an expression depends on, with repetitions. Symbols that the script does not assign have
+/// addresses.
 fn for_each_need(expr: &Expr, rows: &HashMap<&[u8], u32>, visit: &mut dyn FnMut(u32)) {
     match &expr.kind {
         ExprKind::Symbol(name) => visit(rows.get(&*name.bytes).copied().unwrap_or(LAYOUT)),

@@ -108,8 +108,8 @@ pub fn repeat<'a, T: Target>(
     finish_round(machine, fixed)
 }
 
-/// One run, and a second one if the start of the relocation-read-only part must move for its end to lie on a page
-/// boundary.
+/// One run, and a second one if the start of the relocation-read-only part must move for its end to lie on a
+/// page boundary.
 fn run_with_relro(machine: &mut Machine<'_>, relro: bool) {
     machine.data_segment = DataSegment::with_relro_page(machine.settings.relro_page_size);
     let before: Vec<(bool, u64, u64)> =
@@ -117,8 +117,8 @@ fn run_with_relro(machine: &mut Machine<'_>, relro: bool) {
     machine.run();
     let sections = machine.data_segment.relro().map_or_else(Vec::new, |range| relro_sections(machine, range));
     if machine.data_segment.next_round(relro, &sections) {
-        // Expressions before a section must see its shifted address of the round before, and not that of the run
-        // without shift, which does not count.
+        // Expressions before a section must see its shifted address of the round before, and not that of the
+        // run without shift, which does not count.
         for (state, (placed, address, load_address)) in machine.outputs.iter_mut().zip(before) {
             if placed {
                 (state.address, state.load_address) = (address, load_address);
@@ -192,8 +192,8 @@ pub fn list_ranks(plan: &LayoutPlan) -> Vec<u32> {
     ranks
 }
 
-/// Drops empty output sections after the first run that gave them a size, and brings back those that got contents.
-/// `judged` holds, for each output section, whether such a run was seen. Gives whether any changed.
+/// Drops empty output sections after the first run that gave them a size, and brings back those that got
+/// contents. `judged` holds, for each output section, whether such a run was seen. Gives whether any changed.
 fn drop_empty(machine: &mut Machine<'_>, relocatable: bool, judged: &mut [bool]) -> bool {
     let mut changed = false;
     for (state, judged) in machine.outputs.iter_mut().zip(judged) {
@@ -333,8 +333,8 @@ fn segments_of(machine: &mut Machine<'_>, fixed: &Fixed<'_>, sorted: &Sorted<'_,
         let output = plan.rule(machine.section_rules[section?.index()]?).output;
         outputs.iter().position(|&other| other == output)
     };
-    // Readers of such a segment expect the table at its start. A script may put more into the output section, so the
-    // segment is made only if the table comes first.
+    // Readers of such a segment expect the table at its start. A script may put more into the output section,
+    // so the segment is made only if the table comes first.
     let begins = |section: Option<SectionId>| {
         let is_first = |id: &SectionId| {
             let list = machine.section_rules[id.index()].map(|rule| &machine.lists[rule.index()]);

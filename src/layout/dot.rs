@@ -103,7 +103,8 @@ impl<'p> Machine<'p> {
         let Some(row) = self.symbols.row(&assignment.target.bytes) else { return };
         let entry = &self.symbols.entries[row as usize];
         let Source::Script(visible) = entry.source else { return };
-        // Of several `PROVIDE`s of a symbol the first one that is carried out counts, unless an object defines it.
+        // Of several `PROVIDE`s of a symbol the first one that is carried out counts, unless an object
+        // defines it.
         let in_object = matches!(entry.in_objects, Some(InObject::Section(..) | InObject::Number(_)));
         if assignment.kind.is_provide() && (entry.value.is_some() || in_object) {
             return;
@@ -144,7 +145,8 @@ impl<'p> Machine<'p> {
         }
     }
 
-    /// The next section that is loaded, TLS apart. Many assignments may stand before it, so it is searched once.
+    /// The next section that is loaded, TLS apart. Many assignments may stand before it, so it is searched
+    /// once.
     fn next_loaded_section(&self) -> Option<u32> {
         if let Some((position, found)) = self.next_loaded.get()
             && position >= self.position
@@ -268,7 +270,8 @@ impl<'p> Machine<'p> {
         self.overlay_begun |= plan.overlay && self.outputs[index].in_output;
         if self.settings.relocatable {
             if self.outputs[index].in_output {
-                // Sections begin at 0 here, so the location counter is an offset in the one before, whatever its flags.
+                // Sections begin at 0 here, so the location counter is an offset in the one before, whatever
+                // its flags.
                 self.last_output = Some(output);
                 self.dot_assigned = false;
             } else {
@@ -303,8 +306,9 @@ impl<'p> Machine<'p> {
         self.advance(plan, index, region);
     }
 
-    /// Where the location counter goes on behind a section that stands at address 0: as in GNU ld and gold the
-    /// section takes part of the counter, so the counter does not fall back to where the section's bytes end.
+    /// Where the location counter goes on behind a section that stands at address 0: as in GNU ld and gold
+    /// the section takes part of the counter, so the counter does not fall back to where the section's bytes
+    /// end.
     fn behind_unallocated(&self, index: usize, before: u64) -> u64 {
         let state = &self.outputs[index];
         align::round_up(before, state.align).unwrap_or(before).saturating_add(state.size)
@@ -432,8 +436,8 @@ impl<'p> Machine<'p> {
         Some(())
     }
 
-    /// Evaluates an expression of a data statement or a fill. As in GNU ld it computes with addresses, as expressions
-    /// outside of sections do, and not with offsets in the section that it stands in.
+    /// Evaluates an expression of a data statement or a fill. As in GNU ld it computes with addresses, as
+    /// expressions outside of sections do, and not with offsets in the section that it stands in.
     fn outside<R>(&mut self, evaluate: impl FnOnce(&mut Self) -> R) -> R {
         let section = self.current.take();
         let result = evaluate(self);
@@ -468,7 +472,8 @@ impl<'p> Machine<'p> {
         fills.push(Fill { offset, pattern });
     }
 
-    /// Lets the region continue behind the section; for a section of an overlay, also notes the overlay's end.
+    /// Lets the region continue behind the section; for a section of an overlay, also notes the overlay's
+    /// end.
     fn advance(&mut self, plan: &OutputPlan, index: usize, region: usize) {
         let end = self.dot;
         if plan.overlay {
@@ -489,8 +494,8 @@ impl<'p> Machine<'p> {
         self.overlay_end = self.overlay_start;
     }
 
-    /// The location counter goes on behind the longest section. An overlay without sections in the output takes
-    /// nothing of its region.
+    /// The location counter goes on behind the longest section. An overlay without sections in the output
+    /// takes nothing of its region.
     fn end_overlay(&mut self) {
         self.dot = self.overlay_end;
         if self.overlay_begun {

@@ -151,9 +151,10 @@ impl Filler<'_, '_, '_> {
         Some(if segment.file_size == 0 { cursor } else { file_end.max(cursor) })
     }
 
-    /// Lets `SHT_NOBITS` sections behind the last bytes of a segment begin where the bytes end, whatever their
-    /// alignment, as in GNU ld, gold, lld and mold, and after `objcopy`. Empty sections do so too; in a segment without
-    /// bytes they begin where the bytes of the segment before end, so that they are not behind the end of the file.
+    /// Lets `SHT_NOBITS` sections behind the last bytes of a segment begin where the bytes end, whatever
+    /// their alignment, as in GNU ld, gold, lld and mold, and after `objcopy`. Empty sections do so too; in a
+    /// segment without bytes they begin where the bytes of the segment before end, so that they are not
+    /// behind the end of the file.
     fn empty_behind(&mut self, held: &[ChunkId], file_end: u64, filled_end: u64) {
         for id in held {
             let (chunk, section) = (&self.layout.chunks[id.index()], &mut self.sections[id.index()]);
@@ -184,9 +185,10 @@ impl Filler<'_, '_, '_> {
     }
 }
 
-/// The loaded segments in the order in which they get places in the file: that of the program headers, but those that
-/// share sections come one behind the other, in order of their first sections. So if any section of a segment has its
-/// place already, the first one has, and the others follow at the distances of their addresses.
+/// The loaded segments in the order in which they get places in the file: that of the program headers, but
+/// those that share sections come one behind the other, in order of their first sections. So if any section
+/// of a segment has its place already, the first one has, and the others follow at the distances of their
+/// addresses.
 fn filling_order(segments: &[Segment]) -> Vec<usize> {
     let mut loads: Vec<usize> =
         (0..segments.len()).filter(|&row| segments[row].p_type == elf::PT_LOAD).collect();
@@ -212,8 +214,8 @@ pub fn are_apart(segments: &[Segment]) -> bool {
     held.windows(2).all(|pair| pair[0].1 <= pair[1].0)
 }
 
-/// Whether sections of a segment share addresses, as those of an overlay do that a script puts into one: then they stand
-/// in the file, and in the segment, as their load addresses say.
+/// Whether sections of a segment share addresses, as those of an overlay do that a script puts into one: then
+/// they stand in the file, and in the segment, as their load addresses say.
 pub fn is_overlaid(layout: &Layout<'_>, segment: &Segment) -> bool {
     let (chunks, held) = (&layout.chunks, layout.order.get(segment.positions()).unwrap_or_default());
     let has_bytes = |chunk: &&Chunk<'_>| is_alloc(chunk.flags) && chunk.file_size() > 0;
@@ -228,8 +230,8 @@ pub fn is_overlaid(layout: &Layout<'_>, segment: &Segment) -> bool {
     ranges.windows(2).any(|pair| pair[1].0 < pair[0].1)
 }
 
-/// The offset of `.tbss`, which has an address among loaded sections and takes no room there: the offset that belongs
-/// to this address, so that a `PT_TLS` of `.tbss` alone is congruent, too. `None` for other sections.
+/// The offset of `.tbss`, which has an address among loaded sections and takes no room there: the offset that
+/// belongs to this address, so that a `PT_TLS` of `.tbss` alone is congruent, too. `None` for other sections.
 fn offset_in_load(segments: &[Segment], chunk: &Chunk<'_>) -> Option<u64> {
     if chunk.sh_type != elf::SHT_NOBITS || chunk.takes_address_space() {
         return None;
@@ -242,14 +244,16 @@ fn offset_in_load(segments: &[Segment], chunk: &Chunk<'_>) -> Option<u64> {
     load.offset.checked_add(chunk.address.wrapping_sub(load.address))
 }
 
-/// The offset at which a loaded segment begins, if its first section stands at `base`. `zeros`: it has no bytes.
+/// The offset at which a loaded segment begins, if its first section stands at `base`. `zeros`: it has no
+/// bytes.
 fn segment_start(segment: &Segment, base: u64, cursor: u64, zeros: bool) -> u64 {
     if segment.file_header {
         0
     } else if segment.program_headers {
         FILE_HEADER_SIZE
     } else if zeros && base > cursor {
-        // The segment reads no bytes, so an offset inside the file will do. `objcopy` chooses the last one, too.
+        // The segment reads no bytes, so an offset inside the file will do. `objcopy` chooses the last one,
+        // too.
         base.checked_sub(segment.align).unwrap_or(base)
     } else {
         base
@@ -280,8 +284,8 @@ fn others(layout: &Layout<'_>, sections: &[FileSection<'_>], segments: &mut [Seg
     }
 }
 
-/// The address up to which a segment needs memory for a chunk. An empty one needs none: it may stand pages behind the
-/// others, where the next segment begins. `None` if the chunk does not fit the address space.
+/// The address up to which a segment needs memory for a chunk. An empty one needs none: it may stand pages
+/// behind the others, where the next segment begins. `None` if the chunk does not fit the address space.
 fn memory_end_of(chunk: &Chunk<'_>) -> Option<u64> {
     if chunk.size == 0 { Some(0) } else { chunk.address.checked_add(chunk.size) }
 }
@@ -322,8 +326,8 @@ fn span(layout: &Layout<'_>, sections: &[FileSection<'_>], segment: &mut Segment
     }
 }
 
-/// Places `PT_GNU_RELRO`. It reaches to a page boundary, even behind the end of the loaded segment that holds it if no
-/// section follows: the system maps whole pages.
+/// Places `PT_GNU_RELRO`. It reaches to a page boundary, even behind the end of the loaded segment that holds
+/// it if no section follows: the system maps whole pages.
 fn relro(layout: &Layout<'_>, sections: &[FileSection<'_>], segments: &[Segment], segment: &mut Segment) {
     let memory_size = segment.memory_size;
     span(layout, sections, segment);

@@ -44,8 +44,8 @@ pub fn publish<'a, T: Target>(link: &mut Placed<'a, T>, machine: &mut Machine<'_
     symbols(link, machine, &chunk_of);
 }
 
-/// The TLS template, which `PT_TLS` describes. With `PHDRS` there may be no such segment, or no section in it; then the
-/// template is what the segment would hold.
+/// The TLS template, which `PT_TLS` describes. With `PHDRS` there may be no such segment, or no section in
+/// it; then the template is what the segment would hold.
 fn tls_template(layout: &Layout<'_>) -> TlsTemplate {
     let named = layout.segment(elf::PT_TLS).filter(|segment| !segment.is_empty()).copied();
     let derived = || {
@@ -118,8 +118,8 @@ fn fill_chunk<T: Target>(link: &mut Placed<'_, T>, machine: &mut Machine<'_>, ou
     chunk.data.clone_from(&state.data);
 }
 
-/// Moves the sections of a dropped output section, which are empty but may hold symbols, to the nearest output
-/// section.
+/// Moves the sections of a dropped output section, which are empty but may hold symbols, to the nearest
+/// output section.
 fn move_to_neighbour<T: Target>(link: &mut Placed<'_, T>, machine: &Machine<'_>, output: usize) {
     if lists_of(machine, output).all(|rule| machine.lists[rule].items.is_empty()) {
         return;
@@ -267,9 +267,10 @@ fn address_here<T: Target>(link: &Placed<'_, T>, id: SymbolId) -> Option<u64> {
     is_here.then(|| link.values[id.index()])
 }
 
-/// The entry address (`e_entry`): that of the entry symbol, or the number that is given for it. An executable without
-/// either gets the start of `.text`, with a warning, as in GNU ld. A library or an object (`-r`) without one gets 0: nobody
-/// starts it by accident. In an object the symbol's value is its offset in its section. Symbols must have their values.
+/// The entry address (`e_entry`): that of the entry symbol, or the number that is given for it. An executable
+/// without either gets the start of `.text`, with a warning, as in GNU ld. A library or an object (`-r`)
+/// without one gets 0: nobody starts it by accident. In an object the symbol's value is its offset in its
+/// section. Symbols must have their values.
 pub fn entry<T: Target>(link: &Placed<'_, T>) -> u64 {
     let config = link.config;
     let name = &link.entry[..];

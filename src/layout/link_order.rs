@@ -42,9 +42,9 @@ pub fn dependents_of(dependents: &Dependents, target: SectionId) -> impl Iterato
     dependents[start..].iter().take_while(move |pair| pair.0 == target).map(|pair| pair.1)
 }
 
-/// The section that `sh_link` names for an output section of these. `None`: none of what they describe is in the output,
-/// or they are SFrame data that describes several sections of relocatable output, with which it is not to live and die
-/// as with one.
+/// The section that `sh_link` names for an output section of these. `None`: none of what they describe is in
+/// the output, or they are SFrame data that describes several sections of relocatable output, with which it
+/// is not to live and die as with one.
 pub fn described<T: Target>(link: &Placed<'_, T>, items: &[SectionId]) -> Option<SectionId> {
     let targets = || items.iter().filter_map(|&item| Some((item, target(link, item)?)));
     let mut placed = targets().filter_map(|(_, target)| Some((target, link.output_chunk(target)?)));
@@ -57,8 +57,8 @@ pub fn described<T: Target>(link: &Placed<'_, T>, items: &[SectionId]) -> Option
     (!(sframe && several())).then_some(first)
 }
 
-/// Marks the lists that have such sections, and reports `sh_link`s to nothing, in a circle, or to sections outside the
-/// output.
+/// Marks the lists that have such sections, and reports `sh_link`s to nothing, in a circle, or to sections
+/// outside the output.
 pub fn prepare<T: Target>(link: &Placed<'_, T>, lists: &mut [List]) {
     let flag = u64::from(elf::SHF_LINK_ORDER);
     let overlay = overlay_of(link);
@@ -121,8 +121,9 @@ fn root<T: Target>(link: &Inputs<'_, T>, id: SectionId) -> Option<SectionId> {
     None
 }
 
-/// Sorts lists by the `position` of the section that each of their sections describes. `position` gives addresses, or
-/// ranks in their place; `None`: the section is absorbed or dropped. Gives whether any order changed.
+/// Sorts lists by the `position` of the section that each of their sections describes. `position` gives
+/// addresses, or ranks in their place; `None`: the section is absorbed or dropped. Gives whether any order
+/// changed.
 pub fn sort<T: Target>(
     link: &Placed<'_, T>,
     lists: &mut [List],
@@ -171,9 +172,9 @@ fn sort_list<T: Target>(
     true
 }
 
-/// Writes positions for the time before there are addresses into `scratch`, by section: the rank of the list, then the
-/// index in it. A section with `SHF_LINK_ORDER` has the position of the end of its chain. Gives whether any list
-/// needs them.
+/// Writes positions for the time before there are addresses into `scratch`, by section: the rank of the list,
+/// then the index in it. A section with `SHF_LINK_ORDER` has the position of the end of its chain. Gives
+/// whether any list needs them.
 pub fn initial_positions<T: Target>(
     link: &Inputs<'_, T>,
     lists: &[List],

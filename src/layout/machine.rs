@@ -59,8 +59,8 @@ pub struct OutputState {
     pub region: usize,
     /// It has a header in the output. Empty output sections are dropped.
     pub in_output: bool,
-    /// It stays although it is empty: because of a statement (`. = .`), a visible symbol in it, or a table that
-    /// gets its size after layout.
+    /// It stays although it is empty: because of a statement (`. = .`), a visible symbol in it, or a table
+    /// that gets its size after layout.
     pub keep: bool,
     /// Left out even if statements would keep it.
     pub unneeded: bool,
@@ -68,8 +68,8 @@ pub struct OutputState {
     pub assigns: bool,
     /// It has an address, of this run or the one before.
     pub placed: bool,
-    /// This run did not find its address or its size: an expression names a value that only later statements give,
-    /// or is wrong.
+    /// This run did not find its address or its size: an expression names a value that only later statements
+    /// give, or is wrong.
     pub undetermined: bool,
     /// Fills, by offset.
     pub fills: Vec<Fill>,

@@ -11,8 +11,8 @@
 //! - [`orphan`]: a rule for each section that no rule took;
 //! - [`output`]: type and flags of output sections;
 //! - [`size`]: offsets inside an output section;
-//! - [`dot`]: the location counter, with [`scope`] for the names in expressions, `circular` for symbols that need
-//!   their own value, and `regions` for `MEMORY`;
+//! - [`dot`]: the location counter, with [`scope`] for the names in expressions, `circular` for symbols that
+//!   need their own value, and `regions` for `MEMORY`;
 //! - [`segments`]: program headers, from `PHDRS` or derived;
 //! - [`converge`]: the only fixpoint loop;
 //! - [`file_offsets`]: offsets in the file, once sizes are final.

@@ -181,7 +181,8 @@ fn source<T: Target>(link: &Placed<'_, T>, outputs: &OutputNames<'_>, name: &[u8
     }
 }
 
-/// The source of a library's symbol: its copy or its canonical PLT entry in this program; undefined without either.
+/// The source of a library's symbol: its copy or its canonical PLT entry in this program; undefined without
+/// either.
 fn library_source<T: Target>(link: &Placed<'_, T>, id: SymbolId) -> Source {
     let needs = link.symbol_needs(id);
     let place = link.row(id).and_then(|row| {

@@ -270,7 +270,8 @@ impl<'p> Placer<'p> {
         }
         for (described, row) in plan.outputs.iter().zip(&mut properties) {
             if row.is_none() && !described.discard && described.body.iter().any(crate::plan::Body::writes) {
-                // Only the script fills it, so it has no type yet: orphans prefer a neighbour of their own type.
+                // Only the script fills it, so it has no type yet: orphans prefer a neighbour of their own
+                // type.
                 *row = Some(Properties::new(elf::SHT_NULL, elf::SHF_ALLOC.into(), &described.name));
             }
         }
@@ -389,8 +390,8 @@ impl<'p> Placer<'p> {
         filled.filter(|&(_, other)| near(other)).last().map(|(node, _)| node)
     }
 
-    /// The node behind which a note goes; `None` if there are no other notes. Notes stay together, larger alignments
-    /// first.
+    /// The node behind which a note goes; `None` if there are no other notes. Notes stay together, larger
+    /// alignments first.
     fn node_among_notes(&self, own: Properties) -> Option<Option<usize>> {
         let is_note = |other: Properties| other.alloc && other.sh_type == elf::SHT_NOTE;
         let mut before_first = None;
@@ -452,8 +453,8 @@ impl<'p> Placer<'p> {
         near.or_else(|| if own.alloc && !begins { last(&|other| other.alloc) } else { None })
     }
 
-    /// The neighbour of a thread-local section: the last thread-local section, for data the last one before zeros;
-    /// without any, the last loaded section.
+    /// The neighbour of a thread-local section: the last thread-local section, for data the last one before
+    /// zeros; without any, the last loaded section.
     fn nearest_for_tls(&self, own: Properties) -> Option<usize> {
         let mut found = None;
         let mut seen = false;
@@ -473,9 +474,10 @@ impl<'p> Placer<'p> {
         found
     }
 
-    /// The node behind which an orphan goes whose neighbour is this node (`None`: the start): behind the neighbour and
-    /// the symbols that are assigned after it, but before the location counter is moved for the next allocated section.
-    /// If the neighbour is in an overlay, which shares its addresses, behind the whole overlay.
+    /// The node behind which an orphan goes whose neighbour is this node (`None`: the start): behind the
+    /// neighbour and the symbols that are assigned after it, but before the location counter is moved for the
+    /// next allocated section. If the neighbour is in an overlay, which shares its addresses, behind the
+    /// whole overlay.
     fn position_after(&self, neighbour: Option<usize>) -> Option<usize> {
         let mut in_overlay = neighbour.is_some_and(|node| self.is_in_overlay(node));
         let mut skip_dot = neighbour.is_none();

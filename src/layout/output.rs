@@ -86,14 +86,14 @@ impl Facts {
     }
 }
 
-/// The alignment of a section, in bytes. SFrame blobs start at multiples of 8, where readers look for the next one
-/// (SFrame rule 4); light units need none, because they tell their length.
+/// The alignment of a section, in bytes. SFrame blobs start at multiples of 8, where readers look for the
+/// next one (SFrame rule 4); light units need none, because they tell their length.
 pub fn alignment(info: &SectionInfo<'_>) -> u64 {
     if info.sh_type == SHT_GNU_SFRAME { info.align.max(8) } else { info.align.max(1) }
 }
 
-/// The type of an output section with sections of both types: contents count more than `SHT_NOBITS`, and contents of
-/// different types are `SHT_PROGBITS`.
+/// The type of an output section with sections of both types: contents count more than `SHT_NOBITS`, and
+/// contents of different types are `SHT_PROGBITS`.
 fn join_types(a: u32, b: u32) -> u32 {
     match (a, b) {
         (a, b) if a == b => a,
@@ -201,8 +201,8 @@ pub fn attributes(
     Attributes { sh_type, flags, by_name, entsize: facts.entsize }
 }
 
-/// The permissions that a section without input sections has by its name (gABI, "Special Sections"), as in GNU ld: what
-/// a script writes into `.data` can be changed, and what it writes into `.text` can run.
+/// The permissions that a section without input sections has by its name (gABI, "Special Sections"), as in
+/// GNU ld: what a script writes into `.data` can be changed, and what it writes into `.text` can run.
 fn flags_by_name(name: &[u8]) -> u64 {
     const WRITABLE: [&[u8]; 7] =
         [b".data", b".data1", b".tdata", b".bss", b".init_array", b".fini_array", b".preinit_array"];
@@ -219,8 +219,8 @@ fn flags_by_name(name: &[u8]) -> u64 {
     }
 }
 
-/// Whether data statements stand before all assignments: as in GNU ld, such a section is read-only if it has no
-/// input sections.
+/// Whether data statements stand before all assignments: as in GNU ld, such a section is read-only if it has
+/// no input sections.
 fn starts_with_data(plan: &OutputPlan) -> bool {
     let first = plan.body.iter().find(|item| item.writes() || matches!(item, Body::Assignment(_)));
     first.is_some_and(Body::writes)
@@ -238,8 +238,8 @@ fn output_flags(facts: &Facts, relocatable: bool) -> u64 {
     if facts.all & u64::from(elf::SHF_MERGE) != 0 && facts.entsize != 0 {
         flags |= facts.all & merge;
     }
-    // The flag holds for the whole section in later links, so under `-r` all input sections must have it. In a final
-    // link, plain sections may stand before the ordered ones.
+    // The flag holds for the whole section in later links, so under `-r` all input sections must have it. In
+    // a final link, plain sections may stand before the ordered ones.
     if relocatable && facts.all & u64::from(elf::SHF_LINK_ORDER) == 0 {
         flags &= !u64::from(elf::SHF_LINK_ORDER);
     }

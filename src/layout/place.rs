@@ -144,8 +144,8 @@ fn is_dropped_if_empty<T: Target>(link: &Placed<'_, T>, id: SectionId) -> bool {
     link.synthetic_row(id).is_some_and(|row| !link.synthetics.section(row).kind.is_about_file())
 }
 
-/// Header fields of a section, without its name unless it is SFrame data, whose type the name may decide: to find
-/// the end of every name takes time.
+/// Header fields of a section, without its name unless it is SFrame data, whose type the name may decide: to
+/// find the end of every name takes time.
 fn brief_info<'a, T: Target>(link: &Placed<'a, T>, id: SectionId) -> SectionInfo<'a> {
     let Some((object, index)) = link.locate(id) else { return link.section_info(id) };
     let Some(header) = object.headers.get(index as usize) else { return link.section_info(id) };

@@ -14,8 +14,8 @@ use crate::ids::{RuleId, SectionId};
 use crate::phase::{Placed, Scanned, SectionState};
 use crate::plan::{Body, LayoutPlan};
 
-/// Priorities of sections. A section with a priority below 0 stands before sections without one, with a priority
-/// above 0 behind them.
+/// Priorities of sections. A section with a priority below 0 stands before sections without one, with a
+/// priority above 0 behind them.
 #[derive(Clone, Debug, Default)]
 pub struct Priorities {
     rows: Vec<(SectionId, i32)>,
@@ -57,8 +57,9 @@ impl Priorities {
     }
 }
 
-/// Whether a section may leave its place in input order: it is laid out, and it is no part of `.init` or `.fini`,
-/// which make up one function, nor of an array of constructors or destructors, which has an order of its own.
+/// Whether a section may leave its place in input order: it is laid out, and it is no part of `.init` or
+/// `.fini`, which make up one function, nor of an array of constructors or destructors, which has an order of
+/// its own.
 pub fn may_move<T: Target>(link: &Scanned<'_, T>, id: SectionId) -> bool {
     let sections = &link.sections;
     if !sections.is_alive(id)
@@ -77,8 +78,8 @@ pub fn may_move<T: Target>(link: &Scanned<'_, T>, id: SectionId) -> bool {
         && !fixed.iter().any(is_fixed)
 }
 
-/// With an order from a file and a built-in script: moves the sections that the file names to the start or the
-/// last statement of their output sections, across input statements.
+/// With an order from a file and a built-in script: moves the sections that the file names to the start or
+/// the last statement of their output sections, across input statements.
 pub fn gather<T: Target>(
     link: &Placed<'_, T>,
     rules: &mut [Option<RuleId>],

@@ -64,8 +64,8 @@ impl Machine<'_> {
         row
     }
 
-    /// Gives a section its load address (GNU ld's manual, "Output Section LMA"), and lets its load region continue
-    /// behind it.
+    /// Gives a section its load address (GNU ld's manual, "Output Section LMA"), and lets its load region
+    /// continue behind it.
     pub(super) fn load_address(
         &mut self,
         plan: &OutputPlan,
@@ -115,7 +115,8 @@ impl Machine<'_> {
         }
     }
 
-    /// Whether a section that is made now is the first of its overlay: those before it stay empty and are not made.
+    /// Whether a section that is made now is the first of its overlay: those before it stay empty and are not
+    /// made.
     pub(super) fn begins_overlay(&self, plan: &OutputPlan) -> bool {
         plan.overlay && !self.overlay_begun
     }

@@ -15,8 +15,8 @@ impl Machine<'_> {
     /// The value of a symbol at this point of the round.
     fn value_of(&self, entry: &Entry) -> Symbol {
         match entry.source {
-            // Before its assignment a symbol that needs itself has the value that an object gives it, so `a = a + 1` adds
-            // 1 in every round.
+            // Before its assignment a symbol that needs itself has the value that an object gives it, so `a =
+            // a + 1` adds 1 in every round.
             Source::Script(_) => match (entry.value.or(entry.settled()), entry.in_objects) {
                 (Some(value), _) => Symbol::Defined(value),
                 (None, Some(InObject::Section(section, offset))) => self.value_in_section(section, offset),

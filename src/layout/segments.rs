@@ -153,8 +153,8 @@ fn permissions(chunk: &Chunk<'_>) -> u32 {
     flags
 }
 
-/// The loaded segments. An empty section lies in one, but does not count for its permissions: an empty `.text` before
-/// data does not make the data executable.
+/// The loaded segments. An empty section lies in one, but does not count for its permissions: an empty
+/// `.text` before data does not make the data executable.
 fn loads(chunks: &[&Chunk<'_>], wishes: &Wishes) -> Vec<Segment> {
     let mut loads: Vec<Segment> = Vec::new();
     // The last chunk with bytes of the last segment, or its first one.
@@ -221,9 +221,9 @@ fn starts_load(last: &Chunk<'_>, load_flags: u32, chunk: &Chunk<'_>, flags: u32,
     writes_more || wishes.separate_code && (load_flags ^ flags) & elf::PF_X != 0
 }
 
-/// A segment for the headers alone, on the pages before that of the first chunk; `None` if there are none. For scripts
-/// that keep room for headers where the first segment has none, as code on pages of its own, and for programs with
-/// an interpreter, which reads the headers in memory.
+/// A segment for the headers alone, on the pages before that of the first chunk; `None` if there are none.
+/// For scripts that keep room for headers where the first segment has none, as code on pages of its own, and
+/// for programs with an interpreter, which reads the headers in memory.
 fn headers_alone(
     chunks: &[&Chunk<'_>],
     load: Option<&Segment>,
@@ -250,8 +250,8 @@ fn headers_alone(
     })
 }
 
-/// Whether the file header and the program headers fit in front of the first chunk, in its page; if the output is
-/// not paged, whether they end exactly there and begin at the start of a page.
+/// Whether the file header and the program headers fit in front of the first chunk, in its page; if the
+/// output is not paged, whether they end exactly there and begin at the start of a page.
 fn fits_headers(chunks: &[&Chunk<'_>], load: &Segment, wishes: &Wishes, headers_size: u64) -> bool {
     let chunk = &chunks[load.first as usize];
     let in_page = |bytes: u64| bytes & wishes.page_size.wrapping_sub(1);
@@ -326,8 +326,9 @@ pub struct Named<'p> {
     own: bool,
 }
 
-/// For each chunk the segments that its output section names in the script; `outputs` gives the row of each. An output
-/// section that names none inherits from the last one before it that names any, if that is empty and so has no chunk.
+/// For each chunk the segments that its output section names in the script; `outputs` gives the row of each.
+/// An output section that names none inherits from the last one before it that names any, if that is empty
+/// and so has no chunk.
 pub fn names_in_script<'p>(plan: &'p LayoutPlan, chunks: &[&Chunk<'_>], outputs: &[u32]) -> Vec<Named<'p>> {
     let mut in_output = vec![false; plan.outputs.len()];
     outputs.iter().for_each(|&output| in_output[output as usize] = true);
@@ -414,15 +415,15 @@ pub fn from_phdrs(
     segments
 }
 
-/// Chunks that follow one another and go into the same segments. A script may name tens of thousands of segments for
-/// one section, from which as many sections inherit.
+/// Chunks that follow one another and go into the same segments. A script may name tens of thousands of
+/// segments for one section, from which as many sections inherit.
 struct Run<'p> {
     names: &'p [Name],
     own: bool,
     /// A segment of all chunks.
     all: Segment,
-    /// A segment of those that are loaded: thread-local zeros are only in the template, and sections that are not
-    /// allocated have no addresses to load.
+    /// A segment of those that are loaded: thread-local zeros are only in the template, and sections that are
+    /// not allocated have no addresses to load.
     loaded: Segment,
 }
 
@@ -494,8 +495,8 @@ fn no_phdrs(plan: &LayoutPlan) -> Diagnostic {
     }
 }
 
-/// An error for every program header that one of these sections of the output names although the script has no
-/// `PHDRS`. A name behind a section that is not made asks for nothing.
+/// An error for every program header that one of these sections of the output names although the script has
+/// no `PHDRS`. A name behind a section that is not made asks for nothing.
 pub fn unknown_without_phdrs(plan: &LayoutPlan, outputs: &[u32]) -> impl Iterator<Item = Diagnostic> {
     let made = outputs.iter().filter_map(|&output| plan.outputs.get(output as usize));
     let mut seen = HashSet::new();

@@ -8,8 +8,8 @@ use crate::plan::Rule;
 use crate::script::ast::{Sort, SortKey};
 use std::cmp::{Ordering, Reverse};
 
-/// Puts the sections of a rule in the order that it asks for. The sort is stable, so sections of equal keys stay in
-/// input order.
+/// Puts the sections of a rule in the order that it asks for. The sort is stable, so sections of equal keys
+/// stay in input order.
 pub fn sort<T: Target>(link: &Placed<'_, T>, rule: &Rule, items: &mut [SectionId]) {
     if is_plain(rule.file_sort) && is_plain(rule.sort) {
         return;
@@ -21,9 +21,9 @@ pub fn sort<T: Target>(link: &Placed<'_, T>, rule: &Rule, items: &mut [SectionId
     }
 }
 
-/// Joins the lists of a statement whose patterns ask for different orders. As in GNU ld, sections are inserted in
-/// input order, and a section of a sorted pattern goes in front of the first section that it sorts before, even if
-/// another pattern took that one.
+/// Joins the lists of a statement whose patterns ask for different orders. As in GNU ld, sections are
+/// inserted in input order, and a section of a sorted pattern goes in front of the first section that it
+/// sorts before, even if another pattern took that one.
 pub fn mix<T: Target>(
     link: &Placed<'_, T>,
     order: &InputOrder,

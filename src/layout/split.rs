@@ -53,8 +53,9 @@ pub fn run<T: Target>(
     plan.commands = commands;
 }
 
-/// Takes the sections beyond the bounds out of an output section. An output section in which the script writes
-/// bytes or assigns symbols stays whole, because bytes and symbols have their place among the sections.
+/// Takes the sections beyond the bounds out of an output section. An output section in which the script
+/// writes bytes or assigns symbols stays whole, because bytes and symbols have their place among the
+/// sections.
 fn pieces<T: Target>(link: &Placed<'_, T>, plan: &LayoutPlan, lists: &mut [List], output: u32) -> Pieces {
     let body = &plan.outputs[output as usize].body;
     if !body.iter().all(|item| matches!(item, Body::Rule(_))) {

@@ -208,8 +208,8 @@ impl<'a> Block<'a> {
         }
     }
 
-    /// Turns numbers in shards into offsets in the merged section. `shards` gives for each shard the offsets of its
-    /// pieces in the shard, and the offset of the shard in the merged section.
+    /// Turns numbers in shards into offsets in the merged section. `shards` gives for each shard the offsets
+    /// of its pieces in the shard, and the offset of the shard in the merged section.
     pub fn find_offsets(&mut self, shards: &[(&[u32], u64)]) {
         for (number, (offsets, base)) in shards.iter().enumerate() {
             for position in self.run(number) {
@@ -223,8 +223,8 @@ impl<'a> Block<'a> {
         self.starts = Vec::new();
     }
 
-    /// The piece that holds an offset of the block's section `section`: its start in that section, and its offset in
-    /// the merged section.
+    /// The piece that holds an offset of the block's section `section`: its start in that section, and its
+    /// offset in the merged section.
     #[inline]
     pub fn find(&self, pieces: Pieces, section: usize, offset: u64) -> (u32, u32) {
         let section = &self.sections[section];

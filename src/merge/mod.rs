@@ -166,8 +166,8 @@ impl<'a> Merges<'a> {
         self.row_of.get(section.index()).is_some_and(Option::is_some)
     }
 
-    /// The merged section and the offset in it that an offset of an input section has become; `None` if the section's
-    /// pieces were not merged. An offset behind the last piece keeps its distance to that piece.
+    /// The merged section and the offset in it that an offset of an input section has become; `None` if the
+    /// section's pieces were not merged. An offset behind the last piece keeps its distance to that piece.
     #[inline]
     pub fn place(&self, section: SectionId, offset: u64) -> Option<(SectionId, u64)> {
         let row = (*self.row_of.get(section.index())?)?;

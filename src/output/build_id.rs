@@ -86,8 +86,8 @@ fn shards<const N: usize>(
     hash(hashes.as_flattened())
 }
 
-/// The hash for `--build-id=sha1`, of 20 bytes: BLAKE3, cut short. No tool recomputes an identifier, so it need not be
-/// SHA-1, which is several times slower; lld does the same.
+/// The hash for `--build-id=sha1`, of 20 bytes: BLAKE3, cut short. No tool recomputes an identifier, so it
+/// need not be SHA-1, which is several times slower; lld does the same.
 fn digest_20(bytes: &[u8]) -> [u8; 20] {
     let mut digest = [0; 20];
     digest.copy_from_slice(&blake3::hash(bytes).as_bytes()[..20]);

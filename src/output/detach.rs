@@ -57,8 +57,8 @@ pub fn leave_memory_behind(replaced: Option<&File>) {
     }
 }
 
-/// Whether a tool such as valgrind emulates the processor. It hides the vDSO from the program, and cannot follow a
-/// process of this kind.
+/// Whether a tool such as valgrind emulates the processor. It hides the vDSO from the program, and cannot
+/// follow a process of this kind.
 fn is_watched() -> bool {
     // SAFETY: the call only reads the auxiliary vector.
     unsafe { libc::getauxval(libc::AT_SYSINFO_EHDR) == 0 }

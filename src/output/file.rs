@@ -204,7 +204,8 @@ pub fn cannot_write(path: &Path, size: u64, error: &io::Error) -> Diagnostic {
     let help = match error.kind() {
         ErrorKind::StorageFull => "make room on its file system, or name another place with -o",
         ErrorKind::QuotaExceeded => "make room in the quota, or name another place with -o",
-        // No file is that large: the places of a segment's sections in it are as far apart as their addresses.
+        // No file is that large: the places of a segment's sections in it are as far apart as their
+        // addresses.
         ErrorKind::InvalidInput | ErrorKind::FileTooLarge if size > i64::MAX as u64 => {
             "sections of one segment are too far apart in memory: give them segments of their own (PHDRS), \
              or addresses that ascend"

@@ -1,7 +1,7 @@
 //! A lock that a signal's handler may take, too: a flag that threads poll.
 //!
-//! Its parts come from [`super::sync`]; `tests/models.rs` puts those of loom in their place, which try every order of
-//! the steps.
+//! Its parts come from [`super::sync`]; `tests/models.rs` puts those of loom in their place, which try every
+//! order of the steps.
 
 use super::sync::{AtomicBool, Ordering, yield_now};
 use std::cell::UnsafeCell;

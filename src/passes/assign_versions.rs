@@ -1,9 +1,9 @@
 //! Gives each definition of the output its version.
 //!
-//! A version script names symbols by pattern; a definition that carries a version of its own
-//! (`.symver` or an assignment to `name@VERSION` and `name@@VERSION`) keeps it. Symbols that a script lists under
-//! `local:` get version 0 and are not exported. References take the versions of the libraries that define
-//! them (`synth/symbol_versions`).
+//! A version script names symbols by pattern; a definition that carries a version of its own (`.symver` or an
+//! assignment to `name@VERSION` and `name@@VERSION`) keeps it. Symbols that a script lists under `local:` get
+//! version 0 and are not exported. References take the versions of the libraries that define them
+//! (`synth/symbol_versions`).
 
 use crate::arch::Target;
 use crate::diag::{Code, Diagnostic};
@@ -144,8 +144,8 @@ fn assign_own_versions<'a, T: Target>(
     }
 }
 
-/// A version has one definition of a name. If that is `name@VERSION`, and the script's pattern gave the same version to
-/// another definition of the plain name, the latter becomes local.
+/// A version has one definition of a name. If that is `name@VERSION`, and the script's pattern gave the same
+/// version to another definition of the plain name, the latter becomes local.
 fn hide_twin<T: Target>(
     inputs: &Inputs<'_, T>,
     definitions: &Definitions,
@@ -187,8 +187,8 @@ fn assign_to_linker_symbols<'a, T: Target>(
 /// What scripts say of versions that definitions carry.
 struct OwnVersions<'a> {
     indices: Indices<'a>,
-    /// The patterns that a version's own node exports and those that it makes local, once they were asked for; `None`: no
-    /// node has that name.
+    /// The patterns that a version's own node exports and those that it makes local, once they were asked
+    /// for; `None`: no node has that name.
     matchers: HashMap<&'a [u8], Option<[VersionMatcher; 2]>>,
     /// The places of nodes by their names.
     places: HashMap<Vec<u8>, usize>,
@@ -199,8 +199,8 @@ impl<'a> OwnVersions<'a> {
         OwnVersions { indices: versions.indices(), matchers: HashMap::new(), places: HashMap::new() }
     }
 
-    /// The index of a version that a definition carries; `None` if no script defines the version. In an executable the
-    /// definition makes the version itself: nothing is linked against it.
+    /// The index of a version that a definition carries; `None` if no script defines the version. In an
+    /// executable the definition makes the version itself: nothing is linked against it.
     fn index_of<T: Target>(
         &mut self,
         inputs: &Inputs<'_, T>,

@@ -1,10 +1,10 @@
 //! Binds references that name a version.
 //!
-//! `name@VERSION` is a global of its own. If no object defines it under that name, it means the
-//! default definition `name@@VERSION` of an object, or the symbol of that name and version in a
-//! shared library, where plain references cannot see it if it is hidden. Such names are rare, so
-//! libraries are searched only for them. One that no library has stays undefined, and is an error where plain names may be
-//! left to the dynamic linker ([`crate::relocs::undefined`]).
+//! `name@VERSION` is a global of its own. If no object defines it under that name, it means the default
+//! definition `name@@VERSION` of an object, or the symbol of that name and version in a shared library, where
+//! plain references cannot see it if it is hidden. Such names are rare, so libraries are searched only for
+//! them. One that no library has stays undefined, and is an error where plain names may be left to the
+//! dynamic linker ([`crate::relocs::undefined`]).
 
 use crate::arch::Target;
 use crate::ids::SymbolId;
@@ -14,8 +14,8 @@ use crate::symbols::versions::split;
 use crate::symbols::{Definition, Definitions};
 use hashbrown::HashMap;
 
-/// Binds every undefined `name@VERSION`. If that is a library's default version, the plain name means the same
-/// definition, so objects' references to `name@VERSION` become references to the plain name.
+/// Binds every undefined `name@VERSION`. If that is a library's default version, the plain name means the
+/// same definition, so objects' references to `name@VERSION` become references to the plain name.
 pub fn run<T: Target>(inputs: &mut Inputs<'_, T>, definitions: &mut Definitions) {
     if inputs.config.is_relocatable() {
         // The next link binds them; those to an object's default definition name it already
@@ -90,8 +90,8 @@ fn default_definition<T: Target>(
     (versioned[row].default && versioned[row].version == version).then_some(definition)
 }
 
-/// Binds references, given by name and version, to the first library that defines them. Each library is read once, however
-/// many references there are.
+/// Binds references, given by name and version, to the first library that defines them. Each library is read
+/// once, however many references there are.
 fn bind_to_libraries<'a, E: zerocopy::byteorder::ByteOrder>(
     shared: &[SharedFile<'a, E>],
     definitions: &mut Definitions,

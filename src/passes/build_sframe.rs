@@ -1,7 +1,7 @@
 //! Chooses the functions of the linker's own SFrame section, which determines its size.
 //!
-//! The functions of inputs are united once liveness is frozen, beside other passes. Those of the PLTs follow when the
-//! PLTs have their entries.
+//! The functions of inputs are united once liveness is frozen, beside other passes. Those of the PLTs follow
+//! when the PLTs have their entries.
 
 use crate::arch::Target;
 use crate::diag::{Code, Diagnostic, Location};
@@ -76,8 +76,8 @@ fn report_left_out<T: Target>(link: &Scanned<'_, T>, batches: &[&Batch]) {
     link.sink.report(diagnostic);
 }
 
-/// Refuses functions in overlays (an error, one for each output section): these sections share addresses, so a
-/// program counter does not identify a function.
+/// Refuses functions in overlays (an error, one for each output section): these sections share addresses, so
+/// a program counter does not identify a function.
 fn report_overlays<T: Target>(link: &Scanned<'_, T>, table: &Table) {
     let plan = &link.plan;
     if plan.outputs.iter().all(|output| !output.overlay) {

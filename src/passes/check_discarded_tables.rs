@@ -1,7 +1,7 @@
 //! Reports tables that code needs and that the script discards.
 //!
-//! A script may discard tables that only tools or the dynamic linker read. But code holds the addresses of PLT entries,
-//! GOT words and copies of libraries' variables: without them it would jump and read anywhere.
+//! A script may discard tables that only tools or the dynamic linker read. But code holds the addresses of
+//! PLT entries, GOT words and copies of libraries' variables: without them it would jump and read anywhere.
 
 use crate::arch::Target;
 use crate::diag::{Code, Diagnostic};

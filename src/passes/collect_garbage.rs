@@ -47,8 +47,8 @@ pub fn run<'a, T: Target>(mut bound: Bound<'a, T>, homes: Homes) -> Bound<'a, T>
     bound
 }
 
-/// `-z start-stop-gc`: if all sections `NAME` are collected, `__start_NAME` and `__stop_NAME` become undefined, as in
-/// GNU ld and lld.
+/// `-z start-stop-gc`: if all sections `NAME` are collected, `__start_NAME` and `__stop_NAME` become
+/// undefined, as in GNU ld and lld.
 fn take_back_start_stop<T: Target>(bound: &mut Bound<'_, T>) {
     let Bound { matched, symbols } = bound;
     let link = &mut matched.made.resolved;
@@ -130,7 +130,8 @@ pub(super) fn link_order_dependents<T: Target>(link: &Inputs<'_, T>) -> Dependen
     pairs
 }
 
-/// Collects `SHF_LINK_ORDER` sections whose target is dead, and so on along chains. SFrame has rules of its own.
+/// Collects `SHF_LINK_ORDER` sections whose target is dead, and so on along chains. SFrame has rules of its
+/// own.
 fn drop_orphaned_dependents<T: Target>(link: &mut Resolved<'_, T>, dependents: &Dependents) {
     let is_dead = |link: &Resolved<'_, T>, target: SectionId| {
         !link.sections.is_alive(target) && !link.sections.is(target, SectionState::NOT_CONTENT)
@@ -354,8 +355,8 @@ impl<'m, 'a, T: Target, V: Visits> Marker<'m, 'a, T, V> {
         }
     }
 
-    /// Under `-r` the command line has to say what the output is for, or nothing of it would be left: an error, as in
-    /// GNU ld. Sections that their objects or a script keep say it, too.
+    /// Under `-r` the command line has to say what the output is for, or nothing of it would be left: an
+    /// error, as in GNU ld. Sections that their objects or a script keep say it, too.
     fn check_roots(&self) {
         let link = self.link;
         if !link.config.is_relocatable() || link.config.gc.keep_exported {
@@ -396,7 +397,8 @@ impl<'m, 'a, T: Target, V: Visits> Marker<'m, 'a, T, V> {
             .chain(self.names_in_provides().map(|name| (name, Root::Script)))
     }
 
-    /// The symbols that values of `PROVIDE` ask for, if the provided symbol is used: only now it is known to be.
+    /// The symbols that values of `PROVIDE` ask for, if the provided symbol is used: only now it is known to
+    /// be.
     fn names_in_provides(&self) -> impl Iterator<Item = &[u8]> {
         let link = self.link;
         let is_made = |name: &[u8]| {
@@ -475,8 +477,8 @@ impl<'m, 'a, T: Target, V: Visits> Marker<'m, 'a, T, V> {
         });
     }
 
-    /// Follows edges depth first. If another thread is idle or the stack is long, its older half becomes a job of its
-    /// own: more sections are reachable from there than from the newer half.
+    /// Follows edges depth first. If another thread is idle or the stack is long, its older half becomes a
+    /// job of its own: more sections are reachable from there than from the newer half.
     fn trace<'s>(&'s self, mut stack: Vec<SectionId>, scope: &rayon::Scope<'s>)
     where
         V: Sync,
@@ -495,8 +497,8 @@ impl<'m, 'a, T: Target, V: Visits> Marker<'m, 'a, T, V> {
         }
     }
 
-    /// Touches the first relocation of each section. They lie far apart in the inputs, and no read depends on another,
-    /// so the processor waits for all cache misses at once.
+    /// Touches the first relocation of each section. They lie far apart in the inputs, and no read depends on
+    /// another, so the processor waits for all cache misses at once.
     #[inline]
     fn touch(&self, window: &[SectionId]) {
         let link = self.link;
@@ -559,8 +561,8 @@ impl<'m, 'a, T: Target, V: Visits> Marker<'m, 'a, T, V> {
         }
     }
 
-    /// Marks the section that a reference to a symbol leads to; for `__start_NAME` and `__stop_NAME` all sections
-    /// `NAME`.
+    /// Marks the section that a reference to a symbol leads to; for `__start_NAME` and `__stop_NAME` all
+    /// sections `NAME`.
     fn symbol(&self, id: SymbolId, addend: u64, how: Reach, stack: &mut Vec<SectionId>) {
         let link = self.link;
         let section = if link.globals.contains(id) {
@@ -608,8 +610,8 @@ fn is_reserved<E: ByteOrder>(object: &ObjectFile<'_, E>, index: usize, sh_type: 
     }
 }
 
-/// Whether start-up code relies on a section of this name without a reference. Compares two bytes first: to find
-/// the end of every name would read all string tables.
+/// Whether start-up code relies on a section of this name without a reference. Compares two bytes first: to
+/// find the end of every name would read all string tables.
 fn has_root_name<E: ByteOrder>(object: &ObjectFile<'_, E>, index: usize) -> bool {
     const EXACT: &[&[u8]] = &[b".init", b".fini", b".jcr"];
     const PREFIXES: &[&[u8]] = &[b".ctors", b".dtors", b".init_array", b".fini_array", b".preinit_array"];

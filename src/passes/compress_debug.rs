@@ -56,8 +56,8 @@ fn compress_section<'a, T: Target>(
     Some(packed)
 }
 
-/// Zeros of a section's size, which take no memory before they are written; `None` after an error. Nothing bounds the
-/// size: zeros of an input that stand beside contents (`SHT_NOBITS`) are contents, too.
+/// Zeros of a section's size, which take no memory before they are written; `None` after an error. Nothing
+/// bounds the size: zeros of an input that stand beside contents (`SHT_NOBITS`) are contents, too.
 fn memory<T: Target>(link: &Inputs<'_, T>, section: &FileSection<'_>) -> Option<MmapMut> {
     let size = section.file_size();
     let mapped = usize::try_from(size).map_err(|_| ErrorKind::OutOfMemory.into()).and_then(MmapMut::map_anon);

@@ -192,8 +192,8 @@ fn interpreter<T: Target>(link: &Inputs<'_, T>) -> Option<Vec<u8>> {
 fn add_linkage_tables<T: Target>(link: &mut Made<'_, T>) {
     let plt = link.plt_shape;
     let info = A | u64::from(elf::SHF_INFO_LINK);
-    // Start-up code of static programs finds the table between `__rela_iplt_start` and `__rela_iplt_end`, which
-    // the scripts put around sections of this name.
+    // Start-up code of static programs finds the table between `__rela_iplt_start` and `__rela_iplt_end`,
+    // which the scripts put around sections of this name.
     let rela_plt = if dynamic::irelative_in_plt(link) { ".rela.iplt" } else { ".rela.plt" };
     add(link, Kind::RelaPlt, rela_plt, (elf::SHT_RELA, info), (WORD, 24));
     add(link, Kind::Plt, ".plt", (elf::SHT_PROGBITS, AX), (plt.align, plt.entry));
@@ -236,7 +236,8 @@ enum CommonKind {
     Large,
 }
 
-/// Makes one section per object and kind, as scripts expect it (`file.o(COMMON)`), and places the blocks in it.
+/// Makes one section per object and kind, as scripts expect it (`file.o(COMMON)`), and places the blocks in
+/// it.
 fn add_commons<T: Target>(link: &mut Made<'_, T>) {
     let blocks = &link.definitions.commons;
     let mut order: Vec<(FileId, CommonKind, u32, usize)> = blocks

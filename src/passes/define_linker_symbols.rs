@@ -99,7 +99,8 @@ pub fn intern_names<'a>(
     interned
 }
 
-/// The reserved names and `__start_NAME` symbols in expressions of scripts, which the linker itself may define.
+/// The reserved names and `__start_NAME` symbols in expressions of scripts, which the linker itself may
+/// define.
 fn linker_names(plan: &LayoutPlan) -> impl Iterator<Item = &[u8]> {
     let names = plan.referenced_symbols(&|_| true).into_iter().map(|name| &name.bytes[..]);
     names.filter(|name| start_stop(name).is_some() || RESERVED.iter().any(|(reserved, _)| reserved == name))
@@ -317,8 +318,8 @@ impl<T: Target> Definer<'_, '_, T> {
         }
     }
 
-    /// The `PROVIDE` symbols that no object defines and that the command line, `EXTERN` or an expression refers
-    /// to, directly or through the values of other such symbols. Sorted.
+    /// The `PROVIDE` symbols that no object defines and that the command line, `EXTERN` or an expression
+    /// refers to, directly or through the values of other such symbols. Sorted.
     fn provided_by_name(&self, assigned: &[Assigned]) -> Vec<SymbolId> {
         let undefined = |id: SymbolId| {
             matches!(self.definitions.definition(id), Definition::Undefined | Definition::Shared { .. })

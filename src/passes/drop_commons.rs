@@ -1,8 +1,8 @@
 //! `--gc-sections` for common blocks: drops those that no live section refers to.
 //!
-//! A common block is an input section in all but form, so each one is dropped for itself, as in lld and mold. The
-//! blocks that stay move together in their object's `COMMON` section; without any, that section is left out like
-//! every empty section of the linker. `KEEP(*(COMMON))` keeps all blocks.
+//! A common block is an input section in all but form, so each one is dropped for itself, as in lld and mold.
+//! The blocks that stay move together in their object's `COMMON` section; without any, that section is left
+//! out like every empty section of the linker. `KEEP(*(COMMON))` keeps all blocks.
 
 use crate::arch::Target;
 use crate::phase::{Bound, CommonPlace, SectionState};

@@ -112,7 +112,8 @@ impl<T: Target> Report<'_, '_, T> {
             return self.trail.sections.borrow().contains_key(&section);
         }
         match self.link.definition(id) {
-            // A library's symbol or a common block has no section; it is alive if a live section refers to it.
+            // A library's symbol or a common block has no section; it is alive if a live section refers to
+            // it.
             Definition::Shared { .. } => self.trail.names.borrow().contains_key(&id),
             Definition::Object { .. } if self.is_common(id) => self.trail.names.borrow().contains_key(&id),
             _ => true,

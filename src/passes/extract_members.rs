@@ -253,7 +253,8 @@ impl<'s, 'a, T: Target> Search<'s, 'a, T> {
                     *known = Known::InLibrary;
                 }
             } else if !symbol.is_weak() && shared.wanted_version(index).is_none() {
-                // If the library wants the version of another library, an archive's plain definition is not it.
+                // If the library wants the version of another library, an archive's plain definition is not
+                // it.
                 self.want(id);
                 if let Some(&wrapper) = self.wrappers.get(&id) {
                     self.want(wrapper);

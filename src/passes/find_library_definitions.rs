@@ -1,9 +1,9 @@
 //! Finds the definitions of shared libraries that the link mentions.
 //!
-//! A program needs a few hundred of the ten thousand names that the C and C++ libraries define. The others would only fill
-//! the tables of symbols, so libraries come last: a definition whose name no object, library, option or script mentions
-//! does not become a global. Other names of data that is mentioned do: a program that copies the data exports it under
-//! all its names.
+//! A program needs a few hundred of the ten thousand names that the C and C++ libraries define. The others
+//! would only fill the tables of symbols, so libraries come last: a definition whose name no object, library,
+//! option or script mentions does not become a global. Other names of data that is mentioned do: a program
+//! that copies the data exports it under all its names.
 
 use super::parse_inputs::{Parsed, ParsedInputs};
 use crate::arch::Target;
@@ -93,8 +93,8 @@ fn mentioned_data<E: ByteOrder>(library: &SharedFile<'_, E>, found: &[Found]) ->
     mentioned.map(|(symbol, _)| symbol.st_value.get()).collect()
 }
 
-/// Hashes of further names that become globals if a library defines them: names in expressions, names of `-y`, and
-/// `name` of each `name@VERSION` in objects.
+/// Hashes of further names that become globals if a library defines them: names in expressions, names of
+/// `-y`, and `name` of each `name@VERSION` in objects.
 fn asked<T: Target>(config: &Config, plan: &LayoutPlan, files: &[Parsed<'_, T>]) -> HashSet<u64> {
     let expressions = plan.referenced_symbols(&|_| true).into_iter().map(|name| &name.bytes[..]);
     let mut names: Vec<&[u8]> = expressions.collect();

@@ -1,10 +1,10 @@
 //! Identical code folding (`--icf`): of several equal sections the output has one, the leader.
 //!
-//! Two sections are equal if they have the same bytes, the same frames, in `.eh_frame` and in `.sframe`, the same sections that
-//! describe them, and relocations of the same types to the same places, where equal sections count as the same
-//! place. Equality is thus a fixed point, and the largest one is wanted: functions that call each other in a
-//! ring may be equal to another ring. So all sections that look alike start in one class, and classes are
-//! split until the relocations of a class all lead to the same classes (`classes`).
+//! Two sections are equal if they have the same bytes, the same frames, in `.eh_frame` and in `.sframe`, the
+//! same sections that describe them, and relocations of the same types to the same places, where equal
+//! sections count as the same place. Equality is thus a fixed point, and the largest one is wanted: functions
+//! that call each other in a ring may be equal to another ring. So all sections that look alike start in one
+//! class, and classes are split until the relocations of a class all lead to the same classes (`classes`).
 //!
 //! A program can tell folded sections from each other only by their addresses. `--icf=safe` does not fold
 //! sections whose address something may compare (`significance`); `--icf=all` spares only data among those.
@@ -111,8 +111,8 @@ fn is_relro<E: zerocopy::byteorder::ByteOrder>(object: &ObjectFile<'_, E>, index
     rest.is_some_and(|rest| rest.first().is_none_or(|&byte| byte == b'.'))
 }
 
-/// Whether a program runs through all sections of a name, so that each counts: the parts of `.init` and `.fini`
-/// make up one function, sections between `__start_NAME` and `__stop_NAME` an array.
+/// Whether a program runs through all sections of a name, so that each counts: the parts of `.init` and
+/// `.fini` make up one function, sections between `__start_NAME` and `__stop_NAME` an array.
 fn is_counted_by_place(name: &[u8]) -> bool {
     matches!(name, b".init" | b".fini") || is_identifier(name)
 }

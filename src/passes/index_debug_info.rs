@@ -1,7 +1,7 @@
 //! Reads debug information for `.gdb_index` (`--gdb-index`).
 //!
-//! Comes once liveness is frozen, because the index leaves out address ranges in dead sections and units of dead
-//! groups. It is complete up to addresses, so its size is known before layout.
+//! Comes once liveness is frozen, because the index leaves out address ranges in dead sections and units of
+//! dead groups. It is complete up to addresses, so its size is known before layout.
 
 use crate::arch::Target;
 use crate::debug_index::joined::{self, DebugIndex};

@@ -1,8 +1,8 @@
 //! Numbers the files that take part: objects in link order, their local symbols, their sections.
 //!
 //! This pass is the first to go through section tables, in parallel over objects: relocation sections are
-//! tied to the sections that they apply to, SFrame inputs and special sections are listed, and each section gets its
-//! initial state. Sections without contents of the program (tables, relocations, groups) are marked
+//! tied to the sections that they apply to, SFrame inputs and special sections are listed, and each section
+//! gets its initial state. Sections without contents of the program (tables, relocations, groups) are marked
 //! `NOT_CONTENT`, so that later passes need not check types.
 
 use super::extract_members::Extracted;
@@ -24,8 +24,8 @@ use crate::phase::{Directives, Inputs, Session};
 use crate::sframe;
 use rayon::prelude::*;
 
-/// Numbers the extracted files, their sections and symbols. Of shared libraries with one soname only the first
-/// takes part.
+/// Numbers the extracted files, their sections and symbols. Of shared libraries with one soname only the
+/// first takes part.
 pub fn run<'a, T: Target>(
     directives: Directives<'a>,
     parsed: ParsedInputs<'a, T>,
@@ -123,8 +123,8 @@ fn check_names<E: zerocopy::byteorder::ByteOrder>(object: &mut ObjectFile<'_, E>
     }
 }
 
-/// Reports an executable stack that no option asks for. The message is GNU ld's line and nothing more, because
-/// builds filter it out by its text.
+/// Reports an executable stack that no option asks for. The message is GNU ld's line and nothing more,
+/// because builds filter it out by its text.
 fn report_executable_stack<E: zerocopy::byteorder::ByteOrder>(
     object: &ObjectFile<'_, E>,
     config: &Config,
@@ -146,8 +146,8 @@ fn report_executable_stack<E: zerocopy::byteorder::ByteOrder>(
     );
 }
 
-/// Gives objects their ids, and the first ids of their local symbols and sections. Gives the numbers of symbols
-/// (globals included) and sections.
+/// Gives objects their ids, and the first ids of their local symbols and sections. Gives the numbers of
+/// symbols (globals included) and sections.
 fn assign_rows<T: Target>(objects: &mut [ObjectFile<'_, T::E>], global_count: usize) -> (usize, usize) {
     let (mut symbols, mut sections) = (global_count, 0usize);
     for (index, object) in objects.iter_mut().enumerate() {

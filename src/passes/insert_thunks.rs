@@ -147,7 +147,8 @@ fn watch<T: Target>(link: &mut Placed<'_, T>, reach: u64) {
     link.thunks.watched = Some(Watched { branches, symbols, sections });
 }
 
-/// Branches of an object that are longer than `limit` bytes, or whose target an expression of the script places.
+/// Branches of an object that are longer than `limit` bytes, or whose target an expression of the script
+/// places.
 fn long_branches<T: Target>(link: &Placed<'_, T>, object: &ObjectFile<'_, T::E>, limit: u64) -> Vec<Branch> {
     let mut found = Vec::new();
     for (index, section) in code_sections(link, object) {
@@ -261,8 +262,8 @@ impl Insertion {
         }
     }
 
-    /// Makes thunks for branches. Threads set a bit for each pool and symbol, because there can be millions of
-    /// branches to sort. Destinations with an addend are rare and are sorted.
+    /// Makes thunks for branches. Threads set a bit for each pool and symbol, because there can be millions
+    /// of branches to sort. Destinations with an addend are rare and are sorted.
     fn bridge<T: Target>(&mut self, link: &mut Placed<'_, T>, branches: &[Vec<FarBranch>]) {
         if branches.iter().all(Vec::is_empty) {
             return;
@@ -318,8 +319,8 @@ impl Insertion {
         self.add(link, pool, Purpose::Call(destination), form);
     }
 
-    /// Adds landing pads near the targets of thunks that jump indirectly, where the output enforces landing pads
-    /// (BTI) and the target has none.
+    /// Adds landing pads near the targets of thunks that jump indirectly, where the output enforces landing
+    /// pads (BTI) and the target has none.
     fn add_landing_pads<T: Target>(&mut self, link: &mut Placed<'_, T>, layout: &Machine<'_>) {
         // The PLT has landing pads exactly if the output enforces them.
         if !link.plt_shape.landing_pad {
@@ -388,8 +389,8 @@ impl Insertion {
         id
     }
 
-    /// A pool that a branch at address `place` reaches, an existing one or a new one; `None` if there is no place
-    /// for one within reach.
+    /// A pool that a branch at address `place` reaches, an existing one or a new one; `None` if there is no
+    /// place for one within reach.
     fn pool<T: Target>(&mut self, link: &mut Placed<'_, T>, layout: &Machine<'_>, place: u64) -> Option<u32> {
         let reach = self.spec.reach - SLACK;
         let fits = |pool: &Pool| reaches(place, pool.address, reach) && !is_full(link, pool);

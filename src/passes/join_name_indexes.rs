@@ -1,7 +1,8 @@
 //! Joins the name indexes of objects, `.debug_names`, into one (`--debug-names`).
 //!
-//! Comes once liveness is frozen, because the index leaves out units of dead groups, and before the layout, which needs
-//! the size. Objects whose compiler made no index get none, as in lld: debuggers read their units themselves.
+//! Comes once liveness is frozen, because the index leaves out units of dead groups, and before the layout,
+//! which needs the size. Objects whose compiler made no index get none, as in lld: debuggers read their units
+//! themselves.
 
 use crate::arch::Target;
 use crate::debug_index::debug_names::{self, NameIndex};

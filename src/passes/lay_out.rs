@@ -119,8 +119,8 @@ fn list_sections<T: Target>(
     lists
 }
 
-/// Input statements whose patterns ask for different orders: puts the sections of all patterns into the list of
-/// the first, in mixed order.
+/// Input statements whose patterns ask for different orders: puts the sections of all patterns into the list
+/// of the first, in mixed order.
 fn mix_orders<T: Target>(
     link: &Placed<'_, T>,
     order: &InputOrder,
@@ -248,9 +248,9 @@ fn report_orphan<T: Target>(link: &Inputs<'_, T>, orphan: &Orphan<'_>, handling:
     );
 }
 
-/// Repeats rounds of the layout until addresses converge, then updates sizes that depend on addresses, until those
-/// stay the same, too. Gives the rules of all sections: `--enable-non-contiguous-regions` changes them, and
-/// pools of thunks get theirs here.
+/// Repeats rounds of the layout until addresses converge, then updates sizes that depend on addresses, until
+/// those stay the same, too. Gives the rules of all sections: `--enable-non-contiguous-regions` changes them,
+/// and pools of thunks get theirs here.
 fn converge<T: Target>(
     link: &mut Placed<'_, T>,
     plan: &LayoutPlan,

@@ -1,7 +1,7 @@
 //! Gives sections and segments their places in the file.
 //!
-//! Addresses are final. Sections that are not loaded may be compressed, which changes file offsets. The tables of
-//! symbols and section names get their sizes, because the set of output sections is final.
+//! Addresses are final. Sections that are not loaded may be compressed, which changes file offsets. The
+//! tables of symbols and section names get their sizes, because the set of output sections is final.
 
 use super::compress_debug;
 use crate::arch::Target;

@@ -57,8 +57,8 @@ pub fn run<'a, T: Target>(mut made: Made<'a, T>, mut plan: LayoutPlan) -> Matche
     matched
 }
 
-/// Drops each `PROVIDE` in front of an ordinary assignment whose symbol no object, library or option names, nor the
-/// script before it.
+/// Drops each `PROVIDE` in front of an ordinary assignment whose symbol no object, library or option names,
+/// nor the script before it.
 fn drop_unwanted_provides<T: Target>(made: &Made<'_, T>, plan: &mut LayoutPlan) {
     let options = &made.config.symbols;
     let named = options.undefined.iter().chain(&options.require_defined).chain([&made.directives.entry]);
@@ -70,7 +70,8 @@ fn drop_unwanted_provides<T: Target>(made: &Made<'_, T>, plan: &mut LayoutPlan) 
     });
 }
 
-/// Makes the members of groups plain sections, as if their files had no groups: the output has none to keep them in.
+/// Makes the members of groups plain sections, as if their files had no groups: the output has none to keep
+/// them in.
 fn dissolve_groups<T: Target>(inputs: &mut Inputs<'_, T>, members_by_file: Vec<Vec<u32>>) {
     let store = inputs.store;
     let files = inputs.objects.iter_mut().zip(members_by_file);
@@ -155,7 +156,8 @@ impl<'l, 'a, T: Target> Matching<'l, 'a, T> {
         blocks.flatten_iter().collect()
     }
 
-    /// The members of groups that the script discards (`/DISCARD/ : { *(.group) }`), by file, as header indices.
+    /// The members of groups that the script discards (`/DISCARD/ : { *(.group) }`), by file, as header
+    /// indices.
     fn members_of_discarded_groups(&self) -> Vec<Vec<u32>> {
         let (link, disabled) = (self.link, vec![false; self.plan.outputs.len()]);
         let is_discarded = |object: &ObjectFile<'_, T::E>, entry: &GroupEntry<'_>| {
@@ -222,8 +224,8 @@ impl<'l, 'a, T: Target> Matching<'l, 'a, T> {
         self.find(id, info, |statement, output| statement > last.number() && !disabled[output])
     }
 
-    /// The first matching rule, among the statements that `accept` allows, given their number and the row of their
-    /// output section.
+    /// The first matching rule, among the statements that `accept` allows, given their number and the row of
+    /// their output section.
     fn find(
         &self,
         id: SectionId,
@@ -245,8 +247,8 @@ impl<'l, 'a, T: Target> Matching<'l, 'a, T> {
         file_of(self.link.objects[file.index()].name)
     }
 
-    /// Checks `ONLY_IF_RO` and `ONLY_IF_RW` in the order of output sections: one whose constraint fails is disabled,
-    /// and its sections are matched again. Gives those with [`Fate::Dropped`].
+    /// Checks `ONLY_IF_RO` and `ONLY_IF_RW` in the order of output sections: one whose constraint fails is
+    /// disabled, and its sections are matched again. Gives those with [`Fate::Dropped`].
     fn check_constraints(&self, rules: &mut [Option<RuleId>], disabled: &mut [bool]) -> Vec<SectionId> {
         let mut dropped = Vec::new();
         let is_constrained = |number: usize| {
@@ -350,8 +352,9 @@ fn take_back_definitions<T: Target>(plan: &LayoutPlan, resolved: &mut Resolved<'
     }
 }
 
-/// Withdraws the definitions of `__start_NAME` and `__stop_NAME` if there will be no output section NAME, because the
-/// script puts all sections of that name into others or discards them. As in GNU ld, lld and gold.
+/// Withdraws the definitions of `__start_NAME` and `__stop_NAME` if there will be no output section NAME,
+/// because the script puts all sections of that name into others or discards them. As in GNU ld, lld and
+/// gold.
 fn take_back_edges<T: Target>(plan: &LayoutPlan, rules: &[Option<RuleId>], resolved: &mut Resolved<'_, T>) {
     let of_row = |row: &LinkerSymbol| {
         let is_edge = matches!(row.origin, LinkerSymbolOrigin::Start | LinkerSymbolOrigin::Stop);

@@ -1,7 +1,7 @@
 //! Joins mergeable sections: equal strings and constants are in the output once.
 //!
-//! Comes after garbage collection and before layout. Sections of the same output section, type, flags and kind
-//! of pieces become one synthetic section, which takes the place of the first of them; they count as
+//! Comes after garbage collection and before layout. Sections of the same output section, type, flags and
+//! kind of pieces become one synthetic section, which takes the place of the first of them; they count as
 //! absorbed then. Under `-r`, only sections of one name are joined; members of groups are not, nor is
 //! `.comment`, where each line is a file's own.
 //!
@@ -130,8 +130,8 @@ fn candidate<'a, T: Target>(
     {
         return None;
     }
-    // A string without an end is an error in a collected section, too: the file is broken whether or not something
-    // refers to the section.
+    // A string without an end is an error in a collected section, too: the file is broken whether or not
+    // something refers to the section.
     let (pieces, bytes) = pieces_of(object, index)?;
     if is_endless(pieces, bytes) {
         link.sink.report_recoverable(endless(object, index, bytes.len() as u64));
@@ -177,13 +177,13 @@ fn can_be_cut<E: ByteOrder>(object: &ObjectFile<'_, E>, index: usize, pieces: Pi
     !nothing && holds(pieces, bytes) && object.relocations(index).is_empty()
 }
 
-/// Bytes of the longest string that [`piece_at`] looks for. Thousands of relocations may refer to one string, and
-/// each reads it from its start to its end.
+/// Bytes of the longest string that [`piece_at`] looks for. Thousands of relocations may refer to one string,
+/// and each reads it from its start to its end.
 const LONGEST_PIECE: usize = 4096;
 
 /// The piece at an offset of a section, and the offset where it starts; `None` if the section's pieces are
-/// not merged, or the piece is a string longer than [`LONGEST_PIECE`]. A program cannot tell equal pieces of one kind
-/// from each other.
+/// not merged, or the piece is a string longer than [`LONGEST_PIECE`]. A program cannot tell equal pieces of
+/// one kind from each other.
 pub fn piece_at<'a, E: ByteOrder>(
     object: &ObjectFile<'a, E>,
     index: usize,

@@ -118,8 +118,9 @@ impl Numbers {
     }
 }
 
-/// Makes room for the reserved words at the head of `.got` or `.got.plt`, if the dynamic linker or references to
-/// `_GLOBAL_OFFSET_TABLE_` need them; else takes back the room that [`Target::GOT_RESERVED`] kept in an empty `.got`.
+/// Makes room for the reserved words at the head of `.got` or `.got.plt`, if the dynamic linker or references
+/// to `_GLOBAL_OFFSET_TABLE_` need them; else takes back the room that [`Target::GOT_RESERVED`] kept in an
+/// empty `.got`.
 fn reserve_words<T: Target>(link: &Scanned<'_, T>, slots: &mut Slots) {
     let base_needed = link.asked.needs.contains(Needs::GOT_BASE) || is_base_in_expressions(link);
     let entries = u64::from(slots.plt);
@@ -163,8 +164,8 @@ fn variants<T: Target>(link: &Inputs<'_, T>) -> Vec<SymbolId> {
     found
 }
 
-/// Whether an expression of the script or `--defsym` names `_GLOBAL_OFFSET_TABLE_`. That objects mention the name
-/// says nothing: assemblers add it wherever code uses the GOT, and the linker may relax all that code.
+/// Whether an expression of the script or `--defsym` names `_GLOBAL_OFFSET_TABLE_`. That objects mention the
+/// name says nothing: assemblers add it wherever code uses the GOT, and the linker may relax all that code.
 fn is_base_in_expressions<T: Target>(link: &Scanned<'_, T>) -> bool {
     let name: &[u8] = b"_GLOBAL_OFFSET_TABLE_";
     let made = |id| link.symbol_flags(id).contains(SymbolFlags::GOT_BASE);

@@ -47,8 +47,8 @@ pub struct Opened<'a> {
     /// Text scripts among the inputs, whose commands augment the layout, each with the number of
     /// inputs before it.
     pub scripts: Vec<(usize, Script)>,
-    /// Paths of the files that take part or are searched, for `--dependency-file`, `--trace`, the map and the check
-    /// that no report overwrites an input.
+    /// Paths of the files that take part or are searched, for `--dependency-file`, `--trace`, the map and the
+    /// check that no report overwrites an input.
     pub paths: Vec<PathBuf>,
     /// `--verbose`: a line for each file that was tried.
     pub attempts: String,
@@ -64,8 +64,8 @@ pub struct Opened<'a> {
     seen_archives: HashMap<PathBuf, Range<u32>>,
 }
 
-/// Opens all inputs, and the files that scripts of `-T` (`main`) name. Reports every file that cannot be found or
-/// read, and every text that is no script.
+/// Opens all inputs, and the files that scripts of `-T` (`main`) name. Reports every file that cannot be
+/// found or read, and every text that is no script.
 pub fn run<'a>(
     config: &Config,
     inputs: &[InputSpec],
@@ -132,8 +132,8 @@ struct Walk<'w, 'a> {
 struct Scripts {
     /// Those that are being followed, each named by the one before it.
     open: Vec<PathBuf>,
-    /// How many lists of names, each in a script that the one before it names, are being followed. Those of `-T` have a
-    /// list, too.
+    /// How many lists of names, each in a script that the one before it names, are being followed. Those of
+    /// `-T` have a list, too.
     naming: usize,
     /// Files and directories that were named again, by a script with the text of one before it.
     named_again: usize,
@@ -233,7 +233,8 @@ impl<'a> Walk<'_, 'a> {
         self.sink.report(diagnostic.ordered(self.opened.files.len() as u32, 0, 0));
     }
 
-    /// Opens the library of `-lNAME` or `-l:NAME`. An output that is an object takes nothing of shared libraries.
+    /// Opens the library of `-lNAME` or `-l:NAME`. An output that is an object takes nothing of shared
+    /// libraries.
     fn library(&mut self, name: &[u8], exact: bool, input: &InputSpec) {
         let static_only = input.state.static_only || self.config.is_relocatable();
         let candidates: Vec<Vec<u8>> = match (exact, static_only) {
@@ -258,8 +259,9 @@ impl<'a> Walk<'_, 'a> {
         self.report(diagnostic);
     }
 
-    /// Opens the first file of one of these names in the search directories, passing over files of other machines
-    /// and unreadable ones. Gives whether the search is over: a file was opened, or its error reported.
+    /// Opens the first file of one of these names in the search directories, passing over files of other
+    /// machines and unreadable ones. Gives whether the search is over: a file was opened, or its error
+    /// reported.
     fn search(&mut self, candidates: &[Vec<u8>], input: &InputSpec) -> bool {
         let mut passed_over = Vec::new();
         for directory in self.search_directories() {
@@ -503,8 +505,8 @@ impl<'a> Walk<'_, 'a> {
     }
 }
 
-/// The machine that a script's `OUTPUT_FORMAT` names: `None` without the command, `Some(None)` for a format that
-/// is not supported.
+/// The machine that a script's `OUTPUT_FORMAT` names: `None` without the command, `Some(None)` for a format
+/// that is not supported.
 fn script_format(bytes: &[u8]) -> Option<Option<Machine>> {
     let mut include = |_: &str, _: &str| Err("no script is read yet".to_owned());
     let script = parse_script(&mut Sources::new(), "", bytes, &mut include).ok()?;
@@ -515,7 +517,8 @@ fn script_format(bytes: &[u8]) -> Option<Option<Machine>> {
     Some(TARGETS.iter().find(|(name, _)| name.as_bytes() == &format[..]).map(|(_, machine)| *machine))
 }
 
-/// The error about a file of another architecture, in GNU ld's one line, because builds filter it by its text.
+/// The error about a file of another architecture, in GNU ld's one line, because builds filter it by its
+/// text.
 fn wrong_machine(name: FileName<'_>, found: &str, wanted: Option<Machine>) -> Diagnostic {
     let wanted = wanted.map_or("64-bit", crate::arch::machine::architecture);
     let message = format!("{found} architecture of input file `{name}' is incompatible with {wanted} output");

@@ -103,8 +103,8 @@ fn expand_origin(directory: &[u8], origin: &[u8]) -> PathBuf {
     OsStr::from_bytes(directory).into()
 }
 
-/// Finds a needed library: the first shared library of that name for this link's machine, and its bytes. `own` are the
-/// directories of the library that needs it.
+/// Finds a needed library: the first shared library of that name for this link's machine, and its bytes.
+/// `own` are the directories of the library that needs it.
 pub fn find<'a, T: Target>(
     config: &Config,
     source: &dyn InputSource,

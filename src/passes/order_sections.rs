@@ -53,8 +53,8 @@ fn terminated_frames<T: Target>(link: &Scanned<'_, T>) -> Vec<(SectionId, i32)> 
     files.flat_map(of_file).map(|id| (id, i32::MAX)).collect()
 }
 
-/// `--section-ordering-file` as gold reads it: a line that is exactly the section's name counts before patterns, and
-/// the first of several patterns. Named sections stand behind unnamed ones.
+/// `--section-ordering-file` as gold reads it: a line that is exactly the section's name counts before
+/// patterns, and the first of several patterns. Named sections stand behind unnamed ones.
 fn by_patterns<T: Target>(link: &Scanned<'_, T>, patterns: &[Word]) -> Vec<(SectionId, i32)> {
     if patterns.is_empty() {
         return Vec::new();

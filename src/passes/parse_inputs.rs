@@ -87,7 +87,8 @@ pub fn run<'a, T: Target>(session: Session<'a>, candidates: &[Candidate<'a>]) ->
         .map(|range| {
             let own = &candidates[range.clone()];
             let parsed: Vec<_> = own.iter().map(parse_one::<T>).collect();
-            // The lists have room for all names from the start: growing, they would be copied again and again.
+            // The lists have room for all names from the start: growing, they would be copied again and
+            // again.
             let mut batch = Batch::with_capacity(parsed.iter().flatten().map(Parsed::global_count).sum());
             let files = range
                 .zip(parsed)
@@ -193,7 +194,8 @@ fn parse_one<'a, T: Target>(candidate: &Candidate<'a>) -> Result<Parsed<'a, T>, 
     Ok(Parsed::Object(object))
 }
 
-/// Pushes the names of an object's globals. Until [`hand_out`] puts ids there, `globals` holds slots of the batch.
+/// Pushes the names of an object's globals. Until [`hand_out`] puts ids there, `globals` holds slots of the
+/// batch.
 fn push_object_names<'a, E: zerocopy::byteorder::ByteOrder>(
     object: &mut ObjectFile<'a, E>,
     wrap: &Wrap<'a>,
@@ -242,8 +244,9 @@ fn unterminated(symbol: usize, offset: usize) -> Malformed {
     )
 }
 
-/// Notes the version of `name@VERSION` or `name@@VERSION`, and gives the name to intern: the plain one for a default
-/// version, the whole one otherwise. A definition with an empty version has none, whatever a script says.
+/// Notes the version of `name@VERSION` or `name@@VERSION`, and gives the name to intern: the plain one for a
+/// default version, the whole one otherwise. A definition with an empty version has none, whatever a script
+/// says.
 fn versioned_name<'a, E: zerocopy::byteorder::ByteOrder>(
     object: &mut ObjectFile<'a, E>,
     symbol: u32,
@@ -260,8 +263,8 @@ fn versioned_name<'a, E: zerocopy::byteorder::ByteOrder>(
     if default { &whole[..at] } else { whole }
 }
 
-/// Pushes the names that a library refers to. [`super::find_library_definitions`] looks its definitions up when all other
-/// names are known.
+/// Pushes the names that a library refers to. [`super::find_library_definitions`] looks its definitions up
+/// when all other names are known.
 fn push_shared_names<'a, E: zerocopy::byteorder::ByteOrder>(
     shared: &mut SharedFile<'a, E>,
     batch: &mut Batch<'a>,
@@ -294,7 +297,8 @@ fn hand_out<T: Target>(files: &mut [Parsed<'_, T>], ids: &[SymbolId]) {
     }
 }
 
-/// `--wrap` ([`SymbolOptions::wrapped_references`](crate::cli::SymbolOptions::wrapped_references)), in the references of files.
+/// `--wrap` ([`SymbolOptions::wrapped_references`](crate::cli::SymbolOptions::wrapped_references)), in the
+/// references of files.
 struct Wrap<'a> {
     names: HashMap<Vec<u8>, &'a [u8]>,
 }

@@ -62,8 +62,8 @@ pub fn open(config: &Config, source: &dyn InputSource, sources: &mut Sources, si
     main
 }
 
-/// Applies the commands of `-T` scripts that stand for options: name and format of the output, and the map. Also
-/// settles what the format implies.
+/// Applies the commands of `-T` scripts that stand for options: name and format of the output, and the map.
+/// Also settles what the format implies.
 pub fn configure<'c>(config: &'c Config, main: &MainScripts) -> Cow<'c, Config> {
     let mut config = Cow::Borrowed(config);
     for command in main.replacing.iter().flat_map(|main| &main.script.commands) {
@@ -107,10 +107,10 @@ pub fn asks_for_32_bits(config: &Config, main: &MainScripts) -> Option<String> {
     main.replacing.iter().find_map(of_script)
 }
 
-/// Joins all scripts into the layout plan, and collects the directives of scripts and lists about
-/// symbols. `augmenting` are the scripts among the inputs, already parsed into `sources`, each with the
-/// number of inputs before it. Arguments are borrowed, because objects may name libraries that are scripts: then
-/// the caller calls this again.
+/// Joins all scripts into the layout plan, and collects the directives of scripts and lists about symbols.
+/// `augmenting` are the scripts among the inputs, already parsed into `sources`, each with the number of
+/// inputs before it. Arguments are borrowed, because objects may name libraries that are scripts: then the
+/// caller calls this again.
 pub fn run<'a>(
     session: Session<'a>,
     main: &MainScripts,
@@ -150,8 +150,8 @@ pub fn run<'a>(
     (Directives { session, entry, script_references, script_paths: paths, lists, orders }, plan)
 }
 
-/// Reports unknown formats in `OUTPUT_FORMAT` and `TARGET`. Any `elf…` is accepted: inputs of another machine are
-/// reported by themselves.
+/// Reports unknown formats in `OUTPUT_FORMAT` and `TARGET`. Any `elf…` is accepted: inputs of another machine
+/// are reported by themselves.
 fn report_formats(scripts: &[(usize, Script)], sources: &Sources, sink: &Sink) {
     for command in scripts.iter().flat_map(|(_, script)| &script.commands) {
         let (format, of, help) = match command {
@@ -195,7 +195,8 @@ pub fn built_in(config: &Config) -> BuiltIn {
     }
 }
 
-/// The order of the built-in script. As in GNU ld, `--rosegment` has no effect if code shares pages with data.
+/// The order of the built-in script. As in GNU ld, `--rosegment` has no effect if code shares pages with
+/// data.
 pub fn built_in_order(config: &Config) -> Order {
     let layout = &config.layout;
     Order {

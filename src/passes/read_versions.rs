@@ -42,7 +42,8 @@ pub fn run(session: Session<'_>, commands: &[Span], files: &mut SideFiles<'_>) -
     }
     listed.extend(config.symbols.export_symbols.iter().map(|name| SymbolPattern::plain(name)));
     lists.dynamic = (!listed.is_empty()).then(|| NameList::new(&listed));
-    // Unlike --export-dynamic-symbol, these options bind the definitions that no list names inside the output.
+    // Unlike --export-dynamic-symbol, these options bind the definitions that no list names inside the
+    // output.
     let symbols = &config.symbols;
     lists.dynamic_is_exclusive = !options.dynamic_lists.is_empty()
         || symbols.dynamic_list_data
@@ -60,8 +61,8 @@ pub fn run(session: Session<'_>, commands: &[Span], files: &mut SideFiles<'_>) -
     lists
 }
 
-/// The parsed contents of a file, named by path or found in a `-L` directory; the empty default if it cannot be
-/// read or parsed, which is reported.
+/// The parsed contents of a file, named by path or found in a `-L` directory; the empty default if it cannot
+/// be read or parsed, which is reported.
 fn parsed<R: Default>(
     config: &Config,
     files: &mut SideFiles<'_>,

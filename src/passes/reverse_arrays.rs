@@ -1,9 +1,9 @@
 //! Reverses `.ctors` and `.dtors` sections that a script puts into `.init_array` and `.fini_array`.
 //!
-//! Start-up code runs `.ctors` from its end to its beginning and `.init_array` the other way, so the
-//! words of a `.ctors` section must change their order where it goes into `.init_array`, and those of
-//! `.dtors` in `.fini_array`. Their relocations move with them; symbols stay where they are. As in GNU
-//! ld and gold. A section that is no list of words stays as it is. New contents lie in bytes of the link's own
+//! Start-up code runs `.ctors` from its end to its beginning and `.init_array` the other way, so the words of
+//! a `.ctors` section must change their order where it goes into `.init_array`, and those of `.dtors` in
+//! `.fini_array`. Their relocations move with them; symbols stay where they are. As in GNU ld and gold. A
+//! section that is no list of words stays as it is. New contents lie in bytes of the link's own
 //! ([`ObjectFile::made`]), so that later passes see an ordinary section.
 
 use crate::arch::Target;

@@ -1,13 +1,13 @@
 //! Has compilers' plugins turn intermediate code into machine code (link-time optimization).
 //!
-//! Compilers name their plugin on every command line, so it is loaded only if an input has
-//! intermediate code, which parsing notices. Other plugins may want machine code, too: they are always
-//! loaded, and asked about every object ([`is_compilers`]). A plugin tells the symbols of the
-//! files that it claims, and an object with these symbols stands in for each ([`crate::input::stand_in`]): the search for
-//! definitions and the passes that resolve symbols treat it like any other. When all symbols are
-//! resolved, the plugin learns how ([`resolutions`]), compiles, and names its objects. Files are
-//! then parsed again, the search is repeated with the new objects in place of the old ones, and the
-//! link goes on as if they had been on the command line.
+//! Compilers name their plugin on every command line, so it is loaded only if an input has intermediate code,
+//! which parsing notices. Other plugins may want machine code, too: they are always loaded, and asked about
+//! every object ([`is_compilers`]). A plugin tells the symbols of the files that it claims, and an object
+//! with these symbols stands in for each ([`crate::input::stand_in`]): the search for definitions and the
+//! passes that resolve symbols treat it like any other. When all symbols are resolved, the plugin learns how
+//! ([`resolutions`]), compiles, and names its objects. Files are then parsed again, the search is repeated
+//! with the new objects in place of the old ones, and the link goes on as if they had been on the command
+//! line.
 
 mod hidden;
 mod library_calls;
@@ -59,9 +59,9 @@ struct Claimed<'a> {
 }
 
 impl<'a> Plugins<'a> {
-    /// Offers files with intermediate code to the plugins, or all objects. Gives whether stand-ins replaced any
-    /// files: then the candidates must be parsed again. Reports files that hold only intermediate code and that no
-    /// plugin claims.
+    /// Offers files with intermediate code to the plugins, or all objects. Gives whether stand-ins replaced
+    /// any files: then the candidates must be parsed again. Reports files that hold only intermediate code
+    /// and that no plugin claims.
     pub fn claim<T: Target>(
         &mut self,
         session: Session<'a>,
@@ -85,8 +85,8 @@ impl<'a> Plugins<'a> {
         }
         let offered = match session.config.mode {
             _ if wants_all => objects(opened),
-            // Under `-r`, gcc's plugin must also see the files that it does not claim: if one has machine code, it
-            // cannot make an object of intermediate code alone.
+            // Under `-r`, gcc's plugin must also see the files that it does not claim: if one has machine
+            // code, it cannot make an object of intermediate code alone.
             OutputMode::Relocatable => objects(opened),
             _ => found.iter().map(|&(row, _)| row).collect(),
         };
@@ -134,8 +134,8 @@ impl<'a> Plugins<'a> {
         Ok(())
     }
 
-    /// Searches for definitions ([`extract_members`]): after compilation with all that took part before, before it with
-    /// members that define [`library_calls`] if intermediate code takes part.
+    /// Searches for definitions ([`extract_members`]): after compilation with all that took part before,
+    /// before it with members that define [`library_calls`] if intermediate code takes part.
     pub fn search<T: Target>(
         &self,
         parsed: &ParsedInputs<'a, T>,
@@ -166,8 +166,8 @@ impl<'a> Plugins<'a> {
         self.before.is_none() && extracted.objects.iter().any(|&row| is_claimed(opened, row))
     }
 
-    /// Tells the plugins how symbols are `resolved`, has them compile, and adds the objects that they make to `opened`.
-    /// The files of `extracted` take part. The caller then resolves all symbols again.
+    /// Tells the plugins how symbols are `resolved`, has them compile, and adds the objects that they make to
+    /// `opened`. The files of `extracted` take part. The caller then resolves all symbols again.
     ///
     /// # Errors
     /// A plugin that fails, and compiled code that cannot be read; both are reported.
@@ -221,8 +221,8 @@ impl<'a> Plugins<'a> {
         session.sink.check()
     }
 
-    /// Gives claimed files their roles after compilation: files that were compiled take no further part; of claimed
-    /// files that were not extracted, those with machine code become candidates by that code.
+    /// Gives claimed files their roles after compilation: files that were compiled take no further part; of
+    /// claimed files that were not extracted, those with machine code become candidates by that code.
     fn settle(&self, extracted: &Extracted, opened: &mut Opened<'a>) {
         for &row in &extracted.objects {
             let file = &mut opened.files[row as usize];
@@ -249,8 +249,8 @@ impl<'a> Plugins<'a> {
         Compiled { signatures: std::mem::take(&mut self.prevailing_groups), files }
     }
 
-    /// Reports extracted members of intermediate code that nothing will compile: no plugin claims them, or only
-    /// compiled code needs them, after the plugins have finished.
+    /// Reports extracted members of intermediate code that nothing will compile: no plugin claims them, or
+    /// only compiled code needs them, after the plugins have finished.
     pub fn report_not_compiled(
         &self,
         extracted: &Extracted,

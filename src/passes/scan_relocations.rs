@@ -64,7 +64,8 @@ pub fn run<T: Target>(link: &Live<'_, T>) -> (Vec<Found>, Vec<Needs>) {
                 }
             }
             scan_frames(link, object, &needs, &mut found);
-            // The list keeps its capacity from object to object: a new one would be copied again and again as it grows.
+            // The list keeps its capacity from object to object: a new one would be copied again and again as
+            // it grows.
             *sites = std::mem::take(&mut found.sites);
             found.sites = sites.to_vec();
             sites.clear();
@@ -300,8 +301,8 @@ impl<T: Target> Scan<'_, '_, T> {
         self.tell(relocation.r_offset.get(), Diagnostic::error(Code::MalformedInput, message));
     }
 
-    /// Reports a TLS relocation against a symbol that is not thread-local, or the reverse. Section symbols and
-    /// symbols that the linker defines have no type, so nothing can be said about them.
+    /// Reports a TLS relocation against a symbol that is not thread-local, or the reverse. Section symbols
+    /// and symbols that the linker defines have no type, so nothing can be said about them.
     #[cold]
     fn check_thread_locality(&mut self, info: &RelocInfo<T>, reference: &Reference, index: u32) {
         let symbol = reference.symbol;
@@ -453,8 +454,8 @@ fn report_text_relocations<T: Target>(link: &Live<'_, T>, first: Reference) {
     );
 }
 
-/// Warns of `STT_GNU_IFUNC` functions together with text relocations: while the dynamic linker applies the latter, it
-/// makes the code writable and not executable, and it may call resolvers in that time.
+/// Warns of `STT_GNU_IFUNC` functions together with text relocations: while the dynamic linker applies the
+/// latter, it makes the code writable and not executable, and it may call resolvers in that time.
 fn report_resolvers<T: Target>(link: &Live<'_, T>, asked: &Asked) {
     let is_resolved = |site: &DynRelocSite| site.kind() == DynamicKind::Resolved;
     let in_words = asked.sites.iter().flatten().any(is_resolved);

@@ -87,7 +87,8 @@ fn leave_commons(definitions: &mut Definitions) {
     }
 }
 
-/// The mentions of globals. The common blocks in `replaced`, which a library's data replaced, count as references.
+/// The mentions of globals. The common blocks in `replaced`, which a library's data replaced, count as
+/// references.
 fn with_references(mentions: Vec<AtomicU8>, replaced: &[CommonBlock]) -> Vec<Mentions> {
     let mut mentions: Vec<Mentions> =
         mentions.into_par_iter().map(|bits| Mentions::from_bits_retain(bits.into_inner())).collect();
@@ -95,10 +96,11 @@ fn with_references(mentions: Vec<AtomicU8>, replaced: &[CommonBlock]) -> Vec<Men
     mentions
 }
 
-/// Settles common blocks that a shared library defines, too. The block prevails over zeros and over weak definitions, and
-/// grows to the library's size and alignment, because the library will use it. Initialised data would be lost, so there
-/// the library's definition prevails, and the block is a reference. A block that is not of default visibility, or that
-/// `--exclude-libs` hides, belongs to this output alone. Gives the blocks that are references, sorted by symbol.
+/// Settles common blocks that a shared library defines, too. The block prevails over zeros and over weak
+/// definitions, and grows to the library's size and alignment, because the library will use it. Initialised
+/// data would be lost, so there the library's definition prevails, and the block is a reference. A block that
+/// is not of default visibility, or that `--exclude-libs` hides, belongs to this output alone. Gives the
+/// blocks that are references, sorted by symbol.
 fn meet_libraries<T: Target>(
     inputs: &Inputs<'_, T>,
     visibility: &[AtomicU8],
@@ -144,8 +146,8 @@ fn holds(blocks: &[CommonBlock], symbol: SymbolId) -> bool {
     blocks.binary_search_by_key(&symbol, |block| block.symbol).is_ok()
 }
 
-/// Gives common blocks that are references the first weak definition in an object, if there is one: it prevails over a
-/// library's.
+/// Gives common blocks that are references the first weak definition in an object, if there is one: it
+/// prevails over a library's.
 fn prefer_weak_definitions<E: zerocopy::byteorder::ByteOrder + Sync>(
     objects: &[ObjectFile<'_, E>],
     sections: &SectionStates,
@@ -186,8 +188,8 @@ fn unpack(key: u64) -> Definition {
 
 const VISIBILITY_DEFAULT: u8 = 3;
 
-/// The rank of a visibility (`STV_*`), the most constraining first: internal, hidden, protected, default. The minimum
-/// is what the gABI wants for a symbol of several files.
+/// The rank of a visibility (`STV_*`), the most constraining first: internal, hidden, protected, default. The
+/// minimum is what the gABI wants for a symbol of several files.
 fn to_rank(visibility: u8) -> u8 {
     visibility.wrapping_sub(1) & 3
 }
@@ -223,8 +225,8 @@ pub fn key_of<E: zerocopy::byteorder::ByteOrder>(
     rank_of(object, index, sections).map(|rank| pack(rank, object.id.0, index as u32))
 }
 
-/// Whether symbols of a section are definitions: the section was not discarded with its group, nor left out of the
-/// output (`SHF_EXCLUDE`).
+/// Whether symbols of a section are definitions: the section was not discarded with its group, nor left out
+/// of the output (`SHF_EXCLUDE`).
 pub fn may_define(sections: &SectionStates, section: SectionId) -> bool {
     let state = sections.get(section);
     !state.is_empty() && !state.contains(SectionState::DISCARDED_BY_GROUP)
@@ -237,7 +239,8 @@ fn mention(mentions: &AtomicU8, how: Mentions) {
     }
 }
 
-/// Offers an object's definitions, and notes its mentions and visibilities. Gives the indices of its common symbols.
+/// Offers an object's definitions, and notes its mentions and visibilities. Gives the indices of its common
+/// symbols.
 fn offer_object<E: zerocopy::byteorder::ByteOrder>(
     object: &ObjectFile<'_, E>,
     sections: &SectionStates,

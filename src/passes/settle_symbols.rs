@@ -1,8 +1,8 @@
 //! Decides for each symbol whether it is imported, exported or bound inside the output.
 //!
-//! After this pass the flags that later passes ask for (imported, function, TLS, absolute, …) are set
-//! for globals and locals. Garbage collection only adds `DISCARDED` for symbols of collected sections and
-//! common blocks and `LIVE` for names that live sections refer to, and settles `__start_NAME` of collected sections
+//! After this pass the flags that later passes ask for (imported, function, TLS, absolute, …) are set for
+//! globals and locals. Garbage collection only adds `DISCARDED` for symbols of collected sections and common
+//! blocks and `LIVE` for names that live sections refer to, and settles `__start_NAME` of collected sections
 //! again.
 
 use crate::arch::Target;
@@ -18,8 +18,8 @@ use crate::symbols::{Definition, LinkerSymbolOrigin, Mentions, Reserved, SymbolF
 use hashbrown::HashSet;
 use rayon::prelude::*;
 
-/// Sets the flags of all symbols. With `--gc-sections`, also gives the homes of globals: the definitions are in the
-/// cache here, and marking needs the homes for most of its edges.
+/// Sets the flags of all symbols. With `--gc-sections`, also gives the homes of globals: the definitions are
+/// in the cache here, and marking needs the homes for most of its edges.
 pub fn run<'a, T: Target>(matched: Matched<'a, T>) -> (Bound<'a, T>, Homes) {
     let mut homes = Homes::default();
     if matched.config.gc.enabled {
@@ -163,8 +163,8 @@ pub fn global_flags<T: Target>(
     }
 }
 
-/// The flags of an undefined symbol: imported if the dynamic linker may resolve it; otherwise it is 0 at every load address,
-/// and one that is not weak may be reported.
+/// The flags of an undefined symbol: imported if the dynamic linker may resolve it; otherwise it is 0 at
+/// every load address, and one that is not weak may be reported.
 fn undefined_flags<T: Target>(link: &Resolved<'_, T>, id: SymbolId, visibility: u8) -> SymbolFlags {
     let mentions = link.mentions(id);
     if !mentions.contains(Mentions::IN_OBJECT) {
@@ -176,8 +176,9 @@ fn undefined_flags<T: Target>(link: &Resolved<'_, T>, id: SymbolId, visibility: 
     let imported = may_be_imported
         && match link.config.mode {
             OutputMode::Shared => link.config.undefined.dynamic_undefined_weak != Some(false) || !weak,
-            // An executable is linked last: a symbol that is missing now is missing at run time, except that a library
-            // may turn up later that defines a weak one, or one that a library of this link finds there, too.
+            // An executable is linked last: a symbol that is missing now is missing at run time, except that
+            // a library may turn up later that defines a weak one, or one that a library of this link finds
+            // there, too.
             _ if weak => link.config.undefined.dynamic_undefined_weak.unwrap_or(!link.shared.is_empty()),
             _ => mentions.contains(Mentions::IN_SHARED),
         };
@@ -206,8 +207,8 @@ fn is_listed<T: Target>(link: &Inputs<'_, T>, id: SymbolId, kind: u8) -> bool {
         || link.lists.dynamic.as_ref().is_some_and(|list| list.contains(link.globals.names[id.index()]))
 }
 
-/// [`SymbolFlags::EXPORTED`] if other modules see a definition of this output, with [`SymbolFlags::IMPORTED`] if
-/// they may preempt it.
+/// [`SymbolFlags::EXPORTED`] if other modules see a definition of this output, with [`SymbolFlags::IMPORTED`]
+/// if they may preempt it.
 fn export_flags<T: Target>(
     link: &Resolved<'_, T>,
     id: SymbolId,

@@ -165,8 +165,8 @@ fn rows<T: Target>(link: &Numbered<'_, T>, tables: &DynamicTables<'_>) -> Vec<u3
 }
 
 /// By library: whether the output needs it (`DT_NEEDED`). It does without `--as-needed`; if a live section
-/// refers to the library, and not only weakly, or by a copy or canonical PLT entry; if `--require-defined` names a symbol of it;
-/// and if a needed library takes symbols from it without naming it.
+/// refers to the library, and not only weakly, or by a copy or canonical PLT entry; if `--require-defined`
+/// names a symbol of it; and if a needed library takes symbols from it without naming it.
 fn needed_libraries<T: Target>(link: &Scanned<'_, T>) -> Vec<bool> {
     let rows = (0..link.globals.len() as u32).into_par_iter().with_min_len(4096);
     let has_address =

@@ -23,8 +23,8 @@ use zerocopy::byteorder::ByteOrder;
 
 const NAME: &[u8] = b".gnu.warning";
 
-/// Whether a section holds a warning text; executables leave it out. `name` tells whether its name is that of one
-/// ([`is_warning_name`]), and is asked last because it reads the name.
+/// Whether a section holds a warning text; executables leave it out. `name` tells whether its name is that of
+/// one ([`is_warning_name`]), and is asked last because it reads the name.
 pub fn is_warning<E: ByteOrder>(header: &Shdr<E>, name: impl FnOnce() -> bool) -> bool {
     header.sh_type.get() == elf::SHT_PROGBITS && !is_alloc(header.sh_flags.get()) && name()
 }

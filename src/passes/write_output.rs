@@ -248,7 +248,8 @@ fn repeat(pattern: &[u8], out: &mut [u8]) {
     }
 }
 
-/// Fills `out` with no-operation instructions, of which the n-th (from 1) has n bytes; without any, zeros stay.
+/// Fills `out` with no-operation instructions, of which the n-th (from 1) has n bytes; without any, zeros
+/// stay.
 fn fill_code(instructions: &[&[u8]], out: &mut [u8]) {
     let Some(longest) = instructions.last() else { return };
     for part in out.chunks_mut(longest.len()) {

@@ -39,6 +39,7 @@ pub struct Lists {
     /// `--dynamic-list` or one of `--dynamic-list-data`, `-cpp-new` and `-cpp-typeinfo` was given: symbols
     /// that no such list names bind inside the output, as with `-Bsymbolic`.
     pub dynamic_is_exclusive: bool,
-    /// `--retain-symbols-file`: the symbols that stay in the symbol table, beside those that the output itself needs.
+    /// `--retain-symbols-file`: the symbols that stay in the symbol table, beside those that the output
+    /// itself needs.
     pub retained: Option<NameList>,
 }

@@ -29,8 +29,8 @@ pub struct Made<'a, T: Target> {
     pub features: u32,
     /// The form of PLT entries, which depends on the feature bits and on options.
     pub plt_shape: PltShape,
-    /// The place of each common block, by its row; `None` for one that garbage collection drops. Empty if blocks stay
-    /// common, as under `-r`.
+    /// The place of each common block, by its row; `None` for one that garbage collection drops. Empty if
+    /// blocks stay common, as under `-r`.
     pub common_places: Vec<Option<CommonPlace>>,
 }
 

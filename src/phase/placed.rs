@@ -40,14 +40,15 @@ pub struct Placed<'a, T: Target> {
     pub frame_order: Ordered,
     /// Local symbols in the linker's own sections.
     pub local_symbols: Vec<SyntheticSymbol<'a>>,
-    /// The relocation tables of the output (`-r`, `--emit-relocs`), one for each output section that needs it.
+    /// The relocation tables of the output (`-r`, `--emit-relocs`), one for each output section that needs
+    /// it.
     pub output_relocations: Vec<OutputRelocations>,
     /// The section groups of the output, in link order (`-r`).
     pub output_groups: Vec<OutputGroup>,
     /// The part of each file in the output's symbol table.
     pub symtab: SymtabPlan,
-    /// Globals that relocations or groups of the output name, ascending, where `--retain-symbols-file` does not list
-    /// all that stay: [`crate::synth::references::globals`].
+    /// Globals that relocations or groups of the output name, ascending, where `--retain-symbols-file` does
+    /// not list all that stay: [`crate::synth::references::globals`].
     pub named_globals: Vec<SymbolId>,
 }
 
@@ -187,8 +188,8 @@ impl<'a, T: Target> Placed<'a, T> {
         self.places.chunk[section.index()]
     }
 
-    /// Whether a global that has a place in the symbol table stays there: `--retain-symbols-file` keeps those that it lists,
-    /// and those that the output's relocations and groups name.
+    /// Whether a global that has a place in the symbol table stays there: `--retain-symbols-file` keeps those
+    /// that it lists, and those that the output's relocations and groups name.
     pub fn keeps_name(&self, id: SymbolId) -> bool {
         self.retains(self.globals.names[id.index()]) || self.named_globals.binary_search(&id).is_ok()
     }

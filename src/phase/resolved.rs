@@ -2,7 +2,8 @@
 //!
 //! The passes from `select_comdats` to `assign_versions` make it. Later passes only withdraw definitions of
 //! the linker: symbols of output sections whose constraint fails (`match_script`), and `__start_NAME` and
-//! `__stop_NAME` of sections that the script puts elsewhere (`match_script`) or that are collected (`collect_garbage`).
+//! `__stop_NAME` of sections that the script puts elsewhere (`match_script`) or that are collected
+//! (`collect_garbage`).
 
 use super::{Inputs, SectionStates, builds_on};
 use crate::arch::Target;
@@ -62,7 +63,8 @@ impl<'a, T: Target> Resolved<'a, T> {
         self.definitions.commons.binary_search_by_key(&id, |block| block.symbol).ok()
     }
 
-    /// Whether a name is `__start_NAME` or `__stop_NAME`, and there were sections `NAME`, none of which is left.
+    /// Whether a name is `__start_NAME` or `__stop_NAME`, and there were sections `NAME`, none of which is
+    /// left.
     pub fn start_stop_is_collected(&self, name: &[u8]) -> bool {
         let sections = start_stop(name).and_then(|section| self.identifier_sections.get(section));
         sections.is_some_and(|sections| !sections.iter().any(|&id| self.sections.is_alive(id)))

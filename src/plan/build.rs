@@ -351,7 +351,8 @@ impl<'c> Builder<'c> {
         (self.plan, self.findings)
     }
 
-    /// `--wrap` also renames references in expressions, as in GNU ld and lld; targets of assignments keep their names.
+    /// `--wrap` also renames references in expressions, as in GNU ld and lld; targets of assignments keep
+    /// their names.
     fn wrap_references(&mut self) {
         let mut wrapped = HashMap::new();
         for (from, to) in self.config.symbols.wrapped_references() {
@@ -456,9 +457,10 @@ impl<'c> Builder<'c> {
         }
     }
 
-    /// Numbers rules in the order in which they are tried: those of inserted output sections first, wherever `INSERT` puts
-    /// them, and then the others in the order of reading. So scripts of the user go before the one that they insert into.
-    /// Statements of `--section-ordering-file` were read last but stand in front of others.
+    /// Numbers rules in the order in which they are tried: those of inserted output sections first, wherever
+    /// `INSERT` puts them, and then the others in the order of reading. So scripts of the user go before the
+    /// one that they insert into. Statements of `--section-ordering-file` were read last but stand in front
+    /// of others.
     fn renumber(&mut self) {
         let mut order: Vec<usize> = (0..self.plan.outputs.len()).collect();
         order.sort_by_key(|&output| !self.inserted.contains(&(output as u32)));

@@ -20,8 +20,8 @@ pub fn find(plan: &LayoutPlan, name: &[u8]) -> Option<usize> {
     plan.region_rows.get(name).map(|row| row + 1)
 }
 
-/// Gives the aliases of regions the rows of these. An alias may name another one, so a chain of them is followed, each
-/// alias once.
+/// Gives the aliases of regions the rows of these. An alias may name another one, so a chain of them is
+/// followed, each alias once.
 pub(super) fn follow_aliases(plan: &mut LayoutPlan) {
     let LayoutPlan { region_aliases, region_rows, .. } = plan;
     let mut open: HashMap<&[u8], &[u8]> = HashMap::new();
@@ -42,8 +42,8 @@ pub(super) fn follow_aliases(plan: &mut LayoutPlan) {
     }
 }
 
-/// The region of an allocated section that names none: the first one whose letters fit. `data` says whether an input
-/// section in it is loaded and not code.
+/// The region of an allocated section that names none: the first one whose letters fit. `data` says whether
+/// an input section in it is loaded and not code.
 pub fn by_attributes(plan: &LayoutPlan, sh_type: u32, flags: u64, data: bool) -> usize {
     let has = |letters| has_one(letters, sh_type, flags, data);
     let fits = |region: &MemoryRegion| has(region.attributes.with) && !has(region.attributes.without);
@@ -65,8 +65,8 @@ fn has_one(letters: RegionLetters, sh_type: u32, flags: u64, data: bool) -> bool
 /// Most regions that a message lists: there may be as many messages as regions.
 const LISTED: usize = 8;
 
-/// A warning about a region that a section names and nothing declares; the first `declared` regions of the plan are
-/// those of the script.
+/// A warning about a region that a section names and nothing declares; the first `declared` regions of the
+/// plan are those of the script.
 pub fn undeclared_region(plan: &LayoutPlan, declared: usize, name: &Name) -> Diagnostic {
     let diagnostic =
         Diagnostic::warning(Code::ScriptError, format!("memory region `{}' not declared", name.text()))

@@ -62,8 +62,8 @@ pub struct LayoutPlan {
     pub section_starts: IndexMap<Vec<u8>, u64>,
     /// `LD_FEATURE("SANE_EXPR")`.
     pub sane_expressions: bool,
-    /// A script of the user takes the place of the built-in one: that of `-dT`, or one of `-T` with `SECTIONS` and
-    /// without `INSERT`.
+    /// A script of the user takes the place of the built-in one: that of `-dT`, or one of `-T` with
+    /// `SECTIONS` and without `INSERT`.
     pub replaces_default: bool,
     /// Texts that spans point into.
     pub sources: Sources,
@@ -177,19 +177,21 @@ pub struct Rule {
 pub struct ScriptSymbol<'p> {
     /// Its name.
     pub name: &'p [u8],
-    /// All assignments are `PROVIDE`: they define the symbol only if it is referenced and nothing else defines it.
+    /// All assignments are `PROVIDE`: they define the symbol only if it is referenced and nothing else
+    /// defines it.
     pub provide: bool,
     /// Some assignment is `HIDDEN` or `PROVIDE_HIDDEN`.
     pub hidden: bool,
     /// The first assignment.
     pub span: Span,
-    /// The only symbol in the expression of the last assignment, or of the first `PROVIDE`, if there is exactly one.
+    /// The only symbol in the expression of the last assignment, or of the first `PROVIDE`, if there is
+    /// exactly one.
     pub source: Option<&'p [u8]>,
 }
 
 impl LayoutPlan {
-    /// Whether common blocks get room: in a final link, and under `-r` if `-d` or the script says so; nowhere if
-    /// `--no-define-common` or the script forbids it.
+    /// Whether common blocks get room: in a final link, and under `-r` if `-d` or the script says so; nowhere
+    /// if `--no-define-common` or the script forbids it.
     pub fn allocates_commons(&self, config: &Config) -> bool {
         let wishes = [config.symbols.define_common, self.allocate_commons];
         !wishes.contains(&Some(false)) && (wishes.contains(&Some(true)) || !config.is_relocatable())

@@ -18,8 +18,8 @@ pub fn of_synthetic<T: Target>(link: &Placed<'_, T>, kind: Kind) -> u64 {
     }
 }
 
-/// The addresses of tables and of the TLS segment in the present layout. Needs no values of symbols, which are
-/// computed from them.
+/// The addresses of tables and of the TLS segment in the present layout. Needs no values of symbols, which
+/// are computed from them.
 pub fn look_up<T: Target>(link: &Placed<'_, T>) -> Addresses {
     let (got, got_plt) = (of_synthetic(link, Kind::Got), of_synthetic(link, Kind::GotPlt));
     let tls = link.layout.tls;
@@ -62,8 +62,9 @@ pub fn target<T: Target>(
         let section = object.section_id(section);
         if link.sections.is(section, SectionState::ABSORBED) {
             let start = symbol.st_value.get();
-            // Addends select only merged pieces. Of `.eh_frame`, code names the beginning at most (start-up code of
-            // static programs), with an addend that makes up for the distance from field to instruction.
+            // Addends select only merged pieces. Of `.eh_frame`, code names the beginning at most (start-up
+            // code of static programs), with an addend that makes up for the distance from field to
+            // instruction.
             return if link.merges.contains(section) {
                 link.absorbed_address(section, start.wrapping_add_signed(addend))
             } else {
@@ -82,8 +83,8 @@ pub fn tp_slot<T: Target>(link: &Placed<'_, T>, id: SymbolId) -> u64 {
     link.row(id).and_then(|row| row.got_tp).map_or(0, |slot| got_word(link, slot))
 }
 
-/// Address of the byte at an offset of an input section; for an absorbed section that of the piece there, 0 if it
-/// is not in the output.
+/// Address of the byte at an offset of an input section; for an absorbed section that of the piece there, 0
+/// if it is not in the output.
 #[inline]
 pub fn place<T: Target>(link: &Placed<'_, T>, section: SectionId, offset: u64) -> u64 {
     if link.sections.is(section, SectionState::ABSORBED) {
@@ -103,8 +104,8 @@ pub fn is_executable_tls_base<T: Target>(link: &Placed<'_, T>, id: SymbolId) -> 
             .is_some_and(|symbol| symbol.origin == LinkerSymbolOrigin::Reserved(Reserved::TlsModuleBase))
 }
 
-/// `S + A - TP` where `target` is `S + A`. An undefined symbol counts as lying at the thread pointer: from its
-/// address 0 the distance might not fit the field.
+/// `S + A - TP` where `target` is `S + A`. An undefined symbol counts as lying at the thread pointer: from
+/// its address 0 the distance might not fit the field.
 pub fn from_thread_pointer<T: Target>(link: &Placed<'_, T>, id: SymbolId, target: u64, addend: i64) -> i64 {
     if link.definitions.is_undefined(id) || is_executable_tls_base(link, id) {
         return addend;
@@ -112,8 +113,8 @@ pub fn from_thread_pointer<T: Target>(link: &Placed<'_, T>, id: SymbolId, target
     target.wrapping_sub(link.addresses.thread_pointer) as i64
 }
 
-/// The offset of `target`, which is `S + A`, in this module's TLS block. An undefined symbol counts as lying at
-/// the start of the block.
+/// The offset of `target`, which is `S + A`, in this module's TLS block. An undefined symbol counts as lying
+/// at the start of the block.
 pub fn in_tls_block<T: Target>(link: &Placed<'_, T>, id: SymbolId, target: u64, addend: i64) -> u64 {
     if link.definitions.is_undefined(id) {
         return addend as u64;
@@ -145,8 +146,8 @@ pub fn symbol_size<T: Target>(
 }
 
 /// Whether other modules see a symbol's PLT entry as its address. Canonical entries, and in a
-/// position-dependent program those of exported `STT_GNU_IFUNC` functions, unless the program itself loads the
-/// resolver's result from the GOT. As in GNU ld and mold.
+/// position-dependent program those of exported `STT_GNU_IFUNC` functions, unless the program itself loads
+/// the resolver's result from the GOT. As in GNU ld and mold.
 pub fn is_plt_entry<T: Target>(link: &Placed<'_, T>, id: SymbolId) -> bool {
     let flags = link.symbol_flags(id);
     let is_called = || link.row(id).is_some_and(|row| row.plt_got.is_some() && row.got.is_none());

@@ -164,8 +164,8 @@ impl<T: Target> Visitor<T> for Loaded<'_, '_, T> {
         if !is_nothing {
             apply.overflow(info, action, symbol, offset, value);
         } else if action.edit.is_none() {
-            // Where 0 is out of reach, nothing counts as being at the place that refers to it, as psABIs have it: what is
-            // left of a distance that was cut off would be some other symbol's.
+            // Where 0 is out of reach, nothing counts as being at the place that refers to it, as psABIs have
+            // it: what is left of a distance that was cut off would be some other symbol's.
             let here =
                 from_base(action.base, place.wrapping_add_signed(addend), place, &apply.link.addresses);
             T::write_field(info.field, &mut apply.out[at..], here);

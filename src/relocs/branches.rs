@@ -27,8 +27,8 @@ pub fn target<T: Target>(link: &Placed<'_, T>, (symbol, addend): Destination) ->
     Some(address::value(link, symbol).wrapping_add_signed(addend))
 }
 
-/// Address of the thunk for a branch at address `place` that does not reach its destination; `None` if there is none
-/// within reach.
+/// Address of the thunk for a branch at address `place` that does not reach its destination; `None` if there
+/// is none within reach.
 pub fn redirect<T: Target>(link: &Placed<'_, T>, destination: Destination, place: u64) -> Option<u64> {
     let spec = T::THUNKS?;
     let thunk = link.thunks.find(Purpose::Call(destination), place, spec.reach)?;

@@ -1,8 +1,9 @@
-//! The entries of `.rela.dyn`, `.rela.plt` and `.relr.dyn` from all their sources: places in sections, words of the
-//! GOT, copies. Only jump slots are not here (see [`crate::synth::reldyn`]).
+//! The entries of `.rela.dyn`, `.rela.plt` and `.relr.dyn` from all their sources: places in sections, words
+//! of the GOT, copies. Only jump slots are not here (see [`crate::synth::reldyn`]).
 //!
-//! [`count`] runs before layout and gives sizes. After it, [`of_site`] gives the entry of a place in a section, and
-//! [`own`] those of the linker's tables. Both walk the same sources by the same functions, so that the sizes are right.
+//! [`count`] runs before layout and gives sizes. After it, [`of_site`] gives the entry of a place in a
+//! section, and [`own`] those of the linker's tables. Both walk the same sources by the same functions, so
+//! that the sizes are right.
 
 use super::address;
 use super::slots::{self, Word};
@@ -59,17 +60,17 @@ impl Counts {
     }
 }
 
-/// Whether relative relocations at even addresses go into `.relr.dyn`. If the script discards `.relr.dyn`, they stay
-/// in `.rela.dyn`.
+/// Whether relative relocations at even addresses go into `.relr.dyn`. If the script discards `.relr.dyn`,
+/// they stay in `.rela.dyn`.
 pub fn packs<T: Target>(link: &Made<'_, T>) -> bool {
     let table = link.synthetic.find(Kind::RelrDyn).map(|row| link.synthetic_id(row));
     let is_placed = |id| !link.sections.is(id, SectionState::DISCARDED_BY_SCRIPT);
     link.config.relocations.pack_relative && table.is_some_and(is_placed)
 }
 
-/// Whether all `R_*_IRELATIVE` entries are in `.rela.plt`: in a program without a dynamic section, start-up code
-/// finds them there between `__rela_iplt_start` and `__rela_iplt_end`. A dynamic output has only those of
-/// functions with PLT entries there.
+/// Whether all `R_*_IRELATIVE` entries are in `.rela.plt`: in a program without a dynamic section, start-up
+/// code finds them there between `__rela_iplt_start` and `__rela_iplt_end`. A dynamic output has only those
+/// of functions with PLT entries there.
 pub fn irelative_in_plt<T: Target>(link: &Inputs<'_, T>) -> bool {
     !link.is_dynamic()
 }
@@ -198,8 +199,8 @@ pub fn resolved_in_plt<T: Target>(link: &Placed<'_, T>) -> Vec<Entry> {
     entries
 }
 
-/// The entries for words of the GOT and for copies that are in `.rela.dyn`; of a static output those in `.rela.plt`,
-/// too. Unsorted.
+/// The entries for words of the GOT and for copies that are in `.rela.dyn`; of a static output those in
+/// `.rela.plt`, too. Unsorted.
 pub fn own<T: Target>(link: &Placed<'_, T>) -> Vec<Entry> {
     let (packs, all_in_plt) = (packs(link), irelative_in_plt(link));
     let mut entries = Vec::new();

@@ -82,8 +82,8 @@ pub fn write_implicit<T: Target>(link: &Placed<'_, T>, id: SectionId, out: &mut 
     });
 }
 
-/// Whether the relocations of a section may be written to an `SHT_REL` section. `.sframe` needs `SHT_RELA`, because
-/// the linker changes its addends.
+/// Whether the relocations of a section may be written to an `SHT_REL` section. `.sframe` needs `SHT_RELA`,
+/// because the linker changes its addends.
 pub fn is_implicit<T: Target>(link: &Placed<'_, T>, id: SectionId) -> bool {
     link.locate(id).is_some_and(|(object, index)| {
         object.has_implicit_addends(index as usize) && !is_input(object, index as usize)
@@ -185,8 +185,8 @@ fn is_own_sframe<T: Target>(link: &Placed<'_, T>, id: SectionId) -> bool {
     row.is_some_and(|row| link.synthetics.section(row).kind == Kind::SFrame)
 }
 
-/// For a GOT load that a final link relaxed: the type of the relocation that describes the new instruction, and
-/// what it adds to offset and addend, from [`Target::relocation_of_edit`].
+/// For a GOT load that a final link relaxed: the type of the relocation that describes the new instruction,
+/// and what it adds to offset and addend, from [`Target::relocation_of_edit`].
 fn edited_load<T: Target>(walk: &Walk<'_, '_, T>, relocation: &Rela<T::E>) -> Option<(u32, i64, i64)> {
     let is_load = T::reloc_info(relocation.kind()).is_some_and(|info| info.expr == RelocExpr::GotSlot);
     let mut load = Load { edited: None };
@@ -216,8 +216,8 @@ fn is_made_of_frames<T: Target>(link: &Placed<'_, T>, id: SectionId) -> bool {
     row.is_some_and(|row| link.synthetics.section(row).kind == Kind::EhFrame)
 }
 
-/// Calls `visit` for each relocation of the kept `.eh_frame` records, in the order of records, with its offset in
-/// the output's `.eh_frame`.
+/// Calls `visit` for each relocation of the kept `.eh_frame` records, in the order of records, with its
+/// offset in the output's `.eh_frame`.
 fn for_each_of_frames<'l, 'a, T: Target>(
     link: &'l Placed<'a, T>,
     mut visit: impl FnMut(&'l ObjectFile<'a, T::E>, &Rela<T::E>, u64),
@@ -310,8 +310,8 @@ fn remap<T: Target>(
     through_section(link, object, symbol, id, addend).unwrap_or((0, addend))
 }
 
-/// The target of a relocation as section symbol of its output section and addend; `None` if the target is not in
-/// the output.
+/// The target of a relocation as section symbol of its output section and addend; `None` if the target is not
+/// in the output.
 fn through_section<T: Target>(
     link: &Placed<'_, T>,
     object: &ObjectFile<'_, T::E>,

@@ -78,8 +78,8 @@ impl Word {
     }
 }
 
-/// Whether places of dynamic relocations hold the value that is known at link time, too. Those that `.relr.dyn`
-/// names must.
+/// Whether places of dynamic relocations hold the value that is known at link time, too. Those that
+/// `.relr.dyn` names must.
 pub(super) fn fills_places<T: Target>(config: &Config) -> bool {
     config.relocations.apply_dynamic.unwrap_or(T::APPLY_DYNAMIC) || config.relocations.pack_relative
 }
@@ -143,8 +143,8 @@ fn own_module_word<T: Target>(link: &Numbered<'_, T>) -> Option<Word> {
     link.slots.tls_module.map(|slot| module_word::<T>(slot, link.mode.shared))
 }
 
-/// Visits all words of `.got` but the reserved ones, each with its row. The word with this module's number comes
-/// with an empty row of no symbol.
+/// Visits all words of `.got` but the reserved ones, each with its row. The word with this module's number
+/// comes with an empty row of no symbol.
 pub fn for_all_words<T: Target>(link: &Numbered<'_, T>, mut visit: impl FnMut(&DynamicRow, Word)) {
     for row in &link.rows {
         for_each_word(link, row, |word| visit(row, word));

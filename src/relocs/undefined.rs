@@ -1,5 +1,5 @@
-//! Reports undefined symbols: one message for all references of objects to a symbol, and one for each library that
-//! refers to a symbol which nothing defines or which the program does not export.
+//! Reports undefined symbols: one message for all references of objects to a symbol, and one for each library
+//! that refers to a symbol which nothing defines or which the program does not export.
 
 use crate::arch::Target;
 use crate::cli::Report;
@@ -32,8 +32,8 @@ pub fn is_reported<T: Target>(link: &Resolved<'_, T>, unreported: &HashSet<&[u8]
         && !unreported.contains(link.globals.names[id.index()])
 }
 
-/// Whether an undefined global is `name@VERSION`. Dynamic linkers look for a version in the library that a version table
-/// names beside it, and no library of this link is that one.
+/// Whether an undefined global is `name@VERSION`. Dynamic linkers look for a version in the library that a
+/// version table names beside it, and no library of this link is that one.
 pub fn names_a_version<T: Target>(link: &Inputs<'_, T>, id: SymbolId) -> bool {
     let name = link.globals.names.get(id.index()).copied().unwrap_or_default();
     split(name).is_some_and(|(_, version)| !version.is_empty())
@@ -86,7 +86,8 @@ pub fn report<T: Target>(link: &Live<'_, T>, references: &[Vec<Reference>], need
     }
 }
 
-/// The reason why there is no `__start_NAME` or `__stop_NAME` although there are sections NAME, and the remedy.
+/// The reason why there is no `__start_NAME` or `__stop_NAME` although there are sections NAME, and the
+/// remedy.
 fn no_set<T: Target>(link: &Live<'_, T>, name: &[u8], section: &[u8]) -> String {
     let (name, section) = (String::from_utf8_lossy(name), String::from_utf8_lossy(section));
     if link.start_stop_is_collected(name.as_bytes()) {
@@ -314,9 +315,9 @@ fn definition_place<T: Target>(link: &Resolved<'_, T>, id: SymbolId) -> String {
     }
 }
 
-/// Reports undefined symbols of the shared libraries that the output loads: symbols that nothing defines, or nothing in
-/// the version that is asked for, and symbols that the program defines without exporting them. A library with a
-/// `DT_NEEDED` that the link does not know is not judged: that library may define the symbol.
+/// Reports undefined symbols of the shared libraries that the output loads: symbols that nothing defines, or
+/// nothing in the version that is asked for, and symbols that the program defines without exporting them. A
+/// library with a `DT_NEEDED` that the link does not know is not judged: that library may define the symbol.
 pub fn report_shared<T: Target>(link: &Bound<'_, T>) {
     let policy = link.config.undefined.in_shared_libraries;
     if policy == Report::Ignore || link.config.is_relocatable() {
@@ -375,7 +376,8 @@ enum Unmet<'a> {
 struct Elsewhere<'a> {
     /// By global: whether a library defines it.
     by_id: OnceLock<Vec<bool>>,
-    /// Names with versions. Globals do not show old versions, which only references with that version bind to.
+    /// Names with versions. Globals do not show old versions, which only references with that version bind
+    /// to.
     by_version: OnceLock<HashSet<(&'a [u8], &'a [u8])>>,
 }
 
@@ -428,7 +430,8 @@ fn unmet<'a, T: Target>(
     };
     let unmet = match link.definition(id) {
         Definition::Undefined => Unmet::Undefined,
-        // If the program does not export its definition, another library's definition satisfies the reference.
+        // If the program does not export its definition, another library's definition satisfies the
+        // reference.
         Definition::Object { file, .. } if hides(id) && !elsewhere.has(link, id) => Unmet::NotExported(file),
         Definition::Shared { library: definer, symbol }
             if !library.takes(index, &link.shared[definer.index()], symbol) =>

@@ -60,8 +60,8 @@ pub enum Undecided<'r, T: Target> {
     Outside(&'static RelocInfo<T>, &'r Rela<T::E>),
     /// The object has no such symbol.
     NoSymbol(&'static RelocInfo<T>, &'r Rela<T::E>),
-    /// Its symbol is defined in a section that is not in the output; or it is in SFrame data, and its function
-    /// was folded.
+    /// Its symbol is defined in a section that is not in the output; or it is in SFrame data, and its
+    /// function was folded.
     Discarded(&'static RelocInfo<T>, &'r Rela<T::E>, SymbolId),
 }
 

@@ -14,8 +14,8 @@ use std::fmt::Write;
 /// Column of the file names.
 const FILE_COLUMN: usize = 50;
 
-/// A file with a symbol in its symbol table. Sorts by symbol, the prevailing definition first, then objects, then
-/// libraries, each in link order.
+/// A file with a symbol in its symbol table. Sorts by symbol, the prevailing definition first, then objects,
+/// then libraries, each in link order.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Mention {
     symbol: SymbolId,

@@ -11,8 +11,8 @@ use crate::phase::Session;
 use crate::script::Sources;
 use std::path::{Path, PathBuf};
 
-/// Reports every file that would be written over an input. `inputs` are the paths of all inputs but members of thin
-/// archives, which the store knows.
+/// Reports every file that would be written over an input. `inputs` are the paths of all inputs but members
+/// of thin archives, which the store knows.
 ///
 /// Libraries that are opened only because other libraries need them are no inputs: if libraries need
 /// each other, one of them may be the output.
@@ -21,8 +21,8 @@ pub fn check(session: Session<'_>, sources: &Sources, inputs: &[PathBuf]) {
     for (name, path) in std::iter::once(output).chain(written(session.config)) {
         let Some(identity) = FileIdentity::at(&path) else { continue };
         let same = |read: &&Path| FileIdentity::at(read) == Some(identity);
-        // The store knows the identity of each input. Paths of inputs, which may be thousands, are looked up for the
-        // message only.
+        // The store knows the identity of each input. Paths of inputs, which may be thousands, are looked up
+        // for the message only.
         let input = if session.store.holds(identity) {
             Some(inputs.iter().map(PathBuf::as_path).find(same).unwrap_or(&path))
         } else {

@@ -17,7 +17,8 @@ use std::path::PathBuf;
 pub struct IncludedMember<'a> {
     /// Name of the archive and the member.
     pub member: FileName<'a>,
-    /// The first object that refers to the symbol, else the first library; `None` if only an option or a script does.
+    /// The first object that refers to the symbol, else the first library; `None` if only an option or a
+    /// script does.
     pub referrer: Option<FileName<'a>>,
     /// The symbol that the member defines and the link wanted.
     pub symbol: SymbolId,
@@ -32,8 +33,8 @@ pub struct ReportData<'a> {
     pub paths: Vec<PathBuf>,
 }
 
-/// `-t`: a line for each file that was read. In place of an archive its members that take part are listed; if the
-/// option is given twice, the archive is listed, too.
+/// `-t`: a line for each file that was read. In place of an archive its members that take part are listed; if
+/// the option is given twice, the archive is listed, too.
 pub fn files<T: Target>(inputs: &Inputs<'_, T>, opened: &Opened<'_>, data: &ReportData<'_>) -> String {
     let mut text = String::new();
     let of_members = opened.files.iter().filter(|file| file.name.member.is_some());
@@ -56,7 +57,8 @@ pub fn files<T: Target>(inputs: &Inputs<'_, T>, opened: &Opened<'_>, data: &Repo
     text
 }
 
-/// The archive members that take part, each with the symbol that extracted it and the first file that refers to it.
+/// The archive members that take part, each with the symbol that extracted it and the first file that refers
+/// to it.
 pub fn included_members<'a, T: Target>(
     inputs: &Inputs<'a, T>,
     opened: &Opened<'a>,

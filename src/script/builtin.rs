@@ -1,9 +1,9 @@
 //! The default layouts: scripts of this repository, `linker-scripts/*.ld`, inside the program.
 //!
-//! There is one text per kind of output. A value in it that options change is a constant,
-//! `CONSTANT(name)` in an expression; [`Switches`] gives the constants. Options that change the order of
-//! sections ([`Order`]) move parts of the text that comments mark. For `--verbose` the values are put into the text, so that the printed
-//! script is an ordinary one that GNU ld reads too.
+//! There is one text per kind of output. A value in it that options change is a constant, `CONSTANT(name)` in
+//! an expression; [`Switches`] gives the constants. Options that change the order of sections ([`Order`])
+//! move parts of the text that comments mark. For `--verbose` the values are put into the text, so that the
+//! printed script is an ordinary one that GNU ld reads too.
 
 use super::ast::Script;
 use super::parse::parse_script;
@@ -131,8 +131,8 @@ pub struct Switches {
     pub image_base: u64,
     /// Bytes at the head of `.got.plt` that the dynamic linker writes before code runs.
     pub reserved_slots: u64,
-    /// Addresses of symbols that may stand between sections are multiples of this many bytes: 2 where code can
-    /// compute even addresses only, 1 elsewhere.
+    /// Addresses of symbols that may stand between sections are multiples of this many bytes: 2 where code
+    /// can compute even addresses only, 1 elsewhere.
     pub symbol_alignment: u64,
 }
 

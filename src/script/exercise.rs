@@ -8,8 +8,8 @@ use super::{Sources, parse_expression, parse_mri_script, parse_script, parse_sec
 const NAMES: [&[u8]; 4] =
     [b"", b"main", b"_ZN1a1bEv", b"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"];
 
-/// Reads `text` as each kind of script, and matches names against its patterns. Any result is right, as long as nothing
-/// panics.
+/// Reads `text` as each kind of script, and matches names against its patterns. Any result is right, as long
+/// as nothing panics.
 pub fn exercise(text: &[u8]) {
     // A script that includes itself, until parsers refuse.
     let include = &mut |name: &str, _: &str| match name {

@@ -15,8 +15,8 @@ pub struct InputName<'a> {
     pub place: Range<usize>,
 }
 
-/// The inputs that `INPUT`, `GROUP` and `STARTUP` name, in their order. Of a text that is no script, any names that look
-/// like inputs before it becomes unreadable.
+/// The inputs that `INPUT`, `GROUP` and `STARTUP` name, in their order. Of a text that is no script, any
+/// names that look like inputs before it becomes unreadable.
 pub fn input_names(text: &[u8]) -> Vec<InputName<'_>> {
     arguments(text, &COMMANDS)
 }

@@ -260,7 +260,8 @@ fn word_length(rest: &[u8], mode: Mode) -> usize {
     length
 }
 
-/// Whether the text here is an assignment operator or the start of a comment, although its bytes may be in names.
+/// Whether the text here is an assignment operator or the start of a comment, although its bytes may be in
+/// names.
 fn ends_name(tail: &[u8], mode: Mode) -> bool {
     match mode {
         Mode::Statement => starts_assignment(tail) || tail.starts_with(b"/*"),

@@ -49,8 +49,8 @@ impl Name {
     }
 }
 
-/// Most bytes of a line that a diagnostic shows before its mark, and behind it: generated scripts may be one long line
-/// with many errors.
+/// Most bytes of a line that a diagnostic shows before its mark, and behind it: generated scripts may be one
+/// long line with many errors.
 const SHOWN: usize = 200;
 
 /// Where a text begins in its file, both counted from 0.
@@ -102,9 +102,10 @@ struct Brought {
     again: usize,
 }
 
-/// Bounds of [`Brought`]. Without them thirty scripts of two lines, each of which includes the next one twice, would be
-/// read a billion times. The same text again has a bound of its own, because a statement of four bytes takes some hundred
-/// bytes of memory: a few kilobytes, brought in four thousand times, would take gigabytes.
+/// Bounds of [`Brought`]. Without them thirty scripts of two lines, each of which includes the next one
+/// twice, would be read a billion times. The same text again has a bound of its own, because a statement of
+/// four bytes takes some hundred bytes of memory: a few kilobytes, brought in four thousand times, would take
+/// gigabytes.
 const MOST_FILES: usize = 4096;
 const MOST_BYTES: usize = 64 << 20;
 const MOST_BYTES_AGAIN: usize = 2 << 20;
@@ -165,8 +166,9 @@ impl Sources {
         self.add(name, text).ok_or_else(|| self.included.too_large("include", name))
     }
 
-    /// Counts a script that is an input, before it is parsed. Scripts that other scripts name (`by_script`) have the
-    /// bounds of included texts; the command line names as many as it likes. Gives whether this text was seen before.
+    /// Counts a script that is an input, before it is parsed. Scripts that other scripts name (`by_script`)
+    /// have the bounds of included texts; the command line names as many as it likes. Gives whether this text
+    /// was seen before.
     ///
     /// # Errors
     /// A message: all scripts that scripts name are together too many or too large.
@@ -230,9 +232,9 @@ impl Sources {
     /// The place of a span for a diagnostic: file, line, column (both from 1, the column in
     /// bytes) and the text of the line. A span over several lines is shown on its first.
     ///
-    /// Bytes that are not UTF-8 are replaced, which changes their number, and of a very long line only a part is
-    /// shown; the column and the length count the bytes of the text that is given back. Blanks stand for the part of a line
-    /// before a text that begins in it.
+    /// Bytes that are not UTF-8 are replaced, which changes their number, and of a very long line only a part
+    /// is shown; the column and the length count the bytes of the text that is given back. Blanks stand for
+    /// the part of a line before a text that begins in it.
     pub fn location(&self, span: Span) -> Location {
         let Some(source) = self.files.get(span.file as usize) else {
             return Location::Link;

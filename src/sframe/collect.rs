@@ -116,8 +116,8 @@ impl Tally {
         self.superseded += other.superseded;
     }
 
-    /// Numbers of functions that are not in the output, each with the key and the words for its reason; without
-    /// zeros.
+    /// Numbers of functions that are not in the output, each with the key and the words for its reason;
+    /// without zeros.
     pub fn dropped(&self) -> impl Iterator<Item = (u64, &'static str, &'static str)> {
         [
             (self.lost_group, "lost_group", "of discarded groups"),
@@ -308,8 +308,8 @@ impl Batch {
         self.functions.extend_from_slice(functions);
     }
 
-    /// The attributes and rows of a function, given by its number among [`Share::functions`] of all parts. Equal ones
-    /// unwind alike, whichever batch they are from.
+    /// The attributes and rows of a function, given by its number among [`Share::functions`] of all parts.
+    /// Equal ones unwind alike, whichever batch they are from.
     pub fn unwinding(&self, function: u32) -> Option<impl Eq + Hash + use<'_>> {
         self.encoder.unwinding(FunctionId(function))
     }
@@ -446,7 +446,8 @@ pub struct Chosen {
 /// The functions of a table in the order in which they are written.
 #[derive(Debug, Default)]
 pub struct Ordered {
-    /// For each function its address (under `-r` the offset in its output section) and its number in the table.
+    /// For each function its address (under `-r` the offset in its output section) and its number in the
+    /// table.
     pub functions: Vec<(u64, FunctionId)>,
     /// Whether that order ascends by address (under `-r`: all functions are in one output section).
     pub sorted: bool,
@@ -486,8 +487,8 @@ impl Table {
     }
 }
 
-/// A function of a batch that may be written. The order is that in which functions are taken: by place, then by
-/// batch.
+/// A function of a batch that may be written. The order is that in which functions are taken: by place, then
+/// by batch.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Candidate {
     place: Place,
@@ -516,11 +517,12 @@ pub fn unite<T: Target>(link: &Resolved<'_, T>, batches: &[Batch]) -> Table {
 }
 
 impl Table {
-    /// Takes the functions of more batches, the first of which has the number `first`. All their places must be greater
-    /// than those of the table.
+    /// Takes the functions of more batches, the first of which has the number `first`. All their places must
+    /// be greater than those of the table.
     pub fn take<T: Target>(&mut self, link: &Resolved<'_, T>, first: u32, batches: &[Batch]) {
         let taken = if candidates(link, batches).is_sorted() {
-            // A single source of compilers' objects is in order. To test that costs less than to list the candidates.
+            // A single source of compilers' objects is in order. To test that costs less than to list the
+            // candidates.
             self.take_ascending(first, batches, candidates(link, batches))
         } else {
             let mut candidates: Vec<Candidate> = candidates(link, batches).collect();

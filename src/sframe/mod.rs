@@ -39,8 +39,8 @@ pub fn encoding<T: Target>(config: &Config) -> Options {
     Options::new(abi).version(version).share(share)
 }
 
-/// Whether a section is executable; the linker's own are taken to be. Readers refuse a table with functions in
-/// other sections.
+/// Whether a section is executable; the linker's own are taken to be. Readers refuse a table with functions
+/// in other sections.
 pub fn is_code<T: Target>(link: &Inputs<'_, T>, section: SectionId) -> bool {
     link.locate(section).is_none_or(|(object, index)| {
         object.headers[index as usize].sh_flags.get() & u64::from(elf::SHF_EXECINSTR) != 0

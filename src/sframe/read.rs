@@ -31,7 +31,8 @@ const OBJECTS_PER_JOB: usize = 32;
 /// functions a section holds.
 const SMALLEST_FUNCTION: usize = 24;
 
-/// Reads all SFrame inputs that are in the link so far. Gives batches and unrecognised sections in link order.
+/// Reads all SFrame inputs that are in the link so far. Gives batches and unrecognised sections in link
+/// order.
 pub fn inputs<T: Target>(link: &Resolved<'_, T>, role: Role) -> (Vec<Batch>, Vec<Refused>) {
     let found: Vec<(Batch, Vec<Refused>)> = link
         .objects
@@ -240,8 +241,9 @@ impl<'r, 'a, T: Target> Reader<'r, 'a, T> {
         Ok(())
     }
 
-    /// The place of a function, by the relocation of its start field. `others` says whether the section has relocations:
-    /// in a section that has some, a row without one is left over from a function that an earlier link discarded.
+    /// The place of a function, by the relocation of its start field. `others` says whether the section has
+    /// relocations: in a section that has some, a row without one is left over from a function that an
+    /// earlier link discarded.
     fn target(
         &self,
         object: &ObjectFile<'a, T::E>,

@@ -41,7 +41,8 @@ pub(super) fn role_of_inputs<T: Target>(link: &Inputs<'_, T>) -> Option<Role> {
     }
 }
 
-/// Reads the inputs, derives functions from `.eh_frame`, and marks inputs that the linker's own blob replaces.
+/// Reads the inputs, derives functions from `.eh_frame`, and marks inputs that the linker's own blob
+/// replaces.
 pub fn absorb<'a, T: Target>(resolved: &mut Resolved<'a, T>, frames: &Frames<'a, T::E>) -> collect::Inputs {
     let link = &*resolved;
     let Some(role) = role_of_inputs(link) else { return collect::Inputs::default() };

@@ -34,14 +34,15 @@ pub fn is_wanted(config: &Config) -> bool {
 /// # Errors
 /// In words: there are too many different functions.
 pub fn of_table(table: &Table) -> Result<Compact, String> {
-    // The rows are read back from a blob. Functions with equal rows share their bytes there, so a block reads most
-    // of its rows once.
+    // The rows are read back from a blob. Functions with equal rows share their bytes there, so a block reads
+    // most of its rows once.
     let mut rows = vec![0; table.encoder.size_with(0)];
     let malformed = |error: sframe_format::Error| error.to_string();
     table.encoder.write_relocatable(&[], false, &mut rows).map_err(malformed)?;
     let blob = Blob::parse(&rows, 0).map_err(malformed)?;
     let count = table.functions.len() as u32;
-    // The division into blocks may depend on threads: `append` numbers shapes by first use, so the result does not.
+    // The division into blocks may depend on threads: `append` numbers shapes by first use, so the result
+    // does not.
     let size = BLOCK.max(count.div_ceil(rayon::current_num_threads() as u32));
     let blocks = (0..count.div_ceil(size)).into_par_iter().map(|block| {
         let functions = block * size..count.min((block + 1) * size);

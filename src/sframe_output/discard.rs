@@ -133,7 +133,8 @@ fn why_dead<T: Target>(
         return Some(SectionState::empty());
     }
     if object.headers[index].sh_size.get() == 0 {
-        // An empty section stays if a symbol is defined there: start-up files mark the beginning of a table so.
+        // An empty section stays if a symbol is defined there: start-up files mark the beginning of a table
+        // so.
         return (!has_symbol(object, index)).then_some(SectionState::empty());
     }
     text_that_left(link, object, index)
@@ -163,15 +164,16 @@ fn text_that_left<T: Target>(
         if !link.sections.stands(text) && names_others::<T>(object, index, linked) {
             return described_text_that_left(link, object, index);
         }
-        // A violation keeps the section. But a part that `--sframe-split` made for `.gnu.linkonce` text goes with it.
+        // A violation keeps the section. But a part that `--sframe-split` made for `.gnu.linkonce` text goes
+        // with it.
         let kept = link.sections.stands(text) || (is_violated(link, text) && !object.is_made(index));
         return (!kept).then(|| way_of_leaving(link, text));
     }
     described_text_that_left(link, object, index)
 }
 
-/// Whether SFrame data that is linked to one section (`SHF_LINK_ORDER`) describes others of its file, too: GNU ld
-/// links what it has merged to the first of them.
+/// Whether SFrame data that is linked to one section (`SHF_LINK_ORDER`) describes others of its file, too:
+/// GNU ld links what it has merged to the first of them.
 pub fn describes_others<T: Target>(link: &Inputs<'_, T>, section: SectionId, linked: SectionId) -> bool {
     let Some((object, index)) = link.locate(section) else { return false };
     names_others::<T>(object, index as usize, linked.0 - object.first_section)

@@ -2,8 +2,8 @@
 //!
 //! [`crate::sframe`] collects the functions that inputs describe, before anything has an address. The modules
 //! here build on that: [`table`] orders and writes the collection, [`compact`] in a form of our own,
-//! [`mod@concat`] mends sections in place, [`overlay`] puts an index before them, [`plt`] and [`thunks`] add the
-//! linker's own code, and [`report`] counts it all.
+//! [`mod@concat`] mends sections in place, [`overlay`] puts an index before them, [`plt`] and [`thunks`] add
+//! the linker's own code, and [`report`] counts it all.
 
 pub mod absorb;
 pub mod compact;

@@ -35,8 +35,8 @@ pub fn section<'a, T: Target>(link: &Made<'a, T>) -> Option<SyntheticSection<'a>
     is_wanted(link.config).then_some(section)
 }
 
-/// Number of functions that the index takes from an input; `None` if the input has anything but sound V3 blobs
-/// of this machine.
+/// Number of functions that the index takes from an input; `None` if the input has anything but sound V3
+/// blobs of this machine.
 fn functions_in<T: Target>(bytes: &[u8]) -> Option<u64> {
     let options = Options::new(abi::<T>());
     Section::new(bytes, 0)
@@ -49,8 +49,8 @@ fn functions_in<T: Target>(bytes: &[u8]) -> Option<u64> {
         .sum()
 }
 
-/// Whether the index takes the functions of a section in `.sframe`: of the linker's own, and of inputs that are
-/// sound V3.
+/// Whether the index takes the functions of a section in `.sframe`: of the linker's own, and of inputs that
+/// are sound V3.
 pub fn takes_input<T: Target>(link: &Placed<'_, T>, id: SectionId) -> bool {
     let Some((object, index)) = link.locate(id) else { return true };
     if link.corrupt_sframes.binary_search(&id).is_ok() {

@@ -84,8 +84,8 @@ pub struct Definitions {
     pub commons: Vec<CommonBlock>,
     /// Common blocks that a library's data replaced, sorted by symbol.
     pub replaced_commons: Vec<CommonBlock>,
-    /// By [`SharedId`]: whether a reference before the library wanted a symbol that it defines, and that a later
-    /// object also defines. Then the library stays needed.
+    /// By [`SharedId`]: whether a reference before the library wanted a symbol that it defines, and that a
+    /// later object also defines. Then the library stays needed.
     pub overridden_libraries: Vec<bool>,
     /// By [`SharedId`]: whether the program loads the library. With `--as-needed` it does so only if
     /// references bind to the library's definitions.
@@ -134,7 +134,8 @@ pub struct LinkerSymbol {
 pub enum LinkerSymbolOrigin {
     /// An assignment in the script or a `--defsym`; the layout plan knows which.
     Assignment,
-    /// A name that programs expect the linker to define, such as `_DYNAMIC`: the start of a section, header or segment.
+    /// A name that programs expect the linker to define, such as `_DYNAMIC`: the start of a section, header
+    /// or segment.
     Reserved(Reserved),
     /// `__start_NAME`: the start of output section NAME.
     Start,

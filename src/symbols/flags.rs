@@ -25,8 +25,8 @@ bitflags! {
         const IFUNC = 1 << 5;
         /// `STT_TLS`.
         const TLS = 1 << 6;
-        /// Defined in a section that is discarded (COMDAT loser, `/DISCARD/`) or collected, or a common block that
-        /// nothing refers to (`--gc-sections`).
+        /// Defined in a section that is discarded (COMDAT loser, `/DISCARD/`) or collected, or a common block
+        /// that nothing refers to (`--gc-sections`).
         const DISCARDED = 1 << 7;
         /// Undefined, and references to it are reported.
         const UNDEFINED = 1 << 8;

@@ -55,7 +55,8 @@ impl<'a> Globals<'a> {
         (0..self.names.len() as u32).map(SymbolId)
     }
 
-    /// The number of a name. A new name becomes a global, and `keep` makes a copy that lives as long as the link.
+    /// The number of a name. A new name becomes a global, and `keep` makes a copy that lives as long as the
+    /// link.
     pub fn intern(&mut self, name: &[u8], keep: impl FnOnce(&[u8]) -> &'a [u8]) -> SymbolId {
         if let Some(id) = self.lookup(name) {
             return id;

@@ -4,9 +4,9 @@
 //! shard is filled by one thread, from lists that are in file order, so that ids depend on the inputs
 //! only and no lock is taken.
 //!
-//! A look-up waits for memory three times: for the slot, for the place of the name that the slot
-//! leads to, and for its bytes, which lie in some other file. So the shards are filled in windows: the memory that
-//! the names of a window need is touched before the first one is looked up.
+//! A look-up waits for memory three times: for the slot, for the place of the name that the slot leads to,
+//! and for its bytes, which lie in some other file. So the shards are filled in windows: the memory that the
+//! names of a window need is touched before the first one is looked up.
 
 use crate::ids::SymbolId;
 use rayon::prelude::*;
@@ -100,8 +100,8 @@ const PAGE: usize = 4096;
 /// An open hash table of the numbers of names. The names themselves lie elsewhere.
 #[derive(Default)]
 struct Slots {
-    /// The slots, in number a power of two. A slot holds the low half of a name's hash in its upper 32 bits and one
-    /// more than the name's number in its lower ones; a free slot is 0.
+    /// The slots, in number a power of two. A slot holds the low half of a name's hash in its upper 32 bits
+    /// and one more than the name's number in its lower ones; a free slot is 0.
     words: Vec<u64>,
     used: usize,
 }
@@ -110,9 +110,9 @@ impl Slots {
     /// A table that holds `names` names before it grows.
     fn with_capacity(names: usize) -> Slots {
         let mut words = vec![0; (2 * names).next_power_of_two().max(16)];
-        // If a fresh page is first read, the kernel maps the page of zeros that all processes share, and the first
-        // write then has to change the mapping on all processors. So every page is written here; `black_box` keeps the
-        // compiler from leaving the writes out.
+        // If a fresh page is first read, the kernel maps the page of zeros that all processes share, and the
+        // first write then has to change the mapping on all processors. So every page is written here;
+        // `black_box` keeps the compiler from leaving the writes out.
         words.iter_mut().step_by(PAGE / size_of::<u64>()).for_each(|word| *word = black_box(0));
         Slots { words, used: 0 }
     }
@@ -283,8 +283,8 @@ fn fill_shard<'a>(number: usize, batches: &[Batch<'a>], slots: &[Vec<AtomicU32>]
     (table, names)
 }
 
-/// Reads the memory that looking up these names will read. The reads do not depend on each other, so the processor
-/// waits for all names at once and not for each.
+/// Reads the memory that looking up these names will read. The reads do not depend on each other, so the
+/// processor waits for all names at once and not for each.
 #[inline]
 fn touch(window: &[Pushed<'_>], table: &Slots, names: &[&[u8]]) {
     let mut candidates = [None; WINDOW];

@@ -52,8 +52,8 @@ fn info(entry: &Entry) -> u64 {
     u64::from(entry.symbol) << 32 | u64::from(entry.kind)
 }
 
-/// The number of entries in the next group, and whether each is as far from the entry before as the first entry is
-/// from `address`. `entries` have one info word.
+/// The number of entries in the next group, and whether each is as far from the entry before as the first
+/// entry is from `address`. `entries` have one info word.
 fn next_group(entries: &[Entry], address: u64) -> (usize, bool) {
     let distance = |at: usize| {
         let before = at.checked_sub(1).map_or(address, |at| entries[at].address);

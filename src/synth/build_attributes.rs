@@ -1,10 +1,10 @@
-//! Build attributes of AArch64 (`.ARM.attributes`; "Build Attributes for the Arm 64-bit Architecture"): an assembler's way
-//! to say what program properties say.
+//! Build attributes of AArch64 (`.ARM.attributes`; "Build Attributes for the Arm 64-bit Architecture"): an
+//! assembler's way to say what program properties say.
 //!
-//! A section is a version and subsections, each with a name, two bytes about it, and pairs of a number and a value. What
-//! is known of them counts as the properties of the object ([`super::property_note`]), so that there is one rule for both;
-//! the output gets a section of its own that says the same. Put behind one another, sections would be none that a reader
-//! takes.
+//! A section is a version and subsections, each with a name, two bytes about it, and pairs of a number and a
+//! value. What is known of them counts as the properties of the object ([`super::property_note`]), so that
+//! there is one rule for both; the output gets a section of its own that says the same. Put behind one
+//! another, sections would be none that a reader takes.
 
 use super::attributes::{push_number, split_sized, take_number};
 use crate::arch::Target;
@@ -77,7 +77,8 @@ fn report<T: Target>(link: &Inputs<'_, T>, object: &ObjectFile<'_, T::E>, index:
     link.sink.report(finding.ordered(object.id.0, index as u32, 0));
 }
 
-/// Reads a section; `None` if it is malformed. Gives the names of unknown subsections that are not optional, too.
+/// Reads a section; `None` if it is malformed. Gives the names of unknown subsections that are not optional,
+/// too.
 fn read_section<'a, E: ByteOrder>(
     bytes: &'a [u8],
     attributes: &mut BuildAttributes,

@@ -7,7 +7,8 @@ use crate::elf::consts as elf;
 use crate::phase::{Made, Placed};
 use crate::tables::section::{Kind, SyntheticSection};
 
-/// The section, if `--debug-names` asks for it and an object has one. The objects' sections are marked as absorbed.
+/// The section, if `--debug-names` asks for it and an object has one. The objects' sections are marked as
+/// absorbed.
 pub fn section<'a, T: Target>(link: &mut Made<'a, T>) -> Option<SyntheticSection<'a>> {
     if !link.config.strip.debug_names || link.config.is_relocatable() {
         return None;

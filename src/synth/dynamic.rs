@@ -219,7 +219,8 @@ fn calls_variants<T: Target>(link: &Numbered<'_, T>) -> bool {
 fn flags<T: Target>(list: &mut List<'_, '_, T>) {
     let link = list.link;
     let options = &link.config.dynamic;
-    // This link binds references itself. The flag would also bind those that a dynamic list leaves to other modules.
+    // This link binds references itself. The flag would also bind those that a dynamic list leaves to other
+    // modules.
     let symbolic = link.config.is_shared()
         && link.config.symbols.symbolic == Symbolic::All
         && link.lists.dynamic.is_none()

@@ -63,8 +63,8 @@ enum Role {
     Definition,
 }
 
-/// The role of a global; `None` if it is not in the table. Only this function decides which globals are: flags and
-/// needs say how a symbol is bound and what relocations ask for.
+/// The role of a global; `None` if it is not in the table. Only this function decides which globals are:
+/// flags and needs say how a symbol is bound and what relocations ask for.
 fn role<T: Target>(link: &Scanned<'_, T>, id: SymbolId) -> Option<Role> {
     let (flags, needs) = (link.symbol_flags(id), link.symbol_needs(id));
     let bound_elsewhere = SymbolFlags::EXPORTED | SymbolFlags::IMPORTED;
@@ -89,8 +89,8 @@ fn role<T: Target>(link: &Scanned<'_, T>, id: SymbolId) -> Option<Role> {
     }
 }
 
-/// The global whose row this one shares: if `name@VERSION` and the plain name have the same definition, the global of
-/// the plain name.
+/// The global whose row this one shares: if `name@VERSION` and the plain name have the same definition, the
+/// global of the plain name.
 pub fn representative<T: Target>(link: &Resolved<'_, T>, id: SymbolId) -> SymbolId {
     let name = link.globals.names[id.index()];
     let plain = plain_name(name);

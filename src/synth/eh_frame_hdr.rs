@@ -50,7 +50,8 @@ pub fn size(fdes: usize) -> u64 {
     if fdes == 0 { 0 } else { (HEADER + ROW * fdes) as u64 }
 }
 
-/// A row before it is written: both words in one number whose order is that of the code, then that of the FDE.
+/// A row before it is written: both words in one number whose order is that of the code, then that of the
+/// FDE.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct Row(u64);
 

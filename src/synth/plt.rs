@@ -72,8 +72,8 @@ struct Far {
     slot: u64,
 }
 
-/// Notes an entry of `size` bytes if its word is out of reach from its start or its end, unless an earlier entry is
-/// noted.
+/// Notes an entry of `size` bytes if its word is out of reach from its start or its end, unless an earlier
+/// entry is noted.
 #[inline]
 fn note_far<T: Target>(far: &mut Option<Far>, index: usize, entry: u64, slot: u64, size: u64) {
     let reaches = |from: u64| (slot.wrapping_sub(from) as i64).unsigned_abs() < T::PLT_REACH;

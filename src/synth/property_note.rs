@@ -60,7 +60,8 @@ fn rule(machine: Machine, property: u32) -> Option<Rule> {
     })
 }
 
-/// The properties of one object, by number; of two numbers, the second is the upper half. `None`: the object has none.
+/// The properties of one object, by number; of two numbers, the second is the upper half. `None`: the object
+/// has none.
 type Properties = Option<BTreeMap<u32, u128>>;
 
 /// What all objects say together.

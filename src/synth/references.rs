@@ -75,9 +75,9 @@ fn needs_symbol<T: Target>(object: &ObjectFile<'_, T::E>, symbol: usize, kind: u
     T::reloc_info(kind).is_none_or(|info| !by_address(info.expr))
 }
 
-/// With `--retain-symbols-file`: the globals that relocations of the output name, and those that sign its groups;
-/// ascending. Without its symbol a relocation would bind to this copy of a definition that a later link may replace, and
-/// a group would have another signature.
+/// With `--retain-symbols-file`: the globals that relocations of the output name, and those that sign its
+/// groups; ascending. Without its symbol a relocation would bind to this copy of a definition that a later
+/// link may replace, and a group would have another signature.
 pub fn globals<T: Target>(link: &Placed<'_, T>) -> Vec<SymbolId> {
     if link.lists.retained.is_none() || !(link.config.is_relocatable() || link.config.relocations.emit) {
         return Vec::new();

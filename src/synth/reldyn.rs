@@ -105,9 +105,9 @@ impl Stretch {
     }
 }
 
-/// The order of `.rela.dyn`. Nearly all entries are relative and go by address, and the entries of a section mostly
-/// ascend already, so whole stretches are sorted. Entries are made when they are stored: a large program has hundreds
-/// of thousands.
+/// The order of `.rela.dyn`. Nearly all entries are relative and go by address, and the entries of a section
+/// mostly ascend already, so whole stretches are sorted. Entries are made when they are stored: a large
+/// program has hundreds of thousands.
 struct Order<'l> {
     /// By address.
     stretches: Vec<Stretch>,
@@ -206,8 +206,8 @@ fn key<T: Target>(combine: bool, entry: &Entry) -> (bool, u32, u64, u32, u32, u6
     (is_resolved, group, entry.address, entry.kind, entry.symbol, entry.addend)
 }
 
-/// The stretches of a list. `places` gives for each entry its section and address, or `None` if it does not go by
-/// address.
+/// The stretches of a list. `places` gives for each entry its section and address, or `None` if it does not
+/// go by address.
 fn stretches(list: u32, places: impl Iterator<Item = Option<(u32, u64)>>) -> Vec<Stretch> {
     let mut found: Vec<Stretch> = Vec::new();
     // The section of the stretch that the next entry may join.

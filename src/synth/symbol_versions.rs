@@ -22,7 +22,8 @@ use std::collections::BTreeMap;
 use zerocopy::IntoBytes;
 use zerocopy::byteorder::{U16, U32};
 
-/// The versions that the output defines, with the base version first; none if no version script or `.symver` names any.
+/// The versions that the output defines, with the base version first; none if no version script or `.symver`
+/// names any.
 pub fn defined<'a, T: Target>(
     link: &Resolved<'a, T>,
     strings: &mut DynamicStrings<'a>,
@@ -126,8 +127,8 @@ fn is_only_information<T: Target>(name: &[u8]) -> bool {
     T::PLT_TAGS.is_some_and(|(_, version)| version == name)
 }
 
-/// Adds such a version of the C library to the needed ones, if the output needs any version of it: the dynamic linker
-/// of an older C library then refuses to start the program instead of running it wrong.
+/// Adds such a version of the C library to the needed ones, if the output needs any version of it: the
+/// dynamic linker of an older C library then refuses to start the program instead of running it wrong.
 fn add_feature_version<'a, T: Target>(
     link: &Inputs<'a, T>,
     tables: &mut DynamicTables<'a>,

@@ -307,8 +307,8 @@ fn is_without_place<T: Target>(link: &Placed<'_, T>, id: SymbolId, row: u32) -> 
         }
 }
 
-/// The globals that no object defines: those of the linker, those of libraries that objects mention, and undefined
-/// ones that a live section refers to, a group is signed by or `-u` names.
+/// The globals that no object defines: those of the linker, those of libraries that objects mention, and
+/// undefined ones that a live section refers to, a group is signed by or `-u` names.
 fn unowned<'l, 'a, T: Target>(link: &'l Placed<'a, T>) -> impl Iterator<Item = Entry<'a>> + use<'l, 'a, T> {
     let signatures = groups::global_signatures(link);
     let mut wanted: Vec<SymbolId> =

@@ -1,8 +1,9 @@
 //! Distinct names for local symbols (`-z unique-symbol`).
 //!
-//! Tools that know functions by their names alone, as live patching does, cannot tell two local symbols of one name
-//! apart. With the option every local symbol gets a suffix `.N`, as in GNU ld: in hexadecimal the number of local
-//! symbols of its name before it. Unique names get a suffix, too, because `f.0` may be the name of another symbol.
+//! Tools that know functions by their names alone, as live patching does, cannot tell two local symbols of
+//! one name apart. With the option every local symbol gets a suffix `.N`, as in GNU ld: in hexadecimal the
+//! number of local symbols of its name before it. Unique names get a suffix, too, because `f.0` may be the
+//! name of another symbol.
 
 use crate::ids::SymbolId;
 use hashbrown::HashMap;

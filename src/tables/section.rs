@@ -135,8 +135,8 @@ impl<'a> SyntheticSection<'a> {
         }
     }
 
-    /// Makes room for a common block at its end, and gives the block's offset. Sizes come from untrusted inputs; the
-    /// layout reports sections that do not fit the address space.
+    /// Makes room for a common block at its end, and gives the block's offset. Sizes come from untrusted
+    /// inputs; the layout reports sections that do not fit the address space.
     pub fn append_block(&mut self, block: &CommonBlock) -> u64 {
         let offset = self.size.checked_next_multiple_of(block.align).unwrap_or(u64::MAX);
         self.align = self.align.max(block.align);

@@ -216,8 +216,8 @@ pub struct Record {
     pub frequency: u64,
     /// Unwind in the kernel, by a BPF program and compact tables; needs CAP_BPF and Linux 5.17 on x86-64
     ///
-    /// What the program cannot unwind is copied and unwound here, as without this option; so is everything, with a warning,
-    /// where the kernel does not allow bpf().
+    /// What the program cannot unwind is copied and unwound here, as without this option; so is everything,
+    /// with a warning, where the kernel does not allow bpf().
     #[arg(long)]
     pub bpf: bool,
     /// Bytes of the stack to copy for each sample
@@ -246,7 +246,8 @@ pub struct StackRows {
 /// Which rows of files serve
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum RowSources {
-    /// A file's SFrame, what its .eh_frame gives where that says nothing, and what instructions tell where neither does
+    /// A file's SFrame, what its .eh_frame gives where that says nothing, and what instructions tell where
+    /// neither does
     #[default]
     All,
     /// SFrame only
@@ -459,8 +460,8 @@ pub struct Change {
     pub output: Option<PathBuf>,
     #[command(flatten)]
     pub format: Format,
-    /// Name of the section [default: that of the file's SFrame section, else .sframe]; .sframe_compact is a compact
-    /// table, without a program header of its own
+    /// Name of the section [default: that of the file's SFrame section, else .sframe]; .sframe_compact is a
+    /// compact table, without a program header of its own
     #[arg(long, value_name = "NAME", value_parser = [".sframe", ".sframe_idx", ".sframe_compact"])]
     pub name: Option<String>,
     /// What becomes of the build-id

@@ -4,8 +4,8 @@ use object::Endianness;
 use object::elf;
 use object::read::elf::{FileHeader, NoteIterator, ProgramHeader};
 
-/// So many bytes of a header and of notes are looked at in memory: what a core file has of a file that it only names. Any
-/// number of mappings of a damaged one may lead to the same bytes.
+/// So many bytes of a header and of notes are looked at in memory: what a core file has of a file that it
+/// only names. Any number of mappings of a damaged one may lead to the same bytes.
 const PAGE: usize = 0x1000;
 
 type Header = elf::FileHeader64<Endianness>;
@@ -16,8 +16,8 @@ pub fn of_file(endian: Endianness, bytes: &[u8], segments: &[Segment]) -> Option
     in_notes(endian, segments, |segment| segment.data(endian, bytes).ok())
 }
 
-/// The build-id of the file whose header memory holds at `address`, if its notes are there, too. `memory` gives the bytes
-/// from an address on, as far as they are known.
+/// The build-id of the file whose header memory holds at `address`, if its notes are there, too. `memory`
+/// gives the bytes from an address on, as far as they are known.
 pub fn in_memory<'data>(memory: impl Fn(u64) -> Option<&'data [u8]>, address: u64) -> Option<Vec<u8>> {
     let bytes = memory(address)?;
     let bytes = &bytes[..bytes.len().min(PAGE)];

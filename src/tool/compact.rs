@@ -120,8 +120,8 @@ pub fn expand(input: &mut Input<'_>) -> Vec<sframe_format::Error> {
     findings
 }
 
-/// The rows of a table as one sorted V3 blob for its address. Each function is encoded before the next one is read: rows
-/// that functions share in the table are shared in the blob, too.
+/// The rows of a table as one sorted V3 blob for its address. Each function is encoded before the next one is
+/// read: rows that functions share in the table are shared in the blob, too.
 fn as_v3(table: &CompactTable<&[u8]>) -> Result<Vec<u8>, sframe_format::Error> {
     let mut encoder = Encoder::new(Options::new(table.header().abi));
     let mut functions = Vec::new();

@@ -1,6 +1,7 @@
 //! `sframe dump`: everything that a section holds, with names for addresses.
 //!
-//! A row in words takes many times its bytes, so functions and rows are made while they are written, one at a time.
+//! A row in words takes many times its bytes, so functions and rows are made while they are written, one at a
+//! time.
 
 use super::args::Dump;
 use super::compact::{TableDump, table_dump, write_table};
@@ -149,8 +150,8 @@ impl Functions<'_> {
         })
     }
 
-    /// In a relocatable object, the place that the function's relocation names, and no symbol by an address that this
-    /// module made up.
+    /// In a relocatable object, the place that the function's relocation names, and no symbol by an address
+    /// that this module made up.
     fn place(&self, function: &mut FunctionDump<'_>) {
         match self.section.target_at(function.offset) {
             Some(Target::Place(_, name, offset)) => {

@@ -5,8 +5,8 @@ use super::{open, unwind};
 use crate::sframe::split::Form;
 use stacks::bytes::Bytes;
 
-/// Reads `bytes` as a core file, and as an assembler's output, which is split in both forms and read again. Any result
-/// is right, as long as no reader panics and no walk is endless.
+/// Reads `bytes` as a core file, and as an assembler's output, which is split in both forms and read again.
+/// Any result is right, as long as no reader panics and no walk is endless.
 pub fn exercise(bytes: &[u8]) {
     if let Ok(process) = unwind::core::threads("fuzz.core", &Bytes::from(bytes.to_vec())) {
         let mut room = process.frames_at_most();

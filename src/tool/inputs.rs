@@ -1,8 +1,8 @@
 //! Walks files and folders for subcommands that take many: files are read in parallel, results come
 //! in order.
 //!
-//! Files differ in size by orders of magnitude, and one is never shared between threads, so each thread takes the next
-//! file when it is done with one.
+//! Files differ in size by orders of magnitude, and one is never shared between threads, so each thread takes
+//! the next file when it is done with one.
 
 use super::open::{Input, Problem, for_each_input};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -47,8 +47,8 @@ pub fn for_each_file<T: Send + Sync>(
     results.into_iter().filter_map(OnceLock::into_inner).flatten().collect()
 }
 
-/// Calls `work` for every number below `count`, in this thread and one for each other processor. Where the system gives
-/// fewer threads (`ulimit -u`, `ulimit -v`), those that are there do all.
+/// Calls `work` for every number below `count`, in this thread and one for each other processor. Where the
+/// system gives fewer threads (`ulimit -u`, `ulimit -v`), those that are there do all.
 fn in_parallel(count: usize, work: &(dyn Fn(usize) + Sync)) {
     let next = AtomicUsize::new(0);
     let take = || {

@@ -55,9 +55,9 @@ use std::process::ExitCode;
 /// The exit status when an input cannot be used or an output not be written.
 pub const UNUSABLE: i32 = Outcome::Unusable as i32;
 
-/// Carries a command line out, whose first word is the command's name. Results, help and the version go to standard
-/// output, complaints to standard error. Exit status 0 is fine, 1 means findings, 2 wrong words, an input that could not be
-/// used or an output that could not be written.
+/// Carries a command line out, whose first word is the command's name. Results, help and the version go to
+/// standard output, complaints to standard error. Exit status 0 is fine, 1 means findings, 2 wrong words, an
+/// input that could not be used or an output that could not be written.
 pub fn run(words: impl IntoIterator<Item = OsString>) -> ExitCode {
     match command::parse::<Arguments>(words) {
         Ok(arguments) => carry_out(&arguments),

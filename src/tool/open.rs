@@ -213,8 +213,8 @@ pub fn for_each_input(
     if metadata.len() == 0 {
         return Err(Problem::new(name, "the file is empty"));
     }
-    // SAFETY: the mapping is private and read-only. If another process truncates the file meanwhile, the command ends
-    // with a message (`input::lost`).
+    // SAFETY: the mapping is private and read-only. If another process truncates the file meanwhile, the
+    // command ends with a message (`input::lost`).
     let bytes = unsafe { Mmap::map(&file) }.map_err(unreadable)?;
     if bytes.starts_with(&object::archive::MAGIC) || bytes.starts_with(&object::archive::THIN_MAGIC) {
         open_archive(path, &name, &bytes, visit)
@@ -482,7 +482,7 @@ impl<'data> Reader<'_, 'data> {
             let address = |header| wanted(header).0.then(|| header.sh_addr(endian));
             return Ok(self.sections.iter().map(address).collect());
         }
-        // Code and frames come first, so that 32-bit fields reach from one to the other past data of any size.
+        // Code and frames come first, so that 32-bit fields reach from one to the other past any data.
         let mut addresses = vec![None; self.sections.len()];
         let mut next = 0x1000u64;
         for first in [true, false] {

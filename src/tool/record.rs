@@ -92,7 +92,8 @@ fn keep_earlier(page: &str) -> &'static str {
     }
 }
 
-/// The program that unwinds in the kernel. If it cannot be loaded, a warning says why, and everything is unwound here.
+/// The program that unwinds in the kernel. If it cannot be loaded, a warning says why, and everything is
+/// unwound here.
 fn in_kernel() -> Option<InKernel> {
     InKernel::load(false)
         .map_err(|reason| {

@@ -56,7 +56,8 @@ pub fn run(command: &[OsString]) -> ExitCode {
         Some(others) => [library.as_os_str(), OsStr::new(":"), &others].into_iter().collect(),
         None => library.into(),
     };
-    // The shell loads the library and executes the command, so that a command that is a linker is redirected, too.
+    // The shell loads the library and executes the command, so that a command that is a linker is redirected,
+    // too.
     let child = Command::new("/bin/sh")
         .args(["-c", "exec \"$@\"", "sframe-ld"])
         .args(command)
@@ -73,8 +74,9 @@ pub fn run(command: &[OsString]) -> ExitCode {
     }
 }
 
-/// Lets the command decide what a signal ends. A terminal sends Ctrl-C to the command as well; what asks this process
-/// alone to end is handed on. The command does not inherit handlers, and signals that are ignored (`nohup`) stay so.
+/// Lets the command decide what a signal ends. A terminal sends Ctrl-C to the command as well; what asks this
+/// process alone to end is handed on. The command does not inherit handlers, and signals that are ignored
+/// (`nohup`) stay so.
 fn catch_signals() {
     extern "C" fn pass(_: libc::c_int) {}
     extern "C" fn hand_on(signal: libc::c_int) {
@@ -126,7 +128,8 @@ fn wait(mut command: Child) -> std::io::Result<ExitStatus> {
 fn end_like(status: ExitStatus) -> ExitCode {
     let signal = status.signal().unwrap_or(0);
     if signal != 0 {
-        // SAFETY: system calls without a handler. The first prevents a core file in the place of the command's.
+        // SAFETY: system calls without a handler. The first prevents a core file in the place of the
+        // command's.
         unsafe {
             libc::prctl(libc::PR_SET_DUMPABLE, 0);
             libc::signal(signal, libc::SIG_DFL);

@@ -1,8 +1,9 @@
-//! Relocations of AArch64 at the ends of their ranges: the linked bytes equal GNU ld's, and a value one past the end is
-//! an error that names relocation, place and excess.
+//! Relocations of AArch64 at the ends of their ranges: the linked bytes equal GNU ld's, and a value one past
+//! the end is an error that names relocation, place and excess.
 //!
-//! Values of plain types come from absolute symbols and from addends. Where a slot of the GOT takes part, the slots are
-//! looked up in a first link, and each field is put where its distance from its slot is the wanted one.
+//! Values of plain types come from absolute symbols and from addends. Where a slot of the GOT takes part, the
+//! slots are looked up in a first link, and each field is put where its distance from its slot is the wanted
+//! one.
 
 use crate::need;
 use crate::support::machine::{self, AARCH64};
@@ -27,8 +28,8 @@ enum Kind {
     Thread,
 }
 
-/// A relocation type, an instruction for it (`None`: data), the operands, the smallest value, the largest, and the
-/// distance of values; 0 for types that take some bits of any value.
+/// A relocation type, an instruction for it (`None`: data), the operands, the smallest value, the largest,
+/// and the distance of values; 0 for types that take some bits of any value.
 struct Case(&'static str, Option<u32>, Kind, i64, i64, i64);
 
 const MOVZ: Option<u32> = Some(0xd280_0001);
@@ -130,8 +131,8 @@ const THREAD_LOCAL: &str = "\t.section .tdata,\"awT\"\n\t.balign 8\nlocal:\t.qua
 
 /// The first word of a field that GNU ld writes in a way of its own.
 fn is_gnu_alone(name: &str, value: i64) -> bool {
-    // It has the high halves of negative offsets overflow, and the highest one of large ones, puts `movn` where the ABI has `movk`, and from 2.47 on takes
-    // an addition of 0 for a move.
+    // It has the high halves of negative offsets overflow, and the highest one of large ones, puts `movn`
+    // where the ABI has `movk`, and from 2.47 on takes an addition of 0 for a move.
     value < 0 && (name.contains("TLS") && name.contains("PREL_G") || name.ends_with("MOVW_PREL_G3"))
         || name.ends_with("TLSLE_MOVW_TPREL_G2")
         || name.contains("_ADD_") && value & 0xfff == 0

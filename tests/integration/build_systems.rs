@@ -1,6 +1,7 @@
-//! Build systems learn by tests of their own which features their linker has, and go without symbol control, symbol
-//! versions or dependency files where they do not know it. Here they run themselves: libtool and gcc's macros
-//! inside libffi's `configure`, CMake, Meson, Go, the kernel's script; Bazel's questions are asked in its place.
+//! Build systems learn by tests of their own which features their linker has, and go without symbol control,
+//! symbol versions or dependency files where they do not know it. Here they run themselves: libtool and gcc's
+//! macros inside libffi's `configure`, CMake, Meson, Go, the kernel's script; Bazel's questions are asked in
+//! its place.
 
 use crate::need;
 use crate::support::elf::{DT_SONAME, STB_LOCAL};
@@ -238,8 +239,8 @@ fn meson_knows_the_linker_and_its_options() {
     assert!(work.elf("built/program").find_symbol("whole").is_some(), "link_whole");
 }
 
-/// Bazel's configuration of a toolchain asks which linker serves, and whether options come back as complaints; its links pass
-/// libraries as groups of objects, by parameter files.
+/// Bazel's configuration of a toolchain asks which linker serves, and whether options come back as
+/// complaints; its links pass libraries as groups of objects, by parameter files.
 #[test]
 fn what_bazel_asks_is_answered_and_its_parameter_files_link() {
     need!(tools::own_linker());

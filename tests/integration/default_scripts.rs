@@ -97,7 +97,8 @@ fn compare_sections(ours: &Elf, theirs: &Elf, what: &str) {
     assert_eq!(names(ours, theirs), names(theirs, ours), "{what}");
 }
 
-/// With the oldest and the newest GNU ld that there are; `test` gets the name of one and a folder with it as `ld`.
+/// With the oldest and the newest GNU ld that there are; `test` gets the name of one and a folder with it as
+/// `ld`.
 fn each_version(machine: &'static Machine, test: impl Fn(&Work, &GnuLd, &Path)) {
     let found = machine.gnu_lds();
     let ends = match &found[..] {
@@ -172,8 +173,8 @@ fn the_relocatable_script_of_gnu_ld_gives_its_sections(machine: &'static Machine
         };
         let (ours, theirs) = (work.elf_unchecked("ours.o"), work.elf_unchecked("theirs.o"));
         let (mut ours, mut theirs) = (contents(&ours), contents(&theirs));
-        // Sections that the script does not name stood beside those that they are like (seen with 2.40); later (seen
-        // with 2.47) they stand behind all others, in input order, as here.
+        // Sections that the script does not name stood beside those that they are like (seen with 2.40);
+        // later (seen with 2.47) they stand behind all others, in input order, as here.
         if ld.version < (2, 47) {
             ours.sort();
             theirs.sort();

@@ -1,7 +1,8 @@
-//! Links around which everything fails: system calls, disks, limits, and other programs that write to the inputs.
+//! Links around which everything fails: system calls, disks, limits, and other programs that write to the
+//! inputs.
 //!
-//! Whatever happens, a link either makes the output that it would make anyway, or it says what is wrong, exits with
-//! status 1, and the old output is still there.
+//! Whatever happens, a link either makes the output that it would make anyway, or it says what is wrong,
+//! exits with status 1, and the old output is still there.
 
 use crate::support::work::{Outcome, linker};
 use crate::support::{Work, tools};
@@ -79,8 +80,8 @@ impl Bench {
         self.work.command("./faults", &words)
     }
 
-    /// The calls that a link makes, one a line, and how many of them the start of the process makes before the
-    /// linker's own code runs: the dynamic loader's, and those of Rust's runtime.
+    /// The calls that a link makes, one a line, and how many of them the start of the process makes before
+    /// the linker's own code runs: the dynamic loader's, and those of Rust's runtime.
     fn calls(&self, calls: &str) -> Option<(Vec<String>, usize)> {
         let linker = linker().display().to_string();
         if self.work.command("./faults", &["calls", "99999", "0", "0", calls, &linker, "--version"]).code
@@ -393,8 +394,8 @@ impl InputSource for Faulty {
     }
 }
 
-/// Every read of a link fails in turn, or is short: a message that says so, or the same output where the file was only
-/// looked at.
+/// Every read of a link fails in turn, or is short: a message that says so, or the same output where the file
+/// was only looked at.
 #[test]
 fn any_read_may_fail_or_be_short() {
     let bench = Bench::new();

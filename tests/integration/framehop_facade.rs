@@ -45,7 +45,8 @@ fn an_unmodified_program_unwinds_by_sframe_behind_a_patch() {
     let file = work.fixture("linked/prog.x86_64.ld2.47");
     let words = ["-R", ".eh_frame", &file, "sframe-only"];
     work.command(work.tool("objcopy"), &words).ok();
-    // In `chain` behind its `push %rbx`: that register, a return into `_start`, what that has pushed, and a return to nowhere.
+    // In `chain` behind its `push %rbx`: that register, a return into `_start`, what that has pushed, and a
+    // return to nowhere.
     let stack = ["401093", "7fff0000", "b", "401053", "0", "1234"];
     let unwind = |program: &Path, file: &str| {
         work.command(program, &[&[file], &stack[..]].concat())

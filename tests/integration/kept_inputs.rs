@@ -1,6 +1,7 @@
-//! Files through the readers that are fuzzed, as they are and damaged: any result will do, as long as no reader panics.
-//! They are the fixtures, and inputs that fuzzing found worth keeping. Those that are whole links, and those of the reducer,
-//! go through the tests of `fuzz/links`; recordings through those of `crates/stacks`.
+//! Files through the readers that are fuzzed, as they are and damaged: any result will do, as long as no
+//! reader panics. They are the fixtures, and inputs that fuzzing found worth keeping. Those that are whole
+//! links, and those of the reducer, go through the tests of `fuzz/links`; recordings through those of
+//! `crates/stacks`.
 
 use sframe_ld::script::builtin::Layout;
 use sframe_ld::{input, script, tool};

@@ -1,5 +1,5 @@
-//! Link-time optimization by compilers' plugins: the same programs as with GNU ld, by gcc's plugin, by LLVM's, and
-//! by one made for the test.
+//! Link-time optimization by compilers' plugins: the same programs as with GNU ld, by gcc's plugin, by
+//! LLVM's, and by one made for the test.
 
 use crate::need;
 use crate::support::elf::{STB_WEAK, Symbol};

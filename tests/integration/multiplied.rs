@@ -1,5 +1,5 @@
-//! Few bytes of input that stand for very many: scripts that name each other, and sections that say that they are large.
-//! The limits are those of `proportion`.
+//! Few bytes of input that stand for very many: scripts that name each other, and sections that say that they
+//! are large. The limits are those of `proportion`.
 
 use crate::proportion::within;
 use crate::support::Work;
@@ -19,8 +19,8 @@ fn inputs(name: &str, count: usize) -> String {
     format!("INPUT({})", format!("{name} ").repeat(count))
 }
 
-/// Links the start and the script `0`, which leads to `depth` scripts. Each names the next one so often, and the last one
-/// names `leaf`.
+/// Links the start and the script `0`, which leads to `depth` scripts. Each names the next one so often, and
+/// the last one names `leaf`.
 fn row(depth: usize, count: usize, leaf: &str) -> Outcome {
     let work = work();
     for number in 0..depth {
@@ -80,8 +80,8 @@ fn libraries_that_are_scripts() {
     work.ld(&["@options", "-o", "out"]).ok();
 }
 
-/// A section of zeros that no segment loads takes no place in the file, as with other linkers, and there is nothing to
-/// compress.
+/// A section of zeros that no segment loads takes no place in the file, as with other linkers, and there is
+/// nothing to compress.
 #[test]
 fn debug_sections_of_zeros() {
     let work = work();

@@ -9,8 +9,8 @@ const SHT_REL: u32 = 9;
 const SHT_LLVM_CALL_GRAPH_PROFILE: u32 = 0x6fff_4c09;
 const SHF_EXCLUDE: u64 = 0x8000_0000;
 
-/// Functions a, b, c, `_start` in this order, of which `_start` calls c 100 times and c calls a 50 times. A call of an
-/// undefined function does not count.
+/// Functions a, b, c, `_start` in this order, of which `_start` calls c 100 times and c calls a 50 times. A
+/// call of an undefined function does not count.
 fn with_profile() -> Vec<u8> {
     let counts = [100u64, 50, 1000];
     let profile = RawSection {

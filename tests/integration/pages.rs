@@ -1,7 +1,7 @@
 //! The commands of the pages in `docs/` for each kind of reader, run as they stand there.
 //!
-//! Blocks marked `sh` run in their order, in one folder, by a shell that stops at the first failure; one that is marked
-//! `sh fails` has to fail. Each line of a block marked `text` is in what the block before it wrote.
+//! Blocks marked `sh` run in their order, in one folder, by a shell that stops at the first failure; one that
+//! is marked `sh fails` has to fail. Each line of a block marked `text` is in what the block before it wrote.
 
 use crate::need;
 use crate::support::{Work, tools, work};
@@ -35,7 +35,8 @@ fn blocks(page: &str) -> Vec<Block> {
     blocks
 }
 
-/// The harness, which is a program of another package: it is beside the linker where the whole workspace is built.
+/// The harness, which is a program of another package: it is beside the linker where the whole workspace is
+/// built.
 fn harness() -> Result<PathBuf, String> {
     let path = Path::new(env!("CARGO_BIN_EXE_sframe-ld")).with_file_name("ld-compare");
     path.is_file().then_some(path).ok_or_else(|| "ld-compare is not built (cargo test --workspace)".into())

@@ -1,9 +1,9 @@
-//! Time and memory in proportion to the input: shapes that would make a linker with a slow path take hours, or more
-//! memory than there is.
+//! Time and memory in proportion to the input: shapes that would make a linker with a slow path take hours,
+//! or more memory than there is.
 //!
-//! No test looks at a clock. Each link has a limit on address space that is a few hundred times what it reads, and on
-//! processor time that is some hundred times what it takes, so that only another order of growth meets it. One test
-//! states the factor for ordinary shapes, which is far lower.
+//! No test looks at a clock. Each link has a limit on address space that is a few hundred times what it
+//! reads, and on processor time that is some hundred times what it takes, so that only another order of
+//! growth meets it. One test states the factor for ordinary shapes, which is far lower.
 
 use crate::support::Work;
 use crate::support::elf::PT_LOAD;
@@ -12,13 +12,14 @@ use crate::support::machine;
 use crate::support::work::{Outcome, linker};
 use std::fmt::Write;
 
-/// Links under limits: KiB of address space, with 500 MB for programs and threads, and seconds of processor time.
+/// Links under limits: KiB of address space, with 500 MB for programs and threads, and seconds of processor
+/// time.
 pub fn within(work: &Work, arguments: &[&str]) -> Outcome {
     limited(work, 1_300_000, arguments)
 }
 
-/// Links with so many KiB of address space, and a minute of processor time. A linker with a sanitizer, whose shadow memory
-/// takes terabytes, has neither limit: there, the sanitizer looks on.
+/// Links with so many KiB of address space, and a minute of processor time. A linker with a sanitizer, whose
+/// shadow memory takes terabytes, has neither limit: there, the sanitizer looks on.
 fn limited(work: &Work, memory: u64, arguments: &[&str]) -> Outcome {
     let script = "ulimit -c 0; ulimit -v $1; ulimit -t $2; shift 2; exec \"$@\"";
     let linker = linker().display().to_string();
@@ -36,8 +37,8 @@ fn limited(work: &Work, memory: u64, arguments: &[&str]) -> Outcome {
 const MEMORY_PER_BYTE: u64 = 24;
 const MEMORY_OF_NOTHING: u64 = 200_000;
 
-/// Twice as many symbols, relocations or sections take twice the memory, not more. Address space that is taken counts,
-/// whether it is touched or not.
+/// Twice as many symbols, relocations or sections take twice the memory, not more. Address space that is
+/// taken counts, whether it is touched or not.
 #[test]
 fn memory_for_each_byte_of_the_input() {
     let work = Work::new();
@@ -107,7 +108,8 @@ fn assignments_without_a_section_behind_them() {
     script(format!("SECTIONS {{ a = 0; .text : {{ *(.text) }} . = . + 1; {many} }}")).ok();
 }
 
-/// `e_phnum` counts 65,534 program headers: 65,535 is `PN_XNUM`, and the number of more would lose its high bits.
+/// `e_phnum` counts 65,534 program headers: 65,535 is `PN_XNUM`, and the number of more would lose its high
+/// bits.
 #[test]
 fn program_headers_without_number() {
     for count in [65_534, 65_535, 70_000] {
@@ -225,8 +227,8 @@ fn symbols_of_one_name() {
     within(&work, &[&start, &common]).no_crash();
 }
 
-/// The assembler for AArch64 writes a symbol wherever data follows code or code follows data: all of them have one of
-/// two names.
+/// The assembler for AArch64 writes a symbol wherever data follows code or code follows data: all of them
+/// have one of two names.
 #[test]
 fn mapping_symbols_without_number() {
     machine::check(&machine::AARCH64, |machine| {
@@ -292,7 +294,8 @@ fn versions_in_a_row() {
     within(&work, &["-shared", "--version-script=versions", &start]).fails();
 }
 
-/// A version may have any number of parents: with two each, there are more paths to the first than can be walked.
+/// A version may have any number of parents: with two each, there are more paths to the first than can be
+/// walked.
 #[test]
 fn versions_with_several_parents() {
     let work = Work::new();
@@ -364,7 +367,8 @@ fn versions_without_number() {
     within(&work, &options).fails().says(&["33000 symbol versions are more than", "32766"]);
 }
 
-/// Options are as many as a response file has lines. A list that each name is looked for in takes the square of that.
+/// Options are as many as a response file has lines. A list that each name is looked for in takes the square
+/// of that.
 #[test]
 fn names_that_options_give() {
     let work = Work::new();
@@ -377,7 +381,8 @@ fn names_that_options_give() {
     }
 }
 
-/// The lists of a version table are chains of offsets, which may lead through the same bytes any number of times.
+/// The lists of a version table are chains of offsets, which may lead through the same bytes any number of
+/// times.
 #[test]
 fn version_tables_that_lead_in_circles() {
     let work = Work::new();
@@ -460,8 +465,8 @@ fn library(
     file
 }
 
-/// The header of an x86-64 object: the offset of the section headers in bytes, their number, and the index of the names'
-/// section.
+/// The header of an x86-64 object: the offset of the section headers in bytes, their number, and the index of
+/// the names' section.
 pub fn elf_header(headers: u64, count: u16, names: u16) -> Vec<u8> {
     let mut file = b"\x7fELF\x02\x01\x01".to_vec();
     file.resize(16, 0);
@@ -479,7 +484,8 @@ fn overlapping(count: usize, length: usize, info: u8, first_global: u32) -> Vec<
     named(&strings, 1..=count as u32, (info, 1), first_global)
 }
 
-/// An object whose symbols have names at these offsets of its strings; all have the same `st_info` and `st_shndx`.
+/// An object whose symbols have names at these offsets of its strings; all have the same `st_info` and
+/// `st_shndx`.
 pub fn named(
     strings: &[u8],
     offsets: impl Iterator<Item = u32>,

@@ -1,5 +1,5 @@
-//! Names and patterns whose text alone could take without end: brackets that nothing closes, patterns for every
-//! symbol, names that a demangler shows again and again. The limits are those of `proportion`.
+//! Names and patterns whose text alone could take without end: brackets that nothing closes, patterns for
+//! every symbol, names that a demangler shows again and again. The limits are those of `proportion`.
 
 use crate::proportion::{lines, within};
 use crate::support::Work;

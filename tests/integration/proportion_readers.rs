@@ -1,5 +1,5 @@
-//! Memory of the readers in proportion to the input: rows that many functions share, which take many times their bytes
-//! when they are written out.
+//! Memory of the readers in proportion to the input: rows that many functions share, which take many times
+//! their bytes when they are written out.
 
 use crate::support::{Outcome, Work};
 use sframe_format::compact::{MOST_ROWS, write_table};
@@ -8,8 +8,8 @@ use sframe_format::{Abi, CfaRule, Frame, Location, RegisterRule, Row, Rules};
 
 /// KiB of address space that the command takes for nothing.
 const MEMORY_OF_NOTHING: usize = 100_000;
-/// The subcommands, and the bytes of memory that they may take for each byte of a table. `stat` has all functions in
-/// memory at the same time, to write them anew.
+/// The subcommands, and the bytes of memory that they may take for each byte of a table. `stat` has all
+/// functions in memory at the same time, to write them anew.
 const READERS: [(&str, usize); 6] = [
     ("dump -", 100),
     ("dump --json -", 100),
@@ -19,8 +19,8 @@ const READERS: [(&str, usize); 6] = [
     ("stat -", 500),
 ];
 
-/// As many rows as an entry of a compact table may have, in each of 20,000 equal functions. For each, a compact table
-/// takes 4 bytes, SFrame 20, and its rows in words some 3 KB of text and twice as much of JSON.
+/// As many rows as an entry of a compact table may have, in each of 20,000 equal functions. For each, a
+/// compact table takes 4 bytes, SFrame 20, and its rows in words some 3 KB of text and twice as much of JSON.
 #[test]
 fn functions_that_share_all_their_rows() {
     let row = |start: u32| {
@@ -48,8 +48,8 @@ fn functions_that_share_all_their_rows() {
     }
 }
 
-/// Runs `sframe` with so many KiB of address space, and a minute of processor time; with a sanitizer without limits, as
-/// links are.
+/// Runs `sframe` with so many KiB of address space, and a minute of processor time; with a sanitizer without
+/// limits, as links are.
 fn read_within(work: &Work, memory: usize, words: &str) -> Outcome {
     let limits = match std::env::var_os("SFRAME_TEST_SANITIZER") {
         None => format!("ulimit -v {memory}; ulimit -t 60"),

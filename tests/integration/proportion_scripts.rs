@@ -1,5 +1,5 @@
-//! Scripts with many names of one kind, each of which must be found without a search through the others. The limits are
-//! those of `proportion`, over which a search in order goes.
+//! Scripts with many names of one kind, each of which must be found without a search through the others. The
+//! limits are those of `proportion`, over which a search in order goes.
 
 use crate::proportion::{lines, within};
 use crate::support::Work;
@@ -19,7 +19,8 @@ fn start_symbols_of_many_output_sections() {
     within(&work, &["-T", "script.ld", &object]).fails().says(&["undefined symbol: __start_s_0"]);
 }
 
-/// One section may name any number of program headers, and all that follow it, in the script or not, inherit them.
+/// One section may name any number of program headers, and all that follow it, in the script or not, inherit
+/// them.
 #[test]
 fn program_headers_that_many_sections_inherit() {
     let work = Work::new();

@@ -1,5 +1,5 @@
-//! Small random files in every place where a text is read: no panic, whatever their bytes. The numbers come from a
-//! fixed seed; `SFRAME_RANDOM_TEXTS` sets the number of files.
+//! Small random files in every place where a text is read: no panic, whatever their bytes. The numbers come
+//! from a fixed seed; `SFRAME_RANDOM_TEXTS` sets the number of files.
 
 use sframe_ld::cli::{Environment, Invocation, parse};
 use sframe_ld::diag::{Diagnostic, RenderOptions, Sink, render};

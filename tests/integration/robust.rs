@@ -68,7 +68,8 @@ fn any_number_of_threads_gives_the_same_bytes() {
     }
 }
 
-/// Tools that watch a program run it in an environment of their own: valgrind hides the kernel's page of clocks.
+/// Tools that watch a program run it in an environment of their own: valgrind hides the kernel's page of
+/// clocks.
 #[test]
 fn links_under_valgrind() {
     need!(tools::own_linker());
@@ -139,7 +140,8 @@ fn a_running_program_can_be_linked_again() {
     work.elf("program");
 }
 
-/// As with GNU ld, lld and mold, the name gets a file of its own, and the file that it led to keeps its bytes.
+/// As with GNU ld, lld and mold, the name gets a file of its own, and the file that it led to keeps its
+/// bytes.
 #[test]
 fn an_output_that_is_a_link_becomes_a_file_of_its_own() {
     let work = Work::new();
@@ -312,8 +314,8 @@ fn damaged_shared_libraries_and_archives_never_crash_the_link() {
     });
 }
 
-/// Fields that say nothing, or nothing that could be: they do not come into the output, and a symbol table whose
-/// parts are not what it says is refused, as by GNU ld and lld.
+/// Fields that say nothing, or nothing that could be: they do not come into the output, and a symbol table
+/// whose parts are not what it says is refused, as by GNU ld and lld.
 #[test]
 fn fields_that_cannot_be_do_not_come_into_the_output() {
     let work = Work::new();

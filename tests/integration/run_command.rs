@@ -118,7 +118,8 @@ fn a_link_that_only_another_linker_can_make_is_not_redirected_again() {
     assert!(outcome.stderr.contains("32 bits"), "{outcome}");
 }
 
-/// Starts a shell's script in a process group of its own, and waits until the script has made the file `ready`.
+/// Starts a shell's script in a process group of its own, and waits until the script has made the file
+/// `ready`.
 fn start(work: &Work, script: &str) -> Child {
     std::fs::create_dir(work.path("temporary")).unwrap();
     let mut command = Command::new(linker());

@@ -305,7 +305,8 @@ fn initial_exec_code_runs() {
     check(&S390X, initial_exec_code_of_every_form_runs);
 }
 
-/// Start-up code that carries out the relative relocations of its own program, which Debian's C library lacks.
+/// Start-up code that carries out the relative relocations of its own program, which Debian's C library
+/// lacks.
 const SELF_RELOCATING: &str = "
     .globl _start
     _start: larl %r2,__ehdr_start

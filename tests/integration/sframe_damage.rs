@@ -1,11 +1,11 @@
-//! Damaged `.sframe` inputs, every byte and every length of a small section, in every mode: a message that names the
-//! input, or the rows that a reader of the damaged bytes finds. Never a panic, never other rows.
+//! Damaged `.sframe` inputs, every byte and every length of a small section, in every mode: a message that
+//! names the input, or the rows that a reader of the damaged bytes finds. Never a panic, never other rows.
 //!
-//! Some damage makes another section that is right in itself: a function one byte longer, a row one byte later. Such
-//! damage cannot be recognised; then the output must have the input's rows.
+//! Some damage makes another section that is right in itself: a function one byte longer, a row one byte
+//! later. Such damage cannot be recognised; then the output must have the input's rows.
 //!
-//! Links run in this process and read from memory, hundreds of differently damaged objects at a time, for each is an
-//! input of its own whose frames may not depend on its neighbours.
+//! Links run in this process and read from memory, hundreds of differently damaged objects at a time, for
+//! each is an input of its own whose frames may not depend on its neighbours.
 
 use crate::support::elf::{Relocation, quad};
 use crate::support::{Elf, Work};
@@ -68,7 +68,8 @@ struct Subject {
     size_field: usize,
     /// Bytes of its text, as far as the next object's.
     text: u64,
-    /// Offset in this object's text by offset of the relocation in `.sframe`, with the relocated field's width.
+    /// Offset in this object's text by offset of the relocation in `.sframe`, with the relocated field's
+    /// width.
     places: BTreeMap<usize, (u64, usize)>,
 }
 
@@ -181,7 +182,8 @@ fn link(work: &Work, options: &[&str], objects: &[(String, Vec<u8>)]) -> (Option
     (elf, outcome.diagnostics)
 }
 
-/// The files that diagnostics name. Each must name one, but for the one that counts functions that cannot be written.
+/// The files that diagnostics name. Each must name one, but for the one that counts functions that cannot be
+/// written.
 fn named<'d>(diagnostics: impl IntoIterator<Item = &'d Diagnostic>) -> BTreeSet<&'d str> {
     let file = |diagnostic: &'d Diagnostic| match &diagnostic.location {
         Location::Section { file, .. } | Location::File(file) => Some(file.as_str()),
@@ -344,8 +346,8 @@ fn sections_of_any_wrong_length_pass_or_are_refused() {
     }
 }
 
-/// Links objects whose frames stay sections, or become parts of one, and compares those with the inputs. A section that
-/// a message names passes whole, as concatenation passes all of them.
+/// Links objects whose frames stay sections, or become parts of one, and compares those with the inputs. A
+/// section that a message names passes whole, as concatenation passes all of them.
 fn check_sections(work: &Work, subject: &Subject, options: &[&str], objects: &[(String, Vec<u8>)]) {
     let (elf, diagnostics) = link(work, options, objects);
     let refused = named(&diagnostics);

@@ -1,5 +1,6 @@
-//! The command `sframe` where the system fails it: no memory, no threads, inputs that become shorter, and a signal in the
-//! middle of its work. It says what is wrong and exits with status 2, as for an input that it cannot use.
+//! The command `sframe` where the system fails it: no memory, no threads, inputs that become shorter, and a
+//! signal in the middle of its work. It says what is wrong and exits with status 2, as for an input that it
+//! cannot use.
 
 use crate::support::{Work, tools};
 use std::fs::{self, OpenOptions};
@@ -48,8 +49,8 @@ fn a_command_that_runs_out_of_memory_says_so() {
     }
 }
 
-/// Files are looked at by several threads. If none can be started, the first does all. Limits on processes do not bind
-/// root, so another user runs the command.
+/// Files are looked at by several threads. If none can be started, the first does all. Limits on processes do
+/// not bind root, so another user runs the command.
 #[test]
 fn a_command_without_threads_does_the_same() {
     let name = "sframe_faults::a_command_without_threads_does_the_same";

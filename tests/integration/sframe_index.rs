@@ -337,8 +337,8 @@ fn unrecognised_sections_stay_whole() {
     }
 }
 
-/// Every byte of the section damaged, and every truncation: a message or a table that passes all checks, and no
-/// undamaged row is lost.
+/// Every byte of the section damaged, and every truncation: a message or a table that passes all checks, and
+/// no undamaged row is lost.
 #[test]
 fn damaged_inputs_give_a_message_or_a_sound_table() {
     let work = Work::new();
@@ -470,8 +470,8 @@ int main(int c, char **v) { std::map<std::string, std::vector<int>> m; std::ostr
     assert!(ours * 100 <= theirs * 85, "{ours} bytes, GNU ld makes {theirs}");
 }
 
-/// Shapes of today's assemblers and of those to come (monolithic; a section for each text, in its group, with link
-/// order, with both): the table has the live rows that concatenation keeps, in every kind of link.
+/// Shapes of today's assemblers and of those to come (monolithic; a section for each text, in its group, with
+/// link order, with both): the table has the live rows that concatenation keeps, in every kind of link.
 #[test]
 fn inputs_of_every_shape_give_the_same_live_rows() {
     let shapes =

@@ -99,8 +99,8 @@ int main(void) { return a() + b() - 3; }";
             for (options, rows) in plt_rows(machine) {
                 let passed = format!("-Wl,{mode},--sframe-version={version},{options}");
                 work.gcc(&["-pie", "-o", "program", &main, &frames, &library, &passed]).ok();
-                // Start-up code has no landing pads here, and glibc's dynamic linker signs no slots: programs that claim
-                // either do not run, whoever links them.
+                // Start-up code has no landing pads here, and glibc's dynamic linker signs no slots: programs
+                // that claim either do not run, whoever links them.
                 if !options.contains("force-bti") && !options.contains("pac-plt") {
                     work.run("program");
                 }

@@ -1,8 +1,9 @@
-//! The outcome for every shape of `.sframe` that an assembler could write, in every kind of link: two files that share
-//! an inline function, so that one copy loses with its section group. The tables below are the product's intent.
+//! The outcome for every shape of `.sframe` that an assembler could write, in every kind of link: two files
+//! that share an inline function, so that one copy loses with its section group. The tables below are the
+//! product's intent.
 //!
-//! GNU as 2.47 assembles all of them. It makes a monolithic section itself of call frame directives; the other shapes
-//! are written out with `.section` directives.
+//! GNU as 2.47 assembles all of them. It makes a monolithic section itself of call frame directives; the
+//! other shapes are written out with `.section` directives.
 
 use crate::need;
 use crate::support::elf::*;
@@ -48,8 +49,8 @@ const MATRIX: [(Shape, &str, [&str; 3]); 15] = [
     (Both,       "-r",            ["", "main> | shared*> | b> | unused>", "main shared b unused"]),
 ];
 
-/// Options that help where a monolithic section violates the rules of groups, with the message, the section, and its
-/// rows.
+/// Options that help where a monolithic section violates the rules of groups, with the message, the section,
+/// and its rows.
 #[rustfmt::skip]
 const HELP: [(&[&str], &str, &str, &str); 8] = [
     (&["--sframe=concat"],                        "violation", "",            ""),

@@ -1,4 +1,5 @@
-//! This project's sections as others read them: `readelf` and `objdump` of binutils, and look-ups of libsframe from C.
+//! This project's sections as others read them: `readelf` and `objdump` of binutils, and look-ups of
+//! libsframe from C.
 
 use crate::need;
 use crate::support::{Work, foreign, tools};
@@ -156,8 +157,8 @@ fn shown_alike(work: &Work, file: &str, readers: &[PathBuf]) {
     }
 }
 
-/// The same for objects. The programs show the first section of a name only, and the numbers that they print as
-/// addresses of functions depend on their release.
+/// The same for objects. The programs show the first section of a name only, and the numbers that they print
+/// as addresses of functions depend on their release.
 #[track_caller]
 fn rules_shown_alike(work: &Work, file: &str, readers: &[PathBuf]) {
     let without_addresses = |text: &str| -> Vec<String> {

@@ -185,8 +185,8 @@ fn programs_of_today_link_and_run() {
     assert_eq!(work.run("program"), "too large\n16\n");
 }
 
-/// Every byte of the frames and their relocations damaged in turn, and every length: a message or none, never a
-/// crash, and never a row that describes other text.
+/// Every byte of the frames and their relocations damaged in turn, and every length: a message or none, never
+/// a crash, and never a row that describes other text.
 #[test]
 fn damage_is_told_and_never_split_wrong() {
     let work = Work::new();

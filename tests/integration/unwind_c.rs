@@ -1,6 +1,6 @@
-//! The C interface of `crates/sframe-unwind`: its example samples itself by a timer and from a trap in a leaf, on an alternate
-//! signal stack, on every machine; the frames are those of libgcc. Another
-//! program walks from every instruction of PLTs and thunks. Installed, the library is found by `pkg-config`.
+//! The C interface of `crates/sframe-unwind`: its example samples itself by a timer and from a trap in a
+//! leaf, on an alternate signal stack, on every machine; the frames are those of libgcc. Another program
+//! walks from every instruction of PLTs and thunks. Installed, the library is found by `pkg-config`.
 
 use crate::on_every_machine;
 use crate::support::{Machine, Work, machine, tools};

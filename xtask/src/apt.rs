@@ -127,8 +127,8 @@ pub fn fetch_source(view: &Path, options: &[String], package: &str, folder: &Pat
     run_command(&mut tar)
 }
 
-/// Runs apt-get in a folder with these words, which download something. The lists of packages are fetched where
-/// there are none, and again where that fails.
+/// Runs apt-get in a folder with these words, which download something. The lists of packages are fetched
+/// where there are none, and again where that fails.
 fn download(view: &Path, options: &[String], words: &[&str], folder: &Path) -> Result<()> {
     let apt = |words: &[&str]| {
         let mut command = Command::new("apt-get");

@@ -1,7 +1,9 @@
-//! The program that unwinds in the kernel, compiled: `examples/bpf/unwind.bpf.o`, which machines without a compiler for BPF load.
+//! The program that unwinds in the kernel, compiled: `examples/bpf/unwind.bpf.o`, which machines without a
+//! compiler for BPF load.
 //!
-//! Beside it stands what it was made of: a hash of the sources and the compiler's version. The same compiler makes the same
-//! code again, so a test can hold one against the other; another compiler's code may differ and be as good.
+//! Beside it stands what it was made of: a hash of the sources and the compiler's version. The same compiler
+//! makes the same code again, so a test can hold one against the other; another compiler's code may differ
+//! and be as good.
 
 use crate::folders::workspace;
 use crate::peers;

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 /// Waits until a child has ended. The usage is that of the child and of the descendants that it waited for.
 pub fn wait(child: Child) -> (ExitStatus, libc::rusage) {
-    // SAFETY: the child is this process's own, and nobody else waits for it. All zeros is a value of the plain data
-    // that `rusage` is, and both pointers outlive the call.
+    // SAFETY: the child is this process's own, and nobody else waits for it. All zeros is a value of the
+    // plain data that `rusage` is, and both pointers outlive the call.
     unsafe {
         let (mut status, mut usage) = (0, std::mem::zeroed::<libc::rusage>());
         while libc::wait4(child.id() as i32, &mut status, 0, &mut usage) < 0 {}

@@ -1,8 +1,9 @@
 //! Fuzzes every target for a while, keeps the few inputs that reach most, and records the results.
 //!
-//! It starts from the kept corpus and from seeds that are taken out of the fixtures afresh. The tests replay the kept
-//! corpus and mutate it without a fuzzer, so that a minute of the same goes into every run of them. A target that fails
-//! still counts: its row has the failure, and the time and inputs that it took, until a run without one.
+//! It starts from the kept corpus and from seeds that are taken out of the fixtures afresh. The tests replay
+//! the kept corpus and mutate it without a fuzzer, so that a minute of the same goes into every run of them.
+//! A target that fails still counts: its row has the failure, and the time and inputs that it took, until a
+//! run without one.
 
 mod keep;
 
@@ -178,7 +179,8 @@ fn fuzz(target: Target, seconds: u32) -> Result<Seen> {
         format!("-max_len={LONGEST}"),
         // Where a run takes long, lengths that grow with the number of runs stay at a few bytes.
         "-len_control=0".into(),
-        // To weigh inputs by how rare their edges are takes longer than a link, of which each reaches ten thousands.
+        // To weigh inputs by how rare their edges are takes longer than a link, of which each reaches ten
+        // thousands.
         format!("-entropic={}", u8::from(target.name != "link")),
         "-timeout=10".into(),
         // A thread of a link that is about to end looks like a leak.
@@ -206,7 +208,8 @@ fn choose(target: Target, work: &Path, corpus: &Path, kept: &Path, limit: &str) 
     let control = work.join("merge");
     let noted = format!("-merge_control_file={}", text(&control)?);
     keep::begin(&control, &files(corpus)?)?;
-    // The inner step of a merge that takes a minimal set. The outer one takes longer than to fuzz, where inputs are many.
+    // The inner step of a merge that takes a minimal set. The outer one takes longer than to fuzz, where
+    // inputs are many.
     if let Some(failure) = run_target(target, &["-merge_inner=2", &noted, limit])?.failure {
         return Err(failure);
     }
@@ -240,7 +243,8 @@ fn built() -> Result<PathBuf> {
     Ok(folder.canonicalize()?)
 }
 
-/// Runs a target as it was built, even if the sources have changed since. An input that fails is in the failure, and kept.
+/// Runs a target as it was built, even if the sources have changed since. An input that fails is in the
+/// failure, and kept.
 fn run_target(target: Target, words: &[&str]) -> Result<Ran> {
     let artifacts = crate::folders::target().join("fuzz").join(target.name).join("failures/");
     std::fs::create_dir_all(&artifacts)?;

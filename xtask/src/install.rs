@@ -168,8 +168,8 @@ pub fn lay_out(parts: &Parts, folder: &Path, prefix: &Path) -> Result<()> {
     install_library(&parts.libraries, folder, prefix)
 }
 
-/// Builds a program in a profile. All members of the workspace count, as for tests, so that no dependency is built
-/// again with other features.
+/// Builds a program in a profile. All members of the workspace count, as for tests, so that no dependency is
+/// built again with other features.
 fn build(program: &str, profile: &str) -> Result<PathBuf> {
     let status = Command::new("cargo")
         .current_dir(crate::folders::workspace())
@@ -201,7 +201,8 @@ fn install_command(command: &Path, prefix: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Builds the libraries: that by which programs walk their own stacks, that of `sframe-ld -run`, and the plugin that splits.
+/// Builds the libraries: that by which programs walk their own stacks, that of `sframe-ld -run`, and the
+/// plugin that splits.
 fn build_library() -> Result<PathBuf> {
     let status = Command::new("cargo")
         .current_dir(crate::folders::workspace())
@@ -223,8 +224,8 @@ fn build_library() -> Result<PathBuf> {
     Ok(crate::folders::target().join("release"))
 }
 
-/// Copies the library that programs walk their own stacks with: shared and static, its header, and what `pkg-config`
-/// reads, which names the prefix; and the libraries of the linker itself.
+/// Copies the library that programs walk their own stacks with: shared and static, its header, and what
+/// `pkg-config` reads, which names the prefix; and the libraries of the linker itself.
 fn install_library(built: &Path, folder: &Path, prefix: &Path) -> Result<()> {
     let root = crate::folders::workspace();
     let (library, include) = (folder.join("lib"), folder.join("include"));
@@ -249,8 +250,8 @@ fn install_library(built: &Path, folder: &Path, prefix: &Path) -> Result<()> {
     Ok(std::fs::write(library.join("pkgconfig/sframe-unwind.pc"), text)?)
 }
 
-/// Copies the assembler wrapper below the prefix, into a folder of its own: in the linker's, it would split every
-/// object unasked. Returns the folder for `gcc -B`.
+/// Copies the assembler wrapper below the prefix, into a folder of its own: in the linker's, it would split
+/// every object unasked. Returns the folder for `gcc -B`.
 pub fn install_assembler(wrapper: &Path, prefix: &Path) -> Result<PathBuf> {
     let folder = prefix.join("libexec/sframe-as");
     std::fs::create_dir_all(&folder)?;
@@ -284,8 +285,8 @@ pub fn made_here(file: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Copies over a program that may be running. One that is the same already stays, so that what was made by it is not
-/// old.
+/// Copies over a program that may be running. One that is the same already stays, so that what was made by it
+/// is not old.
 fn replace(from: &Path, to: &Path) -> Result<()> {
     let size = |path: &Path| std::fs::metadata(path).map(|data| data.len());
     if size(from).ok() == size(to).ok() && std::fs::read(from)? == std::fs::read(to)? {

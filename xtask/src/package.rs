@@ -1,8 +1,9 @@
-//! Packages that people install: a Debian package, one of debug information beside it, and a tarball with the same
-//! files.
+//! Packages that people install: a Debian package, one of debug information beside it, and a tarball with the
+//! same files.
 //!
-//! The same commit gives the same bytes: all times are the commit's, names are sorted, and programs name no folder of the
-//! machine that built them ([`build`]). `--again` makes everything twice, from the first file on, and compares.
+//! The same commit gives the same bytes: all times are the commit's, names are sorted, and programs name no
+//! folder of the machine that built them ([`build`]). `--again` makes everything twice, from the first file
+//! on, and compares.
 
 mod completions;
 mod debian;
@@ -119,7 +120,8 @@ fn make(built: &Path, output: &Path) -> Result<Package> {
     Ok(Package { deb, debug, tarball })
 }
 
-/// Builds for a package: paths of sources are those of no machine. Gives the folder of programs and libraries.
+/// Builds for a package: paths of sources are those of no machine. Gives the folder of programs and
+/// libraries.
 fn build(folder: &str) -> Result<PathBuf> {
     let folder = target().join(folder);
     let cargo = std::env::var_os("CARGO_HOME").map(PathBuf::from);

@@ -229,8 +229,8 @@ impl Peers {
         self.wrap("quickjs", "qjs", &root.words("qjs"))
     }
 
-    /// Programs that the build systems start find these wrappers again: CMake looks beside itself, and Meson runs
-    /// its interpreter by the name that it was started with.
+    /// Programs that the build systems start find these wrappers again: CMake looks beside itself, and Meson
+    /// runs its interpreter by the name that it was started with.
     fn build_systems(&self) -> Result<()> {
         let root = self.unpack("sid", &["cmake", "meson"])?;
         self.wrap("ninja", "ninja", &root.words("ninja"))?;
@@ -244,9 +244,9 @@ impl Peers {
         self.wrap("meson", "meson", &[&python, "-m", "mesonbuild.mesonmain"].map(str::to_owned))
     }
 
-    /// CMake takes the folder of the program that the kernel has started for its own, and that is the loader. So a
-    /// copy of the loader stands in a tree that looks like CMake's; it has to be of one version with the C library,
-    /// which later packages may replace.
+    /// CMake takes the folder of the program that the kernel has started for its own, and that is the loader.
+    /// So a copy of the loader stands in a tree that looks like CMake's; it has to be of one version with the
+    /// C library, which later packages may replace.
     fn cmake(&self, root: &Root) -> Result<()> {
         let folder = self.folder.join("cmake");
         let copy = folder.join("bin/ld.so").display().to_string();
@@ -304,7 +304,8 @@ impl Peers {
         self.wrap_own("elfutils", "eu-elflint", &root, &root.join("usr/bin/eu-elflint"))
     }
 
-    /// A compiler for programs that use libdw. They start with the suite's loader, whose C library libdw needs.
+    /// A compiler for programs that use libdw. They start with the suite's loader, whose C library libdw
+    /// needs.
     fn libdw(&self) -> Result<()> {
         let root = self.unpack("sid", &["libdw-dev"])?;
         let words = root.loader("libdw");

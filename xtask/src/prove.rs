@@ -49,13 +49,15 @@ pub struct Arguments {
     /// What to prove (all if none)
     #[arg(value_parser = subjects())]
     names: Vec<&'static Subject>,
-    /// With `kernel`, `vmlinux` and `random`: this machine's only (x86-64, arm64 or aarch64, s390x), and more by repeating it
+    /// With `kernel`, `vmlinux` and `random`: this machine's only (x86-64, arm64 or aarch64, s390x), and more
+    /// by repeating it
     #[arg(long = "machine")]
     machines: Vec<String>,
     /// With `rebuild`: this source package only, done or not, and more by repeating it
     #[arg(long = "source", value_name = "PACKAGE")]
     packages: Vec<String>,
-    /// With `rebuild`: so many packages at a time, each in a root of its own; 0 to write the page from its rows only
+    /// With `rebuild`: so many packages at a time, each in a root of its own; 0 to write the page from its
+    /// rows only
     #[arg(long, default_value_t = 1)]
     jobs: usize,
     /// With `rebuild`: the commit that the linker was made of, if it is not this one
@@ -94,8 +96,8 @@ struct Subject {
     /// On the command line, and of the record.
     name: &'static str,
     about: &'static str,
-    /// Whether `bare --proofs` proves it too: it neither builds kernels nor needs anything that only a developer's
-    /// machine has.
+    /// Whether `bare --proofs` proves it too: it neither builds kernels nor needs anything that only a
+    /// developer's machine has.
     in_bare_root: bool,
     prove: fn(&mut Proof, &Arguments) -> Result<()>,
 }

@@ -1,5 +1,5 @@
-//! The proof on a whole Debian system: SFrame is derived in memory for every ELF file, and every row of it is compared
-//! with the call frame information that it comes from. Recorded in `tests/proofs/debian.md`.
+//! The proof on a whole Debian system: SFrame is derived in memory for every ELF file, and every row of it is
+//! compared with the call frame information that it comes from. Recorded in `tests/proofs/debian.md`.
 
 use crate::install::SframeCommand;
 use anyhow::{Context, Result, bail, ensure};

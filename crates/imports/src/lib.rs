@@ -1,8 +1,9 @@
-//! The graph of imports between the files of a crate: its circles, and the arrows that run against a given order.
+//! The graph of imports between the files of a crate: its circles, and the arrows that run against a given
+//! order.
 //!
-//! An arrow goes from a file that names an item to the file that defines it: `pub use` on the way is followed, so that
-//! importing through a `mod.rs` counts as importing from the file behind it. Methods need no import and make no arrow.
-//! Code that is only built for tests does not count.
+//! An arrow goes from a file that names an item to the file that defines it: `pub use` on the way is
+//! followed, so that importing through a `mod.rs` counts as importing from the file behind it. Methods need
+//! no import and make no arrow. Code that is only built for tests does not count.
 
 mod modules;
 mod order;

@@ -1,5 +1,5 @@
-//! `cargo xtask graph`: which file of the linker imports which, circles, and imports that run against the order of
-//! DESIGN.md.
+//! `cargo xtask graph`: which file of the linker imports which, circles, and imports that run against the
+//! order of DESIGN.md.
 //!
 //! A program of its own since parsing Rust takes a large library, which the first build should not wait for.
 

@@ -20,8 +20,8 @@ pub struct Against<'g> {
 }
 
 impl Order {
-    /// Reads the first column of the table below a heading: names in backquotes, several of a row in their order. Names of
-    /// other crates (`crates/…`) are left out.
+    /// Reads the first column of the table below a heading: names in backquotes, several of a row in their
+    /// order. Names of other crates (`crates/…`) are left out.
     ///
     /// # Errors
     /// There is no such heading or no table, or a module stands in it twice.

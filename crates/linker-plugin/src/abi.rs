@@ -107,8 +107,8 @@ pub struct RawSymbol {
     pub resolution: c_int,
 }
 
-/// Facts about a symbol. Version 1 of the interface has one `int` here, the definition, whose low byte is in the same
-/// place.
+/// Facts about a symbol. Version 1 of the interface has one `int` here, the definition, whose low byte is in
+/// the same place.
 #[repr(C)]
 #[cfg(target_endian = "little")]
 pub struct RawFacts {
@@ -140,7 +140,8 @@ pub type NewInput = unsafe extern "C" fn(*const RawFile) -> c_int;
 pub type RegisterClaimFile = unsafe extern "C" fn(Option<ClaimFile>) -> c_int;
 /// `register_all_symbols_read` and `register_cleanup`.
 pub type RegisterHook = unsafe extern "C" fn(Option<Hook>) -> c_int;
-/// `add_symbols`: a claimed file's handle, the number of symbols, and the symbols. Linkers may keep the pointers.
+/// `add_symbols`: a claimed file's handle, the number of symbols, and the symbols. Linkers may keep the
+/// pointers.
 pub type AddSymbols = unsafe extern "C" fn(*mut c_void, c_int, *const RawSymbol) -> c_int;
 /// `get_symbols`: fills in how the symbols are resolved.
 pub type GetSymbols = unsafe extern "C" fn(*const c_void, c_int, *mut RawSymbol) -> c_int;

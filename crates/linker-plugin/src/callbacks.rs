@@ -14,7 +14,8 @@ unsafe extern "C" {
     fn linker_plugin_message(level: c_int, format: *const c_char, ...) -> c_int;
 }
 
-/// The transfer vector for a plugin, with its options at the end. The state keeps the texts that it points at.
+/// The transfer vector for a plugin, with its options at the end. The state keeps the texts that it points
+/// at.
 pub fn transfer_vector(state: &mut State, link: &LinkFacts, options: &[Vec<u8>]) -> Vec<Transfer> {
     let number = |tag, number| Transfer { tag, value: TransferValue { number } };
     let text =

@@ -84,8 +84,8 @@ fn lock() -> MutexGuard<'static, Option<State>> {
     STATE.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
-/// Waits until no other session runs, and begins one. `false` if a plugin has failed before: its threads still use the
-/// state.
+/// Waits until no other session runs, and begins one. `false` if a plugin has failed before: its threads
+/// still use the state.
 pub fn begin() -> bool {
     let mut state = lock();
     loop {

@@ -1,9 +1,9 @@
-//! The identity of a linker: a command, and the line that it answers to `--version`; and the tree of tools that tests take
-//! from other projects ([`tree`]).
+//! The identity of a linker: a command, and the line that it answers to `--version`; and the tree of tools
+//! that tests take from other projects ([`tree`]).
 //!
-//! Two commands that answer the same are one linker. Callers search for commands themselves, because they search in
-//! different ways: a comparison wants one for each machine, a benchmark the program itself and no shell script around
-//! it.
+//! Two commands that answer the same are one linker. Callers search for commands themselves, because they
+//! search in different ways: a comparison wants one for each machine, a benchmark the program itself and no
+//! shell script around it.
 
 pub mod tree;
 
@@ -60,7 +60,8 @@ impl Linker {
     }
 }
 
-/// Tells the families apart by the first line of `--version`. Most say "compatible with GNU ld", so GNU ld is last.
+/// Tells the families apart by the first line of `--version`. Most say "compatible with GNU ld", so GNU ld is
+/// last.
 fn family(version: &str) -> Family {
     let lower = version.to_lowercase();
     let families = [

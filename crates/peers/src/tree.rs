@@ -25,8 +25,8 @@ pub fn skip(scratch: &Path, test: &str, reason: &str) {
     note_skip(scratch, &format!("skipped: {test}: {reason}\n"));
 }
 
-/// Writes a line past the test harness's capture to standard error, and to `skips.txt` in the scratch folder, which
-/// `cargo xtask test` counts.
+/// Writes a line past the test harness's capture to standard error, and to `skips.txt` in the scratch folder,
+/// which `cargo xtask test` counts.
 pub fn note_skip(scratch: &Path, line: &str) {
     let _ = std::io::stderr().write_all(line.as_bytes());
     let path = scratch.join("skips.txt");

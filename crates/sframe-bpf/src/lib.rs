@@ -1,9 +1,9 @@
 //! Stacks of programs, unwound in the kernel as samples are taken.
 //!
 //! The BPF program of `examples/bpf` runs at samples of perf events. It needs the compact table of every file
-//! (`COMPACT.md` of `sframe-format`) and which process has mapped which file where; this crate puts both into its maps,
-//! and hands out the stacks that the program writes to its ring. If the program cannot unwind a stack, the event makes
-//! its usual sample, with registers and a copy of the stack.
+//! (`COMPACT.md` of `sframe-format`) and which process has mapped which file where; this crate puts both into
+//! its maps, and hands out the stacks that the program writes to its ring. If the program cannot unwind a
+//! stack, the event makes its usual sample, with registers and a copy of the stack.
 //!
 //! | module | contents |
 //! |---|---|
@@ -12,9 +12,9 @@
 //! | `ranges`, `slices` | mappings of processes, as slices of one array |
 //! | `ring` | the stacks |
 //!
-//! The repository holds the compiled program (`unwind.bpf.o`), since machines that run it have no compiler for it;
-//! `cargo xtask bpf` compiles it, and a test checks that it is up to date. It is for x86-64 and Linux 5.17 or newer, and
-//! needs `CAP_BPF` and `CAP_PERFMON`.
+//! The repository holds the compiled program (`unwind.bpf.o`), since machines that run it have no compiler
+//! for it; `cargo xtask bpf` compiles it, and a test checks that it is up to date. It is for x86-64 and Linux
+//! 5.17 or newer, and needs `CAP_BPF` and `CAP_PERFMON`.
 #![warn(missing_docs)]
 
 pub mod layout;
@@ -55,8 +55,8 @@ pub struct RunTime {
 }
 
 impl Kernel {
-    /// Loads the program, and opens the ring that it writes stacks to. With `always_sample`, events make their own
-    /// samples also of stacks that the program has unwound.
+    /// Loads the program, and opens the ring that it writes stacks to. With `always_sample`, events make
+    /// their own samples also of stacks that the program has unwound.
     ///
     /// # Errors
     /// The kernel does not allow it, or cannot run it: a sentence that says so and what helps.
@@ -114,7 +114,8 @@ impl Kernel {
     /// Gives the kernel the table of a file. The caller numbers files from 0 on.
     ///
     /// # Errors
-    /// The table is not sound or not for x86-64, or the kernel has no room for it. The file counts as known from now on.
+    /// The table is not sound or not for x86-64, or the kernel has no room for it. The file counts as known
+    /// from now on.
     pub fn add_table(&mut self, file: u32, table: &CompactTable<&[u8]>) -> Result<(), String> {
         self.tables.add(file, table)
     }
@@ -127,8 +128,8 @@ impl Kernel {
     /// Sets what a process has mapped: ranges of executable memory that are of files, in ascending order.
     ///
     /// # Errors
-    /// There is no room for so many ranges: the program does not know the process any more. Or the kernel's error: the
-    /// program keeps the ranges that it had.
+    /// There is no room for so many ranges: the program does not know the process any more. Or the kernel's
+    /// error: the program keeps the ranges that it had.
     pub fn set_process(&mut self, pid: u32, ranges: &[Range]) -> Result<(), String> {
         self.ranges.set(pid, ranges)
     }

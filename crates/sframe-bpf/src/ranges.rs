@@ -1,8 +1,8 @@
 //! Mappings of processes in the kernel: slices of one array, to which the map of processes leads.
 //!
-//! If a process maps something, its ranges are written to a new slice, and then the map is changed to lead there. The
-//! program may still be reading the old slice, which another process may get; so each range names its process, and the
-//! program takes no range of another.
+//! If a process maps something, its ranges are written to a new slice, and then the map is changed to lead
+//! there. The program may still be reading the old slice, which another process may get; so each range names
+//! its process, and the program takes no range of another.
 
 use crate::layout::{Range, Slice};
 use crate::slices::Slices;

@@ -1,8 +1,9 @@
 //! Tables in the kernel.
 //!
-//! Tables lie in blocks of one size. Each block is a BPF map in a map of maps, and made when it is needed, so that the
-//! kernel needs memory for the tables there are, not for those that there may be. Tables follow one another and may go
-//! over the ends of blocks. They stay as long as the program, because files are mapped again and again.
+//! Tables lie in blocks of one size. Each block is a BPF map in a map of maps, and made when it is needed, so
+//! that the kernel needs memory for the tables there are, not for those that there may be. Tables follow one
+//! another and may go over the ends of blocks. They stay as long as the program, because files are mapped
+//! again and again.
 
 use crate::layout::Table;
 use aya::Pod;

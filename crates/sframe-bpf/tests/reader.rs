@@ -1,5 +1,5 @@
-//! The look-ups of the kernel's program give the crate's answers: the same C, compiled for the host, is asked for every address.
-//! Where the compiler has its sanitizers, they watch it.
+//! The look-ups of the kernel's program give the crate's answers: the same C, compiled for the host, is asked
+//! for every address. Where the compiler has its sanitizers, they watch it.
 
 mod common;
 
@@ -169,7 +169,8 @@ fn function(size: u32, rows: &[(u32, Rules)]) -> Function {
     }
 }
 
-/// Functions of all kinds: rows that repeat, many rows, many bytes, far apart, rules that fit no word, a signal frame.
+/// Functions of all kinds: rows that repeat, many rows, many bytes, far apart, rules that fit no word, a
+/// signal frame.
 fn functions() -> Vec<(u64, Function)> {
     let odd = Rules::Frame(Frame {
         cfa: CfaRule { register: 10, dereference: true, offset: -8 },
@@ -226,8 +227,8 @@ fn every_address_of_the_c_library_is_found_as_the_crate_finds_it() {
     compare(&write_table(Abi::Amd64, 0, &functions).unwrap().bytes, 0);
 }
 
-/// Asks about damaged tables, some hundred at a time. `describe` gives the description that the loader would hand to the
-/// kernel. Of a table that is sound in spite of all, the answers are the crate's.
+/// Asks about damaged tables, some hundred at a time. `describe` gives the description that the loader would
+/// hand to the kernel. Of a table that is sound in spite of all, the answers are the crate's.
 fn ask_damaged(tables: &[Vec<u8>], addresses: &[u64], describe: impl Fn(&[u8]) -> Option<Table>) -> usize {
     let folder = tempfile::tempdir().unwrap();
     let program = reader(folder.path());
@@ -271,8 +272,8 @@ fn damage_of_any_byte_behind_the_header_is_survived() {
     assert!(ask_damaged(&tables, &addresses, |_| Some(description)) > 0);
 }
 
-/// The loader reads the description off the damaged table itself. It hands no table to the kernel that is not sound; here it
-/// does.
+/// The loader reads the description off the damaged table itself. It hands no table to the kernel that is not
+/// sound; here it does.
 #[test]
 fn a_damaged_header_is_survived() {
     let (bytes, addresses) = table_and_addresses();

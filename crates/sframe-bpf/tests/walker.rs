@@ -1,5 +1,6 @@
-//! The kernel's program over tables and stacks that an adversary made: the same C, compiled for the host, ends after its 1024
-//! frames at the latest, reads few words for each, and touches nothing but its maps and the stack.
+//! The kernel's program over tables and stacks that an adversary made: the same C, compiled for the host,
+//! ends after its 1024 frames at the latest, reads few words for each, and touches nothing but its maps and
+//! the stack.
 
 mod common;
 
@@ -13,8 +14,8 @@ use std::path::PathBuf;
 /// Most frames of a stack, and bytes of `struct sample` before its frames.
 const MOST_FRAMES: u64 = 1024;
 const HEADER: u64 = 40;
-/// Reads of the stack for one step: the CFA, the kernel's frame of a signal, return address and frame pointer, and a look
-/// for a trampoline.
+/// Reads of the stack for one step: the CFA, the kernel's frame of a signal, return address and frame
+/// pointer, and a look for a trampoline.
 const MOST_READS: u64 = 5;
 /// Loads of a look-up (`tests/reader.rs`), and those of a long rule.
 const MOST_LOADS: u64 = common::MOST_LOADS + 7;
@@ -192,7 +193,8 @@ fn hostile(random: &mut Random, bytes: &[u8], table: Table, count: usize) -> Vec
         let place = |random: &mut Random| stack.wrapping_add(8 * random.below(70) as u64);
         sample.registers = std::array::from_fn(|_| [place(random), random.word()][random.below(2)]);
         sample = sample.at(code(random), place(random), place(random));
-        // A sample in the kernel has the user's registers elsewhere; 32-bit programs and threads of the kernel have none.
+        // A sample in the kernel has the user's registers elsewhere; 32-bit programs and threads of the
+        // kernel have none.
         sample.registers[CS] = [USER, USER, USER, 0x10, 0x23][random.below(5)];
         sample.fails = [0, 0, 1, 2, 7][random.below(5)];
         sample.kernel_frames = random.below(129) as u64;
@@ -214,8 +216,8 @@ fn a_sound_stack_is_walked_to_its_root() {
     assert_eq!(outcome.ring, HEADER + 8 * (5 + 3));
 }
 
-/// The row says that the frame pointer is saved, but the function has restored it, and what is below the stack pointer
-/// cannot be read: the register keeps its value.
+/// The row says that the frame pointer is saved, but the function has restored it, and what is below the
+/// stack pointer cannot be read: the register keeps its value.
 #[test]
 fn a_frame_pointer_whose_slot_is_gone_is_kept() {
     let (bytes, table) = sound();

@@ -1,8 +1,10 @@
-//! Look-ups and unwinding steps beside `framehop` (on `.eh_frame` with `.eh_frame_hdr`) and `simple-frame-rs`.
+//! Look-ups and unwinding steps beside `framehop` (on `.eh_frame` with `.eh_frame_hdr`) and
+//! `simple-frame-rs`.
 //!
-//! All read the same functions: those of a library of the Rust toolchain, whose SFrame section is derived here, so that
-//! every machine that can build this crate can run the bench. `librustc_driver` has about a hundred thousand functions,
-//! `libstd` a few thousand. The results of framehop are compared with those of this crate before anything is timed.
+//! All read the same functions: those of a library of the Rust toolchain, whose SFrame section is derived
+//! here, so that every machine that can build this crate can run the bench. `librustc_driver` has about a
+//! hundred thousand functions, `libstd` a few thousand. The results of framehop are compared with those of
+//! this crate before anything is timed.
 //!
 //! - `add`: a module with a sorted section, or with `.eh_frame_hdr`.
 //! - `random`: one look-up and step at a random program counter; functions are chosen uniformly.
@@ -48,7 +50,8 @@ fn add(criterion: &mut Criterion, input: &Input) {
     group.finish();
 }
 
-/// This crate's unwinders: on the V3 section alone, with a `RuleTable` beside it, and on a compact table alone.
+/// This crate's unwinders: on the V3 section alone, with a `RuleTable` beside it, and on a compact table
+/// alone.
 fn unwinders(input: &Input) -> [(&'static str, sframe_format::Unwinder<&[u8]>); 3] {
     [
         ("sframe-format", input.unwinder()),

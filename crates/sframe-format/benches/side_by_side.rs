@@ -1,9 +1,10 @@
-//! The same work by all unwinders in turns, for machines that do other work at the same time: a disturbance of one
-//! pass hits its neighbours too. Prints the fastest and the median pass of each unwinder, in nanoseconds for each frame
-//! or look-up, and how many times as long framehop took. `look_up.rs` measures one unwinder after the other.
+//! The same work by all unwinders in turns, for machines that do other work at the same time: a disturbance
+//! of one pass hits its neighbours too. Prints the fastest and the median pass of each unwinder, in
+//! nanoseconds for each frame or look-up, and how many times as long framehop took. `look_up.rs` measures one
+//! unwinder after the other.
 //!
-//! `cargo bench --features derive --bench side_by_side -- [PASSES] [NAME]`; with a name only that unwinder runs, so that
-//! a simulator can count its instructions and cache misses.
+//! `cargo bench --features derive --bench side_by_side -- [PASSES] [NAME]`; with a name only that unwinder
+//! runs, so that a simulator can count its instructions and cache misses.
 
 mod input;
 
@@ -24,7 +25,8 @@ const RANDOM: usize = 100_000;
 /// Does the work once with one unwinder; returns the number of frames or look-ups.
 type Work<'input> = Box<dyn FnMut() -> usize + 'input>;
 
-/// A stack with a number of frames and a number of different return addresses. If both are equal, no rule cache helps.
+/// A stack with a number of frames and a number of different return addresses. If both are equal, no rule
+/// cache helps.
 fn all_steps(input: &Input, (frames, distinct): (usize, usize)) -> Vec<(&'static str, Work<'_>)> {
     let stack = Rc::new(input.stack(frames, distinct));
     let (unwinder, mut cache, own_stack) = (input.framehop(), CacheX86_64::<_>::new(), stack.clone());

@@ -164,7 +164,8 @@ pub fn patch(bytes: &[u8]) {
     }
 }
 
-/// Reads bytes as a compact table, whole and by look-ups; where they are SFrame, makes a table that must have its answers.
+/// Reads bytes as a compact table, whole and by look-ups; where they are SFrame, makes a table that must have
+/// its answers.
 pub fn compact(bytes: &[u8]) {
     let (address, bytes) = split(bytes);
     if let Ok(table) = CompactTable::parse(bytes, address) {

@@ -111,8 +111,8 @@ impl Abi {
         }
     }
 
-    /// Type number of the PC-relative relocation that assemblers put on each function start field of the version
-    /// (x86-64 psABI, AArch64 ELF ABI, s390x ELF ABI): 32 bits in V1 and V2, 64 in V3.
+    /// Type number of the PC-relative relocation that assemblers put on each function start field of the
+    /// version (x86-64 psABI, AArch64 ELF ABI, s390x ELF ABI): 32 bits in V1 and V2, 64 in V3.
     pub const fn start_relocation(self, version: Version) -> u32 {
         match (self, version) {
             (Self::Amd64, Version::V3) => 24,

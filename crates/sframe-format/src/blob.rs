@@ -3,8 +3,8 @@
 //! Plain concatenation leaves several blobs in one section, each at a multiple of its alignment (at least 8)
 //! with zeros before it. Nothing in a header says how long a blob of an unknown version is, so the walk that
 //! meets one, or junk, goes on in 8-byte steps to the next place where everything in a header holds, and
-//! reports the bytes between as a [`Gap`]. [Units](crate::light) stand at any byte, and their length leads from each to
-//! the next.
+//! reports the bytes between as a [`Gap`]. [Units](crate::light) stand at any byte, and their length leads
+//! from each to the next.
 
 use crate::error::{Error, ErrorKind};
 use crate::header::Header;
@@ -23,14 +23,15 @@ pub struct Section<'data> {
 }
 
 impl<'data> Section<'data> {
-    /// A section with the bytes `data` at `address`; 0 for relocatable objects and sections that are not loaded.
+    /// A section with the bytes `data` at `address`; 0 for relocatable objects and sections that are not
+    /// loaded.
     #[inline]
     pub fn new(data: &'data [u8], address: u64) -> Self {
         Self { data, address, strict: false }
     }
 
-    /// The same section, read strictly: reserved bits, surplus data words, rows out of order and repetition blocks of
-    /// 0 bytes are errors, which the ordinary reader overlooks.
+    /// The same section, read strictly: reserved bits, surplus data words, rows out of order and repetition
+    /// blocks of 0 bytes are errors, which the ordinary reader overlooks.
     #[must_use]
     pub fn strict(mut self) -> Self {
         self.strict = true;
@@ -156,7 +157,8 @@ impl<'data> Pieces<'data> {
         Piece::Gap(Gap { offset, length: self.position - offset, error })
     }
 
-    /// The first multiple of `step` behind `offset` where a blob or a unit starts, else the end of the section.
+    /// The first multiple of `step` behind `offset` where a blob or a unit starts, else the end of the
+    /// section.
     fn next_start(&self, offset: usize, step: usize) -> usize {
         let data = self.section.data;
         let mut end = (offset / step + 1) * step;
@@ -265,8 +267,8 @@ impl Walk {
     }
 }
 
-/// A blob: one header with its body, in place. A function of a [unit](crate::light) is a blob too, with one FDE and the
-/// unit's header.
+/// A blob: one header with its body, in place. A function of a [unit](crate::light) is a blob too, with one
+/// FDE and the unit's header.
 #[derive(Clone, Copy, Debug)]
 pub struct Blob<'data> {
     header: Header,
@@ -288,8 +290,8 @@ impl<'data> Blob<'data> {
         Section::new(data, address).blob_at(0)
     }
 
-    /// Number of rows of the unit's function that this blob is, and their end in the FRE sub-section. A unit records
-    /// only the number, so the rows are read.
+    /// Number of rows of the unit's function that this blob is, and their end in the FRE sub-section. A unit
+    /// records only the number, so the rows are read.
     fn rows_of_function(&self) -> Result<(u32, u32), Error> {
         let missing = Error::new(self.offset, ErrorKind::FdeIndex { index: 0, count: 0 });
         let attributes = self.attributes(&self.fde(0).ok_or(missing)?)?;
@@ -316,7 +318,8 @@ impl<'data> Blob<'data> {
         self.offset
     }
 
-    /// Offset from the start of the section of this blob's header, or of the unit's header for a function of a unit.
+    /// Offset from the start of the section of this blob's header, or of the unit's header for a function of
+    /// a unit.
     pub fn header_offset(&self) -> usize {
         self.offset.saturating_sub(self.header.unit_distance as usize)
     }

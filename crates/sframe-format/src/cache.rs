@@ -1,8 +1,8 @@
 //! A cache of unwinding rules.
 //!
-//! The key is the absolute address and the generation of the unwinder's list of modules, so that a hit looks at nothing
-//! else: no module, no section. A slot is three words. An address may stand in either slot of a pair, so that two busy
-//! addresses with the same hash do not evict each other.
+//! The key is the absolute address and the generation of the unwinder's list of modules, so that a hit looks
+//! at nothing else: no module, no section. A slot is three words. An address may stand in either slot of a
+//! pair, so that two busy addresses with the same hash do not evict each other.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -14,9 +14,9 @@ use crate::unwind::FrameAddress;
 
 const NO_RULES: UnwindRules = UnwindRules { abi: Abi::Amd64, signal: false, rules: Rules::Outermost };
 
-/// A cache of unwinding rules by address, of `N` slots (rounded up to a power of two, at least 2). It belongs to the
-/// caller, who may use one for many unwinders (processes). Its memory is allocated when it is made: for each slot 24
-/// bytes, and 64 for rules that do not fit a word.
+/// A cache of unwinding rules by address, of `N` slots (rounded up to a power of two, at least 2). It belongs
+/// to the caller, who may use one for many unwinders (processes). Its memory is allocated when it is made:
+/// for each slot 24 bytes, and 64 for rules that do not fit a word.
 #[derive(Clone, Debug)]
 pub struct RuleCache<const N: usize = 512> {
     slots: Vec<Slot>,
@@ -65,8 +65,9 @@ impl<const N: usize> RuleCache<N> {
 
     /// The first slot for an address. The second slot of the pair differs in the lowest bit.
     ///
-    /// A frame's address is known when the word of the stack that holds it is read, and the step waits for this place, so the
-    /// hash is two operations on the address as it stands there; the owner's part is ready before.
+    /// A frame's address is known when the word of the stack that holds it is read, and the step waits for
+    /// this place, so the hash is two operations on the address as it stands there; the owner's part is ready
+    /// before.
     #[inline(always)]
     fn place(owner: u64, address: FrameAddress) -> usize {
         let owner = owner.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
@@ -93,8 +94,9 @@ impl<const N: usize> RuleCache<N> {
         self.kept.get(place)
     }
 
-    /// Keeps rules in the first slot of the pair; what was there moves to the second. `kept` are the rules in full if
-    /// they do not fit a word. Returns the word that the cache now holds: its place is one of this cache.
+    /// Keeps rules in the first slot of the pair; what was there moves to the second. `kept` are the rules in
+    /// full if they do not fit a word. Returns the word that the cache now holds: its place is one of this
+    /// cache.
     #[inline]
     pub(crate) fn insert(
         &mut self,

@@ -1,8 +1,8 @@
 //! From version to version, and from many blobs to one.
 //!
-//! A section's functions are read, whatever their versions, and written as one sorted blob of the version asked for.
-//! Every program counter keeps its answer. Functions that the version cannot express and bytes that cannot be read are
-//! listed.
+//! A section's functions are read, whatever their versions, and written as one sorted blob of the version
+//! asked for. Every program counter keeps its answer. Functions that the version cannot express and bytes
+//! that cannot be read are listed.
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -80,8 +80,8 @@ pub fn convert(section: &Section<'_>, options: Options, output_address: u64) -> 
     unite(core::slice::from_ref(section), options, output_address)
 }
 
-/// Converts several linked sections into one blob, as [`convert`] does with one. Of several functions at one address the
-/// largest stays, of equally large ones the first.
+/// Converts several linked sections into one blob, as [`convert`] does with one. Of several functions at one
+/// address the largest stays, of equally large ones the first.
 ///
 /// # Errors
 /// [`StartRange`](crate::ErrorKind::StartRange) when version 2 cannot reach a function.

@@ -1,7 +1,7 @@
 //! A cache from the bytes of rows to the numbers of their rules.
 //!
-//! Millions of rows have a few hundred different rules. Tables number these rules, and ask here first: to decode a row
-//! and to find its rules among all others takes several times as long.
+//! Millions of rows have a few hundred different rules. Tables number these rules, and ask here first: to
+//! decode a row and to find its rules among all others takes several times as long.
 
 use alloc::vec::Vec;
 
@@ -32,8 +32,8 @@ struct Slot {
 }
 
 impl Decoded {
-    /// Prepares for rows of a blob: forgets all rows if its header differs from the last one in a field that rules
-    /// depend on.
+    /// Prepares for rows of a blob: forgets all rows if its header differs from the last one in a field that
+    /// rules depend on.
     pub fn enter(&mut self, blob: &Blob<'_>) {
         let header = blob.header();
         let depends = (header.version, header.abi, header.fixed_fp_offset, header.fixed_ra_offset);
@@ -44,8 +44,8 @@ impl Decoded {
         }
     }
 
-    /// The number of a row's rules: that of an equal row before it, else what `number` returns. `blob` is the blob that
-    /// was entered. `None` if the row is malformed or `number` returns `None`.
+    /// The number of a row's rules: that of an equal row before it, else what `number` returns. `blob` is the
+    /// blob that was entered. `None` if the row is malformed or `number` returns `None`.
     #[inline]
     pub fn number(
         &mut self,

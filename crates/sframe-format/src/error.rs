@@ -101,15 +101,16 @@ pub enum ErrorKind {
         /// The numbers that are allowed.
         expected: &'static str,
     },
-    /// A control word of a flexible FDE that has no meaning, or a word of a V2 row for s390x that names no register.
+    /// A control word of a flexible FDE that has no meaning, or a word of a V2 row for s390x that names no
+    /// register.
     ControlWord {
         /// The word.
         found: u32,
         /// The contents it should have.
         expected: &'static str,
     },
-    /// Reserved bits or values. In blobs only strict reading finds them; flags of a unit and kinds of rules in a compact
-    /// table are always checked.
+    /// Reserved bits or values. In blobs only strict reading finds them; flags of a unit and kinds of rules
+    /// in a compact table are always checked.
     Reserved {
         /// The field.
         what: &'static str,
@@ -134,7 +135,8 @@ pub enum ErrorKind {
         /// The sum over all functions.
         counted: u64,
     },
-    /// The functions up to some function claim more FREs than readers of whole blobs follow ([`Blob::functions`]).
+    /// The functions up to some function claim more FREs than readers of whole blobs follow
+    /// ([`Blob::functions`]).
     ///
     /// [`Blob::functions`]: crate::Blob::functions
     FreClaims {
@@ -186,7 +188,8 @@ pub enum ErrorKind {
         /// The number.
         found: u32,
     },
-    /// Regions, pages, entries or functions of a compact table that do not ascend or do not follow each other.
+    /// Regions, pages, entries or functions of a compact table that do not ascend or do not follow each
+    /// other.
     CompactOrder {
         /// The parts.
         what: &'static str,

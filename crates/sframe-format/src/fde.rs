@@ -13,8 +13,8 @@ use crate::blob::Blob;
 pub struct Fde {
     /// Index in the array, counted from 0.
     pub index: u32,
-    /// Offset of the entry from the start of the section. The start field is the first in the entry, so this is
-    /// also the offset of a relocation for this FDE.
+    /// Offset of the entry from the start of the section. The start field is the first in the entry, so this
+    /// is also the offset of a relocation for this FDE.
     pub offset: usize,
     /// Width of the start field in bytes: 4 in V1 and V2, 8 in V3.
     pub start_width: u8,

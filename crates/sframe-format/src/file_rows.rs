@@ -1,9 +1,9 @@
 //! The rows of a file, from several sources.
 //!
-//! A file may have rows of its own, in its SFrame section or a compact table, rows that were derived from its `.eh_frame`, and
-//! rows that were read off its instructions. A source is asked where those before it have no row. Rows are made once and
-//! shared by all processes that have the file loaded. A profiler that needs a few functions of many files makes rows on
-//! demand ([`RowSource`]).
+//! A file may have rows of its own, in its SFrame section or a compact table, rows that were derived from its
+//! `.eh_frame`, and rows that were read off its instructions. A source is asked where those before it have no
+//! row. Rows are made once and shared by all processes that have the file loaded. A profiler that needs a few
+//! functions of many files makes rows on demand ([`RowSource`]).
 
 use alloc::sync::Arc;
 use core::fmt;
@@ -34,8 +34,8 @@ pub struct FileRows<D> {
 ///
 /// An implementation may allocate and lock, so signal handlers must not unwind with one.
 pub trait RowSource: fmt::Debug + Send + Sync {
-    /// The rules at the file's address `pc`, and their source. The answer for an address must never change: it is
-    /// cached.
+    /// The rules at the file's address `pc`, and their source. The answer for an address must never change:
+    /// it is cached.
     ///
     /// # Errors
     /// The rows are malformed.
@@ -55,29 +55,31 @@ impl<D> Default for FileRows<D> {
 }
 
 impl<D: Deref<Target = [u8]>> FileRows<D> {
-    /// The rows of an SFrame section with the bytes `data` and the file's address `address`. [`FileRows::default`] is a
-    /// file without rows.
+    /// The rows of an SFrame section with the bytes `data` and the file's address `address`.
+    /// [`FileRows::default`] is a file without rows.
     pub fn new(data: D, address: u64) -> Self {
         Self { own: Some(Rows::new(data, address)), ..Self::default() }
     }
 
-    /// The same with a compact table of the file, which is asked first. Frames by it are of [`Source::Sframe`].
+    /// The same with a compact table of the file, which is asked first. Frames by it are of
+    /// [`Source::Sframe`].
     #[must_use]
     pub fn with_compact(mut self, table: CompactTable<D>) -> Self {
         self.compact = Some(table);
         self
     }
 
-    /// The same with an SFrame section that was derived from the file's `.eh_frame` ([`derive()`](crate::derive), feature
-    /// `derive`), for code without rows of the file's own. Frames by these rows are of [`Source::EhFrame`].
+    /// The same with an SFrame section that was derived from the file's `.eh_frame`
+    /// ([`derive()`](crate::derive), feature `derive`), for code without rows of the file's own. Frames by
+    /// these rows are of [`Source::EhFrame`].
     #[must_use]
     pub fn with_derived(mut self, data: D, address: u64) -> Self {
         self.derived = Some(Rows::new(data, address));
         self
     }
 
-    /// The same with an SFrame section that was read off the file's instructions, for code that no other rows cover. Frames by
-    /// these rows are of [`Source::Instructions`].
+    /// The same with an SFrame section that was read off the file's instructions, for code that no other rows
+    /// cover. Frames by these rows are of [`Source::Instructions`].
     #[must_use]
     pub fn with_instructions(mut self, data: D, address: u64) -> Self {
         self.instructions = Some(Rows::new(data, address));
@@ -106,8 +108,8 @@ impl<D: Deref<Target = [u8]>> FileRows<D> {
         Ok(Some((rules, found.source())))
     }
 
-    /// The same with the rows of its SFrame sections laid out for speed, where that is possible ([`RuleTable::new`]).
-    /// [`RuleTable`] says how much time and memory that takes.
+    /// The same with the rows of its SFrame sections laid out for speed, where that is possible
+    /// ([`RuleTable::new`]). [`RuleTable`] says how much time and memory that takes.
     #[must_use]
     pub fn tabled(mut self) -> Self {
         for rows in [&mut self.own, &mut self.derived, &mut self.instructions].into_iter().flatten() {

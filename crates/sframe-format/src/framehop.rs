@@ -1,9 +1,10 @@
-//! The interface of the `framehop` crate (feature `framehop`): code that is generic over `framehop::Unwinder` takes an
-//! [`Unwinder`] of this crate.
+//! The interface of the `framehop` crate (feature `framehop`): code that is generic over `framehop::Unwinder`
+//! takes an [`Unwinder`] of this crate.
 //!
-//! framehop's iterator takes every address but the first for a return address, so behind a signal frame it looks up the
-//! byte before the interrupted instruction. Its errors are a closed list: code without rows is `DidNotAdvance`, unless
-//! frame pointers are followed ([`Unwinder::follow_frame_pointers`]), which framehop itself always does.
+//! framehop's iterator takes every address but the first for a return address, so behind a signal frame it
+//! looks up the byte before the interrupted instruction. Its errors are a closed list: code without rows is
+//! `DidNotAdvance`, unless frame pointers are followed ([`Unwinder::follow_frame_pointers`]), which framehop
+//! itself always does.
 
 use core::ops::Deref;
 

@@ -1,7 +1,8 @@
-//! Function attributes and frame row entries (SFrame V1 to V3, "SFrame Frame Row Entries"; V3, "FDE attribute").
+//! Function attributes and frame row entries (SFrame V1 to V3, "SFrame Frame Row Entries"; V3, "FDE
+//! attribute").
 //!
-//! An FRE is the same bytes in every version: start offset (1, 2 or 4 bytes by the function's FRE type), an info
-//! byte, then data words of 1, 2 or 4 bytes.
+//! An FRE is the same bytes in every version: start offset (1, 2 or 4 bytes by the function's FRE type), an
+//! info byte, then data words of 1, 2 or 4 bytes.
 //!
 //! | info bits | meaning |
 //! |---|---|
@@ -52,9 +53,9 @@ pub enum FdeType {
     Flexible,
 }
 
-/// FREs that the functions of a blob may claim for each of its bytes. An FRE takes two bytes at least, but functions may
-/// share FREs, so a blob of a megabyte could claim thousands of millions. Eight a byte are 160 FREs for each function of a
-/// blob in which all functions share theirs; functions have five on average.
+/// FREs that the functions of a blob may claim for each of its bytes. An FRE takes two bytes at least, but
+/// functions may share FREs, so a blob of a megabyte could claim thousands of millions. Eight a byte are 160
+/// FREs for each function of a blob in which all functions share theirs; functions have five on average.
 const FRES_PER_BYTE: u64 = 8;
 
 /// The attributes that all rows of a function share.
@@ -211,8 +212,8 @@ impl Fre<'_> {
     fn signed(&self, endian: Endian, index: u8) -> Option<i32> {
         let size = usize::from(self.word_size());
         let at = usize::from(index) * size;
-        // Without a branch on the size, which no processor foresees: the word is cut out of the four bytes from its
-        // first byte on, if the sub-section goes on so far.
+        // Without a branch on the size, which no processor foresees: the word is cut out of the four bytes
+        // from its first byte on, if the sub-section goes on so far.
         if let Some(&four) = self.rest.get(at..).and_then(|rest| rest.first_chunk())
             && at + size <= self.words.len()
         {
@@ -236,7 +237,8 @@ impl Fre<'_> {
     }
 }
 
-/// Iterator over the FREs of a function. After an error it ends, since nothing tells where the next FRE starts.
+/// Iterator over the FREs of a function. After an error it ends, since nothing tells where the next FRE
+/// starts.
 #[derive(Clone, Debug)]
 pub struct Fres<'data> {
     area: &'data [u8],
@@ -250,8 +252,8 @@ pub struct Fres<'data> {
 }
 
 impl<'data> Fres<'data> {
-    /// Offset of the next FRE from the start of the FRE sub-section; after the last one the end of the function's
-    /// rows.
+    /// Offset of the next FRE from the start of the FRE sub-section; after the last one the end of the
+    /// function's rows.
     pub fn position(&self) -> usize {
         self.position
     }
@@ -269,8 +271,8 @@ impl<'data> Fres<'data> {
         }
     }
 
-    /// Whether all FREs are sound rows of a default FDE, with at most `most` data words and the `reserved` bits of the
-    /// info byte clear. A quick test that rejects some sound ones, too.
+    /// Whether all FREs are sound rows of a default FDE, with at most `most` data words and the `reserved`
+    /// bits of the info byte clear. A quick test that rejects some sound ones, too.
     pub(crate) fn are_plain(self, most: u8, reserved: u8) -> bool {
         match self.endian {
             Endian::Little => self.are_plain_in::<false>(most, reserved),
@@ -292,8 +294,8 @@ impl<'data> Fres<'data> {
         position <= self.area.len()
     }
 
-    /// The last FRE that starts at or before `offset`, or the error of a malformed FRE before it. `None` if the first
-    /// FRE starts later.
+    /// The last FRE that starts at or before `offset`, or the error of a malformed FRE before it. `None` if
+    /// the first FRE starts later.
     #[inline]
     pub(crate) fn find(&mut self, offset: u32) -> Option<Result<Fre<'data>, Error>> {
         match self.endian {
@@ -363,8 +365,8 @@ impl<'data> Fres<'data> {
     }
 }
 
-/// The start, `width` bytes, and the info byte of the FRE at a position. One load serves all widths: a branch on the
-/// width would often be mispredicted.
+/// The start, `width` bytes, and the info byte of the FRE at a position. One load serves all widths: a branch
+/// on the width would often be mispredicted.
 #[inline]
 fn head<const BIG: bool>(area: &[u8], position: usize, width: usize) -> Option<(u32, u8)> {
     let rest = area.get(position..)?;
@@ -428,16 +430,16 @@ impl<'data> Blob<'data> {
     /// The attributes that all rows of the function of `fde` share.
     ///
     /// # Errors
-    /// The attribute lies outside the FRE sub-section, or holds undefined codes; strict: reserved bits, or a repetition
-    /// block of 0 bytes.
+    /// The attribute lies outside the FRE sub-section, or holds undefined codes; strict: reserved bits, or a
+    /// repetition block of 0 bytes.
     #[inline]
     pub fn attributes(&self, fde: &Fde) -> Result<Attributes, Error> {
         Attributes::read(self, fde)
     }
 
-    /// Every function with its attributes, for those who read the rows of all of them. From the first function on with
-    /// which the functions claim too many FREs for a blob of this size there are errors in place of attributes: the time
-    /// and the memory of such readers are in proportion to the bytes.
+    /// Every function with its attributes, for those who read the rows of all of them. From the first
+    /// function on with which the functions claim too many FREs for a blob of this size there are errors in
+    /// place of attributes: the time and the memory of such readers are in proportion to the bytes.
     pub fn functions(&self) -> impl Iterator<Item = (Fde, Result<Attributes, Error>)> + use<'data> {
         let blob = *self;
         let most = FRES_PER_BYTE * blob.data().len() as u64;
@@ -498,8 +500,8 @@ impl<'data> Blob<'data> {
         Rows { blob: *self, attributes: *attributes, fres: self.fres(attributes) }
     }
 
-    /// The rules of a function without any FRE: [`Rules::Outermost`] in V3, or [`Rules::SignalContext`] if it is a
-    /// signal frame. `None` before V3.
+    /// The rules of a function without any FRE: [`Rules::Outermost`] in V3, or [`Rules::SignalContext`] if it
+    /// is a signal frame. `None` before V3.
     #[inline]
     pub fn rules_without_rows(&self, attributes: &Attributes) -> Option<Rules> {
         match (self.header().version, attributes.signal) {
@@ -512,16 +514,16 @@ impl<'data> Blob<'data> {
     /// Decodes one FRE of a function.
     ///
     /// # Errors
-    /// Data words of a flexible row that are no pairs, or a word without meaning; strict: surplus words and reserved
-    /// bits too.
+    /// Data words of a flexible row that are no pairs, or a word without meaning; strict: surplus words and
+    /// reserved bits too.
     pub fn decode_fre(&self, attributes: &Attributes, fre: &Fre<'_>) -> Result<Rules, Error> {
         let mut rules = Rules::Outermost;
         self.decode_fre_into(attributes, fre, &mut rules)?;
         Ok(rules)
     }
 
-    /// [`Blob::decode_fre`] in place: a copy of rules that were just written field by field would take longer than the
-    /// decoding.
+    /// [`Blob::decode_fre`] in place: a copy of rules that were just written field by field would take longer
+    /// than the decoding.
     #[inline]
     pub(crate) fn decode_fre_into(
         &self,
@@ -576,8 +578,8 @@ impl<'data> Blob<'data> {
         Ok(())
     }
 
-    /// The rule of one data word of a default FDE. On s390x an RA word of 0 stands for "not saved"; in V2 an odd
-    /// word is a register number (V2 errata 1, s390x).
+    /// The rule of one data word of a default FDE. On s390x an RA word of 0 stands for "not saved"; in V2 an
+    /// odd word is a register number (V2 errata 1, s390x).
     #[inline]
     fn default_rule(&self, fre: &Fre<'_>, index: u8, is_ra: bool) -> Result<RegisterRule, Error> {
         let header = self.header();

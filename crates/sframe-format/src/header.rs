@@ -56,8 +56,8 @@ pub struct Header {
     pub fde_offset: u32,
     /// Offset of the FRE sub-section from the end of the headers.
     pub fre_offset: u32,
-    /// 0 for the header of a blob. For a function of a [unit](crate::light), which is read as a blob with one FDE and
-    /// without a header of its own: the distance in bytes from the unit's header to its start field.
+    /// 0 for the header of a blob. For a function of a [unit](crate::light), which is read as a blob with one
+    /// FDE and without a header of its own: the distance in bytes from the unit's header to its start field.
     pub unit_distance: u32,
 }
 
@@ -188,8 +188,8 @@ impl Header {
         self.body_start().max(self.fde_end()).max(self.fre_end()) as usize
     }
 
-    /// Offset of FDE `index` from the start of the blob, which is also that of its start field; `None` past the
-    /// end of the array.
+    /// Offset of FDE `index` from the start of the blob, which is also that of its start field; `None` past
+    /// the end of the array.
     #[inline]
     pub fn fde_position(&self, index: u32) -> Option<usize> {
         (index < self.fde_count).then(|| self.fde_start() as usize + index as usize * self.fde_size())

@@ -14,9 +14,9 @@ use crate::rules::UnwindRules;
 
 /// Finds rows in a section of any number of blobs.
 ///
-/// To make one costs the parsing of a header if the section is one sorted blob, one step per blob if all blobs are
-/// sorted and none overlaps another, and else one step per function and a sort. Looking up allocates nothing. `D` holds
-/// the bytes: a slice, a vector, a mapped file, or a shared pointer to one.
+/// To make one costs the parsing of a header if the section is one sorted blob, one step per blob if all
+/// blobs are sorted and none overlaps another, and else one step per function and a sort. Looking up
+/// allocates nothing. `D` holds the bytes: a slice, a vector, a mapped file, or a shared pointer to one.
 #[derive(Clone, Debug)]
 pub struct SectionIndex<D> {
     data: D,
@@ -120,8 +120,8 @@ impl<D: Deref<Target = [u8]>> SectionIndex<D> {
         self.find_with(pc, |blob, fde| blob.lookup_in(fde, pc)).unwrap_or(Ok(None))
     }
 
-    /// The rules at the address `pc` in a word. Rules that do not fit one are written to `kept`, and the word tells
-    /// place 0.
+    /// The rules at the address `pc` in a word. Rules that do not fit one are written to `kept`, and the word
+    /// tells place 0.
     #[inline]
     pub(crate) fn packed_at(&self, pc: u64, kept: &mut UnwindRules) -> Result<Packed, Error> {
         let find = |blob: &Blob<'_>, fde: Fde| {
@@ -135,8 +135,8 @@ impl<D: Deref<Target = [u8]>> SectionIndex<D> {
         self.find_with(pc, find).unwrap_or(Ok(Packed::NO_ROW))
     }
 
-    /// Hands every function to `take` with its blob, in the order of their addresses if the blobs are sorted as they
-    /// claim.
+    /// Hands every function to `take` with its blob, in the order of their addresses if the blobs are sorted
+    /// as they claim.
     pub(crate) fn for_each_function<'index>(&'index self, mut take: impl FnMut(&Blob<'index>, Fde)) {
         let section = self.section();
         let mut whole = |blob: Blob<'index>| blob.fdes().for_each(|fde| take(&blob, fde));

@@ -1,8 +1,9 @@
 //! SFrame stack-trace sections: versions 1 to 3, both byte orders, three architectures.
 //!
 //! An SFrame *section* holds one or more *blobs*. A blob is a header with its body: an array of function
-//! descriptor entries (*FDEs*) and a sub-section of frame row entries (*FREs*). Assemblers and merging linkers
-//! write one blob to a section; plain concatenation gives several, each with its own version and base address.
+//! descriptor entries (*FDEs*) and a sub-section of frame row entries (*FREs*). Assemblers and merging
+//! linkers write one blob to a section; plain concatenation gives several, each with its own version and base
+//! address.
 //!
 //! | module | contents |
 //! |---|---|
@@ -20,9 +21,9 @@
 //! | `derive` | rows from `.eh_frame` (feature `derive`) |
 //! | [`patch`] | bytes that a linker rewrites in place: function starts, dead functions, flags |
 //!
-//! Feature `alloc` (in `std`, the default) brings the modules named without a link; without it everything else works
-//! in `no_std` programs that have no allocator. Structures and names follow the SFrame specification of binutils;
-//! where versions differ, items name the version and section.
+//! Feature `alloc` (in `std`, the default) brings the modules named without a link; without it everything
+//! else works in `no_std` programs that have no allocator. Structures and names follow the SFrame
+//! specification of binutils; where versions differ, items name the version and section.
 //!
 //! All offsets and sizes are in bytes. No function panics on any input bytes, and reading allocates nothing.
 #![no_std]

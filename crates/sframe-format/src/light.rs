@@ -1,13 +1,14 @@
 //! The light linking form: units, which assemblers write and every linker concatenates.
 //!
-//! An ordinary blob serves a linker and a look-up at once: a header of 28 bytes counts entries and rows, and an entry
-//! says where its rows are. One text section's worth of functions needs none of that. A *unit* is a header of 12 bytes
-//! with its own length, and functions with their rows inline, one behind the other. There is one unit for each text
-//! section, in a section of its own ([`SECTION_NAME`], [`SHT_SFRAME_LIGHT`]) that is in the group of its text and linked
-//! to it. Concatenated units are a table already, only not a sorted one.
+//! An ordinary blob serves a linker and a look-up at once: a header of 28 bytes counts entries and rows, and
+//! an entry says where its rows are. One text section's worth of functions needs none of that. A *unit* is a
+//! header of 12 bytes with its own length, and functions with their rows inline, one behind the other. There
+//! is one unit for each text section, in a section of its own ([`SECTION_NAME`], [`SHT_SFRAME_LIGHT`]) that
+//! is in the group of its text and linked to it. Concatenated units are a table already, only not a sorted
+//! one.
 //!
-//! `LIGHT.md` beside this crate's README specifies every byte. In short, all fields in the target's byte order, no
-//! padding and no alignment anywhere:
+//! `LIGHT.md` beside this crate's README specifies every byte. In short, all fields in the target's byte
+//! order, no padding and no alignment anywhere:
 //!
 //! | offset | size | header of a unit |
 //! |---|---|---|
@@ -29,8 +30,9 @@
 //!
 //! The first 8 bytes never change, so a walker steps over a unit of a version that it does not know.
 //!
-//! [`Section::pieces`](crate::Section::pieces) gives each function as a [`Blob`](crate::Blob) with one FDE ([`Header::unit_distance`](crate::Header::unit_distance) tells them from others), so
-//! whatever reads blobs reads units: look-up, unwinding, verification, conversion.
+//! [`Section::pieces`](crate::Section::pieces) gives each function as a [`Blob`](crate::Blob) with one FDE
+//! ([`Header::unit_distance`](crate::Header::unit_distance) tells them from others), so whatever reads blobs
+//! reads units: look-up, unwinding, verification, conversion.
 
 use crate::abi::Abi;
 use crate::endian::Endian;
@@ -38,8 +40,8 @@ use crate::error::{Error, ErrorKind};
 
 /// Name of the sections that hold units.
 pub const SECTION_NAME: &str = ".sframe_light";
-/// Type of the sections that hold units. It lies in the range for operating systems, where linkers take unknown types
-/// and concatenate their sections.
+/// Type of the sections that hold units. It lies in the range for operating systems, where linkers take
+/// unknown types and concatenate their sections.
 pub const SHT_SFRAME_LIGHT: u32 = 0x6073_666c;
 /// The magic number that opens every unit.
 pub const MAGIC: u16 = 0xde11;

@@ -1,8 +1,8 @@
 //! From a program counter to its row.
 //!
 //! A sorted blob is bisected, one that is not is searched from end to end.
-//! [`SectionIndex`](crate::SectionIndex) serves sections of many blobs: it picks the blob by address when the blobs are sorted and do
-//! not overlap, and makes a sorted list of all functions otherwise.
+//! [`SectionIndex`](crate::SectionIndex) serves sections of many blobs: it picks the blob by address when the
+//! blobs are sorted and do not overlap, and makes a sorted list of all functions otherwise.
 
 use core::ops::Range;
 
@@ -15,7 +15,8 @@ use crate::fre::{Attributes, PauthKey, PcType};
 use crate::rules::{Row, Rules};
 use crate::version::Version;
 
-/// While a search has more candidates than this, it reads entries that every search reads: they stay in the cache.
+/// While a search has more candidates than this, it reads entries that every search reads: they stay in the
+/// cache.
 const OFTEN_READ: usize = 512;
 
 /// The row that covers a program counter, and its function.
@@ -55,8 +56,8 @@ impl<'data> Blob<'data> {
         self.find_fde_between(0, self.header().fde_count, pc)
     }
 
-    /// [`Blob::find_fde`] in a sorted blob, among the FDEs from `low` to before `high`, which must hold the last
-    /// function that starts at or before `pc`.
+    /// [`Blob::find_fde`] in a sorted blob, among the FDEs from `low` to before `high`, which must hold the
+    /// last function that starts at or before `pc`.
     #[inline]
     pub(crate) fn find_fde_between(&self, low: u32, high: u32, pc: u64) -> Option<Fde> {
         let last = self.fde(self.last_not_after(low, high, pc)?)?;
@@ -182,12 +183,13 @@ impl<'data> Blob<'data> {
     }
 }
 
-/// The last index of `range` for which `condition` holds. It must hold up to some index and for none behind it.
+/// The last index of `range` for which `condition` holds. It must hold up to some index and for none behind
+/// it.
 ///
-/// Searches in quarters, without branches on the result: they would be mispredicted every other time. The three
-/// entries that a step looks at are fetched at the same time, so that half as many cache misses follow each other as in
-/// bisection. The first steps read the same entries in every search, which stay in the cache; later each entry is a
-/// miss, and a step goes by eighths.
+/// Searches in quarters, without branches on the result: they would be mispredicted every other time. The
+/// three entries that a step looks at are fetched at the same time, so that half as many cache misses follow
+/// each other as in bisection. The first steps read the same entries in every search, which stay in the
+/// cache; later each entry is a miss, and a step goes by eighths.
 #[inline]
 pub(crate) fn last_that_holds(range: Range<usize>, condition: impl Fn(usize) -> bool) -> Option<usize> {
     let (mut low, mut count) = (range.start, range.len());
@@ -236,8 +238,8 @@ fn covers(fde: &Fde, pc: u64) -> bool {
 }
 
 impl Section<'_> {
-    /// The row that holds at the address `pc`, looked for in every blob in turn, without allocation. For more than
-    /// a few look-ups in a section of many blobs make a [`SectionIndex`](crate::SectionIndex).
+    /// The row that holds at the address `pc`, looked for in every blob in turn, without allocation. For more
+    /// than a few look-ups in a section of many blobs make a [`SectionIndex`](crate::SectionIndex).
     ///
     /// # Errors
     /// The function that covers `pc` is malformed.
@@ -256,8 +258,8 @@ mod tests {
     use super::last_that_holds;
     use core::cell::Cell;
 
-    /// Whatever is in a table, also if the condition holds for no beginning of the range, the number of probes depends on the
-    /// length alone: two and a third for each bit of it, and some more.
+    /// Whatever is in a table, also if the condition holds for no beginning of the range, the number of
+    /// probes depends on the length alone: two and a third for each bit of it, and some more.
     #[test]
     fn a_search_is_bounded_by_the_length_of_its_range() {
         let lengths =

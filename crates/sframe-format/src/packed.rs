@@ -1,8 +1,8 @@
 //! The rules of a row in one word, for caches and tables.
 //!
-//! Almost every row counts its CFA from the stack or frame pointer and finds the return address and the frame pointer
-//! at small offsets from it. Such rules fit 64 bits, and a step by them decodes nothing. All other rules (flexible rows,
-//! signal frames) are kept in a list, and the word holds their place in it.
+//! Almost every row counts its CFA from the stack or frame pointer and finds the return address and the frame
+//! pointer at small offsets from it. Such rules fit 64 bits, and a step by them decodes nothing. All other
+//! rules (flexible rows, signal frames) are kept in a list, and the word holds their place in it.
 //!
 //! ```text
 //! bit 63         42 41         30 29       16 15          0
@@ -11,8 +11,8 @@
 //! └────────────────┴─────────────┴───────────┴────────────┘
 //! ```
 //!
-//! A step waits for the CFA's offset first; in the highest bits it takes one shift. Compact tables have it in the
-//! lowest.
+//! A step waits for the CFA's offset first; in the highest bits it takes one shift. Compact tables have it in
+//! the lowest.
 
 use core::hint::select_unpredictable;
 
@@ -102,8 +102,9 @@ impl Packed {
         Self::frame(abi, by_fp, cfa.offset, offset(ra)?, offset(fp)?, mangled)
     }
 
-    /// Rules by offsets in bytes: of the CFA from the frame pointer or the stack pointer, of the return address and the
-    /// caller's frame pointer from the CFA, if they are saved. `None` if they do not fit the word.
+    /// Rules by offsets in bytes: of the CFA from the frame pointer or the stack pointer, of the return
+    /// address and the caller's frame pointer from the CFA, if they are saved. `None` if they do not fit the
+    /// word.
     #[inline]
     pub fn frame(
         abi: Abi,

@@ -1,9 +1,10 @@
 //! Rewriting of blobs in place by a linker, once addresses are known.
 //!
-//! Concatenation moves no byte within a blob, but function starts have to be written as the blob's own version counts
-//! them: V1 from its header, V3 from the start field, V2 from either, as the header's flag says. Relocatable
-//! objects of GNU as 2.40 to 2.44 leave that flag clear although their relocations compute field-relative values,
-//! so a linker calls [`BlobMut::make_field_relative`] first and then [`BlobMut::set_function_start`] for each FDE.
+//! Concatenation moves no byte within a blob, but function starts have to be written as the blob's own
+//! version counts them: V1 from its header, V3 from the start field, V2 from either, as the header's flag
+//! says. Relocatable objects of GNU as 2.40 to 2.44 leave that flag clear although their relocations compute
+//! field-relative values, so a linker calls [`BlobMut::make_field_relative`] first and then
+//! [`BlobMut::set_function_start`] for each FDE.
 
 use crate::blob::{Blob, Section};
 use crate::error::{Error, ErrorKind};
@@ -58,8 +59,9 @@ impl<'data> BlobMut<'data> {
         Ok(Self { header, data, address })
     }
 
-    /// The same for a blob whose header was parsed before, in these bytes or in a copy of them; also for a function of a
-    /// [unit](crate::light), which has no header of its own: `data` and `address` are those of its start field.
+    /// The same for a blob whose header was parsed before, in these bytes or in a copy of them; also for a
+    /// function of a [unit](crate::light), which has no header of its own: `data` and `address` are those of
+    /// its start field.
     pub fn with_header(header: Header, data: &'data mut [u8], address: u64) -> Self {
         Self { header, data, address }
     }
@@ -99,20 +101,20 @@ impl<'data> BlobMut<'data> {
         let _ = self.set_flag(Flags::SORTED, sorted);
     }
 
-    /// Makes function starts count from their own fields, where the version has that flag (V2, V3). The stored values
-    /// are not converted: write all starts afterwards.
+    /// Makes function starts count from their own fields, where the version has that flag (V2, V3). The
+    /// stored values are not converted: write all starts afterwards.
     pub fn make_field_relative(&mut self) {
         if self.header.version != Version::V1 {
             let _ = self.set_flag(Flags::FIELD_RELATIVE, true);
         }
     }
 
-    /// Writes the start field of FDE `index` so that it decodes to `function_address` by the version and flags of
-    /// the header.
+    /// Writes the start field of FDE `index` so that it decodes to `function_address` by the version and
+    /// flags of the header.
     ///
     /// # Errors
-    /// [`ErrorKind::FdeIndex`], or [`ErrorKind::StartRange`] when the distance does not fit 4 bytes (V1, V2). The
-    /// offset counts from the start of the blob. Nothing is written then.
+    /// [`ErrorKind::FdeIndex`], or [`ErrorKind::StartRange`] when the distance does not fit 4 bytes (V1, V2).
+    /// The offset counts from the start of the blob. Nothing is written then.
     #[inline]
     pub fn set_function_start(&mut self, index: u32, function_address: u64) -> Result<(), Error> {
         let position = self.position(index)?;

@@ -1,9 +1,9 @@
 //! A fast path from the bytes of the usual row to a word of packed rules.
 //!
-//! Nearly every row is a start, an info byte and up to three small offsets. One load shows a start with its info byte,
-//! which tells where the next row is; one more shows all offsets of the row that holds. The decoder does the rest
-//! (flexible rows, signal frames, PLTs, s390x, big-endian sections, the last bytes of a section), and names what is
-//! malformed.
+//! Nearly every row is a start, an info byte and up to three small offsets. One load shows a start with its
+//! info byte, which tells where the next row is; one more shows all offsets of the row that holds. The
+//! decoder does the rest (flexible rows, signal frames, PLTs, s390x, big-endian sections, the last bytes of a
+//! section), and names what is malformed.
 
 use crate::blob::Blob;
 use crate::endian::Endian;
@@ -15,8 +15,8 @@ use crate::packed::Packed;
 const WORD_SIZE: u64 = 0x60;
 
 impl Blob<'_> {
-    /// The rules that hold `offset` bytes from the start of a function, if the function and the row are of the usual
-    /// kind.
+    /// The rules that hold `offset` bytes from the start of a function, if the function and the row are of
+    /// the usual kind.
     #[inline]
     pub(crate) fn plain_row(&self, attributes: &Attributes, offset: u64) -> Option<Packed> {
         let header = self.header();

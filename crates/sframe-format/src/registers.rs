@@ -18,8 +18,8 @@ pub struct Registers {
     pub link: Option<u64>,
     /// AArch64: number of bits in a code address; the bits above are stripped from signed return addresses.
     pub address_bits: u8,
-    /// A bit for each DWARF number whose value in `others` is known. Flexible rules may need them in a frame that has
-    /// called no other: the first one, or one that a signal interrupted.
+    /// A bit for each DWARF number whose value in `others` is known. Flexible rules may need them in a frame
+    /// that has called no other: the first one, or one that a signal interrupted.
     known: u32,
     others: [u64; OTHERS],
 }
@@ -54,7 +54,8 @@ impl Registers {
         self
     }
 
-    /// Sets the register with this DWARF number. A number of 32 or more is ignored, unless it is the return address.
+    /// Sets the register with this DWARF number. A number of 32 or more is ignored, unless it is the return
+    /// address.
     #[inline]
     pub fn set(&mut self, abi: Abi, register: Register, value: u64) {
         if register == abi.stack_pointer() {

@@ -1,8 +1,9 @@
 //! The contents of a row: how to find the caller's frame.
 //!
-//! One form serves every version, FDE type and architecture, so that rows can be compared, converted and verified
-//! whatever bytes they came from. Values that a header or an encoding implies are spelled out: on x86-64 the return
-//! address is `*(CFA - 8)` in every row, and s390x's scaled and biased CFA offsets are plain byte offsets here.
+//! One form serves every version, FDE type and architecture, so that rows can be compared, converted and
+//! verified whatever bytes they came from. Values that a header or an encoding implies are spelled out: on
+//! x86-64 the return address is `*(CFA - 8)` in every row, and s390x's scaled and biased CFA offsets are
+//! plain byte offsets here.
 
 use core::fmt;
 
@@ -64,8 +65,8 @@ impl CfaRule {
 /// Where the caller's value of a register is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum RegisterRule {
-    /// Still in the register itself. The return address is then in the link register, which is possible only in a frame
-    /// that has called no other.
+    /// Still in the register itself. The return address is then in the link register, which is possible only
+    /// in a frame that has called no other.
     Unchanged,
     /// At a location.
     Saved(Location),
@@ -91,8 +92,8 @@ pub enum Rules {
     Frame(Frame),
     /// The return address is undefined: this is the outermost frame (V2 errata 2, V3).
     Outermost,
-    /// A signal frame without rows (V3): GNU as could not express its CFI. The operating system's ABI tells where the
-    /// interrupted registers are ([`crate::signal`]).
+    /// A signal frame without rows (V3): GNU as could not express its CFI. The operating system's ABI tells
+    /// where the interrupted registers are ([`crate::signal`]).
     SignalContext,
 }
 
@@ -110,8 +111,8 @@ pub struct UnwindRules {
 /// One row of a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Row {
-    /// First byte that the row covers, counted from the function's start (PC-mask functions: from the start of
-    /// the repetition block). It holds up to the next row.
+    /// First byte that the row covers, counted from the function's start (PC-mask functions: from the start
+    /// of the repetition block). It holds up to the next row.
     pub start: u32,
     /// Its rules.
     pub rules: Rules,

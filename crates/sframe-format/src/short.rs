@@ -1,4 +1,5 @@
-//! Rows as stored bytes in a word, for what needs no decoding: to copy rows, and to recognise rows decoded before.
+//! Rows as stored bytes in a word, for what needs no decoding: to copy rows, and to recognise rows decoded
+//! before.
 
 use crate::endian::Endian;
 use crate::info::words_length;
@@ -31,8 +32,8 @@ impl ShortRow {
     }
 }
 
-/// The rows of a function, all of them short. `None` stands for a row that is malformed or longer; rows behind it have
-/// no known start.
+/// The rows of a function, all of them short. `None` stands for a row that is malformed or longer; rows
+/// behind it have no known start.
 #[derive(Clone, Debug)]
 pub(crate) struct ShortRows<'data> {
     /// The FRE sub-section.

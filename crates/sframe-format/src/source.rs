@@ -11,7 +11,8 @@ pub enum Source {
     EhFrame,
     /// The registers that the kernel saved for a signal handler, where rows do not say how to find them.
     SignalContext,
-    /// The frame pointer, where no rows cover the code ([`Unwinder::follow_frame_pointers`](crate::Unwinder::follow_frame_pointers)).
+    /// The frame pointer, where no rows cover the code
+    /// ([`Unwinder::follow_frame_pointers`](crate::Unwinder::follow_frame_pointers)).
     FramePointer,
     /// Rows that were read off the file's instructions, where neither SFrame nor `.eh_frame` describes them
     /// ([`FileRows::with_instructions`](crate::FileRows::with_instructions)).

@@ -1,17 +1,18 @@
 //! The rows of a section, decoded and laid out by address.
 //!
-//! A look-up in a section waits for memory several times, each access for the one before it: the function, its
-//! attribute, its rows one after the other; then it decodes. A profiler that asks the same module many times does
-//! that work once: every row becomes four bytes, the low bits of its address and the number of its rules. Even large
-//! programs have only a few hundred different rules. For each block of text the table knows the first row that
-//! starts in it, so that a look-up reads one element of `blocks`, the few rows of one block, and the rules.
+//! A look-up in a section waits for memory several times, each access for the one before it: the function,
+//! its attribute, its rows one after the other; then it decodes. A profiler that asks the same module many
+//! times does that work once: every row becomes four bytes, the low bits of its address and the number of its
+//! rules. Even large programs have only a few hundred different rules. For each block of text the table knows
+//! the first row that starts in it, so that a look-up reads one element of `blocks`, the few rows of one
+//! block, and the rules.
 //!
 //! ```text
 //! address ─► blocks[offset >> shift] ─► rows: (start within the block, number) … ─► rules[number]
 //! ```
 //!
-//! The table gives the same rules as the section. Rows that do not fit its form (repeating rows of PLTs, functions that
-//! overlap or are malformed) it leaves to [`SectionIndex`].
+//! The table gives the same rules as the section. Rows that do not fit its form (repeating rows of PLTs,
+//! functions that overlap or are malformed) it leaves to [`SectionIndex`].
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -39,9 +40,10 @@ const FEW_BLOCKS: u64 = 1 << 16;
 
 /// Rules by address.
 ///
-/// To make one is a walk over all rows, some 15 ns for each. It takes about five bytes for a row, less where neighbours
-/// have the same rules. Whatever the section claims, it takes no more than six bytes for each byte of the section, 256
-/// KiB, and the room for its different rules (65,534 at most). Looking up allocates nothing.
+/// To make one is a walk over all rows, some 15 ns for each. It takes about five bytes for a row, less where
+/// neighbours have the same rules. Whatever the section claims, it takes no more than six bytes for each byte
+/// of the section, 256 KiB, and the room for its different rules (65,534 at most). Looking up allocates
+/// nothing.
 #[derive(Clone, Debug)]
 pub struct RuleTable {
     /// Address of the first function.
@@ -78,8 +80,8 @@ pub enum Listed {
 }
 
 impl RuleTable {
-    /// Lays out the rows of the section of `index`. `None` if the section has no functions, if they do not ascend as it
-    /// claims, or if they lie so far apart that the table would be larger than stated above.
+    /// Lays out the rows of the section of `index`. `None` if the section has no functions, if they do not
+    /// ascend as it claims, or if they lie so far apart that the table would be larger than stated above.
     pub fn new<D: Deref<Target = [u8]>>(index: &SectionIndex<D>) -> Option<Self> {
         let mut builder = Builder::new(index)?;
         let mut last = None;
@@ -104,8 +106,8 @@ impl RuleTable {
         rules.map_or(Listed::NoRow, Listed::Row)
     }
 
-    /// The rules at `address` in a word; `None` if the table does not know. Rules of [`Kind::Kept`] are found by
-    /// [`RuleTable::kept`].
+    /// The rules at `address` in a word; `None` if the table does not know. Rules of [`Kind::Kept`] are found
+    /// by [`RuleTable::kept`].
     #[inline]
     pub(crate) fn packed_at(&self, address: u64) -> Option<Packed> {
         match self.number_at(address) {

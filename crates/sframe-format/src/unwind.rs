@@ -1,10 +1,10 @@
 //! Unwinding: one step from a frame to its caller.
 //!
 //! [`step`] carries out the rules of a [`Match`]: three or four memory reads, no allocation, fit for a signal
-//! handler. `Unwinder` (with `alloc`) finds the module and the row first. The interface follows the `framehop` crate: memory is
-//! read by a closure, addresses are either instruction pointers or return addresses, and the end of the stack is
-//! `Ok(None)`. Unlike framehop it does not fall back in silence: [`UnwindError::NoInformation`] lets the caller try
-//! other ways for this frame.
+//! handler. `Unwinder` (with `alloc`) finds the module and the row first. The interface follows the
+//! `framehop` crate: memory is read by a closure, addresses are either instruction pointers or return
+//! addresses, and the end of the stack is `Ok(None)`. Unlike framehop it does not fall back in silence:
+//! [`UnwindError::NoInformation`] lets the caller try other ways for this frame.
 
 use core::fmt;
 
@@ -15,7 +15,8 @@ pub use crate::registers::Registers;
 use crate::rules::{Base, Frame, Location, RegisterRule, Rules};
 use crate::signal::interrupted;
 
-/// The caller's number for a file, by which [`UnwindError::NoInformation`] names it. The unwinder does not interpret it.
+/// The caller's number for a file, by which [`UnwindError::NoInformation`] names it. The unwinder does not
+/// interpret it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ModuleId(pub u64);
 
@@ -36,8 +37,8 @@ impl FrameAddress {
         }
     }
 
-    /// The address to look up: a byte inside the call for return addresses, since the call may be the function's
-    /// last instruction.
+    /// The address to look up: a byte inside the call for return addresses, since the call may be the
+    /// function's last instruction.
     #[inline]
     pub fn lookup_address(self) -> u64 {
         match self {
@@ -65,8 +66,8 @@ pub enum UnwindError {
         /// Address of the 8-byte word.
         address: u64,
     },
-    /// A rule needs a register whose value is not known: it was not given, or is known in the topmost frame only. A walk
-    /// by frame pointers also ends so at a frame pointer that is no multiple of 8, and on s390x.
+    /// A rule needs a register whose value is not known: it was not given, or is known in the topmost frame
+    /// only. A walk by frame pointers also ends so at a frame pointer that is no multiple of 8, and on s390x.
     Register {
         /// DWARF number.
         register: Register,
@@ -108,8 +109,8 @@ impl core::error::Error for UnwindError {
     }
 }
 
-/// Goes from the frame that `rules` hold for to its caller: changes `registers` to the caller's and returns the
-/// address where the caller goes on; `Ok(None)` is the end of the stack.
+/// Goes from the frame that `rules` hold for to its caller: changes `registers` to the caller's and returns
+/// the address where the caller goes on; `Ok(None)` is the end of the stack.
 ///
 /// `topmost` marks a frame that has not called another (the first frame, or one that a signal interrupted),
 /// `signal` a signal frame. `read_word` reads 8 bytes of memory.
@@ -161,8 +162,8 @@ where
     }
     let context = interrupted(abi, registers, read_word);
     let caller = step_from_cfa(abi, frame, cfa, topmost, signal, registers, read_word)?;
-    // The context holds all registers. It is used only if it agrees with the rows, so that no other stack is taken for
-    // one.
+    // The context holds all registers. It is used only if it agrees with the rows, so that no other stack is
+    // taken for one.
     if let (Ok((pc, restored)), Some(address)) = (context, caller)
         && (pc, restored.sp) == (address.address(), registers.sp)
     {
@@ -216,7 +217,8 @@ where
         RegisterRule::Unchanged => registers.fp,
         RegisterRule::Saved(location) => match resolve(abi, location, cfa, registers, &mut read) {
             Ok(value) => value,
-            // Compilers leave the rule in force after they restored the register; its slot is then free stack.
+            // Compilers leave the rule in force after they restored the register; its slot is then free
+            // stack.
             Err(UnwindError::Memory { address }) if topmost && address < registers.sp => registers.fp,
             Err(error) => return Err(error),
         },

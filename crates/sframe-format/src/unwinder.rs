@@ -1,8 +1,8 @@
 //! Stacks over several modules, with the source of every frame.
 //!
-//! The rows of a file ([`FileRows`]) are asked first. Code without rows may be the trampoline of a signal handler, which
-//! is known by its instructions, or is left by the frame pointer, if the caller wants that. Every frame says how it was
-//! found. A walk that stops before the end of the stack says why.
+//! The rows of a file ([`FileRows`]) are asked first. Code without rows may be the trampoline of a signal
+//! handler, which is known by its instructions, or is left by the frame pointer, if the caller wants that.
+//! Every frame says how it was found. A walk that stops before the end of the stack says why.
 //!
 //! A step allocates nothing and takes no lock, so that it may be taken in a signal handler, unless a
 //! [`RowSource`](crate::file_rows::RowSource) does.
@@ -37,8 +37,8 @@ impl<D> Clone for Module<D> {
 }
 
 impl<D> Module<D> {
-    /// A file loaded at the addresses `range`, `bias` bytes above the addresses that the file itself states (the
-    /// difference wraps).
+    /// A file loaded at the addresses `range`, `bias` bytes above the addresses that the file itself states
+    /// (the difference wraps).
     pub fn new(id: ModuleId, range: Range<u64>, bias: u64, rows: impl Into<Arc<FileRows<D>>>) -> Self {
         Self { id, range, bias, rows: rows.into() }
     }
@@ -111,8 +111,8 @@ impl<D> Unwinder<D> {
         self.abi
     }
 
-    /// Whether code without rows is left by the frame pointer: x86-64 and AArch64 keep it and the return address in
-    /// neighbouring words. Off at first: code that keeps no frame pointer gives wrong frames then.
+    /// Whether code without rows is left by the frame pointer: x86-64 and AArch64 keep it and the return
+    /// address in neighbouring words. Off at first: code that keeps no frame pointer gives wrong frames then.
     pub fn follow_frame_pointers(&mut self, follow: bool) {
         self.frame_pointers = follow;
     }
@@ -140,7 +140,8 @@ impl<D> Unwinder<D> {
         self.generation = next_generation();
     }
 
-    /// A number that changes with the list of modules; no other list in this program has it, unless it is a clone.
+    /// A number that changes with the list of modules; no other list in this program has it, unless it is a
+    /// clone.
     pub fn generation(&self) -> u64 {
         self.generation
     }
@@ -159,8 +160,8 @@ impl<D> Unwinder<D> {
 }
 
 impl<D: Deref<Target = [u8]>> Unwinder<D> {
-    /// The source of the rows that cover an address, if any do. For the outermost frame: its rows lead to no caller
-    /// whose [`StackFrame::source`] would tell.
+    /// The source of the rows that cover an address, if any do. For the outermost frame: its rows lead to no
+    /// caller whose [`StackFrame::source`] would tell.
     pub fn source_at(&self, address: FrameAddress) -> Option<Source> {
         let pc = address.lookup_address();
         let module = self.module_at(pc)?;
@@ -169,7 +170,8 @@ impl<D: Deref<Target = [u8]>> Unwinder<D> {
         (found != Packed::NO_ROW).then_some(found.source())
     }
 
-    /// Goes from the frame at `address` to its caller; `Ok(None)` is the end of the stack. Nothing is allocated.
+    /// Goes from the frame at `address` to its caller; `Ok(None)` is the end of the stack. Nothing is
+    /// allocated.
     ///
     /// # Errors
     /// See [`UnwindError`].
@@ -265,8 +267,8 @@ impl<D: Deref<Target = [u8]>> Unwinder<D> {
         Err(UnwindError::NoInformation { address: pc, module: self.module_at(pc).map(|module| module.id) })
     }
 
-    /// Goes from a frame to its caller by the frame pointer alone, whatever rows there are: for code that is known to keep
-    /// one. s390x has no such chain.
+    /// Goes from a frame to its caller by the frame pointer alone, whatever rows there are: for code that is
+    /// known to keep one. s390x has no such chain.
     ///
     /// # Errors
     /// See [`UnwindError`]; the registers are unchanged then.
@@ -283,8 +285,8 @@ impl<D: Deref<Target = [u8]>> Unwinder<D> {
 
     /// The frames of a stack from the instruction pointer `pc` on, the first being `pc` itself.
     ///
-    /// Each step is bounded, the number of steps is not: a signal frame may lead to any other stack, so a walk over a
-    /// damaged stack may go in circles. The caller bounds it, by `take` for example.
+    /// Each step is bounded, the number of steps is not: a signal frame may lead to any other stack, so a
+    /// walk over a damaged stack may go in circles. The caller bounds it, by `take` for example.
     pub fn iter_frames<'unwinder, F, const N: usize>(
         &'unwinder self,
         pc: u64,
@@ -349,8 +351,8 @@ impl<D: Deref<Target = [u8]>, F: FnMut(u64) -> Result<u64, ()>, const N: usize> 
     }
 }
 
-/// A step by the frame pointer, which points at the saved frame pointer of the caller; the return address stands behind
-/// that (x86-64 psABI 3.2.2, AAPCS64 6.4.6). s390x keeps no such chain.
+/// A step by the frame pointer, which points at the saved frame pointer of the caller; the return address
+/// stands behind that (x86-64 psABI 3.2.2, AAPCS64 6.4.6). s390x keeps no such chain.
 fn step_by_frame_pointer(
     abi: Abi,
     registers: &mut Registers,

@@ -257,8 +257,8 @@ impl fmt::Display for FindingKind {
     }
 }
 
-/// Checks every blob of a section. Findings come blob by blob; those about overlapping functions, or about relocations,
-/// come last.
+/// Checks every blob of a section. Findings come blob by blob; those about overlapping functions, or about
+/// relocations, come last.
 ///
 /// ```
 /// use sframe_format::{Section, verify::{self, Severity}};
@@ -290,7 +290,8 @@ struct Verifier<'a> {
     context: &'a Context<'a>,
     findings: Vec<Finding>,
     functions: Vec<Function>,
-    /// Rows of the blob at hand that were found to be right, by their offset. Any number of functions may share them.
+    /// Rows of the blob at hand that were found to be right, by their offset. Any number of functions may
+    /// share them.
     known: BTreeMap<u32, Run>,
 }
 
@@ -403,8 +404,8 @@ impl Verifier<'_> {
         }
     }
 
-    /// Checks the rows of a function. Returns their end, in bytes from the start of the FRE sub-section; `None` if a row
-    /// is malformed.
+    /// Checks the rows of a function. Returns their end, in bytes from the start of the FRE sub-section;
+    /// `None` if a row is malformed.
     fn rows(&mut self, blob: &Blob<'_>, fde: &Fde, attributes: &Attributes) -> Option<usize> {
         let mask = attributes.pc_type == PcType::Mask;
         let repeat = attributes.repeat_size;

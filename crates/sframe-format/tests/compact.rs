@@ -50,7 +50,8 @@ fn assert_same_answers(abi: Abi, functions: &[(u64, Function)]) {
     }
 }
 
-/// A table of undecoded functions, read in two parts, equals the table of the decoded functions added one by one.
+/// A table of undecoded functions, read in two parts, equals the table of the decoded functions added one by
+/// one.
 fn assert_parts_make_the_same(abi: Abi, bytes: &[u8]) {
     let blob = Blob::parse(bytes, ADDRESS).unwrap();
     let fdes: Vec<_> = blob.fdes().collect();
@@ -112,7 +113,8 @@ fn long_functions_are_pieces_with_the_same_answers() {
     assert_same_answers(Abi::Amd64, &functions);
 }
 
-/// A function may reach to the last address and beyond; only a damaged one does, but both forms answer for it alike.
+/// A function may reach to the last address and beyond; only a damaged one does, but both forms answer for it
+/// alike.
 #[test]
 fn the_last_address_has_a_row() {
     for size in [0xffff, 0x1_0000, 0x1_0001, 0x7f00_0000] {

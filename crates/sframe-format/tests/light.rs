@@ -172,8 +172,8 @@ fn units_answer_as_blobs_do() {
     assert!(compared > 300, "{compared}");
 }
 
-/// Every byte of a small section with every single-bit change, and every truncation: no panic, no endless walk, and
-/// pieces that cover the section in ascending order.
+/// Every byte of a small section with every single-bit change, and every truncation: no panic, no endless
+/// walk, and pieces that cover the section in ascending order.
 #[test]
 fn damage_never_panics() {
     let whole = [bytes(X86_64), bytes(UNKNOWN), vec![0; 2], bytes(S390X), bytes(X86_64)].concat();

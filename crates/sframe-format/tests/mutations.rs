@@ -39,7 +39,8 @@ fn corpus(target: &str) -> Vec<Vec<u8>> {
     paths.iter().map(|path| std::fs::read(path).unwrap()).collect()
 }
 
-/// Runs each input unchanged, then mutated a number of times. The first `fixed` bytes of an input stay as they are.
+/// Runs each input unchanged, then mutated a number of times. The first `fixed` bytes of an input stay as
+/// they are.
 fn run(inputs: &[Vec<u8>], fixed: usize, times: usize, exercise: impl Fn(&[u8])) {
     let mut random = Random(1);
     for input in inputs {

@@ -37,7 +37,8 @@ fn section() -> Vec<u8> {
     section
 }
 
-/// Writes the index. Returns the counts of what it covers, and whether a reader of the index finds each of three functions.
+/// Writes the index. Returns the counts of what it covers, and whether a reader of the index finds each of
+/// three functions.
 fn index(mut section: Vec<u8>) -> (Overlaid, [bool; 3]) {
     let found = write_overlay(Options::new(Abi::Amd64), &mut section, ADDRESS, ROOM).unwrap();
     let blob = Blob::parse(&section, ADDRESS).unwrap();

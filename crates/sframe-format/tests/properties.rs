@@ -102,7 +102,8 @@ proptest! {
         let written = write_sorted(Options::new(abi).share(share), address, &functions).unwrap();
         let mut expected = functions.clone();
         for &(place, ref reason) in written.left_out.iter().rev() {
-            // Only "the return address is CFA + offset itself" and offsets that s390x cannot scale are left out.
+            // Only "the return address is CFA + offset itself" and offsets that s390x cannot scale are left
+            // out.
             let text = reason.to_string();
             prop_assert!(text.contains("has no encoding") || text.contains("does not fit"), "{}", text);
             expected.remove(place);

@@ -15,8 +15,8 @@ const HANDLER_SP: u64 = 0x9000;
 const FRAME: u64 = HANDLER_SP + 0x100;
 const INTERRUPTED_SP: u64 = 0x7000;
 
-/// Offsets in the kernel's frame from the stack pointer at the trampoline: program counter, stack pointer, the link
-/// register, the frame pointer, a register that compilers keep CFAs in.
+/// Offsets in the kernel's frame from the stack pointer at the trampoline: program counter, stack pointer,
+/// the link register, the frame pointer, a register that compilers keep CFAs in.
 struct Kernel {
     abi: Abi,
     pc: u64,
@@ -54,8 +54,8 @@ fn frame_words(kernel: &Kernel, pc: u64) -> Vec<(u64, u64)> {
     words.into_iter().collect()
 }
 
-/// A handler (16 bytes on x86-64 and AArch64, its caller at the stack pointer), a leaf that a signal interrupts, its
-/// caller, which is outermost, and the trampoline by rows of this kind.
+/// A handler (16 bytes on x86-64 and AArch64, its caller at the stack pointer), a leaf that a signal
+/// interrupts, its caller, which is outermost, and the trampoline by rows of this kind.
 fn program(kernel: &Kernel, trampoline: Option<Rules>) -> Unwinder<Vec<u8>> {
     let abi = kernel.abi;
     let (sp, bias) = (abi.stack_pointer(), abi.cfa_bias());

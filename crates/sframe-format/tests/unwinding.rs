@@ -113,7 +113,8 @@ fn stale_frame_pointer_rule_after_the_pop_is_forgiven() {
     assert_eq!(caller, Err(UnwindError::Memory { address: 0xff8 }));
 }
 
-/// Three functions: a leaf, one with a frame pointer, an outermost one; loaded 0x10000 above their own addresses.
+/// Three functions: a leaf, one with a frame pointer, an outermost one; loaded 0x10000 above their own
+/// addresses.
 fn module() -> Module<Vec<u8>> {
     let leaf = frame(CfaRule::register(7, 8), saved(-8), RegisterRule::Unchanged);
     let body = frame(CfaRule::register(6, 16), saved(-8), saved(-16));
@@ -128,7 +129,8 @@ fn module() -> Module<Vec<u8>> {
 fn whole_stacks_are_unwound_with_and_without_the_cache() {
     let mut unwinder = Unwinder::new(Abi::Amd64);
     unwinder.add_module(module());
-    // The return address of the second frame is the first byte after its caller: the call was its last instruction.
+    // The return address of the second frame is the first byte after its caller: the call was its last
+    // instruction.
     let words = [(0x8000, 0x1_1018), (0x8020, 0), (0x8028, 0x1_1030)];
     let mut cache: RuleCache = RuleCache::new();
     for round in 0..2 {

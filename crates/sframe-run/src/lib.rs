@@ -1,13 +1,14 @@
-//! `sframe-ld -run COMMAND` loads this library into every program of a build (`LD_PRELOAD`). It stands in front of the C
-//! library's functions that start programs: where the program is a linker, by its name, another one is started in its
-//! place, with the same words and the same environment.
+//! `sframe-ld -run COMMAND` loads this library into every program of a build (`LD_PRELOAD`). It stands in
+//! front of the C library's functions that start programs: where the program is a linker, by its name,
+//! another one is started in its place, with the same words and the same environment.
 //!
-//! These functions are called between `vfork` and the start of a program, in memory that is another process's, so the hooks
-//! allocate nothing and take no lock; whatever they need is made when the library is loaded.
+//! These functions are called between `vfork` and the start of a program, in memory that is another
+//! process's, so the hooks allocate nothing and take no lock; whatever they need is made when the library is
+//! loaded.
 //!
-//! `execl`, `execlp` and `execle` have no hooks: stable Rust cannot define functions of any number of arguments, and C
-//! libraries carry them out by functions of their own that nothing stands in front of. Neither have system calls that a
-//! program makes without the C library.
+//! `execl`, `execlp` and `execle` have no hooks: stable Rust cannot define functions of any number of
+//! arguments, and C libraries carry them out by functions of their own that nothing stands in front of.
+//! Neither have system calls that a program makes without the C library.
 //!
 //! | variable | meaning |
 //! |---|---|
@@ -109,7 +110,8 @@ fn next(name: &CStr) -> *mut c_void {
 }
 
 impl Behind {
-    /// The program to start in place of `path`, if that is a linker. Says once if what it starts would escape.
+    /// The program to start in place of `path`, if that is a linker. Says once if what it starts would
+    /// escape.
     ///
     /// # Safety
     /// `path` is null or ends with a zero, `words` with a null.
@@ -174,8 +176,8 @@ unsafe fn is_foreign(words: Words) -> bool {
     }
 }
 
-/// Why a program does not load this library, so that what it starts escapes: read from the file with calls of the system
-/// alone. Names that are looked up on `PATH` are not looked at.
+/// Why a program does not load this library, so that what it starts escapes: read from the file with calls of
+/// the system alone. Names that are looked up on `PATH` are not looked at.
 fn escapes(path: &CStr) -> Option<&'static str> {
     if !path.to_bytes().contains(&b'/') {
         return None;

@@ -10,7 +10,8 @@ pub type Buffer = [u8; libc::PATH_MAX as usize];
 /// A buffer without a path.
 pub const EMPTY: Buffer = [0; libc::PATH_MAX as usize];
 
-/// The path of what execveat(2) starts: `path` itself, one in an open folder, or where it is empty that of an open file.
+/// The path of what execveat(2) starts: `path` itself, one in an open folder, or where it is empty that of an
+/// open file.
 pub fn started<'a>(folder: c_int, path: &'a CStr, buffer: &'a mut Buffer) -> Option<&'a CStr> {
     match path.to_bytes() {
         [] => of_open(folder, buffer),

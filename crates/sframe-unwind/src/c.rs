@@ -76,7 +76,8 @@ pub extern "C" fn sframe_refresh() {
 /// Frames of this thread; see the header.
 ///
 /// # Safety
-/// `frames` has room for `capacity` frames, `end` is null or writable, `context` is null or what a signal handler got.
+/// `frames` has room for `capacity` frames, `end` is null or writable, `context` is null or what a signal
+/// handler got.
 #[unsafe(no_mangle)]
 #[inline(never)]
 pub unsafe extern "C" fn sframe_backtrace(
@@ -171,7 +172,8 @@ impl Section {
     }
 }
 
-/// The elements at a place, which may be null if there are none: C programs say so, and a slice of Rust never does.
+/// The elements at a place, which may be null if there are none: C programs say so, and a slice of Rust never
+/// does.
 ///
 /// # Safety
 /// There are `count` elements, and they stay as they are for `'e`.

@@ -70,8 +70,8 @@ struct Request<'a> {
 }
 
 unsafe extern "C" fn note(info: *mut dl_phdr_info, _: size_t, request: *mut c_void) -> c_int {
-    // SAFETY: the dynamic linker passes a valid description of a file that stays loaded until this returns, and `loaded` its
-    // request.
+    // SAFETY: the dynamic linker passes a valid description of a file that stays loaded until this returns,
+    // and `loaded` its request.
     let (info, request) = unsafe { (&*info, &mut *request.cast::<Request<'_>>()) };
     let headers = if info.dlpi_phdr.is_null() {
         &[]
@@ -147,8 +147,8 @@ impl File<'_> {
 /// Bytes of `.eh_frame` that are read at a time: only its records say where it ends.
 const PIECE: u64 = 64 << 10;
 
-/// The address of `.eh_frame` by `.eh_frame_hdr` (LSB, "The .eh_frame_hdr section"), which linkers write as a distance of 4
-/// bytes from its own place.
+/// The address of `.eh_frame` by `.eh_frame_hdr` (LSB, "The .eh_frame_hdr section"), which linkers write as a
+/// distance of 4 bytes from its own place.
 fn eh_frame_start(header: &[u8], address: u64) -> Option<u64> {
     let [1, 0x1b, _, _, distance @ ..] = header else { return None };
     let distance = i32::from_ne_bytes(*distance.first_chunk()?);

@@ -127,8 +127,8 @@ impl Local {
         self.current.replace(process, unwinder);
     }
 
-    /// Walks outwards from the code that a signal interrupted. Fit for a signal handler: it allocates nothing and takes
-    /// no lock. Returns the number of frames and where the walk ended.
+    /// Walks outwards from the code that a signal interrupted. Fit for a signal handler: it allocates nothing
+    /// and takes no lock. Returns the number of frames and where the walk ended.
     ///
     /// # Safety
     /// `context` is the third argument of a signal handler (`SA_SIGINFO`), in that handler.
@@ -142,7 +142,8 @@ impl Local {
         }
     }
 
-    /// Walks outwards from the caller of this function. Returns the number of frames and where the walk ended.
+    /// Walks outwards from the caller of this function. Returns the number of frames and where the walk
+    /// ended.
     #[inline(never)]
     pub fn walk_from_here(&self, frames: &mut [Frame]) -> (usize, End) {
         let (pc, registers) = here();

@@ -1,9 +1,9 @@
-//! The C interface against tables and stacks that an adversary made: a step ends, reads few words and only by the
-//! caller's function, and gives the same answer again.
+//! The C interface against tables and stacks that an adversary made: a step ends, reads few words and only by
+//! the caller's function, and gives the same answer again.
 //!
-//! Tables are those of real linked programs of three architectures, damaged byte by byte and at random. Stacks are random,
-//! lead back to themselves, or lie at the ends of the address space. The functions are called as a program in C does, by
-//! the declarations of `include/sframe-unwind.h`.
+//! Tables are those of real linked programs of three architectures, damaged byte by byte and at random.
+//! Stacks are random, lead back to themselves, or lie at the ends of the address space. The functions are
+//! called as a program in C does, by the declarations of `include/sframe-unwind.h`.
 
 #[path = "../../sframe-format/tests/common/mod.rs"]
 mod common;
@@ -241,7 +241,8 @@ fn walk_all(unwinder: &Unwinder, abi: Abi, random: &mut Random, code: &[u64], co
     steps
 }
 
-/// The tables of linked programs, one for each architecture, with one of the sort that `--sframe-index` writes.
+/// The tables of linked programs, one for each architecture, with one of the sort that `--sframe-index`
+/// writes.
 fn fixtures() -> Vec<(Abi, Fixture)> {
     let names = ["prog.x86_64.ld2.47", "prog.aarch64.ld2.47", "prog.s390x.ld2.47", "overlay.x86_64.lld22"];
     let all = common::named(&names).into_iter().filter(|fixture| !fixture.data.is_empty());
@@ -328,8 +329,8 @@ fn a_sound_table_leads_over_no_stack_for_ever() {
     }
 }
 
-/// The trampoline of a signal handler, and the kernel's frame of it, whose registers are those of the trampoline itself. A
-/// walk over that never ends: the header says that the caller has to bound it.
+/// The trampoline of a signal handler, and the kernel's frame of it, whose registers are those of the
+/// trampoline itself. A walk over that never ends: the header says that the caller has to bound it.
 #[test]
 fn a_signal_frame_that_leads_to_itself_goes_on_until_the_caller_stops() {
     const START: u64 = 0x7ffd_0000;
@@ -347,8 +348,8 @@ fn a_signal_frame_that_leads_to_itself_goes_on_until_the_caller_stops() {
     assert!(frames.iter().all(|frame| *frame == same), "{frames:#x?}");
 }
 
-/// Frames of this process by a handler's third argument, whose registers may hold anything: code that is interrupted may
-/// have any stack pointer.
+/// Frames of this process by a handler's third argument, whose registers may hold anything: code that is
+/// interrupted may have any stack pointer.
 fn backtrace(context: &[u64], frames: &mut [Frame]) -> (usize, c_int) {
     let mut end = -1;
     // SAFETY: the words are more than the kernel's structure has, and there is room for the frames.
@@ -409,7 +410,8 @@ fn a_frame_that_leads_to_itself_ends_the_walk() {
     unwinder.add(&fixture.data, fixture.address, &fixture.eh_frame, fixture.eh_frame_address);
     let mut ends = 0;
     for &pc in &code {
-        // All frame pointers and return addresses are the same, and the stack ends at the end of the address space.
+        // All frame pointers and return addresses are the same, and the stack ends at the end of the address
+        // space.
         let mut stack = Stack::new(0u64.wrapping_sub(256), vec![pc; 32]);
         let (_, end) = unwinder.walk(abi, &mut stack, pc, u64::MAX - 15, u64::MAX - 7, 0);
         ends += usize::from(end == NO_PROGRESS);

@@ -1,5 +1,6 @@
-//! The lock-free parts under loom, which tries every order of their steps, and every value that the memory model lets a
-//! load give. A value that is dropped while somebody looks at it, or used by two threads, ends a run.
+//! The lock-free parts under loom, which tries every order of their steps, and every value that the memory
+//! model lets a load give. A value that is dropped while somebody looks at it, or used by two threads, ends a
+//! run.
 
 // Parts that only the library uses.
 #![allow(dead_code)]
@@ -27,7 +28,8 @@ use sync::{AtomicPtr, AtomicU64};
 const HERE: u32 = 1;
 const CHILD: u32 = 2;
 
-/// A value that must not be read any more once it is dropped: loom counts a read beside the drop's write as a fault.
+/// A value that must not be read any more once it is dropped: loom counts a read beside the drop's write as a
+/// fault.
 struct Watched(UnsafeCell<u32>);
 
 impl Watched {

@@ -41,8 +41,8 @@ impl Bytes {
         if !file.metadata()?.is_file() {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
         }
-        // SAFETY: the mapping is read-only. If another process truncates the file meanwhile, reading the lost pages raises
-        // SIGBUS, which the program that uses this crate may handle: the command `sframe` does.
+        // SAFETY: the mapping is read-only. If another process truncates the file meanwhile, reading the lost
+        // pages raises SIGBUS, which the program that uses this crate may handle: the command `sframe` does.
         let map = unsafe { Mmap::map(file) }?;
         let range = 0..map.len();
         Ok(Self { owner: Owner::Map(Arc::new(map)), range })
@@ -142,8 +142,8 @@ pub(crate) fn word(bytes: [u8; 8], endian: Endian) -> u64 {
     }
 }
 
-/// Has the processor fetch the first `count` bytes, which are wanted soon. A walk reads a copy of a stack once, and each
-/// word tells the place of the next, so without that it mostly waits for memory.
+/// Has the processor fetch the first `count` bytes, which are wanted soon. A walk reads a copy of a stack
+/// once, and each word tells the place of the next, so without that it mostly waits for memory.
 #[inline]
 pub(crate) fn fetch_ahead(bytes: &[u8], count: usize) {
     const LINE: usize = 64;

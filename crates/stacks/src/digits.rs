@@ -1,4 +1,5 @@
-//! Numbers as text. Samples and frames have many of them, and the standard library's formatting takes several times as long.
+//! Numbers as text. Samples and frames have many of them, and the standard library's formatting takes several
+//! times as long.
 
 /// Adds a number in decimal digits, with zeros before it up to a width.
 pub fn decimal(mut number: u64, width: usize, to: &mut Vec<u8>) {

@@ -1,7 +1,8 @@
 //! Records of `perf_event_open(2)` as values that borrow from the recording.
 //!
-//! The attribute of an event (`perf_event_attr`) says which fields its samples have: [`Layout`]. Records that this crate
-//! has no use for are [`Event::Other`]. The layouts are those of `include/uapi/linux/perf_event.h`.
+//! The attribute of an event (`perf_event_attr`) says which fields its samples have: [`Layout`]. Records that
+//! this crate has no use for are [`Event::Other`]. The layouts are those of
+//! `include/uapi/linux/perf_event.h`.
 
 use crate::bytes::{Reader, word};
 use sframe_format::Endian;
@@ -40,13 +41,14 @@ pub(crate) mod format {
 
 const MISC_CPU_MODE: u16 = 7;
 const MISC_KERNEL: u16 = 1;
-/// These flags have a meaning for each record type: data was mapped; a program was executed; a process was there before; a
-/// build-id stands in place of the inode.
+/// These flags have a meaning for each record type: data was mapped; a program was executed; a process was
+/// there before; a build-id stands in place of the inode.
 const MISC_MMAP_DATA: u16 = 1 << 13;
 const MISC_COMM_EXEC: u16 = 1 << 13;
 const MISC_FORK_EXEC: u16 = 1 << 13;
 const MISC_MMAP_BUILD_ID: u16 = 1 << 14;
-/// Flag of the attribute (`sample_id_all`): other records than samples end with the time, the thread and the processor.
+/// Flag of the attribute (`sample_id_all`): other records than samples end with the time, the thread and the
+/// processor.
 const SAMPLE_ID_ALL: u64 = 1 << 18;
 const READ_GROUP: u64 = 1 << 3;
 const PROT_EXEC: u32 = 4;
@@ -71,7 +73,8 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// Reads a `perf_event_attr`. Returns its size too: new versions add fields at the end, and missing fields are zero.
+    /// Reads a `perf_event_attr`. Returns its size too: new versions add fields at the end, and missing
+    /// fields are zero.
     pub fn of_attribute(bytes: &[u8], endian: Endian) -> Option<(Self, usize)> {
         let field = |at: usize| {
             let bytes = bytes.get(at..).and_then(|rest| rest.first_chunk());
@@ -94,7 +97,8 @@ impl Layout {
         Some((layout, size))
     }
 
-    /// The event's number of a record whose layout is not known yet: all events of a recording have it at one place.
+    /// The event's number of a record whose layout is not known yet: all events of a recording have it at one
+    /// place.
     pub fn event_id(&self, record: &Record<'_>) -> Option<u64> {
         let fields = |bits: u64| 8 * (self.sample & bits).count_ones() as usize;
         let first = self.sample & format::IDENTIFIER != 0;
@@ -176,7 +180,8 @@ pub enum Event<'data> {
         parent: u32,
         /// The thread that made it.
         parent_tid: u32,
-        /// Whether it was there before the recording: perf made the record up, and tells of each of its mappings.
+        /// Whether it was there before the recording: perf made the record up, and tells of each of its
+        /// mappings.
         before: bool,
     },
     /// A thread ended.

@@ -1,8 +1,8 @@
 //! One cache of files for all processes.
 //!
-//! A file is known by its path and build-id, and its rows are made once, on demand. A file that was replaced since the
-//! recording has another build-id than the recording says; it is not used, and the statistics say so. Files that are no
-//! longer there are looked for by build-id, where perf and debuggers keep them.
+//! A file is known by its path and build-id, and its rows are made once, on demand. A file that was replaced
+//! since the recording has another build-id than the recording says; it is not used, and the statistics say
+//! so. Files that are no longer there are looked for by build-id, where perf and debuggers keep them.
 
 use crate::bytes::Bytes;
 use crate::image::{Image, Sources};
@@ -81,7 +81,8 @@ impl MappedFile {
         self.made.as_ref().map_or(0, |rows| rows.known())
     }
 
-    /// Where the caller's value of a register that rows do not follow is while the code at the file's address `pc` runs.
+    /// Where the caller's value of a register that rows do not follow is while the code at the file's address
+    /// `pc` runs.
     pub fn register_at(&self, pc: u64, register: Register) -> Option<RegisterRule> {
         self.made.as_ref()?.register_at(pc, register)
     }
@@ -109,7 +110,8 @@ impl MappedFile {
         inlines.as_ref()
     }
 
-    /// The file with the debug information that was split off: by build-id, or by the name in `.gnu_debuglink`.
+    /// The file with the debug information that was split off: by build-id, or by the name in
+    /// `.gnu_debuglink`.
     fn debug_file(&self) -> Option<Bytes> {
         let image = self.image.as_ref().ok()?;
         let by_id = image.build_id().and_then(|id| {

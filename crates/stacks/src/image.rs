@@ -21,8 +21,8 @@ type Header = elf::FileHeader64<Endianness>;
 /// Which rows of a file are used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Sources {
-    /// Its own SFrame; rows derived from its `.eh_frame` where that has none; rows from its instructions where neither
-    /// has.
+    /// Its own SFrame; rows derived from its `.eh_frame` where that has none; rows from its instructions
+    /// where neither has.
     #[default]
     All,
     /// Only its own SFrame.
@@ -128,9 +128,9 @@ impl Image {
         &self.bytes
     }
 
-    /// What is added to the file's own addresses if its bytes from `offset` on are mapped at `address`; `None` if no
-    /// segment is there. The mapping begins at a page, its segment need not. Of several segments in one page the one
-    /// with code counts.
+    /// What is added to the file's own addresses if its bytes from `offset` on are mapped at `address`;
+    /// `None` if no segment is there. The mapping begins at a page, its segment need not. Of several segments
+    /// in one page the one with code counts.
     pub fn bias(&self, offset: u64, address: u64) -> Option<u64> {
         let starts = |load: &&Load| load.offset - load.offset % LARGEST_PAGE <= offset;
         let holds = |load: &&Load| starts(load) && offset < load.offset.saturating_add(load.file_size);
@@ -234,8 +234,8 @@ impl Image {
         starts
     }
 
-    /// An SFrame section for address 0 with rows for code outside `covered`, read off the instructions. `starts` are the
-    /// starts of functions, ascending.
+    /// An SFrame section for address 0 with rows for code outside `covered`, read off the instructions.
+    /// `starts` are the starts of functions, ascending.
     pub(crate) fn by_instructions(&self, covered: Vec<Range<u64>>, starts: Vec<u64>) -> Option<Vec<u8>> {
         let header = Header::parse(&*self.bytes).ok()?;
         let endian = header.endian().ok()?;
@@ -269,8 +269,8 @@ impl Image {
         self.bytes.part(slice).map(|part| (part, address))
     }
 
-    /// Its SFrame section: the index if there is one, since that holds all functions; else blobs and units, which are
-    /// united if it has both.
+    /// Its SFrame section: the index if there is one, since that holds all functions; else blobs and units,
+    /// which are united if it has both.
     fn own_section(&self) -> Option<(Bytes, u64)> {
         let blobs = |name: &[u8], kind: u32| u8::from(kind == SHT_GNU_SFRAME || name == b".sframe");
         let is_light =
@@ -316,8 +316,9 @@ impl Image {
         self.part(segment.data(endian, &*self.bytes).ok()?, segment.p_vaddr(endian))
     }
 
-    /// `.eh_frame` of a file without section headers: `.eh_frame_hdr` states its address (LSB, "The .eh_frame_hdr section"),
-    /// as a distance of 4 bytes from that field; it ends with a word of zeros or its segment.
+    /// `.eh_frame` of a file without section headers: `.eh_frame_hdr` states its address (LSB, "The
+    /// .eh_frame_hdr section"), as a distance of 4 bytes from that field; it ends with a word of zeros or its
+    /// segment.
     fn eh_frame_by_header(&self) -> Option<(Bytes, u64)> {
         let (header, address) = self.segment(elf::PT_GNU_EH_FRAME)?;
         let [1, 0x1b, _, _, distance @ ..] = &*header else { return None };

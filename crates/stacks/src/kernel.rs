@@ -1,8 +1,9 @@
 //! Names of the kernel's functions, as `/proc/kallsyms` lists them.
 //!
-//! The kernel makes the list for every reader, which takes longer than all other work for a small recording. So the list
-//! is read when the first name is asked for, and `perf record`'s copy of it is preferred. Such a copy may be of an
-//! earlier run of the same kernel at another address; the recording tells where the kernel was.
+//! The kernel makes the list for every reader, which takes longer than all other work for a small recording.
+//! So the list is read when the first name is asked for, and `perf record`'s copy of it is preferred. Such a
+//! copy may be of an earlier run of the same kernel at another address; the recording tells where the kernel
+//! was.
 
 use crate::bytes::{Bytes, Reader};
 use crate::files::hexadecimal;
@@ -49,8 +50,8 @@ impl Kernel {
         Self { place: Place::Running, list: OnceCell::new() }
     }
 
-    /// The functions of the kernel with a build-id, in which `reference` was at its address. Without a build-id, the
-    /// functions of the kernel that runs here.
+    /// The functions of the kernel with a build-id, in which `reference` was at its address. Without a
+    /// build-id, the functions of the kernel that runs here.
     pub fn of(build_id: Option<&[u8]>, reference: Option<Reference>) -> Self {
         let Some(build_id) = build_id else { return Self::running() };
         let place = Place::Recorded { build_id: build_id.to_vec(), reference };
@@ -89,8 +90,9 @@ fn copy(build_id: &[u8]) -> Option<Bytes> {
 
 /// The list of a kernel's symbols, a line each: address, type, name, and the module in brackets.
 ///
-/// It is long, and few names are asked for, so lines are searched in the text. The kernel's own symbols come first,
-/// ascending by address (`kernel/kallsyms.c` relies on that, too); those of modules follow in no order.
+/// It is long, and few names are asked for, so lines are searched in the text. The kernel's own symbols come
+/// first, ascending by address (`kernel/kallsyms.c` relies on that, too); those of modules follow in no
+/// order.
 #[derive(Default)]
 struct List {
     text: Bytes,
@@ -110,8 +112,8 @@ struct Symbol {
 }
 
 impl List {
-    /// A list for a kernel in which the symbol `reference` had an address that may differ from the list's; `None` if the
-    /// list does not name that symbol.
+    /// A list for a kernel in which the symbol `reference` had an address that may differ from the list's;
+    /// `None` if the list does not name that symbol.
     fn new(text: Bytes, reference: Option<&Reference>) -> Option<Self> {
         let of_module = |start: usize| line(&text, start).last() == Some(&b']');
         let modules_at = first_line(&text, of_module);
@@ -137,8 +139,8 @@ impl List {
         Name { function, offset: Some(stated - symbol.address), file, place: None, inlined: false }
     }
 
-    /// The last function of the kernel itself that starts at or before an address. Of several names for it, the first in
-    /// the alphabet.
+    /// The last function of the kernel itself that starts at or before an address. Of several names for it,
+    /// the first in the alphabet.
     fn own(&self, stated: u64) -> Option<Symbol> {
         let text = self.text.get(..self.modules_at)?;
         let mut at = first_line(text, |start| address(text, start) > stated);
@@ -190,7 +192,8 @@ fn name_in(text: &[u8], start: usize) -> &[u8] {
     line(text, start).get(DIGITS + 3..).unwrap_or_default()
 }
 
-/// The start of the first line for which `is_true` holds, as it must for all lines behind it; the end if there is none.
+/// The start of the first line for which `is_true` holds, as it must for all lines behind it; the end if
+/// there is none.
 fn first_line(text: &[u8], is_true: impl Fn(usize) -> bool) -> usize {
     let (mut low, mut high) = (0, text.len());
     while low < high {
@@ -231,8 +234,8 @@ fn of_digits(digits: [u8; 8]) -> u64 {
     (value | value >> 16) & 0xffff_ffff
 }
 
-/// The build-id of the kernel that runs here, from its ELF notes (gABI, "Note Section"): sizes of name and description,
-/// type, name, description, each padded to 4 bytes.
+/// The build-id of the kernel that runs here, from its ELF notes (gABI, "Note Section"): sizes of name and
+/// description, type, name, description, each padded to 4 bytes.
 fn running_build_id() -> Option<Vec<u8>> {
     let notes = std::fs::read("/sys/kernel/notes").ok()?;
     let endian =

@@ -1,7 +1,8 @@
 //! Which process has mapped which file where.
 //!
-//! Processes copy their parent's mappings when they are forked, and lose them when they execute another program. The
-//! events may miss a beginning (a process that ran before), a middle (records that were lost) or an end.
+//! Processes copy their parent's mappings when they are forked, and lose them when they execute another
+//! program. The events may miss a beginning (a process that ran before), a middle (records that were lost) or
+//! an end.
 
 use crate::bytes::Bytes;
 use crate::event::Mapped;
@@ -65,7 +66,8 @@ impl Process {
         &self.unwinder
     }
 
-    /// [`Process::place`], where `last` is the file that was found last: neighbours in a stack are often of one file.
+    /// [`Process::place`], where `last` is the file that was found last: neighbours in a stack are often of
+    /// one file.
     #[inline]
     pub fn place_after(&self, last: &mut Last, address: u64) -> Place {
         if address.wrapping_sub(last.start) < last.length {
@@ -217,8 +219,8 @@ impl Processes {
         }
     }
 
-    /// The second process and thread made the first. A process that existed `before` the events began may have executed
-    /// another program since it was made, so it inherits no mappings.
+    /// The second process and thread made the first. A process that existed `before` the events began may
+    /// have executed another program since it was made, so it inherits no mappings.
     pub fn fork(&mut self, (pid, tid): (u32, u32), (parent, parent_tid): (u32, u32), before: bool) {
         if let Some(name) = self.thread_names.get(&parent_tid).cloned() {
             self.thread_names.insert(tid, name);
@@ -258,8 +260,8 @@ impl Processes {
     }
 }
 
-/// Whether a mapping's name is that of a file. Other memory has a name in brackets, one that begins with two slashes, or one
-/// that says how the memory was made.
+/// Whether a mapping's name is that of a file. Other memory has a name in brackets, one that begins with two
+/// slashes, or one that says how the memory was made.
 fn is_file(path: &[u8]) -> bool {
     let special = [&b"["[..], b"//", b"/dev/zero", b"/anon_hugepage", b"/SYSV", b"anon_inode:"];
     path == b"[vdso]" || !path.is_empty() && !special.iter().any(|start| path.starts_with(start))

@@ -1,7 +1,8 @@
 //! Many samples as one tree of stacks, and names for its frames.
 //!
-//! A frame is kept once. A stack is kept as its innermost frame and the stack of its caller, so that callers that many
-//! samples share take room once. Each address is looked up among symbols once, when all samples are in.
+//! A frame is kept once. A stack is kept as its innermost frame and the stack of its caller, so that callers
+//! that many samples share take room once. Each address is looked up among symbols once, when all samples are
+//! in.
 
 use crate::files::{FileId, Files};
 use crate::kernel::Kernel;
@@ -91,7 +92,8 @@ pub struct Profile {
     /// Threads by number.
     pub threads: Vec<Thread>,
     thread_numbers: HashMap<Thread, u32, FixedState>,
-    /// The frames of the last sample, outermost first, each with its stack: the next one has many of them, too.
+    /// The frames of the last sample, outermost first, each with its stack: the next one has many of them,
+    /// too.
     last: Vec<(FrameKey, u32)>,
     /// Samples in the order in which they came.
     pub rows: Vec<Row>,
@@ -100,8 +102,8 @@ pub struct Profile {
 }
 
 impl Profile {
-    /// No samples yet. With `keep_addresses`, a place in a file that two processes have at different addresses gives two
-    /// frames.
+    /// No samples yet. With `keep_addresses`, a place in a file that two processes have at different
+    /// addresses gives two frames.
     pub fn new(keep_addresses: bool) -> Self {
         Self { keep_addresses, ..Self::default() }
     }
@@ -198,8 +200,8 @@ impl Profile {
     }
 }
 
-/// The number of a value among `values`, to which a new value is added. The table holds only numbers, because memory
-/// that is written for the first time costs page faults.
+/// The number of a value among `values`, to which a new value is added. The table holds only numbers, because
+/// memory that is written for the first time costs page faults.
 fn number<T: Copy + Eq + Hash>(values: &mut Vec<T>, numbers: &mut HashTable<u32>, value: T) -> u32 {
     let hash = |value: &T| FixedState::default().hash_one(value);
     let is_same = |&number: &u32| values.get(number as usize) == Some(&value);

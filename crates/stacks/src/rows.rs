@@ -1,8 +1,9 @@
 //! The rows of a file, made on demand.
 //!
-//! A recording touches some hundreds of a library's functions, and the library may have two hundred thousand. So nothing is
-//! read when a file is mapped. The first sample at an address looks for its row among the file's own rows, then runs the
-//! one FDE that covers it, then reads its instructions; the result is kept for all processes.
+//! A recording touches some hundreds of a library's functions, and the library may have two hundred thousand.
+//! So nothing is read when a file is mapped. The first sample at an address looks for its row among the
+//! file's own rows, then runs the one FDE that covers it, then reads its instructions; the result is kept for
+//! all processes.
 
 use crate::bytes::Bytes;
 use crate::image::{Image, Sources};
@@ -18,8 +19,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Time that was spent in reading rows of all files, in nanoseconds, if it is to be measured. A row is read in a few
-/// hundred nanoseconds, and a look at the clock takes fifty.
+/// Time that was spent in reading rows of all files, in nanoseconds, if it is to be measured. A row is read
+/// in a few hundred nanoseconds, and a look at the clock takes fifty.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Reading(Option<Arc<AtomicU64>>);
 
@@ -142,7 +143,8 @@ impl Rows {
         self.known.lock().unwrap_or_else(PoisonError::into_inner).by_address.len()
     }
 
-    /// Where the caller's value of a register is while the code at the file's address `pc` runs, by `.eh_frame`.
+    /// Where the caller's value of a register is while the code at the file's address `pc` runs, by
+    /// `.eh_frame`.
     pub fn register_at(&self, pc: u64, register: Register) -> Option<RegisterRule> {
         self.fdes()?.register_at(pc, register)
     }
@@ -173,8 +175,8 @@ impl Rows {
         self.fdes.get_or_init(|| self.image.fdes()).as_ref()
     }
 
-    /// The rules by the instructions. Only the function around `pc` is read; without a symbol for its start, all code
-    /// between the described functions around `pc`.
+    /// The rules by the instructions. Only the function around `pc` is read; without a symbol for its start,
+    /// all code between the described functions around `pc`.
     fn by_instructions(&self, pc: u64) -> Answer {
         let mut gap = self.gap_at(pc);
         let starts = self.starts.get_or_init(|| self.image.function_starts());

@@ -1,17 +1,17 @@
 //! Values of registers that rows do not follow.
 //!
-//! The CFA of a few frames counts from a register that is neither stack nor frame pointer: the dynamic linker's code for
-//! lazy binding aligns its stack and keeps the old stack pointer in `rbx`. The functions that it calls may have saved
-//! the register and changed it. So their frames are walked a second time, and `.eh_frame` says where each saved the
-//! register.
+//! The CFA of a few frames counts from a register that is neither stack nor frame pointer: the dynamic
+//! linker's code for lazy binding aligns its stack and keeps the old stack pointer in `rbx`. The functions
+//! that it calls may have saved the register and changed it. So their frames are walked a second time, and
+//! `.eh_frame` says where each saved the register.
 
 use crate::files::Files;
 use crate::process::{Place, Process};
 use sframe_format::abi::Register;
 use sframe_format::{Base, FrameAddress, Location, RegisterRule, Registers, RuleCache, UnwindError};
 
-/// The values of such registers along one stack. The stack is walked once for each register, however many frames need
-/// it.
+/// The values of such registers along one stack. The stack is walked once for each register, however many
+/// frames need it.
 pub struct Trail {
     pc: u64,
     registers: Registers,
@@ -35,8 +35,8 @@ impl Trail {
         Trail { pc, registers, followed: Vec::new() }
     }
 
-    /// The value of a register in the frame that `steps` steps from the topmost one lead to. For one register, `steps`
-    /// must not decrease from call to call.
+    /// The value of a register in the frame that `steps` steps from the topmost one lead to. For one
+    /// register, `steps` must not decrease from call to call.
     #[cold]
     pub fn value_after<const SLOTS: usize>(
         &mut self,

@@ -1,9 +1,10 @@
 //! From events to stacks.
 //!
-//! A session takes events in the order of time and hands on a [`Stack`] for each sample: the kernel's frames as they were
-//! recorded, then the user's, unwound from the registers and the copy of the stack, or as they were recorded if there is no
-//! such copy. A kernel may record the user's part of a call chain later, when it returns to the program, and mark the
-//! sample with a number (a cookie); such a sample waits for its second part.
+//! A session takes events in the order of time and hands on a [`Stack`] for each sample: the kernel's frames
+//! as they were recorded, then the user's, unwound from the registers and the copy of the stack, or as they
+//! were recorded if there is no such copy. A kernel may record the user's part of a call chain later, when it
+//! returns to the program, and mark the sample with a number (a cookie); such a sample waits for its second
+//! part.
 
 use crate::bytes::Bytes;
 use crate::event::{Chain, Event, Mapped, Sample};
@@ -17,8 +18,8 @@ use hashbrown::HashMap;
 use sframe_format::{Abi, Module, Registers, RuleCache, Source};
 use std::time::Instant;
 
-/// Marks in call chains (`enum perf_callchain_context`): the kernel's part follows, the user's part follows, or the
-/// user's part will be recorded later.
+/// Marks in call chains (`enum perf_callchain_context`): the kernel's part follows, the user's part follows,
+/// or the user's part will be recorded later.
 const CONTEXT_KERNEL: u64 = (-128i64) as u64;
 const CONTEXT_USER: u64 = (-512i64) as u64;
 const CONTEXT_USER_DEFERRED: u64 = (-640i64) as u64;
@@ -94,7 +95,8 @@ pub struct Session {
     statistics: Statistics,
     /// The frames of the current sample.
     frames: Vec<Frame>,
-    /// By the number of the part that they wait for: a thread that is sampled several times in the kernel returns once.
+    /// By the number of the part that they wait for: a thread that is sampled several times in the kernel
+    /// returns once.
     waiting: HashMap<u64, Vec<Waiting>>,
     /// How many there are.
     waiting_count: usize,
@@ -131,8 +133,8 @@ impl Session {
         self.files.expect(path, build_id);
     }
 
-    /// Takes a record of the sampled event with the number `event`; hands stacks to `take`. `None` is a record that
-    /// could not be read.
+    /// Takes a record of the sampled event with the number `event`; hands stacks to `take`. `None` is a
+    /// record that could not be read.
     pub fn handle(&mut self, event: usize, record: Option<&Event<'_>>, take: &mut dyn FnMut(&Stack<'_>)) {
         match record {
             Some(Event::Sample(sample)) => self.sample(event, sample, take),
@@ -152,7 +154,8 @@ impl Session {
         }
     }
 
-    /// Notes where the kernel is: its mapping is named after a symbol, whose address stands for the offset in the file.
+    /// Notes where the kernel is: its mapping is named after a symbol, whose address stands for the offset in
+    /// the file.
     fn kernel(&mut self, mapped: &Mapped<'_>) {
         if let Some(name) = mapped.path.strip_prefix(b"[kernel.kallsyms]")
             && !name.is_empty()
@@ -166,7 +169,8 @@ impl Session {
         self.kernel.as_ref()
     }
 
-    /// Forgets processes and counts, and keeps the files with their rows, for a second pass over the same recording.
+    /// Forgets processes and counts, and keeps the files with their rows, for a second pass over the same
+    /// recording.
     pub fn begin_again(&mut self) {
         self.processes = self.processes.begin_again();
         self.cache = RuleCache::new();

@@ -1,6 +1,7 @@
 //! Names for the addresses of a file: its functions, sorted.
 //!
-//! A large library has a hundred thousand functions, of which a profile names some hundreds. So names stay in the file.
+//! A large library has a hundred thousand functions, of which a profile names some hundreds. So names stay in
+//! the file.
 
 use crate::bytes::Bytes;
 use foldhash::fast::FixedState;
@@ -32,14 +33,14 @@ pub struct Symbol {
 pub struct Symbols {
     strings: Vec<Bytes>,
     symbols: Vec<Symbol>,
-    /// For addresses with several symbols, by the number of the first, which of them is used. It is chosen on demand,
-    /// because the choice reads names.
+    /// For addresses with several symbols, by the number of the first, which of them is used. It is chosen on
+    /// demand, because the choice reads names.
     chosen: RefCell<HashMap<usize, usize, FixedState>>,
 }
 
 impl Symbols {
-    /// Reads the symbol tables of files: the file itself, and one with its debug information. A file that cannot be read
-    /// has none.
+    /// Reads the symbol tables of files: the file itself, and one with its debug information. A file that
+    /// cannot be read has none.
     pub fn read(files: &[Bytes]) -> Self {
         let mut all = Self::default();
         for bytes in files {
@@ -67,8 +68,8 @@ impl Symbols {
         for symbol in table.iter() {
             let code = matches!(symbol.st_type(), elf::STT_FUNC | elf::STT_GNU_IFUNC | elf::STT_NOTYPE);
             let name = symbol.st_name(endian);
-            // `is_definition` leaves out symbols without a type and a size, which only tell code from data (AArch64 ELF ABI,
-            // "Mapping symbols").
+            // `is_definition` leaves out symbols without a type and a size, which only tell code from data
+            // (AArch64 ELF ABI, "Mapping symbols").
             if !code || !symbol.is_definition(endian) || name == 0 {
                 continue;
             }
@@ -79,8 +80,8 @@ impl Symbols {
         Some(table.len())
     }
 
-    /// Whether a symbol is a better name than another one at the same address: one with a size, then a global one, then
-    /// one without a leading underscore, then the first in the alphabet.
+    /// Whether a symbol is a better name than another one at the same address: one with a size, then a global
+    /// one, then one without a leading underscore, then the first in the alphabet.
     fn is_better(&self, this: &Symbol, than: &Symbol) -> bool {
         let (own, other) = (self.name(this), self.name(than));
         let key = |rank: u8, name: &[u8]| (rank, !name.starts_with(b"_"));
@@ -133,8 +134,8 @@ impl Symbols {
     }
 }
 
-/// Sorts symbols by address. They are first distributed among equal stretches of addresses, a few to each, which takes a
-/// tenth of the time of sorting them at once.
+/// Sorts symbols by address. They are first distributed among equal stretches of addresses, a few to each,
+/// which takes a tenth of the time of sorting them at once.
 fn sorted(symbols: &[Symbol]) -> Vec<Symbol> {
     const USUAL: usize = 8;
     let first = symbols.iter().map(|symbol| symbol.address).min().unwrap_or(0);

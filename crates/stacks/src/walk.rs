@@ -32,8 +32,8 @@ pub struct Frame {
     pub source: Option<Source>,
 }
 
-/// Walks outwards from the instruction at `pc` and adds a frame for each step. `stack` are the bytes from the stack
-/// pointer of `registers` on.
+/// Walks outwards from the instruction at `pc` and adds a frame for each step. `stack` are the bytes from the
+/// stack pointer of `registers` on.
 pub fn walk(
     process: &mut Process,
     files: &Files,
@@ -91,8 +91,9 @@ pub fn walk(
     End::TooDeep
 }
 
-/// The caller of code that was made as the program ran. No file describes such code, but most compilers keep frame
-/// pointers in it. If there is none, the word that is taken for the return address is hardly an address of code.
+/// The caller of code that was made as the program ran. No file describes such code, but most compilers keep
+/// frame pointers in it. If there is none, the word that is taken for the return address is hardly an address
+/// of code.
 #[cold]
 fn caller_of_jit(
     error: UnwindError,
@@ -118,8 +119,8 @@ fn code_word(process: &Process, files: &Files, address: u64) -> Option<u64> {
     files.get(file)?.image().ok()?.word(own)
 }
 
-/// Whether an address without rows is in the code at which the kernel starts a program, which has no caller. The dynamic
-/// linker's is written in assembly, without call frame information.
+/// Whether an address without rows is in the code at which the kernel starts a program, which has no caller.
+/// The dynamic linker's is written in assembly, without call frame information.
 fn is_entry(files: &Files, file: FileId, own: u64) -> bool {
     let entry = files.get(file).and_then(|file| Some(file.image().ok()?.entry()));
     entry.is_some_and(|entry| own.wrapping_sub(entry) < LARGEST_ENTRY)

@@ -1,5 +1,6 @@
-//! The reader of the kernel's ring under loom, which tries every order of its steps and the kernel's, and every value that
-//! the memory model lets a load give. A record that is read while the kernel writes in its place ends a run.
+//! The reader of the kernel's ring under loom, which tries every order of its steps and the kernel's, and
+//! every value that the memory model lets a load give. A record that is read while the kernel writes in its
+//! place ends a run.
 
 #[path = "../src/live/drain.rs"]
 mod drain;
@@ -34,8 +35,8 @@ impl Ring {
         Self { head: AtomicU64::new(start), tail: AtomicU64::new(start), data }
     }
 
-    /// What the kernel does (`kernel/events/ring_buffer.c`): a record that there is no room for is dropped. Gives those that
-    /// it wrote.
+    /// What the kernel does (`kernel/events/ring_buffer.c`): a record that there is no room for is dropped.
+    /// Gives those that it wrote.
     fn write(&self) -> Vec<u64> {
         let mut written = Vec::new();
         for record in 1..=RECORDS {

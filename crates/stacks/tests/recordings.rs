@@ -1,5 +1,5 @@
-//! Recordings made by hand: following processes, unwinding samples, reporting damage. Also reads the recordings that
-//! fuzzing kept.
+//! Recordings made by hand: following processes, unwinding samples, reporting damage. Also reads the
+//! recordings that fuzzing kept.
 
 mod common;
 
@@ -16,7 +16,8 @@ use stacks::statistics::{End, Statistics};
 use stacks::write::{Format, Named, write};
 use std::path::{Path, PathBuf};
 
-/// A program of the fixtures: `_start` is at 0x401040 and calls `f` at 0x401080, whose first row is that of its entry.
+/// A program of the fixtures: `_start` is at 0x401040 and calls `f` at 0x401080, whose first row is that of
+/// its entry.
 const IMAGE: (u64, u64, u64) = (0x40_1000, 0x1000, 0x1000);
 const STACK: u64 = 0x7ffe_0000_1000;
 
@@ -24,8 +25,8 @@ fn program() -> String {
     fixture("../../tests/fixtures/sframe/linked/prog.x86_64.ld2.47")
 }
 
-/// The same without `.sframe` and symbols (`objcopy --remove-section .sframe`, `strip`), to which `sframe attach --name
-/// .sframe_compact` added a table.
+/// The same without `.sframe` and symbols (`objcopy --remove-section .sframe`, `strip`), to which `sframe
+/// attach --name .sframe_compact` added a table.
 fn program_with_compact_table() -> String {
     fixture("tests/fixtures/prog.compact")
 }
@@ -147,7 +148,8 @@ fn a_frame_counted_from_another_register_is_left_by_what_its_callee_saved() {
     let mut writer = Writer::default();
     writer.comm(7, "realigned", true, 1);
     writer.mmap(7, (0x40_0000, 0x1000, 0), program.to_str().unwrap(), 2);
-    // In `inner`, which has saved rbx and cleared it. In `outer` it points at the register that it saved itself.
+    // In `inner`, which has saved rbx and cleared it. In `outer` it points at the register that it saved
+    // itself.
     let marked = STACK + 64;
     let stack = words(&[marked, 0x40_008b, 0, 0, 0, 0, 0, 0, 5, 0x40_007d]);
     writer.sample(7, 10, [STACK, 5, 0x40_0093], &[], &stack);
@@ -161,8 +163,8 @@ fn a_frame_counted_from_another_register_is_left_by_what_its_callee_saved() {
     assert_eq!(unwound.profile.rows[0].end, End::Root);
 }
 
-/// Each of the frames needs a register that the frame within it saved: following it from the topmost frame every time would
-/// take the square of their number.
+/// Each of the frames needs a register that the frame within it saved: following it from the topmost frame
+/// every time would take the square of their number.
 #[test]
 fn a_register_is_followed_once_along_a_stack() {
     const DEPTH: u64 = 4000;
@@ -241,7 +243,8 @@ fn why_samples_stop_is_told() {
     let mut writer = simple();
     writer.mmap(7, (0x7000_0000, 0x1000, 0), "//anon", 3);
     writer.mmap(7, (0x7100_0000, 0x1000, 0), "/no/such/file", 3);
-    // The copy ends, code of no file, a file that is not there, an address in no file, registers of a 32-bit program.
+    // The copy ends, code of no file, a file that is not there, an address in no file, registers of a 32-bit
+    // program.
     writer.sample(7, 11, [STACK, 5, 0x40_1080], &[], &[]);
     writer.sample(7, 12, [STACK, 5, 0x7000_0010], &[], &stack());
     writer.sample(7, 13, [STACK, 5, 0x7100_0010], &[], &stack());
@@ -352,7 +355,8 @@ fn records_are_read_by_the_layout_of_their_own_event() {
     const CPU: u64 = 1 << 7;
     let (with, without) = (SAMPLE | IDENTIFIER, (SAMPLE | IDENTIFIER) & !CPU);
     let mut writer = Writer::default();
-    // Two programs, one after the other, by records of the second event; then a sample of the first between them.
+    // Two programs, one after the other, by records of the second event; then a sample of the first between
+    // them.
     for (path, time) in [("/no/such/file".to_owned(), 30), (program(), 5)] {
         let body = mapping(7, [IMAGE.0, IMAGE.1, IMAGE.2], &[0; 24], 5, &path);
         writer.record(10, 2, &[body, words(&[7 | 7 << 32, time, 70])].concat());
@@ -618,8 +622,8 @@ fn the_page_draws_finds_and_zooms() {
     );
 }
 
-/// Like the last, by keys and mouse of Chromium, which is too large to be fetched for every test: `cargo xtask prove stacks`
-/// names one in `SFRAME_BROWSER`, and in `SFRAME_NODE` the Node.js that drives it.
+/// Like the last, by keys and mouse of Chromium, which is too large to be fetched for every test: `cargo
+/// xtask prove stacks` names one in `SFRAME_BROWSER`, and in `SFRAME_NODE` the Node.js that drives it.
 #[test]
 fn the_page_finds_and_zooms_in_chromium() {
     let [Some(browser), Some(node)] = ["SFRAME_BROWSER", "SFRAME_NODE"].map(std::env::var_os) else { return };

@@ -1,11 +1,12 @@
 //! framehop's interface, with SFrame behind it.
 //!
-//! A module's `.sframe` is asked for by name, as framehop asks for `.eh_frame`. Where the program's [`ModuleSectionInfo`] does
-//! not know it, rows are derived from `.eh_frame` when the module is made. A frame that these rows do not find is left to framehop, as
-//! is everything that is not ELF, so that nothing unwinds worse than before.
+//! A module's `.sframe` is asked for by name, as framehop asks for `.eh_frame`. Where the program's
+//! [`ModuleSectionInfo`] does not know it, rows are derived from `.eh_frame` when the module is made. A frame
+//! that these rows do not find is left to framehop, as is everything that is not ELF, so that nothing unwinds
+//! worse than before.
 //!
-//! What does not change: [`UnwindIterator`] is framehop's, which takes every address behind the first for one that a call returns
-//! to. The statistics of a cache count framehop's part only.
+//! What does not change: [`UnwindIterator`] is framehop's, which takes every address behind the first for one
+//! that a call returns to. The statistics of a cache count framehop's part only.
 
 #![cfg_attr(not(feature = "std"), no_std)]
 #![warn(missing_docs)]

@@ -38,7 +38,8 @@ fn module<D: Deref<Target = [u8]>>(abi: Abi, module: &Module<D>) -> sframe_forma
 /// A machine's registers as both sides have them.
 trait Convert: Copy {
     const ABI: Abi;
-    /// `first` is whether they are those of the topmost frame, where the link register is still what the call left.
+    /// `first` is whether they are those of the topmost frame, where the link register is still what the call
+    /// left.
     fn read(self, first: bool) -> Registers;
     fn write(&mut self, registers: &Registers, return_address: u64);
 }

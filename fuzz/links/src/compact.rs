@@ -1,14 +1,16 @@
-//! Relocations in the compact form that LLVM writes on request: `SHT_CREL` (gABI proposal "Compact relocations").
+//! Relocations in the compact form that LLVM writes on request: `SHT_CREL` (gABI proposal "Compact
+//! relocations").
 //!
-//! A header of count, addend bit and shift, then entries of differences, all in LEB128. It is shorter than the table of
-//! `SHT_RELA` nearly always, and then takes its place in an object that is written.
+//! A header of count, addend bit and shift, then entries of differences, all in LEB128. It is shorter than
+//! the table of `SHT_RELA` nearly always, and then takes its place in an object that is written.
 
 use arbitrary::{Result, Unstructured};
 use ld_compare::model::Relocation;
 use object::elf;
 use sframe_ld::input::object::SHT_CREL;
 
-/// Where a file header has the offset, number and name table of section headers; the size of one, and of an entry.
+/// Where a file header has the offset, number and name table of section headers; the size of one, and of an
+/// entry.
 const TABLE: usize = 0x28;
 const COUNT: usize = 0x3c;
 const NAMES: usize = 0x3e;

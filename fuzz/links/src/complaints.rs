@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-/// The system's readelf, else that of the tree of tools that tests take from other projects; `None` if there is neither.
+/// The system's readelf, else that of the tree of tools that tests take from other projects; `None` if there
+/// is neither.
 pub fn readelf() -> Option<&'static Path> {
     static FOUND: OnceLock<Option<PathBuf>> = OnceLock::new();
     let answers = |program: &PathBuf| Command::new(program).arg("--version").output().is_ok();
@@ -35,8 +36,8 @@ fn has_dynamic_segment(bytes: &[u8]) -> bool {
     found == Ok(true)
 }
 
-/// What readelf complains of in an output; an empty text also where it complains of an input. `None` where nothing can be
-/// said: the inputs were damaged, or the output is no ELF file.
+/// What readelf complains of in an output; an empty text also where it complains of an input. `None` where
+/// nothing can be said: the inputs were damaged, or the output is no ELF file.
 ///
 /// # Panics
 /// A file cannot be written, or readelf cannot be started.

@@ -1,6 +1,7 @@
 //! Damage to a file that is valid: numbers overwritten with others, and ends cut off.
 //!
-//! What happens is chosen before the file has its last form, so that a choice says where it strikes, not which byte.
+//! What happens is chosen before the file has its last form, so that a choice says where it strikes, not
+//! which byte.
 
 use arbitrary::{Result, Unstructured};
 
@@ -26,7 +27,8 @@ pub struct Damage {
 }
 
 impl Damage {
-    /// Chooses damage to a file of about `length` bytes, near the ends more often than elsewhere: headers are there.
+    /// Chooses damage to a file of about `length` bytes, near the ends more often than elsewhere: headers are
+    /// there.
     pub fn described(from: &mut Unstructured<'_>, length: usize) -> Result<Damage> {
         let place = match from.int_in_range(0..=3)? {
             0 => Place::FromStart(from.int_in_range(0..=63)?),

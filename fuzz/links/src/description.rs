@@ -36,8 +36,8 @@ pub struct Link {
 }
 
 impl Link {
-    /// Reads a description: the link, and behind it what came to the descriptions later, so that older ones keep their
-    /// meaning.
+    /// Reads a description: the link, and behind it what came to the descriptions later, so that older ones
+    /// keep their meaning.
     ///
     /// # Errors
     /// There are too few bytes for one.

@@ -1,10 +1,11 @@
 //! Whole links made of a fuzzer's bytes.
 //!
-//! A few bytes describe a link: objects with sections, groups, relocations and symbols ([`object`], [`more`]), libraries,
-//! archives, scripts ([`script`]), options ([`options`]), and damage that is done to the files once they are valid
-//! ([`damage`]). So a fuzzer reaches passes behind the readers, which refuse nearly all bytes that no assembler wrote. Two
-//! things are demanded of each link beside an orderly end: any number of threads gives the same output and the same
-//! messages, and readelf has no complaint of an output whose inputs were valid ([`complaints`]).
+//! A few bytes describe a link: objects with sections, groups, relocations and symbols ([`object`],
+//! [`more`]), libraries, archives, scripts ([`script`]), options ([`options`]), and damage that is done to
+//! the files once they are valid ([`damage`]). So a fuzzer reaches passes behind the readers, which refuse
+//! nearly all bytes that no assembler wrote. Two things are demanded of each link beside an orderly end: any
+//! number of threads gives the same output and the same messages, and readelf has no complaint of an output
+//! whose inputs were valid ([`complaints`]).
 
 mod archives;
 mod compact;
@@ -29,11 +30,12 @@ const READ: u64 = 256;
 /// One link in so many is made with eight threads in place of three.
 const MANY_THREADS: u64 = 4;
 
-/// Makes the link that `bytes` describe with one thread and with three or eight, and shows some of the outputs to readelf.
+/// Makes the link that `bytes` describe with one thread and with three or eight, and shows some of the
+/// outputs to readelf.
 ///
-/// The order in which jobs run is varied by the number of threads alone: rayon is the only scheduler, has no seed, and lets
-/// threads steal jobs as they happen to be idle. One thread runs the jobs in a fixed order; among eight, more than there are
-/// processors or jobs for, most jobs are stolen.
+/// The order in which jobs run is varied by the number of threads alone: rayon is the only scheduler, has no
+/// seed, and lets threads steal jobs as they happen to be idle. One thread runs the jobs in a fixed order;
+/// among eight, more than there are processors or jobs for, most jobs are stolen.
 ///
 /// # Panics
 /// The outputs or the messages differ, readelf complains of an output of valid inputs, or the linker panics.

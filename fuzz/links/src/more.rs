@@ -1,8 +1,8 @@
-//! What an object that was described gets beside: more groups, more call frames, debug sections, and its tables and
-//! contents in packed forms.
+//! What an object that was described gets beside: more groups, more call frames, debug sections, and its
+//! tables and contents in packed forms.
 //!
-//! All of it is chosen by bytes behind those that describe the link, so that inputs that were kept before it came keep
-//! their meaning, and it is left out where the bytes end.
+//! All of it is chosen by bytes behind those that describe the link, so that inputs that were kept before it
+//! came keep their meaning, and it is left out where the bytes end.
 
 use crate::sections::Contents;
 use crate::{compact, frames, object, packed};

@@ -1,5 +1,5 @@
-//! Objects of a link: sections, groups, relocations and symbols as the fuzzer's bytes choose them, or one that an assembler
-//! wrote.
+//! Objects of a link: sections, groups, relocations and symbols as the fuzzer's bytes choose them, or one
+//! that an assembler wrote.
 
 use crate::sections::{self, Contents, FDE_ADDRESS, TEMPLATES};
 use arbitrary::{Result, Unstructured};
@@ -182,7 +182,8 @@ pub fn relocations(
 fn order(from: &mut Unstructured<'_>, object: &mut Object) -> Result<()> {
     let count = object.sections.len();
     for section in &mut object.sections {
-        // readelf complains of arrays of functions in link order, but not of a .ctors, of which an array is made.
+        // readelf complains of arrays of functions in link order, but not of a .ctors, of which an array is
+        // made.
         if from.ratio(1, 8)? && section.name != ".ctors" {
             section.flags |= u64::from(elf::SHF_LINK_ORDER);
             section.link = from.int_in_range(0..=count)?.checked_sub(1);

@@ -95,8 +95,8 @@ fn rendered(diagnostics: &[Diagnostic]) -> String {
     diagnostics.iter().map(|diagnostic| render(diagnostic, &options)).collect()
 }
 
-/// Lifts the limit of what this process may write, which each link sets. A fuzzer writes larger files between two links:
-/// under the limit, the merge of a corpus knows only its first inputs.
+/// Lifts the limit of what this process may write, which each link sets. A fuzzer writes larger files between
+/// two links: under the limit, the merge of a corpus knows only its first inputs.
 pub fn lift_limit() {
     limit_files(libc::RLIM_INFINITY);
 }

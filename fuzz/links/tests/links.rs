@@ -1,5 +1,5 @@
-//! Links made of random bytes, without a fuzzer; those that the fuzzer kept, as they are and changed; and objects that it
-//! kept for the reducer, whose crate is used here for both.
+//! Links made of random bytes, without a fuzzer; those that the fuzzer kept, as they are and changed; and
+//! objects that it kept for the reducer, whose crate is used here for both.
 //!
 //! `SFRAME_RANDOM_LINKS` sets the number of links, `SFRAME_RANDOM_LINKS_FROM` the first.
 

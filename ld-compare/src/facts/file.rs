@@ -109,7 +109,8 @@ fn name_of(view: &View<'_>, index: usize) -> String {
 
 fn symbols(collector: &mut Collector, view: &View<'_>) {
     for symbol in view.symbols.iter().filter(|symbol| symbol.is_global() && !symbol.name.is_empty()) {
-        // In linked output a hidden symbol is local, whether the table says so, calls it global or leaves it out.
+        // In linked output a hidden symbol is local, whether the table says so, calls it global or leaves it
+        // out.
         let hidden = matches!(symbol.visibility, elf::STV_HIDDEN | elf::STV_INTERNAL);
         if hidden && !view.is_relocatable() {
             continue;

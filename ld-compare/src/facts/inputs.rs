@@ -1,9 +1,9 @@
 //! The fate of input sections, by the symbols in them.
 //!
-//! No output tells which input sections the linker kept, and where. But symbols do: an input section whose symbols are
-//! in the output is there too, their values give its address, and these addresses give the order of sections.
-//! Names that occur twice among the inputs are ambiguous and left out, except names in COMDAT groups, whose copies are
-//! interchangeable.
+//! No output tells which input sections the linker kept, and where. But symbols do: an input section whose
+//! symbols are in the output is there too, their values give its address, and these addresses give the order
+//! of sections. Names that occur twice among the inputs are ambiguous and left out, except names in COMDAT
+//! groups, whose copies are interchangeable.
 
 use super::collector::{Aspect, Collector};
 use super::view::View;
@@ -21,7 +21,8 @@ pub struct Inputs {
     sections: Vec<(String, Vec<(String, u64)>)>,
 }
 
-/// Inputs with more sections than this are not followed, since facts about each section would hide all others.
+/// Inputs with more sections than this are not followed, since facts about each section would hide all
+/// others.
 const MOST: usize = 20_000;
 
 /// The objects that a command names, without those of the system.

@@ -1,7 +1,7 @@
 //! Messages of linkers, brought to one form.
 //!
-//! Every linker has its own words. A message is recognised by its topic (a [`TOPICS`] entry) and the name in it; a
-//! message that no pattern knows stays as it is, without paths and addresses.
+//! Every linker has its own words. A message is recognised by its topic (a [`TOPICS`] entry) and the name in
+//! it; a message that no pattern knows stays as it is, without paths and addresses.
 
 use regex::Regex;
 use serde::{Deserialize, Serialize};

@@ -1,8 +1,8 @@
 //! The facts by which a run is judged.
 //!
-//! Everything that can be compared is flattened to an [`Aspect`], a key and a short value, without details that linkers
-//! are free to choose (addresses, sizes of tables, paths). So differences and majorities are found in one way for all
-//! facts. A key that a linker lacks is [`ABSENT`].
+//! Everything that can be compared is flattened to an [`Aspect`], a key and a short value, without details
+//! that linkers are free to choose (addresses, sizes of tables, paths). So differences and majorities are
+//! found in one way for all facts. A key that a linker lacks is [`ABSENT`].
 
 mod collector;
 mod file;

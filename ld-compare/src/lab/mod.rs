@@ -1,7 +1,8 @@
-//! The violations lab: generated cases that break the section-group rule, and a verdict on each linker's output.
+//! The violations lab: generated cases that break the section-group rule, and a verdict on each linker's
+//! output.
 //!
-//! Every shape is linked in four ways: straight, with `--gc-sections`, with `-r`, and with `-r` and then straight. The
-//! verdict is read from the output and the messages of a run.
+//! Every shape is linked in four ways: straight, with `--gc-sections`, with `-r`, and with `-r` and then
+//! straight. The verdict is read from the output and the messages of a run.
 
 mod findings;
 mod mode;

@@ -1,8 +1,8 @@
 //! The shapes of the lab: ways to break the section-group rule, as assembly text.
 //!
-//! The program is always the same: `a` defines `_start` and `b` defines `b_fn`, both have a copy of `shared` in a COMDAT
-//! group of that name, and nobody calls `unused`. The copy of `b` is discarded. A shape adds further sections to the
-//! files. SFrame is written as data (V2 or V3), so that any assembler can be used.
+//! The program is always the same: `a` defines `_start` and `b` defines `b_fn`, both have a copy of `shared`
+//! in a COMDAT group of that name, and nobody calls `unused`. The copy of `b` is discarded. A shape adds
+//! further sections to the files. SFrame is written as data (V2 or V3), so that any assembler can be used.
 
 use crate::machine::{Dialect, Machine};
 use std::fmt::Write;

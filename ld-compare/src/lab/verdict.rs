@@ -11,8 +11,8 @@ use sframe_format::{SHT_GNU_SFRAME, Section};
 /// A verdict.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Verdict {
-    /// How the link went: `ok`, `warns`, `complains` (reports errors, and links), `error`, or how the linker died;
-    /// `silent` if it reports nothing and its output is wrong.
+    /// How the link went: `ok`, `warns`, `complains` (reports errors, and links), `error`, or how the linker
+    /// died; `silent` if it reports nothing and its output is wrong.
     pub said: String,
     /// The contents of the output.
     pub made: String,
@@ -62,8 +62,8 @@ pub fn judge(shape: &Shape, mode: Mode, run: &Run) -> Verdict {
     verdict
 }
 
-/// Whether an output lost frames or holds a dangling address. In sections that are not loaded, a tombstone marks
-/// a discarded target.
+/// Whether an output lost frames or holds a dangling address. In sections that are not loaded, a tombstone
+/// marks a discarded target.
 fn is_damage(shape: &Shape, made: &str) -> bool {
     match shape.subject {
         Subject::Sframe => {

@@ -160,8 +160,8 @@ impl Bench {
         Ok(())
     }
 
-    /// Compiles a unit; returns whether that makes the object already. Otherwise the machine's assembler does, which knows
-    /// more than the compiler's.
+    /// Compiles a unit; returns whether that makes the object already. Otherwise the machine's assembler
+    /// does, which knows more than the compiler's.
     fn compile(&self, program: &Program, folder: &Path, name: &str, compiled: &Compiled) -> Result<bool> {
         let mut command = vec![self.compiler.display().to_string()];
         command.extend(compiled.words.iter().cloned());

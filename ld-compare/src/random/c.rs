@@ -321,8 +321,8 @@ impl Writer<'_> {
     }
 }
 
-/// The section of a variable. gcc puts constants of its own into `.data.rel.ro` on s390x, and refuses variables beside them:
-/// they get a section apart.
+/// The section of a variable. gcc puts constants of its own into `.data.rel.ro` on s390x, and refuses
+/// variables beside them: they get a section apart.
 fn apart(section: &str, name: &str) -> String {
     if section == ".data.rel.ro" { format!("{section}.{name}") } else { section.to_owned() }
 }

@@ -1,7 +1,7 @@
 //! How units of C are compiled, and what their code may say about an address.
 //!
-//! The compiler decides how an address is formed, by the words that it is given and by the visibility of a declaration.
-//! So the forms here are expressions, and say only what the compiler may rely on.
+//! The compiler decides how an address is formed, by the words that it is given and by the visibility of a
+//! declaration. So the forms here are expressions, and say only what the compiler may rely on.
 
 use super::dialect::{ANY, FIXED, Form, Leads, NEAR, Word, form, word};
 use super::rng::Rng;

@@ -1,9 +1,9 @@
-//! A machine's assembly as templates: the ways to form an address, to call, to reach a thread-local variable, and to
-//! store any of it in data. Generated code works with two values only, one that is computed (`A`) and one that
-//! outlives calls (`S`), so that the rest of the generator knows no machine.
+//! A machine's assembly as templates: the ways to form an address, to call, to reach a thread-local variable,
+//! and to store any of it in data. Generated code works with two values only, one that is computed (`A`) and
+//! one that outlives calls (`S`), so that the rest of the generator knows no machine.
 //!
-//! Templates name the symbol `{t}`, its addend `{a}` (as `+8`, or nothing) and `{n}` (as a number), a number of an
-//! observation or constant `{i}`, and a number for labels `{l}` that no other use has.
+//! Templates name the symbol `{t}`, its addend `{a}` (as `+8`, or nothing) and `{n}` (as a number), a number
+//! of an observation or constant `{i}`, and a number for labels `{l}` that no other use has.
 
 /// Conditions under which a form is right.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

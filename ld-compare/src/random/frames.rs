@@ -2,8 +2,9 @@
 
 use crate::machine::Dialect;
 
-/// The section of a function that keeps the CFA where the call left it, between its symbol and `.Lend_` of that name.
-/// A `.sframe` of all functions cannot be in a group, and refers to functions whose group is dropped.
+/// The section of a function that keeps the CFA where the call left it, between its symbol and `.Lend_` of
+/// that name. A `.sframe` of all functions cannot be in a group, and refers to functions whose group is
+/// dropped.
 pub fn section(name: &str, group: bool, dialect: &Dialect) -> String {
     let at = dialect.at;
     let (flags, more) = if group { ("aG", format!(",{name},comdat")) } else { ("a", String::new()) };

@@ -1,5 +1,5 @@
-//! Makes descriptions of programs from seeds. Generated programs have one meaning for every linker: a form is used
-//! only where the ABI allows it, and an order is observed only where it is defined.
+//! Makes descriptions of programs from seeds. Generated programs have one meaning for every linker: a form is
+//! used only where the ABI allows it, and an order is observed only where it is defined.
 
 use super::compiled::Compiled;
 use super::dialect::{Dialect, Form, Needs, Word};
@@ -226,7 +226,8 @@ impl Generator {
         let copied = module == 0 && matches!(self.program.kind(entity), Kind::Data { .. } | Kind::Bss { .. })
             || module == 0 && from.fixed && matches!(self.program.kind(entity), Kind::Function { .. });
         let copied = copied && !matches!(to.kind, Kind::Alias { .. });
-        // The dynamic linker relocates libraries before the program, and would run a resolver that is not ready.
+        // The dynamic linker relocates libraries before the program, and would run a resolver that is not
+        // ready.
         let ready = module == 0 || home != 0 || !matches!(self.program.kind(entity), Kind::Ifunc);
         seen && exported
             && ready
@@ -361,8 +362,8 @@ impl Generator {
         self.add(unit, Kind::Alias { of, by_option: false }, scope, false);
     }
 
-    /// Makes definitions of one symbol in several units: weak ones, COMDAT groups, common symbols, definitions that
-    /// another module preempts; and symbols that nobody defines.
+    /// Makes definitions of one symbol in several units: weak ones, COMDAT groups, common symbols,
+    /// definitions that another module preempts; and symbols that nobody defines.
     fn repeated(&mut self) {
         let units = self.program.units.len();
         for _ in 0..1 + self.rng.below(4) {
@@ -535,8 +536,8 @@ impl Generator {
         }
     }
 
-    /// Makes observations of what linker scripts define. Other programs, too, may have no such script in some ways, so
-    /// the symbols may be missing.
+    /// Makes observations of what linker scripts define. Other programs, too, may have no such script in some
+    /// ways, so the symbols may be missing.
     fn observe_script(&mut self, unit: usize) {
         let forms = self.program.units[unit].compiled.as_ref();
         let forms = forms.map_or(self.dialect.addresses, |it| it.forms().data);
@@ -625,16 +626,16 @@ impl Generator {
         }
     }
 
-    /// Whether all ways to form an entity's address must give the same address. Linkers differ for protected symbols
-    /// that other modules refer to, and for ifuncs.
+    /// Whether all ways to form an entity's address must give the same address. Linkers differ for protected
+    /// symbols that other modules refer to, and for ifuncs.
     fn same_is_promised(&self, entity: usize) -> bool {
         let chosen = matches!(self.program.kind(entity), Kind::Ifunc);
         !chosen && self.program.entities[entity].scope != Scope::Protected
     }
 }
 
-/// Whether linkers take a unit's sections in one order. They read members of archives in different orders, and place
-/// what the link compiles in different places.
+/// Whether linkers take a unit's sections in one order. They read members of archives in different orders,
+/// and place what the link compiles in different places.
 fn has_order(unit: &Unit) -> bool {
     unit.home != Home::Archive && !unit.compiled.as_ref().is_some_and(|it| it.lto)
 }

@@ -19,9 +19,10 @@ const LIMITS: Limits = Limits { time: 300.0, memory: 16384, output: 2048 };
 pub enum Outcome {
     /// The linker refused; its messages.
     Refused(String),
-    /// There is no answer: the linker was ended by a signal, an assertion or the time limit, or its program by a signal
-    /// or the time limit. No program is meant to end so, and two that do may do it in different places. Or the linker
-    /// refused a library that it had made itself: one of its two steps is wrong. It has no vote.
+    /// There is no answer: the linker was ended by a signal, an assertion or the time limit, or its program
+    /// by a signal or the time limit. No program is meant to end so, and two that do may do it in different
+    /// places. Or the linker refused a library that it had made itself: one of its two steps is wrong. It has
+    /// no vote.
     Broken(String),
     /// The program ran to this end, and printed this.
     Ran(String, String),
@@ -37,8 +38,9 @@ impl Outcome {
         }
     }
 
-    /// Whether two linkers vote for the same: they agree, and if both refuse, they complain about the same symbol. One
-    /// may lack a relocation and the other find an address too far away: that says nothing about the program.
+    /// Whether two linkers vote for the same: they agree, and if both refuse, they complain about the same
+    /// symbol. One may lack a relocation and the other find an address too far away: that says nothing about
+    /// the program.
     fn votes_with(&self, other: &Self) -> bool {
         match (self, other) {
             (Outcome::Refused(one), Outcome::Refused(other)) => {
@@ -49,7 +51,8 @@ impl Outcome {
     }
 }
 
-/// The program's symbols that a linker's messages name: `kind_number`, where files and functions are `unit_number`.
+/// The program's symbols that a linker's messages name: `kind_number`, where files and functions are
+/// `unit_number`.
 fn named_symbols(said: &str) -> BTreeSet<&str> {
     let words = said.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
     let is_symbol = |word: &&str| {
@@ -124,8 +127,8 @@ pub fn outcome(
 /// The outcome of a link that failed, which took files that the same linker had made.
 fn failure(status: Status, messages: &str, taken: &[PathBuf]) -> Outcome {
     let said = format!("{status}: {messages}");
-    // The file that the error is in; others are named below as what refers to a symbol. What is wrong with an object that
-    // `-r` wrote stands in its inputs as a rule.
+    // The file that the error is in; others are named below as what refers to a symbol. What is wrong with an
+    // object that `-r` wrote stands in its inputs as a rule.
     let error = first_error(&said);
     let mut libraries =
         taken.iter().filter(|file| file.extension().is_some_and(|extension| extension == "so"));
@@ -154,7 +157,8 @@ fn others_differ(outcomes: &[Outcome]) -> Verdict {
     Verdict::OthersDiffer((1..outcomes.len()).filter(|at| !outcomes[*at].agrees(&outcomes[0])).collect())
 }
 
-/// The first element of the largest set of agreeing elements, if that has at least two and no other set is as large.
+/// The first element of the largest set of agreeing elements, if that has at least two and no other set is as
+/// large.
 fn majority<T>(all: &[T], agree: impl Fn(&T, &T) -> bool) -> Option<usize> {
     let votes = |at: usize| all.iter().filter(|other| agree(other, &all[at])).count();
     let best = (0..all.len()).max_by_key(|&at| (votes(at), usize::MAX - at))?;
@@ -170,8 +174,8 @@ fn ended_alike<'a>(outcomes: &'a [Outcome], end: &'a str) -> impl Iterator<Item 
     })
 }
 
-/// The judgement note by note, for when no two programs of other linkers have equal notes: one may be wrong in one note,
-/// one in another. Every note needs a majority, and so does their order.
+/// The judgement note by note, for when no two programs of other linkers have equal notes: one may be wrong
+/// in one note, one in another. Every note needs a majority, and so does their order.
 fn judge_notes(outcomes: &[Outcome]) -> Verdict {
     let Outcome::Ran(our_end, ours) = &outcomes[0] else { return Verdict::Unsettled };
     let (voters, texts): (Vec<usize>, Vec<&str>) = ended_alike(outcomes, our_end).unzip();
@@ -190,9 +194,10 @@ fn judge_notes(outcomes: &[Outcome]) -> Verdict {
     wrong.map_or_else(|| others_differ(outcomes), Verdict::OursDiffers)
 }
 
-/// Whether the first linker did something that no other linker did: it alone refused, or its program ended in another
-/// way, noted in another order, or noted a value that no other program noted. If each of the others is wrong in a note
-/// of its own, none equals the first as a whole, and yet each value of the first is in one of them.
+/// Whether the first linker did something that no other linker did: it alone refused, or its program ended in
+/// another way, noted in another order, or noted a value that no other program noted. If each of the others
+/// is wrong in a note of its own, none equals the first as a whole, and yet each value of the first is in one
+/// of them.
 pub fn stands_alone(outcomes: &[Outcome]) -> bool {
     let Some((first, others)) = outcomes.split_first() else { return false };
     let Outcome::Ran(first_end, first_text) = first else {
@@ -204,7 +209,8 @@ pub fn stands_alone(outcomes: &[Outcome]) -> bool {
     !texts.iter().any(|text| order(text) == order(first_text)) || !notes(first_text).iter().all(is_shared)
 }
 
-/// Complaints of other readers about a file of ours: of readelf, and of `sframe verify` if the program has frames.
+/// Complaints of other readers about a file of ours: of readelf, and of `sframe verify` if the program has
+/// frames.
 ///
 /// # Errors
 /// A reader cannot be started.
@@ -321,7 +327,8 @@ mod tests {
         assert_eq!(judge(&[wordless.clone(), unsupported.clone(), wordless, unsupported]), Verdict::Agreed);
     }
 
-    /// Two linkers export a hidden symbol from a library, each in a way that it does not understand afterwards.
+    /// Two linkers export a hidden symbol from a library, each in a way that it does not understand
+    /// afterwards.
     #[test]
     fn who_refuses_a_library_of_its_own_has_no_vote() {
         let taken = ["/tmp/a/lib0.so", "/tmp/a/joined.o"].map(PathBuf::from);

@@ -1,4 +1,5 @@
-//! The ways to link a program: the kind of output, options that must not change what the program does, and steps.
+//! The ways to link a program: the kind of output, options that must not change what the program does, and
+//! steps.
 
 use super::output::Output;
 use super::program::{Home, Lto, Program};

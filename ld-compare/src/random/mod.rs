@@ -1,10 +1,10 @@
 //! `ld-compare random`: random programs, linked by each linker in several ways, run, and compared.
 //!
-//! A program is described first (`program`, made by `generate` from a seed), then written as assembly (`assembly`, by the
-//! templates of a machine, `dialect`) and as C (`c`). It notes everything that it can reach: values by every kind of relocation,
-//! results of calls, texts, the order of constructors. It prints no address, and nothing that linkers may decide
-//! differently. So a wrong link shows as another output, and the majority of the other linkers tells which output is
-//! right.
+//! A program is described first (`program`, made by `generate` from a seed), then written as assembly
+//! (`assembly`, by the templates of a machine, `dialect`) and as C (`c`). It notes everything that it can
+//! reach: values by every kind of relocation, results of calls, texts, the order of constructors. It prints
+//! no address, and nothing that linkers may decide differently. So a wrong link shows as another output, and
+//! the majority of the other linkers tells which output is right.
 
 pub mod assembly;
 pub mod bench;

@@ -1,7 +1,7 @@
 //! Link-time optimization: the compiler's plugin for linkers, as the compiler itself would name it to them.
 //!
-//! The plugin starts the compiler again, by a program that wants to know the words of the compiler that started the link.
-//! No compiler did, so a script in the program's folder says them.
+//! The plugin starts the compiler again, by a program that wants to know the words of the compiler that
+//! started the link. No compiler did, so a script in the program's folder says them.
 
 use crate::peers::{Family, Linker};
 use anyhow::{Context, Result};
@@ -76,9 +76,9 @@ fn write_script(path: &Path, text: &str) -> std::io::Result<()> {
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755))
 }
 
-/// mold starts itself again for link-time optimization. One of another system, which is started by that system's
-/// dynamic linker (the words are in a file `cmd` beside it), would start that. So it is started by itself here, with
-/// the one library that this system lacks.
+/// mold starts itself again for link-time optimization. One of another system, which is started by that
+/// system's dynamic linker (the words are in a file `cmd` beside it), would start that. So it is started by
+/// itself here, with the one library that this system lacks.
 fn by_itself(mold: &Linker, folder: &Path) -> Result<Option<Linker>> {
     let words = mold.command.last().map(|file| Path::new(file).with_file_name("cmd"));
     let Some(Ok(text)) = words.map(std::fs::read_to_string) else { return Ok(None) };

@@ -1,5 +1,5 @@
-//! The description of a random program: units (objects) with their homes, entities that they define, and observations
-//! that they make of them. Assembly is written from it (`assembly`), and links (`link`).
+//! The description of a random program: units (objects) with their homes, entities that they define, and
+//! observations that they make of them. Assembly is written from it (`assembly`), and links (`link`).
 
 use super::compiled::Compiled;
 use super::dialect::{Field, Form, Word};
@@ -212,8 +212,8 @@ pub struct Program {
     pub lto: Option<Lto>,
     /// Whether it is linked by linker scripts, and notes what they define.
     pub scripted: bool,
-    /// Whether units with COMDAT groups have a `.sframe` for each text section, in its group. Otherwise the assembler
-    /// writes one for all of a unit, whose rows of dropped functions the linker has to drop.
+    /// Whether units with COMDAT groups have a `.sframe` for each text section, in its group. Otherwise the
+    /// assembler writes one for all of a unit, whose rows of dropped functions the linker has to drop.
     pub split_frames: bool,
 }
 

@@ -1,4 +1,5 @@
-//! Random numbers from a seed: the same seed gives the same program on every machine and in every version (SplitMix64).
+//! Random numbers from a seed: the same seed gives the same program on every machine and in every version
+//! (SplitMix64).
 
 /// A stream of numbers.
 #[derive(Clone, Debug)]

@@ -1,5 +1,5 @@
-//! The templates of s390x: `A` is r2, `S` is r7. Addresses that instructions form are even, so functions and data
-//! that they name are, too.
+//! The templates of s390x: `A` is r2, `S` is r7. Addresses that instructions form are even, so functions and
+//! data that they name are, too.
 
 use super::dialect::{ANY, Dialect, FIXED, Leads, NEAR, PROGRAM, field, form, word};
 

@@ -1,8 +1,8 @@
-//! Linker scripts of programs: whole layouts from random parts, sections that are inserted in the linker's own layout,
-//! and scripts of inputs.
+//! Linker scripts of programs: whole layouts from random parts, sections that are inserted in the linker's
+//! own layout, and scripts of inputs.
 //!
-//! A script's symbols surround the words of the sections `.table.*`, in an order that the script says. Their addresses
-//! are not noted, but the words between them are.
+//! A script's symbols surround the words of the sections `.table.*`, in an order that the script says. Their
+//! addresses are not noted, but the words between them are.
 
 use super::output::Output;
 use super::program::Program;
@@ -85,12 +85,13 @@ fn kept(pattern: &str) -> String {
     pattern.replace(") *(", ")) KEEP(*(")
 }
 
-/// A whole layout. Every output section that holds what a program needs is named; others are placed by the linker.
+/// A whole layout. Every output section that holds what a program needs is named; others are placed by the
+/// linker.
 fn layout(rng: &mut Rng, program: &Program, output: Output) -> String {
     let fixed = matches!(output, Output::Static | Output::NoPie);
     let base = if fixed { *rng.pick(&["0x400000", "0x10000000"]) } else { "0" };
-    // Each linker puts code, constants and data in segments of their own, but the script has to put these on pages of
-    // their own.
+    // Each linker puts code, constants and data in segments of their own, but the script has to put these on
+    // pages of their own.
     let page = "  . = ALIGN(CONSTANT(MAXPAGESIZE));\n";
     let array = |name: &str, sort: &str| {
         format!(

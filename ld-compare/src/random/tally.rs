@@ -10,11 +10,11 @@ use serde::{Deserialize, Serialize};
 use sframe_ld::diag::words;
 use std::collections::BTreeMap;
 
-/// In place of a linker: the others have no majority, but everything that this project's linker did, one of them did
-/// too.
+/// In place of a linker: the others have no majority, but everything that this project's linker did, one of
+/// them did too.
 pub const UNSETTLED: &str = "unsettled";
-/// In place of a linker: the others have no majority, and this project's linker did something that none of them did
-/// ([`super::judge::stands_alone`]).
+/// In place of a linker: the others have no majority, and this project's linker did something that none of
+/// them did ([`super::judge::stands_alone`]).
 pub const ALONE: &str = "unsettled, none like ours";
 
 /// A disagreement.

@@ -1,5 +1,5 @@
-//! Version scripts of the first library, in several shapes. What another file may refer to stays exported; what only the
-//! library itself refers to may become local.
+//! Version scripts of the first library, in several shapes. What another file may refer to stays exported;
+//! what only the library itself refers to may become local.
 
 use super::program::{Home, Kind, Program, Scope};
 use super::rng::Rng;
@@ -56,8 +56,8 @@ fn exported(program: &Program) -> Vec<String> {
 
 /// Every symbol by its name, in one of three nodes.
 fn named(rng: &mut Rng, names: &[String]) -> String {
-    // Linkers differ in sets whose symbols are local, and a library without a symbol of the C library's lacks the version
-    // that packed relocations need.
+    // Linkers differ in sets whose symbols are local, and a library without a symbol of the C library's lacks
+    // the version that packed relocations need.
     let mut nodes = [String::from(" __start_*; __stop_*; uses_*;"), String::new(), String::new()];
     names.iter().for_each(|name| nodes[rng.below(3)].push_str(&format!(" {name};")));
     // A versioned function names its nodes itself.

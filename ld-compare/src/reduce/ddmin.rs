@@ -1,7 +1,7 @@
 //! Delta debugging (Zeller and Hildebrandt, "Simplifying and Isolating Failure-Inducing Input").
 
-/// Finds a subset that passes a test and from which no single unit can be left out, by leaving out ever smaller parts.
-/// The test must pass for all units together. The order of units stays.
+/// Finds a subset that passes a test and from which no single unit can be left out, by leaving out ever
+/// smaller parts. The test must pass for all units together. The order of units stays.
 pub fn minimise<T: Clone>(units: Vec<T>, test: &mut dyn FnMut(&[T]) -> bool) -> Vec<T> {
     let mut units = units;
     if units.is_empty() || test(&[]) {

@@ -5,8 +5,8 @@ use crate::machine::Machine;
 use crate::model::Object;
 use std::path::Path;
 
-/// Reads `bytes` as an object and as an archive, and edits it. Any result is right, as long as nothing panics, and an
-/// object that was written can be read again and gives the same bytes.
+/// Reads `bytes` as an object and as an archive, and edits it. Any result is right, as long as nothing
+/// panics, and an object that was written can be read again and gives the same bytes.
 ///
 /// # Panics
 /// A written object cannot be read, or gives other bytes.

@@ -1,9 +1,9 @@
 //! `ld-compare reduce`: a failing link made as small as it can be.
 //!
-//! The goal names the behaviour that must stay: a message, by its topic or by a pattern, or a difference from the
-//! majority. Delta debugging leaves out options and inputs, members of archives, then sections, groups, relocations,
-//! symbols and bytes inside objects, as long as the goal holds. The rest is written with an assembly form, a script and
-//! a text fit for a bug report.
+//! The goal names the behaviour that must stay: a message, by its topic or by a pattern, or a difference from
+//! the majority. Delta debugging leaves out options and inputs, members of archives, then sections, groups,
+//! relocations, symbols and bytes inside objects, as long as the goal holds. The rest is written with an
+//! assembly form, a script and a text fit for a bug report.
 
 pub mod archive;
 mod assembly;
@@ -27,8 +27,8 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 use tester::{Tester, Wish, describe};
 
-/// What the reduced link must still show, with every linker that `--linker` names. If nothing is said: the first
-/// error that the linker reports now.
+/// What the reduced link must still show, with every linker that `--linker` names. If nothing is said: the
+/// first error that the linker reports now.
 #[derive(clap::Args, Clone, Debug, Default)]
 pub struct Goal {
     /// A regular expression that what the linker says must match
@@ -87,8 +87,8 @@ pub fn run(case: Case, goal: &Goal, wanted: &Wanted, limits: &Limits, output: &P
     write::write(&state, &tester, &before, seconds, output)
 }
 
-/// Adds an option that lets links go on without the parts that are left out, if the goal holds with it; the passes
-/// remove it again if they can.
+/// Adds an option that lets links go on without the parts that are left out, if the goal holds with it; the
+/// passes remove it again if they can.
 fn with_help(state: State, tester: &mut Tester<'_>) -> State {
     let mut helped = state.clone();
     helped.words.push(Word::Plain(vec!["--unresolved-symbols=ignore-all".into()]));

@@ -165,8 +165,8 @@ impl State {
         State { words: words.collect(), ..self.clone() }
     }
 
-    /// Writes the changed files into a folder, and makes a case of it. With `everything`, all files that can be copied
-    /// are, and names are relative to that folder.
+    /// Writes the changed files into a folder, and makes a case of it. With `everything`, all files that can
+    /// be copied are, and names are relative to that folder.
     ///
     /// # Errors
     /// The folder cannot be written.

@@ -75,8 +75,8 @@ pub fn write_direct(out: &mut [u8], entry: u64, slot: u64, shape: &PltShape) {
     write(out, entry, slot, shape.landing_pad, false);
 }
 
-/// The caller's frame in the PLT: only the head changes it, which saves x16 and the return address in 16 bytes of
-/// stack.
+/// The caller's frame in the PLT: only the head changes it, which saves x16 and the return address in 16
+/// bytes of stack.
 pub fn frames(part: PltPart, shape: &PltShape) -> &'static [PltFrame] {
     const UNTOUCHED: PltFrame = PltFrame { start: 0, pushed: 0, return_address: None };
     const fn saved(start: u8) -> PltFrame {

@@ -80,8 +80,8 @@ fn branch(site: &Site<'_>) -> Option<Relaxed<Edit>> {
     is_absent(site).then(|| relaxed(RelocExpr::Nothing, RelocBase::Zero, Edit::Nothing))
 }
 
-/// Code that computes the address of what is not there gets 0, at every load address and from everywhere: the instructions
-/// behind `adrp` add the low bits of the addend, which is all of it.
+/// Code that computes the address of what is not there gets 0, at every load address and from everywhere: the
+/// instructions behind `adrp` add the low bits of the addend, which is all of it.
 fn page_of_nothing(site: &Site<'_>) -> Option<Relaxed<Edit>> {
     let is_first_page =
         (0..0x1000).contains(&site.addend) && at(site.bytes, site.offset).is_some_and(is_adrp);
@@ -91,7 +91,8 @@ fn page_of_nothing(site: &Site<'_>) -> Option<Relaxed<Edit>> {
 /// Symbols whose addresses `adrp` might not reach.
 const KEPT: Facts = Facts::ABSOLUTE.union(Facts::UNDEFINED_WEAK).union(Facts::FAR);
 
-/// Whether the two halves of a load from the GOT stand apart somewhere in a section (AAELF64, "Relocation optimization").
+/// Whether the two halves of a load from the GOT stand apart somewhere in a section (AAELF64, "Relocation
+/// optimization").
 pub fn splits_loads<E: ByteOrder>(relocations: &[Rela<E>]) -> bool {
     let mut rest = relocations.iter().peekable();
     while let Some(first) = rest.next() {

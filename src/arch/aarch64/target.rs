@@ -53,7 +53,8 @@ impl Target for AArch64 {
     };
     const GOT_PLT_RESERVED: u64 = 3;
     const GOT_RESERVED: u64 = 1;
-    /// The reach of `adrp`, less a page: `adrp` counts pages, and code and word may lie at different ends of their pages.
+    /// The reach of `adrp`, less a page: `adrp` counts pages, and code and word may lie at different ends of
+    /// their pages.
     const PLT_REACH: u64 = (1 << 32) - 0x1000;
     const GOT_SYMBOL_IN_GOT_PLT: bool = false;
     const SHF_LARGE: u64 = 0;

@@ -326,7 +326,8 @@ fn initial_exec(site: &Site<'_>) -> Option<Relaxed<Edit>> {
         0x8b => [new_rex, 0xc7, register_modrm(modrm, 0)],
         // %rsp and %r12 as a base would need a SIB byte.
         0x03 if register == 4 => [new_rex, 0x81, register_modrm(modrm, 0)],
-        // lea x(%reg),%reg, as in the psABI's table. It leaves the flags alone, which code cannot count on with add.
+        // lea x(%reg),%reg, as in the psABI's table. It leaves the flags alone, which code cannot count on
+        // with add.
         0x03 => [rex | new_rex, 0x8d, 0x80 | (register << 3) | register],
         _ => return None,
     };

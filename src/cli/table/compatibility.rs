@@ -1,7 +1,7 @@
 //! Options of other linkers that are accepted and have no effect, because the output is right without.
 //!
-//! An option whose effect would be missed is in [`super::refused`]. The text of each option says why the output
-//! is right without it.
+//! An option whose effect would be missed is in [`super::refused`]. The text of each option says why the
+//! output is right without it.
 
 use crate::cli::spec::Effect::{IgnoredFlag, IgnoredOptional, IgnoredPrefix, IgnoredValue};
 use crate::cli::spec::{OptionSpec, Reach, ignored};

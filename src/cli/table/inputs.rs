@@ -43,7 +43,8 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
         state.pending.kind = Some(Kind::Plain);
     }),
     flag(&["static"], "Look for static libraries only; before all inputs: link statically", |state| {
-        // Behind an input it is -Bstatic, as in GNU ld and lld: what stands before it may need shared libraries.
+        // Behind an input it is -Bstatic, as in GNU ld and lld: what stands before it may need shared
+        // libraries.
         state.config.static_link |= state.inputs.is_empty();
         state.current.static_only = true;
     }),

@@ -1,5 +1,5 @@
-//! The coarsest partition of rows into classes such that rows of a class are alike and their targets are, one by
-//! one, in the same classes.
+//! The coarsest partition of rows into classes such that rows of a class are alike and their targets are, one
+//! by one, in the same classes.
 //!
 //! Classes are only ever split, and the coarsest partition is unique, so the result depends neither on the
 //! order of the work nor on the number of threads. The first round looks at all rows. Each later round looks

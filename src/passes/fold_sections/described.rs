@@ -1,7 +1,7 @@
 //! The functions that SFrame inputs describe, which `--icf` compares with the sections that hold them.
 //!
-//! An assembler puts the rows of all functions into one section, which is a dependent of none of them. The rows of a folded
-//! function are dropped, so they must be those of its leader.
+//! An assembler puts the rows of all functions into one section, which is a dependent of none of them. The
+//! rows of a folded function are dropped, so they must be those of its leader.
 
 use crate::arch::Target;
 use crate::cli::{SFrameFromEhFrame, SFrameMode};

@@ -93,7 +93,8 @@ impl<T: Target> Marker<'_, '_, T> {
     fn object(&self, object: &ObjectFile<'_, T::E>) {
         let is_table = |index: &usize| object.headers[*index].sh_type.get() == SHT_LLVM_ADDRSIG;
         let table = (1..object.headers.len()).find(is_table);
-        // Tools that renumber symbols without knowing the table leave `sh_link` 0 or wrong: its indices are stale.
+        // Tools that renumber symbols without knowing the table leave `sh_link` 0 or wrong: its indices are
+        // stale.
         let table = table.filter(|&index| object.headers[index].sh_link.get() == object.symtab_index);
         match table {
             Some(index) => self.by_table(object, index),
@@ -167,8 +168,8 @@ fn is_code<E: zerocopy::byteorder::ByteOrder>(object: &ObjectFile<'_, E>, index:
     is_alloc(flags) && flags & u64::from(elf::SHF_EXECINSTR) != 0
 }
 
-/// Whether a section holds a C++ vtable, by the mangled name that compilers give it. C++ compares virtual functions
-/// by their index in the vtable, never by their address.
+/// Whether a section holds a C++ vtable, by the mangled name that compilers give it. C++ compares virtual
+/// functions by their index in the vtable, never by their address.
 fn is_vtable(name: &[u8]) -> bool {
     let rest = [&b".data.rel.ro."[..], b".rodata."].iter().find_map(|prefix| name.strip_prefix(*prefix));
     let rest = rest.map(|rest| rest.strip_prefix(b"local.").unwrap_or(rest));

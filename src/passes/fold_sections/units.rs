@@ -1,8 +1,9 @@
 //! The units that `--icf` compares.
 //!
-//! A unit is a section with its frame records, with the `SHF_LINK_ORDER` sections that depend on it and with the rows that
-//! SFrame inputs have for it (`described`). Each of the former is a part: bytes and relocations. The target of a relocation is known at once (a symbol, a place), or it
-//! is another unit, whose class the fixed point decides.
+//! A unit is a section with its frame records, with the `SHF_LINK_ORDER` sections that depend on it and with
+//! the rows that SFrame inputs have for it (`described`). Each of the former is a part: bytes and
+//! relocations. The target of a relocation is known at once (a symbol, a place), or it is another unit, whose
+//! class the fixed point decides.
 
 use super::described::Described;
 use crate::arch::Target;
@@ -75,7 +76,8 @@ impl<'s, 'a, T: Target> Shapes<'s, 'a, T> {
         self.link.section_info(id).align
     }
 
-    /// Hash of a unit's headers and bytes, and of the places and types of its relocations, without their targets.
+    /// Hash of a unit's headers and bytes, and of the places and types of its relocations, without their
+    /// targets.
     pub(super) fn hash(&self, id: SectionId) -> u64 {
         let mut hasher = FixedState::with_seed(0x1cf).build_hasher();
         for part in self.parts(id) {
@@ -133,14 +135,15 @@ fn section_part<'s, T: Target>(link: &'s Bound<'_, T>, id: SectionId) -> Part<'s
 enum Referent<'s> {
     /// A number.
     Number(i64),
-    /// A symbol that no place of this output stands for (imported, undefined, with a resolver), and the addend.
+    /// A symbol that no place of this output stands for (imported, undefined, with a resolver), and the
+    /// addend.
     Symbol(SymbolId, i64),
     /// An offset in a section that is not folded, and the addend if it does not count from there (GOT slots).
     Place(SectionId, u64, i64),
     /// The same in a section of a unit, given by its number in the unit; the unit's class is compared apart.
     Unit(u32, u64, i64),
-    /// The same in a mergeable string or constant, which equal ones are merged with. A reference into a long string
-    /// is a [`Referent::Place`].
+    /// The same in a mergeable string or constant, which equal ones are merged with. A reference into a long
+    /// string is a [`Referent::Place`].
     Piece(Pieces, &'s [u8], u64, i64),
 }
 

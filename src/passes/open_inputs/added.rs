@@ -14,7 +14,8 @@ use crate::script::Sources;
 use linker_plugin::Added;
 use std::path::Path;
 
-/// Opens the files and libraries that plugins added, in order, and puts them behind all other files in `opened`.
+/// Opens the files and libraries that plugins added, in order, and puts them behind all other files in
+/// `opened`.
 pub fn open_added<'a>(
     added: &[Added],
     config: &Config,
@@ -50,8 +51,8 @@ pub fn open_added<'a>(
 }
 
 impl<'a> Walk<'_, 'a> {
-    /// Opens a file that a plugin wrote: from the system, whatever the source of other inputs. Its path is not
-    /// among [`Opened::paths`].
+    /// Opens a file that a plugin wrote: from the system, whatever the source of other inputs. Its path is
+    /// not among [`Opened::paths`].
     fn added_file(&mut self, path: &Path) {
         let bytes = match SystemSource.read(path) {
             Ok(bytes) => self.store.keep_file(bytes),

@@ -10,8 +10,8 @@ use crate::input::sniff::{FileKind, file_kind};
 use std::path::Path;
 
 impl<'a> Walk<'_, 'a> {
-    /// Adds the members of an archive. Compilers name some archives more than once: if members are only searched, each
-    /// later mention refers to the rows of the first.
+    /// Adds the members of an archive. Compilers name some archives more than once: if members are only
+    /// searched, each later mention refers to the rows of the first.
     pub(super) fn archive(
         &mut self,
         path: &Path,

@@ -37,13 +37,13 @@ pub enum Role {
     Opened,
     /// LLVM bitcode, which only a plugin can read.
     Bitcode,
-    /// An archive member of intermediate code that no plugin takes. [`Candidate::bytes`] is a stand-in object with the
-    /// symbols that the archive's index gives.
+    /// An archive member of intermediate code that no plugin takes. [`Candidate::bytes`] is a stand-in object
+    /// with the symbols that the archive's index gives.
     Unclaimed,
     /// Machine code: no plugin claimed it, or a plugin made it.
     Code,
-    /// Claimed by a plugin, with the number of the claim. [`Candidate::bytes`] is a stand-in object with the symbols
-    /// that the plugin gave ([`crate::input::stand_in`]).
+    /// Claimed by a plugin, with the number of the claim. [`Candidate::bytes`] is a stand-in object with the
+    /// symbols that the plugin gave ([`crate::input::stand_in`]).
     Claimed(u32),
     /// Takes no further part: its intermediate code was compiled, or no index names its symbols.
     Spent,

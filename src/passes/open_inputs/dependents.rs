@@ -1,9 +1,9 @@
 //! Libraries that objects name in `.deplibs` (`SHT_LLVM_DEPENDENT_LIBRARIES`, from `#pragma
 //! comment(lib, "NAME")`).
 //!
-//! Only objects that take part count, and these are known once the search for definitions is over.
-//! So the libraries are put behind all other inputs, as lld does, and the search is made again;
-//! links without such sections pay nothing. Libraries that libraries bring ([`copied_needs`]) come in the same way.
+//! Only objects that take part count, and these are known once the search for definitions is over. So the
+//! libraries are put behind all other inputs, as lld does, and the search is made again; links without such
+//! sections pay nothing. Libraries that libraries bring ([`copied_needs`]) come in the same way.
 
 use super::{Opened, Scripts, Walk, copied_needs};
 use crate::arch::Target;
@@ -42,8 +42,8 @@ impl<'c, 'a> Dependents<'c, 'a> {
     }
 
     /// Opens libraries that the extracted objects name and no object named before, and those that libraries
-    /// bring ([`copied_needs`]). Adds them to `opened`, and texts of scripts among them to `sources`. Gives whether any
-    /// was added: then all scripts have to be joined and the search made again.
+    /// bring ([`copied_needs`]). Adds them to `opened`, and texts of scripts among them to `sources`. Gives
+    /// whether any was added: then all scripts have to be joined and the search made again.
     pub fn open<T: Target>(
         &mut self,
         files: &[Parsed<'a, T>],
@@ -109,8 +109,8 @@ fn named_by<'a, E: ByteOrder>(object: &ObjectFile<'a, E>) -> Vec<&'a [u8]> {
 }
 
 impl<'a> Walk<'_, 'a> {
-    /// Opens a library of `.deplibs`. Its name means `-lNAME`, a file of that name in a search directory, or a
-    /// path, in this order, as in lld.
+    /// Opens a library of `.deplibs`. Its name means `-lNAME`, a file of that name in a search directory, or
+    /// a path, in this order, as in lld.
     fn dependent(&mut self, object: FileName<'a>, name: &[u8]) {
         use std::os::unix::ffi::OsStrExt;
         let text = String::from_utf8_lossy(name);

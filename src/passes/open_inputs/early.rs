@@ -32,8 +32,8 @@ impl<'a> From<&'a [u8]> for Contents<'a> {
 /// Most files that one job opens: archives take much longer than objects.
 const MOST_FILES: usize = 16;
 
-/// Opens the inputs that are named by path, by position. `None` for inputs that the walk must open: libraries, and
-/// all inputs under `--remap-inputs`.
+/// Opens the inputs that are named by path, by position. `None` for inputs that the walk must open:
+/// libraries, and all inputs under `--remap-inputs`.
 pub(super) fn open<'a>(
     config: &Config,
     inputs: &[InputSpec],
@@ -61,7 +61,8 @@ pub(super) fn open<'a>(
     inputs.par_iter().enumerate().with_max_len(MOST_FILES).map(open).collect()
 }
 
-/// The positions of archives (`.a`) that an earlier input names, too: mostly the walk uses the members of that one.
+/// The positions of archives (`.a`) that an earlier input names, too: mostly the walk uses the members of
+/// that one.
 fn repeated_archives(inputs: &[InputSpec]) -> HashSet<usize> {
     let mut seen: HashSet<&Path> = HashSet::new();
     let archives = inputs.iter().enumerate().filter_map(|(position, input)| match &input.source {

@@ -1,7 +1,7 @@
 //! Text scripts among the inputs: the files and directories that they name (`INPUT`, `GROUP`, `SEARCH_DIR`).
 //!
-//! A script may name further scripts. Few of them, which name each other often, could stand for any number of files, so
-//! their depth, their number and what they name again have bounds.
+//! A script may name further scripts. Few of them, which name each other often, could stand for any number of
+//! files, so their depth, their number and what they name again have bounds.
 
 use super::Walk;
 use crate::cli::{InputFormat, InputSource as Named, InputSpec, InputState};
@@ -18,8 +18,9 @@ use std::path::{Path, PathBuf};
 /// Deepest nesting of scripts that name scripts.
 const MAX_SCRIPT_DEPTH: usize = 20;
 
-/// Most files and directories that scripts may name again. Drivers name `-lc` often, and many systems have a script there;
-/// but an object takes kilobytes of memory each time, so a few kilobytes of scripts could take all memory.
+/// Most files and directories that scripts may name again. Drivers name `-lc` often, and many systems have a
+/// script there; but an object takes kilobytes of memory each time, so a few kilobytes of scripts could take
+/// all memory.
 const MOST_NAMED_AGAIN: usize = 1 << 15;
 
 impl<'a> Walk<'_, 'a> {
@@ -169,9 +170,9 @@ impl<'a> Walk<'_, 'a> {
         }
     }
 
-    /// `=path` and absolute paths of scripts inside the sysroot count from the sysroot; relative
-    /// names are searched beside the script, in the current directory, then in library directories. For scripts of `-T` the
-    /// current directory comes first, as in GNU ld.
+    /// `=path` and absolute paths of scripts inside the sysroot count from the sysroot; relative names are
+    /// searched beside the script, in the current directory, then in library directories. For scripts of `-T`
+    /// the current directory comes first, as in GNU ld.
     fn find_script_file(&self, script: &Path, name: &[u8]) -> Option<PathBuf> {
         let sysroot = self.config.search.sysroot.as_deref();
         if name.starts_with(b"=") {

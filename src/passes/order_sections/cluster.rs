@@ -38,7 +38,8 @@ impl Cluster {
     }
 }
 
-/// The order of functions with these sizes in bytes, as rows. Clusters of equal density keep the order of rows.
+/// The order of functions with these sizes in bytes, as rows. Clusters of equal density keep the order of
+/// rows.
 pub fn order(sizes: &[u64], mut edges: Vec<Edge>) -> Vec<u32> {
     join(&mut edges);
     let mut clusters: Vec<Cluster> = sizes

@@ -28,8 +28,8 @@ pub fn names<'a, T: Target>(link: &Resolved<'a, T>, roles: &[Role]) -> HashSet<&
     names
 }
 
-/// Gives the object with its default-visibility definitions of these names hidden: a copy in the store, or `bytes` if
-/// there are none. A broken object stays as it is; parsing reports it.
+/// Gives the object with its default-visibility definitions of these names hidden: a copy in the store, or
+/// `bytes` if there are none. A broken object stays as it is; parsing reports it.
 pub fn hide<'a, E: ByteOrder>(bytes: &'a [u8], names: &HashSet<&[u8]>, store: &'a InputStore) -> &'a [u8] {
     /// Offset of `st_other` in a symbol.
     const OTHER: usize = 5;

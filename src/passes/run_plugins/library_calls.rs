@@ -1,8 +1,9 @@
 //! Functions that a compiler calls by itself: copies of structures, arithmetic that the machine lacks.
 //!
-//! No file of intermediate code refers to them. Only the compiled code does, and then it is too late to compile the
-//! member that defines one. So members of intermediate code that define one take part from the beginning, as in lld,
-//! and the compiler must keep the definitions. Members of machine code can still be extracted after compilation.
+//! No file of intermediate code refers to them. Only the compiled code does, and then it is too late to
+//! compile the member that defines one. So members of intermediate code that define one take part from the
+//! beginning, as in lld, and the compiler must keep the definitions. Members of machine code can still be
+//! extracted after compilation.
 
 use crate::arch::Target;
 use crate::ids::SymbolId;
@@ -78,8 +79,8 @@ const REAL: &[&str] = &[
     "trunc",
 ];
 
-/// Prefixes of functions in the compilers' own libraries (libgcc, compiler-rt, libatomic): arithmetic and conversions
-/// of wide integers and of floating-point numbers, and atomic accesses.
+/// Prefixes of functions in the compilers' own libraries (libgcc, compiler-rt, libatomic): arithmetic and
+/// conversions of wide integers and of floating-point numbers, and atomic accesses.
 const OWN: &[&str] = &[
     "__add",
     "__sub",
@@ -127,8 +128,8 @@ fn is_library_call(name: &[u8]) -> bool {
         || name.starts_with("__") && OWN.iter().any(|prefix| name.starts_with(prefix))
 }
 
-/// Library calls whose first definition is in a claimed file, in the order of inputs. `is_claimed` tells whether a
-/// plugin has claimed the file in a row.
+/// Library calls whose first definition is in a claimed file, in the order of inputs. `is_claimed` tells
+/// whether a plugin has claimed the file in a row.
 pub fn wanted<T: Target>(parsed: &ParsedInputs<'_, T>, is_claimed: &dyn Fn(u32) -> bool) -> Vec<SymbolId> {
     let calls: HashSet<SymbolId> = of(&parsed.globals).collect();
     let (mut seen, mut wanted) = (HashSet::new(), Vec::new());

@@ -2,11 +2,11 @@
 //! groups displace of each other.
 //!
 //! Of several sections of one name the first in link order is kept. The part of the name behind the kind
-//! (`.gnu.linkonce.t.NAME`) is the signature of a COMDAT group, but a section and a group are two copies of one thing
-//! only if the group has no other member, and if both sections have the same type and define the same symbols: then
-//! the first of both is kept. These are GNU ld's rules; a name alone says too little, since whatever else the one that
-//! is displaced defines would be lost. Last, `.gnu.linkonce.r.NAME` holds the constants of `.gnu.linkonce.t.NAME`, and is
-//! of no use where another file's prevails.
+//! (`.gnu.linkonce.t.NAME`) is the signature of a COMDAT group, but a section and a group are two copies of
+//! one thing only if the group has no other member, and if both sections have the same type and define the
+//! same symbols: then the first of both is kept. These are GNU ld's rules; a name alone says too little,
+//! since whatever else the one that is displaced defines would be lost. Last, `.gnu.linkonce.r.NAME` holds
+//! the constants of `.gnu.linkonce.t.NAME`, and is of no use where another file's prevails.
 
 use crate::elf::{consts as elf, string_at};
 use crate::ids::{FileId, SectionId};
@@ -77,8 +77,8 @@ struct Pair {
     member: u32,
 }
 
-/// Decides what is displaced. `owner` gives the position of the group that prevails among those of a signature, and
-/// `group` the group at a position.
+/// Decides what is displaced. `owner` gives the position of the group that prevails among those of a
+/// signature, and `group` the group at a position.
 pub(super) fn displace<'g, 'a: 'g, E: ByteOrder + Sync>(
     objects: &[ObjectFile<'a, E>],
     owner: impl Fn(&[u8]) -> Option<u64>,

@@ -128,9 +128,9 @@ impl Parser<'_, '_> {
         Ok(Assignment { span, kind, target, value })
     }
 
-    /// The symbol of an assignment. As GNU ld, lld and gold read it, `a=b = 1;` gives `a=b` a value: in a name without
-    /// quotes, equals signs without blanks are parts of it if another operator follows behind a blank. Scripts of a
-    /// vendor have such a name.
+    /// The symbol of an assignment. As GNU ld, lld and gold read it, `a=b = 1;` gives `a=b` a value: in a
+    /// name without quotes, equals signs without blanks are parts of it if another operator follows behind a
+    /// blank. Scripts of a vendor have such a name.
     fn symbol_with_equals_signs(&mut self) -> Result<Name, Reported> {
         let first = self.peek(Mode::Statement);
         let shortest = self.name(Mode::Statement, "a symbol")?;

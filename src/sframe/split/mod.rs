@@ -26,14 +26,14 @@ use std::fmt;
 use std::ops::Range;
 use zerocopy::byteorder::{ByteOrder, U64};
 
-/// Whether inputs are split. Not if the linker drops them, or reads them function by function for a table of its
-/// own: then a split has no effect.
+/// Whether inputs are split. Not if the linker drops them, or reads them function by function for a table of
+/// its own: then a split has no effect.
 pub fn is_wanted(config: &Config) -> bool {
     config.sframe.split && config.sframe.mode == SFrameMode::Concat && !config.sframe.replaces_inputs()
 }
 
-/// Whether `--sframe-split`, which was not given, would keep a section's references out of discarded text: the section
-/// is SFrame of known versions only.
+/// Whether `--sframe-split`, which was not given, would keep a section's references out of discarded text:
+/// the section is SFrame of known versions only.
 pub fn would_help<T: Target>(link: &Inputs<'_, T>, section: SectionId) -> bool {
     let Some((object, index)) = link.locate(section) else { return false };
     let bytes = object.section_bytes(index as usize).unwrap_or_default();
@@ -130,8 +130,8 @@ pub struct Plan<'data, E: ByteOrder> {
     pub parts: Vec<Part>,
     /// The functions of all parts.
     pub functions: Vec<Function<E>>,
-    /// Number of functions that no part takes: an earlier link discarded their code and removed the relocation; for
-    /// units also functions of size 0.
+    /// Number of functions that no part takes: an earlier link discarded their code and removed the
+    /// relocation; for units also functions of size 0.
     pub dead: usize,
     /// Whether the section changes its form.
     converts: bool,
@@ -215,16 +215,16 @@ impl<'data, E: ByteOrder> Plan<'data, E> {
         self.functions = part_of.into_iter().map(|(_, function)| function).collect();
     }
 
-    /// Whether the section with these ties already is what the plan would make of it. `group_of` gives the group of a
-    /// text section.
+    /// Whether the section with these ties already is what the plan would make of it. `group_of` gives the
+    /// group of a text section.
     pub fn is_in_shape(&self, ties: Ties, group_of: impl Fn(u32) -> Option<u32>) -> bool {
         let [part] = self.parts.as_slice() else { return false };
         let same = self.dead == 0 && !self.converts;
         same && ties.link == part.text && part.text.is_none_or(|text| group_of(text) == ties.group)
     }
 
-    /// Moves the part to the front that takes the old section's number. That number stays in the group of the old
-    /// section, so the part must belong there; without a group, preferably a part outside of groups.
+    /// Moves the part to the front that takes the old section's number. That number stays in the group of the
+    /// old section, so the part must belong there; without a group, preferably a part outside of groups.
     ///
     /// # Errors
     /// The section is in a group, and no part belongs there.
@@ -309,8 +309,8 @@ impl<'r, E: ByteOrder> Ascending<'r, E> {
         }
     }
 
-    /// The relocation at an offset, which ascends from call to call; `None` if there is none. Fails if it would skip a
-    /// relocation.
+    /// The relocation at an offset, which ascends from call to call; `None` if there is none. Fails if it
+    /// would skip a relocation.
     fn at(&self, offset: u64, next: &mut usize) -> Result<Option<&'r Rela<E>>, Defect> {
         let Some(relocation) = self.0.get(*next) else { return Ok(None) };
         match relocation.r_offset.get() {
@@ -332,8 +332,8 @@ fn not_a_start(offset: u64) -> Defect {
     Defect::Relocation(offset, "is not at the start of a function's entry")
 }
 
-/// Numbers text sections in the order of their first functions. Functions of one text section mostly stand together,
-/// so the last answer is tried first.
+/// Numbers text sections in the order of their first functions. Functions of one text section mostly stand
+/// together, so the last answer is tried first.
 #[derive(Default)]
 struct Slots {
     last: Option<(Option<u32>, usize)>,

@@ -75,8 +75,8 @@ impl Change {
     }
 }
 
-/// The name of a file's SFrame section, which need not be `.sframe`: the one that `PT_GNU_SFRAME` covers if there are
-/// several.
+/// The name of a file's SFrame section, which need not be `.sframe`: the one that `PT_GNU_SFRAME` covers if
+/// there are several.
 fn present_name<'data, E: ByteOrder>(image: &Image<'data, E>) -> &'data [u8] {
     let is_frames = |&index: &usize| image.sections[index].sh_type.get() == SHT_GNU_SFRAME;
     let frames: Vec<usize> = (0..image.sections.len()).filter(is_frames).collect();

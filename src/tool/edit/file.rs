@@ -48,8 +48,8 @@ pub fn check_output(path: &Path, made_from: Option<&Path>) -> Result<(), Problem
 /// The new file has the permissions and the extended attributes (file capabilities among them) of `model`,
 /// the file that it was made from, else of the one that it replaces.
 ///
-/// The file keeps its owner if it may, and then its set-user-id and set-group-id bits, too. A file of another owner never
-/// gets them: the program would run as somebody else.
+/// The file keeps its owner if it may, and then its set-user-id and set-group-id bits, too. A file of another
+/// owner never gets them: the program would run as somebody else.
 ///
 /// # Errors
 /// The folder cannot be written to, or an attribute of a file that is changed in place cannot be kept; a copy

@@ -53,7 +53,8 @@ impl<'data, E: ByteOrder> Image<'data, E> {
     /// Reads headers; the byte order was settled before ([`byte_order`]).
     ///
     /// # Errors
-    /// A header table lies outside the file, or the file is a signed kernel module, whose signature any change breaks.
+    /// A header table lies outside the file, or the file is a signed kernel module, whose signature any
+    /// change breaks.
     pub fn parse(name: &'data str, bytes: &'data [u8]) -> Result<Self, Problem> {
         let problem = |message: &str| Problem::new(name, format!("malformed ELF file: {message}"));
         if bytes.ends_with(MODULE_SIGNATURE) {

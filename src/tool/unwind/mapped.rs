@@ -1,7 +1,8 @@
 //! The files that a core file says were mapped (`NT_FILE`), and where each of them is loaded.
 //!
-//! A process maps a file to run it or to read it, or both: a debugger or a profiler reads the libraries that it runs. Only
-//! what is executable is a place that code is loaded at. That the segments of the core file say.
+//! A process maps a file to run it or to read it, or both: a debugger or a profiler reads the libraries that
+//! it runs. Only what is executable is a place that code is loaded at. That the segments of the core file
+//! say.
 
 use super::memory::Memory;
 use super::modules::{Loading, Place};
@@ -54,8 +55,9 @@ pub struct MappedFile {
 }
 
 impl MappedFile {
-    /// The places at which its code is loaded; none if it was only read. Where a core file has no segment for its code, it is
-    /// the first mapping without a segment: `gcore` leaves out what the file holds, which is its code but not its header.
+    /// The places at which its code is loaded; none if it was only read. Where a core file has no segment for
+    /// its code, it is the first mapping without a segment: `gcore` leaves out what the file holds, which is
+    /// its code but not its header.
     pub fn loadings(&self, protections: &Protections, memory: &Memory) -> Vec<Loading> {
         let executable = |mapping: &Mapping| protections.executable(mapping.address);
         let (mut loadings, mut header) = (Vec::new(), None);

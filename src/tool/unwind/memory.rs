@@ -6,8 +6,8 @@ use stacks::bytes::Bytes;
 /// Bytes at addresses.
 #[derive(Clone, Default)]
 pub struct Memory {
-    /// Start address and bytes of each piece, ascending. They share the files that they are parts of: any number of
-    /// segments of a core file may hold the same bytes.
+    /// Start address and bytes of each piece, ascending. They share the files that they are parts of: any
+    /// number of segments of a core file may hold the same bytes.
     pieces: Vec<(u64, Bytes)>,
 }
 

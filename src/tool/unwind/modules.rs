@@ -131,7 +131,8 @@ impl Modules {
         Ok(())
     }
 
-    /// What is to be added to a file's addresses where it is loaded, each once. What is wrong with a place is noted.
+    /// What is to be added to a file's addresses where it is loaded, each once. What is wrong with a place is
+    /// noted.
     fn biases(&mut self, input: &Input<'_>, name: &str, loadings: &[Loading]) -> BTreeSet<u64> {
         let (mut biases, mut messages) = (BTreeSet::new(), BTreeSet::new());
         let text = |id: Option<&Vec<u8>>| id.map_or("none".into(), |id| hexadecimal(id));
@@ -169,8 +170,8 @@ impl Modules {
     }
 }
 
-/// The difference between run-time addresses and the file's own. Of several segments in one page it is the one that is
-/// executable as the mapping is.
+/// The difference between run-time addresses and the file's own. Of several segments in one page it is the
+/// one that is executable as the mapping is.
 fn bias(loads: &[Load], place: Place) -> Option<u64> {
     let (offset, address, page, executable) = match place {
         Place::Bias(bias) => return Some(bias),

@@ -31,8 +31,9 @@ pub struct Process {
 }
 
 impl Process {
-    /// Most frames of all threads together: every frame except the topmost of a thread has a word on a stack. Without
-    /// that bound, a small file with many threads whose stacks go in circles would give any number of frames.
+    /// Most frames of all threads together: every frame except the topmost of a thread has a word on a stack.
+    /// Without that bound, a small file with many threads whose stacks go in circles would give any number of
+    /// frames.
     pub fn frames_at_most(&self) -> usize {
         self.threads.len() + self.saved / size_of::<u64>()
     }

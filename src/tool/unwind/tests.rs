@@ -66,7 +66,8 @@ fn registers_that_are_needed_are_asked_for() {
     assert_eq!((thread.pc, thread.registers[30], thread.registers[29]), (0x10, Some(0x30), Some(0x40)));
 }
 
-/// A mapping of the program: address, offset in the file, protection (`PF_*`), and what the core file has of it.
+/// A mapping of the program: address, offset in the file, protection (`PF_*`), and what the core file has of
+/// it.
 struct Mapping {
     address: u64,
     offset: u64,

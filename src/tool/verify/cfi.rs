@@ -96,7 +96,8 @@ impl<'data> Prepared<'data> {
         }
     }
 
-    /// Whether the CIE at an offset is for signal frames, and whether it has key B. `signal` is what gimli read.
+    /// Whether the CIE at an offset is for signal frames, and whether it has key B. `signal` is what gimli
+    /// read.
     fn marks(&self, offset: usize, signal: bool) -> (bool, bool) {
         match self.changed.binary_search_by_key(&offset, |&(offset, ..)| offset) {
             Ok(place) => self.changed.get(place).map_or((signal, false), |&(_, signal, key)| (signal, key)),
@@ -143,8 +144,8 @@ pub struct CallFrames<'data> {
 }
 
 impl<'data> CallFrames<'data> {
-    /// Reads the functions of a section that lies at `address`. `header` are the bytes and the address of `.eh_frame_hdr`: at
-    /// run time it leads to entries behind a length of zero, which a walk does not find.
+    /// Reads the functions of a section that lies at `address`. `header` are the bytes and the address of
+    /// `.eh_frame_hdr`: at run time it leads to entries behind a length of zero, which a walk does not find.
     pub fn read(abi: Abi, prepared: &'data Prepared<'_>, address: u64, header: Option<(&[u8], u64)>) -> Self {
         let endian = match abi.endian() {
             Endian::Little => RunTimeEndian::Little,
@@ -276,7 +277,8 @@ impl<'data> CallFrames<'data> {
     }
 }
 
-/// The offsets in the section at `section` that the table of `.eh_frame_hdr` leads to; none if it is of another section.
+/// The offsets in the section at `section` that the table of `.eh_frame_hdr` leads to; none if it is of
+/// another section.
 fn listed(endian: RunTimeEndian, (data, address): (&[u8], u64), section: u64) -> BTreeSet<u64> {
     let bases = BaseAddresses::default().set_eh_frame_hdr(address);
     let Ok(header) = gimli::EhFrameHdr::new(data, endian).parse(&bases, 8) else { return BTreeSet::new() };

@@ -65,13 +65,15 @@ pub struct Comparison {
     pub covered: Count,
     /// Functions that SFrame leaves out, wholly or in part, with the number of bytes left out.
     pub uncovered: BTreeMap<Gap, Count>,
-    /// SFrame functions that `.eh_frame` does not describe in full, with the number of bytes that it leaves out.
+    /// SFrame functions that `.eh_frame` does not describe in full, with the number of bytes that it leaves
+    /// out.
     pub extra: Count,
     /// Functions with a symbol that neither covers.
     pub unknown: Count,
     /// Functions that have differences.
     pub wrong: Count,
-    /// Functions of `.eh_frame` that were not compared to their end: more functions share addresses than compilers make.
+    /// Functions of `.eh_frame` that were not compared to their end: more functions share addresses than
+    /// compilers make.
     pub not_compared: Count,
     /// Stretches compared.
     pub stretches: u64,
@@ -275,8 +277,9 @@ fn inside(text: &[Range<u64>], range: &Range<u64>) -> bool {
     text.get(place).is_some_and(|text| text.start <= range.start && range.end <= text.end)
 }
 
-/// So many steps a comparison takes at most: for each byte of tables and code two, which is more than tables need that
-/// describe an address once, or once in each of several blobs. In damaged ones any function may overlap all others.
+/// So many steps a comparison takes at most: for each byte of tables and code two, which is more than tables
+/// need that describe an address once, or once in each of several blobs. In damaged ones any function may
+/// overlap all others.
 fn most_steps(input: &Input<'_>) -> u64 {
     let tables = input.eh_frame.iter().map(|section| section.data.len());
     let tables = tables.chain(input.sframe.iter().map(|section| section.data.len()));

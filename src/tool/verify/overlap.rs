@@ -1,7 +1,7 @@
 //! Ranges of addresses that share some: which of many do so with one, and how much of one they cover.
 //!
-//! Functions may overlap in any way in a damaged file. Each question takes a few steps for each answer, whatever the ranges
-//! look like.
+//! Functions may overlap in any way in a damaged file. Each question takes a few steps for each answer,
+//! whatever the ranges look like.
 
 use crate::tool::ranges::joined;
 use std::ops::Range;
@@ -43,7 +43,8 @@ impl Overlaps {
     fn first_ending_behind(&self, from: usize, address: u64) -> Option<usize> {
         let leaves = self.largest.len() / 2;
         let mut node = leaves.checked_add(from).filter(|&node| node < self.largest.len())?;
-        // Up to a node whose leaves all stand at or behind `from` and of which one reaches far enough; then down to it.
+        // Up to a node whose leaves all stand at or behind `from` and of which one reaches far enough; then
+        // down to it.
         while self.largest[node] <= address {
             while node % 2 == 1 {
                 node /= 2;

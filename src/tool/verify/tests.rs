@@ -232,7 +232,8 @@ fn rules_are_compared_by_what_they_do() {
     assert_eq!(kinds(&verify_input(&input, Version::V3)), []);
 }
 
-/// SFrame without the key of its signatures is wrong, a compact table without it is not (`COMPACT.md`, "Rules").
+/// SFrame without the key of its signatures is wrong, a compact table without it is not (`COMPACT.md`,
+/// "Rules").
 #[test]
 fn keys_are_compared_where_the_table_keeps_them() {
     let name = "v3-gas2.47/pac_bkey.aarch64.o";
@@ -301,7 +302,8 @@ fn eh_frame(address: u64, functions: &[Range<u64>]) -> Vec<u8> {
     data
 }
 
-/// Functions of which each overlaps many: every FDE against every function would take the square of their number.
+/// Functions of which each overlaps many: every FDE against every function would take the square of their
+/// number.
 #[test]
 fn functions_that_overlap_take_no_more_than_their_share() {
     let name = "linked/prog.x86_64.ld2.47";

@@ -4,7 +4,8 @@
 /// such objects anew.
 const LTO: [&[u8]; 2] = [b".gnu.lto_", b".llvm.lto"];
 
-/// Whether a file may be an object with frames, and is not for link-time optimization. No other file is split.
+/// Whether a file may be an object with frames, and is not for link-time optimization. No other file is
+/// split.
 pub fn is_candidate(bytes: &[u8]) -> bool {
     is_relocatable(bytes)
         && may_have_frames(bytes)

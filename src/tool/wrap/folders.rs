@@ -60,8 +60,8 @@ impl Folders {
         }
     }
 
-    /// Takes the folders of a script in the place of the built-in one, which GNU ld then does not search. `INSERT`
-    /// leaves that in force.
+    /// Takes the folders of a script in the place of the built-in one, which GNU ld then does not search.
+    /// `INSERT` leaves that in force.
     fn take_script(&mut self, script: PathBuf) {
         // A pipe has its text once, for the linker.
         let Ok(text) = SystemSource.read(&script) else { return };
@@ -90,9 +90,9 @@ impl Folders {
         find(self.own()).or_else(|| find(&self.scripted))
     }
 
-    /// A file that a script names, where neither the script's folder nor a folder of `SEARCH_DIR` has it: in the
-    /// working directory or a folder of `-L`. Linkers disagree on which of these comes first, so `None` if both have
-    /// one.
+    /// A file that a script names, where neither the script's folder nor a folder of `SEARCH_DIR` has it: in
+    /// the working directory or a folder of `-L`. Linkers disagree on which of these comes first, so `None`
+    /// if both have one.
     pub fn file(&self, name: &[u8]) -> Option<PathBuf> {
         let name = path(name);
         if name.is_absolute() {

@@ -6,9 +6,9 @@
 //! the originals, which patterns in scripts match. Then this process becomes the real linker, so exit
 //! status, signals and output are the linker's own.
 //!
-//! A linker script that names such inputs is replaced by a copy with the other names. For libraries (`-l`) that are only
-//! in the linker's own folders, GNU ld is asked for these folders ([`folders::Folders`]); other linkers do not tell
-//! them.
+//! A linker script that names such inputs is replaced by a copy with the other names. For libraries (`-l`)
+//! that are only in the linker's own folders, GNU ld is asked for these folders ([`folders::Folders`]); other
+//! linkers do not tell them.
 //!
 //! Compilers find the wrapper by links to the command with the names of linkers (`gcc -B`): [`invoked_as`].
 
@@ -299,7 +299,8 @@ impl Wrapper {
         }
     }
 
-    /// Whether linkers disagree on the files that a script of `-T` names: GNU ld does not look in its folder, others do.
+    /// Whether linkers disagree on the files that a script of `-T` names: GNU ld does not look in its folder,
+    /// others do.
     fn is_disputed(&self, path: &Path, text: &[u8]) -> bool {
         input_names(text)
             .iter()

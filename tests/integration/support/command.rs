@@ -16,8 +16,8 @@ impl Work {
         self.command(env!("CARGO_BIN_EXE_sframe-as"), args)
     }
 
-    /// Every function that `sframe dump` sees in a file, a line of JSON each, sorted. Properties of the table and not
-    /// of the function (its number, its offset) are left out.
+    /// Every function that `sframe dump` sees in a file, a line of JSON each, sorted. Properties of the table
+    /// and not of the function (its number, its offset) are left out.
     #[track_caller]
     pub fn functions(&self, file: &str) -> Vec<String> {
         let dump: Value =

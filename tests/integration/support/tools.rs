@@ -142,8 +142,8 @@ pub fn llvm_plugin() -> Found {
     paths.find(|path| path.is_file()).ok_or_else(|| "no LLVMgold.so (cargo xtask peers)".into())
 }
 
-/// The folders of the libraries that LLVM's plugin loads, as the loader takes them: clang's own processes know them, and
-/// a linker that is started without clang does not.
+/// The folders of the libraries that LLVM's plugin loads, as the loader takes them: clang's own processes
+/// know them, and a linker that is started without clang does not.
 pub fn llvm_libraries() -> String {
     let folder = |name: &str| peers().join("root-own").join(name).join("x86_64-linux-gnu");
     ["usr/lib", "lib"].map(|name| folder(name).display().to_string()).join(":")
@@ -186,8 +186,8 @@ pub fn known_to_elflint(machine: &str, line: &str) -> bool {
     list.lines().filter(|l| !l.is_empty() && !l.starts_with('#')).filter_map(own).any(fits)
 }
 
-/// Why a test of the product's own ways does not run with another linker (`SFRAME_TEST_LD`). `SFRAME_TEST_OWN` says
-/// that the other one is sframe-ld too, built in another way.
+/// Why a test of the product's own ways does not run with another linker (`SFRAME_TEST_LD`).
+/// `SFRAME_TEST_OWN` says that the other one is sframe-ld too, built in another way.
 pub fn own_linker() -> Result<(), String> {
     let another =
         std::env::var_os("SFRAME_TEST_LD").is_some() && std::env::var_os("SFRAME_TEST_OWN").is_none();

@@ -107,14 +107,14 @@ pub fn linker() -> PathBuf {
 /// Names the file that a link through [`linker_directory`] adds a line to.
 const LINKS: &str = "SFRAME_TEST_LINKS";
 
-/// The script that stands in [`linker_directory`] for the linker: it leaves a line in the file that the variable
-/// [`LINKS`] names, and becomes the linker.
+/// The script that stands in [`linker_directory`] for the linker: it leaves a line in the file that the
+/// variable [`LINKS`] names, and becomes the linker.
 const WITNESS: &str = "#!/bin/sh\n\
     echo \"$0\" >> \"${SFRAME_TEST_LINKS:-/dev/null}\"\n\
     exec \"${0%/*}/real/${0##*/}\" \"$@\"\n";
 
-/// A directory that holds the linker under test by every name that compilers ask for. [`Work::linked`] sees that a
-/// link went through it.
+/// A directory that holds the linker under test by every name that compilers ask for. [`Work::linked`] sees
+/// that a link went through it.
 pub fn linker_directory() -> &'static Path {
     static DIRECTORY: OnceLock<(tempfile::TempDir, PathBuf)> = OnceLock::new();
     let (_, path) = DIRECTORY.get_or_init(|| {
@@ -266,8 +266,8 @@ impl Work {
         self.linked(driver, &all)
     }
 
-    /// Runs a program that links, and demands that it did so through [`linker_directory`]: a driver that finds another
-    /// linker first would make every later assertion meaningless.
+    /// Runs a program that links, and demands that it did so through [`linker_directory`]: a driver that
+    /// finds another linker first would make every later assertion meaningless.
     #[track_caller]
     pub fn linked(&self, driver: impl AsRef<OsStr>, args: &[&str]) -> Outcome {
         let links = self.path(LINKS);
@@ -443,8 +443,8 @@ fn drain(pipe: Option<impl std::io::Read + Send + 'static>) -> std::thread::Join
     })
 }
 
-/// Starts a command. A program that was just written may be busy for a moment: a process that another test started
-/// meanwhile holds the file open until it executes its own.
+/// Starts a command. A program that was just written may be busy for a moment: a process that another test
+/// started meanwhile holds the file open until it executes its own.
 fn spawned(command: &mut Command) -> std::io::Result<std::process::Child> {
     let begun = Instant::now();
     loop {

@@ -1,7 +1,7 @@
 //! `--against COMMIT`: whether this tree links slower than an older one.
 //!
-//! COMMIT is built in a work tree of its own, and the two builds take turns, so that the machine's moods fall on both.
-//! The ratio is taken turn by turn, and its median counts.
+//! COMMIT is built in a work tree of its own, and the two builds take turns, so that the machine's moods fall
+//! on both. The ratio is taken turn by turn, and its median counts.
 
 use std::path::{Path, PathBuf};
 

@@ -6,9 +6,10 @@ use anyhow::{Context, Result};
 
 use super::case::must_run;
 
-/// A program of ours from a release build of a work tree, as installing leaves it: copied. Linkers write their output here
-/// and there, so that it lies in the system's cache page by page. To start such a file takes 0.7 ms more (of the 5 ms of a
-/// small link) than to start one that was written in a row, as packages and `cargo install` write the other linkers.
+/// A program of ours from a release build of a work tree, as installing leaves it: copied. Linkers write
+/// their output here and there, so that it lies in the system's cache page by page. To start such a file
+/// takes 0.7 ms more (of the 5 ms of a small link) than to start one that was written in a row, as packages
+/// and `cargo install` write the other linkers.
 pub fn release_build(tree: &Path, program: &str) -> Result<PathBuf> {
     let cargo = std::env::var_os("CARGO").unwrap_or("cargo".into());
     let words = ["build", "--release", "--package", "sframe-ld", "--bin", program, "--message-format=json"];

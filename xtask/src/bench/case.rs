@@ -1,8 +1,8 @@
 //! A benchmark case: a folder with every input, the exact arguments of the link, and how to check its output.
 //!
 //! A case is prepared once. Its folder holds `case.json` (this module's [`Case`]), `link.args` (the same link
-//! arguments as a response file, for use by hand) and whatever inputs the link names. The compiler driver is asked
-//! for its link line (`-###`) when the case is prepared and takes no part later.
+//! arguments as a response file, for use by hand) and whatever inputs the link names. The compiler driver is
+//! asked for its link line (`-###`) when the case is prepared and takes no part later.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};

@@ -1,10 +1,10 @@
 //! `--cores`: how long links would take with more processors than the machine has.
 //!
-//! Every pass of a link begins when the one before has ended, and what runs side by side does so within a pass. So the
-//! time of a link is the sum of its passes, and each pass is split in two by its times with one thread and with two: a
-//! part that another thread does not shorten (one job's work, waiting for memory, the system's locks), and a part that it
-//! halves. With n threads, the second part takes an nth. That is a bound: it knows nothing of caches, and takes work for
-//! divisible without end.
+//! Every pass of a link begins when the one before has ended, and what runs side by side does so within a
+//! pass. So the time of a link is the sum of its passes, and each pass is split in two by its times with one
+//! thread and with two: a part that another thread does not shorten (one job's work, waiting for memory, the
+//! system's locks), and a part that it halves. With n threads, the second part takes an nth. That is a bound:
+//! it knows nothing of caches, and takes work for divisible without end.
 
 use std::fmt::Write;
 

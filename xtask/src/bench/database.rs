@@ -1,7 +1,9 @@
-//! A C++ database with SFrame: RocksDB from Debian's static archive, three hundred objects and their many COMDAT groups.
+//! A C++ database with SFrame: RocksDB from Debian's static archive, three hundred objects and their many
+//! COMDAT groups.
 //!
-//! The archive comes without frames. Each of its objects gets those of its `.eh_frame` (`sframe derive`), parted by
-//! text section (`sframe split`), and all objects are named on the command line, so that every linker takes the same.
+//! The archive comes without frames. Each of its objects gets those of its `.eh_frame` (`sframe derive`),
+//! parted by text section (`sframe split`), and all objects are named on the command line, so that every
+//! linker takes the same.
 
 use std::path::Path;
 

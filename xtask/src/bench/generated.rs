@@ -1,9 +1,9 @@
 //! Generated links: hundreds to thousands of small objects that look like compiled C++, written directly.
 //!
-//! Every object holds functions in sections of their own, which call each other, functions of other objects and
-//! inline functions (COMDAT groups of code and constant, defined in several objects each); mergeable strings with
-//! many repeats; an unwind table; and an address table of all its functions. The program calls every function and
-//! sums the results, so a wrong relocation shows in its output.
+//! Every object holds functions in sections of their own, which call each other, functions of other objects
+//! and inline functions (COMDAT groups of code and constant, defined in several objects each); mergeable
+//! strings with many repeats; an unwind table; and an address table of all its functions. The program calls
+//! every function and sums the results, so a wrong relocation shows in its output.
 
 use std::path::Path;
 
@@ -114,8 +114,8 @@ impl ObjectWriter {
         self.define(function, text, Some(constant));
     }
 
-    /// Writes the body of `function` into `section`, with its unwind information. Inline functions are weak and read
-    /// their `constant` from a section of their group; the others hold it in an instruction.
+    /// Writes the body of `function` into `section`, with its unwind information. Inline functions are weak
+    /// and read their `constant` from a section of their group; the others hold it in an instruction.
     fn define(&mut self, function: Function, section: SectionId, constant: Option<SectionId>) {
         let text = self.string_label(&function.text());
         let (variable, _) = variable(self.program.variable_object(function));
@@ -169,8 +169,8 @@ impl ObjectWriter {
         self.object.relocate(self.unwind, offset + 8, symbol, R_PC32, 0);
     }
 
-    /// A record of debug information for the function that fills `section`: its address, its name, a type's name that
-    /// many share, and bytes as no compression or merging makes them fewer.
+    /// A record of debug information for the function that fills `section`: its address, its name, a type's
+    /// name that many share, and bytes as no compression or merging makes them fewer.
     fn describe(&mut self, function: Function, section: SectionId) {
         let Some([info, strings]) = self.debug else { return };
         let seed = mix(function.constant().into(), 9);
@@ -194,7 +194,8 @@ impl ObjectWriter {
     }
 }
 
-/// Common information entry: version 1, "zR", data alignment -8, return address 16, addresses relative in 4 bytes.
+/// Common information entry: version 1, "zR", data alignment -8, return address 16, addresses relative in 4
+/// bytes.
 const COMMON_INFORMATION: [u8; 24] =
     [20, 0, 0, 0, 0, 0, 0, 0, 1, b'z', b'R', 0, 1, 0x78, 16, 1, 0x1b, 0x0c, 7, 8, 0x90, 1, 0, 0];
 

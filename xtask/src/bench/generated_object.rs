@@ -1,5 +1,6 @@
-//! Writes one little-endian relocatable ELF object, laid out as GNU as does it: every relocation section right after the
-//! section it applies to and a member of the same group, local symbols first (gABI, sections and symbol table).
+//! Writes one little-endian relocatable ELF object, laid out as GNU as does it: every relocation section
+//! right after the section it applies to and a member of the same group, local symbols first (gABI, sections
+//! and symbol table).
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -193,7 +194,8 @@ impl ObjectFile {
     pub fn write(&self) -> Vec<u8> {
         let mut file = File::default();
         let groups = self.groups();
-        // Section numbers are settled before anything that names them is written: null, groups, then the rest.
+        // Section numbers are settled before anything that names them is written: null, groups, then the
+        // rest.
         let mut numbers = vec![];
         let mut next = 1 + groups.len() as u32;
         for section in &self.sections {

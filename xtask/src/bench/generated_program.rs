@@ -1,11 +1,12 @@
 //! The program that the generated links build: its functions, their callees and their results.
 //!
-//! The program is not stored: all properties of a function follow from its numbers, so any object can be written
-//! alone, and the work per object does not depend on how many there are.
+//! The program is not stored: all properties of a function follow from its numbers, so any object can be
+//! written alone, and the work per object does not depend on how many there are.
 
 /// Objects that define an inline function, on average.
 const DEFINITIONS: u64 = 4;
-/// Calls of an ordinary function within its object, and to other objects. One more goes to an inline function.
+/// Calls of an ordinary function within its object, and to other objects. One more goes to an inline
+/// function.
 const CALLS_NEAR: u64 = 3;
 const CALLS_FAR: u64 = 2;
 /// Distinct strings of the program that many functions share.
@@ -85,7 +86,8 @@ impl Program {
         Program { objects, functions: 24, inline_functions: 8, debug: 0, depth: 2 }
     }
 
-    /// So many objects of the size that a browser's have, with debug information: sources are compiled in batches there.
+    /// So many objects of the size that a browser's have, with debug information: sources are compiled in
+    /// batches there.
     pub fn large(objects: u64) -> Self {
         Program { objects, functions: 170, inline_functions: 60, debug: 100 << 10, depth: 1 }
     }
@@ -99,7 +101,8 @@ impl Program {
         numbers.into_iter().map(|number| Function::Inline { number }).collect()
     }
 
-    /// The functions that `function` calls, in order. An object calls only those inline functions that it defines.
+    /// The functions that `function` calls, in order. An object calls only those inline functions that it
+    /// defines.
     pub fn callees(&self, function: Function) -> Vec<Function> {
         let pick = |slot| mix(function.seed(), 16 + slot);
         let elsewhere = |seed: u64| Function::Ordinary {

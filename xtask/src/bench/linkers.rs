@@ -1,8 +1,8 @@
 //! Finds the linkers of this machine.
 //!
-//! A folder of peers holds one folder per linker, with a file `cmd`: the command's words, one a line. Beside those,
-//! the usual names on `PATH` are tried. The output of `--version` identifies a command; two commands with the same
-//! output are one linker.
+//! A folder of peers holds one folder per linker, with a file `cmd`: the command's words, one a line. Beside
+//! those, the usual names on `PATH` are tried. The output of `--version` identifies a command; two commands
+//! with the same output are one linker.
 
 use ::peers::{Family, Linker, PATH_NAMES};
 use anyhow::{Context, Result, bail};

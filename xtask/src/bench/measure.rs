@@ -1,17 +1,18 @@
 //! The cost of one link: wall time, CPU time and peak memory of the whole process tree.
 //!
-//! Linkers such as mold and wild fork: the first process returns as soon as the output is complete, while its child
-//! still tears down. So a link is measured from a process of its own (`xtask measure`), which adopts orphans
-//! (`PR_SET_CHILD_SUBREAPER`) and waits for every one of them:
+//! Linkers such as mold and wild fork: the first process returns as soon as the output is complete, while its
+//! child still tears down. So a link is measured from a process of its own (`xtask measure`), which adopts
+//! orphans (`PR_SET_CHILD_SUBREAPER`) and waits for every one of them:
 //! - wall time ends when the first process exits, for a build waits no longer;
-//! - CPU time is user and system time of every process, from `wait4`, teardown included; the part of it that is used
-//!   after the first process ended is told apart, to the system's clock tick;
+//! - CPU time is user and system time of every process, from `wait4`, teardown included; the part of it that
+//!   is used after the first process ended is told apart, to the system's clock tick;
 //! - faults are those of every process, from `wait4`;
-//! - peak memory is the larger of the greatest `ru_maxrss` of any process and of the resident sizes of all processes
-//!   of the tree, summed every few milliseconds. Resident pages of mapped files count, as everywhere.
+//! - peak memory is the larger of the greatest `ru_maxrss` of any process and of the resident sizes of all
+//!   processes of the tree, summed every few milliseconds. Resident pages of mapped files count, as
+//!   everywhere.
 //!
-//! The separate process also keeps the numbers clean: the kernel lets a child inherit the peak of the process that
-//! started it, and this one is small.
+//! The separate process also keeps the numbers clean: the kernel lets a child inherit the peak of the process
+//! that started it, and this one is small.
 
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -83,7 +84,8 @@ pub fn measure(directory: &Path, processors: usize, command: &[String]) -> Resul
     Ok(Run { cost: serde_json::from_slice(&output.stdout)?, messages })
 }
 
-/// The subcommand `xtask measure`: prints a [`Cost`] as JSON; the command's own output goes to standard error.
+/// The subcommand `xtask measure`: prints a [`Cost`] as JSON; the command's own output goes to standard
+/// error.
 pub fn run(arguments: Arguments) -> Result<()> {
     adopt_orphans()?;
     confine(arguments.processors)?;
@@ -166,8 +168,8 @@ fn wait_for_any() -> Option<(libc::pid_t, i32, libc::rusage)> {
     (process > 0).then_some((process, status, usage))
 }
 
-/// Keeps the greatest sum of resident sizes seen until `done`. It sleeps first: a linker that looks, as it starts, at how
-/// busy the machine is shall not find the one that observes it.
+/// Keeps the greatest sum of resident sizes seen until `done`. It sleeps first: a linker that looks, as it
+/// starts, at how busy the machine is shall not find the one that observes it.
 fn sample(done: &AtomicBool, peak: &AtomicU64) {
     std::thread::sleep(SAMPLE_EVERY);
     while !done.load(Ordering::Relaxed) {

@@ -9,8 +9,8 @@
 //! leave after a few rounds, the others go on: a link of milliseconds needs more of them. The numbers are
 //! those of [`measure`].
 //!
-//! `--against COMMIT` times two builds of ours in the same way ([`against`]); `--cores` says what more processors would
-//! bring ([`cores`]).
+//! `--against COMMIT` times two builds of ours in the same way ([`against`]); `--cores` says what more
+//! processors would bring ([`cores`]).
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};

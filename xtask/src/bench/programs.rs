@@ -31,8 +31,8 @@ const RIPGREP_VERSION: &str = "14.1.1";
 
 /// ripgrep as `cargo install --debug` builds it: full debug information, section garbage collection.
 ///
-/// A stand-in for the compiler driver keeps copies of the files that rustc hands to the link, because rustc deletes
-/// some.
+/// A stand-in for the compiler driver keeps copies of the files that rustc hands to the link, because rustc
+/// deletes some.
 pub fn prepare_rust(folder: &Path) -> Result<Case> {
     let folder = &folder.canonicalize()?;
     std::fs::create_dir_all(folder.join("inputs"))?;
@@ -123,7 +123,8 @@ const LLVM_DEPENDENCIES: [&str; 13] = [
 
 /// A whole C++ compiler from Debian's static archives: every archive of libclang, LLVM and Polly is named.
 ///
-/// The packages are unpacked into the case's folder; nothing is installed. The program takes LLVM 19 and newer.
+/// The packages are unpacked into the case's folder; nothing is installed. The program takes LLVM 19 and
+/// newer.
 pub fn prepare_llvm(folder: &Path) -> Result<Case> {
     let folder = &folder.canonicalize()?;
     let version = newest_libclang(folder)?;
@@ -140,7 +141,8 @@ pub fn prepare_llvm(folder: &Path) -> Result<Case> {
     Ok(Case::new(link, &run, &["_Z7measureP5Shape:", "_ZN5Shape4areaEv:", "br\t%r14"]))
 }
 
-/// The greatest N for which the package client knows `libclang-N-dev`; its lists are fetched if they hold none.
+/// The greatest N for which the package client knows `libclang-N-dev`; its lists are fetched if they hold
+/// none.
 fn newest_libclang(folder: &Path) -> Result<String> {
     let known = || -> Result<Option<u32>> {
         let text = must_run(folder, "apt-cache", &strings(&["pkgnames", "libclang-"]))?;

@@ -1,6 +1,7 @@
 //! The table of results, as Markdown.
 //!
-//! Absolute times depend on the machine more than on a linker, so every number stands beside its ratio to mold's.
+//! Absolute times depend on the machine more than on a linker, so every number stands beside its ratio to
+//! mold's.
 
 use std::fmt::Write;
 use std::process::Command;

@@ -115,9 +115,9 @@ impl Workload {
         with(linker, self.arguments(linker.family))
     }
 
-    /// A linker, and those that are timed beside it in the same rounds: the same one without the process that takes
-    /// its memory apart when it has ended, without garbage collection where that is its default, with other tables of
-    /// frames, and ours through GNU ld's script.
+    /// A linker, and those that are timed beside it in the same rounds: the same one without the process that
+    /// takes its memory apart when it has ended, without garbage collection where that is its default, with
+    /// other tables of frames, and ours through GNU ld's script.
     pub fn taking(self, linker: &Linker) -> Vec<Linker> {
         let given = self.given(linker);
         let named = |words: &&[&str]| {

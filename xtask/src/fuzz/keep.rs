@@ -1,8 +1,9 @@
 //! Chooses the inputs of a corpus that are kept in the repository.
 //!
-//! A merge by libFuzzer notes which features each input reaches: edges, and how often they are taken. The input that adds most
-//! to those before it for its price is always taken next; the price is its share of the bytes and of the number of inputs that
-//! may be kept. Of 6,729 inputs of whole links, two hundred reach 83 % of the features so.
+//! A merge by libFuzzer notes which features each input reaches: edges, and how often they are taken. The
+//! input that adds most to those before it for its price is always taken next; the price is its share of the
+//! bytes and of the number of inputs that may be kept. Of 6,729 inputs of whole links, two hundred reach 83 %
+//! of the features so.
 
 use crate::folders::files;
 use anyhow::{Context, Result, bail};
@@ -31,7 +32,8 @@ impl Input {
     }
 }
 
-/// Begins the control file of a merge: how many inputs there are, how many of them in the first folder, their paths.
+/// Begins the control file of a merge: how many inputs there are, how many of them in the first folder, their
+/// paths.
 ///
 /// # Errors
 /// It cannot be written.
@@ -40,12 +42,12 @@ pub fn begin(control: &Path, inputs: &[PathBuf]) -> Result<()> {
     Ok(std::fs::write(control, format!("{}\n0\n{paths}", inputs.len()))?)
 }
 
-/// Replaces the inputs in the folder `kept` by the best of those that a merge with the control file `control` has read, but
-/// for those that someone wrote and named. Returns how many were chosen.
+/// Replaces the inputs in the folder `kept` by the best of those that a merge with the control file `control`
+/// has read, but for those that someone wrote and named. Returns how many were chosen.
 ///
 /// # Errors
-/// The control file is not libFuzzer's, or lacks an input: that one failed, or the file is not whole. A file cannot be read or
-/// written.
+/// The control file is not libFuzzer's, or lacks an input: that one failed, or the file is not whole. A file
+/// cannot be read or written.
 pub fn keep(control: &Path, kept: &Path) -> Result<usize> {
     let inputs = File::open(control).map_err(Into::into).and_then(|file| read(BufReader::new(file)));
     let inputs = inputs.with_context(|| format!("{}, the control file of a merge", control.display()))?;

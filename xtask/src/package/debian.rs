@@ -148,7 +148,8 @@ fn is_program(file: &Path) -> bool {
     file.starts_with("usr/bin") || file.starts_with("usr/libexec")
 }
 
-/// The packages that hold the libraries which programs load, the C library with the newest version that one asks for.
+/// The packages that hold the libraries which programs load, the C library with the newest version that one
+/// asks for.
 fn dependencies(tree: &Path) -> Result<String> {
     let mut needed: BTreeMap<&str, Vec<u32>> = BTreeMap::new();
     for file in super::stripped::elf_files(tree)? {

@@ -1,4 +1,5 @@
-//! Programs without debug information, and that in files of its own, where debuggers look for it by the build-id.
+//! Programs without debug information, and that in files of its own, where debuggers look for it by the
+//! build-id.
 
 use super::tools::{files, said};
 use anyhow::{Context, Result};
@@ -19,8 +20,8 @@ pub fn elf_files(tree: &Path) -> Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// Whether a file is an ELF file of type `ET_EXEC` or `ET_DYN`, of the little-endian machines that packages are for or
-/// of the big-endian ones.
+/// Whether a file is an ELF file of type `ET_EXEC` or `ET_DYN`, of the little-endian machines that packages
+/// are for or of the big-endian ones.
 fn is_linked(path: &Path) -> Result<bool> {
     let mut start = Vec::new();
     std::fs::File::open(path)?.take(18).read_to_end(&mut start)?;

@@ -1,9 +1,10 @@
-//! Proof of the README's first words: in a minimal root of the distribution with gcc, git and a Rust toolchain and nothing
-//! else, a fresh clone's two commands work as they stand, with nothing skipped; so do the proofs, if they are asked for.
+//! Proof of the README's first words: in a minimal root of the distribution with gcc, git and a Rust
+//! toolchain and nothing else, a fresh clone's two commands work as they stand, with nothing skipped; so do
+//! the proofs, if they are asked for.
 //!
-//! The root is made by `debootstrap`, which the package client fetches. The machine decides how packages and crates are
-//! reached: its apt configuration, certificates and variables for proxies are taken over when the root runs, and are
-//! named nowhere.
+//! The root is made by `debootstrap`, which the package client fetches. The machine decides how packages and
+//! crates are reached: its apt configuration, certificates and variables for proxies are taken over when the
+//! root runs, and are named nowhere.
 
 use super::proof::{Proof, first_line, output};
 use crate::children::processor_time_so_far;
@@ -252,13 +253,13 @@ pub(super) fn enter(root: &Path, words: &[&str]) -> Result<String> {
     output(&mut inside(root, words)?)
 }
 
-/// A command in the root, with processes, devices, `/sys` and the Rust toolchain of this machine, and of its variables only
-/// those for access to the network. The root is a mount of its own, as a machine's is: without, tests could not mount
-/// file systems for themselves.
+/// A command in the root, with processes, devices, `/sys` and the Rust toolchain of this machine, and of its
+/// variables only those for access to the network. The root is a mount of its own, as a machine's is:
+/// without, tests could not mount file systems for themselves.
 fn inside(root: &Path, words: &[&str]) -> Result<Command> {
     let rust = first_line(Command::new("rustc").args(["--print", "sysroot"]))?;
-    // Whoever ends the proof ends all that it started: the kernel kills `unshare`, which ignores milder signals, with
-    // the thread that waits for it, and the first process of the new namespace with `unshare`.
+    // Whoever ends the proof ends all that it started: the kernel kills `unshare`, which ignores milder
+    // signals, with the thread that waits for it, and the first process of the new namespace with `unshare`.
     let mut command = Command::new("setpriv");
     command.args(["--pdeathsig", "KILL", "unshare", "--mount", "--pid", "--kill-child", "sh", "-c"]);
     command.arg(

@@ -1,8 +1,9 @@
-//! Proof of unwinding in the kernel: programs sampled with the BPF program and in user space on the same samples.
+//! Proof of unwinding in the kernel: programs sampled with the BPF program and in user space on the same
+//! samples.
 //!
-//! `in_kernel`, an example of `crates/stacks`, has events run the program and then make their usual sample too, with registers and a copy
-//! of the stack, and compares the two. What the program costs, the kernel measures (`bpf_stats_enabled`). The tables that it
-//! had are encoded as OpenTelemetry's profiler does, too.
+//! `in_kernel`, an example of `crates/stacks`, has events run the program and then make their usual sample
+//! too, with registers and a copy of the stack, and compares the two. What the program costs, the kernel
+//! measures (`bpf_stats_enabled`). The tables that it had are encoded as OpenTelemetry's profiler does, too.
 
 use super::compact::stack_deltas;
 use super::proof::{Proof, first_line, output};
@@ -125,7 +126,8 @@ fn processor() -> String {
     name.unwrap_or("a processor without a name").trim_start_matches(['\t', ' ', ':']).to_owned()
 }
 
-/// Builds the program that compares. It is optimised, because the kernel has no table of a file until user space has made it.
+/// Builds the program that compares. It is optimised, because the kernel has no table of a file until user
+/// space has made it.
 fn build() -> Result<PathBuf> {
     let mut command = Command::new("cargo");
     command.current_dir(crate::folders::workspace());

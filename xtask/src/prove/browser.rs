@@ -1,6 +1,6 @@
-//! Proof of size: a link as large as a browser's with debug information, as far as memory and disk of a small machine
-//! allow, beside the other fast linkers; and the same with half as many objects, to see that no pass grows faster than
-//! what it is given.
+//! Proof of size: a link as large as a browser's with debug information, as far as memory and disk of a small
+//! machine allow, beside the other fast linkers; and the same with half as many objects, to see that no pass
+//! grows faster than what it is given.
 
 use super::proof::Proof;
 use crate::bench::case::Case;
@@ -16,7 +16,8 @@ use std::path::PathBuf;
 
 const OBJECTS: u64 = 20_000;
 const PROCESSORS: usize = 2;
-/// Counted rounds, of which each of the four linkers begins one: a link finds the memory as the one before it left it.
+/// Counted rounds, of which each of the four linkers begins one: a link finds the memory as the one before it
+/// left it.
 const ROUNDS: usize = 4;
 /// The most memory that a link may take.
 const MEMORY: u64 = 24 << 30;

@@ -1,9 +1,10 @@
-//! Proof of compact tables: well-known system files and own links for three machines, each with a compact table and a
-//! V3 section beside it. At every address both give the same rules, and those of `.eh_frame`; sizes stand side by side
-//! with the stack deltas that OpenTelemetry's profiler keeps of a file.
+//! Proof of compact tables: well-known system files and own links for three machines, each with a compact
+//! table and a V3 section beside it. At every address both give the same rules, and those of `.eh_frame`;
+//! sizes stand side by side with the stack deltas that OpenTelemetry's profiler keeps of a file.
 //!
-//! Rules are constant between two boundaries, which are the starts and ends of the rows of either table; so look-ups at the
-//! first and the last address between any two answer for all. Rows that repeat are looked up address by address.
+//! Rules are constant between two boundaries, which are the starts and ends of the rows of either table; so
+//! look-ups at the first and the last address between any two answer for all. Rows that repeat are looked up
+//! address by address.
 
 use super::proof::{Proof, output};
 use super::tools::write_project;
@@ -169,8 +170,8 @@ fn explain(proof: &mut Proof, missing: &[&str]) -> Result<()> {
     )
 }
 
-/// Gives a file a compact table and another copy a V3 section, and compares them with call frame information and with
-/// each other.
+/// Gives a file a compact table and another copy a V3 section, and compares them with call frame information
+/// and with each other.
 fn prove_file(proof: &Proof, sframe: &Path, path: &Path) -> Result<Sizes> {
     let original = path.display().to_string();
     let mut made = Vec::new();
@@ -265,7 +266,8 @@ fn boundaries(table: &CompactTable<&[u8]>, v3: &Section<'_>) -> Result<(u64, Vec
     Ok((functions, all))
 }
 
-/// The project in every kind of output for a machine, with a compact table and with an index of the same rows.
+/// The project in every kind of output for a machine, with a compact table and with an index of the same
+/// rows.
 fn own_links(proof: &mut Proof, sframe: &Path, triple: &str) -> Result<()> {
     let own = triple.starts_with("x86_64");
     let driver = if own { "g++".into() } else { peers::program(&format!("{triple}-g++"))? };

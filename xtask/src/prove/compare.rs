@@ -1,5 +1,5 @@
-//! Proof of agreement: real links of every kind, for three machines, by this linker and every other that is there. The
-//! baseline must explain every difference from the majority.
+//! Proof of agreement: real links of every kind, for three machines, by this linker and every other that is
+//! there. The baseline must explain every difference from the majority.
 
 use super::proof::{Proof, output};
 use crate::peers;

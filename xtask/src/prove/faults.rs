@@ -1,6 +1,6 @@
-//! Proof against faults: a link is killed at random moments and before each system call, each call fails, disks are
-//! full, inputs change while they are mapped, surroundings are poor, and links run beside each other. It always ends in
-//! the output that it makes anyway, or in a message and the old output.
+//! Proof against faults: a link is killed at random moments and before each system call, each call fails,
+//! disks are full, inputs change while they are mapped, surroundings are poor, and links run beside each
+//! other. It always ends in the output that it makes anyway, or in a message and the old output.
 
 mod bench;
 

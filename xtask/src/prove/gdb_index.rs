@@ -1,7 +1,8 @@
 //! Proof of `--gdb-index` on a Rust program with debug information, beside lld, mold and gdb's own index.
 //!
-//! rustc lists no names, so that lld and mold make an index of addresses alone; names are held against those that gdb
-//! writes for the same program (`save gdb-index`). gdb knows linkage names besides, and notes a type in one unit only.
+//! rustc lists no names, so that lld and mold make an index of addresses alone; names are held against those
+//! that gdb writes for the same program (`save gdb-index`). gdb knows linkage names besides, and notes a type
+//! in one unit only.
 
 use super::proof::{Proof, output};
 use super::turns::Turns;

@@ -1,8 +1,9 @@
-//! Proof of identical code folding: the LLVM link folded by lld, mold and this linker, `--icf=all` and `--icf=safe`.
+//! Proof of identical code folding: the LLVM link folded by lld, mold and this linker, `--icf=all` and
+//! `--icf=safe`.
 //!
-//! What is folded is counted in the output: bytes that are loaded from the file without and with the option. The
-//! archives are compiled by gcc, without tables of significant addresses (`.llvm_addrsig`), so that lld's safe mode
-//! folds next to nothing; mold and this linker look at the relocations of such objects.
+//! What is folded is counted in the output: bytes that are loaded from the file without and with the option.
+//! The archives are compiled by gcc, without tables of significant addresses (`.llvm_addrsig`), so that lld's
+//! safe mode folds next to nothing; mold and this linker look at the relocations of such objects.
 
 use super::proof::Proof;
 use super::turns::Turns;

@@ -1,5 +1,6 @@
-//! Proof of the index: a C++ project of several hundred objects, in every kind of output, straight and by way of `-r`,
-//! against its `.eh_frame` and against GNU ld's output for the same objects; then with objects of every SFrame version.
+//! Proof of the index: a C++ project of several hundred objects, in every kind of output, straight and by way
+//! of `-r`, against its `.eh_frame` and against GNU ld's output for the same objects; then with objects of
+//! every SFrame version.
 
 use super::proof::{Proof, output};
 use super::tools::{compile, objects, peer, write_project};
@@ -203,8 +204,8 @@ fn sections(proof: &Proof, file: &str) -> Result<Vec<(String, u64, u64)>> {
     Ok(parsed.collect())
 }
 
-/// Functions of a table as `readelf --sframe` lists them: names with how often they occur. A function without a symbol
-/// goes by its section.
+/// Functions of a table as `readelf --sframe` lists them: names with how often they occur. A function without
+/// a symbol goes by its section.
 fn functions(proof: &Proof, file: &str, section: &str) -> Result<BTreeMap<String, usize>> {
     let readelf = peers::program("readelf")?;
     let mut command = Command::new(&readelf);

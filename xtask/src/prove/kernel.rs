@@ -1,5 +1,5 @@
-//! Proof of whole kernels: Debian's kernel source, a small configuration for each machine, everything linked by this linker,
-//! booted in an emulated machine to a shell script in an initramfs.
+//! Proof of whole kernels: Debian's kernel source, a small configuration for each machine, everything linked
+//! by this linker, booted in an emulated machine to a shell script in an initramfs.
 
 pub mod tree;
 
@@ -71,8 +71,8 @@ fn links(proof: &mut Proof, linker: &Path, gnu: &str) -> Result<()> {
     Ok(())
 }
 
-/// Links vmlinux once more, by GNU ld with the same words, and compares the tables of sections. Tables of symbols are left
-/// out, and emitted relocations, which x86's build takes from the file.
+/// Links vmlinux once more, by GNU ld with the same words, and compares the tables of sections. Tables of
+/// symbols are left out, and emitted relocations, which x86's build takes from the file.
 fn peer(proof: &Proof, build: &Build<'_>) -> Result<String> {
     let words = build.link_of("vmlinux")?.into_iter();
     let words = words.map(|word| if word == "vmlinux" { "vmlinux.gnu".to_owned() } else { word });

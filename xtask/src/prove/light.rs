@@ -1,5 +1,5 @@
-//! Proof of the light linking form: a C++ project whose frames are units links with every linker, runs, and has the same rows as with V3;
-//! and how many bytes each form of frames takes.
+//! Proof of the light linking form: a C++ project whose frames are units links with every linker, runs, and
+//! has the same rows as with V3; and how many bytes each form of frames takes.
 
 use super::proof::Proof;
 use super::tools::{compile, objects, peer, write_project};
@@ -71,7 +71,8 @@ fn link_all(proof: &mut Proof, sframe: &Path) -> Result<()> {
                 "{name}: the program says another thing"
             );
             let mode = &option[4..];
-            // Some keep, besides frames that they know by name, only sections that code refers to. Ours is held to more.
+            // Some keep, besides frames that they know by name, only sections that code refers to. Ours is
+            // held to more.
             if collected && name != "sframe-ld" && !has_frames(proof, &out)? {
                 link(proof, &linker, "split", options, "of-v3")?;
                 let other = if has_frames(proof, "of-v3")? { "V3 is kept" } else { "V3 is dropped, too" };

@@ -1,9 +1,9 @@
-//! Proof of link-time optimization: sqlite, zstd and a C++ project by gcc's plugin and by LLVM's, linked by GNU ld,
-//! mold and this linker.
+//! Proof of link-time optimization: sqlite, zstd and a C++ project by gcc's plugin and by LLVM's, linked by
+//! GNU ld, mold and this linker.
 //!
-//! The programs must say the same. Most of the time of such a link is the compiler's; the C++ project is linked in
-//! turns, so that the times of one round were taken on the same machine. Rust is linked as rustc optimises it, and
-//! together with C by the plugin of the LLVM that rustc is made with.
+//! The programs must say the same. Most of the time of such a link is the compiler's; the C++ project is
+//! linked in turns, so that the times of one round were taken on the same machine. Rust is linked as rustc
+//! optimises it, and together with C by the plugin of the LLVM that rustc is made with.
 
 use super::machines::{ZSTD_CRATE, ZSTD_EXPECTED, ZSTD_MAIN};
 use super::proof::{Proof, output};
@@ -279,8 +279,8 @@ fn rust(proof: &mut Proof, linkers: &[(&str, PathBuf)]) -> Result<()> {
     Ok(())
 }
 
-/// Rust and C as one program: rustc and the clang of its LLVM hand their intermediate code to that LLVM's plugin, and
-/// functions of one language are inlined into the other.
+/// Rust and C as one program: rustc and the clang of its LLVM hand their intermediate code to that LLVM's
+/// plugin, and functions of one language are inlined into the other.
 fn with_c(proof: &mut Proof, linkers: &[(&str, PathBuf)]) -> Result<()> {
     let version = output(Command::new("rustc").arg("-vV"))?;
     let version = version.lines().find_map(|line| line.strip_prefix("LLVM version: "));
@@ -341,8 +341,9 @@ fn with_c(proof: &mut Proof, linkers: &[(&str, PathBuf)]) -> Result<()> {
     Ok(())
 }
 
-/// A linker as a program of this system, if it runs so with no more than its allocator: with a plugin, mold starts
-/// itself again by the name of the running program, which is another system's loader for the tools that are unpacked.
+/// A linker as a program of this system, if it runs so with no more than its allocator: with a plugin, mold
+/// starts itself again by the name of the running program, which is another system's loader for the tools
+/// that are unpacked.
 fn by_itself(proof: &Proof, linker: &Path) -> Result<PathBuf> {
     let words = command_words(linker, "")?;
     let folders = words.iter().position(|word| word == "--library-path").and_then(|at| words.get(at + 1));
@@ -361,7 +362,8 @@ fn by_itself(proof: &Proof, linker: &Path) -> Result<PathBuf> {
     Ok(if runs { script } else { linker.to_owned() })
 }
 
-/// The words of a linker's command. One of another system has its own folders of libraries, and LLVM's joins them.
+/// The words of a linker's command. One of another system has its own folders of libraries, and LLVM's joins
+/// them.
 fn command_words(linker: &Path, libraries: &str) -> Result<Vec<String>> {
     let Ok(text) = std::fs::read_to_string(linker.with_file_name("cmd")) else {
         return Ok(vec![linker.display().to_string()]);

@@ -1,6 +1,6 @@
-//! Proof of the other machines: well-known C, a C++ project of a hundred objects and more, and a Rust program, with
-//! frames by the newest assembler, linked in every SFrame mode; all run under an emulator, and `sframe verify` is
-//! content with every file.
+//! Proof of the other machines: well-known C, a C++ project of a hundred objects and more, and a Rust
+//! program, with frames by the newest assembler, linked in every SFrame mode; all run under an emulator, and
+//! `sframe verify` is content with every file.
 
 use super::proof::{Proof, output};
 use super::sqlite::{self, crate_source};

@@ -1,5 +1,6 @@
-//! Proof by Miri: an interpreter that knows every rule of Rust's memory runs tests of what is unsafe or reads bytes as
-//! structures. It is some hundred times slower than a processor, so those tests are left out that repeat for long.
+//! Proof by Miri: an interpreter that knows every rule of Rust's memory runs tests of what is unsafe or reads
+//! bytes as structures. It is some hundred times slower than a processor, so those tests are left out that
+//! repeat for long.
 
 use super::proof::{Proof, first_line};
 use crate::folders;

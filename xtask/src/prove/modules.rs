@@ -1,5 +1,6 @@
-//! Proof of kernel modules: two out-of-tree modules, built with Debian's kernel headers once by GNU ld and then in every way
-//! that this linker treats SFrame under `-r`; compared, verified, and loaded into Debian's kernel in an emulated machine.
+//! Proof of kernel modules: two out-of-tree modules, built with Debian's kernel headers once by GNU ld and
+//! then in every way that this linker treats SFrame under `-r`; compared, verified, and loaded into Debian's
+//! kernel in an emulated machine.
 
 use super::boot::{Files, boot};
 use super::kernel::tree::Linker;
@@ -108,8 +109,8 @@ fn headers() -> Result<PathBuf> {
     Ok(own)
 }
 
-/// Builds both modules; they end up in a folder of the variant's name. All are built in the same folder, which debug
-/// information names.
+/// Builds both modules; they end up in a folder of the variant's name. All are built in the same folder,
+/// which debug information names.
 fn build(proof: &Proof, tools: &Tools, headers: &Path, variant: &Variant) -> Result<()> {
     let folder = proof.folder.join("modules");
     let _ = std::fs::remove_dir_all(&folder);

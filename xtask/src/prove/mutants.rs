@@ -1,10 +1,10 @@
-//! Proof over damaged inputs: thousands of objects, archives, shared libraries and scripts of every machine, each
-//! damaged by its structure ([`damage`]), linked by this linker and by every other under limits, and counted by what
-//! became of it.
+//! Proof over damaged inputs: thousands of objects, archives, shared libraries and scripts of every machine,
+//! each damaged by its structure ([`damage`]), linked by this linker and by every other under limits, and
+//! counted by what became of it.
 //!
-//! A mutant is known by its number alone, so a finding comes back: `--seed N --count 1`. This linker links all of
-//! them; the others, which take longer together, the first ones, and of these what they can link undamaged: not each
-//! knows every machine, or scripts.
+//! A mutant is known by its number alone, so a finding comes back: `--seed N --count 1`. This linker links
+//! all of them; the others, which take longer together, the first ones, and of these what they can link
+//! undamaged: not each knows every machine, or scripts.
 
 pub mod damage;
 mod originals;
@@ -351,8 +351,8 @@ fn without_folders(text: &str) -> String {
     text.split(' ').map(word).collect::<Vec<_>>().join(" ")
 }
 
-/// Each other linker, and this one over exactly the mutants that the other one got. This linker, which links the most
-/// originals undamaged, comes first in `tables`.
+/// Each other linker, and this one over exactly the mutants that the other one got. This linker, which links
+/// the most originals undamaged, comes first in `tables`.
 fn record_beside(proof: &mut Proof, names: &[&str], tables: &[Counts]) -> Result<()> {
     let [ours, others @ ..] = tables else { return Ok(()) };
     proof.note("\nEach other linker, and sframe-ld over exactly the mutants that the other one linked:\n")?;

@@ -1,4 +1,5 @@
-//! The package in a minimal root of the distribution with gcc and nothing else of ours: installed, used and removed.
+//! The package in a minimal root of the distribution with gcc and nothing else of ours: installed, used and
+//! removed.
 
 use super::bare;
 use super::proof::Proof;

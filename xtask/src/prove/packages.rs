@@ -1,5 +1,5 @@
-//! Debian packages that the kernel's proofs need, by package name, unpacked into a folder outside the repository.
-//! Nothing is installed, and no package's scripts run.
+//! Debian packages that the kernel's proofs need, by package name, unpacked into a folder outside the
+//! repository. Nothing is installed, and no package's scripts run.
 
 use crate::apt::{self, run_command};
 use crate::peers::library_folders;
@@ -8,7 +8,8 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Packages whose programs build and boot kernels, and those with headers that the kernel's own tools are compiled with.
+/// Packages whose programs build and boot kernels, and those with headers that the kernel's own tools are
+/// compiled with.
 const TOOLS: [&str; 12] = [
     "make",
     "bc",
@@ -25,7 +26,8 @@ const TOOLS: [&str; 12] = [
 ];
 const TRIPLE: &str = "x86_64-linux-gnu";
 
-/// The folder of all that is fetched and built: `SFRAME_KERNEL`, or one below the system's for temporary files.
+/// The folder of all that is fetched and built: `SFRAME_KERNEL`, or one below the system's for temporary
+/// files.
 pub fn folder() -> Result<PathBuf> {
     let folder = std::env::var_os("SFRAME_KERNEL")
         .map_or_else(|| std::env::temp_dir().join("sframe-kernel"), PathBuf::from);
@@ -33,8 +35,8 @@ pub fn folder() -> Result<PathBuf> {
     Ok(folder.canonicalize()?)
 }
 
-/// A folder below with the contents of the named package, and of those of its dependencies whose names start with
-/// `follow`, for a machine as Debian names it.
+/// A folder below with the contents of the named package, and of those of its dependencies whose names start
+/// with `follow`, for a machine as Debian names it.
 pub fn unpack(machine: &str, package: &str, follow: &str) -> Result<PathBuf> {
     let root = folder()?.join(format!("{package}-{machine}"));
     if root.exists() {

@@ -1,6 +1,6 @@
-//! Proof over random programs: thousands of them, each linked in several ways by this linker and every other, run, and
-//! compared by what they print. `ld-compare random` makes, links and judges them; here it is run for every machine, and
-//! its counts become the record.
+//! Proof over random programs: thousands of them, each linked in several ways by this linker and every other,
+//! run, and compared by what they print. `ld-compare random` makes, links and judges them; here it is run for
+//! every machine, and its counts become the record.
 
 use super::proof::Proof;
 use crate::peers;
@@ -14,8 +14,8 @@ use std::process::Command;
 const MACHINES: [(&str, &str, u64); 3] =
     [("x86-64", "x86_64", 20_000), ("aarch64", "aarch64", 2_000), ("s390x", "s390x", 2_000)];
 
-/// What `ld-compare random` writes in the place of a linker if this one does a thing that no other does, nor two others the
-/// same.
+/// What `ld-compare random` writes in the place of a linker if this one does a thing that no other does, nor
+/// two others the same.
 const ALONE: &str = "unsettled, none like ours";
 
 /// How many programs are wanted of which machines.

@@ -1,13 +1,13 @@
-//! Debian's source packages in a minimal root of the distribution, each built by its own `debian/rules` with its own tests,
-//! first by GNU ld, then by this linker in the place of GNU ld, and held against each other.
+//! Debian's source packages in a minimal root of the distribution, each built by its own `debian/rules` with
+//! its own tests, first by GNU ld, then by this linker in the place of GNU ld, and held against each other.
 //!
-//! The distribution's linker is diverted; a script stands in its place, which both builds call, so that nothing but the
-//! linker differs. A compiler cache makes the second build cheap: only links are made again. Every link of ours is made a
-//! second time with derived frames and an index, and verified.
+//! The distribution's linker is diverted; a script stands in its place, which both builds call, so that
+//! nothing but the linker differs. A compiler cache makes the second build cheap: only links are made again.
+//! Every link of ours is made a second time with derived frames and an index, and verified.
 //!
-//! A package that is done has a row in `tests/proofs/rebuild.json` and is built again only if it is named; so the proof
-//! goes on where it was interrupted, on any machine. Several runs may go on at a time: each locks its roots, and a row is
-//! added to those that the file has by then.
+//! A package that is done has a row in `tests/proofs/rebuild.json` and is built again only if it is named; so
+//! the proof goes on where it was interrupted, on any machine. Several runs may go on at a time: each locks
+//! its roots, and a row is added to those that the file has by then.
 
 mod ledger;
 mod list;
@@ -36,7 +36,8 @@ const PACKAGES: [&str; 5] = ["build-essential", "debhelper", "ccache", "fakeroot
 /// Longest time for a build, in seconds.
 const LIMIT: u32 = 3 * 3600;
 
-/// Builds a package by `debian/rules` as a user without rights. `build-arch` runs the tests and makes no documents.
+/// Builds a package by `debian/rules` as a user without rights. `build-arch` runs the tests and makes no
+/// documents.
 const BUILD: &str = r#"
 set -e
 name=$1
@@ -126,7 +127,8 @@ impl Work<'_> {
         done
     }
 
-    /// Makes a row an entry, and keeps it. The page is written, too: the proof may be interrupted before its end.
+    /// Makes a row an entry, and keeps it. The page is written, too: the proof may be interrupted before its
+    /// end.
     fn keep(&self, source: &Source, row: &Row) -> Result<Entry> {
         let date = first_line(Command::new("date").arg("+%Y-%m-%d"))?;
         let head = ["-C", env!("CARGO_MANIFEST_DIR"), "rev-parse", "--short", "HEAD"];
@@ -150,7 +152,8 @@ impl Work<'_> {
     }
 }
 
-/// Writes a file anew. Whoever reads it meanwhile, or after an interruption, finds the old text or the new one.
+/// Writes a file anew. Whoever reads it meanwhile, or after an interruption, finds the old text or the new
+/// one.
 fn replace(file: &Path, text: &str) -> Result<()> {
     let new = file.with_extension("new");
     std::fs::write(&new, text).with_context(|| new.display().to_string())?;
@@ -163,7 +166,8 @@ struct Root {
     _lock: std::fs::File,
 }
 
-/// Takes roots that no other run has, with today's programs. Those that are not there are copies of the first one taken.
+/// Takes roots that no other run has, with today's programs. Those that are not there are copies of the first
+/// one taken.
 fn prepare(proof: &Proof, sframe: &Path, count: usize) -> Result<Vec<Root>> {
     std::fs::create_dir_all(proof.folder.join("logs"))?;
     let mut roots: Vec<Root> = Vec::new();
@@ -202,8 +206,8 @@ fn fill(proof: &Proof, sframe: &Path, root: &Path, like: Option<&Root>) -> Resul
     Ok(())
 }
 
-/// Makes a root in which the script stands for the distribution's linker. Its package manager need not survive a loss of
-/// power, nor make an index of manual pages.
+/// Makes a root in which the script stands for the distribution's linker. Its package manager need not
+/// survive a loss of power, nor make an index of manual pages.
 fn make_root(proof: &Proof, root: &Path) -> Result<()> {
     let place = root.join("opt/linker");
     bare::make_root(proof, root)?;
@@ -287,7 +291,8 @@ fn linked(root: &Path, name: &str, begin: SystemTime) -> Result<BTreeMap<String,
     Ok(files)
 }
 
-/// Whether an ELF file is of class `ELFCLASS64`. Some packages have libraries for 32 bits, too, which GNU ld links.
+/// Whether an ELF file is of class `ELFCLASS64`. Some packages have libraries for 32 bits, too, which GNU ld
+/// links.
 fn is_64_bit(path: &Path) -> Result<bool> {
     let mut start = [0; 5];
     std::fs::File::open(path)?.read_exact(&mut start)?;

@@ -1,7 +1,8 @@
 //! Compares two linkers' relocatable files: sections, symbols and relocations, whatever their order.
 //!
-//! Where strings are shared, linkers differ in the choice and in the order, so a place in such a section stands for the
-//! string that is there. Tables of symbols and of names, and the build-id, follow from the rest.
+//! Where strings are shared, linkers differ in the choice and in the order, so a place in such a section
+//! stands for the string that is there. Tables of symbols and of names, and the build-id, follow from the
+//! rest.
 
 use anyhow::{Context, Result, ensure};
 use object::elf;
@@ -145,8 +146,8 @@ fn facts(file: ElfFile64<'_, Endianness>) -> Result<Facts> {
     Ok(facts)
 }
 
-/// A section's contents. Those that the kernel's build derives from the symbol table are sorted, because the symbol
-/// tables differ in order.
+/// A section's contents. Those that the kernel's build derives from the symbol table are sorted, because the
+/// symbol tables differ in order.
 fn ordered(section: &str, contents: &[u8]) -> Vec<u8> {
     let mut entries: Vec<&[u8]> =
         contents.chunks(if section == "__versions" { 64 } else { contents.len().max(1) }).collect();

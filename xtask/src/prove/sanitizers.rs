@@ -1,10 +1,10 @@
-//! Proof by sanitizers: the linker is built with AddressSanitizer and with ThreadSanitizer, then the tests run with it,
-//! and benchmarks' links at several numbers of threads, whose outputs must be the same.
+//! Proof by sanitizers: the linker is built with AddressSanitizer and with ThreadSanitizer, then the tests
+//! run with it, and benchmarks' links at several numbers of threads, whose outputs must be the same.
 //!
-//! A nightly compiler has the sanitizers. ThreadSanitizer has to see every access, those of Rust's standard library
-//! among them, which is built with it; it does not know of memory that the C library's allocator did not give, so the
-//! linker is built without its own. What a sanitizer has to say goes to files, so that messages of links are as ever,
-//! and tests that compare them hold.
+//! A nightly compiler has the sanitizers. ThreadSanitizer has to see every access, those of Rust's standard
+//! library among them, which is built with it; it does not know of memory that the C library's allocator did
+//! not give, so the linker is built without its own. What a sanitizer has to say goes to files, so that
+//! messages of links are as ever, and tests that compare them hold.
 
 use super::proof::{Proof, first_line, output};
 use super::threads;
@@ -64,8 +64,8 @@ const SANITIZERS: [Sanitizer; 2] = [
         // The command's own handlers for lost inputs and refused memory are part of what is tested.
         options: "handle_segv=0:handle_sigbus=0:handle_abort=0:allocator_may_return_null=1",
         build: &[],
-        // gcc 12 moves the look at a table on the stack of an inlined function (`ZSTD_selectBtGetAllMatches`) behind the
-        // end of its scope, and reports that.
+        // gcc 12 moves the look at a table on the stack of an inlined function (`ZSTD_selectBtGetAllMatches`)
+        // behind the end of its scope, and reports that.
         c_options: "-fno-sanitize-address-use-after-scope",
         suppressed: &[],
     },
@@ -231,7 +231,8 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// Runs a test of the workspace with the linker. Tests fail if they are unfit for the sanitizer, and no others.
+    /// Runs a test of the workspace with the linker. Tests fail if they are unfit for the sanitizer, and no
+    /// others.
     fn tests(&self, proof: &mut Proof, test: &str, wrong: &mut Vec<String>) -> Result<()> {
         let mut command = Command::new("cargo");
         command.current_dir(folders::workspace()).args(["test", "--quiet", "--test", test, "--"]);

@@ -1,6 +1,6 @@
-//! Whole objects linked by other people's linkers: as they are, through the wrapper around linkers, and with the
-//! plugin. Each output is held against what the same linker makes of objects that were split beforehand, and against
-//! this linker's rows.
+//! Whole objects linked by other people's linkers: as they are, through the wrapper around linkers, and with
+//! the plugin. Each output is held against what the same linker makes of objects that were split beforehand,
+//! and against this linker's rows.
 
 use super::proof::{Proof, output};
 use super::tools::{self, dead_relocations, peer};

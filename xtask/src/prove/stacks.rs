@@ -1,9 +1,10 @@
-//! Proof of `sframe stacks`: recordings of real programs, unwound by it, by framehop, libdw and `perf script`.
+//! Proof of `sframe stacks`: recordings of real programs, unwound by it, by framehop, libdw and `perf
+//! script`.
 //!
-//! Nothing that is recorded has a frame pointer to speak of or SFrame of its own, but for one program that is linked with it:
-//! they are the distribution's. Every unwinder reads the same recording. `beside_framehop`, an example of `crates/stacks`, takes
-//! the time of unwinding alone for this crate and framehop in one run, and compares every frame; those of libdw as well, which
-//! `libdw.c` asks.
+//! Nothing that is recorded has a frame pointer to speak of or SFrame of its own, but for one program that is
+//! linked with it: they are the distribution's. Every unwinder reads the same recording. `beside_framehop`,
+//! an example of `crates/stacks`, takes the time of unwinding alone for this crate and framehop in one run,
+//! and compares every frame; those of libdw as well, which `libdw.c` asks.
 
 use super::proof::{Proof, output};
 use crate::bench::measure::{Cost, measure, median};

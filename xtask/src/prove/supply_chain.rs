@@ -1,8 +1,9 @@
-//! The crates that this project takes from others and the one that it gives: `cargo deny` over licences, sources,
-//! duplicates and advisories, and `sframe-format` as it would be published, its documentation and its interface.
+//! The crates that this project takes from others and the one that it gives: `cargo deny` over licences,
+//! sources, duplicates and advisories, and `sframe-format` as it would be published, its documentation and
+//! its interface.
 //!
-//! The tools are built from their published crates. Advisories are a repository of their own: where that cannot be
-//! reached, the record says so and the rest counts.
+//! The tools are built from their published crates. Advisories are a repository of their own: where that
+//! cannot be reached, the record says so and the rest counts.
 
 use super::proof::{Proof, output};
 use crate::folders;
@@ -13,8 +14,8 @@ use std::process::{Command, Output};
 
 /// The crate that others build on.
 const PUBLISHED: &str = "sframe-format";
-/// The commit whose interface of it is the baseline until a version is released. Whoever changes the interface on purpose
-/// writes that into the changelog and moves this.
+/// The commit whose interface of it is the baseline until a version is released. Whoever changes the
+/// interface on purpose writes that into the changelog and moves this.
 const BASELINE: &str = "9339821";
 
 pub fn supply_chain(proof: &mut Proof) -> Result<()> {
@@ -48,7 +49,8 @@ fn here(program: impl AsRef<std::ffi::OsStr>, arguments: &[&str]) -> Command {
     command
 }
 
-/// `name version` of each crate that a finding is about, by the finding's code, from `cargo deny`'s lines of JSON.
+/// `name version` of each crate that a finding is about, by the finding's code, from `cargo deny`'s lines of
+/// JSON.
 fn findings(output: &Output) -> BTreeMap<String, BTreeSet<String>> {
     let mut found: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for line in String::from_utf8_lossy(&output.stderr).lines() {

@@ -1,5 +1,6 @@
-//! Proof that outputs do not depend on the number of threads: all workloads of the benchmarks, each in several modes, and
-//! the links of a hundred random programs, made with 1 to 32 threads. Outputs, maps and messages must be the same bytes.
+//! Proof that outputs do not depend on the number of threads: all workloads of the benchmarks, each in
+//! several modes, and the links of a hundred random programs, made with 1 to 32 threads. Outputs, maps and
+//! messages must be the same bytes.
 
 use super::proof::Proof;
 use super::turns;
@@ -46,8 +47,9 @@ pub fn threads(proof: &mut Proof, comparer: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Links a case with each of these numbers of threads, by the linker that `linker` begins the command of. Gives the size of
-/// the output in bytes, and the numbers of threads whose output, map or messages are not those of the first.
+/// Links a case with each of these numbers of threads, by the linker that `linker` begins the command of.
+/// Gives the size of the output in bytes, and the numbers of threads whose output, map or messages are not
+/// those of the first.
 ///
 /// # Errors
 /// A link fails, or an output cannot be read.
@@ -80,7 +82,8 @@ pub fn varying(
     Ok((size, differ))
 }
 
-/// Links random programs and their libraries, each with every number of threads; gives those whose results vary.
+/// Links random programs and their libraries, each with every number of threads; gives those whose results
+/// vary.
 fn random(proof: &mut Proof, comparer: &Path) -> Result<Vec<String>> {
     let folder = proof.folder.join("random");
     if folder.exists() {

@@ -1,10 +1,11 @@
-//! Proof of thunks at size: an AArch64 program of 300 MiB of code in which thousands of functions are called from
-//! further away than a branch reaches, against the same program with near calls in their stead.
+//! Proof of thunks at size: an AArch64 program of 300 MiB of code in which thousands of functions are called
+//! from further away than a branch reaches, against the same program with near calls in their stead.
 //!
-//! The objects are written directly. Each holds functions in sections of their own; a function calls functions of its
-//! object, and every fourth one also a function that lies half of the program away. The first function of an object calls all
-//! others of it, and the main program the first ones, so every call is made once the program runs. Each function
-//! returns the sum of a constant and of its callees' results, so a branch that goes astray shows in the output.
+//! The objects are written directly. Each holds functions in sections of their own; a function calls
+//! functions of its object, and every fourth one also a function that lies half of the program away. The
+//! first function of an object calls all others of it, and the main program the first ones, so every call is
+//! made once the program runs. Each function returns the sum of a constant and of its callees' results, so a
+//! branch that goes astray shows in the output.
 
 use super::proof::{Proof, output};
 use crate::bench::case::{link_line, must_run};

@@ -1,5 +1,5 @@
-//! Proofs of the tools around the linker: `attach` on well-known binaries, and a project built through the assembler
-//! wrapper.
+//! Proofs of the tools around the linker: `attach` on well-known binaries, and a project built through the
+//! assembler wrapper.
 
 use super::proof::{Proof, output};
 use crate::{install, peers};
@@ -209,7 +209,8 @@ fn attach_one(
 /// Objects of the project.
 pub(super) const OBJECTS: usize = 120;
 
-/// Builds a C++ project with and without the assembler wrapper, and links both with gold, lld and this linker.
+/// Builds a C++ project with and without the assembler wrapper, and links both with gold, lld and this
+/// linker.
 pub fn split_project(proof: &mut Proof, sframe: &Path, wrapper: &Path) -> Result<()> {
     let wrapper = install::install_assembler(wrapper, &proof.folder.join("installed"))?;
     let assembler = peers::program("as")?;
@@ -351,7 +352,8 @@ fn link(
     let linked = result.status.success();
     let text = String::from_utf8_lossy(&result.stderr).into_owned();
     let violation = text.contains("discarded section");
-    // lld and gold refuse whole sections in a plain final link, and so does this linker without its own splitting.
+    // lld and gold refuse whole sections in a plain final link, and so does this linker without its own
+    // splitting.
     let refused = folder == "whole" && mode == "final";
     ensure!(linked != refused || family == "sframe-ld", "{family} {folder} {mode}: {text}");
     ensure!(folder == "whole" || text.is_empty(), "{family} {folder} {mode}: {text}");

@@ -1,5 +1,5 @@
-//! Links of a benchmark case by several linkers with and without an option, in turns, so that a machine whose speed
-//! changes does the same to all.
+//! Links of a benchmark case by several linkers with and without an option, in turns, so that a machine whose
+//! speed changes does the same to all.
 
 use super::proof::Proof;
 use crate::bench::case::Case;

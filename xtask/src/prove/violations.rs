@@ -1,5 +1,5 @@
-//! The violations lab on record: the matrix of every shape, machine and linker, its page and a picture of that, and a
-//! violation that is hidden among several hundred objects and found again.
+//! The violations lab on record: the matrix of every shape, machine and linker, its page and a picture of
+//! that, and a violation that is hidden among several hundred objects and found again.
 
 use super::proof::{Proof, output};
 use crate::peers;

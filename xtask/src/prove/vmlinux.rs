@@ -1,9 +1,10 @@
-//! Proof of a kernel that has its frames with it: Debian's kernel source, compiled with frames, vmlinux linked with
-//! `.sframe_idx` by `examples/kernel/ld-vmlinux`, booted, and the section read from inside by `/proc/kcore`.
+//! Proof of a kernel that has its frames with it: Debian's kernel source, compiled with frames, vmlinux
+//! linked with `.sframe_idx` by `examples/kernel/ld-vmlinux`, booted, and the section read from inside by
+//! `/proc/kcore`.
 //!
-//! What the guest reads is the section of the file, byte for byte, it verifies by itself and against `.eh_frame`, and its
-//! functions are those that the guest's `/proc/kallsyms` lists. This source of Linux (6.1) has no reader of SFrame that
-//! could be asked, too.
+//! What the guest reads is the section of the file, byte for byte, it verifies by itself and against
+//! `.eh_frame`, and its functions are those that the guest's `/proc/kallsyms` lists. This source of Linux
+//! (6.1) has no reader of SFrame that could be asked, too.
 
 use super::kernel::tree::{Build, Linker, Machine, each_machine};
 use super::proof::{Proof, output};
@@ -22,7 +23,8 @@ const TABLES: &str = "-fasynchronous-unwind-tables";
 /// What the guest needs to read its own memory.
 const OPTIONS: &str = "CONFIG_PROC_KCORE=y\n";
 
-/// The first program: finds the section by its symbols, and its place in `/proc/kcore` by the program headers there.
+/// The first program: finds the section by its symbols, and its place in `/proc/kcore` by the program headers
+/// there.
 const INIT: &str = r#"#!/bin/busybox sh
 /bin/busybox --install -s /bin
 mount -t proc proc /proc
@@ -71,8 +73,8 @@ pub fn vmlinux(proof: &mut Proof, sframe: &Path, names: &[String]) -> Result<()>
     })
 }
 
-/// Options of the compiler for frames, and where these come from. One machine's kernel has them from `.eh_frame`, as with
-/// assemblers that know no SFrame.
+/// Options of the compiler for frames, and where these come from. One machine's kernel has them from
+/// `.eh_frame`, as with assemblers that know no SFrame.
 fn frames(machine: &Machine, folder: &Path) -> Result<(String, String)> {
     if machine.name == "arm64" {
         return Ok((TABLES.to_owned(), "frames derived from .eh_frame".to_owned()));
@@ -136,8 +138,8 @@ impl Table {
     }
 }
 
-/// Demands that `sframe verify` finds no fault in the table of vmlinux, and no row that contradicts `.eh_frame` but those
-/// that contradict it in the objects already.
+/// Demands that `sframe verify` finds no fault in the table of vmlinux, and no row that contradicts
+/// `.eh_frame` but those that contradict it in the objects already.
 fn rows(proof: &mut Proof, sframe: &Path, build: &Build<'_>) -> Result<()> {
     let verify = |files: &[&str]| -> Result<(BTreeSet<String>, String)> {
         let mut command = Command::new(sframe);
@@ -196,8 +198,8 @@ fn guest(proof: &mut Proof, sframe: &Path, build: &Build<'_>, table: &Table, con
     proof.note(format!("  - {}", functions(table, &index, &listed)?))
 }
 
-/// Demands that every function of the table is one of the kernel's, by the addresses that the guest listed, or a weak
-/// definition that another one replaces: code between functions, without a symbol.
+/// Demands that every function of the table is one of the kernel's, by the addresses that the guest listed,
+/// or a weak definition that another one replaces: code between functions, without a symbol.
 fn functions(table: &Table, index: &[u8], listed: &str) -> Result<String> {
     let listed: BTreeSet<u64> =
         listed.lines().map(|line| u64::from_str_radix(line, 16)).collect::<Result<_, _>>()?;

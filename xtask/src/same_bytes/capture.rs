@@ -23,7 +23,8 @@ pub struct Link {
     arguments: Vec<std::ffi::OsString>,
 }
 
-/// Runs a command with a linker that keeps its inputs, named by the variables of the tests and of `ld-compare`.
+/// Runs a command with a linker that keeps its inputs, named by the variables of the tests and of
+/// `ld-compare`.
 pub fn run(folder: &Path, linker: &Path, command: &[String]) -> Result<()> {
     let corpus = Corpus::open(folder.to_path_buf())?;
     let before = corpus.names()?.len();

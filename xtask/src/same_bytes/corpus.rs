@@ -1,4 +1,5 @@
-//! Captured links on disk: each different file once, named by its hash, and for each link a list of its files.
+//! Captured links on disk: each different file once, named by its hash, and for each link a list of its
+//! files.
 
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};

@@ -1,8 +1,9 @@
 //! Checks that a change of the linker keeps every byte of its outputs.
 //!
-//! `capture` runs a command, such as the tests, with a linker that keeps each link's inputs (`--reproduce`). `record`
-//! links all of these with one linker, at several numbers of threads, and notes hashes of all results: exit status,
-//! both streams, each file. `check` does the same with another linker and names the differences.
+//! `capture` runs a command, such as the tests, with a linker that keeps each link's inputs (`--reproduce`).
+//! `record` links all of these with one linker, at several numbers of threads, and notes hashes of all
+//! results: exit status, both streams, each file. `check` does the same with another linker and names the
+//! differences.
 
 use crate::install;
 use anyhow::{Context, Result, bail, ensure};
@@ -69,7 +70,8 @@ pub struct Repeated {
     pub varying: Vec<String>,
 }
 
-/// Runs a command, keeping its links in an empty folder, and makes each of them again at several numbers of threads.
+/// Runs a command, keeping its links in an empty folder, and makes each of them again at several numbers of
+/// threads.
 ///
 /// # Errors
 /// The command fails or links nothing, or links cannot be made again: all of these are named.

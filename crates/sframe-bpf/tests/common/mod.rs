@@ -1,12 +1,12 @@
-//! The C of the kernel's program, compiled for the host: with the compiler's sanitizers, if it has them, so that an access
-//! outside of the tables or the stack ends a test.
+//! The C of the kernel's program, compiled for the host: with the compiler's sanitizers, if it has them, so
+//! that an access outside of the tables or the stack ends a test.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Most loads of a look-up, by the bounds of the loops in `compact.h`: regions and entries by bisection, the numbers of a
-/// shape (4 bytes each at most), and its rows.
+/// Most loads of a look-up, by the bounds of the loops in `compact.h`: regions and entries by bisection, the
+/// numbers of a shape (4 bytes each at most), and its rows.
 pub const MOST_LOADS: u64 = {
     let (region, page, entry) = (32 + 3, 4, 17 + 2);
     let (shape, rows, rule) = (4 + 4 * 4, 65 * (1 + 2 * 4), 1);

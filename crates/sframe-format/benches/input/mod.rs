@@ -1,5 +1,5 @@
-//! Input of the benches: one library with its own `.eh_frame` and the SFrame section that is derived from it, and
-//! stacks of its functions.
+//! Input of the benches: one library with its own `.eh_frame` and the SFrame section that is derived from it,
+//! and stacks of its functions.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -76,7 +76,8 @@ fn compact_table(section: &[u8], address: u64) -> Vec<u8> {
 }
 
 impl Input {
-    /// The library of the Rust toolchain whose file name starts so, if it is an x86-64 one with `.eh_frame_hdr`.
+    /// The library of the Rust toolchain whose file name starts so, if it is an x86-64 one with
+    /// `.eh_frame_hdr`.
     pub fn of_toolchain(prefix: &str) -> Option<Self> {
         let output = Command::new("rustc").args(["--print", "sysroot"]).output().ok()?;
         let folder = PathBuf::from(String::from_utf8(output.stdout).ok()?.trim()).join("lib");

@@ -1,9 +1,10 @@
 //! Writing compact tables.
 //!
-//! A [`Builder`] takes functions without their addresses; equal functions get the same [`ShapeId`]. [`Builder::finish`]
-//! makes everything that does not depend on addresses, which is all but the pages and the regions. How many of these
-//! there can be follows from the address ranges of the code ([`Pages::of_ranges`]). So a linker knows a sufficient size
-//! before it knows any address. [`Shapes::write`] puts addresses and shapes together.
+//! A [`Builder`] takes functions without their addresses; equal functions get the same [`ShapeId`].
+//! [`Builder::finish`] makes everything that does not depend on addresses, which is all but the pages and the
+//! regions. How many of these there can be follows from the address ranges of the code
+//! ([`Pages::of_ranges`]). So a linker knows a sufficient size before it knows any address. [`Shapes::write`]
+//! puts addresses and shapes together.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -55,8 +56,8 @@ pub struct Builder {
     shapes: Lists,
     /// By [`ShapeId`]: offset, shape, count and stride of pieces, four words for each.
     functions: Lists,
-    /// The rows of the function that is being taken: start and number of the rule. `run`, `shape` and `pieces` are parts
-    /// of it, too.
+    /// The rows of the function that is being taken: start and number of the rule. `run`, `shape` and
+    /// `pieces` are parts of it, too.
     pub(super) rows: Vec<(u32, u32)>,
     run: Vec<u32>,
     shape: Vec<u32>,
@@ -104,8 +105,8 @@ impl Builder {
     /// Takes a function. A function without rows covers its bytes, and look-ups in it find no row.
     ///
     /// # Errors
-    /// It is empty, its rows do not ascend, or its repetition has no bytes or more than [`MOST_ROWS`] rows; nothing was
-    /// taken then.
+    /// It is empty, its rows do not ascend, or its repetition has no bytes or more than [`MOST_ROWS`] rows;
+    /// nothing was taken then.
     pub fn add(&mut self, function: &Function) -> Result<ShapeId, Inexpressible> {
         let refuse = |reason| Inexpressible { row: None, reason };
         if function.size == 0 {
@@ -193,9 +194,9 @@ impl Builder {
         self.rows.get(row + 1).map_or(size, |next| next.0)
     }
 
-    /// Adds pieces of one shape: the rows `rows` from `start` to `end`. `repeat` are the sizes of a repetition and of
-    /// the whole piece. The last argument is the offset of the first piece, the number of pieces, and the bytes from one
-    /// to the next.
+    /// Adds pieces of one shape: the rows `rows` from `start` to `end`. `repeat` are the sizes of a
+    /// repetition and of the whole piece. The last argument is the offset of the first piece, the number of
+    /// pieces, and the bytes from one to the next.
     fn add_piece(
         &mut self,
         rows: core::ops::Range<usize>,
@@ -230,8 +231,9 @@ impl Builder {
         self.pieces.extend([offset, shape, count, stride]);
     }
 
-    /// Takes all functions of another builder, so that functions can be read in parallel. They get the numbers that they
-    /// would get if they were added here one by one. Returns the new numbers, by the numbers in the other builder.
+    /// Takes all functions of another builder, so that functions can be read in parallel. They get the
+    /// numbers that they would get if they were added here one by one. Returns the new numbers, by the
+    /// numbers in the other builder.
     pub fn append(&mut self, other: &Self) -> Vec<ShapeId> {
         let (rules, numbers) = (&mut self.rules, &mut self.numbers);
         let mut rule_of = vec![NO_ROW];
@@ -352,9 +354,9 @@ fn runs_of(shape: &[u32]) -> impl Iterator<Item = &u32> {
     pairs_of(shape).iter().step_by(2)
 }
 
-/// All steps, and the number of each run's first step. Runs of many shapes come first, because small numbers take less
-/// room. A run that is the end of another run shares its steps. No run starts at step 0: a 0 in its place means that the
-/// shape repeats.
+/// All steps, and the number of each run's first step. Runs of many shapes come first, because small numbers
+/// take less room. A run that is the end of another run shares its steps. No run starts at step 0: a 0 in its
+/// place means that the shape repeats.
 fn place_runs(runs: &Lists, uses: &[u32]) -> (Vec<u32>, Vec<u32>) {
     let mut order: Vec<u32> = (0..runs.len() as u32).collect();
     order.sort_by_key(|&run| (core::cmp::Reverse(uses[run as usize]), run));
@@ -496,8 +498,9 @@ impl Shapes {
     /// The table of functions at these addresses, which must ascend, for a section at `address`.
     ///
     /// # Errors
-    /// [`ErrorKind::CompactOrder`] if addresses do not ascend strictly; [`ErrorKind::CompactNumber`] for a number that was
-    /// not handed out, or too many entries; [`ErrorKind::CompactLength`] if it takes 4 GiB or more.
+    /// [`ErrorKind::CompactOrder`] if addresses do not ascend strictly; [`ErrorKind::CompactNumber`] for a
+    /// number that was not handed out, or too many entries; [`ErrorKind::CompactLength`] if it takes 4 GiB or
+    /// more.
     pub fn to_bytes(&self, address: u64, functions: &[(u64, ShapeId)]) -> Result<Vec<u8>, Error> {
         let entries = self.entries_at(functions)?;
         let pages = Pages { regions: entries.regions.len() as u32, pages: entries.pages.len() as u32 };
@@ -541,7 +544,8 @@ impl Shapes {
         Ok(bytes)
     }
 
-    /// Writes [`Shapes::to_bytes`] to the start of `out` and zeros behind it. Returns the length of the table.
+    /// Writes [`Shapes::to_bytes`] to the start of `out` and zeros behind it. Returns the length of the
+    /// table.
     ///
     /// # Errors
     /// As [`Shapes::to_bytes`], or `out` is too small.
@@ -616,8 +620,8 @@ impl Entries {
     }
 }
 
-/// Writes functions, given by address, as one table for a section at `address`: no empty function, and of those at one
-/// address the largest.
+/// Writes functions, given by address, as one table for a section at `address`: no empty function, and of
+/// those at one address the largest.
 ///
 /// # Errors
 /// The table would be larger than its form allows.

@@ -9,8 +9,8 @@ use crate::rules::UnwindRules;
 use crate::write::Inexpressible;
 
 impl Builder {
-    /// Takes a function of a blob, as [`Function::read`](crate::write::Function::read) and [`Builder::add`] do, without
-    /// decoding rows that were decoded before.
+    /// Takes a function of a blob, as [`Function::read`](crate::write::Function::read) and [`Builder::add`]
+    /// do, without decoding rows that were decoded before.
     ///
     /// # Errors
     /// Outside: the function is malformed. Inside: the errors of [`Builder::add`]. Nothing was taken then.
@@ -31,8 +31,8 @@ impl Builder {
         added
     }
 
-    /// Numbers the rules of an ordinary function's rows. `None` if the function repeats its rows, has none or is
-    /// malformed.
+    /// Numbers the rules of an ordinary function's rows. `None` if the function repeats its rows, has none or
+    /// is malformed.
     fn read_encoded(&mut self, blob: &Blob<'_>, fde: &Fde) -> Option<()> {
         let attributes = blob.attributes(fde).ok()?;
         if attributes.pc_type == PcType::Mask || attributes.fre_count == 0 || fde.size == 0 {

@@ -15,8 +15,8 @@ pub(super) struct Lists {
     table: HashTable<Entry>,
 }
 
-/// A list's number and hash. The hash is stored, because hashing all lists again whenever the table grows takes longer
-/// than all other work.
+/// A list's number and hash. The hash is stored, because hashing all lists again whenever the table grows
+/// takes longer than all other work.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     hash: u32,

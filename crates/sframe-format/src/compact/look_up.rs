@@ -1,5 +1,5 @@
-//! From an address to its row: at most 80 probes for the region, 50 for the entry in its page (`last_that_holds` looks at several
-//! places at a time), and 65 rows.
+//! From an address to its row: at most 80 probes for the region, 50 for the entry in its page
+//! (`last_that_holds` looks at several places at a time), and 65 rows.
 
 use core::ops::Deref;
 

@@ -9,10 +9,11 @@
 //! address ─► region ─► page ─► entry: start, place of its shape ─► shape: runs of steps ─► rule
 //! ```
 //!
-//! Functions differ much in where their rows start, and little in the order of their rules. An *entry* is a function, or
-//! a piece of a long function. Its *shape* says which *runs* of steps follow each other and how many bytes are between
-//! them. A run is a part of a function whose rows follow closely, as in a prologue or an epilogue; functions share runs.
-//! A shape ends where the function ends, so that a look-up behind it finds nothing.
+//! Functions differ much in where their rows start, and little in the order of their rules. An *entry* is a
+//! function, or a piece of a long function. Its *shape* says which *runs* of steps follow each other and how
+//! many bytes are between them. A run is a part of a function whose rows follow closely, as in a prologue or
+//! an epilogue; functions share runs. A shape ends where the function ends, so that a look-up behind it finds
+//! nothing.
 //!
 //! | module | contents |
 //! |---|---|
@@ -94,7 +95,8 @@ pub struct Header {
     pub shape_bytes: u32,
 }
 
-/// Where the parts of a table are, in bytes from its start. They follow one another in this order, without gaps.
+/// Where the parts of a table are, in bytes from its start. They follow one another in this order, without
+/// gaps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parts {
     /// The regions, 16 bytes each.
@@ -121,8 +123,8 @@ impl Header {
     /// Reads the header at the start of `data`, which must hold the whole table.
     ///
     /// # Errors
-    /// Magic, version, ABI or a width is unknown; the stated length is not that of the parts, or is more than `data`
-    /// has.
+    /// Magic, version, ABI or a width is unknown; the stated length is not that of the parts, or is more than
+    /// `data` has.
     pub fn read(data: &[u8]) -> Result<Self, Error> {
         let truncated = |needed| {
             let available = data.len() as u64;
@@ -236,7 +238,8 @@ pub struct CompactTable<D> {
 }
 
 impl<D: Deref<Target = [u8]>> CompactTable<D> {
-    /// Reads the header of a table that is loaded at `address`. What stands behind the table is not looked at.
+    /// Reads the header of a table that is loaded at `address`. What stands behind the table is not looked
+    /// at.
     ///
     /// # Errors
     /// As [`Header::read`].

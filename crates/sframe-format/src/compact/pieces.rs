@@ -28,8 +28,8 @@ pub struct PieceRow {
     pub rules: Option<UnwindRules>,
 }
 
-/// Rows of a [`Piece`]. A malformed shape ends it with an error; a rule that the table does not have is an error for its
-/// row alone.
+/// Rows of a [`Piece`]. A malformed shape ends it with an error; a rule that the table does not have is an
+/// error for its row alone.
 #[derive(Clone, Copy)]
 pub struct PieceRows<'data> {
     view: View<'data>,
@@ -99,8 +99,8 @@ pub struct Pieces<'data> {
     region: u32,
     page: u32,
     entry: u32,
-    /// Pages that are yet to come. Regions of a damaged table may all name the same ones: together they would take the
-    /// square of the table's size.
+    /// Pages that are yet to come. Regions of a damaged table may all name the same ones: together they would
+    /// take the square of the table's size.
     left: u32,
 }
 
@@ -150,8 +150,8 @@ impl<D: Deref<Target = [u8]>> CompactTable<D> {
     /// Reads the whole table.
     ///
     /// # Errors
-    /// Regions or pages do not lead to every entry once, entries do not ascend, a shape does not end, covers nothing or
-    /// more than [`MOST_BYTES`], or the table has no such rule.
+    /// Regions or pages do not lead to every entry once, entries do not ascend, a shape does not end, covers
+    /// nothing or more than [`MOST_BYTES`], or the table has no such rule.
     pub fn check(&self) -> Result<Summary, Error> {
         let view = self.view();
         check_pages(&view)?;

@@ -1,4 +1,5 @@
-//! Rules: words of 8 bytes, [`Packed`] words rotated (`COMPACT.md`), and long rules of 32 bytes for what does not fit.
+//! Rules: words of 8 bytes, [`Packed`] words rotated (`COMPACT.md`), and long rules of 32 bytes for what does
+//! not fit.
 //!
 //! | byte | long rule |
 //! |---|---|

@@ -1,11 +1,11 @@
 //! Shapes: which runs of steps the rows of an entry are, and how many bytes are between the runs.
 //!
-//! A number in a shape takes 1, 2 or 4 bytes: up to 0xdf itself, then 0xe0 to 0xfe and a byte, then 0xff and three bytes,
-//! in both byte orders the most significant byte first. A shape is a list of pairs: the number of a run's first step,
-//! and the bytes that the run's last row covers. The steps of a run are consecutive. A step holds a rule's number, and
-//! in the low 4 bits the bytes that its row covers, or 0 or 15 in the last step of a run, whose bytes the shape tells:
-//! behind 0 another run follows, behind 15 the entry ends. A shape that begins with 0 repeats: the bytes of a repetition
-//! and of the entry come next.
+//! A number in a shape takes 1, 2 or 4 bytes: up to 0xdf itself, then 0xe0 to 0xfe and a byte, then 0xff and
+//! three bytes, in both byte orders the most significant byte first. A shape is a list of pairs: the number
+//! of a run's first step, and the bytes that the run's last row covers. The steps of a run are consecutive. A
+//! step holds a rule's number, and in the low 4 bits the bytes that its row covers, or 0 or 15 in the last
+//! step of a run, whose bytes the shape tells: behind 0 another run follows, behind 15 the entry ends. A
+//! shape that begins with 0 repeats: the bytes of a repetition and of the entry come next.
 
 use super::{MOST_ROWS, View};
 use crate::error::{Error, ErrorKind};
@@ -127,8 +127,8 @@ impl ShapeRows<'_> {
         Ok(Some(ShapeRow { rule, start, covered, last: self.step.is_none() }))
     }
 
-    /// The row that holds `offset` bytes from the entry's start, with its start counted from there too; `None` behind the
-    /// end of the entry.
+    /// The row that holds `offset` bytes from the entry's start, with its start counted from there too;
+    /// `None` behind the end of the entry.
     #[inline]
     pub(super) fn find(mut self, mut offset: u32) -> Result<Option<ShapeRow>, Error> {
         let mut before = 0;

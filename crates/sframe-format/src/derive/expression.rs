@@ -20,8 +20,8 @@ type Expression<'data> = gimli::Expression<EndianSlice<'data, RunTimeEndian>>;
 const ENCODING: gimli::Encoding =
     gimli::Encoding { address_size: 8, format: gimli::Format::Dwarf32, version: 4 };
 
-/// Reads an expression that is `base + offset`, or the word in memory there. `initial` tells whether the CFA is on the
-/// stack at the start, as it is for rules of registers (DWARF 5, 6.4.2.3).
+/// Reads an expression that is `base + offset`, or the word in memory there. `initial` tells whether the CFA
+/// is on the stack at the start, as it is for rules of registers (DWARF 5, 6.4.2.3).
 pub(super) fn affine(expression: Expression<'_>, initial: bool) -> Option<Affine> {
     let mut operations = expression.operations(ENCODING);
     let cfa = Affine { register: None, offset: 0, dereference: false };

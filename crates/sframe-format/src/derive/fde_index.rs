@@ -1,9 +1,9 @@
 //! Derives functions of `.eh_frame` one by one, on demand.
 //!
-//! To derive all rows of a large library takes longer than most work that is done with them: a profile touches some
-//! hundreds of its functions. Here only the FDE that covers an address is found and run. Linked files have a sorted
-//! table for that, `.eh_frame_hdr` (LSB, "The .eh_frame_hdr section"); in other files the headers of all FDEs are read
-//! once.
+//! To derive all rows of a large library takes longer than most work that is done with them: a profile
+//! touches some hundreds of its functions. Here only the FDE that covers an address is found and run. Linked
+//! files have a sorted table for that, `.eh_frame_hdr` (LSB, "The .eh_frame_hdr section"); in other files the
+//! headers of all FDEs are read once.
 
 use alloc::vec::Vec;
 use core::ops::{Deref, Range};
@@ -39,8 +39,9 @@ enum Order<D> {
 }
 
 impl<D: Deref<Target = [u8]>> FdeIndex<D> {
-    /// An index of the section `eh_frame`, whose address is `address`. `header` are the bytes and the address of
-    /// `.eh_frame_hdr`. If the file has none, or one without a table, this takes time in proportion to the section.
+    /// An index of the section `eh_frame`, whose address is `address`. `header` are the bytes and the address
+    /// of `.eh_frame_hdr`. If the file has none, or one without a table, this takes time in proportion to the
+    /// section.
     pub fn new(abi: Abi, eh_frame: D, address: u64, header: Option<(D, u64)>) -> Self {
         let mut index = Self { abi, data: eh_frame, address, order: Order::List(Vec::new()) };
         let header = header.and_then(|(data, at)| Header::parse(abi.endian(), data, at, address));
@@ -96,11 +97,11 @@ impl<D: Deref<Target = [u8]>> FdeIndex<D> {
         Ok(None)
     }
 
-    /// Where the caller's value of a register is while `pc` runs. `None` if no FDE covers `pc`, if calls need not
-    /// preserve the register, or if its rule has no SFrame form.
+    /// Where the caller's value of a register is while `pc` runs. `None` if no FDE covers `pc`, if calls need
+    /// not preserve the register, or if its rule has no SFrame form.
     ///
-    /// SFrame follows only stack and frame pointer. The CFA of a few frames counts from another register, which the
-    /// functions that they call may save; `.eh_frame` tells where.
+    /// SFrame follows only stack and frame pointer. The CFA of a few frames counts from another register,
+    /// which the functions that they call may save; `.eh_frame` tells where.
     pub fn register_at(&self, pc: u64, register: Register) -> Option<RegisterRule> {
         if !is_kept(self.abi, register) {
             return None;
@@ -163,8 +164,8 @@ impl<D: Deref<Target = [u8]>> FdeIndex<D> {
         frames.fde(offset, None).ok()
     }
 
-    /// Range and offset of every FDE in the order of the section, without malformed FDEs, up to an entry whose length is
-    /// malformed.
+    /// Range and offset of every FDE in the order of the section, without malformed FDEs, up to an entry
+    /// whose length is malformed.
     fn list(&self) -> Vec<(Range<u64>, usize)> {
         let frames = self.frames();
         let (mut list, mut known): (Vec<_>, Option<Cie<'_>>) = Default::default();
@@ -178,8 +179,8 @@ impl<D: Deref<Target = [u8]>> FdeIndex<D> {
     }
 }
 
-/// Whether functions must preserve a register (x86-64 psABI 3.2.1, AAPCS64 6.1.1, s390x ABI 1.2.1). `.eh_frame` does not
-/// describe other registers.
+/// Whether functions must preserve a register (x86-64 psABI 3.2.1, AAPCS64 6.1.1, s390x ABI 1.2.1).
+/// `.eh_frame` does not describe other registers.
 fn is_kept(abi: Abi, register: Register) -> bool {
     match abi {
         Abi::Amd64 => matches!(register, 3 | 6 | 12..=15),

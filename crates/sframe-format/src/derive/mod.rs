@@ -1,10 +1,10 @@
 //! SFrame rows from `.eh_frame` (feature `derive`).
 //!
-//! Each FDE of `.eh_frame` is run, and its rows are projected to the registers that SFrame tracks: CFA, return
-//! address, frame pointer. Stretches of code whose rows have no SFrame form are listed with the reason, never
-//! approximated; the code before and behind such a stretch becomes functions of its own.
-//! The section may be unrelocated: sizes and rows do not depend on addresses, and [`Source::offset`] tells the FDE of a
-//! function. [`FdeIndex`] derives functions of a linked file one by one, on demand.
+//! Each FDE of `.eh_frame` is run, and its rows are projected to the registers that SFrame tracks: CFA,
+//! return address, frame pointer. Stretches of code whose rows have no SFrame form are listed with the
+//! reason, never approximated; the code before and behind such a stretch becomes functions of its own. The
+//! section may be unrelocated: sizes and rows do not depend on addresses, and [`Source::offset`] tells the
+//! FDE of a function. [`FdeIndex`] derives functions of a linked file one by one, on demand.
 //!
 //! Linkers describe their PLTs with one DWARF expression for all entries; it becomes a PC-mask function.
 
@@ -49,15 +49,15 @@ pub struct Source {
     pub size: u64,
 }
 
-/// Derives every function of `eh_frame`, whose section address is `address`, and hands each to `take`: its FDE, and its
-/// rows or why it has none. The function is borrowed, so that its memory serves for the next.
+/// Derives every function of `eh_frame`, whose section address is `address`, and hands each to `take`: its
+/// FDE, and its rows or why it has none. The function is borrowed, so that its memory serves for the next.
 ///
 /// The section is an object's, or one that a linker has yet to write: records may stand behind a terminator,
 /// too.
 ///
 /// # Errors
-/// The length of an entry is malformed, so that the entries behind it cannot be found; the functions before it were
-/// handed out.
+/// The length of an entry is malformed, so that the entries behind it cannot be found; the functions before
+/// it were handed out.
 pub fn for_each(
     abi: Abi,
     eh_frame: &[u8],
@@ -70,9 +70,9 @@ pub fn for_each(
     records.finish()
 }
 
-/// Like [`for_each`], of a linked file whose `header` are the bytes and the address of `.eh_frame_hdr`. A walk over
-/// `.eh_frame` ends at its first terminator; the functions whose FDEs stand behind it come too, if the table of `header`
-/// leads to them, as it does at run time.
+/// Like [`for_each`], of a linked file whose `header` are the bytes and the address of `.eh_frame_hdr`. A
+/// walk over `.eh_frame` ends at its first terminator; the functions whose FDEs stand behind it come too, if
+/// the table of `header` leads to them, as it does at run time.
 ///
 /// # Errors
 /// See [`for_each`].
@@ -289,8 +289,8 @@ impl fmt::Display for DeriveError {
 
 impl core::error::Error for DeriveError {}
 
-/// Derives a whole section for a linked file: `.eh_frame` at `eh_frame_address` gives one sorted blob for a section
-/// at `output_address`.
+/// Derives a whole section for a linked file: `.eh_frame` at `eh_frame_address` gives one sorted blob for a
+/// section at `output_address`.
 ///
 /// ```
 /// use sframe_format::{derive::derive, write::Options, Abi, Section};

@@ -112,8 +112,8 @@ fn cfa_rule(abi: Abi, section: &EhFrame<Slice<'_>>, rule: &DwarfCfa<usize>) -> R
     Ok(Cfa::Rule(CfaRule { register, dereference, offset }))
 }
 
-/// SFrame implies the caller's stack pointer. On s390x functions save it like any other register, and the saved
-/// value is the implied one. Signal frames of x86-64 read CFA and stack pointer from the same word.
+/// SFrame implies the caller's stack pointer. On s390x functions save it like any other register, and the
+/// saved value is the implied one. Signal frames of x86-64 read CFA and stack pointer from the same word.
 fn check_stack_pointer(
     abi: Abi,
     section: &EhFrame<Slice<'_>>,

@@ -1,7 +1,8 @@
 //! Where the records of `.eh_frame` are (LSB, "Exception Frames"), also behind a terminator.
 //!
-//! A length of zero ends the section for whoever walks it. Linkers put sections behind one another, though, so records may
-//! stand behind the terminator of a start-up file; at run time they are found where `.eh_frame_hdr` leads to them.
+//! A length of zero ends the section for whoever walks it. Linkers put sections behind one another, though,
+//! so records may stand behind the terminator of a start-up file; at run time they are found where
+//! `.eh_frame_hdr` leads to them.
 
 use alloc::vec::Vec;
 

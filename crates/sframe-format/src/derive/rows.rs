@@ -26,8 +26,8 @@ impl Columns {
     /// No register has this number.
     const NONE: Register = Register::MAX;
 
-    /// The registers that SFrame tracks (return address, frame pointer, stack pointer, the state of signing on AArch64),
-    /// and `other`.
+    /// The registers that SFrame tracks (return address, frame pointer, stack pointer, the state of signing
+    /// on AArch64), and `other`.
     pub fn of(abi: Abi, other: Option<Register>) -> Self {
         let signing = if abi.is_aarch64() { gimli::AArch64::RA_SIGN_STATE.0.into() } else { Self::NONE };
         let tracked = [abi.return_address(), abi.frame_pointer(), abi.stack_pointer(), signing];
@@ -188,7 +188,8 @@ impl Rows<'_, '_> {
         self.runner.row.start
     }
 
-    /// Runs an instruction. Returns the address at which the next row starts, if the instruction ends this row.
+    /// Runs an instruction. Returns the address at which the next row starts, if the instruction ends this
+    /// row.
     fn evaluate(&mut self, instruction: Instruction) -> Result<Option<u64>, Error> {
         use CallFrameInstruction as Is;
         let data_alignment = self.data_alignment;

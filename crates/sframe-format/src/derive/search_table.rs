@@ -18,7 +18,8 @@ pub(super) struct Header<D> {
 impl<D: Deref<Target = [u8]>> Header<D> {
     /// The bytes before the table: version, three encodings, the distance to `.eh_frame`, the number of FDEs.
     const SIZE: usize = 12;
-    /// Version 1; a distance from the field itself, a plain number, distances from the header, all of 4 bytes.
+    /// Version 1; a distance from the field itself, a plain number, distances from the header, all of 4
+    /// bytes.
     const FORM: [u8; 4] = [1, 0x1b, 0x03, 0x3b];
 
     /// The header of the section at `section`; `None` if it is of another, or has no table.

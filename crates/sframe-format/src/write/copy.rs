@@ -1,10 +1,10 @@
 //! Functions whose rows can be copied.
 //!
-//! Most functions that a linker reads are V3 rows of a current assembler, and decoding and encoding them gives the same
-//! rows back. Only their starts may be wider than necessary, because an assembler chooses the width by the size of the
-//! function, not by its last row. [`Copied::find`] recognises such functions by a walk over the rows that decodes none
-//! of them, at a small part of the cost. It finds only functions where that is certain: all others are decoded and
-//! encoded.
+//! Most functions that a linker reads are V3 rows of a current assembler, and decoding and encoding them
+//! gives the same rows back. Only their starts may be wider than necessary, because an assembler chooses the
+//! width by the size of the function, not by its last row. [`Copied::find`] recognises such functions by a
+//! walk over the rows that decodes none of them, at a small part of the cost. It finds only functions where
+//! that is certain: all others are decoded and encoded.
 
 use super::encode::{Encoded, push_integer};
 use super::function::Options;
@@ -84,8 +84,8 @@ fn info(attributes: &Attributes, width: u8) -> u8 {
     width.trailing_zeros() as u8 | key << 5 | u8::from(attributes.signal) << 7
 }
 
-/// The end of the rows in the FRE sub-section, and the width in bytes that their starts need. `None` if a row differs in
-/// more than that width from what the encoder would write.
+/// The end of the rows in the FRE sub-section, and the width in bytes that their starts need. `None` if a row
+/// differs in more than that width from what the encoder would write.
 fn walk(options: Options, mut rows: ShortRows<'_>, fde: &Fde) -> Option<(usize, u8)> {
     let mut previous: Option<ShortRow> = None;
     for row in rows.by_ref() {

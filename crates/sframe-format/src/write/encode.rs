@@ -1,4 +1,5 @@
-//! Encodes rows: with default data words if every row of the function allows them, else with flexible ones (V3).
+//! Encodes rows: with default data words if every row of the function allows them, else with flexible ones
+//! (V3).
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -198,8 +199,8 @@ fn check_rows(function: &Function) -> Result<(), Inexpressible> {
     Ok(())
 }
 
-/// Code of the smallest width that holds the start of every row that is written. A row with the rules of the one before
-/// it is not.
+/// Code of the smallest width that holds the start of every row that is written. A row with the rules of the
+/// one before it is not.
 fn width_code(function: &Function) -> u8 {
     let last =
         function.rows.windows(2).rfind(|pair| pair[0].rules != pair[1].rules).map(|pair| pair[1].start);

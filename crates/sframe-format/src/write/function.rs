@@ -21,8 +21,8 @@ pub struct Function {
     pub pauth_key: PauthKey,
     /// Repetition block in bytes, for PC-mask functions.
     pub repeat_size: Option<u8>,
-    /// The rows, strictly ascending by start. [`Rules::SignalContext`](crate::Rules::SignalContext) stands for a
-    /// signal frame without rows and must be alone.
+    /// The rows, strictly ascending by start. [`Rules::SignalContext`](crate::Rules::SignalContext) stands
+    /// for a signal frame without rows and must be alone.
     pub rows: Vec<Row>,
 }
 
@@ -37,8 +37,9 @@ impl Function {
         Ok(function)
     }
 
-    /// [`Function::read`] into an existing value, to reuse its memory. A last row that starts where the function
-    /// ends covers nothing and is left out: GNU as writes it where call frame information follows the last instruction.
+    /// [`Function::read`] into an existing value, to reuse its memory. A last row that starts where the
+    /// function ends covers nothing and is left out: GNU as writes it where call frame information follows
+    /// the last instruction.
     ///
     /// # Errors
     /// Its attribute or rows are malformed; the former contents of `self` are lost then.
@@ -66,8 +67,8 @@ impl Function {
 pub struct Options {
     /// ABI of the output, which settles its byte order.
     pub abi: Abi,
-    /// Version 2 or 3. Version 1 cannot be written: [`Encoder`](super::Encoder) writes version 2 for it, which has the
-    /// same limits.
+    /// Version 2 or 3. Version 1 cannot be written: [`Encoder`](super::Encoder) writes version 2 for it,
+    /// which has the same limits.
     pub version: Version,
     /// Whether functions share identical bytes.
     pub share: bool,

@@ -1,13 +1,13 @@
 //! Writing blobs of version 2 and 3.
 //!
-//! An [`Encoder`] takes functions one by one, each with its rows, and keeps their bytes; nothing in them depends on
-//! addresses. So the size of the blob is known before layout, and [`Encoder::write`] puts the FDE array in front once
-//! addresses are known. Functions with identical attribute and row bytes share them where that is asked for: readers
-//! of a foreign byte order (libsframe of binutils 2.47) swap bytes once per function and reject shared ones, so
-//! sharing is for little-endian outputs.
+//! An [`Encoder`] takes functions one by one, each with its rows, and keeps their bytes; nothing in them
+//! depends on addresses. So the size of the blob is known before layout, and [`Encoder::write`] puts the FDE
+//! array in front once addresses are known. Functions with identical attribute and row bytes share them where
+//! that is asked for: readers of a foreign byte order (libsframe of binutils 2.47) swap bytes once per
+//! function and reject shared ones, so sharing is for little-endian outputs.
 //!
-//! Version 2 here means errata 1: a function with an undefined return address cannot be written. A function that a
-//! version cannot express is reported, never written wrong.
+//! Version 2 here means errata 1: a function with an undefined return address cannot be written. A function
+//! that a version cannot express is reported, never written wrong.
 
 mod copy;
 mod encode;
@@ -44,8 +44,8 @@ struct Entry {
     body: u32,
 }
 
-/// A function's attribute and rows among the encoded bytes, with the fields that an FDE of version 2 holds. With
-/// sharing, functions that agree in all of this have one body.
+/// A function's attribute and rows among the encoded bytes, with the fields that an FDE of version 2 holds.
+/// With sharing, functions that agree in all of this have one body.
 #[derive(Clone, Copy, Debug)]
 struct Body {
     fre_offset: u32,
@@ -70,14 +70,16 @@ const RECENT: usize = 256;
 /// Stands for "no body" where the number of a body is expected.
 const NO_BODY: u32 = u32::MAX;
 
-/// The bodies that an [`Encoder`] has taken from another encoder so far, so that it takes each shared body once.
+/// The bodies that an [`Encoder`] has taken from another encoder so far, so that it takes each shared body
+/// once.
 #[derive(Clone, Debug, Default)]
 pub struct Taken {
     /// For each body of the other encoder, its number in this one; [`NO_BODY`] before it is taken.
     bodies: Vec<u32>,
 }
 
-/// The attributes and rows of a function, without its place and its size: functions with equal ones unwind alike.
+/// The attributes and rows of a function, without its place and its size: functions with equal ones unwind
+/// alike.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Unwinding<'e> {
     fre_count: u32,
@@ -133,8 +135,8 @@ impl Encoder {
         Self::sharing(options, if options.share { Sharing::All(HashTable::new()) } else { Sharing::Nothing })
     }
 
-    /// An encoder without functions, for a batch that another encoder will take. A function shares rows with recent
-    /// functions only, which is cheaper than a search among all; the other encoder makes that.
+    /// An encoder without functions, for a batch that another encoder will take. A function shares rows with
+    /// recent functions only, which is cheaper than a search among all; the other encoder makes that.
     pub fn for_batch(options: Options) -> Self {
         let sharing =
             if options.share { Sharing::Recent(Box::new([NO_BODY; RECENT])) } else { Sharing::Nothing };
@@ -200,7 +202,8 @@ impl Encoder {
         }
     }
 
-    /// Takes a function. Equal neighbour rows become one, and the smallest widths that hold the values are chosen.
+    /// Takes a function. Equal neighbour rows become one, and the smallest widths that hold the values are
+    /// chosen.
     ///
     /// # Errors
     /// The version cannot express the function; it is left out then.
@@ -213,9 +216,9 @@ impl Encoder {
         result
     }
 
-    /// Takes a function as it stands in a blob, without decoding its rows, if [`Encoder::add`] would write the same
-    /// rows. Returns its id and the number of its rows. `None`: nothing was taken, and the caller must use
-    /// [`Function::read`] and [`Encoder::add`], which also find the error if there is one.
+    /// Takes a function as it stands in a blob, without decoding its rows, if [`Encoder::add`] would write
+    /// the same rows. Returns its id and the number of its rows. `None`: nothing was taken, and the caller
+    /// must use [`Function::read`] and [`Encoder::add`], which also find the error if there is one.
     pub fn copy(&mut self, blob: &Blob<'_>, fde: &Fde, attributes: &Attributes) -> Option<(FunctionId, u32)> {
         let copied = Copied::find(self.options, blob, fde, attributes)?;
         let encoded = copied.encoded;
@@ -226,7 +229,8 @@ impl Encoder {
     }
 
     /// Takes all functions of another encoder with the same options, in its order. Its function `i` gets the
-    /// number that [`Encoder::len`] was before, plus `i`. So encoding can be done in parallel and put together.
+    /// number that [`Encoder::len`] was before, plus `i`. So encoding can be done in parallel and put
+    /// together.
     ///
     /// # Errors
     /// The FRE sub-section would be larger than 4 GiB; the functions up to there were taken.
@@ -238,10 +242,12 @@ impl Encoder {
         Ok(())
     }
 
-    /// Takes function `id` of another encoder with the same options. `taken` records what was taken from that encoder.
+    /// Takes function `id` of another encoder with the same options. `taken` records what was taken from that
+    /// encoder.
     ///
     /// # Errors
-    /// The FRE sub-section would be larger than 4 GiB, or the other encoder has no such function; nothing was taken.
+    /// The FRE sub-section would be larger than 4 GiB, or the other encoder has no such function; nothing was
+    /// taken.
     pub fn take(
         &mut self,
         other: &Self,
@@ -305,8 +311,8 @@ impl Encoder {
         }
     }
 
-    /// The number of a body with these bytes, shared with any function. Bodies that agree in their bytes but not in the
-    /// FDE fields of version 2 share the bytes.
+    /// The number of a body with these bytes, shared with any function. Bodies that agree in their bytes but
+    /// not in the FDE fields of version 2 share the bytes.
     fn shared_body(&mut self, encoded: encode::Encoded, bytes: &[u8]) -> Result<u32, Inexpressible> {
         use core::hash::BuildHasher;
         let Sharing::All(table) = &self.sharing else { return self.add_body(encoded, bytes) };
@@ -344,9 +350,9 @@ impl Encoder {
         Ok(number)
     }
 
-    /// The FDE of a function that was taken, without an address or a position in the FDE array. Every blob that this
-    /// encoder writes holds its rows, also a blob without functions. In version 3, functions with the same size and the
-    /// same [`Fde::fre_offset`] are equal.
+    /// The FDE of a function that was taken, without an address or a position in the FDE array. Every blob
+    /// that this encoder writes holds its rows, also a blob without functions. In version 3, functions with
+    /// the same size and the same [`Fde::fre_offset`] are equal.
     pub fn fde(&self, id: FunctionId) -> Option<Fde> {
         let entry = self.entries.get(id.0 as usize)?;
         let version = self.options.version;
@@ -381,13 +387,14 @@ impl Encoder {
         HEADER_SIZE + count * self.options.version.fde_size() + self.fres.len()
     }
 
-    /// Writes the blob for a section at `section_address`, with the functions in the order of `functions` (address
-    /// and number). The blob is marked sorted if the addresses ascend. `out` must be [`Encoder::size_with`] bytes.
+    /// Writes the blob for a section at `section_address`, with the functions in the order of `functions`
+    /// (address and number). The blob is marked sorted if the addresses ascend. `out` must be
+    /// [`Encoder::size_with`] bytes.
     ///
     /// # Errors
     /// [`ErrorKind::StartRange`] when version 2 cannot reach a function: the blob is whole nevertheless, as
-    /// [`Encoder::write_fdes`] says. [`ErrorKind::Truncated`] when `out` has another size; [`ErrorKind::FdeIndex`] for a
-    /// number that was not handed out.
+    /// [`Encoder::write_fdes`] says. [`ErrorKind::Truncated`] when `out` has another size;
+    /// [`ErrorKind::FdeIndex`] for a number that was not handed out.
     pub fn write(
         &self,
         section_address: u64,
@@ -398,12 +405,13 @@ impl Encoder {
         self.write_whole(Some(section_address), functions.iter().copied(), sorted, out)
     }
 
-    /// Writes the blob for a relocatable object: all start fields are 0, to be filled by one PC-relative relocation
-    /// each. [`Header::fde_position`] tells where the fields are. `out` must be [`Encoder::size_with`] bytes.
+    /// Writes the blob for a relocatable object: all start fields are 0, to be filled by one PC-relative
+    /// relocation each. [`Header::fde_position`] tells where the fields are. `out` must be
+    /// [`Encoder::size_with`] bytes.
     ///
     /// # Errors
-    /// [`ErrorKind::Truncated`] when `out` has another size; [`ErrorKind::FdeIndex`] for a number that was not
-    /// handed out.
+    /// [`ErrorKind::Truncated`] when `out` has another size; [`ErrorKind::FdeIndex`] for a number that was
+    /// not handed out.
     pub fn write_relocatable(
         &self,
         functions: &[FunctionId],
@@ -432,8 +440,8 @@ impl Encoder {
         self.write_fdes(section_address, 0, functions, fdes)
     }
 
-    /// The header of a blob with these functions, for several threads that write a blob in parts: the header, the FDEs
-    /// ([`Encoder::write_fdes`]) and the rows ([`Encoder::rows`]) follow each other.
+    /// The header of a blob with these functions, for several threads that write a blob in parts: the header,
+    /// the FDEs ([`Encoder::write_fdes`]) and the rows ([`Encoder::rows`]) follow each other.
     ///
     /// # Errors
     /// [`ErrorKind::FdeIndex`] for a number that was not handed out.
@@ -466,14 +474,16 @@ impl Encoder {
         Ok(header.to_bytes())
     }
 
-    /// Writes FDEs of a blob for a section at `section_address`; `first` is the index of the first one. Without an
-    /// address, start fields are 0, to be filled by relocations. `out` must be as long as these FDEs.
+    /// Writes FDEs of a blob for a section at `section_address`; `first` is the index of the first one.
+    /// Without an address, start fields are 0, to be filled by relocations. `out` must be as long as these
+    /// FDEs.
     ///
     /// # Errors
-    /// [`ErrorKind::StartRange`] for the first function that version 2 cannot reach. All FDEs are written nevertheless:
-    /// those out of reach with size 0, so that no address matches them, and with the nearest start that the field holds,
-    /// so that a sorted blob stays sorted. [`ErrorKind::Truncated`] when `out` has another size, and
-    /// [`ErrorKind::FdeIndex`] for a number that was not handed out: FDEs are missing then.
+    /// [`ErrorKind::StartRange`] for the first function that version 2 cannot reach. All FDEs are written
+    /// nevertheless: those out of reach with size 0, so that no address matches them, and with the nearest
+    /// start that the field holds, so that a sorted blob stays sorted. [`ErrorKind::Truncated`] when `out`
+    /// has another size, and [`ErrorKind::FdeIndex`] for a number that was not handed out: FDEs are missing
+    /// then.
     pub fn write_fdes(
         &self,
         section_address: Option<u64>,
@@ -510,13 +520,13 @@ impl Encoder {
         Ok((entry.size, &self.bodies[entry.body as usize]))
     }
 
-    /// Appends to `out` a [unit](crate::light) with these functions for a relocatable object: all start fields are 0, to
-    /// be filled by one PC-relative relocation each. Returns the offsets of the start fields, in bytes from the unit's
-    /// start. The encoder's version must be 3, because units have V3 rows.
+    /// Appends to `out` a [unit](crate::light) with these functions for a relocatable object: all start
+    /// fields are 0, to be filled by one PC-relative relocation each. Returns the offsets of the start
+    /// fields, in bytes from the unit's start. The encoder's version must be 3, because units have V3 rows.
     ///
     /// # Errors
-    /// [`ErrorKind::FdeIndex`] for a number that was not handed out; [`ErrorKind::UnitVersion`] for an encoder of
-    /// version 2; [`ErrorKind::Truncated`] for more than 4 GiB. `out` is unchanged after an error.
+    /// [`ErrorKind::FdeIndex`] for a number that was not handed out; [`ErrorKind::UnitVersion`] for an
+    /// encoder of version 2; [`ErrorKind::Truncated`] for more than 4 GiB. `out` is unchanged after an error.
     pub fn write_unit(&self, functions: &[FunctionId], out: &mut Vec<u8>) -> Result<Vec<u32>, Error> {
         let Options { abi, version, .. } = self.options;
         if version != Version::V3 {
@@ -559,7 +569,8 @@ impl Encoder {
         }
     }
 
-    /// Writes the start of a function into its FDE, which is at address `field`. A function out of reach loses its size.
+    /// Writes the start of a function into its FDE, which is at address `field`. A function out of reach
+    /// loses its size.
     fn write_start(&self, address: u64, field: u64, place: &mut [u8]) -> Result<(), ErrorKind> {
         let Options { abi, version, .. } = self.options;
         let (width, endian) = (version.start_width(), abi.endian());
@@ -572,7 +583,8 @@ impl Encoder {
             place[..4].copy_from_slice(&endian.i32_bytes(distance));
             return Ok(());
         }
-        // Another start, such as the field itself, would stand out of order, and bisection would miss other functions.
+        // Another start, such as the field itself, would stand out of order, and bisection would miss other
+        // functions.
         let nearest = if address < field { i32::MIN } else { i32::MAX };
         place[..4].copy_from_slice(&endian.i32_bytes(nearest));
         place[4..8].fill(0);
@@ -580,7 +592,8 @@ impl Encoder {
     }
 }
 
-/// The slot of [`Sharing::Recent`] for a body with these bytes: a hash of their number, the first and the last eight.
+/// The slot of [`Sharing::Recent`] for a body with these bytes: a hash of their number, the first and the
+/// last eight.
 fn recent_slot(bytes: &[u8]) -> usize {
     let word = |bytes: Option<&[u8; 8]>| bytes.map_or(0, |bytes| u64::from_le_bytes(*bytes));
     let (first, last) = (word(bytes.first_chunk()), word(bytes.last_chunk()));
@@ -612,8 +625,8 @@ pub struct Written {
 pub enum LeftOut {
     /// The version cannot express it.
     Inexpressible(Inexpressible),
-    /// Another function of the input starts at the same address. Of several the largest is written, of equally
-    /// large ones the first.
+    /// Another function of the input starts at the same address. Of several the largest is written, of
+    /// equally large ones the first.
     Duplicate,
     /// It has no bytes.
     Empty,
@@ -629,8 +642,8 @@ impl fmt::Display for LeftOut {
     }
 }
 
-/// Writes functions, given by address, as one sorted blob at `section_address`: no empty function, and of those at one
-/// address the largest.
+/// Writes functions, given by address, as one sorted blob at `section_address`: no empty function, and of
+/// those at one address the largest.
 ///
 /// # Errors
 /// [`ErrorKind::StartRange`] when version 2 cannot reach a function.

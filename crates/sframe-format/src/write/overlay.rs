@@ -1,5 +1,5 @@
-//! A sorted index over blobs that stay as they are: one V3 header with an FDE array, right before the blobs. Its FRE
-//! sub-section is all that follows, so that its FDEs lead to the rows inside the blobs.
+//! A sorted index over blobs that stay as they are: one V3 header with an FDE array, right before the blobs.
+//! Its FRE sub-section is all that follows, so that its FDEs lead to the rows inside the blobs.
 
 use alloc::vec::Vec;
 
@@ -21,9 +21,9 @@ pub struct Overlaid {
     pub others: u32,
 }
 
-/// Whether an index can take the functions of a blob: its rows mean the same under the index's header, and a strict
-/// reader can read all of them. A corrupt blob is not taken in part, since a half-read one would give two answers. This
-/// reads the whole blob.
+/// Whether an index can take the functions of a blob: its rows mean the same under the index's header, and a
+/// strict reader can read all of them. A corrupt blob is not taken in part, since a half-read one would give
+/// two answers. This reads the whole blob.
 pub fn takes(options: Options, blob: &Blob<'_>) -> bool {
     let header = blob.header();
     header.version == Version::V3
@@ -41,13 +41,13 @@ pub const fn overlay_size(functions: usize) -> usize {
 /// A function of one of the blobs: address, size, offset of its attribute, number of rows.
 type Entry = (u64, u32, usize, u32);
 
-/// Writes an index into the first `room` bytes of a section at `address`, over all blobs behind them that it [`takes`].
-/// Functions without bytes are left out, and of several at one address all but the largest. The rest of the room is
-/// filled with zeros.
+/// Writes an index into the first `room` bytes of a section at `address`, over all blobs behind them that it
+/// [`takes`]. Functions without bytes are left out, and of several at one address all but the largest. The
+/// rest of the room is filled with zeros.
 ///
 /// # Errors
-/// [`ErrorKind::Truncated`] when there is too little room, or the section is shorter than it; [`ErrorKind::StartRange`] when rows are more than 4 GiB away. The
-/// section is unchanged after an error.
+/// [`ErrorKind::Truncated`] when there is too little room, or the section is shorter than it;
+/// [`ErrorKind::StartRange`] when rows are more than 4 GiB away. The section is unchanged after an error.
 pub fn write_overlay(
     options: Options,
     section: &mut [u8],
@@ -98,8 +98,8 @@ pub fn write_overlay(
     Ok(found)
 }
 
-/// The functions of all blobs that an index can take, by address; the end of the last such blob; and how many blobs and
-/// other pieces there are.
+/// The functions of all blobs that an index can take, by address; the end of the last such blob; and how many
+/// blobs and other pieces there are.
 fn read(options: Options, bytes: &[u8], address: u64) -> (Vec<Entry>, usize, Overlaid) {
     let (mut entries, mut end, mut found) = (Vec::new(), 0, Overlaid::default());
     for piece in Section::new(bytes, address).pieces() {

@@ -1,5 +1,5 @@
-//! Writes the samples for a program that unwinds by libdw (`xtask/src/prove/libdw.c`, which describes their form), and reads
-//! its results.
+//! Writes the samples for a program that unwinds by libdw (`xtask/src/prove/libdw.c`, which describes their
+//! form), and reads its results.
 
 use super::{Result, Walk};
 use sframe_format::Endian;

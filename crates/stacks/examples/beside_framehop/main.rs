@@ -1,9 +1,10 @@
-//! Unwinds the samples of a recording by this crate and by framehop in one run, and prints times and differences as JSON.
+//! Unwinds the samples of a recording by this crate and by framehop in one run, and prints times and
+//! differences as JSON.
 //!
-//! `beside_framehop RECORDING [PASSES [LIBDW]]`. Both unwinders have the same files at the same places, and read them before
-//! the measurement starts. LIBDW is a program that unwinds the samples by libdw; it is not timed. framehop walks by frame
-//! pointers where its rows fail, and does not say so; so differences are counted by this crate's source of the frame, or by
-//! its reason to stop.
+//! `beside_framehop RECORDING [PASSES [LIBDW]]`. Both unwinders have the same files at the same places, and
+//! read them before the measurement starts. LIBDW is a program that unwinds the samples by libdw; it is not
+//! timed. framehop walks by frame pointers where its rows fail, and does not say so; so differences are
+//! counted by this crate's source of the frame, or by its reason to stop.
 
 mod libdw;
 
@@ -61,8 +62,8 @@ struct Differences {
     same_samples: usize,
     /// Frames before the first difference of each sample.
     same_frames: usize,
-    /// Frames of the other unwinder behind such a difference, if this crate found its frame there without call frame
-    /// information: the other had no rows to follow.
+    /// Frames of the other unwinder behind such a difference, if this crate found its frame there without
+    /// call frame information: the other had no rows to follow.
     frames_without_rows: usize,
     /// First differences of samples, by the source of this crate's frame there, with their number.
     differences: BTreeMap<String, usize>,
@@ -71,7 +72,8 @@ struct Differences {
 /// Sources of frames without call frame information.
 const WITHOUT_ROWS: [&str; 3] = ["Instructions", "FramePointer", "SignalContext"];
 
-/// One sample's frames, whether the walk reached the root, and (for this crate's walks) its end and sources as `END|SOURCE,...`.
+/// One sample's frames, whether the walk reached the root, and (for this crate's walks) its end and sources
+/// as `END|SOURCE,...`.
 type Walk = (Vec<u64>, bool, String);
 
 fn main() {

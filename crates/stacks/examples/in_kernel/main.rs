@@ -1,8 +1,9 @@
-//! Samples a command, unwinds each sample both in the kernel and in user space, and prints the differences as JSON.
+//! Samples a command, unwinds each sample both in the kernel and in user space, and prints the differences as
+//! JSON.
 //!
-//! `in_kernel FOLDER COMMAND...`. At a sample the event runs the kernel's program and also makes its usual record, with registers and a
-//! copy of the stack. Both results belong to one thread and follow each other, in either order. The example writes the compact tables
-//! that the kernel had to the folder.
+//! `in_kernel FOLDER COMMAND...`. At a sample the event runs the kernel's program and also makes its usual
+//! record, with registers and a copy of the stack. Both results belong to one thread and follow each other,
+//! in either order. The example writes the compact tables that the kernel had to the folder.
 
 use serde::Serialize;
 use stacks::files::{Files, Options};
@@ -17,9 +18,11 @@ use std::sync::atomic::AtomicBool;
 
 /// The most of a stack that the kernel copies.
 const STACK: u32 = 65528;
-/// The two stacks of one sample are less than this apart, in nanoseconds; samples of a thread are twice as far apart.
+/// The two stacks of one sample are less than this apart, in nanoseconds; samples of a thread are twice as
+/// far apart.
 const CLOSE: u64 = 500_000;
-/// The start of the run, in nanoseconds from the first sample on: user space reads the files that a program starts with.
+/// The start of the run, in nanoseconds from the first sample on: user space reads the files that a program
+/// starts with.
 const START: u64 = 500_000_000;
 
 /// The user's part of a stack.

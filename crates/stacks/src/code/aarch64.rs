@@ -112,8 +112,8 @@ fn single(word: u32, state: &mut State) -> bool {
     }
 }
 
-/// Stores registers to the stack or loads them from there. `mode` is that of the instruction: 1 adds the offset to the
-/// stack pointer afterwards, 3 before; others do not change it.
+/// Stores registers to the stack or loads them from there. `mode` is that of the instruction: 1 adds the
+/// offset to the stack pointer afterwards, 3 before; others do not change it.
 fn access(state: &mut State, mode: u32, offset: i64, load: bool, registers: &[u32]) -> bool {
     if mode == 3 {
         state.move_stack_pointer(offset);

@@ -9,8 +9,8 @@ pub struct Amd64;
 
 /// At a function's first instruction the return address is on top of the stack.
 const ENTRY: State = State::new(8, Some(-8));
-/// At the first entry of a PLT the stack also holds the relocation's number. The entry is `push GOT+8(%rip)`, then
-/// `jmp *GOT+16(%rip)`, perhaps with a `bnd` prefix.
+/// At the first entry of a PLT the stack also holds the relocation's number. The entry is `push GOT+8(%rip)`,
+/// then `jmp *GOT+16(%rip)`, perhaps with a `bnd` prefix.
 const PLT: State = State::new(16, Some(-8));
 
 impl Machine for Amd64 {
@@ -33,8 +33,8 @@ impl Machine for Amd64 {
         }
     }
 
-    /// The entry before ends with `push` and a jump. This one begins with a jump through a word of the GOT, which a
-    /// function with a frame cannot take, or with `endbr64` and the push of its number.
+    /// The entry before ends with `push` and a jump. This one begins with a jump through a word of the GOT,
+    /// which a function with a frame cannot take, or with `endbr64` and the push of its number.
     fn is_plt_entry(code: &[u8]) -> bool {
         const ENDBR64: [u8; 4] = [0xf3, 0x0f, 0x1e, 0xfa];
         match code.strip_prefix(&ENDBR64) {

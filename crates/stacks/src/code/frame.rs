@@ -20,8 +20,8 @@ pub struct State {
 }
 
 impl State {
-    /// A frame whose CFA is `height` bytes above the stack pointer, in which only the return address may have been
-    /// saved.
+    /// A frame whose CFA is `height` bytes above the stack pointer, in which only the return address may have
+    /// been saved.
     pub const fn new(height: i64, return_address: Option<i64>) -> Self {
         Self {
             height: Some(height),
@@ -58,16 +58,16 @@ impl State {
         Some(Frame { cfa, ra, fp, mangled: self.signed })
     }
 
-    /// The CFA less the frame pointer, if the register points at the saved frame pointer of the caller. Then it is a
-    /// real frame pointer, and reliable even where loops push or callees pop; else the register may point at something
-    /// else.
+    /// The CFA less the frame pointer, if the register points at the saved frame pointer of the caller. Then
+    /// it is a real frame pointer, and reliable even where loops push or callees pop; else the register may
+    /// point at something else.
     fn marked(&self) -> Option<i64> {
         let (by, saved) = (self.by_frame_pointer?, self.frame_pointer?);
         (by.checked_neg()? == saved).then_some(by)
     }
 
-    /// Adds to the stack pointer. If it rises above its value at the function's start, the frame was not what it was
-    /// taken for.
+    /// Adds to the stack pointer. If it rises above its value at the function's start, the frame was not what
+    /// it was taken for.
     pub fn move_stack_pointer(&mut self, by: i64) {
         self.height = self.height.and_then(|height| height.checked_sub(by));
         if self.height.is_some_and(|height| height < self.least) {
@@ -95,7 +95,8 @@ impl State {
         self.by_frame_pointer = None;
     }
 
-    /// The frame pointer is stored `offset` bytes above the stack pointer. A second store is not of the caller's value.
+    /// The frame pointer is stored `offset` bytes above the stack pointer. A second store is not of the
+    /// caller's value.
     pub fn save_frame_pointer(&mut self, offset: i64) {
         if self.by_frame_pointer.is_none() {
             self.frame_pointer = self.frame_pointer.or_else(|| self.counted_from_cfa(offset));
@@ -117,7 +118,8 @@ impl State {
         self.return_address = None;
     }
 
-    /// A call overwrites the link register. A function that has not saved it cannot return, so its frame is not known.
+    /// A call overwrites the link register. A function that has not saved it cannot return, so its frame is
+    /// not known.
     pub fn call(&mut self) {
         if self.return_address.is_none() {
             *self = Self::lost();

@@ -31,8 +31,8 @@ pub trait Machine {
     fn padding(code: &[u8]) -> usize;
     /// The state at a function's first instruction.
     fn at_entry(code: &[u8]) -> State;
-    /// Whether the code is an entry of a PLT whose entries change the stack, so that the state behind the entry before
-    /// does not hold for it.
+    /// Whether the code is an entry of a PLT whose entries change the stack, so that the state behind the
+    /// entry before does not hold for it.
     fn is_plt_entry(_code: &[u8]) -> bool {
         false
     }

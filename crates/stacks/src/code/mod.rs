@@ -1,14 +1,15 @@
 //! Rows for code that nothing describes, read off its instructions.
 //!
-//! Some code has no call frame information: PLTs of linkers that write none for them, `_init` and `_fini`, the start-up
-//! code of compilers, hand-written assembly, interpreters. A walk that meets it would end. Such code is swept once, from
-//! its first instruction to its last: its effects on the stack pointer, the frame pointer and the place of the return
-//! address become rows. A branch forward carries its state to its target; behind a return or a jump stands another
-//! function, or a block that such a branch reaches. If an instruction has an effect that cannot be followed, there are
-//! no rows until the next function, rather than wrong ones.
+//! Some code has no call frame information: PLTs of linkers that write none for them, `_init` and `_fini`,
+//! the start-up code of compilers, hand-written assembly, interpreters. A walk that meets it would end. Such
+//! code is swept once, from its first instruction to its last: its effects on the stack pointer, the frame
+//! pointer and the place of the return address become rows. A branch forward carries its state to its target;
+//! behind a return or a jump stands another function, or a block that such a branch reaches. If an
+//! instruction has an effect that cannot be followed, there are no rows until the next function, rather than
+//! wrong ones.
 //!
-//! [`machine::Machine`] tells the sweep how long an instruction is and what it does. PLTs need not be known by name:
-//! entries that change the stack are known by their instructions, and the others leave it alone.
+//! [`machine::Machine`] tells the sweep how long an instruction is and what it does. PLTs need not be known
+//! by name: entries that change the stack are known by their instructions, and the others leave it alone.
 
 mod aarch64;
 mod amd64;

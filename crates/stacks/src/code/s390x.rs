@@ -6,7 +6,8 @@ use super::machine::{Flow, Machine, Step, big_half, signed};
 /// s390x.
 pub struct S390x;
 
-/// The CFA lies above the register save area of 160 bytes that every caller provides; the return address is in `%r14`.
+/// The CFA lies above the register save area of 160 bytes that every caller provides; the return address is
+/// in `%r14`.
 const ENTRY: State = State::new(160, None);
 const FRAME_POINTER: u16 = 11;
 const LINK: u16 = 14;

@@ -122,7 +122,8 @@ fn aarch64_start_up_code_and_the_first_plt_entry_save_the_link_register() {
             "101c end"
         ]
     );
-    // stp x16,x30,[sp,#-16]!; adrp x16; ldr x17,[x16]; add x16,x16; br x17; nop; nop; nop; adrp x16; ldr; add; br x17
+    // stp x16,x30,[sp,#-16]!; adrp x16; ldr x17,[x16]; add x16,x16; br x17; nop; nop; nop; adrp x16; ldr;
+    // add; br x17
     let plt: [u32; 12] = [
         0xa9bf_7bf0,
         0x9000_0090,
@@ -179,8 +180,8 @@ fn libraries() -> Vec<PathBuf> {
     places.filter(|place| place.exists()).collect()
 }
 
-/// Whether rules find the same frame. Compilers leave the rule of the frame pointer as it was where an epilogue pops it; they
-/// may count from it where the stack pointer does as well.
+/// Whether rules find the same frame. Compilers leave the rule of the frame pointer as it was where an
+/// epilogue pops it; they may count from it where the stack pointer does as well.
 fn agree(read: &Rules, derived: &Rules) -> bool {
     match (read, derived) {
         (Rules::Frame(read), Rules::Frame(derived)) => {

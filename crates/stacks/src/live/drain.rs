@@ -1,5 +1,6 @@
-//! How the reader of a ring and the kernel, which writes it, leave each other alone: the kernel moves the head behind what
-//! it has written, the reader moves the tail behind what it has read. The kernel writes nothing between tail and head.
+//! How the reader of a ring and the kernel, which writes it, leave each other alone: the kernel moves the
+//! head behind what it has written, the reader moves the tail behind what it has read. The kernel writes
+//! nothing between tail and head.
 //!
 //! `tests/models.rs` puts loom's atomics in the place of those in [`super::sync`].
 

@@ -50,9 +50,9 @@ const WISHES: [Wish; 8] = [
 ];
 
 impl Events {
-    /// Opens events for threads and the threads that they start. Events count from [`Events::enable`] on, or for a
-    /// command from when a thread executes it. With `monotonic`, records tell the time of the clock that BPF programs
-    /// read.
+    /// Opens events for threads and the threads that they start. Events count from [`Events::enable`] on, or
+    /// for a command from when a thread executes it. With `monotonic`, records tell the time of the clock
+    /// that BPF programs read.
     ///
     /// # Errors
     /// The kernel does not allow it.
@@ -191,7 +191,8 @@ fn attribute(abi: Abi, request: &Request, wish: Wish) -> sys::perf_event_attr {
 fn open(attribute: &sys::perf_event_attr, thread: u32, processor: i32) -> io::Result<OwnedFd> {
     let mut attribute = *attribute;
     let flags = sys::PERF_FLAG_FD_CLOEXEC.into();
-    // SAFETY: the attribute is filled in and lives through the call; the event only counts and writes to its ring.
+    // SAFETY: the attribute is filled in and lives through the call; the event only counts and writes to its
+    // ring.
     let event = unsafe {
         perf_event_open_sys::perf_event_open(&raw mut attribute, thread as i32, processor, -1, flags)
     };

@@ -1,8 +1,9 @@
 //! Unwinding in the kernel: tells the BPF program of files and processes.
 //!
-//! The program starts with nothing. It is told of a process when the process's mappings have changed, and gets a file's
-//! table when a sample that was unwound here passed through the file. So the kernel holds tables of code that runs, and
-//! no stack is lost: if the program cannot unwind a stack yet, the event samples registers and a copy of the stack.
+//! The program starts with nothing. It is told of a process when the process's mappings have changed, and
+//! gets a file's table when a sample that was unwound here passed through the file. So the kernel holds
+//! tables of code that runs, and no stack is lost: if the program cannot unwind a stack yet, the event
+//! samples registers and a copy of the stack.
 
 use super::events::Events;
 use crate::event::Event;
@@ -88,8 +89,8 @@ impl InKernel {
         }
     }
 
-    /// Tells the program of the processes whose mappings have changed. An error is ignored: their stacks are unwound
-    /// here.
+    /// Tells the program of the processes whose mappings have changed. An error is ignored: their stacks are
+    /// unwound here.
     pub(super) fn tell_processes(&mut self, session: &Session) {
         for pid in std::mem::take(&mut self.changed) {
             match session.modules(pid) {

@@ -1,12 +1,12 @@
 //! Samples of programs that run, by `perf_event_open(2)`: no recorder and no file in between.
 //!
-//! The kernel samples on every processor into a ring of memory ([`ring`]). One thread empties the rings into batches; a queue
-//! of bounded length takes them to the thread that unwinds. If unwinding cannot keep up, the queue fills, then the rings, and
-//! the kernel counts the samples that it has to drop. Records of different processors come out of order, so a batch waits
-//! until the one after it is there.
+//! The kernel samples on every processor into a ring of memory ([`ring`]). One thread empties the rings into
+//! batches; a queue of bounded length takes them to the thread that unwinds. If unwinding cannot keep up, the
+//! queue fills, then the rings, and the kernel counts the samples that it has to drop. Records of different
+//! processors come out of order, so a batch waits until the one after it is there.
 //!
-//! With a BPF program in the kernel ([`InKernel`]), the stacks that it has unwound come by a ring of their own, and join
-//! the batches.
+//! With a BPF program in the kernel ([`InKernel`]), the stacks that it has unwound come by a ring of their
+//! own, and join the batches.
 
 mod drain;
 mod events;
@@ -37,7 +37,8 @@ const QUEUE: usize = 64;
 const TICK: Duration = Duration::from_millis(50);
 /// The same with a program in the kernel, which should hear of mappings soon.
 const SHORT_TICK: Duration = Duration::from_millis(10);
-/// The type of a record with a stack from the BPF program; types of the kernel's own records are small numbers.
+/// The type of a record with a stack from the BPF program; types of the kernel's own records are small
+/// numbers.
 const UNWOUND: u32 = u32::MAX;
 
 /// The architecture of this machine, if it is one that SFrame is defined for.
@@ -76,7 +77,8 @@ pub struct Recorded {
     pub status: Option<i32>,
 }
 
-/// Samples programs until they end, `stop` is set or the time is over. `in_kernel` unwinds the stacks that it can.
+/// Samples programs until they end, `stop` is set or the time is over. `in_kernel` unwinds the stacks that it
+/// can.
 ///
 /// # Errors
 /// A sentence with the reason (the kernel does not allow it, there is no such program), and what helps.
@@ -252,7 +254,8 @@ fn hand_on(
 ) {
     let Some(in_kernel) = in_kernel else { return session.handle(0, event, take) };
     match event {
-        // Before the sample is unwound: reading rows for the first sample of a file takes as long as a hundred samples.
+        // Before the sample is unwound: reading rows for the first sample of a file takes as long as a
+        // hundred samples.
         Some(Event::Sample(_)) => in_kernel.tell_processes(session),
         Some(event) => in_kernel.note(event),
         None => {}

@@ -8,7 +8,8 @@ use perf_event_open_sys::bindings::perf_event_mmap_page;
 use std::io;
 use std::os::fd::AsRawFd;
 
-/// Numbers of data pages to ask for, one after the other until the kernel allows it. They must be powers of two.
+/// Numbers of data pages to ask for, one after the other until the kernel allows it. They must be powers of
+/// two.
 const PAGES: [usize; 8] = [2048, 1024, 512, 256, 128, 64, 32, 16];
 
 /// A ring of records.
@@ -38,8 +39,8 @@ impl Ring {
     /// Moves all whole records to the end of `batch`.
     pub fn empty(&mut self, batch: &mut Vec<u8>) {
         let header = self.map.as_mut_ptr().cast::<perf_event_mmap_page>();
-        // SAFETY: the first page is this structure, aligned and valid as long as the mapping; the kernel writes one of the two
-        // fields and reads the other, both as whole words.
+        // SAFETY: the first page is this structure, aligned and valid as long as the mapping; the kernel
+        // writes one of the two fields and reads the other, both as whole words.
         let (head, tail) = unsafe {
             (
                 AtomicU64::from_ptr(&raw mut (*header).data_head),

@@ -10,7 +10,8 @@ use std::os::unix::ffi::OsStrExt;
 /// A program to be sampled.
 pub struct Started {
     pid: u32,
-    /// For a command that this process started: the pipe that lets it start, and the pipe that tells why it could not.
+    /// For a command that this process started: the pipe that lets it start, and the pipe that tells why it
+    /// could not.
     child: Option<(Option<File>, File)>,
     status: Option<i32>,
 }
@@ -81,8 +82,8 @@ impl Started {
         threads_of(self.pid).is_empty()
     }
 
-    /// Waits for a command's end and returns its status; `None` for a process. If the recording was stopped, asks the
-    /// command to end first.
+    /// Waits for a command's end and returns its status; `None` for a process. If the recording was stopped,
+    /// asks the command to end first.
     pub fn wait(&mut self, stopped: bool) -> Option<i32> {
         self.child.as_ref()?;
         if self.status.is_none() {
@@ -144,8 +145,8 @@ fn fork(words: &[OsString]) -> io::Result<Started> {
     let (failure, failure_write) = pipe()?;
     let (wait_on, tell) = (start_read.as_raw_fd(), failure_write.as_raw_fd());
     let start_fd = start.as_raw_fd();
-    // SAFETY: the child calls only functions that may be called after fork: close, read, execvp, write, _exit. All memory that
-    // they look at was made before.
+    // SAFETY: the child calls only functions that may be called after fork: close, read, execvp, write,
+    // _exit. All memory that they look at was made before.
     let pid = unsafe {
         let pid = libc::fork();
         if pid == 0 {

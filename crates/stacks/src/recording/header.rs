@@ -138,8 +138,8 @@ impl Header {
     }
 }
 
-/// Reads the place of a section, and returns the section's bytes. Outer `None`: the place is cut off; inner `None`: the
-/// section is not in the file.
+/// Reads the place of a section, and returns the section's bytes. Outer `None`: the place is cut off; inner
+/// `None`: the section is not in the file.
 fn section<'data>(bytes: &'data [u8], reader: &mut Reader<'_>) -> Option<Option<&'data [u8]>> {
     let (offset, size) = (reader.u64()?, reader.u64()?);
     let range = usize::try_from(offset).ok().zip(usize::try_from(size).ok());

@@ -1,11 +1,12 @@
 //! The files that `perf record` writes, and the stream that it writes to a pipe.
 //!
-//! The bytes are mapped and never copied, except for records that perf compressed. A first walk over them notes the
-//! place and the time of each record; then records are read in the order of time, since the file has them processor by
-//! processor. perf's `perf.data-file-format.txt` describes the format.
+//! The bytes are mapped and never copied, except for records that perf compressed. A first walk over them
+//! notes the place and the time of each record; then records are read in the order of time, since the file
+//! has them processor by processor. perf's `perf.data-file-format.txt` describes the format.
 //!
-//! Nothing is trusted: sections must lie in the file, records in the data, and the expanded size of compressed records
-//! has a limit. Of a file that ends early, the records before the end are used ([`Recording::damage`] tells).
+//! Nothing is trusted: sections must lie in the file, records in the data, and the expanded size of
+//! compressed records has a limit. Of a file that ends early, the records before the end are used
+//! ([`Recording::damage`] tells).
 
 mod damage;
 mod expand;
@@ -154,7 +155,8 @@ impl Recording {
             if record.kind < kind::FIRST {
                 let event = self.sampled.get(self.number(&record));
                 let time = event.and_then(|event| event.layout.time(&record)).unwrap_or(last);
-                // Records that perf synthesizes for the state before the recording bear no time, or the largest.
+                // Records that perf synthesizes for the state before the recording bear no time, or the
+                // largest.
                 let time = if time == u64::MAX { 0 } else { time };
                 last = time;
                 self.places.push(Place::new(time, base + offset, size));
@@ -241,8 +243,8 @@ impl Recording {
         self.sampled.first().map_or(Endian::Little, |event| event.layout.endian)
     }
 
-    /// The records in the order of time, each with the number of its event in [`Recording::sampled`]; `None` for one that
-    /// is shorter than it says.
+    /// The records in the order of time, each with the number of its event in [`Recording::sampled`]; `None`
+    /// for one that is shorter than it says.
     pub fn events(&self) -> impl Iterator<Item = (usize, Option<Event<'_>>)> {
         let endian = self.endian();
         self.places.iter().enumerate().map(move |(number, place)| {
@@ -266,7 +268,8 @@ impl Recording {
         }
     }
 
-    /// The number of a record's event. Those that perf makes up bear none; they have the first event's layout.
+    /// The number of a record's event. Those that perf makes up bear none; they have the first event's
+    /// layout.
     fn number(&self, record: &Record<'_>) -> usize {
         let [first, _, ..] = &*self.sampled else { return 0 };
         let id = first.layout.event_id(record);

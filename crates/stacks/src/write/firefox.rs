@@ -50,7 +50,8 @@ pub fn write(named: Named<'_>, to: &mut dyn io::Write) -> io::Result<()> {
     to.write_all(b"\n")
 }
 
-/// The average time between samples: the length of the recording divided by their number, at least a microsecond.
+/// The average time between samples: the length of the recording divided by their number, at least a
+/// microsecond.
 fn interval(times: &[u64]) -> SamplingInterval {
     let (first, last) = (times.iter().min().copied().unwrap_or(0), times.iter().max().copied().unwrap_or(0));
     SamplingInterval::from_nanos(((last - first) / times.len().max(1) as u64).max(1_000))

@@ -1,5 +1,5 @@
-//! Folded stacks, which tools for flame graphs read. One line for each different stack: the thread and the functions
-//! from the outermost to the innermost with `;` between, a space, the number of samples.
+//! Folded stacks, which tools for flame graphs read. One line for each different stack: the thread and the
+//! functions from the outermost to the innermost with `;` between, a space, the number of samples.
 
 use super::named::Named;
 use std::collections::BTreeMap;

@@ -1,7 +1,8 @@
 //! A page with a flame graph, in one file: nothing is fetched.
 //!
-//! The samples become one tree by the names of their functions; the page (`page.html`) draws it, finds names in it, and
-//! zooms. The tree stands in the page as JSON: each node's depth, name, file, samples, and kind, parents first.
+//! The samples become one tree by the names of their functions; the page (`page.html`) draws it, finds names
+//! in it, and zooms. The tree stands in the page as JSON: each node's depth, name, file, samples, and kind,
+//! parents first.
 
 use super::named::Named;
 use crate::process::Place;
@@ -29,8 +30,8 @@ struct Data<'a> {
     rooted: u64,
     names: Vec<&'a str>,
     files: Vec<&'a str>,
-    /// Depth, name, file, samples, kind: 0 for the user's code, 1 for the kernel's, 2 for inlined functions, 3 for threads,
-    /// 4 for the missing part of a stack that does not reach its root.
+    /// Depth, name, file, samples, kind: 0 for the user's code, 1 for the kernel's, 2 for inlined functions,
+    /// 3 for threads, 4 for the missing part of a stack that does not reach its root.
     nodes: Vec<(u32, u32, u32, u64, u8)>,
 }
 

@@ -1,7 +1,7 @@
 //! Files for people and other tools.
 //!
-//! Each writer takes a [`Profile`](crate::profile::Profile) with the names of its frames, and writes all of it. No
-//! writer looks at the recording again.
+//! Each writer takes a [`Profile`](crate::profile::Profile) with the names of its frames, and writes all of
+//! it. No writer looks at the recording again.
 
 mod firefox;
 mod folded;

@@ -1,7 +1,7 @@
 //! The format of `pprof`: the message `Profile` of its `profile.proto`, compressed by gzip.
 //!
-//! The message has few kinds of fields, so they are encoded here ("Protocol Buffers, Encoding"): a number has seven bits
-//! to a byte, the lowest first, and a field is its number, its kind, and its bytes.
+//! The message has few kinds of fields, so they are encoded here ("Protocol Buffers, Encoding"): a number has
+//! seven bits to a byte, the lowest first, and a field is its number, its kind, and its bytes.
 
 use super::named::Named;
 use crate::files::hexadecimal;

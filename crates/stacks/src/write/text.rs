@@ -1,5 +1,5 @@
-//! Stacks as `perf script` prints them: a line for the sample, one for each frame, an empty one. Where a stack does not
-//! reach its root, a last line says why.
+//! Stacks as `perf script` prints them: a line for the sample, one for each frame, an empty one. Where a
+//! stack does not reach its root, a last line says why.
 
 use super::named::Named;
 use crate::digits::{decimal, hexadecimal};

@@ -1,5 +1,5 @@
-//! `write-link DESCRIPTION FOLDER`: writes the files of the link that a fuzzer's input describes, and prints its command
-//! line, so that a finding can be looked at, and other linkers be asked.
+//! `write-link DESCRIPTION FOLDER`: writes the files of the link that a fuzzer's input describes, and prints
+//! its command line, so that a finding can be looked at, and other linkers be asked.
 
 use link_fuzz::{Link, library};
 use std::path::PathBuf;

@@ -1,8 +1,9 @@
 //! What OpenTelemetry's eBPF profiler keeps of a file's call frame information, in bytes.
 //!
-//! A delta is an address and the number of the rules from there on. A function's end is a delta without rules, unless
-//! the next function starts at most [`GAP`] bytes behind it; a delta with the rules of the one before it is dropped. Where the
-//! next delta comes one or two bytes later and differs by 8 in its CFA alone, an opcode in the number's rules stands for both.
+//! A delta is an address and the number of the rules from there on. A function's end is a delta without
+//! rules, unless the next function starts at most [`GAP`] bytes behind it; a delta with the rules of the one
+//! before it is dropped. Where the next delta comes one or two bytes later and differs by 8 in its CFA alone,
+//! an opcode in the number's rules stands for both.
 
 use anyhow::Result;
 use sframe_format::{CfaRule, CompactTable, RegisterRule, Rules};

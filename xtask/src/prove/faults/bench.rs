@@ -170,9 +170,9 @@ impl Bench {
     }
 }
 
-/// Writes a file again in place, so that its number stays, and its header once more at the end, as assemblers do. Times of
-/// change have ticks on many file systems: who opens a file and sees only writes of the same tick cannot know that
-/// more came.
+/// Writes a file again in place, so that its number stays, and its header once more at the end, as assemblers
+/// do. Times of change have ticks on many file systems: who opens a file and sees only writes of the same
+/// tick cannot know that more came.
 pub fn overwrite(path: &Path, bytes: &[u8]) -> Result<()> {
     use std::os::unix::fs::FileExt;
     let file = std::fs::OpenOptions::new().write(true).open(path)?;

@@ -1,7 +1,8 @@
-//! Kernels built from Debian's source: the machines, a small configuration for each, and how they are made and booted.
+//! Kernels built from Debian's source: the machines, a small configuration for each, and how they are made
+//! and booted.
 //!
-//! The parts of x86 that are linked with `-m elf_i386` (the real-mode blob and the first boot stage) go to GNU ld, by a
-//! script in front of the linker that looks at `-m`: this linker has no 32-bit machine.
+//! The parts of x86 that are linked with `-m elf_i386` (the real-mode blob and the first boot stage) go to
+//! GNU ld, by a script in front of the linker that looks at `-m`: this linker has no 32-bit machine.
 
 use super::super::boot::{Files, boot};
 use super::super::packages::{self, Tools};
@@ -79,8 +80,8 @@ pub struct Linker<'a> {
 }
 
 impl Linker<'_> {
-    /// Writes the script that stands in front of it, and returns the script's path. The linker `gnu` links 32-bit x86. The
-    /// command lines go to a file of the same name with `.log`.
+    /// Writes the script that stands in front of it, and returns the script's path. The linker `gnu` links
+    /// 32-bit x86. The command lines go to a file of the same name with `.log`.
     pub fn write(&self, folder: &Path, gnu: &str) -> Result<PathBuf> {
         use std::os::unix::fs::PermissionsExt;
         let path = folder.join("ld");
@@ -122,8 +123,8 @@ fn source(tools: &Tools) -> Result<PathBuf> {
 /// The tools and the unpacked source.
 pub type Tree<'a> = (&'a Tools, &'a Path);
 
-/// Proves something of the kernels of the named machines, of all if none is named. What the record of an earlier run says of
-/// the others stays.
+/// Proves something of the kernels of the named machines, of all if none is named. What the record of an
+/// earlier run says of the others stays.
 pub fn each_machine(
     proof: &mut Proof,
     record: &str,
@@ -195,7 +196,8 @@ impl<'a> Build<'a> {
         output(&mut command)
     }
 
-    /// Configures the kernel by the machine's options and `more` of them, builds it, all links anew, and returns its version.
+    /// Configures the kernel by the machine's options and `more` of them, builds it, all links anew, and
+    /// returns its version.
     pub fn all(&self, more: &str, words: &[&str]) -> Result<String> {
         let options = format!("tests/fixtures/kernel/{}.config", self.machine.name);
         let wanted = std::fs::read_to_string(crate::folders::workspace().join(options))? + more;
@@ -228,8 +230,8 @@ impl<'a> Build<'a> {
         Ok(line.split(' ').skip(2).map(str::to_owned).collect())
     }
 
-    /// Boots to a script, with busybox and more files beside it, and returns the console's text. The script has to end by
-    /// `== end` and a restart.
+    /// Boots to a script, with busybox and more files beside it, and returns the console's text. The script
+    /// has to end by `== end` and a restart.
     pub fn run(&self, script: &str, more: &[(&str, &Path)], words: &str) -> Result<String> {
         let busybox = packages::unpack(self.machine.debian, "busybox-static", "")?;
         let mut files = Files::default();

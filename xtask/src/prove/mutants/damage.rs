@@ -1,6 +1,6 @@
-//! Damages a real file the way that finds weak places: by its structure. Fields of headers, symbols, relocations,
-//! groups and tables get values at the edge of what they hold, or each other's; texts lose, repeat and change words.
-//! The same number makes the same damage.
+//! Damages a real file the way that finds weak places: by its structure. Fields of headers, symbols,
+//! relocations, groups and tables get values at the edge of what they hold, or each other's; texts lose,
+//! repeat and change words. The same number makes the same damage.
 
 /// Numbers without an end (xorshift), from a seed.
 pub struct Numbers(u64);

@@ -1,5 +1,5 @@
-//! The files that are damaged: what compilers, assemblers and archivers make for each machine, and scripts as people
-//! write them.
+//! The files that are damaged: what compilers, assemblers and archivers make for each machine, and scripts as
+//! people write them.
 
 use super::super::proof::{Proof, output};
 use crate::peers;

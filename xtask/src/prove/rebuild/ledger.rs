@@ -1,5 +1,6 @@
-//! What the record keeps of every package that was built, on any machine: `tests/proofs/rebuild.json`, a line for each
-//! package in the order of the list. The proof goes on from it, and the page for readers is made of it.
+//! What the record keeps of every package that was built, on any machine: `tests/proofs/rebuild.json`, a line
+//! for each package in the order of the list. The proof goes on from it, and the page for readers is made of
+//! it.
 
 use super::list::{SOURCES, Source};
 use super::test_counts::Tests;

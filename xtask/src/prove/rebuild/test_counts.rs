@@ -10,8 +10,8 @@ pub struct Tests {
 }
 
 impl Tests {
-    /// Counts what the usual drivers of tests print: automake's totals and `PASS:` lines, DejaGnu, TAP, CTest, Meson,
-    /// Python's `unittest` and pytest, Perl's `prove`, Tcl's, curl's, Rust's and Go's.
+    /// Counts what the usual drivers of tests print: automake's totals and `PASS:` lines, DejaGnu, TAP,
+    /// CTest, Meson, Python's `unittest` and pytest, Perl's `prove`, Tcl's, curl's, Rust's and Go's.
     pub fn count(log: &str) -> Tests {
         let mut tests = Tests::default();
         let (mut lines_passed, mut lines_failed) = (0, 0);
