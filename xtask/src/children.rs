@@ -1,7 +1,8 @@
 //! Waits for a child process and says what it cost.
 
 use std::os::unix::process::ExitStatusExt;
-use std::process::{Child, ExitStatus};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::sync::mpsc;
 use std::time::Duration;
 
 /// Waits until a child has ended. The usage is that of the child and of the descendants that it waited for.
@@ -30,4 +31,27 @@ pub fn processor_time_so_far() -> Duration {
 pub fn processor_time(usage: &libc::rusage) -> Duration {
     let of = |time: libc::timeval| Duration::new(time.tv_sec as u64, time.tv_usec as u32 * 1000);
     of(usage.ru_utime) + of(usage.ru_stime)
+}
+
+/// Runs a command to its end, or for `limit` at most: then it is killed, and the status says so.
+///
+/// # Errors
+/// It cannot be started or waited for.
+pub fn output_within(command: &mut Command, limit: Duration) -> std::io::Result<Output> {
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = command.spawn()?;
+    let process = child.id() as libc::pid_t;
+    let (sender, ended) = mpsc::channel();
+    std::thread::scope(|scope| {
+        scope.spawn(move || drop(sender.send(child.wait_with_output())));
+        match ended.recv_timeout(limit) {
+            Ok(output) => output,
+            Err(_) => {
+                // SAFETY: no pointers are involved. The child has not been waited for, so that the number is
+                // still its own, or it ends at this very moment, and a signal to one that has ended is lost.
+                unsafe { libc::kill(process, libc::SIGKILL) };
+                ended.recv().map_err(std::io::Error::other)?
+            }
+        }
+    })
 }

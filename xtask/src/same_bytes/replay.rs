@@ -1,6 +1,7 @@
 //! Links captured links again, at several numbers of threads.
 
 use super::corpus::{Case, Corpus};
+use crate::children::output_within;
 use anyhow::{Context, Result};
 use std::collections::BTreeMap;
 use std::os::unix::ffi::OsStrExt;
@@ -10,9 +11,13 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
+use std::time::Duration;
 
 /// Numbers of threads that each link is repeated with.
 pub const THREADS: [usize; 5] = [1, 2, 3, 8, 32];
+
+/// For so long a link may run: inputs of tests may make an older linker wait for ever.
+const LIMIT: Duration = Duration::from_secs(20);
 
 /// The results of one link: a hash for each visible property.
 pub type Facets = BTreeMap<String, String>;
@@ -72,7 +77,12 @@ fn one(corpus: &Corpus, linker: &Path, case: &Case) -> Result<Runs> {
         if !gone.is_empty() {
             before = stamps(folder)?;
         }
+        let is_killed = facets.get("status").is_some_and(|status| status.starts_with("signal: 9"));
         runs.push((threads, facets));
+        if is_killed {
+            // It ran for as long as it may, and would again.
+            break;
+        }
     }
     Ok(runs)
 }
@@ -81,7 +91,8 @@ fn link(linker: &Path, case: &Case, folder: &Path, threads: usize) -> Result<Fac
     let mut command = Command::new(linker);
     command.arg0(&case.program).current_dir(folder).env_clear().envs(&case.environment);
     command.arg("@response.txt").arg(format!("--threads={threads}"));
-    let output = command.output().with_context(|| format!("cannot run {}", linker.display()))?;
+    let output =
+        output_within(&mut command, LIMIT).with_context(|| format!("cannot run {}", linker.display()))?;
     Ok(Facets::from([
         ("status".into(), output.status.to_string()),
         ("stdout".into(), hash(&output.stdout, folder)),
