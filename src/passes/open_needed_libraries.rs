@@ -7,7 +7,8 @@
 //! object's symbol turns out to be undefined: a link that succeeds would read them for nothing.
 //!
 //! Directories are searched as GNU ld does: those of `-rpath-link`, of `-rpath`, of the needing
-//! library itself (`DT_RUNPATH`, `DT_RPATH`), and the machine's own.
+//! library itself (`DT_RUNPATH`, `DT_RPATH`), and the machine's own. A library chooses both how many
+//! libraries it needs and how many directories it names, so their product has a bound ([`MOST_LOOK_UPS`]).
 
 use crate::arch::Target;
 use crate::cli::Config;
@@ -20,7 +21,15 @@ use hashbrown::HashSet;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
+use std::rc::Rc;
 use zerocopy::byteorder::ByteOrder;
+
+/// So many directories are asked for needed libraries; those that are wanted later stay closed, as if no
+/// directory had them. A large desktop program needs some 300 libraries, each of few directories.
+const MOST_LOOK_UPS: usize = 1 << 20;
+
+/// A needed library's name, and the directories of the library that needs it.
+type Wanted<'a> = (&'a [u8], Rc<[PathBuf]>);
 
 /// With `-rpath-link`: opens the libraries and lists their symbols.
 pub fn run<'a, T: Target>(inputs: &Inputs<'a, T>, source: &dyn InputSource) -> NeededLibraries<'a> {
@@ -46,15 +55,17 @@ fn open_all<'a, T: Target>(
 ) -> NeededLibraries<'a> {
     let mut needed = NeededLibraries::default();
     let named: HashSet<&[u8]> = inputs.shared.iter().map(|library| library.soname).collect();
-    let mut wanted: Vec<(&[u8], Vec<PathBuf>)> = Vec::new();
+    let mut wanted: Vec<Wanted> = Vec::new();
     inputs.shared.iter().for_each(|library| want(library, &mut wanted));
     // Libraries may need each other in circles; a library is opened once.
-    let mut next = 0;
+    let (mut next, mut left) = (0, MOST_LOOK_UPS);
     while let Some((name, own)) = wanted.get(next) {
         next += 1;
         if named.contains(name) || needed.found.contains(name) {
             continue;
         }
+        let Some(rest) = left.checked_sub(1 + own.len()) else { break };
+        left = rest;
         let Some(library) = open(inputs, source, name, own) else { continue };
         needed.found.insert(name);
         for index in (1..library.symbols.len()).filter(|&index| counts(&library, index)) {
@@ -77,9 +88,9 @@ fn open<'a, T: Target>(
 }
 
 /// Lists the libraries that a library needs, with its own search directories.
-fn want<'a, E: ByteOrder>(library: &SharedFile<'a, E>, wanted: &mut Vec<(&'a [u8], Vec<PathBuf>)>) {
-    let own = own_directories(library);
-    wanted.extend(library.needed.iter().map(|&name| (name, own.clone())));
+fn want<'a, E: ByteOrder>(library: &SharedFile<'a, E>, wanted: &mut Vec<Wanted<'a>>) {
+    let own: Rc<[PathBuf]> = own_directories(library).into();
+    wanted.extend(library.needed.iter().map(|&name| (name, Rc::clone(&own))));
 }
 
 /// The directories in which a library wants the libraries that it needs (`DT_RUNPATH`, `DT_RPATH`).

@@ -94,6 +94,27 @@ fn dynamic_sections_that_share_their_bytes() {
     within(&work, &[&start, "libx.so"]).fails().says(&["names of its symbols overlap beyond measure"]);
 }
 
+/// A library that needs many others names many directories to look for each in.
+#[test]
+fn directories_of_a_library_that_needs_many() {
+    const COUNT: u64 = 30_000;
+    let work = Work::new();
+    let start = start(&work);
+    let (needed, run_path) = (1u64, 29u64);
+    let directories = vec!["d"; COUNT as usize].join(":");
+    let mut names = format!("\0{directories}\0").into_bytes();
+    let mut entries = [run_path, 1].map(u64::to_le_bytes).concat();
+    for library in 0..COUNT {
+        entries.extend([needed, names.len() as u64].map(u64::to_le_bytes).concat());
+        names.extend(format!("l{library}\0").bytes());
+    }
+    let dynamic = Header { kind: 6, range: (64, entries.len() as u64), link: 2, entsize: 16, ..PLAIN };
+    let mut library = file(&entries, &names, &[dynamic]);
+    library[16] = 3;
+    work.write("libx.so", library);
+    within(&work, &[&start, "libx.so", "-rpath-link=elsewhere"]).ok();
+}
+
 /// Names of sections are ends of one another.
 #[test]
 fn section_names_that_share_their_bytes() {
