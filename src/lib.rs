@@ -9,8 +9,6 @@ pub mod cli;
 pub mod command;
 pub mod debug_index;
 pub mod decision;
-pub mod diag;
-pub mod elf;
 pub mod frames;
 pub mod ids;
 pub mod input;
@@ -35,4 +33,6 @@ mod threads;
 pub mod timing;
 pub mod tool;
 
+pub use diagnostics as diag;
+pub use elf;
 pub use pipeline::{Memory, link};

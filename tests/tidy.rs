@@ -138,19 +138,10 @@ fn modules_depend_downward() {
 
 #[test]
 fn files_import_one_another_in_no_circle() {
-    let crates = [
-        "demangle",
-        "imports",
-        "linker-plugin",
-        "lit",
-        "peers",
-        "sframe-bpf",
-        "sframe-format",
-        "sframe-run",
-        "sframe-unwind",
-        "stacks",
-    ];
-    let libraries = crates.map(|name| format!("crates/{name}/src/lib.rs"));
+    let folders = std::fs::read_dir(root().join("crates")).unwrap().map(|entry| entry.unwrap().file_name());
+    let libraries: Vec<String> =
+        folders.map(|name| format!("crates/{}/src/lib.rs", name.display())).collect();
+    assert!(libraries.len() > 10, "the crates lie elsewhere now");
     let roots = [
         "src/lib.rs",
         "ld-compare/src/lib.rs",
@@ -290,12 +281,13 @@ fn nothing_names_a_machine() {
 fn every_dependency_has_its_reason() {
     let reasons = std::fs::read_to_string(root().join("docs/design/dependencies.md")).unwrap();
     let mut found = Vec::new();
-    for manifest in ["Cargo.toml", "crates/stacks/Cargo.toml", "crates/demangle/Cargo.toml"] {
+    let crates = ["demangle", "diagnostics", "elf", "stacks"].map(|name| format!("crates/{name}/Cargo.toml"));
+    for manifest in ["Cargo.toml".to_owned()].into_iter().chain(crates) {
         let text = std::fs::read_to_string(root().join(manifest)).unwrap();
         let list = text.split("\n[dependencies]\n").nth(1).and_then(|rest| rest.split("\n[").next()).unwrap();
         let others = list.lines().filter(|line| line.contains('=') && !line.contains("path ="));
         let names = others.filter_map(|line| line.split(['=', '.', ' ']).next());
-        let own = |name: &str| name.starts_with("sframe-") || name.starts_with('#');
+        let own = |name: &str| root().join("crates").join(name).is_dir() || name.starts_with('#');
         found.extend(
             names.filter(|name| !own(name) && !reasons.contains(&format!("`{name}`"))).map(str::to_owned),
         );

@@ -1,7 +1,7 @@
 //! The part of the configuration about SFrame and about reports on the link.
 
+pub use crate::diag::Color;
 use crate::diag::Policy;
-use std::ffi::OsStr;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
@@ -195,32 +195,6 @@ impl Default for DiagnosticOptions {
             no_warn_mismatch: false,
             no_warn_search_mismatch: false,
             warn_symbol_ordering: true,
-        }
-    }
-}
-
-/// Colours in messages.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, clap::ValueEnum)]
-pub enum Color {
-    /// On a terminal, unless NO_COLOR is set or TERM is dumb
-    #[default]
-    Auto,
-    /// Everywhere
-    Always,
-    /// Nowhere
-    Never,
-}
-
-impl Color {
-    /// Whether messages are coloured. `Auto` wants a terminal that shows colours (`TERM` is not
-    /// `dumb`) and a user who has not set `NO_COLOR` (<https://no-color.org>) to any text.
-    pub fn is_on(self, is_terminal: bool, no_color: Option<&OsStr>, term: Option<&OsStr>) -> bool {
-        match self {
-            Color::Always => true,
-            Color::Never => false,
-            Color::Auto => {
-                is_terminal && no_color.is_none_or(OsStr::is_empty) && term.is_none_or(|term| term != "dumb")
-            }
         }
     }
 }

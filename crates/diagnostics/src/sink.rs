@@ -121,7 +121,7 @@ impl Sink {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::diag::Code;
+    use crate::Code;
 
     #[test]
     fn order_is_by_phase_then_place_and_not_by_arrival() {

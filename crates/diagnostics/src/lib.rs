@@ -2,13 +2,14 @@
 //!
 //! A pass never prints. It reports [`Diagnostic`]s to the [`Sink`]; the sink puts them in a fixed
 //! order (phase, file, section, offset, text), so the messages of a link do not depend on the
-//! number of threads, and the caller of [`crate::link`] decides how and whether to show them.
+//! number of threads, and the caller of the link decides how and whether to show them.
 //! `render` turns one into the text that the command prints.
 //!
 //! Every kind of message has a stable [`Code`], so that tests, the peers harness and the reducer
 //! recognise it without reading prose.
 
 mod code;
+mod color;
 pub mod demangle;
 mod help;
 mod limit;
@@ -17,6 +18,7 @@ mod sink;
 pub mod words;
 
 pub use code::Code;
+pub use color::Color;
 pub use help::share_help;
 pub use limit::{LeftOut, limit_messages};
 pub use render::{RenderOptions, render};

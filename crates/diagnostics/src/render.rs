@@ -90,7 +90,7 @@ fn render_script(diagnostic: &Diagnostic, options: &RenderOptions) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::diag::Code;
+    use crate::Code;
 
     fn plain() -> RenderOptions {
         RenderOptions { program: "sframe-ld".into(), color: false }
