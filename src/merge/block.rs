@@ -1,41 +1,51 @@
-//! A block: the pieces of a run of sections, found by offset.
+//! A block: the pieces of a run of sections, and the look-up of a piece by an offset in its section.
 //!
-//! Where strings start is kept as one bit for each byte, in words of 64, each with the number of
-//! strings before it. The string that holds an offset is then found by counting bits of one word:
-//! one look at memory, however long or short the strings are.
+//! Strings differ in length, so an offset alone does not tell which string holds it. A sorted list of starts
+//! would need a binary search for each relocation, and every step of it may wait for memory. So a block keeps
+//! a bit for each byte of a section, set where a string starts, in words of 64 bits:
+//!
+//! ```text
+//! offset  0 1 2 3 4 5 6 7 8 9 ...
+//! byte    o n e 0 t w o 0 t h r e e 0
+//! bit     1 0 0 0 1 0 0 0 1 0 0 0 0 0
+//! ```
+//!
+//! Two bits are set up to offset 6, so the second string holds it; the higher of them, 4, is where the string
+//! starts. Each word also has the number of strings before it and the start of the last of them. One look at
+//! memory answers, however long or short the strings are.
 
 use super::pieces::{MergeInput, Pieces};
 use std::hash::{BuildHasher, Hasher};
 use std::ops::Range;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Bytes of a section that a [`Stretch`] stands for.
-const STRETCH_BYTES: usize = 64;
+/// Bytes of a section that one [`StartBits`] describes.
+const BYTES_PER_WORD: usize = 64;
 
 /// Where strings start in 64 bytes of a section.
 #[derive(Clone, Copy, Debug)]
-struct Stretch {
-    /// A bit for each byte at which a string starts, the first byte's the lowest.
+struct StartBits {
+    /// A bit for each byte, set if a string starts there. The lowest bit is the first byte's.
     starts: u64,
-    /// Number of strings of the section that start before these bytes.
+    /// How many strings of the section start before these bytes.
     before: u32,
-    /// Start in the section of the last string before these bytes.
-    open: u32,
+    /// Where the last string before these bytes starts, as an offset in the section.
+    last_start: u32,
 }
 
 /// A section of a block.
 #[derive(Clone, Copy, Debug)]
 pub struct BlockSection<'a> {
-    /// Contents.
+    /// Its contents.
     pub bytes: &'a [u8],
-    /// Alignment as a power of two.
+    /// Its alignment as a power of two.
     pub align: u8,
-    /// First of its pieces in the block.
+    /// The first of its pieces, as a row of the block's pieces.
     pub first: u32,
-    /// End of its pieces.
+    /// The row behind the last of them.
     pub end: u32,
-    /// First of its stretches in the block.
-    first_stretch: u32,
+    /// The first of its words in [`Block::start_bits`].
+    first_word: u32,
 }
 
 /// The pieces of a run of sections.
@@ -43,27 +53,28 @@ pub struct BlockSection<'a> {
 pub struct Block<'a> {
     /// The sections, in input order.
     pub sections: Vec<BlockSection<'a>>,
-    /// Start of each string in its section, until offsets are known; empty for constants, whose
-    /// number gives their start.
+    /// Start of each string in its section, until offsets are known. It is empty for constants, because a
+    /// constant's number gives its start.
     starts: Vec<u32>,
-    /// For every [`STRETCH_BYTES`] of a section of strings.
-    stretches: Vec<Stretch>,
-    /// One cell for each piece, which holds in turn its hash, its number in its shard, and its
-    /// offset in the merged section.
+    /// Where strings start: one word for every [`BYTES_PER_WORD`] bytes of each section. It is empty for
+    /// constants.
+    start_bits: Vec<StartBits>,
+    /// One cell for each piece. It holds the piece's hash first, then its number in its shard, and in the end
+    /// its offset in the merged section.
     targets: Vec<AtomicU32>,
-    /// Pieces by shard, then by number; empty if there is one shard.
+    /// The pieces sorted by shard, then by number. It is empty if there is only one shard.
     order: Vec<u32>,
     /// End of each shard's run in `order`.
     ends: Vec<u32>,
 }
 
 impl<'a> Block<'a> {
-    /// Finds and hashes the pieces.
+    /// Finds and hashes the pieces of these sections, and sorts them by shard.
     pub fn split(pieces: Pieces, inputs: &[MergeInput<'a>], shards: usize) -> Self {
         let mut block = Block {
             sections: Vec::with_capacity(inputs.len()),
             starts: Vec::new(),
-            stretches: Vec::new(),
+            start_bits: Vec::new(),
             targets: Vec::new(),
             order: Vec::new(),
             ends: Vec::new(),
@@ -84,18 +95,18 @@ impl<'a> Block<'a> {
             let first = self.targets.len() as u32;
             self.targets.extend(bytes.chunks_exact(size).map(|piece| AtomicU32::new(hash(piece))));
             let end = self.targets.len() as u32;
-            self.sections.push(BlockSection { bytes, align, first, end, first_stretch: 0 });
+            self.sections.push(BlockSection { bytes, align, first, end, first_word: 0 });
         }
     }
 
     fn add_strings(&mut self, unit: u32, inputs: &[MergeInput<'a>]) {
-        let stretches = inputs.iter().map(|input| input.bytes.len().div_ceil(STRETCH_BYTES));
-        self.stretches.reserve_exact(stretches.sum());
+        let words = inputs.iter().map(|input| input.bytes.len().div_ceil(BYTES_PER_WORD));
+        self.start_bits.reserve_exact(words.sum());
         let mut end = 0;
         for &MergeInput { bytes, align, .. } in inputs {
-            let (first, first_stretch) = (end, self.stretches.len() as u32);
-            end += self.add_stretches(unit, bytes);
-            self.sections.push(BlockSection { bytes, align, first, end, first_stretch });
+            let (first, first_word) = (end, self.start_bits.len() as u32);
+            end += self.add_start_bits(unit, bytes);
+            self.sections.push(BlockSection { bytes, align, first, end, first_word });
         }
         self.starts.reserve_exact(end as usize);
         self.targets.reserve_exact(end as usize);
@@ -103,46 +114,46 @@ impl<'a> Block<'a> {
     }
 
     fn hash_strings(&mut self, inputs: &[MergeInput<'a>]) {
-        let mut stretches = self.stretches.iter();
+        let mut words = self.start_bits.iter();
         for &MergeInput { bytes, .. } in inputs {
-            let mut open = 0;
-            for (base, stretch) in (0..bytes.len()).step_by(STRETCH_BYTES).zip(&mut stretches) {
-                for bit in bits(stretch.starts) {
+            let mut last_start = 0;
+            for (base, word) in (0..bytes.len()).step_by(BYTES_PER_WORD).zip(&mut words) {
+                for bit in bits(word.starts) {
                     let start = base + bit;
                     self.starts.push(start as u32);
-                    // The first string of a section ends none.
+                    // The first string of a section has no string before it, whose bytes would end here.
                     if start > 0 {
-                        self.targets.push(AtomicU32::new(hash(&bytes[open..start])));
+                        self.targets.push(AtomicU32::new(hash(&bytes[last_start..start])));
                     }
-                    open = start;
+                    last_start = start;
                 }
             }
             if !bytes.is_empty() {
-                self.targets.push(AtomicU32::new(hash(&bytes[open..])));
+                self.targets.push(AtomicU32::new(hash(&bytes[last_start..])));
             }
         }
     }
 
-    /// Adds the stretches of a section, and gives the number of strings that start in it.
-    fn add_stretches(&mut self, unit: u32, bytes: &[u8]) -> u32 {
-        let (mut before, mut open) = (0, 0);
-        // The first byte starts a string, and so does each behind the end of another.
+    /// Adds the words of a section, and returns the number of strings that start in it.
+    fn add_start_bits(&mut self, unit: u32, bytes: &[u8]) -> u32 {
+        let (mut before, mut last_start) = (0, 0);
+        // A string starts at the first byte, and at each byte behind the end of another string.
         let mut carried = 1;
-        for (number, bytes) in bytes.chunks(STRETCH_BYTES).enumerate() {
+        for (number, bytes) in bytes.chunks(BYTES_PER_WORD).enumerate() {
             let ends = ends_of_strings(unit, bytes);
-            let inside = u64::MAX >> (STRETCH_BYTES - bytes.len());
+            let inside = u64::MAX >> (BYTES_PER_WORD - bytes.len());
             let starts = (ends << 1 | carried) & inside;
             carried = ends >> 63;
-            self.stretches.push(Stretch { starts, before, open });
+            self.start_bits.push(StartBits { starts, before, last_start });
             before += starts.count_ones();
             if starts != 0 {
-                open = (number * STRETCH_BYTES) as u32 + starts.ilog2();
+                last_start = (number * BYTES_PER_WORD) as u32 + starts.ilog2();
             }
         }
         before
     }
 
-    /// A counting sort.
+    /// Sorts the pieces by shard. It is a counting sort, so pieces of one shard stay in input order.
     fn order_by_shard(&mut self, shards: usize) {
         let mut next = vec![0u32; shards];
         for target in &mut self.targets {
@@ -169,9 +180,9 @@ impl<'a> Block<'a> {
         start as usize..self.ends[shard] as usize
     }
 
-    /// Calls `visit` with each piece of a shard: the cell that holds its hash, its bytes, its
-    /// alignment as a power of two.
-    pub fn each_of_shard(
+    /// Calls `visit` with each piece of a shard: the cell that holds its hash, its bytes, and its alignment
+    /// as a power of two.
+    pub fn for_each_in_shard(
         &self,
         pieces: Pieces,
         shard: usize,
@@ -208,8 +219,8 @@ impl<'a> Block<'a> {
         }
     }
 
-    /// Turns numbers in shards into offsets in the merged section. `shards` gives for each shard the offsets
-    /// of its pieces in the shard, and the offset of the shard in the merged section.
+    /// Replaces the number of each piece with its offset in the merged section. `shards` has for each shard
+    /// the offsets of its pieces in the shard, and the offset of the shard in the merged section.
     pub fn find_offsets(&mut self, shards: &[(&[u32], u64)]) {
         for (number, (offsets, base)) in shards.iter().enumerate() {
             for position in self.run(number) {
@@ -223,8 +234,8 @@ impl<'a> Block<'a> {
         self.starts = Vec::new();
     }
 
-    /// The piece that holds an offset of the block's section `section`: its start in that section, and its
-    /// offset in the merged section.
+    /// The piece that holds an offset of the block's section number `section`. Returns the start of the piece
+    /// in that section, and its offset in the merged section.
     #[inline]
     pub fn find(&self, pieces: Pieces, section: usize, offset: u64) -> (u32, u32) {
         let section = &self.sections[section];
@@ -236,20 +247,20 @@ impl<'a> Block<'a> {
                 (section.first as usize + number, (number * size as usize) as u32)
             }
             Pieces::Strings { .. } => {
-                let stretch = &self.stretches[section.first_stretch as usize + offset / STRETCH_BYTES];
-                let starts = stretch.starts & u64::MAX >> (63 - offset % STRETCH_BYTES);
+                let word = &self.start_bits[section.first_word as usize + offset / BYTES_PER_WORD];
+                let starts = word.starts & u64::MAX >> (63 - offset % BYTES_PER_WORD);
                 let start = match starts {
-                    0 => stretch.open,
-                    starts => (offset - offset % STRETCH_BYTES) as u32 + starts.ilog2(),
+                    0 => word.last_start,
+                    starts => (offset - offset % BYTES_PER_WORD) as u32 + starts.ilog2(),
                 };
-                (section.first as usize + (stretch.before + starts.count_ones()) as usize - 1, start)
+                (section.first as usize + (word.before + starts.count_ones()) as usize - 1, start)
             }
         };
         (start, self.targets[piece].load(Ordering::Relaxed))
     }
 }
 
-/// The shard that a hash belongs to: its top bits, since tables use the low ones.
+/// The shard that a hash belongs to. Its top bits choose, because the tables use the low ones.
 fn shard_of(hash: u32, shards: usize) -> usize {
     (hash >> 24) as usize % shards
 }
@@ -260,10 +271,10 @@ fn hash(piece: &[u8]) -> u32 {
     hasher.finish() as u32
 }
 
-/// A bit for the last byte of each string that ends in these bytes, at most 64, the first byte's
-/// the lowest. They start with a whole unit.
+/// A bit for each of these bytes, set if a string ends with it; the lowest bit is the first byte's. There are
+/// at most 64 bytes, and they start with a whole unit.
 fn ends_of_strings(unit: u32, bytes: &[u8]) -> u64 {
-    let mut padded = [u8::MAX; STRETCH_BYTES];
+    let mut padded = [u8::MAX; BYTES_PER_WORD];
     let bytes = bytes.try_into().unwrap_or_else(|_| {
         padded[..bytes.len()].copy_from_slice(bytes);
         &padded
@@ -276,7 +287,7 @@ fn ends_of_strings(unit: u32, bytes: &[u8]) -> u64 {
     }
 }
 
-/// The numbers of the bits that are set, from the lowest.
+/// The numbers of the bits that are set, from the lowest up.
 fn bits(mut word: u64) -> impl Iterator<Item = usize> {
     std::iter::from_fn(move || {
         let rest = word & word.checked_sub(1)?;
@@ -284,9 +295,9 @@ fn bits(mut word: u64) -> impl Iterator<Item = usize> {
     })
 }
 
-/// A bit for each byte that is zero, the first byte's the lowest.
-fn zero_bytes(bytes: &[u8; STRETCH_BYTES]) -> u64 {
-    /// All bits of each byte but the highest.
+/// A bit for each byte, set if the byte is zero; the lowest bit is the first byte's.
+fn zero_bytes(bytes: &[u8; BYTES_PER_WORD]) -> u64 {
+    /// In each byte, all bits but the highest.
     const LOW: u64 = 0x7f7f_7f7f_7f7f_7f7f;
     /// Moves bit 0 of byte n to bit n of the highest byte.
     const GATHER: u64 = 0x0102_0408_1020_4080;

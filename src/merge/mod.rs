@@ -1,15 +1,33 @@
-//! Mergeable sections: deduplicates their pieces and maps offsets of inputs to offsets of the
-//! output.
+//! Merged strings and constants: keeps equal pieces once, and maps each offset of an input to its offset in
+//! the output.
 //!
-//! The flag `SHF_MERGE` promises that only the pieces of a section matter, not their places:
-//! strings that end with a zero, or constants of one size. Equal pieces of one group of sections
-//! are kept once.
+//! Every object that says `printf("%d\n")` brings the same four bytes. A compiler puts them into a section
+//! with the flag `SHF_MERGE`, which promises that nothing depends on where in the section a piece stands. A
+//! piece is a string that ends with a zero, or a constant of one size. So the linker keeps each different
+//! piece once:
 //!
-//! A group's sections are cut into *blocks* of about a megabyte; in the end a block holds four bytes for
-//! each piece, its offset in the output, and the starts of strings, in a quarter of their own size. Pieces
-//! are hashed when they are found. The hash chooses one of a fixed number of [`Shard`]s, each of
-//! which is filled by one thread in input order, so no lock is taken and the result depends on
-//! the inputs only.
+//! ```text
+//! a.o     one\0 two\0                   the merged section
+//! b.o     two\0 three\0 one\0           one\0 two\0 three\0
+//!
+//! a relocation of b.o to offset 4, "three", leads to offset 8; one to offset 10, "one", to offset 0
+//! ```
+//!
+//! There are two costs: the linker looks up every string of every object in a hash table, and every
+//! relocation into these sections asks where its offset went. One table for all threads would need a lock,
+//! and the order of the strings would depend on which thread came first. So the work is divided twice:
+//!
+//! 1. A group's sections, in input order, are cut into *blocks* of about a megabyte. A block finds and hashes
+//!    its pieces, beside all other blocks.
+//! 2. A few bits of each hash choose one of a fixed number of *shards*. One thread fills a shard from all
+//!    blocks, in input order, and numbers its different pieces. It needs no lock, and the number of a piece
+//!    depends on the inputs only.
+//! 3. Each shard gives its pieces offsets, and the shards are laid out one behind the other. The blocks then
+//!    replace the number of each piece with its offset in the merged section.
+//!
+//! What stays is small: a block ends with four bytes for each piece, its offset in the output, and with a map
+//! of the starts of strings, which takes a quarter of their own size. The contents are never copied before
+//! they are written.
 
 mod block;
 mod pieces;
@@ -23,9 +41,10 @@ use crate::ids::SectionId;
 use rayon::prelude::*;
 use std::num::NonZeroU32;
 
-/// Shards of a large group. A constant: the output must not depend on the number of threads.
+/// Shards of a large group. The count is a constant, because the output must not depend on the number of
+/// threads.
 const SHARDS: usize = 32;
-/// A group of fewer bytes has one shard.
+/// A group of fewer bytes than this has one shard.
 const SMALL: u64 = 256 << 10;
 /// Bytes after which a block is full.
 const BLOCK_BYTES: u64 = 1 << 20;
@@ -33,11 +52,11 @@ const BLOCK_BYTES: u64 = 1 << 20;
 /// Sections whose pieces are merged with each other.
 #[derive(Debug)]
 pub struct Group<'a> {
-    /// Kind of its pieces.
+    /// What its pieces are.
     pub pieces: Pieces,
     /// Pieces of its sections, in input order.
     pub blocks: Vec<Block<'a>>,
-    /// The different pieces.
+    /// The different pieces, divided by their hashes.
     pub shards: Vec<Shard<'a>>,
     /// Offset of each shard in the merged section, in bytes.
     pub shard_bases: Vec<u64>,
@@ -62,17 +81,17 @@ struct Row {
 pub struct Merges<'a> {
     groups: Vec<Group<'a>>,
     rows: Vec<Row>,
-    /// For each input section, its row, counted from 1. Pages of sections that are not merged are
-    /// never touched.
+    /// For each input section, its row, counted from 1. The kernel gives no memory to pages of this vector
+    /// whose sections are all unmerged.
     row_of: Vec<Option<NonZeroU32>>,
 }
 
 impl<'a> Group<'a> {
-    /// Merges the pieces of these sections. With `tails`, a string that is the end of another has
-    /// no place of its own; as any two strings may be such a pair, there is one shard then.
+    /// Merges the pieces of these sections. With `tails`, a string that is the end of another takes no room
+    /// of its own. Such a pair may have any two hashes, so there is only one shard then.
     ///
     /// # Errors
-    /// The merged section would be of 4 GiB or more.
+    /// The merged section would have 4 GiB or more.
     pub fn merge(pieces: Pieces, inputs: &[MergeInput<'a>], tails: bool) -> Result<Group<'a>, TooLarge> {
         let bytes: u64 = inputs.iter().map(|input| input.bytes.len() as u64).sum();
         let tails = tails && matches!(pieces, Pieces::Strings { .. });
@@ -102,8 +121,8 @@ impl<'a> Group<'a> {
         Ok(Group { pieces, blocks, shards, shard_bases, size, align, section: SectionId::NONE })
     }
 
-    /// The shards, in the order of their bytes in the merged section, each with the number of bytes up to
-    /// the next one's.
+    /// The shards in the order of the merged section, each with the number of bytes from its start to the
+    /// next one's.
     pub fn parts(&self) -> impl Iterator<Item = (&Shard<'a>, u64)> {
         let ends = self.shard_bases.iter().skip(1).chain([&self.size]);
         let bytes = self.shard_bases.iter().zip(ends).map(|(base, end)| end - base);
@@ -137,12 +156,12 @@ fn cut<'i, 'a>(inputs: &'i [MergeInput<'a>]) -> Vec<&'i [MergeInput<'a>]> {
 }
 
 impl<'a> Merges<'a> {
-    /// A table for `sections` input sections, none merged yet.
+    /// A table for `sections` input sections, none of them merged yet.
     pub fn new(sections: usize) -> Self {
         Merges { groups: Vec::new(), rows: Vec::new(), row_of: vec![None; sections] }
     }
 
-    /// Adds a group and the sections that it was made of, in their order.
+    /// Adds a group. `inputs` are the sections that it was made of, in the same order.
     pub fn add(&mut self, group: Group<'a>, inputs: &[SectionId]) {
         let number = self.groups.len() as u32;
         let mut inputs = inputs.iter();
@@ -155,7 +174,7 @@ impl<'a> Merges<'a> {
         self.groups.push(group);
     }
 
-    /// The groups; [`crate::tables::section::Kind::Merged`] has their numbers.
+    /// The groups. [`crate::tables::section::Kind::Merged`] holds a row of this slice.
     pub fn groups(&self) -> &[Group<'a>] {
         &self.groups
     }
@@ -166,7 +185,7 @@ impl<'a> Merges<'a> {
         self.row_of.get(section.index()).is_some_and(Option::is_some)
     }
 
-    /// The merged section and the offset in it that an offset of an input section has become; `None` if the
+    /// Where an offset of an input section went: the merged section, and the offset there. `None` if the
     /// section's pieces were not merged. An offset behind the last piece keeps its distance to that piece.
     #[inline]
     pub fn place(&self, section: SectionId, offset: u64) -> Option<(SectionId, u64)> {

@@ -1,4 +1,4 @@
-//! The input of merging: the kind of pieces, and the sections that hold them.
+//! What merging starts from: the kind of pieces, and the sections that hold them.
 
 use crate::ids::SectionId;
 
@@ -17,7 +17,7 @@ pub enum Pieces {
     },
 }
 
-/// An input section of a group.
+/// An input section of a [`Group`](super::Group).
 #[derive(Clone, Copy, Debug)]
 pub struct MergeInput<'a> {
     /// The section as the link numbers it.

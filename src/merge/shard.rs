@@ -1,4 +1,4 @@
-//! A shard: the different pieces whose hashes have the same top bits, filled by one thread.
+//! A shard: the different pieces among those whose hashes have the same top bits. One thread fills it.
 
 use super::block::Block;
 use super::pieces::Pieces;
@@ -7,32 +7,32 @@ use hashbrown::hash_table::Entry;
 use rayon::prelude::*;
 use std::sync::atomic::Ordering;
 
-/// The different pieces of a shard, in order of their first occurrence.
+/// The different pieces of a shard, in the order of their first occurrence.
 #[derive(Debug, Default)]
 pub struct Shard<'a> {
     /// Their bytes.
     pieces: Vec<&'a [u8]>,
     /// Alignment of each, as a power of two: the largest that any occurrence had.
     aligns: Vec<u8>,
-    /// Pieces that stand in the end of another piece: (piece, the other one), the other one first
-    /// where it is shared itself.
+    /// Pieces that share the end of another piece: (the piece, the other piece). If the other piece itself
+    /// shares a third one's end, its own pair comes earlier, so its offset is known by then.
     shared: Vec<(u32, u32)>,
-    /// Offset of each in the shard, in bytes.
+    /// Offset of each piece in the shard, in bytes.
     pub offsets: Vec<u32>,
-    /// Bytes of all, with the gaps that alignment needs.
+    /// Size of all pieces in bytes, with the gaps that alignment needs.
     pub size: u64,
-    /// Largest alignment, as a power of two.
+    /// Largest alignment of a piece, as a power of two.
     pub align: u8,
 }
 
 impl<'a> Shard<'a> {
-    /// Takes the pieces of this shard from all blocks, and leaves in the blocks the number that
-    /// each piece has here.
+    /// Takes the pieces of this shard from all blocks. It leaves the number of each piece in the block's
+    /// cell.
     pub fn fill(number: usize, pieces: Pieces, blocks: &[Block<'a>]) -> Self {
         let mut shard = Shard::default();
         let mut table: HashTable<(u32, u32)> = HashTable::new();
         for block in blocks {
-            block.each_of_shard(pieces, number, |cell, bytes, align| {
+            block.for_each_in_shard(pieces, number, |cell, bytes, align| {
                 let hash = cell.load(Ordering::Relaxed);
                 let same = |&(other, row): &(u32, u32)| other == hash && shard.pieces[row as usize] == bytes;
                 let row = match table.entry(spread(hash), same, |&(hash, _)| spread(hash)) {
@@ -53,8 +53,9 @@ impl<'a> Shard<'a> {
         shard
     }
 
-    /// Finds the strings that are the end of another one. Among strings sorted from their ends, one
-    /// that is the end of any is the end of its successor.
+    /// Finds the strings that are the end of another one, as `able` is of `table`. The strings are sorted by
+    /// their bytes read backwards. A string that is the end of any others then stands directly before one of
+    /// them, so only neighbours are compared.
     pub fn share_tails(&mut self) {
         let mut order: Vec<u32> = (0..self.pieces.len() as u32).collect();
         let backwards = |row: &u32| self.pieces[*row as usize].iter().rev();
@@ -64,7 +65,8 @@ impl<'a> Shard<'a> {
             let (own, longer) = (self.pieces[piece], self.pieces[other]);
             let align = self.aligns[piece];
             let distance = (longer.len() - own.len().min(longer.len())) as u64;
-            // The other piece may start at any address that its own alignment allows.
+            // The other piece may go to any address that its own alignment allows, and this piece must be
+            // aligned there.
             let aligned = align <= self.aligns[other] && distance.is_multiple_of(1 << align.min(63));
             if aligned && longer.ends_with(own) {
                 self.shared.push((pair[0], pair[1]));
@@ -72,8 +74,9 @@ impl<'a> Shard<'a> {
         }
     }
 
-    /// Pieces of larger alignment come first; else the order of first occurrence holds. Offsets
-    /// that 32 bits cannot hold are cut; the size, in 64 bits, shows it.
+    /// Gives each piece its offset. Pieces of larger alignment come first; pieces of one alignment keep the
+    /// order of their first occurrence. An offset that 32 bits cannot hold is cut; the size, which has 64
+    /// bits, shows that.
     pub fn assign_offsets(&mut self) {
         let mut present = 0u64;
         for &align in &self.aligns {
@@ -103,7 +106,7 @@ impl<'a> Shard<'a> {
         self.aligns = Vec::new();
     }
 
-    /// Writes all pieces, and zeros between them.
+    /// Writes all pieces, with zeros between them.
     pub fn write(&self, out: &mut [u8]) {
         if self.align > 0 {
             out.fill(0);
@@ -114,7 +117,7 @@ impl<'a> Shard<'a> {
     }
 }
 
-/// Spreads a hash over 64 bits: the table takes bits from both ends.
+/// Spreads a hash over 64 bits, because the table takes bits from both ends.
 fn spread(hash: u32) -> u64 {
     u64::from(hash).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }

@@ -1,4 +1,4 @@
-//! Tests of merging: mapped pieces equal the original ones.
+//! Tests of merging: wherever a piece went, the output has the same bytes there.
 
 use super::*;
 use proptest::prelude::*;
@@ -31,7 +31,8 @@ fn merges_of(pieces: Pieces, sections: &[(Vec<u8>, u8)], tails: bool) -> (Vec<u8
     (out, size, merges)
 }
 
-/// Every piece that starts at an offset is found whole where that offset went, aligned as it was.
+/// Checks for every offset of every section that the place it went to has the same bytes, and the same
+/// alignment.
 fn check(pieces: Pieces, sections: &[(Vec<u8>, u8)]) {
     check_places(pieces, sections, false);
     check_places(pieces, sections, true);

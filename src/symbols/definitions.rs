@@ -8,25 +8,25 @@ use bitflags::bitflags;
 /// The prevailing definition of a global.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Definition {
-    /// Nowhere.
+    /// Nothing defines it.
     #[default]
     Undefined,
-    /// By symbol number `symbol` of an object. Commons too: their symbol says so.
+    /// Symbol number `symbol` of an object defines it. That symbol may be a common block.
     Object {
-        /// The object that prevails.
+        /// The object whose definition prevails.
         file: FileId,
         /// Index in its symbol table.
         symbol: u32,
     },
-    /// By a shared library.
+    /// A shared library defines it.
     Shared {
-        /// The library that prevails.
+        /// The library whose definition prevails.
         library: SharedId,
         /// Index in its dynamic symbol table.
         symbol: u32,
     },
-    /// By the linker: an assignment of the script, `--defsym`, a name such as `_DYNAMIC`. The
-    /// number is a row of [`crate::phase::Resolved::linker_symbols`].
+    /// The linker defines it: by an assignment of the script, by `--defsym`, or because it is a name such as
+    /// `_DYNAMIC`. The number is a row of [`crate::phase::Resolved::linker_symbols`].
     Linker(u32),
 }
 
@@ -40,7 +40,8 @@ bitflags! {
         const STRONG_REFERENCE = 1 << 1;
         /// A shared library that the program loads refers to it or defines it.
         const IN_SHARED = 1 << 2;
-        /// Some reference from an object says that it is thread-local: the definition must be so, too.
+        /// Some reference from an object says that it is thread-local, so the definition must be thread-local
+        /// too.
         const TLS = 1 << 3;
         /// Some reference from an object says that it is a function.
         const FUNCTION = 1 << 4;
@@ -60,7 +61,7 @@ impl Mentions {
         }
     }
 
-    /// The type (`STT_*`) that references give; of several, thread-local comes first, then function.
+    /// The type (`STT_*`) that references give. If they disagree, thread-local comes first, then function.
     pub fn kind(self) -> u8 {
         let kinds = [
             (Mentions::TLS, elf::STT_TLS),
@@ -74,18 +75,18 @@ impl Mentions {
 /// The definitions of all globals, by [`SymbolId`].
 #[derive(Default)]
 pub struct Definitions {
-    /// The prevailing definition of each.
+    /// The prevailing definition of each global.
     pub of: Vec<Definition>,
-    /// Most constraining visibility (`STV_*`) of each over all objects.
+    /// Visibility (`STV_*`) of each global: the most constraining one that any object gives it.
     pub visibility: Vec<u8>,
-    /// The files that refer to it or define it.
+    /// The kinds of files that refer to each global or define it.
     pub mentions: Vec<Mentions>,
-    /// Common blocks that prevail, sorted by symbol.
+    /// The common blocks that prevail, sorted by symbol.
     pub commons: Vec<CommonBlock>,
-    /// Common blocks that a library's data replaced, sorted by symbol.
+    /// The common blocks that a library's data replaced, sorted by symbol.
     pub replaced_commons: Vec<CommonBlock>,
-    /// By [`SharedId`]: whether a reference before the library wanted a symbol that it defines, and that a
-    /// later object also defines. Then the library stays needed.
+    /// By [`SharedId`]: whether a file before the library referred to a symbol that the library defines, and
+    /// an object prevails over that definition. Such a library stays needed.
     pub overridden_libraries: Vec<bool>,
     /// By [`SharedId`]: whether the program loads the library. With `--as-needed` it does so only if
     /// references bind to the library's definitions.
@@ -105,7 +106,7 @@ impl Definitions {
         matches!(self.of.get(id.index()), Some(Definition::Undefined))
     }
 
-    /// The files that refer to a symbol or define it; none for a local one.
+    /// The kinds of files that refer to a symbol or define it; none for a local symbol.
     #[inline]
     pub fn mentions(&self, id: SymbolId) -> Mentions {
         self.mentions.get(id.index()).copied().unwrap_or_default()
@@ -115,15 +116,15 @@ impl Definitions {
 /// A symbol that the linker itself defines.
 #[derive(Clone, Copy, Debug)]
 pub struct LinkerSymbol {
-    /// Its global.
+    /// The global that it defines.
     pub symbol: SymbolId,
-    /// The source of its value.
+    /// Where its value comes from.
     pub origin: LinkerSymbolOrigin,
-    /// `STV_HIDDEN` definitions are not exported.
+    /// Whether it is `STV_HIDDEN`, so that it is not exported.
     pub hidden: bool,
-    /// Its value is a number that does not move with the program.
+    /// Whether its value is a number that does not move with the program.
     pub fixed: bool,
-    /// `STT_*`: that of its target if it is an alias.
+    /// Its type (`STT_*`). An alias has its target's type.
     pub kind: u8,
     /// The definition that this one replaced.
     pub overridden: Definition,
@@ -134,30 +135,30 @@ pub struct LinkerSymbol {
 pub enum LinkerSymbolOrigin {
     /// An assignment in the script or a `--defsym`; the layout plan knows which.
     Assignment,
-    /// A name that programs expect the linker to define, such as `_DYNAMIC`: the start of a section, header
-    /// or segment.
+    /// A name that programs expect the linker to define, such as `_DYNAMIC`. Its value is the start of a
+    /// section, a header or a segment.
     Reserved(Reserved),
     /// `__start_NAME`: the start of output section NAME.
     Start,
-    /// `__stop_NAME`: its end.
+    /// `__stop_NAME`: the end of output section NAME.
     Stop,
     /// The name of a version that the output defines: an absolute symbol of value 0 and type `STT_OBJECT`.
     Version,
 }
 
-/// Reserved names that are not written in the scripts.
+/// Reserved names that the linker itself defines, because no built-in script does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Reserved {
-    /// `_DYNAMIC`: start of `.dynamic`.
+    /// `_DYNAMIC`: the start of `.dynamic`.
     Dynamic,
-    /// `_GLOBAL_OFFSET_TABLE_`.
+    /// `_GLOBAL_OFFSET_TABLE_`: the start of `.got.plt` or of `.got`, by the machine's convention.
     GlobalOffsetTable,
     /// `__ehdr_start`: the ELF header, if it is loaded.
     EhdrStart,
-    /// `__GNU_EH_FRAME_HDR`.
+    /// `__GNU_EH_FRAME_HDR`: the start of `.eh_frame_hdr`.
     EhFrameHdr,
-    /// `_TLS_MODULE_BASE_`: start of the TLS segment.
+    /// `_TLS_MODULE_BASE_`: the start of the TLS segment.
     TlsModuleBase,
-    /// `_PROCEDURE_LINKAGE_TABLE_`: start of `.plt`.
+    /// `_PROCEDURE_LINKAGE_TABLE_`: the start of `.plt`.
     ProcedureLinkageTable,
 }

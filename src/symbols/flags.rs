@@ -1,4 +1,4 @@
-//! Flags of symbols: how they are bound, and the entries that they need in the tables that the linker makes.
+//! Flags of symbols: how each is bound, and which entries it needs in the tables that the linker makes.
 
 use crate::ids::SymbolId;
 use bitflags::bitflags;
@@ -6,8 +6,8 @@ use rayon::prelude::*;
 use std::sync::atomic::{AtomicU16, Ordering};
 
 bitflags! {
-    /// How a symbol is bound and used. `settle_symbols` decides most of it, `collect_garbage` adds
-    /// what depends on liveness.
+    /// How a symbol is bound and used. `settle_symbols` sets most flags; `collect_garbage` adds those that
+    /// depend on liveness.
     #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
     pub struct SymbolFlags: u16 {
         /// The dynamic linker binds the symbol at run time: a library defines it, or another module may
@@ -15,7 +15,8 @@ bitflags! {
         const IMPORTED = 1 << 0;
         /// Other modules may bind to this output's definition.
         const EXPORTED = 1 << 1;
-        /// A number, in no section (also an undefined symbol that nobody else defines, which is 0).
+        /// Its value is a number, not a place in a section. So is the value 0 of an undefined symbol that the
+        /// dynamic linker does not bind.
         const ABSOLUTE = 1 << 2;
         /// Undefined, and weak everywhere: its value is 0 unless it is [`Self::IMPORTED`].
         const UNDEFINED_WEAK = 1 << 3;
@@ -25,65 +26,65 @@ bitflags! {
         const IFUNC = 1 << 5;
         /// `STT_TLS`.
         const TLS = 1 << 6;
-        /// Defined in a section that is discarded (COMDAT loser, `/DISCARD/`) or collected, or a common block
-        /// that nothing refers to (`--gc-sections`).
+        /// Its definition is not in the output: its section was discarded (with its COMDAT group, or by
+        /// `/DISCARD/`) or collected, or it is a common block that nothing refers to (`--gc-sections`).
         const DISCARDED = 1 << 7;
-        /// Undefined, and references to it are reported.
+        /// It is undefined, and the linker reports references to it.
         const UNDEFINED = 1 << 8;
-        /// A live section refers to its name, or it is a root (`--gc-sections`).
+        /// A live section refers to it by name, or it is a root (`--gc-sections`).
         const LIVE = 1 << 9;
-        /// `STT_SECTION` of an object. An addend to it may lead anywhere in the section.
+        /// It is `STT_SECTION` in an object. An addend may lead anywhere in its section.
         const SECTION = 1 << 10;
-        /// `_GLOBAL_OFFSET_TABLE_`, of the linker: a reference to it asks for a GOT.
+        /// It is the linker's `_GLOBAL_OFFSET_TABLE_`. A reference to it needs a GOT to be there.
         const GOT_BASE = 1 << 11;
     }
 }
 
 bitflags! {
-    /// What relocations need of the tables that the linker makes.
+    /// What relocations need in the tables that the linker makes.
     #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
     pub struct Needs: u16 {
-        /// An address that `.got` must hold.
+        /// A GOT slot with the symbol's address.
         const GOT = 1 << 0;
-        /// A call goes through the PLT.
+        /// A PLT entry, which a call goes through.
         const PLT = 1 << 1;
-        /// The PLT entry is the symbol's address in this program.
+        /// A PLT entry that is the symbol's address in this program.
         const CANONICAL_PLT = 1 << 2;
-        /// The library's data is copied into this program.
+        /// A copy of the library's data in this program.
         const COPY = 1 << 3;
-        /// A GOT slot with the offset from the thread pointer.
+        /// A GOT slot with the symbol's offset from the thread pointer.
         const GOT_TP = 1 << 4;
-        /// A GOT pair for `__tls_get_addr`.
+        /// Two GOT slots for `__tls_get_addr`: the module and the offset.
         const TLS_GD = 1 << 5;
         /// A TLS descriptor.
         const TLS_DESC = 1 << 6;
-        /// A dynamic relocation names it.
+        /// A row of `.dynsym`, because a dynamic relocation names the symbol.
         const DYNSYM = 1 << 7;
-        /// The needs that concern the symbol of a relocation.
+        /// All needs that concern the symbol of a relocation.
         const OF_SYMBOL = 0xff;
-        /// The base of the GOT must have an address.
+        /// A GOT, because a relocation refers to its base.
         const GOT_BASE = 1 << 8;
-        /// The GOT pair of this module.
+        /// Two GOT slots for `__tls_get_addr`, for this module as a whole.
         const TLS_MODULE = 1 << 9;
-        /// The output cannot be loaded after program start (`DF_STATIC_TLS`).
+        /// The mark that the output cannot be loaded after program start (`DF_STATIC_TLS`).
         const STATIC_TLS = 1 << 10;
-        /// The needs that concern the link as a whole.
+        /// All needs that concern the link as a whole.
         const OF_LINK = 0x700;
     }
 }
 
-/// The needs of each symbol while many threads gather them. They only set bits, so the result does
-/// not depend on the order in which threads come to a symbol.
+/// The needs of each symbol while many threads gather them. Threads only set bits, so the order in which they
+/// come to a symbol does not matter.
 pub struct GatheredNeeds(Vec<AtomicU16>);
 
 impl GatheredNeeds {
-    /// A table of `symbols` symbols without needs.
+    /// A table of `symbols` symbols that need nothing yet.
     pub fn new(symbols: usize) -> Self {
         GatheredNeeds((0..symbols).into_par_iter().map(|_| AtomicU16::new(0)).collect())
     }
 
-    /// Adds needs of a symbol. It reads first: most of the time they are there, and a cache line that
-    /// is only read stays shared between processors.
+    /// Adds needs of a symbol. Most of the time they are set already. So it reads first, because a cache line
+    /// that is only read stays shared between processors.
     #[inline]
     pub fn add(&self, id: SymbolId, needs: Needs) {
         let known = &self.0[id.index()];

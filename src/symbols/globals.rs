@@ -1,24 +1,23 @@
-//! The names of the global symbols, and the number of each name, which indexes every later table of
-//! symbols.
+//! The names of the global symbols and their numbers, which index all tables of symbols.
 
 use super::Interner;
 use super::intern::HashedName;
 use crate::ids::SymbolId;
 
-/// Names to numbers and back. Rows `0..len` of all tables of symbols are the globals, in an order
-/// that depends only on the inputs; after them come the local symbols of each object
-/// (`object.first_local + index`).
+/// Maps names to numbers and back. Rows `0..len` of all tables of symbols are the globals, in an order that
+/// depends only on the inputs. The local symbols of each object follow: symbol `index` of an object has the
+/// row `object.first_local + index`.
 #[derive(Default)]
 pub struct Globals<'a> {
     /// Finds globals by name.
     interner: Interner,
-    /// Name of each global. A reference or definition with a version that is not the default one
-    /// has a name of its own, `name@VERSION`.
+    /// Name of each global. A symbol with a version that is not the default one has a name of its own,
+    /// `name@VERSION`.
     pub names: Vec<&'a [u8]>,
 }
 
 impl<'a> Globals<'a> {
-    /// Globals with these names, which `interner` knows.
+    /// Globals with these names. `interner` must know all of them.
     pub fn new(interner: Interner, names: Vec<&'a [u8]>) -> Self {
         Globals { interner, names }
     }
@@ -55,8 +54,8 @@ impl<'a> Globals<'a> {
         (0..self.names.len() as u32).map(SymbolId)
     }
 
-    /// The number of a name. A new name becomes a global, and `keep` makes a copy that lives as long as the
-    /// link.
+    /// The number of a name. A new name becomes a global; `keep` must return a copy of it that lives as long
+    /// as the link.
     pub fn intern(&mut self, name: &[u8], keep: impl FnOnce(&[u8]) -> &'a [u8]) -> SymbolId {
         if let Some(id) = self.lookup(name) {
             return id;

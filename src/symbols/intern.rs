@@ -1,12 +1,18 @@
-//! The hash table from names to global symbols.
+//! Name interning: the hash table that gives each different global name its number.
 //!
-//! Every name is hashed once. Some bits of the hash choose one of a fixed number of shards; each
-//! shard is filled by one thread, from lists that are in file order, so that ids depend on the inputs
-//! only and no lock is taken.
+//! Every name of every object, library and archive member passes through this table, so it is one of the
+//! larger costs of a link. Two things make it fast.
 //!
-//! A look-up waits for memory three times: for the slot, for the place of the name that the slot leads to,
-//! and for its bytes, which lie in some other file. So the shards are filled in windows: the memory that the
-//! names of a window need is touched before the first one is looked up.
+//! **No locks.** Some bits of a name's hash choose one of a fixed number of shards. The files' names are
+//! first sorted into a list for each shard; then one thread fills each shard, from the lists in file order.
+//! No two threads write to one shard, and a name's number depends on the inputs only. With one table for all
+//! threads, they would wait for each other, and the numbers would depend on which came first.
+//!
+//! **Fewer waits for memory.** A look-up waits for memory three times: for the slot, for the place of the
+//! name that the slot leads to, and for that name's bytes, which lie in some other file. One look-up cannot
+//! begin a wait before the one before it ends, but different look-ups can wait at the same time. So a shard
+//! takes its names in windows of [`WINDOW`]: it reads the memory that all names of a window need before it
+//! looks up the first one.
 
 use crate::ids::SymbolId;
 use rayon::prelude::*;
@@ -14,15 +20,15 @@ use std::hash::BuildHasher;
 use std::hint::black_box;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Number of shards. A constant: ids must not depend on the number of threads.
+/// Number of shards. It is a constant, because ids must not depend on the number of threads.
 pub const SHARDS: usize = 32;
 
 /// A name with its hash.
 #[derive(Clone, Copy, Debug)]
 pub struct HashedName<'a> {
-    /// The bytes.
+    /// Its bytes.
     pub name: &'a [u8],
-    /// [`hash`] of them.
+    /// The [`hash`] of these bytes.
     pub hash: u64,
 }
 
@@ -34,13 +40,13 @@ impl<'a> HashedName<'a> {
     }
 }
 
-/// The hash of a name: the same in every run.
+/// The hash of a name. It is the same in every run.
 #[inline]
 pub fn hash(name: &[u8]) -> u64 {
     foldhash::fast::FixedState::with_seed(0x5f72_616d_6521).hash_one(name)
 }
 
-/// The shard of a hash. It depends on the bits from 40 up, as the shard's table uses the low half.
+/// The shard of a hash. The bits from 40 up choose it, because the shard's table uses the low half.
 #[inline]
 fn shard_of(hash: u64) -> usize {
     (hash >> 40) as usize % SHARDS
@@ -54,7 +60,7 @@ pub struct Batch<'a> {
     slots: u32,
 }
 
-/// A name of a batch. There are millions, so it takes 24 bytes.
+/// A name of a batch. A large link has millions of them, so each is kept to 24 bytes.
 #[derive(Clone, Copy)]
 struct Pushed<'a> {
     name: &'a [u8],
@@ -64,7 +70,7 @@ struct Pushed<'a> {
 }
 
 impl<'a> Batch<'a> {
-    /// A batch with room for `names` names, if their hashes spread evenly.
+    /// A batch with room for `names` names whose hashes spread evenly.
     pub fn with_capacity(names: usize) -> Self {
         let room = names / SHARDS + names / (8 * SHARDS);
         Batch { shards: (0..SHARDS).map(|_| Vec::with_capacity(room)).collect(), slots: 0 }
@@ -83,12 +89,12 @@ impl<'a> Batch<'a> {
         slot
     }
 
-    /// Number of names pushed.
+    /// How many names were pushed.
     pub fn len(&self) -> usize {
         self.slots as usize
     }
 
-    /// Whether nothing was pushed.
+    /// Whether no name was pushed.
     pub fn is_empty(&self) -> bool {
         self.slots == 0
     }
@@ -97,11 +103,11 @@ impl<'a> Batch<'a> {
 /// Smallest page size of the three machines, in bytes.
 const PAGE: usize = 4096;
 
-/// An open hash table of the numbers of names. The names themselves lie elsewhere.
+/// A hash table with open addressing. It holds the numbers of names; the names themselves are elsewhere.
 #[derive(Default)]
 struct Slots {
-    /// The slots, in number a power of two. A slot holds the low half of a name's hash in its upper 32 bits
-    /// and one more than the name's number in its lower ones; a free slot is 0.
+    /// The slots; their count is a power of two. The upper 32 bits of a slot are the low half of a name's
+    /// hash, the lower 32 bits are the name's number plus one. A free slot is 0.
     words: Vec<u64>,
     used: usize,
 }
@@ -110,8 +116,8 @@ impl Slots {
     /// A table that holds `names` names before it grows.
     fn with_capacity(names: usize) -> Slots {
         let mut words = vec![0; (2 * names).next_power_of_two().max(16)];
-        // If a fresh page is first read, the kernel maps the page of zeros that all processes share, and the
-        // first write then has to change the mapping on all processors. So every page is written here;
+        // Writes every page once. If the first access to a fresh page is a read, the kernel maps the page of
+        // zeros that all processes share, and the first write must then change the mapping on all processors.
         // `black_box` keeps the compiler from leaving the writes out.
         words.iter_mut().step_by(PAGE / size_of::<u64>()).for_each(|word| *word = black_box(0));
         Slots { words, used: 0 }
@@ -122,10 +128,10 @@ impl Slots {
         hash as usize & (self.words.len() - 1)
     }
 
-    /// The number of the name with this hash for which `same` holds.
+    /// The number of the name that has this hash and for which `same` holds.
     ///
     /// # Errors
-    /// The free slot that ends the search, for [`Self::add`].
+    /// If there is no such name: the free slot where the search ended, for [`Self::add`].
     #[inline]
     fn find(&self, hash: u32, same: impl Fn(u32) -> bool) -> Result<u32, usize> {
         if self.words.is_empty() {
@@ -144,7 +150,7 @@ impl Slots {
         }
     }
 
-    /// Adds a name that [`Self::find`] did not find, into the free slot that it gave.
+    /// Adds a name that [`Self::find`] did not find, into the free slot that `find` returned.
     fn add(&mut self, slot: usize, hash: u32, number: u32) {
         let word = u64::from(hash) << 32 | u64::from(number + 1);
         self.used += 1;
@@ -163,7 +169,7 @@ impl Slots {
         }
     }
 
-    /// The number of the name that a search would most likely compare.
+    /// The number of the name that a search would most likely compare first.
     #[inline]
     fn candidate(&self, hash: u32) -> Option<u32> {
         let word = self.words[self.start(hash)];
@@ -171,21 +177,21 @@ impl Slots {
     }
 }
 
-/// The map from names to globals.
+/// The map from names to the numbers of globals.
 #[derive(Default)]
 pub struct Interner {
     shards: Vec<Slots>,
     /// First id of each shard.
     bases: Vec<u32>,
-    /// Names that were added one by one, after the shards were frozen.
+    /// Names that were added one by one after the shards were filled.
     late: Slots,
 }
 
 impl Interner {
-    /// Makes the map of all names of all batches. Gives back the globals of each batch's slots and
-    /// the name of each global.
+    /// Makes the map of all names of all batches. Also returns, for each batch, the global of each of its
+    /// slots, and for each global its name.
     pub fn build<'a>(batches: &[Batch<'a>]) -> (Self, Vec<Vec<SymbolId>>, Vec<&'a [u8]>) {
-        // Every slot is in the list of one shard, which stores its id.
+        // Each slot is in the list of exactly one shard, and that shard's thread stores the slot's id.
         let slots: Vec<Vec<AtomicU32>> =
             batches.par_iter().map(|batch| (0..batch.len()).map(|_| AtomicU32::new(0)).collect()).collect();
         let filled: Vec<(Slots, Vec<&'a [u8]>)> = (0..SHARDS)
@@ -217,7 +223,7 @@ impl Interner {
                 ids
             })
             .collect();
-        // The linker adds names of its own.
+        // Leaves room for names that the linker adds itself.
         const MORE: usize = 4096;
         let mut names = Vec::with_capacity(count as usize + MORE);
         let mut shards = Vec::with_capacity(SHARDS);
@@ -228,12 +234,12 @@ impl Interner {
         (Interner { shards, bases, late: Slots::default() }, ids, names)
     }
 
-    /// The global of a name, where `names` are those of all globals.
+    /// The global of a name. `names` are the names of all globals.
     pub fn get(&self, name: &[u8], names: &[&[u8]]) -> Option<SymbolId> {
         self.find(HashedName::new(name), names)
     }
 
-    /// The same for a name whose hash is known.
+    /// As [`Self::get`], for a name whose hash is known.
     pub fn find(&self, name: HashedName<'_>, names: &[&[u8]]) -> Option<SymbolId> {
         let HashedName { name, hash } = name;
         let number = shard_of(hash);
@@ -245,7 +251,7 @@ impl Interner {
         self.late.find(hash as u32, |id| names[id as usize] == name).ok().map(SymbolId)
     }
 
-    /// Makes the last one of `names`, which is not yet known, a global.
+    /// Makes the last one of `names` a global. It must not be one yet.
     pub fn add_last(&mut self, names: &[&[u8]]) -> SymbolId {
         let id = names.len() as u32 - 1;
         let hash = hash(names[id as usize]) as u32;
@@ -256,14 +262,15 @@ impl Interner {
     }
 }
 
-/// Names that are looked up together.
+/// How many names are looked up together.
 const WINDOW: usize = 16;
 
 fn fill_shard<'a>(number: usize, batches: &[Batch<'a>], slots: &[Vec<AtomicU32>]) -> (Slots, Vec<&'a [u8]>) {
     let total: usize = batches.iter().filter_map(|batch| batch.shards.get(number)).map(Vec::len).sum();
-    // Of many objects, a name is mentioned by several.
+    // Most names are mentioned by several objects, so half of the mentions is room enough; the table grows if
+    // not.
     let mut table = Slots::with_capacity(total / 2);
-    // Room that is not used costs nothing, growing does.
+    // Reserves the most there can be: unused room costs nothing, but growing copies.
     let mut names: Vec<&'a [u8]> = Vec::with_capacity(total);
     for (batch, slots) in batches.iter().zip(slots) {
         let Some(list) = batch.shards.get(number) else { continue };
@@ -283,8 +290,8 @@ fn fill_shard<'a>(number: usize, batches: &[Batch<'a>], slots: &[Vec<AtomicU32>]
     (table, names)
 }
 
-/// Reads the memory that looking up these names will read. The reads do not depend on each other, so the
-/// processor waits for all names at once and not for each.
+/// Reads the memory that the look-ups of these names will read. These reads do not depend on each other, so
+/// the processor waits once for all names, and not once for each.
 #[inline]
 fn touch(window: &[Pushed<'_>], table: &Slots, names: &[&[u8]]) {
     let mut candidates = [None; WINDOW];

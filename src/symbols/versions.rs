@@ -1,14 +1,14 @@
-//! The versions that the output defines (gABI extension, "Symbol Versioning").
+//! The symbol versions that the output defines (gABI extension, "Symbol Versioning").
 //!
-//! Version scripts and `.symver` directives define them; `.gnu.version_d` and `.gnu.version` are
-//! written from these tables.
+//! Version scripts and `.symver` directives define versions. The linker writes `.gnu.version_d` and
+//! `.gnu.version` from these tables.
 
 use crate::diag::{Code, Diagnostic};
 use crate::elf::consts as elf;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 
-/// `name@VERSION` and `name@@VERSION` in their two parts.
+/// Splits `name@VERSION` and `name@@VERSION` into the name and the version.
 pub fn split(name: &[u8]) -> Option<(&[u8], &[u8])> {
     let at = memchr::memchr(b'@', name)?;
     let version = &name[at + 1..];
@@ -18,10 +18,10 @@ pub fn split(name: &[u8]) -> Option<(&[u8], &[u8])> {
 /// The versions that version scripts and `.symver` directives define.
 #[derive(Debug, Default)]
 pub struct Versions<'a> {
-    /// Versions of the output. The first has index [`FIRST_VERSION`]; index 1 is the output itself.
+    /// Versions of the output. The first one here has index [`FIRST_VERSION`]; index 1 is the output itself.
     pub definitions: Vec<VersionDefinition<'a>>,
-    /// Version word of each global that this output defines, for `.gnu.version`: 0 local (hidden by
-    /// a version script), 1 global, 2 and more an index of `definitions`; for any other global, 1.
+    /// The word of each global in `.gnu.version`. For a global that this output defines: 0 if a version
+    /// script hides it, 1 if it has no version, otherwise the index of its version. For any other global: 1.
     /// [`crate::input::shared::VERSION_HIDDEN`] marks `name@VERSION`.
     pub words: Vec<u16>,
 }
@@ -29,18 +29,18 @@ pub struct Versions<'a> {
 /// A version of the output.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct VersionDefinition<'a> {
-    /// Name without `@`.
+    /// Its name, without `@`.
     pub name: &'a [u8],
-    /// Names of the versions that it follows.
+    /// Names of the versions that it succeeds.
     pub parents: Vec<&'a [u8]>,
-    /// `VER_FLG_WEAK`: no symbol has it.
+    /// Whether it is `VER_FLG_WEAK`, because no symbol has it.
     pub weak: bool,
 }
 
-/// Index of the first version that is not the output itself.
+/// Index of the first version behind the output's own.
 pub const FIRST_VERSION: u16 = elf::VER_NDX_GLOBAL + 1;
 
-/// The error for more versions, defined and needed, than indices of 15 bits can number.
+/// The error if there are more versions, defined and needed, than an index of 15 bits can number.
 pub fn too_many(count: usize) -> Option<Diagnostic> {
     const MOST: usize = 0x8000 - FIRST_VERSION as usize;
     let message =
@@ -49,7 +49,7 @@ pub fn too_many(count: usize) -> Option<Diagnostic> {
 }
 
 impl<'a> Versions<'a> {
-    /// The indices of all versions by their names; of equal names, the first.
+    /// The index of each version by its name. If two have one name, the first counts.
     pub fn indices(&self) -> Indices<'a> {
         let mut indices = Indices::default();
         for (row, definition) in self.definitions.iter().enumerate() {
@@ -59,7 +59,7 @@ impl<'a> Versions<'a> {
     }
 }
 
-/// The indices of versions by their names.
+/// The index of each version by its name.
 #[derive(Debug, Default)]
 pub struct Indices<'a>(HashMap<&'a [u8], u16, FixedState>);
 
@@ -71,7 +71,7 @@ impl<'a> Indices<'a> {
         }
     }
 
-    /// Index of a version.
+    /// The index of the version of this name.
     pub fn of(&self, name: &[u8]) -> Option<u16> {
         self.0.get(name).copied()
     }
