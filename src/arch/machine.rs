@@ -1,4 +1,4 @@
-//! Facts about machines that are needed before one is chosen: names, ELF numbers, default
+//! Facts about machines that the linker needs before it has chosen one: names, ELF numbers, default
 //! directories.
 
 use crate::cli::{Gcs, Machine, PropertyOptions, Report};
@@ -10,12 +10,12 @@ pub const DEFAULT: Machine = Machine::X86_64;
 
 /// The section type that the x86-64 psABI gives `.eh_frame` instead of `SHT_PROGBITS` (`SHT_X86_64_UNWIND`).
 pub const SHT_UNWIND: u32 = 0x7000_0001;
-/// The section index of common symbols of the large code model (`SHN_X86_64_LCOMMON`). No other
-/// machine has something else there.
+/// The section index of common symbols of the large code model (`SHN_X86_64_LCOMMON`). No other machine uses
+/// this number.
 pub const SHN_LARGE_COMMON: u16 = 0xff02;
 
-/// The machine of an ELF header's `e_machine` and byte order; `None` for machines that are not
-/// supported.
+/// The machine of an ELF header's `e_machine` and byte order. `None`: this linker does not support the
+/// machine.
 pub fn from_elf((machine, big_endian): (u16, bool)) -> Option<Machine> {
     match (machine, big_endian) {
         (elf::EM_X86_64, false) => Some(Machine::X86_64),
@@ -25,7 +25,7 @@ pub fn from_elf((machine, big_endian): (u16, bool)) -> Option<Machine> {
     }
 }
 
-/// The emulation for a file of 32 bits, by its `e_machine` and byte order, as GNU ld names it.
+/// The emulation that GNU ld uses for a 32-bit file with this `e_machine` and byte order.
 pub fn narrow_emulation((machine, big_endian): (u16, bool)) -> Option<&'static str> {
     match (machine, big_endian) {
         (elf::EM_386, false) => Some("elf_i386"),
@@ -74,7 +74,7 @@ fn triple(machine: Machine) -> &'static str {
     }
 }
 
-/// The directories that `-l` searches after those of the command line, below the sysroot.
+/// The directories in which `-l` searches last, after those of the command line. They lie below the sysroot.
 pub fn library_directories(machine: Machine, sysroot: Option<&Path>) -> Vec<PathBuf> {
     let triple = triple(machine);
     let root = sysroot.unwrap_or(Path::new("/"));
@@ -108,8 +108,8 @@ pub const FEATURE_PAC: u32 = 2;
 /// AArch64: guarded control stack.
 pub const FEATURE_GCS: u32 = 4;
 
-/// The program property (psABI, "Program Property") with the machine's features that hold only if
-/// all objects have them.
+/// The program property (psABI, "Program Property") whose bits are features of the whole output: a feature
+/// holds only if all objects have it.
 pub fn feature_property(machine: Machine) -> Option<u32> {
     match machine {
         Machine::X86_64 => Some(X86_FEATURE_1_AND),
@@ -118,13 +118,13 @@ pub fn feature_property(machine: Machine) -> Option<u32> {
     }
 }
 
-/// The program property with the ABI of signed pointers: a platform and a version, each of 8 bytes, which
-/// have to be the same in all objects that have it.
+/// The program property with the ABI of signed pointers: a platform and a version, each of 8 bytes. All
+/// objects that have this property must agree on its value.
 pub fn signed_pointer_property(machine: Machine) -> Option<u32> {
     (machine == Machine::AArch64).then_some(AARCH64_FEATURE_PAUTH)
 }
 
-/// Properties with the bits that options set whatever objects say.
+/// Properties, each with the bits that options set no matter what objects say.
 pub fn forced_properties(machine: Machine, options: &PropertyOptions) -> Vec<(u32, u32)> {
     let bit = |wanted: bool, bit: u32| if wanted { bit } else { 0 };
     let all = match machine {
@@ -141,7 +141,7 @@ pub fn forced_properties(machine: Machine, options: &PropertyOptions) -> Vec<(u3
     all.into_iter().filter(|(_, bits)| *bits != 0).collect()
 }
 
-/// Properties with the bits that options clear whatever objects say.
+/// Properties, each with the bits that options clear no matter what objects say.
 pub fn forbidden_properties(machine: Machine, options: &PropertyOptions) -> Vec<(u32, u32)> {
     match machine {
         Machine::AArch64 if options.gcs == Gcs::Never => vec![(AARCH64_FEATURE_1_AND, FEATURE_GCS)],
@@ -149,7 +149,8 @@ pub fn forbidden_properties(machine: Machine, options: &PropertyOptions) -> Vec<
     }
 }
 
-/// The features (bit and name) whose absence in an object options want reported, with how to report it.
+/// The features (bit and name) that an option asks the linker to report when an object lacks them, and how to
+/// report them.
 pub fn reported_features(
     machine: Machine,
     options: &PropertyOptions,

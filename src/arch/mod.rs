@@ -1,8 +1,8 @@
 //! The machines, behind one trait.
 //!
-//! [`Target`] is a zero-sized type with constants, tables and small functions. The pipeline is
-//! generic over it and picked once for a link, so nothing is dispatched per relocation. Passes ask
-//! for capabilities; they never ask which machine it is.
+//! [`Target`] is a zero-sized type with constants, tables and small functions. The pipeline is generic over
+//! it. A link picks its target once, so no relocation pays for a dynamic call. Passes ask for capabilities;
+//! they never ask which machine it is.
 
 pub mod aarch64;
 pub mod machine;

@@ -1,9 +1,10 @@
 //! How a relocation is described, for every machine.
 //!
-//! A relocation type computes `expr + addend - base` and stores it in a field. The psABIs name
-//! dozens of types; nearly all are a pair of these two words, so the passes know the pairs and no
-//! machine. The rest (how the bits of a field lie, which instructions may be rewritten) is the
-//! target's own: [`super::Target::Field`], [`super::Target::Family`], [`super::Target::Edit`].
+//! A relocation type computes `expr + addend - base` and stores the result in a field. The psABIs name dozens
+//! of types, but nearly all are one such pair. So the passes work with pairs and need to know no machine. The
+//! rest belongs to the target: [`super::Target::Field`] says how the bits of a field lie,
+//! [`super::Target::Family`] and [`super::Target::Edit`] say which instructions the linker may rewrite, and
+//! how.
 
 use crate::cli::{CallNop, Config, OutputMode, TextRelocations};
 use crate::elf::Rela;
@@ -18,11 +19,11 @@ pub enum RelocExpr {
     Nothing,
     /// The symbol's address.
     Symbol,
-    /// The symbol's entry in the PLT, its address if it needs none.
+    /// The symbol's entry in the PLT, or its address if it needs no entry.
     Plt,
     /// The GOT slot that holds the symbol's address.
     GotSlot,
-    /// The base of the GOT; the symbol is not looked at.
+    /// The base of the GOT, whatever the symbol is.
     GotBase,
     /// The GOT pair for `__tls_get_addr` (general dynamic).
     TlsGd,
@@ -38,7 +39,7 @@ pub enum RelocExpr {
     DtpOffset,
     /// Offset from the thread pointer (local exec).
     TpOffset,
-    /// Offset of the program's TLS block from the thread pointer; the symbol is not looked at.
+    /// Offset of the program's TLS block from the thread pointer, whatever the symbol is.
     TlsBlock,
     /// The symbol's size.
     Size,
@@ -67,9 +68,10 @@ pub enum RelocBase {
     Zero,
     /// The address of the field.
     Place,
-    /// The 4 KiB page of the field, from the page of the first operand.
+    /// The 4 KiB page of the field. The value is the distance between pages, so the first operand counts as
+    /// its page.
     PlacePage,
-    /// The 4 KiB page of the first operand itself.
+    /// The 4 KiB page of the first operand itself, which leaves its low 12 bits.
     Page,
     /// The base of the GOT.
     Got,
@@ -78,8 +80,8 @@ pub enum RelocBase {
 }
 
 bitflags! {
-    /// Facts about a symbol that do not change while relocations are scanned and applied: its flags,
-    /// and what only decisions about relocations ask for.
+    /// What decisions about relocations need to know of a symbol. It does not change between the scan and the
+    /// application of relocations.
     #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
     pub struct Facts: u16 {
         /// [`SymbolFlags::IMPORTED`].
@@ -102,16 +104,16 @@ bitflags! {
         const UNDEFINED = SymbolFlags::UNDEFINED.bits();
         /// [`SymbolFlags::GOT_BASE`].
         const GOT_BASE = SymbolFlags::GOT_BASE.bits();
-        /// An object defines it as an absolute number that 31 bits hold. Only known for GOT relocations.
+        /// An object defines the symbol as an absolute number that 31 bits hold. Only set for GOT
+        /// relocations.
         const SMALL = 1 << 12;
-        /// Nothing defines it: it is imported all the same, or 0.
+        /// Nothing defines the symbol. It is 0, or imported nevertheless.
         const NO_DEFINITION = 1 << 13;
-        /// Loads of its address from the GOT must not be relaxed: it may be out of reach of relative
-        /// addresses (a section of the large code model, a list of [`crate::passes::find_far_loads`]), or the
-        /// section splits loads.
+        /// The linker must not relax loads of the symbol's address from the GOT. Either relative addressing
+        /// might not reach the symbol (its section belongs to the large code model, or
+        /// [`crate::passes::find_far_loads`] lists it), or the section with the relocation splits loads.
         const FAR = 1 << 14;
-        /// Not known to have an even address. Only where [`crate::arch::Target::EVEN_TARGETS`] asks
-        /// for it.
+        /// The symbol's address may be odd. Only set where [`crate::arch::Target::EVEN_TARGETS`] asks for it.
         const ODD = 1 << 15;
     }
 }
@@ -132,12 +134,12 @@ pub struct NextRelocation {
     pub offset: u64,
     /// Index of its symbol in the object.
     pub symbol: u32,
-    /// Addend, signed; of `SHT_REL` the one that lies in the field.
+    /// Addend, signed. With `SHT_REL`, the one in the field.
     pub addend: i64,
 }
 
 impl NextRelocation {
-    /// The parts of a relocation that the decision about the one before it may look at.
+    /// Copies the parts of a relocation that the decision about its predecessor may look at.
     #[inline]
     pub fn of<E: ByteOrder>(relocation: &Rela<E>) -> Self {
         NextRelocation {
@@ -149,7 +151,7 @@ impl NextRelocation {
     }
 }
 
-/// The place of one relocation, and all that a decision may depend on.
+/// The place of one relocation, with everything else that a decision may depend on.
 #[derive(Clone, Copy, Debug)]
 pub struct Site<'b> {
     /// Facts about the symbol.
@@ -160,7 +162,7 @@ pub struct Site<'b> {
     pub offset: usize,
     /// Index of the symbol in the object.
     pub symbol: u32,
-    /// Addend, signed; for `SHT_REL` the one that lies in the field.
+    /// Addend, signed. With `SHT_REL`, the one in the field.
     pub addend: i64,
     /// The section is writable at run time.
     pub writable: bool,
@@ -179,21 +181,21 @@ impl Site<'_> {
         self.bytes.get(start..start.checked_add(length)?)
     }
 
-    /// Whether all of these hold.
+    /// Whether all of these facts hold.
     #[inline]
     pub fn has(&self, facts: Facts) -> bool {
         self.facts.contains(facts)
     }
 
-    /// Whether this link settles the symbol's address, and neither the dynamic linker nor a resolver
-    /// function.
+    /// Whether this link settles the symbol's address. Otherwise the dynamic linker or a resolver function
+    /// does.
     #[inline]
     pub fn is_bound(&self) -> bool {
         !self.facts.intersects(Facts::IMPORTED | Facts::IFUNC)
     }
 }
 
-/// Options that decide over relocations. Made once for a link.
+/// Options that decisions about relocations depend on. Made once for each link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Mode {
     /// The output is a shared library.
@@ -202,7 +204,7 @@ pub struct Mode {
     pub position_independent: bool,
     /// `--relax`.
     pub relax: bool,
-    /// Every address of the output is known to fit 31 bits.
+    /// Every address of the output fits 31 bits.
     pub low_addresses: bool,
     /// `-z copyreloc`.
     pub copy: bool,
@@ -213,12 +215,12 @@ pub struct Mode {
 }
 
 impl Mode {
-    /// From the command line. `image_base` is the machine's default.
+    /// Reads the command line. `image_base` is the machine's default.
     pub fn new(config: &Config, image_base: u64) -> Self {
         let position_independent = config.is_position_independent();
         let layout = &config.layout;
         let base = layout.image_base.unwrap_or(image_base);
-        // Addresses below 2 GiB fit 31 bits: that leaves half a GiB for the program.
+        // Addresses below 2 GiB fit 31 bits. A base below 1.5 GiB leaves half a GiB for the program.
         let low = base < 0x6000_0000 && config.scripts.scripts.is_empty() && layout.section_starts.is_empty();
         Mode {
             shared: config.mode == OutputMode::Shared,
@@ -232,7 +234,7 @@ impl Mode {
     }
 }
 
-/// A rewritten instruction, and the value that its field holds instead.
+/// A rewritten instruction, and the value that its field now holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Relaxed<Edit> {
     /// First operand.
@@ -241,6 +243,6 @@ pub struct Relaxed<Edit> {
     pub base: RelocBase,
     /// The change of the bytes.
     pub edit: Edit,
-    /// The next relocation belongs to the same sequence and is done with it.
+    /// The next relocation belongs to the same sequence. This edit also does its work.
     pub takes_next: bool,
 }

@@ -1,7 +1,7 @@
 //! The [`Target`] trait: constants, tables and functions of one machine.
 //!
-//! Passes are generic over it. They ask for a capability (does a call need a thunk? has the machine
-//! TLS descriptors?), so that a new machine needs no change in a pass.
+//! Passes are generic over it. They ask for a capability (does a call need a thunk? does the machine have TLS
+//! descriptors?), never for a machine. So a new machine needs no change in any pass.
 
 use super::relocation::{Mode, Relaxed, RelocBase, RelocExpr, Site};
 use super::thunk::{ThunkForm, ThunkSpec};
@@ -69,7 +69,7 @@ impl PltShape {
 /// A part of the procedure linkage tables.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PltPart {
-    /// The head of `.plt`, which entries go on to when they are not bound yet.
+    /// The head of `.plt`. Entries that are not bound yet jump to it.
     Header,
     /// An entry of `.plt`.
     Lazy,
@@ -80,11 +80,11 @@ pub enum PltPart {
 /// The caller's frame as code of a PLT has left it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PltFrame {
-    /// From this byte of the part (entry or head) on.
+    /// The frame holds from this byte of the part (entry or head) on.
     pub start: u8,
-    /// Bytes on the stack that were not there when the caller's call instruction was done.
+    /// Bytes that this code has pushed onto the stack since the caller's call instruction.
     pub pushed: u8,
-    /// Place of the saved return address, in bytes from the CFA; `None`: where a call leaves it.
+    /// Place of the saved return address, in bytes from the CFA. `None`: it is where a call leaves it.
     pub return_address: Option<i32>,
 }
 
@@ -101,20 +101,20 @@ pub struct PltEntry {
     pub index: u32,
 }
 
-/// The thread pointer of machines where the program's TLS block ends at it ("ELF Handling For
-/// Thread-Local Storage", variant II), for a segment at `start` of `size` bytes in memory. The
-/// thread pointer is as aligned as the segment, even if the segment starts off its alignment: dynamic linkers
-/// keep that remainder.
+/// The thread pointer on machines where the program's TLS block ends at it ("ELF Handling For Thread-Local
+/// Storage", variant II). The segment lies at `start` and has `size` bytes in memory. The thread pointer has
+/// the segment's alignment even if the segment starts off its alignment, because dynamic linkers keep that
+/// remainder.
 pub fn end_of_tls_block(start: u64, size: u64, align: u64) -> u64 {
     let align = align.max(1);
     start.wrapping_add(size).wrapping_add(align - 1) / align * align
 }
 
-/// A machine, with its byte order. Zero-sized: the pipeline is compiled once for each.
+/// A machine, with its byte order. Zero-sized: the compiler makes one copy of the pipeline for each.
 pub trait Target: Copy + Default + Send + Sync + std::fmt::Debug + 'static {
     /// Byte order of data.
     type E: ByteOrder + Send + Sync + 'static;
-    /// The machine as the command line names it.
+    /// The name of the machine on the command line.
     const MACHINE: Machine;
     /// `e_machine`.
     const E_MACHINE: u16;
@@ -126,8 +126,8 @@ pub trait Target: Copy + Default + Send + Sync + std::fmt::Debug + 'static {
     const MAX_PAGE_SIZE: u64;
     /// Usual page size, in bytes (`-z common-page-size`).
     const COMMON_PAGE_SIZE: u64;
-    /// Whether the RELRO segment ends on a page of the largest size: where kernels with such pages
-    /// are in use, they can protect nothing less.
+    /// Whether the RELRO segment ends on a boundary of the largest page size. Where kernels with such pages
+    /// are in use, they cannot protect less than one page.
     const RELRO_ENDS_ON_MAX_PAGE: bool = false;
     /// Base address of executables that are not position independent.
     const IMAGE_BASE: u64;
@@ -135,60 +135,60 @@ pub trait Target: Copy + Default + Send + Sync + std::fmt::Debug + 'static {
     const INTERPRETER: &'static str;
     /// Target word of scripts (`OUTPUT_FORMAT`).
     const OUTPUT_FORMAT: &'static str;
-    /// Directories that `-l` searches after those of the command line.
+    /// Directories in which `-l` searches last, after those of the command line.
     const LIBRARY_DIRECTORIES: &'static [&'static str];
     /// Dynamic relocation numbers.
     const DYNAMIC: DynamicRelocations;
     /// Words at the head of `.got.plt` that belong to the dynamic linker.
     const GOT_PLT_RESERVED: u64;
-    /// Words at the head of `.got` that the psABI reserves, the address of `.dynamic` first. If
-    /// [`Self::GOT_PLT_RESERVED`] is 0, they are the dynamic linker's.
+    /// Words at the head of `.got` that the psABI reserves; the first holds the address of `.dynamic`. If
+    /// [`Self::GOT_PLT_RESERVED`] is 0, these words belong to the dynamic linker.
     const GOT_RESERVED: u64 = 0;
-    /// How far the code of a PLT reaches to a word of the GOT, either way, in bytes.
+    /// How far the code of a PLT reaches, forward and backward, to a word of the GOT, in bytes.
     const PLT_REACH: u64;
     /// Whether `_GLOBAL_OFFSET_TABLE_` is the start of `.got.plt` (else of `.got`).
     const GOT_SYMBOL_IN_GOT_PLT: bool;
     /// Section flag of the large code model, 0 if there is none.
     const SHF_LARGE: u64;
-    /// Whether instructions that compute addresses count in halfwords, so that only even addresses
-    /// can be computed. [`super::relocation::Facts::ODD`] is asked for then.
+    /// Whether instructions that compute addresses count in halfwords, and so compute even addresses only.
+    /// Then [`super::relocation::Facts::ODD`] is set for symbols that may be odd.
     const EVEN_TARGETS: bool = false;
-    /// Help of the message that a distance does not fit its field.
+    /// The help text for a distance that does not fit its field.
     const TOO_FAR_HELP: &'static str;
     /// Whether code has pages of its own unless an option says otherwise (`-z separate-code`).
     const SEPARATE_CODE: bool = true;
-    /// Whether executables can do without general and local dynamic TLS only by rewriting whole
-    /// sequences, so that an instruction which is not of one is an error.
+    /// Whether the linker must rewrite every general or local dynamic TLS sequence of an executable as a
+    /// whole. Then an instruction that belongs to no such sequence is an error.
     const TLS_REWRITES_ALL: bool = true;
-    /// Whether a distance to an undefined weak symbol counts from its own place, in data as well (AAELF64,
-    /// "Weak references").
-    const NOTHING_IS_HERE: bool = false;
-    /// Dynamic tags for address, size and entry size of `.plt` (`-z mark-plt`), and the version of
-    /// C libraries that know them.
+    /// Whether a distance from data to an undefined weak symbol counts from the place of the relocation
+    /// (AAELF64, "Weak references").
+    const UNDEFINED_WEAK_IS_PLACE: bool = false;
+    /// Dynamic tags for the address, size and entry size of `.plt` (`-z mark-plt`), and the symbol version of
+    /// C libraries that know these tags.
     const PLT_TAGS: Option<([u32; 3], &'static [u8])> = None;
-    /// Bit of `st_other` of functions with a calling convention that lazy binding does not keep
-    /// to, and the dynamic tag that marks calls of such functions.
+    /// The bit of `st_other` that marks functions whose calling convention lazy binding would break, and the
+    /// dynamic tag that announces calls of such functions.
     const VARIANT_CALLS: Option<(u8, u32)> = None;
-    /// How far calls reach, if they do not reach everything.
+    /// The reach of calls, if it is limited.
     const THUNKS: Option<ThunkSpec> = None;
-    /// Name of the symbol that says where code begins, if the machine marks it.
+    /// Name of the symbol that says where code begins, on machines that mark code.
     const CODE_MARK: Option<&'static [u8]> = None;
-    /// Fill of gaps between code: instructions that do nothing, the n-th of n bytes. The longest
-    /// fills until a shorter one fits the rest, as GNU ld does. Empty: zeros.
+    /// Instructions that do nothing, for gaps between code; the n-th has n bytes. The linker repeats the
+    /// longest and ends with one that fits the rest, as GNU ld does. Empty: it fills with zeros.
     const CODE_FILL: &'static [&'static [u8]];
     /// Shape of the procedure linkage tables of a plain link.
     const PLT: PltShape;
     /// The type of sections with build attributes, where the machine has them.
     const BUILD_ATTRIBUTES: Option<u32> = None;
-    /// Attributes of `.gnu.attributes` of which two values, neither 0, do not go together: number,
-    /// subject, name of each value.
+    /// Attributes of `.gnu.attributes` that must agree: number, subject, and the name of each value. Two
+    /// different values clash unless one of them is 0.
     const ABI_ATTRIBUTES: &'static [(u64, &'static str, &'static [&'static str])] = &[];
-    /// The CIE of the FDEs for procedure linkage tables, a multiple of 8 bytes, with PC-relative pointers of
-    /// 4 bytes; empty on machines whose linkers make no such FDEs.
+    /// The CIE of the FDEs for procedure linkage tables: a multiple of 8 bytes, with PC-relative pointers of
+    /// 4 bytes. Empty on machines whose linkers write no such FDEs.
     const PLT_CIE: &'static [u8] = &[];
     /// Size of an entry of `.hash`, in bytes.
     const SYSV_HASH_ENTRY: u64 = 4;
-    /// Whether places of `RELA` relative relocations also hold the address, unless
+    /// Whether the place of a `RELA` relative relocation also holds the address, unless
     /// `--[no-]apply-dynamic-relocs` says otherwise.
     const APPLY_DYNAMIC: bool;
 
@@ -199,8 +199,7 @@ pub trait Target: Copy + Default + Send + Sync + std::fmt::Debug + 'static {
     /// One rewriting.
     type Edit: Copy + PartialEq + Send + Sync + std::fmt::Debug + 'static;
 
-    /// The description of a relocation type that objects may contain; `None` if there is no such
-    /// type.
+    /// The description of a relocation type that objects may contain. `None`: there is no such type.
     fn reloc_info(kind: u32) -> Option<&'static RelocInfo<Self>>;
 
     /// Name of any relocation type, dynamic ones included, for messages.
@@ -211,13 +210,13 @@ pub trait Target: Copy + Default + Send + Sync + std::fmt::Debug + 'static {
         }
     }
 
-    /// The procedure linkage tables of a link with these options. `features` are the bits of the
+    /// The shape of the procedure linkage tables of a link with these options. `features` are the bits of the
     /// machine's `GNU_PROPERTY_*_FEATURE_1_AND` that hold for the output.
     fn plt_shape(_options: &PropertyOptions, _features: u32) -> PltShape {
         Self::PLT
     }
 
-    /// Dynamic tags that say how `.plt` is made.
+    /// Dynamic tags that tell the dynamic linker what the entries of `.plt` do.
     fn plt_tags(_: &PltShape) -> &'static [u32] {
         &[]
     }
@@ -225,11 +224,12 @@ pub trait Target: Copy + Default + Send + Sync + std::fmt::Debug + 'static {
     /// Stores a value. `place` begins with the field; a place that is too short stays unchanged.
     fn write_field(field: Self::Field, place: &mut [u8], value: i64);
 
-    /// Reads back what [`Target::write_field`] stored, extended by the sign where the field has
-    /// one. 0 if the place is too short.
+    /// Reads back what [`Target::write_field`] stored, sign-extended if the field is signed. 0 if the place
+    /// is too short.
     fn read_field(field: Self::Field, place: &[u8]) -> i64;
 
-    /// How the addend of an `SHT_REL` relocation lies in the place that the relocation writes to.
+    /// The field that holds the addend of an `SHT_REL` relocation, in the place that the relocation writes
+    /// to.
     fn addend_field(field: Self::Field) -> Self::Field {
         field
     }
@@ -237,33 +237,34 @@ pub trait Target: Copy + Default + Send + Sync + std::fmt::Debug + 'static {
     /// Whether [`Target::relax`] never rewrites relocations of this type.
     fn is_fixed(info: &RelocInfo<Self>) -> bool;
 
-    /// Whether the instruction at the site can be rewritten, and its new operands. Depends on nothing but its
-    /// arguments: `scan_relocations` and `relocs::apply` ask independently and must get the same answer.
+    /// The new operands of the instruction at the site, if the linker may rewrite it. The result depends on
+    /// nothing but the arguments: `scan_relocations` and `relocs::apply` ask independently and must get the
+    /// same answer.
     fn relax(info: &RelocInfo<Self>, site: &Site<'_>, mode: &Mode) -> Option<Relaxed<Self::Edit>>;
 
-    /// Whether the instruction at the site of a relocation for a PLT entry takes the entry's address and does
-    /// not jump there: then the entry is canonical.
+    /// Whether the instruction at the site of a relocation for a PLT entry takes the entry's address instead
+    /// of jumping to it. Such an entry is canonical.
     fn takes_address(_: &RelocInfo<Self>, _: &Site<'_>) -> bool {
         false
     }
 
-    /// Rewrites the instruction around `offset` of a section's bytes. `value` is
-    /// `expr + addend - base` as [`Target::relax`] gave them, with the relocation's own addend
-    /// and offset, which has the address `place`.
+    /// Rewrites the instruction around `offset` of a section's bytes. `offset` is that of the relocation, and
+    /// `place` its address. `value` is `expr + addend - base`, with `expr` and `base` from [`Target::relax`]
+    /// and the relocation's own addend.
     ///
     /// # Errors
     /// The value, if it does not fit.
     fn edit(edit: Self::Edit, section: &mut [u8], offset: usize, value: i64, place: u64) -> Result<(), i64>;
 
-    /// Whether the two instructions of a load from the GOT stand apart somewhere in a section with these
-    /// relocations. Control flow may then lead from one load's first half to another's second, so no load of
-    /// the section is relaxed.
+    /// Whether a section with these relocations keeps the two instructions of some load from the GOT apart.
+    /// Control flow might then lead from the first half of one load to the second half of another, so the
+    /// linker relaxes no load of the section.
     fn splits_loads(_: &[Rela<Self::E>]) -> bool {
         false
     }
 
-    /// For `--emit-relocs`, the relocation that describes a relaxed load from the GOT: its type, and the
-    /// numbers to add to offset and addend. `None`: the relocation stays as it is.
+    /// The relocation that `--emit-relocs` writes for a relaxed load from the GOT: its type, and the numbers
+    /// to add to its offset and addend. `None`: the relocation stays as it is.
     fn relocation_of_edit(_: &RelocInfo<Self>, _: Self::Edit) -> Option<(u32, i64, i64)> {
         None
     }
@@ -273,12 +274,12 @@ pub trait Target: Copy + Default + Send + Sync + std::fmt::Debug + 'static {
         (i32::MIN.into(), i32::MAX.into())
     }
 
-    /// The address that the thread pointer has, for a TLS segment at `start` of `size` bytes in
-    /// memory with alignment `align`.
+    /// The value of the thread pointer, for a TLS segment at `start` with `size` bytes in memory and
+    /// alignment `align`.
     fn thread_pointer(start: u64, size: u64, align: u64) -> u64;
 
-    /// Writes the head of a lazy `.plt` at `plt`; `reserved` is the address of the dynamic
-    /// linker's words: `.got.plt`, or `.got` if they are there.
+    /// Writes the head of a lazy `.plt` at address `plt`. `reserved` is the address of the dynamic linker's
+    /// words, in `.got.plt` or `.got`.
     fn write_plt_header(out: &mut [u8], plt: u64, reserved: u64, shape: &PltShape);
 
     /// Writes an entry of `.plt`.
@@ -288,8 +289,8 @@ pub trait Target: Copy + Default + Send + Sync + std::fmt::Debug + 'static {
     /// `slot` holds.
     fn write_plt_direct(out: &mut [u8], entry: u64, slot: u64, shape: &PltShape);
 
-    /// The frame of the caller in the code of a PLT, by ascending start; the first row starts at 0.
-    /// This default is right for all code that leaves stack and return address alone.
+    /// The caller's frame in the code of a PLT, by ascending start. The first row starts at 0. The default is
+    /// right for all code that leaves the stack and the return address alone.
     fn plt_frames(_part: PltPart, _shape: &PltShape) -> &'static [PltFrame] {
         const UNTOUCHED: &[PltFrame] = &[PltFrame { start: 0, pushed: 0, return_address: None }];
         UNTOUCHED
@@ -300,18 +301,18 @@ pub trait Target: Copy + Default + Send + Sync + std::fmt::Debug + 'static {
         &[]
     }
 
-    /// The contents of a word of `.got.plt` before the dynamic linker has bound it: the address of
-    /// the entry's lazy half.
+    /// What a word of `.got.plt` holds until the dynamic linker binds it: the address of the entry's lazy
+    /// half.
     fn lazy_target(entry: PltEntry, shape: &PltShape) -> u64;
 
-    /// Whether a relocation is that of a branch which may go through a thunk.
+    /// Whether a relocation belongs to a branch that may go through a thunk.
     #[inline]
     fn is_call(_: &RelocInfo<Self>) -> bool {
         false
     }
 
-    /// Whether a relocation at an offset of a section's bytes is that of a call or jump: such a use of a
-    /// symbol compares no address. One that is not recognised counts as another use.
+    /// Whether the relocation at this offset belongs to a call or jump. Such a use of a symbol compares no
+    /// address. An instruction that this function does not recognise counts as one that may.
     fn is_branch(info: &RelocInfo<Self>, bytes: &[u8], offset: usize) -> bool;
 
     /// Size of a thunk in bytes.
@@ -319,8 +320,8 @@ pub trait Target: Copy + Default + Send + Sync + std::fmt::Debug + 'static {
         0
     }
 
-    /// Writes a thunk at address `place` that goes to `target`. For a moved instruction, that is
-    /// the way back, and the instruction is there already.
+    /// Writes a thunk at address `place` that jumps to `target`. For a moved instruction, `target` is the way
+    /// back, and the instruction is already in `out`.
     fn write_thunk(_: ThunkForm, _out: &mut [u8], _place: u64, _target: u64) {}
 
     /// Symbols that mark code and data in a thunk, with their offsets in bytes.
@@ -328,25 +329,25 @@ pub trait Target: Copy + Default + Send + Sync + std::fmt::Debug + 'static {
         &[]
     }
 
-    /// Whether indirect jumps may land on the first instruction of code, where they are checked.
+    /// Whether indirect jumps may land on the first instruction of this code, on machines that check it.
     fn is_landing_pad(_code: &[u8]) -> bool {
         true
     }
 
-    /// Whether a local symbol of this name marks data (`true`) or code (`false`); `None`: neither.
+    /// Whether a local symbol of this name marks data (`true`) or code (`false`). `None`: it marks neither.
     fn data_mark(_name: &[u8]) -> Option<bool> {
         None
     }
 
-    /// Whether instructions are to be moved that a processor gets wrong at certain addresses.
+    /// Whether the linker moves instructions that a processor gets wrong at certain addresses.
     fn avoids_errata(_: &RelocationOptions) -> bool {
         false
     }
 
-    /// Adds to `found` the offsets of such instructions in code at `address`.
+    /// Appends the offsets of such instructions in code at `address` to `found`.
     fn find_errata(_code: &[u8], _address: u64, _found: &mut Vec<u64>) {}
 
-    /// Replaces such an instruction, once relocated, by a branch that goes `distance` bytes ahead.
+    /// Replaces such an instruction, after relocation, by a branch that goes `distance` bytes ahead.
     fn move_away(_section: &mut [u8], _offset: usize, _distance: i64) {}
 }
 

@@ -11,7 +11,7 @@ pub struct ThunkSpec {
     pub align: u64,
 }
 
-/// The work of a thunk.
+/// The purpose of a thunk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ThunkForm {
     /// Jumps to a target within [`ThunkSpec::near_reach`].
@@ -20,6 +20,6 @@ pub enum ThunkForm {
     Far,
     /// Accepts an indirect jump for a target that has no landing pad, and jumps there directly.
     LandingPad,
-    /// Carries out an instruction that was moved here, and goes back.
+    /// Executes an instruction that the linker moved here, and jumps back.
     Moved,
 }

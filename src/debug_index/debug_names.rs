@@ -1,9 +1,14 @@
-//! The name index of a link: `.debug_names` (DWARF 5, section 6.1.1), made of those of its objects.
+//! The name index of a link: `.debug_names` (DWARF 5, section 6.1.1), joined from the indexes of its objects.
 //!
-//! A header, the units, the hash table (the start of each bucket in the list of names, and the hash of each
-//! name), for each name its string and its entries, abbreviations, and the entries. A name of several objects
-//! is in it once, with the entries of all these objects. The size does not depend on addresses, so it is
-//! known before the layout.
+//! The section consists of a header, the units, a hash table, the names, abbreviations and the entry pool:
+//!
+//! ```text
+//! header | units | buckets | hash, string and entries of each name | abbreviations | entries
+//! ```
+//!
+//! A name that several objects have appears once, with the entries of all of them. Names are sorted by
+//! bucket, so a reader finds all names of a bucket in a row. No size depends on an address, so the linker
+//! knows the section's size before the layout.
 
 use super::name_tables::{Entry, FOREIGN, Name, ObjectNames, Parent, Place, Shape, push_uleb};
 use gimli::{DwForm, RunTimeEndian};
@@ -12,26 +17,26 @@ use rayon::prelude::*;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// Number of names that one job writes.
+/// Names that one job writes.
 const JOB: usize = 4096;
 
 /// The index of a link.
 #[derive(Debug, Default)]
 pub struct NameIndex<'a> {
-    objects: Vec<Joined<'a>>,
-    /// Signatures of type units in other files, each once.
+    objects: Vec<ObjectPart<'a>>,
+    /// Signatures of type units in other files. Each is in the list once.
     foreign: Vec<u64>,
-    /// Compilation units, and type units of the link itself.
+    /// Number of compilation units, and of type units that the link itself has.
     units: usize,
     type_units: usize,
-    /// Names of objects; equal names are neighbours.
-    uses: Vec<Use>,
-    /// Names in their final order.
-    names: Vec<Joint>,
+    /// The names that objects use. Equal names are neighbours.
+    uses: Vec<NameUse>,
+    /// Names in the order of the output.
+    names: Vec<JoinedName>,
     buckets: u32,
     abbreviations: Vec<u8>,
     augmentation: &'a [u8],
-    /// Offsets have 64 bits.
+    /// Whether offsets have 64 bits.
     long: bool,
     /// Size of the entries in bytes.
     pool: u64,
@@ -39,14 +44,14 @@ pub struct NameIndex<'a> {
     pub size: u64,
 }
 
-/// The index of an object, with its numbers in that of the link.
+/// The index of one object, and its numbers in the index of the link.
 #[derive(Debug)]
-struct Joined<'a> {
+struct ObjectPart<'a> {
     own: ObjectNames<'a>,
-    /// Rows of its first units.
+    /// Rows of its first units in the link.
     unit: u32,
     type_unit: u32,
-    /// Rows of its foreign type units.
+    /// Rows of its foreign type units in the link.
     foreign: Vec<u32>,
     /// The abbreviation code of each shape.
     codes: Vec<u32>,
@@ -56,7 +61,7 @@ struct Joined<'a> {
 
 /// A name of an object.
 #[derive(Clone, Copy, Debug)]
-struct Use {
+struct NameUse {
     hash: u32,
     object: u32,
     name: u32,
@@ -64,18 +69,18 @@ struct Use {
 
 /// A name of the link.
 #[derive(Clone, Copy, Debug)]
-struct Joint {
+struct JoinedName {
     hash: u32,
-    /// First of its [`NameIndex::uses`], and the one behind the last.
+    /// Its range of [`NameIndex::uses`], without the end.
     uses: (u32, u32),
-    /// Where its entries begin.
+    /// Offset of its entries in the entry pool.
     place: u32,
 }
 
-/// Joins the indexes of objects, which come in link order.
+/// Joins the indexes of objects, which must come in link order.
 ///
 /// # Errors
-/// The finding, if the format cannot hold so much.
+/// What is too large for the format.
 pub fn join(objects: Vec<ObjectNames<'_>>) -> Result<NameIndex<'_>, String> {
     let mut index = NameIndex::default();
     let mut known = objects.iter().filter_map(|object| object.augmentation);
@@ -106,7 +111,7 @@ impl<'a> NameIndex<'a> {
             let (unit, type_unit) = (self.units as u32, self.type_units as u32);
             self.units += own.units.len();
             self.type_units += own.type_units.len();
-            self.objects.push(Joined {
+            self.objects.push(ObjectPart {
                 own,
                 unit,
                 type_unit,
@@ -117,7 +122,7 @@ impl<'a> NameIndex<'a> {
         }
     }
 
-    /// Gives each shape that an entry has its code.
+    /// Gives each shape that occurs its abbreviation code.
     fn abbreviate(&mut self) {
         let shapes = self.objects.iter().flat_map(|object| &object.own.shapes);
         let mut codes: BTreeMap<Shape, u32> = shapes.map(|shape| (shape.clone(), 0)).collect();
@@ -133,7 +138,7 @@ impl<'a> NameIndex<'a> {
                 shape.type_unit.then_some((gimli::DW_IDX_type_unit, widths.1)),
                 Some((gimli::DW_IDX_die_offset, gimli::DW_FORM_ref4)),
                 match shape.parent {
-                    Parent::Untold => None,
+                    Parent::Unstated => None,
                     Parent::NotIndexed => Some((gimli::DW_IDX_parent, gimli::DW_FORM_flag_present)),
                     Parent::Entry => Some((gimli::DW_IDX_parent, gimli::DW_FORM_ref4)),
                 },
@@ -150,29 +155,29 @@ impl<'a> NameIndex<'a> {
         }
     }
 
-    /// Joins equal names, and sorts names by their buckets.
+    /// Joins equal names, and sorts names by bucket.
     fn join_names(&mut self) {
         let objects = &self.objects;
         let uses = objects.par_iter().enumerate().flat_map_iter(|(number, object)| {
             let names = object.own.names.iter().zip(0u32..);
-            names.map(move |(name, row)| Use { hash: name.hash, object: number as u32, name: row })
+            names.map(move |(name, row)| NameUse { hash: name.hash, object: number as u32, name: row })
         });
-        let mut uses: Vec<Use> = uses.collect();
+        let mut uses: Vec<NameUse> = uses.collect();
         uses.par_sort_unstable_by(|a, b| {
             let texts = || self.name(a).text.cmp(self.name(b).text);
             let order = || (a.object, a.name).cmp(&(b.object, b.name));
             a.hash.cmp(&b.hash).then_with(texts).then_with(order)
         });
         let mut start = 0;
-        let same = |a: &Use, b: &Use| a.hash == b.hash && self.name(a).text == self.name(b).text;
+        let same = |a: &NameUse, b: &NameUse| a.hash == b.hash && self.name(a).text == self.name(b).text;
         let names = uses.chunk_by(same).map(|uses| {
             let first = start;
             start += uses.len() as u32;
-            Joint { hash: uses[0].hash, uses: (first, start), place: 0 }
+            JoinedName { hash: uses[0].hash, uses: (first, start), place: 0 }
         });
-        let mut names: Vec<Joint> = names.collect();
+        let mut names: Vec<JoinedName> = names.collect();
         let hashes = names.chunk_by(|a, b| a.hash == b.hash).count() as u32;
-        // The number of buckets that LLVM chooses.
+        // LLVM chooses the same number of buckets.
         let buckets = match hashes {
             0 => 0,
             1..=16 => hashes,
@@ -183,11 +188,11 @@ impl<'a> NameIndex<'a> {
         (self.uses, self.names, self.buckets) = (uses, names, buckets);
     }
 
-    fn name(&self, of: &Use) -> &Name<'a> {
+    fn name(&self, of: &NameUse) -> &Name<'a> {
         &self.objects[of.object as usize].own.names[of.name as usize]
     }
 
-    /// Places all entries, name by name; `None` if an offset does not fit.
+    /// Places all entries, name by name. `None`: an offset does not fit.
     fn place_entries(&mut self) -> Option<()> {
         let widths = self.widths();
         for object in &mut self.objects {
@@ -218,13 +223,13 @@ impl<'a> NameIndex<'a> {
         (width(self.units), width(self.type_units + self.foreign.len()))
     }
 
-    /// Bytes of an offset in another section.
+    /// Size in bytes of an offset in another section.
     fn offset_width(&self) -> usize {
         if self.long { 8 } else { 4 }
     }
 
-    /// Where the parts before the entries lie: header, units, type units, foreign ones, buckets, hashes,
-    /// strings, offsets of entries, abbreviations.
+    /// The byte ranges of the parts before the entries: header, units, type units, foreign ones, buckets,
+    /// hashes, strings, offsets of entries, abbreviations.
     fn parts(&self) -> [Range<usize>; 9] {
         let (offset, names) = (self.offset_width(), self.names.len());
         let first = if self.long { 12 } else { 4 };
@@ -246,8 +251,8 @@ impl<'a> NameIndex<'a> {
         })
     }
 
-    /// Writes the section into `out`, which has its size. `offset` gives the offset of a place of an object
-    /// in its output section. Returns whether all offsets fit.
+    /// Writes the section into `out`, which has the section's size. `offset` maps a place of an object to an
+    /// offset in its output section. Returns whether all offsets fit.
     pub fn write(
         &self,
         endian: RunTimeEndian,
@@ -308,7 +313,7 @@ impl<'a> NameIndex<'a> {
         out.bytes[self.augmentation.len()..].fill(0);
     }
 
-    /// The number of each bucket's first name, from 1 on; 0 for an empty bucket.
+    /// Writes the number of each bucket's first name, counted from 1. An empty bucket gets 0.
     fn write_buckets(&self, mut out: Out<'_>) {
         let mut firsts = vec![0u32; self.buckets as usize];
         for (row, name) in self.names.iter().enumerate().rev() {
@@ -337,7 +342,7 @@ impl<'a> NameIndex<'a> {
         });
     }
 
-    fn write_entry(&self, object: &Joined<'_>, entry: &Entry, out: &mut Out<'_>) {
+    fn write_entry(&self, object: &ObjectPart<'_>, entry: &Entry, out: &mut Out<'_>) {
         let shape = &object.own.shapes[entry.shape as usize];
         let widths = self.widths();
         out.uleb(object.codes[entry.shape as usize]);
@@ -363,7 +368,7 @@ fn range((start, end): (u32, u32)) -> Range<usize> {
     start as usize..end as usize
 }
 
-/// Width in bytes of a number below `count`.
+/// Size in bytes of a field that holds numbers below `count`.
 fn width(count: usize) -> usize {
     match count {
         0..=0x100 => 1,
@@ -380,7 +385,7 @@ fn data_form(width: usize) -> DwForm {
     }
 }
 
-/// Bytes of an entry behind its code.
+/// Size of an entry in bytes, without its abbreviation code.
 fn entry_length(entry: &Entry, shape: &Shape, widths: (usize, usize)) -> usize {
     let unit = if shape.unit { widths.0 } else { 0 };
     let type_unit = if shape.type_unit { widths.1 } else { 0 };
@@ -392,7 +397,7 @@ fn uleb_length(number: u32) -> usize {
     (32 - (number | 1).leading_zeros() as usize).div_ceil(7)
 }
 
-/// Bytes that are filled from their start on.
+/// Bytes that are filled from their start.
 struct Out<'o> {
     bytes: &'o mut [u8],
     endian: RunTimeEndian,

@@ -1,7 +1,8 @@
-//! The debug sections of an object for `gimli`, relocated as they are read.
+//! The debug sections of an object, relocated while `gimli` reads them.
 //!
-//! An address in an object is a section and an offset in it. It is read as one number with the header index
-//! of the section in the upper bits ([`place`] takes it apart), so that gimli can compute with it.
+//! In an object, an address is a section and an offset in it, but gimli computes with one number. So the
+//! reader puts the header index of the section into the upper bits of the number, and the offset into the
+//! lower ones. [`place`] takes such a number apart.
 
 use crate::arch::{RelocBase, RelocExpr, Target};
 use crate::elf::Rela;
@@ -13,17 +14,18 @@ use std::cell::Cell;
 use std::fmt;
 use zerocopy::byteorder::{ByteOrder, U16};
 
-/// Bits of an address that are the offset in its section.
+/// Bits of an address that hold the offset in its section.
 const OFFSET_BITS: u32 = 40;
 
-/// A reader that relocates.
+/// A reader that relocates the fields that it reads.
 pub type Reader<'s, 'a, T> = RelocateReader<EndianSlice<'a, RunTimeEndian>, &'s Section<'s, 'a, T>>;
 /// The debug information of an object.
 pub type Dwarf<'s, 'a, T> = gimli::Dwarf<Reader<'s, 'a, T>>;
 /// A unit of it.
 pub type Unit<'s, 'a, T> = gimli::Unit<Reader<'s, 'a, T>>;
 
-/// The header index of the section and the offset of an address; `None` for an address in no section.
+/// The header index of the section, and the offset of the address in it. `None`: the address is in no
+/// section.
 pub fn place(address: u64) -> Option<(u32, u64)> {
     let section = u32::try_from(address >> OFFSET_BITS).ok()?.checked_sub(1)?;
     Some((section, address & ((1 << OFFSET_BITS) - 1)))
@@ -44,13 +46,13 @@ pub struct Section<'o, 'a, T: Target> {
     pub object: &'o ObjectFile<'a, T::E>,
     /// Its header index.
     pub index: u32,
-    /// Its name; `.zdebug_` is changed to `.debug_`.
+    /// Its name, with `.debug_` in place of `.zdebug_`.
     pub name: String,
-    /// Its contents, unpacked.
+    /// Its contents, decompressed.
     pub bytes: &'a [u8],
-    /// Ascending by offset.
+    /// Its relocations, by ascending offset.
     relocations: Cow<'a, [Rela<T::E>]>,
-    /// Row of the relocation that was looked up last: mostly, the next look-up is for the next row.
+    /// Row of the relocation that was looked up last. The next look-up mostly wants the next row.
     last: Cell<usize>,
 }
 
@@ -61,7 +63,7 @@ impl<T: Target> fmt::Debug for Section<'_, '_, T> {
 }
 
 impl<'o, 'a, T: Target> Section<'o, 'a, T> {
-    /// A section of an object; empty if it cannot be read.
+    /// Opens a section of an object. A section that cannot be read is empty.
     pub fn new(object: &'o ObjectFile<'a, T::E>, index: u32, name: String) -> Self {
         let bytes = object.section_bytes(index as usize).unwrap_or_default();
         let mut relocations = Cow::Borrowed(object.relocations(index as usize));
@@ -100,8 +102,8 @@ impl<'o, 'a, T: Target> Section<'o, 'a, T> {
         self.relocations.get(row)
     }
 
-    /// The place that the field at an offset refers to, with the header index of its section if it is in
-    /// one; `None` if nothing relocates the field.
+    /// The place that the field at this offset refers to, and the header index of its section if it has one.
+    /// `None`: no relocation fills the field.
     pub fn target(&self, offset: u64) -> Option<(Option<u32>, u64)> {
         let relocation = self.relocation(offset)?;
         let info = T::reloc_info(relocation.kind())?;

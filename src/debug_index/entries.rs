@@ -1,9 +1,9 @@
-//! The names of a unit, read from its entries, for compilers that list none.
+//! Reads the names of a unit from its entries, for compilers that list no names.
 //!
-//! The names are those that gcc lists: functions and variables of namespaces, types and enumerators, with
-//! their scopes before them; and types of classes, which debuggers find by name too. Declarations give no
-//! names, but are remembered, because a definition elsewhere refers to its declaration for its scope.
-//! Entries inside functions are skipped.
+//! The names are those that gcc lists: functions and variables of namespaces, types and enumerators, each
+//! with its scopes. Types inside classes are added, because debuggers look these up by name as well. A
+//! declaration adds no name. The reader remembers it nevertheless, because a definition elsewhere may refer
+//! to it for its scope. The reader skips entries inside functions.
 
 use super::dwarf::{Dwarf, Reader, Unit};
 use super::gdb_index::Attributes;
@@ -16,25 +16,26 @@ use std::ops::Range;
 /// The name of a namespace without one, as debuggers spell it.
 const ANONYMOUS: &[u8] = b"(anonymous namespace)";
 
-/// Names that were found: their texts, one behind the other, and where each ends.
+/// Names that were read: their texts, one after the other, and the end of each text.
 #[derive(Default)]
-pub struct Found {
+pub struct EntryNames {
     /// The texts.
     pub texts: Vec<u8>,
     /// The end of each in `texts`, and its kind.
     pub names: Vec<(usize, Attributes)>,
-    /// What reading may still take: bytes of names and scopes, attributes, address ranges.
+    /// What reading may still consume: bytes of names and scopes, attributes, address ranges.
     pub measure: Measure,
 }
 
 /// Adds the names of a unit.
 ///
 /// # Errors
-/// Those of the entries' encoding; the names up to there are added. The measure is exceeded.
+/// The entries' encoding is wrong, or the measure is exceeded. The names that stand before the error
+/// are added.
 pub fn read<'s, 'a, T: Target>(
     dwarf: &Dwarf<'s, 'a, T>,
     unit: &Unit<'s, 'a, T>,
-    found: &mut Found,
+    found: &mut EntryNames,
 ) -> Result<()> {
     let mut names = Names {
         dwarf,
@@ -50,11 +51,11 @@ pub fn read<'s, 'a, T: Target>(
     result
 }
 
-/// How names of a language are put together.
+/// How a language composes names and shares types.
 #[derive(Clone, Copy)]
 struct Language {
     separator: &'static [u8],
-    /// Types and enumerators of one name are the same in all units.
+    /// Types and enumerators of one name are the same in all units (C++'s one definition rule).
     one_definition: bool,
 }
 
@@ -84,12 +85,12 @@ impl Language {
     }
 }
 
-/// An entry whose children are looked at.
+/// An entry whose children are read.
 #[derive(Clone, Copy)]
 struct Scope {
-    /// Depth of the children.
+    /// Depth of its children.
     depth: isize,
-    /// The row of [`Names::prefixes`] that holds for them.
+    /// The row of [`Names::prefixes`] with the scope of its children.
     prefix: u32,
     kind: ScopeKind,
 }
@@ -103,28 +104,29 @@ enum ScopeKind {
     Enumeration,
 }
 
-/// A definition that names its declaration.
+/// A definition that refers to its declaration.
 struct Deferred {
     declaration: UnitOffset,
     attributes: Attributes,
 }
 
-/// The attributes of an entry that names depend on.
-struct Facts<'s, 'a, T: Target> {
+/// The attributes of an entry that its name depends on.
+struct EntryAttributes<'s, 'a, T: Target> {
     name: Option<AttributeValue<Reader<'s, 'a, T>>>,
     declaration: bool,
     external: bool,
     enum_class: bool,
-    /// Whether it is an instance of another entry, which has the name (`DW_AT_abstract_origin` and the like).
+    /// Whether the entry is an instance of another one, which has the name (`DW_AT_abstract_origin` and the
+    /// like).
     copy: bool,
     specification: Option<UnitOffset>,
     sibling: Option<UnitOffset>,
     language: Option<gimli::DwLang>,
 }
 
-impl<T: Target> Facts<'_, '_, T> {
+impl<T: Target> EntryAttributes<'_, '_, T> {
     fn none() -> Self {
-        Facts {
+        EntryAttributes {
             name: None,
             declaration: false,
             external: false,
@@ -140,11 +142,11 @@ impl<T: Target> Facts<'_, '_, T> {
 struct Names<'n, 's, 'a, T: Target> {
     dwarf: &'n Dwarf<'s, 'a, T>,
     unit: &'n Unit<'s, 'a, T>,
-    found: &'n mut Found,
+    found: &'n mut EntryNames,
     language: Language,
-    /// Scopes with a separator at their end; the first is the empty one.
+    /// Scopes, each with a separator at its end. The first is the empty scope.
     prefixes: Vec<Vec<u8>>,
-    /// Declarations, ascending by offset, with their scope and whether they are external.
+    /// Declarations by ascending offset, with their scope and whether they are external.
     declared: Vec<(UnitOffset, u32, bool)>,
     deferred: Vec<Deferred>,
 }
@@ -153,7 +155,7 @@ impl<'s, 'a, T: Target> Names<'_, 's, 'a, T> {
     fn walk(&mut self) -> Result<()> {
         let unit = self.unit;
         let mut entries = unit.entries_raw(None)?;
-        // Depth of the entry that `entries` counts from: each jump starts a new count.
+        // The depth of the entry from which `entries` counts. Each jump starts a new count.
         let mut base = 0;
         let mut scopes: Vec<Scope> = Vec::new();
         while !entries.is_empty() {
@@ -163,11 +165,11 @@ impl<'s, 'a, T: Target> Names<'_, 's, 'a, T> {
             }
             let offset = entries.next_offset();
             let Some(abbreviation) = entries.read_abbreviation()? else { continue };
-            // Attributes may be without bytes, so that an entry of one byte has any number of them.
+            // An attribute may take no bytes, so an entry of one byte may have any number of them.
             self.found.measure.take(abbreviation.attributes().len() as u64)?;
             let parent = scopes.last().copied();
             if parent.is_some_and(|parent| parent.depth < depth) || parent.is_none() && depth > 0 {
-                // Inside a skipped entry.
+                // The entry is inside one that the reader skips.
                 entries.skip_attributes(abbreviation.attributes())?;
                 continue;
             }
@@ -192,8 +194,8 @@ impl<'s, 'a, T: Target> Names<'_, 's, 'a, T> {
         &self,
         entries: &mut EntriesRaw<'_, Reader<'s, 'a, T>>,
         abbreviation: &Abbreviation,
-    ) -> Result<Facts<'s, 'a, T>> {
-        let mut facts = Facts::none();
+    ) -> Result<EntryAttributes<'s, 'a, T>> {
+        let mut facts = EntryAttributes::none();
         for &specification in abbreviation.attributes() {
             let attribute = entries.read_attribute(specification)?;
             let flag = || matches!(attribute.raw_value(), AttributeValue::Flag(true));
@@ -223,13 +225,13 @@ impl<'s, 'a, T: Target> Names<'_, 's, 'a, T> {
         Ok(facts)
     }
 
-    /// Notes an entry; returns the scope that it makes for its children, unless they are skipped.
+    /// Reads an entry. Returns the scope of its children, or `None` to skip them.
     fn entry(
         &mut self,
         tag: DwTag,
         offset: UnitOffset,
         parent: Option<Scope>,
-        facts: &Facts<'s, 'a, T>,
+        facts: &EntryAttributes<'s, 'a, T>,
     ) -> Result<Option<(u32, ScopeKind)>> {
         let Some(parent) = parent else {
             self.language = facts.language.map_or(self.language, Language::of);
@@ -279,10 +281,10 @@ impl<'s, 'a, T: Target> Names<'_, 's, 'a, T> {
         &mut self,
         offset: UnitOffset,
         parent: Scope,
-        facts: &Facts<'s, 'a, T>,
+        facts: &EntryAttributes<'s, 'a, T>,
         types: Attributes,
     ) -> Result<Option<(u32, ScopeKind)>> {
-        // A class that another class declares is defined behind its declaration.
+        // The definition of a class that another class declares stands after its declaration.
         let declaration = facts.specification.map(|declaration| self.declaration(declaration)).transpose()?;
         let (scope, text) = match declaration {
             Some(Some((scope, text, _))) => (scope, text),
@@ -303,7 +305,7 @@ impl<'s, 'a, T: Target> Names<'_, 's, 'a, T> {
     fn enumeration(
         &mut self,
         parent: Scope,
-        facts: &Facts<'s, 'a, T>,
+        facts: &EntryAttributes<'s, 'a, T>,
         types: Attributes,
     ) -> Result<Option<(u32, ScopeKind)>> {
         let text = self.text(facts)?;
@@ -324,7 +326,7 @@ impl<'s, 'a, T: Target> Names<'_, 's, 'a, T> {
         &mut self,
         offset: UnitOffset,
         parent: Scope,
-        facts: &Facts<'s, 'a, T>,
+        facts: &EntryAttributes<'s, 'a, T>,
         kind: Attributes,
     ) -> Result<()> {
         if facts.copy {
@@ -341,8 +343,13 @@ impl<'s, 'a, T: Target> Names<'_, 's, 'a, T> {
         Ok(())
     }
 
-    /// Adds the name of an entry, if it has one and is no declaration.
-    fn named(&mut self, parent: Scope, facts: &Facts<'s, 'a, T>, attributes: Attributes) -> Result<()> {
+    /// Adds the name of an entry, if it has a name and is no declaration.
+    fn named(
+        &mut self,
+        parent: Scope,
+        facts: &EntryAttributes<'s, 'a, T>,
+        attributes: Attributes,
+    ) -> Result<()> {
         if !facts.declaration
             && let Some(text) = self.text(facts)?
         {
@@ -351,7 +358,7 @@ impl<'s, 'a, T: Target> Names<'_, 's, 'a, T> {
         Ok(())
     }
 
-    fn text(&mut self, facts: &Facts<'s, 'a, T>) -> Result<Option<Vec<u8>>> {
+    fn text(&mut self, facts: &EntryAttributes<'s, 'a, T>) -> Result<Option<Vec<u8>>> {
         let Some(value) = facts.name.clone() else { return Ok(None) };
         let text = self.dwarf.attr_string(self.unit, value)?;
         let text = gimli::Reader::to_slice(&text)?;
@@ -375,8 +382,8 @@ impl<'s, 'a, T: Target> Names<'_, 's, 'a, T> {
         Ok(self.prefixes.len() as u32 - 1)
     }
 
-    /// Scope and name of a declaration that was noted, and whether it is external. Any number of definitions
-    /// may name one declaration.
+    /// Scope and name of a declaration, and whether it is external. `None`: the reader skipped the
+    /// declaration. Any number of definitions may refer to one declaration.
     fn declaration(&mut self, declaration: UnitOffset) -> Result<Option<(u32, Vec<u8>, bool)>> {
         let row = self.declared.binary_search_by_key(&declaration, |&(offset, ..)| offset);
         let Some((_, prefix, external)) = row.ok().map(|row| self.declared[row]) else { return Ok(None) };
@@ -391,8 +398,8 @@ impl<'s, 'a, T: Target> Names<'_, 's, 'a, T> {
         Ok(Some((prefix, text.into_owned(), external)))
     }
 
-    /// Names the definitions whose declarations follow them. A definition whose declaration was skipped
-    /// gets no name.
+    /// Names the definitions whose declarations follow them. If the reader skipped a declaration, its
+    /// definition gets no name.
     fn finish_deferred(&mut self) -> Result<()> {
         for Deferred { declaration, attributes } in std::mem::take(&mut self.deferred) {
             let Some((prefix, text, external)) = self.declaration(declaration)? else { continue };
@@ -403,8 +410,8 @@ impl<'s, 'a, T: Target> Names<'_, 's, 'a, T> {
     }
 }
 
-impl Found {
-    /// The texts' places and kinds, in order.
+impl EntryNames {
+    /// The range and kind of each text, in order.
     pub fn iter(&self) -> impl Iterator<Item = (Range<usize>, Attributes)> {
         let starts = std::iter::once(0).chain(self.names.iter().map(|&(end, _)| end));
         starts.zip(&self.names).map(|(start, &(end, attributes))| (start..end, attributes))

@@ -1,13 +1,16 @@
 //! The format of `.gdb_index`, version 7 (GDB manual, "Index Section Format").
 //!
-//! A header, the compilation units, the type units, the addresses that units cover, a hash table of
-//! names, and a pool with the names and the list of units of each name. All words are little-endian on
-//! every machine. Versions 8 and 9 differ in contents that gdb itself writes (inlined functions, the
-//! main program's name); linkers write 7, which every gdb since 2012 reads.
+//! ```text
+//! header | compilation units | type units | address areas | hash table | pool: lists of units, then names
+//! ```
 //!
-//! [`Symbols`] joins the names of all objects: each different name once, and lists that several names
-//! share once. Its size does not depend on addresses or on the order of units, so the section can be sized
-//! before the layout.
+//! A slot of the hash table points to a name in the pool and to the list of the units that have this name.
+//! All words are little-endian on every machine. Versions 8 and 9 add only what gdb itself writes (inlined
+//! functions, the main program's name). Linkers write version 7, which every gdb since 2012 reads.
+//!
+//! [`Symbols`] joins the names of all objects. Each different name is in the pool once, and names with equal
+//! lists of units share one list. The size of the pool depends neither on addresses nor on the order of
+//! units, so the linker knows the section's size before the layout.
 
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
@@ -21,13 +24,13 @@ const UNIT: usize = 16;
 const TYPE_UNIT: usize = 24;
 const AREA: usize = 20;
 const SLOT: usize = 8;
-/// Most units that a list of units can number.
+/// The largest number of units that a list of units can express.
 pub const MOST_UNITS: usize = 1 << 24;
-/// Number of shards that names are distributed over, by the top bits of their hash.
+/// Number of shards. The top bits of a name's hash choose its shard.
 const SHARDS: usize = 32;
 
-/// The kind of a name, with the bit that says that it is seen in its own unit only: the upper 8 bits of an
-/// entry in a list of units, as `.debug_gnu_pubnames` has them too.
+/// The kind of a name, and a bit that says whether only its own unit sees it. An entry in a list of units has
+/// them in its upper 8 bits, and so has `.debug_gnu_pubnames`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub struct Attributes(pub u8);
 
@@ -40,7 +43,7 @@ impl Attributes {
     pub const FUNCTION: Attributes = Attributes(3 << 4);
     const STATIC: u8 = 1 << 7;
 
-    /// The same, seen in its own unit only if `is_static`.
+    /// The same kind, visible only in its own unit if `is_static`.
     #[must_use]
     pub fn with_static(self, is_static: bool) -> Attributes {
         Attributes(self.0 & !Self::STATIC | if is_static { Self::STATIC } else { 0 })
@@ -50,7 +53,7 @@ impl Attributes {
 /// A name of an object.
 #[derive(Clone, Copy, Debug)]
 pub struct Name<'a> {
-    /// Its bytes, with the scopes before it.
+    /// Its bytes, with its scopes in front.
     pub text: &'a [u8],
     hash: u32,
     /// The number of its unit.
@@ -60,7 +63,7 @@ pub struct Name<'a> {
 }
 
 impl<'a> Name<'a> {
-    /// A name in a unit.
+    /// Makes a name of a unit.
     pub fn new(text: &'a [u8], unit: u32, attributes: Attributes) -> Self {
         let hash = FixedState::with_seed(0x6764_6269_6478).hash_one(text);
         Name { text, hash: (hash >> 32) as u32, unit, attributes }
@@ -75,32 +78,32 @@ impl<'a> Name<'a> {
     }
 }
 
-/// The names of all objects, each once, with lists of units.
+/// The names of all objects, each once, with their lists of units.
 #[derive(Debug, Default)]
 pub struct Symbols<'a> {
     shards: Vec<Shard<'a>>,
 }
 
-/// Names whose hashes have the same top bits.
+/// Names whose hashes share their top bits.
 #[derive(Debug, Default)]
 struct Shard<'a> {
     /// In order of their first occurrence.
     names: Vec<&'a [u8]>,
-    /// The list of each name.
+    /// The row of each name's list.
     list_of: Vec<u32>,
-    /// The different lists, one behind the other.
+    /// The different lists, one after the other.
     entries: Vec<u32>,
-    /// Where each list ends in `entries`.
+    /// The end of each list in `entries`.
     ends: Vec<u32>,
-    /// Bytes of all lists, and of all names.
+    /// Size in bytes of all lists, and of all names.
     list_bytes: u64,
     name_bytes: u64,
 }
 
 impl<'a> Symbols<'a> {
-    /// Joins the names of objects, which come in link order.
+    /// Joins the names of objects, which must come in link order.
     pub fn join(objects: &[Vec<Name<'a>>]) -> Self {
-        // By object and shard: the rows of its names.
+        // For each object and shard, the rows of its names.
         let sorted: Vec<Vec<Vec<u32>>> = objects.par_iter().map(|names| by_shard(names)).collect();
         let shards = (0..SHARDS).into_par_iter().map(|number| {
             let rows = objects.iter().zip(&sorted);
@@ -116,12 +119,12 @@ impl<'a> Symbols<'a> {
         self.shards.iter().map(|shard| shard.names.len()).sum()
     }
 
-    /// Whether there are none.
+    /// Whether there are no names.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Slots of the hash table: a power of two, a third of them empty.
+    /// Slots of the hash table: a power of two. A third of them or more stay empty.
     fn slots(&self) -> usize {
         match self.len() {
             0 => 0,
@@ -168,7 +171,7 @@ impl<'a> Shard<'a> {
         shard
     }
 
-    /// Notes the list of each name; `uses` are pairs of name and entry, sorted.
+    /// Records the list of each name. `uses` are sorted pairs of a name and an entry.
     fn share_lists(&mut self, uses: &[(u32, u32)]) {
         let hasher = FixedState::with_seed(0x6c69_7374);
         let mut table: HashTable<u32> = HashTable::new();
@@ -201,7 +204,7 @@ impl<'a> Shard<'a> {
         start..self.ends[number as usize] as usize
     }
 
-    /// Writes the lists; `renumber` gives the final number of a unit.
+    /// Writes the lists. `renumber` maps a unit to its number in the output.
     fn write_lists(&self, renumber: &dyn Fn(u32) -> u32, out: &mut [u8]) {
         let mut out = Out(out);
         let mut list = Vec::new();
@@ -225,25 +228,25 @@ impl<'a> Shard<'a> {
     }
 }
 
-/// The table takes its slots from the upper bits too.
+/// Spreads a hash over the upper bits, from which the table takes its slots, too.
 fn spread(hash: u32) -> u64 {
     u64::from(hash).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
 /// The contents of the section.
 pub struct Index<'s, 'a> {
-    /// Offset in `.debug_info` and length with its own field, ascending.
+    /// Offset in `.debug_info`, and length including the length field, ascending.
     pub units: &'s [(u64, u64)],
     /// Offset in `.debug_types` (or `.debug_info`), offset of the type in the unit, signature.
     pub type_units: &'s [(u64, u64, u64)],
-    /// First address, end, and the number of a unit.
+    /// First address, end address, and the number of a unit.
     pub areas: &'s [(u64, u64, u32)],
-    /// The names. In their numbers of units, `type_units` follow `units`.
+    /// The names. Their unit numbers count `type_units` after `units`.
     pub symbols: &'s Symbols<'a>,
 }
 
-/// Size in bytes of a section with so many units, type units and areas; `None` if it has offsets that 32 bits
-/// do not hold.
+/// Size in bytes of a section with these units, type units and areas. `None`: an offset would not fit 32
+/// bits.
 pub fn size(units: usize, type_units: usize, areas: usize, symbols: &Symbols<'_>) -> Option<u64> {
     let tables = HEADER + units * UNIT + type_units * TYPE_UNIT + areas * AREA + symbols.slots() * SLOT;
     let size = tables as u64 + symbols.pool_bytes();
@@ -251,8 +254,8 @@ pub fn size(units: usize, type_units: usize, areas: usize, symbols: &Symbols<'_>
 }
 
 impl Index<'_, '_> {
-    /// Writes the section into `out`, which has its size. `renumber` gives the final number of a unit that
-    /// the symbols name.
+    /// Writes the section into `out`, which has the section's size. `renumber` maps a unit of the symbols to
+    /// its number in the output.
     pub fn write(&self, renumber: &(dyn Fn(u32) -> u32 + Sync), out: &mut [u8]) {
         let (tables, pool) = out.split_at_mut(out.len() - self.symbols.pool_bytes() as usize);
         let mut starts = [HEADER; 5];
@@ -290,7 +293,7 @@ impl Index<'_, '_> {
         }
     }
 
-    /// The hash table: offsets in the pool of a name and of its list.
+    /// Writes the hash table. A slot holds the offsets of a name and of its list in the pool.
     fn write_slots(&self, out: &mut [u8]) {
         let count = self.symbols.slots();
         let mut slots = vec![(0u32, 0u32); count];
@@ -306,7 +309,7 @@ impl Index<'_, '_> {
                 let hash = hash(name) as usize;
                 let step = hash.wrapping_mul(17) & (count - 1) | 1;
                 let mut slot = hash & (count - 1);
-                // A slot of 0 is empty: lists come first in the pool, so no name is at 0.
+                // A slot of 0 is empty: the pool begins with the lists, so no name has offset 0.
                 while slots[slot].0 != 0 {
                     slot = (slot + step) & (count - 1);
                 }
@@ -335,14 +338,14 @@ impl Index<'_, '_> {
     }
 }
 
-/// The hash of a name, which is the same for upper and lower case.
+/// The hash of a name. It does not tell upper case from lower case.
 fn hash(name: &[u8]) -> u32 {
     name.iter().fold(0u32, |hash, byte| {
         hash.wrapping_mul(67).wrapping_add(byte.to_ascii_lowercase().into()).wrapping_sub(113)
     })
 }
 
-/// Bytes that are filled from their start on.
+/// Bytes that are filled from their start.
 struct Out<'o>(&'o mut [u8]);
 
 impl Out<'_> {
@@ -369,7 +372,7 @@ mod tests {
         u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap())
     }
 
-    /// The list of units of a name, found as gdb finds it.
+    /// Looks a name up as gdb does, and returns its list of units.
     fn look_up(bytes: &[u8], name: &str) -> Option<Vec<u32>> {
         let (table, pool) = (word(bytes, 16) as usize, word(bytes, 20) as usize);
         let count = (pool - table) / SLOT;

@@ -1,4 +1,4 @@
-//! The indexes of all objects together, their units numbered in link order.
+//! Joins the indexes of all objects, and numbers their units in link order.
 
 use super::gdb_index::{self, MOST_UNITS, Name, Symbols};
 use super::object::{Area, ObjectIndex, TYPE_UNIT, TypeUnit, UnitPlace};
@@ -13,16 +13,16 @@ pub struct DebugIndex<'a> {
     pub type_units: Vec<TypeUnit>,
     /// Addresses that units cover.
     pub areas: Vec<Area>,
-    /// Names. In their numbers of units, `type_units` follow `units`.
+    /// The names. Their unit numbers count `type_units` after `units`.
     pub symbols: Symbols<'a>,
     /// Size of the section in bytes.
     pub size: u64,
 }
 
-/// Joins the indexes of objects, which come in link order.
+/// Joins the indexes of objects, which must come in link order.
 ///
 /// # Errors
-/// The finding, if the format cannot hold so much.
+/// What is too large for the format.
 pub fn join(mut objects: Vec<ObjectIndex<'_>>) -> Result<DebugIndex<'_>, String> {
     drop_unlisted_types(&mut objects);
     let units: usize = objects.iter().map(|object| object.units.len()).sum();
@@ -71,8 +71,9 @@ fn numbered(name: &Name<'_>, unit: u32, type_unit: u32) -> u32 {
     }
 }
 
-/// The list of type units does not say which section they are in: `.debug_types`, if there is one. Then units
-/// of DWARF 5 cannot be listed; debuggers find them by their signatures all the same.
+/// Drops the type units that the list cannot express. The list does not say in which section a type unit
+/// lies, so a reader assumes `.debug_types` if there is one. Then the list must omit type units of DWARF 5.
+/// Debuggers still find these by their signatures.
 fn drop_unlisted_types(objects: &mut [ObjectIndex<'_>]) {
     let all = || objects.iter().flat_map(|object| &object.type_units);
     if !all().any(|unit| unit.in_types) || all().all(|unit| unit.in_types) {

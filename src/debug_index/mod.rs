@@ -1,13 +1,14 @@
-//! Indexes of debug information, by which debuggers find a name or an address without reading it all.
+//! Indexes of debug information. A debugger with an index finds a name or an address without reading all
+//! debug information first.
 //!
-//! Objects are read one by one ([`object`]): the units, the addresses that they cover, and their names, which
-//! compilers list (`-ggnu-pubnames`, [`public_names`]) or which are read from the entries ([`entries`],
-//! [`split`]). Places are sections and offsets in them, not addresses, so that objects can be read before the
-//! layout. [`joined`] puts the objects together. [`gdb_index`] is the format of `.gdb_index` and knows
-//! nothing of linking.
+//! [`object`] reads the objects one by one: the units, the addresses that they cover, and their names. A
+//! compiler may list the names (`-ggnu-pubnames`, [`public_names`]); otherwise the linker reads them from the
+//! entries ([`entries`], [`split`]). Places are sections with offsets, not addresses, so the linker can read
+//! objects before the layout. [`joined`] puts the objects together. [`gdb_index`] is the format of
+//! `.gdb_index` and knows nothing of linking.
 //!
-//! Indexes that compilers made (`.debug_names`) are read object by object, too ([`name_tables`]), and joined
-//! ([`debug_names`]).
+//! Some compilers write an index themselves (`.debug_names`). The linker reads these object by object
+//! ([`name_tables`]) and joins them ([`debug_names`]).
 
 pub mod debug_names;
 pub mod dwarf;

@@ -1,8 +1,8 @@
 //! The name indexes of one object: `.debug_names` (DWARF 5, section 6.1.1), for `--debug-names`.
 //!
-//! Entries are kept as they are, except that units are renumbered, and offsets of strings and parents change;
-//! the linker knows nothing of their meaning. Entries of units that are not in the output (type units of
-//! discarded COMDAT groups) are left out; the prevailing group has the same entries.
+//! The linker copies entries without knowing what they mean. It changes only the numbers of units, the
+//! offsets of strings and the offsets of parents. It drops entries of units that are not in the output (type
+//! units of discarded COMDAT groups), because the prevailing group has the same entries.
 
 use super::dwarf::{Section, endian};
 use super::object::{Problem, debug_sections};
@@ -14,19 +14,19 @@ use gimli::read::{DebugNames, NameAttributeValue, NameEntry, NameIndex, NameInde
 use gimli::{DwForm, DwTag, EndianSlice, Format, RunTimeEndian};
 use hashbrown::HashMap;
 
-/// No unit, no parent.
+/// Stands for no unit, or no parent.
 pub const NONE: u32 = u32::MAX;
-/// The bit of a type unit's number that says that it is a row of [`ObjectNames::foreign`].
+/// The bit that marks the number of a type unit as a row of [`ObjectNames::foreign`].
 pub const FOREIGN: u32 = 1 << 31;
 
-/// So many abbreviations of entries are looked through in the time that one attribute takes.
+/// The number of abbreviations that gimli searches in the time that one attribute takes.
 const ABBREVIATIONS: usize = 16;
 
 /// A place in a section of the object: a unit, a string.
 pub type Place = (SectionId, u64);
 type Reader<'s, 'a, T> = super::dwarf::Reader<'s, 'a, T>;
 
-/// The indexes of an object, joined.
+/// All indexes of an object, joined.
 #[derive(Debug, Default)]
 pub struct ObjectNames<'a> {
     /// Compilation units.
@@ -41,13 +41,13 @@ pub struct ObjectNames<'a> {
     pub names: Vec<Name<'a>>,
     /// Entries, by name.
     pub entries: Vec<Entry>,
-    /// Values that are copied ([`Shape::more`]).
+    /// Values that the linker copies ([`Shape::more`]).
     pub more: Vec<u8>,
-    /// The augmentation string, by which readers know the producer; `None` if there is no index.
+    /// The augmentation string, which tells readers the producer. `None`: the object has no index.
     pub augmentation: Option<&'a [u8]>,
-    /// Whether an index has 64-bit offsets.
+    /// Whether any index has 64-bit offsets.
     pub long: bool,
-    /// Parts that could not be read.
+    /// What could not be read.
     pub problems: Vec<Problem>,
 }
 
@@ -58,13 +58,13 @@ pub struct Name<'a> {
     pub text: &'a [u8],
     /// The hash by which readers find it.
     pub hash: u32,
-    /// Where its bytes are.
+    /// Where the string is.
     pub string: Place,
-    /// First of its entries, and the one behind the last.
+    /// Its range of entries, without the end.
     pub entries: (u32, u32),
 }
 
-/// The form of entries: an abbreviation.
+/// The form of an entry: an abbreviation.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Shape {
     /// The tag of the debugging information entry.
@@ -83,7 +83,7 @@ pub struct Shape {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Parent {
     /// Nothing.
-    Untold,
+    Unstated,
     /// The parent is not in the index.
     NotIndexed,
     /// The parent's entry.
@@ -103,11 +103,11 @@ pub struct Entry {
     pub offset: u32,
     /// Row of its parent's entry, or [`NONE`].
     pub parent: u32,
-    /// First of its bytes in [`ObjectNames::more`], and the one behind the last.
+    /// Its range of bytes in [`ObjectNames::more`], without the end.
     pub more: (u32, u32),
 }
 
-/// Reads the indexes of an object. `stands` says whether a section is in the output by itself.
+/// Reads the indexes of an object. `stands` says whether the output contains a section as it is.
 pub fn read<'a, T: Target>(
     object: &ObjectFile<'a, T::E>,
     stands: &dyn Fn(SectionId) -> bool,
@@ -158,19 +158,20 @@ pub fn read<'a, T: Target>(
 struct IndexReader<'r, 's, 'a, T: Target> {
     section: &'s Section<'s, 'a, T>,
     stands: &'r dyn Fn(SectionId) -> bool,
-    /// The sections in which fields without a relocation are offsets.
+    /// The sections that a field without a relocation is an offset in.
     info: u32,
     strings: u32,
     found: &'r mut ObjectNames<'a>,
-    /// What reading may still take: names may overlap, and may lead to the same entries.
+    /// What reading may still consume. Names may overlap and share entries, so a small file could keep the
+    /// linker busy for very long.
     measure: &'r mut Measure,
     /// Rows of shapes.
     shapes: &'r mut HashMap<Shape, u32>,
-    /// Rows of shapes by abbreviation, for entries whose compilation unit is known, and for others.
+    /// Rows of shapes, by abbreviation and whether the entry's compilation unit is known.
     shape_of: HashMap<(u64, bool), u32>,
 }
 
-/// Rows of units that are in the output.
+/// Rows of those units that are in the output.
 struct Rows {
     units: Vec<Option<u32>>,
     type_units: Vec<Option<u32>>,
@@ -211,7 +212,7 @@ impl<'a, T: Target> IndexReader<'_, '_, 'a, T> {
         text.map_or(&[], |text| text)
     }
 
-    /// The units of a list, those that are in the output with their rows.
+    /// Reads a list of units. Those that are in the output get a row.
     fn places(&mut self, list: u64, count: u64, width: u64, types: bool) -> Vec<Option<u32>> {
         let place = |row: u64| {
             let field = list + row * width;
@@ -227,7 +228,7 @@ impl<'a, T: Target> IndexReader<'_, '_, 'a, T> {
         rows.collect()
     }
 
-    /// What a field of the index refers to: by its relocation, or as an offset in section `index`.
+    /// What a field of the index refers to: its relocation says it, or it is an offset in section `index`.
     fn target(&self, field: u64, width: u64, index: u32) -> Option<Place> {
         let object = self.section.object;
         match self.section.target(field) {
@@ -242,7 +243,7 @@ impl<'a, T: Target> IndexReader<'_, '_, 'a, T> {
         }
     }
 
-    /// Adds the names up to the first that cannot be read.
+    /// Adds all names up to the first one that cannot be read.
     fn names(
         &mut self,
         index: &NameIndex<Reader<'_, 'a, T>>,
@@ -251,14 +252,15 @@ impl<'a, T: Target> IndexReader<'_, '_, 'a, T> {
         width: u64,
     ) -> Result<(), String> {
         let first = self.found.entries.len();
-        // Offsets of entries in the pool, by which others name them as parents.
+        // Offsets of entries in the pool. Other entries name their parents by these.
         let mut offsets: Vec<(usize, u32)> = Vec::new();
         let result = index.names().try_for_each(|name| {
             let (entries, more) = (self.found.entries.len(), self.found.more.len());
             let field = strings + u64::from(name.0) * width;
             let result = self.name(index, rows, name, (field, width), &mut offsets);
             if result.is_err() {
-                // No name has these entries, so they get no place in the output and can be nobody's parents.
+                // No name has these entries. They get no place in the output, so no entry can have them as
+                // parents.
                 self.found.entries.truncate(entries);
                 self.found.more.truncate(more);
                 offsets.retain(|&(_, row)| (row as usize) < entries);
@@ -269,7 +271,7 @@ impl<'a, T: Target> IndexReader<'_, '_, 'a, T> {
         result
     }
 
-    /// Adds a name, whose string `field` names, and its entries.
+    /// Adds the name whose string `field` points to, with its entries.
     fn name(
         &mut self,
         index: &NameIndex<Reader<'_, 'a, T>>,
@@ -285,7 +287,7 @@ impl<'a, T: Target> IndexReader<'_, '_, 'a, T> {
         };
         self.take(text.len())?;
         let start = self.found.entries.len() as u32;
-        // gimli looks for an entry's abbreviation from the first one on.
+        // To find an entry's abbreviation, gimli searches all abbreviations from the first one.
         let abbreviations = index.abbreviations().abbreviations().len() / ABBREVIATIONS;
         for entry in index.name_entries(name).map_err(|error| error.to_string())? {
             let entry = entry.map_err(|error| error.to_string())?;
@@ -314,7 +316,7 @@ impl<'a, T: Target> IndexReader<'_, '_, 'a, T> {
         bytes.get(..memchr::memchr(0, bytes)?)
     }
 
-    /// Adds an entry, if its unit is in the output.
+    /// Adds an entry if its unit is in the output.
     fn entry(
         &mut self,
         index: &NameIndex<Reader<'_, 'a, T>>,
@@ -365,7 +367,7 @@ impl<'a, T: Target> IndexReader<'_, '_, 'a, T> {
             return known;
         }
         let mut shape =
-            Shape { tag: entry.tag, unit, type_unit: false, parent: Parent::Untold, more: Vec::new() };
+            Shape { tag: entry.tag, unit, type_unit: false, parent: Parent::Unstated, more: Vec::new() };
         for attribute in &entry.attrs {
             match attribute.name() {
                 gimli::DW_IDX_compile_unit | gimli::DW_IDX_die_offset => {}
@@ -384,7 +386,7 @@ impl<'a, T: Target> IndexReader<'_, '_, 'a, T> {
         row
     }
 
-    /// Turns the offsets of parents into rows. An offset of no entry is treated as no statement about the
+    /// Turns the offsets of parents into rows. If no entry has the offset, the result says nothing about the
     /// parent.
     fn find_parents(&mut self, first: usize, mut offsets: Vec<(usize, u32)>) {
         offsets.sort_unstable();
@@ -396,7 +398,7 @@ impl<'a, T: Target> IndexReader<'_, '_, 'a, T> {
             match offsets.binary_search_by_key(&(entry.parent as usize), |&(offset, _)| offset) {
                 Ok(at) => entry.parent = offsets[at].1,
                 Err(_) => {
-                    let shape = Shape { parent: Parent::Untold, ..shapes[entry.shape as usize].clone() };
+                    let shape = Shape { parent: Parent::Unstated, ..shapes[entry.shape as usize].clone() };
                     (entry.shape, entry.parent) = (intern(self.shapes, shapes, shape), NONE);
                 }
             }
@@ -404,7 +406,7 @@ impl<'a, T: Target> IndexReader<'_, '_, 'a, T> {
     }
 }
 
-/// The row of a shape; a new one is added.
+/// The row of a shape. Adds the shape if it is new.
 fn intern(rows: &mut HashMap<Shape, u32>, shapes: &mut Vec<Shape>, shape: Shape) -> u32 {
     *rows.entry(shape).or_insert_with_key(|shape| {
         shapes.push(shape.clone());
@@ -412,7 +414,7 @@ fn intern(rows: &mut HashMap<Shape, u32>, shapes: &mut Vec<Shape>, shape: Shape)
     })
 }
 
-/// Writes a value as its form wants it.
+/// Writes a value in its form.
 fn push_value<T: Target>(out: &mut Vec<u8>, form: DwForm, value: &NameAttributeValue<Reader<'_, '_, T>>) {
     let number = match *value {
         NameAttributeValue::Unsigned(number) => number,
@@ -442,7 +444,7 @@ pub fn push_uleb(out: &mut Vec<u8>, mut number: u64) {
     out.push(number as u8);
 }
 
-/// The hash of DWARF 5, section 6.1.1.4.5: that of a name in lower case.
+/// The hash of a name in lower case (DWARF 5, section 6.1.1.4.5).
 fn hash(name: &[u8]) -> u32 {
     let add = |hash: u32, byte: u8| hash.wrapping_mul(33).wrapping_add(byte.into());
     let text = match std::str::from_utf8(name) {
@@ -455,7 +457,7 @@ fn hash(name: &[u8]) -> u32 {
     })
 }
 
-/// A letter in lower case, by Unicode's simple folding; both Turkish forms of i become i, as LLVM has it.
+/// A letter in lower case, by Unicode's simple folding. Both Turkish forms of i become i, as in LLVM.
 fn folded(letter: char) -> char {
     if matches!(letter, '\u{130}' | '\u{131}') {
         return 'i';
@@ -473,7 +475,7 @@ mod tests {
 
     #[test]
     fn names_are_hashed_in_lower_case() {
-        // Values of LLVM's caseFoldingDjbHash.
+        // LLVM's caseFoldingDjbHash gives these values.
         assert_eq!(hash(b""), 5381);
         assert_eq!(hash(b"main"), hash(b"MAIN"));
         assert_eq!(hash(b"main"), 0x7c9a_7f6a);

@@ -1,7 +1,7 @@
-//! The debug information of one object, as far as an index needs it.
+//! Reads as much of one object's debug information as an index needs.
 
 use super::dwarf::{Dwarf, Section, Unit, place};
-use super::entries::{self, Found};
+use super::entries::{self, EntryNames};
 use super::gdb_index::Name;
 use super::units::{Result, Tables};
 use super::{public_names, split};
@@ -13,7 +13,7 @@ use gimli::UnitType;
 use hashbrown::{HashMap, HashSet};
 use std::path::PathBuf;
 
-/// The bit of a unit's number ([`Name::unit`]) that says that it is a type unit's.
+/// The bit that marks a unit's number ([`Name::unit`]) as that of a type unit.
 pub const TYPE_UNIT: u32 = 1 << 31;
 
 /// A unit in an input section.
@@ -23,7 +23,7 @@ pub struct UnitPlace {
     pub section: SectionId,
     /// Offset in the section.
     pub offset: u64,
-    /// Length, with the field that holds it.
+    /// Length in bytes, including the length field.
     pub length: u64,
 }
 
@@ -36,7 +36,7 @@ pub struct TypeUnit {
     pub type_offset: u64,
     /// Signature of the type.
     pub signature: u64,
-    /// It is in `.debug_types`, as in DWARF 4.
+    /// Whether it is in `.debug_types`, as in DWARF 4.
     pub in_types: bool,
 }
 
@@ -45,7 +45,7 @@ pub struct TypeUnit {
 pub struct Area {
     /// The section.
     pub section: SectionId,
-    /// First offset, and the one behind the last.
+    /// First offset, and the end.
     pub range: (u64, u64),
     /// Row of the unit.
     pub unit: u32,
@@ -58,9 +58,9 @@ pub struct Problem {
     pub section: u32,
     /// Offset in it.
     pub offset: u64,
-    /// The finding.
+    /// What is wrong.
     pub what: String,
-    /// Whether the unit's names are in another file, which cannot be read.
+    /// Whether the unit has its names in another file, and that file cannot be read.
     pub split: bool,
 }
 
@@ -79,7 +79,7 @@ pub struct ObjectIndex<'a> {
     pub problems: Vec<Problem>,
 }
 
-/// Reads an object. `stands` says whether a section is in the output by itself.
+/// Reads an object. `stands` says whether the output contains a section as it is.
 pub fn read<'a, T: Target>(
     object: &ObjectFile<'a, T::E>,
     stands: &dyn Fn(SectionId) -> bool,
@@ -104,7 +104,7 @@ pub fn read<'a, T: Target>(
         dwarf,
         tables: Tables::default(),
         found: ObjectIndex::default(),
-        entries: Found { measure: Measure::of(bytes), ..Found::default() },
+        entries: EntryNames { measure: Measure::of(bytes), ..EntryNames::default() },
         entry_units: Vec::new(),
         listed: HashSet::new(),
         split_files: HashSet::new(),
@@ -114,7 +114,8 @@ pub fn read<'a, T: Target>(
         reader.units(section, &public);
     }
     if reader.entries.measure.is_exceeded() {
-        // As if it had no debug information: a part of it would depend on where the measure was exceeded.
+        // The object counts as one without debug information. A part of it would depend on where the measure
+        // was exceeded.
         return ObjectIndex { problems: reader.found.problems, ..ObjectIndex::default() };
     }
     if reader.found.areas.is_empty() {
@@ -123,12 +124,12 @@ pub fn read<'a, T: Target>(
     reader.finish(public)
 }
 
-/// Whether a section holds units.
+/// Whether a section contains units.
 fn is_of_units(name: &str) -> bool {
     matches!(name, ".debug_info" | ".debug_types")
 }
 
-/// The object's debug sections that are in the output, or were taken out of it for the index.
+/// The object's debug sections that are in the output or that the linker took out of it for the index.
 pub(super) fn debug_sections<'o, 'a, T: Target>(
     object: &'o ObjectFile<'a, T::E>,
     stands: &dyn Fn(SectionId) -> bool,
@@ -146,9 +147,9 @@ pub(super) fn debug_sections<'o, 'a, T: Target>(
         .collect()
 }
 
-/// A unit by section and offset.
+/// The header index of a unit's section, and the unit's offset in it.
 type Key = (u32, u64);
-/// Names by unit, as compilers list them.
+/// Names that compilers list, by unit.
 type Public<'a> = Vec<public_names::Set<'a>>;
 
 struct ObjectReader<'o, 's, 'a, T: Target> {
@@ -159,17 +160,17 @@ struct ObjectReader<'o, 's, 'a, T: Target> {
     dwarf: Dwarf<'s, 'a, T>,
     tables: Tables,
     found: ObjectIndex<'a>,
-    /// Names from entries, and for each unit with such names its number and the number of names.
-    entries: Found,
+    /// Names from entries. For each unit with such names, its number and how many names it has.
+    entries: EntryNames,
     entry_units: Vec<(u32, usize)>,
-    /// Units with a list of names.
+    /// Units whose names a compiler lists.
     listed: HashSet<Key>,
-    /// Files that units have named (`.dwo`).
+    /// Files that units refer to (`.dwo`).
     split_files: HashSet<PathBuf>,
 }
 
 impl<'s, 'a, T: Target> ObjectReader<'_, 's, 'a, T> {
-    /// The lists of names. A list without a section for its unit means the first `.debug_info`.
+    /// Reads the lists of names. A list that does not say its section belongs to the first `.debug_info`.
     fn public_names(&mut self, sections: &[Section<'_, 'a, T>]) -> Public<'a> {
         let first = sections.iter().find(|section| section.name == ".debug_info").map_or(0, |s| s.index);
         let is_list = |name: &str| matches!(name, ".debug_gnu_pubnames" | ".debug_gnu_pubtypes");
@@ -242,7 +243,7 @@ impl<'s, 'a, T: Target> ObjectReader<'_, 's, 'a, T> {
         let unit = self.tables.unit(&self.dwarf, header, &mut self.entries.measure)?;
         let mut ranges = self.dwarf.unit_ranges(&unit)?;
         while let Some(range) = ranges.next()? {
-            // Units may share a list.
+            // Several units may share one list.
             self.entries.measure.take(size_of::<Area>() as u64)?;
             self.area(number, range.begin, range.end);
         }
@@ -284,7 +285,7 @@ impl<'s, 'a, T: Target> ObjectReader<'_, 's, 'a, T> {
         self.split_files.insert(path);
     }
 
-    /// Notes addresses of a unit, if their section is in the output.
+    /// Adds addresses of a unit, if their section is in the output.
     fn area(&mut self, unit: u32, begin: u64, end: u64) {
         let (Some((index, start)), Some((other, end))) = (place(begin), place(end)) else { return };
         let section = self.object.section_id(index);
@@ -297,7 +298,7 @@ impl<'s, 'a, T: Target> ObjectReader<'_, 's, 'a, T> {
     fn areas_of_table(&mut self, section: &'s Section<'_, 'a, T>) {
         let table = gimli::DebugAranges::from(section.reader());
         let mut headers = table.headers();
-        // Of several sections with units the table means the first one that has a unit there.
+        // If several sections have units, the table means the first section that has a unit at this offset.
         let mut unit_at: HashMap<u64, u32> = HashMap::new();
         for (unit, row) in self.found.units.iter().zip(0..) {
             unit_at.entry(unit.offset).or_insert(row);
@@ -313,7 +314,7 @@ impl<'s, 'a, T: Target> ObjectReader<'_, 's, 'a, T> {
         }
     }
 
-    /// Puts all names together.
+    /// Joins the names from all sources.
     fn finish(mut self, public: Public<'a>) -> ObjectIndex<'a> {
         let base = self.object.first_section;
         let rows = self.found.units.iter().zip(0..);

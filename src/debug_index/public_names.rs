@@ -1,5 +1,5 @@
-//! `.debug_gnu_pubnames` and `.debug_gnu_pubtypes`: the names of each unit, as the compiler lists them for
-//! an index (`-ggnu-pubnames`; gcc's own layout, DWARF's `.debug_pubnames` with a byte for the kind).
+//! `.debug_gnu_pubnames` and `.debug_gnu_pubtypes`: the names of each unit, listed by the compiler for an
+//! index (`-ggnu-pubnames`). The layout is gcc's own: DWARF's `.debug_pubnames` with a byte for the kind.
 
 use super::dwarf::Section;
 use super::gdb_index::Attributes;
@@ -7,9 +7,9 @@ use crate::arch::Target;
 use std::marker::PhantomData;
 use zerocopy::byteorder::{ByteOrder, U16, U32, U64};
 
-/// Names of one unit.
+/// The names of one unit.
 pub struct Set<'a> {
-    /// Header index of the section that the unit is in, where the file says it.
+    /// Header index of the unit's section. `None`: the file does not say it.
     pub section: Option<u32>,
     /// The unit's offset in it.
     pub offset: u64,
@@ -20,7 +20,7 @@ pub struct Set<'a> {
 /// Reads all sets of a section.
 ///
 /// # Errors
-/// The offset of a set that does not lie in the section, and the finding.
+/// The offset of a set that reaches past the section, and what is wrong.
 pub fn read<'a, T: Target>(section: &Section<'_, 'a, T>) -> Result<Vec<Set<'a>>, (u64, String)> {
     let mut sets = Vec::new();
     let mut position = 0;
@@ -35,7 +35,7 @@ pub fn read<'a, T: Target>(section: &Section<'_, 'a, T>) -> Result<Vec<Set<'a>>,
     Ok(sets)
 }
 
-/// The set at a position, and its end. A set of an unknown version has no names.
+/// The set at this position, and its end. `None` stands for a set of an unknown version.
 fn read_set<'a, T: Target>(section: &Section<'_, 'a, T>, start: usize) -> Option<(Option<Set<'a>>, usize)> {
     let mut input = Input::<T::E> { bytes: section.bytes, at: start, marker: PhantomData };
     let first = input.unsigned(4)?;

@@ -1,9 +1,9 @@
-//! Split debug information (`-gsplit-dwarf`): the file that holds the entries of a skeleton unit.
+//! Split debug information (`-gsplit-dwarf`): reads the file with the entries of a skeleton unit.
 //!
-//! It is read only where the object itself lists no names for the unit.
+//! The linker reads the file only if the object itself lists no names for the unit.
 
 use super::dwarf::{Dwarf, Section, Unit, endian};
-use super::entries::{self, Found};
+use super::entries::{self, EntryNames};
 use super::units::{Result as Reading, Tables, Unreadable};
 use crate::arch::Target;
 use crate::input::measure::Measure;
@@ -16,7 +16,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// The path of the file that a skeleton unit names; `None` for another unit.
+/// The path of the file that a skeleton unit refers to. `None`: the unit is no skeleton.
 pub fn path<'s, 'a, T: Target>(
     dwarf: &Dwarf<'s, 'a, T>,
     unit: &Unit<'s, 'a, T>,
@@ -33,18 +33,18 @@ pub fn path<'s, 'a, T: Target>(
     Ok(Some(Path::new(OsStr::from_bytes(&folder)).join(OsStr::from_bytes(&name))))
 }
 
-/// Adds the names of all units in the file. A new one adds to the measure; any number of units may name one
-/// file.
+/// Adds the names of all units in the file. `is_new` files raise the measure; any number of units may refer
+/// to one file.
 ///
 /// # Errors
-/// The finding, if the file cannot be read, or the measure is exceeded.
+/// The file cannot be read, or the measure is exceeded.
 pub fn read<'a, T: Target>(
     object: &ObjectFile<'a, T::E>,
     path: &Path,
     is_new: bool,
     source: &dyn InputSource,
     store: &'a InputStore,
-    found: &mut Found,
+    found: &mut EntryNames,
 ) -> Result<(), String> {
     let bytes = store.keep_file(source.read(path).map_err(|error| error.to_string())?);
     let file = ElfFile64::<Endianness>::parse(bytes).map_err(|error| error.to_string())?;

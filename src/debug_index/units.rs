@@ -1,8 +1,9 @@
-//! Makes units ready to be read, within the measure of their file.
+//! Prepares units for reading, within the measure of their file.
 //!
-//! A unit is little more than a few offsets. Many of them may lead to the same table of abbreviations, into
-//! the middle of another one, or to one line table. So tables of abbreviations are kept, and line tables,
-//! which no index needs, are not looked at (gimli reads the header of one for each unit).
+//! A unit takes only a few bytes. Many units may refer to one table of abbreviations, to the middle of
+//! another one, or to one line table, and a reader that follows each reference takes quadratic time. So this
+//! module keeps each table of abbreviations that it has read. No index needs line tables, so it does not read
+//! them (gimli by itself would read one line table header for each unit).
 
 use super::dwarf::{Dwarf, Reader, Unit};
 use crate::arch::Target;
@@ -14,13 +15,13 @@ use hashbrown::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
-/// So much more memory than its own bytes a table of abbreviations takes.
+/// The memory that a table of abbreviations takes, as a multiple of its own bytes.
 const TABLE_FACTOR: u64 = 16;
 
 /// Why debug information cannot be read.
 #[derive(Debug)]
 pub enum Unreadable {
-    /// The finding about its encoding.
+    /// Its encoding is wrong.
     Malformed(gimli::Error),
     /// It uses the same bytes too often.
     Beyond,
@@ -57,10 +58,10 @@ impl fmt::Display for Unreadable {
 pub struct Tables(HashMap<DebugAbbrevOffset, Arc<Abbreviations>>);
 
 impl Tables {
-    /// A unit, without its line table.
+    /// Reads a unit, without its line table.
     ///
     /// # Errors
-    /// Those of the encoding of its abbreviations and its first entry; the measure is exceeded.
+    /// The encoding of its abbreviations or its first entry is wrong, or the measure is exceeded.
     pub fn unit<'s, 'a, T: Target>(
         &mut self,
         dwarf: &Dwarf<'s, 'a, T>,
@@ -100,13 +101,13 @@ impl Tables {
     }
 }
 
-/// Reads what a unit's first entry says of the whole unit.
+/// Reads what the first entry of a unit says of the whole unit.
 fn read_first_entry<'s, 'a, T: Target>(
     dwarf: &Dwarf<'s, 'a, T>,
     unit: &mut Unit<'s, 'a, T>,
     measure: &mut Measure,
 ) -> Result<()> {
-    // The addresses and strings of the entry are read with the bases that stand in it, so these come first.
+    // The entry itself holds the bases for its addresses and strings, so these come first.
     let (mut folder, mut low) = (None, None);
     let abbreviations = unit.abbreviations.clone();
     let mut entries = unit.header.entries_raw(&abbreviations, None)?;
@@ -132,12 +133,12 @@ fn read_first_entry<'s, 'a, T: Target>(
     Ok(())
 }
 
-/// Length in bytes of the table of abbreviations at an offset, or of what can be read of it.
+/// Size in bytes of the table of abbreviations at this offset, up to the first error.
 fn table_length<T: Target>(dwarf: &Dwarf<'_, '_, T>, offset: DebugAbbrevOffset) -> gimli::Result<u64> {
     let mut rest = dwarf.debug_abbrev.reader().clone();
     rest.skip(offset.0)?;
     let start = rest.len();
-    // A table that breaks off is an error when it is read.
+    // The error comes up again when the table is read.
     let _ = skip_table(&mut rest);
     Ok((start - rest.len()) as u64)
 }

@@ -1,10 +1,10 @@
-//! The decision for one relocation: its value, the instructions to rewrite, the slots and dynamic
-//! relocations that it needs.
+//! Decides about one relocation: its value, the instructions to rewrite, the slots and dynamic relocations
+//! that it needs.
 //!
-//! [`decide`] is a pure function of the relocation type, facts about the symbol, the bytes around
-//! the field and the kind of output. `scan_relocations` calls it to learn which GOT slots, PLT
-//! entries and dynamic relocations must exist; [`crate::relocs::apply`] calls it again to learn which value
-//! to write. Both get the same answer because it has no other input.
+//! The linker meets each relocation twice. `scan_relocations` asks which GOT slots, PLT entries and dynamic
+//! relocations must exist; later, [`crate::relocs::apply`] asks which value to write. If the answers
+//! differed, the output would use a slot that does not exist. So both call [`decide`], a pure function of the
+//! relocation type, facts about the symbol, the bytes around the field and the kind of output.
 
 use crate::arch::relocation::Facts;
 use crate::arch::{Mode, RelocBase, RelocExpr, RelocInfo, Site, Target};
@@ -17,8 +17,8 @@ pub enum DynamicKind {
     Relative,
     /// `S + A` of a symbol that the dynamic linker looks up.
     Symbolic,
-    /// `S + A` of a local `STT_GNU_IFUNC`: the result of its resolver, or the address of its PLT
-    /// entry if that is the function's address in this program.
+    /// `S + A` of a local `STT_GNU_IFUNC`: the result of its resolver, or the address of its PLT entry if the
+    /// program uses that as the function's address.
     Resolved,
     /// Base address plus the address of the GOT slot that holds the symbol's offset from the thread pointer.
     TpSlot,
@@ -33,30 +33,29 @@ pub enum DynamicKind {
     },
 }
 
-/// Why a relocation cannot be carried out.
+/// Why the linker cannot carry out a relocation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Problem {
-    /// The output's addresses are unknown before it is loaded, and the field cannot hold a dynamic
+    /// The field needs an address that is unknown until the output is loaded, and it cannot hold a dynamic
     /// relocation.
     NeedsPic,
     /// The distance to an absolute symbol changes with the load address.
     AbsoluteDistance,
-    /// The code computes a distance to an undefined symbol, and would take the load address for the
-    /// symbol's.
+    /// The code computes a distance to an undefined symbol. It would take the load address for the symbol's.
     DistanceToNothing,
-    /// Local-exec TLS code in a shared library or for a library's variable, or local-dynamic code for
-    /// another module's variable.
+    /// Local-exec TLS code in a shared library or for a library's variable, or local-dynamic code for another
+    /// module's variable.
     NeedsTlsModel,
-    /// A copy relocation would be needed, and `-z nocopyreloc` forbids it.
+    /// The relocation needs a copy relocation, but `-z nocopyreloc` forbids it.
     CopyForbidden,
-    /// A TLS relocation on an instruction sequence that the psABI does not give for it.
+    /// A TLS relocation stands in an instruction sequence that the psABI does not allow for it.
     UnexpectedInstruction,
 }
 
 /// The decision about one relocation.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Action<T: Target> {
-    /// First operand of the value that is stored.
+    /// First operand of the value to store.
     pub expr: RelocExpr,
     /// The base that is subtracted.
     pub base: RelocBase,
@@ -68,8 +67,8 @@ pub struct Action<T: Target> {
     pub needs: Needs,
     /// The dynamic relocation at this place.
     pub dynamic: Option<DynamicKind>,
-    /// Why it cannot be carried out. The other fields then hold the best approximation, for links
-    /// that go on after errors.
+    /// Why the linker cannot carry it out. The other fields then hold the best approximation, for links that
+    /// go on after errors.
     pub problem: Option<Problem>,
 }
 
@@ -103,9 +102,9 @@ impl<T: Target> Action<T> {
     }
 }
 
-/// The fast path of [`decide`] for a distance to a symbol of this output, as most relocations of code are: it
-/// needs nothing. `None` for any other relocation, and for types that [`Target::relax`] looks at. Where it
-/// gives an action, [`decide`] gives the same.
+/// The fast path of [`decide`]. Most relocations of code are a distance to a symbol of this output, which
+/// needs no table. `None`: the relocation is of another kind, or [`Target::relax`] must look at it. An action
+/// from here always equals that of [`decide`].
 #[inline]
 pub fn plain<T: Target>(info: &RelocInfo<T>, facts: Facts) -> Option<Action<T>> {
     let elsewhere = Facts::IMPORTED | Facts::IFUNC | Facts::ABSOLUTE;
@@ -132,15 +131,16 @@ pub fn decide<T: Target>(info: &RelocInfo<T>, site: &Site<'_>, mode: &Mode) -> A
             Action::value(RelocExpr::Plt, info.base, Needs::PLT | import(site))
         }
         RelocExpr::Plt => symbol(info, site, mode),
-        // The absolute address of the slot, as a word of a literal pool (s390x).
+        // The slot's absolute address, as a word of a literal pool (s390x).
         RelocExpr::GotTp if info.base == RelocBase::Zero && mode.position_independent => {
             Action::dynamic(DynamicKind::TpSlot, slot_needs(info.expr, site, mode))
         }
         RelocExpr::GotSlot | RelocExpr::GotTp | RelocExpr::TlsGd => {
             Action::value(info.expr, info.base, slot_needs(info.expr, site, mode))
         }
-        // Executables rewrite these sequences as a whole. One that `relax` does not know cannot stay: the
-        // offsets and calls that belong to it are rewritten in any case.
+        // In an executable, the linker rewrites these sequences as a whole. It cannot keep an instruction
+        // that `relax` does not know, because it rewrites the offsets and calls of the same sequence in any
+        // case.
         RelocExpr::TlsLd | RelocExpr::TlsDesc | RelocExpr::TlsDescCall
             if !mode.shared && T::TLS_REWRITES_ALL =>
         {
@@ -159,11 +159,11 @@ pub fn decide<T: Target>(info: &RelocInfo<T>, site: &Site<'_>, mode: &Mode) -> A
         }
         RelocExpr::TpOffset => thread_pointer_offset(info, site, mode),
         RelocExpr::DtpOffset if site.has(Facts::IMPORTED) => match info.size {
-            // A word of data may be half of a `tls_index` of the module that defines the variable at run
+            // This word of data may be half of a `tls_index` for the module that defines the variable at run
             // time.
             8 if !site.code => Action::dynamic(DynamicKind::DtpOffset, Needs::DYNSYM),
-            // Local-dynamic code is right if this module defines the variable. If nobody does, it is not
-            // reached.
+            // Local-dynamic code is right if this module defines the variable. If no module does, the code
+            // never runs.
             _ if site.facts.intersects(Facts::EXPORTED | Facts::NO_DEFINITION) => {
                 Action::value(info.expr, info.base, Needs::empty())
             }
@@ -177,7 +177,7 @@ fn import(site: &Site<'_>) -> Needs {
     if site.has(Facts::IMPORTED) { Needs::DYNSYM } else { Needs::empty() }
 }
 
-/// The GOT slots behind an operand.
+/// The GOT slots that an operand needs.
 fn slot_needs(expr: RelocExpr, site: &Site<'_>, mode: &Mode) -> Needs {
     match expr {
         RelocExpr::GotSlot => Needs::GOT | import(site),
@@ -200,7 +200,7 @@ fn symbol<T: Target>(info: &RelocInfo<T>, site: &Site<'_>, mode: &Mode) -> Actio
     }
     if site.has(Facts::IFUNC) {
         if absolute && mode.position_independent {
-            // A resolver's address takes no addend: that of another function would be called.
+            // A resolver takes no addend: with one, the dynamic linker would call some other function.
             let entry = if site.addend == 0 { Needs::empty() } else { Needs::PLT | Needs::CANONICAL_PLT };
             return if word {
                 Action::dynamic(DynamicKind::Resolved, entry)
@@ -208,7 +208,7 @@ fn symbol<T: Target>(info: &RelocInfo<T>, site: &Site<'_>, mode: &Mode) -> Actio
                 Action::problem(info, Problem::NeedsPic)
             };
         }
-        // The only address known at link time is that of the PLT entry.
+        // The only address that the linker knows is that of the PLT entry.
         let needs = Needs::PLT | Needs::CANONICAL_PLT;
         return Action::value(RelocExpr::Plt, info.base, needs);
     }
@@ -216,12 +216,13 @@ fn symbol<T: Target>(info: &RelocInfo<T>, site: &Site<'_>, mode: &Mode) -> Actio
         if site.has(Facts::UNDEFINED_WEAK) {
             return undefined_weak(info, site, mode);
         }
-        // A relocation without a symbol holds a distance that somebody computed; other linkers take it. An
-        // offset in a page does not change with the load address.
+        // A relocation without a symbol holds a distance that the compiler has computed, and other linkers
+        // accept it. An offset in a page does not change with the load address.
         let moves = !absolute && info.base != RelocBase::Page;
         let defined = site.symbol != 0 && !site.has(Facts::NO_DEFINITION);
         if moves && mode.position_independent && defined {
-            // A call goes by an entry that loads the number, which a word of the GOT holds as it is.
+            // A call goes through a PLT entry that loads the number from a word of the GOT. That word needs
+            // no relocation.
             if info.expr == RelocExpr::Plt && !T::takes_address(info, site) {
                 return Action::value(RelocExpr::Plt, info.base, Needs::PLT | Needs::GOT);
             }
@@ -239,8 +240,8 @@ fn symbol<T: Target>(info: &RelocInfo<T>, site: &Site<'_>, mode: &Mode) -> Actio
     Action::value(RelocExpr::Symbol, info.base, Needs::empty())
 }
 
-/// The address of a symbol that the dynamic linker binds. It fills in a word that may be written to; for
-/// other code, an executable makes a copy or a canonical PLT entry, whose address all modules then use.
+/// The address of a symbol that the dynamic linker binds. It can fill in a writable word. For other code, an
+/// executable makes a copy or a canonical PLT entry, and all modules use the address of that.
 fn imported<T: Target>(info: &RelocInfo<T>, site: &Site<'_>, mode: &Mode) -> Action<T> {
     let word = info.base == RelocBase::Zero && info.size == 8;
     if word && (mode.position_independent || site.writable || mode.text_relocations) {
@@ -262,9 +263,9 @@ fn imported<T: Target>(info: &RelocInfo<T>, site: &Site<'_>, mode: &Mode) -> Act
     Action::value(RelocExpr::Symbol, info.base, Needs::COPY | Needs::DYNSYM)
 }
 
-/// An undefined weak symbol is 0 at every load address. Position-independent code must load that from the
-/// GOT; calls may stay, since programs test the symbol before they call it. Where the psABI says so, a
-/// distance in data counts from its own place, so that the addend is left.
+/// The address of an undefined weak symbol: 0 wherever the program is loaded. Position-independent code must
+/// load it from the GOT, but calls may stay: programs test the symbol before they call it. Where the psABI
+/// says so, the symbol counts as lying at the place of the relocation, so the distance is the addend.
 fn undefined_weak<T: Target>(info: &RelocInfo<T>, site: &Site<'_>, mode: &Mode) -> Action<T> {
     if mode.position_independent
         && site.code
@@ -273,14 +274,14 @@ fn undefined_weak<T: Target>(info: &RelocInfo<T>, site: &Site<'_>, mode: &Mode) 
     {
         return Action::problem(info, Problem::DistanceToNothing);
     }
-    let is_here = T::NOTHING_IS_HERE && !site.code && info.base == RelocBase::Place;
+    let is_here = T::UNDEFINED_WEAK_IS_PLACE && !site.code && info.base == RelocBase::Place;
     let base = if is_here { RelocBase::Zero } else { info.base };
     Action::value(RelocExpr::Symbol, base, Needs::empty())
 }
 
 fn thread_pointer_offset<T: Target>(info: &RelocInfo<T>, site: &Site<'_>, mode: &Mode) -> Action<T> {
-    // A program tests for a weak variable before it uses it, so code for one that nobody defines is not
-    // reached.
+    // A program tests a weak variable before it uses it. If no module defines the variable, its code never
+    // runs.
     let known = !site.has(Facts::IMPORTED) || site.has(Facts::NO_DEFINITION);
     if known && !mode.shared {
         return Action::value(RelocExpr::TpOffset, info.base, Needs::empty());

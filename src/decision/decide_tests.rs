@@ -1,4 +1,4 @@
-//! The table of decisions: relocation, symbol, kind of output.
+//! Tests the table of decisions: relocation, symbol, kind of output.
 
 use super::*;
 use crate::arch::s390x::S390x;
@@ -23,7 +23,7 @@ const FUNCTION: Facts = Facts::IMPORTED.union(Facts::FUNCTION);
 const DATA: Facts = Facts::IMPORTED;
 const WEAK: Facts = Facts::UNDEFINED_WEAK.union(Facts::ABSOLUTE);
 
-/// With the addends that compilers give: words hold addresses, and instructions count from their ends.
+/// Asks with the addends that compilers use: words hold addresses, and instructions count from their ends.
 fn ask(kind: u32, facts: Facts, mode: &Mode, writable: bool) -> Action<X86_64> {
     ask_with(if kind == elf::R_X86_64_64 { 0 } else { -4 }, kind, facts, mode, writable)
 }
@@ -78,7 +78,7 @@ fn local_addresses_are_stored_or_relative() {
     ]);
 }
 
-/// Undefined, and options say not to report it.
+/// The symbol is undefined, and options say not to report it.
 const IGNORED: Facts = Facts::ABSOLUTE.union(Facts::NO_DEFINITION);
 
 #[test]
@@ -173,7 +173,7 @@ fn tls_models_relax_by_kind_of_output() {
         (elf::R_X86_64_TPOFF64, imported, &PIE, Dynamic(DynamicKind::TpOffset, dynsym)),
         (elf::R_X86_64_GOTTPOFF, local, &SHARED, Value(RelocExpr::GotTp, ie | Needs::STATIC_TLS)),
         (elf::R_X86_64_GOTTPOFF, imported, &PIE, Value(RelocExpr::GotTp, ie | dynsym)),
-        // Not the sequence of the psABI: the GOT pair serves executables too.
+        // This is not the psABI's sequence. The code keeps its GOT pair, which works in executables, too.
         (elf::R_X86_64_TLSGD, local, &PIE, Value(RelocExpr::TlsGd, gd)),
         (elf::R_X86_64_TLSGD, imported, &SHARED, Value(RelocExpr::TlsGd, gd | dynsym)),
         (elf::R_X86_64_TLSLD, LOCAL, &SHARED, Value(RelocExpr::TlsLd, Needs::TLS_MODULE)),
@@ -270,7 +270,7 @@ fn slot_addresses_in_words_are_left_to_the_dynamic_linker() {
     assert_eq!((shared.dynamic, shared.needs), (Some(DynamicKind::TpSlot), needs));
 }
 
-/// All types of a machine, each bit of the facts, and every kind of output.
+/// Tries all types of a machine with each bit of the facts, for every kind of output.
 fn plain_decisions_are_those_of_decide<T: Target>() {
     let fields = |action: &Action<T>| {
         let Action { expr, base, edit, takes_next, needs, dynamic, problem } = action;

@@ -1,4 +1,4 @@
-//! Places that relocations leave to the dynamic linker, and references that are reported.
+//! Places that relocations leave to the dynamic linker, and references for messages.
 
 use super::decide::DynamicKind;
 use crate::ids::{SectionId, SymbolId};
@@ -12,15 +12,15 @@ pub struct DynRelocSite {
     pub symbol: SymbolId,
     /// The relocation's addend.
     pub addend: i64,
-    /// The offset in the section, with the index of the kind in [`KINDS`] in the topmost byte.
+    /// The offset in the section. The topmost byte holds the index of the kind in [`KINDS`].
     place: u64,
 }
 
 impl DynRelocSite {
     const KIND_SHIFT: u32 = 56;
 
-    /// A place at `offset` bytes of a section. No file is larger than 2^56 bytes, so the topmost byte is
-    /// free.
+    /// Makes a place at `offset` bytes of a section. No file is larger than 2^56 bytes, so the topmost byte
+    /// of an offset is free.
     #[inline]
     pub fn new(section: SectionId, offset: u64, symbol: SymbolId, addend: i64, kind: DynamicKind) -> Self {
         debug_assert_eq!(offset >> Self::KIND_SHIFT, 0);
@@ -41,7 +41,7 @@ impl DynRelocSite {
     }
 }
 
-/// All kinds, by number.
+/// All kinds, by number. [`DynRelocSite`] stores the number.
 const KINDS: [DynamicKind; 8] = [
     DynamicKind::Relative,
     DynamicKind::Symbolic,
@@ -53,10 +53,10 @@ const KINDS: [DynamicKind; 8] = [
     DynamicKind::Size { wide: true },
 ];
 
-/// A relocation that a message is about, kept small because there can be very many.
+/// A relocation that a message is about. It is small because there can be very many.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Reference {
-    /// Section that refers.
+    /// The section that refers.
     pub section: SectionId,
     /// Offset in it, in bytes.
     pub offset: u64,

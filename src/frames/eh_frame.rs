@@ -1,11 +1,16 @@
-//! `.eh_frame` sections, taken apart (Linux Standard Base, "Exception Frames").
+//! Splits `.eh_frame` sections into records (Linux Standard Base, "Exception Frames").
 //!
-//! A section is a sequence of records. Each starts with its length; a *CIE* has 0 in the next word, an
-//! *FDE* the distance back to its CIE, then the start and length of the code that it describes. A
-//! relocation gives the start, and its symbol says which section the FDE belongs to.
+//! A section is a sequence of records, and each starts with its length. The next word tells their kind:
 //!
-//! Records live in dense vectors per object; nothing is copied and no record owns memory. A
-//! section whose structure is broken stays whole: it is an ordinary section then.
+//! ```text
+//! CIE   length | 0 | version, augmentation, instructions that its FDEs share
+//! FDE   length | distance back to its CIE | start of the code | size of the code | instructions
+//! ```
+//!
+//! A relocation fills in the start of the code, and its symbol says which section the FDE describes.
+//!
+//! Records are rows of dense vectors, one for each object. They own no memory and copy no bytes. If the
+//! structure of a section is broken, the linker does not split it and treats it as an ordinary section.
 
 use super::reader::Reader;
 use crate::arch::Target;
@@ -23,7 +28,7 @@ use zerocopy::byteorder::ByteOrder;
 pub struct Cie {
     /// Offset in its section, in bytes.
     pub offset: u32,
-    /// Length with the length field, in bytes.
+    /// Length in bytes, including the length field.
     pub size: u32,
     /// Its relocations: rows of [`FrameSection::relocations`].
     pub first_relocation: u32,
@@ -38,19 +43,17 @@ pub struct Cie {
 pub struct Fde {
     /// Offset in its section, in bytes.
     pub offset: u32,
-    /// Length with the length field, in bytes.
+    /// Length in bytes, including the length field.
     pub size: u32,
-    /// Its relocations: rows of [`FrameSection::relocations`]. The first is that of the start of
-    /// the code.
+    /// Its relocations: rows of [`FrameSection::relocations`]. The first one gives the start of the code.
     pub first_relocation: u32,
     /// End of its relocations.
     pub end_relocation: u32,
     /// Row of its CIE in [`FileFrames::cies`].
     pub cie: u32,
-    /// The section that the code lies in; none if the code's symbol is in no section of an
-    /// object.
+    /// The section of the code. None, if the code's symbol lies in no section of an object.
     pub function: SectionId,
-    /// Whether it describes no code at all.
+    /// Whether it describes no bytes of code.
     pub is_empty: bool,
 }
 
@@ -67,24 +70,24 @@ pub struct FrameSection<'a, E: ByteOrder> {
     pub cies: Range<u32>,
     /// Its rows in [`FileFrames::fdes`].
     pub fdes: Range<u32>,
-    /// A zero word stands between its records or behind them.
+    /// Whether a zero word stands between or after its records.
     pub has_terminator: bool,
-    /// A zero word is its end.
+    /// Whether the section ends with a zero word.
     pub ends_with_terminator: bool,
 }
 
 /// The records of one object.
 #[derive(Clone, Debug)]
 pub struct FileFrames<'a, E: ByteOrder> {
-    /// Sections that were taken apart, ascending by index.
+    /// Sections that were split, ascending by index.
     pub sections: Vec<FrameSection<'a, E>>,
     /// CIEs, by section and offset.
     pub cies: Vec<Cie>,
-    /// FDEs, by section and offset. An FDE whose code has no relocation (`ld -r` leaves such FDEs
-    /// of discarded functions) covers no function and is left out.
+    /// FDEs, by section and offset. `ld -r` leaves FDEs of discarded functions without a relocation for their
+    /// code. These describe no function, so the list omits them.
     pub fdes: Vec<Fde>,
-    /// Section of the code and row of each of `fdes`, sorted: garbage collection searches here for every
-    /// section that it reaches.
+    /// The section of the code, and the row of the FDE, sorted. Garbage collection searches here for each
+    /// section that it marks.
     by_function: Vec<(SectionId, u32)>,
 }
 
@@ -93,19 +96,20 @@ pub struct FileFrames<'a, E: ByteOrder> {
 pub struct Frames<'a, E: ByteOrder> {
     /// One row for each object.
     pub files: Vec<FileFrames<'a, E>>,
-    /// Some input has the zero word that ends the whole section (`crtend.o`).
+    /// Whether some input has the zero word that ends the whole section (`crtend.o`).
     pub has_terminator: bool,
-    /// Some section was broken and stayed whole, so no complete look-up table can be made.
+    /// Whether some section is broken and was not split. Then the linker cannot make a complete look-up
+    /// table.
     pub has_whole_sections: bool,
 }
 
-/// The records of one object, and the sections that could not be read.
+/// The records of one object, and the sections that cannot be split.
 pub struct Split<'a, E: ByteOrder> {
     /// The records.
     pub frames: FileFrames<'a, E>,
-    /// A section has a zero word that ends it.
+    /// Whether a section has a zero word that ends it.
     pub has_terminator: bool,
-    /// Sections that stay whole: header index, and the error with its offset.
+    /// Sections that were not split: header index, and the error with its offset.
     pub broken: Vec<(u32, Malformed)>,
 }
 
@@ -122,7 +126,7 @@ impl<E: ByteOrder> Default for Frames<'_, E> {
 }
 
 impl<'a, E: ByteOrder> FileFrames<'a, E> {
-    /// The row in `sections` of the section with a header index; `None` if it was not taken apart.
+    /// The row of a section in `sections`, by its header index. `None`: the section was not split.
     pub fn section(&self, index: u32) -> Option<usize> {
         self.sections.binary_search_by_key(&index, |section| section.index).ok()
     }
@@ -137,7 +141,7 @@ impl<'a, E: ByteOrder> FileFrames<'a, E> {
         &self.sections[self.sections.partition_point(|section| section.fdes.end <= row)]
     }
 
-    /// Rows of the FDEs for code in a section.
+    /// Rows of the FDEs for code in this section.
     pub fn fdes_of(&self, function: SectionId) -> impl Iterator<Item = u32> {
         let start = self.by_function.partition_point(|pair| pair.0 < function);
         self.by_function[start..].iter().take_while(move |pair| pair.0 == function).map(|pair| pair.1)
@@ -152,8 +156,8 @@ impl<'a, E: ByteOrder> FileFrames<'a, E> {
     }
 }
 
-/// Splits the live `.eh_frame` sections of one object into records. Needs definitions, and COMDAT groups that
-/// are selected.
+/// Splits the live `.eh_frame` sections of one object into records. Definitions and COMDAT groups must be
+/// chosen.
 pub fn split_object<'a, T: Target>(link: &Resolved<'a, T>, file: FileId) -> Split<'a, T::E> {
     let object = &link.objects[file.index()];
     let mut split = Split { frames: FileFrames::default(), has_terminator: false, broken: Vec::new() };
@@ -216,7 +220,7 @@ fn split_section<'a, T: Target>(
     Ok(())
 }
 
-/// The relocations by ascending offset: as they are, or a sorted copy.
+/// The relocations by ascending offset: the input itself, or a sorted copy.
 fn ascending<E: ByteOrder>(relocations: &[Rela<E>]) -> Cow<'_, [Rela<E>]> {
     if relocations.is_sorted_by_key(|relocation| relocation.r_offset.get()) {
         return Cow::Borrowed(relocations);
@@ -248,7 +252,7 @@ impl<T: Target> Splitter<'_, '_, T> {
         Ok(())
     }
 
-    /// Reads the record at an offset and gives the offset of the next one.
+    /// Reads the record at this offset. Returns the offset of the next one.
     fn record(&mut self, start: usize) -> Result<usize, Malformed> {
         let truncated = |what: &str| {
             Malformed::at(start as u64, format!("the section ends inside the {what} of a record"))
@@ -279,7 +283,7 @@ impl<T: Target> Splitter<'_, '_, T> {
         let record = Range { start, end };
         let relocations = self.take_relocations(&record);
         let id_at = reader.at;
-        // Four bytes in both length forms, unlike `.debug_frame`.
+        // The CIE pointer has four bytes in both length forms, unlike in `.debug_frame`.
         let id = Reader::new(&self.bytes[..end], id_at)
             .u32::<T::E>()
             .ok_or_else(|| Malformed::at(start as u64, "a record is too short for its CIE pointer"))?;
@@ -291,7 +295,7 @@ impl<T: Target> Splitter<'_, '_, T> {
         Ok(end)
     }
 
-    /// Rows of the relocations inside a record.
+    /// Rows of the relocations that lie in a record.
     fn take_relocations(&mut self, record: &Range<usize>) -> Range<u32> {
         let offset_of = |row: usize| self.relocations.get(row).map(|relocation| relocation.r_offset.get());
         let mut row = self.next_relocation;
@@ -358,15 +362,15 @@ impl<T: Target> Splitter<'_, '_, T> {
         Ok(())
     }
 
-    /// The section of an FDE's code; `None` if the code has no relocation.
+    /// The section of an FDE's code. `None`: no relocation fills in the code.
     fn function_of(&self, relocations: &Range<u32>, code_at: u64) -> Option<SectionId> {
         let first = self.relocations[relocations.start as usize..relocations.end as usize].first()?;
         if first.r_offset.get() != code_at || first.symbol() == 0 {
             return None;
         }
         let object = &self.link.objects[self.file.index()];
-        // A symbol that this file defines stands for this file's code, even if another file's definition
-        // prevails: that definition has an FDE of its own.
+        // A symbol that this file defines means this file's code, even if another file's definition prevails:
+        // that definition has its own FDE.
         match object.symbol_place(first.symbol() as usize) {
             SymbolPlace::Section(section) => Some(object.section_id(section)),
             _ => {
@@ -377,7 +381,7 @@ impl<T: Target> Splitter<'_, '_, T> {
     }
 }
 
-/// Size in bytes of an address of an accepted encoding.
+/// Size in bytes of an address in an accepted encoding.
 fn encoded_width(encoding: u8) -> usize {
     match encoding & 7 {
         2 => 2,
@@ -386,8 +390,8 @@ fn encoded_width(encoding: u8) -> usize {
     }
 }
 
-/// Finds how a CIE's FDEs encode addresses (augmentation `R`, else absolute words). Encodings
-/// that no relocation can fill are refused. The reader stands at the version.
+/// Reads how a CIE's FDEs encode addresses: augmentation `R` says it, otherwise they are absolute words. It
+/// rejects encodings that no relocation can fill. The reader must stand at the version.
 fn pointer_encoding(mut reader: Reader<'_>) -> Result<u8, String> {
     const SHORT: &str = "it ends inside its fixed fields";
     let version = reader.u8().ok_or(SHORT)?;
@@ -396,7 +400,7 @@ fn pointer_encoding(mut reader: Reader<'_>) -> Result<u8, String> {
     }
     let augmentation = reader.string().ok_or("its augmentation string does not end")?;
     let letters = match augmentation.strip_prefix(b"eh") {
-        // GCC 2: a pointer to exception data.
+        // GCC 2 puts a pointer to exception data here.
         Some(rest) => {
             reader.skip(8).ok_or(SHORT)?;
             rest
@@ -428,7 +432,7 @@ fn pointer_encoding(mut reader: Reader<'_>) -> Result<u8, String> {
                 let width = width.ok_or_else(|| format!("unknown personality encoding {encoding:#x}"))?;
                 reader.skip(width).ok_or(SHORT)?;
             }
-            // Signal frame, AArch64 key B, AArch64 tagged stack: no data.
+            // Signal frame, AArch64 key B, AArch64 tagged stack. They have no data.
             b'S' | b'B' | b'G' => {}
             _ => return Err(unknown()),
         }
@@ -454,20 +458,20 @@ mod elf_dwarf {
     pub const ALIGNED: u8 = 0x50;
 }
 
-/// The part of a record that says how a function is unwound.
+/// The part of a record that says how to unwind a function.
 #[derive(Clone, Copy, Debug)]
 pub struct RecordPart<'f, E: ByteOrder> {
-    /// Its bytes but for zeros at the end: instructions are padded with `DW_CFA_nop`, the last record
-    /// of a section more than the others.
+    /// Its bytes without the zeros at the end. `DW_CFA_nop` pads instructions, and the last record of a
+    /// section has more padding than others.
     pub bytes: &'f [u8],
-    /// Their offset in the section; `r_offset`s count from the section's start.
+    /// Offset of the bytes in the section. An `r_offset` counts from the section's start.
     pub start: u64,
     /// The relocations of the record, by ascending offset.
     pub relocations: &'f [Rela<E>],
 }
 
-/// The records about a function: of each of its FDEs the part behind the pointer to the CIE, and the CIE. Two
-/// functions with equal parts are unwound alike.
+/// The records about a function: its CIEs, and the part of each FDE after the CIE pointer. Functions with
+/// equal parts unwind alike.
 pub fn unwinding_of<'f, E: ByteOrder>(
     frames: Option<&'f FileFrames<'_, E>>,
     function: SectionId,
@@ -497,9 +501,8 @@ fn without_padding(bytes: &[u8]) -> &[u8] {
     &bytes[..end]
 }
 
-/// The relocations that are edges of garbage collection from a live function: those of its FDEs but the
-/// first, which is for the code itself (language-specific data), and those of their CIEs (personality
-/// routine).
+/// The relocations by which a live function keeps other sections alive: those of its FDEs (language-specific
+/// data) except the first, which is for the code itself, and those of their CIEs (personality routine).
 pub fn fde_edges<'f, E: ByteOrder>(
     frames: Option<&'f FileFrames<'_, E>>,
     function: SectionId,
@@ -517,8 +520,8 @@ pub fn fde_edges<'f, E: ByteOrder>(
     })
 }
 
-/// Whether the code that an FDE describes is in the output and not folded. Code in no section of an object
-/// counts as live.
+/// Whether the code of an FDE is in the output and not folded. Code in no section of an object counts as
+/// live.
 #[inline]
 pub fn is_live(sections: &SectionStates, fde: &Fde) -> bool {
     !fde.function.is_some() || sections.stands(fde.function)

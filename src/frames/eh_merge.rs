@@ -1,8 +1,9 @@
-//! Which `.eh_frame` records are in the output, and where.
+//! Chooses the `.eh_frame` records of the output, and places them.
 //!
-//! FDEs of dead functions are dropped. Of equal CIEs (same bytes, same relocations) in all files, the first
-//! that a live FDE needs is in the output; it is the leader of the others. Records keep the order of the
-//! inputs, so a leader always stands before the FDEs that point back at it.
+//! The linker drops the FDEs of dead functions. Compilers write nearly the same CIE into every object, so the
+//! linker also keeps one of all equal CIEs (same bytes, same relocations): the first that a live FDE needs.
+//! It is the *leader* of the others. Records keep the order of the inputs, so a leader always stands before
+//! the FDEs that point back at it.
 
 use super::eh_frame::{Cie, Fde, FileFrames, FrameSection, Frames, is_live};
 use crate::arch::Target;
@@ -33,9 +34,9 @@ pub struct KeptFrames {
 pub struct KeptFile {
     /// By row of [`FileFrames::cies`].
     pub cies: Vec<KeptCie>,
-    /// By row of [`FileFrames::fdes`]: offset from `base`; `None` for one that is not in the output.
+    /// Offset from `base`, by row of [`FileFrames::fdes`]. `None`: the output does not contain the FDE.
     pub fdes: Vec<Option<RecordOffset>>,
-    /// The rows of those that are.
+    /// The rows of the records that the output contains.
     kept_cies: Vec<u32>,
     kept_fdes: Vec<u32>,
     /// Offset of its first record in the linker's `.eh_frame`.
@@ -47,9 +48,9 @@ pub struct KeptFile {
 /// The place of a CIE.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct KeptCie {
-    /// Offset from its file's base; `None` for one that has a leader or that no FDE needs.
+    /// Offset from its file's base. `None`: it has another leader, or no FDE needs it.
     pub output: Option<RecordOffset>,
-    /// File and row of the equal CIE that is in the output; its own if it is in the output itself.
+    /// File and row of the equal CIE that the output contains. A leader has its own.
     pub leader: (FileId, u32),
 }
 
@@ -60,7 +61,7 @@ pub struct KeptRecord<'r, E: ByteOrder> {
     pub section: u32,
     /// Its contents, unrelocated.
     pub bytes: &'r [u8],
-    /// Offset in the section it comes from; `r_offset`s count from the section's start.
+    /// Offset in the section that it comes from. An `r_offset` counts from that section's start.
     pub input: u64,
     /// Offset in the linker's `.eh_frame`.
     pub output: u64,
@@ -100,8 +101,7 @@ pub fn assign_offsets<T: Target>(link: &Resolved<'_, T>, frames: &Frames<'_, T::
     KeptFrames { files, size, fdes }
 }
 
-/// Marks live FDEs and the CIEs that they need with output offset 0; gives the rows and hashes of
-/// these CIEs, too.
+/// Marks live FDEs and the CIEs that they need with offset 0. Returns the rows and hashes of these CIEs, too.
 fn mark<T: Target>(
     link: &Resolved<'_, T>,
     file: FileId,
@@ -122,7 +122,7 @@ fn mark<T: Target>(
     (KeptFile { cies, fdes, kept_cies: Vec::new(), kept_fdes: Vec::new(), base: 0, size: 0 }, needed)
 }
 
-/// The relocations of a CIE as values that are the same for equal CIEs of all files.
+/// The relocations of a CIE in a form that is equal for equal CIEs of different files.
 fn relocations<'f, T: Target>(
     link: &'f Inputs<'_, T>,
     file: FileId,
@@ -150,7 +150,7 @@ fn hash<T: Target>(link: &Inputs<'_, T>, file: FileId, frames: &FileFrames<'_, T
     hasher.finish()
 }
 
-/// Gives every needed CIE its leader. Serially: objects have a handful of CIEs each.
+/// Gives every needed CIE its leader. This runs serially, because an object has only a handful of CIEs.
 fn elect_leaders<T: Target>(
     link: &Inputs<'_, T>,
     frames: &[FileFrames<'_, T::E>],
@@ -183,8 +183,8 @@ fn elect_leaders<T: Target>(
     }
 }
 
-/// Gives a file's kept records offsets, one behind the other. Offsets saturate; [`assign_offsets`] reports
-/// records that are too many.
+/// Gives a file's kept records their offsets, one after the other. Offsets saturate: [`assign_offsets`]
+/// reports too many records.
 fn place<E: ByteOrder>(frames: &FileFrames<'_, E>, kept: &mut KeptFile) {
     let mut at = 0u32;
     let mut give = |output: &mut Option<RecordOffset>, size: u32| {
@@ -257,9 +257,10 @@ impl KeptFile {
         frames.sections.iter().flat_map(|section| self.records(frames, section))
     }
 
-    /// The offset in the linker's `.eh_frame` for an offset in one of the object's `.eh_frame` sections: it
-    /// moves with its record, or to the next kept record; behind the last record, to the end of the object's
-    /// records. `None` if the section is not an `.eh_frame` section of the object.
+    /// Maps an offset in one of the object's `.eh_frame` sections to an offset in the linker's `.eh_frame`.
+    /// An offset in a kept record moves with it; one in a dropped record moves to the next kept record; one
+    /// after the last record moves to the end of the object's records. `None`: the section is not an
+    /// `.eh_frame` section of the object.
     pub fn output_offset<E: ByteOrder>(
         &self,
         frames: &FileFrames<'_, E>,
@@ -268,7 +269,7 @@ impl KeptFile {
     ) -> Option<u64> {
         let own = frames.section(section)?;
         let FrameSection { fdes, cies, .. } = &frames.sections[own];
-        // The first record that ends behind the offset, and from there on the first that is kept.
+        // The first record that ends after the offset, and from there the first kept one.
         let ends_before = |start: u32, size: u32| u64::from(start) + u64::from(size) <= offset;
         let fde = frames.fdes[rows(fdes)].partition_point(|fde| ends_before(fde.offset, fde.size));
         let cie = frames.cies[rows(cies)].partition_point(|cie| ends_before(cie.offset, cie.size));
@@ -285,8 +286,8 @@ impl KeptFile {
                 let inside = if section == own { offset.saturating_sub(start.into()) } else { 0 };
                 self.base + u64::from(output.number()) + inside
             }
-            // Behind the last record stands the terminator; an offset at the end of the input section
-            // maps to the end of its output records.
+            // The terminator follows the last record. The end of the input section maps to the end of its
+            // output records.
             None => self.base + u64::from(self.size),
         })
     }
@@ -296,7 +297,7 @@ fn rows(range: &Range<u32>) -> Range<usize> {
     range.start as usize..range.end as usize
 }
 
-/// The first of these rows, which ascend, from a row on.
+/// The first of these ascending rows that is `from` or greater.
 fn next(kept: &[u32], from: u32) -> Option<u32> {
     kept.get(kept.partition_point(|&row| row < from)).copied()
 }

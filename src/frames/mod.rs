@@ -1,9 +1,9 @@
-//! Call frame information: the records of `.eh_frame` inputs, their functions, and their place in
+//! Call frame information: the records of `.eh_frame` inputs, the functions they describe, and their place in
 //! the output.
 //!
-//! A call frame description belongs to the function it describes: it is in the output if the
-//! function is. So `.eh_frame` sections are taken apart into records, each tied to the section of
-//! its function, and put together again in the output ([`crate::synth::eh_frame`]).
+//! A call frame description belongs in the output if and only if its function does. An `.eh_frame` section
+//! describes many functions, so the linker splits it into records, ties each record to the section of its
+//! function, and writes the live ones ([`crate::synth::eh_frame`]).
 
 pub mod eh_frame;
 pub mod eh_merge;

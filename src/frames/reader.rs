@@ -2,7 +2,7 @@
 
 use zerocopy::byteorder::{ByteOrder, U16, U32, U64};
 
-/// A position in a record. Every read gives `None` at the end.
+/// A position in a record. Every read past the end gives `None`.
 #[derive(Clone, Copy)]
 pub struct Reader<'a> {
     bytes: &'a [u8],

@@ -1,15 +1,16 @@
-//! Terminators inside an `.eh_frame` section that stays whole (`-r`).
+//! Removes terminators from the middle of an `.eh_frame` section that stays whole (`-r`).
 //!
-//! A zero word ends the section for all who walk over it. `-r` puts sections that end with one behind the
-//! others; a zero word that still stands between records, or fills a gap between two sections, becomes part
-//! of the record before it: records may end with zeros, which are instructions that do nothing.
+//! A zero word ends the section for everyone who walks it, and hides the records after it. `-r` places
+//! sections that end with a zero word last. Another zero word may still stand between records or fill the gap
+//! between two sections. The linker makes it part of the record before it: records may end with zeros, which
+//! are instructions without effect.
 
 use super::eh_frame::FileFrames;
 use super::reader::Reader;
 use zerocopy::byteorder::{ByteOrder, U32, U64};
 
-/// Joins the zero words behind the records of an input section, given by its header index, with these
-/// records. `out` are the section's bytes in the output and those up to the next section.
+/// Joins the zero words of an input section with the records before them. `index` is the section's header
+/// index; `out` is the section's bytes in the output and those up to the next section.
 pub fn join<E: ByteOrder>(frames: &FileFrames<'_, E>, index: u32, out: &mut [u8]) {
     let section = frames.section(index).map(|row| &frames.sections[row]);
     if section.is_some_and(|section| section.has_terminator || section.bytes.len() < out.len()) {
@@ -42,7 +43,7 @@ fn join_words<E: ByteOrder>(out: &mut [u8]) {
     }
 }
 
-/// Adds a word to the record at an offset.
+/// Adds a word to the length of the record at this offset.
 fn lengthen<E: ByteOrder>(out: &mut [u8], record: usize) {
     let mut reader = Reader::new(out, record);
     match reader.u32::<E>() {

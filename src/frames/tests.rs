@@ -1,4 +1,4 @@
-//! Objects made in memory, taken apart and put together again.
+//! Makes objects in memory, splits their `.eh_frame` and writes it again.
 
 use crate::arch::x86_64::X86_64;
 use crate::chunks::Chunk;
@@ -18,7 +18,7 @@ use object::write::{Object, Relocation, Symbol, SymbolId as WriteSymbol, SymbolS
 use object::{RelocationFlags, SymbolFlags, SymbolKind, SymbolScope, elf};
 use pretty_assertions::assert_eq;
 
-/// A `.eh_frame` section as it grows, with relocations (offset, symbol, addend).
+/// An `.eh_frame` section under construction, with relocations (offset, symbol, addend).
 #[derive(Default)]
 struct FrameBuilder {
     bytes: Vec<u8>,
@@ -35,7 +35,7 @@ impl FrameBuilder {
         start
     }
 
-    /// `zR`, or `zPLR` with a personality.
+    /// Adds a CIE with `zR`, or with `zPLR` and a personality.
     fn cie(&mut self, personality: Option<&'static str>) -> usize {
         let mut body = vec![0, 0, 0, 0, 1];
         match personality {
@@ -107,7 +107,7 @@ fn symbol(name: &str, scope: SymbolScope, section: SymbolSection) -> Symbol {
     }
 }
 
-/// Inputs of a test's link.
+/// The inputs of a test's link.
 struct World {
     objects: Vec<Vec<u8>>,
     config: Config,
@@ -124,7 +124,7 @@ impl World {
         World { objects, config, sink, store, files: ReportFiles::default() }
     }
 
-    /// A link whose symbols are resolved, and whose frames are split.
+    /// A link with resolved symbols and split frames.
     fn link(&self) -> Bound<'_, X86_64> {
         let World { config, sink, store, files, .. } = self;
         let session = Session { config, sink, store, far_loads: &[], files };
@@ -166,7 +166,7 @@ impl World {
     }
 }
 
-/// A link that knows nothing but its frames, with their offsets in the output assigned.
+/// A link that knows only its frames, with their offsets in the output.
 fn linked(bound: Bound<'_, X86_64>) -> Placed<'_, X86_64> {
     let numbered = Numbered::of(Scanned::of(keep_eh_frames::run(bound, Folds::default())));
     let (tables, growing) =
@@ -180,7 +180,7 @@ fn section_of(link: &Inputs<'_, X86_64>, file: usize, name: &str) -> SectionId {
     object.section_id(index.expect("such a section") as u32)
 }
 
-/// The output section, with every code field holding the number of its relocations.
+/// The output section. Every code field holds the number of its relocations.
 fn written(link: &Placed<'_, X86_64>) -> Vec<u8> {
     let mut out = vec![0xee; synth::eh_frame::size(link) as usize];
     synth::eh_frame::write(link, 0x1000, Region::of_memory(&mut out), |record| {
@@ -232,7 +232,7 @@ fn equal_cies_are_kept_once_and_dead_functions_lose_their_records() {
     }
     let link = linked(link);
     let out = written(&link);
-    // The second object's CIE leads; it has one FDE, the third object has two.
+    // The second object's CIE is the leader. This object has one FDE, the third has two.
     assert_eq!(out.len(), 28 + 24 + 24 + 24);
     assert_eq!(word(&out, 4), 0);
     for fde in [28, 52, 76] {
@@ -270,7 +270,7 @@ fn padding_long_forms_and_terminators_are_understood() {
     frames.bytes.extend([0; 4]);
     let world = World::new(vec![object_of(&["f"], &frames)]);
     let link = linked(world.link());
-    // The FDE without a relocation describes nothing; one terminator, at the end.
+    // The FDE without a relocation describes nothing. One terminator remains, at the end.
     assert_eq!(link.frames.files[0].fdes.len(), 1);
     let out = written(&link);
     assert_eq!(out.len(), 20 + 28 + 4);

@@ -1,8 +1,9 @@
-//! The identifier in `.note.gnu.build-id`.
+//! The identifier in `.note.gnu.build-id`: a hash of the whole file, with zeros in the place of the
+//! identifier.
 //!
-//! It is a hash of the whole file with the identifier's own place filled with zeros. The file is
-//! hashed in shards of a fixed size by many threads, and then the shards' hashes are hashed: the
-//! result depends on the contents only.
+//! One thread would take long to hash a file of gigabytes. So many threads hash shards of a fixed size, and
+//! the identifier is the hash of the shards' hashes. The result depends on the contents alone, not on the
+//! number of threads.
 
 use crate::arch::Target;
 use crate::cli::BuildId;
@@ -17,17 +18,18 @@ use std::ops::Range;
 use std::sync::OnceLock;
 use xxhash_rust::xxh3::xxh3_64;
 
-/// Bytes of a shard. Another size would give other identifiers for the same file.
+/// Bytes of a shard. Another size would give the same file another identifier.
 const SHARD: usize = 4 << 20;
 
-/// Fills the identifier in. The rest of the file is finished; its `holes`, in order, are not touched.
+/// Writes the identifier into the file, which is finished otherwise. It does not touch the `holes`, which are
+/// in order.
 ///
 /// # Errors
 /// The system has no random bytes for `--build-id=uuid`.
 pub fn write<T: Target>(link: &Image<'_, T>, file: &mut [u8], holes: &[Range<u64>]) -> std::io::Result<()> {
     let Some(place) = place(link) else { return Ok(()) };
     let identifier = match link.config.notes.build_id {
-        // A given identifier was written with its note.
+        // A given identifier is already in the file: the note was written with it.
         BuildId::None | BuildId::Hex(_) => return Ok(()),
         BuildId::Fast => shards(file, holes, |bytes| xxh3_64(bytes).to_be_bytes()).to_vec(),
         BuildId::Md5 => shards(file, holes, |bytes| Md5::digest(bytes).into()).to_vec(),
@@ -40,8 +42,8 @@ pub fn write<T: Target>(link: &Image<'_, T>, file: &mut [u8], holes: &[Range<u64
     Ok(())
 }
 
-/// The identifier of `length` bytes of a file, by the algorithm that gives this length: 8 for the
-/// fast hash, 16 for MD5, 20 for `--build-id=sha1`. `None` for other lengths.
+/// The identifier for these bytes of a file. `length` chooses the algorithm: 8 for the fast hash, 16 for MD5,
+/// 20 for `--build-id=sha1`. `None`: no algorithm has this length.
 pub fn hash(file: &[u8], length: usize) -> Option<Vec<u8>> {
     match length {
         8 => Some(shards(file, &[], |bytes| xxh3_64(bytes).to_be_bytes()).to_vec()),
@@ -59,7 +61,7 @@ fn place<T: Target>(link: &Image<'_, T>) -> Option<usize> {
     Some((section.offset + offset) as usize + notes::DESCRIPTOR_OFFSET)
 }
 
-/// The hash of the hashes of all shards. Holes are zeros that are not read.
+/// The hash of the hashes of all shards. Holes count as zeros and are not read.
 fn shards<const N: usize>(
     file: &[u8],
     holes: &[Range<u64>],
@@ -87,7 +89,7 @@ fn shards<const N: usize>(
 }
 
 /// The hash for `--build-id=sha1`, of 20 bytes: BLAKE3, cut short. No tool recomputes an identifier, so it
-/// need not be SHA-1, which is several times slower; lld does the same.
+/// need not be SHA-1, which is several times slower. lld does the same.
 fn digest_20(bytes: &[u8]) -> [u8; 20] {
     let mut digest = [0; 20];
     digest.copy_from_slice(&blake3::hash(bytes).as_bytes()[..20]);

@@ -1,10 +1,9 @@
-//! Packs the contents of sections that are not loaded (`--compress-debug-sections`,
-//! `--compress-sections`).
+//! Compresses sections that are not loaded (`--compress-debug-sections`, `--compress-sections`).
 //!
-//! Contents are cut into shards of a fixed size that are packed in parallel. For zlib, each shard
-//! but the last ends on a byte with a flush, so that the shards together are one deflate stream;
-//! its checksum is put together from theirs. For zstd, each shard is a frame, and readers take
-//! frames in a row. The bytes do not depend on the number of threads.
+//! Many threads compress shards of a fixed size, so the bytes do not depend on the number of threads. The
+//! shards must form one stream that any reader accepts. For zlib, each shard but the last ends with a flush
+//! on a byte boundary, so the shards together are one deflate stream; the stream's checksum is combined from
+//! theirs. For zstd, each shard is a frame, and readers accept a sequence of frames.
 
 use crate::cli::{CompressDebug, StripOptions};
 use crate::elf::{Chdr, consts as elf};
@@ -17,7 +16,7 @@ use zlib_rs::adler32::{adler32, adler32_combine};
 
 /// Bytes of contents in a shard.
 const SHARD: usize = 1 << 20;
-/// Fast: sections are large, and higher levels win little on debug information.
+/// Fast levels: sections are large, and higher levels gain little on debug information.
 const ZLIB_LEVEL: u8 = 1;
 const ZSTD_LEVEL: u8 = 3;
 /// The highest level of zstd.
@@ -32,7 +31,7 @@ pub struct Method {
     pub level: Option<u8>,
 }
 
-/// The method for an output section, by `--compress-sections` and `--compress-debug-sections`.
+/// The method for an output section, from `--compress-sections` and `--compress-debug-sections`.
 pub fn method(options: &StripOptions, name: &[u8], flags: u64) -> Method {
     match options.compress_sections.iter().rev().find(|rule| glob::matches(&rule.pattern, name)) {
         Some(rule) => Method { kind: rule.format, level: rule.level },
@@ -41,7 +40,7 @@ pub fn method(options: &StripOptions, name: &[u8], flags: u64) -> Method {
     }
 }
 
-/// zlib header (RFC 1950): deflate with a 32 KiB window, and which kind of level was chosen.
+/// The zlib header (RFC 1950): deflate with a 32 KiB window, and a class that tells the level.
 fn zlib_header(level: u8) -> [u8; 2] {
     match level {
         0..=1 => [0x78, 0x01],
@@ -51,12 +50,12 @@ fn zlib_header(level: u8) -> [u8; 2] {
     }
 }
 
-/// Whether an output section is debug information that is not loaded.
+/// Whether an output section contains debug information and is not loaded.
 fn is_debug(name: &[u8], flags: u64) -> bool {
     flags & u64::from(elf::SHF_ALLOC) == 0 && name.starts_with(b".debug_")
 }
 
-/// Name that a section has when it is compressed in the old GNU way.
+/// The name of a section that is compressed in the old GNU way.
 pub fn old_name(name: &[u8]) -> Vec<u8> {
     [b".z", name.strip_prefix(b".").unwrap_or(name)].concat()
 }
@@ -66,8 +65,8 @@ pub fn alignment(kind: CompressDebug) -> u64 {
     if kind == CompressDebug::ZlibGnu { 1 } else { 8 }
 }
 
-/// The compressed form of these contents, header included; `None` if it is no smaller. `align` is
-/// the alignment of the contents, in bytes.
+/// These contents compressed, including the header. `None`: they would not become smaller. `align` is their
+/// alignment in bytes.
 pub fn compress<E: ByteOrder>(method: Method, contents: &[u8], align: u64) -> Option<Vec<u8>> {
     let Method { kind, level } = method;
     let zlib = |contents| zlib(contents, level.unwrap_or(ZLIB_LEVEL));
@@ -96,7 +95,7 @@ pub fn compress<E: ByteOrder>(method: Method, contents: &[u8], align: u64) -> Op
     Some(out)
 }
 
-/// The parts of one zlib stream.
+/// The shards of one zlib stream, compressed.
 fn zlib(contents: &[u8], level: u8) -> Vec<Vec<u8>> {
     let last = contents.len().div_ceil(SHARD).saturating_sub(1);
     let shards: Vec<(Vec<u8>, u32, u64)> = contents
@@ -114,8 +113,8 @@ fn zlib(contents: &[u8], level: u8) -> Vec<Vec<u8>> {
     parts
 }
 
-/// A stretch of a deflate stream. If the library fails, the result is longer than the input, so
-/// that [`compress`] rejects the whole.
+/// One shard of a deflate stream. If the library fails, the result is longer than the shard, so [`compress`]
+/// rejects the whole.
 fn deflate(shard: &[u8], level: u8, flush: FlushCompress) -> Vec<u8> {
     let mut state = Compress::new(Compression::new(level.into()), false);
     let mut out = Vec::with_capacity(shard.len() / 2 + 64);
@@ -124,12 +123,12 @@ fn deflate(shard: &[u8], level: u8, flush: FlushCompress) -> Vec<u8> {
         let status = state.compress_vec(rest, &mut out, flush);
         let is_done = match (flush, status) {
             (FlushCompress::Finish, Ok(status)) => status == Status::StreamEnd,
-            // A flush is complete when there was room left behind it.
+            // A flush is complete if it leaves room in the buffer.
             (_, Ok(_)) => state.total_in() == shard.len() as u64 && out.len() < out.capacity(),
             (_, Err(_)) => return vec![0; shard.len() * 2 + 64],
         };
         if is_done {
-            // The room that is left over would be as large as the contents, over all shards.
+            // Over all shards, the room left over would be as large as the contents.
             out.shrink_to_fit();
             return out;
         }
@@ -137,7 +136,7 @@ fn deflate(shard: &[u8], level: u8, flush: FlushCompress) -> Vec<u8> {
     }
 }
 
-/// Frames, one for each shard.
+/// Makes one frame of each shard.
 fn zstd(contents: &[u8], level: u8) -> Option<Vec<Vec<u8>>> {
     let frames: Result<Vec<Vec<u8>>, std::io::Error> = contents
         .par_chunks(SHARD)

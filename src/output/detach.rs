@@ -1,35 +1,35 @@
-//! Ends a large link sooner: its memory is taken apart after the command has ended.
+//! Ends a large link sooner: a second process frees the memory after the command has ended.
 //!
-//! The system takes a process apart before it tells the parent of its end: it unmaps gigabytes of
-//! inputs page by page, and frees the blocks of the file that the output replaced. No one waits for
-//! that but the build. So the command makes, as its last act, a process that shares its memory and
-//! holds the replaced file, closes every other descriptor, waits for the command's end, and ends.
-//! The last process that shares a memory takes it apart.
+//! When a process ends, the system frees its memory before it tells the parent. For a large link, it unmaps
+//! gigabytes of inputs page by page and frees the blocks of the file that the output replaced. Only the build
+//! waits for that. So the last act of the command is to make a process that shares its memory and holds the
+//! replaced file. That process closes every other descriptor, waits for the command's end, and ends. The
+//! system frees a memory when the last process that shares it ends, so the command itself ends at once.
 //!
-//! Nothing can go wrong unnoticed: the output is in its place before. The process
-//! stays in the session and the process group of the command, and holds no pipe of the build's.
+//! An error cannot go unnoticed, because the output is already in place. The process stays in the session and
+//! the process group of the command, and holds no pipe of the build.
 
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, RawFd};
 use std::ptr;
 
-/// Peak memory, in KiB, above which the process is made. Making it takes as long as taking a few
-/// megabytes apart.
+/// Peak memory in KiB from which the process pays. Making the process takes as long as freeing a few
+/// megabytes.
 const PAYS_FROM: i64 = 64 << 10;
 
-/// Words of the stack of the process, which calls the system a few times.
+/// Size in words of the process's stack. The process makes only a few system calls.
 const STACK_WORDS: usize = 4096;
 
-/// The state that the process is handed. It lives until both processes have ended.
+/// The arguments of the process. They live until both processes have ended.
 struct Waiter {
-    /// Reading end of a pipe, whose other end is closed by the command's end.
+    /// Reading end of a pipe. The system closes the other end when the command ends.
     end: RawFd,
-    /// Keeps the replaced file.
+    /// The handle that keeps the replaced file.
     kept: Option<RawFd>,
 }
 
-/// Makes the process, if the memory of this one is large. It is the last act of a command that is
-/// about to exit: the memory that both share must not be freed by anyone.
+/// Makes the process, if this one uses much memory. A command must call it right before it exits: the two
+/// processes share memory, which nobody may free any more.
 pub fn leave_memory_behind(replaced: Option<&File>) {
     if peak_memory() < PAYS_FROM || is_watched() {
         return;
@@ -39,7 +39,7 @@ pub fn leave_memory_behind(replaced: Option<&File>) {
         end: end.into_raw_fd(),
         kept: replaced.map(|file| file.as_fd().as_raw_fd()),
     }));
-    // It must stay open in this process until it ends.
+    // The pipe must stay open in this process until the process ends.
     let _ = open_end.into_raw_fd();
     let stack: &'static mut [u128] = Box::leak(vec![0; STACK_WORDS].into_boxed_slice());
     // SAFETY: the sets are valid. `wait` runs on a stack of its own that is never freed, gets a
@@ -51,20 +51,21 @@ pub fn leave_memory_behind(replaced: Option<&File>) {
         libc::sigfillset(&mut all);
         libc::pthread_sigmask(libc::SIG_SETMASK, &all, &mut before);
         let top = stack.as_mut_ptr_range().end;
-        // Without CLONE_FILES it has descriptors of its own, and without CLONE_VFORK this one goes on.
+        // Without CLONE_FILES, the new process has its own descriptors. Without CLONE_VFORK, this process
+        // goes on.
         libc::clone(wait, top.cast(), libc::CLONE_VM, ptr::from_ref(waiter).cast_mut().cast());
         libc::pthread_sigmask(libc::SIG_SETMASK, &before, ptr::null_mut());
     }
 }
 
-/// Whether a tool such as valgrind emulates the processor. It hides the vDSO from the program, and cannot
-/// follow a process of this kind.
+/// Whether a tool such as valgrind emulates the processor. Such a tool hides the vDSO from the program, and
+/// cannot follow a process of this kind.
 fn is_watched() -> bool {
     // SAFETY: the call only reads the auxiliary vector.
     unsafe { libc::getauxval(libc::AT_SYSINFO_EHDR) == 0 }
 }
 
-/// The peak of this process's memory so far, in KiB.
+/// The peak memory of this process so far, in KiB.
 fn peak_memory() -> i64 {
     // SAFETY: the structure is valid, and the call fills it.
     unsafe {
@@ -74,15 +75,15 @@ fn peak_memory() -> i64 {
     }
 }
 
-/// The whole life of the process. It shares the variables of the C library with a command that is
-/// ending, so it calls the system past that library.
+/// The main function of the process. The process shares the C library's variables with a command that is
+/// ending, so it makes its system calls without that library.
 extern "C" fn wait(waiter: *mut libc::c_void) -> libc::c_int {
     // SAFETY: the pointer is that of `leave_memory_behind`; descriptors are this process's own.
     unsafe {
         let waiter = &*waiter.cast::<Waiter>();
         if close_others(waiter) {
             let mut byte = [0u8; 1];
-            // All signals are blocked, so only the end of the pipe ends it.
+            // All signals are blocked, so only the end of the pipe interrupts the read.
             let _ = rustix::io::read(BorrowedFd::borrow_raw(waiter.end), &mut byte);
         }
         libc::syscall(libc::SYS_exit_group, 0);
@@ -90,8 +91,8 @@ extern "C" fn wait(waiter: *mut libc::c_void) -> libc::c_int {
     0
 }
 
-/// Closes all descriptors but those that the waiter names; `false` if the system is too old for
-/// that. A pipe of the build's that stays open would keep the build waiting.
+/// Closes all descriptors except the waiter's. `false`: the system is too old to do it. An open pipe of the
+/// build would keep the build waiting.
 ///
 /// # Safety
 /// No one else may use the descriptors of this process.
@@ -110,7 +111,7 @@ unsafe fn close_others(waiter: &Waiter) -> bool {
     unsafe { close_range(first, RawFd::MAX) }
 }
 
-/// Closes a range of descriptors, both ends included; whether the system can.
+/// Closes a range of descriptors, both ends included. `false`: the system is too old to do it.
 ///
 /// # Safety
 /// No one else may use them.

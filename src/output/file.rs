@@ -1,13 +1,13 @@
 //! The output file.
 //!
-//! Output is made under a temporary name beside the real one and moved there when it is complete,
-//! so that a failed or interrupted link leaves the old file. An output that exists and is not a
-//! regular file (a device, a pipe, a socket) is written to, never replaced or removed: a linker
-//! that is run as root with `-o /dev/null` must leave the device alone.
+//! The linker writes its output under a temporary name in the same directory and renames it when it is
+//! complete. A link that fails or is interrupted leaves the old file as it was. If the output exists and is
+//! not a regular file (a device, a pipe, a socket), the linker writes to it and never replaces or removes it.
+//! Otherwise a linker that root runs with `-o /dev/null` would destroy the device.
 //!
-//! A mapped file whose blocks the disk cannot give kills the process that touches them (`SIGBUS`).
-//! So all of a file is reserved before it is mapped; where the file system cannot reserve, the
-//! output is made in memory and written.
+//! If the disk is full, the system kills a process that touches a mapped page without a block (`SIGBUS`). So
+//! the linker reserves the whole file before it maps it. On file systems that cannot reserve, it makes the
+//! output in memory and writes it.
 
 use super::temporary::Temporary;
 use crate::diag::{Code, Diagnostic};
@@ -27,29 +27,28 @@ pub struct OutputFile {
     path: PathBuf,
     bytes: MmapMut,
     place: Place,
-    /// The first error of a write beside the mapping.
+    /// The first error of a write that does not go through the mapping.
     failure: OnceLock<io::Error>,
 }
 
-/// The path that stands for standard output (`-o -`).
+/// The path that means standard output (`-o -`).
 const STANDARD: &str = "-";
 
-/// The destination of the bytes.
+/// Where the bytes go.
 enum Place {
     /// The bytes are the mapped new file.
     Mapped(Temporary),
     /// The bytes are written to the new file, without these holes.
     Written(Temporary, Vec<Range<u64>>),
-    /// The bytes are written to an existing device, pipe or socket, which is not replaced.
+    /// The bytes are written to an existing device, pipe or socket, which stays.
     Existing,
     /// The bytes are written to standard output.
     Standard,
 }
 
 impl OutputFile {
-    /// Makes a file of `size` zero bytes. With `executable`, it gets the execute bits that the
-    /// umask lets through. The `holes`, in order, take no place on the disk, so they must not be
-    /// written or even read.
+    /// Makes a file of `size` zero bytes. With `executable`, it gets the execute bits that the umask allows.
+    /// The `holes`, in order, take no room on the disk, so nobody may write or even read them.
     ///
     /// # Errors
     /// The system's error, above all that the disk is full.
@@ -103,7 +102,7 @@ impl OutputFile {
         }
     }
 
-    /// The path that the file gets.
+    /// The path that the file will have.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -113,11 +112,11 @@ impl OutputFile {
         self.bytes.len() as u64
     }
 
-    /// Puts the file in its place. Gives a handle that keeps the replaced file: its blocks are
-    /// freed when the handle is dropped, which takes a while for a large one.
+    /// Moves the file to its place. Returns a handle that keeps the replaced file: the system frees its
+    /// blocks when the handle is dropped, which takes a while for a large file.
     ///
     /// # Errors
-    /// The system's error; the old file is then still there.
+    /// The system's error. The old file is then still there.
     pub fn commit(self) -> io::Result<Option<File>> {
         let OutputFile { path, bytes, place, failure } = self;
         if let Some(error) = failure.into_inner() {
@@ -149,34 +148,33 @@ impl OutputFile {
     }
 }
 
-/// A handle of a file that allows nothing but to keep it.
+/// Opens a file only to keep it.
 fn open_for_keeping(path: &Path) -> Option<File> {
     let flags = libc::O_PATH | libc::O_NOFOLLOW;
     File::options().read(true).custom_flags(flags).open(path).ok()
 }
 
-/// The pieces of a stretch outside of `holes` (which ascend), in order, none of them empty.
+/// The parts of a stretch that lie outside of `holes`, in order, none of them empty. The holes must ascend.
 pub fn pieces(stretch: Range<u64>, holes: &[Range<u64>]) -> Vec<Range<u64>> {
     let starts = std::iter::once(stretch.start).chain(holes.iter().map(|hole| hole.end.max(stretch.start)));
     let ends = holes.iter().map(|hole| hole.start.min(stretch.end)).chain(std::iter::once(stretch.end));
     starts.zip(ends).map(|(start, end)| start..end).filter(|piece| !piece.is_empty()).collect()
 }
 
-/// Whether the path leads to an existing file that is not a regular one.
+/// Whether the path leads to an existing file that is not regular.
 fn is_special(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|metadata| !metadata.is_file())
 }
 
-/// Gives a new file its size and reserves all of it on the disk but the holes, which are in order;
-/// `false` if the file system cannot reserve.
+/// Gives a new file its size and reserves all of it on the disk except the holes, which are in order.
+/// `false`: the file system cannot reserve.
 fn reserve(file: &File, size: u64, holes: &[Range<u64>]) -> io::Result<bool> {
     if size == 0 {
         return Ok(false);
     }
     let pieces = pieces(0..size, holes);
-    // The system would reserve blocks until the disk is full: an output of absurd size would starve
-    // other programs until it fails. So the free space is compared first; some file systems do not
-    // report any.
+    // The system would reserve blocks until the disk is full, and an output of absurd size would starve other
+    // programs before it fails. So the linker looks at the free space first. Some file systems report none.
     let wanted: u64 = pieces.iter().map(|piece| piece.end - piece.start).sum();
     if let Ok(room) = rustix::fs::fstatvfs(file)
         && room.f_blocks != 0
@@ -197,14 +195,14 @@ fn reserve(file: &File, size: u64, holes: &[Range<u64>]) -> io::Result<bool> {
     Ok(true)
 }
 
-/// The report of an output that cannot be made, `size` bytes large.
+/// The diagnostic for an output of `size` bytes that cannot be made.
 pub fn cannot_write(path: &Path, size: u64, error: &io::Error) -> Diagnostic {
     let message = format!("cannot write {}: {error}", path.display());
     let diagnostic = Diagnostic::error(Code::CannotWrite, message);
     let help = match error.kind() {
         ErrorKind::StorageFull => "make room on its file system, or name another place with -o",
         ErrorKind::QuotaExceeded => "make room in the quota, or name another place with -o",
-        // No file is that large: the places of a segment's sections in it are as far apart as their
+        // No file can be that large. In the file, the sections of a segment are as far apart as their
         // addresses.
         ErrorKind::InvalidInput | ErrorKind::FileTooLarge if size > i64::MAX as u64 => {
             "sections of one segment are too far apart in memory: give them segments of their own (PHDRS), \

@@ -33,7 +33,8 @@ fn file_header<T: Target>(link: &Image<'_, T>) -> Ehdr<T::E> {
     ident[7] = if link.uses_gnu_extensions() { elf::ELFOSABI_GNU } else { elf::ELFOSABI_NONE };
     let first = link.file.segments.iter().find(|segment| segment.p_type == elf::PT_LOAD);
     let kind = match link.config.mode {
-        // A PIE that options or a script place at an address is to be loaded there: GNU ld's rule and mold's.
+        // If options or a script place a PIE at an address, it must be loaded there. GNU ld and mold have the
+        // same rule.
         OutputMode::Executable { pie: true } if first.is_some_and(|load| load.address != 0) => elf::ET_EXEC,
         OutputMode::Relocatable => elf::ET_REL,
         OutputMode::Shared | OutputMode::Executable { pie: true } => elf::ET_DYN,
@@ -103,7 +104,7 @@ fn write_sections<T: Target>(link: &Image<'_, T>, file: &mut [u8]) {
             sh_entsize: U64::new(chunk.entsize),
         };
     }
-    // gABI: numbers that do not fit the file header are in the null section's header.
+    // gABI: a number that does not fit the file header goes to the header of the null section.
     let reserve = u32::from(elf::SHN_LORESERVE);
     if file_plan.section_header_count >= reserve {
         headers[0].sh_size.set(file_plan.section_header_count.into());
@@ -145,8 +146,7 @@ fn link_and_info<T: Target>(link: &Placed<'_, T>, id: ChunkId, chunk: &Chunk<'_>
     }
 }
 
-/// `sh_link` and `sh_info` of a section of relocatable output that has them (relocations,
-/// groups).
+/// `sh_link` and `sh_info` of relocation sections and groups in relocatable output.
 fn relocatable_link_and_info<T: Target>(link: &Placed<'_, T>, id: ChunkId) -> Option<(u32, u32)> {
     let item = *link.layout.chunks.get(id.index())?.items.first()?;
     let row = link.synthetic_row(item)?;

@@ -1,19 +1,19 @@
 //! `--oformat binary`: the bytes of the program as a loader would copy them, and nothing else.
 //!
-//! The image begins with the section of the lowest load address; every section stands as far behind
-//! it as their load addresses are apart, with zeros between. Sections without contents, and those
-//! that are not loaded, are no part of it. So an image is a file without headers whose sections
-//! have file offsets of their own; all other passes treat it as any output.
+//! The image begins with the section that has the lowest load address. The distance between two sections is
+//! that of their load addresses, and zeros fill the gaps. An image omits sections without contents and
+//! sections that are not loaded. So an image is a file without headers in which sections have other file
+//! offsets; all other passes treat it like any output.
 
 use crate::chunks::{Chunk, Layout};
 use crate::diag::{Code, Diagnostic, Sink};
 use crate::elf::is_alloc;
 use crate::phase::FileSection;
 
-/// Largest size of an image, in bytes. More is taken for a mistake in the load addresses.
+/// Largest size of an image, in bytes. A larger one means a mistake in the load addresses.
 const MAX_IMAGE: u64 = 1 << 40;
 
-/// Gives the sections their file offsets in the image, and returns the size of the file: 0 after an error.
+/// Gives the sections their file offsets in the image. Returns the size of the file, or 0 after an error.
 pub fn place(layout: &Layout<'_>, sections: &mut [FileSection<'_>], sink: &Sink) -> u64 {
     let in_image = |chunk: &Chunk<'_>| is_alloc(chunk.flags) && chunk.file_size() > 0;
     let ends = |chunk: &Chunk<'_>| chunk.load_address.saturating_add(chunk.file_size());
@@ -51,7 +51,7 @@ pub fn place(layout: &Layout<'_>, sections: &mut [FileSection<'_>], sink: &Sink)
     size
 }
 
-/// Takes a section's bytes out of the file.
+/// Removes a section's bytes from the file.
 fn leave_out(section: &mut FileSection<'_>) {
     section.sh_type = crate::elf::consts::SHT_NOBITS;
 }

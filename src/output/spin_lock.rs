@@ -1,6 +1,6 @@
-//! A lock that a signal's handler may take, too: a flag that threads poll.
+//! A lock that a signal handler may take as well: a flag that threads poll.
 //!
-//! Its parts come from [`super::sync`]; `tests/models.rs` puts those of loom in their place, which try every
+//! Its parts come from [`super::sync`]. `tests/models.rs` replaces them by those of loom, which try every
 //! order of the steps.
 
 use super::sync::{AtomicBool, Ordering, yield_now};

@@ -1,9 +1,9 @@
-//! Instructions that the linker reads and writes (Arm Architecture Reference Manual, C6.2), with
-//! zeros in the fields that it fills.
+//! Instructions that the linker reads and writes (Arm Architecture Reference Manual, C6.2). The fields that
+//! it fills are zero.
 
 /// `nop`
 pub const NOP: u32 = 0xd503_201f;
-/// `bti c`: where indirect calls, and jumps through x16 or x17, may go.
+/// `bti c`: indirect calls may land here, and so may jumps through x16 or x17.
 pub const BTI_C: u32 = 0xd503_245f;
 /// `adrp x16, ...`
 pub const ADRP_X16: u32 = 0x9000_0010;
@@ -40,20 +40,20 @@ pub const MRS: u32 = 0xd53b_d040;
 /// `add x0, x1, x0`
 pub const ADD_X0_X1_X0: u32 = 0x8b00_0020;
 
-/// The instruction at an offset.
+/// The instruction at this offset.
 #[inline]
 pub fn at(bytes: &[u8], offset: usize) -> Option<u32> {
     let word = bytes.get(offset..)?.first_chunk::<4>()?;
     Some(u32::from_le_bytes(*word))
 }
 
-/// The register in bits 4:0: destination of nearly all, source of a store.
+/// The register in bits 4:0: the destination of nearly all instructions, and the source of a store.
 #[inline]
 pub fn destination(instruction: u32) -> u32 {
     instruction & 0x1f
 }
 
-/// The register in bits 9:5: base address or first source.
+/// The register in bits 9:5: the base address or the first source.
 #[inline]
 pub fn base(instruction: u32) -> u32 {
     instruction >> 5 & 0x1f

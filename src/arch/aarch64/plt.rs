@@ -1,8 +1,8 @@
 //! Procedure linkage tables of AArch64 (System V ABI for the Arm 64-bit Architecture, "Procedure
 //! Linkage Table", and its forms for branch protection).
 //!
-//! An entry leaves the address of its slot in x16, by which the header, and so the dynamic linker,
-//! identifies the function. Entries that begin with a landing pad or authenticate the address are two
+//! An entry leaves the address of its GOT slot in x16. The header passes it on, and the dynamic linker knows
+//! by it which function to bind. Entries that begin with a landing pad or authenticate the address are two
 //! instructions longer.
 
 use super::instructions::{ADD_X16, ADRP_X16, BR_X17, BTI_C, LDR_X17_X16, NOP};
@@ -41,7 +41,7 @@ fn load(place: u64, slot: u64) -> [u32; 3] {
     ]
 }
 
-/// Fills `out` with these instructions, and with `nop` behind them.
+/// Fills `out` with these instructions, then with `nop`.
 fn store(out: &mut [u8], instructions: impl IntoIterator<Item = u32>) {
     let instructions = instructions.into_iter().chain(std::iter::repeat(NOP));
     for (place, instruction) in out.chunks_exact_mut(4).zip(instructions) {
@@ -49,7 +49,8 @@ fn store(out: &mut [u8], instructions: impl IntoIterator<Item = u32>) {
     }
 }
 
-/// The head of `.plt`; `reserved` is the address of `.got.plt`, whose third word is the resolver.
+/// Writes the head of `.plt`. `reserved` is the address of `.got.plt`, whose third word points to the
+/// resolver.
 pub fn write_header(out: &mut [u8], plt: u64, reserved: u64, shape: &PltShape) {
     let pad = shape.landing_pad.then_some(BTI_C);
     let place = plt.wrapping_add(if shape.landing_pad { 8 } else { 4 });
@@ -57,7 +58,7 @@ pub fn write_header(out: &mut [u8], plt: u64, reserved: u64, shape: &PltShape) {
     store(out, pad.into_iter().chain([SAVE]).chain(load).chain([BR_X17]));
 }
 
-/// An entry that jumps to the address that `slot` holds.
+/// Writes an entry that jumps to the address in `slot`.
 fn write(out: &mut [u8], entry: u64, slot: u64, landing_pad: bool, authenticated: bool) {
     let pad = landing_pad.then_some(BTI_C);
     let load = load(entry.wrapping_add(if landing_pad { 4 } else { 0 }), slot);
@@ -70,13 +71,13 @@ pub fn write_entry(out: &mut [u8], entry: PltEntry, shape: &PltShape) {
     write(out, entry.entry, entry.slot, shape.landing_pad, shape.authenticated);
 }
 
-/// An entry of `.plt.got`. The dynamic linker signs the addresses in `.got.plt` only.
+/// An entry of `.plt.got`. It authenticates nothing: the dynamic linker signs only addresses in `.got.plt`.
 pub fn write_direct(out: &mut [u8], entry: u64, slot: u64, shape: &PltShape) {
     write(out, entry, slot, shape.landing_pad, false);
 }
 
-/// The caller's frame in the PLT: only the head changes it, which saves x16 and the return address in 16
-/// bytes of stack.
+/// The caller's frame in the PLT. Only the head changes it: it saves x16 and the return address in 16 bytes
+/// of stack.
 pub fn frames(part: PltPart, shape: &PltShape) -> &'static [PltFrame] {
     const UNTOUCHED: PltFrame = PltFrame { start: 0, pushed: 0, return_address: None };
     const fn saved(start: u8) -> PltFrame {

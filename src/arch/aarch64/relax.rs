@@ -1,9 +1,10 @@
-//! Rewriting of instructions: addresses without the GOT, and TLS models that need no call.
+//! Relaxation of AArch64 code: addresses without the GOT, and TLS models that need no call.
 //!
 //! ELF for the Arm 64-bit Architecture, "Relocation optimization", and the TLS chapters of its System V ABI
-//! name the sequences that may be rewritten. Sequences that the ABI wants in one piece are recognised by
-//! the bytes around the relocation, so that each of their relocations comes to the same answer alone; TLS
-//! descriptors, whose registers are fixed, are always rewritten.
+//! list the sequences that a linker may rewrite. The linker decides about each relocation alone, but a
+//! half-rewritten sequence would be broken code. So where the ABI wants a sequence in one piece, each
+//! decision looks at all bytes of the sequence, and all come to the same answer. TLS descriptor sequences use
+//! fixed registers, so the linker always rewrites them.
 
 use super::instructions::*;
 use super::relocs::{Family, Field, encode};
@@ -15,12 +16,12 @@ use zerocopy::byteorder::ByteOrder;
 /// A rewriting of instructions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Edit {
-    /// The instruction does nothing.
+    /// The instruction becomes `nop`.
     Nothing,
-    /// `adrp` and the instructions behind it compute the address alone: `nop; adr` if it is near,
-    /// else `adrp; add`.
+    /// `adrp` and its successor compute the address without the GOT: `nop; adr` if it is near, else
+    /// `adrp; add`.
     Address,
-    /// The field of the instruction, as it is.
+    /// The instruction stays; its field gets the value.
     Field(Field),
     /// `movz` of the high half into the destination.
     MoveHigh,
@@ -28,7 +29,7 @@ pub enum Edit {
     MoveHighToX0,
     /// `movk` of the low half into the destination.
     MoveLow,
-    /// `movz` of the low half, which is all of the value, into the destination.
+    /// `movz` of the low half into the destination. The high half is 0.
     MoveAlone,
     /// `movk` of the low half into the base register.
     MoveLowToBase,
@@ -48,7 +49,7 @@ pub enum Edit {
     AddToX0,
 }
 
-/// The rewriting that applies at a site.
+/// The rewriting that applies at a site, if any does.
 pub fn relax(family: Family, site: &Site<'_>, mode: &Mode) -> Option<Relaxed<Edit>> {
     match family {
         Family::Fixed => None,
@@ -57,7 +58,7 @@ pub fn relax(family: Family, site: &Site<'_>, mode: &Mode) -> Option<Relaxed<Edi
         Family::AddressPage => address(site, mode, elf::R_AARCH64_ADD_ABS_LO12_NC, is_add),
         Family::GotPage if site.addend == 0 => address(site, mode, elf::R_AARCH64_LD64_GOT_LO12_NC, is_load),
         Family::GotPage => None,
-        // A library's TLS blocks have no fixed distance from the thread pointer.
+        // The TLS blocks of a library have no fixed distance from the thread pointer.
         _ if mode.shared => None,
         Family::GeneralPage | Family::GeneralLow => general_dynamic(family, site),
         Family::LocalPage | Family::LocalLow => local_dynamic(family, site),
@@ -70,7 +71,7 @@ fn relaxed(expr: RelocExpr, base: RelocBase, edit: Edit) -> Relaxed<Edit> {
     Relaxed { expr, base, edit, takes_next: false }
 }
 
-/// Whether nothing defines the symbol, and nothing will.
+/// Whether no module defines the symbol or will define it.
 fn is_absent(site: &Site<'_>) -> bool {
     site.is_bound() && site.has(Facts::UNDEFINED_WEAK)
 }
@@ -80,19 +81,19 @@ fn branch(site: &Site<'_>) -> Option<Relaxed<Edit>> {
     is_absent(site).then(|| relaxed(RelocExpr::Nothing, RelocBase::Zero, Edit::Nothing))
 }
 
-/// Code that computes the address of what is not there gets 0, at every load address and from everywhere: the
-/// instructions behind `adrp` add the low bits of the addend, which is all of it.
+/// The page of an undefined weak symbol. Its address is 0 wherever the program is loaded, and `adrp` may not
+/// reach 0, so `movz` of 0 replaces it. The instructions that follow add the low 12 bits of the addend, and
+/// the addend has no others.
 fn page_of_nothing(site: &Site<'_>) -> Option<Relaxed<Edit>> {
     let is_first_page =
         (0..0x1000).contains(&site.addend) && at(site.bytes, site.offset).is_some_and(is_adrp);
     is_first_page.then(|| relaxed(RelocExpr::Nothing, RelocBase::Zero, Edit::MoveAlone))
 }
 
-/// Symbols whose addresses `adrp` might not reach.
+/// Symbols that `adrp` might not reach.
 const KEPT: Facts = Facts::ABSOLUTE.union(Facts::UNDEFINED_WEAK).union(Facts::FAR);
 
-/// Whether the two halves of a load from the GOT stand apart somewhere in a section (AAELF64, "Relocation
-/// optimization").
+/// Whether some load from the GOT has its two halves apart (AAELF64, "Relocation optimization").
 pub fn splits_loads<E: ByteOrder>(relocations: &[Rela<E>]) -> bool {
     let mut rest = relocations.iter().peekable();
     while let Some(first) = rest.next() {
@@ -126,7 +127,7 @@ fn address(site: &Site<'_>, mode: &Mode, low: u32, is_second: fn(u32) -> bool) -
     Some(Relaxed { takes_next: true, ..relaxed(RelocExpr::Symbol, RelocBase::Place, Edit::Address) })
 }
 
-/// Whether an `adrp` at an offset is followed by an instruction that uses up its result.
+/// Whether an `adrp` at this offset precedes an instruction that overwrites its result.
 fn is_one_register(site: &Site<'_>, offset: usize, is_second: fn(u32) -> bool) -> bool {
     let (Some(first), Some(second)) = (at(site.bytes, offset), at(site.bytes, offset + 4)) else {
         return false;
@@ -135,7 +136,7 @@ fn is_one_register(site: &Site<'_>, offset: usize, is_second: fn(u32) -> bool) -
     is_adrp(first) && is_second(second) && base(second) == register && destination(second) == register
 }
 
-/// `adrp x0; add x0, x0; bl __tls_get_addr; nop`, for any of the first two.
+/// Whether the site is one of the first two instructions of `adrp x0; add x0, x0; bl __tls_get_addr; nop`.
 fn is_call_sequence(site: &Site<'_>, first: bool) -> Option<()> {
     let start = if first { site.offset } else { site.offset.checked_sub(4)? };
     let word = |index: usize| at(site.bytes, start + 4 * index);
@@ -146,7 +147,7 @@ fn is_call_sequence(site: &Site<'_>, first: bool) -> Option<()> {
     fits.then_some(())
 }
 
-/// Whether the next relocation is that of the call behind the `add`.
+/// Whether the next relocation belongs to the call after the `add`.
 fn takes_call(site: &Site<'_>) -> bool {
     let at = site.offset as u64 + 4;
     site.next.is_some_and(|next| next.kind == elf::R_AARCH64_CALL26 && next.offset == at)
@@ -183,8 +184,9 @@ fn local_dynamic(family: Family, site: &Site<'_>) -> Option<Relaxed<Edit>> {
     })
 }
 
-/// `adrp xN` and `ldr xM, [xN]`, wherever they stand. Code that keeps the page in a register of its own
-/// loads the low half of the offset alone, which is all of it unless there is very much thread-local data.
+/// `adrp xN` and `ldr xM, [xN]`, which may stand apart. If the registers differ, xM does not hold the high
+/// half of the offset. The load then becomes a `movz` of the low half alone, which suffices up to 64 KiB of
+/// thread-local data.
 fn initial_exec(family: Family, site: &Site<'_>) -> Option<Relaxed<Edit>> {
     if site.has(Facts::IMPORTED) {
         return None;
@@ -200,7 +202,7 @@ fn initial_exec(family: Family, site: &Site<'_>) -> Option<Relaxed<Edit>> {
     Some(relaxed(RelocExpr::TpOffset, RelocBase::Zero, edit))
 }
 
-/// TLS descriptor sequences, which leave the offset from the thread pointer in x0.
+/// Rewrites a TLS descriptor sequence. It leaves the offset from the thread pointer in x0, as before.
 fn descriptor(family: Family, imported: bool) -> Relaxed<Edit> {
     let (what, from, edit) = match (family, imported) {
         (Family::DescriptorPage, true) => (RelocExpr::GotTp, RelocBase::PlacePage, Edit::Field(Field::Page)),
@@ -240,8 +242,8 @@ pub fn range(edit: Edit) -> (i64, i64) {
     }
 }
 
-/// Carries out an edit. `offset` is that of the relocation, and `place` its address; the bytes were
-/// checked by [`relax`].
+/// Carries out an edit. `offset` is that of the relocation, and `place` its address. [`relax`] has checked
+/// the bytes.
 pub fn edit(edit: Edit, section: &mut [u8], offset: usize, value: i64, place: u64) -> Result<(), i64> {
     let old = at(section, offset).unwrap_or(0);
     let mut write = |index: usize, instruction: u32| put(section, offset + 4 * index, instruction);
@@ -282,7 +284,7 @@ pub fn edit(edit: Edit, section: &mut [u8], offset: usize, value: i64, place: u6
     if (min..=max).contains(&value) { Ok(()) } else { Err(value) }
 }
 
-/// `nop; adr` or `adrp; add`. The value is the distance from the first instruction.
+/// Writes `nop; adr` or `adrp; add`. The value is the distance from the first instruction.
 fn write_address(section: &mut [u8], offset: usize, value: i64, place: u64) -> Result<(), i64> {
     let register = at(section, offset).map_or(0, destination);
     let near = value.wrapping_sub(4);

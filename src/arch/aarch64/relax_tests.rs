@@ -1,4 +1,4 @@
-//! Every rewriting by its bytes, before and after, and the code that must be left alone.
+//! Tests every rewriting by its bytes before and after, and the code that must stay.
 
 use super::*;
 use crate::arch::relocation::NextRelocation;
@@ -24,7 +24,7 @@ fn site(code: &[u8], offset: usize, facts: Facts, next: Option<u32>) -> Site<'_>
     Site { facts, bytes: code, offset, symbol: 1, addend: 0, writable: false, code: true, next }
 }
 
-/// The code after rewriting at one relocation, with this value; `None`: it stays.
+/// The code after the linker has rewritten one relocation with this value. `None`: it stays.
 fn rewritten(
     family: Family,
     code: &[u32],
@@ -92,7 +92,7 @@ fn initial_exec() {
     let low = rewritten(Family::InitialLow, &code, 1, Facts::TLS, None, 0x12_3450);
     assert_eq!(low, Some((RelocExpr::TpOffset, vec![ADRP_X3, 0xf286_8a03])));
     assert_eq!(rewritten(Family::InitialPage, &code, 0, Facts::TLS | Facts::IMPORTED, None, 0), None);
-    // They need not be neighbours, nor stay with one register.
+    // The two halves need neither be neighbours nor use one register.
     let low = rewritten(Family::InitialLow, &[LDR_X3_X3], 0, Facts::TLS, None, 0x12_3450);
     assert_eq!(low, Some((RelocExpr::TpOffset, vec![0xf286_8a03])));
     let alone = rewritten(Family::InitialLow, &[LDR_X3_X3 + 1], 0, Facts::TLS, None, 0x3450);
@@ -111,7 +111,7 @@ fn general_dynamic() {
     let imported = Facts::TLS | Facts::IMPORTED;
     let low = rewritten(Family::GeneralLow, &code, 1, imported, call, 0x18);
     assert_eq!(low, Some((RelocExpr::GotTp, vec![ADRP, 0xf940_0c00, 0xd53b_d041, 0x8b00_0020])));
-    // Without the nop the ABI does not call it one sequence.
+    // Without the nop, the ABI does not count it as one sequence.
     assert_eq!(rewritten(Family::GeneralPage, &[ADRP, ADD, BL, BL], 0, Facts::TLS, None, 0), None);
     let found = relax(Family::GeneralLow, &site(&bytes(&code), 4, Facts::TLS, call), &EXECUTABLE);
     assert!(found.is_some_and(|found| found.takes_next));

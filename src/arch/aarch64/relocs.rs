@@ -1,7 +1,7 @@
 //! The relocation types of AArch64 (ELF for the Arm 64-bit Architecture, "Relocation").
 //!
-//! Fields are parts of 32-bit instructions, which are little-endian, or data. A type that ends in
-//! `_NC` takes some bits of a value and checks nothing.
+//! Fields are data, or parts of 32-bit instructions, which are little-endian. A type whose name ends in `_NC`
+//! takes some bits of a value without a check.
 
 use super::AArch64;
 use crate::arch::relocation::{RelocBase, RelocExpr};
@@ -41,10 +41,10 @@ pub enum Field {
     MoveSigned(u8),
 }
 
-/// The instruction sequence that a type stands in.
+/// The instruction sequence that a relocation type belongs to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Family {
-    /// No rewriting depends on the type.
+    /// The linker never rewrites the instruction.
     Fixed,
     /// `b` or `bl`.
     Branch,
@@ -54,11 +54,11 @@ pub enum Family {
     GotPage,
     /// General dynamic TLS: `adrp`.
     GeneralPage,
-    /// General dynamic TLS: `add`, with the call behind.
+    /// General dynamic TLS: `add`, which precedes the call.
     GeneralLow,
     /// Local dynamic TLS: `adrp`.
     LocalPage,
-    /// Local dynamic TLS: `add`, with the call behind.
+    /// Local dynamic TLS: `add`, which precedes the call.
     LocalLow,
     /// Initial exec TLS: `adrp`.
     InitialPage,
@@ -68,7 +68,7 @@ pub enum Family {
     DescriptorPage,
     /// TLS descriptor: `ldr x1, [x0, ...]`.
     DescriptorLoad,
-    /// TLS descriptor: instructions that become nothing.
+    /// TLS descriptor: instructions that become `nop`.
     DescriptorRest,
     /// TLS descriptor, tiny model: `ldr x1, ...`.
     DescriptorLiteral,
@@ -128,8 +128,8 @@ pub fn encode(field: Field, instruction: u32, value: i64) -> u32 {
     }
 }
 
-/// Reads a value, scaled as the instruction scales it and extended by the sign of the field ("ELF
-/// for the Arm 64-bit Architecture", "Addends and PC-bias"); 0 if the place is too short.
+/// Reads a value, scaled as the instruction scales it and sign-extended if the field is signed ("ELF for the
+/// Arm 64-bit Architecture", "Addends and PC-bias"). 0 if the place is too short.
 pub fn read(field: Field, place: &[u8]) -> i64 {
     let word = place.first_chunk().map_or(0, |bytes| u32::from_le_bytes(*bytes));
     let bits = |at: u32, count: u32| u64::from(word >> at) & ((1 << count) - 1);
@@ -154,8 +154,8 @@ pub fn read(field: Field, place: &[u8]) -> i64 {
     }
 }
 
-/// How an addend lies in an instruction's field. `adrp` and the moves of 16 bits hold the low bits
-/// of the addend, not scaled, so that the parts of one address can all hold the same.
+/// The field that holds an addend in an instruction. `adrp` and the moves of 16 bits hold the low bits of the
+/// addend, not scaled, so that all parts of one address can hold the same addend.
 pub fn addend_field(field: Field) -> Field {
     match field {
         Field::Page => Field::Distance,
@@ -164,7 +164,7 @@ pub fn addend_field(field: Field) -> Field {
     }
 }
 
-/// The bit of `movz` that `movn` lacks.
+/// The bit of `movz` that is clear in `movn`.
 const NOT_NEGATED: u32 = 1 << 30;
 
 /// The 21 bits of `adr` and `adrp`.
@@ -173,12 +173,12 @@ fn distance(instruction: u32, value: i64) -> u32 {
     instruction & !0x60ff_ffe0 | (value & 3) << 29 | (value >> 2 & 0x7_ffff) << 5
 }
 
-/// How a value is checked: smallest and largest one.
+/// The smallest and largest value that fit.
 type Range = (i64, i64);
 
 const ANY: Range = (i64::MIN, i64::MAX);
 
-/// Fields whose sign the processor extends.
+/// Fields that the processor sign-extends.
 const fn signed(bits: u32) -> Range {
     (-(1 << (bits - 1)), (1 << (bits - 1)) - 1)
 }
@@ -187,7 +187,7 @@ const fn unsigned(bits: u32) -> Range {
     (0, (1 << bits) - 1)
 }
 
-/// Data that programs read with or without a sign.
+/// Data that programs read as signed or unsigned.
 const fn either(bits: u32) -> Range {
     (-(1 << (bits - 1)), (1 << bits) - 1)
 }
@@ -406,7 +406,7 @@ const TLS_ROWS: &[(u32, Info)] = {
     ]
 };
 
-/// Words that objects share with the dynamic linker: debug information and tables of addresses.
+/// Data words that objects share with the dynamic linker: debug information and tables of addresses.
 const WORD_ROWS: &[(u32, Info)] = &[
     row(1029, "R_AARCH64_TLS_DTPREL", BLOCK, Field::Double, ANY, Family::Fixed),
     row(1030, "R_AARCH64_TLS_TPREL", THREAD, Field::Double, ANY, Family::Fixed),

@@ -1,5 +1,5 @@
-//! Every type: the value of its field is read back from the instruction, at both ends of its range,
-//! and one step past them does not fit.
+//! Tests every type at both ends of its range: the value reads back from the instruction, and one step
+//! further does not fit.
 
 use super::*;
 
@@ -8,7 +8,7 @@ fn all() -> impl Iterator<Item = (u32, &'static Info)> {
     (0..1100).filter_map(|number| Some((number, info(number)?)))
 }
 
-/// Reads a field back, as the processor does (or the program, for data).
+/// Reads a field as the processor does, or as the program does if it is data.
 fn read(field: Field, place: &[u8; 8]) -> i64 {
     let double = i64::from_le_bytes(*place);
     let word = double as u32;
@@ -52,7 +52,7 @@ fn part(field: Field, value: i64) -> i64 {
 #[test]
 fn addends_are_read_from_their_fields() {
     for field in all().map(|(_, info)| addend_field(info.field)).filter(|&field| field != Field::Empty) {
-        // A scaled field holds more bits than the low twelve that are stored.
+        // A scaled field has more bits than the low twelve, which are all that the instruction stores.
         let scaled = matches!(field, Field::Low12(1..));
         for value in [0, 0x7f0, -0x7f0].into_iter().filter(|&value| value >= 0 || !scaled) {
             let value = if field == Field::High12 { value << 12 } else { value };
@@ -115,7 +115,7 @@ fn nothing_but_the_field_changes() {
             Field::Low12(shift) => (0xfff >> shift) << 10,
             Field::High12 | Field::Slot15 => 0x003f_fc00,
             Field::Move(_) => 0x001f_ffe0,
-            // Only movz and movn differ: both have zeros for these.
+            // Only movz and movn differ; the other bits are zeros in both.
             Field::MoveSigned(_) => 1 << 30,
             Field::Half | Field::Double => unreachable!("sizes 2 and 8"),
         };

@@ -13,7 +13,8 @@ use crate::elf::consts as elf;
 use zerocopy::byteorder::LittleEndian;
 
 const SHT_AARCH64_ATTRIBUTES: u32 = 0x7000_0003;
-/// Bytes in front of the first TLS block that the thread pointer points to.
+/// Size in bytes of the thread control block. The thread pointer points to it, and the first TLS block
+/// follows it.
 const THREAD_CONTROL_BLOCK: u64 = 16;
 
 impl Target for AArch64 {
@@ -53,8 +54,8 @@ impl Target for AArch64 {
     };
     const GOT_PLT_RESERVED: u64 = 3;
     const GOT_RESERVED: u64 = 1;
-    /// The reach of `adrp`, less a page: `adrp` counts pages, and code and word may lie at different ends of
-    /// their pages.
+    /// The reach of `adrp`, less a page: `adrp` counts whole pages, and its code and its word may lie at
+    /// different ends of their pages.
     const PLT_REACH: u64 = (1 << 32) - 0x1000;
     const GOT_SYMBOL_IN_GOT_PLT: bool = false;
     const SHF_LARGE: u64 = 0;
@@ -63,7 +64,7 @@ impl Target for AArch64 {
     /// `STO_AARCH64_VARIANT_PCS`, `DT_AARCH64_VARIANT_PCS`.
     const VARIANT_CALLS: Option<(u8, u32)> = Some((0x80, 0x7000_0005));
     const TLS_REWRITES_ALL: bool = false;
-    const NOTHING_IS_HERE: bool = true;
+    const UNDEFINED_WEAK_IS_PLACE: bool = true;
     const THUNKS: Option<ThunkSpec> = Some(thunks::SPEC);
     const CODE_MARK: Option<&'static [u8]> = Some(b"$x");
     /// Zeros: `udf #0`.
@@ -133,8 +134,7 @@ impl Target for AArch64 {
         relax::range(edit)
     }
 
-    /// The block begins behind the thread control block (TLS variant I), as aligned as the segment
-    /// asks for.
+    /// The TLS block follows the thread control block (variant I), at the segment's alignment.
     fn thread_pointer(start: u64, _: u64, align: u64) -> u64 {
         let head = start.wrapping_sub(THREAD_CONTROL_BLOCK);
         head.wrapping_sub(head & (align.max(1) - 1))
@@ -185,7 +185,7 @@ impl Target for AArch64 {
         thunks::is_landing_pad(code)
     }
 
-    /// `$x` and `$d`, perhaps with a full stop and more behind.
+    /// `$x` and `$d`, with or without a suffix that begins with a full stop.
     fn data_mark(name: &[u8]) -> Option<bool> {
         match name {
             [b'$', kind @ (b'x' | b'd')] | [b'$', kind @ (b'x' | b'd'), b'.', ..] => Some(*kind == b'd'),

@@ -1,12 +1,14 @@
-//! Thunks of AArch64: `bl` and `b` reach 128 MiB (ELF for the Arm 64-bit Architecture, "Call and
-//! Jump relocations", which reserves x16 and x17 for thunks), and the veneers for erratum 843419 of
-//! Cortex-A53.
+//! Thunks and veneers of AArch64.
+//!
+//! `bl` and `b` reach 128 MiB. A thunk takes a call further; ELF for the Arm 64-bit Architecture, "Call and
+//! Jump relocations", lets it change x16 and x17. Veneers move instructions away from the places where
+//! erratum 843419 of Cortex-A53 could strike.
 
 use super::instructions::*;
 use super::relocs::{Field, encode};
 use crate::arch::thunk::{ThunkForm, ThunkSpec};
 
-/// Reach of calls.
+/// Reach of calls and of near thunks.
 pub const SPEC: ThunkSpec = ThunkSpec { reach: 1 << 27, near_reach: 1 << 32, align: 8 };
 
 /// `ldr x16, .+16`
@@ -25,8 +27,8 @@ pub fn size(form: ThunkForm) -> u64 {
     }
 }
 
-/// Writes a thunk at address `place` that leads to `target`. The instruction of a
-/// [`ThunkForm::Moved`] is there already.
+/// Writes a thunk at address `place` that leads to `target`. For a [`ThunkForm::Moved`], `out` already begins
+/// with the instruction.
 pub fn write(form: ThunkForm, out: &mut [u8], place: u64, target: u64) {
     let jump = |at: u64| encode(Field::Branch26, B, target.wrapping_sub(place.wrapping_add(at)) as i64);
     match form {
@@ -60,8 +62,8 @@ pub fn marks(form: ThunkForm) -> &'static [(u64, &'static [u8])] {
     }
 }
 
-/// Whether an indirect jump through x16 may land on an instruction: `bti c`, `bti jc`, or one that
-/// signs the return address.
+/// Whether an indirect jump through x16 may land on this code. Its first instruction must be `bti c`,
+/// `bti jc`, or one that signs the return address.
 pub fn is_landing_pad(code: &[u8]) -> bool {
     const BTI_JC: u32 = 0xd503_24df;
     const PACIASP: u32 = 0xd503_233f;
@@ -69,13 +71,12 @@ pub fn is_landing_pad(code: &[u8]) -> bool {
     matches!(at(code, 0), Some(BTI_C | BTI_JC | PACIASP | PACIBSP))
 }
 
-/// `ldr` or `str` with an unsigned offset, of any register.
+/// `ldr` or `str` of any register, with an unsigned offset.
 fn is_offset_access(instruction: u32) -> bool {
     instruction & 0x3b00_0000 == 0x3900_0000
 }
 
-/// Whether an instruction is a load or store of those that the erratum is about: not a load of
-/// more than one register.
+/// Whether the erratum concerns this load or store. It does not concern loads of more than one register.
 fn is_access(instruction: u32) -> bool {
     let loads = instruction & 1 << 22 != 0;
     let pair = instruction & 0x3a00_0000 == 0x2800_0000;
@@ -96,9 +97,10 @@ fn is_address(instruction: u32) -> bool {
     instruction & 0x1f00_0000 == 0x1000_0000
 }
 
-/// Offsets of the accesses that Cortex-A53 may carry out with a wrong address (Arm erratum 843419): an
-/// `adrp` in one of the last two words of a page, an access, perhaps one more instruction, and an access
-/// relative to the page that the `adrp` computed. `address` is that of the code.
+/// Finds the accesses that Cortex-A53 may carry out at a wrong address (Arm erratum 843419). The processor
+/// may err after an `adrp` in one of the last two words of a page, an access, perhaps one more instruction,
+/// and an access relative to the page that the `adrp` computed. `address` is that of the code; the result is
+/// the offsets of the last accesses.
 pub fn find_errata(code: &[u8], address: u64, found: &mut Vec<u64>) {
     let mut offset = 0xff8u64.wrapping_sub(address) & 0xfff;
     if offset == 0xffc {
@@ -127,7 +129,7 @@ fn sequence_at(code: &[u8], offset: u64) -> Option<u64> {
     fourth.map(|_| offset as u64 + 12)
 }
 
-/// Puts a branch in the place of an access, if it still is one when relocated.
+/// Replaces an access by a branch, if relocation has left it an access. (A relaxed load may be none.)
 pub fn move_away(section: &mut [u8], offset: usize, distance: i64) {
     if at(section, offset).is_some_and(is_offset_access)
         && let Some(place) = section.get_mut(offset..).and_then(<[u8]>::first_chunk_mut::<4>)
@@ -179,7 +181,7 @@ mod tests {
         assert_eq!(errata(0x2000, &short), [0; 0]);
         assert_eq!(errata(0x1ff8, &[ADRP_X1, STR_X5_X6, B, LDR_X2_X1]), [0; 0]);
         assert_eq!(errata(0x1ff8, &[ADRP_X1, NOP, LDR_X2_X1, NOP]), [0; 0]);
-        // An address in a register of its own keeps the page, one in the same register does not.
+        // An `adrp` to another register keeps the page; one to the same register does not.
         assert_eq!(errata(0x1ff8, &[ADRP_X1, STR_X5_X6, ADRP_X1 + 2, LDR_X2_X1]), [12]);
         assert_eq!(errata(0x1ff8, &[ADRP_X1, STR_X5_X6, ADRP_X1, LDR_X2_X1]), [0; 0]);
         let other_register = LDR_X2_X1 + (1 << 5);

@@ -1,9 +1,9 @@
 //! s390x (z/Architecture ELF ABI supplement; big-endian).
 //!
-//! Addresses are computed in halfwords, so code can reach even addresses only. The thread-local
-//! sequences keep their offsets in literal pools, apart from the instructions that use them:
-//! markers (`R_390_TLS_LOAD`, `_GDCALL`, `_LDCALL`) say which those are, and both are rewritten
-//! by the same facts.
+//! Instructions compute addresses in halfwords, so code reaches even addresses only. Thread-local sequences
+//! keep their offsets in literal pools, apart from the instructions that use them. Markers (`R_390_TLS_LOAD`,
+//! `_GDCALL`, `_LDCALL`) point out these instructions, and the linker rewrites literal and instruction by the
+//! same facts.
 
 mod plt;
 mod relax;

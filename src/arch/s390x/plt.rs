@@ -1,4 +1,4 @@
-//! Procedure linkage tables of s390x (ABI supplement, "Procedure Linkage Table"), in the form for
+//! Procedure linkage tables of s390x (ABI supplement, "Procedure Linkage Table"), in the form that works at
 //! any distance between code and GOT.
 
 use super::relocs::{Field, write};
@@ -7,8 +7,8 @@ use crate::arch::target::PltEntry;
 /// Start of the lazy half of an entry, which asks the dynamic linker.
 pub const LAZY_HALF: u64 = 14;
 
-/// `stg %r1,56(%r15); larl %r1,GOT; mvc 48(8,%r15),8(%r1); lg %r1,16(%r1); br %r1; nopr…`: passes
-/// the offset of the relocation and the word of this module, and jumps to the resolver.
+/// `stg %r1,56(%r15); larl %r1,GOT; mvc 48(8,%r15),8(%r1); lg %r1,16(%r1); br %r1; nopr…`: passes the offset
+/// of the relocation and this module's word to the resolver, and jumps there.
 #[rustfmt::skip]
 const HEADER: [u8; 32] = [
     0xe3, 0x10, 0xf0, 0x38, 0x00, 0x24,
@@ -36,7 +36,8 @@ const DIRECT: [u8; 16] = [
     0x07, 0xf1, 0x07, 0x00,
 ];
 
-/// Size of an entry of `.rela.plt` in bytes: the dynamic linker takes offsets in that table.
+/// Size of an entry of `.rela.plt` in bytes. The dynamic linker wants an offset into that table, not an
+/// index.
 const RELOCATION: u32 = 24;
 
 fn copy<const N: usize>(out: &mut [u8], mut bytes: [u8; N], edit: impl FnOnce(&mut [u8])) {
@@ -46,14 +47,14 @@ fn copy<const N: usize>(out: &mut [u8], mut bytes: [u8; N], edit: impl FnOnce(&m
     }
 }
 
-/// Stores the distance in halfwords from the instruction at `at` to `target`; its field stands two
-/// bytes into it. `start` is the address of `out`.
+/// Stores the distance in halfwords from the instruction at `at` to `target`. The field begins two bytes into
+/// the instruction. `start` is the address of `out`.
 fn distance(out: &mut [u8], at: usize, start: u64, target: u64) {
     let value = target.wrapping_sub(start.wrapping_add(at as u64)) as i64;
     write(Field::Doubled32, &mut out[at + 2..], value);
 }
 
-/// The head of `.plt`; `got` is the address of the reserved words.
+/// Writes the head of `.plt`. `got` is the address of the reserved words.
 pub fn write_header(out: &mut [u8], plt: u64, got: u64) {
     copy(out, HEADER, |bytes| distance(bytes, 6, plt, got));
 }
@@ -72,7 +73,7 @@ pub fn write_direct(out: &mut [u8], entry: u64, slot: u64) {
     copy(out, DIRECT, |bytes| distance(bytes, 0, entry, slot));
 }
 
-/// `DW_CFA_def_cfa: r15+160`, augmentation `zR` with PC-relative pointers. Entries leave the stack alone.
+/// `DW_CFA_def_cfa: r15+160`, augmentation `zR` with PC-relative pointers. Entries do not touch the stack.
 pub const CIE: [u8; 24] =
     [0, 0, 0, 20, 0, 0, 0, 0, 1, b'z', b'R', 0, 1, 0x78, 14, 1, 0x1b, 0x0c, 15, 0xa0, 1, 0, 0, 0];
 

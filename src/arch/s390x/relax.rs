@@ -1,9 +1,9 @@
-//! Rewriting of s390x code whose operand turns out to be nearer than it prepared for (ABI
-//! supplement, "ELF Handling For Thread-Local Storage", s390x code sequences).
+//! Relaxation of s390x code (ABI supplement, "ELF Handling For Thread-Local Storage", s390x code sequences).
 //!
-//! A thread-local sequence is a literal, which an ordinary load takes to a register, and a marked
-//! instruction that works on that register. Literal and marked instruction may stand in different
-//! sections; both are rewritten by the symbol and the kind of output alone:
+//! A thread-local sequence consists of a literal, which an ordinary load takes to a register, and a marked
+//! instruction that works on that register. Literal and marked instruction may stand in different sections,
+//! so neither decision can look at the other. The linker rewrites both by the symbol and the kind of output
+//! alone, and so they agree:
 //!
 //! | from | to | literal | marked instruction |
 //! |---|---|---|---|
@@ -23,12 +23,12 @@ pub enum Edit {
     Keep,
     /// The literal gets the value.
     Literal,
-    /// The six bytes at the relocation are replaced.
+    /// New bytes replace the six bytes at the relocation.
     Instruction([u8; 6]),
-    /// The instruction whose third byte is the field's first begins with these bytes, and has the
-    /// value in halfwords.
+    /// The instruction begins with these bytes, followed by the value in halfwords. It starts two bytes
+    /// before the field.
     Distance([u8; 2]),
-    /// The same with the value as an immediate operand.
+    /// The same, with the value as an immediate operand.
     Immediate {
         /// First bytes.
         bytes: [u8; 2],
@@ -37,18 +37,18 @@ pub enum Edit {
     },
 }
 
-/// `brcl 0,.`: six bytes that do nothing.
+/// `brcl 0,.`: six bytes without effect.
 const NOP: [u8; 6] = [0xc0, 0x04, 0, 0, 0, 0];
 /// `lg %r2,0(%r2,%r12)`
 const LOAD_SLOT: [u8; 6] = [0xe3, 0x22, 0xc0, 0, 0, 0x04];
 
-/// The rewriting that applies at a site.
+/// The rewriting that applies at a site, if any does.
 pub fn relax(family: Family, site: &Site<'_>, mode: &Mode) -> Option<Relaxed<Edit>> {
     let imported = site.has(Facts::IMPORTED);
     match family {
         Family::Fixed => None,
         Family::GotEntry => got_entry(site, mode),
-        // A library's TLS blocks have no fixed distance from the thread pointer.
+        // The TLS blocks of a library have no fixed distance from the thread pointer.
         _ if mode.shared => None,
         Family::Call => marked_call(site),
         Family::GeneralDynamic if imported => literal(RelocExpr::GotTp, RelocBase::Got),
@@ -73,7 +73,8 @@ fn literal(expr: RelocExpr, base: RelocBase) -> Option<Relaxed<Edit>> {
     relaxed(expr, base, Edit::Literal)
 }
 
-/// `lgrl %r,x@GOTENT` becomes `larl %r,x`. Absolute symbols can be anywhere, out of reach too.
+/// `lgrl %r,x@GOTENT` becomes `larl %r,x`. It stays for absolute symbols: these may be anywhere, even out of
+/// reach.
 fn got_entry(site: &Site<'_>, mode: &Mode) -> Option<Relaxed<Edit>> {
     if !mode.relax
         || !site.is_bound()
@@ -89,18 +90,19 @@ fn got_entry(site: &Site<'_>, mode: &Mode) -> Option<Relaxed<Edit>> {
     relaxed(RelocExpr::Symbol, RelocBase::Place, Edit::Distance([0xc0, register & 0xf0]))
 }
 
-/// `larl %r,x@PLT`: compilers write so for the address of any function.
+/// Whether the instruction is `larl %r,x@PLT`, by which compilers take the address of any function.
 pub fn is_address_load(site: &Site<'_>) -> bool {
     matches!(site.around(2, 2), Some(&[0xc0, register]) if register & 0x0f == 0)
 }
 
-/// Whether the operand at an offset is that of `brasl`, `brcl`, `bras` or `brc`.
+/// Whether the operand at this offset belongs to `brasl`, `brcl`, `bras` or `brc`.
 pub fn is_branch(bytes: &[u8], offset: usize) -> bool {
     let opcode = offset.checked_sub(2).and_then(|start| bytes.get(start..offset));
     matches!(opcode, Some(&[0xc0 | 0xa7, register]) if matches!(register & 0x0f, 4 | 5))
 }
 
-/// The relocation of a call that the mark in the next relocation replaces. GNU as writes it before the mark.
+/// The relocation of a call that a mark replaces. GNU as writes it before the mark, which is then the next
+/// relocation.
 fn marked_call(site: &Site<'_>) -> Option<Relaxed<Edit>> {
     let next = site.next?;
     let is_mark = matches!(next.kind, elf::R_390_TLS_GDCALL | elf::R_390_TLS_LDCALL);
@@ -115,7 +117,8 @@ fn is_call(site: &Site<'_>, before: usize) -> bool {
     site.around(before, 6).is_some_and(|bytes| bytes[..2] == [0xc0, 0xe5])
 }
 
-/// `brasl %r14,__tls_get_offset@PLT`. If its own relocation comes behind the mark, the edit takes that, too.
+/// Rewrites `brasl %r14,__tls_get_offset@PLT`. If the call's own relocation follows the mark, the edit takes
+/// that, too.
 fn call(site: &Site<'_>, instruction: [u8; 6]) -> Option<Relaxed<Edit>> {
     if !is_call(site, 0) {
         return None;
@@ -146,14 +149,14 @@ fn copy_register(site: &Site<'_>) -> Option<Relaxed<Edit>> {
     relaxed(RelocExpr::Nothing, RelocBase::Zero, Edit::Instruction(instruction))
 }
 
-/// `lgrl %r,x@INDNTPOFF` becomes `lgfi %r,offset`. The form with `larl` computes the slot's
-/// address, and nothing marks the load that follows: it keeps its slot.
+/// `lgrl %r,x@INDNTPOFF` becomes `lgfi %r,offset`. The form with `larl` computes the slot's address. It
+/// stays, because no relocation marks the load that follows.
 fn entry_load(site: &Site<'_>) -> Option<Relaxed<Edit>> {
     let &[0xc4, register] = site.around(2, 2)? else { return None };
     if register & 0x0f != 0x08 || site.addend != 2 {
         return None;
     }
-    // The addend says where the instruction begins.
+    // The addend counts from the start of the instruction.
     let edit = Edit::Immediate { bytes: [0xc0, register & 0xf0 | 0x01], adjust: -2 };
     relaxed(RelocExpr::TpOffset, RelocBase::Zero, edit)
 }
@@ -168,7 +171,7 @@ fn displacement_load(site: &Site<'_>) -> Option<Relaxed<Edit>> {
     relaxed(RelocExpr::TpOffset, RelocBase::Zero, edit)
 }
 
-/// Carries out an edit. `offset` is that of the relocation; the bytes were checked by [`relax`].
+/// Carries out an edit at the offset of the relocation. [`relax`] has checked the bytes.
 pub fn edit(edit: Edit, section: &mut [u8], offset: usize, value: i64) -> Result<(), i64> {
     let mut value = value;
     match edit {

@@ -1,4 +1,4 @@
-//! Every rewriting by its bytes, and the code that must be left alone.
+//! Tests every rewriting by its bytes, and the code that must stay.
 
 use super::*;
 use crate::arch::Target;
@@ -19,7 +19,7 @@ const PIE: Mode = Mode { position_independent: true, low_addresses: false, ..EXE
 const SHARED: Mode = Mode { shared: true, ..PIE };
 const VALUE: i64 = 0x1122_3344;
 
-/// Hexadecimal bytes; the relocation is at the dots, or at the start.
+/// Hexadecimal bytes. The relocation is at the dots, or else at the start.
 fn bytes(text: &str) -> (Vec<u8>, usize) {
     let text = text.replace(' ', "");
     let field = text.find('.').map_or(0, |at| at / 2);

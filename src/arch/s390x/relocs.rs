@@ -5,7 +5,7 @@ use super::S390x;
 use crate::arch::relocation::{RelocBase, RelocExpr};
 use crate::arch::target::RelocInfo;
 
-/// How a value lies in its place. All are big-endian; the doubled ones hold half of the value.
+/// How a value lies in its place. All fields are big-endian; the doubled ones hold half of the value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Field {
     /// None.
@@ -18,10 +18,10 @@ pub enum Field {
     Word,
     /// Eight bytes.
     Double,
-    /// The low 12 bits of two bytes: an unsigned displacement behind its base register.
+    /// An unsigned displacement: the low 12 bits of two bytes, behind its base register.
     Displacement12,
-    /// Signed displacement of 20 bits behind its base register in four bytes: the low 12 bits
-    /// stand in front of the high 8, then comes a byte of opcode.
+    /// A signed displacement of 20 bits, in four bytes behind its base register. Its low 12 bits stand in
+    /// front of its high 8, and a byte of opcode follows.
     Displacement20,
     /// The low 12 bits of two bytes.
     Doubled12,
@@ -33,10 +33,10 @@ pub enum Field {
     Doubled32,
 }
 
-/// The instruction or literal that a type stands in.
+/// The instruction or literal that a relocation type belongs to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Family {
-    /// Nothing is rewritten.
+    /// The linker never rewrites the instruction.
     Fixed,
     /// PC-relative operand that is a function.
     Call,
@@ -54,7 +54,7 @@ pub enum Family {
     BlockOffset,
     /// Literal of initial exec TLS.
     InitialExec,
-    /// Load through such a literal.
+    /// Load through a literal of initial exec TLS.
     InitialExecLoad,
     /// PC-relative operand that is the GOT slot of initial exec TLS.
     InitialExecEntry,
@@ -62,7 +62,7 @@ pub enum Family {
     InitialExecDisplacement,
 }
 
-/// Stores the bits of a value that the field has. A place that is too short stays unchanged.
+/// Stores as many bits of a value as the field has. A place that is too short stays unchanged.
 #[inline]
 pub fn write(field: Field, place: &mut [u8], value: i64) {
     match field {
@@ -105,7 +105,7 @@ fn put_12(place: &mut [u8], value: u16) {
     }
 }
 
-/// Reads a value, extended by its sign where the field has one; 0 if the place is too short.
+/// Reads a value, sign-extended if the field is signed. 0 if the place is too short.
 pub fn read(field: Field, place: &[u8]) -> i64 {
     let first = |size: usize| {
         let bytes = place.get(..size).unwrap_or_default();
@@ -135,7 +135,7 @@ pub fn read(field: Field, place: &[u8]) -> i64 {
 pub fn info(kind: u32) -> Option<&'static RelocInfo<S390x>> {
     match TABLE.get(kind as usize) {
         Some(info) => info.as_ref(),
-        // GNU extensions for -fvtable-gc: marks without a value.
+        // GNU extensions for -fvtable-gc, which mark a place and have no value.
         None => match kind {
             250 => Some(&VTINHERIT),
             251 => Some(&VTENTRY),
@@ -166,12 +166,12 @@ const fn doubled(field: Field, size: u8, bits: u32) -> Shape {
 }
 
 const EMPTY: Shape = shape(Field::Empty, 0, i64::MIN, i64::MAX);
-/// Data that programs read with or without a sign.
+/// Data that programs read as signed or unsigned.
 const DATA8: Shape = shape(Field::Byte, 1, -0x80, 0xff);
 const DATA16: Shape = shape(Field::Half, 2, -0x8000, 0xffff);
 const DATA32: Shape = shape(Field::Word, 4, -0x8000_0000, 0xffff_ffff);
 const DATA64: Shape = shape(Field::Double, 8, i64::MIN, i64::MAX);
-/// Distances have a sign.
+/// Distances are signed.
 const SIGNED16: Shape = shape(Field::Half, 2, -0x8000, 0x7fff);
 const SIGNED32: Shape = shape(Field::Word, 4, -0x8000_0000, 0x7fff_ffff);
 const DISPLACEMENT12: Shape = shape(Field::Displacement12, 2, 0, 0xfff);
@@ -207,8 +207,8 @@ const fn mark(name: &'static str) -> Info {
 static VTINHERIT: Info = mark("R_390_GNU_VTINHERIT");
 static VTENTRY: Info = mark("R_390_GNU_VTENTRY");
 
-/// By number. Types that only the dynamic linker knows are not in objects, nor are those of the
-/// 31-bit TLS sequences.
+/// By number. Objects contain neither the types that only the dynamic linker knows, nor those of the 31-bit
+/// TLS sequences.
 #[rustfmt::skip]
 static TABLE: [Option<Info>; 66] = {
     use Family::*;
@@ -244,7 +244,7 @@ static TABLE: [Option<Info>; 66] = {
         of("R_390_GOTENT", GotSlot, Place, DOUBLED32, GotEntry),
         row("R_390_GOTOFF16", Symbol, Got, DATA16),
         row("R_390_GOTOFF64", Symbol, Got, DATA64),
-        // The slot of the PLT entry, says the supplement; any slot with the address will do.
+        // The supplement says: the slot of the PLT entry. Any slot with the address will do.
         row("R_390_GOTPLT12", GotSlot, Got, DISPLACEMENT12),
         row("R_390_GOTPLT16", GotSlot, Got, DATA16),
         row("R_390_GOTPLT32", GotSlot, Got, DATA32),

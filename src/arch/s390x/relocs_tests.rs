@@ -1,15 +1,14 @@
-//! Every type: its value, the bits it writes, the ends of its range.
+//! Tests every type: its value, the bits it writes, the ends of its range.
 
 use super::*;
 use crate::arch::Target;
 use crate::elf::consts as elf;
 
-/// The last value that fits, and its bytes.
+/// A value at one end of the range, and the bytes that hold it.
 type End = (i64, &'static [u8]);
-/// The smallest and the largest.
+/// The smallest and the largest value.
 type Ends = (End, End);
-/// Number, first operand, subtracted operand, and for the last value that fits at either end the
-/// bytes of the place, which was all ones before.
+/// Number, first operand, subtracted operand, and the two ends. The place was all ones before.
 type Row = (u32, RelocExpr, RelocBase, End, End);
 
 const BYTE: Ends = ((-0x80, &[0x80]), (0xff, &[0xff]));
@@ -21,7 +20,7 @@ const NEAR16: Ends = ((-0x8000, &[0x80, 0]), (0x7fff, &[0x7f, 0xff]));
 const NEAR32: Ends = ((-0x8000_0000, &[0x80, 0, 0, 0]), (0x7fff_ffff, &[0x7f, 0xff, 0xff, 0xff]));
 /// The high digit of the first byte is the base register.
 const SHORT: Ends = ((0, &[0xf0, 0]), (0xfff, &[0xff, 0xff]));
-/// The last byte is the opcode's.
+/// The last byte belongs to the opcode.
 const LONG: Ends = ((-0x8_0000, &[0xf0, 0, 0x80, 0xff]), (0x7_ffff, &[0xff, 0xff, 0x7f, 0xff]));
 const HALVES12: Ends = ((-0x1000, &[0xf8, 0]), (0xffe, &[0xf7, 0xff]));
 const HALVES16: Ends = ((-0x1_0000, &[0x80, 0]), (0xfffe, &[0x7f, 0xff]));

@@ -42,7 +42,7 @@ impl Target for S390x {
         dtpmod: elf::R_390_TLS_DTPMOD,
         dtpoff: elf::R_390_TLS_DTPOFF,
         tpoff: elf::R_390_TLS_TPOFF,
-        // There are no descriptors.
+        // The machine has no descriptors.
         tlsdesc: elf::R_390_NONE,
         sizes: [elf::R_390_NONE; 2],
     };

@@ -13,8 +13,8 @@ const DIRECT: [u8; 8] = [0xff, 0x25, 0, 0, 0, 0, 0x66, 0x90];
 /// `endbr64; jmp *slot(%rip); nopw 0(%rax,%rax,1)`
 const DIRECT_IBT: [u8; 16] = [0xf3, 0x0f, 0x1e, 0xfa, 0xff, 0x25, 0, 0, 0, 0, 0x66, 0x0f, 0x1f, 0x44, 0, 0];
 
-/// Stores the distance from the end of the four bytes at `at` (which is the end of the
-/// instruction) to `target`. `start` is the address of `out`.
+/// Stores the distance to `target` in the four bytes at `at`. The processor counts it from the end of the
+/// instruction, which is the end of these bytes. `start` is the address of `out`.
 fn distance(out: &mut [u8], at: usize, start: u64, target: u64) {
     let value = target.wrapping_sub(start.wrapping_add(at as u64 + 4)) as u32;
     out[at..at + 4].copy_from_slice(&value.to_le_bytes());
@@ -72,8 +72,8 @@ const fn frame(start: u8, pushed: u8) -> PltFrame {
     PltFrame { start, pushed, return_address: None }
 }
 
-/// The caller's frame: entries push the relocation's number, then the head pushes the word that
-/// names the module.
+/// The caller's frame: an entry pushes the relocation's number, then the head pushes the word that names the
+/// module.
 pub fn frames(part: PltPart, shape: &PltShape) -> &'static [PltFrame] {
     const OF_HEADER: &[PltFrame] = &[frame(0, 8), frame(6, 16)];
     const OF_LAZY: &[PltFrame] = &[frame(0, 0), frame(11, 8)];
@@ -91,8 +91,8 @@ pub fn frames(part: PltPart, shape: &PltShape) -> &'static [PltFrame] {
 pub const CIE: [u8; 24] =
     [20, 0, 0, 0, 0, 0, 0, 0, 1, b'z', b'R', 0, 1, 0x78, 16, 1, 0x1b, 0x0c, 7, 8, 0x90, 1, 0, 0];
 
-/// Call frame instructions of [`frames`] for all of `.plt`: in an entry the CFA depends on the program
-/// counter modulo 16. `DW_CFA_def_cfa_expression: rsp + 8 + (((rip & 15) >= pushed) << 3)`.
+/// Call frame instructions that describe [`frames`] for all of `.plt` at once. In an entry, the CFA depends
+/// on the program counter modulo 16. `DW_CFA_def_cfa_expression: rsp + 8 + (((rip & 15) >= pushed) << 3)`.
 pub fn lazy_cfi(shape: &PltShape) -> &'static [u8] {
     macro_rules! instructions {
         ($pushed:literal) => {

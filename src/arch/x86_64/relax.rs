@@ -1,9 +1,20 @@
-//! Rewriting of x86-64 instructions whose operand turns out to be nearer than they prepared for
-//! (psABI, "Linker Optimization" B.1 and B.2; "ELF Handling For Thread-Local Storage" 5).
+//! Relaxation of x86-64 instructions (psABI, "Linker Optimization" B.1 and B.2; "ELF Handling For
+//! Thread-Local Storage" 5).
 //!
-//! Whether a rewriting applies is read from the opcode, never from the relocation type alone:
-//! assemblers put the relaxable types on instructions that have no shorter form too, such as
-//! `push x@GOTPCREL(%rip)`. Such an instruction keeps its GOT slot.
+//! A compiler that cannot know which module will define a symbol loads the symbol's address from the GOT. If
+//! the output turns out to define it, a shorter way is known, and the load from memory is a waste:
+//!
+//! ```text
+//! 48 8b 05 disp32    mov x@GOTPCREL(%rip), %rax
+//! 48 8d 05 disp32    lea x(%rip), %rax
+//! ```
+//!
+//! In the same way, the linker turns calls through the GOT into direct calls, and TLS sequences into those of
+//! a cheaper model.
+//!
+//! The opcode decides whether a rewriting applies, never the relocation type alone. Assemblers also put the
+//! relaxable types on instructions that have no other form, such as `push x@GOTPCREL(%rip)`. Such an
+//! instruction keeps its GOT slot.
 
 use super::relocs::Family;
 use crate::arch::relocation::{Facts, Mode, Relaxed, RelocBase, RelocExpr, Site};
@@ -12,11 +23,12 @@ use crate::elf::consts as elf;
 /// A rewriting of the bytes around a field.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Edit {
-    /// Only the value is another, 4 bytes.
+    /// The value changes, in 4 bytes.
     Value,
-    /// Only the value is another, 8 bytes.
+    /// The value changes, in 8 bytes.
     WideValue,
-    /// The last `length` of `bytes` go in front of the field, the value plus `adjust` into it.
+    /// The last `length` of `bytes` go in front of the field, and the value plus `adjust` goes into the
+    /// field.
     Prefix {
         /// New bytes, right-aligned.
         bytes: [u8; 6],
@@ -25,23 +37,23 @@ pub enum Edit {
         /// Added to the value, in bytes.
         adjust: i8,
     },
-    /// A two-byte opcode becomes one byte, so that the field moves one byte ahead and one is left.
+    /// A two-byte opcode becomes one byte. The field moves one byte ahead, which leaves one byte behind it.
     Shorter {
         /// New opcode.
         opcode: u8,
         /// Byte behind the instruction.
         filler: u8,
     },
-    /// A whole sequence is replaced.
+    /// A sequence replaces all bytes.
     Sequence(&'static Sequence),
 }
 
 /// The replacement of an instruction sequence.
 #[derive(PartialEq, Eq, Debug)]
 pub struct Sequence {
-    /// How far ahead of the relocation's field it begins.
+    /// How far ahead of the relocation's field the sequence begins.
     before: usize,
-    /// New bytes, a field of zeros included.
+    /// New bytes, with zeros for the field.
     bytes: &'static [u8],
     /// Where the 4-byte field is among them, if there is one.
     field: Option<usize>,
@@ -68,7 +80,7 @@ static GD_TO_IE: Sequence = Sequence {
     field: Some(12),
     adjust: -8,
 };
-/// The same for the large model, with `nopw 0(%rax,%rax,1)` behind.
+/// The same for the large code model, followed by `nopw 0(%rax,%rax,1)`.
 static GD_LARGE_TO_LE: Sequence = Sequence {
     before: 3,
     bytes: load_thread_pointer!(0x48, 0x8d, 0x80, 0, 0, 0, 0, 0x66, 0x0f, 0x1f, 0x44, 0, 0),
@@ -81,7 +93,7 @@ static GD_LARGE_TO_IE: Sequence = Sequence {
     field: Some(12),
     adjust: -9,
 };
-/// `mov %fs:0,%rax` with prefixes to fill 12, 13 and 22 bytes.
+/// `mov %fs:0,%rax` with prefixes that fill 12, 13 and 22 bytes.
 static LD_TO_LE: Sequence = Sequence {
     before: 3,
     bytes: &[0x66, 0x66, 0x66, 0x64, 0x48, 0x8b, 0x04, 0x25, 0, 0, 0, 0],
@@ -103,17 +115,17 @@ static LD_LARGE_TO_LE: Sequence = Sequence {
     field: None,
     adjust: 0,
 };
-/// `xchg %ax,%ax` for `call *(%rax)`.
+/// `xchg %ax,%ax` replaces `call *(%rax)`.
 static NO_CALL: Sequence = Sequence { before: 0, bytes: &[0x66, 0x90], field: None, adjust: 0 };
-/// `nopl (%rax)` for `call *(%eax)`.
+/// `nopl (%rax)` replaces `call *(%eax)`.
 static NO_CALL_ADDR32: Sequence = Sequence { before: 0, bytes: &[0x0f, 0x1f, 0x00], field: None, adjust: 0 };
 
-/// The rewriting that applies at a site.
+/// The rewriting that applies at a site, if any does.
 pub fn relax(family: Family, site: &Site<'_>, mode: &Mode) -> Option<Relaxed<Edit>> {
     match family {
         Family::Fixed => None,
         Family::GotLoad | Family::GotLoadRex | Family::GotLoadRex2 => got_load(family, site, mode),
-        // A library's TLS blocks have no fixed distance from the thread pointer.
+        // The TLS blocks of a library have no fixed distance from the thread pointer.
         _ if mode.shared => None,
         Family::GeneralDynamic => general_dynamic(site),
         Family::LocalDynamic => local_dynamic(site),
@@ -131,14 +143,14 @@ fn relaxed(expr: RelocExpr, base: RelocBase, edit: Edit) -> Option<Relaxed<Edit>
     Some(Relaxed { expr, base, edit, takes_next: false })
 }
 
-/// An edit of the bytes right in front of the field.
+/// Replaces the bytes right in front of the field.
 fn prefix(new: &[u8], adjust: i8) -> Edit {
     let mut bytes = [0; 6];
     bytes[6 - new.len()..].copy_from_slice(new);
     Edit::Prefix { bytes, length: new.len() as u8, adjust }
 }
 
-/// Moves the register from the `reg` field of a REX prefix to `rm`.
+/// Moves the register from the `reg` field of a REX prefix to its `rm` field.
 fn rex_reg_to_rm(rex: u8) -> u8 {
     (rex & !0x05) | ((rex & 0x04) >> 2)
 }
@@ -165,7 +177,8 @@ fn got_load(family: Family, site: &Site<'_>, mode: &Mode) -> Option<Relaxed<Edit
     }
     let &[opcode, modrm] = site.around(2, 2)? else { return None };
     let undefined_weak = site.has(Facts::UNDEFINED_WEAK);
-    // In position-independent code the distance to an absolute number changes; in other code it may not fit.
+    // In position-independent code, the distance to an absolute number changes with the load address. In
+    // other code it may not fit.
     let small = site.has(Facts::SMALL) && !mode.position_independent;
     if site.has(Facts::ABSOLUTE) && !undefined_weak && !small {
         return None;
@@ -186,7 +199,8 @@ fn got_load(family: Family, site: &Site<'_>, mode: &Mode) -> Option<Relaxed<Edit
     if opcode == 0x8b && !number {
         return relaxed(RelocExpr::Symbol, RelocBase::Place, prefix(&[0x8d, modrm], 0));
     }
-    // The immediate operand is sign-extended, so an address must be low; a small number always fits.
+    // The processor sign-extends the immediate operand, so an address must be low. A small number always
+    // fits.
     if !(number || mode.low_addresses) {
         return None;
     }
@@ -212,7 +226,7 @@ fn got_load(family: Family, site: &Site<'_>, mode: &Mode) -> Option<Relaxed<Edit
     relaxed(RelocExpr::Symbol, RelocBase::Zero, edit)
 }
 
-/// The relocation of a load that no longer goes through the GOT.
+/// The relocation that describes a load which no longer goes through the GOT.
 pub fn relocation_of_load(family: Family, edit: Edit) -> Option<(u32, i64, i64)> {
     Some(match edit {
         Edit::Shorter { .. } => (elf::R_X86_64_PC32, -1, 0),
@@ -237,7 +251,7 @@ fn immediate_form(opcode: u8, modrm: u8) -> Option<(u8, u8)> {
     }
 }
 
-/// Whether the next relocation is that of the call to `__tls_get_addr`, this far behind the field.
+/// Whether the next relocation belongs to the call of `__tls_get_addr`, this far behind the field.
 fn call_follows(site: &Site<'_>, distance: u64, large: bool) -> bool {
     let Some(next) = site.next else { return false };
     let fits = if large {
@@ -308,9 +322,8 @@ fn local_dynamic(site: &Site<'_>) -> Option<Relaxed<Edit>> {
     })
 }
 
-/// In code, this offset is added to the result of the local dynamic sequence, which in an
-/// executable is the thread pointer. In data (and debug information) it keeps the meaning of its
-/// type's name.
+/// Code adds this offset to the result of the local dynamic sequence, which in an executable is the thread
+/// pointer. In data (and debug information) the offset keeps the meaning that its type's name says.
 fn block_offset(site: &Site<'_>, edit: Edit) -> Option<Relaxed<Edit>> {
     if site.code { relaxed(RelocExpr::TpOffset, RelocBase::Zero, edit) } else { None }
 }
@@ -324,10 +337,10 @@ fn initial_exec(site: &Site<'_>) -> Option<Relaxed<Edit>> {
     let new_rex = rex_reg_to_rm(rex);
     let bytes = match opcode {
         0x8b => [new_rex, 0xc7, register_modrm(modrm, 0)],
-        // %rsp and %r12 as a base would need a SIB byte.
+        // As a base register, %rsp and %r12 would need a SIB byte.
         0x03 if register == 4 => [new_rex, 0x81, register_modrm(modrm, 0)],
-        // lea x(%reg),%reg, as in the psABI's table. It leaves the flags alone, which code cannot count on
-        // with add.
+        // lea x(%reg),%reg, as in the psABI's table. It does not set the flags, but code after the original
+        // add cannot rely on them.
         0x03 => [rex | new_rex, 0x8d, 0x80 | (register << 3) | register],
         _ => return None,
     };
@@ -354,7 +367,7 @@ fn initial_exec_evex(site: &Site<'_>) -> Option<Relaxed<Edit>> {
     if site.has(Facts::IMPORTED) || !is_rip_relative(modrm) {
         return None;
     }
-    // Payload 0: inverted R3, X3, B3, R4, then B4 as it is, then the opcode map.
+    // Payload 0 holds R3, X3, B3 and R4 inverted, then B4 as it is, then the opcode map.
     let inverted_b3 = (payload >> 7) << 5;
     let b4 = (!(payload >> 4) & 1) << 3;
     let payload = (payload & 0x47) | 0x90 | inverted_b3 | b4;
@@ -390,7 +403,7 @@ fn descriptor_call(site: &Site<'_>) -> Option<Relaxed<Edit>> {
     relaxed(RelocExpr::Nothing, RelocBase::Zero, Edit::Sequence(sequence))
 }
 
-/// Carries out an edit. `offset` is that of the relocation; the bytes were checked by [`relax`].
+/// Carries out an edit at the offset of the relocation. [`relax`] has checked the bytes.
 pub fn edit(edit: Edit, section: &mut [u8], offset: usize, value: i64) -> Result<(), i64> {
     match edit {
         Edit::Value => store(section, offset, value),
@@ -434,8 +447,8 @@ fn store(section: &mut [u8], at: usize, value: i64) -> Result<(), i64> {
 #[path = "relax_tests.rs"]
 mod tests;
 
-/// Whether the operand at an offset is that of `call`, `jmp` or a conditional jump. Of an instruction that
-/// takes an address the byte before is a ModRM byte of another form.
+/// Whether the operand at this offset belongs to `call`, `jmp` or a conditional jump. An instruction that
+/// takes an address has a ModRM byte of another form before it.
 pub fn is_direct_branch(bytes: &[u8], offset: usize) -> bool {
     match opcode(bytes, offset) {
         Some([_, 0xe8 | 0xe9]) => true,
@@ -444,12 +457,13 @@ pub fn is_direct_branch(bytes: &[u8], offset: usize) -> bool {
     }
 }
 
-/// Whether the operand at an offset is that of `call *x(%rip)` or `jmp *x(%rip)`.
+/// Whether the operand at this offset belongs to `call *x(%rip)` or `jmp *x(%rip)`.
 pub fn is_indirect_branch(bytes: &[u8], offset: usize) -> bool {
     matches!(opcode(bytes, offset), Some([0xff, 0x15 | 0x25]))
 }
 
-/// The two bytes before an operand; a section that begins with a one-byte opcode has a 0 before it.
+/// The two bytes before an operand. If the section begins with a one-byte opcode, 0 stands for the byte
+/// before it.
 fn opcode(bytes: &[u8], offset: usize) -> Option<[u8; 2]> {
     let last = *bytes.get(offset.checked_sub(1)?)?;
     let first = offset.checked_sub(2).map_or(0, |at| bytes[at]);

@@ -1,4 +1,4 @@
-//! Every rewriting by its bytes, and the instructions that must be left alone.
+//! Tests every rewriting by its bytes, and the instructions that must stay.
 
 use super::*;
 use crate::arch::Target;
@@ -44,7 +44,7 @@ fn bytes(text: &str) -> (Vec<u8>, usize) {
     (bytes, field)
 }
 
-/// `before` and its rewritten form (the relocation is at the dots), with 0x11223344 as the value.
+/// One check: the facts about a relocation at the dots. The tests use 0x11223344 as its value.
 struct Case {
     kind: u32,
     facts: Facts,
@@ -373,7 +373,8 @@ fn descriptors_in_executables() {
 fn the_thread_pointer_ends_the_segment() {
     assert_eq!(X86_64::thread_pointer(0x4000, 0x24, 0x20), 0x4040);
     assert_eq!(X86_64::thread_pointer(0x4000, 0x40, 0x20), 0x4040);
-    // Off its alignment: the thread pointer is aligned all the same (GNU ld, lld; glibc places the block so).
+    // The segment starts off its alignment, but the thread pointer is aligned (GNU ld, lld; glibc places the
+    // block so).
     assert_eq!(X86_64::thread_pointer(0x4008, 0x10, 0x20), 0x4020);
     assert_eq!(X86_64::thread_pointer(0, 0, 0), 0);
 }

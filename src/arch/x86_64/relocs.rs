@@ -19,10 +19,10 @@ pub enum Field {
     Double,
 }
 
-/// The instruction sequence that a type stands in.
+/// The instruction sequence that a relocation type belongs to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Family {
-    /// No rewriting depends on the type.
+    /// The linker never rewrites the instruction.
     Fixed,
     /// Load from the GOT, no REX prefix.
     GotLoad,
@@ -52,7 +52,7 @@ pub enum Family {
     DescriptorCall,
 }
 
-/// Stores the low bytes of a value.
+/// Stores the low bytes of a value, as many as the field has.
 #[inline]
 pub fn write(field: Field, place: &mut [u8], value: i64) {
     let bytes = value.to_le_bytes();
@@ -72,7 +72,7 @@ fn put(place: &mut [u8], bytes: &[u8]) {
     }
 }
 
-/// Reads a value, extended by its sign; 0 if the place is too short.
+/// Reads a value and sign-extends it. 0 if the place is too short.
 pub fn read(field: Field, place: &[u8]) -> i64 {
     let first = |size: usize| {
         let mut bytes = [0; 8];
@@ -95,7 +95,7 @@ pub fn read(field: Field, place: &[u8]) -> i64 {
 pub fn info(kind: u32) -> Option<&'static RelocInfo<X86_64>> {
     match TABLE.get(kind as usize) {
         Some(info) => info.as_ref(),
-        // GNU extensions for -fvtable-gc: marks without a value.
+        // GNU extensions for -fvtable-gc, which mark a place and have no value.
         None => match kind {
             250 => Some(&VTINHERIT),
             251 => Some(&VTENTRY),
@@ -113,8 +113,8 @@ enum Check {
     Signed,
     /// Zero-extended.
     Unsigned,
-    /// Either, and a carry out of the field besides, as in GNU ld: code that starts in 16-bit mode counts on
-    /// addresses that wrap.
+    /// Either of these, and values that carry out of the field, as in GNU ld: code that starts in 16-bit mode
+    /// relies on addresses that wrap.
     Wrapping,
 }
 
@@ -159,7 +159,7 @@ const fn mark(name: &'static str, expr: RelocExpr, family: Family) -> Info {
 static VTINHERIT: Info = mark("R_X86_64_GNU_VTINHERIT", RelocExpr::Nothing, Family::Fixed);
 static VTENTRY: Info = mark("R_X86_64_GNU_VTENTRY", RelocExpr::Nothing, Family::Fixed);
 
-/// By number. Types that only the dynamic linker knows are not in objects.
+/// By number. Objects do not contain the types that only the dynamic linker knows.
 #[rustfmt::skip]
 static TABLE: [Option<Info>; 52] = {
     use Check::{Signed, Unsigned, Wrapping};
@@ -197,7 +197,7 @@ static TABLE: [Option<Info>; 52] = {
         row("R_X86_64_GOT64", GotSlot, Got, 8, Signed, Fixed),
         row("R_X86_64_GOTPCREL64", GotSlot, Place, 8, Signed, Fixed),
         row("R_X86_64_GOTPC64", GotBase, Place, 8, Signed, Fixed),
-        // Same meaning as GOT64: the psABI lets the slot be any that holds the address.
+        // Means the same as GOT64: the psABI allows any slot that holds the address.
         row("R_X86_64_GOTPLT64", GotSlot, Got, 8, Signed, Fixed),
         row("R_X86_64_PLTOFF64", Plt, Got, 8, Signed, Fixed),
         row("R_X86_64_SIZE32", Size, Zero, 4, Unsigned, Fixed),
@@ -207,7 +207,7 @@ static TABLE: [Option<Info>; 52] = {
         None, // TLSDESC
         None, // IRELATIVE
         None, // RELATIVE64
-        // Of the MPX extension: the bound prefix changes nothing in the value.
+        // The MPX extension. The bound prefix does not change the value.
         row("R_X86_64_PC32_BND", Symbol, Place, 4, Signed, Fixed),
         row("R_X86_64_PLT32_BND", Plt, Place, 4, Signed, Fixed),
         row("R_X86_64_GOTPCRELX", GotSlot, Place, 4, Signed, GotLoad),
@@ -215,7 +215,7 @@ static TABLE: [Option<Info>; 52] = {
         row("R_X86_64_CODE_4_GOTPCRELX", GotSlot, Place, 4, Signed, GotLoadRex2),
         row("R_X86_64_CODE_4_GOTTPOFF", GotTp, Place, 4, Signed, InitialExecRex2),
         row("R_X86_64_CODE_4_GOTPC32_TLSDESC", TlsDesc, Place, 4, Signed, DescriptorRex2),
-        // No rewriting is defined for the five-byte forms, nor for EVEX loads from the GOT.
+        // The psABI defines no rewriting for the five-byte forms, nor for EVEX loads from the GOT.
         row("R_X86_64_CODE_5_GOTPCRELX", GotSlot, Place, 4, Signed, Fixed),
         row("R_X86_64_CODE_5_GOTTPOFF", GotTp, Place, 4, Signed, Fixed),
         row("R_X86_64_CODE_5_GOTPC32_TLSDESC", TlsDesc, Place, 4, Signed, Fixed),
@@ -243,7 +243,7 @@ mod tests {
         assert_eq!(read(Field::Word, &[1, 2]), 0, "too short");
     }
 
-    /// Number, size, and the values at both ends of the range, the last one that fits.
+    /// Number, size, and the smallest and largest value that fit.
     const ENDS: &[(u32, u8, i64, i64)] = &[
         (elf::R_X86_64_64, 8, i64::MIN, i64::MAX),
         (elf::R_X86_64_PC32, 4, -0x8000_0000, 0x7fff_ffff),
