@@ -47,7 +47,7 @@ impl fmt::Display for Unreadable {
         match self {
             Unreadable::Malformed(error) => error.fmt(f),
             Unreadable::Beyond => f.write_str(
-                "names, ranges of addresses or abbreviations of its units overlap beyond measure, so this file gets no part",
+                "names, ranges of addresses or abbreviations of its units overlap beyond measure, so the index omits this file",
             ),
         }
     }

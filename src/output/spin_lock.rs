@@ -13,7 +13,7 @@ pub struct SpinLock<T> {
     value: UnsafeCell<T>,
 }
 
-// SAFETY: the value is only touched by the thread that has set `locked`, so it goes from thread to thread.
+// SAFETY: only the thread that has set `locked` touches the value, so the value moves from thread to thread.
 unsafe impl<T: Send> Sync for SpinLock<T> {}
 
 impl<T> SpinLock<T> {
@@ -22,7 +22,7 @@ impl<T> SpinLock<T> {
         Self { locked: unlocked, value: UnsafeCell::new(value) }
     }
 
-    /// Waits for the lock. An attempt that fails writes nothing.
+    /// Waits for the lock. A failed attempt writes nothing.
     pub fn lock(&self) -> Locked<'_, T> {
         while self.locked.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_err() {
             yield_now();
@@ -31,7 +31,7 @@ impl<T> SpinLock<T> {
     }
 }
 
-/// The value of a lock, until this is dropped.
+/// The value of a lock. Dropping it releases the lock.
 pub struct Locked<'l, T> {
     lock: &'l SpinLock<T>,
 }

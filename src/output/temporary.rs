@@ -1,9 +1,9 @@
-//! Temporary names beside an output.
+//! Temporary names in the output's directory.
 //!
-//! The output `DIR/NAME` is made as `DIR/.NAME.sframe-ld-N`, with the smallest `N` that is free,
-//! and is locked (`flock`) as long as its process lives. A link that is killed cannot clean up;
-//! since the names can be guessed, the next link to the same output finds the files left and
-//! removes each one without a lock. No directory is listed for that, which may be a large one.
+//! The linker writes the output `DIR/NAME` as `DIR/.NAME.sframe-ld-N`, with the smallest free `N`, and holds
+//! a lock on it (`flock`) as long as the process lives. A killed link cannot remove its file. But its name
+//! can be guessed, so the next link to the same output finds the file and removes it, if nobody holds its
+//! lock. No link has to list the directory, which may be a large one.
 
 use super::interrupt::Temporaries;
 use std::ffi::OsString;
@@ -13,26 +13,25 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// Number of names that are checked for files of killed links.
+/// Number of names that a link checks for files of killed links.
 const SWEPT: u32 = 8;
 
 /// Number of links that may write to one output at the same time.
 const NAMES: u32 = 1000;
 
-/// Bytes of the output's name that go into a temporary name; file systems allow names of 255 bytes.
+/// Bytes of the output's name that a temporary name contains. File systems allow names of 255 bytes.
 const NAME_LENGTH: usize = 200;
 
-/// A new file under a temporary name. Dropped, it is removed.
+/// A new file under a temporary name. Dropping it removes the file.
 pub struct Temporary {
     /// Open for reading and writing, locked.
     file: File,
-    /// The name, until the file is where it belongs.
+    /// The temporary name. `None`: the file has been moved to its place.
     path: Option<PathBuf>,
 }
 
 impl Temporary {
-    /// Makes an empty file beside `output`. The umask is applied to `mode` as to any file that is
-    /// created.
+    /// Makes an empty file in the directory of `output`. The umask applies to `mode`, as to any new file.
     ///
     /// # Errors
     /// The system's error.
@@ -47,7 +46,7 @@ impl Temporary {
         Err(io::Error::new(io::ErrorKind::AlreadyExists, "too many links write to it at the same time"))
     }
 
-    /// Makes the file, unless another link is at work under this name.
+    /// Makes the file. `None`: another link uses this name.
     fn claim(path: PathBuf, mode: u32) -> io::Result<Option<Temporary>> {
         let mut options = OpenOptions::new();
         options.read(true).write(true).create_new(true).mode(mode);
@@ -55,7 +54,7 @@ impl Temporary {
             let mut temporaries = Temporaries::lock();
             match options.open(&path) {
                 Ok(file) => {
-                    // Another link may have found it before it was locked, and have removed it.
+                    // Another link may have found and removed the file before this one could lock it.
                     if lock(&file) && is_at(&file, &path) {
                         temporaries.add(&path);
                         return Ok(Some(Temporary { file, path: Some(path) }));
@@ -77,10 +76,10 @@ impl Temporary {
         &self.file
     }
 
-    /// Moves the file to `output`, in place of the old one.
+    /// Moves the file to `output`, where it replaces the old one.
     ///
     /// # Errors
-    /// The system's error; the old file is then still there.
+    /// The system's error. The old file is then still there.
     pub fn persist(mut self, output: &Path) -> io::Result<()> {
         let Some(path) = &self.path else { return Ok(()) };
         let mut temporaries = Temporaries::lock();
@@ -101,7 +100,7 @@ impl Drop for Temporary {
     }
 }
 
-/// The temporary name of a number.
+/// The temporary name with a number.
 fn name(output: &Path, number: u32) -> PathBuf {
     let name = output.file_name().unwrap_or_default().as_bytes();
     let name = &name[..name.len().min(NAME_LENGTH)];
@@ -110,13 +109,13 @@ fn name(output: &Path, number: u32) -> PathBuf {
     ))
 }
 
-/// Locks a file for this process, without waiting; `false` if another process holds the lock. A file system
-/// without locks counts as success: there, no link can take the file for abandoned either.
+/// Locks a file for this process, without waiting. `false`: another process holds the lock. On a file system
+/// without locks, this succeeds: no link there can take the file for abandoned.
 fn lock(file: &File) -> bool {
     !matches!(file.try_lock(), Err(TryLockError::WouldBlock))
 }
 
-/// Whether a path leads to this file, and not to another or to none.
+/// Whether a path still leads to this file.
 fn is_at(file: &File, path: &Path) -> bool {
     match (file.metadata(), fs::symlink_metadata(path)) {
         (Ok(open), Ok(named)) => (open.dev(), open.ino()) == (named.dev(), named.ino()),
@@ -124,14 +123,14 @@ fn is_at(file: &File, path: &Path) -> bool {
     }
 }
 
-/// Removes a temporary whose link is gone; tells whether it did.
+/// Removes the file of a link that has ended. Returns whether it did.
 fn remove_abandoned(path: &Path) -> bool {
     let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
     let Ok(file) = OpenOptions::new().read(true).write(true).custom_flags(flags).open(path) else {
         return false;
     };
-    // With the lock, no other link removes or renames it. The link that was at work may have moved
-    // it to its place before it gave up the lock.
+    // While this link holds the lock, no other link removes or renames the file. But its owner may have moved
+    // it to its place before it released the lock.
     let regular = file.metadata().is_ok_and(|metadata| metadata.is_file());
     regular && file.try_lock().is_ok() && is_at(&file, path) && fs::remove_file(path).is_ok()
 }

@@ -1,4 +1,4 @@
-//! Addresses for relocations: of symbols, GOT slots, PLT entries, copies and places.
+//! Computes the addresses that relocations need: of symbols, GOT slots, PLT entries, copies and places.
 
 use crate::arch::Target;
 use crate::arch::target::PltEntry;
@@ -10,7 +10,7 @@ use crate::symbols::{Definition, Needs, SymbolFlags};
 use crate::symbols::{LinkerSymbolOrigin, Reserved};
 use crate::tables::section::Kind;
 
-/// Address of the first synthetic section of a kind; 0 if it is not in the output.
+/// Address of the first synthetic section of this kind. 0 if it is not in the output.
 pub fn of_synthetic<T: Target>(link: &Placed<'_, T>, kind: Kind) -> u64 {
     match link.synthetics.find(kind) {
         Some(row) => link.section_address(link.synthetic_id(row)),
@@ -18,8 +18,8 @@ pub fn of_synthetic<T: Target>(link: &Placed<'_, T>, kind: Kind) -> u64 {
     }
 }
 
-/// The addresses of tables and of the TLS segment in the present layout. Needs no values of symbols, which
-/// are computed from them.
+/// The addresses of tables and of the TLS segment in the current layout. It needs no values of symbols,
+/// because the linker computes those from these addresses.
 pub fn look_up<T: Target>(link: &Placed<'_, T>) -> Addresses {
     let (got, got_plt) = (of_synthetic(link, Kind::Got), of_synthetic(link, Kind::GotPlt));
     let tls = link.layout.tls;
@@ -44,8 +44,9 @@ pub fn value<T: Target>(link: &Placed<'_, T>, id: SymbolId) -> u64 {
     link.values.get(id.index()).copied().unwrap_or(0)
 }
 
-/// `S + A` for symbol `index` of an object, whose id is `id`. For the section symbol of an absorbed section
-/// the addend selects the piece, so it counts before the piece is looked up.
+/// `S + A` for symbol `index` of an object; `id` is its id. If the symbol is the section symbol of an
+/// absorbed section, the addend selects a piece of the section, so it is added before the look-up of the
+/// piece.
 #[inline]
 pub fn target<T: Target>(
     link: &Placed<'_, T>,
@@ -62,9 +63,9 @@ pub fn target<T: Target>(
         let section = object.section_id(section);
         if link.sections.is(section, SectionState::ABSORBED) {
             let start = symbol.st_value.get();
-            // Addends select only merged pieces. Of `.eh_frame`, code names the beginning at most (start-up
-            // code of static programs), with an addend that makes up for the distance from field to
-            // instruction.
+            // Addends select pieces of merged sections only. In an `.eh_frame` section, code refers at most
+            // to the beginning (start-up code of static programs does). The addend then only makes up for the
+            // distance from the field to the end of the instruction.
             return if link.merges.contains(section) {
                 link.absorbed_address(section, start.wrapping_add_signed(addend))
             } else {
@@ -78,13 +79,13 @@ pub fn target<T: Target>(
     value(link, id).wrapping_add_signed(addend)
 }
 
-/// Address of the GOT slot that holds a symbol's offset from the thread pointer; 0 if it has no such slot.
+/// Address of the GOT slot with a symbol's offset from the thread pointer. 0 if the symbol has no such slot.
 pub fn tp_slot<T: Target>(link: &Placed<'_, T>, id: SymbolId) -> u64 {
     link.row(id).and_then(|row| row.got_tp).map_or(0, |slot| got_word(link, slot))
 }
 
-/// Address of the byte at an offset of an input section; for an absorbed section that of the piece there, 0
-/// if it is not in the output.
+/// Address of the byte at this offset of an input section. In an absorbed section, it is the address of the
+/// piece there. 0 if the byte is not in the output.
 #[inline]
 pub fn place<T: Target>(link: &Placed<'_, T>, section: SectionId, offset: u64) -> u64 {
     if link.sections.is(section, SectionState::ABSORBED) {
@@ -93,8 +94,8 @@ pub fn place<T: Target>(link: &Placed<'_, T>, section: SectionId, offset: u64) -
     link.section_address(section).wrapping_add(offset)
 }
 
-/// Whether the symbol is `_TLS_MODULE_BASE_` of an executable. There it counts as the thread pointer: relaxed
-/// code adds local-exec offsets to it.
+/// Whether the symbol is `_TLS_MODULE_BASE_` of an executable. There, it means the thread pointer, because
+/// relaxed code adds local-exec offsets to it.
 pub fn is_executable_tls_base<T: Target>(link: &Placed<'_, T>, id: SymbolId) -> bool {
     let Definition::Linker(row) = link.definition(id) else { return false };
     !link.mode.shared
@@ -104,8 +105,8 @@ pub fn is_executable_tls_base<T: Target>(link: &Placed<'_, T>, id: SymbolId) -> 
             .is_some_and(|symbol| symbol.origin == LinkerSymbolOrigin::Reserved(Reserved::TlsModuleBase))
 }
 
-/// `S + A - TP` where `target` is `S + A`. An undefined symbol counts as lying at the thread pointer: from
-/// its address 0 the distance might not fit the field.
+/// `S + A - TP`, where `target` is `S + A`. An undefined symbol counts as lying at the thread pointer: the
+/// distance from address 0 might not fit the field.
 pub fn from_thread_pointer<T: Target>(link: &Placed<'_, T>, id: SymbolId, target: u64, addend: i64) -> i64 {
     if link.definitions.is_undefined(id) || is_executable_tls_base(link, id) {
         return addend;
@@ -113,8 +114,8 @@ pub fn from_thread_pointer<T: Target>(link: &Placed<'_, T>, id: SymbolId, target
     target.wrapping_sub(link.addresses.thread_pointer) as i64
 }
 
-/// The offset of `target`, which is `S + A`, in this module's TLS block. An undefined symbol counts as lying
-/// at the start of the block.
+/// The offset of `target` (`S + A`) in this module's TLS block. An undefined symbol counts as lying at the
+/// start of the block.
 pub fn in_tls_block<T: Target>(link: &Placed<'_, T>, id: SymbolId, target: u64, addend: i64) -> u64 {
     if link.definitions.is_undefined(id) {
         return addend as u64;
@@ -145,9 +146,9 @@ pub fn symbol_size<T: Target>(
     symbol.map_or(0, |symbol| symbol.st_size.get())
 }
 
-/// Whether other modules see a symbol's PLT entry as its address. Canonical entries, and in a
-/// position-dependent program those of exported `STT_GNU_IFUNC` functions, unless the program itself loads
-/// the resolver's result from the GOT. As in GNU ld and mold.
+/// Whether other modules take a symbol's PLT entry for its address. They do with a canonical entry. In a
+/// position-dependent program, they also do with an exported `STT_GNU_IFUNC` function, unless the program
+/// itself loads the resolver's result from the GOT. GNU ld and mold have the same rule.
 pub fn is_plt_entry<T: Target>(link: &Placed<'_, T>, id: SymbolId) -> bool {
     let flags = link.symbol_flags(id);
     let is_called = || link.row(id).is_some_and(|row| row.plt_got.is_some() && row.got.is_none());
@@ -185,7 +186,7 @@ pub fn plt_slot<T: Target>(link: &Placed<'_, T>, index: u32) -> u64 {
     link.addresses.got_plt.wrapping_add((T::GOT_PLT_RESERVED + u64::from(index)) * 8)
 }
 
-/// The addresses from which a machine writes entry `index` of `.plt`.
+/// The addresses that a machine needs to write entry `index` of `.plt`.
 pub fn plt_entry<T: Target>(link: &Placed<'_, T>, index: u32) -> PltEntry {
     let plt = link.addresses.plt;
     let entry = plt.wrapping_add(link.plt_shape.lazy_entry(index));
@@ -198,7 +199,7 @@ pub fn of_copy<T: Target>(link: &Placed<'_, T>, copy: &Copy) -> u64 {
     section.wrapping_add(copy.offset)
 }
 
-/// Address of the copy of a library's variable that a symbol names; `None` if it has none.
+/// Address of the copy of a library's variable. `None`: the symbol has no copy.
 pub fn copy<T: Target>(link: &Placed<'_, T>, id: SymbolId) -> Option<u64> {
     link.copy(link.row(id)?).map(|copy| of_copy(link, copy))
 }

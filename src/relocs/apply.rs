@@ -1,7 +1,7 @@
-//! Writes relocated values into sections of the output.
+//! Applies relocations: writes their values into the sections of the output.
 //!
-//! The hot loop: one table look-up, one decision, one value, one store for each relocation; no
-//! allocation, no lock, no call through a pointer. Only problems are slow.
+//! This is a hot loop: each relocation takes one table look-up, one decision, one value and one store. The
+//! loop allocates nothing, takes no lock and calls nothing through a pointer. Only errors are slow.
 
 use super::address::{self, from_thread_pointer, in_tls_block, symbol_size};
 use super::branches;
@@ -20,11 +20,11 @@ use crate::phase::{Addresses, DynamicRow, Placed};
 use crate::symbols::Needs;
 use crate::tables::pools::Destination;
 
-/// Most problems that are reported for one section.
-const TOLD: u32 = 8;
+/// The largest number of problems that the linker reports for one section.
+const MAX_REPORTS: u32 = 8;
 
-/// Applies the relocations of a section of an object. `out` holds a copy of its bytes
-/// (decompressed, if they were compressed) and gets the relocated ones.
+/// Applies the relocations of a section of an object. `out` holds a copy of the section's bytes
+/// (decompressed, if they were compressed), which this function relocates.
 pub fn apply_section<T: Target>(link: &Placed<'_, T>, section: SectionId, out: &mut [u8]) {
     let Some((object, index)) = link.locate(section) else { return };
     let relocations = object.relocations(index as usize);
@@ -33,8 +33,8 @@ pub fn apply_section<T: Target>(link: &Placed<'_, T>, section: SectionId, out: &
     }
 }
 
-/// Applies some of a section's relocations to a part of it: `out` begins at offset `start` of the input
-/// section and at `address` in memory. For records that moved out of their section.
+/// Applies some relocations of a section to a part of it, for records that have left their section. `out`
+/// begins at offset `start` of the input section and lies at `address` in memory.
 pub fn apply_list<T: Target>(
     link: &Placed<'_, T>,
     section: SectionId,
@@ -44,7 +44,7 @@ pub fn apply_list<T: Target>(
     out: &mut [u8],
 ) {
     let Some((object, index)) = link.locate(section) else { return };
-    let mut apply = Apply { link, object, section, index, start, address, out, told: 0 };
+    let mut apply = Apply { link, object, section, index, start, address, out, reported: 0 };
     if !is_alloc(object.headers[index as usize].sh_flags.get()) {
         let name = object.section_name(index as usize);
         let tombstone = Tombstone::of_section(link, name);
@@ -56,16 +56,16 @@ pub fn apply_list<T: Target>(
     }
     let walk = Walk::new(link, object, index as usize);
     let in_place = fills_places::<T>(link.config);
-    walk.each(relocations, &mut Loaded { apply, describes: walk.describes, in_place });
+    walk.each(relocations, &mut Loaded { apply, is_sframe: walk.is_sframe, in_place });
 }
 
 /// Applies relocations of a loaded section.
 struct Loaded<'s, 'a, T: Target> {
     apply: Apply<'s, 'a, T>,
-    /// The section is SFrame data. Fields of dead functions become 0, without their addend, and
-    /// `sframe_output::concat` makes dead rows of them.
-    describes: bool,
-    /// Places of dynamic relocations hold the value as far as it is known, too.
+    /// Whether the section is SFrame data. There, a field of a dead function becomes 0, without its addend,
+    /// and `sframe_output::concat` turns it into a dead row.
+    is_sframe: bool,
+    /// Whether the place of a dynamic relocation also holds the value, as far as the linker knows it.
     in_place: bool,
 }
 
@@ -77,22 +77,22 @@ struct Apply<'s, 'a, T: Target> {
     start: u64,
     address: u64,
     out: &'s mut [u8],
-    told: u32,
+    reported: u32,
 }
 
-/// The tombstone of a field that refers to a dead section, in a section that is not loaded.
+/// What the linker writes into a field that refers to a dead section, in a section that is not loaded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Tombstone {
-    /// This value.
+    /// A fixed value.
     Value(u64),
-    /// The addend, as if the symbol were 0.
+    /// The addend, as if the symbol's address were 0.
     Addend,
 }
 
 impl Tombstone {
-    /// The tombstone for a section of this name: that of the last `-z dead-reloc-in-nonalloc` pattern that
-    /// matches, else lld's. Pairs of 0 end a list in `.debug_loc` and `.debug_ranges`, so these get 1;
-    /// in `.debug_names` 0 would name the first unit.
+    /// The tombstone for a section of this name: that of the last matching `-z dead-reloc-in-nonalloc`
+    /// pattern, or else lld's. In `.debug_loc` and `.debug_ranges` it is 1, because a pair of zeros ends a
+    /// list there. In `.debug_names`, 0 would mean the first unit.
     pub fn of_section<T: Target>(link: &Placed<'_, T>, name: &[u8]) -> Self {
         for (pattern, value) in link.config.strip.dead_relocations.iter().rev() {
             if crate::script::glob::matches(pattern, name) {
@@ -112,14 +112,14 @@ impl Tombstone {
     }
 }
 
-/// Whether only the leader of folded functions keeps its description in a section, so that debuggers know one
-/// function at an address. Not in `.debug_line`: a breakpoint on a line of any of the equal functions should
+/// Whether a section describes only the leader of folded functions, so that debuggers find one function at
+/// each address. `.debug_line` describes all of them: a breakpoint on a line of any of these functions should
 /// find the code that they share.
 fn describes_once(name: &[u8]) -> bool {
     name.starts_with(b".debug_") && name != b".debug_line"
 }
 
-/// What a field at `place` holds for a value.
+/// What a field at `place` holds for this value.
 #[inline]
 fn from_base(base: RelocBase, value: u64, place: u64, at: &Addresses) -> i64 {
     let base = match base {
@@ -158,38 +158,41 @@ impl<T: Target> Visitor<T> for Loaded<'_, '_, T> {
         if apply.redirect(info, (symbol, addend), at, place) {
             return;
         }
-        // The GOT slot or PLT entry of a symbol that may turn up at run time is a place.
+        // This symbol may still be defined at run time. Its GOT slot or PLT entry has an address
+        // nevertheless.
         let is_nothing = facts.contains(Facts::UNDEFINED_WEAK)
             && !matches!(action.expr, RelocExpr::GotSlot | RelocExpr::Plt);
         if !is_nothing {
             apply.overflow(info, action, symbol, offset, value);
         } else if action.edit.is_none() {
-            // Where 0 is out of reach, nothing counts as being at the place that refers to it, as psABIs have
-            // it: what is left of a distance that was cut off would be some other symbol's.
+            // The field cannot express the distance to 0. As in the psABIs, an undefined weak symbol then
+            // counts as lying at the place of the relocation. A truncated distance would lead to some other
+            // symbol.
             let here =
                 from_base(action.base, place.wrapping_add_signed(addend), place, &apply.link.addresses);
             T::write_field(info.field, &mut apply.out[at..], here);
         }
     }
 
-    /// `scan_relocations` reported malformed relocations; only those of dead sections are left to write.
+    /// `scan_relocations` has reported malformed relocations. This writes the fields that refer to dead
+    /// sections.
     fn undecided(&mut self, relocation: Undecided<'_, T>) {
         let Undecided::Discarded(info, relocation, _) = relocation else { return };
         let Some(at) = self.apply.position(relocation.r_offset.get()) else { return };
-        let value = if self.describes { 0 } else { relocation.r_addend.get() };
+        let value = if self.is_sframe { 0 } else { relocation.r_addend.get() };
         T::write_field(info.field, &mut self.apply.out[at..], value);
     }
 }
 
 impl<T: Target> Apply<'_, '_, T> {
-    /// The index in `out` of an offset of the input section; `None` outside of it.
+    /// The index in `out` of an offset of the input section. `None`: the offset is outside.
     #[inline]
     fn position(&self, offset: u64) -> Option<usize> {
         let at = offset.checked_sub(self.start)?;
         (at <= self.out.len() as u64).then_some(at as usize)
     }
 
-    /// Points a branch that does not reach its target at a thunk. Gives whether there is one.
+    /// Points a branch that does not reach its target at a thunk. Returns whether there is such a thunk.
     #[cold]
     fn redirect(&mut self, info: &RelocInfo<T>, destination: Destination, at: usize, place: u64) -> bool {
         if !T::is_call(info) {
@@ -197,7 +200,7 @@ impl<T: Target> Apply<'_, '_, T> {
         }
         let Some(thunk) = branches::redirect(self.link, destination, place) else { return false };
         let distance = thunk.wrapping_sub(place) as i64;
-        // A conditional branch reaches less far than the calls that pools of thunks are placed for.
+        // Pools of thunks are placed for calls. A conditional branch has a shorter reach.
         let reaches = info.holds(distance);
         if reaches {
             T::write_field(info.field, &mut self.out[at..], distance);
@@ -233,8 +236,9 @@ impl<T: Target> Apply<'_, '_, T> {
         from_base(action.base, value, place, at)
     }
 
-    /// The value to store at the place of a dynamic relocation. The dynamic linker reads it there only for
-    /// `.relr.dyn`, elsewhere it takes the addend from the table; other readers expect the address.
+    /// The value to store at the place of a dynamic relocation. The dynamic linker reads it only for
+    /// `.relr.dyn`, and otherwise takes the addend from the table. But other readers expect the address
+    /// there.
     fn in_place(&self, kind: DynamicKind, index: u32, symbol: SymbolId, addend: i64) -> i64 {
         match kind {
             DynamicKind::Relative => address::target(self.link, self.object, index, symbol, addend) as i64,
@@ -247,14 +251,14 @@ impl<T: Target> Apply<'_, '_, T> {
         }
     }
 
-    /// Applies one relocation of a section that is not loaded. No dynamic linker will touch it, so it gets
-    /// addresses of this output even for symbols that may be preempted.
+    /// Applies one relocation of a section that is not loaded. The dynamic linker never touches that section,
+    /// so a symbol that may be preempted gets its address in this output, too.
     #[inline]
     fn not_loaded(&mut self, relocation: &Rela<T::E>, tombstone: Tombstone, drops_folded: bool) {
         let offset = relocation.r_offset.get();
         let Some(info) = T::reloc_info(relocation.kind()) else {
             let message = format!("unknown relocation type {}", relocation.kind());
-            return self.tell(offset, Diagnostic::error(Code::UnknownRelocation, message));
+            return self.report(offset, Diagnostic::error(Code::UnknownRelocation, message));
         };
         if info.expr == RelocExpr::Nothing {
             return;
@@ -263,7 +267,7 @@ impl<T: Target> Apply<'_, '_, T> {
         let Some(at) = offset.checked_sub(self.start).filter(|&at| fits(at)) else {
             let message =
                 format!("{} reaches past the end of the section ({:#x} bytes)", info.name, self.out.len());
-            return self.tell(offset, Diagnostic::error(Code::MalformedInput, message));
+            return self.report(offset, Diagnostic::error(Code::MalformedInput, message));
         };
         let index = relocation.symbol();
         if index as usize >= self.object.symbols.len() && index != 0 {
@@ -272,7 +276,7 @@ impl<T: Target> Apply<'_, '_, T> {
                 info.name,
                 self.object.symbols.len()
             );
-            return self.tell(offset, Diagnostic::error(Code::MalformedInput, message));
+            return self.report(offset, Diagnostic::error(Code::MalformedInput, message));
         }
         let symbol = self.object.symbol_id(index);
         let facts = facts(self.link, index, symbol);
@@ -294,11 +298,11 @@ impl<T: Target> Apply<'_, '_, T> {
             | RelocExpr::Size => info.expr,
             _ => {
                 let message = format!(
-                    "relocation {} against {} needs a GOT entry, which a section that is not loaded cannot ask for",
+                    "relocation {} against {} needs a GOT entry, but its section is not loaded",
                     info.name,
                     self.link.symbol_text(symbol)
                 );
-                return self.tell(offset, Diagnostic::error(Code::RelocationNotAllowed, message));
+                return self.report(offset, Diagnostic::error(Code::RelocationNotAllowed, message));
             }
         };
         let action = Action::<T> {
@@ -356,18 +360,18 @@ impl<T: Target> Apply<'_, '_, T> {
                 "the debug information is too large for 32-bit DWARF: recompile with -gdwarf64 or -g1"
             }
             _ if value >= min && value <= max => {
-                "the instruction reaches no other address: align what it refers to"
+                "align the symbol: the instruction cannot reach other addresses"
             }
             RelocBase::Zero if self.link.config.is_position_independent() => "recompile with -fPIC",
             _ => T::TOO_FAR_HELP,
         };
-        self.tell(offset, diagnostic.help(help));
+        self.report(offset, diagnostic.help(help));
     }
 
     #[cold]
-    fn tell(&mut self, offset: u64, diagnostic: Diagnostic) {
-        self.told += 1;
-        if self.told > TOLD {
+    fn report(&mut self, offset: u64, diagnostic: Diagnostic) {
+        self.reported += 1;
+        if self.reported > MAX_REPORTS {
             return;
         }
         let section = self.object.section_name_lossy(self.index as usize);

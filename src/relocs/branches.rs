@@ -1,4 +1,4 @@
-//! Destinations of branches: their targets, or thunks if targets are out of reach.
+//! Finds the destinations of branches: their targets, or thunks if the targets are out of reach.
 
 use super::address;
 use crate::arch::Target;
@@ -6,8 +6,8 @@ use crate::phase::Placed;
 use crate::symbols::SymbolFlags;
 use crate::tables::pools::{Destination, Purpose};
 
-/// Address that a branch goes to; `None` for undefined and discarded symbols: branches to them are never
-/// executed, or already reported.
+/// Address of a branch's target. `None`: the symbol is undefined or discarded. Such a branch never runs, or
+/// the linker has already reported it.
 #[inline]
 pub fn target<T: Target>(link: &Placed<'_, T>, (symbol, addend): Destination) -> Option<u64> {
     let flags = link.symbol_flags(symbol);
@@ -27,8 +27,8 @@ pub fn target<T: Target>(link: &Placed<'_, T>, (symbol, addend): Destination) ->
     Some(address::value(link, symbol).wrapping_add_signed(addend))
 }
 
-/// Address of the thunk for a branch at address `place` that does not reach its destination; `None` if there
-/// is none within reach.
+/// Address of a thunk for a branch at `place` that does not reach its target. `None`: no thunk is within
+/// reach.
 pub fn redirect<T: Target>(link: &Placed<'_, T>, destination: Destination, place: u64) -> Option<u64> {
     let spec = T::THUNKS?;
     let thunk = link.thunks.find(Purpose::Call(destination), place, spec.reach)?;

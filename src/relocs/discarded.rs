@@ -1,17 +1,25 @@
-//! References from kept sections to symbols of discarded ones.
+//! Reports references from kept sections to symbols in discarded ones.
 //!
-//! The section-group rule (gABI, "Section Groups"): a section outside a group must not refer to a
-//! local symbol inside it, because another group of the same signature may prevail. A loaded
-//! section that does so anyway has no right value, so a final link refuses; SFrame rule 3 governs
-//! such references from `.sframe`. Frames of collected and folded text are no violation and stay silent.
+//! Suppose two objects have a COMDAT group `f`, and the linker keeps the one of a.o:
 //!
-//! `.gcc_except_table` is no exception: compilers put the table of a COMDAT function into its group, so
-//! it is discarded with the function. A table outside that refers to a discarded function is broken,
-//! and the 0 that GNU ld writes there would send an exception to nowhere.
+//! ```text
+//! a.o: group f { .text.f }    kept
+//! b.o: group f { .text.f }    discarded
+//! b.o: .data  ->  local symbol in .text.f of b.o
+//! ```
 //!
-//! An object that was linked with `-r`, or made of one large file, may refer to thousands of discarded
-//! sections. So a referring section is read once for all advice about it ([`Remedies`]), and only messages
-//! that people will see are made in full.
+//! Then `.data` refers to text that is not in the output, and no value for it is right. So the gABI ("Section
+//! Groups") forbids a section outside a group to refer to a local symbol inside it. In a final link, such a
+//! reference from a loaded section is an error. SFrame rule 3 governs references from `.sframe`. References
+//! of frames to text that was collected or folded break no rule, and the linker does not report them.
+//!
+//! `.gcc_except_table` is no exception. Compilers put the table of a COMDAT function into its group, so the
+//! linker discards both together. If a table outside the group refers to a discarded function, it is broken:
+//! GNU ld writes 0 there, which would send an exception to nowhere.
+//!
+//! An object that was linked with `-r`, or made from one large source file, may refer to thousands of
+//! discarded sections. So the linker reads a referring section once for all advice about it ([`Remedies`]),
+//! and writes out only the messages that people will see.
 
 use crate::arch::Target;
 use crate::cli::SFrameViolation;
@@ -24,25 +32,25 @@ use crate::phase::{Live, Resolved, SectionState};
 use crate::sframe;
 use hashbrown::HashMap;
 
-/// Most references that one message shows.
+/// The largest number of references that one message shows.
 const SHOWN: usize = 10;
 
-/// Options that would leave a section's references to discarded text out.
+/// The options that would avoid a section's references to discarded text.
 #[derive(Clone, Copy)]
 pub struct Remedy {
-    /// A table of the linker's own (`--sframe-index`, `--sframe=merge`): it is `.sframe` that the linker can
-    /// read.
+    /// `--sframe-index` and `--sframe=merge`: the section is `.sframe` data that the linker can read, so it
+    /// can write a table of its own.
     pub table: bool,
     /// `--sframe-split`.
     pub split: bool,
 }
 
-/// The remedies for sections that refer to discarded ones, each read on first use.
+/// The remedies for sections that refer to discarded ones. Each section is read on first use.
 #[derive(Default)]
 pub struct Remedies(HashMap<SectionId, Remedy>);
 
 impl Remedies {
-    /// What would help a section's references.
+    /// The remedies for one section.
     pub fn of<T: Target>(&mut self, link: &Resolved<'_, T>, section: SectionId) -> Remedy {
         *self.0.entry(section).or_insert_with(|| Remedy {
             table: link.is_sframe_section(section) && sframe::read::is_readable(link, section),
@@ -55,17 +63,17 @@ impl Remedies {
 struct Violation {
     /// The discarded section.
     target: SectionId,
-    /// The references come from `.sframe`, and `-z sframe-violation=warning` makes these warnings.
+    /// Whether the references come from `.sframe`, and `-z sframe-violation=warning` makes them warnings.
     lenient: bool,
     references: Vec<Reference>,
 }
 
-/// Reports all recorded references, one message for each discarded section (two if references from `.sframe`
-/// are warnings and others are errors). An error in a final link, unless `--noinhibit-exec` or
-/// `-z sframe-violation=warning` says otherwise; a warning under `-r`.
+/// Reports all recorded references, with one message for each discarded section (or two, if references from
+/// `.sframe` are warnings and others are errors). They are errors in a final link, unless `--noinhibit-exec`
+/// or `-z sframe-violation=warning` says otherwise, and warnings under `-r`.
 pub fn report<T: Target>(link: &Live<'_, T>, references: &[Vec<Reference>]) {
     let mut violations = violations(link, references);
-    // In the order in which they are shown, because the first ones get notes and advice.
+    // Messages appear in this order, and the first ones get notes and advice.
     violations.sort_by_key(|violation| violation.target);
     let limit = link.config.diagnostics.error_limit.map_or(usize::MAX, |limit| limit.get());
     let (mut lines, mut remedies) = (SourceLines::default(), Remedies::default());
@@ -84,8 +92,7 @@ pub fn report<T: Target>(link: &Live<'_, T>, references: &[Vec<Reference>]) {
     }
 }
 
-/// Whether a reference breaks the rule. A dead row in `.sframe` for text that was collected or folded
-/// does not.
+/// Whether a reference breaks the rule. A row of `.sframe` for text that was collected or folded does not.
 pub fn is_violation<T: Target>(link: &Live<'_, T>, reference: &Reference) -> bool {
     let Some((target, _)) = link.symbol_section(reference.symbol) else { return false };
     let gone = SectionState::COLLECTED | SectionState::FOLDED;
@@ -111,7 +118,7 @@ fn violations<T: Target>(link: &Live<'_, T>, references: &[Vec<Reference>]) -> V
     found
 }
 
-/// The message in one line.
+/// The message without notes.
 fn brief<T: Target>(link: &Live<'_, T>, violation: &Violation) -> Diagnostic {
     let warning = link.config.is_relocatable() || violation.lenient;
     let severity = if warning { Severity::Warning } else { Severity::Error };
@@ -174,8 +181,8 @@ fn with_details<T: Target>(
     with_help(link, remedies, violation, diagnostic)
 }
 
-/// The name of the local symbol that a reference leads to, if compilers do not refer to it from outside its
-/// group: no section, no temporary label, and the reference is not from SFrame data.
+/// The name of the local symbol that a reference leads to. `None`: compilers themselves write such references
+/// from outside a group. That holds for section symbols, temporary labels and SFrame data.
 fn local_name<'a, T: Target>(link: &Live<'a, T>, reference: &Reference) -> Option<&'a [u8]> {
     if link.is_sframe_section(reference.section) {
         return None;
@@ -198,7 +205,7 @@ fn with_help<T: Target>(
     if !frames {
         return if warning { diagnostic } else { diagnostic.help("--noinhibit-exec makes this a warning") };
     }
-    // Modes that leave rows out help only if they help all referring sections.
+    // A mode that leaves rows out helps only if it helps all referring sections.
     let every = Remedy { table: true, split: true };
     let remedy = violation.references.iter().fold(every, |all, reference| {
         let own = remedies.of(link, reference.section);
@@ -207,12 +214,12 @@ fn with_help<T: Target>(
     let mut diagnostic = diagnostic;
     if remedy.table {
         diagnostic = diagnostic.help(
-            "--sframe-index replaces .sframe sections by one table without such rows, --sframe=merge makes one .sframe of them",
+            "--sframe-index writes one table without such rows instead of .sframe sections, --sframe=merge writes one .sframe without them",
         );
     }
     if remedy.split {
-        diagnostic =
-            diagnostic.help("--sframe-split takes .sframe sections apart, so that frames go with their text");
+        diagnostic = diagnostic
+            .help("--sframe-split splits .sframe sections, so that frames are discarded with their text");
     }
     let diagnostic =
         diagnostic.help("--sframe=discard (or --discard-sframe) leaves .sframe sections out of the output");

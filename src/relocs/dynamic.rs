@@ -1,9 +1,10 @@
-//! The entries of `.rela.dyn`, `.rela.plt` and `.relr.dyn` from all their sources: places in sections, words
-//! of the GOT, copies. Only jump slots are not here (see [`crate::synth::reldyn`]).
+//! The entries of `.rela.dyn`, `.rela.plt` and `.relr.dyn`, from all sources: places in sections, words of
+//! the GOT, copies. Only jump slots are elsewhere (see [`crate::synth::reldyn`]).
 //!
-//! [`count`] runs before layout and gives sizes. After it, [`of_site`] gives the entry of a place in a
-//! section, and [`own`] those of the linker's tables. Both walk the same sources by the same functions, so
-//! that the sizes are right.
+//! The layout needs the sizes of these tables before any address is known, and the entries need the
+//! addresses. So [`count`] runs before the layout. After it, [`of_site`] gives the entry of a place in a
+//! section, and [`own`] those of the linker's own tables. If the two disagreed, a table would overflow. So
+//! both walk the same sources with the same functions.
 
 use super::address;
 use super::slots::{self, Word};
@@ -22,9 +23,9 @@ pub struct Entry {
     pub address: u64,
     /// Its type (`R_*`).
     pub kind: u32,
-    /// Row in `.dynsym`, 0 for none.
+    /// Row in `.dynsym`, or 0.
     pub symbol: u32,
-    /// Its addend; `.rela.*` holds it, not the place.
+    /// Its addend. It is in `.rela.*`, not in the place.
     pub addend: u64,
 }
 
@@ -60,33 +61,34 @@ impl Counts {
     }
 }
 
-/// Whether relative relocations at even addresses go into `.relr.dyn`. If the script discards `.relr.dyn`,
-/// they stay in `.rela.dyn`.
+/// Whether relative relocations at even addresses go into `.relr.dyn`. They stay in `.rela.dyn` if the script
+/// discards `.relr.dyn`.
 pub fn packs<T: Target>(link: &Made<'_, T>) -> bool {
     let table = link.synthetic.find(Kind::RelrDyn).map(|row| link.synthetic_id(row));
     let is_placed = |id| !link.sections.is(id, SectionState::DISCARDED_BY_SCRIPT);
     link.config.relocations.pack_relative && table.is_some_and(is_placed)
 }
 
-/// Whether all `R_*_IRELATIVE` entries are in `.rela.plt`: in a program without a dynamic section, start-up
-/// code finds them there between `__rela_iplt_start` and `__rela_iplt_end`. A dynamic output has only those
-/// of functions with PLT entries there.
+/// Whether all `R_*_IRELATIVE` entries are in `.rela.plt`. In a program without a dynamic section, start-up
+/// code looks for them there, between `__rela_iplt_start` and `__rela_iplt_end`. A dynamic output has only
+/// those of functions with PLT entries there.
 pub fn irelative_in_plt<T: Target>(link: &Inputs<'_, T>) -> bool {
     !link.is_dynamic()
 }
 
-/// Whether a dynamic output has the relocation of a GOT word in `.rela.plt`.
+/// Whether a dynamic output puts the relocation of this GOT word into `.rela.plt`.
 fn is_of_plt<T: Target>(row: &DynamicRow, kind: u32) -> bool {
     kind == T::DYNAMIC.irelative && row.plt_got.is_some()
 }
 
-/// Whether `.relr.dyn` can name a place: its address will be even.
+/// Whether `.relr.dyn` can express a place. It can if the address will be even.
 fn is_packable<T: Target>(link: &Scanned<'_, T>, site: &DynRelocSite) -> bool {
     site.offset().is_multiple_of(2) && link.section_info(site.section).align >= 2
 }
 
-/// The kind of a site once all needs are known: if an `STT_GNU_IFUNC` function has a canonical PLT entry, the
-/// entry is its address, so the site is relative; and so is the address of a GOT slot.
+/// The kind of a site, now that all needs are known. If an `STT_GNU_IFUNC` function has a canonical PLT
+/// entry, that entry is its address, so the site becomes relative. A site with the address of a GOT slot is
+/// relative, too.
 fn settled_kind<T: Target>(link: &Scanned<'_, T>, site: &DynRelocSite) -> DynamicKind {
     let is_canonical = |id| link.symbol_needs(id).contains(Needs::CANONICAL_PLT);
     match site.kind() {
@@ -96,7 +98,7 @@ fn settled_kind<T: Target>(link: &Scanned<'_, T>, site: &DynRelocSite) -> Dynami
     }
 }
 
-/// Counts all entries but jump slots.
+/// Counts all entries except jump slots.
 pub fn count<T: Target>(link: &Numbered<'_, T>) -> Counts {
     let packs = packs(link);
     let mut counts = link
@@ -124,7 +126,7 @@ pub fn count<T: Target>(link: &Numbered<'_, T>) -> Counts {
     counts
 }
 
-/// The type of a site's entry; `None` if `.relr.dyn` names its place.
+/// The type of a site's entry. `None`: the site is in `.relr.dyn`.
 #[inline]
 pub fn type_of_site<T: Target>(link: &Scanned<'_, T>, packs: bool, site: &DynRelocSite) -> Option<u32> {
     let kind = settled_kind(link, site);
@@ -172,7 +174,7 @@ pub fn of_site<T: Target>(link: &Placed<'_, T>, site: &DynRelocSite) -> Entry {
 pub fn site_target<T: Target>(link: &Placed<'_, T>, site: &DynRelocSite) -> u64 {
     let Some((object, _)) = link.locate(site.section) else { return 0 };
     let index = if link.globals.contains(site.symbol) {
-        // `target` reads the index for local symbols only.
+        // `target` uses the index for local symbols only.
         u32::MAX
     } else {
         site.symbol.0.wrapping_sub(object.first_local)
@@ -199,8 +201,8 @@ pub fn resolved_in_plt<T: Target>(link: &Placed<'_, T>) -> Vec<Entry> {
     entries
 }
 
-/// The entries for words of the GOT and for copies that are in `.rela.dyn`; of a static output those in
-/// `.rela.plt`, too. Unsorted.
+/// The entries of `.rela.dyn` for words of the GOT and for copies, unsorted. In a static output, those of
+/// `.rela.plt` are among them.
 pub fn own<T: Target>(link: &Placed<'_, T>) -> Vec<Entry> {
     let (packs, all_in_plt) = (packs(link), irelative_in_plt(link));
     let mut entries = Vec::new();
@@ -222,7 +224,7 @@ pub fn own<T: Target>(link: &Placed<'_, T>) -> Vec<Entry> {
     entries
 }
 
-/// The addresses that `.relr.dyn` names, sorted.
+/// The addresses in `.relr.dyn`, sorted.
 pub fn packed_places<T: Target>(link: &Placed<'_, T>) -> Vec<u64> {
     let is_packed =
         |site: &&DynRelocSite| settled_kind(link, site) == DynamicKind::Relative && is_packable(link, site);

@@ -1,22 +1,23 @@
-//! Relocations that go into the output: all of them under `-r`, those of `--emit-relocs` in a
-//! final link.
+//! Relocations in the output: all of them under `-r`, and those of `--emit-relocs` in a final link.
 //!
-//! Each is the input's relocation, moved with its section: the place counts from the output section
-//! (from 0 in a final link, as an address), the symbol has its number in the output's table.
-//! A symbol that the output does not have (section symbols, local names that were dropped) is replaced by
-//! the symbol of its output section, and the addend holds the distance. Bytes in place do not matter:
-//! `SHT_RELA` takes no addend from them. If all relocations of an output section come from `SHT_REL`
-//! sections, the output has `SHT_REL`, as in GNU ld and lld, and under `-r` the places get the addends.
+//! The linker takes a relocation of the input and moves it with its section. Its offset counts from the
+//! output section (in a final link, it is an address), and its symbol becomes the number in the output's
+//! symbol table. The output lacks some symbols (section symbols, local names that options drop). The linker
+//! replaces these by the symbol of their output section, and the addend takes the distance. The bytes in
+//! place do not matter, because `SHT_RELA` takes no addend from them. If all relocations of an output section
+//! come from `SHT_REL` sections, the output has `SHT_REL`, as in GNU ld and lld, and under `-r` the places
+//! hold the addends.
 //!
-//! References to sections outside the output are left out. [`crate::relocs::discarded`] has
-//! reported those that are violations. In `.eh_frame`, where readers want a relocation in every
-//! FDE, those of an FDE whose function is gone become `R_*_NONE`, so that the next link finds a
-//! record of no function. In call graph profiles two relocations make an edge, so a dead one becomes
-//! `R_*_NONE`, too, and the pairs stay aligned.
+//! Relocations that refer to sections outside the output are dropped; [`crate::relocs::discarded`] has
+//! reported those that are violations. In three places, dropping one would break its reader, and it becomes
+//! `R_*_NONE` instead:
 //!
-//! So it does in SFrame data under `-r`: GNU ld takes the n-th relocation for that of the n-th function and
-//! ends with failed assertions if there are fewer. It skips those whose symbol is 0 as well, so these name
-//! the symbol of their own section: they compute nothing, and keep nothing alive that is not alive already.
+//! - in `.eh_frame`, whose readers expect a relocation in every FDE. The next link then sees a record without
+//!   a function;
+//! - in call graph profiles, where two relocations make an edge. Dropping one would pair up the wrong ones;
+//! - in SFrame data under `-r`. GNU ld takes the n-th relocation for that of the n-th function, and fails its
+//!   assertions if there are fewer. It also skips relocations whose symbol is 0, so these use the symbol of
+//!   their own section, which keeps nothing alive that is not alive already.
 
 use crate::arch::{RelocExpr, Target};
 use crate::diag::{Code, Diagnostic};
@@ -55,7 +56,7 @@ pub fn count<T: Target>(link: &Placed<'_, T>, id: SectionId) -> u32 {
     count
 }
 
-/// Writes the relocations of a section to `out`, which has room for as many as [`count`] gave.
+/// Writes the relocations of a section to `out`, which has room for [`count`] of them.
 pub fn write<T: Target>(link: &Placed<'_, T>, id: SectionId, out: &mut [Rela<T::E>]) {
     if is_own_sframe(link, id) {
         return sframe_output::table::relocations(link, base(link, id), out);
@@ -82,16 +83,16 @@ pub fn write_implicit<T: Target>(link: &Placed<'_, T>, id: SectionId, out: &mut 
     });
 }
 
-/// Whether the relocations of a section may be written to an `SHT_REL` section. `.sframe` needs `SHT_RELA`,
-/// because the linker changes its addends.
+/// Whether the relocations of a section may go into an `SHT_REL` section. Those of `.sframe` need `SHT_RELA`,
+/// because the linker changes their addends.
 pub fn is_implicit<T: Target>(link: &Placed<'_, T>, id: SectionId) -> bool {
     link.locate(id).is_some_and(|(object, index)| {
         object.has_implicit_addends(index as usize) && !is_input(object, index as usize)
     })
 }
 
-/// Under `-r`: puts the addends of relocations that are written to an `SHT_REL` section into their
-/// places. `out` holds a copy of the section.
+/// Writes the addends of relocations in an `SHT_REL` section into their places (`-r`). `out` holds a copy of
+/// the section.
 pub fn write_addends<T: Target>(link: &Placed<'_, T>, id: SectionId, out: &mut [u8]) {
     let Some(chunk) = link.places.chunk[id.index()] else { return };
     let tables = &link.output_relocations;
@@ -124,7 +125,7 @@ pub fn write_addends<T: Target>(link: &Placed<'_, T>, id: SectionId, out: &mut [
     });
 }
 
-/// A relocation in the output's terms.
+/// A relocation as the output has it.
 struct Written {
     offset: u64,
     kind: u32,
@@ -138,8 +139,8 @@ impl Written {
     }
 }
 
-/// The `r_offset` of a section's first byte: its address in a final link, its offset in the output section
-/// under `-r`.
+/// The `r_offset` of a section's first byte: its address in a final link, and its offset in the output
+/// section under `-r`.
 fn base<T: Target>(link: &Placed<'_, T>, id: SectionId) -> u64 {
     if link.config.is_relocatable() { link.places.offset[id.index()] } else { link.section_address(id) }
 }
@@ -185,8 +186,8 @@ fn is_own_sframe<T: Target>(link: &Placed<'_, T>, id: SectionId) -> bool {
     row.is_some_and(|row| link.synthetics.section(row).kind == Kind::SFrame)
 }
 
-/// For a GOT load that a final link relaxed: the type of the relocation that describes the new instruction,
-/// and what it adds to offset and addend, from [`Target::relocation_of_edit`].
+/// For a GOT load that a final link has relaxed: the type of the relocation for the new instruction, and the
+/// numbers to add to offset and addend, from [`Target::relocation_of_edit`].
 fn edited_load<T: Target>(walk: &Walk<'_, '_, T>, relocation: &Rela<T::E>) -> Option<(u32, i64, i64)> {
     let is_load = T::reloc_info(relocation.kind()).is_some_and(|info| info.expr == RelocExpr::GotSlot);
     let mut load = Load { edited: None };
@@ -196,7 +197,7 @@ fn edited_load<T: Target>(walk: &Walk<'_, '_, T>, relocation: &Rela<T::E>) -> Op
     load.edited
 }
 
-/// Learns how one load from the GOT is rewritten.
+/// A visitor that records how the linker rewrites one load from the GOT.
 struct Load {
     edited: Option<(u32, i64, i64)>,
 }
@@ -210,14 +211,14 @@ impl<T: Target> Visitor<T> for Load {
     fn undecided(&mut self, _: Undecided<'_, T>) {}
 }
 
-/// Whether a section is the linker's own `.eh_frame`, which only final links have.
+/// Whether a section is the linker's own `.eh_frame`. Only final links have it.
 fn is_made_of_frames<T: Target>(link: &Placed<'_, T>, id: SectionId) -> bool {
     let row = link.synthetic_row(id);
     row.is_some_and(|row| link.synthetics.section(row).kind == Kind::EhFrame)
 }
 
-/// Calls `visit` for each relocation of the kept `.eh_frame` records, in the order of records, with its
-/// offset in the output's `.eh_frame`.
+/// Calls `visit` for each relocation of the kept `.eh_frame` records, in their order, with its offset in the
+/// output's `.eh_frame`.
 fn for_each_of_frames<'l, 'a, T: Target>(
     link: &'l Placed<'a, T>,
     mut visit: impl FnMut(&'l ObjectFile<'a, T::E>, &Rela<T::E>, u64),
@@ -233,8 +234,8 @@ fn for_each_of_frames<'l, 'a, T: Target>(
     }
 }
 
-/// Under `-r`: writes tombstones into those fields of a section that is not loaded whose relocations are left
-/// out. A later link no longer knows that these fields referred to anything.
+/// Writes tombstones into a section that is not loaded, for the fields whose relocations are dropped (`-r`).
+/// A later link cannot know that these fields referred to anything.
 pub fn bury<T: Target>(link: &Placed<'_, T>, id: SectionId, out: &mut [u8]) {
     let Some((object, index)) = link.locate(id) else { return };
     if is_alloc(object.headers[index as usize].sh_flags.get()) {
@@ -255,8 +256,8 @@ pub fn bury<T: Target>(link: &Placed<'_, T>, id: SectionId, out: &mut [u8]) {
     }
 }
 
-/// Calls `visit` for each relocation of an input section that the output has, in input order. The flag tells
-/// whether the relocation keeps its meaning; otherwise it becomes `R_*_NONE`.
+/// Calls `visit` for each relocation of an input section that the output has, in input order. The flag says
+/// whether the relocation keeps its meaning. Otherwise it becomes `R_*_NONE`.
 fn for_each_kept<'l, 'a, T: Target>(
     link: &'l Placed<'a, T>,
     id: SectionId,
@@ -276,11 +277,11 @@ fn for_each_kept<'l, 'a, T: Target>(
         }
         return;
     }
-    let describes = link.is_sframe_section(id);
+    let is_sframe = link.is_sframe_section(id);
     let counted = call_graph::is_profile(&object.headers[index as usize])
-        || (describes && link.config.is_relocatable());
+        || (is_sframe && link.config.is_relocatable());
     for relocation in object.relocations(index as usize) {
-        let dead = if describes { is_of_dead_row } else { is_dropped };
+        let dead = if is_sframe { is_of_dead_row } else { is_dropped };
         let alive = !dead(link, object, relocation);
         if alive || counted {
             visit(object, relocation, alive);
@@ -292,7 +293,7 @@ fn is_dead<T: Target>(link: &Placed<'_, T>, function: SectionId) -> bool {
     function.is_some() && !link.sections.stands(function)
 }
 
-/// The relocation's symbol as an index in the output's symbol table, and the addend for that symbol.
+/// The index of the relocation's symbol in the output's symbol table, and the addend for that symbol.
 fn remap<T: Target>(
     link: &Placed<'_, T>,
     object: &ObjectFile<'_, T::E>,
@@ -310,8 +311,8 @@ fn remap<T: Target>(
     through_section(link, object, symbol, id, addend).unwrap_or((0, addend))
 }
 
-/// The target of a relocation as section symbol of its output section and addend; `None` if the target is not
-/// in the output.
+/// The target of a relocation, as the section symbol of its output section and an addend. `None`: the target
+/// is not in the output.
 fn through_section<T: Target>(
     link: &Placed<'_, T>,
     object: &ObjectFile<'_, T::E>,
@@ -335,7 +336,7 @@ fn through_section<T: Target>(
             _ => return None,
         }
     };
-    // For the section symbol of an absorbed section the addend selects the piece.
+    // With the section symbol of an absorbed section, the addend selects the piece.
     let chooses = link.sections.is(section, SectionState::ABSORBED)
         && object.symbols.get(symbol as usize).is_some_and(|symbol| symbol.kind() == elf::STT_SECTION);
     let (chosen, rest) = if chooses { (value.wrapping_add_signed(addend), 0) } else { (value, addend) };

@@ -1,11 +1,11 @@
-//! Relocations: their needs, the values that they store, the relocations left to the dynamic
+//! Relocations: what they need, the values that they store, and those that the linker leaves to the dynamic
 //! linker.
 //!
-//! [`decide`](crate::decision::decide) answers for one relocation. `passes::scan_relocations` asks
-//! it for every live loaded section and keeps the needs in [`crate::phase::Asked`] and the flags of
-//! symbols; [`apply`] asks again when the output is written. [`undefined`] and [`discarded`] report
-//! references to undefined symbols and to discarded sections; [`explain`] gives a full account of
-//! the latter.
+//! [`decide`](crate::decision::decide) decides about one relocation. `passes::scan_relocations` asks it about
+//! every relocation of live loaded sections, and keeps the needs in [`crate::phase::Asked`] and in the flags
+//! of symbols. [`apply`] asks again when it writes the output. [`undefined`] and [`discarded`] report
+//! references to undefined symbols and to discarded sections, and [`explain`] gives a full account of the
+//! latter.
 
 pub mod address;
 pub mod apply;

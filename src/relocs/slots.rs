@@ -1,7 +1,7 @@
-//! Words of the GOT: the content of each, and its dynamic relocation.
+//! Words of the GOT: the content of each word, and its dynamic relocation.
 //!
-//! [`for_each_word`] is the one definition: contents, relocations and their count all come from it.
-//! It needs no addresses; [`number`] gives the value of a content once addresses are known.
+//! [`for_each_word`] is the only definition. Contents, relocations and their number all come from it, so they
+//! cannot disagree. It needs no addresses; [`number`] computes a content once addresses are known.
 
 use super::address::{self, from_thread_pointer, in_tls_block, value};
 use crate::arch::Target;
@@ -13,7 +13,7 @@ use crate::symbols::SymbolFlags;
 /// One word of `.got`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Word {
-    /// Its number, from the start of `.got`.
+    /// Its number, counted from the start of `.got`.
     pub index: Slot,
     /// Its content, in terms of the row's symbol.
     pub content: Content,
@@ -21,12 +21,12 @@ pub struct Word {
     pub relocation: Option<WordRelocation>,
 }
 
-/// A number that a word of the GOT holds, or that the dynamic linker makes it hold.
+/// What a word of the GOT holds, written by the linker or by the dynamic linker.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Content {
-    /// 0: the dynamic linker computes the word without an addend.
+    /// 0. The dynamic linker computes the word without an addend.
     Nothing,
-    /// 1, the number of a program's own module.
+    /// 1, the number of the program itself as a module.
     OwnModule,
     /// The address of the symbol.
     Address,
@@ -43,9 +43,9 @@ pub enum Content {
 pub struct WordRelocation {
     /// Its type (`R_*`).
     pub kind: u32,
-    /// The symbol that the dynamic linker looks up; without one, the addend is the word's content.
+    /// The symbol that the dynamic linker looks up. `None`: the addend is the word's content.
     pub symbol: Option<SymbolId>,
-    /// Whether the linker writes the content into the word, too.
+    /// Whether the linker also writes the content into the word.
     pub in_place: bool,
 }
 
@@ -64,7 +64,7 @@ impl Word {
         Word { index, content, relocation: Some(relocation) }
     }
 
-    /// A word with an address of this output: relative if the load address is not known.
+    /// A word with an address of this output. It needs a relative relocation if the load address is unknown.
     fn local<T: Target>(link: &Numbered<'_, T>, index: Slot, content: Content) -> Self {
         if !link.mode.position_independent {
             return Word::fixed(index, content);
@@ -78,14 +78,14 @@ impl Word {
     }
 }
 
-/// Whether places of dynamic relocations hold the value that is known at link time, too. Those that
-/// `.relr.dyn` names must.
+/// Whether the places of dynamic relocations also hold the value as the linker knows it. With `.relr.dyn`,
+/// they must.
 pub(super) fn fills_places<T: Target>(config: &Config) -> bool {
     config.relocations.apply_dynamic.unwrap_or(T::APPLY_DYNAMIC) || config.relocations.pack_relative
 }
 
 /// Visits the words of a row that have a content or a relocation. The second word of a TLS descriptor has
-/// neither: the relocation of the first fills both.
+/// neither, because the relocation of the first one fills both.
 pub fn for_each_word<T: Target>(link: &Numbered<'_, T>, row: &DynamicRow, mut visit: impl FnMut(Word)) {
     let dynamic = &T::DYNAMIC;
     let shared = link.mode.shared;
@@ -98,7 +98,7 @@ pub fn for_each_word<T: Target>(link: &Numbered<'_, T>, row: &DynamicRow, mut vi
     if let Some(slot) = row.got.filter(|_| row.got != row.resolved) {
         visit(match () {
             () if imported => Word::imported(slot, dynamic.glob_dat, id),
-            // The PLT entry is the function's address.
+            // The function's address is that of its PLT entry.
             () if flags.contains(SymbolFlags::IFUNC) => Word::local(link, slot, Content::PltEntry),
             () if flags.contains(SymbolFlags::ABSOLUTE) => Word::fixed(slot, Content::Address),
             () => Word::local(link, slot, Content::Address),
@@ -129,7 +129,7 @@ pub fn for_each_word<T: Target>(link: &Numbered<'_, T>, row: &DynamicRow, mut vi
     }
 }
 
-/// The word with this module's number: a library learns its number at run time, an executable is module 1.
+/// The word with this module's number. A library learns its number at run time; an executable is module 1.
 fn module_word<T: Target>(index: Slot, shared: bool) -> Word {
     if shared {
         Word::dynamic(index, T::DYNAMIC.dtpmod, Content::Nothing)
@@ -143,8 +143,8 @@ fn own_module_word<T: Target>(link: &Numbered<'_, T>) -> Option<Word> {
     link.slots.tls_module.map(|slot| module_word::<T>(slot, link.mode.shared))
 }
 
-/// Visits all words of `.got` but the reserved ones, each with its row. The word with this module's number
-/// comes with an empty row of no symbol.
+/// Visits all words of `.got` except the reserved ones, each with its row. The word with this module's number
+/// comes with an empty row that has no symbol.
 pub fn for_all_words<T: Target>(link: &Numbered<'_, T>, mut visit: impl FnMut(&DynamicRow, Word)) {
     for row in &link.rows {
         for_each_word(link, row, |word| visit(row, word));

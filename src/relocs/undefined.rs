@@ -1,5 +1,5 @@
 //! Reports undefined symbols: one message for all references of objects to a symbol, and one for each library
-//! that refers to a symbol which nothing defines or which the program does not export.
+//! that refers to a symbol which no module defines or which the program does not export.
 
 use crate::arch::Target;
 use crate::cli::Report;
@@ -18,12 +18,12 @@ use hashbrown::{HashMap, HashSet};
 use rayon::prelude::*;
 use std::sync::OnceLock;
 
-/// Most references that one message shows.
+/// The largest number of references that one message shows.
 const SHOWN: usize = 3;
-/// Undefined symbols for which a likely misspelling is searched; each search reads all names.
+/// Number of undefined symbols for which the linker looks for a misspelling. Each search reads all names.
 const HINTED: usize = 16;
 
-/// Whether references to a global that nothing defines are reported. `unreported` are the names of
+/// Whether the linker reports references to a global that nothing defines. `unreported` is the result of
 /// [`unreported`].
 pub fn is_reported<T: Target>(link: &Resolved<'_, T>, unreported: &HashSet<&[u8]>, id: SymbolId) -> bool {
     !link.config.is_relocatable()
@@ -32,20 +32,20 @@ pub fn is_reported<T: Target>(link: &Resolved<'_, T>, unreported: &HashSet<&[u8]
         && !unreported.contains(link.globals.names[id.index()])
 }
 
-/// Whether an undefined global is `name@VERSION`. Dynamic linkers look for a version in the library that a
-/// version table names beside it, and no library of this link is that one.
+/// Whether an undefined global is `name@VERSION`. Its version table also names the library that must define
+/// it, and no library of this link is that one.
 pub fn names_a_version<T: Target>(link: &Inputs<'_, T>, id: SymbolId) -> bool {
     let name = link.globals.names.get(id.index()).copied().unwrap_or_default();
     split(name).is_some_and(|(_, version)| !version.is_empty())
 }
 
-/// Names of `--ignore-unresolved-symbol`.
+/// The names of `--ignore-unresolved-symbol`.
 pub fn unreported<'l, T: Target>(link: &'l Inputs<'_, T>) -> HashSet<&'l [u8]> {
     link.config.undefined.ignored.iter().map(Vec::as_slice).collect()
 }
 
-/// How undefined references of objects are reported. A symbol of other than default visibility cannot come
-/// from another module, so it is an error even where other undefined symbols are allowed.
+/// How the linker reports undefined references of objects. No other module can define a symbol with other
+/// than default visibility, so it is an error even where undefined symbols are allowed.
 fn severity<T: Target>(link: &Resolved<'_, T>, id: SymbolId) -> Report {
     if visibility(link, id) != elf::STV_DEFAULT {
         return Report::Error;
@@ -53,13 +53,14 @@ fn severity<T: Target>(link: &Resolved<'_, T>, id: SymbolId) -> Report {
     link.config.undefined.in_objects
 }
 
-/// The visibility (`STV_*`) that all mentions of a global give it; default for a local symbol.
+/// The visibility (`STV_*`) of a global, from all files that mention it. A local symbol has default
+/// visibility.
 fn visibility<T: Target>(link: &Resolved<'_, T>, id: SymbolId) -> u8 {
     link.definitions.visibility.get(id.index()).copied().unwrap_or(elf::STV_DEFAULT)
 }
 
-/// Reports the references that the scan found, given in file order.
-/// `needed` are the libraries that the link's libraries need.
+/// Reports the references that the scan found, in file order. `needed` are the libraries that the link's
+/// libraries need.
 pub fn report<T: Target>(link: &Live<'_, T>, references: &[Vec<Reference>], needed: &NeededLibraries<'_>) {
     let mut rows: HashMap<SymbolId, usize> = HashMap::new();
     let mut found: Vec<(Reference, u64, Vec<Reference>)> = Vec::new();
@@ -86,8 +87,7 @@ pub fn report<T: Target>(link: &Live<'_, T>, references: &[Vec<Reference>], need
     }
 }
 
-/// The reason why there is no `__start_NAME` or `__stop_NAME` although there are sections NAME, and the
-/// remedy.
+/// Why there is no `__start_NAME` or `__stop_NAME` although there are sections NAME, and what helps.
 fn no_set<T: Target>(link: &Live<'_, T>, name: &[u8], section: &[u8]) -> String {
     let (name, section) = (String::from_utf8_lossy(name), String::from_utf8_lossy(section));
     if link.start_stop_is_collected(name.as_bytes()) {
@@ -115,7 +115,7 @@ fn describe<T: Target>(
     let name = link.globals.names.get(id.index()).copied().unwrap_or_default();
     let set = set_of(link, name);
     let visibility = match visibility(link, id) {
-        // The linker made `__start_NAME` protected (`-z start-stop-visibility`), not the source.
+        // `-z start-stop-visibility` made `__start_NAME` protected, not the source.
         elf::STV_PROTECTED if set.is_some() => "",
         elf::STV_HIDDEN => "hidden ",
         elf::STV_INTERNAL => "internal ",
@@ -144,7 +144,7 @@ fn describe<T: Target>(
     diagnostic
 }
 
-/// The name of the sections whose bounds a symbol names, if the link has such sections.
+/// The name of the sections whose bounds the symbol stands for, if the link has such sections.
 fn set_of<'n, T: Target>(link: &Live<'_, T>, name: &'n [u8]) -> Option<&'n [u8]> {
     start_stop(name).filter(|section| link.identifier_sections.contains_key(section))
 }
@@ -187,8 +187,8 @@ fn with_hints<T: Target>(
     }
 }
 
-/// Text about a definition in a discarded group whose prevailing copy lacks it; `None` if there is
-/// none.
+/// A note about a definition in a discarded group whose prevailing copy lacks it. `None`: there is no such
+/// definition.
 fn discarded_definition<T: Target>(link: &Live<'_, T>, id: SymbolId) -> Option<String> {
     link.objects.iter().find_map(|object| {
         let row = object.globals.iter().position(|&global| global == id)?;
@@ -210,15 +210,15 @@ fn discarded_definition<T: Target>(link: &Live<'_, T>, id: SymbolId) -> Option<S
     })
 }
 
-/// A definition whose name is much like that of an undefined symbol.
+/// A definition whose name resembles an undefined symbol.
 struct Similar<'a> {
     likeness: Likeness,
     name: &'a [u8],
-    /// Where it is defined, as the end of a sentence.
+    /// Where it is defined, for the end of a sentence.
     place: String,
 }
 
-/// How a defined name is like an undefined one, the most probable first.
+/// How a defined name resembles an undefined one, with the most probable case first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Likeness {
     /// The undefined name is the mangled form (C++) of the defined one.
@@ -233,7 +233,7 @@ enum Likeness {
     Mangled,
 }
 
-/// The defined name that is most probably meant.
+/// The defined name that the source most probably means.
 fn similar<'a, T: Target>(link: &Resolved<'a, T>, name: &[u8]) -> Option<Similar<'a>> {
     let is_defined = |id: SymbolId| link.definition(id) != Definition::Undefined;
     let names = &link.globals.names;
@@ -242,7 +242,7 @@ fn similar<'a, T: Target>(link: &Resolved<'a, T>, name: &[u8]) -> Option<Similar
         let likeness = likeness(name, plain, names[row])?;
         is_defined(SymbolId::from_index(row)).then_some((likeness, None, row))
     });
-    // Names that only libraries define are no globals (`find_library_definitions`).
+    // A name that only libraries define is no global (`find_library_definitions`).
     let of_libraries = link.shared.par_iter().flat_map_iter(|library| {
         (0..library.symbols.len()).filter_map(|row| {
             let likeness = likeness(name, plain, library.symbol_name(row))?;
@@ -260,7 +260,7 @@ fn similar<'a, T: Target>(link: &Resolved<'a, T>, name: &[u8]) -> Option<Similar
     })
 }
 
-/// How a candidate is like a name, whose plain form is `plain` if it is mangled.
+/// How a candidate resembles a name. `plain` is the function's name if `name` is mangled.
 fn likeness(name: &[u8], plain: Option<&[u8]>, candidate: &[u8]) -> Option<Likeness> {
     if plain == Some(candidate) {
         Some(Likeness::Plain)
@@ -277,7 +277,7 @@ fn likeness(name: &[u8], plain: Option<&[u8]>, candidate: &[u8]) -> Option<Liken
     }
 }
 
-/// `f` of `_Z1fi`: the function's name, if it is in no namespace or class.
+/// The function's name in a mangled name (`f` in `_Z1fi`), unless it is in a namespace or class.
 fn plain_name(name: &[u8]) -> Option<&[u8]> {
     let rest = name.strip_prefix(b"_Z")?;
     let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
@@ -285,7 +285,7 @@ fn plain_name(name: &[u8]) -> Option<&[u8]> {
     rest.get(digits..digits.checked_add(length)?)
 }
 
-/// Whether one letter was left out, put in, replaced, or two neighbours were exchanged.
+/// Whether the names differ by one letter (missing, added or replaced) or by two exchanged neighbours.
 fn is_one_edit_apart(a: &[u8], b: &[u8]) -> bool {
     let (short, long) = if a.len() <= b.len() { (a, b) } else { (b, a) };
     if long.len() - short.len() > 1 {
@@ -315,9 +315,9 @@ fn definition_place<T: Target>(link: &Resolved<'_, T>, id: SymbolId) -> String {
     }
 }
 
-/// Reports undefined symbols of the shared libraries that the output loads: symbols that nothing defines, or
-/// nothing in the version that is asked for, and symbols that the program defines without exporting them. A
-/// library with a `DT_NEEDED` that the link does not know is not judged: that library may define the symbol.
+/// Reports undefined symbols of the shared libraries that the output loads. Either no module defines the
+/// symbol in the required version, or the program defines it and does not export it. The linker does not
+/// judge a library with a `DT_NEEDED` that it has not seen, because that library may define the symbol.
 pub fn report_shared<T: Target>(link: &Bound<'_, T>) {
     let policy = link.config.undefined.in_shared_libraries;
     if policy == Report::Ignore || link.config.is_relocatable() {
@@ -363,21 +363,21 @@ pub fn report_shared<T: Target>(link: &Bound<'_, T>) {
 
 /// Why a library will not find a symbol.
 enum Unmet<'a> {
-    /// Nothing defines it.
+    /// No module defines it.
     Undefined,
-    /// Libraries define it, and none in this version.
+    /// Libraries define it, but none in this version.
     Version(&'a [u8]),
-    /// The program's own definition, in this object, is not exported.
+    /// The program defines it in this object, but does not export it.
     NotExported(FileId),
 }
 
-/// Definitions of the link's libraries, listed when one is first asked for.
+/// Definitions of the link's libraries, collected on first use.
 #[derive(Default)]
 struct Elsewhere<'a> {
-    /// By global: whether a library defines it.
+    /// Whether a library defines a global.
     by_id: OnceLock<Vec<bool>>,
-    /// Names with versions. Globals do not show old versions, which only references with that version bind
-    /// to.
+    /// Names with versions. Globals do not contain old versions, because only references with the same
+    /// version bind to these.
     by_version: OnceLock<HashSet<(&'a [u8], &'a [u8])>>,
 }
 
@@ -413,7 +413,8 @@ impl<'a> Elsewhere<'a> {
     }
 }
 
-/// Whether the undefined symbol `index` of a library has no definition that the dynamic linker sees.
+/// Why the dynamic linker will find no definition for the undefined symbol `index` of a library. `None`: it
+/// will find one.
 fn unmet<'a, T: Target>(
     link: &Bound<'a, T>,
     elsewhere: &Elsewhere<'a>,
@@ -430,7 +431,7 @@ fn unmet<'a, T: Target>(
     };
     let unmet = match link.definition(id) {
         Definition::Undefined => Unmet::Undefined,
-        // If the program does not export its definition, another library's definition satisfies the
+        // The program does not export its definition, but another library's definition satisfies the
         // reference.
         Definition::Object { file, .. } if hides(id) && !elsewhere.has(link, id) => Unmet::NotExported(file),
         Definition::Shared { library: definer, symbol }
@@ -446,8 +447,8 @@ fn unmet<'a, T: Target>(
     (!is_met).then_some(unmet)
 }
 
-/// Whether `--wrap` sends references to a name to another one, which is defined. As in GNU ld, that satisfies
-/// libraries' references, too, although the dynamic linker looks for the name itself.
+/// Whether `--wrap` redirects references to this name to another name that is defined. As in GNU ld, that
+/// satisfies references of libraries, too, although the dynamic linker looks for the name itself.
 fn is_wrapped<T: Target>(link: &Resolved<'_, T>, name: &[u8]) -> bool {
     let is_defined = |id| link.definition(id) != Definition::Undefined;
     link.config.symbols.wrap.iter().any(|wrapped| wrapped == name)

@@ -1,8 +1,7 @@
-//! The relocations of a loaded section, each with the decision about it.
+//! Walks the relocations of a loaded section, and decides about each.
 //!
-//! `scan_relocations` and `write_output` walk the same relocations through this one function, so both see
-//! the same facts, skip the same relocations and get the same answers: a slot exists exactly where the
-//! output uses it.
+//! `scan_relocations` and `write_output` both use this walk. So they see the same facts, skip the same
+//! relocations and get the same decisions, and the output has exactly the slots that it uses.
 
 use crate::arch::relocation::{Facts, NextRelocation};
 use crate::arch::{RelocExpr, RelocInfo, Site, Target};
@@ -21,20 +20,20 @@ pub struct Walk<'w, 'a, T: Target> {
     section: SectionId,
     /// Its object.
     pub object: &'w ObjectFile<'a, T::E>,
-    /// Input bytes. Decisions look at them and never at the output, which changes while it is written.
+    /// Bytes of the input section. Decisions must not look at the output, which changes while it is written.
     pub bytes: &'a [u8],
-    /// The program may write to it.
+    /// Whether the program may write to it.
     pub writable: bool,
     code: bool,
-    /// It is SFrame data, which describes functions and does not call them.
-    pub describes: bool,
+    /// Whether it is SFrame data, which describes functions and does not call them.
+    pub is_sframe: bool,
     /// All its relocations.
     relocations: &'w [Rela<T::E>],
-    /// [`Target::splits_loads`], computed at the first GOT relocation.
+    /// The result of [`Target::splits_loads`], computed at the first GOT relocation.
     splits_loads: OnceCell<bool>,
 }
 
-/// A relocation that an action was decided for.
+/// A relocation with its decision.
 pub struct Decided<'r, T: Target> {
     /// Its type.
     pub info: &'static RelocInfo<T>,
@@ -46,30 +45,30 @@ pub struct Decided<'r, T: Target> {
     pub symbol: SymbolId,
     /// Addend.
     pub addend: i64,
-    /// Facts that the decision was made from.
+    /// The facts that the decision rests on.
     pub facts: Facts,
     /// The decision.
     pub action: &'r Action<T>,
 }
 
-/// A relocation that no action can be decided for.
+/// A relocation without a decision.
 pub enum Undecided<'r, T: Target> {
-    /// No table knows the type.
+    /// The machine does not know its type.
     UnknownType(&'r Rela<T::E>),
-    /// Its field does not lie within the section.
+    /// Its field reaches outside the section.
     Outside(&'static RelocInfo<T>, &'r Rela<T::E>),
     /// The object has no such symbol.
     NoSymbol(&'static RelocInfo<T>, &'r Rela<T::E>),
-    /// Its symbol is defined in a section that is not in the output; or it is in SFrame data, and its
-    /// function was folded.
+    /// Its symbol is defined in a section that is not in the output. In SFrame data, it also stands for a
+    /// function that was folded.
     Discarded(&'static RelocInfo<T>, &'r Rela<T::E>, SymbolId),
 }
 
 /// A visitor of a [`Walk`].
 pub trait Visitor<T: Target> {
-    /// Called for relocations with an action.
+    /// Called for each relocation with a decision.
     fn decided(&mut self, relocation: Decided<'_, T>);
-    /// Called for all other relocations but those that compute nothing (`R_*_NONE`, markers).
+    /// Called for all other relocations, except those that compute nothing (`R_*_NONE`, markers).
     fn undecided(&mut self, relocation: Undecided<'_, T>);
 }
 
@@ -84,14 +83,14 @@ impl<'w, 'a, T: Target> Walk<'w, 'a, T> {
             bytes: object.section_bytes(index).unwrap_or_default(),
             writable: flags & u64::from(elf::SHF_WRITE) != 0,
             code: flags & u64::from(elf::SHF_EXECINSTR) != 0,
-            describes: link.class_of(object.section_id(index as u32)).contains(SectionClass::SFRAME),
+            is_sframe: link.class_of(object.section_id(index as u32)).contains(SectionClass::SFRAME),
             relocations: object.relocations(index),
             splits_loads: OnceCell::new(),
         }
     }
 
-    /// Visits relocations of the section in their order. An action that takes the next relocation
-    /// ([`Action::takes_next`]) skips it.
+    /// Visits these relocations of the section in their order. If an action takes the next relocation
+    /// ([`Action::takes_next`]), the walk skips that one.
     #[inline]
     pub fn each(&self, relocations: &[Rela<T::E>], visitor: &mut impl Visitor<T>) {
         let mut position = 0;
@@ -101,7 +100,7 @@ impl<'w, 'a, T: Target> Walk<'w, 'a, T> {
         }
     }
 
-    /// Visits one relocation; whether its action takes the next one.
+    /// Visits one relocation. Returns whether its action takes the next one.
     #[inline]
     fn one(&self, relocation: &Rela<T::E>, next: Option<&Rela<T::E>>, visitor: &mut impl Visitor<T>) -> bool {
         let Some(info) = T::reloc_info(relocation.kind()) else {
@@ -124,12 +123,12 @@ impl<'w, 'a, T: Target> Walk<'w, 'a, T> {
         }
         let symbol = self.object.symbol_id(index);
         let mut facts = facts(self.link, index, symbol);
-        let dead_row = self.describes && is_folded(self.link, self.object, index);
+        let dead_row = self.is_sframe && is_folded(self.link, self.object, index);
         if facts.contains(Facts::DISCARDED) || dead_row {
             visitor.undecided(Undecided::Discarded(info, relocation, symbol));
             return false;
         }
-        if self.describes {
+        if self.is_sframe {
             facts = described(self.link, symbol, facts);
         }
         if info.expr == RelocExpr::GotSlot {

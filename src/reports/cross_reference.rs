@@ -1,4 +1,4 @@
-//! `--cref`: for each symbol the file that defines it, then the files that refer to it.
+//! `--cref`: for each symbol, the file that defines it and the files that refer to it.
 
 use crate::arch::Target;
 use crate::diag::words::shown;
@@ -14,8 +14,8 @@ use std::fmt::Write;
 /// Column of the file names.
 const FILE_COLUMN: usize = 50;
 
-/// A file with a symbol in its symbol table. Sorts by symbol, the prevailing definition first, then objects,
-/// then libraries, each in link order.
+/// A file with a symbol in its symbol table. Mentions sort by symbol. Of one symbol, the prevailing
+/// definition comes first, then objects, then libraries, in link order.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Mention {
     symbol: SymbolId,
@@ -24,7 +24,7 @@ struct Mention {
     file: u32,
 }
 
-/// The table, sorted by name, in GNU ld's form. Symbols that only libraries mention are left out.
+/// The table in GNU ld's form, sorted by name. It omits symbols that only libraries mention.
 pub fn table<T: Target>(link: &Resolved<'_, T>) -> String {
     let mut mentions = mentions(link);
     mentions.par_sort_unstable();

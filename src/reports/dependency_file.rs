@@ -1,11 +1,11 @@
-//! `--dependency-file`: all input files, as a rule for make.
+//! `--dependency-file`: a rule for make with all input files.
 
 use crate::phase::Directives;
 use std::collections::HashSet;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// The rule, and an empty rule for each file, so that make does not stop when one is gone.
+/// The rule, and an empty rule for each file. Without the empty rules, make would stop when a file is gone.
 pub fn rule(directives: &Directives<'_>, inputs: &[PathBuf]) -> Vec<u8> {
     let mut seen = HashSet::new();
     let paths = inputs.iter().chain(&directives.script_paths);
@@ -21,10 +21,10 @@ pub fn rule(directives: &Directives<'_>, inputs: &[PathBuf]) -> Vec<u8> {
     text
 }
 
-/// A path as make reads it, byte for byte, because a name need not be UTF-8: blanks and `#` after a
-/// backslash, backslashes before those doubled, `$` doubled. Make has no way to write a newline: it is shown
-/// as `\n`, a file that never is there, so that the target is made again each time and the lines behind are
-/// still read.
+/// Quotes a path for make, byte by byte, because a name need not be UTF-8. Blanks and `#` get a backslash,
+/// backslashes before these are doubled, and `$` is doubled. Make cannot express a newline, so the path shows
+/// it as `\n`. No such file exists, so make remakes the target each time, but it still reads the lines that
+/// follow.
 fn quote(path: &Path) -> Vec<u8> {
     let mut quoted = Vec::new();
     let mut backslashes = 0;

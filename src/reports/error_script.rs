@@ -1,9 +1,8 @@
-//! `--error-handling-script`: a program that says more about missing symbols and libraries.
+//! `--error-handling-script`: runs a program that says more about missing symbols and libraries.
 //!
-//! It is called as by GNU ld and lld: with `undefined-symbol` or `missing-lib` and the name. It
-//! prints to the linker's own streams. GNU ld ignores its exit status; here, as in lld, a script
-//! that fails is an error, because its text is missing from the report. Each kind of failure is
-//! reported once.
+//! The arguments are those of GNU ld and lld: `undefined-symbol` or `missing-lib`, and the name. The script
+//! prints to the linker's own streams. GNU ld ignores its exit status. Here, as in lld, a script that fails
+//! is an error, because its text is missing from the report. The linker reports each kind of failure once.
 
 use crate::diag::{Code, Diagnostic, Severity};
 use std::collections::HashSet;
@@ -12,10 +11,10 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// Calls `script` once for each missing symbol and library, for at most `limit` of them. Gives a
-/// finding for each kind of failure; a script that cannot be run is not called again.
+/// Calls `script` once for each missing symbol and library, up to `limit` of them. Returns a diagnostic for
+/// each kind of failure. A script that cannot be run is not called again.
 pub fn run(script: &Path, diagnostics: &[Diagnostic], limit: usize) -> Vec<Diagnostic> {
-    let mut told = HashSet::new();
+    let mut called = HashSet::new();
     let errors = diagnostics.iter().filter(|diagnostic| diagnostic.severity == Severity::Error);
     let missing = errors.filter_map(|diagnostic| match (diagnostic.code, &diagnostic.subject) {
         (Code::UndefinedSymbol, Some(name)) => Some(("undefined-symbol", name)),
@@ -23,7 +22,7 @@ pub fn run(script: &Path, diagnostics: &[Diagnostic], limit: usize) -> Vec<Diagn
         _ => None,
     });
     let mut failures: Vec<Diagnostic> = Vec::new();
-    for (kind, name) in missing.filter(|&missing| told.insert(missing)).take(limit) {
+    for (kind, name) in missing.filter(|&missing| called.insert(missing)).take(limit) {
         let mut command = Command::new(script);
         command.arg(kind).arg(OsStr::from_bytes(name)).stdin(Stdio::null());
         let result = command.status();

@@ -1,8 +1,7 @@
 //! `-Map` and `--print-map`: the place of every section and symbol, in GNU ld's form.
 //!
-//! The script's commands are shown in their order, each with the addresses that result from it:
-//! output sections with the input sections that each pattern took, and the symbols defined in
-//! the input sections.
+//! The map follows the commands of the script. Each command has the addresses that it produced: an output
+//! section lists the input sections of each pattern, and an input section lists its symbols.
 
 use super::trace::{IncludedMember, ReportData};
 use crate::arch::Target;
@@ -38,7 +37,7 @@ pub fn map<T: Target>(link: &Image<'_, T>, data: &ReportData<'_>) -> String {
     map.text
 }
 
-/// A symbol and where it is defined.
+/// A symbol, and the section that defines it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct PlacedSymbol {
     section: SectionId,
@@ -46,7 +45,7 @@ struct PlacedSymbol {
     symbol: SymbolId,
 }
 
-/// All symbols that are shown, by section and address.
+/// All symbols of the map, by section and address.
 fn symbols<T: Target>(link: &Placed<'_, T>) -> Vec<PlacedSymbol> {
     let locals = link.config.reports.map_locals;
     let mut placed: Vec<PlacedSymbol> = link
@@ -75,7 +74,7 @@ fn symbols<T: Target>(link: &Placed<'_, T>) -> Vec<PlacedSymbol> {
     placed
 }
 
-/// By rule: live input sections whose contents are in a section of the linker.
+/// The live input sections whose contents are in a section of the linker, by rule.
 fn absorbed<T: Target>(link: &Placed<'_, T>) -> HashMap<RuleId, Vec<SectionId>> {
     let mut by_rule: HashMap<RuleId, Vec<SectionId>> = HashMap::new();
     for id in (0..link.first_internal()).map(SectionId) {
@@ -101,13 +100,13 @@ impl<T: Target> Map<'_, '_, T> {
         self.text.push('\n');
     }
 
-    /// A line that stands over others, with an empty one below.
+    /// Writes a heading and an empty line.
     fn heading(&mut self, line: impl AsRef<str>) {
         self.line(line);
         self.line("");
     }
 
-    /// A name in its column; one that is too long has a line of its own.
+    /// Writes a name in its column. A name that is too long gets a line of its own.
     fn name(&mut self, name: &str) {
         let name = &*shown(name);
         if name.len() >= NAME_COLUMN {
@@ -179,7 +178,7 @@ impl<T: Target> Map<'_, '_, T> {
         self.heading(format!("{:<16} {:#018x} {:#018x}", "*default*", 0, u64::MAX));
     }
 
-    /// The text of a span, on one line.
+    /// The script's text of a span, on one line.
     fn source(&self, span: Span) -> String {
         let text = String::from_utf8_lossy(self.link.layout.plan.sources.slice(span)).into_owned();
         text.split_whitespace().collect::<Vec<_>>().join(" ")
@@ -224,8 +223,8 @@ impl<T: Target> Map<'_, '_, T> {
         self.line(format!("OUTPUT({} {})", link.config.output.display(), T::OUTPUT_FORMAT));
     }
 
-    /// The output section of each description: the one with the items of its rules, else the one of
-    /// its name.
+    /// The output section of each description: the one that has items of its rules, or else the one of its
+    /// name.
     fn chunks_of_outputs(&self) -> HashMap<u32, ChunkId> {
         let link = self.link;
         let mut chunks = HashMap::new();
@@ -305,7 +304,7 @@ impl<T: Target> Map<'_, '_, T> {
         }
     }
 
-    /// The pattern of a rule and the sections that it took.
+    /// Writes the pattern of a rule and the sections that match it.
     fn rule(&mut self, id: RuleId, taken: &[SectionId]) {
         let plan = &self.link.layout.plan;
         if let Some(statement) = plan.rule(id).statement {
@@ -342,7 +341,7 @@ impl<T: Target> Map<'_, '_, T> {
         self.line("");
     }
 
-    /// An input section with its file and, if it is in the output, its symbols.
+    /// Writes an input section with its file, and with its symbols if it is in the output.
     fn section(&mut self, id: SectionId, kept: bool) {
         let link = self.link;
         let info = link.section_info(id);

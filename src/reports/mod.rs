@@ -1,7 +1,7 @@
 //! Reports that options ask for: files of the link, definitions of symbols, places of sections.
 //!
-//! Each report is made as soon as the state of the link holds its data, most of them at the end. Only
-//! [`trace::ReportData`] is kept for them, because archive extraction alone knows why it took a member.
+//! The linker makes each report as soon as it has the data, for most of them at the end. It keeps only
+//! [`trace::ReportData`] for them, because nobody but archive extraction knows why the link has a member.
 
 mod cross_reference;
 mod dependency_file;
@@ -27,7 +27,7 @@ use std::io::Write as _;
 use std::path::Path;
 use trace::ReportData;
 
-/// `--verbose`: the script in use and the files that were tried.
+/// `--verbose`: the script in use, and the files that the linker tried to open.
 pub fn search<T: Target>(config: &Config, opened: &mut Opened<'_>, printed: &mut String) {
     if !config.reports.verbose {
         return;
@@ -47,8 +47,7 @@ pub fn search<T: Target>(config: &Config, opened: &mut Opened<'_>, printed: &mut
     printed.push_str(&std::mem::take(&mut opened.attempts));
 }
 
-/// Reports on the files, when it is known which take part. Gives the data about them for later
-/// reports.
+/// Reports on the files that take part. Returns the data about them for later reports.
 pub fn files<'a, T: Target>(
     inputs: &Inputs<'a, T>,
     opened: &Opened<'a>,
@@ -70,7 +69,7 @@ pub fn files<'a, T: Target>(
     data
 }
 
-/// Reports on symbols, once definitions are frozen.
+/// Reports on symbols. Definitions must be frozen.
 pub fn symbols<T: Target>(link: &Resolved<'_, T>, printed: &mut String) {
     printed.push_str(&trace::symbols(link));
 }
@@ -105,7 +104,7 @@ pub fn folded<T: Target>(link: &Bound<'_, T>, folds: &Folds, printed: &mut Strin
     }
 }
 
-/// `--explain-discarded`, once references are known and before they end the link.
+/// `--explain-discarded`. It runs when references are known and before they end the link.
 pub fn discarded<T: Target>(link: &Scanned<'_, T>, printed: &mut String) {
     match &link.config.reports.explain_discarded {
         None => {}
@@ -118,7 +117,7 @@ pub fn discarded<T: Target>(link: &Scanned<'_, T>, printed: &mut String) {
     }
 }
 
-/// `--print-symbol-order`, before the layout orders sections by it.
+/// `--print-symbol-order`. It runs before the layout orders sections by it.
 pub fn symbol_order<T: Target>(link: &Scanned<'_, T>, priorities: &Priorities, printed: &mut String) {
     if let Some(path) = &link.config.reports.symbol_order {
         let text = crate::passes::order_sections::symbols_in_order(link, priorities);
@@ -132,8 +131,8 @@ pub fn symbol_order<T: Target>(link: &Scanned<'_, T>, priorities: &Priorities, p
     }
 }
 
-/// The map of a link that the layout refuses: people look there why an `ASSERT` fails or a region is
-/// too small.
+/// Writes the map of a link that the layout refuses. People look there for the reason why an `ASSERT` fails
+/// or a region is too small.
 pub fn refused<T: Target>(link: &Image<'_, T>, data: &ReportData<'_>, printed: &mut String) {
     let options = &link.config.reports;
     if !link.sink.has_errors() || options.map.is_none() && !options.print_map {
@@ -174,7 +173,7 @@ pub fn finish<T: Target>(link: &Image<'_, T>, data: &ReportData<'_>, printed: &m
             printed,
         );
     }
-    // `--stats` as text contains these lines.
+    // `--stats` as text already contains these lines.
     if link.config.sframe.print && options.stats != Some(StatsFormat::Text) {
         printed.push_str(&sframe_output::report::collect(link).to_string());
     }
@@ -186,7 +185,7 @@ pub fn finish<T: Target>(link: &Image<'_, T>, data: &ReportData<'_>, printed: &m
     }
 }
 
-/// `--print-memory-usage`: how full the script's `MEMORY` regions are.
+/// `--print-memory-usage`: how much of the script's `MEMORY` regions is in use.
 fn memory_usage<T: Target>(link: &Placed<'_, T>) -> String {
     let size = |bytes: u64| {
         let units = [(1u64 << 30, "GB"), (1 << 20, "MB"), (1 << 10, "KB"), (1, "B")];
@@ -205,12 +204,12 @@ fn memory_usage<T: Target>(link: &Placed<'_, T>) -> String {
     text
 }
 
-/// Writes a text to the file that was opened for it; `-` is standard output.
+/// Writes a text to the file that was opened for it. `-` is standard output.
 fn write_text(session: Session<'_>, path: &Path, what: &str, text: impl AsRef<[u8]>, printed: &mut String) {
     if path.as_os_str() == "-" {
         printed.push_str(&String::from_utf8_lossy(text.as_ref()));
     } else {
-        // A failure is reported, and ends the link at the next checkpoint.
+        // The call reports a failure, and the next checkpoint ends the link.
         let _ = session.files.write(what, session.sink, |mut file| file.write_all(text.as_ref()));
     }
 }

@@ -1,8 +1,8 @@
-//! No file that a link writes may be one that it reads.
+//! Refuses to write over an input.
 //!
-//! The output, maps and dependency files replace existing files, so an input under such a name
-//! would be lost. Files are told apart by device and number: other paths, symbolic and hard links
-//! lead to the same one. Only regular files count; `/dev/null` may be read and written.
+//! The output, maps and dependency files replace existing files, so an input of such a name would be lost.
+//! The linker compares device and inode number, because other paths, symbolic links and hard links may lead
+//! to the same file. Only regular files count: a link may read and write `/dev/null`.
 
 use crate::cli::{Config, Explanation};
 use crate::diag::{Code, Diagnostic};
@@ -11,18 +11,18 @@ use crate::phase::Session;
 use crate::script::Sources;
 use std::path::{Path, PathBuf};
 
-/// Reports every file that would be written over an input. `inputs` are the paths of all inputs but members
-/// of thin archives, which the store knows.
+/// Reports every file that the link would write over an input. `inputs` are the paths of all inputs except
+/// members of thin archives, which the store knows.
 ///
-/// Libraries that are opened only because other libraries need them are no inputs: if libraries need
-/// each other, one of them may be the output.
+/// A library that the linker opens only because another library needs it is no input: if libraries need each
+/// other, one of them may be the output.
 pub fn check(session: Session<'_>, sources: &Sources, inputs: &[PathBuf]) {
     let output = ("the output", session.config.output.clone());
     for (name, path) in std::iter::once(output).chain(written(session.config)) {
         let Some(identity) = FileIdentity::at(&path) else { continue };
         let same = |read: &&Path| FileIdentity::at(read) == Some(identity);
-        // The store knows the identity of each input. Paths of inputs, which may be thousands, are looked up
-        // for the message only.
+        // The store knows the identity of each input. The paths of inputs, which may be thousands, are only
+        // needed for the message.
         let input = if session.store.holds(identity) {
             Some(inputs.iter().map(PathBuf::as_path).find(same).unwrap_or(&path))
         } else {
@@ -35,7 +35,7 @@ pub fn check(session: Session<'_>, sources: &Sources, inputs: &[PathBuf]) {
     }
 }
 
-/// The reports that options ask for, with their names in messages. `-` is standard output.
+/// The reports that options ask for, and their names in messages. `-` is standard output.
 pub fn written(config: &Config) -> Vec<(&'static str, PathBuf)> {
     let reports = &config.reports;
     let explanation = match &reports.explain_discarded {
@@ -84,7 +84,7 @@ pub const EXPLANATION: &str = "the explanation";
 pub const SYMBOL_ORDER: &str = "the order of symbols";
 pub const TIME_TRACE: &str = "the time trace";
 
-/// The report of a file that would be written over an input.
+/// The diagnostic for a file that would be written over an input.
 pub fn overwritten(name: &str, path: &Path, input: &Path) -> Diagnostic {
     let message = if path == input {
         format!("{name} {} is also an input", path.display())

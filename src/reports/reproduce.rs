@@ -1,9 +1,9 @@
-//! `--reproduce`: a tar file with every input and a command line that links them again.
+//! `--reproduce`: a tar file with every input and with a command line that links them again.
 //!
-//! The archive has one folder, named as the file. In it each input lies under its whole path, and
-//! `response.txt` holds the options with those paths; `sframe-ld @response.txt`, run in that
-//! folder, repeats the link without looking at anything outside. It is written even if the link
-//! fails, because a bug report needs it then.
+//! The archive contains one folder with the archive's name. In it, each input has its whole path, and
+//! `response.txt` holds the options with those paths. `sframe-ld @response.txt`, run in that folder, repeats
+//! the link and reads nothing outside. The linker also writes the archive if the link fails, because a bug
+//! report then needs it most.
 
 use super::overwrite::{self, overwritten};
 use crate::cli::Config;
@@ -17,11 +17,11 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// An input source that records every file that is read.
+/// An input source that records every file that the link reads.
 pub struct Recorder<'s> {
     source: &'s dyn InputSource,
     read: Mutex<BTreeSet<PathBuf>>,
-    /// The bytes of pipes, which can be read once.
+    /// The bytes of pipes, which cannot be read twice.
     passed: Mutex<BTreeMap<PathBuf, Vec<u8>>>,
 }
 
@@ -39,7 +39,7 @@ impl<'s> Recorder<'s> {
         locked(&self.read).insert(path.to_path_buf());
     }
 
-    /// The bytes of a file that was read; `None` if it is gone.
+    /// The bytes of a file that the link has read. `None`: the file is gone.
     fn again(&self, path: &Path) -> Option<FileBytes> {
         let passed = locked(&self.passed).get(path).cloned();
         passed.map(FileBytes::Owned).or_else(|| self.source.read(path).ok())
@@ -75,13 +75,13 @@ impl InputSource for Recorder<'_> {
     }
 }
 
-/// Writes the archive, for which a file is open; `current` is the directory that relative paths count from.
+/// Writes the archive into its open file. Relative paths count from `current`.
 pub fn write(config: &Config, recorder: &Recorder<'_>, current: &Path, files: &ReportFiles, sink: &Sink) {
     let Some(path) = &config.reports.reproduce else { return };
     if let Some(identity) = FileIdentity::at(path)
         && let Some(input) = recorder.paths().iter().find(|read| FileIdentity::at(read) == Some(identity))
     {
-        // A failed link may have reported this already, or may have failed before it checked it.
+        // A failed link may have reported this already, or may have failed before it looked.
         if !sink.has_errors() {
             sink.report(overwritten(overwrite::REPRODUCE, path, input));
         }
@@ -89,7 +89,7 @@ pub fn write(config: &Config, recorder: &Recorder<'_>, current: &Path, files: &R
     }
     let folder = PathBuf::from(path.file_stem().unwrap_or(path.as_os_str()));
     let write = |file: &File| write_archive(config, recorder, current, &folder, file);
-    // A failure is reported, and ends the link.
+    // The call reports a failure, which ends the link.
     let _ = files.write(overwrite::REPRODUCE, sink, write);
 }
 
@@ -118,7 +118,7 @@ fn write_archive(
     archive.into_inner()?.flush()
 }
 
-/// Adds a file. Owner and time are always the same, so that equal links give equal archives.
+/// Adds a file. Owner and time are constants, so that equal links make equal archives.
 fn append<W: Write>(archive: &mut tar::Builder<W>, path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut header = tar::Header::new_gnu();
     header.set_size(bytes.len() as u64);
@@ -127,7 +127,7 @@ fn append<W: Write>(archive: &mut tar::Builder<W>, path: &Path, bytes: &[u8]) ->
     archive.append_data(&mut header, path, bytes)
 }
 
-/// Where a file lies in the archive's folder: under its whole path, without `..`.
+/// The place of a file in the archive's folder: its whole path, without `..`.
 fn inside(path: &Path, current: &Path) -> PathBuf {
     let mut inside = PathBuf::from(".");
     for component in current.join(path).components() {
@@ -142,9 +142,9 @@ fn inside(path: &Path, current: &Path) -> PathBuf {
     inside
 }
 
-/// Options whose value is a directory that is looked through.
+/// Options whose value is a directory that the linker searches.
 const DIRECTORIES: &[&[u8]] = &[b"-L", b"--library-path", b"-library-path", b"-rpath-link", b"--rpath-link"];
-/// Options whose value is a file that is written.
+/// Options whose value is a file that the linker writes.
 const OUTPUTS: &[&[u8]] = &[
     b"-o",
     b"--output",
@@ -173,7 +173,7 @@ const VERBATIM: &[&[u8]] = &[
 const REPRODUCE: &[&[u8]] = &[b"--reproduce", b"-reproduce"];
 const SYSROOT: &[&[u8]] = &[b"--sysroot", b"-sysroot"];
 
-/// The options, one on a line, with paths of the archive.
+/// The options, one on each line, with the paths of the archive.
 fn response(arguments: &[Vec<u8>], read: &BTreeSet<PathBuf>, current: &Path) -> Vec<u8> {
     let mut rewriter = Rewriter { read, current, has_sysroot: false };
     let mut lines = Vec::new();
@@ -193,7 +193,7 @@ fn response(arguments: &[Vec<u8>], read: &BTreeSet<PathBuf>, current: &Path) -> 
         }
     }
     if !rewriter.has_sysroot {
-        // Scripts such as that of libc.so name absolute paths; below a sysroot these are found in
+        // Scripts such as that of libc.so contain absolute paths. With this sysroot, the linker finds them in
         // the archive.
         lines.insert(0, b"--sysroot=.".to_vec());
     }
@@ -212,7 +212,7 @@ struct Rewriter<'r> {
 }
 
 impl Rewriter<'_> {
-    /// The new value of an option; `None` leaves the option out.
+    /// The new value of an option. `None`: the archive does without the option.
     fn value(&mut self, option: &[u8], value: &[u8]) -> Option<Vec<u8>> {
         let path = Path::new(std::ffi::OsStr::from_bytes(value));
         if REPRODUCE.contains(&option) {
@@ -228,14 +228,14 @@ impl Rewriter<'_> {
             self.has_sysroot = true;
             return Some(self.inside(path));
         }
-        // `=` and `$SYSROOT` count from the sysroot, which is in the archive too.
+        // `=` and `$SYSROOT` mean the sysroot, which is in the archive, too.
         if DIRECTORIES.contains(&option) && !value.starts_with(b"=") && !value.starts_with(b"$SYSROOT") {
             return Some(self.inside(path));
         }
         Some(self.read_path(value).unwrap_or_else(|| value.to_vec()))
     }
 
-    /// An argument that stands alone: a file, or an option joined with its value.
+    /// Rewrites an argument that stands alone: a file, or an option joined with its value.
     fn word(&mut self, word: &[u8]) -> Option<Vec<u8>> {
         if let Some(path) = self.read_path(word) {
             return Some(path);
@@ -267,13 +267,13 @@ impl Rewriter<'_> {
     }
 
     fn inside(&self, path: &Path) -> Vec<u8> {
-        // The leading `./` lets the search find it below `--sysroot=.`.
+        // With the leading `./`, the search finds the file below `--sysroot=.`.
         [&b"./"[..], inside(path, self.current).strip_prefix(".").unwrap_or(path).as_os_str().as_bytes()]
             .concat()
     }
 }
 
-/// Quotes an argument as response files are read (GNU style).
+/// Quotes an argument for a response file (GNU style).
 fn quote(argument: &[u8], out: &mut Vec<u8>) {
     if argument.is_empty() {
         out.extend(b"\"\"");

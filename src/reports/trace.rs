@@ -1,5 +1,5 @@
-//! `--trace`, `--trace-symbol`, `--why-extract`: files that take part, files that mention a symbol,
-//! reasons for archive members.
+//! `--trace`, `--trace-symbol`, `--why-extract`: the files of the link, the files that mention a symbol, and
+//! the reasons for archive members.
 
 use crate::arch::Target;
 use crate::diag::words::shown;
@@ -17,10 +17,10 @@ use std::path::PathBuf;
 pub struct IncludedMember<'a> {
     /// Name of the archive and the member.
     pub member: FileName<'a>,
-    /// The first object that refers to the symbol, else the first library; `None` if only an option or a
-    /// script does.
+    /// The first object that refers to the symbol, or else the first library. `None`: only an option or a
+    /// script refers to it.
     pub referrer: Option<FileName<'a>>,
-    /// The symbol that the member defines and the link wanted.
+    /// The symbol that the link needed and the member defines.
     pub symbol: SymbolId,
 }
 
@@ -33,8 +33,8 @@ pub struct ReportData<'a> {
     pub paths: Vec<PathBuf>,
 }
 
-/// `-t`: a line for each file that was read. In place of an archive its members that take part are listed; if
-/// the option is given twice, the archive is listed, too.
+/// `-t`: a line for each file that the linker read. An archive is replaced by its members that take part. If
+/// the option is given twice, the archive itself is listed, too.
 pub fn files<T: Target>(inputs: &Inputs<'_, T>, opened: &Opened<'_>, data: &ReportData<'_>) -> String {
     let mut text = String::new();
     let of_members = opened.files.iter().filter(|file| file.name.member.is_some());
@@ -58,7 +58,7 @@ pub fn files<T: Target>(inputs: &Inputs<'_, T>, opened: &Opened<'_>, data: &Repo
 }
 
 /// The archive members that take part, each with the symbol that extracted it and the first file that refers
-/// to it.
+/// to that symbol.
 pub fn included_members<'a, T: Target>(
     inputs: &Inputs<'a, T>,
     opened: &Opened<'a>,
@@ -92,7 +92,7 @@ pub fn included_members<'a, T: Target>(
         .collect()
 }
 
-/// `--why-extract`: a table with tabs between its columns.
+/// `--why-extract`: a table whose columns are separated by tabs.
 pub fn why_extract<T: Target>(inputs: &Inputs<'_, T>, data: &ReportData<'_>) -> String {
     let mut text = String::from("reference\textracted\tsymbol\n");
     for included in &data.members {
@@ -104,11 +104,11 @@ pub fn why_extract<T: Target>(inputs: &Inputs<'_, T>, data: &ReportData<'_>) -> 
     text
 }
 
-/// `-y`: the objects, then the libraries that refer to a symbol or define it, each in input order.
+/// `-y`: the objects and then the libraries that refer to a symbol or define it, in input order.
 pub fn symbols<T: Target>(inputs: &Inputs<'_, T>) -> String {
     let names = || inputs.config.reports.trace_symbols.iter();
     let ids: Vec<SymbolId> = names().filter_map(|name| inputs.globals.lookup(name)).collect();
-    // The lines of each symbol, and the file that its last one names.
+    // The lines of each symbol, and the file of its last line.
     let mut traced: HashMap<SymbolId, (String, usize)> =
         ids.iter().map(|&id| (id, (String::new(), usize::MAX))).collect();
     if traced.is_empty() {

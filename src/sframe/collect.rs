@@ -1,25 +1,33 @@
 //! Collects functions from all sources for the linker's own SFrame section.
 //!
-//! `--sframe-index`, `--sframe=merge` and `--sframe-from-eh-frame` all end in one blob. Sources of
-//! functions differ (SFrame inputs, `.eh_frame` records, the linker's PLTs); their common part is
-//! here. A source hands in [`Batch`]es, with one part for each input section or file that it read. In
-//! a batch every function is encoded already, for nothing in its bytes depends on addresses, and
-//! named by its [`Place`]: an input section and an offset in it, which is known long before the
-//! layout. [`unite`] makes one [`Table`] of all batches but that of the PLTs, which [`Table::take`] adds.
+//! Three options end in one blob: `--sframe-index`, `--sframe=merge` and `--sframe-from-eh-frame`. Their
+//! sources of functions differ (SFrame inputs, `.eh_frame` records, the linker's PLTs), and this module is
+//! what they share:
+//!
+//! ```text
+//! SFrame inputs  --+
+//! .eh_frame      --+--> batches --unite--> table of live functions, one for each place
+//! PLTs (later)   --+
+//! ```
+//!
+//! A source makes [`Batch`]es, with one part for each input section or file. It encodes every function at
+//! once, because no byte of an encoded function depends on an address. A function's name is its [`Place`]: an
+//! input section and an offset, which are known long before the layout. [`unite`] makes one [`Table`] of all
+//! batches except that of the PLTs, which [`Table::take`] adds.
 //!
 //! # Adding a source
 //! 1. Make batches in parallel, one for each job, in an order that depends on the inputs alone:
-//!    [`Batch::new`], then [`Batch::begin`] for each section and [`Batch::add`] for each function.
-//!    Functions whose section is certainly not in the output (its group lost) need not be read:
-//!    [`Batch::pass_over`]. Whether garbage collection keeps a section may be unknown yet.
-//! 2. Put them into [`Inputs::batches`] before `build_sframe` calls [`unite`]. Where two batches
-//!    describe a function at one place, the one that comes first counts. So derived functions that
-//!    only fill gaps (`=missing`) come behind those of SFrame inputs.
-//! 3. [`Role`] gives their fate. Functions that are in the output by other means (SFrame inputs
-//!    that are concatenated) are [`Role::Present`]: they keep others of the same place out and are not
-//!    written. Functions that derived ones replace (`=all`) are [`Role::Superseded`].
+//!    [`Batch::new`], then [`Batch::begin`] for each section and [`Batch::add`] for each function. If the
+//!    section of a function is certainly not in the output (its group lost), do not read the function, but
+//!    count it with [`Batch::pass_over`]. Whether garbage collection keeps a section may not be known yet.
+//! 2. Put the batches into [`Inputs::batches`] before `build_sframe` calls [`unite`]. If two batches describe
+//!    a function at one place, the first batch wins. So derived functions that only fill gaps (`=missing`)
+//!    must come after those of SFrame inputs.
+//! 3. Choose their [`Role`]. Functions that reach the output by other means (SFrame inputs that are
+//!    concatenated) are [`Role::Present`]: the table omits them, and others of the same place as well.
+//!    Functions that derived ones replace (`=all`) are [`Role::Superseded`].
 //!
-//! [`Share::tally`] counts the functions of each part by fate afterwards, for `--print-sframe`.
+//! [`Share::tally`] then counts the functions of each part by fate, for `--print-sframe`.
 
 use super::encoding;
 use crate::arch::Target;
@@ -41,18 +49,18 @@ use std::hash::Hash;
 pub struct Place {
     /// The section that holds the function.
     pub section: SectionId,
-    /// Its first byte, from the start of the section.
+    /// Offset of its first byte in the section.
     pub offset: u64,
 }
 
 /// The fate of a batch's functions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Role {
-    /// They are written if they are alive and the first of their place.
+    /// The table contains them if they are alive and the first of their place.
     Written,
-    /// They are in the output by other means, and keep others of their place from being written.
+    /// They reach the output by other means, and keep others of their place out of the table.
     Present,
-    /// They are not written, and do not keep others from being written.
+    /// The table omits them, but they keep no others out.
     Superseded,
 }
 
@@ -63,14 +71,14 @@ pub enum Origin {
     Input(SectionId),
     /// The `.eh_frame` records of an object.
     EhFrame(FileId),
-    /// The linker's own tables of jumps.
+    /// The linker's own procedure linkage tables.
     Plt,
 }
 
 /// Numbers of functions of a batch, by fate.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Tally {
-    /// Written, or in the output by other means.
+    /// In the table, or in the output by other means.
     pub taken: u64,
     /// Rows of these functions.
     pub rows: u64,
@@ -84,17 +92,17 @@ pub struct Tally {
     pub script: u64,
     /// Their place is unknown: an earlier `-r` link removed the relocation.
     pub unrelocated: u64,
-    /// They are in no section of an object: undefined, absolute, in a shared library.
+    /// They are in no section of an object: they are undefined, absolute, or in a shared library.
     pub elsewhere: u64,
-    /// They are in sections that are not executable: readers refuse a table with such a function.
+    /// They are in sections that are not executable. Readers reject a table with such a function.
     pub no_code: u64,
     /// They have no bytes.
     pub empty: u64,
     /// A function of the same place came first.
     pub duplicate: u64,
-    /// The version of the output cannot express them.
+    /// The SFrame version of the output cannot express them.
     pub inexpressible: u64,
-    /// `--sframe-from-eh-frame=all` takes their place.
+    /// `--sframe-from-eh-frame=all` replaces them.
     pub superseded: u64,
 }
 
@@ -116,8 +124,8 @@ impl Tally {
         self.superseded += other.superseded;
     }
 
-    /// Numbers of functions that are not in the output, each with the key and the words for its reason;
-    /// without zeros.
+    /// The numbers of functions that are not in the output, without zeros. Each comes with the key and the
+    /// words for its reason.
     pub fn dropped(&self) -> impl Iterator<Item = (u64, &'static str, &'static str)> {
         [
             (self.lost_group, "lost_group", "of discarded groups"),
@@ -136,7 +144,7 @@ impl Tally {
         .filter(|part| part.0 > 0)
     }
 
-    /// Counts a function of a section that is not in the output.
+    /// Counts a function whose section is not in the output.
     pub fn add_dead<T: Target>(&mut self, link: &Resolved<'_, T>, section: SectionId) {
         let has = |bits| link.sections.is(section, bits);
         if has(SectionState::FOLDED) {
@@ -151,7 +159,7 @@ impl Tally {
     }
 }
 
-/// For machine-readable reports; zeros are left out.
+/// The form of machine-readable reports. It omits zeros.
 impl Serialize for Tally {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
@@ -164,9 +172,9 @@ impl Serialize for Tally {
     }
 }
 
-/// A function of a batch or table, which has its bytes in the encoder under the same number.
+/// A function of a batch or table. The encoder has its bytes under the same number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Described {
+pub struct CollectedFunction {
     /// Where it is.
     pub place: Place,
     /// Size in bytes.
@@ -178,7 +186,7 @@ pub struct Described {
 /// A function that cannot be written.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LeftOut {
-    /// Where it is, or the part of it that cannot be written.
+    /// Where the function is, or the part of it that cannot be written.
     pub place: Place,
     /// Where the function starts.
     pub function: Place,
@@ -189,9 +197,9 @@ pub struct LeftOut {
 /// Why a function cannot be written.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Cause {
-    /// The version cannot express it.
+    /// The SFrame version cannot express it.
     Version(Inexpressible),
-    /// Its call frame information has no SFrame form in any version.
+    /// No version can express its call frame information.
     CallFrame(derive::Reason),
 }
 
@@ -210,15 +218,15 @@ pub struct Batch {
     /// The fate of its functions.
     pub role: Role,
     parts: Vec<Part>,
-    /// The functions that can be written, by the encoder's numbers.
-    functions: Vec<Described>,
+    /// The functions that can be written. Their numbers are the encoder's.
+    functions: Vec<CollectedFunction>,
     /// The functions that cannot be written.
     left_out: Vec<LeftOut>,
     encoder: Encoder,
 }
 
-/// The part of a batch from one section or file: its functions from `functions` on, up to those of
-/// the next part.
+/// The part of a batch that comes from one section or file. Its functions start at `functions` and end where
+/// those of the next part start.
 #[derive(Debug)]
 struct Part {
     origin: Origin,
@@ -234,8 +242,8 @@ struct Part {
 pub struct Share<'b> {
     /// Where its functions come from.
     pub origin: Origin,
-    /// The functions that can be written, by the encoder's numbers.
-    pub functions: &'b [Described],
+    /// The functions that can be written. Their numbers are the encoder's.
+    pub functions: &'b [CollectedFunction],
     /// The functions that cannot be written.
     pub left_out: &'b [LeftOut],
     role: Role,
@@ -243,7 +251,7 @@ pub struct Share<'b> {
 }
 
 impl Batch {
-    /// An empty batch.
+    /// Makes an empty batch.
     pub fn new(role: Role, options: Options) -> Self {
         Batch {
             role,
@@ -254,7 +262,7 @@ impl Batch {
         }
     }
 
-    /// Makes room for this many more functions.
+    /// Makes room for so many more functions.
     pub fn reserve(&mut self, functions: usize) {
         self.functions.reserve(functions);
         if self.role == Role::Written {
@@ -262,7 +270,7 @@ impl Batch {
         }
     }
 
-    /// Begins a part: functions added from now on come from `origin`.
+    /// Begins a part. Functions that are added from now on come from `origin`.
     pub fn begin(&mut self, origin: Origin) {
         self.parts.push(Part {
             origin,
@@ -273,7 +281,7 @@ impl Batch {
         });
     }
 
-    /// Forgets the part that was begun last.
+    /// Drops the part that was begun last.
     pub fn abandon(&mut self) {
         if let Some(part) = self.parts.pop() {
             self.functions.truncate(part.functions);
@@ -303,19 +311,19 @@ impl Batch {
         })
     }
 
-    /// Lists functions in the last part, for reports only: the table has them already.
-    pub fn note(&mut self, functions: &[Described]) {
+    /// Lists functions in the last part for reports only, because the table has them already.
+    pub fn note(&mut self, functions: &[CollectedFunction]) {
         self.functions.extend_from_slice(functions);
     }
 
-    /// The attributes and rows of a function, given by its number among [`Share::functions`] of all parts.
-    /// Equal ones unwind alike, whichever batch they are from.
+    /// The attributes and rows of a function, by its number among the functions of all parts. Functions for
+    /// which they are equal unwind alike, even from different batches.
     pub fn unwinding(&self, function: u32) -> Option<impl Eq + Hash + use<'_>> {
         self.encoder.unwinding(FunctionId(function))
     }
 
-    /// Takes a function. A function of size 0, or that the version cannot express, is counted and left out.
-    /// If the batch is not written, functions are listed but not encoded.
+    /// Adds a function. It only counts a function that has no bytes or that the SFrame version cannot
+    /// express. In a batch that is not written, it lists functions without encoding them.
     ///
     /// # Errors
     /// Its rows are malformed.
@@ -324,7 +332,7 @@ impl Batch {
             self.pass_over(|tally| tally.empty += 1);
             return Ok(());
         }
-        let described = Described { place, size: function.size, rows: function.rows.len() as u32 };
+        let described = CollectedFunction { place, size: function.size, rows: function.rows.len() as u32 };
         if self.role != Role::Written {
             self.functions.push(described);
             return Ok(());
@@ -344,13 +352,13 @@ impl Batch {
         }
     }
 
-    /// Takes a function as it stands in a blob, if nothing in it has to change; see [`Encoder::copy`].
+    /// Copies an encoded function from a blob, if nothing in it has to change; see [`Encoder::copy`].
     pub fn copy(&mut self, place: Place, blob: &Blob<'_>, fde: &Fde, attributes: &Attributes) -> bool {
         if self.role != Role::Written || fde.size == 0 {
             return false;
         }
         let Some((_, rows)) = self.encoder.copy(blob, fde, attributes) else { return false };
-        self.functions.push(Described { place, size: fde.size, rows });
+        self.functions.push(CollectedFunction { place, size: fde.size, rows });
         true
     }
 
@@ -359,7 +367,7 @@ impl Batch {
         self.left_out.push(function);
     }
 
-    /// Counts functions of the last part that are not read.
+    /// Counts functions of the last part that nobody reads.
     pub fn pass_over(&mut self, count: impl FnOnce(&mut Tally)) {
         if let Some(part) = self.parts.last_mut() {
             count(&mut part.passed_over);
@@ -368,7 +376,7 @@ impl Batch {
 }
 
 impl Share<'_> {
-    /// Numbers of the functions by fate, once functions are chosen; `batch` is the number of the
+    /// Counts the functions by fate, after the linker has chosen functions. `batch` is the number of the
     /// share's batch.
     pub fn tally<T: Target>(&self, link: &Resolved<'_, T>, chosen: &Chosen, batch: usize) -> Tally {
         let mut tally = self.part.passed_over;
@@ -399,80 +407,81 @@ impl Share<'_> {
     }
 }
 
-/// An SFrame input that is not recognised.
+/// An SFrame input that the linker does not recognise.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Refused {
     /// The section.
     pub section: SectionId,
-    /// Byte offset of the finding.
+    /// Byte offset of the defect.
     pub offset: u64,
     /// Its version, if it is unknown.
     pub version: Option<u8>,
-    /// The finding, in words.
+    /// The defect in words.
     pub what: String,
 }
 
 /// The functions of all inputs.
 #[derive(Debug, Default)]
 pub struct Inputs {
-    /// By source, SFrame inputs first, then in link order. None is empty.
+    /// By source, with SFrame inputs first, then in link order. No batch is empty.
     pub batches: Vec<Batch>,
-    /// SFrame inputs that were not taken, in link order.
+    /// SFrame inputs that the table does not take, in link order.
     pub refused: Vec<Refused>,
 }
 
 /// The compact form of a [`Table`].
 #[derive(Debug)]
 pub struct Compact {
-    /// Everything but addresses: the shapes that functions share.
+    /// Everything except addresses: the shapes that functions share.
     pub shapes: Shapes,
     /// The shape of each function of the table.
     pub shapes_of: Vec<ShapeId>,
-    /// Number of entries that all functions together take in the pages.
+    /// Number of entries of all functions in the pages.
     pub entries: u64,
 }
 
-/// The functions that are written.
+/// The functions that the output describes.
 #[derive(Debug, Default)]
 pub struct Chosen {
-    /// The batch of the linker's PLTs, if they are described.
+    /// The batch of the linker's PLTs, if the output describes them.
     pub plts: Option<Batch>,
-    /// The table; `None` if the linker makes none.
+    /// The table. `None`: the linker makes no table.
     pub table: Option<Table>,
-    /// Its compact form, if that is what is written.
+    /// Its compact form, if the link writes that.
     pub compact: Option<Compact>,
 }
 
-/// The functions of a table in the order in which they are written.
+/// The functions of a table in output order.
 #[derive(Debug, Default)]
 pub struct Ordered {
-    /// For each function its address (under `-r` the offset in its output section) and its number in the
+    /// For each function, its address (under `-r`, its offset in its output section) and its number in the
     /// table.
     pub functions: Vec<(u64, FunctionId)>,
-    /// Whether that order ascends by address (under `-r`: all functions are in one output section).
+    /// Whether the order ascends by address. Under `-r`, all functions must be in one output section for
+    /// that.
     pub sorted: bool,
 }
 
-/// The functions that are written.
+/// The functions that the linker writes.
 #[derive(Debug)]
 pub struct Table {
     /// The bytes of the functions, by number in `functions`.
     pub encoder: Encoder,
-    /// The functions, by ascending place, one for each place; functions of thunks follow.
-    pub functions: Vec<Described>,
-    /// Number of functions before the layout adds thunks: those that get relocations.
+    /// The functions by ascending place, one for each place. Those of thunks come last.
+    pub functions: Vec<CollectedFunction>,
+    /// Number of functions before the layout adds thunks. These get relocations.
     pub settled: usize,
-    /// Number of the link's thunks that have been looked at.
+    /// Number of the link's thunks that have been looked at so far.
     pub thunks: usize,
     /// Number of functions that are instructions moved away from an erratum.
     pub veneers: usize,
-    /// Functions that are not written, because another of their place came first: numbers of
-    /// batches and of functions in them, ascending.
+    /// Functions that the table omits because another one of the same place came first: pairs of a batch and
+    /// a function in it, ascending.
     duplicates: Vec<(u32, u32)>,
 }
 
 impl Table {
-    /// Number of functions in a batch's share that are not written, because others came first.
+    /// Number of functions in a batch's share that the table omits because others came first.
     fn duplicates_in(&self, batch: usize, share: &Share<'_>) -> u64 {
         let first = share.part.functions;
         let before = |function: usize| {
@@ -481,14 +490,13 @@ impl Table {
         (before(first + share.functions.len()) - before(first)) as u64
     }
 
-    /// Size of the section in bytes; 0 without functions, so that it is left out.
+    /// Size of the section in bytes. 0 without functions, and the output then omits the section.
     pub fn size(&self) -> u64 {
         if self.functions.is_empty() { 0 } else { self.encoder.size() as u64 }
     }
 }
 
-/// A function of a batch that may be written. The order is that in which functions are taken: by place, then
-/// by batch.
+/// A live function of a batch. The table takes candidates in ascending order: by place, then by batch.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Candidate {
     place: Place,
@@ -496,10 +504,10 @@ struct Candidate {
     function: u32,
 }
 
-/// Room in a table for the functions of PLTs, so that adding them does not copy it.
+/// Room in a table for the functions of PLTs, so that adding them does not copy the table.
 const SPARE: usize = 64;
 
-/// Makes one table of the functions that are alive, one for each place. Liveness must be frozen.
+/// Makes one table of the live functions, one for each place. Liveness must be frozen.
 pub fn unite<T: Target>(link: &Resolved<'_, T>, batches: &[Batch]) -> Table {
     let most = batches.iter().map(|batch| batch.functions.len()).sum::<usize>() + SPARE;
     let mut encoder = Encoder::new(encoding::<T>(link.config));
@@ -517,12 +525,11 @@ pub fn unite<T: Target>(link: &Resolved<'_, T>, batches: &[Batch]) -> Table {
 }
 
 impl Table {
-    /// Takes the functions of more batches, the first of which has the number `first`. All their places must
-    /// be greater than those of the table.
+    /// Adds the functions of more batches; the first of these has the number `first`. All places must be
+    /// greater than those in the table.
     pub fn take<T: Target>(&mut self, link: &Resolved<'_, T>, first: u32, batches: &[Batch]) {
         let taken = if candidates(link, batches).is_sorted() {
-            // A single source of compilers' objects is in order. To test that costs less than to list the
-            // candidates.
+            // Objects of a compiler alone are in order. Testing that costs less than listing the candidates.
             self.take_ascending(first, batches, candidates(link, batches))
         } else {
             let mut candidates: Vec<Candidate> = candidates(link, batches).collect();

@@ -1,10 +1,10 @@
-//! `--sframe-from-eh-frame`: functions taken from the inputs' `.eh_frame`.
+//! `--sframe-from-eh-frame`: derives functions from the inputs' `.eh_frame`.
 //!
-//! [`crate::frames`] has split the sections into records, so the section of each FDE's code is known; the
-//! relocation of its start gives the offset in it.
-//! [`sframe_format::derive`] runs the call frame instructions of an FDE and makes FREs of them. It
-//! needs no addresses: so functions are derived before the layout, in parallel over objects, and
-//! join all others in [`super::collect`]. Functions that SFrame cannot express are listed with the reason.
+//! [`crate::frames`] has split the sections into records, so the section of each FDE's code is known, and the
+//! relocation of the code's start gives the offset. [`sframe_format::derive`] executes the call frame
+//! instructions of an FDE and makes FREs of them. It needs no addresses, so the linker derives functions
+//! before the layout, in parallel over objects. They join all others in [`super::collect`]. Functions that
+//! SFrame cannot express are listed with the reason.
 
 use super::collect::{Batch, Cause, LeftOut, Origin, Place, Role, Share};
 use super::{abi, encoding, is_code, read};
@@ -19,16 +19,16 @@ use crate::phase::SectionState;
 use rayon::prelude::*;
 use sframe_format::derive;
 
-/// The functions of all `.eh_frame` inputs: one batch for each object that has any. `described`
-/// are the batches of SFrame inputs. With `=missing`, an object whose functions are all in `described` is
-/// not read at all; if only some are, [`super::collect::unite`] drops what is double.
+/// The functions of all `.eh_frame` inputs, in one batch for each object that has any. `described` are the
+/// batches of SFrame inputs. With `=missing`, the linker does not read an object if `described` contains all
+/// its functions. If it contains only some, [`super::collect::unite`] drops duplicates.
 pub fn batches<'a, T: Target>(
     link: &Resolved<'a, T>,
     frames: &Frames<'a, T::E>,
     which: SFrameFromEhFrame,
     described: &[Batch],
 ) -> Vec<Batch> {
-    let by_file = Described::new(link, which, described);
+    let by_file = InputFunctions::new(link, which, described);
     let derive = |file: usize| {
         let frames = &frames.files[file];
         let described = by_file.places(FileId::from_index(file));
@@ -40,22 +40,22 @@ pub fn batches<'a, T: Target>(
 }
 
 /// Functions of SFrame inputs, by the file whose section describes them.
-struct Described<'b> {
+struct InputFunctions<'b> {
     /// Files and their functions, by ascending file.
     shares: Vec<(FileId, Share<'b>)>,
 }
 
-impl<'b> Described<'b> {
+impl<'b> InputFunctions<'b> {
     fn new<T: Target>(link: &Resolved<'_, T>, which: SFrameFromEhFrame, batches: &'b [Batch]) -> Self {
         if which == SFrameFromEhFrame::All {
-            return Described { shares: Vec::new() };
+            return InputFunctions { shares: Vec::new() };
         }
         // Batches and their shares are in link order, so the list is sorted.
         let with_file = |share: Share<'b>| Some((read::file_of(link, share.origin)?, share));
-        Described { shares: batches.iter().flat_map(Batch::shares).filter_map(with_file).collect() }
+        InputFunctions { shares: batches.iter().flat_map(Batch::shares).filter_map(with_file).collect() }
     }
 
-    /// The places of the functions that SFrame inputs of a file describe, ascending.
+    /// The places of the functions that a file's SFrame inputs describe, ascending.
     fn places(&self, file: FileId) -> Vec<Place> {
         let start = self.shares.partition_point(|(other, _)| *other < file);
         let own = self.shares[start..].iter().take_while(|(other, _)| *other == file);
@@ -78,7 +78,7 @@ struct Deriver<'l, 'a, T: Target> {
 }
 
 impl<'a, T: Target> Deriver<'_, 'a, T> {
-    /// Whether SFrame inputs describe all functions that are in the link so far.
+    /// Whether SFrame inputs describe all of the object's functions that are in the link so far.
     fn all_are_described(&self) -> bool {
         !self.described.is_empty()
             && self.frames.sections.iter().all(|section| {
@@ -107,7 +107,7 @@ impl<'a, T: Target> Deriver<'_, 'a, T> {
         let mut next = 0;
         let result = derive::for_each(abi::<T>(), section.bytes, 0, |source, result| {
             next += fdes[next..].iter().take_while(|fde| (fde.offset as usize) < source.offset).count();
-            // `frames` lists no FDE whose start has no relocation: it describes no function.
+            // An FDE whose start has no relocation describes no function, so `frames` does not list it.
             let Some(fde) = fdes.get(next).filter(|fde| fde.offset as usize == source.offset) else { return };
             if self.is_gone(fde) {
                 return batch.pass_over(|tally| tally.lost_group += 1);
@@ -118,8 +118,8 @@ impl<'a, T: Target> Deriver<'_, 'a, T> {
             if !is_code(self.link, place.section) {
                 return batch.pass_over(|tally| tally.no_code += 1);
             }
-            // An FDE can give several functions, one behind the other. The first is dropped if it is double;
-            // the others start where no function of an SFrame input does, and would overlap one.
+            // One FDE can give several consecutive functions. If the first one is a duplicate, drop the
+            // others, too: they start where no function of an SFrame input starts, and would overlap one.
             if (source.before > 0 || result.is_err()) && self.is_described(place) {
                 return batch.pass_over(|tally| tally.duplicate += 1);
             }
@@ -139,17 +139,17 @@ impl<'a, T: Target> Deriver<'_, 'a, T> {
         }
     }
 
-    /// Whether the FDE's code was discarded with its group, which is known before garbage collection.
+    /// Whether the FDE's code was discarded with its group. This is known before garbage collection.
     fn is_gone(&self, fde: &Fde) -> bool {
         fde.function.is_some() && self.link.sections.is(fde.function, SectionState::DISCARDED_BY_GROUP)
     }
 
-    /// The place where the code of an FDE starts, by its relocation.
+    /// Where the code of an FDE starts, from its relocation.
     fn place(&self, section: &FrameSection<'a, T::E>, fde: &Fde) -> Option<Place> {
         let relocation = section.relocations.get(fde.first_relocation as usize)?;
         let symbol = relocation.symbol();
-        // As for `Fde::function`: the FDE means the code of its own file, even if another
-        // definition of the symbol prevails.
+        // As for `Fde::function`, the FDE means the code of its own file, even if another definition of the
+        // symbol prevails.
         let here = self.object.symbol_section(symbol);
         let (place, value) = here.or_else(|| self.link.referenced_section(self.object, symbol))?;
         let offset = value.wrapping_add_signed(relocation.r_addend.get());
@@ -164,7 +164,7 @@ impl<'a, T: Target> Deriver<'_, 'a, T> {
                     section: self.object.section_name_lossy(section.index as usize),
                     offset: 0,
                 })
-                .note("functions behind that place have none")
+                .note("functions after that place have no rows")
                 .ordered(self.object.id.0, section.index, 0),
         );
     }

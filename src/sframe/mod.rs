@@ -1,6 +1,6 @@
 //! The linker's policy for `.sframe` sections, by mode (`--sframe=`, `--sframe-index`).
 //!
-//! The format itself is the `sframe-format` crate's business.
+//! The `sframe-format` crate knows the format itself.
 
 pub mod collect;
 pub mod derive;
@@ -18,17 +18,17 @@ use sframe_format::{Abi, Endian, Version};
 use std::borrow::Cow;
 use zerocopy::byteorder::ByteOrder;
 
-/// The ABI that blobs of the output have.
+/// The ABI of the output's blobs.
 pub fn abi<T: Target>() -> Abi {
     T::SFRAME_ABI
 }
 
-/// Options for the linker's own blob: `--sframe-version`, `--sframe-share`. Readers on a foreign
-/// byte order reject shared rows, so only little-endian outputs have them.
+/// How the linker encodes its own blob: `--sframe-version`, `--sframe-share`. Readers on a machine of the
+/// other byte order reject shared rows, so only little-endian outputs have them.
 pub fn encoding<T: Target>(config: &Config) -> Options {
     let abi = abi::<T>();
     if config.sframe.index == Some(SFrameIndex::Compact) {
-        // A compact table is made of a V3 blob, which can express most, with equal rows once.
+        // A compact table is made from a V3 blob, which can express most, with equal rows once.
         return Options::new(abi).share(true);
     }
     let version = match config.sframe.version {
@@ -39,15 +39,16 @@ pub fn encoding<T: Target>(config: &Config) -> Options {
     Options::new(abi).version(version).share(share)
 }
 
-/// Whether a section is executable; the linker's own are taken to be. Readers refuse a table with functions
-/// in other sections.
+/// Whether a section is executable. The linker's own sections count as executable. Readers reject a table
+/// with a function in any other section.
 pub fn is_code<T: Target>(link: &Inputs<'_, T>, section: SectionId) -> bool {
     link.locate(section).is_none_or(|(object, index)| {
         object.headers[index as usize].sh_flags.get() & u64::from(elf::SHF_EXECINSTR) != 0
     })
 }
 
-/// The relocations of a section by ascending offset. Assemblers write them so; the gABI asks for no order.
+/// The relocations of a section by ascending offset. Assemblers write them in this order, but the gABI does
+/// not require it.
 pub fn in_order<E: ByteOrder>(relocations: &[Rela<E>]) -> Cow<'_, [Rela<E>]> {
     let offset = |relocation: &Rela<E>| relocation.r_offset.get();
     if relocations.is_sorted_by_key(offset) {

@@ -1,16 +1,16 @@
 //! Reads SFrame inputs into batches of encoded functions, and decides which inputs are recognised.
 //!
-//! A section is recognised if every byte of it is known: blobs of V1, V2, V3 for this machine and
-//! zeros between them, each with its rows, each relocation in the start field of a function. An
-//! unrecognised section is treated as `--sframe=` asks, as a whole: a function of a half-read
-//! section would be described in two places.
+//! The linker recognises a section if it understands every byte of it: blobs of V1, V2 and V3 for this
+//! machine with all their rows, zeros between the blobs, and relocations only in the start fields of
+//! functions. It treats an unrecognised section as a whole, in the way that `--sframe=` says. If it took only
+//! the functions that it understands, the output would describe these twice.
 //!
-//! A link with `-r` that discards a function makes its size 0 and the relocation of its row `R_*_NONE`, or
-//! removes the relocation: such rows are dead. A row with a size and no relocation comes from an object whose
-//! relocations were stripped, so the section is not recognised.
+//! When a link with `-r` discards a function, it sets the function's size to 0 and makes the relocation of
+//! its row `R_*_NONE`, or removes the relocation. Such rows are dead. But if a row has a size and no
+//! relocation, someone has stripped the object's relocations, and the linker does not recognise the section.
 //!
-//! In relocatable objects the flag for field-relative values has no meaning: whatever the version,
-//! the function is at symbol plus addend.
+//! In relocatable objects, the flag for field-relative values means nothing: in every version, the function
+//! is at symbol plus addend.
 
 use super::collect::{Batch, Origin, Place, Refused, Role};
 use super::{abi, encoding, is_code};
@@ -24,14 +24,14 @@ use rayon::prelude::*;
 use sframe_format::write::Function;
 use sframe_format::{Attributes, Blob, Fde, Piece, Section};
 
-/// Objects that one job reads, with one [`Reader`] and its buffers.
+/// Number of objects that one job reads, with one [`Reader`] and its buffers.
 const OBJECTS_PER_JOB: usize = 32;
 
-/// Bytes that the FDE and the rows of a function take, with few exceptions, at least: for a guess of how many
-/// functions a section holds.
+/// The least number of bytes that a function takes with its FDE and rows, with few exceptions. It serves to
+/// estimate how many functions a section has.
 const SMALLEST_FUNCTION: usize = 24;
 
-/// Reads all SFrame inputs that are in the link so far. Gives batches and unrecognised sections in link
+/// Reads all SFrame inputs that are in the link so far. Returns batches and unrecognised sections, in link
 /// order.
 pub fn inputs<T: Target>(link: &Resolved<'_, T>, role: Role) -> (Vec<Batch>, Vec<Refused>) {
     let found: Vec<(Batch, Vec<Refused>)> = link
@@ -54,20 +54,20 @@ pub fn inputs<T: Target>(link: &Resolved<'_, T>, role: Role) -> (Vec<Batch>, Vec
     (batches.into_iter().filter(|batch| !batch.is_empty()).collect(), refused.into_iter().flatten().collect())
 }
 
-/// The functions that one object's recognised inputs describe.
+/// The functions of one object's recognised inputs.
 pub fn object<'a, T: Target>(link: &Resolved<'a, T>, object: &ObjectFile<'a, T::E>) -> Batch {
     let mut reader = Reader::new(link, Role::Written);
     reader.object(object, &mut Vec::new());
     reader.batch
 }
 
-/// Whether a section would be recognised, so that a message may propose `--sframe-index`.
+/// Whether the linker would recognise a section, so that a message may propose `--sframe-index`.
 pub fn is_readable<T: Target>(link: &Resolved<'_, T>, section: SectionId) -> bool {
     let Some((object, index)) = link.locate(section) else { return false };
     Reader::new(link, Role::Present).section(object, index as usize).is_ok()
 }
 
-/// Why reading stopped: byte offset in the section, and the finding.
+/// Why reading stopped: the byte offset in the section, and the defect.
 struct Finding(usize, String);
 
 impl std::convert::From<sframe_format::Error> for Finding {
@@ -76,17 +76,17 @@ impl std::convert::From<sframe_format::Error> for Finding {
     }
 }
 
-/// The target of a function's start field.
+/// What a function's start field refers to.
 enum Start {
-    /// A place in a section of this many bytes.
+    /// A place in a section. The section has this many bytes.
     At(Place, u64),
-    /// The row is dead: nothing says where its function was.
+    /// Nothing. The row is dead, and no relocation says where its function was.
     Nothing,
-    /// No section that holds code of an object.
+    /// A symbol that is in no section of an object.
     Elsewhere,
 }
 
-/// Reads sections, one after the other, with the same buffers.
+/// Reads one section after the other, with the same buffers.
 struct Reader<'r, 'a, T: Target> {
     link: &'r Resolved<'a, T>,
     /// The functions read so far.
@@ -94,9 +94,9 @@ struct Reader<'r, 'a, T: Target> {
     function: Function,
     /// Offset and number of each relocation, ascending.
     relocations: Vec<(u64, u32)>,
-    /// By FDE of the blob that is read: number of its relocation plus 1, or 0 without one.
+    /// By FDE of the current blob: the number of its relocation plus 1, or 0 if it has none.
     of_function: Vec<u32>,
-    /// Place and end of each function, to find those that overlap.
+    /// Place and end of each function, for the search for functions that overlap.
     spans: Vec<(Place, u64)>,
 }
 
@@ -158,7 +158,7 @@ impl<'r, 'a, T: Target> Reader<'r, 'a, T> {
         }
         let mut rest = self.relocations[next..].iter();
         if let Some(&(offset, _)) = rest.find(|(_, number)| !is_none::<T>(&relocations[*number as usize])) {
-            return refuse(offset as usize, None, "a relocation that is no function's".to_owned());
+            return refuse(offset as usize, None, "a relocation that belongs to no function".to_owned());
         }
         match self.overlap() {
             Some(what) => refuse(0, None, what),
@@ -166,7 +166,8 @@ impl<'r, 'a, T: Target> Reader<'r, 'a, T> {
         }
     }
 
-    /// Reads a blob. `next` is the index in [`Reader::relocations`] of the first that no earlier blob took.
+    /// Reads a blob. `next` is the index in [`Reader::relocations`] of the first relocation that no earlier
+    /// blob took.
     fn blob(
         &mut self,
         object: &ObjectFile<'a, T::E>,
@@ -189,7 +190,7 @@ impl<'r, 'a, T: Target> Reader<'r, 'a, T> {
             let relocation = relocation.map(|number| &relocations[number as usize]);
             match self.target(object, &fde, relocation, !relocations.is_empty())? {
                 Start::Nothing => self.batch.pass_over(|tally| tally.unrelocated += 1),
-                // A later link may define it, and would find no row.
+                // A later link may define the symbol, and would find no row for the function.
                 Start::Elsewhere if self.link.config.is_relocatable() => {
                     return Err(Finding(fde.offset, "its function is in no input of this link".to_owned()));
                 }
@@ -234,16 +235,18 @@ impl<'r, 'a, T: Target> Reader<'r, 'a, T> {
                     return Err(Finding(offset as usize, "a second relocation for one function".to_owned()));
                 }
                 None => {
-                    return Err(Finding(offset as usize, "a relocation that is no function's".to_owned()));
+                    return Err(Finding(
+                        offset as usize,
+                        "a relocation that belongs to no function".to_owned(),
+                    ));
                 }
             }
         }
         Ok(())
     }
 
-    /// The place of a function, by the relocation of its start field. `others` says whether the section has
-    /// relocations: in a section that has some, a row without one is left over from a function that an
-    /// earlier link discarded.
+    /// The place of a function, from the relocation of its start field. `others` says whether the section has
+    /// relocations. If it has some, a row without one remains from a function that an earlier link discarded.
     fn target(
         &self,
         object: &ObjectFile<'a, T::E>,
@@ -286,13 +289,13 @@ impl<'r, 'a, T: Target> Reader<'r, 'a, T> {
             let place = self.link.describe_place(section, offset);
             return Err(Finding(
                 fde.offset,
-                format!("the function at {place} starts behind its section's end"),
+                format!("the function at {place} starts after the end of its section"),
             ));
         }
         Ok(Start::At(Place { section, offset }, size))
     }
 
-    /// Fails if a function ends outside its section, which has `size` bytes.
+    /// Fails if a function reaches outside its section, which has `size` bytes.
     fn check_end(&self, fde: &Fde, place: Place, size: u64) -> Result<(), Finding> {
         if place.offset.saturating_add(fde.size.into()) <= size {
             return Ok(());
@@ -320,7 +323,7 @@ impl<'r, 'a, T: Target> Reader<'r, 'a, T> {
         self.batch.add(place, &self.function).map_err(|wrong| Finding(fde.offset, wrong.to_string()))
     }
 
-    /// The finding about two functions of the section that overlap; `None` if none do.
+    /// Describes two functions of the section that overlap. `None`: no functions overlap.
     fn overlap(&mut self) -> Option<String> {
         if !self.spans.is_sorted() {
             self.spans.sort_unstable();
@@ -339,8 +342,8 @@ fn is_none<T: Target>(relocation: &Rela<T::E>) -> bool {
     relocation.kind() == T::DYNAMIC.none
 }
 
-/// The object of an origin: that of the SFrame section, or of the `.eh_frame` records; `None` for
-/// PLTs.
+/// The object that an origin belongs to: that of the SFrame section or of the `.eh_frame` records. `None`:
+/// the origin is a PLT.
 pub fn file_of<T: Target>(link: &crate::phase::Inputs<'_, T>, origin: Origin) -> Option<FileId> {
     match origin {
         Origin::Input(section) => link.section_file(section),

@@ -1,7 +1,7 @@
-//! Reads the inputs that the linker's own blob replaces, and makes the section for it.
+//! Reads the inputs that the linker's own blob replaces, and makes the section for that blob.
 //!
-//! [`absorb`] runs before scripts are matched: recognised sections count as absorbed from then on, so
-//! `*(.sframe)` matches the linker's own section and inputs that were not recognised.
+//! [`absorb`] runs before the linker matches scripts, and marks recognised sections as absorbed. So
+//! `*(.sframe)` then matches the linker's own section and the inputs that were not recognised.
 
 use super::overlay;
 use crate::arch::Target;
@@ -23,13 +23,13 @@ pub fn is_wanted<T: Target>(link: &Inputs<'_, T>) -> bool {
     link.config.sframe.has_table() || link.config.sframe.mode == SFrameMode::Merge
 }
 
-/// Whether recognised inputs stay in `.sframe` beside the table made of them: a compact table is not in the
-/// SFrame format, so it cannot replace them for other readers.
+/// Whether recognised inputs stay in `.sframe` beside the table. A compact table is not in the SFrame format,
+/// so it cannot replace them for other readers.
 fn keeps_inputs(config: &Config) -> bool {
     config.sframe.index == Some(SFrameIndex::Compact) && config.sframe.mode == SFrameMode::Concat
 }
 
-/// The role of recognised inputs; `None` if the linker neither replaces them nor derives functions. With
+/// The role of recognised inputs. `None`: the linker neither replaces them nor derives functions. With
 /// `--sframe-from-eh-frame=all`, derived functions replace them in every mode that has a blob.
 pub(super) fn role_of_inputs<T: Target>(link: &Inputs<'_, T>) -> Option<Role> {
     match (link.config.sframe.from_eh_frame, is_wanted(link)) {
@@ -41,14 +41,15 @@ pub(super) fn role_of_inputs<T: Target>(link: &Inputs<'_, T>) -> Option<Role> {
     }
 }
 
-/// Reads the inputs, derives functions from `.eh_frame`, and marks inputs that the linker's own blob
+/// Reads the inputs, derives functions from `.eh_frame`, and marks the inputs that the linker's own blob
 /// replaces.
 pub fn absorb<'a, T: Target>(resolved: &mut Resolved<'a, T>, frames: &Frames<'a, T::E>) -> collect::Inputs {
     let link = &*resolved;
     let Some(role) = role_of_inputs(link) else { return collect::Inputs::default() };
     let (mut batches, mut refused) = read::inputs(link, role);
     if role == Role::Present {
-        // Unrecognised sections pass unchanged, as all inputs do in this mode; `check_sframes` reports them.
+        // In this mode, unrecognised sections pass unchanged like all inputs, and `check_sframes` reports
+        // them.
         refused.clear();
     } else {
         replace(resolved, &batches, &refused);
@@ -60,7 +61,7 @@ pub fn absorb<'a, T: Target>(resolved: &mut Resolved<'a, T>, frames: &Frames<'a,
     collect::Inputs { batches, refused }
 }
 
-/// Marks recognised inputs as absorbed, unless they stay beside the table, and reports the others.
+/// Marks recognised inputs as absorbed, unless they stay beside the table. Reports the others.
 fn replace<T: Target>(link: &mut Resolved<'_, T>, batches: &[Batch], refused: &[Refused]) {
     let replaced = |batch: &&Batch| batch.role == Role::Superseded || !keeps_inputs(link.config);
     let replaced: Vec<&Batch> = batches.iter().filter(replaced).collect();
@@ -78,11 +79,11 @@ fn replace<T: Target>(link: &mut Resolved<'_, T>, batches: &[Batch], refused: &[
     }
 }
 
-/// The section for the linker's own blob, if the link may have one. Comes after [`absorb`].
+/// The section for the linker's own blob, if the link may have one. [`absorb`] must have run.
 pub fn section<'a, T: Target>(link: &Made<'a, T>) -> Option<SyntheticSection<'a>> {
     let describes = link.described.batches.iter().any(|batch| batch.role == Role::Written);
     let drops_all = link.config.sframe.mode == SFrameMode::Discard && !link.config.sframe.has_table();
-    // An overlay indexes what is in `.sframe`, so rows for the linker's own code have to be there.
+    // An overlay indexes what is in `.sframe`, so rows for the linker's own code must be there, too.
     let overlays =
         overlay::is_wanted(link.config) && link.objects.iter().any(|object| !object.sframes.is_empty());
     let wants_plt = link.config.sframe.plt_alone || overlays && link.config.sframe.plt;
@@ -99,7 +100,7 @@ pub fn section<'a, T: Target>(link: &Made<'a, T>) -> Option<SyntheticSection<'a>
     Some(SyntheticSection::new(Kind::SFrame, name, sh_type, flags, 8))
 }
 
-/// Reports an input that is not recognised.
+/// Reports an input that the linker does not recognise.
 fn report<T: Target>(link: &Inputs<'_, T>, refused: &Refused) {
     let Some((object, index)) = link.locate(refused.section) else { return };
     let name = object.section_name(index as usize);

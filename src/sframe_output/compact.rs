@@ -1,10 +1,11 @@
-//! `--sframe-index=compact`: the functions of the linker's table as `.sframe_compact`
+//! `--sframe-index=compact`: writes the functions of the linker's table as `.sframe_compact`
 //! ([`sframe_format::compact`]).
 //!
-//! Only the pages and regions of such a table depend on addresses; its shapes are made when functions
-//! are chosen. The number of pages depends on the extent of the code, so the layout's loop makes room
-//! for the pages of every output section with code. The section never shrinks in this loop; room that it
-//! does not need in the end is zeros.
+//! Only the pages and regions of such a table depend on addresses, so the linker makes its shapes when it
+//! chooses the functions. The number of pages depends on the extent of the code, and the table's size moves
+//! what lies behind it. So the loop of the layout makes room for the pages of every output section with code,
+//! and never shrinks the section: a section that could shrink might make the loop go on forever. Room that
+//! the table does not need in the end holds zeros.
 
 use super::table::describe;
 use crate::arch::Target;
@@ -21,10 +22,10 @@ use sframe_format::write::{Encoder, FunctionId};
 use sframe_format::{Blob, ErrorKind};
 use std::ops::Range;
 
-/// Fewest functions for one job.
+/// The smallest number of functions for one job.
 const BLOCK: u32 = 1 << 12;
 
-/// Whether the table is a compact one.
+/// Whether the link makes a compact table.
 pub fn is_wanted(config: &Config) -> bool {
     config.sframe.index == Some(SFrameIndex::Compact)
 }
@@ -32,17 +33,17 @@ pub fn is_wanted(config: &Config) -> bool {
 /// The compact form of a table's functions.
 ///
 /// # Errors
-/// In words: there are too many different functions.
+/// There are too many different functions.
 pub fn of_table(table: &Table) -> Result<Compact, String> {
-    // The rows are read back from a blob. Functions with equal rows share their bytes there, so a block reads
+    // Reads the rows back from a blob. Functions with equal rows share their bytes there, so a block reads
     // most of its rows once.
     let mut rows = vec![0; table.encoder.size_with(0)];
     let malformed = |error: sframe_format::Error| error.to_string();
     table.encoder.write_relocatable(&[], false, &mut rows).map_err(malformed)?;
     let blob = Blob::parse(&rows, 0).map_err(malformed)?;
     let count = table.functions.len() as u32;
-    // The division into blocks may depend on threads: `append` numbers shapes by first use, so the result
-    // does not.
+    // The number of blocks may depend on the number of threads: `append` numbers shapes by first use, so the
+    // result does not.
     let size = BLOCK.max(count.div_ceil(rayon::current_num_threads() as u32));
     let blocks = (0..count.div_ceil(size)).into_par_iter().map(|block| {
         let functions = block * size..count.min((block + 1) * size);
@@ -61,7 +62,7 @@ pub fn of_table(table: &Table) -> Result<Compact, String> {
     Ok(Compact { shapes, shapes_of, entries })
 }
 
-/// The shapes of a block of functions, whose rows are in the blob.
+/// The shapes of a block of functions. The blob holds their rows.
 fn of_functions(
     encoder: &Encoder,
     blob: &Blob<'_>,
@@ -86,7 +87,7 @@ fn of_functions(
     Ok((builder, shapes))
 }
 
-/// A first guess of the section's size in bytes, as if all code were contiguous.
+/// A first estimate of the section's size in bytes, as if all code were contiguous.
 pub fn first_guess(compact: &Compact, table: &Table) -> u64 {
     if table.functions.is_empty() {
         return 0;
@@ -95,8 +96,8 @@ pub fn first_guess(compact: &Compact, table: &Table) -> u64 {
     compact.shapes.size(Pages::of_ranges(std::iter::once(0..code)), compact.entries)
 }
 
-/// Makes room for the pages of the code as it lies now, and for functions that were added. Gives
-/// whether the section has grown.
+/// Makes room for the pages of the code as it lies now, and for functions that were added. Returns whether
+/// the section has grown.
 pub fn update_size<T: Target>(link: &mut Placed<'_, T>) -> bool {
     let Some(row) = link.synthetics.find(Kind::SFrame) else { return false };
     let Some(table) = link.chosen.table.as_ref().filter(|table| !table.functions.is_empty()) else {
@@ -123,8 +124,8 @@ pub fn update_size<T: Target>(link: &mut Placed<'_, T>) -> bool {
     grows
 }
 
-/// Pages for these ranges of executable output sections, and for output sections that hold functions though
-/// they are not executable.
+/// The pages for these ranges of executable output sections, and for output sections that are not executable
+/// and hold functions nevertheless.
 fn pages_of<T: Target>(link: &Placed<'_, T>, mut ranges: Vec<std::ops::Range<u64>>) -> Pages {
     let functions = link.chosen.table.iter().flat_map(|table| &table.functions);
     let mut last = None;

@@ -1,19 +1,19 @@
-//! `--sframe=concat`: SFrame inputs one behind the other, each blob made right by its own version.
+//! `--sframe=concat`: SFrame inputs one after the other, each blob fixed up by its own version.
 //!
-//! No byte moves. A section is copied and its relocations are applied like any other's; then the
-//! blobs in it are mended, because relocations store values relative to the field, and not every
-//! version and flag means that (SFrame rule 5):
+//! No byte moves. The linker copies a section and applies its relocations like those of any other section.
+//! That alone is not right: a relocation stores a value relative to its field, and not every version and flag
+//! means that (SFrame rule 5). So the linker then fixes up the blobs in place:
 //!
 //! - V2 and V3 with relocations get the flag for field-relative values (GNU as 2.40 to 2.44 omits it);
-//! - V1 has no such flag: values become relative to the blob's header;
+//! - V1 has no such flag, so its values become relative to the blob's header;
 //! - functions that are not in the output get size 0, no rows (GNU's readers end the program if a function of
-//!   size 0 has some) and a start that decodes to the blob itself (in a unit, to its own field), so that no
+//!   size 0 has some) and a start that decodes to the blob itself (in a unit, to its own field), so no
 //!   address matches them;
 //! - SORTED stays only if the blob is alone in its output section and still ascends.
 //!
-//! In blobs of unknown versions and in junk, relocated fields of dead functions become 0, because their rows
-//! cannot be found. Under `-r`, blobs of known versions change only in the sizes and the numbers of rows of
-//! dead functions.
+//! In junk and in blobs of unknown versions, the linker cannot find the rows, so it only sets the relocated
+//! fields of dead functions to 0. Under `-r`, it changes nothing in blobs of known versions except the sizes
+//! and the numbers of rows of dead functions.
 
 use super::absorb::is_refused;
 use crate::arch::{RelocBase, Target};
@@ -28,8 +28,7 @@ use crate::sframe::{abi, in_order};
 use sframe_format::{BlobMut, ErrorKind, Header, Piece, Section, Version};
 use std::ops::Range;
 
-/// Mends a copy of an SFrame input in the output. In a final link its relocations have been
-/// applied.
+/// Fixes up the output's copy of an SFrame input. In a final link, its relocations have been applied.
 pub fn mend<T: Target>(link: &Placed<'_, T>, id: SectionId, place: &mut [u8]) {
     let Some((object, index)) = link.locate(id) else { return };
     let Ok(bytes) = object.section_bytes(index as usize) else { return };
@@ -43,7 +42,7 @@ pub fn mend<T: Target>(link: &Placed<'_, T>, id: SectionId, place: &mut [u8]) {
         address: if relocatable { 0 } else { link.section_address(id) },
     };
     if link.corrupt_sframes.binary_search(&id).is_ok() {
-        // A corrupt section passes unchanged. Dead relocations have been applied as 0.
+        // A corrupt section passes unchanged. In a final link, `apply` has written 0 for dead relocations.
         if relocatable {
             mender.clear(place, 0..mender.relocations.len());
         }
@@ -86,18 +85,18 @@ struct Mender<'m, 'a, T: Target> {
     object: &'m ObjectFile<'a, T::E>,
     /// All relocations of the section, by ascending offset.
     relocations: &'m [Rela<T::E>],
-    /// Address of the section in the output; 0 under `-r`.
+    /// Address of the section in the output, or 0 under `-r`.
     address: u64,
 }
 
 impl<T: Target> Mender<'_, '_, T> {
-    /// The first relocation from `row` on whose offset is `offset` or more.
+    /// The first relocation from `row` whose offset is at least `offset`.
     fn skip_to(&self, row: usize, offset: usize) -> usize {
         let rest = self.relocations.get(row..).unwrap_or_default();
         row + rest.iter().take_while(|relocation| relocation.r_offset.get() < offset as u64).count()
     }
 
-    /// The FDE of each relocation in a start field, with whether its function is gone.
+    /// The FDE of each relocation in a start field, and whether its function is gone.
     fn rows(
         &self,
         header: Header,
@@ -114,7 +113,7 @@ impl<T: Target> Mender<'_, '_, T> {
         })
     }
 
-    /// Mends a blob of a final link, at `start` in its section.
+    /// Fixes up a blob of a final link. `start` is its offset in its section.
     fn mend(&self, bytes: &mut [u8], header: &Header, start: usize, relocations: Range<usize>, alone: bool) {
         let header = *header;
         let mut blob = BlobMut::with_header(header, bytes, self.address.wrapping_add(start as u64));
@@ -140,8 +139,8 @@ impl<T: Target> Mender<'_, '_, T> {
         }
     }
 
-    /// Re-encodes the value that the relocation stored as the start field of the blob's version:
-    /// relative to the blob's header in V1, to the field in V2 and V3.
+    /// Re-encodes the value that the relocation stored, as the blob's version wants it: relative to the
+    /// blob's header in V1, and to the field in V2 and V3.
     fn convert(
         &self,
         blob: &mut BlobMut<'_>,
@@ -157,8 +156,8 @@ impl<T: Target> Mender<'_, '_, T> {
     /// The FDEs of a blob whose functions are not in the output, ascending.
     ///
     /// A row without a relocation is dead: an earlier `-r` link removed the relocation with its function.
-    /// That may hold for all rows of a blob; but a section without any relocation does not say which
-    /// functions it describes.
+    /// That may hold for all rows of a blob. But if a section has no relocation at all, nobody knows which
+    /// functions it describes, and its rows count as live.
     fn dead_rows(&self, header: &Header, start: usize, relocations: Range<usize>) -> Vec<u32> {
         let mut relocated = 0;
         let mut dead = Vec::new();
@@ -186,7 +185,7 @@ impl<T: Target> Mender<'_, '_, T> {
         chunk.is_some_and(|chunk| self.link.layout.chunks[chunk.index()].items.len() == 1)
     }
 
-    /// Takes size and rows away from dead functions, and leaves all other bytes (`-r`).
+    /// Removes size and rows from dead functions, and leaves all other bytes (`-r`).
     fn empty(&self, bytes: &mut [u8], header: &Header, start: usize, relocations: Range<usize>) {
         let dead = self.dead_rows(header, start, relocations);
         if let Err(error) = BlobMut::with_header(*header, bytes, 0).empty(&dead) {
@@ -194,7 +193,8 @@ impl<T: Target> Mender<'_, '_, T> {
         }
     }
 
-    /// Writes 0 into the fields of these relocations if they are dead (`-r`; in a final link, `apply` did).
+    /// Writes 0 into the fields of these relocations if they are dead (`-r`). In a final link, `apply` has
+    /// done it.
     fn clear(&self, place: &mut [u8], relocations: Range<usize>) {
         for relocation in &self.relocations[relocations] {
             if is_of_dead_row(self.link, self.object, relocation)
@@ -229,8 +229,8 @@ fn is_field_relative<T: Target>(relocation: &Rela<T::E>) -> bool {
     T::reloc_info(relocation.kind()).is_none_or(|info| info.base == RelocBase::Place)
 }
 
-/// The numbers that `--emit-relocs` adds to addends of SFrame relocations, so that they recompute
-/// the values written: V1 values count from the blob's header, a relocation from its field.
+/// The numbers that `--emit-relocs` adds to addends of SFrame relocations, so that they recompute the written
+/// values: V1 values count from the blob's header, but a relocation counts from its field.
 #[derive(Clone, Debug, Default)]
 pub struct EmittedBias {
     /// V1 blobs, ascending.
@@ -238,7 +238,7 @@ pub struct EmittedBias {
 }
 
 impl EmittedBias {
-    /// The bias for a section; 0 for all but SFrame inputs of final links that are not corrupt.
+    /// The bias for a section. It is 0 except for SFrame inputs of final links that are not corrupt.
     pub fn of<T: Target>(link: &Placed<'_, T>, id: SectionId) -> Self {
         let Some((object, index)) = link.locate(id) else { return Self::default() };
         let passes_unchanged = || link.corrupt_sframes.binary_search(&id).is_ok();
@@ -266,8 +266,8 @@ impl EmittedBias {
     }
 }
 
-/// Reports defects of an SFrame input that passes unchanged, and counts the references to dead
-/// functions that cannot be made dead rows (SFrame rules 4 and 10). Gives whether it is corrupt.
+/// Reports defects of an SFrame input that passes unchanged, and counts the references to dead functions that
+/// cannot become dead rows (SFrame rules 4 and 10). Returns whether the input is corrupt.
 pub fn check_section<T: Target>(link: &Scanned<'_, T>, object: &ObjectFile<'_, T::E>, index: usize) -> bool {
     let Ok(bytes) = object.section_bytes(index) else { return false };
     let told_before = is_refused(link, object.section_id(index as u32));
@@ -307,7 +307,7 @@ pub fn check_section<T: Target>(link: &Scanned<'_, T>, object: &ObjectFile<'_, T
     corrupt
 }
 
-/// The message about data of an unknown version, of blobs or of units.
+/// The message about blobs or units of an unknown version.
 pub fn unknown_version(kind: &ErrorKind, found: u8) -> String {
     let form = if matches!(kind, ErrorKind::UnitVersion { .. }) { "light SFrame" } else { "SFrame" };
     format!("{form} data of unknown version {found}")
@@ -352,6 +352,6 @@ impl Defect {
             relocation.kind() != T::DYNAMIC.none && at.and_then(|offset| header.fde_at(offset)).is_none()
         };
         let stray = relocations.iter().find(is_stray)?;
-        corrupt(stray.r_offset.get(), "a relocation that is no function's".to_owned())
+        corrupt(stray.r_offset.get(), "a relocation that belongs to no function".to_owned())
     }
 }

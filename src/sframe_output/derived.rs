@@ -1,5 +1,5 @@
-//! The report on functions derived by `--sframe-from-eh-frame`, for `--print-sframe` and `--stats`, and the
-//! line for links without either.
+//! The report on functions derived by `--sframe-from-eh-frame`, for `--print-sframe` and `--stats`, and one
+//! line for links without either option.
 
 use crate::arch::Target;
 use crate::diag::words::{count as counted, shown};
@@ -38,18 +38,18 @@ pub fn collect<T: Target>(link: &Placed<'_, T>) -> Vec<Derived> {
     batches.flat_map(numbered).filter_map(of).collect()
 }
 
-/// Most functions that [`line`] names.
+/// The largest number of functions that [`line`] names.
 const NAMED: usize = 5;
 
-/// One line for all functions that cannot be derived, wholly or in part, for links without a report; empty if
-/// there are none. It is no warning, because every C library has some.
+/// One line about all functions that the linker cannot derive, wholly or in part, for links without a report.
+/// Empty if there are none. It is no warning, because every C library has some.
 pub fn line<T: Target>(link: &Placed<'_, T>) -> String {
     let shares = link.described.batches.iter().flat_map(Batch::shares);
     let derived = shares.filter(|share| matches!(share.origin, Origin::EhFrame(_)));
     let left_out = derived.flat_map(|share| share.left_out);
     let alive = left_out.filter(|left_out| link.sections.stands(left_out.place.section));
     let mut functions: Vec<Place> = alive.map(|left_out| left_out.function).collect();
-    // Stretches of one function follow each other.
+    // Parts of one function follow each other.
     functions.dedup();
     if functions.is_empty() {
         return String::new();
@@ -63,7 +63,7 @@ pub fn line<T: Target>(link: &Placed<'_, T>) -> String {
     format!("sframe: {count} without derived rows, wholly or in part: {names} (--print-sframe says why)\n")
 }
 
-/// The name of the function at a place: that of a symbol there, else the place.
+/// The name of the function at a place. If no symbol is there, the place itself.
 fn name_of<T: Target>(link: &Placed<'_, T>, place: Place) -> String {
     let symbol = link.locate(place.section).and_then(|(object, section)| {
         let is_here = |index: &usize| {
@@ -80,12 +80,12 @@ fn name_of<T: Target>(link: &Placed<'_, T>, place: Place) -> String {
     symbol.unwrap_or_else(|| link.describe_place(place.section, place.offset))
 }
 
-/// The shares of a batch, each with the batch's number.
+/// The shares of a batch, each with the number of the batch.
 pub fn numbered((number, batch): (usize, &Batch)) -> impl Iterator<Item = (usize, Share<'_>)> {
     batch.shares().map(move |share| (number, share))
 }
 
-/// The sum of all objects, as one line; nothing if nothing was derived.
+/// Writes the sum of all objects as one line, or nothing if nothing was derived.
 pub fn write_summary(all: &[Derived], out: &mut impl Write) -> fmt::Result {
     if all.is_empty() {
         return Ok(());

@@ -1,13 +1,12 @@
-//! Which SFrame inputs are in the output, and why the others are not.
+//! Decides which SFrame inputs are in the output, and why the others are not.
 //!
-//! SFrame rule 2: `.sframe` keeps nothing alive and is kept by the text that it describes. A
-//! section that is linked to its text (`SHF_LINK_ORDER`) lives and dies with it; a member of a
-//! group dies with the group. Any other lives as long as a section that its relocations point at
-//! does; one without relocations describes unknown code, and is kept unless `--gc-sections` is
-//! given.
+//! SFrame rule 2: `.sframe` keeps nothing alive, and the text that it describes keeps it. A section that is
+//! linked to its text (`SHF_LINK_ORDER`) lives and dies with it. A member of a group dies with the group. Any
+//! other section lives as long as one of the sections that its relocations point at. A section without
+//! relocations describes unknown code, so the linker keeps it unless `--gc-sections` is given.
 //!
-//! Rule 3: text that lost with its group while its own `.sframe` stands outside is a violation, so
-//! that section is kept for its reference to be reported.
+//! Rule 3: if text lost with its group but its `.sframe` is outside the group, that is a violation. The
+//! linker keeps that section, so that it can report the reference.
 
 use super::absorb::is_refused;
 use crate::arch::Target;
@@ -24,19 +23,19 @@ use rayon::prelude::*;
 use serde::Serialize;
 use zerocopy::byteorder::ByteOrder;
 
-/// The fate of an SFrame input. Machine-readable reports have stable words for it.
+/// The fate of an SFrame input. Machine-readable reports use these words, which are stable.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Fate {
     /// It is in the output.
     Kept,
-    /// The linker's own blob takes its place.
+    /// The linker's own blob replaces it.
     Taken,
     /// `--sframe=merge` cannot read it.
     Unrecognised,
     /// It has no bytes.
     Empty,
-    /// `--sframe=discard`.
+    /// `--sframe=discard` drops it.
     #[serde(rename = "discarded-by-option")]
     NotWanted,
     /// Its group lost to another of the same signature.
@@ -70,14 +69,15 @@ impl Fate {
     }
 }
 
-/// The fate of an SFrame input, once liveness is frozen.
+/// The fate of an SFrame input. Liveness must be frozen.
 pub fn fate<T: Target>(link: &Placed<'_, T>, id: SectionId) -> Fate {
     let has = |bits| link.sections.is(id, bits);
     if link.sections.is_alive(id) {
         match (has(SectionState::ABSORBED), &link.chosen.table) {
             (false, _) => Fate::Kept,
             (true, Some(_)) => Fate::Taken,
-            // Without a table, the script discarded the linker's own section, which would replace the input.
+            // There is no table: the script discarded the linker's own section, which would replace the
+            // input.
             (true, None) => Fate::Script,
         }
     } else if is_refused(link, id) && !is_unwanted(link) {
@@ -101,8 +101,8 @@ fn is_unwanted<T: Target>(link: &Inputs<'_, T>) -> bool {
     link.config.sframe.mode == SFrameMode::Discard
 }
 
-/// Clears `ALIVE` of the SFrame inputs that are not in the output. Comes once the liveness of all
-/// other sections is known, and again when text was folded.
+/// Clears `ALIVE` of the SFrame inputs that are not in the output. It runs when the liveness of all other
+/// sections is known, and again after text has been folded.
 pub fn discard<T: Target>(resolved: &mut Resolved<'_, T>) {
     let link = &*resolved;
     let dead: Vec<(SectionId, SectionState)> = link
@@ -119,7 +119,7 @@ pub fn discard<T: Target>(resolved: &mut Resolved<'_, T>) {
     dead.into_iter().for_each(|(id, why)| resolved.sections.discard(id, why));
 }
 
-/// The state for an SFrame input that leaves the output now; `None` if it stays or has left before.
+/// The state of an SFrame input that leaves the output now. `None`: it stays, or it has left before.
 fn why_dead<T: Target>(
     link: &Resolved<'_, T>,
     object: &ObjectFile<'_, T::E>,
@@ -133,21 +133,21 @@ fn why_dead<T: Target>(
         return Some(SectionState::empty());
     }
     if object.headers[index].sh_size.get() == 0 {
-        // An empty section stays if a symbol is defined there: start-up files mark the beginning of a table
-        // so.
+        // An empty section stays if a symbol is defined in it. Start-up files mark the beginning of a table
+        // this way.
         return (!has_symbol(object, index)).then_some(SectionState::empty());
     }
     text_that_left(link, object, index)
 }
 
-/// Whether a symbol other than its own (`STT_SECTION`) is defined in a section.
+/// Whether a section defines a symbol other than its own (`STT_SECTION`).
 fn has_symbol<E: ByteOrder>(object: &ObjectFile<'_, E>, index: usize) -> bool {
     let is_there = |symbol: usize| object.symbol_place(symbol) == SymbolPlace::Section(index as u32);
     (1..object.symbols.len())
         .any(|symbol| is_there(symbol) && object.symbols[symbol].kind() != elf::STT_SECTION)
 }
 
-/// The state for an SFrame section all of whose text has left the output; `None` if some of the text, or a
+/// The state of an SFrame section if all of its text has left the output. `None`: some of the text, or a
 /// violation to report, keeps the section. The section itself has not been discarded.
 fn text_that_left<T: Target>(
     link: &Resolved<'_, T>,
@@ -164,16 +164,16 @@ fn text_that_left<T: Target>(
         if !link.sections.stands(text) && names_others::<T>(object, index, linked) {
             return described_text_that_left(link, object, index);
         }
-        // A violation keeps the section. But a part that `--sframe-split` made for `.gnu.linkonce` text goes
-        // with it.
+        // A violation keeps the section. But `--sframe-split` makes parts for `.gnu.linkonce` text, and such
+        // a part is discarded with its text.
         let kept = link.sections.stands(text) || (is_violated(link, text) && !object.is_made(index));
         return (!kept).then(|| way_of_leaving(link, text));
     }
     described_text_that_left(link, object, index)
 }
 
-/// Whether SFrame data that is linked to one section (`SHF_LINK_ORDER`) describes others of its file, too:
-/// GNU ld links what it has merged to the first of them.
+/// Whether SFrame data that is linked to one section (`SHF_LINK_ORDER`) also describes others of its file:
+/// GNU ld links the data that it has merged to the first of them.
 pub fn describes_others<T: Target>(link: &Inputs<'_, T>, section: SectionId, linked: SectionId) -> bool {
     let Some((object, index)) = link.locate(section) else { return false };
     names_others::<T>(object, index as usize, linked.0 - object.first_section)
@@ -186,7 +186,7 @@ fn names_others<T: Target>(object: &ObjectFile<'_, T::E>, index: usize, linked: 
     })
 }
 
-/// [`text_that_left`] of a section that describes what its relocations point at.
+/// Does the work of [`text_that_left`] for a section that describes what its relocations point at.
 fn described_text_that_left<T: Target>(
     link: &Resolved<'_, T>,
     object: &ObjectFile<'_, T::E>,
@@ -199,7 +199,7 @@ fn described_text_that_left<T: Target>(
         if relocation.symbol() == 0 || relocation.kind() == T::DYNAMIC.none {
             continue;
         }
-        // A symbol in no section is always there, so it keeps the section.
+        // A symbol in no section never leaves, so it keeps the section.
         let (text, _) = link.referenced_section(object, relocation.symbol())?;
         if link.sections.stands(text) {
             return None;
@@ -210,7 +210,8 @@ fn described_text_that_left<T: Target>(
     }
     let kept = match first {
         None => !link.config.gc.enabled,
-        // If the section describes one text only, which its group discarded, that is a violation to report.
+        // If the section describes one text only, and that text's group was discarded, that is a violation to
+        // report.
         Some(text) => !several && is_violated(link, text),
     };
     (!kept).then_some(way)

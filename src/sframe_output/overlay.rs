@@ -1,13 +1,19 @@
-//! `--sframe-index=overlay`: a sorted index right before the blobs of `.sframe`, which stay as the
-//! assembler made them.
+//! `--sframe-index=overlay`: a sorted index in front of the blobs of `.sframe`, which stay as the assembler
+//! made them.
 //!
-//! The index is a section of the linker's own in `.sframe`, before all inputs: a V3 header and one
-//! entry for each function, which names the rows in the blobs behind it ([`write_overlay`]). So readers
-//! that look at one header see one sorted table of everything. Its size is known when liveness is
-//! frozen; it is written after the rest of `.sframe`, because starts of functions are read off the
-//! blobs as they are in the output.
+//! ```text
+//! .sframe:  | V3 header, one entry for each function | blob | blob | blob |
+//!                             |                       ^
+//!                             +---- refers to rows ---+
+//! ```
 //!
-//! Inputs of other versions cannot be indexed: a warning names them, and they stand behind the others.
+//! A reader that looks at one header sees one sorted table of everything. The index is a section of the
+//! linker's own, placed before all inputs, and its entries refer to the rows in the blobs behind it
+//! ([`write_overlay`]). Its size is known when liveness is frozen. The linker writes it after the rest of
+//! `.sframe`, because it reads the starts of functions from the blobs in the output.
+//!
+//! The index cannot refer to inputs of other versions. The linker warns of these and places them after the
+//! others.
 
 use crate::arch::Target;
 use crate::chunks::Chunk;
@@ -35,8 +41,8 @@ pub fn section<'a, T: Target>(link: &Made<'a, T>) -> Option<SyntheticSection<'a>
     is_wanted(link.config).then_some(section)
 }
 
-/// Number of functions that the index takes from an input; `None` if the input has anything but sound V3
-/// blobs of this machine.
+/// Number of functions that the index takes from an input. `None`: the input has anything but sound V3 blobs
+/// for this machine.
 fn functions_in<T: Target>(bytes: &[u8]) -> Option<u64> {
     let options = Options::new(abi::<T>());
     Section::new(bytes, 0)
@@ -49,8 +55,8 @@ fn functions_in<T: Target>(bytes: &[u8]) -> Option<u64> {
         .sum()
 }
 
-/// Whether the index takes the functions of a section in `.sframe`: of the linker's own, and of inputs that
-/// are sound V3.
+/// Whether the index takes the functions of a section in `.sframe`. It takes those of the linker's own
+/// section and of inputs that are sound V3.
 pub fn takes_input<T: Target>(link: &Placed<'_, T>, id: SectionId) -> bool {
     let Some((object, index)) = link.locate(id) else { return true };
     if link.corrupt_sframes.binary_search(&id).is_ok() {
@@ -84,7 +90,7 @@ fn size_for(functions: u64) -> u64 {
     if functions == 0 { 0 } else { (overlay_size(functions as usize) as u64).next_multiple_of(8) }
 }
 
-/// Makes room for `added` functions: thunks that the layout has made.
+/// Makes room for `added` functions, which describe thunks of the layout.
 pub fn update_size<T: Target>(link: &mut Placed<'_, T>, added: usize) {
     if let Some(row) = link.synthetics.find(Kind::SFrameOverlay) {
         let size = &mut link.synthetics.rows[row as usize].size;
@@ -110,7 +116,7 @@ pub fn report_others<T: Target>(link: &Scanned<'_, T>) {
             }
             let (found, place) = describe(bytes);
             link.sink.report(
-                Diagnostic::warning(Code::SFrameNote, format!("{found}, of which an overlay has no index"))
+                Diagnostic::warning(Code::SFrameNote, format!("an overlay does not index {found}"))
                     .at(Location::Section {
                         file: object.name.to_string(),
                         section: object.section_name_lossy(index as usize),
@@ -124,22 +130,22 @@ pub fn report_others<T: Target>(link: &Scanned<'_, T>) {
     }
 }
 
-/// An input without an index in words, and where it stands.
+/// Describes an input without an index, and says where it goes.
 fn describe(bytes: &[u8]) -> (String, &'static str) {
-    const BEHIND: &str = "the section stands in .sframe behind those that have one";
+    const BEHIND: &str = "the section comes after the indexed ones in .sframe";
     match Section::new(bytes, 0).blobs().next() {
         Some(blob) if blob.header().is_light() => {
-            ("light SFrame units".to_owned(), "they stay a section of their own, .sframe_light")
+            ("light SFrame units".to_owned(), "they stay in their own section, .sframe_light")
         }
         Some(blob) if blob.header().version == Version::V3 => {
-            ("SFrame V3 that is not sound, or for another machine".to_owned(), BEHIND)
+            ("SFrame V3 that is malformed or for another machine".to_owned(), BEHIND)
         }
         Some(blob) => (format!("SFrame {}", blob.header().version), BEHIND),
-        None => ("bytes that are no SFrame of a known version".to_owned(), BEHIND),
+        None => ("bytes that are not SFrame of a known version".to_owned(), BEHIND),
     }
 }
 
-/// Writes the index, once all else in its output section is written.
+/// Writes the index. All else in its output section must be written.
 pub fn finish<T: Target>(image: &Image<'_, T>, file: &mut [u8]) {
     let Some(row) = image.synthetics.find(Kind::SFrameOverlay) else { return };
     let id = image.synthetic_id(row);
@@ -157,11 +163,11 @@ pub fn finish<T: Target>(image: &Image<'_, T>, file: &mut [u8]) {
     if image.places.offset[id.index()] != 0 || !is_whole(&image.layout.chunks[chunk.index()]) {
         let name = String::from_utf8_lossy(section.name);
         return report(format!(
-            "the SFrame overlay does not stand at the start of {name}, or not all of it is SFrame"
+            "the SFrame overlay is not at the start of {name}, or {name} contains other data than SFrame"
         ));
     }
     report_elsewhere(image, chunk);
-    // Inputs that the index cannot take stand behind the others, so a prefix covers all that it can.
+    // Inputs that the index cannot take come after the others, so a prefix holds all that it can take.
     let items = image.layout.chunks[chunk.index()].items.iter().filter(|&&item| takes_input(image, item));
     let ends = items.map(|&item| image.places.offset[item.index()] + image.section_size(item));
     let covered = ends.max().and_then(|end| bytes.get_mut(..end as usize));
@@ -171,7 +177,7 @@ pub fn finish<T: Target>(image: &Image<'_, T>, file: &mut [u8]) {
     }
 }
 
-/// Warns of the inputs that a script put into other output sections than that of the index, `covered`.
+/// Warns of inputs that a script has put into other output sections than `covered`, that of the index.
 fn report_elsewhere<T: Target>(image: &Image<'_, T>, covered: ChunkId) {
     for object in &image.objects {
         for &index in &object.sframes {
@@ -183,17 +189,14 @@ fn report_elsewhere<T: Target>(image: &Image<'_, T>, covered: ChunkId) {
                 continue;
             }
             let name = |chunk: ChunkId| String::from_utf8_lossy(image.layout.chunks[chunk.index()].name);
-            let finding =
-                format!("SFrame V3 in output section {}, of which the overlay has no index", name(chunk));
+            let finding = format!("the overlay does not index SFrame V3 in output section {}", name(chunk));
             let place = Location::Section {
                 file: object.name.to_string(),
                 section: object.section_name_lossy(index as usize),
                 offset: 0,
             };
-            let help = format!(
-                "put the section into {}, behind the overlay, or use --sframe-index=v3",
-                name(covered)
-            );
+            let help =
+                format!("put the section after the overlay in {}, or use --sframe-index=v3", name(covered));
             image.sink.report(Diagnostic::warning(Code::SFrameNote, finding).at(place).help(help).ordered(
                 object.id.0,
                 index,

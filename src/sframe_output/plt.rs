@@ -1,7 +1,7 @@
 //! Rows for the procedure linkage tables, which no assembler describes.
 //!
-//! All entries of a table look the same, so one PC-mask function describes them: program counters
-//! are taken modulo the size of an entry. The machine gives the effect of an entry on the stack
+//! All entries of a table look the same, so one PC-mask function describes them: the reader takes the program
+//! counter modulo the size of an entry. The machine knows what an entry does to the stack
 //! ([`Target::plt_frames`]).
 
 use crate::arch::Target;
@@ -32,14 +32,14 @@ pub fn describe<T: Target>(link: &Numbered<'_, T>) -> Batch {
         let Ok(size) = u32::try_from(size) else { continue };
         let section = link.synthetic_id(row);
         let function = function_of::<T>(part, shape, size, repeat);
-        // The rows of the machine's PLTs are well-formed. If the version cannot express one, the batch
-        // leaves it out, and `build_sframe` reports it.
+        // The rows of a machine's PLTs are well-formed. If the version cannot express one, the batch omits
+        // it, and `build_sframe` reports it.
         let _ = batch.add(Place { section, offset }, &function);
     }
     batch
 }
 
-/// The function for a part of a PLT of `size` bytes, whose entries have `repeat` bytes each; `None` for the
+/// The function for a part of a PLT with `size` bytes. An entry takes `repeat` bytes; `None` means the
 /// header, which does not repeat.
 pub(super) fn function_of<T: Target>(
     part: PltPart,

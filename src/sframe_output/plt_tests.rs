@@ -1,8 +1,9 @@
-//! The linker's own code, carried out instruction by instruction against the rows that describe it.
+//! Executes the linker's own code instruction by instruction, and compares the stack with the rows that
+//! describe it.
 //!
-//! Every table that a machine can make is written, and a small decoder gives the effect of each
-//! instruction on the stack. It knows only the instructions of the tables: a new one fails here
-//! until someone has added its effect.
+//! The tests write every table that a machine can have. A small decoder knows what each instruction does to
+//! the stack. It knows only the instructions of the tables, so a new instruction fails here until someone
+//! adds its effect.
 
 use super::plt::{function_of, row_of};
 use super::thunks::FRAME;
@@ -16,7 +17,7 @@ use sframe_format::{Blob, CfaRule, Frame, Location, RegisterRule, Rules, Version
 
 const PLT: u64 = 0x40_1000;
 const SLOT: u64 = 0x40_8018;
-/// Entries of a series that the test checks: the last one tells whether they repeat.
+/// Number of entries of a series that the test checks. The last one shows whether they repeat.
 const ENTRIES: u64 = 3;
 
 /// The effect of an instruction on the stack.
@@ -24,11 +25,11 @@ const ENTRIES: u64 = 3;
 enum Effect {
     /// The stack stays.
     Nothing,
-    /// The stack grows by so many bytes.
+    /// The stack grows by this many bytes.
     Push(i64),
-    /// The same, and the return address is at the stack pointer's new place and so many bytes.
+    /// The same. The return address is this many bytes above the new stack pointer.
     Save(i64, i64),
-    /// Code goes on elsewhere.
+    /// The code continues elsewhere.
     Jump,
 }
 
@@ -92,16 +93,16 @@ fn step_s390x(code: &[u8]) -> (usize, Effect) {
     }
 }
 
-/// The stack, in bytes from where it was when the caller's call instruction was done.
+/// The stack, in bytes from its position after the caller's call instruction.
 #[derive(Clone, Copy, PartialEq, Debug)]
 struct Stack {
     pointer: i64,
-    /// Where the return address is; `None`: in its register.
+    /// Where the return address is. `None`: in its register.
     saved: Option<i64>,
 }
 
-/// The state after a call by the psABI: DWARF's number of the stack pointer, the distance of the
-/// CFA above it, and the stack.
+/// The state after a call (psABI): DWARF's number of the stack pointer, the distance from there up to the
+/// CFA, and the stack.
 fn at_call(machine: Machine) -> (u32, i64, Stack) {
     match machine {
         Machine::X86_64 => (7, 8, Stack { pointer: 0, saved: Some(0) }),
@@ -122,8 +123,8 @@ fn expected(machine: Machine, stack: Stack) -> Rules {
     })
 }
 
-/// Carries out `code` from `offset` on up to its jump, comparing `rules` at each byte of each
-/// instruction. Gives the stack at the jump.
+/// Executes `code` from `offset` to its jump, and checks `rules` at each byte of each instruction. Returns
+/// the stack at the jump.
 fn carry_out(
     machine: Machine,
     code: &[u8],
@@ -153,7 +154,7 @@ fn carry_out(
     }
 }
 
-/// Every shape that options and property notes of inputs can ask for.
+/// Every shape that options and property notes of inputs can request.
 fn shapes<T: Target>() -> Vec<PltShape> {
     let mut found = Vec::new();
     for bits in 0u32..1 << 4 {
@@ -163,7 +164,7 @@ fn shapes<T: Target>() -> Vec<PltShape> {
             ibt_plt: has(1),
             force_bti: has(2),
             pac_plt: has(3),
-            // These do not concern PLTs. They are listed so that a new property is a compile error
+            // These do not concern PLTs. The list is complete, so that a new property is a compile error
             // here.
             shstk: false,
             cet_report: Report::Ignore,
@@ -194,7 +195,7 @@ fn blob_of<T: Target>(version: Version, function: &Function) -> Vec<u8> {
     bytes
 }
 
-/// Carries out an entry, or the head, in the blob of each version, in every place of a series.
+/// Executes an entry or the head, in the blob of each version, at every place of a series.
 fn check_part<T: Target>(part: PltPart, shape: &PltShape, code: &[u8], offset: usize, stack: Stack) -> Stack {
     let length = code.len() as u64;
     let (count, repeat) = if part == PltPart::Header { (1, None) } else { (ENTRIES, Some(length)) };
@@ -225,7 +226,7 @@ fn check_shape<T: Target>(shape: &PltShape) {
     let mut lazy = vec![0; shape.entry as usize];
     T::write_plt_entry(&mut lazy, entry, shape);
     let mut stack = check_part::<T>(PltPart::Lazy, shape, &lazy, 0, stack);
-    // An entry that is not bound goes on in its lazy half, or in the head at once.
+    // An entry that is not bound continues in its lazy half, or in the head right away.
     if let Some(half) = T::lazy_target(entry, shape).checked_sub(entry.entry)
         && half > 0
     {
@@ -263,7 +264,7 @@ impl ForTarget for CheckThunks {
     type Output = ();
 
     fn run<T: Target>(self, _: T) {
-        // The stack of an instruction that was moved is that of its function.
+        // A moved instruction has the stack of its function.
         for form in [ThunkForm::Near, ThunkForm::Far, ThunkForm::LandingPad] {
             let mut code = vec![0; T::thunk_size(form) as usize];
             T::write_thunk(form, &mut code, PLT, PLT + 0x100);

@@ -1,8 +1,8 @@
 //! The report on SFrame inputs and the linker's own blob, for `--print-sframe` and `--stats`.
 //!
-//! [`collect`] reads every input once more, so it is called only if an option asks for the report.
-//! The same report has two forms: lines to read ([`std::fmt::Display`]) and JSON
-//! ([`serde::Serialize`]) whose keys and words are stable.
+//! [`collect`] reads every input once more, so the linker calls it only if an option asks for the report. The
+//! report has two forms: lines for people ([`std::fmt::Display`]) and JSON with stable keys and words
+//! ([`serde::Serialize`]).
 
 use super::derived::{self, Derived};
 use super::discard::{Fate, fate};
@@ -21,7 +21,7 @@ use serde::ser::{Serialize, SerializeStruct, Serializer};
 use sframe_format::{Blob, Piece, Section};
 use std::fmt::{self, Write};
 
-/// The contents of SFrame inputs in numbers.
+/// What SFrame inputs contain, in numbers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, serde::Serialize)]
 pub struct Amount {
     /// SFrame sections.
@@ -46,7 +46,7 @@ impl Amount {
     }
 }
 
-/// Functions whose rows are dead, by the reason.
+/// Numbers of functions with dead rows, by reason.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, serde::Serialize)]
 pub struct Dead {
     /// Their section group lost to another.
@@ -87,11 +87,11 @@ pub struct Own {
     pub rows: u64,
     /// Bytes of the blob.
     pub bytes: u64,
-    /// Functions in it that no SFrame input describes: PLTs, thunks, and functions derived from `.eh_frame`.
+    /// Functions that no SFrame input describes: PLTs, thunks, and functions derived from `.eh_frame`.
     pub added: u64,
     /// Thunks among `added`.
     pub thunks: u64,
-    /// Instructions moved away from a processor's erratum among `added`.
+    /// Instructions among `added` that were moved away from a processor's erratum.
     pub veneers: u64,
     /// Numbers of functions of all sources, by fate.
     #[serde(rename = "sources")]
@@ -107,17 +107,17 @@ pub struct Input {
     pub section: String,
     /// Its section header index.
     pub index: u32,
-    /// Name of the text section that all its relocations point into, if there is only one.
+    /// Name of the text section that its relocations point into, if all point into one.
     pub text: Option<String>,
     /// Its fate.
     pub fate: Fate,
-    /// Versions of its blobs, ascending, unknown ones too.
+    /// Versions of its blobs, ascending. Unknown versions are included.
     pub versions: Vec<u8>,
     /// Functions, rows and bytes in it.
     pub amount: Amount,
-    /// Numbers of its functions whose rows are dead in the output; 0 unless it is kept.
+    /// Numbers of its functions with dead rows in the output. 0 unless the input is kept.
     pub dead: Dead,
-    /// Numbers of its functions by fate, if the linker's own blob takes its place.
+    /// Numbers of its functions by fate, if the linker's own blob replaces it.
     pub taken: Option<Tally>,
     /// Its corrupt places.
     pub findings: Vec<Finding>,
@@ -302,7 +302,7 @@ fn count_dead<T: Target>(link: &Placed<'_, T>, text: SectionId, dead: &mut Dead)
 }
 
 impl Report {
-    /// The sum of kept inputs, with their dead rows, whose bytes are in the output.
+    /// The sum of kept inputs. Their dead rows count, because their bytes are in the output.
     pub fn kept(&self) -> Amount {
         self.sum(|fate| fate == Fate::Kept)
     }
@@ -355,7 +355,7 @@ impl Report {
     }
 }
 
-/// The whole report as one object, totals first.
+/// Writes the whole report as one object, totals first.
 impl Serialize for Report {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut object = serializer.serialize_struct("Report", 8)?;

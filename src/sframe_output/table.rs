@@ -1,12 +1,12 @@
 //! The one blob that the linker makes of SFrame inputs and derived functions: `.sframe_idx` of
 //! `--sframe-index`, `.sframe` of `--sframe=merge`, or one more blob in a concat link.
 //!
-//! `passes::build_sframe` has chosen the functions. [`order`] sorts them once addresses are known, and
+//! `passes::build_sframe` has chosen the functions. [`order`] sorts them when addresses are known, and
 //! [`write()`] copies them.
 //!
-//! Under `-r` there are no addresses: rows are ordered by output section and offset, the start
-//! fields are 0, and each has one PC-relative relocation ([`relocations`]). `--emit-relocs` gives
-//! the same relocations in a final link. A compact table has none.
+//! Under `-r` there are no addresses. The linker orders rows by output section and offset, leaves the start
+//! fields 0, and writes one PC-relative relocation for each ([`relocations`]). `--emit-relocs` gives the same
+//! relocations in a final link. A compact table has none.
 
 use crate::arch::Target;
 use crate::diag::{Code, Diagnostic};
@@ -23,16 +23,15 @@ use sframe_format::write::{Encoder, FunctionId};
 use sframe_format::{ErrorKind, HEADER_SIZE};
 use zerocopy::byteorder::{I64, U64};
 
-/// All batches, those of inputs first.
+/// All batches. Those of inputs come first.
 pub fn batches<'l, T: Target>(link: &'l Placed<'_, T>) -> impl Iterator<Item = &'l Batch> {
     link.described.batches.iter().chain(&link.chosen.plts)
 }
 
-/// Fewest functions for one job of sorting.
+/// The smallest number of functions for one job of sorting.
 const FUNCTIONS_PER_JOB: usize = 4096;
 
-/// Sorts the functions by address, under `-r` by output section and offset. Comes once addresses
-/// are final.
+/// Sorts the functions by address, or under `-r` by output section and offset. Addresses must be final.
 pub fn order<T: Target>(link: &Placed<'_, T>) -> Ordered {
     let Some(table) = &link.chosen.table else { return Ordered::default() };
     let address = |Place { section, offset }: Place| {
@@ -47,7 +46,7 @@ pub fn order<T: Target>(link: &Placed<'_, T>) -> Ordered {
     let mut functions: Vec<(u64, FunctionId)> =
         functions.map(|(number, function)| (address(function.place), FunctionId(number as u32))).collect();
     if !link.config.is_relocatable() {
-        // Functions of a table are in the order of input sections, which mostly is that of addresses.
+        // The table is in the order of input sections, which mostly is the order of addresses.
         if !functions.is_sorted() {
             functions.par_sort_unstable();
         }
@@ -62,7 +61,7 @@ pub fn order<T: Target>(link: &Placed<'_, T>) -> Ordered {
     Ordered { functions, sorted }
 }
 
-/// Number of FDEs that one job writes: so few stay in the processor's cache.
+/// Number of FDEs that one job writes. So few stay in the processor's cache.
 const FDES_PER_JOB: usize = 1 << 13;
 
 /// Writes the section, which is at `address`.
@@ -91,7 +90,7 @@ fn write_parts<T: Target>(
     let functions = &link.frame_order.functions[..];
     let address = (!link.config.is_relocatable()).then_some(address);
     let ids = functions.iter().map(|&(_, id)| id);
-    // Readers that look at one blob take a sorted one for the whole section (SFrame rule 4).
+    // A reader that looks at one blob takes a sorted blob for the whole section (SFrame rule 4).
     let header = encoder.header(ids, link.frame_order.sorted && is_alone(link))?;
     out.take_first(header.len() as u64).store(&header);
     let width = encoder.options().version.fde_size() as u64;
@@ -106,23 +105,23 @@ fn write_parts<T: Target>(
             let write = |(first, part, out): (usize, &[(u64, FunctionId)], Region<'_>)| {
                 out.fill(|out| encoder.write_fdes(address, first, part.iter().copied(), out))
             };
-            // All parts are written, even if functions of one are out of reach.
+            // The linker writes all parts, even if functions of one part are out of reach.
             parts.into_par_iter().map(write).reduce(|| Ok(()), Result::and)
         },
     );
     written
 }
 
-/// Whether the table has its output section for itself.
+/// Whether the table is alone in its output section.
 fn is_alone<T: Target>(link: &Placed<'_, T>) -> bool {
     let chunk = link.chunk_of(Kind::SFrame).and_then(|chunk| link.layout.chunks.get(chunk.index()));
     chunk.is_some_and(|chunk| chunk.items.len() == 1)
 }
 
-/// Most functions that one message names.
+/// The largest number of functions that one message names.
 const NAMED: usize = 5;
 
-/// Reports the functions that are out of reach of 32-bit start fields.
+/// Reports the functions that 32-bit start fields do not reach.
 fn report_reach<T: Target>(link: &Placed<'_, T>, table: &Table, address: u64) {
     let width = encoding::<T>(link.config).version.fde_size() as u64;
     let mut far = Vec::new();
@@ -172,9 +171,8 @@ pub fn relocation_count<T: Target>(link: &Placed<'_, T>) -> u32 {
     table.map_or(0, |table| table.settled as u32)
 }
 
-/// Writes one relocation for each function but thunks, for which `--emit-relocs` writes none
-/// elsewhere either. Offsets count from `base`: the section's address, or its offset in its output
-/// section.
+/// Writes one relocation for each function except thunks, for which `--emit-relocs` writes none elsewhere
+/// either. Offsets count from `base`: the section's address, or its offset in its output section.
 pub fn relocations<T: Target>(link: &Placed<'_, T>, base: u64, out: &mut [Rela<T::E>]) {
     let Some(table) = link.chosen.table.as_ref().filter(|_| link.chosen.compact.is_none()) else { return };
     let version = encoding::<T>(link.config).version;

@@ -1,13 +1,12 @@
 //! Rows for thunks, which the layout makes after `build_sframe` has chosen all other functions.
 //!
-//! A thunk that a call goes through leaves the stack and the return address alone: one row
-//! describes it. The layout's loop makes thunks and never removes one; each gets its function at
-//! once, because that makes the table larger.
+//! A thunk for a call touches neither the stack nor the return address, so one row describes it. The loop of
+//! the layout makes thunks and never removes one. Each thunk gets its function at once, because the function
+//! makes the table larger, and the layout must see that.
 //!
-//! An instruction that was moved away from an erratum runs in the frame of the function that it was taken
-//! from, so it gets the rows that hold at its old place. If that function has no rows, it gets none. Where
-//! inputs stay in `.sframe` as they are, the table does not have their functions, so the inputs are read
-//! again for this.
+//! An instruction that was moved away from an erratum still runs in the frame of its function. So it gets the
+//! rows that hold at its old place, or none if its function has none. If inputs stay in `.sframe` as they
+//! are, the table does not contain their functions, and the linker reads these inputs again.
 
 use super::{absorb, overlay, plt};
 use crate::arch::Target;
@@ -15,7 +14,7 @@ use crate::arch::target::PltFrame;
 use crate::arch::thunk::ThunkForm;
 use crate::ids::FileId;
 use crate::phase::Placed;
-use crate::sframe::collect::{Batch, Described, Place, Role, Table, unite};
+use crate::sframe::collect::{Batch, CollectedFunction, Place, Role, Table, unite};
 use crate::sframe::read;
 use crate::tables::pools::{Purpose, Thunk};
 use crate::tables::section::Kind;
@@ -23,17 +22,17 @@ use sframe_format::write::{Encoder, Function, FunctionId, Taken};
 use sframe_format::{Blob, Row};
 use std::collections::BTreeSet;
 
-/// The frame in all of a thunk: nothing is pushed.
+/// The frame in all of a thunk: the thunk pushes nothing.
 pub(super) const FRAME: PltFrame = PltFrame { start: 0, pushed: 0, return_address: None };
 
-/// Adds functions for new thunks to the table. Gives whether the table has grown.
+/// Adds functions for new thunks to the table. Returns whether the table has grown.
 pub fn update_size<T: Target>(link: &mut Placed<'_, T>) -> bool {
     if !link.config.sframe.plt || link.thunks.all.is_empty() {
         return false;
     }
     let Some(row) = link.synthetics.find(Kind::SFrame) else { return false };
-    // An empty table is not in the output. A thunk alone brings it there only beside inputs that stay, or on
-    // demand.
+    // The output omits an empty table. A thunk alone brings the table into the output only beside inputs that
+    // stay, or if an option demands it.
     let alone = link.config.sframe.plt_alone || overlay::is_wanted(link.config);
     let Some(seen) = link.chosen.table.as_ref().filter(|table| alone || !table.functions.is_empty()) else {
         return false;
@@ -62,7 +61,7 @@ pub fn update_size<T: Target>(link: &mut Placed<'_, T>) -> bool {
                 let section = link.thunks.pools[thunk.pool as usize].section;
                 let place = Place { section, offset: thunk.offset };
                 let rows = function.rows.len() as u32;
-                table.functions.push(Described { place, size, rows });
+                table.functions.push(CollectedFunction { place, size, rows });
                 table.veneers += usize::from(moved.is_some());
             }
         }
@@ -79,7 +78,7 @@ pub fn update_size<T: Target>(link: &mut Placed<'_, T>) -> bool {
     added > 0
 }
 
-/// The functions that inputs in `.sframe` describe, in the objects from which instructions were moved.
+/// The functions that inputs in `.sframe` describe, in the objects that instructions were moved from.
 fn functions_beside<T: Target>(link: &Placed<'_, T>, thunks: &[Thunk]) -> Option<Table> {
     if !matches!(absorb::role_of_inputs(link), None | Some(Role::Present)) {
         return None;
@@ -94,7 +93,7 @@ fn functions_beside<T: Target>(link: &Placed<'_, T>, thunks: &[Thunk]) -> Option
     (!batches.is_empty()).then(|| unite(link, &batches))
 }
 
-/// The rows that hold for `size` bytes at a place, as a function of its own; `None` if the table describes no
+/// The rows that hold for `size` bytes at a place, as a function of its own. `None`: the table describes no
 /// function there.
 fn frame_at(table: &Table, place: Place, size: u64) -> Option<Function> {
     let settled = &table.functions[..table.settled];

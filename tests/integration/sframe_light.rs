@@ -230,7 +230,7 @@ fn compact_tables_take_units_and_overlays_name_them() {
     assert!(elf.find(".sframe_compact").is_some() && elf.find(LIGHT).is_some());
     verifies(&work, "light");
     link("light", "-Wl,--sframe-index=overlay").says(&[
-        "light SFrame units, of which an overlay has no index",
+        "an overlay does not index light SFrame units",
         "they stay a section of their own, .sframe_light",
     ]);
     assert!(work.elf_unchecked("light").find(LIGHT).is_some());
