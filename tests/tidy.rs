@@ -333,7 +333,7 @@ fn tests_start_only_programs_that_a_fresh_machine_has() {
 /// The Markdown files that people read.
 fn pages() -> Vec<(String, String)> {
     let mut pages = files(&["docs", "benches", "tests/proofs", "crates/sframe-format"], &["md"]);
-    for name in ["README.md", "DESIGN.md", "SECURITY.md", "CHANGELOG.md"] {
+    for name in ["README.md", "CONTRIBUTING.md", "DESIGN.md", "SECURITY.md", "CHANGELOG.md"] {
         pages.push((name.to_owned(), std::fs::read_to_string(root().join(name)).unwrap()));
     }
     pages

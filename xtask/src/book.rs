@@ -13,8 +13,9 @@ use std::process::Command;
 /// The version that builds the book; another one may want another form of `book.toml`.
 const VERSION: &str = "0.5.4";
 /// Pages, and what they link to.
-const PARTS: [&str; 11] = [
+const PARTS: [&str; 12] = [
     "CHANGELOG.md",
+    "CONTRIBUTING.md",
     "README.md",
     "DESIGN.md",
     "SECURITY.md",

@@ -7,9 +7,9 @@
 
 mod keep;
 
-use crate::children;
 use crate::folders::files;
 use crate::prove::mutants::damage::Numbers;
+use crate::{children, records};
 use anyhow::{Context, Result, anyhow, ensure};
 use object::{Object, ObjectSection};
 use std::fmt::Write;
@@ -143,11 +143,10 @@ pub fn run(arguments: Arguments) -> Result<()> {
             }
         }
     }
-    let path = crate::folders::workspace().join("tests/proofs/fuzz.md");
-    let record = record(&seen, &std::fs::read_to_string(&path).unwrap_or_default())?;
-    print!("{record}");
+    let record = record(&seen, &std::fs::read_to_string(records::path("fuzz")).unwrap_or_default())?;
+    print!("{}", records::shown(&record));
     if !arguments.no_record {
-        std::fs::write(path, record)?;
+        records::write("fuzz", &record)?;
     }
     ensure!(failures.is_empty(), "{}", failures.join("\n\n"));
     Ok(())
@@ -353,7 +352,7 @@ fn record(seen: &[Seen], before: &str) -> Result<String> {
         Ok(String::from_utf8_lossy(&output.stdout).lines().next().unwrap_or_default().to_owned())
     };
     let mut record = "# `cargo xtask fuzz`\n\n".to_owned();
-    let date = line("date", &["+%Y-%m-%d"])?;
+    let date = records::today()?.0;
     let (fuzzer, compiler) =
         (line("cargo", &["fuzz", "--version"])?, line("rustc", &["+nightly", "--version"])?);
     writeln!(record, "sframe-ld {}, {fuzzer}, {compiler}\n", env!("CARGO_PKG_VERSION"))?;

@@ -31,99 +31,61 @@ pub struct Arguments {
     unwind_library: Option<PathBuf>,
 }
 
-/// The command `sframe` that a chore is about.
-#[derive(clap::Args)]
-pub struct SframeCommand {
-    /// Take this sframe instead of building one
-    #[arg(long = "sframe", env = "SFRAME_COMMAND")]
-    command: Option<PathBuf>,
-}
-
-impl SframeCommand {
+/// An argument for a program or library that a chore is about.
+pub trait Program: clap::Args {
     /// Its absolute path; built with optimisation if none was given.
-    pub fn path(&self) -> Result<PathBuf> {
-        match &self.command {
-            Some(path) => path.canonicalize().with_context(|| format!("no command {}", path.display())),
-            None => build("sframe", "release"),
+    fn path(&self) -> Result<PathBuf>;
+}
+
+macro_rules! given {
+    ($(#[$about:meta])* $name:ident, $long:literal, $variable:literal, $build:expr) => {
+        $(#[$about])*
+        #[derive(clap::Args)]
+        pub struct $name {
+            #[arg(id = $long, long = $long, env = $variable, value_name = "FILE")]
+            #[arg(help = concat!("Take this ", $long, " instead of building one"))]
+            path: Option<PathBuf>,
         }
-    }
-}
 
-/// The assembler wrapper that a chore is about.
-#[derive(clap::Args)]
-pub struct Wrapper {
-    /// Take this sframe-as instead of building one
-    #[arg(long, env = "SFRAME_AS")]
-    wrapper: Option<PathBuf>,
-}
-
-impl Wrapper {
-    /// Its absolute path; built with optimisation if none was given.
-    pub fn path(&self) -> Result<PathBuf> {
-        match &self.wrapper {
-            Some(path) => path.canonicalize().with_context(|| format!("no wrapper {}", path.display())),
-            None => build("sframe-as", "release"),
+        impl Program for $name {
+            fn path(&self) -> Result<PathBuf> {
+                match &self.path {
+                    Some(path) => {
+                        path.canonicalize().with_context(|| format!("no {} {}", $long, path.display()))
+                    }
+                    None => $build,
+                }
+            }
         }
-    }
+    };
 }
 
-/// The harness that holds linkers against each other.
-#[derive(clap::Args)]
-pub struct Comparer {
-    /// Take this ld-compare instead of building one
-    #[arg(long = "ld-compare", env = "LD_COMPARE")]
-    program: Option<PathBuf>,
-}
-
-impl Comparer {
-    /// Its absolute path; built with optimisation if none was given.
-    pub fn path(&self) -> Result<PathBuf> {
-        match &self.program {
-            Some(path) => path.canonicalize().with_context(|| format!("no ld-compare {}", path.display())),
-            None => build("ld-compare", "release"),
-        }
-    }
-}
-
-/// The plugin for other linkers that a chore is about.
-#[derive(clap::Args)]
-pub struct Plugin {
-    /// Take this libsframe_split.so instead of building one
-    #[arg(long = "plugin", env = "SFRAME_SPLIT_PLUGIN")]
-    library: Option<PathBuf>,
-}
-
-impl Plugin {
-    /// Its absolute path; built with optimisation if none was given.
-    pub fn path(&self) -> Result<PathBuf> {
-        match &self.library {
-            Some(path) => path.canonicalize().with_context(|| format!("no plugin {}", path.display())),
-            None => Ok(build_library()?.join("libsframe_split.so")),
-        }
-    }
-}
-
-/// The linker that a chore is about.
-#[derive(clap::Args)]
-pub struct Linker {
-    /// Take this sframe-ld instead of building one
-    #[arg(long, env = "SFRAME_LD")]
-    linker: Option<PathBuf>,
-}
+given!(
+    /// The command `sframe`.
+    SframeCommand, "sframe", "SFRAME_COMMAND", build("sframe", "release")
+);
+given!(
+    /// The wrapper around assemblers.
+    Wrapper, "wrapper", "SFRAME_AS", build("sframe-as", "release")
+);
+given!(
+    /// The harness that holds linkers against each other.
+    Comparer, "ld-compare", "LD_COMPARE", build("ld-compare", "release")
+);
+given!(
+    /// The plugin for other linkers.
+    Plugin, "plugin", "SFRAME_SPLIT_PLUGIN", Ok(build_library()?.join("libsframe_split.so"))
+);
+given!(
+    /// The linker.
+    Linker, "linker", "SFRAME_LD", build("sframe-ld", "release")
+);
 
 impl Linker {
-    /// Its absolute path; built with optimisation if none was given.
-    pub fn path(&self) -> Result<PathBuf> {
-        match &self.linker {
-            Some(path) => path.canonicalize().with_context(|| format!("no linker {}", path.display())),
-            None => build("sframe-ld", "release"),
-        }
-    }
-
     /// The same in the profile of the tests: it builds faster, and the tests use the same files
     /// again.
     pub fn soon(&self) -> Result<PathBuf> {
-        match &self.linker {
+        match &self.path {
             Some(_) => self.path(),
             None => build("sframe-ld", "dev"),
         }
@@ -173,7 +135,7 @@ pub fn lay_out(parts: &Parts, folder: &Path, prefix: &Path) -> Result<()> {
 fn build(program: &str, profile: &str) -> Result<PathBuf> {
     let status = Command::new("cargo")
         .current_dir(crate::folders::workspace())
-        .args(["build", "--workspace", "--quiet", "--profile", profile, "--bin", program])
+        .args(["build", "--workspace", "--profile", profile, "--bin", program])
         .status()?;
     if !status.success() {
         bail!("{program} does not build");
@@ -206,17 +168,7 @@ fn install_command(command: &Path, prefix: &Path) -> Result<()> {
 fn build_library() -> Result<PathBuf> {
     let status = Command::new("cargo")
         .current_dir(crate::folders::workspace())
-        .args([
-            "build",
-            "--quiet",
-            "--release",
-            "-p",
-            "sframe-unwind",
-            "-p",
-            "sframe-run",
-            "-p",
-            "sframe-split",
-        ])
+        .args(["build", "--release", "-p", "sframe-unwind", "-p", "sframe-run", "-p", "sframe-split"])
         .status()?;
     if !status.success() {
         bail!("the libraries do not build");

@@ -16,6 +16,7 @@ mod lit;
 mod package;
 mod peers;
 mod prove;
+mod records;
 mod same_bytes;
 mod test;
 mod verify_system;
@@ -76,7 +77,7 @@ fn main() -> anyhow::Result<()> {
         Command::Book(arguments) => book::run(arguments),
         Command::Install(arguments) => install::run(arguments),
         Command::Package(arguments) => package::run(&arguments),
-        Command::Prove(arguments) => prove::run(arguments),
+        Command::Prove(arguments) => prove::run(&arguments),
         Command::Graph { arguments } => graph(&arguments),
         Command::SameBytes(arguments) => same_bytes::run(arguments),
         Command::VerifySystem(arguments) => verify_system::run(arguments),

@@ -1,7 +1,8 @@
 //! The proof on a whole Debian system: SFrame is derived in memory for every ELF file, and every row of it is
 //! compared with the call frame information that it comes from. Recorded in `tests/proofs/debian.md`.
 
-use crate::install::SframeCommand;
+use crate::install::{Program, SframeCommand};
+use crate::records::{self, Measured};
 use anyhow::{Context, Result, bail, ensure};
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -74,9 +75,7 @@ pub fn run(arguments: Arguments) -> Result<()> {
         failures.extend(complaints(&report.total, version));
     }
     if !arguments.no_record {
-        let folder = crate::folders::workspace().join("tests/proofs");
-        std::fs::create_dir_all(&folder)?;
-        std::fs::write(folder.join("debian.md"), record)?;
+        records::write("debian", &record)?;
     }
     ensure!(failures.is_empty(), "{}", failures.join("\n"));
     Ok(())
@@ -95,9 +94,9 @@ fn heading(command: &Path) -> Result<String> {
         let output = Command::new(program).arg(argument).output()?;
         Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
     };
-    let date = line(Path::new("date"), "+%Y-%m-%d")?;
     let release = std::fs::read_to_string("/etc/debian_version").unwrap_or_default();
-    Ok(format!("{date}, {}, Debian {}\n", line(command, "--version")?, release.trim()))
+    let version = Measured(line(command, "--version")?);
+    Ok(format!("{}, {version}, Debian {}\n", records::today()?, Measured(release.trim())))
 }
 
 fn verify(command: &Path, folders: &[PathBuf], version: u8) -> Result<Report> {

@@ -21,6 +21,58 @@
 //! | `derive` | rows from `.eh_frame` (feature `derive`) |
 //! | [`patch`] | bytes that a linker rewrites in place: function starts, dead functions, flags |
 //!
+//! # Which look-up do I want?
+//!
+//! | you have | and ask | use | allocates |
+//! |---|---|---|---|
+//! | one section, or a part of it | a few addresses, perhaps in a kernel | [`Section::lookup`], [`Blob::lookup`] | never |
+//! | one section, of any number of blobs | many addresses | `SectionIndex::lookup` | once, if blobs overlap or are not sorted |
+//! | one section, with a million rows | the same addresses again and again | `RuleTable::find` | once, five bytes for each row |
+//! | a compact table | anything | [`CompactTable::lookup`], and [`compact::Found::step`] | never |
+//! | one file: its section, a compact table, `.eh_frame` | rules, from whichever has them | `FileRows::rules_at` | once |
+//! | the files of a process, and a sample | whole stacks | `Unwinder::iter_frames`, with a `RuleCache` | once for each file |
+//! | rules, and registers | the caller | [`unwind::step`] | never |
+//!
+//! All of them give the same rules for the same address:
+//!
+//! ```
+//! # #[cfg(feature = "alloc")] {
+//! use sframe_format::table::Listed;
+//! use sframe_format::write::{Function, Options, write_sorted};
+//! use sframe_format::*;
+//!
+//! // f, at 0x401000: 16 bytes whose first instruction, of one byte, pushes rbp (DWARF register 6).
+//! let cfa = |offset| CfaRule::register(Abi::Amd64.stack_pointer(), offset);
+//! let saved = |offset| RegisterRule::Saved(Location::at_cfa(offset));
+//! let row = |start, cfa, fp| Row { start, rules: Rules::Frame(Frame { cfa, ra: saved(-8), fp, mangled: false }) };
+//! let rows = vec![row(0, cfa(8), RegisterRule::Unchanged), row(1, cfa(16), saved(-16))];
+//! let functions = [(0x40_1000, Function { size: 16, rows, ..Default::default() })];
+//!
+//! // The section, as a linker would write it at 0x400200.
+//! let section = write_sorted(Options::new(Abi::Amd64), 0x40_0200, &functions).unwrap().bytes;
+//! let once = Section::new(&section, 0x40_0200).lookup(0x40_1004).unwrap().unwrap();
+//! assert_eq!(once.row.to_string(), "1: cfa=r7+16 fp=*(cfa-16) ra=*(cfa-8)");
+//!
+//! let index = SectionIndex::new(&section[..], 0x40_0200);
+//! assert_eq!(index.lookup(0x40_1004).unwrap().unwrap(), once);
+//! assert_eq!(index.lookup(0x40_1010), Ok(None), "behind the function");
+//!
+//! let table = RuleTable::new(&index).unwrap();
+//! assert!(matches!(table.find(0x40_1004), Listed::Row(found) if found.rules == once.row.rules));
+//!
+//! let compact = compact::write_table(Abi::Amd64, 0x40_0300, &functions).unwrap().bytes;
+//! let compact = CompactTable::parse(&compact[..], 0x40_0300).unwrap();
+//! assert_eq!(compact.lookup(0x40_1004).unwrap().unwrap().rules.rules, once.row.rules);
+//!
+//! let (rules, source) = FileRows::new(&section[..], 0x40_0200).rules_at(0x40_1004).unwrap().unwrap();
+//! assert_eq!((rules.rules, source), (once.row.rules, Source::Sframe));
+//! # }
+//! ```
+//!
+//! The README walks a whole stack of a process; `examples/` has programs.
+//!
+//! # Features
+//!
 //! Feature `alloc` (in `std`, the default) brings the modules named without a link; without it everything
 //! else works in `no_std` programs that have no allocator. Structures and names follow the SFrame
 //! specification of binutils; where versions differ, items name the version and section.

@@ -8,6 +8,7 @@
 
 use super::proof::{Proof, first_line, output};
 use crate::children::processor_time_so_far;
+use crate::records::Measured;
 use crate::{apt, peers};
 use anyhow::{Context, Result, ensure};
 use std::collections::BTreeMap;
@@ -47,6 +48,13 @@ const NOT_HAD: [&str; 3] = ["not to be had", "to be had |", "no chromium here"];
 /// Most seconds that the first command may take on two processors of one's own.
 const DEMO_SECONDS: f64 = 120.0;
 
+#[derive(clap::Args)]
+pub struct Wanted {
+    /// The proofs too that need nothing but what the root has and fetches
+    #[arg(long)]
+    pub proofs: bool,
+}
+
 /// The two commands, and in the same root the proofs of these names.
 pub fn bare(proof: &mut Proof, names: &[&str]) -> Result<()> {
     let root = proof.folder.join("root");
@@ -78,7 +86,11 @@ pub fn bare(proof: &mut Proof, names: &[&str]) -> Result<()> {
             "{line}: {:.0} s of work",
             cost.work
         );
-        proof.note(format!("| `{line}` | {:.0} | {:.0} | {result} |", cost.wall, cost.work))?;
+        proof.note(format!(
+            "| `{line}` | {:.0} | {:.0} | {result} |",
+            Measured(cost.wall),
+            Measured(cost.work)
+        ))?;
     }
     names.iter().try_for_each(|name| prove(proof, &root, name))?;
     fetched(proof, &root.join("src/target/peers"))
@@ -95,8 +107,8 @@ fn prove(proof: &mut Proof, root: &Path, name: &str) -> Result<()> {
     proof.note(format!(
         "| `{}` | {:.0} | {:.0} | {} |",
         words.join(" "),
-        cost.wall,
-        cost.work,
+        Measured(cost.wall),
+        Measured(cost.work),
         result.replace('|', " ")
     ))?;
     let made = root.join("src/target/prove").join(name);

@@ -10,6 +10,7 @@ use crate::bench::linkers::find;
 use crate::bench::measure::{Cost, measure, median};
 use crate::bench::passes::{self, Pass};
 use crate::peers;
+use crate::records::Measured;
 use ::peers::{Family, Linker};
 use anyhow::{Result, ensure};
 use std::path::PathBuf;
@@ -122,9 +123,9 @@ fn beside_others(proof: &mut Proof, inputs: &Inputs, linkers: &[Linker]) -> Resu
         proof.note(format!(
             "| {} | {:.2} | {:.2} | {:.1} |",
             linker.version,
-            median(|cost| cost.wall),
-            median(|cost| cost.cpu),
-            memory / f64::from(1 << 30),
+            Measured(median(|cost| cost.wall)),
+            Measured(median(|cost| cost.cpu)),
+            Measured(memory / f64::from(1 << 30)),
         ))?;
         ensure!(
             linker.family != Family::SframeLd || memory <= MEMORY as f64,
@@ -156,9 +157,15 @@ fn growth(proof: &mut Proof, half: &[Pass], whole: &[Pass]) -> Result<()> {
         let before = half.iter().find(|other| other.name == pass.name).map_or(0.0, |pass| pass.wall);
         let growth = pass.wall / before;
         let mark = if growth > 2.0 * GROWTH { "**" } else { "" };
-        proof
-            .note(format!("| {} | {before:.0} | {:.0} | {mark}{growth:.2}{mark} |", pass.name, pass.wall))?;
+        let growth = Measured(format!("{mark}{growth:.2}{mark}"));
+        proof.note(format!(
+            "| {} | {:.0} | {:.0} | {growth} |",
+            pass.name,
+            Measured(before),
+            Measured(pass.wall)
+        ))?;
     }
     let (before, after) = (total(half), total(whole));
-    proof.note(format!("| all | {before:.0} | {after:.0} | {:.2} |", after / before))
+    let growth = Measured(after / before);
+    proof.note(format!("| all | {:.0} | {:.0} | {growth:.2} |", Measured(before), Measured(after)))
 }

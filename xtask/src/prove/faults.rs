@@ -88,8 +88,14 @@ impl Table<'_> {
     }
 }
 
-pub fn faults(proof: &mut Proof, count: Option<u64>) -> Result<()> {
-    let moments = count.map_or(MOMENTS, |count| count as u32);
+#[derive(clap::Args)]
+pub struct Wanted {
+    /// So many links for each kind of random moment
+    #[arg(long = "count", default_value_t = MOMENTS)]
+    moments: u32,
+}
+
+pub fn faults(proof: &mut Proof, &Wanted { moments }: &Wanted) -> Result<()> {
     let bench = Bench::new(proof)?;
     proof.note(format!(
         "A link of {} bytes of output, of an object, an archive and a library. System calls are watched and answered from outside \

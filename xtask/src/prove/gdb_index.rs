@@ -8,6 +8,7 @@ use super::proof::{Proof, output};
 use super::turns::Turns;
 use crate::bench::workload::Workload;
 use crate::peers;
+use crate::records::Measured;
 use ::peers::Family;
 use anyhow::{Context, Result, ensure};
 use object::{Object, ObjectSection};
@@ -45,8 +46,8 @@ pub fn gdb_index(proof: &mut Proof) -> Result<()> {
             index.units.len(),
             index.areas.len(),
             index.names.len(),
-            times[0] * 1e3,
-            times[1] * 1e3
+            Measured(times[0] * 1e3),
+            Measured(times[1] * 1e3)
         ))?;
     }
     proof.note(format!(

@@ -8,6 +8,7 @@
 use super::proof::Proof;
 use super::turns::Turns;
 use crate::bench::workload::Workload;
+use crate::records::Measured;
 use ::peers::Family;
 use anyhow::{Result, ensure};
 use object::{Object, ObjectSection, SectionFlags, SectionKind};
@@ -36,7 +37,7 @@ pub fn icf(proof: &mut Proof) -> Result<()> {
     )?;
     for ((linker, folded_by), times) in turns.linkers.iter().zip(&folded).zip(&seconds) {
         let [none, all, safe] = folded_by;
-        let ms = |row: usize| format!("{:.0}", times[row] * 1e3);
+        let ms = |row: usize| Measured((times[row] * 1e3).round());
         proof.note(format!(
             "| {} | {none} | {all} | {:.3} | {safe} | {} | {} | {} | {:.2} |",
             linker.name,
@@ -44,7 +45,7 @@ pub fn icf(proof: &mut Proof) -> Result<()> {
             ms(0),
             ms(1),
             ms(2),
-            times[1] / seconds[lld][1]
+            Measured(times[1] / seconds[lld][1])
         ))?;
     }
     proof.note(format!(

@@ -7,7 +7,7 @@ use super::proof::{Proof, output};
 use anyhow::{Result, ensure};
 use std::fmt::Write;
 use std::path::Path;
-use tree::{Build, Linker, each_machine};
+use tree::{Build, Linker, Machines, each_machine};
 
 /// The module that the script loads.
 const MODULE: &str = "lib/test_printf.ko";
@@ -30,14 +30,13 @@ reboot -f
 "#;
 
 /// Builds and boots the kernels of the named machines, all if none is named.
-pub fn kernels(proof: &mut Proof, names: &[String]) -> Result<()> {
+pub fn kernels(proof: &mut Proof, machines: &Machines) -> Result<()> {
     let prefix = proof.prefix.clone();
     let linker = Linker { prefix: &prefix, front: None, options: "" };
-    each_machine(proof, "kernel", names, |proof, tree, machine| {
+    each_machine(proof, "kernel", machines, |proof, tree, machine| {
         let build = Build::new(tree, machine, "build", &linker)?;
         let version = build.all("", &[])?;
-        let day = proof.tool("date", &["+%Y-%m-%d"])?;
-        proof.note(format!("\n## {}: Linux {version}, {}\n", machine.name, day.trim()))?;
+        proof.note(format!("\n## {}: Linux {version}, {}\n", machine.name, crate::records::today()?))?;
         links(proof, &build.linker, &machine.gnu())?;
         proof.note(format!("- {}", peer(proof, &build)?))?;
         run(proof, &build)

@@ -96,8 +96,17 @@ struct Counts {
     complaints: BTreeMap<String, u64>,
 }
 
-pub fn mutants(proof: &mut Proof, count: Option<u64>, seed: u64) -> Result<()> {
-    let count = count.unwrap_or(COUNT);
+#[derive(clap::Args)]
+pub struct Wanted {
+    /// So many mutants
+    #[arg(long, default_value_t = COUNT)]
+    count: u64,
+    /// The number of the first one
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+}
+
+pub fn mutants(proof: &mut Proof, &Wanted { count, seed }: &Wanted) -> Result<()> {
     let folder = proof.folder.join("mutants");
     let _ = std::fs::remove_dir_all(&folder);
     std::fs::create_dir_all(&folder)?;

@@ -42,7 +42,15 @@ const USES: [(&str, &str); 11] = [
 ];
 
 /// Makes the packages of programs in `built`, or builds these.
-pub fn package(proof: &mut Proof, built: Option<&Path>) -> Result<()> {
+#[derive(clap::Args)]
+pub struct Wanted {
+    /// Take programs and libraries from this folder instead of building them
+    #[arg(long, value_name = "FOLDER")]
+    built: Option<PathBuf>,
+}
+
+pub fn package(proof: &mut Proof, wanted: &Wanted) -> Result<()> {
+    let built = wanted.built.as_deref();
     let root = proof.folder.join("root");
     let output = proof.folder.join("packages");
     let made = package::make_from(built, &output)?;

@@ -1,5 +1,6 @@
 //! A proof on its way: its folder, the linker under proof, and the record.
 
+use crate::records::{self, Measured};
 use crate::{install, peers};
 use anyhow::{Context, Result, bail, ensure};
 use std::collections::BTreeMap;
@@ -11,31 +12,29 @@ use std::process::Command;
 pub struct Proof {
     pub folder: PathBuf,
     pub prefix: PathBuf,
+    /// With marks around what is [`Measured`].
     pub record: String,
-}
-
-/// The folder of the records.
-pub fn records() -> PathBuf {
-    crate::folders::workspace().join("tests/proofs")
+    /// Whether `tests/proofs/` gets the record.
+    pub is_recorded: bool,
 }
 
 impl Proof {
-    pub fn new(name: &str, linker: &Path) -> Result<Self> {
+    pub fn new(name: &str, linker: &Path, is_recorded: bool) -> Result<Self> {
         let folder = crate::folders::target().join("prove").join(name);
         std::fs::create_dir_all(&folder)?;
         let folder = folder.canonicalize()?;
         let prefix = install::install(linker, &folder.join("installed"))?;
-        let mut proof = Proof { folder, prefix, record: String::new() };
-        let date = first_line(Command::new("date").arg("+%Y-%m-%d"))?;
+        let mut proof = Proof { folder, prefix, record: String::new(), is_recorded };
         let version = first_line(Command::new(linker).arg("--version"))?;
-        proof.note(format!("# `cargo xtask prove {name}`\n\n{date}, {version}, {}\n", compiler()?))?;
+        let tools = Measured(format!("{version}, {}", compiler()?));
+        proof.note(format!("# `cargo xtask prove {name}`\n\n{}, {tools}\n", records::today()?))?;
         Ok(proof)
     }
 
     /// Adds a line to the record, and shows it. Paths of this machine are left out.
     pub fn note(&mut self, line: impl AsRef<str>) -> Result<()> {
         let line = plain(line.as_ref()).replace(&self.folder.display().to_string(), ".");
-        println!("{line}");
+        println!("{}", records::shown(&line));
         Ok(writeln!(self.record, "{line}")?)
     }
 

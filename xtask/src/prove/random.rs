@@ -3,8 +3,9 @@
 //! every machine, and its counts become the record.
 
 use super::proof::Proof;
+use crate::install::{Comparer, Program, SframeCommand};
 use crate::peers;
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -19,20 +20,25 @@ const MACHINES: [(&str, &str, u64); 3] =
 const ALONE: &str = "unsettled, none like ours";
 
 /// How many programs are wanted of which machines.
-pub struct Wanted<'a> {
-    /// The machines; all if there are none.
-    pub machines: &'a [String],
-    /// Programs of each machine, in place of the usual number.
-    pub count: Option<u64>,
-    /// The first seed.
-    pub seed: u64,
+#[derive(clap::Args)]
+pub struct Wanted {
+    /// This machine's only, and more by repeating it
+    #[arg(long = "machine", value_parser = MACHINES.map(|machine| machine.0))]
+    machines: Vec<String>,
+    /// So many programs of each machine
+    #[arg(long)]
+    count: Option<u64>,
+    /// The first seed
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    #[command(flatten)]
+    comparer: Comparer,
+    #[command(flatten)]
+    command: SframeCommand,
 }
 
-pub fn random(proof: &mut Proof, comparer: &Path, sframe: &Path, wanted: &Wanted<'_>) -> Result<()> {
-    let known = |name: &String| MACHINES.iter().any(|machine| machine.0 == name);
-    if let Some(unknown) = wanted.machines.iter().find(|name| !known(name)) {
-        bail!("no machine {unknown}");
-    }
+pub fn random(proof: &mut Proof, wanted: &Wanted) -> Result<()> {
+    let (comparer, sframe) = (wanted.comparer.path()?, wanted.command.path()?);
     proof.note(
         "Each description (objects of assembly and C, an archive, shared libraries) is linked in five ways, and each of these \
          programs by all linkers: lld has no plugins for gcc's intermediate code (LTO), and mold no scripts of sections. It notes every value that it can reach; the majority of the others says which output is right.\n",
@@ -41,7 +47,7 @@ pub fn random(proof: &mut Proof, comparer: &Path, sframe: &Path, wanted: &Wanted
     for (name, machine, usual) in MACHINES {
         if wanted.machines.is_empty() || wanted.machines.iter().any(|wanted| wanted == name) {
             let count = wanted.count.unwrap_or(usual);
-            open += one(proof, comparer, sframe, machine, count, wanted.seed)?;
+            open += one(proof, &comparer, &sframe, machine, count, wanted.seed)?;
         }
     }
     ensure!(open == 0, "{open} programs are linked otherwise than by the majority");

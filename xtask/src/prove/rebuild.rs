@@ -15,9 +15,11 @@ mod row;
 mod test_counts;
 
 use super::bare;
-use super::proof::{Proof, first_line, output, records};
+use super::proof::{Proof, first_line, output};
 use crate::install;
+use crate::install::{Program, SframeCommand};
 use crate::package::stripped;
+use crate::records;
 use anyhow::{Context, Result, ensure};
 use ledger::{Entry, Ledger};
 use list::{SOURCES, Source};
@@ -56,21 +58,26 @@ echo $status
 "#;
 
 /// What is asked for.
-pub struct Wanted<'a> {
-    /// Packages to build in this order, whether or not they are done; without any, all that are not done.
-    pub names: &'a [String],
-    /// So many at a time; 0 only writes the page again.
-    pub jobs: usize,
-    /// What the linker was made of; the workspace's commit if not said.
-    pub commit: Option<&'a str>,
-    /// Whether to keep rows.
-    pub record: bool,
+#[derive(clap::Args)]
+pub struct Wanted {
+    /// This source package only, done or not, and more by repeating it
+    #[arg(long = "source", value_name = "PACKAGE")]
+    names: Vec<String>,
+    /// So many packages at a time, each in a root of its own; 0 to write the page from its rows only
+    #[arg(long, default_value_t = 1)]
+    jobs: usize,
+    /// The commit that the linker was made of, if it is not this one
+    #[arg(long)]
+    commit: Option<String>,
+    #[command(flatten)]
+    command: SframeCommand,
 }
 
 /// Builds packages, and records all that were ever built.
-pub fn rebuild(proof: &mut Proof, sframe: &Path, wanted: &Wanted) -> Result<()> {
+pub fn rebuild(proof: &mut Proof, wanted: &Wanted) -> Result<()> {
+    let sframe = &wanted.command.path()?;
     let ledger = Ledger::read(&rows_file())?;
-    let sources: Vec<&Source> = match wanted.names {
+    let sources: Vec<&Source> = match &wanted.names[..] {
         [] => SOURCES.iter().filter(|source| !ledger.has(source)).collect(),
         names => names.iter().map(|name| listed(name)).collect::<Result<_>>()?,
     };
@@ -99,13 +106,13 @@ fn listed(name: &str) -> Result<&'static Source> {
 }
 
 fn rows_file() -> PathBuf {
-    records().join("rebuild.json")
+    records::path("rebuild").with_extension("json")
 }
 
 /// What the workers share.
 struct Work<'a> {
     proof: &'a Proof,
-    wanted: &'a Wanted<'a>,
+    wanted: &'a Wanted,
     sources: Vec<&'static Source>,
     /// The first package that nobody has taken.
     next: AtomicUsize,
@@ -130,34 +137,26 @@ impl Work<'_> {
     /// Makes a row an entry, and keeps it. The page is written, too: the proof may be interrupted before its
     /// end.
     fn keep(&self, source: &Source, row: &Row) -> Result<Entry> {
-        let date = first_line(Command::new("date").arg("+%Y-%m-%d"))?;
+        let date = records::today()?.0;
         let head = ["-C", env!("CARGO_MANIFEST_DIR"), "rev-parse", "--short", "HEAD"];
-        let commit = self.wanted.commit.map(str::to_owned);
+        let commit = self.wanted.commit.clone();
         let commit = commit.map_or_else(|| first_line(Command::new("git").args(head)), Ok)?;
         let entry = row.entry(source, &commit, &date);
         println!("{}", entry.show(source));
         let details = self.proof.folder.join("logs").join(format!("{}.json", source.name));
         std::fs::write(details, serde_json::to_string(row)?)?;
-        if self.wanted.record {
+        if self.proof.is_recorded {
             // Other workers and other runs keep rows, too.
             let lock = std::fs::File::create(self.proof.folder.join("rows.lock"))?;
             lock.lock()?;
             let mut ledger = Ledger::read(&rows_file())?;
             ledger.insert(entry.clone());
             let page = format!("{}{}\n", self.proof.record, ledger.page());
-            replace(&rows_file(), &ledger.text()?)?;
-            replace(&records().join("rebuild.md"), &page)?;
+            records::replace(&rows_file(), ledger.text()?.as_bytes())?;
+            records::write("rebuild", &page)?;
         }
         Ok(entry)
     }
-}
-
-/// Writes a file anew. Whoever reads it meanwhile, or after an interruption, finds the old text or the new
-/// one.
-fn replace(file: &Path, text: &str) -> Result<()> {
-    let new = file.with_extension("new");
-    std::fs::write(&new, text).with_context(|| new.display().to_string())?;
-    std::fs::rename(&new, file).with_context(|| file.display().to_string())
 }
 
 /// A root that no other run uses as long as this is kept.

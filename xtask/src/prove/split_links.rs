@@ -5,6 +5,8 @@
 use super::proof::{Proof, output};
 use super::tools::{self, dead_relocations, peer};
 use super::violations;
+use crate::install::{Plugin, Program, SframeCommand, Wrapper};
+use crate::records::Measured;
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 use std::os::unix::fs::symlink;
@@ -54,8 +56,25 @@ impl Way {
     }
 }
 
+#[derive(clap::Args)]
+pub struct Arguments {
+    #[command(flatten)]
+    command: SframeCommand,
+    #[command(flatten)]
+    wrapper: Wrapper,
+    #[command(flatten)]
+    plugin: Plugin,
+}
+
+/// A project split by the wrapper around assemblers, and the same by what other linkers can load.
+pub fn split_project(proof: &mut Proof, arguments: &Arguments) -> Result<()> {
+    let sframe = arguments.command.path()?;
+    tools::split_project(proof, &sframe, &arguments.wrapper.path()?)?;
+    prove(proof, &Splitters { sframe: &sframe, plugin: &arguments.plugin.path()? })
+}
+
 /// Links the project of `split-project` and one of several hundred objects in every way.
-pub fn prove(proof: &mut Proof, splitters: &Splitters<'_>) -> Result<()> {
+fn prove(proof: &mut Proof, splitters: &Splitters<'_>) -> Result<()> {
     let of = |folder: &str| tools::objects(tools::OBJECTS).map(|name| format!("{folder}/{name}")).collect();
     let project = Project { whole: of("whole"), split: of("split") };
     proof.note(format!(
@@ -149,7 +168,8 @@ impl Links<'_> {
         }
         let result = result.context("no link")?;
         let said = String::from_utf8_lossy(&result.stderr).into_owned();
-        let line = |rest: String| format!("| {family} | {} | {rest} | {:.0} |", way.name(), best * 1000.0);
+        let line =
+            |rest: String| format!("| {family} | {} | {rest} | {:.0} |", way.name(), Measured(best * 1000.0));
         if !result.status.success() {
             ensure!(way == Way::Plain && said.contains("discarded section"), "{said}");
             return proof.note(line("refused: relocations to discarded sections | | | ".into()));

@@ -2,7 +2,7 @@
 //! that, and a violation that is hidden among several hundred objects and found again.
 
 use super::proof::{Proof, output};
-use crate::peers;
+use crate::{peers, records};
 use anyhow::{Context, Result, ensure};
 use std::path::Path;
 use std::process::Command;
@@ -17,7 +17,7 @@ const SECONDS: f64 = 300.0;
 /// Largest object that may be left, in bytes.
 const LARGEST: u64 = 1000;
 
-pub fn violations(proof: &mut Proof, program: &Path, record: bool) -> Result<()> {
+pub fn violations(proof: &mut Proof, program: &Path) -> Result<()> {
     let ours = proof.folder.join("installed/bin/sframe-ld").display().to_string();
     let page = proof.folder.join("lab.html");
     let mut command = Command::new(program);
@@ -28,12 +28,12 @@ pub fn violations(proof: &mut Proof, program: &Path, record: bool) -> Result<()>
     let text = output(&mut command)?;
     // The heading is there already.
     proof.note(text.split_once("\n\n").map_or("", |(_, rest)| rest))?;
-    picture(proof, &page, record)?;
+    picture(proof, &page)?;
     hidden(proof, program, &ours)
 }
 
 /// The page as a browser shows it.
-fn picture(proof: &Proof, page: &Path, record: bool) -> Result<()> {
+fn picture(proof: &Proof, page: &Path) -> Result<()> {
     let browser = ["chromium", "chromium-browser", "google-chrome"].into_iter().find(|name| {
         Command::new(name).arg("--version").output().is_ok_and(|output| output.status.success())
     });
@@ -56,8 +56,8 @@ fn picture(proof: &Proof, page: &Path, record: bool) -> Result<()> {
     command.arg(format!("--screenshot={}", shot.display())).arg(format!("file://{}", page.display()));
     output(&mut command)?;
     ensure!(std::fs::metadata(&shot)?.len() > 10_000, "the picture is empty");
-    if record {
-        std::fs::copy(shot, crate::folders::workspace().join("tests/proofs/violations.png"))?;
+    if proof.is_recorded {
+        records::replace(&records::path("violations").with_extension("png"), &std::fs::read(shot)?)?;
     }
     Ok(())
 }

@@ -6,8 +6,9 @@
 //! `.eh_frame`, and its functions are those that the guest's `/proc/kallsyms` lists. This source of Linux
 //! (6.1) has no reader of SFrame that could be asked, too.
 
-use super::kernel::tree::{Build, Linker, Machine, each_machine};
+use super::kernel::tree::{self, Build, Linker, Machine, each_machine};
 use super::proof::{Proof, output};
+use crate::install::{Program, SframeCommand};
 use crate::peers;
 use anyhow::{Context, Result, ensure};
 use object::{Object, ObjectSection, ObjectSymbol, SectionFlags, SymbolKind, elf};
@@ -54,16 +55,28 @@ reboot -f
 "#;
 
 /// Builds and boots the kernels of the named machines, all if none is named.
-pub fn vmlinux(proof: &mut Proof, sframe: &Path, names: &[String]) -> Result<()> {
+#[derive(clap::Args)]
+pub struct Wanted {
+    #[command(flatten)]
+    kernels: tree::Machines,
+    #[command(flatten)]
+    command: SframeCommand,
+}
+
+pub fn vmlinux(proof: &mut Proof, wanted: &Wanted) -> Result<()> {
+    let sframe = &wanted.command.path()?;
     let front = crate::folders::workspace().join("examples/kernel/ld-vmlinux");
     let prefix = proof.prefix.clone();
     let linker = Linker { prefix: &prefix, front: Some(&front), options: "" };
-    each_machine(proof, "vmlinux", names, |proof, tree, machine| {
+    each_machine(proof, "vmlinux", &wanted.kernels, |proof, tree, machine| {
         let build = Build::new(tree, machine, "vmlinux", &linker)?;
         let (flags, said) = frames(machine, &build.folder)?;
         let version = build.all(OPTIONS, &[&format!("KCFLAGS={flags}")])?;
-        let day = proof.tool("date", &["+%Y-%m-%d"])?;
-        proof.note(format!("\n## {}: Linux {version}, {}\n\n- {said}", machine.name, day.trim()))?;
+        proof.note(format!(
+            "\n## {}: Linux {version}, {}\n\n- {said}",
+            machine.name,
+            crate::records::today()?
+        ))?;
         let table = Table::read(&build.folder.join("vmlinux"))?;
         proof.note(format!("- {}", table.place()))?;
         rows(proof, sframe, &build)?;

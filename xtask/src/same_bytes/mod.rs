@@ -5,7 +5,7 @@
 //! results: exit status, both streams, each file. `check` does the same with another linker and names the
 //! differences.
 
-use crate::install;
+use crate::install::{self, Program};
 use anyhow::{Context, Result, bail, ensure};
 use corpus::Corpus;
 use replay::Facets;

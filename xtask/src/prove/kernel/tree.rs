@@ -6,7 +6,8 @@
 
 use super::super::boot::{Files, boot};
 use super::super::packages::{self, Tools};
-use super::super::proof::{self, Proof, output};
+use super::super::proof::{Proof, output};
+use crate::records;
 use anyhow::{Context, Result, bail, ensure};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -123,26 +124,28 @@ fn source(tools: &Tools) -> Result<PathBuf> {
 /// The tools and the unpacked source.
 pub type Tree<'a> = (&'a Tools, &'a Path);
 
+/// Which machines' kernels are wanted.
+#[derive(clap::Args)]
+pub struct Machines {
+    /// This machine's only, and more by repeating it
+    #[arg(long = "machine", value_parser = MACHINES.each_ref().map(|machine| machine.name))]
+    names: Vec<String>,
+}
+
 /// Proves something of the kernels of the named machines, of all if none is named. What the record of an
 /// earlier run says of the others stays.
 pub fn each_machine(
     proof: &mut Proof,
     record: &str,
-    names: &[String],
+    machines: &Machines,
     prove: impl Fn(&mut Proof, Tree<'_>, &'static Machine) -> Result<()>,
 ) -> Result<()> {
-    for name in names {
-        ensure!(
-            MACHINES.iter().any(|machine| machine.name == *name),
-            "{name}: not one of x86-64, arm64, s390x"
-        );
-    }
     let tools = Tools::prepare()?;
     let source = source(&tools)?;
-    let record = std::fs::read_to_string(proof::records().join(record).with_extension("md"));
+    let record = std::fs::read_to_string(records::path(record));
     let record = record.unwrap_or_default();
     for machine in &MACHINES {
-        if names.is_empty() || names.iter().any(|name| *name == machine.name) {
+        if machines.names.is_empty() || machines.names.iter().any(|name| *name == machine.name) {
             prove(proof, (&tools, &source), machine).with_context(|| machine.name)?;
         } else if let Some(section) = record.split("\n## ").find(|section| section.starts_with(machine.name))
         {
