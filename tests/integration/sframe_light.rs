@@ -231,7 +231,7 @@ fn compact_tables_take_units_and_overlays_name_them() {
     verifies(&work, "light");
     link("light", "-Wl,--sframe-index=overlay").says(&[
         "an overlay does not index light SFrame units",
-        "they stay a section of their own, .sframe_light",
+        "they stay in their own section, .sframe_light",
     ]);
     assert!(work.elf_unchecked("light").find(LIGHT).is_some());
     verifies(&work, "light");
