@@ -1,5 +1,4 @@
-//! The ABI byte of the header, and the properties that it settles: byte order, register numbers, fixed
-//! return address.
+//! The ABI byte of the header, and what it decides: byte order, register numbers, fixed return address.
 
 use core::fmt;
 
@@ -19,12 +18,12 @@ pub enum Abi {
     AArch64Little = 2,
     /// x86-64 (AMD64).
     Amd64 = 3,
-    /// IBM Z, 64 bits.
+    /// IBM Z, 64-bit.
     S390x = 4,
 }
 
 impl Abi {
-    /// The ABI with this identifier; `None` unless it is 1 to 4.
+    /// The ABI with this identifier. `None`: the identifier is not 1 to 4.
     pub const fn from_byte(byte: u8) -> Option<Self> {
         match byte {
             1 => Some(Self::AArch64Big),
@@ -35,8 +34,8 @@ impl Abi {
         }
     }
 
-    /// The ABI of ELF files with this `e_machine` (gABI, "ELF Header") and byte order, if SFrame is
-    /// defined for it.
+    /// The ABI of ELF files with this `e_machine` (gABI, "ELF Header") and byte order. `None`: SFrame is not
+    /// defined for them.
     pub const fn from_elf(machine: u16, big_endian: bool) -> Option<Self> {
         match (machine, big_endian) {
             (22, true) => Some(Self::S390x),
@@ -47,7 +46,7 @@ impl Abi {
         }
     }
 
-    /// The byte order that goes with the ABI.
+    /// The byte order of the ABI.
     #[inline]
     pub const fn endian(self) -> Endian {
         match self {
@@ -56,7 +55,7 @@ impl Abi {
         }
     }
 
-    /// Whether this is one of the two AArch64 ABIs, the ones that sign return addresses.
+    /// Whether this is one of the two AArch64 ABIs, which sign return addresses.
     #[inline]
     pub const fn is_aarch64(self) -> bool {
         matches!(self, Self::AArch64Big | Self::AArch64Little)
@@ -92,8 +91,8 @@ impl Abi {
         }
     }
 
-    /// Value of the header's `cfa_fixed_ra_offset`: the return address lies this many bytes from the CFA in
-    /// every frame, or 0 where rows track it.
+    /// Value of the header's `cfa_fixed_ra_offset`: in every frame, the return address lies this many bytes
+    /// from the CFA. 0: the rows say where it is.
     #[inline]
     pub const fn fixed_ra_offset(self) -> i8 {
         match self {
@@ -111,7 +110,7 @@ impl Abi {
         }
     }
 
-    /// Type number of the PC-relative relocation that assemblers put on each function start field of the
+    /// Type number of the PC-relative relocation that assemblers write for each function start field of this
     /// version (x86-64 psABI, AArch64 ELF ABI, s390x ELF ABI): 32 bits in V1 and V2, 64 in V3.
     pub const fn start_relocation(self, version: Version) -> u32 {
         match (self, version) {
@@ -124,7 +123,7 @@ impl Abi {
         }
     }
 
-    /// Repetition block of PC-mask functions in bytes, which SFrame V1 implies and does not record.
+    /// Repetition block of PC-mask functions in bytes. SFrame V1 implies it and does not record it.
     #[inline]
     pub const fn v1_repeat_size(self) -> u8 {
         16

@@ -1,20 +1,20 @@
-//! A section as a row of blobs, and one blob in place.
+//! A section as a sequence of blobs, and one blob in place.
 //!
-//! Plain concatenation leaves several blobs in one section, each at a multiple of its alignment (at least 8)
-//! with zeros before it. Nothing in a header says how long a blob of an unknown version is, so the walk that
-//! meets one, or junk, goes on in 8-byte steps to the next place where everything in a header holds, and
-//! reports the bytes between as a [`Gap`]. [Units](crate::light) stand at any byte, and their length leads
-//! from each to the next.
+//! Plain concatenation leaves several blobs in one section. Each blob starts at a multiple of its alignment
+//! (at least 8), with zeros before it. No header says how long a blob of an unknown version is. So when the
+//! walk meets one, or junk, it continues in 8-byte steps to the next place where everything in a header
+//! holds, and reports the bytes between as a [`Gap`]. [Units](crate::light) start at any byte, and the length
+//! of each leads to the next.
 
 use crate::error::{Error, ErrorKind};
 use crate::header::Header;
 use crate::light::{self, FUNCTION_HEAD_SIZE, UNIT_HEADER_SIZE, Unit, truncated_as};
 use crate::version::{Flags, Version};
 
-/// Blobs start at multiples of this many bytes from the start of the section.
+/// Every blob starts at a multiple of this many bytes from the start of the section.
 pub const BLOB_ALIGNMENT: usize = 8;
 
-/// The bytes of an SFrame section and the address they are loaded at.
+/// The bytes of an SFrame section, and the address where they are loaded.
 #[derive(Clone, Copy, Debug)]
 pub struct Section<'data> {
     data: &'data [u8],
@@ -23,15 +23,15 @@ pub struct Section<'data> {
 }
 
 impl<'data> Section<'data> {
-    /// A section with the bytes `data` at `address`; 0 for relocatable objects and sections that are not
-    /// loaded.
+    /// A section with the bytes `data` at `address`. The address is 0 in relocatable objects and for sections
+    /// that are not loaded.
     #[inline]
     pub fn new(data: &'data [u8], address: u64) -> Self {
         Self { data, address, strict: false }
     }
 
-    /// The same section, read strictly: reserved bits, surplus data words, rows out of order and repetition
-    /// blocks of 0 bytes are errors, which the ordinary reader overlooks.
+    /// The same section, read strictly. Strict reading reports reserved bits, surplus data words, rows out of
+    /// order and repetition blocks of 0 bytes as errors. The ordinary reader overlooks them.
     #[must_use]
     pub fn strict(mut self) -> Self {
         self.strict = true;
@@ -48,7 +48,7 @@ impl<'data> Section<'data> {
         self.address
     }
 
-    /// Walks over the section: every blob, and every gap that is neither blob nor zero padding.
+    /// Walks the section: every blob, and every gap that is neither blob nor zero padding.
     ///
     /// ```
     /// use sframe_format::{Piece, Section};
@@ -77,14 +77,14 @@ impl<'data> Section<'data> {
     /// The blob whose header starts at byte `offset`.
     ///
     /// # Errors
-    /// The first fault in the header, its offset counted from the start of the section.
+    /// The first defect in the header. Its offset counts from the start of the section.
     pub fn blob_at(&self, offset: usize) -> Result<Blob<'data>, Error> {
         let rest = self.data.get(offset..).unwrap_or_default();
         let header = Header::parse(rest).map_err(|error| error.rebased(offset))?;
         Ok(self.blob_with(header, offset))
     }
 
-    /// The blob at byte `offset`, whose header was parsed before.
+    /// The blob at byte `offset`. Its header has been parsed before.
     #[inline]
     pub(crate) fn blob_with(&self, header: Header, offset: usize) -> Blob<'data> {
         let rest = self.data.get(offset..).unwrap_or_default();
@@ -106,18 +106,18 @@ impl<'data> Section<'data> {
 pub enum Piece<'data> {
     /// A blob of a known version, or a function of a [unit](crate::light).
     Blob(Blob<'data>),
-    /// Bytes that are neither a blob that this crate knows nor padding.
+    /// Bytes that are neither padding nor a blob that this crate knows.
     Gap(Gap),
 }
 
-/// Bytes between blobs that could not be read.
+/// Bytes between blobs that this crate cannot read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gap {
     /// Offset from the start of the section.
     pub offset: usize,
-    /// Length in bytes, up to the next blob, the end of a unit or of the section.
+    /// Length in bytes, up to the next blob, the end of the unit or the end of the section.
     pub length: usize,
-    /// Why no blob starts at `offset`. An unknown version shows here ([`ErrorKind::unknown_version`]).
+    /// Why no blob starts at `offset`. An unknown version is one reason ([`ErrorKind::unknown_version`]).
     pub error: Error,
 }
 
@@ -131,7 +131,7 @@ pub struct Pieces<'data> {
 }
 
 impl<'data> Pieces<'data> {
-    /// The next function of the unit that the walk is in, or the rest of that unit if it is malformed.
+    /// The next function of the unit that the walk is in. If that unit is malformed, the rest of it.
     fn next_in_unit(&mut self) -> Option<Piece<'data>> {
         let walk = self.unit.filter(|walk| self.position < walk.end)?;
         let offset = self.position;
@@ -147,7 +147,7 @@ impl<'data> Pieces<'data> {
         })
     }
 
-    /// Steps over a unit that cannot be read: by its length, or, if that is 0, to the next blob or unit.
+    /// Skips a unit that cannot be read: by its length or, if that is 0, to the next blob or unit.
     fn pass_unit(&mut self, offset: usize, (length, error): (usize, Error)) -> Piece<'data> {
         let data = self.section.data;
         self.position = match length {
@@ -157,7 +157,7 @@ impl<'data> Pieces<'data> {
         Piece::Gap(Gap { offset, length: self.position - offset, error })
     }
 
-    /// The first multiple of `step` behind `offset` where a blob or a unit starts, else the end of the
+    /// The first multiple of `step` after `offset` where a blob or a unit starts, or else the end of the
     /// section.
     fn next_start(&self, offset: usize, step: usize) -> usize {
         let data = self.section.data;
@@ -196,7 +196,7 @@ impl<'data> Iterator for Pieces<'data> {
                 Err(fault) => return Some(self.pass_unit(start, fault)),
             }
         };
-        // Junk that begins inside a step is reported from the beginning of that step or the end of the blob.
+        // Junk that begins inside a step is reported from the start of that step or the end of the blob.
         let first = self.position.max((self.position + padding) / BLOB_ALIGNMENT * BLOB_ALIGNMENT);
         let error = match self.section.blob_at(first) {
             Ok(blob) if first.is_multiple_of(BLOB_ALIGNMENT) => {
@@ -211,7 +211,7 @@ impl<'data> Iterator for Pieces<'data> {
     }
 }
 
-/// The unit in which a walk over a section is.
+/// The unit that a walk over a section is in.
 #[derive(Clone, Copy, Debug)]
 struct Walk {
     unit: Unit,
@@ -220,10 +220,10 @@ struct Walk {
 }
 
 impl Walk {
-    /// The walk over the unit at byte `start` of a section.
+    /// Begins the walk of the unit at byte `start` of a section.
     ///
     /// # Errors
-    /// The fault, and the length of the unit in bytes, 0 if its header does not tell.
+    /// The defect, and the length of the unit in bytes. The length is 0 if the header does not say it.
     fn enter(section: &Section<'_>, start: usize) -> Result<Self, (usize, Error)> {
         let data = section.data.get(start..).unwrap_or_default();
         let reserved = data.get(UNIT_HEADER_SIZE - 1).copied().unwrap_or(0);
@@ -255,7 +255,7 @@ impl Walk {
             auxiliary_length: 0,
             fde_count: 1,
             fre_count: 0,
-            // The rest of the unit, until the rows have said where they end.
+            // The rest of the unit. The rows have yet to say where they end.
             fre_length: rows as u32,
             fde_offset: 0,
             fre_offset: FUNCTION_HEAD_SIZE as u32,
@@ -267,12 +267,12 @@ impl Walk {
     }
 }
 
-/// A blob: one header with its body, in place. A function of a [unit](crate::light) is a blob too, with one
+/// A blob in place: one header with its body. A function of a [unit](crate::light) is a blob, too, with one
 /// FDE and the unit's header.
 #[derive(Clone, Copy, Debug)]
 pub struct Blob<'data> {
     header: Header,
-    /// The section from the header on.
+    /// The section from this header on.
     rest: &'data [u8],
     fdes: &'data [u8],
     fres: &'data [u8],
@@ -285,13 +285,13 @@ impl<'data> Blob<'data> {
     /// The blob at the start of `data`, which lies at `address`.
     ///
     /// # Errors
-    /// The first fault in the header.
+    /// The first defect in the header.
     pub fn parse(data: &'data [u8], address: u64) -> Result<Self, Error> {
         Section::new(data, address).blob_at(0)
     }
 
-    /// Number of rows of the unit's function that this blob is, and their end in the FRE sub-section. A unit
-    /// records only the number, so the rows are read.
+    /// If this blob is a function of a unit: the number of its rows, and their end in the FRE sub-section. A
+    /// unit records only the number, so this reads the rows.
     fn rows_of_function(&self) -> Result<(u32, u32), Error> {
         let missing = Error::new(self.offset, ErrorKind::FdeIndex { index: 0, count: 0 });
         let attributes = self.attributes(&self.fde(0).ok_or(missing)?)?;
@@ -313,23 +313,24 @@ impl<'data> Blob<'data> {
         self.rest.get(..self.header.blob_size()).unwrap_or_default()
     }
 
-    /// Offset of the header from the start of the section; of the start field, for a function of a unit.
+    /// Offset of the header from the start of the section. For a function of a unit, the offset of its start
+    /// field.
     pub fn offset(&self) -> usize {
         self.offset
     }
 
-    /// Offset from the start of the section of this blob's header, or of the unit's header for a function of
-    /// a unit.
+    /// Offset of this blob's header from the start of the section. For a function of a unit, the offset of
+    /// the unit's header.
     pub fn header_offset(&self) -> usize {
         self.offset.saturating_sub(self.header.unit_distance as usize)
     }
 
-    /// Address of the header, or of the start field of a unit's function.
+    /// Address of the header. For a function of a unit, the address of its start field.
     pub fn address(&self) -> u64 {
         self.address
     }
 
-    /// The same blob, whose rows are read strictly ([`Section::strict`]).
+    /// The same blob, with rows read strictly ([`Section::strict`]).
     #[cfg(feature = "alloc")]
     #[must_use]
     pub(crate) fn strict(mut self) -> Self {
@@ -374,15 +375,16 @@ impl<'data> Blob<'data> {
         Some(self.decode_start(raw, index))
     }
 
-    /// The address that the raw start value of FDE `index` stands for: counted from its own field if the
-    /// header says so, else from the header. Addresses wrap.
+    /// The address that the raw start value of FDE `index` means. The value counts from its own field if the
+    /// header says so, and from the header otherwise. Addresses wrap.
     #[inline]
     pub(crate) fn decode_start(&self, raw: i64, index: u32) -> u64 {
         let (origin, stride) = self.start_origin();
         origin.wrapping_add(u64::from(index) * stride).wrapping_add_signed(raw)
     }
 
-    /// The address that the start field of FDE 0 counts from, and by how much it grows with each FDE.
+    /// The address that the start field of FDE 0 counts from, and by how much it grows from one FDE to the
+    /// next.
     #[inline]
     pub(crate) fn start_origin(&self) -> (u64, u64) {
         if self.header.is_field_relative() {
@@ -396,7 +398,7 @@ impl<'data> Blob<'data> {
     /// Reads every function and every row, and compares the number of rows with the header's.
     ///
     /// # Errors
-    /// The first fault. Rows that can be read may still make no sense: [`crate::verify`] looks for that.
+    /// The first defect. Rows that can be read may still make no sense: [`crate::verify`] looks for that.
     pub fn check(&self) -> Result<(), Error> {
         self.check_areas()?;
         let mut counted = 0;
@@ -408,7 +410,7 @@ impl<'data> Blob<'data> {
         self.check_count(counted)
     }
 
-    /// Checks that FDE array and FRE sub-section lie apart.
+    /// Checks that the FDE array and the FRE sub-section do not overlap.
     ///
     /// # Errors
     /// [`ErrorKind::AreasOverlap`].
@@ -421,7 +423,7 @@ impl<'data> Blob<'data> {
         }
     }
 
-    /// Compares `counted`, the number of FREs of all functions, with the header's number.
+    /// Compares `counted`, the number of FREs of all functions, with the number in the header.
     ///
     /// # Errors
     /// [`ErrorKind::FreCount`] if they differ.
@@ -432,7 +434,7 @@ impl<'data> Blob<'data> {
         }
     }
 
-    /// Whether the function addresses ascend (equal neighbours are allowed), whatever the SORTED flag says.
+    /// Whether the function addresses ascend, whatever the SORTED flag says. Neighbours may be equal.
     pub fn is_ascending(&self) -> bool {
         let mut previous = 0;
         (0..self.header.fde_count).filter_map(|index| self.function_address(index)).all(|address| {

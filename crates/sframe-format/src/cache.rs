@@ -1,8 +1,8 @@
 //! A cache of unwinding rules.
 //!
-//! The key is the absolute address and the generation of the unwinder's list of modules, so that a hit looks
-//! at nothing else: no module, no section. A slot is three words. An address may stand in either slot of a
-//! pair, so that two busy addresses with the same hash do not evict each other.
+//! The key is the absolute address, together with the generation of the unwinder's list of modules. So a hit
+//! looks at nothing else: no module, no section. A slot is three words. An address may be in either slot of a
+//! pair, so two busy addresses with the same hash do not evict each other.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -14,13 +14,14 @@ use crate::unwind::FrameAddress;
 
 const NO_RULES: UnwindRules = UnwindRules { abi: Abi::Amd64, signal: false, rules: Rules::Outermost };
 
-/// A cache of unwinding rules by address, of `N` slots (rounded up to a power of two, at least 2). It belongs
-/// to the caller, who may use one for many unwinders (processes). Its memory is allocated when it is made:
-/// for each slot 24 bytes, and 64 for rules that do not fit a word.
+/// A cache of unwinding rules by address, with `N` slots (rounded up to a power of two, at least 2).
+///
+/// The caller owns it and may use it for many unwinders (processes). It allocates its memory when it is made:
+/// 24 bytes for each slot, and 64 for rules that do not fit a word.
 #[derive(Clone, Debug)]
 pub struct RuleCache<const N: usize = 512> {
     slots: Vec<Slot>,
-    /// For each slot, the rules that do not fit a word.
+    /// For each slot, the rules if they do not fit a word.
     kept: Vec<UnwindRules>,
     pub(crate) hits: u64,
     pub(crate) misses: u64,
@@ -28,7 +29,7 @@ pub struct RuleCache<const N: usize = 512> {
 
 #[derive(Clone, Copy, Debug)]
 struct Slot {
-    /// The generation of the unwinder's modules plus one; 0 in an empty slot.
+    /// The generation of the unwinder's modules, plus one. 0 in an empty slot.
     owner: u64,
     pc: u64,
     rules: Packed,
@@ -46,7 +47,7 @@ impl<const N: usize> RuleCache<N> {
         wanted.next_power_of_two()
     };
 
-    /// An empty cache. Nothing else allocates.
+    /// Makes an empty cache. No other function allocates.
     pub fn new() -> Self {
         let count = Self::COUNT;
         let empty = Slot { owner: 0, pc: 0, rules: Packed::NO_ROW };
@@ -58,16 +59,16 @@ impl<const N: usize> RuleCache<N> {
         self.slots.iter_mut().for_each(|slot| slot.owner = 0);
     }
 
-    /// Number of hits and of misses. An address outside of every module counts as neither.
+    /// Number of hits and of misses. An address outside every module counts as neither.
     pub fn statistics(&self) -> (u64, u64) {
         (self.hits, self.misses)
     }
 
     /// The first slot for an address. The second slot of the pair differs in the lowest bit.
     ///
-    /// A frame's address is known when the word of the stack that holds it is read, and the step waits for
-    /// this place, so the hash is two operations on the address as it stands there; the owner's part is ready
-    /// before.
+    /// The unwinder learns a frame's address when it reads the word of the stack that holds it, and the step
+    /// then waits for this slot. So the hash takes two operations on the address as it is in the stack. The
+    /// owner's part is ready before.
     #[inline(always)]
     fn place(owner: u64, address: FrameAddress) -> usize {
         let owner = owner.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
@@ -75,7 +76,7 @@ impl<const N: usize> RuleCache<N> {
         (address >> 9 ^ (address ^ owner)) as usize & (Self::COUNT - 1)
     }
 
-    /// The rules of an address. Rules of [`Kind::Kept`] are found by [`RuleCache::kept`].
+    /// The rules of an address. [`RuleCache::kept`] finds those of [`Kind::Kept`].
     #[inline(always)]
     pub(crate) fn find(&self, owner: u64, address: FrameAddress) -> Option<Packed> {
         let place = Self::place(owner, address);
@@ -89,14 +90,14 @@ impl<const N: usize> RuleCache<N> {
         None
     }
 
-    /// The rules that do not fit a word, by the place in their word.
+    /// The rules that do not fit a word, by the place that their word holds.
     pub(crate) fn kept(&self, place: usize) -> Option<&UnwindRules> {
         self.kept.get(place)
     }
 
-    /// Keeps rules in the first slot of the pair; what was there moves to the second. `kept` are the rules in
-    /// full if they do not fit a word. Returns the word that the cache now holds: its place is one of this
-    /// cache.
+    /// Puts rules into the first slot of the pair, and moves the rules that were there to the second. `kept`
+    /// are the full rules if they do not fit a word. Returns the word that the cache now holds; a place in it
+    /// is a place in this cache.
     #[inline]
     pub(crate) fn insert(
         &mut self,

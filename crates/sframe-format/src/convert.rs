@@ -1,8 +1,8 @@
-//! From version to version, and from many blobs to one.
+//! Converts from version to version, and from many blobs to one.
 //!
-//! A section's functions are read, whatever their versions, and written as one sorted blob of the version
-//! asked for. Every program counter keeps its answer. Functions that the version cannot express and bytes
-//! that cannot be read are listed.
+//! The converter reads a section's functions, whatever their versions, and writes them as one sorted blob of
+//! the requested version. Every program counter keeps its answer. The result lists functions that the version
+//! cannot express and bytes that cannot be read.
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -17,16 +17,16 @@ use crate::write::{Function, LeftOut, Options, write_sorted};
 pub struct Converted {
     /// The bytes of the new section, one sorted blob.
     pub bytes: Vec<u8>,
-    /// Functions, gaps and blobs that are missing from it, by ascending offset in their sections.
+    /// Functions, gaps and blobs that the new section lacks, by ascending offset in their sections.
     pub omitted: Vec<Omitted>,
 }
 
 /// A function, gap or blob of an old section that is not in the new one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Omitted {
-    /// Offset in the section that holds it: of the FDE, of the gap, or of the blob for another ABI.
+    /// Offset in its section: of the FDE, of the gap, or of the blob for another ABI.
     pub offset: usize,
-    /// Address of the function, if it is one.
+    /// Address of the function. `None`: it is no function.
     pub address: Option<u64>,
     /// The reason.
     pub reason: OmittedReason,
@@ -35,13 +35,13 @@ pub struct Omitted {
 /// Why something was omitted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OmittedReason {
-    /// The bytes are no blob of a known version.
+    /// The bytes are not a blob of a known version.
     Gap(Gap),
     /// The function's bytes are malformed.
     Malformed(Error),
     /// The blob is of another ABI than the output.
     ForeignAbi(Abi),
-    /// The function was read, but not written.
+    /// The function was read but not written.
     LeftOut(LeftOut),
 }
 
@@ -80,8 +80,8 @@ pub fn convert(section: &Section<'_>, options: Options, output_address: u64) -> 
     unite(core::slice::from_ref(section), options, output_address)
 }
 
-/// Converts several linked sections into one blob, as [`convert`] does with one. Of several functions at one
-/// address the largest stays, of equally large ones the first.
+/// Converts several linked sections into one blob, as [`convert`] does with one. If several functions start
+/// at one address, it keeps the largest, and the first of equally large ones.
 ///
 /// # Errors
 /// [`StartRange`](crate::ErrorKind::StartRange) when version 2 cannot reach a function.

@@ -1,7 +1,7 @@
 //! A cache from the bytes of rows to the numbers of their rules.
 //!
-//! Millions of rows have a few hundred different rules. Tables number these rules, and ask here first: to
-//! decode a row and to find its rules among all others takes several times as long.
+//! Millions of rows have only a few hundred different rules. Tables number these rules, and look here first:
+//! decoding a row and finding its rules among all others takes several times as long.
 
 use alloc::vec::Vec;
 
@@ -11,14 +11,14 @@ use crate::fre::{Attributes, FdeType, Fre};
 use crate::rules::UnwindRules;
 use crate::version::Version;
 
-/// Binary logarithm of the number of rows that are remembered.
+/// Binary logarithm of the number of rows that the cache holds.
 const BITS: u32 = 9;
 
 /// A cache of rows and the numbers of their rules.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Decoded {
     slots: Vec<Slot>,
-    /// The header fields that rules depend on, as all slots have them.
+    /// The header fields that rules depend on. They are the same for all slots.
     of: Option<(Version, Abi, i8, i8)>,
 }
 
@@ -26,14 +26,14 @@ pub(crate) struct Decoded {
 struct Slot {
     /// See [`ShortRow`](crate::short::ShortRow).
     content: u64,
-    /// The attributes that the rules depend on.
+    /// The attributes that rules depend on.
     kind: u8,
     number: u32,
 }
 
 impl Decoded {
-    /// Prepares for rows of a blob: forgets all rows if its header differs from the last one in a field that
-    /// rules depend on.
+    /// Prepares for rows of a blob. If its header differs from the last one in a field that rules depend on,
+    /// this forgets all rows.
     pub fn enter(&mut self, blob: &Blob<'_>) {
         let header = blob.header();
         let depends = (header.version, header.abi, header.fixed_fp_offset, header.fixed_ra_offset);
@@ -44,8 +44,8 @@ impl Decoded {
         }
     }
 
-    /// The number of a row's rules: that of an equal row before it, else what `number` returns. `blob` is the
-    /// blob that was entered. `None` if the row is malformed or `number` returns `None`.
+    /// The number of a row's rules: that of an equal row before it, or else the result of `number`. `blob`
+    /// must be the blob that was entered. `None`: the row is malformed, or `number` returned `None`.
     #[inline]
     pub fn number(
         &mut self,

@@ -1,4 +1,4 @@
-//! Byte order, known at run time only: the magic number of each blob shows it.
+//! Byte order, which is only known at run time: the magic number of each blob shows it.
 
 use core::fmt;
 

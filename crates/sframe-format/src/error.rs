@@ -1,4 +1,4 @@
-//! Errors in SFrame bytes: a kind, and the byte offset where it was seen.
+//! Errors in SFrame bytes: the kind of defect, and its byte offset.
 
 use core::fmt;
 
@@ -9,10 +9,10 @@ use crate::version::Version;
 /// A defect in SFrame bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Error {
-    /// Byte offset of the defect from the start of the section (or of the bytes handed in, where there is no
-    /// section).
+    /// Byte offset of the defect from the start of the section. If there is no section, from the start of the
+    /// given bytes.
     pub offset: usize,
-    /// The finding and the expectation.
+    /// What was found, and what was expected.
     pub kind: ErrorKind,
 }
 
@@ -20,13 +20,13 @@ pub struct Error {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// A structure reaches past the end of its container.
+    /// A structure reaches beyond the end of its container.
     Truncated {
         /// The structure.
         what: &'static str,
         /// Bytes it needs, counted from the start of its container.
         needed: u64,
-        /// Bytes there are.
+        /// Bytes that there are.
         available: u64,
     },
     /// The first two bytes are not 0xdee2 in either byte order.
@@ -44,12 +44,12 @@ pub enum ErrorKind {
         /// The byte.
         found: u8,
     },
-    /// The length of a unit is less than that of its header.
+    /// The length of a unit is smaller than its header.
     UnitLength {
         /// The length in bytes.
         found: u32,
     },
-    /// Flag bits that the version does not define.
+    /// Flag bits are set that the version does not define.
     Flags {
         /// The version of the header.
         version: Version,
@@ -70,11 +70,11 @@ pub enum ErrorKind {
         /// The byte order that the magic number shows.
         found: Endian,
     },
-    /// A blob that does not start at a multiple of 8 bytes.
+    /// A blob does not start at a multiple of 8 bytes.
     Misaligned,
-    /// An FDE index that the blob does not have.
+    /// The blob does not have an FDE with this index.
     FdeIndex {
-        /// The index asked for.
+        /// The requested index.
         index: u32,
         /// The number of FDEs.
         count: u32,
@@ -94,32 +94,32 @@ pub enum ErrorKind {
         /// The code.
         found: u8,
     },
-    /// A number of data words that the FDE type and ABI do not have.
+    /// The FDE type and the ABI do not allow this number of data words.
     DataWordCount {
         /// The number.
         found: u8,
-        /// The numbers that are allowed.
+        /// The allowed numbers.
         expected: &'static str,
     },
-    /// A control word of a flexible FDE that has no meaning, or a word of a V2 row for s390x that names no
-    /// register.
+    /// A control word of a flexible FDE has no meaning, or a word of a V2 row for s390x is not a register
+    /// number.
     ControlWord {
         /// The word.
         found: u32,
-        /// The contents it should have.
+        /// What it should be.
         expected: &'static str,
     },
-    /// Reserved bits or values. In blobs only strict reading finds them; flags of a unit and kinds of rules
-    /// in a compact table are always checked.
+    /// Reserved bits or values are set. In blobs, only strict reading finds them. Flags of a unit and kinds
+    /// of rules in a compact table are always checked.
     Reserved {
         /// The field.
         what: &'static str,
         /// The value of the field.
         found: u32,
     },
-    /// A PC-mask function whose repetition block is 0 bytes.
+    /// The repetition block of a PC-mask function has 0 bytes.
     RepeatSize,
-    /// FREs that do not ascend by start offset (strict reading only).
+    /// FREs do not ascend by start offset (strict reading only).
     FreOrder {
         /// Start offset of the earlier FRE.
         previous: u32,
@@ -128,29 +128,29 @@ pub enum ErrorKind {
     },
     /// FDE array and FRE sub-section overlap (checked for whole blobs only).
     AreasOverlap,
-    /// The functions have another number of FREs than the header says (checked for whole blobs only).
+    /// The header and the functions disagree about the number of FREs (checked for whole blobs only).
     FreCount {
-        /// The header's.
+        /// The number in the header.
         header: u32,
         /// The sum over all functions.
         counted: u64,
     },
-    /// The functions up to some function claim more FREs than readers of whole blobs follow
+    /// Up to some function, the functions claim more FREs than readers of whole blobs follow
     /// ([`Blob::functions`]).
     ///
     /// [`Blob::functions`]: crate::Blob::functions
     FreClaims {
-        /// The largest sum that is followed.
+        /// The largest sum that readers follow.
         most: u64,
     },
-    /// A function start that the field cannot hold.
+    /// The field cannot hold a function start.
     StartRange {
-        /// Distance from the place the field counts from to the function.
+        /// Distance to the function from the place that the field counts from.
         distance: i64,
         /// Width of the field in bytes.
         width: u8,
     },
-    /// A flag that the header's version does not define.
+    /// The header's version does not define a flag.
     FlagUnknown {
         /// The version of the header.
         version: Version,
@@ -162,7 +162,7 @@ pub enum ErrorKind {
         /// The four bytes.
         found: [u8; 4],
     },
-    /// A version of compact tables that is not known.
+    /// The version of a compact table is unknown.
     CompactVersion {
         /// The byte.
         found: u8,
@@ -176,25 +176,24 @@ pub enum ErrorKind {
     },
     /// The length in the header of a compact table is not the sum of its parts.
     CompactLength {
-        /// The header's.
+        /// The length in the header.
         header: u32,
         /// The sum of the parts.
         needed: u64,
     },
-    /// A number in a compact table that lies outside of the part that it counts in.
+    /// A number in a compact table lies outside the part that it counts in.
     CompactNumber {
         /// What it numbers.
         what: &'static str,
         /// The number.
         found: u32,
     },
-    /// Regions, pages, entries or functions of a compact table that do not ascend or do not follow each
-    /// other.
+    /// Regions, pages, entries or functions of a compact table do not ascend or do not follow one another.
     CompactOrder {
         /// The parts.
         what: &'static str,
     },
-    /// The rows of a repetition in a compact table do not end where the repetition does.
+    /// The rows of a repetition in a compact table end elsewhere than the repetition.
     CompactRepeat {
         /// Bytes of the repetition.
         size: u32,
@@ -215,7 +214,7 @@ impl Error {
         Self { offset, kind }
     }
 
-    /// The same error with its offset counted from `base` bytes earlier.
+    /// The same error. Its offset counts from `base` bytes earlier.
     pub(crate) fn rebased(mut self, base: usize) -> Self {
         self.offset = self.offset.saturating_add(base);
         self
@@ -223,7 +222,7 @@ impl Error {
 }
 
 impl ErrorKind {
-    /// The version of the blob or unit, if the defect is that this crate does not know the version.
+    /// The version of the blob or unit, if the defect is that this crate does not know that version.
     pub fn unknown_version(&self) -> Option<u8> {
         match *self {
             Self::Version { found } | Self::UnitVersion { found } => Some(found),

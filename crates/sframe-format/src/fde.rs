@@ -13,22 +13,22 @@ use crate::blob::Blob;
 pub struct Fde {
     /// Index in the array, counted from 0.
     pub index: u32,
-    /// Offset of the entry from the start of the section. The start field is the first in the entry, so this
-    /// is also the offset of a relocation for this FDE.
+    /// Offset of the entry from the start of the section. The entry begins with its start field, so a
+    /// relocation for this FDE has the same offset.
     pub offset: usize,
     /// Width of the start field in bytes: 4 in V1 and V2, 8 in V3.
     pub start_width: u8,
-    /// The start field as it is stored, sign-extended.
+    /// The start field as stored, sign-extended.
     pub raw_start: i64,
-    /// Address of the function, decoded from the start field by version and flags. Without meaning in
-    /// relocatable objects, where the field's relocation names the function.
+    /// Address of the function, decoded from the start field by version and flags. It means nothing in a
+    /// relocatable object, where the field's relocation says which function it is.
     pub address: u64,
     /// Size of the function in bytes.
     pub size: u32,
-    /// Where the rows are, in bytes from the start of the FRE sub-section: the first FRE in V1 and V2, the
-    /// 5-byte attribute in front of it in V3. 0 in a [unit](crate::light).
+    /// Offset of the rows from the start of the FRE sub-section. It leads to the first FRE in V1 and V2, and
+    /// to the 5-byte attribute in front of it in V3. 0 in a [unit](crate::light).
     pub fre_offset: u32,
-    /// Number of FREs, info byte and repetition block of V1 and V2 (V3 has them in the attribute).
+    /// Number of FREs, info byte and repetition block in V1 and V2. (V3 has them in the attribute.)
     pub(crate) inline: Option<(u32, u8, u8)>,
 }
 

@@ -1,9 +1,9 @@
 //! The rows of a file, from several sources.
 //!
-//! A file may have rows of its own, in its SFrame section or a compact table, rows that were derived from its
-//! `.eh_frame`, and rows that were read off its instructions. A source is asked where those before it have no
-//! row. Rows are made once and shared by all processes that have the file loaded. A profiler that needs a few
-//! functions of many files makes rows on demand ([`RowSource`]).
+//! A file may have its own rows, in an SFrame section or a compact table. It may also have rows that were
+//! derived from its `.eh_frame`, and rows that were read from its instructions. A look-up asks these sources
+//! in this order until one has a row. Rows are made once, and all processes that have loaded the file share
+//! them. A profiler that needs a few functions of many files makes rows on demand ([`RowSource`]).
 
 use alloc::sync::Arc;
 use core::fmt;
@@ -30,12 +30,12 @@ pub struct FileRows<D> {
     more: Option<Arc<dyn RowSource>>,
 }
 
-/// Rows that are made when they are asked for.
+/// A source that makes rows on demand.
 ///
 /// An implementation may allocate and lock, so signal handlers must not unwind with one.
 pub trait RowSource: fmt::Debug + Send + Sync {
-    /// The rules at the file's address `pc`, and their source. The answer for an address must never change:
-    /// it is cached.
+    /// The rules at the file's address `pc`, and their source. The answer for an address must never change,
+    /// because the unwinder caches it.
     ///
     /// # Errors
     /// The rows are malformed.
@@ -55,13 +55,13 @@ impl<D> Default for FileRows<D> {
 }
 
 impl<D: Deref<Target = [u8]>> FileRows<D> {
-    /// The rows of an SFrame section with the bytes `data` and the file's address `address`.
+    /// The rows of an SFrame section with the bytes `data` at the file's address `address`.
     /// [`FileRows::default`] is a file without rows.
     pub fn new(data: D, address: u64) -> Self {
         Self { own: Some(Rows::new(data, address)), ..Self::default() }
     }
 
-    /// The same with a compact table of the file, which is asked first. Frames by it are of
+    /// The same with a compact table of the file, which look-ups ask first. Its frames have
     /// [`Source::Sframe`].
     #[must_use]
     pub fn with_compact(mut self, table: CompactTable<D>) -> Self {
@@ -70,23 +70,23 @@ impl<D: Deref<Target = [u8]>> FileRows<D> {
     }
 
     /// The same with an SFrame section that was derived from the file's `.eh_frame`
-    /// ([`derive()`](crate::derive), feature `derive`), for code without rows of the file's own. Frames by
-    /// these rows are of [`Source::EhFrame`].
+    /// ([`derive()`](crate::derive), feature `derive`), for code without the file's own rows. Its frames have
+    /// [`Source::EhFrame`].
     #[must_use]
     pub fn with_derived(mut self, data: D, address: u64) -> Self {
         self.derived = Some(Rows::new(data, address));
         self
     }
 
-    /// The same with an SFrame section that was read off the file's instructions, for code that no other rows
-    /// cover. Frames by these rows are of [`Source::Instructions`].
+    /// The same with an SFrame section that was read from the file's instructions, for code without any other
+    /// rows. Its frames have [`Source::Instructions`].
     #[must_use]
     pub fn with_instructions(mut self, data: D, address: u64) -> Self {
         self.instructions = Some(Rows::new(data, address));
         self
     }
 
-    /// The same with rows that are made on demand, for code that no other rows cover.
+    /// The same with rows that are made on demand, for code without any other rows.
     #[must_use]
     pub fn with_source(mut self, source: Arc<dyn RowSource>) -> Self {
         self.more = Some(source);
@@ -108,8 +108,8 @@ impl<D: Deref<Target = [u8]>> FileRows<D> {
         Ok(Some((rules, found.source())))
     }
 
-    /// The same with the rows of its SFrame sections laid out for speed, where that is possible
-    /// ([`RuleTable::new`]). [`RuleTable`] says how much time and memory that takes.
+    /// The same, with the rows of its SFrame sections laid out for speed where that is possible
+    /// ([`RuleTable::new`]). [`RuleTable`] says how much time and memory this takes.
     #[must_use]
     pub fn tabled(mut self) -> Self {
         for rows in [&mut self.own, &mut self.derived, &mut self.instructions].into_iter().flatten() {
@@ -123,7 +123,7 @@ impl<D: Deref<Target = [u8]>> FileRows<D> {
         self.own.as_ref().map(|rows| &rows.index)
     }
 
-    /// Bytes of memory that the tables take ([`RuleTable::size`]).
+    /// Bytes of memory that the tables use ([`RuleTable::size`]).
     pub fn table_size(&self) -> usize {
         self.all().filter_map(|rows| rows.table.as_ref()).map(RuleTable::size).sum()
     }
@@ -132,7 +132,7 @@ impl<D: Deref<Target = [u8]>> FileRows<D> {
         [&self.own, &self.derived, &self.instructions].into_iter().flatten()
     }
 
-    /// The rules at the file's address `pc` in a word. Rules that do not fit one are written to `kept`.
+    /// The rules at the file's address `pc` as a word. Rules that do not fit a word are written to `kept`.
     ///
     /// # Errors
     /// The rows are malformed.

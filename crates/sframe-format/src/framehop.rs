@@ -1,10 +1,10 @@
 //! The interface of the `framehop` crate (feature `framehop`): code that is generic over `framehop::Unwinder`
-//! takes an [`Unwinder`] of this crate.
+//! accepts an [`Unwinder`] of this crate.
 //!
-//! framehop's iterator takes every address but the first for a return address, so behind a signal frame it
-//! looks up the byte before the interrupted instruction. Its errors are a closed list: code without rows is
-//! `DidNotAdvance`, unless frame pointers are followed ([`Unwinder::follow_frame_pointers`]), which framehop
-//! itself always does.
+//! framehop's iterator takes every address except the first for a return address. So after a signal frame, it
+//! looks up the byte before the interrupted instruction. Its errors are a closed list: code without rows
+//! gives `DidNotAdvance`, unless the unwinder follows frame pointers ([`Unwinder::follow_frame_pointers`]),
+//! as framehop itself always does.
 
 use core::ops::Deref;
 

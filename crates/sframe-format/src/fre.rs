@@ -1,8 +1,8 @@
 //! Function attributes and frame row entries (SFrame V1 to V3, "SFrame Frame Row Entries"; V3, "FDE
 //! attribute").
 //!
-//! An FRE is the same bytes in every version: start offset (1, 2 or 4 bytes by the function's FRE type), an
-//! info byte, then data words of 1, 2 or 4 bytes.
+//! An FRE has the same bytes in every version: a start offset (1, 2 or 4 bytes, by the function's FRE type),
+//! an info byte, and data words of 1, 2 or 4 bytes.
 //!
 //! | info bits | meaning |
 //! |---|---|
@@ -25,26 +25,26 @@ use crate::version::Version;
 /// Size of the V3 attribute in front of a function's FREs, in bytes.
 pub const ATTRIBUTE_SIZE: usize = 5;
 
-/// How a program counter is compared with the starts of rows.
+/// How to compare a program counter with the starts of rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum PcType {
-    /// By the offset from the function's start.
+    /// By its offset from the function's start.
     Increment,
-    /// By that offset modulo the repetition block: PLTs, whose entries all look the same.
+    /// By that offset modulo the repetition block. PLTs use this, because all their entries look the same.
     Mask,
 }
 
 /// The key that AArch64 return addresses are signed with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub enum PauthKey {
-    /// Key A, or no signing at all.
+    /// Key A, or no signing.
     #[default]
     A,
     /// Key B.
     B,
 }
 
-/// The meaning of data words.
+/// What the data words mean.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum FdeType {
     /// Offsets in the order CFA, RA, FP.
@@ -53,9 +53,9 @@ pub enum FdeType {
     Flexible,
 }
 
-/// FREs that the functions of a blob may claim for each of its bytes. An FRE takes two bytes at least, but
-/// functions may share FREs, so a blob of a megabyte could claim thousands of millions. Eight a byte are 160
-/// FREs for each function of a blob in which all functions share theirs; functions have five on average.
+/// Number of FREs that the functions of a blob may claim for each of its bytes. An FRE takes at least two
+/// bytes, but functions may share FREs, so a blob of a megabyte could claim billions. With this limit, a blob
+/// in which all functions share their FREs may have 160 for each function. Functions have five on average.
 const FRES_PER_BYTE: u64 = 8;
 
 /// The attributes that all rows of a function share.
@@ -65,7 +65,7 @@ pub struct Attributes {
     pub fre_count: u32,
     /// Width of an FRE's start offset in bytes: 1, 2 or 4.
     pub start_width: u8,
-    /// How a program counter is compared with the starts of rows.
+    /// How to compare a program counter with the starts of rows.
     pub pc_type: PcType,
     /// AArch64 signing key.
     pub pauth_key: PauthKey,
@@ -73,7 +73,7 @@ pub struct Attributes {
     pub signal: bool,
     /// Meaning of the data words.
     pub fde_type: FdeType,
-    /// Repetition block of a PC-mask function in bytes. Without meaning for [`PcType::Increment`].
+    /// Repetition block of a PC-mask function in bytes. It means nothing for [`PcType::Increment`].
     pub repeat_size: u8,
     /// Offset of the first FRE from the start of the FRE sub-section.
     pub rows_offset: u32,
@@ -110,7 +110,7 @@ impl Attributes {
             })?;
         let fre_count = u32::from(blob.header().endian.read_u16(bytes, 0).unwrap_or(0));
         let &[_, _, info, info2, repeat_size] = bytes;
-        // Cannot overflow: the attribute lies inside a sub-section whose length is a u32.
+        // This cannot overflow: the attribute lies in a sub-section whose length is a u32.
         let rows_offset = fde.fre_offset.saturating_add(ATTRIBUTE_SIZE as u32);
         let attributes = Self::decode(at + 2, fre_count, info, info2, repeat_size, rows_offset)?;
         if blob.is_strict() {
@@ -177,7 +177,7 @@ impl Attributes {
 pub struct Fre<'data> {
     /// Offset from the start of the section.
     pub offset: usize,
-    /// First byte that the row covers, from the start of the function or repetition block.
+    /// First byte that the row covers, from the start of the function or the repetition block.
     pub start: u32,
     /// The info byte.
     pub info: u8,
@@ -200,7 +200,7 @@ impl Fre<'_> {
         word_size(self.info)
     }
 
-    /// Info byte and data words as [`ShortRow`](crate::short::ShortRow) has them.
+    /// Info byte and data words in the form of [`ShortRow`](crate::short::ShortRow).
     #[cfg(feature = "alloc")]
     #[inline]
     pub(crate) fn content(&self) -> Option<u64> {
@@ -212,8 +212,8 @@ impl Fre<'_> {
     fn signed(&self, endian: Endian, index: u8) -> Option<i32> {
         let size = usize::from(self.word_size());
         let at = usize::from(index) * size;
-        // Without a branch on the size, which no processor foresees: the word is cut out of the four bytes
-        // from its first byte on, if the sub-section goes on so far.
+        // No processor predicts a branch on the size. So this loads the four bytes at the first byte of the
+        // word and cuts the word out, if the sub-section has that many bytes.
         if let Some(&four) = self.rest.get(at..).and_then(|rest| rest.first_chunk())
             && at + size <= self.words.len()
         {
@@ -237,7 +237,7 @@ impl Fre<'_> {
     }
 }
 
-/// Iterator over the FREs of a function. After an error it ends, since nothing tells where the next FRE
+/// Iterator over the FREs of a function. It ends after an error, because nothing says where the next FRE
 /// starts.
 #[derive(Clone, Debug)]
 pub struct Fres<'data> {
@@ -252,13 +252,13 @@ pub struct Fres<'data> {
 }
 
 impl<'data> Fres<'data> {
-    /// Offset of the next FRE from the start of the FRE sub-section; after the last one the end of the
+    /// Offset of the next FRE from the start of the FRE sub-section. After the last FRE, the end of the
     /// function's rows.
     pub fn position(&self) -> usize {
         self.position
     }
 
-    /// The rows that are left, undecoded.
+    /// The remaining rows, not decoded.
     #[cfg(feature = "alloc")]
     pub(crate) fn short_rows(&self) -> ShortRows<'data> {
         let start_width = self.start_width.into();
@@ -271,8 +271,8 @@ impl<'data> Fres<'data> {
         }
     }
 
-    /// Whether all FREs are sound rows of a default FDE, with at most `most` data words and the `reserved`
-    /// bits of the info byte clear. A quick test that rejects some sound ones, too.
+    /// Whether all FREs are valid rows of a default FDE, with at most `most` data words and with the
+    /// `reserved` bits of the info byte clear. This quick test rejects some valid FREs, too.
     pub(crate) fn are_plain(self, most: u8, reserved: u8) -> bool {
         match self.endian {
             Endian::Little => self.are_plain_in::<false>(most, reserved),
@@ -294,8 +294,8 @@ impl<'data> Fres<'data> {
         position <= self.area.len()
     }
 
-    /// The last FRE that starts at or before `offset`, or the error of a malformed FRE before it. `None` if
-    /// the first FRE starts later.
+    /// The last FRE that starts at or before `offset`, or the error of a malformed FRE before it. `None`: the
+    /// first FRE starts later.
     #[inline]
     pub(crate) fn find(&mut self, offset: u32) -> Option<Result<Fre<'data>, Error>> {
         match self.endian {
@@ -309,7 +309,7 @@ impl<'data> Fres<'data> {
         let (area, width) = (self.area, usize::from(self.start_width));
         let (mut position, mut found) = (self.position, None);
         for _ in 0..self.left {
-            // A malformed row is read once more below, which gives the error.
+            // The code below reads a malformed row again, and returns its error.
             let (start, info) = head::<BIG>(area, position, width).unwrap_or((0, 0x7e));
             if start > offset {
                 break;
@@ -324,7 +324,7 @@ impl<'data> Fres<'data> {
         Some(self.read(head::<BIG>(area, self.position, width)))
     }
 
-    /// The FRE at the position, whose head was read.
+    /// The FRE at the current position. Its head has been read.
     #[inline]
     fn read(&mut self, head: Option<(u32, u8)>) -> Result<Fre<'data>, Error> {
         let area = self.area;
@@ -352,7 +352,7 @@ impl<'data> Fres<'data> {
         Ok(Fre { offset, start, info, words, rest })
     }
 
-    /// Code 3 has no meaning. Without data words that does no harm.
+    /// Whether the word size is code 3, which has no meaning. It does no harm without data words.
     #[inline]
     fn has_bad_word_size(&self, info: u8) -> bool {
         info & 0x60 == 0x60 && (self.strict || info & 0x1e != 0)
@@ -365,8 +365,8 @@ impl<'data> Fres<'data> {
     }
 }
 
-/// The start, `width` bytes, and the info byte of the FRE at a position. One load serves all widths: a branch
-/// on the width would often be mispredicted.
+/// The start (`width` bytes) and the info byte of the FRE at a position. One load serves all widths, because
+/// a branch on the width would often be mispredicted.
 #[inline]
 fn head<const BIG: bool>(area: &[u8], position: usize, width: usize) -> Option<(u32, u8)> {
     let rest = area.get(position..)?;
@@ -379,7 +379,7 @@ fn head<const BIG: bool>(area: &[u8], position: usize, width: usize) -> Option<(
     Some((start as u32, (little >> bits) as u8))
 }
 
-/// The last bytes of the sub-section with zeros after them, if there is room for a start and an info byte.
+/// The last bytes of the sub-section, followed by zeros, if a start and an info byte fit.
 #[cold]
 fn last_bytes(rest: &[u8], width: usize) -> Option<[u8; 8]> {
     let mut bytes = [0; 8];
@@ -430,16 +430,16 @@ impl<'data> Blob<'data> {
     /// The attributes that all rows of the function of `fde` share.
     ///
     /// # Errors
-    /// The attribute lies outside the FRE sub-section, or holds undefined codes; strict: reserved bits, or a
-    /// repetition block of 0 bytes.
+    /// The attribute lies outside the FRE sub-section or contains undefined codes. Strict reading also
+    /// rejects reserved bits and a repetition block of 0 bytes.
     #[inline]
     pub fn attributes(&self, fde: &Fde) -> Result<Attributes, Error> {
         Attributes::read(self, fde)
     }
 
-    /// Every function with its attributes, for those who read the rows of all of them. From the first
-    /// function on with which the functions claim too many FREs for a blob of this size there are errors in
-    /// place of attributes: the time and the memory of such readers are in proportion to the bytes.
+    /// Every function with its attributes, for callers that read the rows of all functions. When the
+    /// functions claim too many FREs for a blob of this size, the remaining functions give errors instead of
+    /// attributes. So such callers use time and memory in proportion to the bytes of the blob.
     pub fn functions(&self) -> impl Iterator<Item = (Fde, Result<Attributes, Error>)> + use<'data> {
         let blob = *self;
         let most = FRES_PER_BYTE * blob.data().len() as u64;
@@ -454,7 +454,7 @@ impl<'data> Blob<'data> {
         })
     }
 
-    /// The FREs of a function as they are stored.
+    /// The FREs of a function as stored.
     #[inline]
     pub fn fres(&self, attributes: &Attributes) -> Fres<'data> {
         Fres {
@@ -469,8 +469,7 @@ impl<'data> Blob<'data> {
         }
     }
 
-    /// Offset in the FRE sub-section of V3 of any bytes that read as the attribute of a function without
-    /// rows.
+    /// Offset in the FRE sub-section (V3) of any bytes that read as the attribute of a function without rows.
     #[cfg(feature = "alloc")]
     pub(crate) fn empty_attribute(&self) -> Option<u32> {
         let mut candidates = self.fre_bytes().windows(ATTRIBUTE_SIZE);
@@ -480,7 +479,7 @@ impl<'data> Blob<'data> {
     /// Reads all rows of a function.
     ///
     /// # Errors
-    /// The first fault in a row.
+    /// The first defect in a row.
     pub(crate) fn check_rows(&self, attributes: &Attributes) -> Result<(), Error> {
         let header = self.header();
         // In V2, data words of s390x may be register numbers.
@@ -495,13 +494,13 @@ impl<'data> Blob<'data> {
         self.rows(attributes).try_for_each(|row| row.map(|_| ()))
     }
 
-    /// The rows of a function. A function without FREs has no rows here; see [`Blob::rules_without_rows`].
+    /// The rows of a function. For a function without FREs, there are none; see [`Blob::rules_without_rows`].
     pub fn rows(&self, attributes: &Attributes) -> Rows<'data> {
         Rows { blob: *self, attributes: *attributes, fres: self.fres(attributes) }
     }
 
-    /// The rules of a function without any FRE: [`Rules::Outermost`] in V3, or [`Rules::SignalContext`] if it
-    /// is a signal frame. `None` before V3.
+    /// The rules of a function without FREs. In V3 they are [`Rules::Outermost`], or [`Rules::SignalContext`]
+    /// for a signal frame. `None` before V3.
     #[inline]
     pub fn rules_without_rows(&self, attributes: &Attributes) -> Option<Rules> {
         match (self.header().version, attributes.signal) {
@@ -514,16 +513,16 @@ impl<'data> Blob<'data> {
     /// Decodes one FRE of a function.
     ///
     /// # Errors
-    /// Data words of a flexible row that are no pairs, or a word without meaning; strict: surplus words and
-    /// reserved bits too.
+    /// The data words of a flexible row do not form pairs, or a word has no meaning. Strict reading also
+    /// rejects surplus words and reserved bits.
     pub fn decode_fre(&self, attributes: &Attributes, fre: &Fre<'_>) -> Result<Rules, Error> {
         let mut rules = Rules::Outermost;
         self.decode_fre_into(attributes, fre, &mut rules)?;
         Ok(rules)
     }
 
-    /// [`Blob::decode_fre`] in place: a copy of rules that were just written field by field would take longer
-    /// than the decoding.
+    /// Does the work of [`Blob::decode_fre`] in place. Copying rules right after they were written field by
+    /// field would take longer than decoding them.
     #[inline]
     pub(crate) fn decode_fre_into(
         &self,
@@ -578,8 +577,8 @@ impl<'data> Blob<'data> {
         Ok(())
     }
 
-    /// The rule of one data word of a default FDE. On s390x an RA word of 0 stands for "not saved"; in V2 an
-    /// odd word is a register number (V2 errata 1, s390x).
+    /// The rule of one data word of a default FDE. On s390x, an RA word of 0 means "not saved". In V2, an odd
+    /// word is a register number (V2 errata 1, s390x).
     #[inline]
     fn default_rule(&self, fre: &Fre<'_>, index: u8, is_ra: bool) -> Result<RegisterRule, Error> {
         let header = self.header();
@@ -644,7 +643,7 @@ impl<'data> Blob<'data> {
     }
 }
 
-/// The real CFA offset of a stored word: s390x stores (offset - 160) / 8, in flexible FDEs too.
+/// The CFA offset that a stored word means: s390x stores (offset - 160) / 8, even in flexible FDEs.
 #[inline]
 fn cfa_offset(abi: Abi, stored: i32) -> i64 {
     match abi {

@@ -34,7 +34,7 @@ pub const MAGIC: u16 = 0xdee2;
 pub struct Header {
     /// Version, header offset 2.
     pub version: Version,
-    /// Byte order, shown by the magic number.
+    /// Byte order, from the magic number.
     pub endian: Endian,
     /// Flags, header offset 3.
     pub flags: Flags,
@@ -48,25 +48,26 @@ pub struct Header {
     pub auxiliary_length: u8,
     /// Entries of the FDE array.
     pub fde_count: u32,
-    /// FREs, summed over the FDEs.
+    /// Number of FREs, summed over the FDEs.
     pub fre_count: u32,
-    /// Bytes of the FRE sub-section (in V3 with the 5-byte attributes).
+    /// Bytes of the FRE sub-section. In V3 they include the 5-byte attributes.
     pub fre_length: u32,
     /// Offset of the FDE array from the end of the headers.
     pub fde_offset: u32,
     /// Offset of the FRE sub-section from the end of the headers.
     pub fre_offset: u32,
-    /// 0 for the header of a blob. For a function of a [unit](crate::light), which is read as a blob with one
-    /// FDE and without a header of its own: the distance in bytes from the unit's header to its start field.
+    /// 0 for the header of a blob. A function of a [unit](crate::light) reads as a blob with one FDE and
+    /// without its own header. Then this is the distance in bytes from the unit's header to the function's
+    /// start field.
     pub unit_distance: u32,
 }
 
 impl Header {
-    /// Parses the header at the start of `data` and checks magic, version, flags, ABI and that all that the
-    /// header announces lies inside `data`. Bytes after the blob are allowed.
+    /// Parses the header at the start of `data`. Checks magic, version, flags and ABI, and that all parts
+    /// that the header announces lie inside `data`. Bytes after the blob are allowed.
     ///
     /// # Errors
-    /// The first fault, its offset counted from the start of `data`.
+    /// The first defect. Its offset counts from the start of `data`.
     ///
     /// ```
     /// use sframe_format::{Abi, ErrorKind, Header, Version};
@@ -81,7 +82,7 @@ impl Header {
         let truncated = |what, needed: u64| {
             Error::new(0, ErrorKind::Truncated { what, needed, available: data.len() as u64 })
         };
-        // The first four bytes never change shape, so they are judged before the length of the rest.
+        // The first four bytes are the same in all versions, so check them before the length of the rest.
         let &[a, b, version, flags] = data.first_chunk().ok_or_else(|| truncated("preamble", 4))?;
         let endian = match u16::from_le_bytes([a, b]) {
             MAGIC => Endian::Little,
@@ -188,15 +189,15 @@ impl Header {
         self.body_start().max(self.fde_end()).max(self.fre_end()) as usize
     }
 
-    /// Offset of FDE `index` from the start of the blob, which is also that of its start field; `None` past
-    /// the end of the array.
+    /// Offset of FDE `index` from the start of the blob. Its start field has the same offset. `None`: the
+    /// array is shorter.
     #[inline]
     pub fn fde_position(&self, index: u32) -> Option<usize> {
         (index < self.fde_count).then(|| self.fde_start() as usize + index as usize * self.fde_size())
     }
 
-    /// Index of the FDE whose start field lies at `offset` bytes from the start of the blob, to which a
-    /// relocation at that offset belongs. `None` where no FDE starts.
+    /// Index of the FDE whose start field lies at `offset` bytes from the start of the blob. A relocation at
+    /// that offset belongs to it. `None`: no FDE starts there.
     #[inline]
     pub fn fde_at(&self, offset: usize) -> Option<u32> {
         let relative = offset.checked_sub(self.fde_start() as usize)?;
@@ -204,7 +205,7 @@ impl Header {
         (relative.is_multiple_of(self.fde_size()) && index < self.fde_count).then_some(index)
     }
 
-    /// Whether function starts count from their own field, not from the header.
+    /// Whether function starts count from their own field. Otherwise they count from the header.
     #[inline]
     pub fn is_field_relative(&self) -> bool {
         self.flags.contains(Flags::FIELD_RELATIVE)
@@ -216,7 +217,7 @@ impl Header {
         self.flags.contains(Flags::SORTED)
     }
 
-    /// The 28 bytes of this header, which must be a blob's.
+    /// The 28 bytes of this header. It must be a blob's header.
     pub fn to_bytes(&self) -> [u8; HEADER_SIZE] {
         let mut bytes = [0; HEADER_SIZE];
         bytes[..2].copy_from_slice(&self.endian.u16_bytes(MAGIC));

@@ -1,4 +1,4 @@
-//! Look-ups over all blobs of a section, by an index that is made once.
+//! Looks up rows in all blobs of a section, by an index that is made once.
 
 use alloc::vec::Vec;
 use core::ops::Deref;
@@ -12,11 +12,12 @@ use crate::lookup::Match;
 use crate::packed::Packed;
 use crate::rules::UnwindRules;
 
-/// Finds rows in a section of any number of blobs.
+/// Finds rows in a section with any number of blobs.
 ///
-/// To make one costs the parsing of a header if the section is one sorted blob, one step per blob if all
-/// blobs are sorted and none overlaps another, and else one step per function and a sort. Looking up
-/// allocates nothing. `D` holds the bytes: a slice, a vector, a mapped file, or a shared pointer to one.
+/// Making an index costs as much as parsing a header if the section is one sorted blob, one step for each
+/// blob if all blobs are sorted and do not overlap, and otherwise one step for each function and a sort. A
+/// look-up allocates nothing. `D` holds the bytes: a slice, a vector, a mapped file, or a shared pointer to
+/// one of these.
 #[derive(Clone, Debug)]
 pub struct SectionIndex<D> {
     data: D,
@@ -27,15 +28,15 @@ pub struct SectionIndex<D> {
 
 #[derive(Clone, Debug)]
 enum Order {
-    /// The header of the one sorted blob that the section is.
+    /// The section is one sorted blob with this header.
     One(Header),
-    /// First address of each sorted blob, ascending, and the blobs in the same order.
+    /// The first address of each sorted blob, ascending, and the blobs in the same order.
     Blobs(Vec<u64>, Vec<Place>),
-    /// Address, number of the blob and FDE index of every function that is not empty, ascending; the blobs.
+    /// Address, blob number and FDE index of every function that has bytes, ascending, and the blobs.
     Functions(Vec<(u64, u32, u32)>, Vec<Place>),
 }
 
-/// Offset and header of a blob, so that its header is parsed once.
+/// Offset and header of a blob. The header is stored so that it is parsed only once.
 type Place = (usize, Header);
 
 impl<D: Deref<Target = [u8]>> SectionIndex<D> {
@@ -63,17 +64,17 @@ impl<D: Deref<Target = [u8]>> SectionIndex<D> {
         Section::new(&self.data, self.address)
     }
 
-    /// The parts of the section that could not be read.
+    /// The parts of the section that cannot be read.
     pub fn gaps(&self) -> &[Gap] {
         &self.gaps
     }
 
-    /// The blob and the FDE whose function holds the address `pc`.
+    /// The blob and the FDE whose function covers the address `pc`.
     pub fn find(&self, pc: u64) -> Option<(Blob<'_>, Fde)> {
         self.find_with(pc, |blob, fde| (*blob, fde))
     }
 
-    /// Hands the result of [`SectionIndex::find`] to `take`, without moving it.
+    /// Passes the result of [`SectionIndex::find`] to `take` without moving it.
     #[inline]
     fn find_with<'index, R>(&'index self, pc: u64, take: impl FnOnce(&Blob<'index>, Fde) -> R) -> Option<R> {
         match &self.order {
@@ -99,7 +100,7 @@ impl<D: Deref<Target = [u8]>> SectionIndex<D> {
             Order::Functions(functions, blobs) => {
                 let end = functions.partition_point(|&(address, ..)| address <= pc);
                 let &(start, ..) = functions.get(end.checked_sub(1)?)?;
-                // Several functions may start at one address; readers take any that covers `pc`.
+                // Several functions may start at one address. Readers take any of them that covers `pc`.
                 let same = functions.get(..end)?.iter().rev().take_while(|entry| entry.0 == start);
                 let mut found = same.filter_map(|&(_, number, index)| {
                     let blob = blob(blobs.get(number as usize)?);
@@ -120,8 +121,8 @@ impl<D: Deref<Target = [u8]>> SectionIndex<D> {
         self.find_with(pc, |blob, fde| blob.lookup_in(fde, pc)).unwrap_or(Ok(None))
     }
 
-    /// The rules at the address `pc` in a word. Rules that do not fit one are written to `kept`, and the word
-    /// tells place 0.
+    /// The rules at the address `pc` as a word. Rules that do not fit a word are written to `kept`, and the
+    /// word then holds place 0.
     #[inline]
     pub(crate) fn packed_at(&self, pc: u64, kept: &mut UnwindRules) -> Result<Packed, Error> {
         let find = |blob: &Blob<'_>, fde: Fde| {
@@ -135,8 +136,8 @@ impl<D: Deref<Target = [u8]>> SectionIndex<D> {
         self.find_with(pc, find).unwrap_or(Ok(Packed::NO_ROW))
     }
 
-    /// Hands every function to `take` with its blob, in the order of their addresses if the blobs are sorted
-    /// as they claim.
+    /// Passes every function with its blob to `take`. If the blobs are sorted as they claim, the addresses
+    /// ascend.
     pub(crate) fn for_each_function<'index>(&'index self, mut take: impl FnMut(&Blob<'index>, Fde)) {
         let section = self.section();
         let mut whole = |blob: Blob<'index>| blob.fdes().for_each(|fde| take(&blob, fde));
@@ -158,7 +159,7 @@ impl<D: Deref<Target = [u8]>> SectionIndex<D> {
     }
 }
 
-/// The rules that hold `offset` bytes from the start of any function.
+/// The rules that hold `offset` bytes from the start of a function.
 #[inline(never)]
 fn decode(
     blob: &Blob<'_>,
@@ -185,7 +186,7 @@ fn order(section: &Section<'_>) -> (Order, Vec<Gap>) {
     (order_of_blobs(&blobs).unwrap_or_else(|| order_of_functions(&blobs)), gaps)
 }
 
-/// The blobs by first address, if all are sorted and none reaches into the next.
+/// The blobs by first address, if all are sorted and none overlaps the next.
 fn order_of_blobs(blobs: &[Blob<'_>]) -> Option<Order> {
     let mut ranges = Vec::with_capacity(blobs.len());
     for blob in blobs.iter().filter(|blob| blob.header().fde_count != 0) {

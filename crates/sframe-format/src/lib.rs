@@ -1,9 +1,8 @@
 //! SFrame stack-trace sections: versions 1 to 3, both byte orders, three architectures.
-//!
-//! An SFrame *section* holds one or more *blobs*. A blob is a header with its body: an array of function
+//! An SFrame *section* contains one or more *blobs*. A blob is a header with its body: an array of function
 //! descriptor entries (*FDEs*) and a sub-section of frame row entries (*FREs*). Assemblers and merging
-//! linkers write one blob to a section; plain concatenation gives several, each with its own version and base
-//! address.
+//! linkers write one blob into a section. Plain concatenation gives several, each with its own version and
+//! base address.
 //!
 //! | module | contents |
 //! |---|---|
@@ -11,7 +10,7 @@
 //! | [`fre`], [`rules`] | rows, as bytes and as rules |
 //! | [`light`] | units: a linking form without counts and offsets, one unit for each text section |
 //! | [`lookup`], `index` | from a program counter to its row |
-//! | `table` | the same faster, from rows laid out by address |
+//! | `table` | the same, but faster: rows laid out by address |
 //! | [`compact`] | tables of our own form, much smaller |
 //! | [`unwind`], [`signal`] | from a frame to its caller, whether it called or was interrupted |
 //! | [`Source`], `file_rows`, `cache`, `unwinder` | whole stacks over many files, with the source of every frame |
@@ -73,9 +72,9 @@
 //!
 //! # Features
 //!
-//! Feature `alloc` (in `std`, the default) brings the modules named without a link; without it everything
-//! else works in `no_std` programs that have no allocator. Structures and names follow the SFrame
-//! specification of binutils; where versions differ, items name the version and section.
+//! Feature `alloc` (in `std`, the default) adds the modules that have no link in the table of modules.
+//! Everything else works without it, in `no_std` programs that have no allocator. Structures and names follow
+//! the SFrame specification of binutils. Where versions differ, an item says the version and section.
 //!
 //! All offsets and sizes are in bytes. No function panics on any input bytes, and reading allocates nothing.
 #![no_std]

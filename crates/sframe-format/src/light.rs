@@ -1,14 +1,14 @@
 //! The light linking form: units, which assemblers write and every linker concatenates.
 //!
-//! An ordinary blob serves a linker and a look-up at once: a header of 28 bytes counts entries and rows, and
-//! an entry says where its rows are. One text section's worth of functions needs none of that. A *unit* is a
-//! header of 12 bytes with its own length, and functions with their rows inline, one behind the other. There
-//! is one unit for each text section, in a section of its own ([`SECTION_NAME`], [`SHT_SFRAME_LIGHT`]) that
-//! is in the group of its text and linked to it. Concatenated units are a table already, only not a sorted
-//! one.
+//! An ordinary blob serves linking and look-up at once: a header of 28 bytes counts entries and rows, and
+//! each entry says where its rows are. The functions of one text section need none of that. A *unit* is a
+//! header of 12 bytes, which contains the unit's length, and then functions with their rows inline, one after
+//! the other. Each text section has one unit, in a section of its own ([`SECTION_NAME`],
+//! [`SHT_SFRAME_LIGHT`]) that is in the group of its text and linked to it. So concatenated units already
+//! form a table, though not a sorted one.
 //!
-//! `LIGHT.md` beside this crate's README specifies every byte. In short, all fields in the target's byte
-//! order, no padding and no alignment anywhere:
+//! `LIGHT.md` beside this crate's README specifies every byte. In short (all fields are in the target's byte
+//! order, without padding or alignment):
 //!
 //! | offset | size | header of a unit |
 //! |---|---|---|
@@ -28,11 +28,11 @@
 //! | 12 | 5 | attribute of V3 |
 //! | 17 | | rows of V3 |
 //!
-//! The first 8 bytes never change, so a walker steps over a unit of a version that it does not know.
+//! The first 8 bytes never change, so a walker can skip a unit of an unknown version.
 //!
-//! [`Section::pieces`](crate::Section::pieces) gives each function as a [`Blob`](crate::Blob) with one FDE
-//! ([`Header::unit_distance`](crate::Header::unit_distance) tells them from others), so whatever reads blobs
-//! reads units: look-up, unwinding, verification, conversion.
+//! [`Section::pieces`](crate::Section::pieces) returns each function as a [`Blob`](crate::Blob) with one FDE
+//! ([`Header::unit_distance`](crate::Header::unit_distance) tells it from other blobs). So everything that
+//! reads blobs also reads units: look-up, unwinding, verification, conversion.
 
 use crate::abi::Abi;
 use crate::endian::Endian;
@@ -40,8 +40,8 @@ use crate::error::{Error, ErrorKind};
 
 /// Name of the sections that hold units.
 pub const SECTION_NAME: &str = ".sframe_light";
-/// Type of the sections that hold units. It lies in the range for operating systems, where linkers take
-/// unknown types and concatenate their sections.
+/// Type of the sections that hold units. It lies in the range for operating systems. Linkers accept unknown
+/// types of this range and concatenate their sections.
 pub const SHT_SFRAME_LIGHT: u32 = 0x6073_666c;
 /// The magic number that opens every unit.
 pub const MAGIC: u16 = 0xde11;
@@ -51,10 +51,10 @@ pub const VERSION: u8 = 1;
 pub const UNIT_HEADER_SIZE: usize = 12;
 /// Bytes of a function's start and size, in front of its attribute.
 pub const FUNCTION_HEAD_SIZE: usize = 12;
-/// The part of a unit's header that no version changes, in bytes.
+/// Bytes of a unit's header that no version changes.
 const PREAMBLE_SIZE: usize = 8;
 
-/// The header of a unit. [`Unit::parse`] guarantees that the whole unit lies inside the bytes it was given.
+/// The header of a unit. [`Unit::parse`] guarantees that the whole unit lies inside the given bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unit {
     /// ABI, offset 8.
@@ -63,7 +63,7 @@ pub struct Unit {
     pub fixed_fp_offset: i8,
     /// Fixed offset of the return address from the CFA, 0 = rows track it.
     pub fixed_ra_offset: i8,
-    /// Bytes of the unit, with this header.
+    /// Bytes of the unit, including this header.
     pub length: u32,
 }
 
@@ -71,7 +71,7 @@ impl Unit {
     /// Parses the header at the start of `data`. Bytes after the unit are allowed.
     ///
     /// # Errors
-    /// The first fault, its offset counted from the start of `data`.
+    /// The first defect. Its offset counts from the start of `data`.
     ///
     /// ```
     /// use sframe_format::{Abi, ErrorKind, light::Unit};
@@ -120,13 +120,13 @@ impl Unit {
     }
 }
 
-/// Whether the magic number of units stands here.
+/// Whether the data begins with the magic number of units.
 #[inline]
 pub(crate) fn has_magic(data: &[u8]) -> bool {
     endian(data).is_some()
 }
 
-/// The byte order that the magic number shows.
+/// The byte order, from the magic number.
 #[inline]
 fn endian(data: &[u8]) -> Option<Endian> {
     match u16::from_le_bytes(*data.first_chunk()?) {
@@ -136,7 +136,7 @@ fn endian(data: &[u8]) -> Option<Endian> {
     }
 }
 
-/// Byte order and length of the unit at the start of `data`, checked to lie inside `data`.
+/// Byte order and length of the unit at the start of `data`. The unit lies inside `data`.
 pub(crate) fn preamble(data: &[u8]) -> Result<(Endian, u32), Error> {
     let &[a, b, ..] = data else { return Err(truncated(data, PREAMBLE_SIZE)) };
     let endian = endian(data).ok_or(Error::new(0, ErrorKind::Magic { found: [a, b] }))?;

@@ -1,8 +1,8 @@
 //! From a program counter to its row.
 //!
-//! A sorted blob is bisected, one that is not is searched from end to end.
-//! [`SectionIndex`](crate::SectionIndex) serves sections of many blobs: it picks the blob by address when the
-//! blobs are sorted and do not overlap, and makes a sorted list of all functions otherwise.
+//! A look-up bisects a sorted blob, and searches any other from end to end.
+//! [`SectionIndex`](crate::SectionIndex) serves sections with many blobs: if the blobs are sorted and do not
+//! overlap, it picks the blob by address, and otherwise it makes a sorted list of all functions.
 
 use core::ops::Range;
 
@@ -15,8 +15,8 @@ use crate::fre::{Attributes, PauthKey, PcType};
 use crate::rules::{Row, Rules};
 use crate::version::Version;
 
-/// While a search has more candidates than this, it reads entries that every search reads: they stay in the
-/// cache.
+/// While a search has more candidates than this, it reads entries that every search reads, and these stay in
+/// the cache.
 const OFTEN_READ: usize = 512;
 
 /// The row that covers a program counter, and its function.
@@ -28,12 +28,12 @@ pub struct Match {
     pub fde: Fde,
     /// The attributes that all of its rows share.
     pub attributes: Attributes,
-    /// The row. For a function without rows it starts at 0.
+    /// The row. It starts at 0 for a function without rows.
     pub row: Row,
 }
 
 impl Match {
-    /// Whether the function is a signal frame: its caller's program counter is that of the interrupted
+    /// Whether the function is a signal frame. Then its caller's program counter is that of the interrupted
     /// instruction, not a return address.
     pub fn is_signal(&self) -> bool {
         self.attributes.signal
@@ -46,26 +46,26 @@ impl Match {
 }
 
 impl<'data> Blob<'data> {
-    /// The FDE whose function holds the address `pc`.
+    /// The FDE whose function covers the address `pc`.
     #[inline]
     pub fn find_fde(&self, pc: u64) -> Option<Fde> {
-        // Functions of units, whose entries have another size, are never marked sorted.
+        // Functions of units have entries of another size, but they are never marked sorted.
         if !self.header().is_sorted() {
             return self.fdes().find(|fde| covers(fde, pc));
         }
         self.find_fde_between(0, self.header().fde_count, pc)
     }
 
-    /// [`Blob::find_fde`] in a sorted blob, among the FDEs from `low` to before `high`, which must hold the
-    /// last function that starts at or before `pc`.
+    /// [`Blob::find_fde`] in a sorted blob, among the FDEs from `low` to before `high`. These must contain
+    /// the last function that starts at or before `pc`.
     #[inline]
     pub(crate) fn find_fde_between(&self, low: u32, high: u32, pc: u64) -> Option<Fde> {
         let last = self.fde(self.last_not_after(low, high, pc)?)?;
         if covers(&last, pc) { Some(last) } else { self.find_fde_with_start_of(&last, pc) }
     }
 
-    /// An FDE before `last` with the same start that holds `pc`: several may start at one address (folded
-    /// functions, functions of size 0).
+    /// An FDE before `last` with the same start that covers `pc`. Several functions may start at one address
+    /// (folded functions, functions of size 0).
     #[cold]
     pub(crate) fn find_fde_with_start_of(&self, last: &Fde, pc: u64) -> Option<Fde> {
         let before = (0..last.index).rev().map_while(|index| self.fde(index));
@@ -90,7 +90,7 @@ impl<'data> Blob<'data> {
         }
     }
 
-    /// The last entry of `range` that starts at or before `pc`; `start` reads an entry's start field.
+    /// The last entry of `range` that starts at or before `pc`. `start` reads the start field of an entry.
     #[inline]
     fn search<const SIZE: usize>(
         &self,
@@ -107,7 +107,8 @@ impl<'data> Blob<'data> {
         found.map(|index| index as u32)
     }
 
-    /// The row that holds at the address `pc`, if the blob has a function there and that function a row.
+    /// The row that holds at the address `pc`. `None`: the blob has no function there, or the function has no
+    /// row there.
     ///
     /// # Errors
     /// The function's attribute or rows are malformed.
@@ -119,7 +120,7 @@ impl<'data> Blob<'data> {
         }
     }
 
-    /// The row that holds at the address `pc` in the function of `fde`, which covers it.
+    /// The row that holds at the address `pc` in the function of `fde`, which must cover it.
     ///
     /// # Errors
     /// The function's attribute or rows are malformed.
@@ -148,7 +149,7 @@ impl<'data> Blob<'data> {
         Ok(start.map(|start| Row { start, ..row }))
     }
 
-    /// [`Blob::row_at`] in place: writes the rules and returns the row's start.
+    /// Does the work of [`Blob::row_at`] in place: writes the rules and returns the row's start.
     #[inline]
     pub(crate) fn row_into(
         &self,
@@ -183,13 +184,13 @@ impl<'data> Blob<'data> {
     }
 }
 
-/// The last index of `range` for which `condition` holds. It must hold up to some index and for none behind
-/// it.
+/// The last index of `range` for which `condition` holds. It must hold up to some index and not after it.
 ///
-/// Searches in quarters, without branches on the result: they would be mispredicted every other time. The
-/// three entries that a step looks at are fetched at the same time, so that half as many cache misses follow
-/// each other as in bisection. The first steps read the same entries in every search, which stay in the
-/// cache; later each entry is a miss, and a step goes by eighths.
+/// This search divides the range into quarters and does not branch on results, because every other such
+/// branch would be mispredicted. The processor fetches the three entries of a step at the same time, so half
+/// as many cache misses follow each other as in a bisection. The first steps read the same entries in every
+/// search, which stay in the cache. Later steps miss the cache for each entry, so these divide the range into
+/// eighths.
 #[inline]
 pub(crate) fn last_that_holds(range: Range<usize>, condition: impl Fn(usize) -> bool) -> Option<usize> {
     let (mut low, mut count) = (range.start, range.len());
@@ -207,7 +208,8 @@ pub(crate) fn last_that_holds(range: Range<usize>, condition: impl Fn(usize) -> 
     (count > 0 && condition(low)).then_some(low)
 }
 
-/// Narrows a range to one of its `PARTS` equal parts. The last part also has the remainder of the division.
+/// Narrows a range to one of its `PARTS` equal parts. The last part also includes the remainder of the
+/// division.
 #[inline(always)]
 fn go_on_with_part<const PARTS: usize>(
     low: &mut usize,
@@ -220,13 +222,13 @@ fn go_on_with_part<const PARTS: usize>(
     *count -= (PARTS - 1) * part;
 }
 
-/// The start field of V3.
+/// The start field in V3.
 #[inline]
 fn wide(fde: &[u8; Version::V3.fde_size()]) -> [u8; 8] {
     fde.first_chunk().copied().unwrap_or_default()
 }
 
-/// The start field of V1 and V2.
+/// The start field in V1 and V2.
 #[inline]
 fn narrow(fde: &[u8], endian: Endian) -> i64 {
     endian.read_i32(fde, 0).unwrap_or(0).into()
@@ -238,8 +240,8 @@ fn covers(fde: &Fde, pc: u64) -> bool {
 }
 
 impl Section<'_> {
-    /// The row that holds at the address `pc`, looked for in every blob in turn, without allocation. For more
-    /// than a few look-ups in a section of many blobs make a [`SectionIndex`](crate::SectionIndex).
+    /// The row that holds at the address `pc`. This searches one blob after the other and allocates nothing.
+    /// For more than a few look-ups in a section of many blobs, make a [`SectionIndex`](crate::SectionIndex).
     ///
     /// # Errors
     /// The function that covers `pc` is malformed.
@@ -258,8 +260,8 @@ mod tests {
     use super::last_that_holds;
     use core::cell::Cell;
 
-    /// Whatever is in a table, also if the condition holds for no beginning of the range, the number of
-    /// probes depends on the length alone: two and a third for each bit of it, and some more.
+    /// Whatever a table contains, the number of probes depends on the length of the range alone: two and a
+    /// third for each bit of it, and some more. That holds even if the condition is not monotonic.
     #[test]
     fn a_search_is_bounded_by_the_length_of_its_range() {
         let lengths =
@@ -274,7 +276,7 @@ mod tests {
         for length in lengths {
             for condition in conditions {
                 let probes = Cell::new(0);
-                // Up to three places behind the range are looked at, whose answers do not count.
+                // A search may look at up to three places after the range, and ignores their answers.
                 let probe = |at: usize| {
                     assert!((5..5 + length + 3).contains(&at) || length == 0);
                     probes.set(probes.get() + 1);

@@ -1,8 +1,9 @@
 //! The rules of a row in one word, for caches and tables.
 //!
-//! Almost every row counts its CFA from the stack or frame pointer and finds the return address and the frame
-//! pointer at small offsets from it. Such rules fit 64 bits, and a step by them decodes nothing. All other
-//! rules (flexible rows, signal frames) are kept in a list, and the word holds their place in it.
+//! Almost every row counts its CFA from the stack pointer or the frame pointer, and finds the return address
+//! and the frame pointer at small offsets from the CFA. Such rules fit 64 bits, and a step by them needs no
+//! decoding. All other rules (flexible rows, signal frames) are in a list, and the word holds their place in
+//! it.
 //!
 //! ```text
 //! bit 63         42 41         30 29       16 15          0
@@ -11,8 +12,8 @@
 //! └────────────────┴─────────────┴───────────┴────────────┘
 //! ```
 //!
-//! A step waits for the CFA's offset first; in the highest bits it takes one shift. Compact tables have it in
-//! the lowest.
+//! A step needs the CFA's offset first. In the highest bits, one shift extracts it. Compact tables have it in
+//! the lowest bits.
 
 use core::hint::select_unpredictable;
 
@@ -55,7 +56,7 @@ impl Field {
     }
 }
 
-/// What a word holds.
+/// What a word contains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// No row covers the address.
@@ -64,11 +65,11 @@ pub(crate) enum Kind {
     Frame,
     /// This is the outermost frame.
     Outermost,
-    /// The rules are kept at this place of a list.
+    /// The rules are at this place in a list.
     Kept(usize),
 }
 
-/// The rules of a row, or where they are kept.
+/// The rules of a row, or their place in a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Packed(u64);
 
@@ -79,7 +80,7 @@ impl Packed {
     const OUTERMOST: u64 = 2 << KIND_SHIFT;
     const KEPT: u64 = 3 << KIND_SHIFT;
 
-    /// Packs rules, if they fit the word.
+    /// Packs rules. `None`: they do not fit the word.
     pub fn new(unwind: &UnwindRules) -> Option<Self> {
         let abi = unwind.abi;
         let Frame { cfa, ra, fp, mangled } = match unwind.rules {
@@ -102,8 +103,8 @@ impl Packed {
         Self::frame(abi, by_fp, cfa.offset, offset(ra)?, offset(fp)?, mangled)
     }
 
-    /// Rules by offsets in bytes: of the CFA from the frame pointer or the stack pointer, of the return
-    /// address and the caller's frame pointer from the CFA, if they are saved. `None` if they do not fit the
+    /// Rules from offsets in bytes: of the CFA from the frame pointer or the stack pointer; of the return
+    /// address and the caller's frame pointer from the CFA, if they are saved. `None`: they do not fit the
     /// word.
     #[inline]
     pub fn frame(
@@ -129,27 +130,27 @@ impl Packed {
         Self(Self::OUTERMOST | (abi as u64) << ABI_SHIFT)
     }
 
-    /// The word of a compact table (`COMPACT.md`), which says neither architecture nor source.
+    /// Reads the word of a compact table (`COMPACT.md`), which contains neither architecture nor source.
     pub fn from_word(word: u64, abi: Abi) -> Self {
         let said = word.rotate_right(CFA.bits) & !(7 << ABI_SHIFT | DERIVED | INSTRUCTIONS);
         let means = matches!(Self(said).kind_number(), 1..=3);
         Self(if means { said | (abi as u64) << ABI_SHIFT } else { 0 })
     }
 
-    /// The same for writing.
+    /// The word of a compact table.
     #[cfg(feature = "alloc")]
     pub fn to_word(self) -> u64 {
         (self.0 & !(7 << ABI_SHIFT | DERIVED | INSTRUCTIONS)).rotate_left(CFA.bits)
     }
 
-    /// Rules that are kept at a place of a list.
+    /// Rules that are at this place in a list.
     #[inline]
     pub fn kept(place: usize) -> Self {
         Self(Self::KEPT | u64::from(place as u32).rotate_right(CFA.bits))
     }
 
-    /// The same with its source. A word tells [`Source::EhFrame`] and [`Source::Instructions`]; any other is
-    /// [`Source::Sframe`].
+    /// The same with a source. A word can express [`Source::EhFrame`] and [`Source::Instructions`]. Any other
+    /// source becomes [`Source::Sframe`].
     #[inline]
     #[must_use]
     pub fn by(self, source: Source) -> Self {
@@ -186,7 +187,7 @@ impl Packed {
         }
     }
 
-    /// The packed rules in full; `None` if they are kept elsewhere or there are none.
+    /// The packed rules in full. `None`: there are none, or they are in a list.
     pub fn unpack(self) -> Option<UnwindRules> {
         let abi = self.abi();
         let rules = match self.kind() {
@@ -224,7 +225,7 @@ impl Packed {
         RegisterRule::Saved(Location::at_cfa(field.get(self.0) as i32))
     }
 
-    /// [`step`](crate::unwind::step) by rules of [`Kind::Frame`].
+    /// Does a [`step`](crate::unwind::step) by rules of [`Kind::Frame`].
     #[inline(always)]
     pub fn step<F>(
         self,

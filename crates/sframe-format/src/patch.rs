@@ -1,9 +1,9 @@
-//! Rewriting of blobs in place by a linker, once addresses are known.
+//! Changes blobs in place, for a linker that knows the addresses.
 //!
-//! Concatenation moves no byte within a blob, but function starts have to be written as the blob's own
-//! version counts them: V1 from its header, V3 from the start field, V2 from either, as the header's flag
-//! says. Relocatable objects of GNU as 2.40 to 2.44 leave that flag clear although their relocations compute
-//! field-relative values, so a linker calls [`BlobMut::make_field_relative`] first and then
+//! Concatenation moves no byte in a blob, but the linker has to write function starts. Each version counts
+//! them from another place: V1 from its header, V3 from the start field, and V2 from either, as the header's
+//! flag says. GNU as 2.40 to 2.44 leaves that flag clear in relocatable objects, although the relocations
+//! compute field-relative values. So a linker calls [`BlobMut::make_field_relative`] first, and then
 //! [`BlobMut::set_function_start`] for each FDE.
 
 use crate::blob::{Blob, Section};
@@ -17,18 +17,18 @@ use foldhash::fast::FixedState;
 #[cfg(feature = "alloc")]
 use hashbrown::HashSet;
 
-/// Where functions have the numbers of their rows.
+/// Where the numbers of rows of functions are.
 #[cfg(feature = "alloc")]
 #[derive(Default)]
 struct RowCounts {
-    /// Of each dead function the offset of its entry, that of its rows in their sub-section, and their
-    /// number.
+    /// For each dead function: the offset of its entry, the offset of its rows in their sub-section, and
+    /// their number.
     dead: Vec<(usize, u32, u32)>,
-    /// The rows of V3 that living functions need.
+    /// The rows that live functions need (V3).
     living: HashSet<u32, FixedState>,
 }
 
-/// A blob whose bytes can be changed in place.
+/// A blob that can be changed in place.
 #[derive(Debug)]
 pub struct BlobMut<'data> {
     header: Header,
@@ -37,10 +37,10 @@ pub struct BlobMut<'data> {
 }
 
 impl<'data> BlobMut<'data> {
-    /// The blob at the start of `data`, whose header is at `address` in memory (0 when it is not loaded).
+    /// The blob at the start of `data`. Its header is at `address` in memory (0 if it is not loaded).
     ///
     /// # Errors
-    /// The first fault in the header; offsets count from the start of `data`.
+    /// The first defect in the header. Offsets count from the start of `data`.
     ///
     /// ```
     /// use sframe_format::{Blob, BlobMut};
@@ -59,27 +59,27 @@ impl<'data> BlobMut<'data> {
         Ok(Self { header, data, address })
     }
 
-    /// The same for a blob whose header was parsed before, in these bytes or in a copy of them; also for a
-    /// function of a [unit](crate::light), which has no header of its own: `data` and `address` are those of
-    /// its start field.
+    /// The same for a blob whose header was parsed before, in these bytes or in a copy. For a function of a
+    /// [unit](crate::light), which has no header of its own, `data` and `address` are those of its start
+    /// field.
     pub fn with_header(header: Header, data: &'data mut [u8], address: u64) -> Self {
         Self { header, data, address }
     }
 
-    /// The header, as it now is.
+    /// The header in its current state.
     pub fn header(&self) -> &Header {
         &self.header
     }
 
-    /// The blob for reading.
+    /// The blob, for reading.
     pub fn as_blob(&self) -> Blob<'_> {
         Section::new(self.data, self.address).blob_with(self.header, 0)
     }
 
-    /// Sets or clears one flag of the header. Units have none of these flags, so nothing is written to them.
+    /// Sets or clears one flag of the header. Units have none of these flags, so this writes nothing to them.
     ///
     /// # Errors
-    /// [`ErrorKind::FlagUnknown`] for setting a flag that the version does not define.
+    /// [`ErrorKind::FlagUnknown`]: the flag to set is not defined in this version.
     pub fn set_flag(&mut self, flag: Flags, on: bool) -> Result<(), Error> {
         let version = self.header.version;
         if on && !version.flags().contains(flag) {
@@ -101,19 +101,19 @@ impl<'data> BlobMut<'data> {
         let _ = self.set_flag(Flags::SORTED, sorted);
     }
 
-    /// Makes function starts count from their own fields, where the version has that flag (V2, V3). The
-    /// stored values are not converted: write all starts afterwards.
+    /// Makes function starts count from their own fields, if the version has that flag (V2, V3). This does
+    /// not convert the stored values: write all starts afterwards.
     pub fn make_field_relative(&mut self) {
         if self.header.version != Version::V1 {
             let _ = self.set_flag(Flags::FIELD_RELATIVE, true);
         }
     }
 
-    /// Writes the start field of FDE `index` so that it decodes to `function_address` by the version and
-    /// flags of the header.
+    /// Writes the start field of FDE `index`. By the version and flags of the header, it then decodes to
+    /// `function_address`.
     ///
     /// # Errors
-    /// [`ErrorKind::FdeIndex`], or [`ErrorKind::StartRange`] when the distance does not fit 4 bytes (V1, V2).
+    /// [`ErrorKind::FdeIndex`], or [`ErrorKind::StartRange`] if the distance does not fit 4 bytes (V1, V2).
     /// The offset counts from the start of the blob. Nothing is written then.
     #[inline]
     pub fn set_function_start(&mut self, index: u32, function_address: u64) -> Result<(), Error> {
@@ -131,7 +131,7 @@ impl<'data> BlobMut<'data> {
         Ok(())
     }
 
-    /// Marks FDEs dead, so that they match no address: they are [emptied](Self::empty), and their starts
+    /// Marks FDEs dead, so that they match no address: it [empties](Self::empty) them and makes their starts
     /// decode to the blob's own address.
     ///
     /// # Errors
@@ -144,17 +144,17 @@ impl<'data> BlobMut<'data> {
         self.empty(indices)
     }
 
-    /// Gives FDEs, none named twice, size 0 and no rows: libsframe ends the program if a row starts behind
-    /// its function's end. No byte moves; the bytes of the rows stay, and the header's number of rows goes
-    /// down with the functions'.
+    /// Sets size and number of rows of these FDEs to 0. `indices` must not repeat. Libsframe ends the program
+    /// if a row starts after the end of its function. No byte moves: the bytes of the rows stay, and the
+    /// header's number of rows decreases.
     ///
-    /// In V3 the number stands beside the rows, and functions may share both. If a living function needs
-    /// them, the dead one gets any other bytes of the sub-section that say "no rows"; if there are none, it
-    /// keeps its rows. Functions of units keep them always, because only rows say where the next function
-    /// starts.
+    /// In V3 the number is next to the rows, and functions may share both. If a live function needs them, the
+    /// dead one is pointed at other bytes of the sub-section that say "no rows". If there are no such bytes,
+    /// it keeps its rows. Functions of units always keep their rows, because only the rows say where the next
+    /// function starts.
     ///
     /// # Errors
-    /// [`ErrorKind::FdeIndex`]. FDEs with malformed attributes keep what they have.
+    /// [`ErrorKind::FdeIndex`]. FDEs with malformed attributes stay as they are.
     #[cfg(feature = "alloc")]
     pub fn empty(&mut self, indices: &[u32]) -> Result<(), Error> {
         let start_width = usize::from(self.header.version.start_width());
@@ -182,8 +182,8 @@ impl<'data> BlobMut<'data> {
         Ok(())
     }
 
-    /// Sets the numbers of rows to 0 that are the dead functions' own, then looks for such a number for the
-    /// others.
+    /// Sets the numbers of rows to 0 that belong to dead functions alone, and then finds such a number for
+    /// the other dead functions.
     #[cfg(feature = "alloc")]
     fn drop_rows(&mut self, rows_of: &RowCounts) {
         let area = self.header.fre_area();

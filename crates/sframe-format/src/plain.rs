@@ -1,9 +1,9 @@
-//! A fast path from the bytes of the usual row to a word of packed rules.
+//! A fast path from the bytes of a usual row to a word of packed rules.
 //!
 //! Nearly every row is a start, an info byte and up to three small offsets. One load shows a start with its
-//! info byte, which tells where the next row is; one more shows all offsets of the row that holds. The
-//! decoder does the rest (flexible rows, signal frames, PLTs, s390x, big-endian sections, the last bytes of a
-//! section), and names what is malformed.
+//! info byte, which says where the next row is. One more load shows all offsets of the row that holds. The
+//! decoder handles the rest (flexible rows, signal frames, PLTs, s390x, big-endian sections, the last bytes
+//! of a section) and reports what is malformed.
 
 use crate::blob::Blob;
 use crate::endian::Endian;
@@ -11,12 +11,12 @@ use crate::fre::{Attributes, FdeType, PcType};
 use crate::info::{word_count, words_length};
 use crate::packed::Packed;
 
-/// Bits of the info byte that hold the size code of a data word; code 3 is undefined.
+/// Bits of the info byte with the size code of a data word. Code 3 is undefined.
 const WORD_SIZE: u64 = 0x60;
 
 impl Blob<'_> {
-    /// The rules that hold `offset` bytes from the start of a function, if the function and the row are of
-    /// the usual kind.
+    /// The rules that hold `offset` bytes from the start of a function. `None`: the function or the row is
+    /// not of the usual kind.
     #[inline]
     pub(crate) fn plain_row(&self, attributes: &Attributes, offset: u64) -> Option<Packed> {
         let header = self.header();
@@ -50,7 +50,7 @@ impl Blob<'_> {
         if count == 0 {
             return Some(Packed::outermost(header.abi));
         }
-        // All words must be in the eight bytes.
+        // All words must be in these eight bytes.
         if words_length(info) > 8 {
             return None;
         }

@@ -4,7 +4,7 @@ use core::hint::select_unpredictable;
 
 use crate::abi::{Abi, Register};
 
-/// Number of registers that [`Registers`] has room for beside stack and frame pointer, by DWARF number.
+/// Number of registers that [`Registers`] has room for besides the stack and frame pointers, by DWARF number.
 const OTHERS: usize = 32;
 
 /// The registers that unwinding follows.
@@ -14,12 +14,12 @@ pub struct Registers {
     pub sp: u64,
     /// Frame pointer (rbp, x29, r11).
     pub fp: u64,
-    /// Link register (x30, r14), known in a frame that has called no other. x86-64 has none.
+    /// Link register (x30, r14). It is known in a frame that has called no other function. x86-64 has none.
     pub link: Option<u64>,
-    /// AArch64: number of bits in a code address; the bits above are stripped from signed return addresses.
+    /// AArch64: number of bits in a code address. The bits above are stripped from signed return addresses.
     pub address_bits: u8,
     /// A bit for each DWARF number whose value in `others` is known. Flexible rules may need them in a frame
-    /// that has called no other: the first one, or one that a signal interrupted.
+    /// that has called no other function: the first frame, or one that a signal interrupted.
     known: u32,
     others: [u64; OTHERS],
 }
@@ -42,7 +42,7 @@ impl Registers {
         Self { sp, fp, link, address_bits: 48, known: 0, others: [0; OTHERS] }
     }
 
-    /// The same with further registers, indexed by DWARF number; those from 32 on are ignored.
+    /// The same with further registers, by DWARF number. Numbers from 32 on are ignored.
     #[must_use]
     pub fn with_others(mut self, others: &[Option<u64>]) -> Self {
         for (number, value) in others.iter().enumerate().take(OTHERS) {
@@ -54,8 +54,8 @@ impl Registers {
         self
     }
 
-    /// Sets the register with this DWARF number. A number of 32 or more is ignored, unless it is the return
-    /// address.
+    /// Sets the register with this DWARF number. A number of 32 or more is ignored, unless it is that of the
+    /// return address.
     #[inline]
     pub fn set(&mut self, abi: Abi, register: Register, value: u64) {
         if register == abi.stack_pointer() {
@@ -70,7 +70,7 @@ impl Registers {
         }
     }
 
-    /// The value of the register with this DWARF number, if it is known in this frame.
+    /// The value of the register with this DWARF number. `None`: it is unknown in this frame.
     #[inline]
     pub fn get(&self, abi: Abi, register: Register) -> Option<u64> {
         // No processor can predict which of the two registers it is.
@@ -83,7 +83,7 @@ impl Registers {
         }
     }
 
-    /// Goes to the frame of a caller, in which only stack and frame pointer are known.
+    /// Enters the frame of a caller, in which only stack and frame pointer are known.
     #[inline]
     pub(crate) fn enter_caller(&mut self, sp: u64, fp: u64) {
         (self.sp, self.fp, self.link, self.known) = (sp, fp, None, 0);
@@ -95,7 +95,7 @@ impl Registers {
         self.others.get(register as usize).copied().filter(|_| known)
     }
 
-    /// A return address without its authentication bits: bit 55 tells user from kernel addresses.
+    /// A return address without its authentication bits. Bit 55 tells user addresses from kernel addresses.
     #[inline]
     pub(crate) fn strip(&self, address: u64) -> u64 {
         let mask = u64::MAX.checked_shl(self.address_bits.into()).unwrap_or(0);

@@ -1,15 +1,15 @@
-//! The contents of a row: how to find the caller's frame.
+//! What a row contains: how to find the caller's frame.
 //!
-//! One form serves every version, FDE type and architecture, so that rows can be compared, converted and
-//! verified whatever bytes they came from. Values that a header or an encoding implies are spelled out: on
-//! x86-64 the return address is `*(CFA - 8)` in every row, and s390x's scaled and biased CFA offsets are
-//! plain byte offsets here.
+//! One form serves every version, FDE type and architecture. So rows can be compared, converted and verified
+//! no matter what bytes they came from. The form spells out values that a header or an encoding implies: on
+//! x86-64, the return address is `*(CFA - 8)` in every row, and the scaled and biased CFA offsets of s390x
+//! are plain byte offsets.
 
 use core::fmt;
 
 use crate::abi::{Abi, Register};
 
-/// The origin of a location.
+/// What a location counts from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Base {
     /// The canonical frame address of this frame.
@@ -25,7 +25,7 @@ pub struct Location {
     pub base: Base,
     /// Offset in bytes.
     pub offset: i32,
-    /// Whether the value is the word in memory at that address, not the address itself.
+    /// Whether the value is the word in memory at that address instead of the address itself.
     pub dereference: bool,
 }
 
@@ -36,7 +36,7 @@ impl Location {
         Self { base: Base::Cfa, offset, dereference: true }
     }
 
-    /// The value that is kept in a register.
+    /// The value of a register.
     #[inline]
     pub const fn in_register(register: Register) -> Self {
         Self { base: Base::Register(register), offset: 0, dereference: false }
@@ -50,7 +50,7 @@ pub struct CfaRule {
     pub register: Register,
     /// Whether the CFA is the word in memory at `register + offset`.
     pub dereference: bool,
-    /// Offset in bytes (on s390x the real one, without the scale and bias of its encoding).
+    /// Offset in bytes. On s390x, it is the real offset, without the scale and bias of its encoding.
     pub offset: i64,
 }
 
@@ -65,8 +65,8 @@ impl CfaRule {
 /// Where the caller's value of a register is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum RegisterRule {
-    /// Still in the register itself. The return address is then in the link register, which is possible only
-    /// in a frame that has called no other.
+    /// Still in the register itself. For the return address, this is the link register, so it is possible
+    /// only in a frame that has called no other function.
     Unchanged,
     /// At a location.
     Saved(Location),
@@ -92,17 +92,17 @@ pub enum Rules {
     Frame(Frame),
     /// The return address is undefined: this is the outermost frame (V2 errata 2, V3).
     Outermost,
-    /// A signal frame without rows (V3): GNU as could not express its CFI. The operating system's ABI tells
+    /// A signal frame without rows (V3): GNU as could not express its CFI. The operating system's ABI says
     /// where the interrupted registers are ([`crate::signal`]).
     SignalContext,
 }
 
-/// A row's rules, with the facts about its function that an unwinder needs.
+/// A row's rules, with everything else that an unwinder needs to know of its function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct UnwindRules {
     /// Architecture of the blob.
     pub abi: Abi,
-    /// Whether the function is a signal frame: its caller was interrupted, not calling.
+    /// Whether the function is a signal frame. Then its caller was interrupted and did not call.
     pub signal: bool,
     /// The rules of the row.
     pub rules: Rules,
@@ -111,8 +111,8 @@ pub struct UnwindRules {
 /// One row of a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Row {
-    /// First byte that the row covers, counted from the function's start (PC-mask functions: from the start
-    /// of the repetition block). It holds up to the next row.
+    /// First byte that the row covers, counted from the function's start (in a PC-mask function, from the
+    /// start of the repetition block). The row holds up to the next row.
     pub start: u32,
     /// Its rules.
     pub rules: Rules,

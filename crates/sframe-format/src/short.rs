@@ -1,20 +1,20 @@
-//! Rows as stored bytes in a word, for what needs no decoding: to copy rows, and to recognise rows decoded
-//! before.
+//! Rows as stored bytes in a word, for work without decoding: copying rows, and recognising rows that were
+//! decoded before.
 
 use crate::endian::Endian;
 use crate::info::words_length;
 
-/// Most bytes of a [`ShortRow`] from its info byte on.
+/// The largest number of bytes of a [`ShortRow`] from its info byte on.
 const MOST: usize = 8;
-/// Bytes that hold a start, an info byte and the data words.
+/// Bytes that contain a start, an info byte and the data words.
 const WINDOW: usize = 16;
 
-/// A row of few data words, as it is stored.
+/// A stored row with few data words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ShortRow {
     /// First byte that the row covers.
     pub start: u32,
-    /// The info byte, the data words, and zeros: the bytes in their order, the first of them lowest.
+    /// The info byte, the data words, and zeros. The first byte is the lowest.
     pub content: u64,
 }
 
@@ -32,8 +32,8 @@ impl ShortRow {
     }
 }
 
-/// The rows of a function, all of them short. `None` stands for a row that is malformed or longer; rows
-/// behind it have no known start.
+/// The rows of a function if all are short. `None` stands for a row that is malformed or longer. The starts
+/// of later rows are then unknown.
 #[derive(Clone, Debug)]
 pub(crate) struct ShortRows<'data> {
     /// The FRE sub-section.
@@ -42,7 +42,7 @@ pub(crate) struct ShortRows<'data> {
     pub endian: Endian,
     /// Width of the starts in bytes.
     pub start_width: usize,
-    /// Number of rows to come.
+    /// Number of remaining rows.
     pub left: u32,
     /// Offset of the next row from the start of the FRE sub-section.
     pub position: usize,
@@ -78,14 +78,14 @@ impl ShortRows<'_> {
     }
 }
 
-/// The info byte and data words at the start of 8 bytes, with zeros behind them; `None` if they are longer.
+/// The info byte and data words at the start of 8 bytes, followed by zeros. `None`: they are longer.
 #[inline]
 pub(crate) fn content(bytes: u64) -> Option<u64> {
     let length = 1 + words_length(bytes as u8);
     (length <= MOST).then(|| bytes & u64::MAX >> (64 - 8 * length))
 }
 
-/// The last bytes of the sub-section with zeros after them.
+/// The last bytes of the sub-section, followed by zeros.
 #[cold]
 fn padded(rest: &[u8]) -> [u8; WINDOW] {
     let mut window = [0; WINDOW];

@@ -1,11 +1,11 @@
 //! Signal frames: the registers of interrupted code, which the Linux kernel leaves on the stack for a signal
 //! handler.
 //!
-//! The handler returns to a trampoline of a few instructions, in the vDSO, in the C library (`__restore_rt`
-//! on x86-64) or, on s390x before Linux 5.12, on the stack itself. Rows of the trampoline find the
-//! interrupted code's stack pointer, program counter and frame pointer at best; the frame holds all
-//! registers, at offsets that the kernel's ABI fixes (`arch/*/include/uapi/asm/sigcontext.h`). A function
-//! that was interrupted in its leaf part has its return address in one of them.
+//! The handler returns to a trampoline of a few instructions. It is in the vDSO, in the C library
+//! (`__restore_rt` on x86-64) or, on s390x before Linux 5.12, on the stack itself. Rows of the trampoline
+//! lead to the interrupted code's stack pointer, program counter and frame pointer at best. But the frame
+//! contains all registers, at offsets that the kernel's ABI fixes (`arch/*/include/uapi/asm/sigcontext.h`). A
+//! leaf function that was interrupted has its return address in one of them.
 
 use crate::abi::Abi;
 use crate::registers::Registers;
@@ -17,7 +17,7 @@ struct Layout {
     pc: u64,
 }
 
-/// Registers in consecutive words from `start` on.
+/// Registers in consecutive words from `start`.
 enum General {
     /// `count` registers, by ascending DWARF number from 0.
     InOrder { start: u64, count: u32 },
@@ -25,19 +25,19 @@ enum General {
     Listed { start: u64, numbers: &'static [u8] },
 }
 
-/// x86-64, `struct rt_sigframe` behind the return address: `ucontext` at once, whose `sigcontext` starts at
-/// byte 40.
+/// x86-64, `struct rt_sigframe` after the return address. It begins with `ucontext`, whose `sigcontext`
+/// starts at byte 40.
 const AMD64: Layout = Layout {
     general: General::Listed { start: 40, numbers: &[8, 9, 10, 11, 12, 13, 14, 15, 5, 4, 6, 3, 1, 0, 2] },
     sp: 160,
     pc: 168,
 };
-/// AArch64, `struct rt_sigframe`: `siginfo` (128 bytes), `ucontext`, whose `sigcontext` starts at byte 176
-/// with the fault's address.
+/// AArch64, `struct rt_sigframe`: `siginfo` (128 bytes), then `ucontext`, whose `sigcontext` starts at byte
+/// 176 with the fault's address.
 const AARCH64: Layout =
     Layout { general: General::InOrder { start: 312, count: 31 }, sp: 312 + 31 * 8, pc: 312 + 32 * 8 };
 /// s390x, `struct rt_sigframe`: the register save area (160 bytes), the trampoline's instruction, `siginfo`,
-/// `ucontext`, whose registers start at byte 40 with the program status word.
+/// then `ucontext`, whose registers start at byte 40 with the program status word.
 const S390X: Layout =
     Layout { general: General::InOrder { start: 352, count: 16 }, sp: 352 + 15 * 8, pc: 344 };
 
@@ -49,8 +49,7 @@ fn layout(abi: Abi) -> &'static Layout {
     }
 }
 
-/// Bytes from the stack pointer at the trampoline to the `ucontext_t` that a handler gets as its third
-/// argument.
+/// Bytes from the stack pointer at the trampoline to the `ucontext_t` that is a handler's third argument.
 pub const fn ucontext_offset(abi: Abi) -> u64 {
     match abi {
         Abi::Amd64 => 0,
@@ -59,8 +58,8 @@ pub const fn ucontext_offset(abi: Abi) -> u64 {
     }
 }
 
-/// The program counter and the registers of the code that a signal interrupted, read from the kernel's frame.
-/// `trampoline` are the registers at the trampoline.
+/// The program counter and the registers of the interrupted code, from the kernel's frame. `trampoline` are
+/// the registers at the trampoline.
 ///
 /// # Errors
 /// The address of a word that cannot be read.
@@ -92,9 +91,9 @@ pub fn interrupted(
     Ok((pc, registers))
 }
 
-/// Whether the instructions at `address` are the trampoline that ends a signal handler, of the kernel or the
-/// C library: `rt_sigreturn` and nothing else. Finds signal frames in code without rows, such as the vDSO of
-/// AArch64.
+/// Whether the instructions at `address` are the trampoline that ends a signal handler, in the kernel or the
+/// C library: `rt_sigreturn` and nothing else. This finds signal frames in code without rows, such as the
+/// vDSO of AArch64.
 pub fn is_trampoline(abi: Abi, address: u64, read_word: &mut impl FnMut(u64) -> Result<u64, ()>) -> bool {
     let Ok(code) = read_word(address) else { return false };
     match abi {
@@ -103,7 +102,7 @@ pub fn is_trampoline(abi: Abi, address: u64, read_word: &mut impl FnMut(u64) -> 
             code == 0x0f00_0000_0fc0_c748
                 && read_word(address.wrapping_add(8)).is_ok_and(|word| word & 0xff == 5)
         }
-        // mov x8, #139; svc #0. Instructions are little-endian, whatever the data is.
+        // mov x8, #139; svc #0. Instructions are little-endian even if data is not.
         Abi::AArch64Little => code == 0xd400_0001_d280_1168,
         Abi::AArch64Big => code.swap_bytes() == 0xd400_0001_d280_1168,
         // svc 173

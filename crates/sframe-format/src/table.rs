@@ -1,18 +1,18 @@
 //! The rows of a section, decoded and laid out by address.
 //!
-//! A look-up in a section waits for memory several times, each access for the one before it: the function,
-//! its attribute, its rows one after the other; then it decodes. A profiler that asks the same module many
-//! times does that work once: every row becomes four bytes, the low bits of its address and the number of its
-//! rules. Even large programs have only a few hundred different rules. For each block of text the table knows
-//! the first row that starts in it, so that a look-up reads one element of `blocks`, the few rows of one
-//! block, and the rules.
+//! A look-up in a section waits for memory several times, and each access needs the result of the one before:
+//! the function, its attribute, its rows one after the other. Then it decodes the row. A profiler asks the
+//! same module many times, so it pays to do that work once. In the table, every row takes four bytes: the low
+//! bits of its address, and the number of its rules. Even large programs have only a few hundred different
+//! rules. For each block of text, the table knows the first row that starts in it. So a look-up reads one
+//! element of `blocks`, the few rows of one block, and the rules.
 //!
 //! ```text
 //! address ─► blocks[offset >> shift] ─► rows: (start within the block, number) … ─► rules[number]
 //! ```
 //!
-//! The table gives the same rules as the section. Rows that do not fit its form (repeating rows of PLTs,
-//! functions that overlap or are malformed) it leaves to [`SectionIndex`].
+//! The table gives the same rules as the section. Some rows do not fit its form (repeating rows of PLTs,
+//! functions that overlap or are malformed). The table leaves these to [`SectionIndex`].
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -29,30 +29,31 @@ use crate::index::SectionIndex;
 use crate::packed::{Kind, Packed};
 use crate::rules::UnwindRules;
 
-/// In place of a number of rules: no function covers the address, or its function has no row there.
+/// Stands in the place of a number of rules: no function covers the address, or its function has no row
+/// there.
 const NO_ROW: u16 = 0;
-/// In place of a number of rules: the section itself must be asked. No rules have this number.
+/// Stands in the place of a number of rules: only the section itself knows. No rules have this number.
 const ELSEWHERE: u16 = u16::MAX;
 /// Average number of rows in a block.
 const ROWS_PER_BLOCK: u64 = 8;
-/// Number of blocks that a section of any size may have; they take 256 KiB.
+/// Number of blocks that a section of any size may have. They take 256 KiB.
 const FEW_BLOCKS: u64 = 1 << 16;
 
 /// Rules by address.
 ///
-/// To make one is a walk over all rows, some 15 ns for each. It takes about five bytes for a row, less where
-/// neighbours have the same rules. Whatever the section claims, it takes no more than six bytes for each byte
-/// of the section, 256 KiB, and the room for its different rules (65,534 at most). Looking up allocates
+/// Making one is a walk over all rows, at some 15 ns for each. It takes about five bytes for a row, or less
+/// if neighbours have the same rules. Whatever the section claims, it takes at most six bytes for each byte
+/// of the section, 256 KiB, and the room for its different rules (65,534 at most). A look-up allocates
 /// nothing.
 #[derive(Clone, Debug)]
 pub struct RuleTable {
     /// Address of the first function.
     first: u64,
-    /// Blocks are `1 << shift` bytes.
+    /// A block has `1 << shift` bytes.
     shift: u32,
-    /// The first row that starts in each block or later, and one more element: their number.
+    /// The first row that starts in each block or later. One more element holds the number of rows.
     blocks: Vec<u32>,
-    /// By address; the first is not part of any block.
+    /// Rows by address. The first row is in no block.
     rows: Vec<TableRow>,
     /// By number, from 1 on.
     rules: Vec<Packed>,
@@ -73,15 +74,15 @@ struct TableRow {
 pub enum Listed {
     /// The rules of the row that holds there.
     Row(UnwindRules),
-    /// No row covers it.
+    /// No row covers the address.
     NoRow,
-    /// The table does not know; [`SectionIndex::lookup`] does.
+    /// The table does not know. [`SectionIndex::lookup`] does.
     Elsewhere,
 }
 
 impl RuleTable {
-    /// Lays out the rows of the section of `index`. `None` if the section has no functions, if they do not
-    /// ascend as it claims, or if they lie so far apart that the table would be larger than stated above.
+    /// Lays out the rows of the section of `index`. `None`: the section has no functions, they do not ascend
+    /// as it claims, or they are so far apart that the table would exceed the size stated above.
     pub fn new<D: Deref<Target = [u8]>>(index: &SectionIndex<D>) -> Option<Self> {
         let mut builder = Builder::new(index)?;
         let mut last = None;
@@ -106,8 +107,8 @@ impl RuleTable {
         rules.map_or(Listed::NoRow, Listed::Row)
     }
 
-    /// The rules at `address` in a word; `None` if the table does not know. Rules of [`Kind::Kept`] are found
-    /// by [`RuleTable::kept`].
+    /// The rules at `address` as a word. `None`: the table does not know. [`RuleTable::kept`] finds rules of
+    /// [`Kind::Kept`].
     #[inline]
     pub(crate) fn packed_at(&self, address: u64) -> Option<Packed> {
         match self.number_at(address) {
@@ -134,7 +135,7 @@ impl RuleTable {
         self.rows.get((low as usize + passed).checked_sub(1)?).map(|row| row.rules)
     }
 
-    /// Bytes of memory that it takes.
+    /// Bytes of memory that the table uses.
     pub fn size(&self) -> usize {
         size_of_val(&*self.blocks)
             + size_of_val(&*self.rows)
@@ -148,7 +149,7 @@ fn within_block(offset: u64, shift: u32) -> u16 {
     (offset & ((1 << shift) - 1)) as u16
 }
 
-/// The number of `rules`, a new one if they have none; `None` if there are too many different rules.
+/// The number of `rules`. New rules get a new number. `None`: there are too many different rules.
 fn number(
     table: &mut RuleTable,
     numbers: &mut HashMap<UnwindRules, u16, FixedState>,
@@ -167,19 +168,19 @@ fn number(
     next
 }
 
-/// A table in the making. Offsets count from the first function.
+/// A table under construction. Offsets count from the first function.
 struct Builder {
     table: RuleTable,
     numbers: HashMap<UnwindRules, u16, FixedState>,
     decoded: Decoded,
     /// The number of the last row.
     last: u16,
-    /// Number of rows that may still be read: functions that share rows could claim any number.
+    /// Number of rows that may still be read. Functions that share rows could claim any number.
     rows_left: usize,
     most_blocks: u64,
     /// The largest end of a function so far.
     covered: u64,
-    /// The functions do not ascend, or too many blocks would be needed.
+    /// Whether the functions do not ascend, or would need too many blocks.
     failed: bool,
     /// The rows of one function: their starts and numbers.
     rows: Vec<(u32, u16)>,
@@ -218,7 +219,7 @@ impl Builder {
         })
     }
 
-    /// Adds a function; `next` is the address of the one after it.
+    /// Adds a function. `next` is the address of the function after it.
     fn add(&mut self, blob: &Blob<'_>, fde: &Fde, next: Option<u64>) {
         let offset = |address: u64| address.checked_sub(self.table.first);
         let (start, end) = (offset(fde.address), fde.address.checked_add(fde.size.into()).and_then(offset));
@@ -243,7 +244,7 @@ impl Builder {
         }
     }
 
-    /// Reads the rows of a function. `None` if they do not fit a table.
+    /// Reads the rows of a function. `None`: they do not fit a table.
     fn read_rows(&mut self, blob: &Blob<'_>, fde: &Fde) -> Option<()> {
         self.decoded.enter(blob);
         let attributes = blob.attributes(fde).ok()?;
@@ -275,17 +276,17 @@ impl Builder {
         Some(())
     }
 
-    /// The number of a row's rules. `None` if they are malformed, or if there are too many different rules.
+    /// The number of a row's rules. `None`: the row is malformed, or there are too many different rules.
     fn number_of_row(&mut self, blob: &Blob<'_>, attributes: &Attributes, fre: &Fre<'_>) -> Option<u16> {
         let Self { table, numbers, decoded, .. } = self;
         let number = |rules| number(table, numbers, rules).map(u32::from);
         decoded.number(blob, attributes, fre, number).map(|number| number as u16)
     }
 
-    /// Adds a row: from `offset` on, the rules `number` hold.
+    /// Adds a row: the rules `number` hold from `offset` on.
     fn push(&mut self, offset: u64, number: u16) {
         let RuleTable { shift, blocks, rows, .. } = &mut self.table;
-        // Neighbours with the same rules are one row.
+        // Neighbours with the same rules become one row.
         if number == self.last || self.failed {
             return;
         }

@@ -1,10 +1,10 @@
 //! Unwinding: one step from a frame to its caller.
 //!
-//! [`step`] carries out the rules of a [`Match`]: three or four memory reads, no allocation, fit for a signal
-//! handler. `Unwinder` (with `alloc`) finds the module and the row first. The interface follows the
-//! `framehop` crate: memory is read by a closure, addresses are either instruction pointers or return
-//! addresses, and the end of the stack is `Ok(None)`. Unlike framehop it does not fall back in silence:
-//! [`UnwindError::NoInformation`] lets the caller try other ways for this frame.
+//! [`step`] executes the rules of a [`Match`]. It takes three or four memory reads and allocates nothing, so
+//! signal handlers may call it. `Unwinder` (with `alloc`) first finds the module and the row. The interface
+//! follows the `framehop` crate: a closure reads memory, an address is either an instruction pointer or a
+//! return address, and `Ok(None)` is the end of the stack. Unlike framehop, this crate never falls back
+//! silently: [`UnwindError::NoInformation`] lets the caller try other ways for this frame.
 
 use core::fmt;
 
@@ -15,7 +15,7 @@ pub use crate::registers::Registers;
 use crate::rules::{Base, Frame, Location, RegisterRule, Rules};
 use crate::signal::interrupted;
 
-/// The caller's number for a file, by which [`UnwindError::NoInformation`] names it. The unwinder does not
+/// The caller's number for a file. [`UnwindError::NoInformation`] contains it. The unwinder does not
 /// interpret it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ModuleId(pub u64);
@@ -23,7 +23,7 @@ pub struct ModuleId(pub u64);
 /// A code address in a stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FrameAddress {
-    /// The instruction that runs next: the topmost frame, and one that a signal interrupted.
+    /// The instruction that runs next: in the topmost frame, and in one that a signal interrupted.
     InstructionPointer(u64),
     /// The address after a call.
     ReturnAddress(u64),
@@ -37,8 +37,8 @@ impl FrameAddress {
         }
     }
 
-    /// The address to look up: a byte inside the call for return addresses, since the call may be the
-    /// function's last instruction.
+    /// The address to look up. For a return address, it is a byte inside the call, because the call may be
+    /// the function's last instruction.
     #[inline]
     pub fn lookup_address(self) -> u64 {
         match self {
@@ -48,7 +48,7 @@ impl FrameAddress {
     }
 }
 
-/// Why a step was not taken.
+/// Why a step failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum UnwindError {
@@ -56,7 +56,7 @@ pub enum UnwindError {
     NoInformation {
         /// The address that was looked up.
         address: u64,
-        /// The file that holds it, if one does: it has rows for other addresses, or none at all.
+        /// The file that covers the address, if there is one. It has rows for other addresses only, or none.
         module: Option<ModuleId>,
     },
     /// The function's rows are malformed.
@@ -66,13 +66,14 @@ pub enum UnwindError {
         /// Address of the 8-byte word.
         address: u64,
     },
-    /// A rule needs a register whose value is not known: it was not given, or is known in the topmost frame
-    /// only. A walk by frame pointers also ends so at a frame pointer that is no multiple of 8, and on s390x.
+    /// A rule needs a register whose value is unknown: nobody gave it, or it is known in the topmost frame
+    /// only. A walk by frame pointers also ends this way, at a frame pointer that is not a multiple of 8, and
+    /// always on s390x.
     Register {
         /// DWARF number.
         register: Register,
     },
-    /// The caller's frame would not lie above this one.
+    /// The caller's frame would not be above this one.
     NoProgress {
         /// Stack pointer of this frame.
         sp: u64,
@@ -109,14 +110,14 @@ impl core::error::Error for UnwindError {
     }
 }
 
-/// Goes from the frame that `rules` hold for to its caller: changes `registers` to the caller's and returns
-/// the address where the caller goes on; `Ok(None)` is the end of the stack.
+/// Steps from the frame that `rules` hold for to its caller. Changes `registers` to the caller's, and returns
+/// the address where the caller continues. `Ok(None)` is the end of the stack.
 ///
-/// `topmost` marks a frame that has not called another (the first frame, or one that a signal interrupted),
-/// `signal` a signal frame. `read_word` reads 8 bytes of memory.
+/// `topmost` marks a frame that has not called another function (the first frame, or one that a signal
+/// interrupted), and `signal` marks a signal frame. `read_word` reads 8 bytes of memory.
 ///
 /// # Errors
-/// See [`UnwindError`]; `registers` are unchanged then.
+/// See [`UnwindError`]. `registers` are unchanged then.
 ///
 /// ```
 /// use sframe_format::unwind::{step, FrameAddress, Registers};
@@ -162,8 +163,8 @@ where
     }
     let context = interrupted(abi, registers, read_word);
     let caller = step_from_cfa(abi, frame, cfa, topmost, signal, registers, read_word)?;
-    // The context holds all registers. It is used only if it agrees with the rows, so that no other stack is
-    // taken for one.
+    // The context contains all registers. Use it only if it agrees with the rows, so that no other stack is
+    // mistaken for a context.
     if let (Ok((pc, restored)), Some(address)) = (context, caller)
         && (pc, restored.sp) == (address.address(), registers.sp)
     {
@@ -172,10 +173,10 @@ where
     Ok(caller)
 }
 
-/// Goes from a signal frame to the code that was interrupted, by the registers that the kernel saved.
+/// Steps from a signal frame to the interrupted code, by the registers that the kernel saved.
 ///
 /// # Errors
-/// [`UnwindError::Memory`]; `registers` are unchanged then.
+/// [`UnwindError::Memory`]. `registers` are unchanged then.
 #[cold]
 pub(crate) fn step_from_context(
     abi: Abi,
@@ -204,7 +205,7 @@ where
 {
     let mut read = |address| read_word(address).map_err(|()| UnwindError::Memory { address });
     let caller_sp = cfa.wrapping_sub(abi.cfa_bias() as u64);
-    // A leaf may have its caller's stack pointer; a signal frame may have come from another stack.
+    // A leaf may have its caller's stack pointer. A signal frame may have come from another stack.
     if !signal && (caller_sp < registers.sp || caller_sp == registers.sp && !topmost) {
         return Err(UnwindError::NoProgress { sp: registers.sp, caller_sp });
     }
@@ -217,7 +218,7 @@ where
         RegisterRule::Unchanged => registers.fp,
         RegisterRule::Saved(location) => match resolve(abi, location, cfa, registers, &mut read) {
             Ok(value) => value,
-            // Compilers leave the rule in force after they restored the register; its slot is then free
+            // Compilers leave the rule in force after they have restored the register. Its slot is then free
             // stack.
             Err(UnwindError::Memory { address }) if topmost && address < registers.sp => registers.fp,
             Err(error) => return Err(error),
@@ -257,7 +258,7 @@ fn resolve(
 }
 
 impl Match {
-    /// [`step`] by the rules of this match.
+    /// Does a [`step`] by the rules of this match.
     ///
     /// # Errors
     /// See [`UnwindError`].

@@ -1,11 +1,12 @@
 //! Stacks over several modules, with the source of every frame.
 //!
-//! The rows of a file ([`FileRows`]) are asked first. Code without rows may be the trampoline of a signal
-//! handler, which is known by its instructions, or is left by the frame pointer, if the caller wants that.
-//! Every frame says how it was found. A walk that stops before the end of the stack says why.
+//! An unwinder asks the rows of a file ([`FileRows`]) first. Code without rows may be the trampoline of a
+//! signal handler, which the unwinder recognises by its instructions. If the caller allows it, the unwinder
+//! leaves other code by the frame pointer. Every frame says how it was found. A walk that stops before the
+//! end of the stack says why.
 //!
-//! A step allocates nothing and takes no lock, so that it may be taken in a signal handler, unless a
-//! [`RowSource`](crate::file_rows::RowSource) does.
+//! A step allocates nothing and takes no lock, so signal handlers may take steps, unless a
+//! [`RowSource`](crate::file_rows::RowSource) allocates or locks.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -37,7 +38,7 @@ impl<D> Clone for Module<D> {
 }
 
 impl<D> Module<D> {
-    /// A file loaded at the addresses `range`, `bias` bytes above the addresses that the file itself states
+    /// A file loaded at the addresses `range`, which are `bias` bytes above the addresses in the file itself
     /// (the difference wraps).
     pub fn new(id: ModuleId, range: Range<u64>, bias: u64, rows: impl Into<Arc<FileRows<D>>>) -> Self {
         Self { id, range, bias, rows: rows.into() }
@@ -48,12 +49,12 @@ impl<D> Module<D> {
         self.id
     }
 
-    /// The addresses it is loaded at.
+    /// The addresses where it is loaded.
     pub fn range(&self) -> Range<u64> {
         self.range.clone()
     }
 
-    /// What is added to the file's own addresses.
+    /// The difference from the file's own addresses to the loaded ones.
     pub fn bias(&self) -> u64 {
         self.bias
     }
@@ -67,7 +68,7 @@ impl<D> Module<D> {
 /// A frame of a stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct StackFrame {
-    /// The address where its code goes on.
+    /// The address where its code continues.
     pub address: FrameAddress,
     /// How it was found.
     pub source: Source,
@@ -78,7 +79,7 @@ pub struct StackFrame {
 pub struct Unwinder<D> {
     abi: Abi,
     modules: Vec<Module<D>>,
-    /// A number for the list of modules as it is now; no other list in this program has it.
+    /// The number of the current list of modules. No other list in this program has it.
     generation: u64,
     frame_pointers: bool,
 }
@@ -94,14 +95,14 @@ impl<D> Clone for Unwinder<D> {
     }
 }
 
-/// A number that no list of modules had before.
+/// A number that no list of modules has had before.
 fn next_generation() -> u64 {
     static LAST: AtomicUsize = AtomicUsize::new(0);
     LAST.fetch_add(1, Ordering::Relaxed) as u64
 }
 
 impl<D> Unwinder<D> {
-    /// An unwinder without modules, for programs of an architecture.
+    /// An unwinder without modules, for programs of one architecture.
     pub fn new(abi: Abi) -> Self {
         Self { abi, modules: Vec::new(), generation: next_generation(), frame_pointers: false }
     }
@@ -111,13 +112,14 @@ impl<D> Unwinder<D> {
         self.abi
     }
 
-    /// Whether code without rows is left by the frame pointer: x86-64 and AArch64 keep it and the return
-    /// address in neighbouring words. Off at first: code that keeps no frame pointer gives wrong frames then.
+    /// Whether the unwinder leaves code without rows by the frame pointer: x86-64 and AArch64 keep it and the
+    /// return address in neighbouring words. Off by default, because code that keeps no frame pointer gives
+    /// wrong frames.
     pub fn follow_frame_pointers(&mut self, follow: bool) {
         self.frame_pointers = follow;
     }
 
-    /// Adds a module. Modules that its range overlaps are removed first, as a new mapping replaces old ones.
+    /// Adds a module. First removes all modules that its range overlaps, as a new mapping replaces old ones.
     pub fn add_module(&mut self, module: Module<D>) {
         self.remove_overlapping(module.range());
         let place = self.modules.partition_point(|old| old.range.start < module.range.start);
@@ -125,7 +127,7 @@ impl<D> Unwinder<D> {
         self.generation = next_generation();
     }
 
-    /// Removes the modules that overlap a range of addresses, because something else was mapped there.
+    /// Removes the modules that overlap a range of addresses, because something else has been mapped there.
     pub fn remove_overlapping(&mut self, range: Range<u64>) {
         let before = self.modules.len();
         self.modules.retain(|old| old.range.end <= range.start || range.end <= old.range.start);
@@ -140,8 +142,7 @@ impl<D> Unwinder<D> {
         self.generation = next_generation();
     }
 
-    /// A number that changes with the list of modules; no other list in this program has it, unless it is a
-    /// clone.
+    /// A number that changes with the list of modules. No other list in this program has it, except a clone.
     pub fn generation(&self) -> u64 {
         self.generation
     }
@@ -151,7 +152,7 @@ impl<D> Unwinder<D> {
         &self.modules
     }
 
-    /// The module that holds the address.
+    /// The module that covers the address.
     #[inline]
     pub fn module_at(&self, address: u64) -> Option<&Module<D>> {
         let place = self.modules.partition_point(|module| module.range.start <= address);
@@ -160,8 +161,8 @@ impl<D> Unwinder<D> {
 }
 
 impl<D: Deref<Target = [u8]>> Unwinder<D> {
-    /// The source of the rows that cover an address, if any do. For the outermost frame: its rows lead to no
-    /// caller whose [`StackFrame::source`] would tell.
+    /// The source of the rows that cover an address, if there are any. It serves for the outermost frame,
+    /// whose rows lead to no caller with a [`StackFrame::source`].
     pub fn source_at(&self, address: FrameAddress) -> Option<Source> {
         let pc = address.lookup_address();
         let module = self.module_at(pc)?;
@@ -170,8 +171,8 @@ impl<D: Deref<Target = [u8]>> Unwinder<D> {
         (found != Packed::NO_ROW).then_some(found.source())
     }
 
-    /// Goes from the frame at `address` to its caller; `Ok(None)` is the end of the stack. Nothing is
-    /// allocated.
+    /// Steps from the frame at `address` to its caller. `Ok(None)` is the end of the stack. This allocates
+    /// nothing.
     ///
     /// # Errors
     /// See [`UnwindError`].
@@ -202,7 +203,7 @@ impl<D: Deref<Target = [u8]>> Unwinder<D> {
         self.step_aside(address, rules, registers, cache, read_word)
     }
 
-    /// The rules of an address that the cache does not hold; it does afterwards.
+    /// Looks up the rules of an address that the cache does not contain, and adds them to it.
     #[inline(never)]
     fn look_up<const N: usize>(
         &self,
@@ -218,7 +219,7 @@ impl<D: Deref<Target = [u8]>> Unwinder<D> {
         Ok(cache.insert(self.generation, address, found, &kept))
     }
 
-    /// A step by rules that are not [`Kind::Frame`].
+    /// Steps by rules that are not [`Kind::Frame`].
     #[inline(never)]
     fn step_aside<const N: usize>(
         &self,
@@ -246,14 +247,14 @@ impl<D: Deref<Target = [u8]>> Unwinder<D> {
         }
     }
 
-    /// A step from code that no row covers.
+    /// Steps from code that no row covers.
     fn step_without_rows(
         &self,
         address: FrameAddress,
         registers: &mut Registers,
         read_word: &mut impl FnMut(u64) -> Result<u64, ()>,
     ) -> Result<StackFrame, UnwindError> {
-        // A handler returns to the trampoline's first instruction: no call stands before it.
+        // A handler returns to the trampoline's first instruction, so no call precedes it.
         if is_trampoline(self.abi, address.address(), read_word) {
             let address = step_from_context(self.abi, registers, read_word)?;
             return Ok(StackFrame { address, source: Source::SignalContext });
@@ -267,11 +268,11 @@ impl<D: Deref<Target = [u8]>> Unwinder<D> {
         Err(UnwindError::NoInformation { address: pc, module: self.module_at(pc).map(|module| module.id) })
     }
 
-    /// Goes from a frame to its caller by the frame pointer alone, whatever rows there are: for code that is
-    /// known to keep one. s390x has no such chain.
+    /// Steps from a frame to its caller by the frame pointer alone, whatever rows there are, for code that is
+    /// known to keep a frame pointer. s390x has no such chain.
     ///
     /// # Errors
-    /// See [`UnwindError`]; the registers are unchanged then.
+    /// See [`UnwindError`]. The registers are unchanged then.
     pub fn step_by_frame_pointer<F>(
         &self,
         registers: &mut Registers,
@@ -283,10 +284,10 @@ impl<D: Deref<Target = [u8]>> Unwinder<D> {
         step_by_frame_pointer(self.abi, registers, read_word)
     }
 
-    /// The frames of a stack from the instruction pointer `pc` on, the first being `pc` itself.
+    /// The frames of a stack, starting with the instruction pointer `pc` itself.
     ///
-    /// Each step is bounded, the number of steps is not: a signal frame may lead to any other stack, so a
-    /// walk over a damaged stack may go in circles. The caller bounds it, by `take` for example.
+    /// Each step is bounded, but the number of steps is not. A signal frame may lead to any other stack, so a
+    /// walk over a damaged stack may go in circles. The caller must bound it, for example with `take`.
     pub fn iter_frames<'unwinder, F, const N: usize>(
         &'unwinder self,
         pc: u64,
@@ -351,8 +352,8 @@ impl<D: Deref<Target = [u8]>, F: FnMut(u64) -> Result<u64, ()>, const N: usize> 
     }
 }
 
-/// A step by the frame pointer, which points at the saved frame pointer of the caller; the return address
-/// stands behind that (x86-64 psABI 3.2.2, AAPCS64 6.4.6). s390x keeps no such chain.
+/// Steps by the frame pointer. It points at the caller's saved frame pointer, and the return address follows
+/// that (x86-64 psABI 3.2.2, AAPCS64 6.4.6). s390x keeps no such chain.
 fn step_by_frame_pointer(
     abi: Abi,
     registers: &mut Registers,

@@ -1,8 +1,8 @@
 //! Checks a section against the format: everything that the specification or a known reader demands.
 //!
-//! The findings are typed and carry the offset of the bytes at fault. Facts that only the file around the
-//! section can tell (its architecture, executable ranges, function symbols, relocations) come in as a
-//! [`Context`].
+//! Each finding has a type and the offset of the defective bytes. Some facts are known only from the file
+//! around the section (its architecture, executable ranges, function symbols, relocations). The caller passes
+//! them in a [`Context`].
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -17,16 +17,16 @@ use crate::fre::{Attributes, PcType};
 use crate::light::UNIT_HEADER_SIZE;
 use crate::version::Version;
 
-/// Facts about the file that holds the section. The default has none and checks the section alone.
+/// What the caller knows of the file. The default knows nothing, and the section is checked alone.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Context<'a> {
-    /// The ABI that the file's machine and byte order call for.
+    /// The ABI of the file's machine and byte order.
     pub abi: Option<Abi>,
-    /// Address ranges of executable sections or segments, ascending and disjoint. Empty: not known.
+    /// Address ranges of executable sections or segments, ascending and disjoint. Empty: unknown.
     pub text: &'a [Range<u64>],
-    /// Addresses of function symbols, ascending. Empty: not known.
+    /// Addresses of function symbols, ascending. Empty: unknown.
     pub function_starts: &'a [u64],
-    /// For relocatable objects: the section's relocations. Addresses are not checked then.
+    /// The section's relocations, for relocatable objects. Then addresses are not checked.
     pub relocations: Option<&'a [Relocation]>,
 }
 
@@ -65,7 +65,7 @@ pub struct Finding {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FindingKind {
-    /// Bytes that are no blob of a known version.
+    /// The bytes are not a blob of a known version.
     Gap(Gap),
     /// Bytes that break the format.
     Malformed(ErrorKind),
@@ -111,7 +111,7 @@ pub enum FindingKind {
         /// End of the last row, in bytes from the start of the FRE sub-section.
         end: usize,
     },
-    /// Rows start behind the end of their function or repetition block.
+    /// Rows start after the end of their function or repetition block.
     RowOutside {
         /// Start of the last row.
         start: u32,
@@ -127,9 +127,9 @@ pub enum FindingKind {
     },
     /// A function before V3 without rows.
     NoRows,
-    /// The blob is marked sorted, but this function starts before the one in front of it.
+    /// The blob is marked sorted, but this function starts before the previous one.
     NotSorted {
-        /// Address of the function in front.
+        /// Address of the previous function.
         previous: u64,
         /// Address of this function.
         address: u64,
@@ -148,7 +148,7 @@ pub enum FindingKind {
     },
     /// A function without bytes.
     Empty,
-    /// A dead function: size 0, and a start at its own blob, as linkers leave it for discarded text.
+    /// A dead function: its size is 0 and it starts at its own blob. Linkers leave it for discarded text.
     Dead,
     /// The function reaches outside every executable range.
     OutsideText {
@@ -169,7 +169,7 @@ pub enum FindingKind {
         /// Type expected.
         expected: u32,
     },
-    /// A relocation that belongs to no FDE's start field, or a second one for it.
+    /// A relocation that belongs to no FDE's start field, or a second one for the same field.
     StrayRelocation,
 }
 
@@ -178,7 +178,7 @@ impl FindingKind {
     pub fn severity(&self) -> Severity {
         match self {
             Self::Empty | Self::Dead | Self::NotAtSymbol { .. } => Severity::Note,
-            // GNU as writes such a row where call frame information follows the last instruction.
+            // GNU as writes such a row if call frame information follows the last instruction.
             Self::RowOutside { start, limit } if start == limit => Severity::Note,
             Self::AuxiliaryHeader { .. }
             | Self::FreCount { .. }
@@ -257,8 +257,8 @@ impl fmt::Display for FindingKind {
     }
 }
 
-/// Checks every blob of a section. Findings come blob by blob; those about overlapping functions, or about
-/// relocations, come last.
+/// Checks every blob of a section. Findings come blob by blob. Those about overlapping functions or about
+/// relocations come last.
 ///
 /// ```
 /// use sframe_format::{Section, verify::{self, Severity}};
@@ -290,8 +290,8 @@ struct Verifier<'a> {
     context: &'a Context<'a>,
     findings: Vec<Finding>,
     functions: Vec<Function>,
-    /// Rows of the blob at hand that were found to be right, by their offset. Any number of functions may
-    /// share them.
+    /// Rows of the current blob that are known to be valid, by offset. Any number of functions may share
+    /// them.
     known: BTreeMap<u32, Run>,
 }
 
@@ -347,7 +347,7 @@ impl Verifier<'_> {
             let kind = FindingKind::FreCount { header: header.fre_count, counted };
             self.report(blob.offset() + 12, None, kind);
         }
-        // The bytes behind the last row may be those of a dead function, from which a linker took its rows.
+        // The bytes after the last row may belong to a dead function, from which a linker removed its rows.
         if complete && end != header.fre_length as usize && !(emptied && end < header.fre_length as usize) {
             let kind = FindingKind::FreLength { header: header.fre_length, end };
             self.report(blob.offset() + 16, None, kind);
@@ -384,7 +384,7 @@ impl Verifier<'_> {
         }
     }
 
-    /// Checks the header of a unit, once: when its first function is visited.
+    /// Checks the header of a unit when its first function is visited, and then no more.
     fn unit(&mut self, blob: &Blob<'_>) {
         let (header, start) = (*blob.header(), blob.header_offset());
         if header.unit_distance as usize != UNIT_HEADER_SIZE {
@@ -404,8 +404,8 @@ impl Verifier<'_> {
         }
     }
 
-    /// Checks the rows of a function. Returns their end, in bytes from the start of the FRE sub-section;
-    /// `None` if a row is malformed.
+    /// Checks the rows of a function. Returns their end, in bytes from the start of the FRE sub-section.
+    /// `None`: a row is malformed.
     fn rows(&mut self, blob: &Blob<'_>, fde: &Fde, attributes: &Attributes) -> Option<usize> {
         let mask = attributes.pc_type == PcType::Mask;
         let repeat = attributes.repeat_size;
@@ -413,20 +413,20 @@ impl Verifier<'_> {
             let kind = FindingKind::RepeatSize { size: fde.size, repeat };
             self.report(fde.offset, Some(fde.index), kind);
         }
-        // Linkers take size and rows of a dead function away.
+        // Linkers remove size and rows from a dead function.
         if attributes.fre_count == 0 && fde.size != 0 && blob.rules_without_rows(attributes).is_none() {
             self.report(fde.offset, Some(fde.index), FindingKind::NoRows);
         }
         let run = self.run(blob, fde, attributes)?;
         let limit = if mask { repeat.into() } else { fde.size };
-        // The rows of an empty function cover nothing: some linkers only take the size of a dead one away.
+        // The rows of an empty function cover nothing: some linkers remove only the size of a dead function.
         if let Some((start, offset)) = run.last.filter(|&(start, _)| start >= limit && fde.size != 0) {
             self.report(offset, Some(fde.index), FindingKind::RowOutside { start, limit });
         }
         Some(run.end)
     }
 
-    /// Reads the rows of a function, if no other had the same.
+    /// Reads the rows of a function, unless another function had the same rows.
     fn run(&mut self, blob: &Blob<'_>, fde: &Fde, attributes: &Attributes) -> Option<Run> {
         if let Some(known) =
             self.known.get(&attributes.rows_offset).filter(|run| run.attributes == *attributes)
@@ -448,7 +448,7 @@ impl Verifier<'_> {
         Some(run)
     }
 
-    /// Checks where a function lies.
+    /// Checks where a function is.
     fn place(&mut self, blob: &Blob<'_>, fde: &Fde) {
         let mut report =
             |kind| self.findings.push(Finding { offset: fde.offset, fde: Some(fde.index), kind });

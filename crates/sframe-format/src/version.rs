@@ -1,5 +1,5 @@
-//! The versions of the format, and the properties that the number alone decides: sizes of entries, and which
-//! flags exist.
+//! The versions of the format, and what follows from the number alone: sizes of entries, and which flags
+//! exist.
 
 use core::fmt;
 
@@ -72,8 +72,8 @@ impl Flags {
     pub const SORTED: Self = Self(0x1);
     /// `SFRAME_F_FRAME_POINTER` (V1 and V2): every function keeps a frame pointer. No tool sets it.
     pub const FRAME_POINTER: Self = Self(0x2);
-    /// `SFRAME_F_FDE_FUNC_START_PCREL` (V2 since errata 1, V3): function starts count from their own field,
-    /// not from the header.
+    /// `SFRAME_F_FDE_FUNC_START_PCREL` (V2 since errata 1, V3): function starts count from their own field
+    /// instead of the header.
     pub const FIELD_RELATIVE: Self = Self(0x4);
 
     /// Whether all bits of `flag` are set.

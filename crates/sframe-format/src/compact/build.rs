@@ -1,10 +1,10 @@
-//! Writing compact tables.
+//! Writes compact tables.
 //!
-//! A [`Builder`] takes functions without their addresses; equal functions get the same [`ShapeId`].
-//! [`Builder::finish`] makes everything that does not depend on addresses, which is all but the pages and the
-//! regions. How many of these there can be follows from the address ranges of the code
-//! ([`Pages::of_ranges`]). So a linker knows a sufficient size before it knows any address. [`Shapes::write`]
-//! puts addresses and shapes together.
+//! A linker must know the size of a section before it knows an address, so the writer works in two steps. A
+//! [`Builder`] takes functions without their addresses; equal functions get the same [`ShapeId`].
+//! [`Builder::finish`] makes everything that does not depend on addresses: all parts except the pages and the
+//! regions. The address ranges of the code bound the number of these ([`Pages::of_ranges`]). In the second
+//! step, [`Shapes::write`] joins addresses and shapes.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -29,16 +29,16 @@ pub use crate::write::Written;
 
 /// The number of the rule "there is no row".
 pub(super) const NO_ROW: u32 = 0;
-/// In place of a run's number: the sizes of a repetition and of the whole entry follow.
+/// Stands in the place of a run's number. The sizes of a repetition and of the whole entry follow.
 const REPEATS: u32 = u32::MAX;
-/// A gap of fewer empty pages than this takes less room than the region that would avoid them.
+/// The room of a region, in pages. A shorter gap takes less room as empty pages than as another region.
 const EMPTY_PAGES: u64 = (REGION_SIZE / PAGE_SIZE) as u64;
-/// Most entries that are written.
+/// The largest number of entries that a table may have.
 const MOST_ENTRIES: u64 = 1 << 28;
-/// Most steps that a table may have: numbers of 4 bytes in shapes count to here.
+/// The largest number of steps that a table may have: numbers in shapes end here.
 const MOST_STEPS: usize = 1 << 24;
 
-/// The number of a function that a [`Builder`] has taken; equal functions have the same number.
+/// The number of a function in a [`Builder`]. Equal functions have the same number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ShapeId(pub u32);
 
@@ -46,18 +46,18 @@ pub struct ShapeId(pub u32);
 #[derive(Clone, Debug)]
 pub struct Builder {
     abi: Abi,
-    /// Most bytes that a row covers if the next row belongs to its run.
+    /// A row that covers more bytes than this ends its run, unless it is the last row.
     close: u32,
     pub(super) rules: Vec<UnwindRules>,
     pub(super) numbers: HashMap<UnwindRules, u32, FixedState>,
     runs: Lists,
-    /// How many shapes each run is in.
+    /// Number of shapes that contain each run.
     uses: Vec<u32>,
     shapes: Lists,
-    /// By [`ShapeId`]: offset, shape, count and stride of pieces, four words for each.
+    /// By [`ShapeId`], four words for each piece: offset, shape, count and stride.
     functions: Lists,
-    /// The rows of the function that is being taken: start and number of the rule. `run`, `shape` and
-    /// `pieces` are parts of it, too.
+    /// The rows of the current function: start and number of the rule. `run`, `shape` and `pieces` are parts
+    /// of the current function, too.
     pub(super) rows: Vec<(u32, u32)>,
     run: Vec<u32>,
     shape: Vec<u32>,
@@ -70,7 +70,7 @@ pub struct Builder {
 impl Builder {
     /// A builder without functions.
     pub fn new(abi: Abi) -> Self {
-        // These values made the tables of system libraries smallest.
+        // These values give the smallest tables for system libraries.
         let close = match abi {
             Abi::Amd64 => 4,
             Abi::AArch64Big | Abi::AArch64Little => 12,
@@ -94,19 +94,19 @@ impl Builder {
         }
     }
 
-    /// Makes room for this many more functions.
+    /// Makes room for so many more functions.
     pub fn reserve(&mut self, functions: usize) {
-        // Usual numbers of words: a function is one piece, which has three or four runs.
+        // The usual numbers of words: a function is one piece, and that has three or four runs.
         self.functions.reserve(functions, 4);
         self.shapes.reserve(functions, 8);
         self.runs.reserve(functions / 2, 2);
     }
 
-    /// Takes a function. A function without rows covers its bytes, and look-ups in it find no row.
+    /// Adds a function. If it has no rows, its bytes are covered, but look-ups in it find no row.
     ///
     /// # Errors
-    /// It is empty, its rows do not ascend, or its repetition has no bytes or more than [`MOST_ROWS`] rows;
-    /// nothing was taken then.
+    /// The function has no bytes, its rows do not ascend, or its repetition has no bytes or more than
+    /// [`MOST_ROWS`] rows. Nothing is added then.
     pub fn add(&mut self, function: &Function) -> Result<ShapeId, Inexpressible> {
         let refuse = |reason| Inexpressible { row: None, reason };
         if function.size == 0 {
@@ -129,18 +129,18 @@ impl Builder {
                 }
                 self.add_repeating(repeat, function.size);
             }
-            // It does not repeat, or one row holds in all repetitions.
+            // The function does not repeat, or one row holds in all repetitions.
             _ => self.add_pieces(function.size),
         }
         Ok(self.take())
     }
 
-    /// Takes the function that [`Builder::pieces`] describes.
+    /// Adds the function that [`Builder::pieces`] describes.
     pub(super) fn take(&mut self) -> ShapeId {
         ShapeId(self.functions.intern(&self.pieces).0)
     }
 
-    /// Numbers the rules of the rows that start before `end`, and joins neighbours with the same rules.
+    /// Numbers the rules of the rows that start before `end`. Neighbours with the same rules become one row.
     fn read_rows(&mut self, function: &Function, end: u32) {
         self.rows.clear();
         if function.rows.first().is_none_or(|row| row.start > 0) {
@@ -166,7 +166,7 @@ impl Builder {
         }
     }
 
-    /// Splits a function into pieces that are not too large.
+    /// Splits a function into pieces that an entry can hold.
     pub(super) fn add_pieces(&mut self, size: u32) {
         let (mut first, mut start) = (0, 0);
         while first < self.rows.len() {
@@ -189,14 +189,14 @@ impl Builder {
         }
     }
 
-    /// Where a row ends in a function of `size` bytes.
+    /// Where a row ends, in a function of `size` bytes.
     fn end_of(&self, row: usize, size: u32) -> u32 {
         self.rows.get(row + 1).map_or(size, |next| next.0)
     }
 
-    /// Adds pieces of one shape: the rows `rows` from `start` to `end`. `repeat` are the sizes of a
-    /// repetition and of the whole piece. The last argument is the offset of the first piece, the number of
-    /// pieces, and the bytes from one to the next.
+    /// Adds equal pieces with the rows `rows` from `start` to `end`. `repeat` are the sizes of a repetition
+    /// and of the whole piece. The last argument is the offset of the first piece, the number of pieces, and
+    /// the distance from one piece to the next.
     fn add_piece(
         &mut self,
         rows: core::ops::Range<usize>,
@@ -231,9 +231,9 @@ impl Builder {
         self.pieces.extend([offset, shape, count, stride]);
     }
 
-    /// Takes all functions of another builder, so that functions can be read in parallel. They get the
-    /// numbers that they would get if they were added here one by one. Returns the new numbers, by the
-    /// numbers in the other builder.
+    /// Adds all functions of another builder, so that several threads can read functions. Each function gets
+    /// the number that it would get if it were added here on its own. Returns the new numbers, by the numbers
+    /// in the other builder.
     pub fn append(&mut self, other: &Self) -> Vec<ShapeId> {
         let (rules, numbers) = (&mut self.rules, &mut self.numbers);
         let mut rule_of = vec![NO_ROW];
@@ -288,7 +288,7 @@ impl Builder {
     /// Makes everything that does not depend on addresses.
     ///
     /// # Errors
-    /// [`Reason::SectionFull`] if there are more steps, rules or bytes of shapes than the form holds.
+    /// [`Reason::SectionFull`]: there are more steps, rules or bytes of shapes than a table can hold.
     pub fn finish(self) -> Result<Shapes, Inexpressible> {
         let full = Inexpressible { row: None, reason: Reason::SectionFull };
         let (steps, starts) = place_runs(&self.runs, &self.uses);
@@ -331,7 +331,7 @@ impl Builder {
     }
 }
 
-/// The number of rules, from 1 on: [`NO_ROW`] is 0. New rules are added behind the others.
+/// The number of these rules, from 1 on: [`NO_ROW`] is 0. New rules are appended.
 pub(super) fn number(
     rules: &mut Vec<UnwindRules>,
     numbers: &mut HashMap<UnwindRules, u32, FixedState>,
@@ -354,9 +354,11 @@ fn runs_of(shape: &[u32]) -> impl Iterator<Item = &u32> {
     pairs_of(shape).iter().step_by(2)
 }
 
-/// All steps, and the number of each run's first step. Runs of many shapes come first, because small numbers
-/// take less room. A run that is the end of another run shares its steps. No run starts at step 0: a 0 in its
-/// place means that the shape repeats.
+/// Places the runs. Returns all steps, and the number of each run's first step.
+///
+/// Shapes refer to runs by these numbers, and small numbers take fewer bytes. So the runs that most shapes
+/// contain come first. A run that is the end of another run shares the steps of that run. No run starts at
+/// step 0, because a 0 in the place of a run's number means that the shape repeats.
 fn place_runs(runs: &Lists, uses: &[u32]) -> (Vec<u32>, Vec<u32>) {
     let mut order: Vec<u32> = (0..runs.len() as u32).collect();
     order.sort_by_key(|&run| (core::cmp::Reverse(uses[run as usize]), run));
@@ -387,7 +389,7 @@ fn place_runs(runs: &Lists, uses: &[u32]) -> (Vec<u32>, Vec<u32>) {
     (steps, starts)
 }
 
-/// The words of all rules, [`NO_ROW`] first, and the bytes of the rules that do not fit a word.
+/// The words of all rules, with [`NO_ROW`] first, and the bytes of the rules that do not fit a word.
 fn rule_words(rules: &[UnwindRules]) -> (Vec<u64>, Vec<[u8; LONG_RULE_SIZE]>) {
     let mut long = Vec::new();
     let mut words = vec![Packed::NO_ROW.to_word()];
@@ -426,7 +428,7 @@ pub struct Pages {
 }
 
 impl Pages {
-    /// Regions and pages that suffice for functions in these ranges of addresses.
+    /// Regions and pages that are enough for functions in these address ranges.
     pub fn of_ranges(ranges: impl IntoIterator<Item = core::ops::Range<u64>>) -> Self {
         let mut sum = Self::default();
         for range in ranges.into_iter().filter(|range| !range.is_empty()) {
@@ -449,17 +451,17 @@ pub struct Shapes {
     steps: Vec<u32>,
     bytes: Vec<u8>,
     shape_bytes: u32,
-    /// By shape, its place in `bytes`.
+    /// Offset of each shape in `bytes`.
     places: Vec<u32>,
     functions: Lists,
-    /// By [`ShapeId`], the number of entries that a function makes.
+    /// By [`ShapeId`], the number of entries of a function.
     counts: Vec<u64>,
 }
 
-/// Entries with their addresses, in pages and regions.
+/// Entries with their addresses, divided into pages and regions.
 #[derive(Default)]
 struct Entries {
-    /// First address, first page.
+    /// First address and first page of each region.
     regions: Vec<(u64, u32)>,
     /// First entry of each page.
     pages: Vec<u32>,
@@ -498,9 +500,9 @@ impl Shapes {
     /// The table of functions at these addresses, which must ascend, for a section at `address`.
     ///
     /// # Errors
-    /// [`ErrorKind::CompactOrder`] if addresses do not ascend strictly; [`ErrorKind::CompactNumber`] for a
-    /// number that was not handed out, or too many entries; [`ErrorKind::CompactLength`] if it takes 4 GiB or
-    /// more.
+    /// [`ErrorKind::CompactOrder`]: addresses do not ascend strictly. [`ErrorKind::CompactNumber`]: a number
+    /// was not handed out, or there are too many entries. [`ErrorKind::CompactLength`]: the table would have
+    /// 4 GiB or more.
     pub fn to_bytes(&self, address: u64, functions: &[(u64, ShapeId)]) -> Result<Vec<u8>, Error> {
         let entries = self.entries_at(functions)?;
         let pages = Pages { regions: entries.regions.len() as u32, pages: entries.pages.len() as u32 };
@@ -544,11 +546,11 @@ impl Shapes {
         Ok(bytes)
     }
 
-    /// Writes [`Shapes::to_bytes`] to the start of `out` and zeros behind it. Returns the length of the
+    /// Writes [`Shapes::to_bytes`] to the start of `out`, and zeros after it. Returns the length of the
     /// table.
     ///
     /// # Errors
-    /// As [`Shapes::to_bytes`], or `out` is too small.
+    /// Those of [`Shapes::to_bytes`], or `out` is too small.
     pub fn write(&self, address: u64, functions: &[(u64, ShapeId)], out: &mut [u8]) -> Result<usize, Error> {
         let bytes = self.to_bytes(address, functions)?;
         let available = out.len() as u64;
@@ -570,7 +572,7 @@ impl Shapes {
         };
         let mut left = MOST_ENTRIES;
         for (place, &(address, function)) in functions.iter().enumerate() {
-            // Where functions overlap, the later one counts.
+            // If functions overlap, the later one counts.
             let end = functions.get(place + 1).map(|next| next.0);
             if end.is_some_and(|end| end <= address) {
                 return Err(Error::new(0, ErrorKind::CompactOrder { what: "functions" }));
@@ -582,7 +584,7 @@ impl Shapes {
                 let (offset, shape, count, stride) = (piece[0], piece[1], piece[2], piece[3]);
                 for repetition in 0..u64::from(count) {
                     let ahead = u64::from(offset) + repetition * u64::from(stride);
-                    // What reaches beyond the last address is nowhere.
+                    // No byte exists beyond the last address.
                     let Some(start) = address.checked_add(ahead) else { break };
                     if end.is_some_and(|end| start >= end) {
                         break;
@@ -597,7 +599,7 @@ impl Shapes {
 }
 
 impl Entries {
-    /// Adds an entry behind all others.
+    /// Appends an entry.
     fn push(&mut self, address: u64, place: u32) {
         let known = self.regions.last().map_or(0, |&(_, first)| self.pages.len() - first as usize) as u64;
         let region = self.regions.last().map(|&(start, _)| start);
@@ -620,11 +622,11 @@ impl Entries {
     }
 }
 
-/// Writes functions, given by address, as one table for a section at `address`: no empty function, and of
-/// those at one address the largest.
+/// Writes functions, given by address, as one table for a section at `address`. It omits empty functions. If
+/// several functions start at one address, it writes the largest.
 ///
 /// # Errors
-/// The table would be larger than its form allows.
+/// The table would be larger than the format allows.
 pub fn write_table(abi: Abi, address: u64, functions: &[(u64, Function)]) -> Result<Written, Error> {
     let mut builder = Builder::new(abi);
     let mut left_out = Vec::new();

@@ -9,11 +9,11 @@ use crate::rules::UnwindRules;
 use crate::write::Inexpressible;
 
 impl Builder {
-    /// Takes a function of a blob, as [`Function::read`](crate::write::Function::read) and [`Builder::add`]
-    /// do, without decoding rows that were decoded before.
+    /// Adds a function of a blob, as [`Function::read`](crate::write::Function::read) and [`Builder::add`]
+    /// do, but without decoding rows that were decoded before.
     ///
     /// # Errors
-    /// Outside: the function is malformed. Inside: the errors of [`Builder::add`]. Nothing was taken then.
+    /// Outer error: the function is malformed. Inner error: those of [`Builder::add`]. Nothing is added then.
     pub fn add_encoded(
         &mut self,
         blob: &Blob<'_>,
@@ -31,7 +31,7 @@ impl Builder {
         added
     }
 
-    /// Numbers the rules of an ordinary function's rows. `None` if the function repeats its rows, has none or
+    /// Numbers the rules of an ordinary function's rows. `None`: the function repeats its rows, has none, or
     /// is malformed.
     fn read_encoded(&mut self, blob: &Blob<'_>, fde: &Fde) -> Option<()> {
         let attributes = blob.attributes(fde).ok()?;

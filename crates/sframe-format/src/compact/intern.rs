@@ -1,4 +1,4 @@
-//! Numbers for lists of words; equal lists have the same number.
+//! Numbers lists of words. Equal lists have the same number.
 
 use alloc::vec::Vec;
 use core::hash::BuildHasher;
@@ -7,7 +7,7 @@ use core::ops::Range;
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 
-/// Lists of words, each kept once.
+/// Lists of words, each stored once.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Lists {
     words: Vec<u32>,
@@ -16,7 +16,7 @@ pub(super) struct Lists {
 }
 
 /// A list's number and hash. The hash is stored, because hashing all lists again whenever the table grows
-/// takes longer than all other work.
+/// would take longer than all other work.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     hash: u32,
@@ -24,7 +24,7 @@ struct Entry {
 }
 
 impl Entry {
-    /// The table takes a bucket from the low bits and a tag from the high ones.
+    /// The table takes a bucket from the low bits and a tag from the high bits.
     fn spread(self) -> u64 {
         u64::from(self.hash) << 32 | u64::from(self.hash)
     }
@@ -36,7 +36,7 @@ fn range(ends: &[u32], number: usize) -> Range<usize> {
 }
 
 impl Lists {
-    /// Makes room for `lists` more lists of `words` words each.
+    /// Makes room for so many more lists of `words` words each.
     pub fn reserve(&mut self, lists: usize, words: usize) {
         self.words.reserve(lists.saturating_mul(words));
         self.ends.reserve(lists);
@@ -58,7 +58,7 @@ impl Lists {
         (number, true)
     }
 
-    /// The list of a number that was handed out.
+    /// The list with a number that was handed out.
     pub fn get(&self, number: u32) -> &[u32] {
         &self.words[range(&self.ends, number as usize)]
     }

@@ -1,4 +1,4 @@
-//! From an address to its row: at most 80 probes for the region, 50 for the entry in its page
+//! From an address to its row. A look-up takes at most 80 probes for the region, 50 for the entry in its page
 //! (`last_that_holds` looks at several places at a time), and 65 rows.
 
 use core::ops::Deref;
@@ -10,10 +10,10 @@ use crate::packed::Packed;
 use crate::rules::UnwindRules;
 use crate::unwind::{FrameAddress, Registers, UnwindError, step};
 
-/// A row that was looked up.
+/// The row that a look-up found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Found {
-    /// Address of the function, or of the piece of it that the entry is.
+    /// Address of the function, or of the piece of it that the entry describes.
     pub function: u64,
     /// Address of the row's first byte.
     pub start: u64,
@@ -24,7 +24,7 @@ pub struct Found {
 }
 
 impl Found {
-    /// [`step`] by the rules of the row.
+    /// Does a [`step`] by the rules of the row.
     ///
     /// # Errors
     /// See [`UnwindError`].
@@ -49,7 +49,7 @@ struct Place {
     offset: u32,
 }
 
-/// Consecutive pages.
+/// A range of consecutive pages.
 #[derive(Clone, Copy)]
 pub(super) struct Region {
     /// Address of the first page.
@@ -64,7 +64,7 @@ impl<D: Deref<Target = [u8]>> CompactTable<D> {
     /// The row that holds at the address `pc`.
     ///
     /// # Errors
-    /// The table is damaged where the look-up passes.
+    /// The look-up came across a defect of the table.
     #[inline]
     pub fn lookup(&self, pc: u64) -> Result<Option<Found>, Error> {
         let view = self.view();
@@ -76,7 +76,7 @@ impl<D: Deref<Target = [u8]>> CompactTable<D> {
         Ok(rules.map(|rules| Found { function, start, size: row.covered, rules }))
     }
 
-    /// The rules at the address `pc` in a word. Rules that do not fit one are written to `kept`.
+    /// The rules at the address `pc` as a word. Rules that do not fit a word are written to `kept`.
     #[cfg(feature = "alloc")]
     #[inline]
     pub(crate) fn packed_at(&self, pc: u64, kept: &mut UnwindRules) -> Result<Packed, Error> {
@@ -123,7 +123,7 @@ impl View<'_> {
         let region = self.region(number);
         let offset = pc.checked_sub(region.address)?;
         let page = u32::try_from(offset / PAGE).ok().filter(|&page| page <= region.pages)?;
-        // A damaged table may name pages that it does not have.
+        // A damaged table may refer to pages that it does not have.
         let place = region.first.checked_add(page).filter(|&place| place <= self.header.pages)?;
         let within = (offset % PAGE) as u32;
         let first = self.first_entry(place);
@@ -136,7 +136,7 @@ impl View<'_> {
                 return Some(Place { entry, offset: within - u32::from(self.start(entry)) });
             }
         }
-        // The last entry of the page before may reach into this one.
+        // The last entry of the previous page may reach into this one.
         let before = self.first_entry(place.checked_sub(1).filter(|_| page > 0)?);
         let entry = first.min(self.header.entries).checked_sub(1).filter(|&entry| entry >= before)?;
         Some(Place { entry, offset: within + PAGE as u32 - u32::from(self.start(entry)) })

@@ -1,26 +1,47 @@
-//! Compact tables: the rows of a whole program for readers that care for every byte and bound every loop.
+//! Compact tables: the rows of a whole program, in a quarter of the room if the program is large.
 //!
-//! A compact table is no SFrame section. It holds the same rules for the same addresses in a quarter of the
-//! room if the program is large, can be read where it lies and is position-independent. The steps of a
-//! look-up are bounded by a constant, as the kernel's verifier demands of BPF programs. `COMPACT.md` of this
-//! crate specifies every byte.
+//! An SFrame section repeats itself. Take an x86-64 function of 31 bytes that pushes rbp and pops it at the
+//! end:
 //!
 //! ```text
+//! byte 0: CFA = rsp + 8      byte 1: CFA = rsp + 16, rbp at CFA - 16      byte 30: CFA = rsp + 8
+//! ```
+//!
+//! SFrame V3 takes 31 bytes for it: an FDE of 16, an attribute of 5, and rows of 3, 4 and 3. Every function
+//! with this prologue and epilogue spells out the same rules again. But functions differ mostly in where
+//! their rows start, and little in the order of their rules. So a compact table stores order and distances
+//! apart, and everything that repeats once:
+//!
+//! - A *rule* says how to find the caller. All rows with equal rules share it.
+//! - A *step* is the number of a rule, and how many bytes its row covers if they are few.
+//! - A *run* is a sequence of steps that follow closely, as in a prologue or an epilogue. Functions share
+//!   runs.
+//! - A *shape* lists the runs of a function and the bytes between them. Equal functions share a shape.
+//! - An *entry* is a function, or a piece of a long one: its start, and the place of its shape.
+//!
+//! ```text
+//! steps:   1: rule 1 for 1 byte      2: rule 2, the shape goes on      3: rule 1, the shape ends
+//! shape:   from step 1, 29 bytes by its last row; from step 3, 1 byte
+//!
 //! address ─► region ─► page ─► entry: start, place of its shape ─► shape: runs of steps ─► rule
 //! ```
 //!
-//! Functions differ much in where their rows start, and little in the order of their rules. An *entry* is a
-//! function, or a piece of a long function. Its *shape* says which *runs* of steps follow each other and how
-//! many bytes are between them. A run is a part of a function whose rows follow closely, as in a prologue or
-//! an epilogue; functions share runs. A shape ends where the function ends, so that a look-up behind it finds
-//! nothing.
+//! So the function takes 4 bytes for its shape and 4 for its entry, and an equal function takes 4 more.
+//!
+//! The table serves readers that hold many tables, such as profilers, also in the kernel. It contains no
+//! absolute address, so they read it where it is mapped. The kernel's verifier rejects a BPF program with an
+//! unbounded loop, so a constant bounds every loop of a look-up: an entry has at most [`MOST_ROWS`] rows and
+//! [`MOST_BYTES`] bytes, and a longer function has several entries. A shape says where its function ends.
+//! Otherwise a look-up in the gap behind a function would find its last rule.
+//!
+//! A compact table is not an SFrame section. `COMPACT.md` of this crate specifies every byte.
 //!
 //! | module | contents |
 //! |---|---|
 //! | `rule` | rules, as words and in full |
 //! | `shape` | from an offset in a function to its rule |
 //! | `look_up` | from an address to its entry |
-//! | `pieces` | all entries and rows, and whether they are sound |
+//! | `pieces` | all entries and rows, and whether they are valid |
 //! | `verify` | whether every rule of `COMPACT.md` is kept |
 //! | `build`, `encoded`, `intern` | the writer (feature `alloc`) |
 
@@ -51,15 +72,15 @@ pub use pieces::{Piece, PieceRow, Pieces, Summary};
 pub const SECTION_NAME: &str = ".sframe_compact";
 /// The magic number, in the table's byte order.
 pub const MAGIC: u32 = 0x5346_4354;
-/// The version that is written and read.
+/// The version that this crate reads and writes.
 pub const VERSION: u8 = 1;
 /// Size of the header in bytes.
 pub const HEADER_SIZE: usize = 40;
-/// Bytes of text to a page.
+/// Bytes of text in a page.
 pub const PAGE: u64 = 1 << 16;
-/// Most rows of an entry.
+/// The largest number of rows of an entry.
 pub const MOST_ROWS: usize = 64;
-/// Most bytes of text that an entry covers.
+/// The largest number of bytes of text that an entry covers.
 pub const MOST_BYTES: u32 = 0xffff;
 
 const REGION_SIZE: usize = 16;
@@ -71,7 +92,7 @@ const START_SIZE: usize = 2;
 /// The header of a table: the sizes of its parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// The architecture, which settles the byte order.
+    /// The architecture, which decides the byte order.
     pub abi: Abi,
     /// Bytes of a step: 2 or 4.
     pub step_width: u8,
@@ -95,7 +116,7 @@ pub struct Header {
     pub shape_bytes: u32,
 }
 
-/// Where the parts of a table are, in bytes from its start. They follow one another in this order, without
+/// Where the parts of a table are, in bytes from its start. They follow one another in this order without
 /// gaps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parts {
@@ -120,11 +141,11 @@ pub struct Parts {
 }
 
 impl Header {
-    /// Reads the header at the start of `data`, which must hold the whole table.
+    /// Reads the header at the start of `data`, which must contain the whole table.
     ///
     /// # Errors
-    /// Magic, version, ABI or a width is unknown; the stated length is not that of the parts, or is more than
-    /// `data` has.
+    /// Magic, version, ABI or a width is unknown, or the stated length is not the sum of the parts or exceeds
+    /// `data`.
     pub fn read(data: &[u8]) -> Result<Self, Error> {
         let truncated = |needed| {
             let available = data.len() as u64;
@@ -176,7 +197,7 @@ impl Header {
         Ok(header)
     }
 
-    /// Bytes of a table whose parts have these sizes.
+    /// The length in bytes of a table whose parts have these sizes.
     pub fn needed(&self) -> u64 {
         let part = |count: u32, size: usize| u64::from(count) * size as u64;
         HEADER_SIZE as u64
@@ -228,7 +249,7 @@ impl Header {
     }
 }
 
-/// A compact table with its bytes: a slice, a vector, a mapped file, or a shared pointer to one.
+/// A compact table with its bytes: a slice, a vector, a mapped file, or a shared pointer to one of these.
 #[derive(Clone, Copy, Debug)]
 pub struct CompactTable<D> {
     data: D,
@@ -238,11 +259,10 @@ pub struct CompactTable<D> {
 }
 
 impl<D: Deref<Target = [u8]>> CompactTable<D> {
-    /// Reads the header of a table that is loaded at `address`. What stands behind the table is not looked
-    /// at.
+    /// Reads the header of a table that is loaded at `address`. It ignores the bytes after the table.
     ///
     /// # Errors
-    /// As [`Header::read`].
+    /// Those of [`Header::read`].
     ///
     /// ```
     /// use sframe_format::compact::CompactTable;
@@ -278,7 +298,7 @@ impl<D: Deref<Target = [u8]>> CompactTable<D> {
     }
 }
 
-/// A borrowed table, as the modules that read it take it.
+/// A borrowed table, for the modules that read it.
 #[derive(Clone, Copy)]
 struct View<'data> {
     data: &'data [u8],
@@ -303,7 +323,7 @@ impl View<'_> {
         self.endian().read_u32(self.data, offset).unwrap_or(0)
     }
 
-    /// The number of the first entry of a page. For the page behind the last one, the number of all entries.
+    /// The number of a page's first entry. For the page after the last one, the number of all entries.
     #[inline]
     fn first_entry(&self, page: u32) -> u32 {
         self.u32(self.parts.pages + page as usize * PAGE_SIZE)

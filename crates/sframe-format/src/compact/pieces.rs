@@ -20,16 +20,16 @@ pub struct Piece<'data> {
 /// A row of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PieceRow {
-    /// First byte that it covers, from the start of the entry or of the repetition.
+    /// First byte that it covers, from the start of the entry or the repetition.
     pub start: u32,
     /// Bytes that it covers.
     pub size: u32,
-    /// Its rules; `None` for a stretch without a row.
+    /// Its rules. `None`: a stretch without a row.
     pub rules: Option<UnwindRules>,
 }
 
-/// Rows of a [`Piece`]. A malformed shape ends it with an error; a rule that the table does not have is an
-/// error for its row alone.
+/// The rows of a [`Piece`]. A malformed shape ends them with an error. If the table does not have a rule,
+/// only that rule's row is an error.
 #[derive(Clone, Copy)]
 pub struct PieceRows<'data> {
     view: View<'data>,
@@ -46,7 +46,7 @@ impl<'data> Piece<'data> {
         }
     }
 
-    /// Bytes of a repetition, if its rows repeat.
+    /// Bytes of a repetition. `None`: its rows do not repeat.
     pub fn repeat_size(&self) -> Option<u32> {
         self.rows().rows.and_then(|rows| rows.repeat).map(|(repeat, _)| repeat)
     }
@@ -67,7 +67,7 @@ impl<'data> Piece<'data> {
         Ok(end)
     }
 
-    /// Offset of its shape from the start of the table, in bytes: equal functions have the same.
+    /// Offset of its shape from the start of the table, in bytes. Equal functions have the same offset.
     pub fn shape_offset(&self) -> usize {
         self.view.shape(self.number)
     }
@@ -99,8 +99,8 @@ pub struct Pieces<'data> {
     region: u32,
     page: u32,
     entry: u32,
-    /// Pages that are yet to come. Regions of a damaged table may all name the same ones: together they would
-    /// take the square of the table's size.
+    /// Number of pages to come. The regions of a damaged table may all refer to the same pages. Without this
+    /// limit, a walk over them would take time in proportion to the square of the table's size.
     left: u32,
 }
 
@@ -130,7 +130,7 @@ impl<'data> Iterator for Pieces<'data> {
     }
 }
 
-/// Facts about a table that [`CompactTable::check`] found sound.
+/// What [`CompactTable::check`] found in a valid table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
     /// Rows of all entries.
@@ -150,8 +150,8 @@ impl<D: Deref<Target = [u8]>> CompactTable<D> {
     /// Reads the whole table.
     ///
     /// # Errors
-    /// Regions or pages do not lead to every entry once, entries do not ascend, a shape does not end, covers
-    /// nothing or more than [`MOST_BYTES`], or the table has no such rule.
+    /// The regions and pages do not lead to every entry once; entries do not ascend; a shape does not end, or
+    /// covers nothing or more than [`MOST_BYTES`]; or the table does not have a rule.
     pub fn check(&self) -> Result<Summary, Error> {
         let view = self.view();
         check_pages(&view)?;
@@ -182,7 +182,7 @@ impl<D: Deref<Target = [u8]>> CompactTable<D> {
     }
 }
 
-/// Checks that the regions cover all pages in turn, and the pages all entries.
+/// Checks that the regions cover all pages in turn, and that the pages cover all entries.
 fn check_pages(view: &View<'_>) -> Result<(), Error> {
     let disorder = |offset, what| Error::new(offset, ErrorKind::CompactOrder { what });
     let (mut pages, mut end) = (0u32, 0u64);

@@ -1,5 +1,5 @@
-//! Rules: words of 8 bytes, [`Packed`] words rotated (`COMPACT.md`), and long rules of 32 bytes for what does
-//! not fit.
+//! Rules: words of 8 bytes (a [`Packed`] word, rotated as `COMPACT.md` says), and long rules of 32 bytes for
+//! all others.
 //!
 //! | byte | long rule |
 //! |---|---|
@@ -41,7 +41,7 @@ impl View<'_> {
         Ok(Packed::from_word(word.unwrap_or(0) as u64, self.header.abi))
     }
 
-    /// A rule in full; `None` if it says that there is no row.
+    /// A rule in full. `None`: the rule says that there is no row.
     pub(super) fn unpacked(&self, packed: Packed) -> Result<Option<UnwindRules>, Error> {
         match packed.kind() {
             Kind::Kept(place) => self.long_rule(place as u32).map(Some),

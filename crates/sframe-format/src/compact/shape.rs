@@ -1,24 +1,26 @@
-//! Shapes: which runs of steps the rows of an entry are, and how many bytes are between the runs.
+//! Shapes: the runs of steps that make up the rows of an entry, and the bytes between the runs.
 //!
-//! A number in a shape takes 1, 2 or 4 bytes: up to 0xdf itself, then 0xe0 to 0xfe and a byte, then 0xff and
-//! three bytes, in both byte orders the most significant byte first. A shape is a list of pairs: the number
-//! of a run's first step, and the bytes that the run's last row covers. The steps of a run are consecutive. A
-//! step holds a rule's number, and in the low 4 bits the bytes that its row covers, or 0 or 15 in the last
-//! step of a run, whose bytes the shape tells: behind 0 another run follows, behind 15 the entry ends. A
-//! shape that begins with 0 repeats: the bytes of a repetition and of the entry come next.
+//! A shape is a list of numbers. A number takes 1, 2 or 4 bytes, with the most significant byte first in both
+//! byte orders: up to 0xdf itself, then 0xe0 to 0xfe and a byte, then 0xff and three bytes.
+//!
+//! The numbers form pairs: a run's first step, and the bytes that the run's last row covers. The steps of a
+//! run are consecutive. A step contains a rule's number and, in the low 4 bits, the bytes that its row
+//! covers. In the last step of a run, these bits are 0 if another run follows and 15 if the entry ends; the
+//! shape says how many bytes that row covers. A shape that begins with 0 repeats: the bytes of a repetition
+//! and of the entry come next.
 
 use super::{MOST_ROWS, View};
 use crate::error::{Error, ErrorKind};
 
-/// Low bits of a step that say how many bytes its row covers.
+/// The low bits of a step. They say how many bytes its row covers.
 pub(super) const COVERED_BITS: u32 = 4;
-/// The shape says how many bytes the row covers; a run follows.
+/// The shape says how many bytes the row covers. Another run follows.
 pub(super) const GOES_ON: u32 = 0;
-/// The shape says how many bytes the row covers; the entry ends there.
+/// The shape says how many bytes the row covers. The entry ends there.
 pub(super) const ENDS: u32 = 15;
-/// The least number that takes 2 bytes.
+/// The smallest number that takes 2 bytes.
 pub(super) const TWO_BYTES: u32 = 0xe0;
-/// The least number that takes 4 bytes.
+/// The smallest number that takes 4 bytes.
 #[cfg(feature = "alloc")]
 pub(super) const FOUR_BYTES: u32 = TWO_BYTES + (31 << 8);
 
@@ -27,21 +29,21 @@ pub(super) const FOUR_BYTES: u32 = TWO_BYTES + (31 << 8);
 pub(super) struct ShapeRow {
     /// Number of its rule.
     pub rule: u32,
-    /// First byte that it covers, from the entry's start or that of the repetition.
+    /// First byte that it covers, from the start of the entry or the repetition.
     pub start: u32,
     /// Bytes that it covers.
     pub covered: u32,
-    /// Whether the entry, or the repetition, ends with it.
+    /// Whether it is the last row of the entry or the repetition.
     pub last: bool,
 }
 
-/// The rows of an entry, read one after the other from its shape.
+/// The rows of an entry, read from its shape one after the other.
 #[derive(Clone, Copy)]
 pub(super) struct ShapeRows<'data> {
     view: View<'data>,
-    /// The byte that is read next, from the start of the table.
+    /// Offset of the next byte from the start of the table.
     position: usize,
-    /// The step that is read next; `None` after the last row.
+    /// The next step. `None` after the last row.
     step: Option<u32>,
     passed: u32,
     left: usize,
@@ -127,8 +129,8 @@ impl ShapeRows<'_> {
         Ok(Some(ShapeRow { rule, start, covered, last: self.step.is_none() }))
     }
 
-    /// The row that holds `offset` bytes from the entry's start, with its start counted from there too;
-    /// `None` behind the end of the entry.
+    /// The row that holds `offset` bytes from the entry's start. The row's start counts from there, too.
+    /// `None`: the entry has ended.
     #[inline]
     pub(super) fn find(mut self, mut offset: u32) -> Result<Option<ShapeRow>, Error> {
         let mut before = 0;

@@ -1,4 +1,4 @@
-//! Checks a table against every rule of `COMPACT.md`, also those that no reader needs.
+//! Checks a table against every rule of `COMPACT.md`, even those that no reader needs.
 
 use core::ops::Deref;
 
@@ -19,12 +19,12 @@ mod word {
 }
 
 impl<D: Deref<Target = [u8]>> CompactTable<D> {
-    /// Checks the table, and the bytes behind it.
+    /// Checks the table and the bytes after it.
     ///
     /// # Errors
-    /// What [`CompactTable::check`] demands; bits without a meaning are set, in a rule, a long rule or behind
-    /// the table; a rule is of an unknown kind; a row covers nothing; a repetition does not end with its
-    /// rows; an entry has more than [`MOST_ROWS`] rows.
+    /// Any error of [`CompactTable::check`]; bits without a meaning are set in a rule, in a long rule or
+    /// after the table; a rule is of an unknown kind; a row covers nothing; a repetition does not end with
+    /// its rows; an entry has more than [`MOST_ROWS`] rows.
     pub fn verify(&self) -> Result<(), Error> {
         self.check()?;
         let view = self.view();
@@ -33,7 +33,8 @@ impl<D: Deref<Target = [u8]>> CompactTable<D> {
         (0..view.header.steps).try_for_each(|number| check_step(&view, number))?;
         let mut last = None;
         for piece in self.pieces() {
-            // Entries of one shape follow each other often enough; the others are read again.
+            // Entries of one shape often follow each other. A shape that comes up again later is checked
+            // again.
             if last.replace(piece.shape_offset()) != Some(piece.shape_offset()) {
                 check_shape(&view, piece.shape_offset())?;
             }
@@ -108,7 +109,7 @@ fn check_long_rule(view: &View<'_>, number: u32) -> Result<(), Error> {
     if sound { Ok(()) } else { Err(unused(at, "a long rule")) }
 }
 
-/// Checks that the rule of a step exists, also if no shape leads to the step.
+/// Checks that the rule of a step exists, even if no shape leads to the step.
 fn check_step(view: &View<'_>, number: u32) -> Result<(), Error> {
     let width = view.header.step_width;
     let at = view.parts.steps + number as usize * usize::from(width);
@@ -186,7 +187,8 @@ mod tests {
         assert_eq!(verify(&bytes), Ok(()));
     }
 
-    /// Every bit of rules and long rules that can change without another answer of the readers is reported.
+    /// Changes every bit of rules and long rules that may change without changing the readers' answers, and
+    /// expects an error.
     #[test]
     fn bits_without_a_meaning_are_zero() {
         let bytes = table();
@@ -225,8 +227,8 @@ mod tests {
         longer.extend([0, 7]);
         let found = verify(&longer).map_err(|error| error.offset);
         assert_eq!(found, Err(bytes.len() + 1));
-        // The last number of the last shape is the size of its last row: without bytes, or short of the
-        // repetition.
+        // The last number of the last shape is the size of its last row. 0 leaves the row without bytes, and
+        // 1 ends it before the repetition does.
         for size in [0, 1] {
             assert!(damaged(parts.end - 1, size).is_err());
         }

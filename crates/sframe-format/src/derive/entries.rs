@@ -1,8 +1,9 @@
 //! CIEs and FDEs of `.eh_frame` (LSB, "Exception Frames"; DWARF 5, 6.4.1).
 //!
-//! They are read here, with gimli's reader of numbers, because gimli refuses entries that unwinders take:
-//! AArch64's augmentations `B` (return addresses are signed with key B) and `G` (tagged frames),
-//! language-specific data that is left out, and those of GCC 2. Only what the rows depend on is read.
+//! This module uses gimli's reader of numbers, but not gimli's reader of entries, because that rejects
+//! entries that unwinders accept: AArch64's augmentations `B` (return addresses are signed with key B) and
+//! `G` (tagged frames), omitted language-specific data, and the entries of GCC 2. It reads only what the rows
+//! depend on.
 
 use gimli::{DwEhPe, EhFrame, EndianSlice, Error, Reader, Register, RunTimeEndian};
 
@@ -18,7 +19,7 @@ pub(super) type Slice<'data> = EndianSlice<'data, RunTimeEndian>;
 pub(super) struct Frames<'data> {
     pub abi: Abi,
     data: Slice<'data>,
-    /// The same as gimli's expressions want it.
+    /// The same, for gimli's expressions.
     pub section: EhFrame<Slice<'data>>,
     /// Its address.
     pub address: u64,
@@ -32,11 +33,11 @@ pub(super) struct Cie<'data> {
     pub data_alignment: i64,
     /// The column of the return address.
     pub return_address: Register,
-    /// How addresses of its FDEs are encoded.
+    /// The encoding of addresses in its FDEs.
     pub encoding: DwEhPe,
     /// Whether its FDEs have augmentation data.
     has_data: bool,
-    /// Whether its FDEs are of signal frames.
+    /// Whether its FDEs describe signal frames.
     pub signal: bool,
     /// Whether return addresses are signed with key B.
     pub key_b: bool,
@@ -56,7 +57,7 @@ pub(super) struct Fde<'data> {
 }
 
 impl Fde<'_> {
-    /// The address behind its last one.
+    /// The address after its last one.
     pub fn end(&self) -> u64 {
         self.start.wrapping_add(self.size)
     }
@@ -76,13 +77,13 @@ impl<'data> Frames<'data> {
         Self { abi, data: Slice::new(data, endian), section: EhFrame::new(data, endian), address }
     }
 
-    /// All records, also those behind a terminator.
+    /// All records, including those after a terminator.
     pub fn records(&self) -> Records<'data> {
         Records::new(self.abi, self.data.slice())
     }
 
-    /// The FDE of a record; `None` for a CIE. `known` is a CIE that was read before: FDEs of one CIE follow
-    /// each other.
+    /// The FDE of a record. `None`: the record is a CIE. `known` is a CIE that was read before, because FDEs
+    /// of one CIE follow each other.
     pub fn entry(&self, record: &Record, known: Option<&Cie<'data>>) -> Result<Option<Fde<'data>>, Error> {
         let (mut rest, id) = self.body(record)?;
         let id = id as usize;
@@ -103,7 +104,7 @@ impl<'data> Frames<'data> {
         Ok(Some(Fde { offset: record.offset, cie, start, size, instructions: rest }))
     }
 
-    /// The FDE at an offset.
+    /// The FDE at this offset.
     pub fn fde(&self, offset: usize, known: Option<&Cie<'data>>) -> Result<Fde<'data>, Error> {
         let record = self.record(offset)?;
         self.entry(&record, known)?.ok_or(Error::NotCiePointer(offset as u64))
@@ -114,7 +115,7 @@ impl<'data> Frames<'data> {
         record.ok_or(Error::NoEntryAtGivenOffset(offset as u64))
     }
 
-    /// What stands behind the field that tells CIEs from FDEs, and that field.
+    /// The bytes after the field that tells CIEs from FDEs, and that field itself.
     fn body(&self, record: &Record) -> Result<(Slice<'data>, u32), Error> {
         let mut rest = self.data;
         rest.truncate(record.end)?;
@@ -134,7 +135,7 @@ impl<'data> Frames<'data> {
         }
         let augmentation = rest.read_null_terminated_slice()?.slice();
         let letters = match augmentation.strip_prefix(b"eh") {
-            // GCC 2: a pointer to exception data.
+            // GCC 2 puts a pointer to exception data here.
             Some(letters) => {
                 rest.skip(8)?;
                 letters
@@ -165,7 +166,7 @@ impl<'data> Frames<'data> {
         Ok(cie)
     }
 
-    /// An address in `input`, which is a part of the section.
+    /// Reads an address from `input`, which is a part of the section.
     pub fn address(&self, input: &mut Slice<'data>, encoding: DwEhPe) -> Result<u64, Error> {
         let base = match encoding.application() {
             gimli::DW_EH_PE_absptr => 0,
@@ -185,7 +186,7 @@ impl<'data> Frames<'data> {
 }
 
 impl<'data> Cie<'data> {
-    /// Reads the letters of the augmentation, and their data where they have any.
+    /// Reads the letters of the augmentation and their data.
     fn read_letters(&mut self, letters: &[u8], mut data: Slice<'data>) -> Result<(), Error> {
         for (place, letter) in letters.iter().enumerate() {
             match letter {
@@ -210,7 +211,7 @@ impl<'data> Cie<'data> {
     }
 }
 
-/// A number in the format of an encoding, whatever it counts from.
+/// Reads a number in the format of an encoding, no matter what it counts from.
 fn value(input: &mut Slice<'_>, encoding: DwEhPe) -> Result<u64, Error> {
     if encoding == gimli::DW_EH_PE_omit {
         return Err(Error::CannotParseOmitPointerEncoding);

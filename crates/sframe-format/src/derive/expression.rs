@@ -1,14 +1,14 @@
-//! DWARF expressions that have an SFrame form.
+//! Reads the DWARF expressions that have an SFrame form.
 
 use gimli::{EndianSlice, Operation, RunTimeEndian};
 
 use crate::abi::{Abi, Register};
 use crate::rules::{CfaRule, Frame, Location, RegisterRule, Row, Rules};
 
-/// The value of an expression as a sum.
+/// The value of an expression, as a sum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Affine {
-    /// `None`: the value that was on the stack at the start (the CFA).
+    /// `None`: the value that was on the stack at the start, which is the CFA.
     pub register: Option<Register>,
     pub offset: i64,
     /// Whether the value is the word in memory at the sum.
@@ -20,8 +20,8 @@ type Expression<'data> = gimli::Expression<EndianSlice<'data, RunTimeEndian>>;
 const ENCODING: gimli::Encoding =
     gimli::Encoding { address_size: 8, format: gimli::Format::Dwarf32, version: 4 };
 
-/// Reads an expression that is `base + offset`, or the word in memory there. `initial` tells whether the CFA
-/// is on the stack at the start, as it is for rules of registers (DWARF 5, 6.4.2.3).
+/// Reads an expression that is `base + offset`, or the word in memory there. `initial` says whether the CFA
+/// is on the stack at the start. It is for rules of registers (DWARF 5, 6.4.2.3).
 pub(super) fn affine(expression: Expression<'_>, initial: bool) -> Option<Affine> {
     let mut operations = expression.operations(ENCODING);
     let cfa = Affine { register: None, offset: 0, dereference: false };
@@ -34,7 +34,7 @@ pub(super) fn affine(expression: Expression<'_>, initial: bool) -> Option<Affine
             }
             Operation::SignedConstant { value } if constant.is_none() => constant = Some(value),
             Operation::UnsignedConstant { value } if constant.is_none() => constant = Some(value as i64),
-            // It is added to the top of the stack, where a pending constant stands above the value.
+            // The operation adds to the top of the stack. There, a pending constant is above the value.
             Operation::PlusConstant { value: addend } => match constant {
                 Some(pending) => constant = Some(pending.checked_add(addend as i64)?),
                 None => value = Some(plus(value?, addend as i64)?),

@@ -1,9 +1,9 @@
 //! Derives functions of `.eh_frame` one by one, on demand.
 //!
-//! To derive all rows of a large library takes longer than most work that is done with them: a profile
-//! touches some hundreds of its functions. Here only the FDE that covers an address is found and run. Linked
-//! files have a sorted table for that, `.eh_frame_hdr` (LSB, "The .eh_frame_hdr section"); in other files the
-//! headers of all FDEs are read once.
+//! Deriving all rows of a large library takes longer than most work that uses them: a profile touches some
+//! hundreds of the library's functions. So an [`FdeIndex`] finds and runs only the FDE that covers an
+//! address. Linked files have a sorted table for that, `.eh_frame_hdr` (LSB, "The .eh_frame_hdr section"). In
+//! other files, the index reads the headers of all FDEs once.
 
 use alloc::vec::Vec;
 use core::ops::{Deref, Range};
@@ -16,7 +16,7 @@ use super::search_table::Header;
 use crate::abi::{Abi, Register};
 use crate::rules::{RegisterRule, UnwindRules};
 
-/// `.eh_frame` of a linked file, for look-ups by address. `D` holds the bytes.
+/// `.eh_frame` of a linked file, for look-ups by address. `D` holds its bytes.
 #[derive(Debug)]
 pub struct FdeIndex<D> {
     abi: Abi,
@@ -26,7 +26,7 @@ pub struct FdeIndex<D> {
     order: Order<D>,
 }
 
-/// Memory for running an FDE, reused from one call to the next.
+/// Memory for running an FDE. Reuse it from one call to the next.
 #[derive(Debug, Default)]
 pub struct Scratch(Runner);
 
@@ -39,9 +39,9 @@ enum Order<D> {
 }
 
 impl<D: Deref<Target = [u8]>> FdeIndex<D> {
-    /// An index of the section `eh_frame`, whose address is `address`. `header` are the bytes and the address
-    /// of `.eh_frame_hdr`. If the file has none, or one without a table, this takes time in proportion to the
-    /// section.
+    /// Makes an index of the section `eh_frame` at `address`. `header` are the bytes and the address of
+    /// `.eh_frame_hdr`. If the file has no such section, or one without a table, this takes time in
+    /// proportion to the section.
     pub fn new(abi: Abi, eh_frame: D, address: u64, header: Option<(D, u64)>) -> Self {
         let mut index = Self { abi, data: eh_frame, address, order: Order::List(Vec::new()) };
         let header = header.and_then(|(data, at)| Header::parse(abi.endian(), data, at, address));
@@ -56,7 +56,7 @@ impl<D: Deref<Target = [u8]>> FdeIndex<D> {
         index
     }
 
-    /// The rules at `pc`. `None` if no FDE covers it, `Ok(None)` if the FDE that covers it has no row there.
+    /// The rules at `pc`. `None`: no FDE covers it. `Ok(None)`: the FDE that covers it has no row there.
     ///
     /// # Errors
     /// The rules have no SFrame form, or the FDE is malformed before their row.
@@ -97,11 +97,12 @@ impl<D: Deref<Target = [u8]>> FdeIndex<D> {
         Ok(None)
     }
 
-    /// Where the caller's value of a register is while `pc` runs. `None` if no FDE covers `pc`, if calls need
-    /// not preserve the register, or if its rule has no SFrame form.
+    /// Where the caller's value of a register is while `pc` runs. `None`: no FDE covers `pc`, calls need not
+    /// preserve the register, or its rule has no SFrame form.
     ///
-    /// SFrame follows only stack and frame pointer. The CFA of a few frames counts from another register,
-    /// which the functions that they call may save; `.eh_frame` tells where.
+    /// SFrame tracks only the stack pointer and the frame pointer. In a few frames the CFA counts from
+    /// another register, and the functions that such a frame calls may save that register. `.eh_frame` says
+    /// where.
     pub fn register_at(&self, pc: u64, register: Register) -> Option<RegisterRule> {
         if !is_kept(self.abi, register) {
             return None;
@@ -118,7 +119,7 @@ impl<D: Deref<Target = [u8]>> FdeIndex<D> {
         }
     }
 
-    /// The addresses around `pc` that no FDE covers; empty if an FDE covers `pc`.
+    /// The addresses around `pc` that no FDE covers. Empty: an FDE covers `pc`.
     pub fn gap_at(&self, pc: u64) -> Range<u64> {
         let frames = self.frames();
         let place = self.place(pc);
@@ -147,7 +148,7 @@ impl<D: Deref<Target = [u8]>> FdeIndex<D> {
         }
     }
 
-    /// The start of the range of the FDE at a place of the order.
+    /// The start of the FDE at a place in the order.
     fn start(&self, place: usize) -> Option<u64> {
         match &self.order {
             Order::Header(header) => Some(header.entry(place)?.0),
@@ -155,7 +156,7 @@ impl<D: Deref<Target = [u8]>> FdeIndex<D> {
         }
     }
 
-    /// The FDE at a place of the order.
+    /// The FDE at a place in the order.
     fn fde<'data>(&self, frames: &Frames<'data>, place: usize) -> Option<Fde<'data>> {
         let offset = match &self.order {
             Order::Header(header) => usize::try_from(header.entry(place)?.1).ok()?,
@@ -164,8 +165,8 @@ impl<D: Deref<Target = [u8]>> FdeIndex<D> {
         frames.fde(offset, None).ok()
     }
 
-    /// Range and offset of every FDE in the order of the section, without malformed FDEs, up to an entry
-    /// whose length is malformed.
+    /// Range and offset of every FDE, in the order of the section. It omits malformed FDEs, and ends at an
+    /// entry with a malformed length.
     fn list(&self) -> Vec<(Range<u64>, usize)> {
         let frames = self.frames();
         let (mut list, mut known): (Vec<_>, Option<Cie<'_>>) = Default::default();

@@ -1,7 +1,8 @@
-//! Call frame instructions (DWARF 5, 6.4.2 and 7.24), one after the other.
+//! Reads call frame instructions (DWARF 5, 6.4.2 and 7.24), one after the other.
 //!
-//! They become gimli's, which also decodes them; but gimli ends at two that are in use: the old form of an
-//! offset, and the signing of AArch64 that mixes in the program counter.
+//! The result is gimli's instructions, and gimli also decodes them. But gimli stops at two instructions that
+//! are in use: the old form of an offset, and AArch64's signing with the program counter. This module handles
+//! these two.
 
 use gimli::{CallFrameInstruction, DwCfa, Error, Reader, Register, UnwindExpression};
 
@@ -14,8 +15,8 @@ const NEGATE_RA_STATE_WITH_PC: DwCfa = DwCfa(0x2c);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Instruction {
     Plain(CallFrameInstruction<usize>),
-    /// The return address is signed from here on, or no longer, with the program counter of this place mixed
-    /// in.
+    /// From here on, the return address is signed with the program counter of this place as an input, or no
+    /// longer so.
     NegateRaStateWithPc,
 }
 
@@ -27,15 +28,15 @@ pub(super) struct Instructions<'data> {
 }
 
 impl<'data> Instructions<'data> {
-    /// The instructions `input` of a CIE, or of one of its FDEs.
+    /// The instructions `input` of a CIE or of one of its FDEs.
     pub fn new(frames: &Frames<'data>, cie: &Cie<'data>, input: Slice<'data>) -> Self {
         Self { frames: *frames, encoding: cie.encoding, input }
     }
 
-    /// The next instruction.
+    /// Reads the next instruction.
     ///
     /// # Errors
-    /// It is unknown or cut off. No other follows then.
+    /// The instruction is unknown or truncated. No other follows then.
     pub fn next(&mut self) -> Result<Option<Instruction>, Error> {
         if self.input.is_empty() {
             return Ok(None);
@@ -60,7 +61,7 @@ impl<'data> Instructions<'data> {
         }))
     }
 
-    /// An instruction that takes a byte of its own.
+    /// Reads an instruction that has a byte of its own.
     fn extended(&mut self, code: DwCfa) -> Result<Instruction, Error> {
         use CallFrameInstruction as Is;
         let aarch64 = self.frames.abi.is_aarch64();
@@ -80,7 +81,7 @@ impl<'data> Instructions<'data> {
             gimli::DW_CFA_offset_extended_sf => {
                 Is::OffsetExtendedSf { register: register(input)?, factored_offset: input.read_sleb128()? }
             }
-            // Superseded by the one above; its offset is subtracted.
+            // The instruction above has superseded this one. Its offset is subtracted.
             gimli::DW_CFA_GNU_negative_offset_extended => {
                 let register = register(input)?;
                 let factored_offset = (input.read_uleb128()? as i64).wrapping_neg();

@@ -1,12 +1,13 @@
-//! SFrame rows from `.eh_frame` (feature `derive`).
+//! Derives SFrame rows from `.eh_frame` (feature `derive`).
 //!
-//! Each FDE of `.eh_frame` is run, and its rows are projected to the registers that SFrame tracks: CFA,
-//! return address, frame pointer. Stretches of code whose rows have no SFrame form are listed with the
-//! reason, never approximated; the code before and behind such a stretch becomes functions of its own. The
-//! section may be unrelocated: sizes and rows do not depend on addresses, and [`Source::offset`] tells the
-//! FDE of a function. [`FdeIndex`] derives functions of a linked file one by one, on demand.
+//! For each FDE of `.eh_frame`, this module runs the call frame instructions and projects each row to the
+//! registers that SFrame tracks: CFA, return address, frame pointer. It never approximates: it lists a
+//! stretch of code whose rows have no SFrame form, with the reason, and the code before and after the stretch
+//! becomes functions of its own. The section may be unrelocated: sizes and rows do not depend on addresses,
+//! and [`Source::offset`] identifies the FDE of a function. [`FdeIndex`] derives functions of a linked file
+//! one by one, on demand.
 //!
-//! Linkers describe their PLTs with one DWARF expression for all entries; it becomes a PC-mask function.
+//! Linkers describe their PLTs with one DWARF expression for all entries. It becomes a PC-mask function.
 
 mod entries;
 mod expression;
@@ -33,10 +34,11 @@ use rows::{Columns, Runner};
 pub use fde_index::{FdeIndex, Scratch};
 pub use project::Reason;
 
-/// The FDE of `.eh_frame` that a function was derived from, and the part of its range that the function is.
+/// The FDE of `.eh_frame` that a function was derived from, and the part of the FDE's range that the function
+/// covers.
 ///
-/// Most functions are the whole range. An FDE gives several if some rows in between have no SFrame form, and
-/// two for a PLT: its first entry and the others.
+/// Most functions cover the whole range. An FDE gives several functions if some rows in between have no
+/// SFrame form. It gives two for a PLT: its first entry and the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Source {
     /// Offset of the FDE in the section.
@@ -49,15 +51,15 @@ pub struct Source {
     pub size: u64,
 }
 
-/// Derives every function of `eh_frame`, whose section address is `address`, and hands each to `take`: its
-/// FDE, and its rows or why it has none. The function is borrowed, so that its memory serves for the next.
+/// Derives every function of `eh_frame`, a section at `address`, and passes each to `take`: its FDE, and its
+/// rows or the reason why it has none. The function is borrowed, so that the next one can reuse its memory.
 ///
-/// The section is an object's, or one that a linker has yet to write: records may stand behind a terminator,
-/// too.
+/// The section is that of an object, or one that a linker has yet to write. So records may follow a
+/// terminator, too.
 ///
 /// # Errors
-/// The length of an entry is malformed, so that the entries behind it cannot be found; the functions before
-/// it were handed out.
+/// The length of an entry is malformed, so the entries after it cannot be found. `take` has received the
+/// functions before it.
 pub fn for_each(
     abi: Abi,
     eh_frame: &[u8],
@@ -70,9 +72,10 @@ pub fn for_each(
     records.finish()
 }
 
-/// Like [`for_each`], of a linked file whose `header` are the bytes and the address of `.eh_frame_hdr`. A
-/// walk over `.eh_frame` ends at its first terminator; the functions whose FDEs stand behind it come too, if
-/// the table of `header` leads to them, as it does at run time.
+/// Like [`for_each`], but for a linked file. `header` are the bytes and the address of its `.eh_frame_hdr`.
+///
+/// A walk over `.eh_frame` ends at its first terminator. If the table of `header` leads to FDEs after it,
+/// this derives their functions as well, because the table also leads to them at run time.
 ///
 /// # Errors
 /// See [`for_each`].
@@ -97,7 +100,7 @@ pub fn for_each_linked(
 
 struct Deriver<'data> {
     frames: Frames<'data>,
-    /// FDEs of one CIE follow each other; the CIE need not be read for each.
+    /// FDEs of one CIE follow each other, so the CIE is read once for them.
     known: Option<Cie<'data>>,
     runner: Runner,
     function: Function,
@@ -108,7 +111,7 @@ impl<'data> Deriver<'data> {
         Self { frames, known: None, runner: Runner::default(), function: Function::default() }
     }
 
-    /// Hands on what a record gives, if it is an FDE, or why it cannot be read.
+    /// If a record is an FDE, passes on its functions, or the reason why it cannot be read.
     fn record(&mut self, record: &records::Record, take: &mut impl FnMut(Source, Result<&Function, Reason>)) {
         match self.frames.entry(record, self.known.as_ref()) {
             Ok(Some(fde)) => {
@@ -166,15 +169,16 @@ impl<'data> Deriver<'data> {
     }
 }
 
-/// The parts of an FDE's range, each handed on when it ends. A part has rows, or a reason why it has none.
+/// The parts of an FDE's range. Each part is passed on when it ends. It has rows, or a reason why it has
+/// none.
 struct Parts<'f, 'data, F> {
     fde: &'f Fde<'data>,
-    /// The part at hand, if it has rows.
+    /// The current part, if it has rows.
     function: &'f mut Function,
     take: &'f mut F,
-    /// Where the part at hand starts.
+    /// Where the current part starts.
     begin: u64,
-    /// Why the part at hand has no rows.
+    /// Why the current part has no rows.
     left_out: Option<Reason>,
 }
 
@@ -185,7 +189,7 @@ impl<F: FnMut(Source, Result<&Function, Reason>)> Parts<'_, '_, F> {
         self.function.rows.clear();
     }
 
-    /// Hands on the part at hand, which ends at `to`.
+    /// Passes on the current part, which ends at `to`.
     fn end(&mut self, to: u64) {
         let (before, size) = (self.begin, to - self.begin);
         let address = self.fde.start.wrapping_add(before);
@@ -202,7 +206,7 @@ impl<F: FnMut(Source, Result<&Function, Reason>)> Parts<'_, '_, F> {
         }
     }
 
-    /// Adds a row, behind the rows before it.
+    /// Appends a row.
     fn row(&mut self, from: u64, rules: Rules) {
         if self.left_out.is_some() {
             self.part(from);
@@ -212,7 +216,7 @@ impl<F: FnMut(Source, Result<&Function, Reason>)> Parts<'_, '_, F> {
         }
     }
 
-    /// Has no rows from `from` on.
+    /// Notes that there are no rows from `from` on.
     fn leave_out(&mut self, from: u64, reason: Reason) {
         if self.left_out.as_ref() != Some(&reason) {
             self.part(from);
@@ -220,7 +224,7 @@ impl<F: FnMut(Source, Result<&Function, Reason>)> Parts<'_, '_, F> {
         }
     }
 
-    /// Has no rows from `from` to the end.
+    /// Notes that there are no rows from `from` to the end.
     fn leave_out_rest(&mut self, from: u64, reason: Reason) {
         self.leave_out(from, reason);
         self.end(self.fde.size);
@@ -247,7 +251,7 @@ pub struct Derived {
     pub bytes: Vec<u8>,
     /// Number of functions in it.
     pub functions: usize,
-    /// Functions that are not in it, in the order of `.eh_frame`.
+    /// Functions that the section lacks, in the order of `.eh_frame`.
     pub left_out: Vec<(Source, NotDerived)>,
 }
 
@@ -256,7 +260,7 @@ pub struct Derived {
 pub enum NotDerived {
     /// Its rows have no SFrame form.
     Inexpressible(Reason),
-    /// Its rows have a form, but not in the version written, or another function took its place.
+    /// Its rows have a form, but not in this version, or another function replaced it.
     LeftOut(LeftOut),
 }
 
@@ -289,7 +293,7 @@ impl fmt::Display for DeriveError {
 
 impl core::error::Error for DeriveError {}
 
-/// Derives a whole section for a linked file: `.eh_frame` at `eh_frame_address` gives one sorted blob for a
+/// Derives a whole section for a linked file: `.eh_frame` at `eh_frame_address` becomes one sorted blob for a
 /// section at `output_address`.
 ///
 /// ```
@@ -317,7 +321,7 @@ pub fn derive(
     derive_linked(options, eh_frame, eh_frame_address, None, output_address)
 }
 
-/// Like [`derive()`]; what `header` is, [`for_each_linked`] says.
+/// Like [`derive()`], but with the `header` of [`for_each_linked`].
 ///
 /// # Errors
 /// See [`derive()`].

@@ -1,4 +1,4 @@
-//! One row of call frame information, projected to the registers that SFrame tracks.
+//! Projects one row of call frame information to the registers that SFrame tracks.
 
 use core::fmt;
 
@@ -14,7 +14,7 @@ use crate::rules::{Base, CfaRule, Frame, Location, RegisterRule, Rules};
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Reason {
-    /// The FDE or its CIE is malformed, or has instructions that are not known.
+    /// The FDE or its CIE is malformed or contains unknown instructions.
     Cfi(gimli::Error),
     /// The range is larger than 4 GiB.
     Size,
@@ -26,13 +26,13 @@ pub enum Reason {
     CfaExpression,
     /// An offset does not fit 32 bits.
     Offset(i64),
-    /// A rule of the stack pointer that is not the implied one (the CFA, on s390x CFA - 160).
+    /// The rule of the stack pointer is not the implied one (the CFA, or CFA - 160 on s390x).
     StackPointer,
-    /// A rule of the return address that SFrame does not have.
+    /// SFrame cannot express the rule of the return address.
     ReturnAddress,
-    /// A rule of the frame pointer that SFrame does not have.
+    /// SFrame cannot express the rule of the frame pointer.
     FramePointer,
-    /// The caller's frame pointer is lost, and SFrame has no word for that.
+    /// The caller's frame pointer is lost, and SFrame cannot express that.
     LostFramePointer,
 }
 
@@ -58,7 +58,7 @@ impl core::error::Error for Reason {}
 /// The SFrame form of a row.
 pub(super) enum Projection {
     Rules(Rules),
-    /// The rest of the FDE, from this row on, is equal PLT entries.
+    /// From this row on, the rest of the FDE describes equal PLT entries.
     Plt(PltExpression),
 }
 
@@ -73,7 +73,7 @@ pub(super) fn project(abi: Abi, section: &EhFrame<Slice<'_>>, row: &Row) -> Resu
     };
     check_stack_pointer(abi, section, rule(abi.stack_pointer()), &cfa)?;
     let ra = match rule(abi.return_address()) {
-        // x86-64 has no register that a return address could have stayed in.
+        // x86-64 has no register that could still contain a return address.
         None | Some(DwarfRule::SameValue) if abi == Abi::Amd64 => return Err(Reason::ReturnAddress),
         rule => register_rule(section, rule, Reason::ReturnAddress)?,
     };
@@ -93,7 +93,7 @@ enum Cfa {
 
 fn cfa_rule(abi: Abi, section: &EhFrame<Slice<'_>>, rule: &DwarfCfa<usize>) -> Result<Cfa, Reason> {
     let (register, offset, dereference) = match rule {
-        // gimli holds this before any DW_CFA_def_cfa; no ABI has its CFA at register 0 itself.
+        // gimli returns this before any DW_CFA_def_cfa. No ABI has its CFA at register 0 itself.
         DwarfCfa::RegisterAndOffset { register: DwarfRegister(0), offset: 0 } => return Err(Reason::NoCfa),
         DwarfCfa::RegisterAndOffset { register, offset } => (register.0.into(), *offset, false),
         DwarfCfa::Expression(expression) => {
@@ -112,8 +112,9 @@ fn cfa_rule(abi: Abi, section: &EhFrame<Slice<'_>>, rule: &DwarfCfa<usize>) -> R
     Ok(Cfa::Rule(CfaRule { register, dereference, offset }))
 }
 
-/// SFrame implies the caller's stack pointer. On s390x functions save it like any other register, and the
-/// saved value is the implied one. Signal frames of x86-64 read CFA and stack pointer from the same word.
+/// Checks that the stack pointer has the rule that SFrame implies. On s390x, functions save it like any other
+/// register, and the saved value is the implied one. Signal frames of x86-64 read CFA and stack pointer from
+/// the same word.
 fn check_stack_pointer(
     abi: Abi,
     section: &EhFrame<Slice<'_>>,
@@ -150,7 +151,7 @@ pub(super) fn register_rule(
         Some(DwarfRule::Expression(expression)) => {
             let address =
                 affine(expression.get(section).map_err(Reason::Cfi)?, true).ok_or(reason.clone())?;
-            // The expression gives the address that the register is saved at; SFrame dereferences only once.
+            // The expression gives the address where the register is saved. SFrame dereferences only once.
             if address.dereference {
                 return Err(reason);
             }

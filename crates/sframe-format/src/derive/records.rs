@@ -1,8 +1,8 @@
-//! Where the records of `.eh_frame` are (LSB, "Exception Frames"), also behind a terminator.
+//! Finds the records of `.eh_frame` (LSB, "Exception Frames"), including those after a terminator.
 //!
-//! A length of zero ends the section for whoever walks it. Linkers put sections behind one another, though,
-//! so records may stand behind the terminator of a start-up file; at run time they are found where
-//! `.eh_frame_hdr` leads to them.
+//! A length of zero ends the section for everyone who walks it. But linkers place sections one after the
+//! other, so records may follow the terminator of a start-up file. At run time, `.eh_frame_hdr` leads to
+//! these.
 
 use alloc::vec::Vec;
 
@@ -20,11 +20,11 @@ pub(super) struct Record {
     pub id: usize,
     /// Offset of its end.
     pub end: usize,
-    /// Whether a terminator stands before it.
+    /// Whether a terminator precedes it.
     pub behind: bool,
 }
 
-/// Walks over all records, until one does not fit.
+/// Walks all records, up to the first that does not fit.
 pub(super) struct Records<'data> {
     endian: Endian,
     data: &'data [u8],
@@ -37,18 +37,18 @@ impl<'data> Records<'data> {
         Self { endian: abi.endian(), data, offset: 0, behind: false }
     }
 
-    /// As [`Records::finish`], for whoever walks up to the first terminator.
+    /// Does the same as [`Records::finish`], for a walk up to the first terminator.
     ///
     /// # Errors
-    /// The length of the record behind the last is malformed, and no terminator stands before it.
+    /// The length after the last record is malformed, and no terminator precedes it.
     pub fn finish_walk(&self) -> Result<(), gimli::Error> {
         if self.behind { Ok(()) } else { self.finish() }
     }
 
-    /// Whether they fill the section, once all were given.
+    /// Whether the records fill the section. All must have been read.
     ///
     /// # Errors
-    /// The length of the record behind the last is malformed.
+    /// The length after the last record is malformed.
     pub fn finish(&self) -> Result<(), gimli::Error> {
         let endian = match self.endian {
             Endian::Little => RunTimeEndian::Little,
@@ -76,7 +76,7 @@ impl Iterator for Records<'_> {
     }
 }
 
-/// The record at an offset; `None` for a terminator, or if it does not fit.
+/// The record at this offset. `None`: a terminator is there, or the record does not fit.
 pub(super) fn record_at(endian: Endian, data: &[u8], offset: usize) -> Option<Record> {
     let (id, length) = match endian.read_u32(data, offset)? {
         0 => return None,
@@ -87,7 +87,7 @@ pub(super) fn record_at(endian: Endian, data: &[u8], offset: usize) -> Option<Re
     Some(Record { offset, id, end, behind: false })
 }
 
-/// The FDEs behind a terminator that a table leads to, ascending.
+/// The FDEs after a terminator that a table leads to, ascending.
 pub(super) fn listed_behind(
     abi: Abi,
     data: &[u8],

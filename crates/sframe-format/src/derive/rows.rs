@@ -1,9 +1,9 @@
 //! The rows of an FDE, for a few registers.
 //!
 //! SFrame tracks two or three registers, and a look-up of one address runs an FDE for one row. gimli's table
-//! keeps rules of all registers, in rows of several kilobytes that are cleared for each FDE and copied with
-//! each `DW_CFA_remember_state`. Here a row has places for the tracked registers alone. DWARF 5, 6.4.2
-//! defines the instructions.
+//! holds the rules of all registers, in rows of several kilobytes, which it clears for each FDE and copies
+//! with each `DW_CFA_remember_state`. So this module does not use it: its rows have places for the tracked
+//! registers only. DWARF 5, 6.4.2 defines the instructions.
 
 use alloc::vec::Vec;
 
@@ -13,21 +13,22 @@ use super::entries::{Fde, Frames};
 use super::instructions::{Instruction, Instructions};
 use crate::abi::{Abi, Register};
 
-/// Bits of AArch64's state of signing: the return address is signed, and with the program counter mixed in.
+/// Bits of AArch64's signing state: the return address is signed, and the program counter is an input of the
+/// signature.
 pub(super) const SIGNED: u64 = 1;
 const SIGNED_WITH_PC: u64 = 2;
 
-/// The registers that rows have a place for.
+/// The registers that have a place in rows.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Columns([Register; Self::COUNT]);
 
 impl Columns {
     const COUNT: usize = 5;
-    /// No register has this number.
+    /// Stands for no register.
     const NONE: Register = Register::MAX;
 
-    /// The registers that SFrame tracks (return address, frame pointer, stack pointer, the state of signing
-    /// on AArch64), and `other`.
+    /// The registers that SFrame tracks (return address, frame pointer, stack pointer, and on AArch64 the
+    /// signing state), and `other`.
     pub fn of(abi: Abi, other: Option<Register>) -> Self {
         let signing = if abi.is_aarch64() { gimli::AArch64::RA_SIGN_STATE.0.into() } else { Self::NONE };
         let tracked = [abi.return_address(), abi.frame_pointer(), abi.stack_pointer(), signing];
@@ -45,7 +46,7 @@ impl Columns {
 pub(super) struct Row {
     /// The first address.
     pub start: u64,
-    /// The address behind the last.
+    /// The address after the last.
     pub end: u64,
     columns: Columns,
     state: State,
@@ -66,22 +67,22 @@ impl State {
 }
 
 impl Row {
-    /// Whether it holds an address.
+    /// Whether the row holds at an address.
     pub fn contains(&self, address: u64) -> bool {
         (self.start..self.end).contains(&address)
     }
 
-    /// How the CFA is found.
+    /// How to find the CFA.
     pub fn cfa(&self) -> &CfaRule<usize> {
         &self.state.cfa
     }
 
-    /// The rule of a register; `None` if it has none, or no place in the row.
+    /// The rule of a register. `None`: it has no rule, or no place in the row.
     pub fn register(&self, register: Register) -> Option<&RegisterRule<usize>> {
         self.state.rules.get(self.columns.place(register)?)?.as_ref()
     }
 
-    /// Changes bits of the state of signing.
+    /// Flips bits of the signing state.
     fn sign(&mut self, bits: u64) -> Result<(), Error> {
         let register = gimli::AArch64::RA_SIGN_STATE;
         let state = match self.register(register.0.into()) {
@@ -151,7 +152,7 @@ impl Runner {
     }
 }
 
-/// The rows of an FDE, one after the other.
+/// Iterator over the rows of an FDE.
 pub(super) struct Rows<'a, 'data> {
     runner: &'a mut Runner,
     code_alignment: u64,
@@ -160,9 +161,9 @@ pub(super) struct Rows<'a, 'data> {
     /// Where the next row starts, and where the last one ends.
     next: u64,
     end: u64,
-    /// Whether the last row was given.
+    /// Whether the last row has been returned.
     ended: bool,
-    /// Whether the instructions are the CIE's.
+    /// Whether the current instructions are the CIE's.
     in_cie: bool,
 }
 
@@ -170,7 +171,7 @@ impl Rows<'_, '_> {
     /// The next row.
     ///
     /// # Errors
-    /// An instruction is unknown or invalid: the row at [`Rows::position`] and those behind it are not known.
+    /// An instruction is unknown or invalid. The row at [`Rows::position`] and all later ones are unknown.
     pub fn next_row(&mut self) -> Result<Option<&Row>, Error> {
         self.runner.row.start = self.next;
         while let Some(instruction) = self.instructions.next()? {
@@ -183,13 +184,13 @@ impl Rows<'_, '_> {
         Ok((!core::mem::replace(&mut self.ended, true)).then_some(&self.runner.row))
     }
 
-    /// Where the row starts that [`Rows::next_row`] gave last, or could not give.
+    /// Where the row starts that [`Rows::next_row`] last returned or failed to return.
     pub fn position(&self) -> u64 {
         self.runner.row.start
     }
 
-    /// Runs an instruction. Returns the address at which the next row starts, if the instruction ends this
-    /// row.
+    /// Executes an instruction. If the instruction ends this row, returns the address where the next row
+    /// starts.
     fn evaluate(&mut self, instruction: Instruction) -> Result<Option<u64>, Error> {
         use CallFrameInstruction as Is;
         let data_alignment = self.data_alignment;
@@ -244,7 +245,7 @@ impl Rows<'_, '_> {
     }
 }
 
-/// The rule that an instruction gives a register.
+/// The rule that an instruction gives to a register.
 fn rule(
     instruction: CallFrameInstruction<usize>,
     factored: impl Fn(i64) -> i64,
@@ -284,7 +285,7 @@ mod tests {
 
     type GimlisFde<'data> = gimli::FrameDescriptionEntry<Slice<'data>>;
 
-    /// For gimli, with room for as many remembered states as there are.
+    /// gimli's storage, with room for as many remembered states as the tests need.
     struct Storage;
 
     impl gimli::UnwindContextStorage<usize> for Storage {
@@ -294,7 +295,7 @@ mod tests {
 
     type Seen = (u64, u64, CfaRule<usize>, Vec<Option<RegisterRule<usize>>>);
 
-    /// Adds the rows up to an error.
+    /// Collects the rows up to an error.
     fn ours(
         runner: &mut Runner,
         columns: Columns,
@@ -325,7 +326,7 @@ mod tests {
         Ok(())
     }
 
-    /// Compares all FDEs of a section; gives the number of rows.
+    /// Compares all FDEs of a section. Returns the number of rows.
     fn compare(abi: Abi, runner: &mut Runner, data: &[u8], address: u64) -> usize {
         let (frames, columns) = (Frames::new(abi, data, address), Columns::of(abi, Some(3)));
         let mut section = frames.section;
@@ -344,7 +345,7 @@ mod tests {
             let (mut found, mut expected) = (Vec::new(), Vec::new());
             let end = ours(runner, columns, &frames, &own, &mut found);
             match gimlis(columns, (&section, &bases), &fde, &mut expected) {
-                // These two gimli does not know.
+                // gimli does not know these two.
                 Err(Error::UnknownCallFrameInstruction(DwCfa(0x2c | 0x2f))) => found.truncate(expected.len()),
                 gimlis_end => assert_eq!(end, gimlis_end, "{abi}"),
             }
@@ -369,7 +370,7 @@ mod tests {
         assert!(rows > 5_000, "{rows}");
     }
 
-    /// Instructions at random, of the CIE and the FDE: what they mean, and which make no sense.
+    /// Random instructions of a CIE and an FDE: checks what they mean and which are errors.
     #[test]
     fn any_instructions_mean_what_gimli_takes_them_for() {
         let mut state = 1u64;
@@ -378,7 +379,7 @@ mod tests {
             (state >> 56) as u8
         };
         let mut byte = |number: usize| match (random(), random()) {
-            // Those that stand often where compilers write them; of registers, those that count.
+            // Instructions that compilers write often, and the registers that matter.
             (0..96, kind) => [0x0c, 0x0e, 0x0d, 0x0a, 0x0b, 0x41, 0x2d, 0x05][usize::from(kind) % 8],
             (96..176, kind) => [7, 6, 16, 29, 30, 31, 34, 3][usize::from(kind) % 8],
             (176..224, kind) => [0x80, 0xc0][usize::from(kind) % 2] + [7, 6, 16, 3][number % 4],
@@ -388,7 +389,7 @@ mod tests {
         for number in 0..20_000 {
             let mut data =
                 Vec::from([0x1c, 0, 0, 0, 0, 0, 0, 0, 1, b'z', b'R', 0, 2, 0x78, 16, 1, 0x1b, 0x0c, 7, 8]);
-            // A CIE has no place to set; gimli reads an address of another width there.
+            // A CIE has no place to set, and gimli would read an address of another width there.
             let in_cie = (0..12).map(|place| if number % 4 == 0 { byte(place) } else { 0 });
             data.extend(in_cie.map(|byte| if byte == gimli::DW_CFA_set_loc.0 { 0 } else { byte }));
             data.extend([0x28, 0, 0, 0, 0x24, 0, 0, 0, 0xe0, 0xef, 0xff, 0xff, 64, 0, 0, 0, 0]);

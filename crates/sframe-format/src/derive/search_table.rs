@@ -4,7 +4,7 @@ use core::ops::Deref;
 
 use crate::endian::Endian;
 
-/// `.eh_frame_hdr` as all linkers write it: distances of 4 bytes, sorted.
+/// `.eh_frame_hdr` as all linkers write it: sorted, with distances of 4 bytes.
 #[derive(Debug)]
 pub(super) struct Header<D> {
     data: D,
@@ -16,13 +16,14 @@ pub(super) struct Header<D> {
 }
 
 impl<D: Deref<Target = [u8]>> Header<D> {
-    /// The bytes before the table: version, three encodings, the distance to `.eh_frame`, the number of FDEs.
+    /// Size of the part before the table: version, three encodings, the distance to `.eh_frame`, the number
+    /// of FDEs.
     const SIZE: usize = 12;
-    /// Version 1; a distance from the field itself, a plain number, distances from the header, all of 4
-    /// bytes.
+    /// Version 1, then three encodings, all of 4 bytes: a distance from the field itself, a plain number,
+    /// distances from the header.
     const FORM: [u8; 4] = [1, 0x1b, 0x03, 0x3b];
 
-    /// The header of the section at `section`; `None` if it is of another, or has no table.
+    /// The header of the section at `section`. `None`: it belongs to another section, or has no table.
     pub fn parse(endian: Endian, data: D, address: u64, section: u64) -> Option<Self> {
         let distance = endian.read_i32(&data, 4)?;
         let count = endian.read_u32(&data, 8)? as usize;
@@ -43,7 +44,7 @@ impl<D: Deref<Target = [u8]>> Header<D> {
         Some((self.address(entry, 0)?, self.address(entry, 4)?.wrapping_sub(self.section)))
     }
 
-    /// The offsets in `.eh_frame` that it leads to.
+    /// The offsets in `.eh_frame` that the table leads to.
     pub fn offsets(&self) -> impl Iterator<Item = u64> {
         let address = |entry| Some(self.address(entry, 4)?.wrapping_sub(self.section));
         self.entries().iter().filter_map(address)

@@ -1,10 +1,10 @@
-//! Functions whose rows can be copied.
+//! Recognises functions whose rows can be copied.
 //!
-//! Most functions that a linker reads are V3 rows of a current assembler, and decoding and encoding them
-//! gives the same rows back. Only their starts may be wider than necessary, because an assembler chooses the
-//! width by the size of the function, not by its last row. [`Copied::find`] recognises such functions by a
-//! walk over the rows that decodes none of them, at a small part of the cost. It finds only functions where
-//! that is certain: all others are decoded and encoded.
+//! Most functions that a linker reads have V3 rows of a current assembler, and decoding and encoding these
+//! would give the same rows again. Only their starts may be wider than necessary, because an assembler
+//! chooses the width by the size of the function instead of its last row. [`Copied::find`] walks the rows of
+//! a function without decoding any, which is much cheaper. It accepts only functions for which a copy is
+//! certainly right. All others are decoded and encoded.
 
 use super::encode::{Encoded, push_integer};
 use super::function::Options;
@@ -20,14 +20,14 @@ use alloc::vec::Vec;
 /// A function that needs no encoding.
 pub(super) struct Copied<'data> {
     pub encoded: Encoded,
-    /// Attribute and rows as they stand.
+    /// Attribute and rows as stored.
     bytes: &'data [u8],
-    /// The rows, if their starts must be narrowed.
+    /// The rows, if their starts must become narrower.
     wide: Option<ShortRows<'data>>,
 }
 
 impl<'data> Copied<'data> {
-    /// The function, if its rows are those that the encoder would write for it.
+    /// The function. `None`: the encoder might write other rows for it.
     pub fn find(options: Options, blob: &Blob<'data>, fde: &Fde, attributes: &Attributes) -> Option<Self> {
         let header = blob.header();
         let same_form = options.version == Version::V3
@@ -35,7 +35,7 @@ impl<'data> Copied<'data> {
             && header.abi == options.abi
             && header.fixed_fp_offset == 0
             && header.fixed_ra_offset == options.abi.fixed_ra_offset();
-        // On s390x an RA word of 0 means "not saved", which `walk` does not look at.
+        // On s390x, an RA word of 0 means "not saved", and `walk` does not look at that.
         if !same_form || options.abi == Abi::S390x {
             return None;
         }
@@ -57,7 +57,7 @@ impl<'data> Copied<'data> {
         Some(Copied { encoded, bytes, wide: (width < attributes.start_width).then_some(rows) })
     }
 
-    /// Attribute and rows. `memory` is used where they differ from the blob's bytes.
+    /// Attribute and rows. They are put into `memory` if they differ from the blob's bytes.
     pub fn bytes<'b>(self, endian: Endian, memory: &'b mut Vec<u8>) -> &'b [u8]
     where
         'data: 'b,
@@ -68,7 +68,7 @@ impl<'data> Copied<'data> {
         memory.extend_from_slice(&[self.encoded.info, 0, 0]);
         for row in rows.flatten() {
             push_integer(memory, endian, row.start.into(), self.encoded.info & 3);
-            // A copy of fixed length, cut off.
+            // Copies a fixed length, and truncates the result.
             let end = memory.len() + row.length();
             memory.extend_from_slice(&row.content.to_le_bytes());
             memory.truncate(end);
@@ -84,8 +84,8 @@ fn info(attributes: &Attributes, width: u8) -> u8 {
     width.trailing_zeros() as u8 | key << 5 | u8::from(attributes.signal) << 7
 }
 
-/// The end of the rows in the FRE sub-section, and the width in bytes that their starts need. `None` if a row
-/// differs in more than that width from what the encoder would write.
+/// The end of the rows in the FRE sub-section, and the width in bytes that their starts need. `None`: a row
+/// differs from what the encoder would write in more than that width.
 fn walk(options: Options, mut rows: ShortRows<'_>, fde: &Fde) -> Option<(usize, u8)> {
     let mut previous: Option<ShortRow> = None;
     for row in rows.by_ref() {
@@ -105,13 +105,14 @@ fn walk(options: Options, mut rows: ShortRows<'_>, fde: &Fde) -> Option<(usize, 
     Some((rows.position, width))
 }
 
-/// Whether a row of a default FDE has no surplus bits or words, and the smallest words that hold its values.
+/// Whether a row of a default FDE has no surplus bits or words, and the smallest words that can hold its
+/// values.
 fn is_smallest(abi: Abi, row: &ShortRow) -> bool {
     let (info, endian) = (row.info(), abi.endian());
     let most = if abi.fixed_ra_offset() == 0 { 3 } else { 2 };
     let bytes = row.content.to_le_bytes();
     let words = bytes.get(1..row.length()).unwrap_or_default();
-    // Number of words and the code of their size.
+    // Number of words, and the code of their size.
     match (info >> 1 & 0xf, info >> 5 & 3) {
         (0, _) => info == 0,
         (count, _) if count > most || info & 0x80 != 0 && !abi.is_aarch64() => false,

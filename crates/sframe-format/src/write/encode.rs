@@ -1,4 +1,4 @@
-//! Encodes rows: with default data words if every row of the function allows them, else with flexible ones
+//! Encodes rows: with default data words if every row of the function allows them, or else with flexible ones
 //! (V3).
 
 use alloc::vec::Vec;
@@ -14,7 +14,7 @@ use crate::version::Version;
 /// A function that a version cannot express.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Inexpressible {
-    /// Start of the row that cannot be written, if it is a row's fault.
+    /// Start of the row that cannot be written, if a row is to blame.
     pub row: Option<u32>,
     /// The reason.
     pub reason: Reason,
@@ -28,22 +28,23 @@ pub enum Reason {
     NoRows,
     /// Rows do not ascend strictly.
     RowOrder,
-    /// A row starts behind the end of the function, or of its repetition block.
+    /// A row starts after the end of the function or of its repetition block.
     RowOutside,
-    /// A repetition block of 0 bytes.
+    /// The repetition block has 0 bytes.
     RepeatSize,
     /// More rows than the count field holds (V3: 65535).
     TooManyRows {
         /// Number of rows.
         count: usize,
     },
-    /// The return address is undefined, which V2 errata 1 cannot express.
+    /// The return address is undefined. V2 errata 1 cannot express that.
     Outermost,
-    /// A signal frame, which V1 and V2 do not record.
+    /// It is a signal frame. V1 and V2 do not record that.
     SignalFrame,
-    /// A [`Rules::SignalContext`] row beside others, or outside a signal frame.
+    /// A [`Rules::SignalContext`] row is beside other rows, or outside a signal frame.
     SignalContext,
-    /// The CFA does not count from stack or frame pointer, or is read from memory; V2 cannot express that.
+    /// The CFA does not count from the stack or frame pointer, or it is read from memory. V2 cannot express
+    /// that.
     Cfa(CfaRule),
     /// The CFA's offset does not fit its encoding.
     CfaOffset(CfaRule),
@@ -51,7 +52,7 @@ pub enum Reason {
     ReturnAddress(RegisterRule),
     /// The rule of the frame pointer has no encoding.
     FramePointer(RegisterRule),
-    /// A signed return address on an architecture that has none.
+    /// The return address is signed, but the architecture signs none.
     Mangled,
     /// The FRE sub-section would be larger than 4 GiB.
     SectionFull,
@@ -89,7 +90,7 @@ impl fmt::Display for Reason {
 
 impl core::error::Error for Inexpressible {}
 
-/// The fields of an encoded function that stand in its FDE (V2) or its attribute (V3).
+/// The fields of an encoded function that go into its FDE (V2) or its attribute (V3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Encoded {
     pub fre_count: u32,
@@ -102,7 +103,7 @@ pub(super) struct Encoded {
 struct Words {
     words: [i64; 6],
     count: u8,
-    /// Bit `i`: word `i` is unsigned.
+    /// If bit `i` is set, word `i` is unsigned.
     unsigned: u8,
     info: u8,
 }
@@ -119,7 +120,7 @@ impl Words {
         self.push(offset);
     }
 
-    /// Code of the smallest word size that holds every word, 3 if none does.
+    /// Code of the smallest word size that can hold every word, or 3 if none can.
     fn size_code(&self) -> u8 {
         let code = |(index, &word): (usize, &i64)| {
             let limits: [(i64, i64); 3] = match self.unsigned >> index & 1 {
@@ -199,8 +200,8 @@ fn check_rows(function: &Function) -> Result<(), Inexpressible> {
     Ok(())
 }
 
-/// Code of the smallest width that holds the start of every row that is written. A row with the rules of the
-/// one before it is not.
+/// Code of the smallest width that can hold the start of every row in the output. A row with the same rules
+/// as the row before it is omitted.
 fn width_code(function: &Function) -> u8 {
     let last =
         function.rows.windows(2).rfind(|pair| pair[0].rules != pair[1].rules).map(|pair| pair[1].start);
@@ -223,7 +224,7 @@ fn encode_rows(
     let mut count = 0u32;
     let mut previous = None;
     for row in &function.rows {
-        // A row with the rules of the one before it adds nothing.
+        // A row with the same rules as the row before it adds nothing.
         if previous == Some(row.rules) {
             continue;
         }
@@ -249,9 +250,9 @@ fn encode_rows(
     Ok(count)
 }
 
-/// Appends the low bytes of a value that 1, 2 or 4 bytes hold (code 0, 1, 2).
+/// Appends the low bytes of a value that fits 1, 2 or 4 bytes (code 0, 1, 2).
 pub(super) fn push_integer(out: &mut Vec<u8>, endian: Endian, value: i64, size_code: u8) {
-    // Truncation keeps the value: the size was chosen to hold it.
+    // Truncation keeps the value, because the size was chosen to hold it.
     match size_code {
         0 => out.push(value as u8),
         1 => out.extend_from_slice(&endian.u16_bytes(value as u16)),
@@ -259,7 +260,7 @@ pub(super) fn push_integer(out: &mut Vec<u8>, endian: Endian, value: i64, size_c
     }
 }
 
-/// The reason why a word of a row fits no size: it is the CFA's offset or a register number.
+/// Why a word of a row fits no size: it is the CFA's offset or a register number.
 fn too_wide(rules: &Rules, words: &Words) -> Reason {
     let fits = |word: i64| i32::try_from(word).is_ok();
     match rules {
@@ -283,7 +284,7 @@ fn stored_cfa_offset(abi: Abi, cfa: CfaRule) -> Result<i64, Reason> {
     stored.filter(|&stored| i32::try_from(stored).is_ok()).ok_or(Reason::CfaOffset(cfa))
 }
 
-/// The frame of a row's rules, which both forms of rows encode; an error for rules without a frame.
+/// The frame of a row's rules, which both forms of rows encode. An error for rules without a frame.
 fn frame_of(abi: Abi, rules: &Rules) -> Result<&Frame, Reason> {
     match rules {
         Rules::Frame(frame) if frame.mangled && !abi.is_aarch64() => Err(Reason::Mangled),
@@ -293,7 +294,7 @@ fn frame_of(abi: Abi, rules: &Rules) -> Result<&Frame, Reason> {
     }
 }
 
-/// The words of a default row: offsets of CFA, RA (where not fixed), FP.
+/// The words of a default row: the offsets of CFA, RA (where not fixed) and FP.
 fn default_words(options: Options, rules: &Rules) -> Result<Words, Reason> {
     let Options { abi, version, .. } = options;
     if *rules == Rules::Outermost && version == Version::V3 {
@@ -315,7 +316,7 @@ fn default_words(options: Options, rules: &Rules) -> Result<Words, Reason> {
         (Abi::Amd64, Some(-8), None) => {}
         (Abi::Amd64, Some(-8), Some(fp)) => words.push(fp),
         (Abi::Amd64, ..) => return Err(ra_error),
-        // On s390x 0 stands for "not saved", so it cannot stand for itself.
+        // On s390x, 0 means "not saved", so the offset 0 has no encoding.
         (Abi::S390x, Some(0), _) => return Err(ra_error),
         (_, None, None) => {}
         (_, Some(ra), None) => words.push(ra),
@@ -332,7 +333,7 @@ fn default_words(options: Options, rules: &Rules) -> Result<Words, Reason> {
     Ok(words)
 }
 
-/// The word of a register rule in a default row, `None` for an unchanged register.
+/// The word of a register rule in a default row. `None`: the register is unchanged.
 fn default_word(options: Options, rule: RegisterRule) -> Result<Option<i64>, ()> {
     let encodes_registers = options.abi == Abi::S390x && options.version == Version::V2;
     match rule {
@@ -394,7 +395,8 @@ fn pair(location: Location) -> Option<(u32, i64)> {
     Some((control(register, location.dereference)?, location.offset.into()))
 }
 
-/// A control word: bit 0 a register is the base, bit 1 dereference, bits 3 and up the register.
+/// A control word: bit 0 says that a register is the base, bit 1 that the value is dereferenced, and the bits
+/// from 3 on are the register.
 fn control(register: Option<Register>, dereference: bool) -> Option<u32> {
     let base = match register {
         Some(register) if register >= 1 << 29 => return None,

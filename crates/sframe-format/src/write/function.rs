@@ -1,4 +1,4 @@
-//! The function that a writer takes, and the options of the blob.
+//! The function that a writer takes, and the options of its blob.
 
 use alloc::vec::Vec;
 
@@ -21,8 +21,8 @@ pub struct Function {
     pub pauth_key: PauthKey,
     /// Repetition block in bytes, for PC-mask functions.
     pub repeat_size: Option<u8>,
-    /// The rows, strictly ascending by start. [`Rules::SignalContext`](crate::Rules::SignalContext) stands
-    /// for a signal frame without rows and must be alone.
+    /// The rows, strictly ascending by start. [`Rules::SignalContext`](crate::Rules::SignalContext) means a
+    /// signal frame without rows, and must be the only row.
     pub rows: Vec<Row>,
 }
 
@@ -37,12 +37,12 @@ impl Function {
         Ok(function)
     }
 
-    /// [`Function::read`] into an existing value, to reuse its memory. A last row that starts where the
-    /// function ends covers nothing and is left out: GNU as writes it where call frame information follows
-    /// the last instruction.
+    /// Does the work of [`Function::read`] in an existing value, to reuse its memory. It omits a last row
+    /// that starts where the function ends, because such a row covers nothing: GNU as writes it if call frame
+    /// information follows the last instruction.
     ///
     /// # Errors
-    /// Its attribute or rows are malformed; the former contents of `self` are lost then.
+    /// Its attribute or rows are malformed. The former contents of `self` are lost then.
     pub fn read_from(&mut self, blob: &Blob<'_>, fde: &Fde) -> Result<(), Error> {
         let attributes = blob.attributes(fde)?;
         self.size = fde.size;
@@ -65,9 +65,9 @@ impl Function {
 /// Properties of the blob that an [`Encoder`](super::Encoder) writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// ABI of the output, which settles its byte order.
+    /// ABI of the output. It decides the byte order.
     pub abi: Abi,
-    /// Version 2 or 3. Version 1 cannot be written: [`Encoder`](super::Encoder) writes version 2 for it,
+    /// Version 2 or 3. Version 1 cannot be written: for it, [`Encoder`](super::Encoder) writes version 2,
     /// which has the same limits.
     pub version: Version,
     /// Whether functions share identical bytes.
@@ -80,7 +80,7 @@ impl Options {
         Self { abi, version: Version::V3, share: abi.endian() == crate::Endian::Little }
     }
 
-    /// The same in another version.
+    /// The same for another version.
     #[must_use]
     pub fn version(mut self, version: Version) -> Self {
         self.version = version.max(Version::V2);

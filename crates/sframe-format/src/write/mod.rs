@@ -1,13 +1,13 @@
-//! Writing blobs of version 2 and 3.
+//! Writes blobs of version 2 and 3.
 //!
-//! An [`Encoder`] takes functions one by one, each with its rows, and keeps their bytes; nothing in them
-//! depends on addresses. So the size of the blob is known before layout, and [`Encoder::write`] puts the FDE
-//! array in front once addresses are known. Functions with identical attribute and row bytes share them where
-//! that is asked for: readers of a foreign byte order (libsframe of binutils 2.47) swap bytes once per
-//! function and reject shared ones, so sharing is for little-endian outputs.
+//! An [`Encoder`] takes functions one by one, each with its rows, and stores their bytes. None of these
+//! depends on an address. So a linker knows the size of the blob before the layout, and [`Encoder::write`]
+//! puts the FDE array in front when addresses are known. On request, functions with identical attribute and
+//! row bytes share them. Sharing is for little-endian outputs only: readers on a machine of the other byte
+//! order (libsframe of binutils 2.47) swap bytes once for each function, and reject shared ones.
 //!
-//! Version 2 here means errata 1: a function with an undefined return address cannot be written. A function
-//! that a version cannot express is reported, never written wrong.
+//! Version 2 here means errata 1, which cannot express an undefined return address. The encoder reports a
+//! function that a version cannot express, and never writes it wrong.
 
 mod copy;
 mod encode;
@@ -33,7 +33,7 @@ pub use encode::{Inexpressible, Reason};
 pub use function::{Function, Options};
 pub use overlay::{Overlaid, overlay_size, takes, write_overlay};
 
-/// The number of a function that an [`Encoder`] has taken, from 0 in the order of taking.
+/// The number of a function in an [`Encoder`], counted from 0 in the order of addition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FunctionId(pub u32);
 
@@ -44,8 +44,8 @@ struct Entry {
     body: u32,
 }
 
-/// A function's attribute and rows among the encoded bytes, with the fields that an FDE of version 2 holds.
-/// With sharing, functions that agree in all of this have one body.
+/// The attribute and rows of a function among the encoded bytes, and the fields that an FDE of version 2
+/// contains. With sharing, functions that agree in all of this have one body.
 #[derive(Clone, Copy, Debug)]
 struct Body {
     fre_offset: u32,
@@ -53,39 +53,39 @@ struct Body {
     encoded: encode::Encoded,
 }
 
-/// How the bodies that functions may share are found.
+/// How the encoder finds a body to share.
 #[derive(Clone, Debug)]
 enum Sharing {
-    /// Every function has its own.
+    /// Every function has its own body.
     Nothing,
     /// Among all bodies: the hash of each body's bytes, and its number.
     All(HashTable<(u32, u32)>),
-    /// Among recent bodies: the last body of each [`recent_slot`], [`NO_BODY`] where there is none yet.
+    /// Among recent bodies: the last body of each [`recent_slot`], or [`NO_BODY`].
     Recent(Box<[u32; RECENT]>),
 }
 
-/// How many bodies [`Sharing::Recent`] remembers.
+/// Number of bodies that [`Sharing::Recent`] remembers.
 const RECENT: usize = 256;
 
-/// Stands for "no body" where the number of a body is expected.
+/// Stands for no body.
 const NO_BODY: u32 = u32::MAX;
 
-/// The bodies that an [`Encoder`] has taken from another encoder so far, so that it takes each shared body
+/// The bodies that an [`Encoder`] has taken from another encoder so far. With this, it takes each shared body
 /// once.
 #[derive(Clone, Debug, Default)]
 pub struct Taken {
-    /// For each body of the other encoder, its number in this one; [`NO_BODY`] before it is taken.
+    /// For each body of the other encoder, its number in this one, or [`NO_BODY`] before it is taken.
     bodies: Vec<u32>,
 }
 
-/// The attributes and rows of a function, without its place and its size: functions with equal ones unwind
-/// alike.
+/// The attributes and rows of a function, without its place and its size. Functions for which they are equal
+/// unwind alike.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Unwinding<'e> {
     fre_count: u32,
     info: u8,
     repeat_size: u8,
-    /// What the FRE sub-section holds of it.
+    /// Its bytes in the FRE sub-section.
     bytes: &'e [u8],
 }
 
@@ -136,7 +136,8 @@ impl Encoder {
     }
 
     /// An encoder without functions, for a batch that another encoder will take. A function shares rows with
-    /// recent functions only, which is cheaper than a search among all; the other encoder makes that.
+    /// recent functions only. That is cheaper than a search among all functions, which the other encoder
+    /// does.
     pub fn for_batch(options: Options) -> Self {
         let sharing =
             if options.share { Sharing::Recent(Box::new([NO_BODY; RECENT])) } else { Sharing::Nothing };
@@ -169,7 +170,7 @@ impl Encoder {
         self.entries.is_empty()
     }
 
-    /// Makes room for this many more functions.
+    /// Makes room for so many more functions.
     pub fn reserve(&mut self, functions: usize) {
         self.entries.reserve(functions);
         if !self.options.share {
@@ -177,12 +178,12 @@ impl Encoder {
         }
     }
 
-    /// The present state, for [`Encoder::rewind`].
+    /// The current state, for [`Encoder::rewind`].
     pub fn mark(&self) -> Mark {
         Mark { entries: self.entries.len(), bodies: self.bodies.len(), fres: self.fres.len() }
     }
 
-    /// Forgets all functions that were taken since `mark`.
+    /// Drops all functions that were added since `mark`.
     pub fn rewind(&mut self, mark: Mark) {
         self.entries.truncate(mark.entries);
         self.fres.truncate(mark.fres);
@@ -202,11 +203,11 @@ impl Encoder {
         }
     }
 
-    /// Takes a function. Equal neighbour rows become one, and the smallest widths that hold the values are
-    /// chosen.
+    /// Adds a function. Equal neighbouring rows become one, and the encoder chooses the smallest widths that
+    /// hold the values.
     ///
     /// # Errors
-    /// The version cannot express the function; it is left out then.
+    /// The version cannot express the function. Nothing is added then.
     pub fn add(&mut self, function: &Function) -> Result<FunctionId, Inexpressible> {
         self.scratch.clear();
         let encoded = encode::encode(self.options, function, &mut self.scratch)?;
@@ -216,9 +217,9 @@ impl Encoder {
         result
     }
 
-    /// Takes a function as it stands in a blob, without decoding its rows, if [`Encoder::add`] would write
-    /// the same rows. Returns its id and the number of its rows. `None`: nothing was taken, and the caller
-    /// must use [`Function::read`] and [`Encoder::add`], which also find the error if there is one.
+    /// Copies a function from a blob without decoding its rows, if [`Encoder::add`] would write the same
+    /// rows. Returns its id and the number of its rows. `None`: nothing was added, and the caller must use
+    /// [`Function::read`] and [`Encoder::add`]. These also find the error if there is one.
     pub fn copy(&mut self, blob: &Blob<'_>, fde: &Fde, attributes: &Attributes) -> Option<(FunctionId, u32)> {
         let copied = Copied::find(self.options, blob, fde, attributes)?;
         let encoded = copied.encoded;
@@ -228,12 +229,12 @@ impl Encoder {
         Some((result.ok()?, encoded.fre_count))
     }
 
-    /// Takes all functions of another encoder with the same options, in its order. Its function `i` gets the
-    /// number that [`Encoder::len`] was before, plus `i`. So encoding can be done in parallel and put
-    /// together.
+    /// Adds all functions of another encoder with the same options, in its order. Its function `i` gets the
+    /// number `i` plus the former [`Encoder::len`]. So several threads can encode functions, and one encoder
+    /// joins the results.
     ///
     /// # Errors
-    /// The FRE sub-section would be larger than 4 GiB; the functions up to there were taken.
+    /// The FRE sub-section would be larger than 4 GiB. The functions up to there have been added.
     pub fn append(&mut self, other: &Self) -> Result<(), Inexpressible> {
         let mut taken = Taken::default();
         for number in 0..other.entries.len() as u32 {
@@ -242,12 +243,12 @@ impl Encoder {
         Ok(())
     }
 
-    /// Takes function `id` of another encoder with the same options. `taken` records what was taken from that
+    /// Adds function `id` of another encoder with the same options. `taken` records what was taken from that
     /// encoder.
     ///
     /// # Errors
-    /// The FRE sub-section would be larger than 4 GiB, or the other encoder has no such function; nothing was
-    /// taken.
+    /// The FRE sub-section would be larger than 4 GiB, or the other encoder has no such function. Nothing is
+    /// added then.
     pub fn take(
         &mut self,
         other: &Self,
@@ -290,7 +291,7 @@ impl Encoder {
         FunctionId(number)
     }
 
-    /// The number of a body with these bytes: one that is shared, or a new one.
+    /// The number of a body with these bytes: a shared one, or a new one.
     fn body(&mut self, encoded: encode::Encoded, bytes: &[u8]) -> Result<u32, Inexpressible> {
         match &self.sharing {
             Sharing::Nothing => self.add_body(encoded, bytes),
@@ -311,8 +312,8 @@ impl Encoder {
         }
     }
 
-    /// The number of a body with these bytes, shared with any function. Bodies that agree in their bytes but
-    /// not in the FDE fields of version 2 share the bytes.
+    /// The number of a body with these bytes. Any function may share it. Bodies with the same bytes but other
+    /// FDE fields of version 2 share the bytes.
     fn shared_body(&mut self, encoded: encode::Encoded, bytes: &[u8]) -> Result<u32, Inexpressible> {
         use core::hash::BuildHasher;
         let Sharing::All(table) = &self.sharing else { return self.add_body(encoded, bytes) };
@@ -339,7 +340,7 @@ impl Encoder {
         Ok(number)
     }
 
-    /// Adds a body with bytes of its own.
+    /// Adds a body with its own bytes.
     fn add_body(&mut self, encoded: encode::Encoded, bytes: &[u8]) -> Result<u32, Inexpressible> {
         let end = u32::try_from(self.fres.len() + bytes.len()).ok();
         let fre_offset = end.and(u32::try_from(self.fres.len()).ok());
@@ -350,9 +351,9 @@ impl Encoder {
         Ok(number)
     }
 
-    /// The FDE of a function that was taken, without an address or a position in the FDE array. Every blob
-    /// that this encoder writes holds its rows, also a blob without functions. In version 3, functions with
-    /// the same size and the same [`Fde::fre_offset`] are equal.
+    /// The FDE of a function, without an address or a position in the FDE array. Every blob that this encoder
+    /// writes contains its rows, even a blob without functions. In version 3, functions with the same size
+    /// and the same [`Fde::fre_offset`] are equal.
     pub fn fde(&self, id: FunctionId) -> Option<Fde> {
         let entry = self.entries.get(id.0 as usize)?;
         let version = self.options.version;
@@ -370,7 +371,7 @@ impl Encoder {
         })
     }
 
-    /// The attributes and rows of a function as every blob of this encoder holds them.
+    /// The attributes and rows of a function in every blob of this encoder.
     pub fn unwinding(&self, id: FunctionId) -> Option<Unwinding<'_>> {
         let body = &self.bodies[self.entries.get(id.0 as usize)?.body as usize];
         let encode::Encoded { fre_count, info, repeat_size } = body.encoded;
@@ -382,19 +383,19 @@ impl Encoder {
         self.size_with(self.entries.len())
     }
 
-    /// Size in bytes of the blob when `count` functions are written.
+    /// Size in bytes of a blob with `count` functions.
     pub fn size_with(&self, count: usize) -> usize {
         HEADER_SIZE + count * self.options.version.fde_size() + self.fres.len()
     }
 
     /// Writes the blob for a section at `section_address`, with the functions in the order of `functions`
-    /// (address and number). The blob is marked sorted if the addresses ascend. `out` must be
+    /// (address and number). It marks the blob sorted if the addresses ascend. `out` must have
     /// [`Encoder::size_with`] bytes.
     ///
     /// # Errors
-    /// [`ErrorKind::StartRange`] when version 2 cannot reach a function: the blob is whole nevertheless, as
-    /// [`Encoder::write_fdes`] says. [`ErrorKind::Truncated`] when `out` has another size;
-    /// [`ErrorKind::FdeIndex`] for a number that was not handed out.
+    /// [`ErrorKind::StartRange`]: version 2 cannot reach a function. The blob is complete nevertheless, as
+    /// [`Encoder::write_fdes`] says. [`ErrorKind::Truncated`]: `out` has another size.
+    /// [`ErrorKind::FdeIndex`]: a number was not handed out.
     pub fn write(
         &self,
         section_address: u64,
@@ -405,13 +406,13 @@ impl Encoder {
         self.write_whole(Some(section_address), functions.iter().copied(), sorted, out)
     }
 
-    /// Writes the blob for a relocatable object: all start fields are 0, to be filled by one PC-relative
-    /// relocation each. [`Header::fde_position`] tells where the fields are. `out` must be
-    /// [`Encoder::size_with`] bytes.
+    /// Writes the blob for a relocatable object. All start fields are 0; one PC-relative relocation must fill
+    /// each. [`Header::fde_position`] says where the fields are. `out` must have [`Encoder::size_with`]
+    /// bytes.
     ///
     /// # Errors
-    /// [`ErrorKind::Truncated`] when `out` has another size; [`ErrorKind::FdeIndex`] for a number that was
-    /// not handed out.
+    /// [`ErrorKind::Truncated`]: `out` has another size. [`ErrorKind::FdeIndex`]: a number was not handed
+    /// out.
     pub fn write_relocatable(
         &self,
         functions: &[FunctionId],
@@ -435,16 +436,17 @@ impl Encoder {
         let (head, rows) = out.split_at_mut(size - self.fres.len());
         let (head, fdes) = head.split_at_mut(HEADER_SIZE);
         head.copy_from_slice(&self.header(functions.clone().map(|(_, id)| id), sorted)?);
-        // Before the FDEs, which may be an error: functions within reach need their rows even then.
+        // The rows come first, because the FDEs may be an error, and functions within reach need their rows
+        // even then.
         rows.copy_from_slice(&self.fres);
         self.write_fdes(section_address, 0, functions, fdes)
     }
 
-    /// The header of a blob with these functions, for several threads that write a blob in parts: the header,
-    /// the FDEs ([`Encoder::write_fdes`]) and the rows ([`Encoder::rows`]) follow each other.
+    /// The header of a blob with these functions, for threads that write a blob in parts. The parts are the
+    /// header, the FDEs ([`Encoder::write_fdes`]) and the rows ([`Encoder::rows`]), in this order.
     ///
     /// # Errors
-    /// [`ErrorKind::FdeIndex`] for a number that was not handed out.
+    /// [`ErrorKind::FdeIndex`]: a number was not handed out.
     pub fn header(
         &self,
         functions: impl ExactSizeIterator<Item = FunctionId>,
@@ -474,16 +476,16 @@ impl Encoder {
         Ok(header.to_bytes())
     }
 
-    /// Writes FDEs of a blob for a section at `section_address`; `first` is the index of the first one.
-    /// Without an address, start fields are 0, to be filled by relocations. `out` must be as long as these
+    /// Writes FDEs of a blob for a section at `section_address`. `first` is the index of the first one.
+    /// Without an address, start fields are 0, and relocations must fill them. `out` must be as long as these
     /// FDEs.
     ///
     /// # Errors
     /// [`ErrorKind::StartRange`] for the first function that version 2 cannot reach. All FDEs are written
-    /// nevertheless: those out of reach with size 0, so that no address matches them, and with the nearest
-    /// start that the field holds, so that a sorted blob stays sorted. [`ErrorKind::Truncated`] when `out`
-    /// has another size, and [`ErrorKind::FdeIndex`] for a number that was not handed out: FDEs are missing
-    /// then.
+    /// nevertheless. Those out of reach get size 0, so that no address matches them, and the nearest start
+    /// that the field can hold, so that a sorted blob stays sorted. [`ErrorKind::Truncated`]: `out` has
+    /// another size. [`ErrorKind::FdeIndex`]: a number was not handed out. In these two cases, FDEs are
+    /// missing.
     pub fn write_fdes(
         &self,
         section_address: Option<u64>,
@@ -520,13 +522,14 @@ impl Encoder {
         Ok((entry.size, &self.bodies[entry.body as usize]))
     }
 
-    /// Appends to `out` a [unit](crate::light) with these functions for a relocatable object: all start
-    /// fields are 0, to be filled by one PC-relative relocation each. Returns the offsets of the start
-    /// fields, in bytes from the unit's start. The encoder's version must be 3, because units have V3 rows.
+    /// Appends a [unit](crate::light) with these functions to `out`, for a relocatable object. All start
+    /// fields are 0; one PC-relative relocation must fill each. Returns the offsets of the start fields, in
+    /// bytes from the unit's start. The encoder's version must be 3, because units have V3 rows.
     ///
     /// # Errors
-    /// [`ErrorKind::FdeIndex`] for a number that was not handed out; [`ErrorKind::UnitVersion`] for an
-    /// encoder of version 2; [`ErrorKind::Truncated`] for more than 4 GiB. `out` is unchanged after an error.
+    /// [`ErrorKind::FdeIndex`]: a number was not handed out. [`ErrorKind::UnitVersion`]: the encoder has
+    /// version 2. [`ErrorKind::Truncated`]: the unit would have more than 4 GiB. `out` is unchanged after an
+    /// error.
     pub fn write_unit(&self, functions: &[FunctionId], out: &mut Vec<u8>) -> Result<Vec<u32>, Error> {
         let Options { abi, version, .. } = self.options;
         if version != Version::V3 {
@@ -569,8 +572,8 @@ impl Encoder {
         }
     }
 
-    /// Writes the start of a function into its FDE, which is at address `field`. A function out of reach
-    /// loses its size.
+    /// Writes the start of a function into its FDE, which is at address `field`. If the function is out of
+    /// reach, this sets its size to 0.
     fn write_start(&self, address: u64, field: u64, place: &mut [u8]) -> Result<(), ErrorKind> {
         let Options { abi, version, .. } = self.options;
         let (width, endian) = (version.start_width(), abi.endian());
@@ -583,7 +586,7 @@ impl Encoder {
             place[..4].copy_from_slice(&endian.i32_bytes(distance));
             return Ok(());
         }
-        // Another start, such as the field itself, would stand out of order, and bisection would miss other
+        // Another start, such as the field itself, would be out of order, and bisection would miss other
         // functions.
         let nearest = if address < field { i32::MIN } else { i32::MAX };
         place[..4].copy_from_slice(&endian.i32_bytes(nearest));
@@ -592,8 +595,8 @@ impl Encoder {
     }
 }
 
-/// The slot of [`Sharing::Recent`] for a body with these bytes: a hash of their number, the first and the
-/// last eight.
+/// The slot of [`Sharing::Recent`] for a body with these bytes: a hash of their number, of the first eight
+/// and of the last eight.
 fn recent_slot(bytes: &[u8]) -> usize {
     let word = |bytes: Option<&[u8; 8]>| bytes.map_or(0, |bytes| u64::from_le_bytes(*bytes));
     let (first, last) = (word(bytes.first_chunk()), word(bytes.last_chunk()));
@@ -601,7 +604,7 @@ fn recent_slot(bytes: &[u8]) -> usize {
     (mixed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as usize % RECENT
 }
 
-/// Spreads a hash over 64 bits: the table takes bits from both ends.
+/// Spreads a hash over 64 bits, because the table takes bits from both ends.
 fn spread(hash: u32) -> u64 {
     u64::from(hash).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
@@ -611,12 +614,12 @@ fn truncated(out: &[u8], needed: usize) -> Error {
     Error::new(0, ErrorKind::Truncated { what: "output", needed: needed as u64, available })
 }
 
-/// A blob, and the functions that are missing from it.
+/// A blob, and the functions that it lacks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Written {
     /// The bytes of the section.
     pub bytes: Vec<u8>,
-    /// Functions that were left out, by their place in the input.
+    /// Functions that the blob lacks, by their place in the input.
     pub left_out: Vec<(usize, LeftOut)>,
 }
 
@@ -625,8 +628,8 @@ pub struct Written {
 pub enum LeftOut {
     /// The version cannot express it.
     Inexpressible(Inexpressible),
-    /// Another function of the input starts at the same address. Of several the largest is written, of
-    /// equally large ones the first.
+    /// Another function of the input starts at the same address. Of several, the largest is written, and the
+    /// first of equally large ones.
     Duplicate,
     /// It has no bytes.
     Empty,
@@ -642,11 +645,11 @@ impl fmt::Display for LeftOut {
     }
 }
 
-/// Writes functions, given by address, as one sorted blob at `section_address`: no empty function, and of
-/// those at one address the largest.
+/// Writes functions, given by address, as one sorted blob at `section_address`. It omits empty functions. If
+/// several functions start at one address, it writes the largest.
 ///
 /// # Errors
-/// [`ErrorKind::StartRange`] when version 2 cannot reach a function.
+/// [`ErrorKind::StartRange`]: version 2 cannot reach a function.
 pub fn write_sorted(
     options: Options,
     section_address: u64,

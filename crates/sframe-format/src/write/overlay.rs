@@ -1,5 +1,5 @@
-//! A sorted index over blobs that stay as they are: one V3 header with an FDE array, right before the blobs.
-//! Its FRE sub-section is all that follows, so that its FDEs lead to the rows inside the blobs.
+//! Writes a sorted index in front of blobs that stay as they are: one V3 header with an FDE array. Its FRE
+//! sub-section is everything that follows, so its FDEs lead to the rows inside the blobs.
 
 use alloc::vec::Vec;
 
@@ -17,13 +17,13 @@ pub struct Overlaid {
     pub functions: u32,
     /// Blobs whose functions are in it.
     pub blobs: u32,
-    /// Pieces of the section that it leaves out: blobs of another form, corrupt blobs, gaps.
+    /// Pieces of the section that it omits: blobs of another form, corrupt blobs, gaps.
     pub others: u32,
 }
 
 /// Whether an index can take the functions of a blob: its rows mean the same under the index's header, and a
-/// strict reader can read all of them. A corrupt blob is not taken in part, since a half-read one would give
-/// two answers. This reads the whole blob.
+/// strict reader can read all of them. The index takes a corrupt blob not even in part, because a half-read
+/// blob would give two answers. This function reads the whole blob.
 pub fn takes(options: Options, blob: &Blob<'_>) -> bool {
     let header = blob.header();
     header.version == Version::V3
@@ -33,7 +33,7 @@ pub fn takes(options: Options, blob: &Blob<'_>) -> bool {
         && blob.strict().check().is_ok()
 }
 
-/// Size in bytes of an index of this many functions.
+/// Size in bytes of an index with this many functions.
 pub const fn overlay_size(functions: usize) -> usize {
     HEADER_SIZE + functions * Version::V3.fde_size()
 }
@@ -41,13 +41,13 @@ pub const fn overlay_size(functions: usize) -> usize {
 /// A function of one of the blobs: address, size, offset of its attribute, number of rows.
 type Entry = (u64, u32, usize, u32);
 
-/// Writes an index into the first `room` bytes of a section at `address`, over all blobs behind them that it
-/// [`takes`]. Functions without bytes are left out, and of several at one address all but the largest. The
-/// rest of the room is filled with zeros.
+/// Writes an index into the first `room` bytes of a section at `address`, over all later blobs that it
+/// [`takes`]. It omits functions without bytes. If several functions start at one address, it takes the
+/// largest. Zeros fill the rest of the room.
 ///
 /// # Errors
-/// [`ErrorKind::Truncated`] when there is too little room, or the section is shorter than it;
-/// [`ErrorKind::StartRange`] when rows are more than 4 GiB away. The section is unchanged after an error.
+/// [`ErrorKind::Truncated`]: there is too little room, or the section is shorter than `room`.
+/// [`ErrorKind::StartRange`]: rows are more than 4 GiB away. The section is unchanged after an error.
 pub fn write_overlay(
     options: Options,
     section: &mut [u8],
@@ -98,8 +98,8 @@ pub fn write_overlay(
     Ok(found)
 }
 
-/// The functions of all blobs that an index can take, by address; the end of the last such blob; and how many
-/// blobs and other pieces there are.
+/// The functions of all blobs that an index can take, by address; the end of the last such blob; and the
+/// numbers of blobs and other pieces.
 fn read(options: Options, bytes: &[u8], address: u64) -> (Vec<Entry>, usize, Overlaid) {
     let (mut entries, mut end, mut found) = (Vec::new(), 0, Overlaid::default());
     for piece in Section::new(bytes, address).pieces() {
@@ -114,7 +114,7 @@ fn read(options: Options, bytes: &[u8], address: u64) -> (Vec<Entry>, usize, Ove
         found.blobs += 1;
         end = blob.offset() + blob.data().len();
         for fde in blob.fdes().filter(|fde| fde.size > 0) {
-            // There are some: the blob was checked.
+            // The blob has been checked, so it has attributes.
             let Ok(attributes) = blob.attributes(&fde) else { continue };
             let attribute = blob.fre_area_offset() + fde.fre_offset as usize;
             entries.push((fde.address, fde.size, attribute, attributes.fre_count));
