@@ -224,7 +224,7 @@ fn faults_point_at_the_script() {
         [
             "the location counter cannot move backwards in output section `.text`, from 0x10 to 0x4",
             "too large",
-            "`0` is zero, and divides",
+            "division by zero: the divisor `0` is 0",
         ]
     );
     let lines: Vec<u32> = machine

@@ -1,8 +1,8 @@
 //! Linker scripts as typed trees.
 //!
-//! The tree follows the text, in its order, and leaves the meaning to later passes: sections,
-//! symbols and files are names here. Included files are already in place. Every node that a later
-//! pass may have to complain about carries a [`Span`].
+//! The tree follows the text, in its order. Sections, symbols and files are only names here; later passes
+//! find out what the names mean. The parser has already put included files in their place. A node carries a
+//! [`Span`] if a later pass may have to report it.
 
 use super::expr::Expr;
 use super::source::Span;
@@ -43,8 +43,8 @@ impl Script {
 pub enum Command {
     /// `SECTIONS { … }`. There may be several; they stand one after another.
     Sections(Vec<SectionsItem>),
-    /// `INSERT AFTER section` and `INSERT BEFORE section`: all that stands before it in this
-    /// script, back to the start or to the previous `INSERT`, goes there in the main script.
+    /// `INSERT AFTER section` and `INSERT BEFORE section`. Everything before this command in its script, back
+    /// to the previous `INSERT` or to the start, goes to that place in the main script.
     Insert(Insert),
     /// `symbol = value;` outside `SECTIONS`.
     Assignment(Assignment),
@@ -54,8 +54,8 @@ pub enum Command {
     Entry(Name),
     /// `INPUT(files)`.
     Input(Vec<InputFile>),
-    /// `GROUP(files)`: searched again and again, as archives between `--start-group` and
-    /// `--end-group`.
+    /// `GROUP(files)`: the linker searches these archives again and again, like those between `--start-group`
+    /// and `--end-group`.
     Group(Vec<InputFile>),
     /// `OUTPUT(file)`.
     Output(Name),
@@ -106,9 +106,9 @@ pub enum Command {
     ForceGroupAllocation,
     /// `LIST` of an MRI script: as `-M`.
     PrintMap,
-    /// `LD_FEATURE(feature)`; `SANE_EXPR` is the one that exists.
+    /// `LD_FEATURE(feature)`. The only feature is `SANE_EXPR`.
     LdFeature(Name),
-    /// Commands for other systems, without effect here: `MAP`, `HLL`, `SYSLIB`, `FLOAT`, `NOFLOAT`.
+    /// Commands for other systems, which do nothing here: `MAP`, `HLL`, `SYSLIB`, `FLOAT`, `NOFLOAT`.
     Ignored(Span),
 }
 
@@ -137,20 +137,20 @@ pub struct InputFile {
 /// A statement of `SECTIONS { … }`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum SectionsItem {
-    /// An assignment; it may be to the location counter.
+    /// An assignment to a symbol or to the location counter.
     Assignment(Assignment),
     /// `ASSERT(condition, "message")`.
     Assert(Assert),
     /// `ENTRY(symbol)`.
     Entry(Name),
-    /// An output section, `/DISCARD/` too.
+    /// An output section. `/DISCARD/` is one too.
     Output(Box<OutputSection>),
     /// `OVERLAY … { … }`.
     Overlay(Box<Overlay>),
 }
 
 impl SectionsItem {
-    /// Place in the text.
+    /// Its place in the text.
     pub fn span(&self) -> Span {
         match self {
             SectionsItem::Assignment(assignment) => assignment.span,
@@ -162,7 +162,7 @@ impl SectionsItem {
     }
 }
 
-/// The kind of an assignment: visibility of its symbol, and the condition for making it.
+/// The kind of an assignment: the visibility of its symbol, and when it is made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AssignmentKind {
     /// `a = b;` defines the symbol whatever else defines it.
@@ -171,7 +171,7 @@ pub enum AssignmentKind {
     Hidden,
     /// `PROVIDE(a = b)`: only where it is referenced and nothing defines it.
     Provide,
-    /// `PROVIDE_HIDDEN(a = b)`: both.
+    /// `PROVIDE_HIDDEN(a = b)`: as `PROVIDE`, with hidden visibility.
     ProvideHidden,
 }
 
@@ -219,20 +219,20 @@ impl Assignment {
 pub struct Assert {
     /// The whole statement.
     pub span: Span,
-    /// Must not be zero at the end of the link.
+    /// The link fails if this is zero at its end.
     pub condition: Expr,
-    /// Text of the message if it is.
+    /// The text of the error then.
     pub message: Name,
 }
 
 /// The type that an output section's parentheses give.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum OutputSectionType {
-    /// `(NOLOAD)`: has addresses but nothing in the file.
+    /// `(NOLOAD)`: the section has addresses, but no bytes in the file.
     NoLoad,
-    /// `(DSECT)`, `(COPY)`, `(INFO)`, `(OVERLAY)`: not allocated.
+    /// `(DSECT)`, `(COPY)`, `(INFO)`, `(OVERLAY)`: the section is not allocated.
     NoAlloc,
-    /// `(READONLY)`: without `SHF_WRITE`.
+    /// `(READONLY)`: the section has no `SHF_WRITE`.
     ReadOnly,
     /// `(TYPE = type)` or `(READONLY (TYPE = type))`.
     Type {
@@ -250,7 +250,7 @@ pub enum Constraint {
     OnlyIfReadOnly,
     /// `ONLY_IF_RW`: only if one of its input sections is writable.
     OnlyIfReadWrite,
-    /// `SPECIAL`: never by itself.
+    /// `SPECIAL`: this description never makes a section by itself.
     Special,
 }
 
@@ -282,7 +282,7 @@ pub struct OutputSection {
 }
 
 impl OutputSection {
-    /// An empty description of that name.
+    /// A description of this name that has nothing else.
     pub fn new(name: Name) -> Self {
         OutputSection {
             span: name.span,
@@ -349,7 +349,7 @@ pub struct Overlay {
 pub enum BodyItem {
     /// Input sections.
     Input(InputStatement),
-    /// An assignment; the location counter counts from the start of the section.
+    /// An assignment. The location counter counts from the start of the section here.
     Assignment(Assignment),
     /// `ASSERT(condition, "message")`.
     Assert(Assert),
@@ -369,12 +369,12 @@ pub enum BodyItem {
     },
     /// `FILL(value)`: the fill of the gaps from here on.
     Fill(Expr),
-    /// `LINKER_VERSION`: the linker's name and version, where `--enable-linker-version` asks.
+    /// `LINKER_VERSION`: the linker's name and version, if `--enable-linker-version` asks for them.
     LinkerVersion(Span),
-    /// `CONSTRUCTORS`; nothing in ELF.
+    /// `CONSTRUCTORS`, which does nothing in ELF.
     Constructors(Span),
-    /// `CREATE_OBJECT_SYMBOLS`: a symbol per input file, named as the file, at its first section
-    /// here.
+    /// `CREATE_OBJECT_SYMBOLS`: a symbol for each input file, with the file's name, at the file's first
+    /// section here.
     CreateObjectSymbols(Span),
 }
 
@@ -405,12 +405,12 @@ impl DataSize {
     }
 }
 
-/// `KEEP(INPUT_SECTION_FLAGS(…) archive:file(sections))`.
+/// An input statement: `KEEP(INPUT_SECTION_FLAGS(…) archive:file(sections))`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct InputStatement {
     /// The whole statement.
     pub span: Span,
-    /// Inside `KEEP(…)`: roots of section garbage collection.
+    /// Whether it is inside `KEEP(…)`, so that its sections are roots of garbage collection.
     pub keep: bool,
     /// `INPUT_SECTION_FLAGS(…)`.
     pub flags: Option<SectionFlags>,
@@ -443,7 +443,7 @@ impl SectionFlags {
 pub struct FilePattern {
     /// The pattern, with its colon if it has one.
     pub glob: Name,
-    /// `EXCLUDE_FILE(…) file(…)`: files that do not match.
+    /// `EXCLUDE_FILE(…) file(…)`: files that do not match, whatever their name.
     pub exclude: Vec<Name>,
     /// `SORT(file)(…)`: the order of the files.
     pub sort: Sort,
@@ -460,14 +460,14 @@ pub struct SectionPattern {
     pub sort: Sort,
 }
 
-/// The order that nested `SORT…` ask for.
+/// The order that nested `SORT…` keywords ask for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Sort {
     /// The outer key.
     pub first: SortKey,
     /// The inner key, for sections whose outer keys are equal.
     pub second: SortKey,
-    /// `REVERSE(…)`: the other way round.
+    /// `REVERSE(…)`: whether the order is reversed.
     pub reverse: bool,
 }
 
@@ -496,9 +496,9 @@ pub struct Phdr {
     pub name: Name,
     /// The value of `p_type`; `PT_…` names are numbers already.
     pub kind: Expr,
-    /// `FILEHDR`: covers the ELF header.
+    /// `FILEHDR`: whether the segment covers the ELF header.
     pub file_header: bool,
-    /// `PHDRS`: covers the program headers.
+    /// `PHDRS`: whether the segment covers the program headers.
     pub program_headers: bool,
     /// `AT(address)`: the load address.
     pub load_address: Option<Expr>,
@@ -513,7 +513,7 @@ pub struct MemoryRegion {
     pub span: Span,
     /// Name by which sections and expressions refer to it.
     pub name: Name,
-    /// Attributes of the sections that it takes among those that name no region.
+    /// Of the sections that name no region, it takes those with these attributes.
     pub attributes: RegionAttributes,
     /// Its first address.
     pub origin: Expr,
@@ -521,13 +521,13 @@ pub struct MemoryRegion {
     pub length: Expr,
 }
 
-/// The letters in parentheses after a region's name. A section goes to the first region that has
-/// one of the section's attributes among `with` and none of them among `without`.
+/// The letters in parentheses after a region's name. A section that names no region goes to the first region
+/// that lists one of its attributes in `with` and none of them in `without`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct RegionAttributes {
-    /// Letters before `!`.
+    /// The letters before `!`.
     pub with: RegionLetters,
-    /// Letters after `!`.
+    /// The letters after `!`.
     pub without: RegionLetters,
 }
 
@@ -542,6 +542,6 @@ pub struct RegionLetters {
     pub executable: bool,
     /// `a`: allocated.
     pub allocated: bool,
-    /// `i` and `l`: with contents in the file.
+    /// `i` and `l`: the section has contents in the file.
     pub loaded: bool,
 }

@@ -1,17 +1,17 @@
-//! The default layouts: scripts of this repository, `linker-scripts/*.ld`, inside the program.
+//! The default layouts: the scripts `linker-scripts/*.ld` of this repository, built into the program.
 //!
-//! There is one text per kind of output. A value in it that options change is a constant, `CONSTANT(name)` in
-//! an expression; [`Switches`] gives the constants. Options that change the order of sections ([`Order`])
-//! move parts of the text that comments mark. For `--verbose` the values are put into the text, so that the
-//! printed script is an ordinary one that GNU ld reads too.
+//! There is one script for each kind of output. A value that options change is written as `CONSTANT(name)` in
+//! the script's expressions, and [`Switches`] gives the values of these constants. Options that change the
+//! order of sections ([`Order`]) move parts of the text, which comments in the script mark. `--verbose`
+//! prints the script with the values in their places, so GNU ld can read it too.
 
 use super::ast::Script;
 use super::parse::parse_script;
 use super::source::Sources;
 use std::borrow::Cow;
 
-/// Comments of the scripts: the place of constants with `--rosegment`, the address of their pages
-/// without it, their start, and their end.
+/// Comments in the scripts that mark: where constants go with `--rosegment`, where their pages begin without
+/// it, the start of the constants, and their end.
 const MARKERS: [&str; 4] = [
     "/* With --rosegment, constants stand here. */",
     "/* Without --rosegment, constants stand here. */",
@@ -19,18 +19,19 @@ const MARKERS: [&str; 4] = [
     "/* End of the constants. */",
 ];
 
-/// Comments around the parts of `.text` that are output sections with `-z keep-text-section-prefix`.
+/// Comments around the parts of `.text` that become output sections with `-z keep-text-section-prefix`.
 const PARTS: [&str; 2] = ["/* Parts of the code. */\n", "/* End of the parts of the code. */\n"];
 
-/// Their names without the leading `.text`, as compilers and lld use them.
+/// The names of these parts without the leading `.text`, as compilers and lld use them.
 const PART_NAMES: [&str; 6] = [".unlikely", ".exit", ".startup", ".hot", ".unknown", ".split"];
 
-/// The orders of sections that options choose.
+/// The order of sections, as far as options choose it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Order {
-    /// `--rosegment`: constants stand before the code, so that everything read-only is one segment.
+    /// `--rosegment`: constants come before the code, so that everything read-only is one segment.
     pub rosegment: bool,
-    /// `-z keep-text-section-prefix`: `.text.hot` and its kin are output sections, before `.text`.
+    /// `-z keep-text-section-prefix`: `.text.hot` and the like are output sections of their own, before
+    /// `.text`.
     pub text_parts: bool,
 }
 
@@ -65,7 +66,7 @@ impl Layout {
     fn text_for(self, order: Order) -> Cow<'static, str> {
         let text = self.text();
         let at = |marker: &str| text.find(marker).filter(|_| order.rosegment);
-        // A test finds the markers in every script that has constants.
+        // A test makes sure that every script with constants has all markers.
         let text = match MARKERS.map(at) {
             [Some(here), Some(gap), Some(start), Some(end)] => {
                 Cow::Owned([&text[..here], &text[start..end], &text[here..gap], &text[end..]].concat())
@@ -85,10 +86,10 @@ impl Layout {
         }
     }
 
-    /// The script, its text added to `sources`.
+    /// The parsed script. Its text is added to `sources`.
     pub fn script(self, order: Order, sources: &mut Sources) -> Script {
         let mut include = |_: &str, _: &str| Err("the built-in scripts include nothing".to_owned());
-        // A test parses all four.
+        // A test parses all four scripts, so there is no error here.
         parse_script(sources, self.name(), self.text_for(order).as_bytes(), &mut include).unwrap_or_default()
     }
 
@@ -103,7 +104,7 @@ impl Layout {
     }
 }
 
-/// The text with the parts of `.text` as output sections.
+/// The text with the parts of `.text` turned into output sections.
 fn part_text(text: Cow<'static, str>) -> Cow<'static, str> {
     let [Some(code), Some(start), Some(end)] =
         ["  .text :", PARTS[0], PARTS[1]].map(|marker| text.find(marker))
@@ -121,24 +122,24 @@ fn part_text(text: Cow<'static, str>) -> Cow<'static, str> {
 /// The values that options and targets change in a default layout.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Switches {
-    /// `-z separate-code`, and neither `-N` nor `-n`: code shares no page with anything else.
+    /// Whether code shares no page with anything else: `-z separate-code`, with neither `-N` nor `-n`.
     pub separate_code: bool,
-    /// `-z now` (with `-z relro`): `.got.plt` is protected whole.
+    /// Whether all of `.got.plt` is protected: `-z now` with `-z relro`.
     pub protect_got: bool,
-    /// Not `-N`: data begins in pages of its own.
+    /// Whether data begins on a page of its own: not with `-N`.
     pub paged_data: bool,
     /// The lowest address of an executable at a fixed address.
     pub image_base: u64,
     /// Bytes at the head of `.got.plt` that the dynamic linker writes before code runs.
     pub reserved_slots: u64,
-    /// Addresses of symbols that may stand between sections are multiples of this many bytes: 2 where code
-    /// can compute even addresses only, 1 elsewhere.
+    /// Symbols that may stand between sections get addresses that are multiples of this many bytes: 2 where
+    /// code can compute only even addresses, 1 elsewhere.
     pub symbol_alignment: u64,
 }
 
 impl Switches {
-    /// The value of `CONSTANT(name)` if it is one of the switches; `MAXPAGESIZE` and its like are
-    /// not.
+    /// The value of `CONSTANT(name)` if the name is one of the switches. `MAXPAGESIZE` and `COMMONPAGESIZE`
+    /// are not.
     pub fn constant(&self, name: &[u8]) -> Option<u64> {
         self.constants().into_iter().find(|(known, _)| known.as_bytes() == name).map(|(_, value)| value)
     }
@@ -224,7 +225,7 @@ mod tests {
             for item in &section.body {
                 let BodyItem::Input(statement) = item else { continue };
                 for pattern in statement.sections.iter().flatten() {
-                    // Commons that `-d` allocates are `.bss` too.
+                    // Common blocks that `-d` allocates go to `.bss` too.
                     let common = *pattern.glob.bytes == *b"COMMON" && *section.name.bytes == *b".bss";
                     assert!(common || pattern.glob.bytes == section.name.bytes);
                 }

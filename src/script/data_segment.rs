@@ -1,16 +1,20 @@
-//! `DATA_SEGMENT_ALIGN`, `DATA_SEGMENT_RELRO_END` and `DATA_SEGMENT_END`: the start of the data
-//! segment, found in rounds.
+//! Where the data segment starts: `DATA_SEGMENT_ALIGN`, `DATA_SEGMENT_RELRO_END` and `DATA_SEGMENT_END`.
 //!
-//! The three together place the data segment. If the relocation-read-only part must end on a page
-//! boundary, the start of the segment depends on the sizes of everything before that end, which are
-//! known only after a layout. So layouts are made in rounds. In the first, the functions observe
-//! addresses. [`DataSegment::next_round`] then decides on the next round: change nothing; shift the
-//! start so that the end of the read-only part falls on a page; or, without such a part, start on a
-//! page of its own if that saves a page in the file. As in GNU ld, nothing is adjusted without
-//! `DATA_SEGMENT_END`. If a read-only part is wanted, and one of the two ends is missing, the start is a
-//! multiple of the large page.
+//! A script brackets the data segment with these three functions. The part before `DATA_SEGMENT_RELRO_END` is
+//! made read-only after relocation, so it must end on a page boundary. Then the start of the segment depends
+//! on the sizes of everything before that end, and those are known only after a layout. So the layout runs in
+//! rounds:
+//!
+//! 1. In the first round the functions only note the addresses that they see.
+//! 2. [`DataSegment::next_round`] then decides: it shifts the start so that the read-only part ends on a
+//!    page; or, if there is no such part, it starts the segment on a page of its own if that saves a page in
+//!    the file; or it changes nothing.
+//! 3. The next round uses that start.
+//!
+//! As in GNU ld, nothing is adjusted if the script has no `DATA_SEGMENT_END`. If a read-only part is wanted
+//! and one of the two ends is missing, the segment starts at a multiple of the large page.
 
-/// State of the data segment over the rounds of a layout.
+/// The state of the data segment over the rounds of a layout.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct DataSegment {
     round: Round,
@@ -18,13 +22,13 @@ pub struct DataSegment {
     min_base: u64,
     /// The value of `DATA_SEGMENT_ALIGN`.
     base: u64,
-    /// The value of `DATA_SEGMENT_RELRO_END`, its offset added.
+    /// The value of `DATA_SEGMENT_RELRO_END` plus its offset.
     relro_end: u64,
     relro_offset: u64,
     end: u64,
     max_page_size: u64,
     common_page_size: u64,
-    /// Size of the page on whose boundary the read-only part ends, if that is not the common one.
+    /// The size of the page on whose boundary the read-only part ends, if it is larger than the common page.
     relro_page_size: u64,
     seen: Seen,
 }
@@ -32,25 +36,26 @@ pub struct DataSegment {
 /// An output section of the relocation-read-only part.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RelroSection {
-    /// Bytes that it takes of the address space: 0 for thread-local sections without contents.
+    /// How many bytes of the address space it takes: 0 for a thread-local section without contents.
     pub size: u64,
     /// Its alignment in bytes.
     pub alignment: u64,
 }
 
-/// The treatment of the segment's start in this round.
+/// What this round does with the start of the segment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 enum Round {
-    /// Observes addresses.
+    /// It notes addresses.
     #[default]
     First,
-    /// Uses `base`, computed so that the read-only part ends on a page.
+    /// It uses `base`, which makes the read-only part end on a page.
     Relro,
-    /// Starts on a page of its own.
+    /// It starts the segment on a page of its own.
     OwnPage,
-    /// Starts on a large page, because nothing says where it ends or where its read-only part ends.
+    /// It starts the segment on a large page, because the script does not say where the segment or its
+    /// read-only part ends.
     LargePage,
-    /// Observes addresses; the decision is final.
+    /// It notes addresses. The decision is final.
     Settled,
 }
 
@@ -63,12 +68,12 @@ struct Seen {
 }
 
 impl DataSegment {
-    /// Before the first round.
+    /// The state before the first round.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The same for read-only parts that end on a page of this size at least.
+    /// The state before the first round, for read-only parts that end on a page of at least this size.
     pub fn with_relro_page(relro_page_size: u64) -> Self {
         DataSegment { relro_page_size, ..Self::default() }
     }
@@ -113,27 +118,26 @@ impl DataSegment {
         self.relro_end.wrapping_sub(offset)
     }
 
-    /// Takes the address of `DATA_SEGMENT_END(address)`; it is the value too.
+    /// The value of `DATA_SEGMENT_END(address)`, which is the address itself.
     pub fn end(&mut self, address: u64) -> u64 {
         self.seen.end = true;
         self.end = address;
         address
     }
 
-    /// Whether the script has `DATA_SEGMENT_ALIGN`, as far as it was evaluated.
+    /// Whether this round has evaluated a `DATA_SEGMENT_ALIGN`.
     pub fn is_used(&self) -> bool {
         self.seen.align
     }
 
-    /// Where the read-only part begins and ends (its offset added), if the script says so.
+    /// Where the read-only part begins and ends, with the offset added, if the script says so.
     pub fn relro(&self) -> Option<(u64, u64)> {
         (self.seen.align && self.seen.relro_end).then_some((self.base, self.relro_end))
     }
 
-    /// Decides about the next round, after all statements were evaluated once. `relro` says
-    /// whether a read-only part is wanted (`-z relro`); `sections` are the allocated output
-    /// sections between `DATA_SEGMENT_ALIGN` and `DATA_SEGMENT_RELRO_END`, in order. Returns
-    /// whether a further round is needed.
+    /// Decides what the next round does, and returns whether one is needed. All statements must have been
+    /// evaluated once. `relro` says whether a read-only part is wanted (`-z relro`); `sections` are the
+    /// allocated output sections between `DATA_SEGMENT_ALIGN` and `DATA_SEGMENT_RELRO_END`, in order.
     pub fn next_round(&mut self, relro: bool, sections: &[RelroSection]) -> bool {
         let seen = std::mem::take(&mut self.seen);
         if self.round != Round::First || !seen.align {
@@ -144,7 +148,7 @@ impl DataSegment {
             self.round = Round::LargePage;
             return true;
         }
-        // Without sections to protect, no page boundary is needed.
+        // If there are no sections to protect, the end needs no page boundary.
         if relro && seen.relro_end && sections.iter().any(|section| section.size > 0) {
             self.shift_for_relro(sections);
             self.round = Round::Relro;
@@ -159,8 +163,8 @@ impl DataSegment {
         false
     }
 
-    /// Chooses the start so that the read-only part ends at the next page boundary: from there
-    /// back to front, each section is moved up as far as its alignment allows.
+    /// Chooses the start so that the read-only part ends at the next page boundary. It goes from there back
+    /// to front and moves each section up as far as its alignment allows.
     fn shift_for_relro(&mut self, sections: &[RelroSection]) {
         let mut desired_end = align_up(self.relro_end, self.relro_page()).wrapping_sub(self.relro_offset);
         for section in sections.iter().rev() {
@@ -187,7 +191,8 @@ impl DataSegment {
     }
 }
 
-/// The next multiple of `alignment`, which need not be a power of two; 0 and 1 change nothing.
+/// Rounds up to a multiple of `alignment`, which need not be a power of two. An alignment of 0 or 1 changes
+/// nothing.
 pub(super) fn align_up(value: u64, alignment: u64) -> u64 {
     match alignment {
         0 | 1 => value,

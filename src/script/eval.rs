@@ -1,17 +1,16 @@
 //! The values of expressions.
 //!
-//! A value is a plain number, an absolute address, or an offset into an output section; the kind
-//! decides how an operator treats it ("Expressions: The Section of an Expression" in GNU ld's
-//! manual). In short:
+//! A value is a plain number, an absolute address, or an offset into an output section. The kind decides how
+//! an operator treats the value ("The Section of an Expression" in GNU ld's manual). In short:
 //! - A number in the text is a number inside an output section description, and an absolute
 //!   address outside (unless `LD_FEATURE("SANE_EXPR")` makes it a number everywhere).
 //! - An operator on an offset and a number works on the offset and keeps the section.
-//! - An operator on values of different sections makes both absolute first.
+//! - Before an operator works on values of different sections, both become absolute.
 //! - Two values of one kind and section give a number (inside a description, or with
 //!   `SANE_EXPR`), an absolute address otherwise. Comparisons and `&&`, `||` always give numbers.
 //!
-//! The layout runs in rounds, so a value may be missing for two reasons: nobody defines it, or it
-//! is not known in this round yet. [`EvalError`] keeps them apart.
+//! The layout runs in rounds. So a value may be missing for two reasons: nothing defines it, or this round
+//! does not know it yet. [`EvalError`] keeps the two apart.
 
 use super::data_segment::{DataSegment, align_up};
 use super::expr::{BinaryOp, Expr, ExprKind, SectionOperand, UnaryOp};
@@ -25,7 +24,7 @@ pub enum Base {
     Number,
     /// Address zero.
     Absolute,
-    /// The start of an output section, by the number that the [`Scope`] gave.
+    /// The start of an output section, which has this number in the [`Scope`].
     Section(u32),
 }
 
@@ -34,11 +33,11 @@ pub enum Base {
 pub struct Value {
     /// The origin that it counts from.
     pub base: Base,
-    /// The number, the address, or the offset, in bytes; it wraps.
+    /// The number, the address or the offset, in bytes. It wraps around at 64 bits.
     pub value: u64,
-    /// Whether this is an absolute address from the location counter or a segment, which moves with
-    /// the program. A symbol with such a value that is assigned outside of all sections belongs to a
-    /// section near it, at least in position-independent outputs.
+    /// Whether this is an absolute address from the location counter or a segment, which moves with the
+    /// program. If a symbol gets such a value outside of all sections, it belongs to a section near it, at
+    /// least in position-independent outputs.
     pub moves: bool,
 }
 
@@ -58,9 +57,9 @@ impl Value {
         Value { base: Base::Section(section), value: offset, moves: false }
     }
 
-    /// The output section that a symbol with this value belongs to, and its offset there, or no
-    /// section and its address. `current` is the output section whose description the assignment
-    /// stands in: a number is an offset there.
+    /// The output section that a symbol with this value belongs to, and its offset there; or no section and
+    /// its address. `current` is the output section in whose description the assignment stands: a number is
+    /// an offset into it.
     pub fn symbol(self, current: Option<u32>) -> (Option<u32>, u64) {
         let section = match self.base {
             Base::Number => current,
@@ -70,7 +69,7 @@ impl Value {
         (section, self.value)
     }
 
-    /// The address; a number counts from the output section `current`, if there is one.
+    /// The value as an address. A number counts from the output section `current`, if there is one.
     pub fn address(self, current: Option<u32>, scope: &dyn Scope) -> u64 {
         match self.symbol(current) {
             (Some(section), offset) => scope.section_address(section).wrapping_add(offset),
@@ -84,11 +83,11 @@ impl Value {
 pub enum Symbol {
     /// Its value: absolute or relative to an output section.
     Defined(Value),
-    /// Defined in an input section that is in no output section.
+    /// It is defined in an input section that is in no output section.
     Discarded,
-    /// Defined later in this round, or in an input section that has no place yet.
+    /// It is defined later in this round, or in an input section that has no place yet.
     NotYetKnown,
-    /// Not defined by anything.
+    /// Nothing defines it.
     Undefined,
 }
 
@@ -116,29 +115,29 @@ pub enum Lookup<T> {
     Missing,
 }
 
-/// The surroundings of an expression: location counter, symbols, sections, regions. Offsets, sizes
-/// and addresses are bytes.
+/// What an expression can ask about the place where it stands: location counter, symbols, sections, regions.
+/// Offsets, sizes and addresses are in bytes.
 pub trait Scope {
-    /// The address of the location counter; `None` where there is none.
+    /// The address of the location counter; `None` where the script has none.
     fn dot(&self) -> Option<u64>;
 
-    /// The output section whose description the expression stands in; `None` outside.
+    /// The output section in whose description the expression stands; `None` outside of all.
     fn current_section(&self) -> Option<u32>;
 
     /// The address of an output section by number.
     fn section_address(&self, section: u32) -> u64;
 
-    /// An output section by name. One that the script describes but that is not in the output has
-    /// size 0.
+    /// An output section by name. If the script describes it but the output does not have it, its size is 0.
     fn section(&self, name: &[u8]) -> Lookup<SectionFacts>;
 
-    /// The next output section in the output, behind where the expression stands.
+    /// The first output section of the output behind the place of the expression.
     fn next_section(&self) -> Lookup<SectionFacts>;
 
     /// A symbol.
     fn symbol(&self, name: &[u8]) -> Symbol;
 
-    /// `DEFINED(name)`: whether the symbol is defined, by a script only above this place.
+    /// `DEFINED(name)`: whether the symbol is defined. A definition in a script counts only if it stands
+    /// above this place.
     fn is_defined(&self, name: &[u8]) -> bool;
 
     /// First address and length of a memory region.
@@ -150,10 +149,11 @@ pub trait Scope {
     /// Bytes of the ELF header and the program headers.
     fn size_of_headers(&self) -> u64;
 
-    /// The start of a segment that the command line gives (`-Ttext-segment`: `text-segment`).
+    /// The start that the command line gives to a segment. `-Ttext-segment` gives the start of
+    /// `text-segment`.
     fn segment_start(&self, name: &[u8]) -> Option<u64>;
 
-    /// The state of the data segment; only asked outside of output section descriptions.
+    /// The state of the data segment. An expression asks for it only outside of output section descriptions.
     fn data_segment(&mut self) -> &mut DataSegment;
 
     /// Whether the script says `LD_FEATURE("SANE_EXPR")`.
@@ -165,8 +165,8 @@ pub trait Scope {
 /// Why an expression has no value.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum EvalError {
-    /// A value that this place depends on is not known in this round. In the last round that is an
-    /// error like the others.
+    /// This round does not know a value that this place needs. In the last round, that is an error like the
+    /// others.
     NotYetKnown {
         /// The place.
         span: Span,
@@ -188,7 +188,7 @@ pub enum EvalError {
         /// The divisor.
         span: Span,
     },
-    /// The location counter where there is none, or a `DATA_SEGMENT_` function inside an output
+    /// The location counter is used where there is none, or a `DATA_SEGMENT_` function inside an output
     /// section.
     NotHere {
         /// The place.
@@ -214,7 +214,7 @@ pub enum Thing {
 }
 
 impl EvalError {
-    /// The place that it is about.
+    /// The place that the error is about.
     pub fn span(&self) -> Span {
         match self {
             EvalError::NotYetKnown { span }
@@ -257,7 +257,9 @@ impl EvalError {
                 let name = crate::diag::demangle::demangle(name.as_bytes());
                 (Code::ScriptError, format!("symbol {name} is in a section that is not in the output"))
             }
-            EvalError::DivisionByZero { .. } => (Code::ScriptError, format!("`{text}` is zero, and divides")),
+            EvalError::DivisionByZero { .. } => {
+                (Code::ScriptError, format!("division by zero: the divisor `{text}` is 0"))
+            }
             EvalError::NotHere { .. } => (Code::ScriptError, format!("`{text}` has no meaning here")),
             EvalError::AssertionFailed { message, .. } => (Code::AssertionFailed, message.clone()),
         };
@@ -276,7 +278,7 @@ impl EvalError {
 /// The value of an expression.
 ///
 /// # Errors
-/// Why there is none.
+/// Why the expression has no value.
 pub fn eval(expr: &Expr, scope: &mut dyn Scope) -> Result<Value, EvalError> {
     let mut evaluator = Evaluator { current: scope.current_section(), moves: false, scope };
     let mut value = evaluator.value(expr)?;
@@ -389,7 +391,7 @@ impl Evaluator<'_> {
         }
     }
 
-    /// The value of a number in the text.
+    /// The value of a number that the text has.
     fn literal(&self, value: u64) -> Value {
         if self.current.is_none() && !self.scope.sane_expressions() {
             return Value::absolute(value);
@@ -397,7 +399,7 @@ impl Evaluator<'_> {
         Value::number(value)
     }
 
-    /// An address of the location counter's kind: relative to the current section.
+    /// An address as the location counter has it: relative to the current section, if there is one.
     fn place(&mut self, address: u64) -> Value {
         self.moves = true;
         match self.current {
@@ -428,7 +430,7 @@ impl Evaluator<'_> {
             Symbol::Defined(Value { base: Base::Section(section), value, .. }) => {
                 Ok(Value::relative(section, value))
             }
-            // The number of an absolute symbol is converted as a number at this place would be.
+            // The value of an absolute symbol is treated as a number at this place would be.
             Symbol::Defined(value) => {
                 self.moves |= value.moves;
                 Ok(self.literal(value.value))
@@ -466,7 +468,7 @@ impl Evaluator<'_> {
         Ok(self.scope.data_segment())
     }
 
-    /// Two operands, brought to one base.
+    /// The values of two operands, converted to one base.
     fn operands(&mut self, left: &Expr, right: &Expr) -> Result<Operands, EvalError> {
         let left = self.value(left)?;
         let left_moves = std::mem::take(&mut self.moves);
@@ -504,7 +506,8 @@ impl Evaluator<'_> {
         if operands.with_number {
             return Ok(operands.value(value));
         }
-        // Operands of one section give a plain number, such as the distance of two places.
+        // The result is a plain number if both operands have one base, as the distance of two places of a
+        // section is.
         Ok(self.literal(value))
     }
 }
@@ -514,9 +517,9 @@ struct Operands {
     left: u64,
     right: u64,
     base: Base,
-    /// One of them was a number and took the other's base.
+    /// Whether one of them was a number and took the other's base.
     with_number: bool,
-    /// Both are addresses that move with the program.
+    /// Whether both are addresses that move with the program.
     both_move: bool,
 }
 
@@ -547,8 +550,8 @@ fn gives_truth(op: BinaryOp) -> bool {
     matches!(op, Equal | NotEqual | Less | LessOrEqual | Greater | GreaterOrEqual | LogicalAnd | LogicalOr)
 }
 
-/// The operator on bare values: division and remainder are signed, all else is not; shifts take
-/// their count modulo 64. `None` for a division by zero.
+/// Computes an operator on bare values; `None` for a division by zero. Division and remainder are signed,
+/// everything else is unsigned. A shift takes its count modulo 64.
 fn arithmetic(op: BinaryOp, left: u64, right: u64) -> Option<u64> {
     let shift = (right & 63) as u32;
     Some(match op {
@@ -574,13 +577,14 @@ fn arithmetic(op: BinaryOp, left: u64, right: u64) -> Option<u64> {
     })
 }
 
-/// The exponent of the smallest power of two that is not below the value; 0 for 0.
+/// The exponent of the smallest power of two that is not below the value, and 0 for 0.
 fn log2_ceil(value: u64) -> u64 {
     if value <= 1 { 0 } else { (64 - (value - 1).leading_zeros()).into() }
 }
 
-/// The bytes of a fill, which is repeated from the start of each gap: for a lone hexadecimal number
-/// its digits, as many as written; for any other value its low four bytes; most significant first.
+/// The bytes of a fill, most significant first. The linker repeats them from the start of each gap. A lone
+/// hexadecimal number gives as many bytes as its digits need, leading zeros included; any other value gives
+/// its low four bytes.
 ///
 /// # Errors
 /// Why the expression has no value.

@@ -1,17 +1,17 @@
-//! Runs every parser of this module over arbitrary text, for the fuzz target `script` and a test.
+//! Runs every parser of this module on arbitrary text, for the fuzz target `script` and for a test.
 
 use super::version::{SymbolSet, VersionMatcher};
 use super::version::{parse_dynamic_list, parse_symbol_names, parse_version_script};
 use super::{Sources, parse_expression, parse_mri_script, parse_script, parse_section_order};
 
-/// Names that patterns are held against.
+/// The names that patterns are matched against.
 const NAMES: [&[u8]; 4] =
     [b"", b"main", b"_ZN1a1bEv", b"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"];
 
-/// Reads `text` as each kind of script, and matches names against its patterns. Any result is right, as long
-/// as nothing panics.
+/// Reads `text` as each kind of script, and matches names against its patterns. Any result is right; only a
+/// panic is a failure.
 pub fn exercise(text: &[u8]) {
-    // A script that includes itself, until parsers refuse.
+    // A script can include itself here, so the parsers must refuse that.
     let include = &mut |name: &str, _: &str| match name {
         "fuzz" => Ok((name.to_owned(), text.to_vec())),
         _ => Err("no such file".to_owned()),

@@ -1,8 +1,8 @@
 //! Expressions of the script language as a tree.
 //!
-//! The tree keeps the expression as written: nothing is folded, so that a late error can point at
-//! the very operator, and a value that changes between two rounds of layout can be computed again.
-//! The meaning is in [`super::eval`].
+//! The tree keeps the expression as it is written. Nothing is folded, so that a late error can point at its
+//! operator, and so that a value that changes between two rounds of the layout can be computed again.
+//! [`super::eval`] gives the tree its meaning.
 
 use super::source::{Name, Span};
 
@@ -30,11 +30,11 @@ pub enum ExprKind {
     Binary(BinaryOp, Box<Expr>, Box<Expr>),
     /// `condition ? then : otherwise`.
     Conditional {
-        /// Chooses.
+        /// The value that chooses.
         condition: Box<Expr>,
-        /// The value where the condition is not zero.
+        /// The value if the condition is not zero.
         then: Box<Expr>,
-        /// The value where it is zero.
+        /// The value if it is zero.
         otherwise: Box<Expr>,
     },
     /// `ABSOLUTE(a)`: the value without its section.
@@ -47,10 +47,10 @@ pub enum ExprKind {
     SizeOf(SectionOperand),
     /// `ALIGNOF(section)`, in bytes.
     AlignOf(SectionOperand),
-    /// `ALIGN(alignment)` and its old name `BLOCK(alignment)`: the location counter, rounded up; or
+    /// `ALIGN(alignment)` and its old name `BLOCK(alignment)`: the location counter, rounded up.
     /// `ALIGN(value, alignment)`: the value, rounded up.
     Align {
-        /// The value to round; the location counter if absent.
+        /// The value to round; `None` is the location counter.
         value: Option<Box<Expr>>,
         /// The alignment, in bytes.
         alignment: Box<Expr>,
@@ -61,7 +61,7 @@ pub enum ExprKind {
     Constant(Name),
     /// `DATA_SEGMENT_ALIGN(maxpagesize, commonpagesize)`.
     DataSegmentAlign(Box<Expr>, Box<Expr>),
-    /// `DATA_SEGMENT_RELRO_END(offset, address)`, in the order of writing.
+    /// `DATA_SEGMENT_RELRO_END(offset, address)`, with the operands in this order.
     DataSegmentRelroEnd(Box<Expr>, Box<Expr>),
     /// `DATA_SEGMENT_END(address)`.
     DataSegmentEnd(Box<Expr>),
@@ -77,29 +77,28 @@ pub enum ExprKind {
     Max(Box<Expr>, Box<Expr>),
     /// `MIN(a, b)`.
     Min(Box<Expr>, Box<Expr>),
-    /// `SEGMENT_START(segment, default)`: the address that `-Ttext-segment` or its like gives, else
+    /// `SEGMENT_START(segment, default)`: the address that an option such as `-Ttext-segment` gives, or else
     /// the default.
     SegmentStart(Name, Box<Expr>),
     /// `SIZEOF_HEADERS`: bytes of the ELF header and the program headers.
     SizeOfHeaders,
-    /// `ASSERT(condition, message)`: the condition's value, an error where it is zero.
+    /// `ASSERT(condition, message)`: the condition's value. It is an error if that is zero.
     Assert(Box<Expr>, Name),
 }
 
-/// A number, with the hexadecimal digits of its spelling, which decide the size of a `=fill`.
+/// A number, with its hexadecimal digits as written, because they decide the size of a `=fill`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Number {
-    /// The value; the largest `u64` if the digits mean more.
+    /// The value, or the largest `u64` if the number is larger.
     pub value: u64,
-    /// The hexadecimal digits after `0x`, if it was written so and without a suffix. A fill takes
-    /// its length from them.
+    /// The digits behind `0x`, if the number is hexadecimal and has no suffix.
     pub hex_digits: Option<Box<[u8]>>,
 }
 
 /// The section operand of a function such as `ADDR`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum SectionOperand {
-    /// An output section by name; the first of that name.
+    /// The first output section of this name.
     Named(Name),
     /// `NEXT_SECTION`: the next output section of the script that is in the output.
     Next(Span),
@@ -202,12 +201,12 @@ impl BinaryOp {
 }
 
 impl Expr {
-    /// A number that is in no script; messages point at `span`.
+    /// A number that no script has. Messages about it point at `span`.
     pub fn number(span: Span, value: u64) -> Expr {
         Expr { span, kind: ExprKind::Number(Number { value, hex_digits: None }) }
     }
 
-    /// The operands, in order of writing.
+    /// The operands, in the order in which they are written.
     pub fn operands(&self) -> impl Iterator<Item = &Expr> {
         let operands: [Option<&Expr>; 3] = match &self.kind {
             ExprKind::Unary(_, a)
@@ -242,8 +241,8 @@ impl Expr {
         operands.into_iter().flatten()
     }
 
-    /// Calls `visit` with the name of every symbol that the value may depend on, which a link must
-    /// look up, extract from archives and keep. Names inside `DEFINED` are not among them.
+    /// Calls `visit` with the name of every symbol that the value may depend on: the link must look these up,
+    /// extract them from archives and keep them. Names inside `DEFINED` are not among them.
     pub fn for_each_symbol<'a>(&'a self, visit: &mut impl FnMut(&'a Name)) {
         if let ExprKind::Symbol(name) = &self.kind {
             visit(name);
@@ -253,7 +252,7 @@ impl Expr {
         }
     }
 
-    /// Calls `change` with every name of a symbol, those inside `DEFINED` too.
+    /// Calls `change` with the name of every symbol, also inside `DEFINED`.
     pub fn change_symbols(&mut self, change: &mut impl FnMut(&mut Name)) {
         match &mut self.kind {
             ExprKind::Symbol(name) | ExprKind::Defined(name) => change(name),

@@ -1,14 +1,15 @@
-//! Finds values that stay the same wherever the program is loaded.
+//! Finds out whether an expression has the same value wherever the program is loaded.
 //!
-//! That is decided before there is a layout, because a reference to a fixed value needs no dynamic
-//! relocation and may have a field that is narrower than an address. An expression is judged by its
-//! form: its degree is the factor with which the load address goes into its value, 1 for an address
-//! `a`, 0 for `a - b`. An expression whose degree is not known (`a & b`, `a * 2`) counts as moving.
+//! The linker must know that before there is a layout: a reference to a fixed value needs no dynamic
+//! relocation, and its field may be narrower than an address. So this module judges an expression by its
+//! form. Its *degree* is the factor by which the load address counts in its value: 1 for an address `a`, 0
+//! for a distance `a - b`, 2 for `a + b`. An expression of unknown degree (`a & b`, `a * 2`) counts as moving
+//! with the program.
 
 use super::expr::{BinaryOp, Expr, ExprKind, UnaryOp};
 
-/// The degree of an expression; `None` if its value may depend on the load address in another way.
-/// `symbol` gives the degree of a symbol.
+/// The degree of an expression; `None` if the load address may count in its value in another way. `symbol`
+/// gives the degree of a symbol.
 pub fn degree(expr: &Expr, symbol: &mut dyn FnMut(&[u8]) -> Option<i32>) -> Option<i32> {
     let mut of = |expr: &Expr| degree(expr, symbol);
     match &expr.kind {

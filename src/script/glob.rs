@@ -1,5 +1,7 @@
-//! Name patterns: `*`, `?`, `[a-z]`, `[!a-z]` (also `[^a-z]`), and `\` before a byte that stands for
-//! itself. `/` and a leading period are bytes like any other.
+//! Patterns for names: `*`, `?`, `[a-z]`, `[!a-z]` (also `[^a-z]`), and `\` before a byte that stands for
+//! itself.
+//!
+//! `/` and a leading period are bytes like any other.
 
 /// A pattern, compiled.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -9,17 +11,17 @@ pub struct Glob {
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Part {
-    /// These bytes.
+    /// Exactly these bytes.
     Literal(Box<[u8]>),
-    /// One byte, any.
+    /// Any one byte.
     Any,
-    /// One byte of a set, a bit for each.
+    /// One byte of a set, which has a bit for each byte.
     Set(Box<[u64; 4]>),
     /// Any bytes, or none.
     Star,
 }
 
-/// The form of a pattern, where a quick test exists for it.
+/// The form of a pattern. Some forms have a quick test.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Shape<'a> {
     /// No wildcard: exactly these bytes.
@@ -28,22 +30,23 @@ pub enum Shape<'a> {
     Prefix(&'a [u8]),
     /// `*`.
     Everything,
-    /// Any other pattern, with its literal beginning.
+    /// Any other pattern. These are the bytes before its first wildcard.
     General(&'a [u8]),
 }
 
-/// Whether a pattern takes all of a text. For patterns that are asked often, keep a [`Glob`].
+/// Whether a pattern matches a whole text. It compiles the pattern each time; a [`Glob`] compiles it once.
 pub fn matches(pattern: &[u8], text: &[u8]) -> bool {
     Glob::new(pattern).matches(text)
 }
 
 impl Glob {
-    /// Compiles a pattern. Every text is one: a bracket that is not closed stands for itself.
+    /// Compiles a pattern. Every text is a pattern: a bracket that is not closed stands for itself.
     pub fn new(pattern: &[u8]) -> Self {
         let mut parts = Vec::new();
         let mut literal = Vec::new();
         let mut rest = pattern;
-        // Behind a bracket that nothing closes there is none that something closes.
+        // Once nothing closes a bracket, nothing closes a later one either. Without this flag, each of them
+        // would search the rest of the text again.
         let mut closed = true;
         while let Some((&byte, tail)) = rest.split_first() {
             rest = tail;
@@ -102,7 +105,8 @@ impl Glob {
         matches!(self.shape(), Shape::Exact(_))
     }
 
-    /// Whether the whole text fits. Takes at most time in proportion to the text times the pattern.
+    /// Whether the whole text fits. The time is at most proportional to the text's length times the
+    /// pattern's.
     pub fn matches(&self, text: &[u8]) -> bool {
         // Nearly every name fails this test for `.text.*_unlikely`; without it, the loop would try
         // the pattern's end at each byte of each mangled name.
@@ -113,8 +117,8 @@ impl Glob {
         }
         let mut at = 0;
         let mut part = 0;
-        // The part after the last `*`, and where the text of that `*` ends for now. Longer texts for
-        // earlier ones cannot help.
+        // The part after the last `*`, and where the text of that `*` ends for now. If a part does not fit,
+        // that `*` takes one byte more. To give more bytes to an earlier `*` cannot help.
         let mut retry: Option<(usize, usize)> = None;
         loop {
             let step = match self.parts.get(part) {
@@ -143,7 +147,7 @@ impl Glob {
 }
 
 impl Part {
-    /// The length of the text that this part takes at the start of `rest`, if it fits. Not for `*`.
+    /// The number of bytes that this part takes at the start of `rest`, if it fits. `*` has no such number.
     fn length_at(&self, rest: &[u8]) -> Option<usize> {
         match (self, rest.first()) {
             (Part::Literal(literal), _) => rest.starts_with(literal).then_some(literal.len()),
@@ -158,8 +162,8 @@ fn has(bits: &[u64; 4], byte: u8) -> bool {
     bits[usize::from(byte >> 6)] >> (byte & 63) & 1 != 0
 }
 
-/// The set behind an opening bracket, and the text behind its closing one. A `]` that comes first
-/// is a member, `-` between two bytes a range.
+/// The set behind an opening bracket, and the text behind the closing one. A `]` that comes first is a member
+/// of the set; a `-` between two bytes makes a range.
 fn set(text: &[u8]) -> Option<([u64; 4], &[u8])> {
     let (inverted, mut rest) = match text {
         [b'!' | b'^', rest @ ..] => (true, rest),
@@ -268,7 +272,7 @@ mod tests {
         assert!(fits(&(pattern.clone() + "*"), &pattern));
     }
 
-    /// What a bracket closes does not depend on the brackets before it that nothing closes.
+    /// A bracket that nothing closes does not change what the brackets behind it mean.
     #[test]
     fn brackets_are_closed_as_if_each_were_looked_at() {
         fn compiled(pattern: &[u8]) -> Vec<Part> {
@@ -306,7 +310,7 @@ mod tests {
         }
     }
 
-    /// The definition, without any cleverness.
+    /// What a pattern means, without any cleverness.
     fn naive(pattern: &[u8], text: &[u8]) -> bool {
         match pattern {
             [] => text.is_empty(),

@@ -1,4 +1,5 @@
-//! The names of inputs in a script's text, with their places, for rewriting the text with other names.
+//! Finds the names of inputs in a script's text, with their places, so that the text can be rewritten with
+//! other names.
 
 use super::lex::{Lexer, Mode, TokenKind};
 use std::ops::Range;
@@ -9,14 +10,14 @@ const COMMANDS: [&[u8]; 3] = [b"INPUT", b"GROUP", b"STARTUP"];
 /// A name of an input, as the script has it: a file, or `-l` and the name of a library.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct InputName<'a> {
-    /// Without quotes.
+    /// Its bytes, without quotes.
     pub name: &'a [u8],
-    /// Its bytes in the text, with quotes.
+    /// Where it stands in the text, with its quotes.
     pub place: Range<usize>,
 }
 
-/// The inputs that `INPUT`, `GROUP` and `STARTUP` name, in their order. Of a text that is no script, any
-/// names that look like inputs before it becomes unreadable.
+/// The inputs that `INPUT`, `GROUP` and `STARTUP` name, in their order. If the text is not a script, these
+/// are the names that look like inputs before the first place that cannot be read.
 pub fn input_names(text: &[u8]) -> Vec<InputName<'_>> {
     arguments(text, &COMMANDS)
 }
@@ -45,7 +46,7 @@ fn arguments<'a>(text: &'a [u8], commands: &[&[u8]]) -> Vec<InputName<'a>> {
                     lexer = before;
                 }
             }
-            // Output sections: names in there are patterns.
+            // Skips the descriptions of output sections, because the names in them are patterns.
             TokenKind::Mark("{") if lexer.skip_block().is_none() => return found,
             _ => {}
         }

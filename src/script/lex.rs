@@ -1,21 +1,21 @@
-//! Bytes to tokens, on demand.
+//! Splits the text of a script into tokens, one at a time.
 //!
-//! The language has no one set of tokens: `*`, `-`, `/`, `:` and `=` are operators in expressions
-//! and letters of names elsewhere. The parser knows where it is, so it says with each token which
-//! [`Mode`] it wants; the lexer keeps nothing but its position, and may be set back.
+//! The language has no single set of tokens: `*`, `-`, `/`, `:` and `=` are operators in expressions, and
+//! letters of names elsewhere. Only the parser knows where it is. So it says with each token which [`Mode`]
+//! it wants. The lexer remembers nothing but its position, and the parser can set it back.
 
 use super::source::Span;
 
-/// The context of the next token, which decides the characters of names.
+/// The context of the next token. It decides which characters belong to names.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Mode {
-    /// Commands, output section names, symbols to the left of an assignment.
+    /// Commands, names of output sections, and symbols on the left of an assignment.
     Statement,
     /// Values.
     Expression,
     /// Input section statements: names with wildcards, archives with a colon.
     Pattern,
-    /// File names, formats, machines: anything up to a separator.
+    /// Names of files, formats and machines: anything up to a separator.
     FileList,
 }
 
@@ -35,7 +35,7 @@ pub(super) enum TokenKind {
     Word,
     /// A name in quotes.
     Quoted,
-    /// A number, its value to be read from its text.
+    /// A number. Its text has the value.
     Number,
     /// An operator or separator.
     Mark(&'static str),
@@ -105,7 +105,7 @@ pub(super) struct Lexer<'a> {
 }
 
 impl<'a> Lexer<'a> {
-    /// At the start of a text (which is no longer than 32 bits can say).
+    /// A lexer at the start of a text. The text's length must fit 32 bits.
     pub fn new(file: u32, text: &'a [u8]) -> Self {
         Lexer { text, file, at: 0 }
     }
@@ -115,7 +115,7 @@ impl<'a> Lexer<'a> {
         self.at
     }
 
-    /// The next token, passed over.
+    /// Reads the next token.
     pub fn next(&mut self, mode: Mode) -> Token {
         if let Err(start) = self.skip_blanks() {
             self.at = self.text.len();
@@ -134,7 +134,7 @@ impl<'a> Lexer<'a> {
         self.token(kind, start)
     }
 
-    /// The bytes of a token of this text, quotes removed.
+    /// The bytes of a token of this text, without quotes.
     pub fn bytes(&self, token: Token) -> &'a [u8] {
         let start = token.span.start as usize;
         let bytes = self.text.get(start..start + token.span.length as usize).unwrap_or_default();
@@ -144,9 +144,8 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// Passes over a block whose opening brace was read, to its closing brace, which is passed over
-    /// too, and gives the text between them. Comments and quotes hide braces. `None` if the block
-    /// is not closed.
+    /// Skips a block whose opening brace has been read, with its closing brace, and returns the text between
+    /// them. Braces in comments and quotes do not count. `None` if the block is not closed.
     pub fn skip_block(&mut self) -> Option<Span> {
         let start = self.at;
         let mut depth = 1usize;
@@ -182,10 +181,10 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// Passes over blanks and comments.
+    /// Skips blanks and comments.
     ///
     /// # Errors
-    /// The start of a comment that is not closed.
+    /// The start of the comment, if one is not closed.
     fn skip_blanks(&mut self) -> Result<(), usize> {
         loop {
             match &self.text[self.at..] {
@@ -208,7 +207,7 @@ impl<'a> Lexer<'a> {
     }
 
     fn span(&self, start: usize, end: usize) -> Span {
-        // The length of the text fits 32 bits, so these do.
+        // The length of the text fits 32 bits, so these fit too.
         Span { file: self.file, start: start as u32, length: (end - start) as u32 }
     }
 }
@@ -242,7 +241,7 @@ fn scan(rest: &[u8], first: u8, mode: Mode) -> (TokenKind, usize) {
 fn word_length(rest: &[u8], mode: Mode) -> usize {
     if mode == Mode::Expression {
         match rest.first() {
-            // A fill may stand right in front of it: `} =0x90 /DISCARD/ : { … }`.
+            // A fill may stand directly before it: `} =0x90 /DISCARD/ : { … }`.
             Some(b'/') if rest.starts_with(b"/DISCARD/") => return b"/DISCARD/".len(),
             Some(b'/' | b'~') => return 0,
             _ => {}
@@ -260,8 +259,8 @@ fn word_length(rest: &[u8], mode: Mode) -> usize {
     length
 }
 
-/// Whether the text here is an assignment operator or the start of a comment, although its bytes may be in
-/// names.
+/// Whether the text here is an assignment operator or the start of a comment, which end a name although their
+/// bytes may be in names.
 fn ends_name(tail: &[u8], mode: Mode) -> bool {
     match mode {
         Mode::Statement => starts_assignment(tail) || tail.starts_with(b"/*"),
@@ -287,7 +286,8 @@ const fn is_file_letter(byte: u8) -> bool {
     !byte.is_ascii_whitespace() && !matches!(byte, b'(' | b')' | b'{' | b'}' | b';' | b',' | b'"' | 0)
 }
 
-/// Whether the text here is an assignment operator, so that `x+=1` is an assignment without blanks, too.
+/// Whether the text here is an assignment operator. Without this test, `x+=1` would be a name, not an
+/// assignment.
 fn starts_assignment(tail: &[u8]) -> bool {
     match tail {
         [b'+' | b'-' | b'*' | b'/' | b'^', b'=', after @ ..] => after.first() != Some(&b'='),
@@ -295,9 +295,10 @@ fn starts_assignment(tail: &[u8]) -> bool {
     }
 }
 
-/// The value of a number: decimal, `0x` or `$` hexadecimal, `0` octal, with a suffix `K` or `M`
-/// (times 1024, 1024 squared), or hexadecimal `h` `x`, octal `o`, binary `b`, decimal `d` after
-/// plain digits. A value that does not fit is the largest one. `None` if it is no number.
+/// The value of a number; `None` if the text is not a number. The forms are decimal, hexadecimal with `0x` or
+/// `$`, and octal with `0`, all of them with an optional suffix `K` or `M` (times 1024, 1024 squared); or
+/// digits with a suffix for their base: `h` or `x` hexadecimal, `o` octal, `b` binary, `d` decimal. A value
+/// that does not fit becomes the largest one.
 pub(super) fn number_value(text: &[u8]) -> Option<u64> {
     let (digits, base) = match text {
         [b'$', hex @ ..] | [b'0', b'x' | b'X', hex @ ..] => (hex, 16),

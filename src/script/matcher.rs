@@ -1,11 +1,22 @@
-//! Finds the rule that takes an input section.
+//! Finds the rule of a script that takes an input section: the first one whose pattern fits.
 //!
-//! A script is a list of patterns, and the first that fits a section takes it. There are a few
-//! hundred patterns and up to millions of sections, so trying one after another is too slow.
-//! Nearly all patterns are names (`.text`) or names with anything behind them (`.text.*`): both
-//! are found by hashing the beginnings of the section's name, in one walk over its bytes. Each
-//! other pattern (`.text.*_unlikely`) is filed under its literal beginning, and tried only on
-//! sections that begin so. Files and flags are looked at only where the name fits.
+//! A script has a few hundred patterns, and a link may have millions of sections. To try one pattern after
+//! another on each section is too slow. But nearly all patterns are names (`.text`) or prefixes (`.text.*`),
+//! and a hash table answers both, if it is asked for every beginning of the section's name:
+//!
+//! ```text
+//! section   .text.main
+//! asks for  ""  .  .t  .te  .tex  .text  .text.  ... as prefixes, and .text.main as a whole name
+//! finds     the pattern .text.*, under the prefix ".text."
+//! ```
+//!
+//! FNV-1a hashes byte by byte, so one walk over the name yields the hashes of all its beginnings. A filter of
+//! bits keeps most of them away from the table. A second filter ends the walk at the first beginning with
+//! which no key begins.
+//!
+//! Any other pattern (`.text.*_unlikely`) is kept under its literal beginning, and only tried on sections
+//! that begin with it. Of all patterns that fit, the first in the script wins. The file and the flags of a
+//! section are compared only where its name fits.
 
 use super::ast::{FilePattern, InputStatement, Name, SectionFlags, SectionPattern};
 use super::glob::{Glob, Shape};
@@ -14,7 +25,7 @@ use hashbrown::HashTable;
 /// A file as file patterns see it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct File<'a> {
-    /// The path as given, for a member of an archive its name there.
+    /// The path as given; for a member of an archive, the member's name.
     pub name: &'a [u8],
     /// The path of the archive, as given.
     pub archive: Option<&'a [u8]>,
@@ -23,7 +34,7 @@ pub struct File<'a> {
 /// The rule that takes a section.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Match {
-    /// The number that the statement was given.
+    /// The number that [`Matcher::new`] got with the statement.
     pub rule: u32,
     /// Which of the statement's section patterns fits, from 0.
     pub pattern: u32,
@@ -34,13 +45,14 @@ pub struct Match {
 pub struct Matcher {
     /// All patterns, in the order of the script.
     entries: Vec<Entry>,
-    /// The patterns' names and beginnings of names, by hash.
+    /// The names and the literal beginnings of the patterns, by hash.
     keys: HashTable<Key>,
     /// For each length up to that of the longest key: whether a prefix among the keys has it.
     lengths: Vec<bool>,
-    /// The hashes of keys: most beginnings of names are no key, and need no look into the table.
+    /// The hashes of the keys. Most beginnings of names are no key, so this filter spares the look into the
+    /// table.
     filter: Filter<16>,
-    /// The hashes of all beginnings of keys: the walk over a name ends where no key goes on.
+    /// The hashes of all beginnings of keys. The walk over a name ends where no key goes on.
     beginnings: Filter<256>,
     /// Patterns that may fit any name, ascending.
     always: Vec<u32>,
@@ -67,8 +79,7 @@ struct Entry {
 }
 
 impl Matcher {
-    /// Compiles statements, each with the number that [`Match::rule`] shall give back, in the order
-    /// in which they are to be tried.
+    /// Compiles statements, in the order in which they are tried. The number of each becomes [`Match::rule`].
     pub fn new<'a>(statements: impl IntoIterator<Item = (u32, &'a InputStatement)>) -> Self {
         let mut matcher = Matcher::default();
         for (rule, statement) in statements {
@@ -142,14 +153,14 @@ impl Matcher {
         self.filter.add(hash);
     }
 
-    /// The first rule that fits a section of this name, file and `sh_flags`. Common symbols are
-    /// asked for by the name `COMMON`.
+    /// The first rule that fits a section of this name, file and `sh_flags`. The name `COMMON` asks for the
+    /// rule of common symbols.
     pub fn find(&self, name: &[u8], file: File<'_>, sh_flags: u64) -> Option<Match> {
         self.find_among(name, file, sh_flags, |_| true)
     }
 
-    /// As [`Matcher::find`], among the rules that `accept` takes: for output sections that only
-    /// count under a condition.
+    /// As [`Matcher::find`], but only among the rules that `accept` takes. Some output sections exist only
+    /// under a condition.
     pub fn find_among(
         &self,
         name: &[u8],
@@ -212,14 +223,14 @@ impl Entry {
 /// A compiled file pattern.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FileTest {
-    /// Pattern for the file's or member's name; any name if absent.
+    /// The pattern for the name of the file or the member; `None` takes any name.
     name: Option<Glob>,
     archive: ArchiveTest,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum ArchiveTest {
-    /// The file may be in an archive or not.
+    /// The file may be in an archive or in none.
     Whatever,
     /// The file is in no archive.
     None,
@@ -230,8 +241,8 @@ enum ArchiveTest {
 }
 
 impl FileTest {
-    /// Compiles a file pattern, with its colon if it has one. In `EXCLUDE_FILE` a name without a
-    /// colon means an archive of that name too.
+    /// Compiles a file pattern, with its colon if it has one. In `EXCLUDE_FILE`, a name without a colon also
+    /// means an archive of that name.
     pub fn new(pattern: &[u8], excluding: bool) -> Self {
         let glob = |text: &[u8]| (text != b"*").then(|| Glob::new(text));
         let Some(colon) = memchr::memchr(b':', pattern) else {
@@ -263,15 +274,15 @@ impl FileTest {
     }
 }
 
-/// FNV-1a, which gives the hashes of all prefixes of a name on the way.
+/// The start of FNV-1a, a hash that also gives the hashes of all prefixes of a name on the way.
 const HASH_START: u64 = 0xcbf2_9ce4_8422_2325;
 
 fn hash_step(hash: u64, byte: u8) -> u64 {
     (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
 }
 
-/// A set of hashes, one bit for each, with false positives (a Bloom filter). The default script of
-/// GNU ld has some 200 keys with 1,500 prefixes; `WORDS` gives some ten bits for each.
+/// A set of hashes with one bit for each: a Bloom filter, which has false positives. GNU ld's default script
+/// has some 200 keys, for which 1,024 bits are enough, and 1,500 prefixes of keys, for which 16,384 are.
 #[derive(Debug)]
 struct Filter<const WORDS: usize>([u64; WORDS]);
 
@@ -334,7 +345,7 @@ mod tests {
         parse_script(&mut Sources::new(), "t.ld", text.as_bytes(), &mut include).unwrap()
     }
 
-    /// The definition: one pattern after another.
+    /// What the matcher must find: tries one pattern after another.
     fn naive(
         statements: &[(u32, &InputStatement)],
         name: &[u8],

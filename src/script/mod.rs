@@ -1,8 +1,8 @@
 //! The language of linker scripts and version scripts, as GNU ld's manual defines it.
 //!
-//! This module reads texts and answers questions about them; it knows nothing of objects, symbols
-//! or layout. [`parse_script`] makes an [`ast::Script`]; the layout engine carries it out, with
-//! [`eval`] for expressions and [`matcher`] for input section patterns. [`version`] reads version
+//! This module reads texts and answers questions about them. It knows nothing of objects, symbols or layout.
+//! [`parse_script`] makes an [`ast::Script`], which the layout engine carries out; [`eval`] computes
+//! expressions, and [`matcher`] finds the pattern that takes an input section. [`version`] reads version
 //! scripts and dynamic lists. [`builtin`] holds the default layouts, which are scripts too.
 
 pub mod ast;

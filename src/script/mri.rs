@@ -1,8 +1,8 @@
 //! Scripts of the MRI linker (`-c`), translated into the tree of a linker script.
 //!
-//! Each line holds one command; blanks, commas or `=` separate its words. A line that starts with
-//! `*` is a comment, and so is the rest of a line behind `;`. As in GNU ld, sections that no command
-//! names are orphans.
+//! Each line holds one command. Blanks, commas or `=` separate its words. A line that starts with `*` is a
+//! comment, and so is the rest of a line behind `;`. As in GNU ld, sections that no command names are
+//! orphans.
 
 use super::ast::{
     Assignment, AssignmentKind, BodyItem, Command, FilePattern, InputFile, InputStatement, Name,
@@ -14,7 +14,7 @@ use super::source::{Sources, Span, Start};
 use crate::diag::Diagnostic;
 use std::sync::Arc;
 
-/// Most nested inclusions; more are a cycle.
+/// Inclusions may be nested this deep. Deeper nesting is taken for a cycle.
 const MAX_DEPTH: u32 = 20;
 
 /// Reads an MRI script. Messages call it `name`.
@@ -36,7 +36,7 @@ pub fn parse_mri_script(
     if found.is_empty() { Ok(tree.into_script()) } else { Err(found) }
 }
 
-/// Attributes that `ORDER`, `SECT`, `ALIGN` and `ALIGNMOD` give a section.
+/// What `ORDER`, `SECT`, `ALIGN` and `ALIGNMOD` say about a section.
 struct Section {
     name: Name,
     address: Option<Expr>,
@@ -44,20 +44,20 @@ struct Section {
     subalign: Option<Expr>,
 }
 
-/// The commands' results, before the sections are put in order.
+/// What the commands have said, before the sections are put in order.
 #[derive(Default)]
 struct Tree {
     commands: Vec<Command>,
     sections: Vec<Section>,
     base: Option<Expr>,
-    /// `ALIAS`: output section, input section.
+    /// The pairs of output section and input section that `ALIAS` names.
     aliases: Vec<(Name, Name)>,
-    /// `ABSOLUTE`.
+    /// The sections that `ABSOLUTE` names.
     loaded: Vec<Name>,
 }
 
 impl Tree {
-    /// The section's entry. Sections are in the order of their first mention.
+    /// The entry of a section. Sections stand in the order of their first mention.
     fn section(&mut self, name: Name) -> &mut Section {
         let known = self.sections.iter().position(|section| section.name.bytes == name.bytes);
         let row = known.unwrap_or_else(|| {
@@ -121,7 +121,7 @@ struct Line<'t> {
     file: u32,
     /// Offset of its first byte in the file.
     start: usize,
-    /// Lines before it.
+    /// The number of lines before it.
     number: usize,
 }
 
@@ -130,7 +130,7 @@ impl<'t> Line<'t> {
         Span { file: self.file, start: (self.start + part.start) as u32, length: part.len() as u32 }
     }
 
-    /// The words from `at` on, separators left out.
+    /// The words from `at` on, without separators.
     fn words(&self, at: usize) -> Vec<(Name, std::ops::Range<usize>)> {
         let mut words = Vec::new();
         let mut position = at;
@@ -187,7 +187,7 @@ impl Reader<'_, '_> {
                 let value = self.value(line, place.end);
                 self.tree.base = value.or(self.tree.base.take());
             }
-            // An ELF link needs none of them.
+            // These commands mean nothing in an ELF link.
             b"CHIP" | b"END" | b"CASE" => {}
             b"EXTERN" => self.tree.commands.push(Command::Extern(names)),
             b"FORMAT" => self.format(command, &names),
@@ -212,7 +212,7 @@ impl Reader<'_, '_> {
         }
     }
 
-    /// A command with one name.
+    /// Reads a command with one name.
     fn one(&mut self, command: &Name, mut names: Vec<Name>, make: fn(Name) -> Command) {
         match (names.pop(), names.is_empty()) {
             (Some(name), true) => self.tree.commands.push(make(name)),
@@ -227,7 +227,7 @@ impl Reader<'_, '_> {
         }
     }
 
-    /// A command with a section and a value.
+    /// Reads a command with a section and a value.
     fn attribute(
         &mut self,
         command: &Name,
@@ -256,10 +256,10 @@ impl Reader<'_, '_> {
         }
     }
 
-    /// The MRI linker writes `FORMAT S`, `IEEE` and `COFF`.
+    /// Reads `FORMAT`. The MRI linker knows the formats `S`, `IEEE` and `COFF`.
     fn format(&mut self, command: &Name, names: &[Name]) {
         let asked = names.first().map_or_else(Default::default, |name| name.text().into_owned());
-        let message = format!("format '{asked}' cannot be written, only ELF and binary images can");
+        let message = format!("cannot write format '{asked}': the outputs are ELF files and binary images");
         let mut found = syntax_error(self.sources, names.first().unwrap_or(command).span, message);
         found = found.help("leave FORMAT out and convert the output with objcopy");
         self.found.push(found);
@@ -287,7 +287,7 @@ impl Reader<'_, '_> {
         }
     }
 
-    /// The expression from `at` to the end of the line, numbers written as Motorola does (`$10`,
+    /// Reads the expression from `at` to the end of the line. Numbers are written as Motorola does (`$10`,
     /// `10H`) or as C does.
     fn value(&mut self, line: &Line<'_>, at: usize) -> Option<Expr> {
         let rest = &line.text[at..];
@@ -305,7 +305,8 @@ impl Reader<'_, '_> {
     }
 }
 
-/// `$10` and `10H` become `0x10`, `101B` binary and `17O` octal numbers become hexadecimal ones.
+/// Rewrites the numbers of an expression as C does: `$10` and `10H` become `0x10`. Binary numbers (`101B`)
+/// and octal ones (`17O`) become hexadecimal.
 fn with_c_numbers(expression: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(expression.len() + 2);
     let is_word = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'$' | b'.');
@@ -324,7 +325,7 @@ fn with_c_numbers(expression: &[u8]) -> Vec<u8> {
     out
 }
 
-/// A number in Motorola's spelling; C's are left to the expression parser.
+/// The value of a number in Motorola's spelling. Numbers in C's spelling are left to the expression parser.
 fn number(word: &[u8]) -> Option<u64> {
     let text = std::str::from_utf8(word).ok()?;
     if let Some(digits) = text.strip_prefix('$') {
@@ -398,7 +399,7 @@ mod tests {
         assert!(error("FORMAT S\n").message.contains("'S'"));
         assert!(error("INCLUDE none\n").message.contains("cannot open none"));
         assert!(error("INCLUDE again.mri\n").message.contains("without end"));
-        // Twice at each depth would be 2²⁰ times.
+        // If each file were included twice at each depth, that would be 2²⁰ times.
         assert_eq!(read("INCLUDE twice.mri\n").unwrap_err().len(), MAX_ERRORS);
         assert!(error("NAME a b\n").message.contains("one name"));
         assert!(error("BASE ; nothing\n").message.contains("a value"));

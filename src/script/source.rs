@@ -1,7 +1,7 @@
-//! The texts of scripts, places in them, and names from them.
+//! The texts of scripts, the places of their nodes, and names from them.
 //!
-//! Every node of a script has a [`Span`] of twelve bytes. [`Sources`], which keeps the texts, turns
-//! it into a file, line and column only when a diagnostic is made.
+//! Every node of a script has a [`Span`] of twelve bytes. [`Sources`] keeps the texts, and turns a span into
+//! a file, a line and a column only when a diagnostic is made.
 
 use crate::cli::BYTE_ORDER_MARK;
 use crate::diag::Location;
@@ -21,8 +21,8 @@ pub struct Span {
 }
 
 impl Span {
-    /// The span from the start of `self` to the end of `last`. Both lie in the same text; if not
-    /// (an `INCLUDE` in between), it is `self`.
+    /// The span from the start of `self` to the end of `last`. If an `INCLUDE` in between put them into
+    /// different texts, it is `self`.
     #[must_use]
     pub fn to(self, last: Span) -> Span {
         let end = last.start.saturating_add(last.length);
@@ -49,16 +49,16 @@ impl Name {
     }
 }
 
-/// Most bytes of a line that a diagnostic shows before its mark, and behind it: generated scripts may be one
-/// long line with many errors.
+/// A diagnostic shows at most this many bytes of a line before its mark, and as many behind it. Generated
+/// scripts may be one long line with many errors.
 const SHOWN: usize = 200;
 
-/// Where a text begins in its file, both counted from 0.
+/// Where a text begins in its file. Both fields count from 0.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Start {
-    /// Whole lines before it.
+    /// The number of whole lines before it.
     pub line: usize,
-    /// Bytes of its first line before it.
+    /// The number of bytes before it in its first line.
     pub column: usize,
 }
 
@@ -72,7 +72,7 @@ struct Source {
 }
 
 impl Source {
-    /// The number of the line that a byte is in, from 1, in the file.
+    /// The number of the line that holds a byte, counted from 1 in the file.
     fn line(&self, at: usize) -> usize {
         let ends = self
             .line_ends
@@ -86,57 +86,58 @@ impl Source {
 #[derive(Clone, Debug, Default)]
 pub struct Sources {
     files: Vec<Source>,
-    /// Texts that scripts include, and scripts that they name as inputs.
-    included: Brought,
-    named: Brought,
+    /// Counts the texts that scripts include, and the scripts that they name as inputs.
+    included: Quota,
+    named: Quota,
     /// Hashes of all these texts, and of the scripts that the command line names.
     seen: HashSet<u64>,
 }
 
-/// Number and size of the texts so far that scripts bring in, in one of two ways.
+/// How many texts scripts have brought in so far, and how large they are. There is one count for each of the
+/// two ways.
 #[derive(Clone, Debug, Default)]
-struct Brought {
+struct Quota {
     files: usize,
     bytes: usize,
-    /// Bytes of texts that were seen before.
-    again: usize,
+    /// The bytes of those texts that had been seen before.
+    repeated: usize,
 }
 
-/// Bounds of [`Brought`]. Without them thirty scripts of two lines, each of which includes the next one
-/// twice, would be read a billion times. The same text again has a bound of its own, because a statement of
-/// four bytes takes some hundred bytes of memory: a few kilobytes, brought in four thousand times, would take
-/// gigabytes.
-const MOST_FILES: usize = 4096;
-const MOST_BYTES: usize = 64 << 20;
-const MOST_BYTES_AGAIN: usize = 2 << 20;
+/// The bounds of [`Quota`]. Without them, thirty scripts of two lines, each of which includes the next one
+/// twice, would be read a billion times. A text that comes again has a bound of its own, because a statement
+/// of four bytes takes some hundred bytes of memory: a few kilobytes that come in four thousand times would
+/// take gigabytes.
+const MAX_FILES: usize = 4096;
+const MAX_BYTES: usize = 64 << 20;
+const MAX_REPEATED_BYTES: usize = 2 << 20;
 
-impl Brought {
-    /// Counts a file; `verb` says what scripts do to bring it in. The error is a message.
+impl Quota {
+    /// Counts a file. `verb` is what scripts do to bring it in, for the message that is the error.
     fn count(&mut self, verb: &str, name: &str, bytes: usize, again: bool) -> Result<(), String> {
         self.files += 1;
         self.bytes = self.bytes.saturating_add(bytes);
-        self.again = self.again.saturating_add(if again { bytes } else { 0 });
-        if self.files > MOST_FILES {
+        self.repeated = self.repeated.saturating_add(if again { bytes } else { 0 });
+        if self.files > MAX_FILES {
             return Err(format!(
-                "`{name}` is file {} that scripts {verb}, at most {MOST_FILES} may be; does one {verb} another more \
-                 than once?",
+                "`{name}` is file {} that scripts {verb}, but at most {MAX_FILES} are allowed; does one {verb} \
+                 another more than once?",
                 self.files
             ));
         }
-        if self.again > MOST_BYTES_AGAIN {
+        if self.repeated > MAX_REPEATED_BYTES {
             return Err(format!(
-                "with `{name}`, files that scripts {verb} more than once have {} bytes together, not counted the first \
-                 time, at most {MOST_BYTES_AGAIN} may be",
-                self.again
+                "with `{name}`, files that scripts {verb} more than once have {} bytes together, not counting the first \
+                 time, but at most {MAX_REPEATED_BYTES} are allowed",
+                self.repeated
             ));
         }
-        if self.bytes > MOST_BYTES { Err(self.too_large(verb, name)) } else { Ok(()) }
+        if self.bytes > MAX_BYTES { Err(self.too_large(verb, name)) } else { Ok(()) }
     }
 
     fn too_large(&self, verb: &str, name: &str) -> String {
         format!(
-            "with `{name}`, files that scripts {verb} have {} bytes together, at most {MOST_BYTES} may be; does one \
-             {verb} another more than once?",
+            "with `{name}`, files that scripts {verb} have {} bytes together, but at most {MAX_BYTES} are allowed; \
+             does one {verb} another more than once?",
             self.bytes
         )
     }
@@ -148,17 +149,17 @@ impl Sources {
         Self::default()
     }
 
-    /// Adds a text. `name` is the path as given, or the name for messages (`<built-in>`,
-    /// `--defsym`). Returns the number that its spans carry; `None` if the text or the number of
-    /// texts does not fit 32 bits. A UTF-8 byte order mark is no part of the text.
+    /// Adds a text. `name` is the path as given, or the name for messages (`<built-in>`, `--defsym`). Returns
+    /// the number that the text's spans carry; `None` if the text's length or the number of texts does not
+    /// fit 32 bits. A UTF-8 byte order mark at the start is left out.
     pub fn add(&mut self, name: impl Into<String>, text: impl Into<Arc<[u8]>>) -> Option<u32> {
         self.add_at(name, text, Start::default())
     }
 
-    /// Takes a text that another one includes, as [`Self::add`] does.
+    /// Adds a text that another text includes, as [`Self::add`] does.
     ///
     /// # Errors
-    /// A message: all included texts together are too many or too large.
+    /// A message, if all included texts together are too many or too large.
     pub fn include(&mut self, name: &str, text: impl Into<Arc<[u8]>>) -> Result<u32, String> {
         let text = text.into();
         let again = self.is_again(&text);
@@ -167,11 +168,11 @@ impl Sources {
     }
 
     /// Counts a script that is an input, before it is parsed. Scripts that other scripts name (`by_script`)
-    /// have the bounds of included texts; the command line names as many as it likes. Gives whether this text
-    /// was seen before.
+    /// have the same bounds as included texts; the command line may name as many as it likes. Returns whether
+    /// this text was seen before.
     ///
     /// # Errors
-    /// A message: all scripts that scripts name are together too many or too large.
+    /// A message, if all scripts that scripts name are together too many or too large.
     pub fn count_input(&mut self, name: &str, text: &[u8], by_script: bool) -> Result<bool, String> {
         let again = self.is_again(text);
         if by_script {
@@ -180,14 +181,14 @@ impl Sources {
         Ok(again)
     }
 
-    /// Whether a text was seen before, at whatever path.
+    /// Whether this text was seen before, at whatever path.
     fn is_again(&mut self, text: &[u8]) -> bool {
         let mut hasher = DefaultHasher::new();
         text.hash(&mut hasher);
         !self.seen.insert(hasher.finish())
     }
 
-    /// Takes a text that begins somewhere in its file, as [`Self::add`] does.
+    /// Adds a text that begins somewhere in its file, as [`Self::add`] does.
     pub fn add_at(
         &mut self,
         name: impl Into<String>,
@@ -229,12 +230,12 @@ impl Sources {
         self.files.iter().map(|source| source.name.as_str())
     }
 
-    /// The place of a span for a diagnostic: file, line, column (both from 1, the column in
-    /// bytes) and the text of the line. A span over several lines is shown on its first.
+    /// The place of a span for a diagnostic: file, line and column, both counted from 1, the column in bytes,
+    /// and the text of the line. A span over several lines is shown on its first line.
     ///
-    /// Bytes that are not UTF-8 are replaced, which changes their number, and of a very long line only a part
-    /// is shown; the column and the length count the bytes of the text that is given back. Blanks stand for
-    /// the part of a line before a text that begins in it.
+    /// The text of the line is not always the line itself: bytes that are not UTF-8 are replaced, a very long
+    /// line is cut, and if the text begins inside a line, blanks stand for the part before it. So the column
+    /// and the length count bytes of the text that is returned.
     pub fn location(&self, span: Span) -> Location {
         let Some(source) = self.files.get(span.file as usize) else {
             return Location::Link;
@@ -248,7 +249,7 @@ impl Sources {
         let line_start = line_start.max(start.saturating_sub(SHOWN));
         let line_end = line_end.min(start.saturating_add(SHOWN));
         let marked_end = start + (span.length as usize).min(line_end - start);
-        // Each part is converted alone, so that the mark starts and ends between characters.
+        // Each part is converted on its own, so that the mark starts and ends between characters.
         let columns = if line_start == 0 { source.start.column.min(SHOWN) } else { 0 };
         let mut shown = " ".repeat(columns);
         shown.push_str(&String::from_utf8_lossy(&text[line_start..start]));
@@ -340,10 +341,10 @@ mod tests {
     #[test]
     fn included_texts_have_a_bound_in_number_and_in_bytes() {
         let mut sources = Sources::new();
-        assert!((0..MOST_FILES).all(|_| sources.include("a.ld", Vec::new()).is_ok()));
+        assert!((0..MAX_FILES).all(|_| sources.include("a.ld", Vec::new()).is_ok()));
         assert!(sources.include("a.ld", Vec::new()).unwrap_err().contains("file 4097"));
         let mut sources = Sources::new();
-        assert!(sources.include("a.ld", vec![b' '; MOST_BYTES]).is_ok());
+        assert!(sources.include("a.ld", vec![b' '; MAX_BYTES]).is_ok());
         assert!(
             sources
                 .include("b.ld", vec![b' '])
@@ -355,9 +356,9 @@ mod tests {
     #[test]
     fn a_text_that_comes_again_has_a_smaller_bound() {
         let mut sources = Sources::new();
-        let half = vec![b' '; MOST_BYTES_AGAIN / 2];
+        let half = vec![b' '; MAX_REPEATED_BYTES / 2];
         assert!((0..3).all(|number| sources.include(&format!("{number}.ld"), half.clone()).is_ok()));
-        assert!(sources.include("b.ld", vec![b'\n'; MOST_BYTES_AGAIN]).is_ok(), "another text");
+        assert!(sources.include("b.ld", vec![b'\n'; MAX_REPEATED_BYTES]).is_ok(), "another text");
         let error = sources.include("c.ld", half.clone()).unwrap_err();
         assert!(
             error.contains("`c.ld`, files that scripts include more than once have 3145728 bytes"),

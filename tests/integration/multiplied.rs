@@ -32,7 +32,7 @@ fn row(depth: usize, count: usize, leaf: &str) -> Outcome {
 
 #[test]
 fn scripts_that_name_each_other_often() {
-    let says = "that scripts name, at most 4096 may be; does one name another more than once?";
+    let says = "that scripts name, but at most 4096 are allowed; does one name another more than once?";
     row(3, 100, "").fails().says(&["file 4097", says]);
     row(3, 100, "SEARCH_DIR(x)").fails().says(&["file 4097", says]);
     row(19, 2, "INPUT(a.o)").fails().says(&["file 4097", says]);
@@ -60,13 +60,13 @@ fn texts_that_come_again() {
         .says(&["scripts that are opened more than once name 36000 files", "at most 32768 may be"]);
     work.write("leaf", "a = 1;".repeat(3000));
     let outcome = within(&work, &["start.o", "again"]);
-    outcome.fails().says(&["files that scripts name more than once have", "at most 2097152 may be"]);
+    outcome.fails().says(&["files that scripts name more than once have", "at most 2097152 are allowed"]);
     // At another path it is the same text.
     work.write("again", inputs("leaf ./leaf .//leaf", 1000));
     within(&work, &["start.o", "again"]).fails().says(&["files that scripts name more than once have"]);
     work.write("script.ld", "INCLUDE leaf\n".repeat(4000));
     let outcome = within(&work, &["-T", "script.ld", "start.o"]);
-    outcome.fails().says(&["files that scripts include more than once have", "at most 2097152 may be"]);
+    outcome.fails().says(&["files that scripts include more than once have", "at most 2097152 are allowed"]);
 }
 
 /// The command line may name a script as often as it likes, as drivers do with `-lc`.

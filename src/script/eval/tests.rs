@@ -1,10 +1,10 @@
-//! Values, as GNU ld 2.47 gives them for the same expressions.
+//! Tests that expressions have the values that GNU ld 2.47 gives them.
 
 use super::*;
 use crate::script::parse_expression;
 
-/// `.text` (number 0) at 0x1000 holds `start` at its begin; `.data` (1) at 0x2000 holds `a` at its
-/// begin and `b` 8 behind it; `abs` is the absolute 4.
+/// `.text` (number 0) is at 0x1000 and holds `start` at its beginning. `.data` (number 1) is at 0x2000 and
+/// holds `a` at its beginning and `b` 8 bytes behind it. `abs` is an absolute symbol of value 4.
 struct Fixture {
     dot: Option<u64>,
     current: Option<u32>,

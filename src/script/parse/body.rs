@@ -25,7 +25,7 @@ const FLAG_NAMES: &[(&str, u64)] = &[
 ];
 
 impl Parser<'_, '_> {
-    /// The items up to the closing brace, which is left.
+    /// Reads the items up to the closing brace, which it leaves unread.
     pub(super) fn body(&mut self) -> Vec<BodyItem> {
         let mut items = Vec::new();
         read_body(self, &mut items);
@@ -86,7 +86,7 @@ impl Parser<'_, '_> {
         item(self.next(Mode::Pattern).span)
     }
 
-    /// Passes over `SORT(CONSTRUCTORS)` if that comes next.
+    /// Reads `SORT(CONSTRUCTORS)` if that comes next, and returns whether it does.
     fn constructors_follow(&mut self) -> bool {
         let mark = self.mark();
         self.next(Mode::Pattern);
@@ -107,7 +107,7 @@ impl Parser<'_, '_> {
         Ok(BodyItem::Text { span: word.span.to(text.span), bytes: bytes.into() })
     }
 
-    /// `INPUT_SECTION_FLAGS(…) EXCLUDE_FILE(…) file(sections)`.
+    /// Reads `INPUT_SECTION_FLAGS(…) EXCLUDE_FILE(…) file(sections)`.
     fn input_statement(&mut self, keep: bool) -> Result<InputStatement, Reported> {
         let start = self.peek(Mode::Pattern).span;
         let mut flags = None;
@@ -137,7 +137,7 @@ impl Parser<'_, '_> {
         }
     }
 
-    /// A glob inside any nest of `SORT…`, `REVERSE` and `EXCLUDE_FILE`.
+    /// Reads a pattern inside any nesting of `SORT…`, `REVERSE` and `EXCLUDE_FILE`.
     fn pattern(&mut self, what: &str) -> Result<(Name, Vec<Name>, Sort), Reported> {
         let mut exclude = Vec::new();
         let mut sort = Sort::default();
@@ -175,7 +175,7 @@ impl Parser<'_, '_> {
         }
     }
 
-    /// Takes one more sorting word; a third kind of order is an error.
+    /// Adds one more `SORT…` keyword. A third order is an error.
     fn nest(&mut self, token: Token, sort: &mut Sort, key: SortKey) -> Result<(), Reported> {
         if key == SortKey::Default {
             return Ok(());
@@ -185,12 +185,12 @@ impl Parser<'_, '_> {
         } else if sort.second == SortKey::Default {
             sort.second = if key == sort.first { SortKey::Default } else { key };
         } else {
-            return Err(self.error(token.span, "sections can be sorted by two things only"));
+            return Err(self.error(token.span, "sections can be sorted by at most two keys"));
         }
         Ok(())
     }
 
-    /// `(file file, file)`.
+    /// Reads `(file file, file)`.
     fn file_list(&mut self, files: &mut Vec<Name>) -> Result<(), Reported> {
         self.expect(Mode::Pattern, "(")?;
         loop {
@@ -204,7 +204,7 @@ impl Parser<'_, '_> {
         }
     }
 
-    /// `(SHF_A & !SHF_B & 0x10)`.
+    /// Reads `(SHF_A & !SHF_B & 0x10)`.
     fn section_flags(&mut self) -> Result<SectionFlags, Reported> {
         self.expect(Mode::Expression, "(")?;
         let mut flags = SectionFlags::default();
@@ -219,7 +219,7 @@ impl Parser<'_, '_> {
             let Some(value) = value else {
                 let message = format!("unknown section flag `{}`", String::from_utf8_lossy(text));
                 let help =
-                    "flags are SHF_ names or numbers, joined by `&`, with `!` for those not set".to_owned();
+                    "flags are SHF_ names or numbers, joined by `&`; `!` stands before a flag that must not be set".to_owned();
                 return Err(self.error_with_help(token.span, message, help));
             };
             if without {
@@ -244,7 +244,7 @@ impl Parser<'_, '_> {
     }
 }
 
-/// Items up to the closing brace or the end of the text.
+/// Reads items up to the closing brace or the end of the text.
 fn read_body(parser: &mut Parser<'_, '_>, items: &mut Vec<BodyItem>) {
     while !parser.gave_up() {
         let token = parser.peek(Mode::Pattern);

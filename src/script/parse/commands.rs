@@ -28,7 +28,7 @@ const SEGMENT_TYPES: &[(&str, u64)] = &[
 ];
 
 impl Parser<'_, '_> {
-    /// All commands of the text.
+    /// Reads all commands of the text.
     pub(super) fn script(&mut self) -> Vec<Command> {
         let mut commands = Vec::new();
         read_commands(self, &mut commands);
@@ -101,7 +101,7 @@ impl Parser<'_, '_> {
         target.is_name() && is_assignment_operator(operator)
     }
 
-    /// `symbol op value` and its end.
+    /// Reads `symbol op value` and what ends it.
     pub(super) fn assignment(&mut self) -> Result<Assignment, Reported> {
         let assignment = self.bare_assignment(AssignmentKind::Plain)?;
         self.end_of_statement()?;
@@ -128,9 +128,9 @@ impl Parser<'_, '_> {
         Ok(Assignment { span, kind, target, value })
     }
 
-    /// The symbol of an assignment. As GNU ld, lld and gold read it, `a=b = 1;` gives `a=b` a value: in a
-    /// name without quotes, equals signs without blanks are parts of it if another operator follows behind a
-    /// blank. Scripts of a vendor have such a name.
+    /// Reads the symbol of an assignment. As in GNU ld, lld and gold, `a=b = 1;` gives a value to `a=b`: in a
+    /// name without quotes, equals signs without blanks belong to the name if another operator follows behind
+    /// a blank. A vendor's scripts have such a name.
     fn symbol_with_equals_signs(&mut self) -> Result<Name, Reported> {
         let first = self.peek(Mode::Statement);
         let shortest = self.name(Mode::Statement, "a symbol")?;
@@ -156,7 +156,7 @@ impl Parser<'_, '_> {
         Ok(self.name_of(Token { kind: TokenKind::Word, span }))
     }
 
-    /// `PROVIDE(symbol = value)` and its like, the word already read.
+    /// Reads `PROVIDE(symbol = value)` or the like, whose keyword was read already.
     pub(super) fn wrapped_assignment(&mut self, word: Token) -> Result<Assignment, Reported> {
         let kind = match self.bytes(word) {
             b"PROVIDE" => AssignmentKind::Provide,
@@ -173,7 +173,8 @@ impl Parser<'_, '_> {
         Ok(Assignment { span: word.span.to(close.span), ..assignment })
     }
 
-    /// `;` or `,` behind an assignment; nothing is needed in front of a closing brace or the end.
+    /// Reads `;` or `,` behind an assignment. Before a closing brace or the end of the text, neither is
+    /// needed.
     fn end_of_statement(&mut self) -> Result<(), Reported> {
         let token = self.peek(Mode::Expression);
         match token.kind {
@@ -186,7 +187,7 @@ impl Parser<'_, '_> {
         }
     }
 
-    /// `ASSERT(condition, "message")`, the word already read.
+    /// Reads `ASSERT(condition, "message")`, whose keyword was read already.
     pub(super) fn assert(&mut self, word: Token) -> Result<Assert, Reported> {
         self.expect(Mode::Expression, "(")?;
         let condition = self.expression()?;
@@ -252,7 +253,7 @@ impl Parser<'_, '_> {
         Ok(Command::OutputFormat { default, by_byte_order })
     }
 
-    /// `(name name, name)`.
+    /// Reads `(name name, name)`.
     fn name_list(&mut self, what: &str) -> Result<Vec<Name>, Reported> {
         self.expect(Mode::Statement, "(")?;
         let mut names = Vec::new();
@@ -424,7 +425,7 @@ fn set_letter(letters: &mut RegionLetters, letter: u8) -> bool {
     true
 }
 
-/// Commands up to the end of the text, or to a token that cannot begin one.
+/// Reads commands up to the end of the text, or to a token that cannot begin a command.
 fn read_commands(parser: &mut Parser<'_, '_>, commands: &mut Vec<Command>) {
     while !parser.gave_up() {
         let token = parser.peek(Mode::Statement);
@@ -438,7 +439,7 @@ fn read_commands(parser: &mut Parser<'_, '_>, commands: &mut Vec<Command>) {
     }
 }
 
-/// Memory regions up to the closing brace or the end of the text.
+/// Reads memory regions up to the closing brace or the end of the text.
 fn read_regions(parser: &mut Parser<'_, '_>, regions: &mut Vec<MemoryRegion>) {
     while !parser.gave_up() {
         let token = parser.peek(Mode::Statement);
@@ -466,7 +467,7 @@ fn is_assignment_operator(token: Token) -> bool {
     matches!(token.kind, TokenKind::Mark(text) if assignment_operator(text).is_some())
 }
 
-/// Whether a token begins where another one ends.
+/// Whether a token begins exactly where another one ends.
 fn is_right_behind(token: Token, before: Span) -> bool {
     token.span.start == before.start + before.length
 }
@@ -483,7 +484,7 @@ fn assignment_operator(mark: &str) -> Option<Option<BinaryOp>> {
     Some(Some(op))
 }
 
-/// `target op value`.
+/// The expression `target op value`.
 fn combined(target: &Name, op: BinaryOp, value: Expr) -> Expr {
     let kind = if *target.bytes == *b"." { ExprKind::Dot } else { ExprKind::Symbol(target.clone()) };
     let old = Expr { span: target.span, kind };

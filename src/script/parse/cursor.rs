@@ -1,25 +1,25 @@
-//! The parser's access to tokens: looking at them, demanding them, recording errors, recovering
-//! behind an error, and opening included files.
+//! The parser's access to tokens: it looks at them, demands them, records errors, goes on behind an error,
+//! and opens included files.
 
 use crate::diag::{Code, Diagnostic};
 use crate::script::lex::{Lexer, Mode, Token, TokenKind};
 use crate::script::source::{Name, Sources, Span};
 
-/// Returns the name and the text of an included file, or why it cannot be read. The arguments are
-/// the name in the script and the name of the including file.
+/// Finds an included file. The arguments are its name in the script and the name of the including file. The
+/// result is the name and the text of the file, or why it cannot be read.
 pub type Include<'a> = dyn FnMut(&str, &str) -> Result<(String, Vec<u8>), String> + 'a;
 
-/// An error was recorded; the statement that it is in is given up.
+/// Says that an error was recorded, so that the statement around it is given up.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Reported;
 
-/// Errors after which a text is given up: more would only bury the first ones.
+/// The parser gives up a text after this many errors, because more would only bury the first ones.
 pub const MAX_ERRORS: usize = 20;
 
-/// Included files inside included files.
+/// Inclusions may be nested this deep.
 const MAX_INCLUDE_DEPTH: usize = 16;
 
-/// The position of the parser, and its errors so far.
+/// The parser: its position, and its errors so far.
 pub(super) struct Parser<'a, 'i> {
     sources: &'a mut Sources,
     include: &'a mut Include<'i>,
@@ -28,9 +28,9 @@ pub(super) struct Parser<'a, 'i> {
     /// The files around this one, outermost first.
     including: Vec<u32>,
     diagnostics: Vec<Diagnostic>,
-    /// Operators and parentheses of the expression that is being read.
+    /// The number of operators and parentheses so far in the expression that is being read.
     pub(super) complexity: u32,
-    /// `GROUP`s that are open.
+    /// The number of `GROUP`s that are open.
     pub(super) group_depth: u32,
 }
 
@@ -53,7 +53,7 @@ impl<'a, 'i> Parser<'a, 'i> {
         }
     }
 
-    /// The tree, unless something was wrong.
+    /// The tree, or the errors if there were any.
     pub(super) fn finish<T>(self, tree: T) -> Result<T, Vec<Diagnostic>> {
         if self.diagnostics.is_empty() { Ok(tree) } else { Err(self.diagnostics) }
     }
@@ -62,13 +62,13 @@ impl<'a, 'i> Parser<'a, 'i> {
         self.diagnostics
     }
 
-    /// The next token, left where it is.
+    /// The next token, without reading past it.
     pub(super) fn peek(&self, mode: Mode) -> Token {
         let mut lexer = self.lexer;
         lexer.next(mode)
     }
 
-    /// The next token, passed over.
+    /// Reads the next token.
     pub(super) fn next(&mut self, mode: Mode) -> Token {
         self.lexer.next(mode)
     }
@@ -78,22 +78,22 @@ impl<'a, 'i> Parser<'a, 'i> {
         self.lexer
     }
 
-    /// Back to a position of the same text.
+    /// Goes back to a position in the same text.
     pub(super) fn reset(&mut self, mark: Lexer<'a>) {
         self.lexer = mark;
     }
 
-    /// The bytes of a token, quotes removed.
+    /// The bytes of a token, without quotes.
     pub(super) fn bytes(&self, token: Token) -> &'a [u8] {
         self.lexer.bytes(token)
     }
 
-    /// The bytes of a name that is not quoted, as keywords are; else nothing.
+    /// The bytes of a name that is not quoted, as keywords are; nothing for any other token.
     pub(super) fn word(&self, token: Token) -> &'a [u8] {
         if token.kind == TokenKind::Word { self.bytes(token) } else { b"" }
     }
 
-    /// Passes over a mark if it is the next token.
+    /// Reads a mark if it is the next token, and returns whether it is.
     pub(super) fn accept(&mut self, mode: Mode, mark: &str) -> bool {
         let found = self.peek(mode).is(mark);
         if found {
@@ -102,7 +102,7 @@ impl<'a, 'i> Parser<'a, 'i> {
         found
     }
 
-    /// Passes over a mark; it is an error if another token is next.
+    /// Reads a mark. If another token is next, that is an error.
     pub(super) fn expect(&mut self, mode: Mode, mark: &str) -> Result<Token, Reported> {
         let token = self.peek(mode);
         if token.is(mark) {
@@ -117,7 +117,7 @@ impl<'a, 'i> Parser<'a, 'i> {
         if token.kind == TokenKind::End { Ok(()) } else { Err(self.unexpected(token, "the end")) }
     }
 
-    /// A name, quoted or not. Messages call its role `what`.
+    /// Reads a name, quoted or not. Messages call it `what`.
     pub(super) fn name(&mut self, mode: Mode, what: &str) -> Result<Name, Reported> {
         let token = self.peek(mode);
         if !token.is_name() {
@@ -127,7 +127,7 @@ impl<'a, 'i> Parser<'a, 'i> {
         Ok(self.name_of(token))
     }
 
-    /// `(name)`.
+    /// Reads `(name)`.
     pub(super) fn name_in_parentheses(&mut self, mode: Mode, what: &str) -> Result<Name, Reported> {
         self.expect(Mode::Statement, "(")?;
         let name = self.name(mode, what)?;
@@ -139,7 +139,7 @@ impl<'a, 'i> Parser<'a, 'i> {
         Name { bytes: self.bytes(token).into(), span: token.span }
     }
 
-    /// The text between the brace that was just read and the one that closes it.
+    /// Reads to the end of a block whose brace was just read, and returns the text inside.
     pub(super) fn skip_block(&mut self, opening: Token) -> Result<Span, Reported> {
         match self.lexer.skip_block() {
             Some(span) => Ok(span),
@@ -147,7 +147,7 @@ impl<'a, 'i> Parser<'a, 'i> {
         }
     }
 
-    /// Records that something else stands where `wanted` should.
+    /// Records the error that this token stands where `wanted` should.
     pub(super) fn unexpected(&mut self, token: Token, wanted: &str) -> Reported {
         let found = match token.kind {
             TokenKind::End => "the end of the script".to_owned(),
@@ -184,9 +184,8 @@ impl<'a, 'i> Parser<'a, 'i> {
         Reported
     }
 
-    /// Passes over the rest of the statement that began at `statement` and failed at the current
-    /// token: to behind the next `;` or the next block, or to in front of a brace that closes the
-    /// enclosing block.
+    /// Skips the rest of the statement that began at `statement` and failed at the current token. It stops
+    /// behind the next `;` or the next block, or before the brace that closes the enclosing block.
     pub(super) fn recover(&mut self, statement: Lexer<'a>) {
         let wrong = self.lexer.position();
         self.lexer = statement;
@@ -198,7 +197,8 @@ impl<'a, 'i> Parser<'a, 'i> {
                 TokenKind::End | TokenKind::Unclosed => return,
                 TokenKind::Mark("{") => depth += 1,
                 TokenKind::Mark("}") if depth == 0 => {
-                    // A stray brace in front of everything must not hold the parser here.
+                    // If the statement itself is a stray brace, the parser must read it, or it would stay
+                    // here forever.
                     if before.position() > statement.position() {
                         self.lexer = before;
                     }
@@ -214,7 +214,7 @@ impl<'a, 'i> Parser<'a, 'i> {
         }
     }
 
-    /// `INCLUDE file`, its word already read: reads `items` from that file to its end.
+    /// Carries out `INCLUDE file`, whose keyword was read already: reads `items` from that file to its end.
     pub(super) fn include<T>(
         &mut self,
         items: &mut Vec<T>,
@@ -222,7 +222,7 @@ impl<'a, 'i> Parser<'a, 'i> {
     ) -> Result<(), Reported> {
         let name = self.name(Mode::FileList, "the name of a file to include")?;
         if self.including.len() == MAX_INCLUDE_DEPTH {
-            let message = format!("files are included more than {MAX_INCLUDE_DEPTH} deep");
+            let message = format!("inclusions are nested more than {MAX_INCLUDE_DEPTH} deep");
             return Err(self.error(name.span, message));
         }
         let opened = (self.include)(&name.text(), self.sources.name(self.file));
@@ -235,7 +235,8 @@ impl<'a, 'i> Parser<'a, 'i> {
         };
         let mut including = self.including.clone();
         including.push(self.file);
-        // A file that includes itself twice would be read 2¹⁶ times before it is too deep.
+        // Without this test, a file that includes itself twice would be read 2¹⁶ times before the nesting is
+        // too deep.
         if including.iter().any(|&file| self.sources.name(file) == path) {
             return Err(self.error(name.span, format!("`{path}` includes itself")));
         }
@@ -263,7 +264,7 @@ impl<'a, 'i> Parser<'a, 'i> {
         Ok(())
     }
 
-    /// Whether there are so many errors that more would be of no use.
+    /// Whether there are so many errors that the parser gives up.
     pub(super) fn gave_up(&self) -> bool {
         self.diagnostics.len() >= MAX_ERRORS
     }

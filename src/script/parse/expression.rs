@@ -6,18 +6,18 @@ use crate::script::expr::{BinaryOp, Expr, ExprKind, Number, SectionOperand, Unar
 use crate::script::lex::{Mode, Token, TokenKind, number_value};
 use crate::script::source::Span;
 
-/// Most operators and parentheses of an expression: evaluation and destruction walk the tree
-/// recursively.
+/// An expression may have this many operators and parentheses. Evaluation and destruction walk the tree
+/// recursively, so a deeper tree could overflow the stack.
 const MAX_COMPLEXITY: u32 = 400;
 
 impl Parser<'_, '_> {
-    /// An expression, up to the first token that is not part of it.
+    /// Reads an expression, up to the first token that is not part of it.
     pub(super) fn expression(&mut self) -> Result<Expr, Reported> {
         self.complexity = 0;
         self.conditional()
     }
 
-    /// `(expression)`.
+    /// Reads `(expression)`.
     pub(super) fn expression_in_parentheses(&mut self) -> Result<Expr, Reported> {
         self.expect(Mode::Expression, "(")?;
         let value = self.expression()?;
@@ -44,7 +44,7 @@ impl Parser<'_, '_> {
         Ok(Expr { span, kind })
     }
 
-    /// Operands joined by operators that bind at least as tightly as `tightness`.
+    /// Reads operands joined by operators that bind at least as tightly as `tightness`.
     fn binary(&mut self, tightness: u8) -> Result<Expr, Reported> {
         let mut left = self.unary()?;
         loop {
@@ -109,7 +109,7 @@ impl Parser<'_, '_> {
     fn number(&mut self, token: Token) -> Result<Expr, Reported> {
         let text = self.bytes(token);
         let Some(value) = number_value(text) else {
-            let message = format!("`{}` is no number", String::from_utf8_lossy(text));
+            let message = format!("`{}` is not a number", String::from_utf8_lossy(text));
             let help = "hexadecimal numbers begin with 0x; K and M at the end multiply".to_owned();
             return Err(self.error_with_help(token.span, message, help));
         };
@@ -122,7 +122,7 @@ impl Parser<'_, '_> {
         Ok(Expr { span: token.span, kind: ExprKind::Number(Number { value, hex_digits }) })
     }
 
-    /// A function with its arguments, or else a symbol.
+    /// Reads a function with its arguments, or else a symbol.
     fn word_value(&mut self, token: Token) -> Result<Expr, Reported> {
         let word = self.bytes(token);
         if matches!(word, b"SIZEOF_HEADERS" | b"sizeof_headers") {
@@ -177,7 +177,7 @@ impl Parser<'_, '_> {
         })
     }
 
-    /// `, "message"` of an `ASSERT`.
+    /// Reads `, "message"` of an `ASSERT`.
     pub(super) fn assert_message(&mut self) -> Result<Name, Reported> {
         self.expect(Mode::Expression, ",")?;
         self.name(Mode::Statement, "a message in quotes")
@@ -210,7 +210,7 @@ impl Parser<'_, '_> {
         self.complexity += 1;
         if self.complexity > MAX_COMPLEXITY {
             let span: Span = self.peek(Mode::Expression).span;
-            let message = format!("an expression with more than {MAX_COMPLEXITY} operators");
+            let message = format!("this expression has more than {MAX_COMPLEXITY} operators");
             return Err(self.error(span, message));
         }
         Ok(())

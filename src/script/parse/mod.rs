@@ -1,7 +1,7 @@
-//! Tokens to trees: recursive descent, with precedence climbing for expressions.
+//! Parses scripts into trees by recursive descent, and expressions by precedence climbing.
 //!
-//! An error is recorded where it is found and the statement around it is given up; parsing goes on
-//! behind it, so that one run shows all errors. A text with errors gives no tree.
+//! The parser records an error where it finds it, gives up the statement around it, and goes on behind it, so
+//! that one run shows all errors. A text with errors gives no tree.
 
 mod body;
 mod commands;
@@ -38,8 +38,8 @@ pub fn parse_script(
     parser.finish(Script { commands })
 }
 
-/// Reads a `--section-ordering-file` that is written as GNU ld's: `OUTPUT : { input statements }`,
-/// as often as wanted, without `SECTIONS` around.
+/// Reads a `--section-ordering-file` in GNU ld's form: `OUTPUT : { input statements }`, as often as wanted,
+/// without `SECTIONS` around them.
 ///
 /// # Errors
 /// All errors of the text, in order.
@@ -56,7 +56,7 @@ pub fn parse_section_order(
     parser.finish(sections)
 }
 
-/// Reads one expression that is all of a text, as in `--section-start` or `-Ttext`.
+/// Reads a text that is one expression, as in `--section-start` or `-Ttext`.
 ///
 /// # Errors
 /// All errors of the text, in order.
@@ -64,10 +64,10 @@ pub fn parse_expression(sources: &mut Sources, name: &str, text: &[u8]) -> Resul
     parse_expression_at(sources, name, text, Start::default())
 }
 
-/// The same for an expression that stands somewhere in a file.
+/// As [`parse_expression`], for an expression that stands somewhere in a file.
 ///
 /// # Errors
-/// As above.
+/// All errors of the text, in order.
 pub fn parse_expression_at(
     sources: &mut Sources,
     name: &str,

@@ -20,11 +20,11 @@ const SECTION_TYPES: &[(&str, u64)] = &[
     ("SHT_PREINIT_ARRAY", 16),
 ];
 
-/// Most nested `GROUP`s.
+/// `GROUP`s may be nested this deep.
 const MAX_GROUP_DEPTH: u32 = 16;
 
 impl Parser<'_, '_> {
-    /// `{ … }` of `SECTIONS`.
+    /// Reads `{ … }` of `SECTIONS`.
     pub(super) fn sections(&mut self) -> Result<Vec<SectionsItem>, Reported> {
         self.expect(Mode::Statement, "{")?;
         let mut items = Vec::new();
@@ -33,8 +33,8 @@ impl Parser<'_, '_> {
         Ok(items)
     }
 
-    /// `NAME : { body }` up to the end of the text. It orders the contents of sections; anything
-    /// else is an error.
+    /// Reads `NAME : { body }`, as often as it comes, up to the end of the text. These only order the
+    /// contents of sections; anything else is an error.
     pub(super) fn section_order(&mut self) -> Vec<OutputSection> {
         let mut items = Vec::new();
         read_items(self, &mut items);
@@ -92,7 +92,7 @@ impl Parser<'_, '_> {
         Ok(())
     }
 
-    /// `GROUP address : { … }`, an old way to write `. = address;` in front of the sections.
+    /// Reads `GROUP address : { … }`, an old way to write `. = address;` before the sections.
     fn group(&mut self, word: Token, items: &mut Vec<SectionsItem>) -> Result<(), Reported> {
         if let Some(value) = self.address()? {
             let target = Name { bytes: Box::from(*b"."), span: word.span };
@@ -126,7 +126,7 @@ impl Parser<'_, '_> {
         Ok(section)
     }
 
-    /// The address in front of the type and the colon, also as `BIND(address) BLOCK(bytes)`.
+    /// Reads the address before the type and the colon, also as `BIND(address) BLOCK(bytes)`.
     fn address(&mut self) -> Result<Option<Expr>, Reported> {
         let token = self.peek(Mode::Expression);
         if token.is(":") || self.type_follows() {
@@ -145,7 +145,7 @@ impl Parser<'_, '_> {
         Ok(Some(address))
     }
 
-    /// Whether a parenthesis opens that holds a section type and not an address.
+    /// Whether a parenthesis comes next that holds a section type and not an address.
     fn type_follows(&mut self) -> bool {
         let mark = self.mark();
         let opens = self.next(Mode::Expression).is("(");
@@ -155,7 +155,7 @@ impl Parser<'_, '_> {
         opens && (token.is(")") || WORDS.contains(&self.word(token)))
     }
 
-    /// `(type)`, if there is one.
+    /// Reads `(type)`, if there is one.
     fn section_type(&mut self) -> Result<Option<OutputSectionType>, Reported> {
         if !self.type_follows() {
             return Ok(None);
@@ -184,7 +184,7 @@ impl Parser<'_, '_> {
         Ok(Some(kind))
     }
 
-    /// `= type`.
+    /// Reads `= type`.
     fn type_value(&mut self) -> Result<Expr, Reported> {
         self.expect(Mode::Expression, "=")?;
         let value = self.expression()?;
@@ -201,8 +201,8 @@ impl Parser<'_, '_> {
         }
     }
 
-    /// `AT(…) ALIGN(…) ALIGN_WITH_INPUT SUBALIGN(…)` and the constraint. GNU ld takes them in this
-    /// order only; here any order is right.
+    /// Reads `AT(…) ALIGN(…) ALIGN_WITH_INPUT SUBALIGN(…)` and the constraint. GNU ld takes them only in this
+    /// order; this linker takes any order.
     fn attributes(&mut self, section: &mut OutputSection) -> Result<(), Reported> {
         loop {
             let token = self.peek(Mode::Expression);
@@ -224,7 +224,7 @@ impl Parser<'_, '_> {
         if section.align_with_input
             && let Some(align) = &section.align
         {
-            let message = "ALIGN_WITH_INPUT and ALIGN exclude each other";
+            let message = "ALIGN_WITH_INPUT and ALIGN cannot be combined";
             return Err(self.error(align.span, message));
         }
         Ok(())
@@ -239,7 +239,7 @@ impl Parser<'_, '_> {
         Ok(())
     }
 
-    /// `>region AT>region :phdr =fill ,` behind a closing brace.
+    /// Reads `>region AT>region :phdr =fill ,` behind a closing brace.
     fn placement(&mut self) -> Result<Placement, Reported> {
         let mut placement = Placement::default();
         loop {
@@ -311,7 +311,7 @@ impl Parser<'_, '_> {
     }
 }
 
-/// Items up to the closing brace or the end of the text.
+/// Reads items up to the closing brace or the end of the text.
 fn read_items(parser: &mut Parser<'_, '_>, items: &mut Vec<SectionsItem>) {
     while !parser.gave_up() {
         let token = parser.peek(Mode::Statement);

@@ -378,13 +378,14 @@ fn included_files_take_their_place() {
 #[test]
 fn files_that_include_many_do_not_multiply_without_end() {
     let text = |name: &str| format!("INCLUDE {name}x INCLUDE {name}y INCLUDE {name}z").into_bytes();
-    // None includes itself, and none is deep, but three of each make 3¹⁴.
+    // No file includes itself, and the nesting is not too deep, but three inclusions at each of 14 levels
+    // make 3¹⁴ files.
     let mut include = |name: &str, _: &str| {
         Ok((name.to_owned(), if name.len() < 14 { text(name) } else { b"x = 1;".to_vec() }))
     };
     let diagnostics = parse_script(&mut Sources::new(), "main.ld", b"INCLUDE x", &mut include).unwrap_err();
     assert!(
-        diagnostics[0].message.contains("file 4097 that scripts include, at most 4096 may be"),
+        diagnostics[0].message.contains("file 4097 that scripts include, but at most 4096 are allowed"),
         "{diagnostics:?}"
     );
 }
@@ -404,7 +405,7 @@ fn errors_name_line_and_column() {
         errors("SECTIONS { .a : { *(.a) }"),
         [("expected `}`, found the end of the script".into(), 1, 26)]
     );
-    assert_eq!(errors("x = 12z;"), [("`12z` is no number".into(), 1, 5)]);
+    assert_eq!(errors("x = 12z;"), [("`12z` is not a number".into(), 1, 5)]);
     assert_eq!(errors("x = 1; /* oops"), [("this comment is not closed".into(), 1, 8)]);
     assert_eq!(errors("ENTRY(\"a)"), [("this quote is not closed".into(), 1, 7)]);
     assert_eq!(errors("SECTIONS { .a : { x = 1 } > : } y = 1;")[0].2, 29);

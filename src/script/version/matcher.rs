@@ -1,9 +1,13 @@
-//! Finds the version of a symbol, and whether a list names it.
+//! Finds the version of a symbol, and whether a list of patterns names it.
 //!
-//! GNU ld's rules: a name without wildcards beats every wildcard; of several such, the first in
-//! the script counts, `global:` before `local:` in one node. Of wildcards, `global:` beats
-//! `local:`, and the last of each counts. `*` is only looked at if nothing else fits, `local: *`
-//! last of all.
+//! Several patterns of a version script may fit one symbol. GNU ld's rules say which of them counts, in this
+//! order:
+//!
+//! 1. A name without wildcards. Of several, the first in the script counts; within one node, `global:` comes
+//!    before `local:`.
+//! 2. A wildcard under `global:`, and after those, one under `local:`. Of several, the last in the script
+//!    counts.
+//! 3. `*` under `global:`, and last of all `*` under `local:`.
 
 use super::{Language, SymbolPattern, VersionScript};
 use crate::script::glob::Glob;
@@ -13,9 +17,9 @@ use std::collections::HashMap;
 /// The node that a symbol belongs to.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct VersionMatch {
-    /// The node's place in [`VersionScript::nodes`].
+    /// The node's row in [`VersionScript::nodes`].
     pub node: u32,
-    /// Listed under `local:`: not exported.
+    /// Whether the node lists it under `local:`, so that it is not exported.
     pub local: bool,
 }
 
@@ -23,10 +27,10 @@ pub struct VersionMatch {
 #[derive(Debug, Default)]
 pub struct VersionMatcher {
     exact: Names<VersionMatch>,
-    /// Without `*`, in the order of the script.
+    /// The wildcards other than `*`, in the order of the script.
     global_wildcards: Vec<Wildcard>,
     local_wildcards: Vec<Wildcard>,
-    /// The last nodes that have `*`.
+    /// The last node that has `*`, for `global:` and for `local:`.
     global_star: Option<u32>,
     local_star: Option<u32>,
 }
@@ -66,13 +70,13 @@ impl VersionMatcher {
         }
     }
 
-    /// Whether a `local:` names a symbol itself, and not by a pattern.
+    /// Whether a `local:` lists the symbol's own name, not only a pattern that fits it.
     pub fn names_as_local(&self, name: &[u8]) -> bool {
         self.exact.find(&mut Demangled::new(name)).is_some_and(|found| found.local)
     }
 
-    /// The node of a symbol, by its name without any `@VERSION`; `None` if no pattern fits: the
-    /// symbol is then exported without a version of its own.
+    /// The node of a symbol. The name comes without any `@VERSION`. If no pattern fits, it is `None`, and the
+    /// symbol is exported without a version of its own.
     pub fn find(&self, name: &[u8]) -> Option<VersionMatch> {
         let mut demangled = Demangled::new(name);
         if let Some(found) = self.exact.find(&mut demangled) {
@@ -92,7 +96,7 @@ impl VersionMatcher {
     }
 }
 
-/// A set of symbols given by patterns: a dynamic list, the symbols to export or to retain.
+/// A set of symbols that patterns describe: a dynamic list, or the symbols to export or to retain.
 #[derive(Debug, Default)]
 pub struct SymbolSet {
     exact: Names<()>,
@@ -125,7 +129,7 @@ impl SymbolSet {
     }
 }
 
-/// Names without wildcards. The smallest value that a name was added with counts.
+/// Names without wildcards, each with a value. If a name is added several times, its smallest value counts.
 #[derive(Debug)]
 struct Names<T> {
     c: HashMap<Box<[u8]>, T, FixedState>,
@@ -164,10 +168,10 @@ impl<T: Copy + Ord> Names<T> {
     }
 }
 
-/// A symbol's name, demangled when that is first asked for.
+/// A symbol's name. It is demangled only when a pattern first asks for that.
 struct Demangled<'a> {
     name: &'a [u8],
-    /// Empty where the name is not mangled.
+    /// The demangled name, once it is known; empty if the name is not mangled.
     demangled: Option<Vec<u8>>,
 }
 
@@ -192,7 +196,7 @@ mod tests {
     use crate::script::Sources;
     use crate::script::version::{parse_dynamic_list, parse_version_script};
 
-    /// `node` or `-node` for a local one, counted from 1; 0 if nothing fits.
+    /// The node that fits, counted from 1, negative if it lists the name under `local:`; 0 if no node fits.
     fn find(script: &str, name: &str) -> i64 {
         let script = parse_version_script(&mut Sources::new(), "v", script.as_bytes()).unwrap();
         match VersionMatcher::new(&script).find(name.as_bytes()) {

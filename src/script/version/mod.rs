@@ -1,12 +1,11 @@
 //! Version scripts and dynamic lists.
 //!
-//! A version script lists the symbols that a library exports, by version, and those that stay
-//! local: `V1 { global: f; local: *; };`. `--version-script`, and `VERSION { … }` in a linker
-//! script, take it. `--dynamic-list` and `--export-dynamic-symbol-list` take lists of patterns in
-//! the same language, without versions; `--retain-symbols-file` takes plain names.
+//! A version script lists the symbols that a library exports, by version, and those that stay local: `V1 {
+//! global: f; local: *; };`. It comes from `--version-script`, or from `VERSION { … }` in a linker script.
+//! `--dynamic-list` and `--export-dynamic-symbol-list` read lists of patterns in the same language, without
+//! versions; `--retain-symbols-file` reads plain names.
 //!
-//! This file has the trees; `parse` makes them and `matcher` answers which node a symbol
-//! belongs to.
+//! This file has the trees. `parse` makes them, and `matcher` finds the node that a symbol belongs to.
 
 mod matcher;
 mod parse;
@@ -31,13 +30,13 @@ pub struct VersionScript {
 pub struct VersionNode {
     /// From the name to the closing brace.
     pub span: Span,
-    /// The version; none for the anonymous node, which only exports and hides.
+    /// The version; `None` for the anonymous node, which only exports and hides.
     pub name: Option<Name>,
     /// The symbols that get this version.
     pub global: Vec<SymbolPattern>,
     /// The symbols that are not exported.
     pub local: Vec<SymbolPattern>,
-    /// The versions that this one follows.
+    /// The versions that this one succeeds.
     pub depends: Vec<Name>,
 }
 
@@ -46,9 +45,9 @@ pub struct VersionNode {
 pub struct SymbolPattern {
     /// The pattern.
     pub name: Name,
-    /// The form of the symbol's name that it is compared with.
+    /// The form of a symbol's name that the pattern is compared with.
     pub language: Language,
-    /// Written in quotes: wildcards stand for themselves.
+    /// Whether it is in quotes, so that wildcards stand for themselves.
     pub quoted: bool,
 }
 
@@ -68,7 +67,7 @@ impl SymbolPattern {
         SymbolPattern { name, language: Language::C, quoted: false }
     }
 
-    /// The one name that it fits, if there are no wildcards in it; a backslash is taken away.
+    /// The one name that the pattern fits, if it has no wildcards. Backslashes are removed.
     pub fn exact(&self) -> Option<Box<[u8]>> {
         if self.quoted {
             return Some(self.name.bytes.clone());
@@ -86,7 +85,7 @@ impl SymbolPattern {
 }
 
 impl VersionScript {
-    /// Whether it has a node.
+    /// Whether it has no node.
     pub fn is_empty(&self) -> bool {
         self.nodes.is_empty()
     }
@@ -96,8 +95,8 @@ impl VersionScript {
         self.nodes.append(&mut further.nodes);
     }
 
-    /// Errors of the nodes taken together: an anonymous one beside others, a version twice, a dependency on
-    /// one that does not stand before it.
+    /// The errors that only all nodes together show: an anonymous node beside others, a version that is
+    /// defined twice, a dependency on a version that is not defined before it.
     pub fn check(&self, sources: &Sources) -> Vec<Diagnostic> {
         let mut wrong = Vec::new();
         let mut report = |span, message: String, earlier: Option<Span>| {
@@ -136,8 +135,8 @@ impl VersionScript {
         wrong
     }
 
-    /// The names that `global:` lists without wildcards, each with the number of its node:
-    /// `--no-undefined-version` wants each of them defined. C++ names are not among them.
+    /// The names that `global:` lists without wildcards, each with the number of its node.
+    /// `--no-undefined-version` demands a definition of each. C++ names are not among them.
     pub fn exact_globals(&self) -> impl Iterator<Item = (u32, Box<[u8]>, Span)> {
         (0u32..).zip(&self.nodes).flat_map(|(number, node)| {
             node.global

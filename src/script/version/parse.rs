@@ -1,7 +1,7 @@
-//! Texts of version scripts and lists to trees.
+//! Parses version scripts and lists of symbols into trees.
 //!
-//! The language has words, quoted words and the marks `{ } : ;`, which mean the same everywhere. The
-//! parser stops at the first error, because the meaning of everything behind a wrong node is unknown.
+//! The language has words, quoted words and the marks `{ } : ;`, which mean the same everywhere. The parser
+//! stops at the first error, because behind a wrong node it cannot know what the rest means.
 
 use super::{Language, SymbolPattern, VersionNode, VersionScript, version_error};
 use crate::diag::Diagnostic;
@@ -49,10 +49,11 @@ pub fn parse_dynamic_list(sources: &mut Sources, name: &str, text: &[u8]) -> Res
     Ok(patterns)
 }
 
-/// Reads the file of `--retain-symbols-file`: names between blanks. Wildcards mean nothing there.
+/// Reads the file of `--retain-symbols-file`: names with blanks between them. Wildcards have no meaning
+/// there.
 ///
 /// # Errors
-/// A text of more than 4 GiB.
+/// The text has more than 4 GiB.
 pub fn parse_symbol_names(sources: &mut Sources, name: &str, text: &[u8]) -> Result<Vec<SymbolPattern>> {
     let whole = add(sources, name, text)?;
     let text = &*sources.text(whole.file);
@@ -77,7 +78,7 @@ pub fn parse_symbol_names(sources: &mut Sources, name: &str, text: &[u8]) -> Res
 /// The span of a whole new text.
 fn add(sources: &mut Sources, name: &str, text: &[u8]) -> Result<Span> {
     match sources.add(name, text) {
-        // `add` takes no text whose length does not fit.
+        // `add` refuses a text whose length does not fit.
         Some(file) => Ok(Span { file, start: 0, length: sources.text(file).len() as u32 }),
         None => {
             let message = format!("`{name}` is larger than 4 GiB");
@@ -114,7 +115,7 @@ impl Kind {
 #[derive(Clone, Copy, Debug)]
 struct Token<'a> {
     kind: Kind,
-    /// Quotes removed.
+    /// Its bytes, without quotes.
     bytes: &'a [u8],
     span: Span,
 }
@@ -173,8 +174,8 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// `pattern; extern "language" { … }; …` up to a closing brace, `global:` or `local:`, which are
-    /// left.
+    /// Reads `pattern; extern "language" { … }; …` up to a closing brace, `global:` or `local:`, which it
+    /// leaves unread.
     fn patterns(&mut self, patterns: &mut Vec<SymbolPattern>, language: Language) -> Result<()> {
         loop {
             let start = self.at;
@@ -203,7 +204,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Patterns up to the closing brace of an `extern` block, which is passed over.
+    /// Reads patterns up to the closing brace of an `extern` block, and that brace.
     fn plain_patterns(&mut self, patterns: &mut Vec<SymbolPattern>, language: Language) -> Result<()> {
         loop {
             let token = self.next()?;
@@ -298,12 +299,13 @@ impl<'a> Parser<'a> {
     }
 
     fn span(&self, start: usize, length: usize) -> Span {
-        // Inside the whole span, whose end fits 32 bits.
+        // This is inside the whole span, whose end fits 32 bits.
         Span { start: self.whole.start + start as u32, length: length as u32, ..self.whole }
     }
 }
 
-/// The length of a word: up to a blank, a mark or a comment. Two colons belong to it, one does not.
+/// The length of a word. It ends at a blank, a mark or a comment. Two colons belong to the word, one colon
+/// does not.
 fn word_length(rest: &[u8]) -> usize {
     let mut length = 0;
     loop {
