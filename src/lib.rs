@@ -5,8 +5,6 @@
 //! `DESIGN.md` lists the modules, lowest first, and says what each owns.
 pub mod arch;
 pub mod chunks;
-pub mod cli;
-pub mod command;
 pub mod debug_index;
 pub mod decision;
 pub mod frames;
@@ -23,7 +21,6 @@ pub mod region;
 pub mod relocs;
 pub mod report_files;
 pub mod reports;
-pub mod script;
 pub mod sframe;
 pub mod sframe_output;
 pub mod symbols;
@@ -31,8 +28,9 @@ pub mod synth;
 pub mod tables;
 mod threads;
 pub mod timing;
-pub mod tool;
 
 pub use diagnostics as diag;
 pub use elf;
+pub use linker_options as cli;
+pub use linker_script as script;
 pub use pipeline::{Memory, link};

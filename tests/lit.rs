@@ -1,5 +1,9 @@
 //! The tests of `lit-tests/`, with this build's linker: `cargo test --test lit -- FILTER`.
 
+#[allow(dead_code)] // The runner needs one of the commands.
+#[path = "integration/support/built.rs"]
+mod built;
+
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -7,7 +11,7 @@ fn main() -> ExitCode {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     lit::main(&lit::Places {
         linker: env!("CARGO_BIN_EXE_sframe-ld").into(),
-        sframe: env!("CARGO_BIN_EXE_sframe").into(),
+        sframe: built::sframe().into(),
         tests: root.join("lit-tests"),
         scratch: env!("CARGO_TARGET_TMPDIR").into(),
         peers: root.join("target/peers"),

@@ -4,4 +4,4 @@
 
 use libfuzzer_sys::fuzz_target;
 
-fuzz_target!(|data: &[u8]| sframe_ld::script::exercise::exercise(data));
+fuzz_target!(|data: &[u8]| linker_script::exercise::exercise(data));

@@ -4,4 +4,4 @@
 
 use libfuzzer_sys::fuzz_target;
 
-fuzz_target!(|data: &[u8]| sframe_ld::tool::exercise::exercise(data));
+fuzz_target!(|data: &[u8]| sframe::exercise::exercise(data));

@@ -7,8 +7,8 @@ use crate::reduce::Goal;
 use crate::run::Limits;
 use anyhow::{Error, Result, anyhow};
 use clap::{Args, Parser, Subcommand};
-use sframe_ld::cli::Color;
-use sframe_ld::tool::destination::{self, Way};
+use diagnostics::Color;
+use sframe::destination::{self, Way};
 use std::path::{Path, PathBuf};
 
 /// Runs the same link through several linkers and shows where they disagree.

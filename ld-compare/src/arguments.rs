@@ -5,7 +5,7 @@
 //! folder either, and no option that the table does not know: it may mean anything to another linker.
 
 use anyhow::{Context, Result, bail, ensure};
-use sframe_ld::cli::{Reach, WrittenOption, written_option};
+use linker_options::{Reach, WrittenOption, written_option};
 use std::path::{Component, Path};
 
 /// Who wrote a command line.

@@ -10,8 +10,8 @@ use crate::args::{Capture, check_folder};
 use crate::cases::{Case, CaseFile, FILE, System};
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
-use sframe_ld::command;
-use sframe_ld::diag::Severity;
+
+use diagnostics::Severity;
 use std::collections::BTreeMap;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -81,7 +81,7 @@ pub fn as_linker() -> Option<ExitCode> {
         .and_then(|text| Ok(serde_json::from_str::<Settings>(&text)?))
         .and_then(|settings| record_and_link(&settings.log, &settings.real, &arguments));
     Some(result.unwrap_or_else(|error| {
-        command::tell("ld-compare", Severity::Error, &format!("{error:#}"));
+        commands::tell("ld-compare", Severity::Error, &format!("{error:#}"));
         ExitCode::from(2)
     }))
 }
@@ -90,7 +90,7 @@ fn record_and_link(log: &Path, real: &Path, arguments: &[String]) -> Result<Exit
     // A build asks its linker for version and help, too. A command that cannot be recorded must not stop
     // the build.
     if let Err(error) = record(log, arguments) {
-        command::tell("ld-compare", Severity::Warning, &format!("not recorded: {error:#}"));
+        commands::tell("ld-compare", Severity::Warning, &format!("not recorded: {error:#}"));
     }
     let error = Command::new(real).args(arguments).exec();
     Err(error).with_context(|| format!("cannot run {}", real.display()))

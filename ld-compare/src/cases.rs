@@ -14,8 +14,8 @@
 use crate::arguments::{self, Author};
 use crate::machine::Machine;
 use anyhow::{Context, Result, bail, ensure};
+use files::{InputSource, SystemSource};
 use serde::{Deserialize, Serialize};
-use sframe_ld::input::{InputSource, SystemSource};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -8,7 +8,7 @@ use crate::compare::{CaseReport, LinkerReport, Report};
 use crate::differ::causes;
 use crate::facts::Aspect;
 use crate::table::covered;
-use sframe_ld::diag::words::count;
+use diagnostics::words::count;
 use std::fmt::Write;
 
 /// The look of a cell.

@@ -7,8 +7,8 @@ use ld_compare::cases::Case;
 use ld_compare::compare::{CaseReport, Report, compare};
 use ld_compare::progress::Progress;
 use ld_compare::{capture, html, lab, random, reduce, table};
-use sframe_ld::command;
-use sframe_ld::diag::Severity;
+
+use diagnostics::Severity;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -18,7 +18,7 @@ fn main() -> ExitCode {
     if let Some(code) = capture::as_linker() {
         return code;
     }
-    let arguments: Arguments = match command::parse(std::env::args_os()) {
+    let arguments: Arguments = match commands::parse(std::env::args_os()) {
         Ok(arguments) => arguments,
         Err(answer) => answer.exit(),
     };
@@ -30,7 +30,7 @@ fn main() -> ExitCode {
         Command::Reduce(arguments) => run_reduce(arguments),
     };
     result.unwrap_or_else(|error| {
-        command::tell("ld-compare", Severity::Error, &format!("{error:#}"));
+        commands::tell("ld-compare", Severity::Error, &format!("{error:#}"));
         ExitCode::from(2)
     })
 }

@@ -4,7 +4,7 @@ use crate::baseline::Judgement;
 use crate::compare::{CaseReport, Judged, LinkerReport, Report};
 use crate::differ::{Difference, causes};
 use crate::facts::{ABSENT, Aspect};
-use sframe_ld::diag::words;
+use diagnostics::words;
 use std::fmt::Write;
 
 /// Most keys of a cause that are named.

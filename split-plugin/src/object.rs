@@ -1,14 +1,14 @@
 //! Which objects are claimed, and their symbols as the linker gets them.
 
+use elf::consts as elf;
 use linker_plugin::{Binding, Symbol, SymbolKind, Visibility};
+use sframe::wrap::candidate::is_candidate;
 use sframe_ld::arch::machine;
 use sframe_ld::cli::Machine;
-use sframe_ld::elf::consts as elf;
 use sframe_ld::input::group::groups;
 use sframe_ld::input::object::{FileName, SymbolPlace};
 use sframe_ld::input::sframe::is_input;
 use sframe_ld::input::{ObjectFile, object::section_headers};
-use sframe_ld::tool::wrap::candidate::is_candidate;
 use std::path::Path;
 use zerocopy::byteorder::{BigEndian, ByteOrder, LittleEndian};
 

@@ -6,9 +6,9 @@
 //! liveness is known.
 
 use super::object::{Malformed, ObjectFile};
-use super::store::InputStore;
 use crate::elf::consts as elf;
 use crate::elf::{Chdr, Shdr, whole_table};
+use files::store::InputStore;
 use std::sync::OnceLock;
 use zerocopy::byteorder::{BigEndian, ByteOrder, U32, U64};
 use zerocopy::{FromBytes, IntoBytes};

@@ -1,8 +1,8 @@
 //! Runs every reader over arbitrary bytes, for the fuzz target `object` and a test.
 
 use super::object::FileName;
-use super::store::{FileBytes, InputSource, InputStore};
 use super::{ObjectFile, SharedFile, archive, group, sniff};
+use files::store::{FileBytes, InputSource, InputStore};
 use std::io;
 use std::path::Path;
 use zerocopy::byteorder::{BigEndian, ByteOrder, LittleEndian};

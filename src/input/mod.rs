@@ -4,14 +4,12 @@
 //! view of them. Parsing checks the structure that later passes rely on, so that these need not
 //! check again.
 
-pub mod archive;
 pub mod binary;
 pub mod call_graph;
 pub mod decompress;
 mod exercise;
 pub mod group;
 pub mod implicit;
-pub mod lost;
 pub mod measure;
 pub mod object;
 pub mod ordering;
@@ -21,18 +19,17 @@ pub mod section_info;
 pub mod sframe;
 pub mod shared;
 pub mod side_files;
-pub mod sniff;
 pub mod source_lines;
 pub mod stand_in;
-pub mod store;
 mod usage;
 
 pub use exercise::exercise;
+pub use files::{
+    FileBytes, FileIdentity, InputSource, InputStore, SystemSource, archive, open_regular, read_arguments,
+    sniff, store,
+};
 pub use object::ObjectFile;
 pub use section_class::SectionClass;
 pub use section_info::SectionInfo;
 pub use shared::SharedFile;
-pub use store::{
-    FileBytes, FileIdentity, InputSource, InputStore, SystemSource, open_regular, read_arguments,
-};
 pub use usage::Usage;

@@ -7,6 +7,8 @@ use super::{InputStore, ObjectFile};
 use crate::elf::{consts as elf, is_alloc, whole_table};
 use sframe_format::SHT_GNU_SFRAME;
 use sframe_format::light::{self, SHT_SFRAME_LIGHT};
+use sframe_sections::is_sframe_name;
+pub use sframe_sections::{is_sframe, output_type};
 use zerocopy::IntoBytes;
 use zerocopy::byteorder::ByteOrder;
 
@@ -40,35 +42,6 @@ pub fn load<'a, E: ByteOrder>(object: &mut ObjectFile<'a, E>, store: &'a InputSt
     true
 }
 
-/// [`is_input`] for a section with this type and name.
-pub fn is_sframe(sh_type: u32, name: &[u8]) -> bool {
-    matches!(sh_type, SHT_GNU_SFRAME | SHT_SFRAME_LIGHT)
-        || sh_type == elf::SHT_PROGBITS && is_sframe_name(name)
-}
-
-/// The type in the output of an SFrame section of this type and name: of units, or of blobs.
-#[inline]
-pub fn output_type(sh_type: u32, name: &[u8]) -> u32 {
-    let light = sh_type == SHT_SFRAME_LIGHT || sh_type == elf::SHT_PROGBITS && is_light_name(name);
-    if light { SHT_SFRAME_LIGHT } else { SHT_GNU_SFRAME }
-}
-
-/// `.sframe`, `.sframe.*`, `.sframe_idx`, and the names of units.
-#[inline]
-pub fn is_sframe_name(name: &[u8]) -> bool {
-    match name.strip_prefix(b".sframe") {
-        Some(rest) => rest.is_empty() || rest[0] == b'.' || rest == b"_idx" || is_light_name(name),
-        None => false,
-    }
-}
-
-/// `.sframe_light` and `.sframe_light.*`.
-#[inline]
-fn is_light_name(name: &[u8]) -> bool {
-    let rest = name.strip_prefix(light::SECTION_NAME.as_bytes());
-    rest.is_some_and(|rest| rest.is_empty() || rest[0] == b'.')
-}
-
 /// The name that scripts match. All inputs of blobs go into `.sframe` (SFrame rule 1) and all of units into
 /// `.sframe_light`, so a section with an SFrame type and another name is matched as if it had that name. In a
 /// relocatable output it keeps its own name and stays a section of its own: its type tells the next link that
@@ -89,19 +62,12 @@ pub fn orphan_name(output_type: u32) -> &'static [u8] {
 
 #[cfg(test)]
 mod tests {
-    use super::{is_sframe_name, matched_name, output_type};
+    use super::matched_name;
     use sframe_format::SHT_GNU_SFRAME;
     use sframe_format::light::SHT_SFRAME_LIGHT;
 
     #[test]
-    fn names() {
-        for name in [&b".sframe"[..], b".sframe.text.f", b".sframe_idx", b".sframe_light", b".sframe_light.f"]
-        {
-            assert!(is_sframe_name(name));
-        }
-        for name in [&b".sframed"[..], b".sframe_idx2", b".sframe_lights", b".text"] {
-            assert!(!is_sframe_name(name));
-        }
+    fn names_that_scripts_match() {
         for relocatable in [false, true] {
             assert_eq!(matched_name(1, b".sframe_idx", relocatable), b".sframe");
             assert_eq!(matched_name(1, b".sframe.f", relocatable), b".sframe.f");
@@ -110,7 +76,5 @@ mod tests {
         assert_eq!(matched_name(SHT_GNU_SFRAME, b".myframes", false), b".sframe");
         assert_eq!(matched_name(SHT_GNU_SFRAME, b".myframes", true), b".myframes");
         assert_eq!(matched_name(SHT_SFRAME_LIGHT, b".myframes", false), b".sframe_light");
-        assert_eq!(output_type(1, b".sframe_light.f"), SHT_SFRAME_LIGHT);
-        assert_eq!(output_type(1, b".sframe"), SHT_GNU_SFRAME);
     }
 }

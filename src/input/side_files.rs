@@ -1,9 +1,9 @@
 //! Texts that options name beside the inputs: linker scripts, version scripts, lists of symbols,
 //! ordering files. All of them are opened, and reported on, here.
 
-use super::store::{FileBytes, InputSource, reason};
 use crate::diag::{Code, Diagnostic, Sink};
 use crate::script::Sources;
+use files::store::{FileBytes, InputSource, reason};
 use std::path::{Path, PathBuf};
 
 /// Opens the files that options name, and reports errors.

@@ -12,6 +12,7 @@
 use super::temporary::Temporary;
 use crate::diag::{Code, Diagnostic};
 use crate::region::Region;
+use files::holes::pieces;
 use memmap2::MmapMut;
 use rustix::fs::{FallocateFlags, fallocate};
 use rustix::io::Errno;
@@ -152,13 +153,6 @@ impl OutputFile {
 fn open_for_keeping(path: &Path) -> Option<File> {
     let flags = libc::O_PATH | libc::O_NOFOLLOW;
     File::options().read(true).custom_flags(flags).open(path).ok()
-}
-
-/// The parts of a stretch that lie outside of `holes`, in order, none of them empty. The holes must ascend.
-pub fn pieces(stretch: Range<u64>, holes: &[Range<u64>]) -> Vec<Range<u64>> {
-    let starts = std::iter::once(stretch.start).chain(holes.iter().map(|hole| hole.end.max(stretch.start)));
-    let ends = holes.iter().map(|hole| hole.start.min(stretch.end)).chain(std::iter::once(stretch.end));
-    starts.zip(ends).map(|(start, end)| start..end).filter(|piece| !piece.is_empty()).collect()
 }
 
 /// Whether the path leads to an existing file that is not regular.

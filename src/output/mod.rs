@@ -6,7 +6,4 @@ pub mod detach;
 pub mod file;
 pub mod headers;
 pub mod image;
-pub mod interrupt;
-mod spin_lock;
-mod sync;
 mod temporary;

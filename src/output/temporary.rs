@@ -5,7 +5,7 @@
 //! can be guessed, so the next link to the same output finds the file and removes it, if nobody holds its
 //! lock. No link has to list the directory, which may be a large one.
 
-use super::interrupt::Temporaries;
+use files::interrupt::Temporaries;
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;

@@ -108,7 +108,7 @@ fn split_frames<'a, E: zerocopy::byteorder::ByteOrder + Send + Sync>(
 ) {
     objects.par_iter_mut().enumerate().for_each(|(order, object)| {
         check_names(object, order as u32, sink);
-        let findings = sframe::split::object::split(object, store, order as u32);
+        let findings = sframe::split::split(object, store, order as u32);
         findings.into_iter().for_each(|finding| sink.report(finding));
     });
 }

@@ -1,6 +1,6 @@
 //! Archives: which members are taken, in which order, and the options that change it.
 
-use crate::support::Work;
+use crate::support::{Work, built};
 
 const MAIN: &str = "int first(void); int main(void) { return first() - 3; }";
 
@@ -116,7 +116,7 @@ fn a_thin_archive_that_names_a_file_again_and_again() {
     let says = ["a thin archive that names its files again and again", "at most"];
     crate::proportion::within(&work, &[&start, "--whole-archive", "thin.a"]).fails().says(&says);
     for words in ["stat thin.a", "wrap-ld --cache cache /bin/true start.o thin.a"] {
-        let tool = env!("CARGO_BIN_EXE_sframe");
+        let tool = built::sframe();
         let limits = format!("ulimit -c 0; ulimit -v 400000; exec {tool} {words}");
         let outcome = work.command("sh", &["-c", &limits]).says(&says);
         assert!(matches!(outcome.code, Some(0..=2)), "{outcome}");

@@ -3,7 +3,7 @@
 use crate::on_every_machine;
 use crate::support::elf::*;
 use crate::support::sframe::blobs;
-use crate::support::{Machine, Work};
+use crate::support::{Machine, Work, built};
 
 const PROGRAM: &str = r#"
 #include <stdio.h>
@@ -104,7 +104,7 @@ startup:
             (frames.flags & SHF_ALLOC, elf.section(".data").addr),
             (0, index.end().next_multiple_of(0x1000))
         );
-        let verified = work.command(env!("CARGO_BIN_EXE_sframe"), &["verify", "vmlinux"]).ok();
+        let verified = work.command(built::sframe(), &["verify", "vmlinux"]).ok();
         assert!(verified.stdout.contains(".eh_frame: 1 function "), "{verified}");
     }
 }

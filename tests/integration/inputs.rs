@@ -4,7 +4,7 @@
 use crate::need;
 use crate::support::elf::*;
 use crate::support::work::linker;
-use crate::support::{Work, tools};
+use crate::support::{Work, built, tools};
 
 #[test]
 fn a_text_script_stands_for_a_library() {
@@ -46,7 +46,7 @@ fn files_that_inputs_name_are_regular() {
         let deplibs = format!(".section .deplibs,\"MS\",@0x6fff4c04,1\n.asciz \"{place}\"\n");
         let deplibs = work.s(&format!("deplibs{number}"), &deplibs);
         link(&[&deplibs]).fails().says(&[*place]);
-        let tool = env!("CARGO_BIN_EXE_sframe");
+        let tool = built::sframe();
         for words in [format!("stat {thin}"), format!("wrap-ld --cache cache /bin/true start.o {thin}")] {
             let limits = format!("ulimit -c 0; ulimit -v 400000; exec {tool} {words}");
             let outcome = work.command("sh", &["-c", &limits]).says(&says);

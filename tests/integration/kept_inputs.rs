@@ -3,8 +3,9 @@
 //! links, and those of the reducer, go through the tests of `fuzz/links`; recordings through those of
 //! `crates/stacks`.
 
-use sframe_ld::script::builtin::Layout;
-use sframe_ld::{input, script, tool};
+use linker_script as script;
+use linker_script::builtin::Layout;
+use sframe_ld::input;
 use std::path::Path;
 
 /// Choices for damage, the same in every run.
@@ -94,12 +95,12 @@ fn damaged_objects_are_split_or_refused() {
     assert!(originals.len() > 20, "the fixtures are gone");
     let mut damage = Damage::new();
     for original in originals {
-        tool::exercise::exercise(&original);
-        (0..20).for_each(|_| tool::exercise::exercise(&damage.of(&original)));
+        sframe::exercise::exercise(&original);
+        (0..20).for_each(|_| sframe::exercise::exercise(&damage.of(&original)));
     }
     for original in kept("tool") {
-        tool::exercise::exercise(&original);
-        (0..20).for_each(|_| tool::exercise::exercise(&damage.of(&original)));
+        sframe::exercise::exercise(&original);
+        (0..20).for_each(|_| sframe::exercise::exercise(&damage.of(&original)));
     }
 }
 

@@ -85,7 +85,7 @@ fn compare(peer: &str, linker: &std::path::Path) {
     let missing: Vec<_> = options.iter().filter(|name| !listed(name)).collect();
     assert!(
         missing.is_empty(),
-        "docs/options.md does not say that {peer} has {missing:?}: give each a row in src/cli/table \
+        "docs/options.md does not say that {peer} has {missing:?}: give each a row in crates/linker-options/src/table \
          (refused.rs, if it stays out), write the page again, and name {peer} in its second column"
     );
 }

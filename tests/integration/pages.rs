@@ -4,9 +4,9 @@
 //! is marked `sh fails` has to fail. Each line of a block marked `text` is in what the block before it wrote.
 
 use crate::need;
-use crate::support::{Work, tools, work};
+use crate::support::{Work, built, tools, work};
 use std::os::unix::fs::symlink;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// A block of commands.
 struct Block {
@@ -35,29 +35,19 @@ fn blocks(page: &str) -> Vec<Block> {
     blocks
 }
 
-/// The harness, which is a program of another package: it is beside the linker where the whole workspace is
-/// built.
-fn harness() -> Result<PathBuf, String> {
-    let path = Path::new(env!("CARGO_BIN_EXE_sframe-ld")).with_file_name("ld-compare");
-    path.is_file().then_some(path).ok_or_else(|| "ld-compare is not built (cargo test --workspace)".into())
-}
-
 /// Lays programs out as they are installed, with an assembler that emits V3, and runs a page.
-fn run(page: &str, assembler: &Path, harness: Option<&Path>) {
+fn run(page: &str, assembler: &Path, harness: Option<&str>) {
     let mut work = Work::new();
     let programs = work.path("prefix/bin");
     std::fs::create_dir_all(&programs).unwrap();
-    let own = [
-        ("sframe-ld", work::linker()),
-        ("sframe", env!("CARGO_BIN_EXE_sframe").into()),
-        ("as", assembler.to_owned()),
-    ];
-    for (name, program) in own.into_iter().chain(harness.map(|program| ("ld-compare", program.to_owned()))) {
+    let own =
+        [("sframe-ld", work::linker()), ("sframe", built::sframe().into()), ("as", assembler.to_owned())];
+    for (name, program) in own.into_iter().chain(harness.map(|program| ("ld-compare", program.into()))) {
         symlink(program, programs.join(name)).unwrap();
     }
     let folders = work.path("prefix/libexec");
     std::fs::create_dir_all(folders.join("sframe-as")).unwrap();
-    symlink(env!("CARGO_BIN_EXE_sframe-as"), folders.join("sframe-as/as")).unwrap();
+    symlink(built::sframe_as(), folders.join("sframe-as/as")).unwrap();
     symlink(work::linker_directory(), folders.join("sframe-ld")).unwrap();
     let path = std::env::var("PATH").unwrap_or_default();
     work.env("PATH", &format!("{}:{path}", programs.display()));
@@ -92,22 +82,22 @@ fn the_page_on_kernels_works() {
 #[test]
 fn the_page_on_comparing_linkers_works() {
     need!(tools::own_linker());
-    let (assembler, harness) = (need!(tools::assembler(3)), need!(harness()));
-    run(include_str!("../../docs/compare-linkers.md"), &assembler, Some(&harness));
+    let assembler = need!(tools::assembler(3));
+    run(include_str!("../../docs/compare-linkers.md"), &assembler, Some(built::ld_compare()));
 }
 
 #[test]
 fn the_page_on_reporting_a_violation_works() {
     need!(tools::own_linker());
-    let (assembler, harness) = (need!(tools::assembler(3)), need!(harness()));
-    run(include_str!("../../docs/report-a-violation.md"), &assembler, Some(&harness));
+    let assembler = need!(tools::assembler(3));
+    run(include_str!("../../docs/report-a-violation.md"), &assembler, Some(built::ld_compare()));
 }
 
 #[test]
 fn the_page_on_profiles_works() {
     need!(tools::own_linker());
     let assembler = need!(tools::assembler(3));
-    let asked = Work::new().command(env!("CARGO_BIN_EXE_sframe"), &["record", "-o", "none", "--", "true"]);
+    let asked = Work::new().command(built::sframe(), &["record", "-o", "none", "--", "true"]);
     let refused = ["does not allow", "takes no samples"].iter().any(|reason| asked.stderr.contains(reason));
     if !(asked.code == Some(2) && refused) {
         run(include_str!("../../docs/profile.md"), &assembler, None);

@@ -5,11 +5,11 @@
 //! reads, and on processor time that is some hundred times what it takes, so that only another order of
 //! growth meets it. One test states the factor for ordinary shapes, which is far lower.
 
-use crate::support::Work;
 use crate::support::elf::PT_LOAD;
 use crate::support::elf_write::{Link, RawSection, RawSymbol, object, words};
 use crate::support::machine;
 use crate::support::work::{Outcome, linker};
+use crate::support::{Work, built};
 use std::fmt::Write;
 
 /// Links under limits: KiB of address space, with 500 MB for programs and threads, and seconds of processor
@@ -274,12 +274,12 @@ fn functions_that_share_rows() {
     }
     within(&work, &[&object]).ok();
     for words in ["stat out", "index -o indexed out", "table -o table out"] {
-        let tool = env!("CARGO_BIN_EXE_sframe");
+        let tool = built::sframe();
         let limited = format!("ulimit -c 0; ulimit -t 60; ulimit -v 4000000; exec {tool} {words}");
         let outcome = work.command("sh", &["-c", &limited]);
         assert!(matches!(outcome.code, Some(0..=2)), "{outcome}");
     }
-    let verdict = work.command(env!("CARGO_BIN_EXE_sframe"), &["verify", "out"]).no_crash();
+    let verdict = work.command(built::sframe(), &["verify", "out"]).no_crash();
     assert!(verdict.output().contains("functions share FREs"), "{verdict}");
 }
 
@@ -534,7 +534,7 @@ fn segments_of_a_core_file_that_hold_the_same_bytes() {
     for (kind, says) in [(1, "no NT_PRSTATUS note"), (4, "note segments overlap")] {
         work.write("core", core_of_equal_segments(count, kind));
         let script = "ulimit -c 0; ulimit -v 1300000; ulimit -t 60; exec \"$@\"";
-        let words = ["-c", script, "sh", env!("CARGO_BIN_EXE_sframe"), "unwind", "--core", "core"];
+        let words = ["-c", script, "sh", built::sframe(), "unwind", "--core", "core"];
         let outcome = work.command("sh", &words);
         assert_eq!(outcome.code, Some(2), "{outcome}");
         outcome.says(&[says]);

@@ -1,7 +1,7 @@
 //! Memory of the readers in proportion to the input: rows that many functions share, which take many times
 //! their bytes when they are written out.
 
-use crate::support::{Outcome, Work};
+use crate::support::{Outcome, Work, built};
 use sframe_format::compact::{MOST_ROWS, write_table};
 use sframe_format::write::{Function, Options, write_sorted};
 use sframe_format::{Abi, CfaRule, Frame, Location, RegisterRule, Row, Rules};
@@ -55,6 +55,6 @@ fn read_within(work: &Work, memory: usize, words: &str) -> Outcome {
         None => format!("ulimit -v {memory}; ulimit -t 60"),
         Some(_) => String::from(":"),
     };
-    let tool = env!("CARGO_BIN_EXE_sframe");
+    let tool = built::sframe();
     work.command("sh", &["-c", &format!("ulimit -c 0; {limits}; exec {tool} {words} > /dev/null")])
 }

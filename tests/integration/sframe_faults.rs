@@ -2,14 +2,12 @@
 //! signal in the middle of its work. It says what is wrong and exits with status 2, as for an input that it
 //! cannot use.
 
-use crate::support::{Work, tools};
+use crate::support::{Work, built, tools};
 use std::fs::{self, OpenOptions};
 use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, Stdio};
-
-const SFRAME: &str = env!("CARGO_BIN_EXE_sframe");
 
 /// A library with many functions that `.eh_frame` describes.
 fn library(work: &Work) {
@@ -22,7 +20,7 @@ fn library(work: &Work) {
 
 /// Starts the command, which a test disturbs while it runs.
 fn start(work: &Work, words: &[&str]) -> Child {
-    let mut command = Command::new(SFRAME);
+    let mut command = Command::new(built::sframe());
     command.args(words).current_dir(work.path("")).stdout(Stdio::null()).stderr(Stdio::piped());
     command.spawn().unwrap()
 }
@@ -36,7 +34,8 @@ fn a_command_that_runs_out_of_memory_says_so() {
         let mut said = false;
         for step in 0..10 {
             let limit = 28_000 + step * 3_000;
-            let words = format!("ulimit -c 0; ulimit -v {limit}; exec {SFRAME} {command} many.so");
+            let sframe = built::sframe();
+            let words = format!("ulimit -c 0; ulimit -v {limit}; exec {sframe} {command} many.so");
             let outcome = work.command("bash", &["-c", &words]);
             let refused = outcome.stderr.contains("the system has no more memory");
             assert!(!refused || outcome.code == Some(2), "{outcome}");
@@ -61,7 +60,7 @@ fn a_command_without_threads_does_the_same() {
     for copy in 0..9 {
         fs::copy(work.path("many.so"), folder.path().join(format!("many{copy}.so"))).unwrap();
     }
-    fs::copy(SFRAME, folder.path().join("sframe")).unwrap();
+    fs::copy(built::sframe(), folder.path().join("sframe")).unwrap();
     for command in ["verify --verbose .", "stat .", "stat many0.so"] {
         let run = |limit: &str| {
             let script = format!("cd {} && {limit} exec ./sframe {command}", folder.path().display());

@@ -5,7 +5,7 @@ use crate::on_every_machine;
 use crate::support::elf::*;
 use crate::support::machine::Machine;
 use crate::support::work::linker_directory;
-use crate::support::{Work, tools};
+use crate::support::{Work, built, tools};
 use std::os::unix::fs::symlink;
 
 const SHT_SFRAME_LIGHT: u32 = 0x6073_666c;
@@ -24,7 +24,7 @@ fn build(work: &mut Work, prefix: &str, light: bool, flags: &[&str]) {
     let folder = work.path("wrapper");
     if !folder.exists() {
         std::fs::create_dir(&folder).unwrap();
-        symlink(env!("CARGO_BIN_EXE_sframe-as"), folder.join("as")).unwrap();
+        symlink(built::sframe_as(), folder.join("as")).unwrap();
     }
     work.write("inl.h", HEADER);
     let wrapper = format!("-B{}", folder.display());

@@ -1,6 +1,6 @@
 //! Reports of `sframe` on a standard output that does not take them.
 
-use crate::support::Work;
+use crate::support::{Work, built};
 use std::fs::File;
 use std::process::{Command, Output, Stdio};
 
@@ -31,7 +31,7 @@ fn work() -> Work {
 }
 
 fn printed_on(work: &Work, stdout: impl Into<Stdio>, words: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_sframe"));
+    let mut command = Command::new(built::sframe());
     command.args(words).current_dir(work.path("")).stdin(Stdio::null()).stdout(stdout);
     command.output().unwrap()
 }

@@ -3,7 +3,7 @@
 use crate::need;
 use crate::support::elf::*;
 use crate::support::work::linker_directory;
-use crate::support::{Elf, Work, tools};
+use crate::support::{Elf, Work, built, tools};
 use std::os::unix::fs::symlink;
 
 /// Objects of every version and machine.
@@ -162,7 +162,7 @@ fn build(work: &mut Work, assembler: &str) {
     work.env("SFRAME_REAL_AS", assembler);
     let folder = work.path("wrapper");
     std::fs::create_dir(&folder).unwrap();
-    symlink(env!("CARGO_BIN_EXE_sframe-as"), folder.join("as")).unwrap();
+    symlink(built::sframe_as(), folder.join("as")).unwrap();
     work.write("inl.h", HEADER);
     let prefix = format!("-B{}", folder.display());
     for (name, text) in [("main", MAIN), ("other", OTHER)] {

@@ -2,7 +2,7 @@
 
 use crate::need;
 use crate::support::work::linker_directory;
-use crate::support::{Work, tools};
+use crate::support::{Work, built, tools};
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
@@ -19,7 +19,7 @@ fn wrap(work: &mut Work, linker: &Path) -> String {
     std::fs::create_dir_all(&folder).unwrap();
     let name = folder.join("ld");
     let _ = std::fs::remove_file(&name);
-    symlink(env!("CARGO_BIN_EXE_sframe"), &name).unwrap();
+    symlink(built::sframe(), &name).unwrap();
     let cache = work.path("cache").display().to_string();
     work.env("SFRAME_WRAP_CACHE", &cache);
     work.env("SFRAME_REAL_LD", &linker.display().to_string());
@@ -385,10 +385,7 @@ fn inputs_that_name_a_pipe_end_the_link() {
 /// Copies of a wrapper, and scripts that start it, stand on PATH before the real program.
 #[test]
 fn wrappers_do_not_start_each_other_for_ever() {
-    let wrappers = [
-        ("ld", env!("CARGO_BIN_EXE_sframe"), "SFRAME_REAL_LD"),
-        ("as", env!("CARGO_BIN_EXE_sframe-as"), "SFRAME_REAL_AS"),
-    ];
+    let wrappers = [("ld", built::sframe(), "SFRAME_REAL_LD"), ("as", built::sframe_as(), "SFRAME_REAL_AS")];
     for (name, wrapper, variable) in wrappers {
         let mut work = Work::new();
         for folder in ["one", "two", "real", "script"] {

@@ -3,7 +3,7 @@
 //! walks from every instruction of PLTs and thunks. Installed, the library is found by `pkg-config`.
 
 use crate::on_every_machine;
-use crate::support::{Machine, Work, machine, tools};
+use crate::support::{Machine, Work, built, machine, tools};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -120,9 +120,8 @@ fn the_installed_library_is_found_by_pkg_config() {
     let linker = env!("CARGO_BIN_EXE_sframe-ld");
     // As the README says, with programs that are built already; of the harness any will do.
     let words = ["run", "--quiet", "--locked", "--manifest-path", &manifest, "-p", "xtask", "--", "install"];
-    let built = ["--linker", linker, "--sframe", env!("CARGO_BIN_EXE_sframe"), "--ld-compare", linker];
-    let built =
-        [&built[..], &["--wrapper", env!("CARGO_BIN_EXE_sframe-as"), "--unwind-library", &folder]].concat();
+    let built = ["--linker", linker, "--sframe", built::sframe(), "--ld-compare", linker];
+    let built = [&built[..], &["--wrapper", built::sframe_as(), "--unwind-library", &folder]].concat();
     work.command(&cargo, &[&words[..], &["--prefix", &prefix], &built].concat()).ok();
     work.env("PKG_CONFIG_PATH", &format!("{prefix}/lib/pkgconfig"));
     let version = work.command(&pkg_config, &["--modversion", "sframe-unwind"]).ok().stdout;

@@ -133,7 +133,7 @@ fn build(folder: &str) -> Result<PathBuf> {
     let mut command = Command::new("cargo");
     command.current_dir(workspace()).env("RUSTFLAGS", flags).env("CARGO_INCREMENTAL", "0");
     command.args(["build", "--release", "--locked", "--bins", "--lib", "--target-dir"]).arg(&folder);
-    for member in ["sframe-ld", "ld-compare", "sframe-unwind", "sframe-run", "sframe-split"] {
+    for member in ["sframe-ld", "sframe", "ld-compare", "sframe-unwind", "sframe-run", "sframe-split"] {
         command.args(["-p", member]);
     }
     ensure!(command.status()?.success(), "the release does not build");

@@ -4,9 +4,9 @@ use super::collector::{Aspect, Collector};
 use super::view::View;
 use gimli::{BaseAddresses, CieOrFde, EhFrame, EndianSlice, RunTimeEndian, UnwindSection};
 use object::elf;
+use sframe::for_each_input;
+use sframe::verify::verify_input;
 use sframe_format::{Section, Version};
-use sframe_ld::tool::for_each_input;
-use sframe_ld::tool::verify::verify_input;
 use std::collections::BTreeMap;
 use std::path::Path;
 

@@ -9,8 +9,8 @@ use super::collector::{Aspect, Collector};
 use super::view::View;
 use crate::cases::{Case, Step, System};
 use crate::model::{Object, Place};
+use files::{InputSource, SystemSource};
 use object::elf;
-use sframe_ld::input::{InputSource, SystemSource};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 

@@ -4,7 +4,7 @@ use super::findings::findings;
 use super::shapes::SHAPES;
 use super::{Bench, Matrix, Mode, Row};
 use crate::html::{Cell, Line, Mood, Page, Part};
-use sframe_ld::diag::words::count;
+use diagnostics::words::count;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 

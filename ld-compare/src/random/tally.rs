@@ -6,8 +6,8 @@ use super::judge::{Outcome, Verdict};
 use super::link::Way;
 use crate::peers::Linker;
 use anyhow::{Result, ensure};
+use diagnostics::words;
 use serde::{Deserialize, Serialize};
-use sframe_ld::diag::words;
 use std::collections::BTreeMap;
 
 /// In place of a linker: the others have no majority, but everything that this project's linker did, one of

@@ -2,9 +2,9 @@
 
 use crate::model::{Object, Place};
 use anyhow::{Result, anyhow};
+use files::{InputSource, SystemSource};
 use object::elf;
 use object::read::archive::ArchiveFile;
-use sframe_ld::input::{InputSource, SystemSource};
 
 /// A member: its name and bytes.
 pub type Member = (String, Vec<u8>);

@@ -9,7 +9,7 @@ use crate::model::Object;
 use crate::peers::Linker;
 use crate::run;
 use anyhow::{Context, Result};
-use sframe_ld::diag::words::count;
+use diagnostics::words::count;
 use std::fmt::Write;
 use std::path::Path;
 

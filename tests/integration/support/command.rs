@@ -1,19 +1,19 @@
 //! The command `sframe` and the assembler wrapper under test.
 
-use super::{Outcome, Work};
+use super::{Outcome, Work, built};
 use serde_json::Value;
 
 impl Work {
     /// Runs `sframe` with these arguments.
     #[track_caller]
     pub fn sframe(&self, args: &[&str]) -> Outcome {
-        self.command(env!("CARGO_BIN_EXE_sframe"), args)
+        self.command(built::sframe(), args)
     }
 
     /// Runs the assembler wrapper with these arguments.
     #[track_caller]
     pub fn sframe_as(&self, args: &[&str]) -> Outcome {
-        self.command(env!("CARGO_BIN_EXE_sframe-as"), args)
+        self.command(built::sframe_as(), args)
     }
 
     /// Every function that `sframe dump` sees in a file, a line of JSON each, sorted. Properties of the table

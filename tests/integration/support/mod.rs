@@ -6,6 +6,7 @@
 //! The linker under test is the one that cargo built; `SFRAME_TEST_LD=/path/ld` points the same
 //! tests at another one, which is how the tests themselves are tested.
 
+pub mod built;
 pub mod command;
 pub mod eh_frame;
 #[macro_use]

@@ -6,13 +6,13 @@ use anyhow::{Context, Result};
 
 use super::case::must_run;
 
-/// A program of ours from a release build of a work tree, as installing leaves it: copied. Linkers write
-/// their output here and there, so that it lies in the system's cache page by page. To start such a file
-/// takes 0.7 ms more (of the 5 ms of a small link) than to start one that was written in a row, as packages
-/// and `cargo install` write the other linkers.
+/// The program of our package of that name, from a release build of a work tree, as installing leaves it:
+/// copied. Linkers write their output here and there, so that it lies in the system's cache page by page. To
+/// start such a file takes 0.7 ms more (of the 5 ms of a small link) than to start one that was written in a
+/// row, as packages and `cargo install` write the other linkers.
 pub fn release_build(tree: &Path, program: &str) -> Result<PathBuf> {
     let cargo = std::env::var_os("CARGO").unwrap_or("cargo".into());
-    let words = ["build", "--release", "--package", "sframe-ld", "--bin", program, "--message-format=json"];
+    let words = ["build", "--release", "--package", program, "--bin", program, "--message-format=json"];
     let text = must_run(tree, cargo, &words.map(String::from))?;
     let messages = text.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
     let mut executables = messages.filter_map(|message| Some(message.get("executable")?.as_str()?.into()));

@@ -17,7 +17,7 @@ struct Suite {
     interpreter: &'static str,
 }
 
-const SUITES: [Suite; 5] = [
+const SUITES: [Suite; 6] = [
     Suite {
         package: "sframe-format",
         about: "steps, signal frames, copies, units and C's view of tables",
@@ -52,11 +52,12 @@ const SUITES: [Suite; 5] = [
         options: &["--test", "hostile"],
         interpreter: "",
     },
+    Suite { package: "elf", about: "structures of files, notes", options: &["--lib"], interpreter: "" },
     Suite { package: "sframe-bpf", about: "tables for the kernel", options: &["--lib"], interpreter: "" },
     Suite {
         package: "sframe-ld",
-        about: "the table of names, flags that threads set, notes",
-        options: &["--no-default-features", "--lib", "--", "symbols::", "elf::"],
+        about: "the table of names, flags that threads set",
+        options: &["--no-default-features", "--lib", "--", "symbols::"],
         // rayon's threads never end, and what they own counts as leaked then.
         interpreter: " -Zmiri-ignore-leaks",
     },

@@ -1,0 +1,151 @@
+//! What the commands share around their libraries: the heap, the colours of messages, the search for the
+//! programs that they stand for ([`programs`]), and an orderly end by a signal.
+//!
+//! A library neither chooses a heap nor installs handlers of signals. Each command does both in its first
+//! lines: it names [`Heap`] as its allocator and calls [`handle_signals`]. From then on a signal that ends
+//! the process removes its temporary files first, and what the process cannot help (no more memory, a mapped
+//! file that became shorter) is an error with a message and the command's exit status for errors, not an end
+//! by a signal.
+
+#[cfg(feature = "clap")]
+mod arguments;
+mod lost;
+pub mod programs;
+
+#[cfg(feature = "clap")]
+pub use arguments::parse;
+
+use diagnostics::words::plain;
+use diagnostics::{Code, Color, Diagnostic, RenderOptions, Severity, render};
+use files::interrupt::remove_temporaries;
+#[cfg(feature = "mimalloc")]
+use mimalloc::MiMalloc as Inner;
+#[cfg(not(feature = "mimalloc"))]
+use std::alloc::System as Inner;
+use std::alloc::{GlobalAlloc, Layout};
+use std::io::{IsTerminal, Write};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// The heap of all commands, which notes whether the system refused memory.
+///
+/// GNU libc's heaps grow page by page, each time with a system call that blocks page faults of other threads,
+/// and with one heap for all threads they wait for each other: either takes some 5 % of a small link.
+pub struct Heap;
+
+/// Whether the system has refused memory. The code that asked for it does without, or aborts.
+static REFUSED: AtomicBool = AtomicBool::new(false);
+
+#[inline]
+fn noted(memory: *mut u8) -> *mut u8 {
+    if memory.is_null() {
+        REFUSED.store(true, Ordering::Relaxed);
+    }
+    memory
+}
+
+// SAFETY: all calls go to the inner heap. They are inlined into the command, which is another crate.
+unsafe impl GlobalAlloc for Heap {
+    #[inline]
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: the caller's promise; so in all of these.
+        noted(unsafe { Inner.alloc(layout) })
+    }
+
+    #[inline]
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: as above.
+        noted(unsafe { Inner.alloc_zeroed(layout) })
+    }
+
+    #[inline]
+    unsafe fn realloc(&self, memory: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        // SAFETY: as above.
+        noted(unsafe { Inner.realloc(memory, layout, size) })
+    }
+
+    #[inline]
+    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        // SAFETY: as above.
+        unsafe { Inner.dealloc(memory, layout) }
+    }
+}
+
+/// The colours that `--color` of a command asks for (`parse`); `auto` until then.
+static COLOR: OnceLock<Color> = OnceLock::new();
+
+/// Whether messages on standard error are coloured.
+pub fn is_colored(choice: Color) -> bool {
+    let variable = |name: &str| std::env::var_os(name);
+    let (no_color, term) = (variable("NO_COLOR"), variable("TERM"));
+    choice.is_on(std::io::stderr().is_terminal(), no_color.as_deref(), term.as_deref())
+}
+
+/// Says something on standard error, in the name of a program: as the linker does, in one line, and an error
+/// or a warning with its word in colour.
+pub fn tell(program: &str, severity: Severity, text: &str) {
+    let color = is_colored(COLOR.get().copied().unwrap_or_default());
+    let said = match severity {
+        Severity::Note => format!("{program}: {}\n", plain(text)),
+        _ => {
+            let options = RenderOptions { program: program.into(), color };
+            render(&Diagnostic::new(severity, Code::Internal, text), &options)
+        }
+    };
+    let _ = std::io::stderr().write_all(said.as_bytes());
+}
+
+/// The message for a process without memory, and its exit status: made beforehand, since a handler cannot.
+struct NoMemory {
+    message: Vec<u8>,
+    status: i32,
+}
+
+static NO_MEMORY: OnceLock<NoMemory> = OnceLock::new();
+
+/// Makes signals that end or abort the process remove temporary files first. If memory ran out, or pages of a
+/// mapped file are lost, the process ends with a message in the name of `program` and with exit status
+/// `status`. A file that grows beyond its limit (`SIGXFSZ`) becomes an ordinary error.
+pub fn handle_signals(program: &str, status: i32) {
+    lost::end_with_message(program, remove_temporaries, status);
+    let help = ">>> help: raise the limit (ulimit -v), or let fewer programs run at the same time";
+    let message = format!("{program}: error: the system has no more memory\n{help}\n").into_bytes();
+    let _ = NO_MEMORY.set(NoMemory { message, status });
+    for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGABRT] {
+        // SAFETY: the structures are valid, zeroes included; the handler calls only
+        // async-signal-safe functions.
+        unsafe {
+            let mut action: libc::sigaction = std::mem::zeroed();
+            // A signal that the caller has its programs ignore (`nohup`) stays ignored.
+            if libc::sigaction(signal, std::ptr::null(), &mut action) != 0
+                || action.sa_sigaction != libc::SIG_DFL
+            {
+                continue;
+            }
+            action.sa_sigaction = end_by as extern "C" fn(libc::c_int) as libc::sighandler_t;
+            action.sa_flags = libc::SA_RESETHAND;
+            libc::sigfillset(&mut action.sa_mask);
+            libc::sigaction(signal, &action, std::ptr::null_mut());
+        }
+    }
+    // SAFETY: no handler is involved.
+    unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
+}
+
+/// Cleans up and ends the process by the same signal, so that the caller sees why it ended.
+extern "C" fn end_by(signal: libc::c_int) {
+    remove_temporaries();
+    if signal == libc::SIGABRT
+        && REFUSED.load(Ordering::Relaxed)
+        && let Some(end) = NO_MEMORY.get()
+    {
+        // SAFETY: system calls; nothing runs behind the second one.
+        unsafe {
+            libc::write(libc::STDERR_FILENO, end.message.as_ptr().cast(), end.message.len());
+            libc::_exit(end.status)
+        }
+    }
+    // Its handler is reset and it is blocked: it comes again when this one returns.
+    // SAFETY: a system call.
+    unsafe { libc::raise(signal) };
+}

@@ -1,0 +1,134 @@
+//! Members of archives, ordinary and thin.
+//!
+//! All members are listed here, and the caller parses them in parallel. The archive's symbol index is read
+//! only for members that cannot be parsed.
+
+use crate::{InputSource, InputStore};
+use hashbrown::HashMap;
+use hashbrown::hash_map::EntryRef;
+use object::read::archive::ArchiveFile;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+/// One member of an archive.
+pub struct Member<'a> {
+    /// Its name in the archive.
+    pub name: &'a str,
+    /// Bytes of the archive, or of the file that a thin one names.
+    pub bytes: &'a [u8],
+    /// The file that a thin archive names.
+    pub file: Option<PathBuf>,
+    /// Offset of the bytes in their file.
+    pub offset: u64,
+}
+
+/// The bytes of the files that a thin archive names. It may name a file many times, itself too: then few
+/// bytes stand for very many, since whoever reads members works on each of them.
+pub struct Outside {
+    /// Bytes of the archive and of its files, each counted once.
+    read: u64,
+    again: u64,
+}
+
+/// How often on average the bytes of a thin archive's files may be named again.
+const MOST_AGAIN: u64 = 16;
+
+impl Outside {
+    /// Nothing is named yet by an archive of this size.
+    pub fn new(archive: usize) -> Self {
+        Outside { read: archive as u64, again: 0 }
+    }
+
+    /// Counts a file that is named for the first time.
+    pub fn count(&mut self, size: usize) {
+        self.read += size as u64;
+    }
+
+    /// Counts a file that is named again.
+    ///
+    /// # Errors
+    /// That is too much, in words.
+    pub fn count_again(&mut self, size: usize) -> Result<(), String> {
+        self.again += size as u64;
+        if self.again <= MOST_AGAIN * self.read {
+            return Ok(());
+        }
+        Err(format!(
+            "a thin archive that names its files again and again: so far {} bytes for {} that are there, at most {} may be",
+            self.again,
+            self.read,
+            MOST_AGAIN * self.read
+        ))
+    }
+}
+
+/// Lists the members of an archive in their order. The members of a thin archive are read from
+/// the files that it names, relative to the archive's folder.
+///
+/// # Errors
+/// A text that names the fault in the archive, or the member of a thin archive whose file cannot be read.
+pub fn members<'a>(
+    path: &Path,
+    bytes: &'a [u8],
+    source: &dyn InputSource,
+    store: &'a InputStore,
+) -> Result<Vec<Member<'a>>, String> {
+    let archive = ArchiveFile::parse(bytes).map_err(|error| format!("malformed archive: {error}"))?;
+    let folder = path.parent().unwrap_or(Path::new(""));
+    let mut members = Vec::new();
+    // A thin archive may name a file many times, itself too.
+    let mut read: HashMap<PathBuf, &[u8]> = HashMap::new();
+    let mut outside = Outside::new(bytes.len());
+    for member in archive.members() {
+        let member = member.map_err(|error| format!("malformed archive: {error}"))?;
+        let name = std::str::from_utf8(member.name())
+            .unwrap_or_else(|_| store.keep_str(&String::from_utf8_lossy(member.name())));
+        let (mut thin, mut offset) = (None, 0);
+        let contents = if member.is_thin() {
+            let file = thin.insert(folder.join(OsStr::from_bytes(member.name())));
+            match read.entry_ref(file) {
+                EntryRef::Occupied(known) => {
+                    outside.count_again(known.get().len())?;
+                    *known.get()
+                }
+                EntryRef::Vacant(place) => {
+                    let bytes = source.read(file).map_err(|error| {
+                        format!("cannot read thin archive member {}: {error}", file.display())
+                    })?;
+                    outside.count(bytes.len());
+                    *place.insert(store.keep_file(bytes))
+                }
+            }
+        } else {
+            offset = member.file_range().0;
+            member.data(bytes).map_err(|error| format!("malformed archive member {name}: {error}"))?
+        };
+        members.push(Member { name, bytes: contents, file: thin, offset });
+    }
+    Ok(members)
+}
+
+/// Symbols of an archive's index, by the name of the member that defines them and the offset of its
+/// contents, 0 in a thin archive.
+pub type Index<'a> = HashMap<(&'a str, u64), Vec<&'a [u8]>>;
+
+/// The index of an archive; empty if it has none, or a broken one. Members whose names are not UTF-8 are left
+/// out.
+pub fn index(bytes: &[u8]) -> Index<'_> {
+    let mut index = Index::new();
+    let Ok(archive) = ArchiveFile::parse(bytes) else { return index };
+    let Ok(Some(symbols)) = archive.symbols() else { return index };
+    for symbol in symbols.flatten() {
+        let Ok(member) = archive.member(symbol.offset()) else { continue };
+        let Ok(name) = std::str::from_utf8(member.name()) else { continue };
+        let offset = if member.is_thin() { 0 } else { member.file_range().0 };
+        index.entry((name, offset)).or_default().push(symbol.name());
+    }
+    index
+}
+
+/// The bytes of the first member, to see which machine an archive is for.
+pub fn first_member(bytes: &[u8]) -> Option<&[u8]> {
+    ArchiveFile::parse(bytes).ok()?.members().flatten().next()?.data(bytes).ok()
+}

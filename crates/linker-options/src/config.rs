@@ -1,0 +1,524 @@
+//! The resolved options of a link.
+//!
+//! [`Config`] is made once by [`super::parse`] and never changes afterwards. It holds no parsing
+//! state: options that override each other are already settled, defaults that depend on the kind
+//! of output are filled in, and paths under the sysroot are spelled out. A value that depends on
+//! the machine stays an `Option` (`None`: the machine's default), because without `-m` the machine
+//! is known only after the first object was read.
+//!
+//! Symbol and section names and patterns are bytes, paths are [`PathBuf`]s, sizes and addresses
+//! are `u64` bytes. [`Config::default`] is the configuration of an empty command line.
+
+mod output;
+mod report;
+
+pub use output::*;
+pub use report::*;
+
+use diagnostics::{Code, Diagnostic, Location};
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+
+/// Everything the command line decides except the list of inputs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Config {
+    /// Name of the program, for messages.
+    pub program: String,
+    /// Text to print on standard output before linking (`-v`, `-V` with inputs).
+    pub banner: Option<String>,
+    /// The machine that `-m` names; `None`: that of the first ELF input.
+    pub machine: Option<Machine>,
+    /// `-EB` (`true`) or `-EL`.
+    pub big_endian: Option<bool>,
+    /// The kind of output.
+    pub mode: OutputMode,
+    /// `-static`: no dynamic section is wanted and no shared library is taken. Not set by
+    /// `-Bstatic`, which only steers the search for the libraries that follow it.
+    pub static_link: bool,
+    /// `-o`, default `a.out`.
+    pub output: PathBuf,
+    /// Whether `-o` was given; if not, `OUTPUT` of a script names the output.
+    pub output_given: bool,
+    /// `--oformat`.
+    pub output_format: OutputFormat,
+    /// Directories in which inputs are searched for.
+    pub search: SearchOptions,
+    /// Linker scripts and their kin.
+    pub scripts: ScriptOptions,
+    /// Link-time optimization.
+    pub lto: LtoOptions,
+    /// Definitions, references, exports.
+    pub symbols: SymbolOptions,
+    /// Undefined references: error, warning or silence.
+    pub undefined: UndefinedOptions,
+    /// The dynamic section and the other tables for the dynamic linker.
+    pub dynamic: DynamicOptions,
+    /// Addresses, segments, order of sections.
+    pub layout: LayoutOptions,
+    /// `--gc-sections`.
+    pub gc: GcOptions,
+    /// `--icf`.
+    pub icf: IcfOptions,
+    /// Symbol table and debug information in the output.
+    pub strip: StripOptions,
+    /// Relocations in the output and how code is edited.
+    pub relocations: RelocationOptions,
+    /// Control-flow and machine properties.
+    pub properties: PropertyOptions,
+    /// Notes that the linker makes.
+    pub notes: NoteOptions,
+    /// SFrame sections.
+    pub sframe: SFrameOptions,
+    /// Which conditions are reported, and how.
+    pub diagnostics: DiagnosticOptions,
+    /// Files and texts that tell about the link.
+    pub reports: ReportOptions,
+    /// Number of threads; `None`: as many as the machine has.
+    pub threads: Option<NonZeroUsize>,
+    /// `--no-detach`: no process in the background takes a large link's memory apart.
+    pub foreground: bool,
+    /// The option that asks for a link for a machine of 32 bits, which only another linker can make.
+    pub asks_for_32_bits: Option<NarrowLink>,
+    /// `--no-fallback`: no other linker makes such a link.
+    pub no_fallback: bool,
+}
+
+impl Config {
+    /// The name that the dynamic linker knows the output by: `DT_SONAME`, or the name of the file.
+    pub fn output_name(&self) -> &[u8] {
+        match &self.dynamic.soname {
+            Some(name) => name,
+            None => self.output.file_name().unwrap_or_default().as_encoded_bytes(),
+        }
+    }
+
+    /// Whether the output is a relocatable object.
+    pub fn is_relocatable(&self) -> bool {
+        self.mode == OutputMode::Relocatable
+    }
+
+    /// Whether the output is a shared library.
+    pub fn is_shared(&self) -> bool {
+        self.mode == OutputMode::Shared
+    }
+
+    /// Whether the output runs at any address (PIE or shared library).
+    pub fn is_position_independent(&self) -> bool {
+        matches!(self.mode, OutputMode::Shared | OutputMode::Executable { pie: true })
+    }
+
+    /// The error if the link is for `machine` and `-EB` or `-EL` asks for another byte order.
+    pub fn wrong_byte_order(&self, machine: Machine) -> Option<Diagnostic> {
+        let big = self.big_endian.filter(|&big| big != machine.is_big_endian())?;
+        let (argument, order) = if big { ("-EB", "little") } else { ("-EL", "big") };
+        let finding = Diagnostic::error(Code::BadOption, format!("{} is {order}-endian", machine.name()));
+        Some(finding.at(Location::Argument(argument.to_owned())))
+    }
+}
+
+/// A link for a machine of 32 bits.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct NarrowLink {
+    /// The option, script or input that asks for it.
+    pub asked_by: String,
+    /// The emulation that another linker has to be told, if only an input asks.
+    pub emulation: Option<&'static str>,
+}
+
+/// The machines that sframe-ld links for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub enum Machine {
+    /// `elf_x86_64`.
+    X86_64,
+    /// `aarch64linux`, `aarch64elf`.
+    AArch64,
+    /// `elf64_s390`.
+    S390x,
+}
+
+impl Machine {
+    /// The name for messages.
+    pub fn name(self) -> &'static str {
+        match self {
+            Machine::X86_64 => "x86-64",
+            Machine::AArch64 => "AArch64",
+            Machine::S390x => "s390x",
+        }
+    }
+
+    /// Whether its most significant byte comes first.
+    pub fn is_big_endian(self) -> bool {
+        self == Machine::S390x
+    }
+}
+
+/// The kind of output.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum OutputMode {
+    /// A program.
+    Executable {
+        /// `-pie`: loaded at any address.
+        pie: bool,
+    },
+    /// `-shared`: a shared library.
+    Shared,
+    /// `-r`: an object for a later link.
+    Relocatable,
+}
+
+impl Default for OutputMode {
+    fn default() -> Self {
+        OutputMode::Executable { pie: false }
+    }
+}
+
+/// `--oformat`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum OutputFormat {
+    /// ELF, of the machine that is linked for.
+    #[default]
+    Elf,
+    /// `binary`: the loaded bytes and nothing else.
+    Binary,
+}
+
+/// Directories in which inputs are searched for.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct SearchOptions {
+    /// `-L` directories in order, sysroot prefixes (`=`, `$SYSROOT`) already spelled out.
+    pub directories: Vec<PathBuf>,
+    /// `-nostdlib`: the machine's own directories are not searched after [`Self::directories`].
+    pub no_default_directories: bool,
+    /// `--no-dependent-libraries`: libraries that `.deplibs` sections name are not linked.
+    pub no_dependent_libraries: bool,
+    /// `--sysroot`; `None` when not given, empty or `/`.
+    pub sysroot: Option<PathBuf>,
+    /// `-rpath-link` directories in order, sysroot prefixes spelled out.
+    pub rpath_link: Vec<PathBuf>,
+    /// `--remap-inputs` and the lines of `--remap-inputs-file`, in order: pattern and replacement
+    /// (`None`: the input is left out). The first pattern that matches a name decides.
+    pub remap: Vec<(Vec<u8>, Option<PathBuf>)>,
+}
+
+/// Link-time optimization by compilers' plugins.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct LtoOptions {
+    /// `-plugin`, each with the `-plugin-opt` behind it.
+    pub plugins: Vec<linker_plugin::Spec>,
+    /// `-plugin-save-temps`: plugins leave their temporary files.
+    pub keep_temporaries: bool,
+}
+
+impl LtoOptions {
+    /// The plugins' paths, for messages.
+    pub fn plugin_names(&self) -> String {
+        let names = self.plugins.iter().map(|plugin| plugin.path.display().to_string());
+        names.collect::<Vec<_>>().join(", ")
+    }
+}
+
+/// A script of `-T`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ScriptFile {
+    /// Its path, as given.
+    pub path: PathBuf,
+    /// `-c`: in the language of the MRI linker.
+    pub mri: bool,
+    /// How many inputs stand before it: where the files that it names come in.
+    pub inputs_before: usize,
+}
+
+/// Linker scripts and their kin.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct ScriptOptions {
+    /// `-T` and `-c` scripts in order; they replace the built-in one.
+    pub scripts: Vec<ScriptFile>,
+    /// `-dT`: stands in for the built-in script where no `-T` is given.
+    pub default_script: Option<PathBuf>,
+    /// `--version-script` files in order.
+    pub version_scripts: Vec<PathBuf>,
+    /// `--dynamic-list` files in order.
+    pub dynamic_lists: Vec<PathBuf>,
+    /// `--export-dynamic-symbol-list` files in order.
+    pub export_lists: Vec<PathBuf>,
+    /// `--retain-symbols-file`.
+    pub retain_symbols: Option<PathBuf>,
+    /// `--symbol-ordering-file`.
+    pub symbol_order: Option<PathBuf>,
+    /// `--section-ordering-file` files in order.
+    pub section_orders: Vec<PathBuf>,
+    /// `--call-graph-ordering-file`: stands in for the profiles of objects.
+    pub call_graph: Option<PathBuf>,
+}
+
+/// Definitions, references, exports.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SymbolOptions {
+    /// `-e`: a symbol's name or a number; `None`: the script's `ENTRY` or the default.
+    pub entry: Option<Vec<u8>>,
+    /// `-init`, default `_init`: the symbol of `DT_INIT`.
+    pub init: Vec<u8>,
+    /// `-fini`, default `_fini`: the symbol of `DT_FINI`.
+    pub fini: Vec<u8>,
+    /// `-u` in order: referenced from outside, so archives are searched for them and they are kept.
+    pub undefined: Vec<Vec<u8>>,
+    /// `--undefined-glob` patterns in order.
+    pub undefined_globs: Vec<Vec<u8>>,
+    /// `--require-defined` in order: like [`Self::undefined`], and an error where nothing defines
+    /// them. They are not repeated in `undefined`.
+    pub require_defined: Vec<Vec<u8>>,
+    /// `--defsym` in order.
+    pub defsyms: Vec<DefSym>,
+    /// `--wrap` in order, without repetition.
+    pub wrap: Vec<Vec<u8>>,
+    /// `-E`: every global symbol of an executable is exported.
+    pub export_dynamic: bool,
+    /// `--export-dynamic-symbol` patterns in order.
+    pub export_symbols: Vec<Vec<u8>>,
+    /// `--dynamic-list-data`: exports data symbols.
+    pub dynamic_list_data: bool,
+    /// `--dynamic-list-cpp-new`: exports `operator new` and `delete`.
+    pub dynamic_list_cpp_new: bool,
+    /// `--dynamic-list-cpp-typeinfo`: exports type information.
+    pub dynamic_list_cpp_typeinfo: bool,
+    /// `--exclude-libs` names in order, `ALL` for every archive.
+    pub exclude_libs: Vec<Vec<u8>>,
+    /// `-Bsymbolic` and its variants.
+    pub symbolic: Symbolic,
+    /// `--allow-multiple-definition`, `-z muldefs`: the first definition wins in silence.
+    pub allow_multiple_definition: bool,
+    /// `--undefined-version` (default): a version script may name symbols that do not exist.
+    pub allow_undefined_version: bool,
+    /// `--default-symver`: symbols without a version get the soname (or output name) as version.
+    pub default_symver: bool,
+    /// `-d`: commons are allocated even under `-r`; `--no-define-common`: they are not. `None`: in final
+    /// links only.
+    pub define_common: Option<bool>,
+    /// `--gnu-unique` (default): `STB_GNU_UNIQUE` stays; `false`: it becomes `STB_GLOBAL`.
+    pub gnu_unique: bool,
+    /// `-z unique-symbol`: local symbols of one name get distinct names.
+    pub unique_locals: bool,
+    /// `-z start-stop-visibility=`: visibility of `__start_NAME` and `__stop_NAME`.
+    pub start_stop_visibility: Visibility,
+    /// `-z common`, `-z nocommon`: whether common blocks of relocatable output have the type `STT_COMMON`;
+    /// `None`: that of the inputs.
+    pub common_type: Option<bool>,
+}
+
+impl Default for SymbolOptions {
+    fn default() -> Self {
+        SymbolOptions {
+            entry: None,
+            init: b"_init".to_vec(),
+            fini: b"_fini".to_vec(),
+            undefined: Vec::new(),
+            undefined_globs: Vec::new(),
+            require_defined: Vec::new(),
+            defsyms: Vec::new(),
+            wrap: Vec::new(),
+            export_dynamic: false,
+            export_symbols: Vec::new(),
+            dynamic_list_data: false,
+            dynamic_list_cpp_new: false,
+            dynamic_list_cpp_typeinfo: false,
+            exclude_libs: Vec::new(),
+            symbolic: Symbolic::No,
+            allow_multiple_definition: false,
+            allow_undefined_version: true,
+            default_symver: false,
+            define_common: None,
+            gnu_unique: true,
+            unique_locals: false,
+            start_stop_visibility: Visibility::Protected,
+            common_type: None,
+        }
+    }
+}
+
+impl SymbolOptions {
+    /// `--wrap`: what references name, and what they mean: `foo` means `__wrap_foo`, `__real_foo` means
+    /// `foo`.
+    pub fn wrapped_references(&self) -> Vec<(Vec<u8>, Vec<u8>)> {
+        let pairs = |name: &Vec<u8>| {
+            let prefixed = |prefix: &[u8]| [prefix, name].concat();
+            [(name.clone(), prefixed(b"__wrap_")), (prefixed(b"__real_"), name.clone())]
+        };
+        self.wrap.iter().flat_map(pairs).collect()
+    }
+}
+
+/// `--defsym=SYMBOL=EXPRESSION`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DefSym {
+    /// The symbol that is defined.
+    pub name: Vec<u8>,
+    /// A linker-script expression, not yet parsed.
+    pub expression: String,
+    /// How many inputs stand before it.
+    pub inputs_before: usize,
+    /// How many scripts of `-T` stand before it.
+    pub scripts_before: usize,
+}
+
+/// ELF symbol visibility.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Visibility {
+    /// `STV_DEFAULT`.
+    Default,
+    /// `STV_INTERNAL`.
+    Internal,
+    /// `STV_HIDDEN`.
+    Hidden,
+    /// `STV_PROTECTED`.
+    Protected,
+}
+
+/// `-Bsymbolic` and its variants: references that a shared library binds to its own definitions.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Symbolic {
+    /// None.
+    #[default]
+    No,
+    /// `-Bsymbolic`: all.
+    All,
+    /// `-Bsymbolic-functions`: functions.
+    Functions,
+    /// `-Bsymbolic-non-weak`: all but weak ones.
+    NonWeak,
+    /// `-Bsymbolic-non-weak-functions`: functions that are not weak.
+    NonWeakFunctions,
+}
+
+/// Undefined references: error, warning or silence. Settled from `--unresolved-symbols`,
+/// `--no-undefined`, `-z defs`, `-z undefs`, `--allow-shlib-undefined`, `--warn-unresolved-symbols`
+/// and the kind of output.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UndefinedOptions {
+    /// References from objects.
+    pub in_objects: Report,
+    /// References from shared libraries.
+    pub in_shared_libraries: Report,
+    /// `--ignore-unresolved-symbol` in order: never reported.
+    pub ignored: Vec<Vec<u8>>,
+    /// `-z dynamic-undefined-weak` or its opposite; `None`: as the kind of output has it.
+    pub dynamic_undefined_weak: Option<bool>,
+}
+
+impl Default for UndefinedOptions {
+    fn default() -> Self {
+        UndefinedOptions {
+            in_objects: Report::Error,
+            in_shared_libraries: Report::Error,
+            ignored: Vec::new(),
+            dynamic_undefined_weak: None,
+        }
+    }
+}
+
+/// The dynamic section and the other tables for the dynamic linker.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DynamicOptions {
+    /// Path for `PT_INTERP`; `None`: the machine's default.
+    pub dynamic_linker: Option<PathBuf>,
+    /// `--no-dynamic-linker`: no `PT_INTERP`; with `-pie`, a static PIE.
+    pub no_dynamic_linker: bool,
+    /// `-soname`.
+    pub soname: Option<Vec<u8>>,
+    /// `-rpath` directories in order, without repetition; joined by `:` in the output.
+    pub rpath: Vec<Vec<u8>>,
+    /// `--enable-new-dtags` (default): `DT_RUNPATH` instead of `DT_RPATH`.
+    pub new_dtags: bool,
+    /// `-f`, `--auxiliary`: `DT_AUXILIARY` values in order.
+    pub auxiliary: Vec<Vec<u8>>,
+    /// `-F`, `--filter`: `DT_FILTER` values in order.
+    pub filter: Vec<Vec<u8>>,
+    /// `--audit`: `DT_AUDIT`, joined by `:` in the output.
+    pub audit: Vec<Vec<u8>>,
+    /// `-P`, `--depaudit`: `DT_DEPAUDIT`, joined by `:` in the output.
+    pub depaudit: Vec<Vec<u8>>,
+    /// `--spare-dynamic-tags`: empty entries at the end of `.dynamic`.
+    pub spare_tags: u32,
+    /// `--hash-style`.
+    pub hash_style: HashStyle,
+    /// `--eh-frame-hdr`.
+    pub eh_frame_hdr: bool,
+    /// `--ld-generated-unwind-info` (default): `.eh_frame` describes the procedure linkage tables too.
+    pub plt_unwind_info: bool,
+    /// `-z now`: `DF_BIND_NOW`, `DF_1_NOW`, no lazy PLT.
+    pub bind_now: bool,
+    /// `-z origin`.
+    pub origin: bool,
+    /// `-z nodelete`.
+    pub nodelete: bool,
+    /// `-z nodlopen`.
+    pub nodlopen: bool,
+    /// `-z nodump`.
+    pub nodump: bool,
+    /// `-z nodefaultlib`.
+    pub nodefaultlib: bool,
+    /// `-z initfirst`.
+    pub initfirst: bool,
+    /// `-z interpose`.
+    pub interpose: bool,
+    /// `-z global`.
+    pub global: bool,
+    /// `-z loadfltr`.
+    pub loadfltr: bool,
+    /// `-z globalaudit`.
+    pub globalaudit: bool,
+    /// `-Bgroup`.
+    pub group: bool,
+    /// `-z rodynamic`: `.dynamic` is not writable.
+    pub read_only_dynamic: bool,
+    /// `-z mark-plt`: `DT_X86_64_PLT` and its kin.
+    pub mark_plt: bool,
+}
+
+impl Default for DynamicOptions {
+    fn default() -> Self {
+        DynamicOptions {
+            dynamic_linker: None,
+            no_dynamic_linker: false,
+            soname: None,
+            rpath: Vec::new(),
+            new_dtags: true,
+            auxiliary: Vec::new(),
+            filter: Vec::new(),
+            audit: Vec::new(),
+            depaudit: Vec::new(),
+            spare_tags: 5,
+            hash_style: HashStyle::default(),
+            eh_frame_hdr: false,
+            plt_unwind_info: true,
+            bind_now: false,
+            origin: false,
+            nodelete: false,
+            nodlopen: false,
+            nodump: false,
+            nodefaultlib: false,
+            initfirst: false,
+            interpose: false,
+            global: false,
+            loadfltr: false,
+            globalaudit: false,
+            group: false,
+            read_only_dynamic: false,
+            mark_plt: false,
+        }
+    }
+}
+
+/// `--hash-style`: the symbol hash tables that are made.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct HashStyle {
+    /// `DT_HASH`.
+    pub sysv: bool,
+    /// `DT_GNU_HASH`.
+    pub gnu: bool,
+}
+
+impl Default for HashStyle {
+    fn default() -> Self {
+        HashStyle { sysv: true, gnu: true }
+    }
+}

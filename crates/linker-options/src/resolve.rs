@@ -1,0 +1,298 @@
+//! Settles values that depend on several options, once all options are read.
+
+use super::config::{Config, NarrowLink, OutputMode, Report, SFrameIndex, SFrameMode, Strip};
+use super::inputs::InputSpec;
+use super::state::{Kind, Narrow, State};
+use super::values::{drop_repeated, path};
+use diagnostics::{Code, Diagnostic, Location};
+use std::path::{Path, PathBuf};
+
+/// The finished configuration. Contradictions are reported as errors.
+pub fn resolve(mut state: State<'_>) -> (Config, Vec<InputSpec>) {
+    warn_open_groups(&state);
+    drop_repeated_names(&mut state.config);
+    resolve_mode(&mut state);
+    refuse_split_of_final_output(&state);
+    refuse_object_without_sections(&state);
+    refuse_options_of_libraries(&state);
+    refuse_folding_of_objects(&state);
+    refuse_index_of_objects(&state);
+    refuse_relocations_without_symbols(&state);
+    refuse_page_sizes(&state);
+    resolve_machine(&mut state);
+    resolve_search(&mut state);
+    resolve_undefined(&mut state);
+    resolve_sframe(&mut state);
+    state.config.relocations.pack_relative |= state.pending.pack_relative;
+    (state.config, state.inputs)
+}
+
+/// Names that several options give count once, where the first stands.
+fn drop_repeated_names(config: &mut Config) {
+    let Config { dynamic, reports, gc, icf, symbols, undefined, layout, .. } = config;
+    let lists = [
+        &mut dynamic.rpath,
+        &mut dynamic.auxiliary,
+        &mut dynamic.filter,
+        &mut dynamic.audit,
+        &mut dynamic.depaudit,
+        &mut reports.trace_symbols,
+        &mut gc.why_live,
+        &mut icf.keep_unique,
+        &mut symbols.undefined,
+        &mut symbols.undefined_globs,
+        &mut symbols.require_defined,
+        &mut symbols.wrap,
+        &mut symbols.export_symbols,
+        &mut symbols.exclude_libs,
+        &mut undefined.ignored,
+        &mut layout.unique.patterns,
+    ];
+    lists.into_iter().for_each(drop_repeated);
+}
+
+/// The common page size must not be larger than the maximum page size.
+fn refuse_page_sizes(state: &State<'_>) {
+    let layout = &state.config.layout;
+    if let (Some(max), Some(common)) = (layout.max_page_size, layout.common_page_size)
+        && common > max
+    {
+        state.report(
+            Diagnostic::error(
+                Code::BadOption,
+                format!("the common page size {common:#x} is larger than the maximum page size {max:#x}"),
+            )
+            .at(Location::Argument("-z common-page-size".into()))
+            .help("-z max-page-size=SIZE sets the maximum"),
+        );
+    }
+}
+
+fn warn_open_groups(state: &State<'_>) {
+    let open = [
+        (state.current.group.is_some(), "--start-group", "--end-group"),
+        (state.current.lib.is_some(), "--start-lib", "--end-lib"),
+    ];
+    for (_, start, end) in open.into_iter().filter(|&(is_open, ..)| is_open) {
+        state.report(
+            Diagnostic::warning(Code::BadOption, format!("missing {end}; added as last option"))
+                .at(Location::Argument(start.into())),
+        );
+    }
+}
+
+fn resolve_mode(state: &mut State<'_>) {
+    let kind = state.pending.kind;
+    let name = if kind == Some(Kind::Shared) { "-shared" } else { "-pie" };
+    state.config.mode = match (&state.pending.relocatable, kind) {
+        (Some(relocatable), Some(Kind::Shared | Kind::Pie)) => {
+            state.report(
+                Diagnostic::error(
+                    Code::BadOption,
+                    format!("{relocatable} and {name} may not be used together"),
+                )
+                .at(Location::Argument(relocatable.clone())),
+            );
+            OutputMode::Relocatable
+        }
+        (Some(_), _) => OutputMode::Relocatable,
+        (None, Some(Kind::Shared)) => OutputMode::Shared,
+        (None, Some(Kind::Pie)) => OutputMode::Executable { pie: true },
+        (None, Some(Kind::Plain) | None) => OutputMode::Executable { pie: false },
+    };
+}
+
+/// `--split-by-file` and `--split-by-reloc` need `-r`. GNU ld splits sections of a program, too, but
+/// its segments then lack the pieces.
+fn refuse_split_of_final_output(state: &State<'_>) {
+    let layout = &state.config.layout;
+    let asked = [("--split-by-file", layout.split_by_file), ("--split-by-reloc", layout.split_by_reloc)];
+    if state.config.mode == OutputMode::Relocatable {
+        return;
+    }
+    for (name, _) in asked.into_iter().filter(|(_, limit)| limit.is_some()) {
+        state.report(
+            Diagnostic::error(Code::BadOption, format!("{name} splits sections of relocatable output only"))
+                .at(Location::Argument(name.into()))
+                .help("add -r, or leave it out"),
+        );
+    }
+}
+
+/// Without section headers, nothing of an object can be found.
+fn refuse_object_without_sections(state: &State<'_>) {
+    if state.config.layout.no_section_headers
+        && let Some(relocatable) = &state.pending.relocatable
+    {
+        let message = format!("{relocatable} and -z nosectionheader may not be used together");
+        let place = Location::Argument(relocatable.clone());
+        state.report(Diagnostic::error(Code::BadOption, message).at(place));
+    }
+}
+
+/// Filters (`-f`, `-F`) and `--no-define-common` are for shared libraries only.
+fn refuse_options_of_libraries(state: &State<'_>) {
+    let dynamic = &state.config.dynamic;
+    let given = [
+        ("-f", !dynamic.auxiliary.is_empty()),
+        ("-F", !dynamic.filter.is_empty()),
+        ("--no-define-common", state.config.symbols.define_common == Some(false)),
+    ];
+    for (name, _) in given.into_iter().filter(|given| given.1 && !state.config.is_shared()) {
+        let message = format!("{name} may not be used without -shared");
+        state.report(Diagnostic::error(Code::BadOption, message).at(Location::Argument(name.into())));
+    }
+}
+
+/// `--icf` needs a final link: only that knows which addresses are compared.
+fn refuse_folding_of_objects(state: &State<'_>) {
+    if state.config.icf.is_on()
+        && let Some(relocatable) = &state.pending.relocatable
+    {
+        let message = format!("{relocatable} and --icf may not be used together");
+        let place = Location::Argument("--icf".into());
+        state.report(
+            Diagnostic::error(Code::BadOption, message)
+                .at(place)
+                .help("fold in the final link, or not at all"),
+        );
+    }
+}
+
+/// Emitted relocations need the symbol table.
+fn refuse_relocations_without_symbols(state: &State<'_>) {
+    let config = &state.config;
+    if config.relocations.emit && config.strip.strip == Strip::All && !config.is_relocatable() {
+        let message = "--strip-all and --emit-relocs may not be used together";
+        let place = Location::Argument("--emit-relocs".into());
+        state.report(Diagnostic::error(Code::BadOption, message).at(place));
+    }
+}
+
+/// The units of an object have no final addresses.
+fn refuse_index_of_objects(state: &State<'_>) {
+    let strip = &state.config.strip;
+    for (wanted, option) in [(strip.gdb_index, "--gdb-index"), (strip.debug_names, "--debug-names")] {
+        if let (true, Some(relocatable)) = (wanted, &state.pending.relocatable) {
+            let message = format!("{relocatable} and {option} may not be used together");
+            let place = Location::Argument(option.into());
+            state.report(
+                Diagnostic::error(Code::BadOption, message)
+                    .at(place)
+                    .help("make the index in the final link"),
+            );
+        }
+    }
+}
+
+fn resolve_machine(state: &mut State<'_>) {
+    let narrow = [state.pending.narrow_emulation.take(), state.pending.narrow_format.take()];
+    for Narrow { argument, fault } in narrow.into_iter().flatten() {
+        if state.config.no_fallback {
+            state.report(
+                Diagnostic::error(Code::BadOption, fault)
+                    .at(Location::Argument(argument.clone()))
+                    .help("without --no-fallback the system's linker makes links for machines of 32 bits"),
+            );
+        }
+        state.config.asks_for_32_bits.get_or_insert(NarrowLink { asked_by: argument, emulation: None });
+    }
+    if let Some((machine, argument)) = state.pending.format_machine.take() {
+        match state.config.machine {
+            Some(other) if other != machine => state.report(
+                Diagnostic::error(
+                    Code::BadOption,
+                    format!("the format is for {}, but -m names {}", machine.name(), other.name()),
+                )
+                .at(Location::Argument(argument)),
+            ),
+            _ => state.config.machine = Some(machine),
+        }
+    }
+    // Without `-m`, the first object decides on the machine, and this is checked then.
+    if let Some(finding) = state.config.machine.and_then(|machine| state.config.wrong_byte_order(machine)) {
+        state.report(finding);
+    }
+}
+
+fn resolve_search(state: &mut State<'_>) {
+    let sysroot = state.pending.sysroot.take();
+    let sysroot = sysroot.filter(|root| !root.as_os_str().is_empty() && root.as_path() != Path::new("/"));
+    let mut directories = std::mem::take(&mut state.pending.directories);
+    directories.append(&mut state.pending.default_directories);
+    state.config.search.directories =
+        directories.iter().map(|text| search_directory(text, sysroot.as_deref())).collect();
+    let rpath_link = std::mem::take(&mut state.pending.rpath_link);
+    state.config.search.rpath_link =
+        rpath_link.iter().map(|text| search_directory(text, sysroot.as_deref())).collect();
+    state.config.search.sysroot = sysroot;
+}
+
+/// A `-L` directory with its sysroot prefix spelled out.
+fn search_directory(text: &[u8], sysroot: Option<&Path>) -> PathBuf {
+    let below = text.strip_prefix(b"=").or_else(|| text.strip_prefix(b"$SYSROOT"));
+    match (below, sysroot) {
+        (Some(below), Some(root)) => {
+            let below = path(below);
+            root.join(below.strip_prefix("/").unwrap_or(&below))
+        }
+        (Some(below), None) => path(below),
+        (None, _) => path(text),
+    }
+}
+
+/// GNU ld's defaults: an executable may leave nothing undefined; a shared library may, and so may
+/// the libraries that it uses; a relocatable object leaves it to the final link.
+fn resolve_undefined(state: &mut State<'_>) {
+    let report = state.pending.unresolved.unwrap_or(Report::Error);
+    let executable = matches!(state.config.mode, OutputMode::Executable { .. });
+    let level = |asked: Option<bool>| if asked.unwrap_or(executable) { report } else { Report::Ignore };
+    let undefined = &mut state.config.undefined;
+    if state.config.mode == OutputMode::Relocatable {
+        undefined.in_objects = Report::Ignore;
+        undefined.in_shared_libraries = Report::Ignore;
+    } else {
+        undefined.in_objects = level(state.pending.report_in_objects);
+        undefined.in_shared_libraries = level(state.pending.report_in_shared_libraries);
+    }
+}
+
+fn resolve_sframe(state: &mut State<'_>) {
+    let relocatable = state.config.is_relocatable();
+    let sframe = &mut state.config.sframe;
+    let merges = sframe.mode == SFrameMode::Merge;
+    let compact_in_vain = relocatable && sframe.index == Some(SFrameIndex::Compact);
+    if compact_in_vain {
+        sframe.index = Some(SFrameIndex::V3);
+    }
+    sframe.plt = state.pending.sframe_plt.unwrap_or(merges || sframe.index.is_some());
+    sframe.plt_alone = state.pending.sframe_plt == Some(true);
+    // GNU ld computes a wrong size for shared rows when it links the output again.
+    sframe.share = state.pending.sframe_share.unwrap_or(!relocatable);
+    let index = sframe.index;
+    if compact_in_vain {
+        state.report(
+            Diagnostic::warning(Code::SFrameNote, "--sframe-index=compact makes .sframe_idx under -r")
+                .note("a compact table needs addresses; the final link makes it of that index")
+                .help("--sframe-index=v3 says the same without this warning"),
+        );
+    }
+    let mode = state.config.sframe.mode;
+    if index == Some(SFrameIndex::Overlay) && (relocatable || mode == SFrameMode::Discard) {
+        let (word, note) = if relocatable {
+            ("-r", "an overlay has two places for each function, of which a relocation could fill one")
+        } else {
+            ("--sframe=discard", "an overlay is an index of the blobs in .sframe")
+        };
+        let message = format!("--sframe-index=overlay and {word} may not be used together");
+        let help = "--sframe-index=v3 makes a table that stands for itself";
+        state.report(Diagnostic::error(Code::BadOption, message).note(note).help(help));
+    }
+    if merges && index.is_some() {
+        state.report(
+            Diagnostic::error(Code::BadOption, "--sframe=merge and --sframe-index may not be used together")
+                .note("both make one sorted blob, the one in .sframe, the other in .sframe_idx")
+                .help("take --sframe-index alone, or --sframe=merge alone"),
+        );
+    }
+}

@@ -1,0 +1,353 @@
+//! Options for the kind of output, the inputs and the search for them.
+
+use crate::config::{Machine, OutputFormat, ScriptFile};
+use crate::inputs::InputFormat;
+use crate::spec::{OptionSpec, Reach, flag, optional, positional, value};
+use crate::state::{Kind, Narrow, State};
+use crate::values::{EMULATIONS, Outcome, TARGETS, is_32_bit, list, pair, path, shown, word};
+
+pub(super) static OPTIONS: &[OptionSpec] = &[
+    value(
+        &["o", "output"],
+        "FILE",
+        "Write the output to FILE (default a.out; - is standard output)",
+        |state, file| {
+            if file.is_empty() {
+                return Err("expected the name of a file".into());
+            }
+            state.config.output = path(file);
+            state.config.output_given = true;
+            Ok(())
+        },
+    )
+    .reaches(Reach::Writes),
+    positional(
+        &["run"],
+        "Run the command behind it, a build's, with all its links by this linker; must be the first option",
+        |_| Err("must be the first option".into()),
+    )
+    .reaches(Reach::Runs),
+    value(&["flavor"], "FLAVOR", "As lld: gnu or ld.lld, which this linker is", |_, flavor| {
+        word(flavor, &[("gnu", ()), ("ld", ()), ("ld.lld", ())])
+    }),
+    flag(&["r", "i", "relocatable", "Ur"], "Make an object for a later link", |state| {
+        state.pending.relocatable = Some(state.argument.clone());
+    }),
+    flag(&["shared", "Bshareable"], "Make a shared library", |state| {
+        state.pending.kind = Some(Kind::Shared);
+    }),
+    flag(&["pie", "pic-executable"], "Make a position independent executable", |state| {
+        state.pending.kind = Some(Kind::Pie);
+    }),
+    flag(&["no-pie", "no-pic-executable"], "Make a position dependent executable (default)", |state| {
+        state.pending.kind = Some(Kind::Plain);
+    }),
+    flag(&["static"], "Look for static libraries only; before all inputs: link statically", |state| {
+        // Behind an input it is -Bstatic, as in GNU ld and lld: what stands before it may need shared
+        // libraries.
+        state.config.static_link |= state.inputs.is_empty();
+        state.current.static_only = true;
+    }),
+    flag(&["Bstatic", "dn", "non_shared"], "Look for static libraries only, from here on", |state| {
+        state.current.static_only = true;
+    }),
+    flag(
+        &["Bdynamic", "dy", "call_shared"],
+        "Look for shared libraries too, from here on (default)",
+        |state| {
+            state.current.static_only = false;
+        },
+    ),
+    value(&["m"], "EMULATION", "Link for the machine that EMULATION names", emulation),
+    flag(&["EL"], "Link little-endian objects", |state| {
+        state.config.big_endian = Some(false);
+    }),
+    flag(&["EB"], "Link big-endian objects", |state| {
+        state.config.big_endian = Some(true);
+    }),
+    value(&["oformat"], "FORMAT", "Format of the output: an ELF format or binary", output_format),
+    value(&["T", "script"], "FILE", "Read FILE as the linker script", |state, file| {
+        add_script(state, file, false);
+        Ok(())
+    })
+    .reaches(Reach::Reads),
+    value(&["c", "mri-script"], "FILE", "Read FILE as a script of the MRI linker", |state, file| {
+        add_script(state, file, true);
+        Ok(())
+    })
+    .reaches(Reach::Reads),
+    value(&["dT", "default-script"], "FILE", "Read FILE where no -T is given", |state, file| {
+        state.config.scripts.default_script = Some(path(file));
+        Ok(())
+    })
+    .reaches(Reach::Reads),
+    value(
+        &["l", "library"],
+        "NAME",
+        "Link the library NAME; -l:FILE for a file of exactly that name",
+        |state, name| state.add_library(name),
+    )
+    .reaches(Reach::Reads),
+    value(
+        &["L", "library-path"],
+        "DIR",
+        "Look for libraries in DIR; =DIR and $SYSROOT/DIR start at the sysroot",
+        |state, directory| {
+            state.pending.directories.push(directory.to_vec());
+            Ok(())
+        },
+    )
+    .reaches(Reach::Reads),
+    value(
+        &["Y"],
+        "P,DIRS",
+        "Look for libraries in DIRS, parted by colons, behind those of -L",
+        |state, directories| {
+            let directories = directories.strip_prefix(b"P,").unwrap_or(directories);
+            let split = directories.split(|&byte| byte == b':').filter(|text| !text.is_empty());
+            state.pending.default_directories = split.map(<[u8]>::to_vec).collect();
+            Ok(())
+        },
+    )
+    .reaches(Reach::Reads),
+    value(&["rsp-quoting"], "STYLE", "Quoting in response files: posix", |_, style| {
+        word(style, &[("posix", ())])
+    }),
+    value(&["sysroot"], "DIR", "Take DIR for the root of the target's files", |state, directory| {
+        state.pending.sysroot = Some(path(directory));
+        Ok(())
+    })
+    .reaches(Reach::Reads),
+    flag(&["dependent-libraries"], "Link the libraries that objects name in .deplibs (default)", |state| {
+        state.config.search.no_dependent_libraries = false;
+    }),
+    flag(&["no-dependent-libraries"], "Do not", |state| {
+        state.config.search.no_dependent_libraries = true;
+    }),
+    flag(&["nostdlib"], "Look for libraries only where the command line says", |state| {
+        state.config.search.no_default_directories = true;
+    }),
+    positional(
+        &["(", "start-group"],
+        "Search the archives from here to --end-group again and again",
+        |state| state.start_group(),
+    ),
+    positional(&[")", "end-group"], "End of the group", |state| state.end_group()),
+    positional(&["start-lib"], "Take objects from here to --end-lib only if they are needed", |state| {
+        state.start_lib()
+    }),
+    positional(&["end-lib"], "End of --start-lib", |state| state.end_lib()),
+    flag(&["whole-archive"], "Take every member of the archives that follow", |state| {
+        state.current.whole_archive = true;
+    }),
+    flag(&["no-whole-archive"], "Take the members that are needed (default)", |state| {
+        state.current.whole_archive = false;
+    }),
+    flag(&["as-needed"], "Record the shared libraries that follow only if they are used", |state| {
+        state.current.as_needed = true;
+    }),
+    flag(&["no-as-needed"], "Record the shared libraries that follow in any case (default)", |state| {
+        state.current.as_needed = false;
+    }),
+    flag(
+        &["copy-dt-needed-entries", "add-needed"],
+        "Link what the shared libraries that follow need, too, as after --as-needed",
+        |state| state.current.copies_needs = true,
+    ),
+    flag(
+        &["no-copy-dt-needed-entries", "no-add-needed"],
+        "Link only libraries that are named (default)",
+        |state| state.current.copies_needs = false,
+    ),
+    flag(&["push-state"], "Save --as-needed, -Bstatic and --whole-archive as they are", |state| {
+        state.pushed.push((state.current, state.config.static_link));
+    }),
+    positional(&["pop-state"], "Restore what --push-state saved", |state| state.pop_state()),
+    value(&["just-symbols"], "FILE", "Take only the addresses of FILE's symbols", |state, file| {
+        state.add_symbols_of(file);
+        Ok(())
+    })
+    .reaches(Reach::Reads),
+    value(&["R"], "FILE|DIR", "As --just-symbols for a file, as -rpath for a directory", |state, name| {
+        state.add_symbols_or_rpath(name);
+        Ok(())
+    })
+    .reaches(Reach::Reads),
+    value(
+        &["b", "format"],
+        "FORMAT",
+        "Format of the inputs that follow: elf, binary or default",
+        input_format,
+    ),
+    value(&["remap-inputs"], "PATTERN=FILE", "Read FILE where an input's name matches PATTERN", add_remap)
+        .reaches(Reach::Reads),
+    value(
+        &["remap-inputs-file"],
+        "FILE",
+        "Read lines `PATTERN FILE` or `PATTERN=FILE` for --remap-inputs from FILE",
+        |state, file| {
+            let text = state.read_text(file)?;
+            text.split(|&byte| byte == b'\n').try_for_each(|line| add_remap_line(state, line))
+        },
+    )
+    .reaches(Reach::Reads),
+    value(
+        &["plugin"],
+        "FILE",
+        "Let the compiler's plugin FILE compile objects of intermediate code (LTO)",
+        |state, file| {
+            if file.is_empty() {
+                return Err("expected the name of a file".into());
+            }
+            let plugin = linker_plugin::Spec { path: path(file), options: Vec::new() };
+            state.config.lto.plugins.push(plugin);
+            Ok(())
+        },
+    )
+    .reaches(Reach::Runs),
+    value(&["plugin-opt"], "TEXT", "Hand TEXT to the plugin named last", |state, text| {
+        // clang passes options for lld's own optimizer in this form, without a plugin.
+        if let Some(plugin) = state.config.lto.plugins.last_mut() {
+            plugin.options.push(text.to_vec());
+        }
+        Ok(())
+    })
+    .reaches(Reach::Runs),
+    flag(&["plugin-save-temps"], "Keep the temporary files of plugins", |state| {
+        state.config.lto.keep_temporaries = true;
+    })
+    .reaches(Reach::Runs),
+    optional(
+        &["threads"],
+        "N",
+        "Use N threads, at most 32 or 4 for each processor (default: 1 for each)",
+        |state, count| {
+            state.config.threads = count.map(thread_count).transpose()?;
+            Ok(())
+        },
+    ),
+    value(&["thread-count"], "N", "As --threads=N", |state, count| {
+        state.config.threads = Some(thread_count(count)?);
+        Ok(())
+    }),
+    flag(&["no-threads"], "Use one thread", |state| {
+        state.config.threads = Some(std::num::NonZeroUsize::MIN);
+    }),
+    flag(
+        &["detach", "fork", "quick-exit"],
+        "End before the memory of a large link is taken apart, which a process in the background does (default)",
+        |state| state.config.foreground = false,
+    ),
+    flag(&["no-detach", "no-fork", "no-quick-exit"], "Leave no process in the background", |state| {
+        state.config.foreground = true;
+    }),
+    flag(
+        &["fallback"],
+        "Let the system's linker of the asked name make links for machines of 32 bits (default)",
+        |state| state.config.no_fallback = false,
+    ),
+    flag(&["no-fallback"], "Refuse links for machines of 32 bits", |state| {
+        state.config.no_fallback = true;
+    }),
+];
+
+fn add_script(state: &mut State<'_>, file: &[u8], mri: bool) {
+    let script = ScriptFile { path: path(file), mri, inputs_before: state.inputs.len() };
+    state.config.scripts.scripts.push(script);
+}
+
+fn emulation(state: &mut State<'_>, name: &[u8]) -> Outcome {
+    let known = EMULATIONS.iter().find(|(known, _)| known.as_bytes() == name);
+    let Some(&(_, machine)) = known else {
+        let names: Vec<&str> = EMULATIONS.iter().map(|&(name, _)| name).collect();
+        let fault = format!("unrecognised emulation mode '{}', expected {}", shown(name), list(&names));
+        if !is_32_bit(name) {
+            return Err(fault);
+        }
+        state.pending.narrow_emulation = Some(Narrow { argument: state.argument.clone(), fault });
+        return Ok(());
+    };
+    state.pending.narrow_emulation = None;
+    state.config.machine = Some(machine);
+    Ok(())
+}
+
+fn output_format(state: &mut State<'_>, name: &[u8]) -> Outcome {
+    state.pending.narrow_format =
+        is_32_bit(name).then(|| Narrow { argument: state.argument.clone(), fault: unknown_format(name) });
+    if state.pending.narrow_format.is_some() {
+        return Ok(());
+    }
+    let (format, machine) = match named_format(name) {
+        Some(NamedFormat::Binary) => (OutputFormat::Binary, None),
+        Some(NamedFormat::Elf(machine)) => (OutputFormat::Elf, machine),
+        None => return Err(unknown_format(name)),
+    };
+    state.config.output_format = format;
+    state.pending.format_machine = machine.map(|machine| (machine, state.argument.clone()));
+    Ok(())
+}
+
+fn input_format(state: &mut State<'_>, name: &[u8]) -> Outcome {
+    state.current.format = match named_format(name) {
+        Some(NamedFormat::Binary) => InputFormat::Binary,
+        Some(NamedFormat::Elf(_)) => InputFormat::Elf,
+        None => return Err(unknown_format(name)),
+    };
+    Ok(())
+}
+
+enum NamedFormat {
+    Binary,
+    Elf(Option<Machine>),
+}
+
+fn named_format(name: &[u8]) -> Option<NamedFormat> {
+    match name {
+        b"binary" => Some(NamedFormat::Binary),
+        b"elf" | b"default" => Some(NamedFormat::Elf(None)),
+        _ => {
+            let target = TARGETS.iter().find(|(target, _)| target.as_bytes() == name);
+            target.map(|&(_, machine)| NamedFormat::Elf(Some(machine)))
+        }
+    }
+}
+
+fn unknown_format(name: &[u8]) -> String {
+    let mut known = vec!["elf", "binary", "default"];
+    known.extend(TARGETS.iter().map(|&(name, _)| name));
+    format!("unknown format '{}', expected {}", shown(name), list(&known))
+}
+
+fn add_remap(state: &mut State<'_>, text: &[u8]) -> Outcome {
+    let (pattern, file) = pair(text, "PATTERN=FILE")?;
+    push_remap(state, pattern, file);
+    Ok(())
+}
+
+/// A line of a remap file: two words with blanks or `=` between them, `#` starts a comment.
+fn add_remap_line(state: &mut State<'_>, line: &[u8]) -> Outcome {
+    let line = line.split(|&byte| byte == b'#').next().unwrap_or_default().trim_ascii();
+    let separates = |byte: &u8| byte.is_ascii_whitespace() || *byte == b'=';
+    let end = line.iter().position(separates).unwrap_or(line.len());
+    let start =
+        line[end..].iter().position(|byte| !separates(byte)).map_or(line.len(), |skipped| end + skipped);
+    let (pattern, file) = (&line[..end], &line[start..]);
+    match (pattern, file) {
+        ([], []) => {}
+        ([_, ..], [_, ..]) if !file.iter().any(u8::is_ascii_whitespace) => push_remap(state, pattern, file),
+        _ => return Err(format!("'{}' is not of the form PATTERN FILE or PATTERN=FILE", shown(line))),
+    }
+    Ok(())
+}
+
+/// As in GNU ld, the null device means that the input is left out.
+fn push_remap(state: &mut State<'_>, pattern: &[u8], file: &[u8]) {
+    let file = (file != b"/dev/null").then(|| path(file));
+    state.config.search.remap.push((pattern.to_vec(), file));
+}
+
+fn thread_count(text: &[u8]) -> Result<std::num::NonZeroUsize, String> {
+    let parsed = std::str::from_utf8(text).ok().and_then(|text| text.parse().ok());
+    parsed.ok_or_else(|| format!("'{}' is not a number of threads", shown(text)))
+}

@@ -1,0 +1,231 @@
+//! Options for messages, and for files with reports on the link.
+
+use crate::config::{Color, Explanation, Report, StatsFormat};
+use crate::identity::Identity;
+use crate::spec::{OptionSpec, Reach, flag, optional, value};
+use crate::values::{number, path, word};
+
+pub(super) static OPTIONS: &[OptionSpec] = &[
+    flag(&["help", "target-help"], "Print this text", |state| state.requests.help = true),
+    flag(&["version"], "Print the version", |state| state.requests.version = true),
+    flag(&["v"], "Print the version, and link if there are inputs", |state| {
+        state.requests.short_version = true;
+    }),
+    flag(&["V"], "As -v, with the emulations", |state| state.requests.emulations = true),
+    value(&["identity"], "WHO", "Version line of: sframe, gnu or lld", |state, who| {
+        state.requests.identity = Identity::from_word(who)?;
+        Ok(())
+    }),
+    flag(&["print-sysroot"], "Print the sysroot", |state| state.requests.sysroot = true),
+    flag(&["print-output-format"], "Print the output format", |state| {
+        state.requests.output_format = true;
+    }),
+    optional(
+        &["verbose"],
+        "N",
+        "Print the linker script in use and the files that are tried",
+        |state, level| {
+            state.config.reports.verbose = level.map(number).transpose()? != Some(0);
+            Ok(())
+        },
+    ),
+    flag(
+        &["t", "trace"],
+        "Print the names of input files and archive members; twice: of archives too",
+        |state| {
+            state.config.reports.trace = state.config.reports.trace.saturating_add(1);
+        },
+    ),
+    value(&["y", "trace-symbol"], "SYMBOL", "Print the files that mention SYMBOL", |state, name| {
+        state.config.reports.trace_symbols.push(name.to_vec());
+        Ok(())
+    }),
+    flag(&["M", "print-map"], "Print a map of the output", |state| state.config.reports.print_map = true),
+    value(&["Map"], "FILE", "Write a map of the output to FILE", |state, file| {
+        state.config.reports.map = Some(path(file));
+        Ok(())
+    })
+    .reaches(Reach::Writes),
+    flag(&["print-map-locals"], "Show local symbols in the map", |state| {
+        state.config.reports.map_locals = true;
+    }),
+    flag(&["no-print-map-locals"], "Do not show local symbols in the map (default)", |state| {
+        state.config.reports.map_locals = false;
+    }),
+    flag(&["print-map-discarded"], "Show discarded sections in the map (default)", |state| {
+        state.config.reports.no_map_discarded = false;
+    }),
+    flag(&["no-print-map-discarded"], "Do not show discarded sections in the map", |state| {
+        state.config.reports.no_map_discarded = true;
+    }),
+    flag(&["cref"], "Print a table of cross references", |state| state.config.reports.cref = true),
+    value(&["dependency-file"], "FILE", "Write the inputs as make dependencies to FILE", |state, file| {
+        state.config.reports.dependency_file = Some(path(file));
+        Ok(())
+    })
+    .reaches(Reach::Writes),
+    value(&["reproduce"], "FILE.tar", "Write a tar file that replays the link", |state, file| {
+        state.config.reports.reproduce = Some(path(file));
+        Ok(())
+    })
+    .reaches(Reach::Writes),
+    optional(&["stats"], "FORMAT", "Print statistics: text (default) or json", |state, format| {
+        let formats = [("text", StatsFormat::Text), ("json", StatsFormat::Json)];
+        state.config.reports.stats = Some(word(format.unwrap_or(b"text"), &formats)?);
+        Ok(())
+    }),
+    flag(&["no-stats"], "Print no statistics (default)", |state| state.config.reports.stats = None),
+    flag(&["time-report"], "Print the time of every pass and how many processors it kept busy", |state| {
+        state.config.reports.time_report = true;
+    }),
+    optional(
+        &["time-trace"],
+        "FILE",
+        "Write passes and threads as Chrome's trace events to FILE (default OUTPUT.time-trace)",
+        |state, file| {
+            state.config.reports.time_trace = Some(path(file.unwrap_or_default()));
+            Ok(())
+        },
+    )
+    .reaches(Reach::Writes),
+    value(
+        &["time-trace-granularity"],
+        "N",
+        "Leave passes shorter than N microseconds out of the trace (default 500)",
+        |state, microseconds| {
+            state.config.reports.time_trace_granularity = number(microseconds)?;
+            Ok(())
+        },
+    ),
+    flag(&["print-memory-usage"], "Print how full the memory regions are", |state| {
+        state.config.reports.print_memory_usage = true;
+    }),
+    value(&["why-extract"], "FILE", "Write to FILE why archive members were taken", |state, file| {
+        state.config.reports.why_extract = Some(path(file));
+        Ok(())
+    })
+    .reaches(Reach::Writes),
+    value(
+        &["print-symbol-order"],
+        "FILE",
+        "Write to FILE the symbols of the sections that a profile or ordering file has put in order",
+        |state, file| {
+            state.config.reports.symbol_order = Some(path(file));
+            Ok(())
+        },
+    )
+    .reaches(Reach::Writes),
+    optional(
+        &["explain-discarded"],
+        "FILE",
+        "Tell the whole story of every reference into a discarded section; as a graph if FILE ends in .dot",
+        |state, file| {
+            let explanation = file.map_or(Explanation::Printed, |file| Explanation::File(path(file)));
+            state.config.reports.explain_discarded = Some(explanation);
+            Ok(())
+        },
+    )
+    .reaches(Reach::Writes),
+    flag(&["fatal-warnings"], "Warnings are errors", |state| {
+        state.config.diagnostics.fatal_warnings = true;
+    }),
+    flag(&["no-fatal-warnings"], "Warnings are warnings (default)", |state| {
+        state.config.diagnostics.fatal_warnings = false;
+    }),
+    flag(&["w", "no-warnings"], "Show no warnings", |state| {
+        state.config.diagnostics.no_warnings = true;
+        state.config.diagnostics.fatal_warnings = false;
+    }),
+    flag(&["noinhibit-exec"], "Write an output even after errors, where it can be written", |state| {
+        state.config.diagnostics.noinhibit_exec = true;
+    }),
+    optional(&["demangle"], "STYLE", "Demangle symbol names in messages (default)", |state, _| {
+        state.config.diagnostics.demangle = true;
+        Ok(())
+    }),
+    flag(&["no-demangle"], "Show symbol names as they are", |state| {
+        state.config.diagnostics.demangle = false;
+    }),
+    optional(
+        &["color-diagnostics"],
+        "WHEN",
+        "Colours in messages: auto (on a terminal, unless NO_COLOR is set or TERM is dumb), always or never",
+        |state, when| {
+            let words = [("auto", Color::Auto), ("always", Color::Always), ("never", Color::Never)];
+            state.config.diagnostics.color = word(when.unwrap_or(b"always"), &words)?;
+            Ok(())
+        },
+    ),
+    flag(&["no-color-diagnostics"], "No colours in messages", |state| {
+        state.config.diagnostics.color = Color::Never;
+    }),
+    value(
+        &["error-limit"],
+        "N",
+        "Show at most N errors, and N warnings of a kind (default 20, 0 for all)",
+        |state, count| {
+            let count = usize::try_from(number(count)?).unwrap_or(usize::MAX);
+            state.config.diagnostics.error_limit = std::num::NonZeroUsize::new(count);
+            Ok(())
+        },
+    ),
+    value(
+        &["error-handling-script"],
+        "FILE",
+        "Call FILE with `undefined-symbol NAME` and `missing-lib NAME` for what is missing",
+        |state, file| {
+            state.config.diagnostics.error_script = Some(path(file));
+            Ok(())
+        },
+    )
+    .reaches(Reach::Runs),
+    flag(&["warn-common"], "Warn about common symbols that meet others", |state| {
+        state.config.diagnostics.warn_common = true;
+    }),
+    flag(&["no-warn-common"], "Do not (default)", |state| state.config.diagnostics.warn_common = false),
+    flag(
+        &["warn-execstack", "warn-execstack-objects", "no-error-execstack"],
+        "Warn about an executable stack (default)",
+        |state| {
+            state.config.diagnostics.execstack = Report::Warning;
+        },
+    ),
+    flag(&["no-warn-execstack"], "Do not warn about an executable stack", |state| {
+        state.config.diagnostics.execstack = Report::Ignore;
+    }),
+    flag(&["error-execstack"], "An executable stack is an error", |state| {
+        state.config.diagnostics.execstack = Report::Error;
+    }),
+    flag(
+        &["warn-rwx-segments", "no-error-rwx-segments"],
+        "Warn about segments that are writable and executable (default)",
+        |state| {
+            state.config.diagnostics.rwx_segments = Report::Warning;
+        },
+    ),
+    flag(&["no-warn-rwx-segments"], "Do not warn about such segments", |state| {
+        state.config.diagnostics.rwx_segments = Report::Ignore;
+    }),
+    flag(&["error-rwx-segments"], "Such segments are errors", |state| {
+        state.config.diagnostics.rwx_segments = Report::Error;
+    }),
+    flag(&["warn-textrel"], "Warn about DT_TEXTREL where -z notext allows it", |state| {
+        state.config.diagnostics.textrel = true;
+    }),
+    flag(
+        &["warn-shared-textrel"],
+        "Warn about DT_TEXTREL in a shared library where -z notext allows it",
+        |state| {
+            state.config.diagnostics.shared_textrel = true;
+        },
+    ),
+    flag(&["warn-once"], "Report an undefined symbol with its first reference only", |state| {
+        state.config.diagnostics.warn_once = true;
+    }),
+    flag(&["no-warn-mismatch"], "Link inputs that do not fit together", |state| {
+        state.config.diagnostics.no_warn_mismatch = true;
+    }),
+    flag(&["no-warn-search-mismatch"], "Pass over libraries of another machine in silence", |state| {
+        state.config.diagnostics.no_warn_search_mismatch = true;
+    }),
+];

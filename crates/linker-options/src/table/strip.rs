@@ -1,0 +1,170 @@
+//! Options that leave symbols and sections out of the output, and for relocations.
+
+use crate::config::{CompressDebug, CompressSections, Discard, Icf, Strip};
+use crate::spec::{OptionSpec, flag, optional, value};
+use crate::values::{number, shown, word};
+
+pub(super) static OPTIONS: &[OptionSpec] = &[
+    flag(&["gc-sections"], "Leave out sections that nothing refers to", |state| {
+        state.config.gc.enabled = true;
+    }),
+    flag(&["no-gc-sections"], "Keep all sections (default)", |state| {
+        state.config.gc.enabled = false;
+    }),
+    flag(&["print-gc-sections"], "List the sections that --gc-sections leaves out", |state| {
+        state.config.gc.print = true;
+    }),
+    flag(&["no-print-gc-sections"], "Do not list them (default)", |state| {
+        state.config.gc.print = false;
+    }),
+    value(
+        &["why-live"],
+        "PATTERN",
+        "Print what keeps each symbol that matches PATTERN alive under --gc-sections",
+        |state, pattern| {
+            state.config.gc.why_live.push(pattern.to_vec());
+            Ok(())
+        },
+    ),
+    flag(&["gc-keep-exported"], "Keep exported symbols alive under --gc-sections", |state| {
+        state.config.gc.keep_exported = true;
+    }),
+    value(
+        &["icf"],
+        "LEVEL",
+        "Keep one of several equal sections: none (default), safe (where no address is compared) or all",
+        |state, level| {
+            let levels = [("none", Icf::None), ("safe", Icf::Safe), ("all", Icf::All)];
+            state.config.icf.level = word(level, &levels)?;
+            Ok(())
+        },
+    ),
+    flag(&["no-icf"], "Keep equal sections (default)", |state| state.config.icf.level = Icf::None),
+    flag(&["print-icf-sections"], "List the sections that --icf folds", |state| {
+        state.config.icf.print = true;
+    }),
+    flag(&["no-print-icf-sections"], "Do not list them (default)", |state| {
+        state.config.icf.print = false;
+    }),
+    value(&["keep-unique"], "SYMBOL", "Do not fold the section of SYMBOL with --icf", |state, symbol| {
+        state.config.icf.keep_unique.push(symbol.to_vec());
+        Ok(())
+    }),
+    flag(
+        &["ignore-data-address-equality"],
+        "With --icf=all, fold read-only data whose addresses may be compared too",
+        |state| state.config.icf.ignore_data_addresses = true,
+    ),
+    flag(&["s", "strip-all"], "Leave out debug sections and the symbol table", |state| {
+        state.config.strip.strip = Strip::All;
+    }),
+    flag(&["S", "strip-debug"], "Leave out debug sections", |state| {
+        state.config.strip.strip = Strip::Debug;
+    }),
+    flag(&["x", "discard-all"], "Leave out local symbols", |state| {
+        state.config.strip.discard = Discard::All;
+    }),
+    flag(&["X", "discard-locals"], "Leave out temporary local symbols", |state| {
+        state.config.strip.discard = Discard::Locals;
+    }),
+    flag(&["discard-none"], "Keep all local symbols", |state| {
+        state.config.strip.discard = Discard::None;
+    }),
+    value(
+        &["compress-debug-sections"],
+        "FORMAT",
+        "Compress debug sections: none, zlib, zlib-gabi, zlib-gnu or zstd",
+        |state, format| {
+            let formats = [
+                ("none", CompressDebug::None),
+                ("zlib", CompressDebug::Zlib),
+                ("zlib-gabi", CompressDebug::Zlib),
+                ("zlib-gnu", CompressDebug::ZlibGnu),
+                ("zstd", CompressDebug::Zstd),
+            ];
+            state.config.strip.compress_debug = word(format, &formats)?;
+            Ok(())
+        },
+    ),
+    value(
+        &["compress-sections"],
+        "PATTERN=FORMAT[:LEVEL]",
+        "Compress output sections that are not loaded: none, zlib or zstd; the last PATTERN that matches holds",
+        |state, text| {
+            state.config.strip.compress_sections.push(compress_sections(text)?);
+            Ok(())
+        },
+    ),
+    flag(&["gdb-index"], "Make .gdb_index, by which gdb finds names and addresses", |state| {
+        state.config.strip.gdb_index = true;
+    }),
+    flag(&["no-gdb-index"], "Do not make it (default)", |state| {
+        state.config.strip.gdb_index = false;
+    }),
+    flag(&["debug-names"], "Join the name indexes (.debug_names) that compilers made into one", |state| {
+        state.config.strip.debug_names = true;
+    }),
+    flag(&["no-debug-names"], "Leave them as they are (default)", |state| {
+        state.config.strip.debug_names = false;
+    }),
+    flag(&["q", "emit-relocs"], "Keep relocations in the output", |state| {
+        state.config.relocations.emit = true;
+    }),
+    flag(&["relax"], "Edit instructions where a shorter form reaches (default)", |state| {
+        state.config.relocations.relax = true;
+    }),
+    flag(&["no-relax"], "Do not edit instructions", |state| {
+        state.config.relocations.relax = false;
+    }),
+    flag(&["apply-dynamic-relocs"], "Write the values of dynamic relocations into sections", |state| {
+        state.config.relocations.apply_dynamic = Some(true);
+    }),
+    flag(&["no-apply-dynamic-relocs"], "Leave the places of dynamic relocations zero", |state| {
+        state.config.relocations.apply_dynamic = Some(false);
+    }),
+    optional(
+        &["fix-cortex-a53-843419"],
+        "MODE",
+        "Work around Cortex-A53 erratum 843419 (full, adr or adrp)",
+        |state, mode| {
+            word(mode.unwrap_or(b"full"), &[("full", ()), ("adr", ()), ("adrp", ())])?;
+            state.config.relocations.fix_cortex_a53_843419 = true;
+            Ok(())
+        },
+    ),
+    flag(&["no-fix-cortex-a53-843419"], "Do not (default)", |state| {
+        state.config.relocations.fix_cortex_a53_843419 = false;
+    }),
+    flag(&["fix-cortex-a53-835769"], "Work around Cortex-A53 erratum 835769", |state| {
+        state.config.relocations.fix_cortex_a53_835769 = true;
+    }),
+    flag(&["no-fix-cortex-a53-835769"], "Do not (default)", |state| {
+        state.config.relocations.fix_cortex_a53_835769 = false;
+    }),
+    flag(&["pic-veneer"], "Make position independent veneers", |state| {
+        state.config.relocations.pic_veneer = true;
+    }),
+    flag(&["s390-pgste"], "Mark the executable with PT_S390_PGSTE", |state| {
+        state.config.properties.s390_pgste = true;
+    }),
+];
+
+fn compress_sections(text: &[u8]) -> Result<CompressSections, String> {
+    let malformed = || format!("'{}' is not of the form PATTERN=FORMAT[:LEVEL]", shown(text));
+    // A pattern may hold `=`, a format does not.
+    let equals = memchr::memrchr(b'=', text).ok_or_else(malformed)?;
+    let (pattern, rest) = (&text[..equals], &text[equals + 1..]);
+    let (format, level) = match memchr::memchr(b':', rest) {
+        Some(colon) => (&rest[..colon], Some(number(&rest[colon + 1..])?)),
+        None => (rest, None),
+    };
+    let formats =
+        [("none", CompressDebug::None), ("zlib", CompressDebug::Zlib), ("zstd", CompressDebug::Zstd)];
+    let format = word(format, &formats)?;
+    // zstd takes its highest level for any beyond it; zlib refuses those.
+    if let (CompressDebug::Zlib, Some(level @ 10..)) = (format, level) {
+        return Err(format!("zlib has the levels 0 to 9, not {level}"));
+    }
+    let level = level.map(|level| level.min(u8::MAX.into()) as u8);
+    Ok(CompressSections { pattern: pattern.to_vec(), format, level })
+}

@@ -1,0 +1,566 @@
+//! The command line of `sframe`.
+
+use super::open::Input;
+use clap::{ArgGroup, Args, Parser, Subcommand};
+use diagnostics::Color;
+use sframe_format::Version;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+/// Look at, check and look up SFrame stack-trace sections
+///
+/// Reads executables, shared libraries, relocatable objects and archives for x86-64, AArch64 and
+/// s390x, and `-` for the bytes of a section on standard input. Exit status: 0 if all is well, 1 if
+/// there are findings, 2 if an input cannot be used or an output cannot be written.
+#[derive(Parser)]
+#[command(name = "sframe", version, max_term_width = 100)]
+pub struct Arguments {
+    /// Colours of messages
+    #[arg(long, value_enum, global = true, default_value_t, value_name = "WHEN")]
+    pub color: Color,
+    /// What to do
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// What to do.
+#[derive(Subcommand)]
+pub enum Command {
+    /// Print every blob, function and row
+    Dump(Dump),
+    /// Check the format, and every row against .eh_frame
+    Verify(Verify),
+    /// Give each text section of an object its own .sframe
+    Split(Split),
+    /// Run another linker on split inputs
+    WrapLd(WrapLd),
+    /// Make frames from .eh_frame
+    Derive(Derive),
+    /// Make one sorted table of all SFrame in a finished file
+    Index(Index),
+    /// Make a compact table for a finished file
+    Table(Table),
+    /// Add or replace SFrame in a finished file
+    Attach(Attach),
+    /// Count sizes, functions and rows, and what sharing saves
+    Stat(Stat),
+    /// Print the row that holds at an address
+    Lookup(Lookup),
+    /// Unwind stacks offline, from a core file or from saved registers and memory
+    Unwind(Unwind),
+    /// Unwind the samples of a recording of perf
+    Stacks(Stacks),
+    /// Sample the stacks of a program that runs
+    Record(Record),
+    /// Write man pages and shell completions
+    #[command(hide = true)]
+    Generate(Generate),
+}
+
+/// Write man pages and shell completions
+#[derive(Args)]
+pub struct Generate {
+    /// Folder that gets them: the `share` of an installation
+    pub folder: PathBuf,
+}
+
+/// Print every blob, function and row
+#[derive(Args)]
+pub struct Dump {
+    /// Files to read; `-` is a section on standard input
+    #[arg(required = true)]
+    pub files: Vec<PathBuf>,
+    /// Print as readelf --sframe does
+    #[arg(long, conflicts_with = "json")]
+    pub readelf: bool,
+    /// Print headers only
+    #[arg(long, conflicts_with = "readelf")]
+    pub headers: bool,
+    #[command(flatten)]
+    pub derivation: Derivation,
+    /// Print C++ and Rust names as people write them
+    #[arg(short = 'C', long)]
+    pub demangle: bool,
+    /// Print JSON, an array of files
+    #[arg(long)]
+    pub json: bool,
+    /// Address of a section on standard input
+    #[arg(long, value_name = "ADDRESS", default_value = "0", value_parser = parse_address)]
+    pub address: u64,
+}
+
+/// SFrame that is derived from `.eh_frame` in memory
+#[derive(Args, Clone, Copy)]
+pub struct Derivation {
+    /// Where a file has no SFrame section, derive one from .eh_frame in memory
+    #[arg(long)]
+    pub derived: bool,
+    /// Derive even where a file has an SFrame section
+    #[arg(long = "derived-always", requires = "derived")]
+    pub always: bool,
+    /// Version to derive
+    #[arg(long = "sframe-version", value_name = "VERSION", default_value = "3", value_parser = clap::value_parser!(u8).range(2..=3))]
+    version: u8,
+}
+
+impl Derivation {
+    /// The version to derive.
+    pub fn version(&self) -> Version {
+        if self.version == 2 { Version::V2 } else { Version::V3 }
+    }
+}
+
+impl Derivation {
+    /// V3 for files that have none.
+    pub fn of_files_without() -> Self {
+        Self { derived: true, always: false, version: 3 }
+    }
+
+    /// Whether SFrame is to be derived for a file.
+    pub fn wanted(&self, input: &Input<'_>) -> bool {
+        self.derived && (self.always || !input.has_rows())
+    }
+}
+
+/// Count sizes, functions and rows, and what sharing saves
+///
+/// Over many files also how the share of file size is distributed that .eh_frame and .sframe take.
+#[derive(Args)]
+pub struct Stat {
+    /// Files to count, or folders whose ELF files are counted; `-` is a section on standard input
+    #[arg(required = true)]
+    pub files: Vec<PathBuf>,
+    #[command(flatten)]
+    pub derivation: Derivation,
+    /// Draw the distribution of shares of file size
+    #[arg(long, value_name = "FILE.svg")]
+    pub plot: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+    /// Address of a section on standard input
+    #[arg(long, value_name = "ADDRESS", default_value = "0", value_parser = parse_address)]
+    pub address: u64,
+}
+
+/// Unwind stacks offline, from a core file or from saved registers and memory
+///
+/// With --core the threads, the stack and the mapped files come from a Linux core file; further
+/// FILEs stand in for mapped files of the same name. Without it registers come from a text file
+/// (`rip 0x401000`, a line each), memory from binary files, and every module is said with the bias
+/// it was loaded at.
+#[derive(Args)]
+#[command(group = ArgGroup::new("source").required(true).args(["core", "registers"]))]
+pub struct Unwind {
+    /// Core file
+    #[arg(long, value_name = "FILE", conflicts_with = "memory")]
+    pub core: Option<PathBuf>,
+    /// Folder below which the mapped files of the core file are
+    #[arg(long, value_name = "FOLDER", requires = "core")]
+    pub sysroot: Option<PathBuf>,
+    /// Text file with registers, one a line
+    #[arg(long, value_name = "FILE")]
+    pub registers: Option<PathBuf>,
+    /// Binary file with memory, and the address of its first byte
+    #[arg(long, value_name = "FILE@ADDRESS", value_parser = parse_placed)]
+    pub memory: Vec<PlacedFile>,
+    /// Programs and libraries, with what their addresses are to be raised by
+    #[arg(value_name = "FILE[@BIAS]", value_parser = parse_placed)]
+    pub modules: Vec<PlacedFile>,
+    #[command(flatten)]
+    pub derivation: Derivation,
+    /// Print C++ and Rust names as people write them
+    #[arg(short = 'C', long)]
+    pub demangle: bool,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Unwind the samples of a recording of perf
+///
+/// perf record --call-graph dwarf takes the registers and a copy of the stack for each sample; perf
+/// record -g takes call chains, which are kept. Each file's rows are its SFrame, and where that
+/// says nothing what its .eh_frame gives. A sample that does not reach the root of its stack says
+/// why.
+#[derive(Args)]
+pub struct Stacks {
+    /// Recording; `-` is standard input
+    #[arg(value_name = "perf.data", default_value = "perf.data")]
+    pub recording: PathBuf,
+    /// Folder below which the files of the recording are
+    #[arg(long, value_name = "FOLDER")]
+    pub sysroot: Option<PathBuf>,
+    #[command(flatten)]
+    pub rows: StackRows,
+    #[command(flatten)]
+    pub output: StackOutput,
+}
+
+/// Sample the stacks of a program that runs
+///
+/// The kernel takes samples, and they are unwound as they come; nothing is stored. Without -o and
+/// --html the page stacks.html is written; one that is there becomes stacks.html.old. Ctrl-C ends
+/// the recording. The exit status is that of the command, if one is started.
+#[derive(Args)]
+#[command(group = ArgGroup::new("target").required(true).args(["pid", "command"]))]
+pub struct Record {
+    /// Process to sample, with its threads and those that it starts
+    #[arg(short, long, value_name = "PID")]
+    pub pid: Option<u32>,
+    /// Command to start and sample, with its arguments
+    #[arg(last = true)]
+    pub command: Vec<OsString>,
+    /// Samples for each second of a processor's time
+    #[arg(short = 'F', long, value_name = "HERTZ", default_value = "997", value_parser = clap::value_parser!(u64).range(1..=100_000))]
+    pub frequency: u64,
+    /// Unwind in the kernel, by a BPF program and compact tables; needs CAP_BPF and Linux 5.17 on x86-64
+    ///
+    /// What the program cannot unwind is copied and unwound here, as without this option; so is everything,
+    /// with a warning, where the kernel does not allow bpf().
+    #[arg(long)]
+    pub bpf: bool,
+    /// Bytes of the stack to copy for each sample
+    #[arg(long, value_name = "BYTES", default_value = "32768", value_parser = parse_stack_size)]
+    pub stack_size: u32,
+    /// End after this time
+    #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
+    pub duration: Option<std::time::Duration>,
+    #[command(flatten)]
+    pub rows: StackRows,
+    #[command(flatten)]
+    pub output: StackOutput,
+}
+
+/// What to unwind by
+#[derive(Args)]
+pub struct StackRows {
+    /// Which rows of files serve
+    #[arg(long = "rows", value_enum, default_value_t)]
+    pub sources: RowSources,
+    /// Follow frame pointers in files, too, where there are no rows; wrong where code keeps none
+    #[arg(long)]
+    pub frame_pointers: bool,
+}
+
+/// Which rows of files serve
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum RowSources {
+    /// A file's SFrame, what its .eh_frame gives where that says nothing, and what instructions tell where
+    /// neither does
+    #[default]
+    All,
+    /// SFrame only
+    Sframe,
+    /// What .eh_frame gives, only
+    EhFrame,
+}
+
+/// What to write
+#[derive(Args, Clone)]
+pub struct StackOutput {
+    /// Form of the output; by the ending of its name, if it is not said
+    #[arg(long, value_enum)]
+    pub format: Option<stacks::write::Format>,
+    /// Write here instead of to standard output: .html, .folded, .json, .pb.gz for pprof, else .txt
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Write a page with a flame graph
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+    /// Name functions that the compiler put into others, and source lines
+    #[arg(long)]
+    pub inline: bool,
+    /// Print on standard error how many stacks are whole, and why the others are not
+    #[arg(long, value_enum, value_name = "FORM", num_args = 0..=1, require_equals = true, default_missing_value = "text")]
+    pub stats: Option<StatsFormat>,
+}
+
+/// A form of statistics
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum StatsFormat {
+    /// For people
+    Text,
+    /// JSON
+    Json,
+}
+
+/// A file and an address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlacedFile {
+    /// The file.
+    pub path: PathBuf,
+    /// The address, or what addresses are to be raised by.
+    pub bias: Option<u64>,
+}
+
+/// Reads `FILE@ADDRESS`. A file name may hold `@` if no address follows it.
+fn parse_placed(text: &str) -> Result<PlacedFile, String> {
+    if let Some((file, address)) = text.rsplit_once('@')
+        && let Ok(address) = parse_address(address)
+    {
+        return Ok(PlacedFile { path: file.into(), bias: Some(address) });
+    }
+    Ok(PlacedFile { path: text.into(), bias: None })
+}
+
+/// Print the row that holds at an address
+#[derive(Args)]
+pub struct Lookup {
+    /// File to look in; `-` is a section on standard input
+    pub file: PathBuf,
+    /// Hexadecimal addresses, or symbols or sections with an offset: `main+0x12`
+    #[arg(required = true, value_name = "ADDR")]
+    pub addresses: Vec<String>,
+    #[command(flatten)]
+    pub derivation: Derivation,
+    /// Print C++ and Rust names as people write them
+    #[arg(short = 'C', long)]
+    pub demangle: bool,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+    /// Address of a section on standard input
+    #[arg(long, value_name = "ADDRESS", default_value = "0", value_parser = parse_address)]
+    pub address: u64,
+}
+
+/// Check the format, and every row against .eh_frame
+///
+/// With .eh_frame present every range of program counters of every function is compared: do both
+/// sides give the same CFA, return address and frame pointer? Wrong and malformed frames make the
+/// exit status 1.
+#[derive(Args)]
+pub struct Verify {
+    /// Files to verify, or folders whose ELF files are verified; `-` is a section on standard input
+    #[arg(required = true)]
+    pub files: Vec<PathBuf>,
+    /// Code that SFrame does not cover is a finding, too
+    #[arg(long)]
+    pub complete: bool,
+    #[command(flatten)]
+    pub derivation: Derivation,
+    /// Print all differences, not only the first of each kind
+    #[arg(long)]
+    pub all: bool,
+    /// Print notes: dead and empty functions, functions without a symbol
+    #[arg(long)]
+    pub notes: bool,
+    /// Print a summary for every file, not only where there are findings
+    #[arg(short, long)]
+    pub verbose: bool,
+    /// Print C++ and Rust names as people write them
+    #[arg(short = 'C', long)]
+    pub demangle: bool,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+    /// Address of a section on standard input
+    #[arg(long, value_name = "ADDRESS", default_value = "0", value_parser = parse_address)]
+    pub address: u64,
+}
+
+/// Give each text section of an object its own .sframe
+///
+/// Each part joins the section group of its text section and is linked to it (SHF_LINK_ORDER),
+/// which every linker understands. Objects without SFrame, and those in this shape already, stay as
+/// they are.
+#[derive(Args)]
+pub struct Split {
+    /// Relocatable objects, rewritten in place
+    #[arg(required = true)]
+    pub files: Vec<PathBuf>,
+    /// Write here instead; for one input
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Write the light linking form: one unit for each text section, in sections .sframe_light
+    #[arg(long)]
+    pub light: bool,
+    /// Say what was done
+    #[arg(short, long)]
+    pub verbose: bool,
+}
+
+/// Run another linker on split inputs
+///
+/// Objects and members of archives whose .sframe covers several text sections are split into a cache, and
+/// the linker gets the same command line with the names of the copies. Called by the name of a linker
+/// (ld, ld.bfd, ld.gold, ld.lld, ld.mold), the command does this for the program of that name on PATH, or
+/// for the one that SFRAME_REAL_LD names. Objects for link-time optimization are left alone.
+#[derive(Args)]
+pub struct WrapLd {
+    /// Folder of the copies [default: $SFRAME_WRAP_CACHE, else the user's cache]
+    #[arg(long, value_name = "FOLDER")]
+    pub cache: Option<PathBuf>,
+    /// Size of the cache in MiB above which copies that nobody used for an hour are removed
+    #[arg(long, value_name = "MIB", default_value_t = 2048)]
+    pub cache_limit: u64,
+    /// Write the light linking form (or SFRAME_AS_LIGHT=1)
+    #[arg(long)]
+    pub light: bool,
+    /// Say what is split (or SFRAME_WRAP_VERBOSE=1)
+    #[arg(short, long)]
+    pub verbose: bool,
+    /// The linker, by its path or by a name on PATH
+    pub linker: OsString,
+    /// Its arguments
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    pub arguments: Vec<OsString>,
+}
+
+/// What SFrame to write
+#[derive(Args, Clone, Copy)]
+pub struct Format {
+    /// Version to write
+    #[arg(long = "sframe-version", value_name = "VERSION", default_value = "3", value_parser = clap::value_parser!(u8).range(2..=3))]
+    version: u8,
+    /// Do not let functions share identical rows (they never do in big-endian files)
+    #[arg(long)]
+    no_share: bool,
+}
+
+impl Format {
+    /// How to write for an ABI.
+    pub fn options(&self, abi: sframe_format::Abi) -> sframe_format::write::Options {
+        let options = sframe_format::write::Options::new(abi);
+        let version = if self.version == 2 { Version::V2 } else { Version::V3 };
+        options.version(version).share(options.share && !self.no_share)
+    }
+}
+
+/// Make frames from .eh_frame
+///
+/// A relocatable object gets an .sframe with relocations for each text section, in place or as a
+/// new file; what SFrame it had is replaced. Of a linked file only the bytes of the section are
+/// written: attach puts them in.
+#[derive(Args)]
+pub struct Derive {
+    /// File with .eh_frame
+    pub file: PathBuf,
+    /// Write here; needed for linked files
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    #[command(flatten)]
+    pub format: Format,
+    /// Address that the section of a linked file is to have
+    #[arg(long, value_name = "ADDRESS", default_value = "0", value_parser = parse_address)]
+    pub address: u64,
+    /// List the functions that have no SFrame form
+    #[arg(short, long)]
+    pub verbose: bool,
+}
+
+/// How to change a finished file
+#[derive(Args)]
+pub struct Change {
+    /// Executable or shared library, rewritten in place
+    pub file: PathBuf,
+    /// Write here instead
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    #[command(flatten)]
+    pub format: Format,
+    /// Name of the section [default: that of the file's SFrame section, else .sframe]; .sframe_compact is a
+    /// compact table, without a program header of its own
+    #[arg(long, value_name = "NAME", value_parser = [".sframe", ".sframe_idx", ".sframe_compact"])]
+    pub name: Option<String>,
+    /// What becomes of the build-id
+    #[arg(long, value_enum, default_value_t)]
+    pub build_id: BuildId,
+    /// List the functions that were left out
+    #[arg(short, long)]
+    pub verbose: bool,
+}
+
+impl Change {
+    /// The file that gets the result.
+    pub fn output(&self) -> &Path {
+        self.output.as_deref().unwrap_or(&self.file)
+    }
+}
+
+/// What becomes of the build-id
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum BuildId {
+    /// It stays: debug information and caches still find the file
+    #[default]
+    Keep,
+    /// It is computed anew from the changed file
+    Recompute,
+}
+
+/// Make one sorted table of all SFrame in a finished file
+///
+/// All blobs of all SFrame sections, whatever their versions, become one sorted blob, which takes
+/// the place of the section.
+#[derive(Args)]
+pub struct Index {
+    #[command(flatten)]
+    pub change: Change,
+    /// Write the bytes of the section only, for this address
+    #[arg(long, value_name = "ADDRESS", value_parser = parse_address, requires = "output")]
+    pub raw: Option<u64>,
+}
+
+/// Make a compact table for a finished file
+///
+/// The table says the same as the file's SFrame, or as its .eh_frame where it has none, in less room
+/// than .eh_frame: a sixth for large C++ files, a half for a typical small file.
+/// crates/sframe-format/COMPACT.md specifies it. It is written alone; attach --name .sframe_compact
+/// puts one into the file.
+#[derive(Args)]
+pub struct Table {
+    /// Executable or shared library
+    pub file: PathBuf,
+    /// Write here instead of to the file's name with .sframe_compact behind it, in this folder
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Take .eh_frame even where the file has SFrame
+    #[arg(long)]
+    pub eh_frame: bool,
+    /// Address that the table is to have beside the file's own
+    #[arg(long, value_name = "ADDRESS", default_value = "0", value_parser = parse_address)]
+    pub address: u64,
+    /// List the functions that were left out
+    #[arg(short, long)]
+    pub verbose: bool,
+}
+
+/// Add or replace SFrame in a finished file
+///
+/// The section is derived from .eh_frame unless one is given. It takes the room of the section that
+/// it replaces, or gets a load segment of its own at the end. The program header PT_GNU_SFRAME
+/// covers it. Strip before, not afterwards: GNU strip breaks files whose program headers have
+/// moved.
+#[derive(Args)]
+pub struct Attach {
+    #[command(flatten)]
+    pub change: Change,
+    /// Take the functions of this file: the bytes of a section, as derive writes them
+    #[arg(long, value_name = "FILE")]
+    pub section: Option<PathBuf>,
+    /// Address that those bytes were made for
+    #[arg(long, value_name = "ADDRESS", default_value = "0", value_parser = parse_address, requires = "section")]
+    pub address: u64,
+}
+
+/// Reads a number of bytes of the stack: what the kernel copies is a multiple of 8 and fits a record.
+fn parse_stack_size(text: &str) -> Result<u32, String> {
+    let size: u32 = text.parse().map_err(|error| format!("expected a number of bytes: {error}"))?;
+    if (8..=65_528).contains(&size) && size.is_multiple_of(8) {
+        Ok(size)
+    } else {
+        Err("expected a multiple of 8 from 8 to 65528".into())
+    }
+}
+
+fn parse_seconds(text: &str) -> Result<std::time::Duration, String> {
+    let seconds: f64 = text.parse().map_err(|error| format!("expected a number of seconds: {error}"))?;
+    std::time::Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())
+}
+
+/// Reads an address: hexadecimal with or without `0x`.
+pub fn parse_address(text: &str) -> Result<u64, String> {
+    let digits = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")).unwrap_or(text);
+    u64::from_str_radix(digits, 16).map_err(|error| format!("expected a hexadecimal address: {error}"))
+}

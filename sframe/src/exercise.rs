@@ -1,0 +1,22 @@
+//! Runs the command's readers over arbitrary bytes, for the fuzz target `tool` and a test.
+
+use super::split::split;
+use super::{open, unwind};
+use sframe_sections::split::Form;
+use stacks::bytes::Bytes;
+
+/// Reads `bytes` as a core file, and as an assembler's output, which is split in both forms and read again.
+/// Any result is right, as long as no reader panics and no walk is endless.
+pub fn exercise(bytes: &[u8]) {
+    if let Ok(process) = unwind::core::threads("fuzz.core", &Bytes::from(bytes.to_vec())) {
+        let mut room = process.frames_at_most();
+        for thread in &process.threads {
+            unwind::unwind(&process, thread, true, &mut room);
+        }
+    }
+    let _ = open::open_elf("fuzz.o", bytes);
+    for form in [Form::Same, Form::Light] {
+        let split = split("fuzz.o", bytes, form).ok().and_then(|done| done.bytes);
+        let _ = split.as_deref().map(|bytes| open::open_elf("fuzz.o", bytes).is_ok());
+    }
+}

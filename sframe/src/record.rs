@@ -1,0 +1,124 @@
+//! `sframe record`: samples of a program that runs.
+
+use super::args::Record;
+use super::open::Problem;
+use super::report::{Outcome, complain, tell, warn};
+use super::stack_output::{Plan, settings, write_all};
+use diagnostics::words::count;
+use indicatif::{ProgressBar, ProgressStyle};
+use stacks::kernel::Kernel;
+use stacks::live::{InKernel, Progress, Request, Target, record};
+use stacks::profile::Profile;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// The page that is written when nothing else is asked for.
+const PAGE: &str = "stacks.html";
+
+/// Set by Ctrl-C.
+static STOP: AtomicBool = AtomicBool::new(false);
+
+/// Records and writes. The exit status is the command's, if one was started and all went well.
+pub fn run(arguments: &Record) -> ExitCode {
+    match sample(arguments) {
+        Ok(status) => ExitCode::from(status),
+        Err(problem) => {
+            complain(&problem);
+            Outcome::Unusable.exit_code()
+        }
+    }
+}
+
+fn sample(arguments: &Record) -> Result<u8, Problem> {
+    let mut output = arguments.output.clone();
+    let by_default = output.output.is_none() && output.html.is_none() && output.format.is_none();
+    if by_default {
+        output.output = Some(PathBuf::from(PAGE));
+    }
+    let plan = Plan::new(&output, None)?;
+    let (target, title) = match arguments.pid {
+        Some(pid) => (Target::Process(pid), format!("process {pid}")),
+        None => {
+            let words: Vec<_> = arguments.command.iter().map(|word| word.to_string_lossy()).collect();
+            (Target::Command(arguments.command.clone()), words.join(" "))
+        }
+    };
+    let request = Request {
+        target,
+        frequency: arguments.frequency,
+        stack_size: arguments.stack_size,
+        duration: arguments.duration,
+    };
+    let in_kernel = if arguments.bpf { in_kernel() } else { None };
+    let mut profile = Profile::new(plan.wants_addresses());
+    stop_by_signals();
+    let bar = progress_bar();
+    let mut progress = |now: Progress| {
+        let samples = count(now.samples, "sample");
+        bar.set_message(format!("{samples}, {} lost, {} s", now.lost, now.elapsed.as_secs()));
+        // Not by a thread of its own, which there may be none for.
+        bar.tick();
+    };
+    let settings = settings(&arguments.rows, None, arguments.output.stats.is_some());
+    let recorded =
+        record(&request, settings, in_kernel, &STOP, &mut progress, &mut |stack| profile.add(stack));
+    bar.finish_and_clear();
+    let recorded = recorded.map_err(|message| Problem::new(&*title, message))?;
+    profile.events = vec![recorded.event.to_owned()];
+    let kept = if by_default { keep_earlier(PAGE) } else { "" };
+    write_all(&plan, &profile, &recorded.files, &recorded.statistics, &Kernel::running(), &title)?;
+    let whole = profile.rows.iter().filter(|row| row.end.is_rooted()).count();
+    let written: Vec<String> = plan.files().map(|path| path.display().to_string()).collect();
+    let lost = match recorded.statistics.lost {
+        0 => String::new(),
+        lost => format!(", {lost} lost"),
+    };
+    let place = if written.is_empty() { String::new() } else { format!("; see {}", written.join(" and ")) };
+    let samples = count(profile.rows.len() as u64, "sample");
+    tell(&format!("{samples}, {whole} from the root on{lost}{place}{kept}"));
+    Ok(recorded.status.and_then(|status| u8::try_from(status).ok()).unwrap_or(0))
+}
+
+/// Gives the page of an earlier recording another name, as perf does with its recordings. Returns what to say
+/// about it.
+fn keep_earlier(page: &str) -> &'static str {
+    if !std::fs::symlink_metadata(page).is_ok_and(|metadata| metadata.is_file()) {
+        return "";
+    }
+    match std::fs::rename(page, format!("{page}.old")) {
+        Ok(()) => " (the one that was there is now stacks.html.old)",
+        Err(_) => " (which replaced the one that was there)",
+    }
+}
+
+/// The program that unwinds in the kernel. If it cannot be loaded, a warning says why, and everything is
+/// unwound here.
+fn in_kernel() -> Option<InKernel> {
+    InKernel::load(false)
+        .map_err(|reason| {
+            warn(&format!("--bpf: {reason}; stacks are copied and unwound in this process instead"));
+        })
+        .ok()
+}
+
+/// A line on the terminal; nothing if there is no terminal.
+fn progress_bar() -> ProgressBar {
+    let bar = ProgressBar::new_spinner();
+    if let Ok(style) = ProgressStyle::with_template("{spinner} sampling: {msg} (Ctrl-C ends)") {
+        bar.set_style(style);
+    }
+    bar
+}
+
+/// Lets Ctrl-C and a request to end finish the recording instead of this process.
+fn stop_by_signals() {
+    extern "C" fn stop(_: libc::c_int) {
+        STOP.store(true, Ordering::Relaxed);
+    }
+    let handler = stop as extern "C" fn(libc::c_int);
+    for signal in [libc::SIGINT, libc::SIGTERM] {
+        // SAFETY: the handler only sets a flag.
+        unsafe { libc::signal(signal, handler as libc::sighandler_t) };
+    }
+}

@@ -1,0 +1,238 @@
+//! Tests of `sframe unwind` on a stack made by hand for a fixture program.
+
+use super::memory::Memory;
+use super::modules::{Loading, Modules, Place};
+use super::process::Process;
+use super::saved::parse_registers;
+use super::{core, unwind};
+use crate::args::{Derivation, PlacedFile, Unwind};
+use crate::fixtures;
+use sframe_format::Abi;
+use std::path::Path;
+
+const PROGRAM: &str = "linked/prog.x86_64.ld2.47";
+const STACK: u64 = 0x7ffe_0000_1000;
+const AT_ITS_ADDRESS: Loading = Loading { place: Place::Bias(0), build_id: None };
+
+/// `_start` called a function that is at its first instruction: `*rsp` is the return address, above
+/// it are the 8 bytes that `_start` took.
+fn stack() -> Vec<u8> {
+    [0x401049u64, 0, 0x1234].iter().flat_map(|word| word.to_le_bytes()).collect()
+}
+
+#[test]
+fn saved_registers_and_memory_give_the_callers() {
+    let text = format!("rip 0x401080 0x401080 <f>\nrsp = {STACK:#x}\nrbp 5\neflags 0x246 [ ZF ]\n");
+    let thread = parse_registers(Abi::Amd64, &text).unwrap();
+    let mut modules = Modules::new(Abi::Amd64);
+    let derivation = Derivation::of_files_without();
+    modules.add_file(&fixtures::path(PROGRAM), "prog", &[AT_ITS_ADDRESS], derivation);
+    assert_eq!(modules.problems(), []);
+    let memory = Memory::new(vec![(STACK, stack().into())]);
+    let saved = stack().len();
+    let process = Process { abi: Abi::Amd64, threads: vec![thread], memory, modules, saved };
+    let stack = unwind(&process, &process.threads[0], false, &mut process.frames_at_most());
+    let addresses: Vec<&str> = stack.frames.iter().map(|frame| frame.address.as_str()).collect();
+    assert_eq!(addresses, ["0x401080", "0x401049", "0x1234"]);
+    assert!(stack.frames[1].place.starts_with("_start+0x9"), "{:?}", stack.frames);
+    assert!(stack.stopped.unwrap().contains("no file with rows is at 0x1233"));
+}
+
+/// Stacks that go in circles would otherwise make any number of frames of a few bytes for each thread.
+#[test]
+fn threads_have_no_more_frames_than_their_memory_can_hold() {
+    let text = format!("rip 0x401080\nrsp {STACK:#x}");
+    let threads = vec![parse_registers(Abi::Amd64, &text).unwrap(); 3];
+    let mut modules = Modules::new(Abi::Amd64);
+    modules.add_file(&fixtures::path(PROGRAM), "prog", &[AT_ITS_ADDRESS], Derivation::of_files_without());
+    let memory = Memory::new(vec![(STACK, stack().into())]);
+    let process = Process { abi: Abi::Amd64, threads, memory, modules, saved: 16 };
+    let mut room = process.frames_at_most();
+    let mut walk = |thread| {
+        let stack = unwind(&process, thread, false, &mut room);
+        (stack.frames.len(), stack.stopped.unwrap_or_default())
+    };
+    let walks: Vec<_> = process.threads.iter().map(&mut walk).collect();
+    assert_eq!(walks.iter().map(|(frames, _)| *frames).collect::<Vec<_>>(), [3, 2, 0]);
+    assert!(walks[0].1.contains("no file with rows"), "{walks:?}");
+    assert!(walks[2].1.contains("more frames than the saved memory can hold"), "{walks:?}");
+}
+
+#[test]
+fn registers_that_are_needed_are_asked_for() {
+    assert!(parse_registers(Abi::Amd64, "rip 0x10").unwrap_err().contains("stack pointer"));
+    assert!(parse_registers(Abi::AArch64Little, "sp 0x10").unwrap_err().contains("program counter"));
+    let thread = parse_registers(Abi::AArch64Little, "pc 0x10\nsp 0x20\nlr 0x30\nfp 0x40").unwrap();
+    assert_eq!((thread.pc, thread.registers[30], thread.registers[29]), (0x10, Some(0x30), Some(0x40)));
+}
+
+/// A mapping of the program: address, offset in the file, protection (`PF_*`), and what the core file has of
+/// it.
+struct Mapping {
+    address: u64,
+    offset: u64,
+    flags: u32,
+    bytes: Vec<u8>,
+}
+
+/// The program's code at its own addresses.
+fn code() -> Mapping {
+    Mapping { address: 0x401000, offset: 0x1000, flags: 5, bytes: Vec::new() }
+}
+
+fn words(values: &[u64]) -> Vec<u8> {
+    values.iter().flat_map(|word| word.to_le_bytes()).collect()
+}
+
+fn halves(values: &[u32]) -> Vec<u8> {
+    values.iter().flat_map(|word| word.to_le_bytes()).collect()
+}
+
+fn note(owner: &str, kind: u32, contents: &[u8]) -> Vec<u8> {
+    let mut note = halves(&[owner.len() as u32 + 1, contents.len() as u32, kind]);
+    note.extend(owner.bytes());
+    note.resize((note.len() + 1).next_multiple_of(4), 0);
+    note.extend(contents);
+    note.resize(note.len().next_multiple_of(4), 0);
+    note
+}
+
+/// An ELF file of x86-64 with segments of a type, flags, address and contents, which come behind the headers.
+fn elf(kind: u16, segments: &[(u32, u32, u64, u64, Vec<u8>)]) -> Vec<u8> {
+    let mut file = b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0".to_vec();
+    file.extend([kind, 62].iter().flat_map(|half| half.to_le_bytes()));
+    file.extend(halves(&[1]));
+    file.extend(words(&[0, 64, 0]));
+    file.extend(halves(&[0]));
+    file.extend([64u16, 56, segments.len() as u16, 64, 0, 0].iter().flat_map(|half| half.to_le_bytes()));
+    let mut offset = 64 + 56 * segments.len() as u64;
+    for (kind, flags, address, size, contents) in segments {
+        file.extend(halves(&[*kind, *flags]));
+        file.extend(words(&[offset, *address, 0, contents.len() as u64, *size, 4]));
+        offset += contents.len() as u64;
+    }
+    file.extend(segments.iter().flat_map(|(.., contents)| contents));
+    file
+}
+
+/// A core file with one thread, the stack, and mappings of a page of the program.
+fn core_file(program: &str, mappings: &[Mapping]) -> Vec<u8> {
+    let mut status = vec![0u8; 112 + 27 * 8];
+    status[32..36].copy_from_slice(&77u32.to_le_bytes());
+    // rbp, rip, rsp in `user_regs_struct`.
+    for (place, value) in [(4usize, 5u64), (16, 0x401080), (19, STACK)] {
+        status[112 + 8 * place..][..8].copy_from_slice(&value.to_le_bytes());
+    }
+    let mut files = words(&[mappings.len() as u64, 0x1000]);
+    for Mapping { address, offset, .. } in mappings {
+        files.extend(words(&[*address, address + 0x1000, offset / 0x1000]));
+    }
+    files.extend(mappings.iter().flat_map(|_| program.bytes().chain([0])));
+    let notes = [note("CORE", 1, &status), note("CORE", 0x4649_4c45, &files)].concat();
+    let mut segments = vec![(4, 4, 0, 0, notes), (1, 6, STACK, stack().len() as u64, stack())];
+    let mapped = mappings.iter().map(|m| (1, m.flags, m.address, 0x1000, m.bytes.clone()));
+    segments.extend(mapped);
+    elf(4, &segments)
+}
+
+/// What `sframe unwind --core` makes of it: the places of the frames, and its complaints.
+fn unwound(core: &[u8], sysroot: Option<&Path>, modules: Vec<PlacedFile>) -> (Vec<String>, String) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("core");
+    std::fs::write(&path, core).unwrap();
+    let arguments = Unwind {
+        core: Some(path.clone()),
+        sysroot: sysroot.map(Path::to_owned),
+        registers: None,
+        memory: Vec::new(),
+        modules,
+        derivation: Derivation::of_files_without(),
+        demangle: false,
+        json: false,
+    };
+    let process = core::read(&path, &arguments).unwrap();
+    assert_eq!(process.threads[0].name, "thread 77");
+    let stack = unwind(&process, &process.threads[0], false, &mut process.frames_at_most());
+    let places = stack.frames.iter().map(|frame| format!("{} {}", frame.address, frame.place));
+    let problems: Vec<String> = process.modules.problems().iter().map(ToString::to_string).collect();
+    (places.collect(), problems.join("\n"))
+}
+
+fn assert_whole((places, problems): (Vec<String>, String)) {
+    assert_eq!(problems, "");
+    assert!(places.len() == 3 && places[1].starts_with("0x401049 _start+0x9 ("), "{places:?}");
+}
+
+#[test]
+fn core_files_hold_threads_memory_and_files() {
+    let program = fixtures::path(PROGRAM);
+    assert_whole(unwound(&core_file(program.to_str().unwrap(), &[code()]), None, Vec::new()));
+}
+
+/// Debuggers and profilers map libraries to read them, those that they run among them.
+#[test]
+fn what_is_mapped_as_data_is_no_module() {
+    let program = fixtures::path(PROGRAM);
+    let read = |address| Mapping { address, offset: 0, flags: 4, bytes: Vec::new() };
+    // Before and behind the code, and where the code's own pages would be if this was the code.
+    for address in [0x10_0000, 0x400000, 0x402000, 0x7f00_0000_0000] {
+        let mut mappings = vec![code(), read(address)];
+        mappings.sort_by_key(|mapping| mapping.address);
+        assert_whole(unwound(&core_file(program.to_str().unwrap(), &mappings), None, Vec::new()));
+    }
+    let (places, problems) = unwound(&core_file("/no/such/data", &[read(0x10_0000)]), None, Vec::new());
+    assert_eq!((places.len(), &*problems), (1, ""));
+}
+
+/// A program of one page of code with a build-id, and what a core file has of its first page.
+fn with_build_id(id: &[u8]) -> Vec<u8> {
+    let notes = note("GNU", 3, id);
+    elf(2, &[(1, 5, 0x40_0000, 0x2000, Vec::new()), (4, 4, 0x40_0000 + 64 + 112, notes.len() as u64, notes)])
+}
+
+#[test]
+fn a_file_that_was_rebuilt_since_is_told_and_not_used() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("program");
+    let mut file = with_build_id(&[1; 20]);
+    // The segment is the whole file.
+    file[64 + 8..64 + 16].fill(0);
+    let length = file.len() as u64;
+    file[64 + 32..64 + 40].copy_from_slice(&length.to_le_bytes());
+    std::fs::write(&path, &file).unwrap();
+    let core = |name: &str, id: u8| {
+        let mut header = file.clone();
+        let at = header.len() - 20;
+        header[at..].fill(id);
+        core_file(name, &[Mapping { address: 0x40_0000, offset: 0, flags: 5, bytes: header }])
+    };
+    let name = path.to_str().unwrap();
+    let (_, problems) = unwound(&core(name, 1), None, Vec::new());
+    assert!(problems.contains("no SFrame section") && !problems.contains("replaced"), "{problems}");
+    let (_, problems) = unwound(&core(name, 2), None, Vec::new());
+    let said = format!("its build-id is {}, the core file says {}", "01".repeat(20), "02".repeat(20));
+    assert!(problems.contains(&said), "{problems}");
+    // What stands in for a file is compared as well, unless the place is said.
+    let stand_in = |bias| vec![PlacedFile { path: path.clone(), bias }];
+    let (_, problems) = unwound(&core("/gone/program (deleted)", 2), None, stand_in(None));
+    assert!(problems.contains(&said), "{problems}");
+    let (_, problems) = unwound(&core("/gone/program", 2), None, stand_in(Some(0)));
+    assert!(!problems.contains("replaced"), "{problems}");
+}
+
+#[test]
+fn files_of_a_core_file_lie_below_the_sysroot() {
+    let program = fixtures::path(PROGRAM);
+    let root = tempfile::tempdir().unwrap();
+    std::fs::create_dir_all(root.path().join("usr/bin")).unwrap();
+    std::fs::copy(&program, root.path().join("usr/bin/true")).unwrap();
+    std::fs::write(root.path().join("usr/bin/false"), b"no program").unwrap();
+    // Here they are something else, or are not.
+    for name in ["/usr/bin/true", "/usr/bin/true (deleted)"] {
+        assert_whole(unwound(&core_file(name, &[code()]), Some(root.path()), Vec::new()));
+    }
+    let (places, problems) = unwound(&core_file("/usr/bin/false", &[code()]), Some(root.path()), Vec::new());
+    assert_eq!((places.len(), &*problems), (1, ""));
+    let (_, problems) = unwound(&core_file("/bin/sh", &[code()]), Some(root.path()), Vec::new());
+    assert!(problems.contains("cannot read"), "{problems}");
+}

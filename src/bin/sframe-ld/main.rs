@@ -1,0 +1,112 @@
+//! The command `sframe-ld`: arguments in, exit status out. The links are the library's; what ends in another
+//! program is here: `-run` ([`redirect`]), and links for 32 bits ([`fallback`]).
+
+mod fallback;
+mod redirect;
+
+use commands::Heap;
+use sframe_ld::Memory;
+use sframe_ld::cli::{self, Color, Environment, Invocation};
+use sframe_ld::diag::{Diagnostic, RenderOptions, Sink, limit_messages, render, share_help, words};
+use sframe_ld::input::{SystemSource, read_arguments};
+use sframe_ld::output::detach;
+use std::ffi::{OsStr, OsString};
+use std::io::Write;
+use std::process::ExitCode;
+
+#[global_allocator]
+static ALLOCATOR: Heap = Heap;
+
+fn main() -> ExitCode {
+    let mut arguments = std::env::args_os();
+    let called_as = arguments.next();
+    let program = program_name(called_as.as_deref());
+    commands::handle_signals(&program, 1);
+    let arguments: Vec<OsString> = arguments.collect();
+    if let Some(command) = redirect::command(&arguments) {
+        return redirect::run(command);
+    }
+    let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
+    let (options, identity, run_path) =
+        (variable("SFRAME_LD_OPTIONS"), variable("SFRAME_LD_IDENTITY"), variable("LD_RUN_PATH"));
+    let environment = Environment {
+        program: &program,
+        options: options.as_deref(),
+        identity: identity.as_deref(),
+        run_path: run_path.as_deref(),
+    };
+    let sink = Sink::default();
+    let invocation = cli::parse(&arguments, &environment, &read_arguments, &sink);
+    match invocation {
+        Ok(Invocation::Print(text)) => {
+            show(sink.into_sorted(), &program, None);
+            print(&text);
+            ExitCode::SUCCESS
+        }
+        Ok(Invocation::Link(config, inputs)) => {
+            let early = sink.into_sorted();
+            if let Some(banner) = config.banner.as_ref().filter(|_| config.asks_for_32_bits.is_none()) {
+                print(banner);
+            }
+            let outcome = sframe_ld::link(&config, &inputs, &SystemSource, early, Memory::Left);
+            if let Some(link) = outcome.asks_for_32_bits.filter(|_| !config.no_fallback) {
+                return fallback::run(&program, &link, &arguments);
+            }
+            print(&outcome.printed);
+            show(outcome.diagnostics, &program, Some(&config));
+            if config.reports.time_report {
+                eprint!("{}", outcome.timings.report());
+            }
+            // Not with sanitizers (builds without `mimalloc`), which do not support processes that share
+            // memory.
+            if !config.foreground && cfg!(feature = "mimalloc") {
+                detach::leave_memory_behind(outcome.replaced.as_ref());
+            }
+            end(if outcome.succeeded { 0 } else { 1 })
+        }
+        Err(_) => {
+            show(sink.into_sorted(), &program, None);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Ends the process without exit handlers, which only free memory, for some 2 % of the time of a small
+/// link.
+fn end(status: i32) -> ! {
+    let _ = std::io::stdout().flush();
+    // SAFETY: nothing runs behind it in this process.
+    unsafe { libc::_exit(status) }
+}
+
+/// The name in messages: the one that the command was called by, with its folder if that was said, as GNU ld
+/// does. Compilers call every linker `ld`, and the folder tells which one it is.
+fn program_name(argument: Option<&OsStr>) -> String {
+    let name = argument.filter(|name| !name.is_empty());
+    name.map_or_else(|| "sframe-ld".into(), |name| words::shown(&name.to_string_lossy()).into_owned())
+}
+
+/// Prints on standard output; a closed pipe is not an error worth failing for.
+fn print(text: &str) {
+    let _ = std::io::stdout().write_all(text.as_bytes());
+}
+
+fn show(mut diagnostics: Vec<Diagnostic>, program: &str, config: Option<&cli::Config>) {
+    let stderr = std::io::stderr();
+    let color = commands::is_colored(config.map_or(Color::Auto, |config| config.diagnostics.color));
+    let options = RenderOptions { program: program.into(), color };
+    let limit =
+        config.and_then(|config| config.diagnostics.error_limit).map_or(usize::MAX, |limit| limit.get());
+    let left = limit_messages(&mut diagnostics, limit);
+    share_help(&mut diagnostics);
+    let mut stderr = stderr.lock();
+    for diagnostic in &diagnostics {
+        let _ = stderr.write_all(render(diagnostic, &options).as_bytes());
+    }
+    for (more, kind) in [(left.warnings, "warning"), (left.errors, "error")] {
+        if more > 0 {
+            let more = format!("{more} more {}", words::form(more as u64, kind));
+            let _ = writeln!(stderr, "{program}: {more}; --error-limit=0 shows all");
+        }
+    }
+}
