@@ -1,4 +1,4 @@
-//! Compiles the one function that Rust cannot define: it takes a variable number of arguments.
+//! Compiles the one function that Rust cannot define, because it takes a variable number of arguments.
 
 fn main() {
     println!("cargo::rerun-if-changed=src/message.c");

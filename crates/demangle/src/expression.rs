@@ -60,8 +60,8 @@ impl<'a> Parser<'a> {
         self.node(Kind::Template, name, arguments)
     }
 
-    /// `sr …`: a name in a type that is not known yet. The ABI's forms and that of old compilers,
-    /// which put any type behind `sr`, begin alike: one is tried after the other.
+    /// `sr …`: a name in a type that is not known yet. The ABI's forms begin like that of old compilers,
+    /// which put any type after `sr`. So this tries one form after the other.
     fn unresolved_name(&mut self) -> Option<Id> {
         self.at += 2;
         let start = self.mark();
@@ -99,7 +99,7 @@ impl<'a> Parser<'a> {
         Some(self.leaf(Kind::FunctionParam(number)))
     }
 
-    /// Expressions up to a letter, which is passed.
+    /// Expressions up to a letter, which this skips.
     fn expression_list(&mut self, end: u8) -> Option<Id> {
         let mut expressions = Vec::new();
         while !self.take(&[end]) {
@@ -108,7 +108,7 @@ impl<'a> Parser<'a> {
         Some(self.list(Kind::Arguments, &expressions))
     }
 
-    /// The name of an operator; `cv` with the type that it converts to.
+    /// The name of an operator. After `cv`, the type that it converts to follows.
     pub(crate) fn operator_name(&mut self) -> Option<Id> {
         let code = [self.peek(), self.peek_at(1)];
         self.at += 2;

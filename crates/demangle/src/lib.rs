@@ -1,12 +1,13 @@
-//! Mangled names in the text that libiberty gives them.
+//! Demangles names into the same text as libiberty.
 //!
-//! Version scripts (`extern "C++"`) are written against the output of `nm -C` and `c++filt`, so a
-//! linker that reads them has to produce the same text, spaces included. It is that of `c++filt -i`:
-//! `std::string` where `c++filt` alone spells the template out, and no hashes of Rust.
+//! People write version scripts (`extern "C++"`) against the output of `nm -C` and `c++filt`. A linker that
+//! reads the scripts has to produce the same text, down to the spaces. It is the text of `c++filt -i`:
+//! `std::string` where `c++filt` alone spells out the template, and no hashes in Rust names.
 //!
-//! Names come from files that may be broken or hostile, and a link may show all of them: depth is bounded by
-//! constants, and steps and the length of the text in proportion to the name. Beyond the bounds a name counts
-//! as not mangled.
+//! Names come from files that may be broken or hostile, and a link may show all of them. A short name can
+//! stand for a text of gigabytes, because each substitution may refer to the one before it twice. So
+//! constants bound the depth, and the length of the name bounds the number of steps and the length of the
+//! text. A name that exceeds a bound counts as not mangled.
 
 mod expression;
 mod parse;
@@ -18,12 +19,12 @@ mod tables;
 mod tree;
 mod types;
 
-/// The text of a C++ or Rust name; `None` if it is not mangled.
+/// The text of a C++ or Rust name. `None`: it is not mangled.
 pub fn demangle(name: &[u8]) -> Option<Vec<u8>> {
     rust::demangle(name).or_else(|| cpp(name))
 }
 
-/// The text of a C++ name; `None` if it is not one.
+/// The text of a C++ name. `None`: it is not a C++ name.
 fn cpp(name: &[u8]) -> Option<Vec<u8>> {
     if let Some((text, rest)) = global_function(name) {
         return keyed(rest).map(|name| [text.as_bytes(), &name].concat());
@@ -36,8 +37,8 @@ fn cpp(name: &[u8]) -> Option<Vec<u8>> {
     print::print(&parser.nodes, root, name.len())
 }
 
-/// The text of the name that a global function is keyed to, which may be one of C. Such names do not nest,
-/// and what follows a mangled one is not shown.
+/// The text of the name that a global function is keyed to, which may be a name of C. Such names do not nest,
+/// and the text omits what follows a mangled one.
 fn keyed(name: &[u8]) -> Option<Vec<u8>> {
     if !name.starts_with(b"_Z") {
         return (!name.is_empty()).then(|| name.to_vec());

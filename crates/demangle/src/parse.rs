@@ -1,31 +1,31 @@
-//! Reads a mangled name: encodings, special names and the parts of names.
+//! Parses a mangled name: encodings, special names and the parts of names.
 
 use crate::tables;
 use crate::tree::{Id, Kind, NONE, Nodes};
 
-/// Largest depth of nested types, expressions and encodings.
+/// The largest depth of nested types, expressions and encodings.
 const DEPTH: u32 = 1024;
-/// Most nodes for each byte of the name.
+/// The largest number of nodes for each byte of the name.
 const NODES_PER_BYTE: usize = 16;
-/// How often a byte may be read again, on average.
+/// How often the parser may read a byte again, on average.
 const READINGS: usize = 16;
 
-/// A reader of one mangled name. Every method that reads a part returns `None` if it is not there.
+/// A parser of one mangled name. A method that reads a part returns `None` if the part is not there.
 pub struct Parser<'a> {
     pub(crate) text: &'a [u8],
     pub(crate) at: usize,
     pub(crate) nodes: Nodes<'a>,
     pub(crate) substitutions: Vec<Id>,
-    /// The name that a constructor or destructor would have here.
+    /// The name that a constructor or destructor would have at this point.
     pub(crate) last_name: Id,
     pub(crate) in_expression: bool,
     pub(crate) in_conversion: bool,
     depth: u32,
-    /// Bytes that were read in vain and are read again, and nodes that are looked at once more.
+    /// Bytes that were read in vain and are read again, and nodes that are visited once more.
     repeated: usize,
 }
 
-/// A state of the reader.
+/// A state of the parser.
 pub(crate) struct Mark {
     at: usize,
     substitutions: usize,
@@ -33,7 +33,7 @@ pub(crate) struct Mark {
 }
 
 impl<'a> Parser<'a> {
-    /// A reader at the start of a text.
+    /// A parser at the start of a text.
     pub fn new(text: &'a [u8]) -> Self {
         Parser {
             text,
@@ -48,7 +48,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// `_Z`, an encoding and suffixes of clones, up to the end of the text.
+    /// `_Z`, an encoding and the suffixes of clones, up to the end of the text.
     pub fn symbol(&mut self) -> Option<Id> {
         let mut symbol = self.mangled(true)?;
         while self.peek() == b'.' && (self.next_is_word() || self.peek_at(1).is_ascii_digit()) {
@@ -82,7 +82,7 @@ impl<'a> Parser<'a> {
 
     // ---- bytes ---------------------------------------------------------------------------------
 
-    /// The byte here; 0 at the end.
+    /// The byte at the current position, or 0 at the end.
     pub(crate) fn peek(&self) -> u8 {
         self.peek_at(0)
     }
@@ -91,7 +91,7 @@ impl<'a> Parser<'a> {
         self.text.get(self.at + ahead).copied().unwrap_or(0)
     }
 
-    /// Whether these bytes come next; if so they are passed.
+    /// Skips these bytes if they come next. Returns whether they do.
     pub(crate) fn take(&mut self, expected: &[u8]) -> bool {
         let found = self.rest().starts_with(expected);
         if found {
@@ -109,7 +109,7 @@ impl<'a> Parser<'a> {
         self.take(&[byte]).then_some(())
     }
 
-    /// A state to go back to, for another reading.
+    /// The current state, for another attempt.
     pub(crate) fn mark(&self) -> Mark {
         Mark { at: self.at, substitutions: self.substitutions.len(), last_name: self.last_name }
     }
@@ -131,9 +131,9 @@ impl<'a> Parser<'a> {
         Some(self.nodes.push(kind, left, right))
     }
 
-    /// Runs a reader one level deeper.
+    /// Runs a method one level deeper.
     pub(crate) fn deeper<T>(&mut self, read: impl FnOnce(&mut Self) -> Option<T>) -> Option<T> {
-        // Attempts inside of attempts read the same text again and again, and make nodes each time.
+        // Nested attempts read the same text again and again, and make nodes each time.
         let length = self.text.len();
         if self.depth >= DEPTH
             || self.nodes.len() > NODES_PER_BYTE * length
@@ -149,7 +149,7 @@ impl<'a> Parser<'a> {
 
     // ---- numbers -------------------------------------------------------------------------------
 
-    /// `[n] <digits>`; no digits are 0.
+    /// `[n] <digits>`. No digits mean 0.
     pub(crate) fn number(&mut self) -> Option<i64> {
         let negative = self.take(b"n");
         let mut value = 0_i64;
@@ -174,7 +174,7 @@ impl<'a> Parser<'a> {
         Some(number)
     }
 
-    /// `_ <digit>` or `__ <digits> _`, which tells local names apart and is not shown.
+    /// `_ <digit>` or `__ <digits> _`. It distinguishes local names, and the text omits it.
     fn discriminator(&mut self) -> Option<()> {
         if !self.take(b"_") {
             return Some(());
@@ -189,7 +189,7 @@ impl<'a> Parser<'a> {
 
     // ---- encodings -----------------------------------------------------------------------------
 
-    /// `_Z <encoding>`; inside of others old compilers left the `_` out.
+    /// `_Z <encoding>`. Old compilers omitted the `_` inside other encodings.
     pub(crate) fn mangled(&mut self, top: bool) -> Option<Id> {
         if !self.take(b"_") && top {
             return None;
@@ -213,7 +213,7 @@ impl<'a> Parser<'a> {
         }
         let returns = self.has_return_type(name);
         let function = self.bare_function_type(returns)?;
-        // The return type of an enclosing function would look like that of the local name.
+        // A return type of an enclosing function would look like that of the local name.
         if !top && self.nodes.kind(name) == Kind::Local {
             self.nodes[function].left = NONE;
         }
@@ -224,7 +224,7 @@ impl<'a> Parser<'a> {
         self.node(Kind::Typed, name, function)
     }
 
-    /// Takes the constraint from a function template's arguments, since it is written behind the function.
+    /// Takes the constraint from a function template's arguments, because the text has it after the function.
     fn take_constraint(&mut self, mut name: Id) -> Option<Id> {
         while self.nodes.kind(name).is_function_qualifier() {
             self.repeated += 1;
@@ -238,8 +238,8 @@ impl<'a> Parser<'a> {
         Some(self.nodes.right(arguments))
     }
 
-    /// Whether the encoding has a return type: function templates have, except constructors, destructors and
-    /// conversions.
+    /// Whether the encoding has a return type. Function templates have one, except constructors, destructors
+    /// and conversions.
     fn has_return_type(&mut self, mut name: Id) -> bool {
         loop {
             self.repeated += 1;
@@ -263,7 +263,7 @@ impl<'a> Parser<'a> {
         false
     }
 
-    /// `Q <expression>` behind the entity that it constrains.
+    /// `Q <expression>` after the entity that it constrains.
     pub(crate) fn constraints(&mut self, of: Id) -> Option<Id> {
         if !self.take(b"Q") {
             return Some(of);
@@ -334,7 +334,7 @@ impl<'a> Parser<'a> {
         self.node(Kind::ConstructionVtable, base, derived)
     }
 
-    /// A thunk's adjustment of the object pointer, which is not shown.
+    /// A thunk's adjustment of the object pointer. The text omits it.
     fn call_offset(&mut self, kind: u8) -> Option<()> {
         for _ in 0..match kind {
             b'h' => 1,
@@ -368,7 +368,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// A name of `std`, or one that a substitution starts.
+    /// A name in `std`, or one that begins with a substitution.
     fn abbreviated_name(&mut self) -> Option<Id> {
         let mut scope = NONE;
         if self.take(b"St") {
@@ -428,7 +428,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// `<prefix>`, up to its `E`, which stays.
+    /// `<prefix>`, up to its `E`, which stays unread.
     pub(crate) fn prefix(&mut self, substitute: bool) -> Option<Id> {
         let mut found = NONE;
         loop {
@@ -439,7 +439,8 @@ impl<'a> Parser<'a> {
                     if found.is_some() {
                         return None;
                     }
-                    // Types are added where they are read; this one is added twice.
+                    // The method for types has added this type to the substitutions already. It must be there
+                    // twice.
                     found = self.ty()?;
                 }
                 (b'I', _) => {
@@ -459,7 +460,7 @@ impl<'a> Parser<'a> {
                     if !found.is_some() {
                         return None;
                     }
-                    // The variable that a lambda initialises.
+                    // The variable that a lambda initialises follows.
                     self.at += 1;
                     continue;
                 }
@@ -485,7 +486,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// `<unqualified-name>` of a scope and a module.
+    /// `<unqualified-name>` in a scope and a module.
     pub(crate) fn unqualified_name(&mut self, scope: Id, module: Id) -> Option<Id> {
         let module = self.module_names(module)?;
         let friend = self.take(b"F");
@@ -520,7 +521,7 @@ impl<'a> Parser<'a> {
         Some(if scope.is_some() { self.nodes.push(Kind::Qualified, scope, name) } else { name })
     }
 
-    /// `W <name>`, `WP <name>`: modules and their partitions, each inside of the one before.
+    /// `W <name>`, `WP <name>`: modules and their partitions, each inside the one before.
     fn module_names(&mut self, mut module: Id) -> Option<Id> {
         while self.take(b"W") {
             let partition = self.take(b"P");
@@ -583,7 +584,7 @@ impl<'a> Parser<'a> {
         self.node(Kind::Lambda(number), parameters, head)
     }
 
-    /// `<source-name>`: a length and as many bytes.
+    /// `<source-name>`: a length, and as many bytes.
     pub(crate) fn source_name(&mut self) -> Option<Id> {
         let length = usize::try_from(self.number()?).ok().filter(|length| *length > 0)?;
         let name = self.text.get(self.at..self.at.checked_add(length)?)?;
@@ -639,7 +640,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// `<substitution>`: a part that came before, or an abbreviation.
+    /// `<substitution>`: an earlier part of the name, or an abbreviation.
     pub(crate) fn substitution(&mut self, prefix: bool) -> Option<Id> {
         self.expect(b'S')?;
         let first = self.peek();

@@ -1,19 +1,21 @@
-//! Writes the tree: names, types and their qualifiers.
+//! Prints the tree: names, types and their qualifiers.
 //!
-//! The syntax of C++ puts pointers, references and qualifiers around names and parameters. So
-//! they are not written where they stand in the tree but kept in a list of modifiers, from which
-//! the type inside writes them at the right place; one that no type has written is written last.
+//! C++ wraps pointers, references and qualifiers around names and parameters: in `int (*f)(char)`, the `*`
+//! stands inside the text of the function type, although the pointer contains that type. So the printer does
+//! not write a modifier where it meets it in the tree. It puts the modifier into a list, and the type inside
+//! writes the list at the right place. A modifier that no type has written comes last.
 
 use crate::tree::{Id, Kind, NONE, Node, Nodes, Qualifier};
 use std::collections::BTreeMap;
 
-/// Largest depth of the tree.
+/// The largest depth of the tree.
 pub(crate) const DEPTH: u32 = 640;
-/// Most bytes of text for each byte of the name: a substitution of two bytes may stand for a whole type.
+/// The largest number of bytes of text for each byte of the name. A substitution of two bytes may stand for a
+/// whole type.
 const TEXT_PER_BYTE: usize = 128;
-/// Most nodes that are written or looked at for each byte of the name.
+/// The largest number of nodes for each byte of the name that the printer writes or visits.
 const STEPS_PER_BYTE: usize = 256;
-/// Most qualifiers that a function or an array hands on.
+/// The largest number of qualifiers that a function or an array passes on.
 const HANDED_ON: usize = 4;
 
 /// The text is too long or too deep, or the name refers to a part that it does not have.
@@ -34,18 +36,18 @@ struct Modifier {
     templates: Link,
 }
 
-/// A template whose arguments its parameters stand for.
+/// A template that gives arguments to its parameters.
 #[derive(Clone, Copy)]
 pub(crate) struct Scope {
     pub(crate) next: Link,
     pub(crate) template: Id,
 }
 
-/// A writer of one tree.
+/// A printer of one tree.
 pub struct Printer<'t, 'a> {
     pub(crate) nodes: &'t Nodes<'a>,
     pub(crate) out: Vec<u8>,
-    /// Number of times that each node is being written right now.
+    /// For each node, how many times it is being written at this moment.
     active: Vec<u8>,
     /// The nodes that are being written, outermost first.
     pub(crate) path: Vec<Id>,
@@ -53,7 +55,7 @@ pub struct Printer<'t, 'a> {
     pub(crate) modifier: Link,
     pub(crate) scopes: Vec<Scope>,
     pub(crate) templates: Link,
-    /// For each referenced template parameter, the scope in which it was met first.
+    /// For each referenced template parameter, the scope in which it was first met.
     saved: BTreeMap<Id, Link>,
     pub(crate) current_template: Id,
     pub(crate) pack_index: Option<usize>,
@@ -61,7 +63,7 @@ pub struct Printer<'t, 'a> {
     /// Parameters of a lambda's template, by their number.
     pub(crate) lambda_parameters: Vec<Id>,
     pub(crate) last: u8,
-    /// For each node, the last search for a pack that looked at it.
+    /// For each node, the last search for a pack that visited it.
     pub(crate) searched: Vec<u32>,
     pub(crate) searches: u32,
     steps: usize,
@@ -69,7 +71,7 @@ pub struct Printer<'t, 'a> {
     most_text: usize,
 }
 
-/// The text of a tree, which was made from a name of this length.
+/// The text of a tree. The tree comes from a name of this length.
 pub fn print(nodes: &Nodes<'_>, root: Id, length: usize) -> Option<Vec<u8>> {
     let mut printer = Printer {
         nodes,
@@ -108,7 +110,7 @@ impl<'a> Printer<'_, 'a> {
         }
     }
 
-    /// Counts steps, here those of a walk through nodes or modifiers.
+    /// Counts steps: nodes or modifiers that the printer visits.
     pub(crate) fn count(&mut self, steps: usize) -> Done {
         self.steps += steps;
         if self.steps > self.most_steps { Err(Fault) } else { Ok(()) }
@@ -168,7 +170,7 @@ impl<'a> Printer<'_, 'a> {
         Ok(())
     }
 
-    /// Kinds that are a fixed text around their children.
+    /// Writes the kinds that are a fixed text around their children.
     fn part(&mut self, kind: Kind<'a>, left: Id, right: Id) -> Done {
         match kind {
             Kind::Tagged => self.joined(left, "[abi:", right, "]"),
@@ -206,7 +208,7 @@ impl<'a> Printer<'_, 'a> {
         }
     }
 
-    /// A text, a node, a text.
+    /// Writes a text, a node and another text.
     pub(crate) fn around(&mut self, before: &str, id: Id, behind: &str) -> Done {
         self.text(before);
         self.node(id)?;
@@ -223,8 +225,8 @@ impl<'a> Printer<'_, 'a> {
         self.joined(left, "::", right, "")
     }
 
-    /// A list with commas. No comma follows the last element that has a text (an empty pack has
-    /// none), but the check for touching brackets counts the comma.
+    /// Writes a list with commas. No comma follows the last element that has a text (an empty pack has none),
+    /// but the check for touching brackets counts that comma.
     fn elements(&mut self, list: Id) -> Done {
         let (mut rest, mut end) = (list, None);
         while rest.is_some() {
@@ -268,7 +270,7 @@ impl<'a> Printer<'_, 'a> {
         Ok(())
     }
 
-    /// A qualifier that arrays have handed down already is written once.
+    /// Writes a qualifier once, even if arrays have passed it down already.
     fn cv(&mut self, id: Id) -> Done {
         let mut link = self.modifier;
         while let Some(at) = link {
@@ -286,15 +288,15 @@ impl<'a> Printer<'_, 'a> {
         self.modified(id, self.nodes.left(id))
     }
 
-    /// `T&` and `T&&`: two references make one, of which `&` is stronger.
+    /// `T&` and `T&&`: two references make one, and `&` wins.
     fn reference(&mut self, id: Id) -> Done {
         let (mut outermost, mut inner) = (id, self.nodes.left(id));
         let outer = self.templates;
         if self.in_lambda == 0 && matches!(self.nodes.kind(inner), Kind::TemplateParam(_)) {
             match self.saved.get(&inner) {
                 None => drop(self.saved.insert(inner, outer)),
-                // A substitution: the parameter keeps the meaning of its first occurrence, unless
-                // that is where we are.
+                // The node is a substitution. The parameter keeps the meaning of its first occurrence, unless
+                // the printer is at that occurrence.
                 Some(&scope) => {
                     let above = self.path.split_last().map_or(&[][..], |(_, above)| above);
                     if !above.contains(&inner) && !above.contains(&id) {
@@ -353,7 +355,7 @@ impl<'a> Printer<'_, 'a> {
         Ok(())
     }
 
-    /// Writes the modifiers that wait; those of functions only at the end (`suffix`).
+    /// Writes the waiting modifiers. Those of functions come only at the end (`suffix`).
     fn write_modifiers(&mut self, mut link: Link, suffix: bool) -> Done {
         while let Some(at) = link {
             self.count(1)?;
@@ -380,7 +382,7 @@ impl<'a> Printer<'_, 'a> {
         Ok(())
     }
 
-    /// A local name whose qualifiers wait in the list themselves.
+    /// Writes a local name whose qualifiers wait in the list themselves.
     fn local_modifier(&mut self, id: Id) -> Done {
         let modifier = self.modifier.take();
         self.node(self.nodes.left(id))?;
@@ -399,7 +401,7 @@ impl<'a> Printer<'_, 'a> {
 
     // ---- functions and arrays ------------------------------------------------------------------
 
-    /// A function with its type: the name is one more modifier of the type.
+    /// Writes a function with its type. The name becomes one more modifier of the type.
     fn typed(&mut self, name: Id, ty: Id) -> Done {
         let outer = self.modifier.take();
         let base = self.modifiers.len();
@@ -443,7 +445,7 @@ impl<'a> Printer<'_, 'a> {
             if self.modifiers.len() - base >= HANDED_ON {
                 return Err(Fault);
             }
-            // The local name stays the innermost.
+            // The local name stays the innermost one.
             let last = self.modifiers.len() - 1;
             self.modifiers[last].node = name;
             self.push_modifier(local);
@@ -469,7 +471,7 @@ impl<'a> Printer<'_, 'a> {
         self.function_around(id, self.modifier)
     }
 
-    /// Name and parameters, with the function's modifiers in between.
+    /// Writes name and parameters, with the function's modifiers in between.
     fn function_around(&mut self, id: Id, modifiers: Link) -> Done {
         let (mut bracket, mut space, mut explicit_this) = (false, false, false);
         let mut link = modifiers;
@@ -511,7 +513,7 @@ impl<'a> Printer<'_, 'a> {
         Ok(())
     }
 
-    /// An array hands its qualifiers on to its elements.
+    /// Writes an array, which passes its qualifiers on to its elements.
     fn array(&mut self, id: Id) -> Done {
         let outer = self.modifier;
         let own = self.push_modifier(id);
@@ -573,7 +575,8 @@ impl<'a> Printer<'_, 'a> {
         Ok(())
     }
 
-    /// `operator T`: the type may name parameters of the template that it is a member of.
+    /// Writes `operator T`. The type may refer to parameters of the template that the operator is a member
+    /// of.
     pub(crate) fn conversion(&mut self, ty: Id) -> Done {
         let template = self.current_template;
         if template.is_some() { self.within(template, |printer| printer.node(ty)) } else { self.node(ty) }

@@ -1,4 +1,4 @@
-//! Writes operators, expressions and literals.
+//! Prints operators, expressions and literals.
 
 use crate::print::{Done, Fault, Printer};
 use crate::tree::{Id, Kind, Literal, NONE};
@@ -47,7 +47,7 @@ impl<'a> Printer<'_, 'a> {
         }
     }
 
-    /// An operand, in parentheses unless it is simple.
+    /// Writes an operand, in parentheses unless it is simple.
     pub(crate) fn operand(&mut self, id: Id) -> Done {
         if !id.is_some() {
             return Err(Fault);
@@ -101,7 +101,7 @@ impl<'a> Printer<'_, 'a> {
         }
     }
 
-    /// The number of template arguments, with the elements of expanded packs.
+    /// The number of template arguments. The elements of expanded packs count one by one.
     fn argument_count(&mut self, mut list: Id) -> Result<usize, Fault> {
         let mut count = 0;
         while list.is_some() && matches!(self.nodes.kind(list), Kind::TemplateArguments(_)) {
@@ -140,7 +140,7 @@ impl<'a> Printer<'_, 'a> {
             self.text("(");
         }
         if code == "cl" && self.nodes.kind(left) == Kind::Typed {
-            // Arguments follow; types of parameters would be too much.
+            // Arguments follow. Types of parameters would be too much.
             if self.nodes.kind(self.nodes.right(left)) != Kind::Function {
                 return Err(Fault);
             }
@@ -188,7 +188,7 @@ impl<'a> Printer<'_, 'a> {
         }
     }
 
-    /// A fold expression: its pack is written as a whole.
+    /// Writes a fold expression, with its pack as a whole.
     fn fold(&mut self, code: &str, operator: Id, first: Id, second: Id) -> Done {
         let outer = self.pack_index.take();
         match code {
@@ -218,7 +218,8 @@ impl<'a> Printer<'_, 'a> {
         Ok(())
     }
 
-    /// `.name=value`, `[index]=value`, `[from ... to]=value`; designators may follow each other.
+    /// Writes `.name=value`, `[index]=value`, `[from ... to]=value`. Several designators may follow each
+    /// other.
     fn designated(&mut self, code: &str, first: Id, last: Id, value: Id) -> Done {
         match code {
             "di" => self.around(".", first, "")?,

@@ -1,4 +1,4 @@
-//! Writes templates, the arguments of their parameters, packs, and lambdas.
+//! Prints templates, the arguments of their parameters, packs, and lambdas.
 
 use crate::print::{DEPTH, Done, Fault, Printer, Scope};
 use crate::tree::{Id, Kind, NONE, Node};
@@ -6,7 +6,7 @@ use crate::tree::{Id, Kind, NONE, Node};
 impl<'a> Printer<'_, 'a> {
     pub(crate) fn template(&mut self, id: Id) -> Done {
         let outer = std::mem::replace(&mut self.current_template, id);
-        // The template is a name: its modifier stays outside.
+        // The template is a name, and its modifier stays outside.
         let modifier = self.modifier.take();
         self.node(self.nodes.left(id))?;
         self.template_list(self.nodes.right(id))?;
@@ -15,7 +15,7 @@ impl<'a> Printer<'_, 'a> {
         Ok(())
     }
 
-    /// `<…>`; two brackets never touch.
+    /// Writes `<…>`. Two brackets never touch.
     fn template_list(&mut self, arguments: Id) -> Done {
         if self.last == b'<' {
             self.text(" ");
@@ -43,7 +43,7 @@ impl<'a> Printer<'_, 'a> {
         done
     }
 
-    /// The argument of a template parameter; of a pack, the current element.
+    /// The argument of a template parameter. If it is a pack, the current element.
     pub(crate) fn argument_of(&self, param: Id) -> Option<Id> {
         let argument = self.lookup(param)?;
         match (self.nodes.kind(argument), self.pack_index) {
@@ -62,7 +62,7 @@ impl<'a> Printer<'_, 'a> {
         if list.is_some() && self.nodes.kind(list) == Kind::Constraints {
             list = self.nodes.left(list);
         }
-        // Elements stand one after the other among the nodes, the first one last.
+        // Elements follow one another among the nodes, with the first one last.
         let index = u32::try_from(index).ok()?;
         match list.is_some().then(|| self.nodes.kind(list))? {
             Kind::TemplateArguments(count) if index < count => Some(self.nodes.left(Id(list.0 - index))),
@@ -70,10 +70,10 @@ impl<'a> Printer<'_, 'a> {
         }
     }
 
-    /// Runs a writer with one more template in scope.
+    /// Runs a method with one more template in scope.
     pub(crate) fn within(&mut self, template: Id, write: impl FnOnce(&mut Self) -> Done) -> Done {
         let outer = self.templates;
-        // Scopes that were left stay in the list: a reference may come back to them.
+        // Scopes stay in the list when they have been left, because a reference may come back to them.
         self.scopes.push(Scope { next: outer, template });
         self.templates = Some(self.scopes.len() as u32 - 1);
         let done = write(self);
@@ -101,7 +101,8 @@ impl<'a> Printer<'_, 'a> {
         Ok(())
     }
 
-    /// A parameter of a template of a lambda, with a made-up name, or of one inside, without.
+    /// Writes a parameter of a lambda's template with a made-up name, or a parameter of an inner template
+    /// without one.
     pub(crate) fn head_parameter(&mut self, kind: Kind<'a>, left: Id) -> Done {
         let id = self.path.last().copied().unwrap_or(NONE);
         match kind {
@@ -118,7 +119,7 @@ impl<'a> Printer<'_, 'a> {
         Ok(())
     }
 
-    /// A made-up name by the kind and the place of a lambda's template parameter.
+    /// Writes a made-up name, by the kind and the position of a lambda's template parameter.
     fn parameter_name(&mut self, id: Id) -> Done {
         self.count(self.lambda_parameters.len())?;
         let row = self.lambda_parameters.iter().position(|&known| known == id).ok_or(Fault)?;
@@ -138,7 +139,7 @@ impl<'a> Printer<'_, 'a> {
     pub(crate) fn pack_expansion(&mut self, pattern: Id) -> Done {
         let pack = if self.in_lambda > 0 { None } else { self.find_pack(pattern) };
         let Some(pack) = pack else {
-            // Packs of function parameters only: the pattern stands for all.
+            // The arguments are packs of function parameters only, and the pattern stands for all.
             self.operand(pattern)?;
             self.text("...");
             return Ok(());
@@ -163,7 +164,7 @@ impl<'a> Printer<'_, 'a> {
         self.find_pack_below(pattern, 0)
     }
 
-    /// Substitutions lead to the same node by many ways, of which one is enough.
+    /// Substitutions lead to the same node on many ways. Visiting it once is enough.
     fn find_pack_below(&mut self, id: Id, depth: u32) -> Option<Id> {
         if !id.is_some() || depth > DEPTH || self.searched[id.0 as usize] == self.searches {
             return None;

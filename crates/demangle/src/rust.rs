@@ -1,11 +1,11 @@
-//! Names of Rust.
+//! Demangles names of Rust.
 //!
-//! Names of the older form are C++ names that end in a hash. libiberty takes 16 hexadecimal
-//! digits for one if at least five of them differ.
+//! Names of the older form are C++ names that end with a hash. libiberty takes 16 hexadecimal digits for a
+//! hash if at least five different digits occur.
 
 use std::fmt::Write;
 
-/// The text of a Rust name without the suffix behind a `.`. `None` if it is not one.
+/// The text of a Rust name, without the suffix after a `.`. `None`: it is not a Rust name.
 pub fn demangle(name: &[u8]) -> Option<Vec<u8>> {
     let name = std::str::from_utf8(name).ok()?;
     let end =
@@ -16,14 +16,14 @@ pub fn demangle(name: &[u8]) -> Option<Vec<u8>> {
     Some(text.bytes)
 }
 
-/// The longest text of a name. A name of the older form holds all of its text. One of the newer form may show
-/// a part of itself many times, and the crate reads that part each time, also what it does not show: so the
-/// product of both lengths has to stay small.
+/// The largest length of a name's text. A name of the older form contains all of its text. A name of the
+/// newer form may show a part of itself many times, and the crate reads that part each time, even what it
+/// does not show. So the product of both lengths has to stay small.
 fn longest_text(name: &str) -> usize {
     if name.starts_with("_R") { (64 * name.len()).min(1 << 14) } else { 2 * name.len() }
 }
 
-/// A text that ends with an error where it becomes too long.
+/// A text that refuses to become too long.
 struct Text {
     bytes: Vec<u8>,
     most: usize,
@@ -39,7 +39,7 @@ impl Write for Text {
     }
 }
 
-/// The end of `_ZN <name>… 17h<hash> E`; a suffix may follow.
+/// The end of `_ZN <name>… 17h<hash> E`. A suffix may follow.
 fn end_of_legacy(name: &str) -> Option<usize> {
     let mut rest = name.strip_prefix("_ZN")?;
     let (mut last, mut count) = ("", 0);

@@ -25,7 +25,7 @@ static OPERATORS: &[Operator] = operators! {
     "tw" "throw " 1,
 };
 
-/// The operator of a code.
+/// The operator with this code.
 pub fn operator(code: [u8; 2]) -> Option<&'static Operator> {
     let row = OPERATORS.binary_search_by(|operator| operator.code.as_bytes().cmp(&code)).ok()?;
     OPERATORS.get(row)
@@ -49,12 +49,12 @@ static BUILTINS: &[(u8, Builtin)] = builtins! {
     b'y' "unsigned long long" Literal::Suffix("ull"), b'z' "..." Literal::Cast,
 };
 
-/// The builtin type of a letter.
+/// The builtin type with this letter.
 pub fn builtin(letter: u8) -> Option<&'static Builtin> {
     BUILTINS.iter().find(|(known, _)| *known == letter).map(|(_, builtin)| builtin)
 }
 
-/// Builtin types of two letters, by the letter behind the `D`.
+/// Builtin types of two letters, by the letter after the `D`.
 static OTHERS: &[(u8, Builtin)] = builtins! {
     b'a' "auto" Literal::Cast, b'c' "decltype(auto)" Literal::Cast,
     b'd' "decimal64" Literal::Cast, b'e' "decimal128" Literal::Cast,
@@ -68,16 +68,16 @@ pub fn other_builtin(letter: u8) -> Option<&'static Builtin> {
     OTHERS.iter().find(|(known, _)| *known == letter).map(|(_, builtin)| builtin)
 }
 
-/// An abbreviation of a name of the standard library.
+/// An abbreviation of a name in the standard library.
 pub struct Abbreviation {
     pub short: &'static str,
-    /// With template arguments, as constructors and destructors need it.
+    /// The name with template arguments, which constructors and destructors need.
     pub full: &'static str,
     /// The name of its constructors.
     pub last: &'static str,
 }
 
-/// The abbreviation of a letter.
+/// The abbreviation with this letter.
 pub fn abbreviation(letter: u8) -> Option<Abbreviation> {
     let (short, full, last) = match letter {
         b't' => ("std", "std", ""),

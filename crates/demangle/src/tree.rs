@@ -1,15 +1,15 @@
 //! The tree of a mangled name.
 //!
-//! Nodes have at most two children, so that searches need not know the kinds. A substitution is a
-//! second way to the same node: the tree is a graph, and printing has to guard against cycles.
+//! Nodes have at most two children, so that a search need not know their kinds. A substitution is a second
+//! way to the same node. So the tree is a graph, and the printer has to guard against cycles.
 
 use std::ops::{Index, IndexMut};
 
-/// The place of a node; [`NONE`] where there is none.
+/// The index of a node, or [`NONE`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Id(pub u32);
 
-/// No node.
+/// Stands for no node.
 pub const NONE: Id = Id(u32::MAX);
 
 impl Id {
@@ -18,7 +18,7 @@ impl Id {
     }
 }
 
-/// A node: its kind with text or numbers of its own, and its children.
+/// A node: its kind with its own text or numbers, and its children.
 #[derive(Clone, Copy, Debug)]
 pub struct Node<'a> {
     pub kind: Kind<'a>,
@@ -30,7 +30,7 @@ pub struct Node<'a> {
 pub struct Nodes<'a>(Vec<Node<'a>>);
 
 impl<'a> Nodes<'a> {
-    /// No nodes yet, and room for some.
+    /// An empty list with room for `count` nodes.
     pub fn with_capacity(count: usize) -> Self {
         Nodes(Vec::with_capacity(count))
     }
@@ -76,10 +76,10 @@ impl IndexMut<Id> for Nodes<'_> {
 pub enum Literal {
     /// The type in parentheses before the digits.
     Cast,
-    /// The digits and this suffix.
+    /// The digits, and this suffix.
     Suffix(&'static str),
     Bool,
-    /// The bytes of the number in brackets.
+    /// The bytes of the number, in brackets.
     Float,
 }
 
@@ -109,9 +109,9 @@ pub enum Qualifier {
 /// Kinds of nodes. `l` and `r` are the left and the right child.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind<'a> {
-    /// An identifier or another text of the input.
+    /// An identifier, or another text of the input.
     Name(&'a [u8]),
-    /// A name that an abbreviation (`Ss`) stands for.
+    /// The name that an abbreviation (`Ss`) stands for.
     Standard(&'static str),
     /// `l[abi:r]`
     Tagged,
@@ -129,7 +129,7 @@ pub enum Kind<'a> {
     Dtor,
     /// A text before `l`: `vtable for `, …
     Special(&'static str),
-    /// `r` is the class whose part `l` is.
+    /// `r` is the class that contains the part `l`.
     ConstructionVtable,
     /// `r` is the number.
     ReferenceTemporary,
@@ -164,13 +164,13 @@ pub enum Kind<'a> {
     Vector,
     /// A list: `l` is an element, `r` the rest.
     Arguments,
-    /// A list, too. Its elements were made from the last to the first, one after the other; how many there
-    /// are from here on.
+    /// A list, too. Its elements were made one after the other, from the last to the first. The number counts
+    /// those from here on.
     TemplateArguments(u32),
     /// `l` is the type, `r` the list.
     InitializerList,
     Operator(&'static Operator),
-    /// An operator of a vendor with its number of operands.
+    /// A vendor's operator, with its number of operands.
     VendorOperator(u8),
     Conversion,
     Cast,
@@ -183,7 +183,7 @@ pub enum Kind<'a> {
     TrinaryOperands,
     TrinaryRest,
     VendorExpression,
-    /// `l` is the type, `r` the digits; whether it is negative.
+    /// `l` is the type, `r` the digits. The flag says whether it is negative.
     Literal(bool),
     Number(i64),
     DefaultArgument(u32),
@@ -197,12 +197,12 @@ pub enum Kind<'a> {
     StructuredBinding,
     /// `l` is an entity of the module `r`.
     ModuleEntity,
-    /// Whether it is a partition; `l` is the module above.
+    /// The flag says whether it is a partition. `l` is the module above.
     Module(bool),
     Friend,
     /// `l requires r`
     Constraints,
-    /// Parameters of a lambda's template: `l` of them, then `r`.
+    /// Parameters of a lambda's template: `l`, then `r`.
     TemplateHead,
     TypeParam,
     /// `l` is its type.
@@ -213,7 +213,7 @@ pub enum Kind<'a> {
 }
 
 impl Kind<'_> {
-    /// Whether it stands behind a function's parameters.
+    /// Whether it comes after a function's parameters.
     pub fn is_function_qualifier(self) -> bool {
         matches!(
             self,

@@ -1,4 +1,4 @@
-//! Reads types and template arguments.
+//! Parses types and template arguments.
 
 use crate::parse::Parser;
 use crate::tables;
@@ -79,7 +79,7 @@ impl<'a> Parser<'a> {
         self.class_type()
     }
 
-    /// A class or enumeration that a name starts with `S`.
+    /// A class or enumeration whose name begins with `S`.
     fn class_type(&mut self) -> Option<Id> {
         let ty = self.name()?;
         // An abbreviation is no substitution.
@@ -99,7 +99,7 @@ impl<'a> Parser<'a> {
             let arguments = self.template_arguments()?;
             return self.node(Kind::Template, param, arguments);
         }
-        // `cv T_ I…E`: the arguments are the conversion's, unless others follow them.
+        // `cv T_ I…E`: the arguments belong to the conversion, unless others follow them.
         let start = self.mark();
         let arguments = self.template_arguments();
         if let (Some(arguments), b'I') = (arguments, self.peek()) {
@@ -124,7 +124,7 @@ impl<'a> Parser<'a> {
         self.node(Kind::VendorQualifier, ty, name)
     }
 
-    /// A type that starts with `D`.
+    /// A type whose code begins with `D`.
     fn other_type(&mut self) -> Option<Id> {
         let code = self.peek_at(1);
         let ty = match code {
@@ -214,11 +214,11 @@ impl<'a> Parser<'a> {
     fn qualified_type(&mut self) -> Option<Id> {
         let (outer, inner) = self.qualifiers(false)?;
         let function = self.peek() == b'F';
-        // A qualified function type has one substitution, with its qualifiers.
+        // A qualified function type is one substitution, with its qualifiers.
         let ty = if function { self.function_type()? } else { self.ty()? };
         let mut found = outer;
         match self.nodes.kind(ty) {
-            // The reference stands behind the qualifiers.
+            // The reference comes after the qualifiers.
             Kind::ReferenceThis | Kind::RvalueReferenceThis if function => {
                 let plain = self.nodes.left(ty);
                 self.nodes[inner].left = plain;
@@ -231,8 +231,8 @@ impl<'a> Parser<'a> {
         Some(found)
     }
 
-    /// Qualifiers, as the outermost and the innermost node; none if there are none. They belong to
-    /// a member function, or to the type that follows.
+    /// Qualifiers, as the outermost and the innermost node, or [`NONE`] twice. They belong to a member
+    /// function or to the type that follows.
     pub(crate) fn qualifiers(&mut self, member: bool) -> Option<(Id, Id)> {
         let (mut outer, mut inner) = (NONE, NONE);
         while self.at_qualifier() {
@@ -308,7 +308,7 @@ impl<'a> Parser<'a> {
         self.node(Kind::Function, result, parameters)
     }
 
-    /// Types of parameters: a list, whose only element is missing for `(void)`.
+    /// Types of parameters: a list. For `(void)`, it has one element, which is missing.
     pub(crate) fn parameters(&mut self) -> Option<Id> {
         let mut types = Vec::new();
         loop {
@@ -359,7 +359,7 @@ impl<'a> Parser<'a> {
     }
 
     pub(crate) fn template_arguments_rest(&mut self) -> Option<Id> {
-        // Names among the arguments do not name constructors behind them.
+        // Names among the arguments do not name the constructors after them.
         let last_name = self.last_name;
         let arguments = self.deeper(|parser| {
             let mut arguments = Vec::new();
@@ -396,7 +396,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// The parameters of a lambda's template; none if it has none.
+    /// The parameters of a lambda's template, or [`NONE`].
     pub(crate) fn template_head(&mut self) -> Option<Id> {
         let mut parameters = Vec::new();
         while self.peek() == b'T' && matches!(self.peek_at(1), b'y' | b'n' | b't' | b'p') {

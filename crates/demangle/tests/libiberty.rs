@@ -1,6 +1,6 @@
-//! The text is libiberty's: for names of every kind, as `c++filt -i` of binutils 2.47 writes them
-//! (`names.tsv`), and for all names of the libraries that compilers come with, as the machine's
-//! own `c++filt` writes them.
+//! The text is libiberty's. `names.tsv` has names of every kind with the text of `c++filt -i` of binutils
+//! 2.47. For all names in the libraries of the installed compilers, the machine's own `c++filt` gives the
+//! text.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -10,7 +10,7 @@ fn names() -> Vec<(&'static str, &'static str)> {
     include_str!("names.tsv").lines().filter_map(|line| line.split_once('\t')).collect()
 }
 
-/// The text of a name, the name itself if it is not mangled.
+/// The text of a name, or the name itself if it is not mangled.
 fn text(name: &str) -> String {
     let text = demangle::demangle(name.as_bytes());
     text.map_or_else(|| name.to_owned(), |text| String::from_utf8_lossy(&text).into_owned())
@@ -53,8 +53,8 @@ fn broken_names_do_no_harm() {
     }
 }
 
-/// Names that nest without end, or whose text would be without end, are refused or cut short in a
-/// thread of the usual size.
+/// Names that nest without end, or whose text would be endless, are rejected or truncated in a thread with
+/// the usual stack.
 #[test]
 fn depth_and_length_are_bounded() {
     let many = |text: &str| text.repeat(100_000);
@@ -79,26 +79,25 @@ fn depth_and_length_are_bounded() {
     ] {
         drop(demangle::demangle(name.as_bytes()));
     }
-    // Every substitution holds its forerunner twice.
+    // Every substitution contains the one before it twice.
     let digits = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ";
     let doubled: String = digits.iter().map(|&digit| format!("1AIS{0}_S{0}_E", char::from(digit))).collect();
     assert!(demangle::demangle(format!("_Z1f1AIiiE{doubled}").as_bytes()).is_none_or(|t| t.len() <= 2 << 20));
 }
 
-/// Templates of which each has the one before as its arguments, twice. The first is `1AIiiE`, behind a
+/// Templates that each have the one before as their arguments, twice. The first one is `1AIiiE`, after a
 /// function's name.
 fn doubled() -> String {
     let digits = ('0'..='9').chain('A'..='Z').step_by(2).take(14);
     digits.map(|digit| format!("1AIS{digit}_S{digit}_E")).collect()
 }
 
-/// Names whose parts are looked at, or read, once for each other part by a demangler that does not count
-/// that.
+/// A demangler that does not count would read or visit the parts of these names once for each other part.
 #[test]
 fn work_is_in_proportion_to_the_name() {
     const N: usize = 50_000;
     let many = |text: &str| text.repeat(N);
-    // A template parameter far behind in the list.
+    // A template parameter far back in the list.
     let last = format!("T{}_", "2O9Z");
     let doubled = doubled();
     for name in [
@@ -110,7 +109,7 @@ fn work_is_in_proportion_to_the_name() {
         format!("_ZN{}1AIiE1fEv{}", many("K"), many("M")),
         format!("_ZN1Acv{}{}", "T_I".repeat(60), many("S_")),
         format!("_ZN1Acv{}{}", "T_I".repeat(60), many("i")),
-        // A constant with many zeros, and ways back to it.
+        // A constant with many zeros, and many references back to it.
         format!("_RIC1aKj{}_{}E", "0".repeat(N / 20), "KB4_".repeat(N / 20)),
     ] {
         let text = demangle::demangle(name.as_bytes());
@@ -118,7 +117,8 @@ fn work_is_in_proportion_to_the_name() {
     }
 }
 
-/// Many names of a file may be as long in words as one of them may be, so that depends on the name.
+/// A file may have many names whose text is as long as that of any name may be. So the limit depends on the
+/// name's length.
 #[test]
 fn short_names_have_no_endless_text() {
     let name = format!("_Z1f1AIiiE{}", doubled());

@@ -1,5 +1,5 @@
-//! The binary interface between linker and plugin, as the documentation of GNU's plugin interface
-//! (binutils `include/plugin-api.h`, gcc wiki "whopr/driver") fixes it.
+//! The binary interface between linker and plugin, as specified by GNU's plugin interface (binutils
+//! `include/plugin-api.h`, gcc wiki "whopr/driver").
 
 use std::ffi::{c_char, c_int, c_void};
 
@@ -8,7 +8,7 @@ pub const API_VERSION: c_int = 1;
 /// The newest negotiated version (`get_api_version`): plugins use `get_symbols` 3 and `add_symbols` 2.
 pub const NEGOTIATED_VERSION: c_int = 1;
 
-/// Results of calls, either way.
+/// Results of calls in both directions.
 pub mod status {
     use std::ffi::c_int;
 
@@ -18,7 +18,7 @@ pub mod status {
     pub const NO_SYMBOLS: c_int = 1;
     /// No file has this handle.
     pub const BAD_HANDLE: c_int = 2;
-    /// Anything else that went wrong.
+    /// Any other error.
     pub const ERROR: c_int = 3;
 }
 
@@ -60,13 +60,13 @@ pub mod level {
 
     pub const INFO: c_int = 0;
     pub const WARNING: c_int = 1;
-    /// The link goes on, and fails in the end.
+    /// The link continues, and fails in the end.
     pub const ERROR: c_int = 2;
-    /// The linker ends at once.
+    /// The linker ends immediately.
     pub const FATAL: c_int = 3;
 }
 
-/// The value of an entry of the transfer vector; its tag says which field holds it.
+/// The value of an entry in the transfer vector. The entry's tag says which field is valid.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub union TransferValue {
@@ -86,7 +86,7 @@ pub struct Transfer {
 /// A file as plugins see it.
 #[repr(C)]
 pub struct RawFile {
-    /// Path of the file; for an archive member, of its archive.
+    /// Path of the file. For an archive member, the path of the archive.
     pub name: *const c_char,
     pub fd: c_int,
     /// Offset of the archive member in the file, in bytes.
@@ -107,8 +107,8 @@ pub struct RawSymbol {
     pub resolution: c_int,
 }
 
-/// Facts about a symbol. Version 1 of the interface has one `int` here, the definition, whose low byte is in
-/// the same place.
+/// What kind of symbol it is. Version 1 of the interface has one `int` here for the definition, and its low
+/// byte is in the same place.
 #[repr(C)]
 #[cfg(target_endian = "little")]
 pub struct RawFacts {
@@ -147,10 +147,10 @@ pub type AddSymbols = unsafe extern "C" fn(*mut c_void, c_int, *const RawSymbol)
 pub type GetSymbols = unsafe extern "C" fn(*const c_void, c_int, *mut RawSymbol) -> c_int;
 /// `add_input_file`.
 pub type AddInputFile = unsafe extern "C" fn(*const c_char) -> c_int;
-/// `message`: a level, and text with arguments as for `printf`.
+/// `message`: a level, and text with arguments like those of `printf`.
 pub type SendMessage = unsafe extern "C" fn(c_int, *const c_char, ...) -> c_int;
-/// `get_api_version`: takes the plugin's name and version and the least and the greatest version of the
-/// interface that it speaks, and fills in the linker's name and version. Returns the version to speak.
+/// `get_api_version`: gets the plugin's name and version, and the smallest and largest version of the
+/// interface that it supports. Fills in the linker's name and version. Returns the version to use.
 pub type GetApiVersion = unsafe extern "C" fn(
     *const c_char,
     *const c_char,

@@ -10,12 +10,12 @@ use std::path::PathBuf;
 use std::ptr;
 
 unsafe extern "C" {
-    /// Formats a message and hands it to [`linker_plugin_take_message`].
+    /// Formats a message and passes it to [`linker_plugin_take_message`].
     fn linker_plugin_message(level: c_int, format: *const c_char, ...) -> c_int;
 }
 
-/// The transfer vector for a plugin, with its options at the end. The state keeps the texts that it points
-/// at.
+/// The transfer vector for a plugin, with the plugin's options at the end. The state keeps the texts that the
+/// vector points to.
 pub fn transfer_vector(state: &mut State, link: &LinkFacts, options: &[Vec<u8>]) -> Vec<Transfer> {
     let number = |tag, number| Transfer { tag, value: TransferValue { number } };
     let text =
@@ -52,8 +52,8 @@ pub fn transfer_vector(state: &mut State, link: &LinkFacts, options: &[Vec<u8>])
     vector
 }
 
-/// Takes a formatted message. After a fatal one the plugin must not go on, because gcc's plugin relies
-/// on the linker to exit then. Its thread cleans up and is parked.
+/// Receives a formatted message. After a fatal one, the plugin must not continue, because gcc's plugin relies
+/// on the linker to exit then. So its thread cleans up and is parked.
 #[unsafe(no_mangle)]
 extern "C" fn linker_plugin_take_message(raw: c_int, text: *const c_char) -> c_int {
     let text = String::from_utf8_lossy(&bytes(text)).trim_end().to_owned();
@@ -70,7 +70,7 @@ extern "C" fn linker_plugin_take_message(raw: c_int, text: *const c_char) -> c_i
     status::OK
 }
 
-/// Cleans up, tells the session, and never returns.
+/// Cleans up, informs the session, and never returns.
 fn stand_still() -> ! {
     let (cleanups, on_fatal) = state::with(|state| {
         state.spent = true;
@@ -88,7 +88,7 @@ fn stand_still() -> ! {
     }
 }
 
-/// The bytes of a text; none for a null pointer.
+/// The bytes of a text. A null pointer gives none.
 fn bytes(text: *const c_char) -> Vec<u8> {
     if text.is_null() {
         return Vec::new();
@@ -132,7 +132,7 @@ extern "C" fn register_new_input(hook: Option<abi::NewInput>) -> c_int {
     register(|hooks| hooks.new_input = hook)
 }
 
-/// Works on the file of a handle.
+/// Works on the file with this handle.
 fn on_file(handle: *const c_void, work: impl FnOnce(&mut Open) -> c_int) -> c_int {
     state::with(|state| {
         let file = (handle as usize).checked_sub(1).and_then(|number| state.files.get_mut(number));

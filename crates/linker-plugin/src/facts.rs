@@ -1,4 +1,4 @@
-//! Facts that linker and plugin tell each other, in Rust's types.
+//! What linker and plugin tell each other, in Rust's types.
 
 use std::path::PathBuf;
 
@@ -21,18 +21,18 @@ pub enum OutputKind {
     Executable = 1,
     /// A shared library.
     Shared = 2,
-    /// A program that is position independent.
+    /// A position-independent program.
     Pie = 3,
 }
 
-/// Facts about the link that plugins ask for.
+/// What plugins may want to know about the link.
 #[derive(Clone, Debug)]
 pub struct LinkFacts {
     /// The kind of output.
     pub kind: OutputKind,
     /// The output file.
     pub output: PathBuf,
-    /// Major version times 100 plus minor version of the GNU ld that the linker behaves as.
+    /// The version of GNU ld that the linker imitates: major version times 100 plus minor version.
     pub gnu_ld_version: i32,
     /// Names of `--wrap`.
     pub wrapped: Vec<Vec<u8>>,
@@ -45,13 +45,13 @@ pub struct LinkFacts {
 /// A file that plugins may claim.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct InputFile {
-    /// Its path; for an archive member, that of the archive.
+    /// Its path. For an archive member, the path of the archive.
     pub path: PathBuf,
-    /// Offset of an archive member in the archive, in bytes; else 0.
+    /// Offset of an archive member in the archive, in bytes. 0 for another file.
     pub offset: u64,
     /// Size of the file or member, in bytes.
     pub size: u64,
-    /// Whether it takes part in the link in any case, since it is no archive member.
+    /// Whether it certainly takes part in the link. It does if it is no archive member.
     pub known_used: bool,
 }
 
@@ -60,7 +60,7 @@ pub struct InputFile {
 pub struct Claim {
     /// Its number, from 0 in the order of claims.
     pub number: usize,
-    /// The plugin that claimed it, by its place among those of the session.
+    /// The plugin that claimed it, as an index into the session's plugins.
     pub plugin: usize,
     /// Its symbols.
     pub symbols: Vec<Symbol>,
@@ -71,7 +71,7 @@ pub struct Claim {
 pub struct Symbol {
     /// The mangled name.
     pub name: Vec<u8>,
-    /// Its version, if the plugin passes it apart from the name.
+    /// Its version, if the plugin passes it separately from the name.
     pub version: Option<Vec<u8>>,
     /// Definition or reference.
     pub binding: Binding,
@@ -112,7 +112,7 @@ impl Binding {
         })
     }
 
-    /// As the interface has it.
+    /// The interface's number for it.
     pub fn raw(self) -> u8 {
         match self {
             Binding::Definition => 0,
@@ -153,7 +153,7 @@ impl Visibility {
         })
     }
 
-    /// As the interface has it.
+    /// The interface's number for it.
     pub fn raw(self) -> i32 {
         match self {
             Visibility::Default => 0,
@@ -164,10 +164,10 @@ impl Visibility {
     }
 }
 
-/// Type of a symbol, as far as plugins tell.
+/// The type of a symbol, if the plugin knows it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SymbolKind {
-    /// The plugin gives no type.
+    /// The plugin does not give a type.
     Unknown,
     /// A function.
     Function,
@@ -187,7 +187,7 @@ impl SymbolKind {
         }
     }
 
-    /// As the interface has it: the kind of the symbol and that of its section.
+    /// The interface's numbers for the kind of the symbol and that of its section.
     pub fn raw(self) -> (u8, u8) {
         match self {
             SymbolKind::Unknown => (0, 0),
@@ -206,7 +206,7 @@ pub enum Resolution {
     Undefined = 1,
     /// This definition prevails, and machine code refers to it.
     Prevailing = 2,
-    /// This definition prevails, and nothing outside of claimed files needs it.
+    /// This definition prevails, and only claimed files need it.
     PrevailingInside = 3,
     /// Machine code defines it.
     PreemptedByCode = 4,
@@ -218,7 +218,7 @@ pub enum Resolution {
     ResolvedByCode = 7,
     /// A reference to a shared library's definition.
     ResolvedByLibrary = 8,
-    /// This definition prevails, and the output exports it; machine code does not refer to it.
+    /// This definition prevails and the output exports it. Machine code does not refer to it.
     PrevailingExported = 9,
 }
 
@@ -227,47 +227,47 @@ pub enum Resolution {
 pub enum Added {
     /// An object.
     File(PathBuf),
-    /// A library, to be searched for by this name (`-lNAME`).
+    /// A library that the link must search for by this name (`-lNAME`).
     Library(Vec<u8>),
-    /// A directory to search for these libraries.
+    /// A directory in which the link must search for these libraries.
     Directory(PathBuf),
 }
 
-/// Gravity of a message.
+/// Severity of a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Level {
-    /// For the user to know.
+    /// Information for the user.
     Information,
-    /// The output is made.
+    /// The output is written nevertheless.
     Warning,
-    /// The link fails, in the end.
+    /// The link fails in the end.
     Error,
-    /// The plugin cannot go on.
+    /// The plugin cannot continue.
     Fatal,
 }
 
 /// A plugin's message.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Message {
-    /// Its gravity.
+    /// Its severity.
     pub level: Level,
-    /// Without a newline at the end.
+    /// The text, without a newline at the end.
     pub text: String,
-    /// The plugin that was at work.
+    /// The plugin that was being called.
     pub plugin: PathBuf,
 }
 
-/// Why a session cannot go on.
+/// Why a session cannot continue.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Failure {
     /// The plugin's library cannot be loaded.
     CannotLoad {
         /// Its path.
         plugin: PathBuf,
-        /// The system's words.
+        /// The system's error message.
         reason: String,
     },
-    /// A call of the plugin gave a status that is not success.
+    /// A call of the plugin returned an error status.
     Hook {
         /// Its path.
         plugin: PathBuf,
@@ -280,16 +280,16 @@ pub enum Failure {
     CannotOpen {
         /// The file.
         path: PathBuf,
-        /// The system's words.
+        /// The system's error message.
         reason: String,
     },
-    /// The plugin said so; its last message tells why.
+    /// The plugin reported a fatal error. Its last message says why.
     Fatal,
-    /// A plugin has failed in this process before; its threads still hold what they held.
+    /// A plugin has failed in this process before, and its threads still use its memory.
     Spent,
     /// No thread can be started.
     Thread {
-        /// The system's words.
+        /// The system's error message.
         reason: String,
     },
 }

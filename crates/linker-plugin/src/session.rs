@@ -1,4 +1,4 @@
-//! A session: plugins are loaded, look at files, compile, and clean up.
+//! A session: plugins are loaded, examine files, compile, and clean up.
 
 use crate::abi::{Onload, RawFile, status};
 use crate::callbacks::transfer_vector;
@@ -12,15 +12,15 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 
-/// Bytes of stack for a plugin's thread: LLVM optimises in it, and recurses. The system gives pages
-/// only as they are touched.
+/// Stack size in bytes of a plugin's thread. LLVM optimises in this thread, and recurses deeply. The system
+/// provides pages only when they are touched.
 const STACK: usize = 256 << 20;
 
-/// The plugins of a link. A process has one session at a time; another one waits for it. Dropping it
-/// has the plugins remove their temporary files.
+/// The plugins of a link. A process has one session at a time, and another one waits for it. When the session
+/// is dropped, the plugins remove their temporary files.
 #[derive(Debug)]
 pub struct Session {
-    /// Temporary files stay (`-plugin-save-temps`).
+    /// Whether temporary files stay (`-plugin-save-temps`).
     pub keep_temporaries: bool,
 }
 
@@ -28,8 +28,8 @@ impl Session {
     /// Loads the plugins.
     ///
     /// # Errors
-    /// A library that cannot be loaded or has no `onload`, and an `onload` that fails. [`Failure::Spent`]
-    /// if a plugin has failed in this process before.
+    /// A library cannot be loaded, has no `onload`, or its `onload` fails. [`Failure::Spent`]: a plugin has
+    /// failed in this process before.
     pub fn start(plugins: &[Spec], link: &LinkFacts) -> Result<Self, Failure> {
         if !state::begin() {
             return Err(Failure::Spent);
@@ -44,11 +44,11 @@ impl Session {
         Ok(session)
     }
 
-    /// Offers each file to one plugin after the other until one claims it. Returns a claim for each
-    /// file, `None` if no plugin claims it.
+    /// Offers each file to one plugin after the other until one claims it. Returns a claim for each file, or
+    /// `None` if no plugin claims it.
     ///
     /// # Errors
-    /// A file that cannot be opened, and a plugin that fails.
+    /// A file cannot be opened, or a plugin fails.
     pub fn claim(&mut self, files: Vec<InputFile>) -> Result<Vec<Option<Claim>>, Failure> {
         run(move || {
             let mut last: Option<(PathBuf, File)> = None;
@@ -57,11 +57,11 @@ impl Session {
         .flatten()
     }
 
-    /// Gives the plugins the resolutions of all claimed files, by their numbers (`None`: the file
-    /// takes no part), and has them compile. Returns all that they add to the link, in order.
+    /// Passes the resolutions of all claimed files to the plugins, by the files' numbers (`None`: the file
+    /// takes no part), and makes the plugins compile. Returns everything that they add to the link, in order.
     ///
     /// # Errors
-    /// A plugin that fails.
+    /// A plugin fails.
     pub fn compile(&mut self, resolutions: Vec<Option<Vec<Resolution>>>) -> Result<Vec<Added>, Failure> {
         state::with(|state| {
             for (file, resolutions) in state.files.iter_mut().zip(resolutions) {
@@ -105,8 +105,8 @@ impl Drop for Session {
     }
 }
 
-/// Does work in a thread of its own. A plugin that reports a fatal error must not return from that
-/// call, so its thread is parked, and the linker goes on without it.
+/// Runs work in its own thread. A plugin that reports a fatal error must not return from that call. So its
+/// thread is parked, and the linker continues without it.
 fn run<R: Send + 'static>(work: impl FnOnce() -> R + Send + 'static) -> Result<R, Failure> {
     if state::with(|state| state.spent) {
         return Err(Failure::Fatal);
@@ -152,8 +152,8 @@ fn load(plugin: &Spec, link: &LinkFacts) -> Result<(), Failure> {
     succeeded(&hooks, "onload", unsafe { onload(vector.as_ptr()) })
 }
 
-/// The function `onload` of a library. The library stays loaded until the process ends: its threads
-/// may outlast a session.
+/// The function `onload` of a library. The library stays loaded until the process ends, because its threads
+/// may outlive a session.
 fn open(path: &Path) -> Result<Onload, Failure> {
     let cannot = |reason: String| Failure::CannotLoad { plugin: path.to_owned(), reason };
     let name = CString::new(path.as_os_str().as_bytes()).map_err(|error| cannot(error.to_string()))?;
@@ -182,8 +182,8 @@ fn load_error() -> String {
     unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
 }
 
-/// Offers a file to each plugin until one claims it. `last` is the file that was opened last:
-/// members of an archive share its descriptor.
+/// Offers a file to each plugin until one claims it. `last` is the file that was opened last: members of an
+/// archive share its descriptor.
 fn offer(file: InputFile, last: &mut Option<(PathBuf, File)>) -> Result<Option<Claim>, Failure> {
     if last.as_ref().is_none_or(|(path, _)| *path != file.path) {
         let opened = File::open(&file.path)
@@ -234,7 +234,7 @@ fn offer(file: InputFile, last: &mut Option<(PathBuf, File)>) -> Result<Option<C
     Ok(None)
 }
 
-/// Tells plugins that want to know of a file that one of them added.
+/// Informs plugins of a file that one of them has added, if they want to know.
 fn announce(added: &Added) -> Result<(), Failure> {
     let Added::File(path) = added else { return Ok(()) };
     for (plugin, hooks) in plugins() {

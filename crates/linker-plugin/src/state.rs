@@ -1,7 +1,7 @@
-//! The state that callbacks work on. The interface hands them no pointer of ours, so there is one
-//! state for each process, behind a lock.
+//! The state that callbacks work on.
 //!
-//! The lock is never held while a plugin is at work: it calls back, from threads of its own too.
+//! The interface passes no pointer of ours to callbacks. So each process has one state, behind a lock. Nobody
+//! holds the lock while a plugin runs, because the plugin calls back, and also from threads of its own.
 
 use crate::abi::{ClaimFile, ClaimFileV2, Hook, NewInput};
 use crate::facts::{Added, Level, Message, Resolution, Symbol};
@@ -21,18 +21,18 @@ pub struct Hooks {
     pub cleanup: Option<Hook>,
 }
 
-/// A file that a plugin looks at or has claimed. Its handle is its number plus one.
+/// A file that a plugin examines or has claimed. Its handle is its number plus one.
 pub struct Open {
     pub path: PathBuf,
     pub name: CString,
     pub offset: u64,
     pub size: u64,
     pub symbols: Vec<Symbol>,
-    /// A resolution for each symbol; `None` if the file takes no part in the link.
+    /// A resolution for each symbol. `None`: the file takes no part in the link.
     pub resolutions: Option<Vec<Resolution>>,
-    /// The descriptor that a plugin asked for.
+    /// The descriptor, if a plugin has requested it.
     pub descriptor: Option<File>,
-    /// The contents that a plugin asked for.
+    /// The contents, if a plugin has requested them.
     pub view: Option<memmap2::Mmap>,
 }
 
@@ -47,31 +47,31 @@ pub struct State {
     pub added: Vec<Added>,
     /// Texts that plugins may keep pointers to.
     pub texts: Vec<CString>,
-    /// Addresses of the names of `--wrap`, as numbers, because pointers cannot be sent between threads.
+    /// Addresses of the names of `--wrap`. They are numbers, because pointers cannot be sent between threads.
     pub wrapped: Vec<usize>,
     /// Addresses of the linker's name and version.
     pub linker: (usize, usize),
-    /// Tells the session that a plugin reported a fatal error.
+    /// Informs the session that a plugin has reported a fatal error.
     pub on_fatal: Option<Box<dyn Fn() + Send>>,
-    /// Whether a plugin reported a fatal error, so that its thread is parked for ever.
+    /// Whether a plugin has reported a fatal error. Its thread is then parked forever.
     pub spent: bool,
 }
 
 impl State {
-    /// Keeps a text until the session ends, and returns its address. A zero byte inside ends the text.
+    /// Keeps a text until the session ends, and returns its address. A zero byte in it ends the text.
     pub fn keep(&mut self, text: &[u8]) -> usize {
         let end = text.iter().position(|&byte| byte == 0).unwrap_or(text.len());
         self.texts.push(CString::new(&text[..end]).unwrap_or_default());
         self.texts.last().map_or(0, |text| text.as_ptr() as usize)
     }
 
-    /// Notes a message of the plugin at work.
+    /// Records a message of the current plugin.
     pub fn say(&mut self, level: Level, text: String) {
         let plugin = self.plugins.get(self.current).map(|hooks| hooks.path.clone()).unwrap_or_default();
         self.messages.push(Message { level, text, plugin });
     }
 
-    /// Takes the hooks that clean up, so that each runs once.
+    /// Takes the cleanup hooks, so that each runs only once.
     pub fn take_cleanups(&mut self) -> Vec<Hook> {
         self.plugins.iter_mut().filter_map(|hooks| hooks.cleanup.take()).collect()
     }
@@ -84,7 +84,7 @@ fn lock() -> MutexGuard<'static, Option<State>> {
     STATE.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
-/// Waits until no other session runs, and begins one. `false` if a plugin has failed before: its threads
+/// Waits until no other session runs, and begins one. `false`: a plugin has failed before, and its threads
 /// still use the state.
 pub fn begin() -> bool {
     let mut state = lock();
@@ -109,7 +109,7 @@ pub fn end() {
     }
 }
 
-/// Works on the session's state. Outside of a session, on an empty state that is dropped.
+/// Works on the session's state. Outside a session, it works on an empty state, which is dropped.
 pub fn with<R>(work: impl FnOnce(&mut State) -> R) -> R {
     match &mut *lock() {
         Some(state) => work(state),

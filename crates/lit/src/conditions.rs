@@ -1,5 +1,5 @@
-//! The conditions of `REQUIRES:`, `UNSUPPORTED:` and `XFAIL:`: names of features joined by `!`,
-//! `&&`, `||` and parentheses; several of them separated by commas.
+//! The conditions of `REQUIRES:`, `UNSUPPORTED:` and `XFAIL:`. A condition is made of names of features, `!`,
+//! `&&`, `||` and parentheses. Commas separate several conditions.
 
 use anyhow::{Result, bail};
 use std::collections::BTreeSet;
@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 /// Features that this run has.
 pub type Features = BTreeSet<String>;
 
-/// Whether a condition holds. An error if it is not well formed.
+/// Whether a condition holds. A malformed condition is an error.
 pub fn holds(condition: &str, features: &Features) -> Result<bool> {
     let words = words(condition)?;
     let mut parser = Parser { words: &words, at: 0, features };

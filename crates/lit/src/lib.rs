@@ -1,11 +1,11 @@
-//! Runs the tests of `lit-tests/`: files whose `RUN:` lines link something and whose `CHECK:` lines
-//! describe the expected output.
+//! Runs the tests of `lit-tests/`: files whose `RUN:` lines link something and whose `CHECK:` lines describe
+//! the expected output.
 //!
-//! The files have the form of LLVM's `lit` and `FileCheck`, and where these are installed they may
-//! be used instead. Here, each file's `RUN:` lines become one script for the shell; `FileCheck`,
-//! `not` and `split-file` are this very program, found by these names in front of `PATH`, so a
-//! machine needs nothing but a shell and an assembler. The linker is a substitution as any other:
-//! with `--ld` the same tests show where another linker differs.
+//! The files have the form of LLVM's `lit` and `FileCheck`, and these may run them where they are installed.
+//! This crate turns the `RUN:` lines of a file into one shell script. `FileCheck`, `not` and `split-file` are
+//! this program itself, placed under these names at the front of `PATH`, so a machine needs only a shell and
+//! an assembler. The linker is a substitution like any other: with `--ld`, the same tests show where another
+//! linker differs.
 
 mod conditions;
 mod file_check;
@@ -34,7 +34,7 @@ struct Arguments {
     /// Link with another linker: NAME=COMMAND, or the NAME of a folder of the peers tree
     #[arg(long, value_name = "NAME[=COMMAND]")]
     ld: Option<String>,
-    /// Do not let a test be skipped for want of a tool
+    /// Fail instead of skipping a test whose tool is missing
     #[arg(long)]
     require_all: bool,
     /// Number of tests that run at the same time
@@ -43,7 +43,7 @@ struct Arguments {
     /// Seconds that a test may take
     #[arg(long, default_value_t = 60, value_name = "SECONDS")]
     timeout: u64,
-    /// Name every test and what became of it
+    /// Print the name and the result of every test
     #[arg(long, short)]
     verbose: bool,
     /// Print substitutions and features as JSON (for `lit.cfg.py`), and run nothing
@@ -63,8 +63,8 @@ struct Arguments {
     skip: Vec<String>,
 }
 
-/// The program: one of the tools if called by its name, else the runner. Exit status 1 if a test
-/// failed, 2 if the tests could not be run.
+/// The program: one of the tools if its name is used, or else the runner. Exit status 1: a test failed. Exit
+/// status 2: the tests could not run.
 pub fn main(places: &Places) -> ExitCode {
     let mut words = std::env::args_os();
     let called = words.next().unwrap_or_default();
@@ -81,7 +81,7 @@ pub fn main(places: &Places) -> ExitCode {
     }
 }
 
-/// Runs the tests that the arguments choose. True if nothing failed.
+/// Runs the tests that the arguments choose. Returns true if none failed.
 fn run_tests(arguments: &Arguments, places: &Places) -> Result<bool> {
     let paths = chosen(&test_files(&places.tests)?, &places.tests, &arguments.filters);
     if arguments.list {
@@ -104,7 +104,8 @@ fn run_tests(arguments: &Arguments, places: &Places) -> Result<bool> {
     };
     let pool = rayon::ThreadPoolBuilder::new().num_threads(arguments.threads).build()?;
     let begin = std::time::Instant::now();
-    // One test after the other, not halves of the list: the folders differ in cost.
+    // Threads take one test after the other instead of equal parts of the list, because folders differ in
+    // cost.
     let outcomes: Vec<(String, Outcome)> = pool.install(|| {
         let one = |path: &PathBuf| {
             let name = name_of(path, &places.tests);

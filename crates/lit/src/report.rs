@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
-/// Prints failures with all they said, differences of a peer, and counts by folder; notes skips
-/// where `cargo xtask test` counts them. True if nothing failed.
+/// Prints failures with all their output, differences of a peer, and counts by folder. Records skips where
+/// `cargo xtask test` counts them. Returns true if nothing failed.
 pub fn print(outcomes: &[(String, Outcome)], toolchain: &Toolchain, scratch: &Path, time: Duration) -> bool {
     let mut counts: BTreeMap<&str, BTreeMap<&str, usize>> = BTreeMap::new();
     for (name, outcome) in outcomes {

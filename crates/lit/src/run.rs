@@ -1,4 +1,4 @@
-//! Running one test: its commands as a script for the shell, within a limit of time.
+//! Runs one test: its commands as a shell script, within a time limit.
 
 use crate::conditions::holds;
 use crate::test_file::TestFile;
@@ -14,19 +14,19 @@ use std::time::{Duration, Instant};
 #[derive(Debug)]
 pub enum Outcome {
     Passed,
-    /// It cannot run here; the reason.
+    /// It cannot run here, for this reason.
     Skipped(String),
     /// It is not for this linker or machine.
     Unsupported,
-    /// It failed as `XFAIL:` says.
+    /// It failed, as `XFAIL:` expects.
     FailedAsExpected,
-    /// The linker differs as `PEER-DIFF:` says; the reason given there.
+    /// The linker differs as `PEER-DIFF:` expects, for the reason given there.
     Differs(String),
     Failed(String),
 }
 
 impl Outcome {
-    /// The word that lit uses, where it has one.
+    /// lit's word for it, if there is one.
     pub fn word(&self) -> &'static str {
         match self {
             Outcome::Passed => "PASS",
@@ -52,7 +52,7 @@ pub struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// Runs a test, called so in messages, and judges its result.
+    /// Runs a test and judges its result. `name` is its name in messages.
     pub fn test(&self, name: &str, test: &TestFile) -> Outcome {
         self.judge(name, test).unwrap_or_else(|error| Outcome::Failed(format!("{error:#}\n")))
     }
@@ -66,7 +66,7 @@ impl Run<'_> {
         }
         for condition in &test.requires {
             if !holds(condition, features)? {
-                // A test of our own options is not for other linkers; any other unmet condition is a
+                // A test of our own options is not for other linkers. Any other unmet condition means a
                 // missing tool.
                 let missing = self.toolchain.linker_name() == "sframe-ld" || condition != "sframe-ld";
                 let reason = format!("requires {condition}");
@@ -103,8 +103,8 @@ impl Run<'_> {
         }
     }
 
-    /// The shell script for a test, with its files out of the way of those of its last run; or
-    /// which tool is missing for it.
+    /// The shell script for a test, or the name of a missing tool. First removes the files of the test's last
+    /// run.
     fn script(&self, name: &str, test: &TestFile) -> Result<Result<String, String>> {
         let stem = self.scratch.join(name);
         let folder = stem.parent().unwrap_or(&self.scratch).to_owned();
@@ -120,7 +120,7 @@ impl Run<'_> {
             ("%t", temporary.display().to_string()),
             ("%T", folder.display().to_string()),
         ];
-        // The status of each line counts, as if they were joined by `&&`.
+        // The status of each line counts, as if `&&` joined the lines.
         let mut script = format!("set -o pipefail\ncd '{}'\n", folder.display());
         for (line, command) in &test.commands {
             let text = match self.toolchain.substitute(command, &own) {
@@ -136,7 +136,7 @@ impl Run<'_> {
         Ok(Ok(script))
     }
 
-    /// Runs a script. Gives its messages if it failed.
+    /// Runs a script. Returns its messages if it failed.
     fn execute(&self, script: &str) -> Result<Option<String>> {
         let mut output = tempfile::tempfile_in(&self.scratch)?;
         let path = std::env::var_os("PATH").unwrap_or_default();
@@ -168,7 +168,7 @@ impl Run<'_> {
         Ok(Some(text))
     }
 
-    /// Waits for the end of a group of processes; ends it, and returns none, at the limit.
+    /// Waits for the end of a process group. At the limit, ends the group and returns `None`.
     fn wait(&self, child: &mut Child) -> Result<Option<ExitStatus>> {
         let end = Instant::now() + self.limit;
         loop {

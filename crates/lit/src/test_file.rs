@@ -1,29 +1,29 @@
-//! The directives of a test file: how it runs, when, and where other linkers differ.
+//! The directives of a test file: how it runs, when it runs, and where other linkers differ.
 
 use anyhow::{Context, Result, bail};
 use std::path::{Path, PathBuf};
 
-/// Endings of names of test files.
+/// Suffixes of test files.
 pub const SUFFIXES: [&str; 3] = ["test", "s", "c"];
 
 /// One file.
 #[derive(Debug, Default)]
 pub struct TestFile {
     pub path: PathBuf,
-    /// Line number and command of each `RUN:`, continuation lines joined.
+    /// Line number and command of each `RUN:`. Continuation lines are joined.
     pub commands: Vec<(usize, String)>,
-    /// `REQUIRES:`: all of them must hold.
+    /// `REQUIRES:`. All conditions must hold.
     pub requires: Vec<String>,
-    /// `UNSUPPORTED:`: none of them may hold.
+    /// `UNSUPPORTED:`. No condition may hold.
     pub unsupported: Vec<String>,
-    /// `XFAIL:`: if one of them holds, the test has to fail.
+    /// `XFAIL:`. If one of the conditions holds, the test must fail.
     pub fails: Vec<String>,
-    /// Linkers that do otherwise, and why: `PEER-DIFF: lld: reason`.
+    /// Linkers that differ, and why: `PEER-DIFF: lld: reason`.
     pub differs: Vec<(String, String)>,
 }
 
 impl TestFile {
-    /// Reads a file. An error if it has no `RUN:` line, or one that continues into nothing.
+    /// Reads a file. It is an error if the file has no `RUN:` line, or if the last one ends with a backslash.
     pub fn read(path: &Path) -> Result<Self> {
         // Tests of bad input may hold any byte.
         let bytes = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
@@ -72,7 +72,8 @@ impl TestFile {
         Ok(test)
     }
 
-    /// Why a linker is expected to differ. A name stands for all versions: `lld` for `lld-23`.
+    /// Why a linker is expected to differ. A name without a version stands for all versions: `lld` for
+    /// `lld-23`.
     pub fn difference(&self, linker: &str) -> Option<&str> {
         let means = |name: &str| {
             let rest = linker.strip_prefix(name);
@@ -82,7 +83,7 @@ impl TestFile {
     }
 }
 
-/// The text behind a keyword. The keyword must be a word of its own: `MY-RUN:` is none.
+/// The text after a keyword. The keyword must be a whole word: `MY-RUN:` does not count.
 fn after<'a>(line: &'a str, keyword: &str) -> Option<&'a str> {
     let at = line.find(keyword)?;
     let before = line[..at].chars().next_back();

@@ -1,9 +1,9 @@
-//! The programs that tests name by substitutions, and the features that follow from them.
+//! The programs behind the substitutions of tests, and the features that follow from them.
 //!
-//! They come from the tree that `cargo xtask peers` makes (`SFRAME_PEERS`, else `target/peers`),
-//! whatever the machine has installed, and are known by their behaviour: an assembler is asked
-//! which version of SFrame it emits. Of the machine itself come gcc, and the tools that gcc brings
-//! along (`as`, `readelf`) where the tree was not made.
+//! They come from the tree that `cargo xtask peers` makes (`SFRAME_PEERS`, or else `target/peers`), whatever
+//! else the machine has installed. Their behaviour decides what they are: the toolchain tries out which
+//! SFrame version an assembler emits. Only gcc comes from the machine itself. If the tree has not been made,
+//! so do the tools that come with gcc (`as`, `readelf`).
 
 use crate::conditions::Features;
 use anyhow::{Context, Result, bail};
@@ -20,24 +20,24 @@ pub struct Places {
     pub tests: PathBuf,
     /// A folder for their outputs.
     pub scratch: PathBuf,
-    /// The tree of peers to be used if the environment names none.
+    /// The tree of peers, unless the environment names another.
     pub peers: PathBuf,
 }
 
-/// Machines other than the one that linkers take for granted, with their compilers' prefixes.
+/// Machines other than the default one, with the prefixes of their compilers.
 const OTHER_MACHINES: [(&str, &str); 2] = [("aarch64", "aarch64-linux-gnu"), ("s390x", "s390x-linux-gnu")];
 
 /// The substitutions and features of this machine.
 pub struct Toolchain {
     linker_name: String,
-    /// `%name` and the command for it, or why there is none; longer names first, since one may be
-    /// the beginning of another.
+    /// `%name` and its command, or why there is none. Longer names come first, because a shorter one may be
+    /// their prefix.
     pub substitutions: Vec<(String, Result<String, String>)>,
     pub features: Features,
 }
 
 impl Toolchain {
-    /// Looks for everything. `linker` is as for `--ld`; ours if there is none.
+    /// Finds all programs. `linker` has the form of `--ld`. `None`: our own linker.
     pub fn find(places: &Places, linker: Option<&str>) -> Result<Self> {
         let tree = Tree(std::env::var_os("SFRAME_PEERS").map_or_else(|| places.peers.clone(), PathBuf::from));
         let (linker_name, command) = match linker {
@@ -49,7 +49,7 @@ impl Toolchain {
         for (machine, _) in OTHER_MACHINES {
             found.add(&format!("%ld-{machine}"), Ok(for_machine(&command, machine)));
         }
-        // `lld-23` has the feature `lld` too.
+        // `lld-23` also has the feature `lld`.
         let family =
             found.linker_name.split_once('-').filter(|(_, v)| v.starts_with(|c: char| c.is_ascii_digit()));
         let family = family.map_or(found.linker_name.clone(), |(family, _)| family.to_owned());
@@ -70,7 +70,7 @@ impl Toolchain {
         Ok(found)
     }
 
-    /// The name of the linker that the tests run with; `sframe-ld` if it is ours.
+    /// The name of the linker that the tests run with. Ours is `sframe-ld`.
     pub fn linker_name(&self) -> &str {
         &self.linker_name
     }
@@ -85,7 +85,7 @@ impl Toolchain {
         }
     }
 
-    /// `%as` is the newest, `%as-v1` and so on those that emit older versions of SFrame.
+    /// `%as` is the newest assembler. `%as-v1` and so on emit older versions of SFrame.
     fn assemblers(&mut self, tree: &Tree, scratch: &Path) -> Result<()> {
         std::fs::create_dir_all(scratch)?;
         let known = |name: &str| -> Vec<(u8, PathBuf)> {
@@ -127,7 +127,7 @@ impl Toolchain {
         }
     }
 
-    /// Replaces the `%` words of a command. The error names a tool that is missing.
+    /// Replaces the `%` words of a command. The error is a missing tool.
     pub fn substitute(&self, command: &str, own: &[(&str, String)]) -> Result<String, String> {
         let mut text = String::with_capacity(command.len() * 2);
         let mut rest = command;
@@ -147,7 +147,7 @@ impl Toolchain {
                 }
                 (None, None) => {
                     text.push('%');
-                    // `%%` is a percent sign.
+                    // `%%` means a percent sign.
                     1 + usize::from(rest[1..].starts_with('%'))
                 }
             };
@@ -166,11 +166,11 @@ impl Toolchain {
     }
 }
 
-/// The folder with one folder for each tool and version.
+/// A folder that contains one folder for each tool and version.
 struct Tree(PathBuf);
 
 impl Tree {
-    /// All programs of a name, by the names of their folders.
+    /// All programs with this name, by the names of their folders.
     fn all(&self, name: &str) -> Vec<PathBuf> {
         let folders = std::fs::read_dir(&self.0).into_iter().flatten().flatten().map(|entry| entry.path());
         let mut found: Vec<PathBuf> = folders.map(|f| f.join(name)).filter(|path| path.is_file()).collect();
@@ -178,13 +178,13 @@ impl Tree {
         found
     }
 
-    /// The one with the highest version.
+    /// The program with the highest version.
     fn newest(&self, name: &str) -> Result<PathBuf, String> {
         self.all(name).pop().ok_or_else(|| format!("no {name} (cargo xtask peers)"))
     }
 }
 
-/// Name and command of `--ld`.
+/// Name and command from the text of `--ld`.
 fn named_linker(text: &str, tree: &Tree) -> Result<(String, PathBuf)> {
     if let Some((name, command)) = text.split_once('=') {
         let path = std::path::absolute(command)?;
@@ -198,7 +198,7 @@ fn named_linker(text: &str, tree: &Tree) -> Result<(String, PathBuf)> {
     found.with_context(|| format!("--ld {text}: there is no {} (cargo xtask peers)", path.display()))
 }
 
-/// The same linker for another machine, where there is one beside it: `aarch64/ld` beside `ld`, or
+/// The same linker for another machine, if there is one beside it: `aarch64/ld` beside `ld`, or
 /// `NAME-aarch64` beside `NAME`.
 fn for_machine(command: &Path, machine: &str) -> PathBuf {
     let name = command.file_name().unwrap_or_default().to_string_lossy();
@@ -207,14 +207,14 @@ fn for_machine(command: &Path, machine: &str) -> PathBuf {
     candidates.into_iter().find(|path| path.is_file()).unwrap_or_else(|| command.to_owned())
 }
 
-/// The SFrame version that an assembler emits, if it emits any.
+/// The SFrame version that an assembler emits. `None`: it emits no SFrame.
 fn emitted_version(assembler: &Path, scratch: &Path) -> Option<u8> {
     let folder = tempfile::tempdir_in(scratch).ok()?;
     let (source, object) = (folder.path().join("probe.s"), folder.path().join("probe.o"));
     std::fs::write(&source, ".cfi_sections .sframe\nf: .cfi_startproc\nnop\n.cfi_endproc\n").ok()?;
     let done = Command::new(assembler).arg("-o").arg(&object).arg(&source).output().ok()?;
     let bytes = std::fs::read(object).ok()?;
-    // So small an object holds the magic number but once, in the order of its machine.
+    // Such a small object contains the magic number only once, in its machine's byte order.
     let at = bytes.windows(2).position(|pair| pair == [0xe2, 0xde] || pair == [0xde, 0xe2])?;
     bytes.get(at + 2).copied().filter(|_| done.status.success())
 }

@@ -1,23 +1,23 @@
-//! The commands of LLVM that tests use, as other names of the program that runs the tests.
+//! LLVM's commands that tests use. They are other names of the program that runs the tests.
 
 use anyhow::{Context, Result, bail};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
-/// A command: its arguments in, its exit status out.
+/// A command. It takes its arguments and returns its exit status.
 pub type Tool = fn(Vec<OsString>) -> ExitCode;
 
 const TOOLS: [(&str, Tool); 3] =
     [("FileCheck", crate::file_check::main), ("not", not), ("split-file", split_file)];
 
-/// The tool that a program called so is.
+/// The tool with the name under which the program was called.
 pub fn by_name(called: &Path) -> Option<Tool> {
     let name = called.file_name()?;
     TOOLS.iter().find(|(own, _)| name == *own).map(|(_, tool)| *tool)
 }
 
-/// Makes a folder with the tools, for `PATH`. Dropping the result removes it.
+/// Makes a folder with the tools, for `PATH`. Dropping the result removes the folder.
 pub fn install(scratch: &Path) -> Result<tempfile::TempDir> {
     let folder = tempfile::Builder::new().prefix("lit-tools-").tempdir_in(scratch)?;
     let own = std::env::current_exe()?;
@@ -27,8 +27,7 @@ pub fn install(scratch: &Path) -> Result<tempfile::TempDir> {
     Ok(folder)
 }
 
-/// `not`: success if the command fails. A crash is no failure that is to be expected, and exit
-/// status 101 is that of a panic.
+/// `not`: succeeds if the command fails. A crash is not an expected failure; exit status 101 means a panic.
 fn not(arguments: Vec<OsString>) -> ExitCode {
     let Some((program, words)) = arguments.split_first() else {
         eprintln!("not: no command");
@@ -47,8 +46,9 @@ fn not(arguments: Vec<OsString>) -> ExitCode {
     }
 }
 
-/// `split-file FILE FOLDER`: parts that lines such as `#--- NAME` begin become files. Lines of
-/// other parts become empty ones before a part's text only with `--leading-lines`, as in LLVM's.
+/// `split-file FILE FOLDER`: writes the parts that lines such as `#--- NAME` begin into files. As in LLVM's
+/// program, only `--leading-lines` puts an empty line in front of a part's text for each line of earlier
+/// parts.
 fn split_file(arguments: Vec<OsString>) -> ExitCode {
     let words: Vec<PathBuf> = arguments.iter().map(PathBuf::from).collect();
     let result = match &words[..] {
@@ -65,8 +65,8 @@ fn split_file(arguments: Vec<OsString>) -> ExitCode {
     }
 }
 
-/// Start, and end without it, of a line that begins a part: a comment sign of at most three
-/// characters, then `--- `.
+/// Start of a line that begins a part, and the part's name: a comment sign of at most three characters, then
+/// `--- `.
 fn part_name(line: &[u8]) -> Option<&str> {
     let line = std::str::from_utf8(line).ok()?;
     let at = line.find("--- ").filter(|at| *at <= 3)?;

@@ -1,13 +1,13 @@
-//! Look-ups and unwinding steps beside `framehop` (on `.eh_frame` with `.eh_frame_hdr`) and
+//! Measures look-ups and unwinding steps beside `framehop` (on `.eh_frame` with `.eh_frame_hdr`) and
 //! `simple-frame-rs`.
 //!
-//! All read the same functions: those of a library of the Rust toolchain, whose SFrame section is derived
-//! here, so that every machine that can build this crate can run the bench. `librustc_driver` has about a
-//! hundred thousand functions, `libstd` a few thousand. The results of framehop are compared with those of
-//! this crate before anything is timed.
+//! All three read the same functions: those of a library of the Rust toolchain. The bench derives the
+//! library's SFrame section itself, so it runs on every machine that can build this crate. `librustc_driver`
+//! has about a hundred thousand functions, `libstd` a few thousand. Before it measures anything, the bench
+//! compares the results of framehop with those of this crate.
 //!
 //! - `add`: a module with a sorted section, or with `.eh_frame_hdr`.
-//! - `random`: one look-up and step at a random program counter; functions are chosen uniformly.
+//! - `random`: one look-up and step at a random program counter of a random function.
 //! - `deep`: a stack of 4000 frames with as many different return addresses, so that no rule cache helps.
 //! - `shallow`: a stack of 200 frames over 8 functions, so that every rule is in the caches.
 
@@ -50,8 +50,8 @@ fn add(criterion: &mut Criterion, input: &Input) {
     group.finish();
 }
 
-/// This crate's unwinders: on the V3 section alone, with a `RuleTable` beside it, and on a compact table
-/// alone.
+/// This crate's unwinders: with the V3 section only, with an additional `RuleTable`, and with a compact table
+/// only.
 fn unwinders(input: &Input) -> [(&'static str, sframe_format::Unwinder<&[u8]>); 3] {
     [
         ("sframe-format", input.unwinder()),
@@ -92,7 +92,7 @@ fn random(criterion: &mut Criterion, input: &Input) {
     rows_only(criterion, input, &pcs);
 }
 
-/// Look-ups alone, which is all that simple-frame-rs does.
+/// Look-ups without steps, because simple-frame-rs does nothing else.
 fn rows_only(criterion: &mut Criterion, input: &Input, pcs: &[u64]) {
     let mut group = criterion.benchmark_group(format!("row/{}", input.name));
     group.throughput(Throughput::Elements(pcs.len() as u64)).sample_size(20);

@@ -1,9 +1,9 @@
-//! The same work by all unwinders in turns, for machines that do other work at the same time: a disturbance
-//! of one pass hits its neighbours too. Prints the fastest and the median pass of each unwinder, in
-//! nanoseconds for each frame or look-up, and how many times as long framehop took. `look_up.rs` measures one
-//! unwinder after the other.
+//! Gives the same work to all unwinders in turns, for machines that do other work at the same time: a
+//! disturbance of one pass also hits its neighbours. Prints the fastest and the median pass of each unwinder,
+//! in nanoseconds for each frame or look-up, and how many times as long framehop took. `look_up.rs` measures
+//! one unwinder after the other.
 //!
-//! `cargo bench --features derive --bench side_by_side -- [PASSES] [NAME]`; with a name only that unwinder
+//! `cargo bench --features derive --bench side_by_side -- [PASSES] [NAME]`. With a name, only that unwinder
 //! runs, so that a simulator can count its instructions and cache misses.
 
 mod input;
@@ -18,11 +18,12 @@ use input::{Input, Stack};
 use sframe_format::{FrameAddress, Registers, RuleCache, SectionIndex, Unwinder};
 
 const FRAMES: usize = 4000;
-/// Frames of the stack whose rules are all in the caches, and how many different return addresses it has.
+/// Number of frames of the stack whose rules are all in the caches, and number of its different return
+/// addresses.
 const CACHED: (usize, usize) = (200, 8);
 const RANDOM: usize = 100_000;
 
-/// Does the work once with one unwinder; returns the number of frames or look-ups.
+/// Does the work once with one unwinder. Returns the number of frames or look-ups.
 type Work<'input> = Box<dyn FnMut() -> usize + 'input>;
 
 /// A stack with a number of frames and a number of different return addresses. If both are equal, no rule
@@ -42,7 +43,7 @@ fn steps<'input>(unwinder: Unwinder<&'input [u8]>, stack: Rc<Stack>) -> Work<'in
     Box::new(move || input::count(&unwinder, &stack, &mut cache))
 }
 
-/// Look-up and step at random addresses.
+/// A look-up and step at random addresses.
 fn random_addresses(input: &Input) -> Vec<(&'static str, Work<'_>)> {
     let pcs = Rc::new(input.random_pcs(RANDOM));
     let (unwinder, mut cache, own) = (input.framehop(), CacheX86_64::<_>::new(), pcs.clone());
@@ -68,7 +69,7 @@ fn random_addresses(input: &Input) -> Vec<(&'static str, Work<'_>)> {
     ]
 }
 
-/// Look-ups alone, in the section and in the compact table.
+/// Look-ups without steps, in the section and in the compact table.
 fn look_ups(input: &Input, pcs: Rc<Vec<u64>>) -> Work<'_> {
     let index = SectionIndex::new(&*input.sframe, input.sframe_address);
     Box::new(move || {

@@ -32,7 +32,7 @@ fn print_all(bytes: &[u8], address: u64) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// The row of an address: an index is made once, for many look-ups.
+/// Prints the row of an address. The index is made once and serves many look-ups.
 fn look_up(bytes: &[u8], address: u64, wanted: u64) -> Result<(), Box<dyn Error>> {
     let index = SectionIndex::new(bytes.to_vec(), address);
     match index.lookup(wanted)? {

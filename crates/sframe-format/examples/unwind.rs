@@ -1,6 +1,6 @@
-//! Walks over a stack that was saved, by a program's SFrame section, as a profiler does with a sample: `cargo
-//! run --example unwind -- PROGRAM PC SP FP WORD...`, all numbers hexadecimal; the words are those of the
-//! stack from SP on.
+//! Walks a saved stack by a program's SFrame section, as a profiler does with a sample:
+//! `cargo run --example unwind -- PROGRAM PC SP FP WORD...`. All numbers are hexadecimal. The words are those
+//! of the stack, starting at SP.
 
 use object::{Object, ObjectSection};
 use sframe_format::{Abi, FileRows, FrameAddress, Module, ModuleId, Registers, RuleCache, Unwinder};
@@ -17,7 +17,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     let mut unwinder = Unwinder::new(Abi::Amd64);
     let rows = FileRows::new(section.data()?.to_vec(), section.address()).tabled();
-    // The program is loaded at the addresses that it states.
+    // The program is loaded at the addresses in the file itself.
     unwinder.add_module(Module::new(ModuleId(1), 0..u64::MAX, 0, rows));
     let mut cache = RuleCache::<512>::new();
     let mut registers = Registers::new(*sp, *fp, None);

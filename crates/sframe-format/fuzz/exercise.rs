@@ -1,5 +1,4 @@
-//! Runs every reader over any bytes: the fuzz targets and the tests of the crate share these
-//! functions.
+//! Runs every reader on arbitrary bytes. The fuzz targets and the tests of the crate share these functions.
 
 use sframe_format::compact::{CompactTable, write_table};
 use sframe_format::convert::convert as convert_section;
@@ -11,7 +10,8 @@ use sframe_format::{
     RuleCache, Section, SectionIndex, UnwindRules, Unwinder, Version,
 };
 
-/// Address of the section; the first 8 bytes choose it, so that wrapping is met too.
+/// The address of the section, and its bytes. The first 8 bytes choose the address, so that some inputs wrap
+/// around.
 fn split(bytes: &[u8]) -> (u64, &[u8]) {
     match bytes.split_first_chunk() {
         Some((address, rest)) if !rest.is_empty() => (u64::from_le_bytes(*address), rest),
@@ -47,7 +47,7 @@ pub fn read(bytes: &[u8]) {
     }
 }
 
-/// The writer copies exactly the bytes that it would have encoded.
+/// Checks that the writer copies exactly the bytes that it would encode.
 fn assert_copied_as_encoded(blob: &Blob<'_>, fde: &Fde, attributes: &Attributes) {
     let options = Options::new(blob.header().abi);
     let (mut by_copy, mut by_rows) = (Encoder::new(options), Encoder::new(options));
@@ -62,10 +62,10 @@ fn assert_copied_as_encoded(blob: &Blob<'_>, fde: &Fde, attributes: &Attributes)
     assert_eq!(bytes(&by_copy), bytes(&by_rows));
 }
 
-/// A step reads no more words than this: a signal frame holds all registers.
+/// The largest number of words that a step reads: a signal frame contains all registers.
 const MOST_READS: usize = 40;
 
-/// Looks up addresses in and around every function, in every way there is, and steps from there.
+/// Looks up addresses in and around every function in every possible way, and steps from there.
 pub fn look_up(bytes: &[u8]) {
     let (address, bytes) = split(bytes);
     let section = Section::new(bytes, address);
@@ -106,7 +106,7 @@ pub fn look_up(bytes: &[u8]) {
     let _ = frames.take(100).count();
 }
 
-/// A table's answer is the section's.
+/// Checks that a table gives the section's answer.
 pub fn assert_agrees(table: &RuleTable, index: &SectionIndex<&[u8]>, pc: u64) {
     let rules =
         |found: Match| UnwindRules { abi: found.abi, signal: found.is_signal(), rules: found.row.rules };
@@ -119,7 +119,7 @@ pub fn assert_agrees(table: &RuleTable, index: &SectionIndex<&[u8]>, pc: u64) {
     }
 }
 
-/// Converts to both versions. The result reads back as the same rows, and converts to itself.
+/// Converts to both versions, and checks that the result reads back as the same rows and converts to itself.
 pub fn convert(bytes: &[u8]) {
     let (address, bytes) = split(bytes);
     let section = Section::new(bytes, address);
@@ -145,7 +145,7 @@ pub fn patch(bytes: &[u8]) {
     let mut bytes = bytes.to_vec();
     for (offset, header) in blobs {
         let header_address = address.wrapping_add(offset as u64);
-        // A blob's body may hold other headers, which patching changes.
+        // A blob's body may contain other headers, which patching changes.
         let mut blob = match BlobMut::parse(&mut bytes[offset..], header_address) {
             _ if header.is_light() => BlobMut::with_header(header, &mut bytes[offset..], header_address),
             Ok(blob) => blob,
@@ -157,15 +157,15 @@ pub fn patch(bytes: &[u8]) {
         for &index in &functions {
             let _ = blob.set_function_start(index, address.wrapping_add(u64::from(index) * 64));
         }
-        // Every other function, so that some of those whose rows they share live.
+        // Every other function is dead, so that some dead functions share rows with live ones.
         let dead: Vec<u32> = functions.iter().copied().step_by(2).collect();
         let _ = blob.mark_dead(&dead);
         let _ = blob.mark_dead(&functions);
     }
 }
 
-/// Reads bytes as a compact table, whole and by look-ups; where they are SFrame, makes a table that must have
-/// its answers.
+/// Reads bytes as a compact table, whole and by look-ups. If they are SFrame, makes a compact table of them
+/// and compares the answers.
 pub fn compact(bytes: &[u8]) {
     let (address, bytes) = split(bytes);
     if let Ok(table) = CompactTable::parse(bytes, address) {
@@ -204,7 +204,7 @@ pub fn compact(bytes: &[u8]) {
     }
 }
 
-/// Runs all of them.
+/// Runs all functions.
 #[allow(dead_code)]
 pub fn all(bytes: &[u8]) {
     read(bytes);

@@ -1,4 +1,4 @@
-//! Compact tables give V3's answer for every address, and no damage makes a reader panic.
+//! Compact tables give V3's answer for every address, and damage never makes a reader panic.
 
 mod common;
 
@@ -24,7 +24,7 @@ fn by_table(table: &CompactTable<&[u8]>, pc: u64) -> Option<UnwindRules> {
     Some(found.rules)
 }
 
-/// Both tables of functions that V3 can express, and the same answer around every row.
+/// Makes both tables of functions that V3 can express, and compares the answers around every row.
 fn assert_same_answers(abi: Abi, functions: &[(u64, Function)]) {
     let v3 = write_sorted(Options::new(abi), ADDRESS, functions).unwrap();
     let left_out: Vec<usize> = v3.left_out.iter().map(|(place, _)| *place).collect();
@@ -50,8 +50,8 @@ fn assert_same_answers(abi: Abi, functions: &[(u64, Function)]) {
     }
 }
 
-/// A table of undecoded functions, read in two parts, equals the table of the decoded functions added one by
-/// one.
+/// Checks that undecoded functions, read in two parts, give the same table as decoded functions that are
+/// added one by one.
 fn assert_parts_make_the_same(abi: Abi, bytes: &[u8]) {
     let blob = Blob::parse(bytes, ADDRESS).unwrap();
     let fdes: Vec<_> = blob.fdes().collect();
@@ -113,8 +113,8 @@ fn long_functions_are_pieces_with_the_same_answers() {
     assert_same_answers(Abi::Amd64, &functions);
 }
 
-/// A function may reach to the last address and beyond; only a damaged one does, but both forms answer for it
-/// alike.
+/// A function may reach to the last address and beyond. Only a damaged one does, but both forms give the same
+/// answer for it.
 #[test]
 fn the_last_address_has_a_row() {
     for size in [0xffff, 0x1_0000, 0x1_0001, 0x7f00_0000] {
@@ -275,10 +275,10 @@ fn damage_of_any_byte_is_survived() {
     assert!(sound.len() > HEADER_SIZE);
 }
 
-/// Rows of an entry, and one more where the error shows.
+/// Rows of an entry, and one more for the error.
 const MOST_ROWS_READ: usize = sframe_format::compact::MOST_ROWS + 2;
 
-/// Whatever a shape says, its rows end, and the entries do.
+/// Whatever a shape says, its rows come to an end, and so do the entries.
 #[test]
 fn rows_and_entries_of_damaged_tables_are_bounded() {
     let many: Vec<(u32, Rules)> =
@@ -303,7 +303,7 @@ fn rows_and_entries_of_damaged_tables_are_bounded() {
     assert!(longest > 64, "no damaged entry had more rows than a sound one: {longest}");
 }
 
-/// Regions that name the same pages again and again would be a walk over each page for each region.
+/// If regions refer to the same pages again and again, a walk must not visit each page once for each region.
 #[test]
 fn pages_are_walked_over_once() {
     let functions = [0, 0x1000_0000, 0x2000_0000].map(|at| (0x1000 + at, function(31, push_and_pop())));
@@ -312,13 +312,13 @@ fn pages_are_walked_over_once() {
     let (header, parts) = (*table.header(), *table.parts());
     assert_eq!((header.regions, header.pages, table.pieces().count()), (3, 3, 3));
     let mut bytes = sound.clone();
-    // Both have the pages of the first two.
+    // Both regions refer to the pages of the first two.
     for region in [parts.regions, parts.regions + 16] {
         bytes[region + 8..region + 16].copy_from_slice(&2u64.to_le_bytes());
     }
     let table = CompactTable::parse(&bytes[..], ADDRESS).unwrap();
     assert!(table.check().is_err());
-    // As many pages as the table has were walked over before the third region.
+    // The walk has visited as many pages as the table has before it comes to the third region.
     assert_eq!(table.pieces().count(), 2);
 }
 
@@ -334,7 +334,7 @@ fn any_rules(abi: Abi) -> impl Strategy<Value = Rules> {
     let frame = (0..3u8, 0..2_000_000i64, location(), location(), any::<bool>());
     let frame = frame.prop_map(move |(register, offset, ra, fp, mangled)| {
         let register = [abi.stack_pointer(), abi.frame_pointer(), 3][usize::from(register)];
-        // x86-64 rows cannot leave the return address where it is.
+        // x86-64 rows cannot leave the return address in its register.
         let ra = match ra {
             RegisterRule::Unchanged if abi == Abi::Amd64 => RegisterRule::Saved(Location::at_cfa(-8)),
             ra => ra,

@@ -1,4 +1,5 @@
-//! Conversion of real sections: every byte of every function keeps its answer, or the function is listed.
+//! Conversion of real sections: every byte of every function keeps its answer, or the result lists the
+//! function as omitted.
 
 mod common;
 
@@ -12,7 +13,7 @@ use sframe_format::{Blob, Section, SectionIndex, Version};
 #[test]
 fn every_address_keeps_its_row() {
     let (mut compared, mut reasons) = (0, Vec::new());
-    // In objects all text sections start at 0 here and functions overlap, so the answers would be arbitrary.
+    // In objects, all text sections start at 0 here and functions overlap, so the answers would be arbitrary.
     let single = |fixture: &common::Fixture| {
         let sections: BTreeSet<usize> = fixture.targets.iter().map(|target| target.0).collect();
         sections.len() <= 1
@@ -102,7 +103,7 @@ fn copied_functions_equal_encoded_ones() {
 /// Bytes of the attribute in front of the rows.
 const ATTRIBUTE: usize = 5;
 
-/// A little-endian V3 blob of one function, with starts of four bytes.
+/// A little-endian V3 blob with one function, whose starts take four bytes.
 fn with_wide_starts(bytes: &[u8]) -> Vec<u8> {
     let blob = Blob::parse(bytes, 0).unwrap();
     let attributes = blob.attributes(&blob.fde(0).unwrap()).unwrap();

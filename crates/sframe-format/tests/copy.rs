@@ -1,9 +1,9 @@
-//! Rows that a writer copies as they stand, and rows that it must decode and encode.
+//! Rows that a writer copies as stored, and rows that it must decode and encode.
 
 use sframe_format::write::{Encoder, Function, Options};
 use sframe_format::{Abi, Blob, Flags, Header, Section, Version};
 
-/// A V3 section of one function of 32 bytes, with this attribute and these rows.
+/// A V3 section with one function of 32 bytes, with this attribute and these rows.
 fn section(attribute: [u8; 3], count: u16, rows: &[u8]) -> Vec<u8> {
     let header = Header {
         version: Version::V3,
@@ -24,7 +24,7 @@ fn section(attribute: [u8; 3], count: u16, rows: &[u8]) -> Vec<u8> {
     [&header.to_bytes()[..], &fde, &count.to_le_bytes(), &attribute, rows].concat()
 }
 
-/// Whether the function is copied; if so, the bytes must be those of encoding.
+/// Whether the function is copied. If it is, checks that encoding gives the same bytes.
 fn is_copied(bytes: &[u8]) -> bool {
     let blob: Blob<'_> = Section::new(bytes, 0).strict().blob_at(0).unwrap();
     let fde = blob.fde(0).unwrap();

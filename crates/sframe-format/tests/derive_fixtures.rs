@@ -1,4 +1,4 @@
-//! Rows derived from `.eh_frame` against the rows that assemblers made of the same directives.
+//! Compares rows derived from `.eh_frame` with the rows that assemblers made from the same directives.
 #![cfg(feature = "derive")]
 
 mod common;
@@ -10,20 +10,20 @@ use sframe_format::derive::{FdeIndex, Reason, Scratch, for_each, for_each_linked
 use sframe_format::write::Function;
 use sframe_format::{Rules, Section, Version};
 
-/// Derived functions of a fixture by section and address, and why others are missing.
+/// The derived functions of a fixture by section and address, or why one is missing.
 fn derived(
     fixture: &common::Fixture,
     abi: sframe_format::Abi,
 ) -> BTreeMap<common::Target, Result<Function, Reason>> {
     let mut functions = BTreeMap::new();
     for_each(abi, &fixture.eh_frame, fixture.eh_frame_address, |source, result| {
-        // The start of an FDE's range is 8 bytes into it.
+        // The start field of an FDE's range is 8 bytes into the FDE.
         let target = if fixture.relocatable {
             fixture.eh_frame_targets[&(source.offset as u64 + 8)]
         } else {
             (0, source.address)
         };
-        // Of a function of which a part has no form, assemblers make no rows at all.
+        // If a part of a function has no form, assemblers make no rows for the function at all.
         match functions.get(&target) {
             Some(Err(_)) if fixture.relocatable => {}
             _ => drop(functions.insert(target, result.cloned())),
@@ -38,7 +38,7 @@ fn derived_rows_are_those_of_the_assembler() {
     let (mut compared, mut extra) = (0, Vec::new());
     for fixture in common::all() {
         let name = fixture.name();
-        // Crafted objects have no CFI; `ld -r` and concatenation of other releases move relocations about.
+        // Crafted objects have no CFI, and `ld -r` and concatenation of other releases move relocations.
         if fixture.eh_frame.is_empty() || name.starts_with("crafted") || name.contains("reloc") {
             continue;
         }
@@ -49,12 +49,12 @@ fn derived_rows_are_those_of_the_assembler() {
                 if fixture.relocatable { fixture.targets[fde.index as usize] } else { (0, fde.address) };
             let Some(found) = derived.remove(&target) else { continue };
             let mut expected = Function::read(&blob, &fde).unwrap();
-            // GNU as writes this when it cannot express a signal frame or finds no CFA.
+            // GNU as writes this if it cannot express a signal frame or finds no CFA.
             if expected.rows[0].rules == Rules::SignalContext || found == Err(Reason::NoCfa) {
                 continue;
             }
             let mut found = found.unwrap_or_else(|reason| panic!("{name}: FDE {}: {reason}", fde.index));
-            // GNU ld's PLTs: on s390x one FDE of .eh_frame for all entries, and a wrong CFA for .plt.got.
+            // GNU ld's PLTs: on s390x, .eh_frame has one FDE for all entries, and .plt.got has a wrong CFA.
             let plt_got = name.contains("prog_pltgot") && expected.repeat_size == Some(8);
             if name.contains("s390x.ld") && found.size != expected.size || plt_got {
                 continue;
@@ -72,7 +72,7 @@ fn derived_rows_are_those_of_the_assembler() {
         }
     }
     assert!(compared >= 450, "only {compared} functions were compared");
-    // GNU as drops these, which can be expressed.
+    // GNU as drops these although SFrame can express them.
     let mut expressed: Vec<_> = extra
         .iter()
         .filter(|(_, _, found)| found.is_ok())
@@ -94,7 +94,7 @@ fn derived_rows_are_those_of_the_assembler() {
     assert_eq!(expressed, expected);
 }
 
-/// Joins equal neighbours, and drops a repetition block that does not repeat.
+/// Joins equal neighbours, and removes a repetition block that does not repeat.
 fn merge(function: &mut Function) {
     function.repeat_size = function.repeat_size.filter(|&size| u32::from(size) < function.size);
     function.rows.dedup_by(|next, row| next.rules == row.rules);
@@ -129,7 +129,7 @@ fn functions_one_by_one_have_the_rows_of_all_together() {
             functions.push((source, function.cloned()));
         })
         .unwrap();
-        // A PLT's FDE gives two functions, of which the header knows the first.
+        // A PLT's FDE gives two functions. The header knows the first one.
         let mut of_offset = BTreeMap::new();
         for (&start, &offset) in &fdes {
             of_offset.entry(offset).or_insert(start);
@@ -149,7 +149,7 @@ fn functions_one_by_one_have_the_rows_of_all_together() {
                     for offset in [row.start, end - 1] {
                         let found = index.rules_at(source.address + u64::from(offset), &mut scratch);
                         let Some(Ok(Some(found))) = found else { panic!("{name}: {source:?} {offset}") };
-                        // A repeated entry's rows are those of its bytes.
+                        // The rows of a repeated entry are those of its bytes.
                         if function.repeat_size.is_none() || offset == row.start {
                             assert_eq!(found.rules, row.rules, "{name}: {source:?} {offset}");
                         }
@@ -167,7 +167,7 @@ fn functions_one_by_one_have_the_rows_of_all_together() {
     assert!(compared > 1000, "{compared}");
 }
 
-/// Two times the same section, a terminator between them: a walk ends there, the table leads on.
+/// The same section twice, with a terminator in between: a walk ends there, but the table leads on.
 #[test]
 fn behind_a_terminator_are_the_functions_that_the_table_leads_to() {
     for fixture in common::all().iter().filter(|fixture| !fixture.relocatable && !fixture.eh_frame.is_empty())
@@ -204,7 +204,7 @@ fn behind_a_terminator_are_the_functions_that_the_table_leads_to() {
             assert_eq!((second.0, second.1), (*address, *offset), "{name}");
             assert_eq!(first.2, second.2, "{name}");
         }
-        // A table of those before the terminator alone leads to no others.
+        // A table of only those before the terminator leads to no others.
         let first = header(abi, at, section, &table);
         assert_eq!(functions(&twice, Some((&first, at))).len(), whole.len(), "{name}");
     }

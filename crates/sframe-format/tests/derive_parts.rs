@@ -5,7 +5,7 @@ use sframe_format::Abi;
 use sframe_format::derive::{Reason, for_each, for_each_linked};
 use sframe_format::write::Function;
 
-/// An entry: its length, then its bytes, filled up to a multiple of 8.
+/// An entry: its length, then its bytes, padded to a multiple of 8.
 fn entry(bytes: &[u8], section: &mut Vec<u8>) {
     let length = (4 + bytes.len()).next_multiple_of(8) - 4;
     section.extend((length as u32).to_le_bytes());
@@ -26,7 +26,7 @@ fn cie(abi: Abi, letters: &str, data: &[u8], section: &mut Vec<u8>) {
     entry(&bytes, section);
 }
 
-/// An FDE of 64 bytes for the last CIE, which stands at `cie`.
+/// An FDE of 64 bytes for the last CIE, which is at `cie`.
 fn fde(cie: usize, instructions: &[u8], section: &mut Vec<u8>) {
     let mut bytes = ((section.len() + 4 - cie) as u32).to_le_bytes().to_vec();
     bytes.extend([0, 0, 0, 0, 64, 0, 0, 0, 0]);
@@ -79,7 +79,7 @@ fn rows_before_and_behind_one_without_a_form_are_kept() {
     assert_eq!(found, expected);
 }
 
-/// SFrame has no word for a register that is lost.
+/// SFrame cannot express a lost register.
 #[test]
 fn a_lost_frame_pointer_is_not_an_unchanged_one() {
     for (abi, register) in [(Abi::Amd64, 6), (Abi::AArch64Little, 29)] {
@@ -102,11 +102,12 @@ fn old_and_new_instructions_are_read() {
     let found = parts_of(Abi::Amd64, PLAIN.0, PLAIN.1, &[0x44, 0x2f, 6, 2]);
     let expected = rows(&["0: cfa=r7+8 fp=u ra=*(cfa-8)", "4: cfa=r7+8 fp=*(cfa+16) ra=*(cfa-8)"]);
     assert_eq!(found, [(0, 64, expected)]);
-    // DW_CFA_AARCH64_negate_ra_state_with_pc: the return address is signed, whatever was mixed in.
+    // DW_CFA_AARCH64_negate_ra_state_with_pc: the return address is signed, with or without the program
+    // counter.
     let found = parts_of(Abi::AArch64Little, PLAIN.0, PLAIN.1, &[0x44, 0x2c, 0x44, 0x2c]);
     let signed: Vec<bool> = found[0].2.as_ref().unwrap().iter().map(|row| row.ends_with("[s]")).collect();
     assert_eq!(signed, [false, true, false], "{found:?}");
-    // It is no instruction of x86-64.
+    // x86-64 does not have this instruction.
     assert!(parts_of(Abi::Amd64, PLAIN.0, PLAIN.1, &[0x44, 0x2c])[1].2.is_err());
 }
 
@@ -114,7 +115,7 @@ fn old_and_new_instructions_are_read() {
 fn augmentations_are_read() {
     let plain = parts_of(Abi::AArch64Little, PLAIN.0, PLAIN.1, &[0x44, 0x0e, 16]);
     for (letters, data) in [
-        // Language-specific data that is left out.
+        // Omitted language-specific data.
         ("zLR", &[0xff, 0x1b][..]),
         ("zPLR", &[0x9b, 1, 2, 3, 4, 0xff, 0x1b]),
         ("zRB", &[0x1b]),
@@ -125,7 +126,7 @@ fn augmentations_are_read() {
     assert!(parts_of(Abi::AArch64Little, "zQ", &[0x1b], &[])[0].2.is_err());
 }
 
-/// `ld -r` of some linkers leaves terminators inside a section.
+/// `ld -r` of some linkers leaves terminators in the middle of a section.
 #[test]
 fn objects_are_read_behind_terminators() {
     let mut section = Vec::new();
@@ -137,7 +138,7 @@ fn objects_are_read_behind_terminators() {
     fde(second, &[], &mut section);
     section.extend([0; 4]);
     assert_eq!(parts(Abi::Amd64, &section).len(), 2);
-    // Who walks over a linked section ends there.
+    // A walk of a linked section ends there.
     let mut linked = 0;
     for_each_linked(Abi::Amd64, &section, 0, None, |_, _| linked += 1).unwrap();
     assert_eq!(linked, 1);

@@ -1,4 +1,4 @@
-//! Code that is generic over framehop's trait walks the same stack by this crate's unwinder.
+//! Code that is generic over framehop's trait walks the same stack with this crate's unwinder.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use sframe_format::{
     Rules, Unwinder,
 };
 
-/// Walks as framehop's users do, and knows of no unwinder but the trait.
+/// Walks as framehop's users do, and knows nothing but the trait.
 fn walk<U: framehop::Unwinder>(
     unwinder: &U,
     pc: u64,

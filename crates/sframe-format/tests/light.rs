@@ -46,7 +46,7 @@ fn the_vectors_say_what_the_specification_says() {
     assert_eq!(found.row.rules, frame(15, 160, unchanged, unchanged));
 }
 
-/// Units stand at any byte, with zeros between them; blobs after them at a multiple of 8.
+/// Units start at any byte, with zeros between them. Blobs after them start at a multiple of 8.
 #[test]
 fn a_walk_goes_from_unit_to_unit_by_their_lengths() {
     let (known, unknown) = (bytes(X86_64), bytes(UNKNOWN));
@@ -120,7 +120,7 @@ fn a_dead_function_covers_nothing() {
     assert_eq!(SectionIndex::new(data, 0x1000).lookup(0x1024), Ok(None));
 }
 
-/// The functions of a blob as a unit, its start fields filled for a section at `address`.
+/// The functions of a blob as a unit, with its start fields filled for a section at `address`.
 fn unit(blob: &sframe_format::Blob<'_>, address: u64) -> Option<Vec<u8>> {
     let mut encoder = Encoder::new(Options::new(blob.header().abi));
     let (mut ids, mut starts) = (Vec::new(), Vec::new());
@@ -137,7 +137,7 @@ fn unit(blob: &sframe_format::Blob<'_>, address: u64) -> Option<Vec<u8>> {
     Some(out)
 }
 
-/// Every linked fixture as units: the same answers, and back to the same V3.
+/// Converts every linked fixture to units, compares the answers, and converts back to the same V3.
 #[test]
 fn units_answer_as_blobs_do() {
     let mut compared = 0;
@@ -172,8 +172,8 @@ fn units_answer_as_blobs_do() {
     assert!(compared > 300, "{compared}");
 }
 
-/// Every byte of a small section with every single-bit change, and every truncation: no panic, no endless
-/// walk, and pieces that cover the section in ascending order.
+/// Makes every single-bit change in every byte of a small section, and every truncation. There must be no
+/// panic and no endless walk, and the pieces must cover the section in ascending order.
 #[test]
 fn damage_never_panics() {
     let whole = [bytes(X86_64), bytes(UNKNOWN), vec![0; 2], bytes(S390X), bytes(X86_64)].concat();

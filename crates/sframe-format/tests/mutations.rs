@@ -1,8 +1,8 @@
-//! The fuzz targets' entry points on mutated fixtures, for a bounded number of inputs and a fixed seed.
+//! Runs the fuzz targets' entry points on mutated fixtures, for a bounded number of inputs and a fixed seed.
 
 mod common;
 
-/// A small generator (splitmix64): the same mutations every run.
+/// A small generator (splitmix64) that makes the same mutations in every run.
 struct Random(u64);
 
 impl Random {
@@ -23,14 +23,14 @@ fn mutate(random: &mut Random, bytes: &mut Vec<u8>, from: usize) {
             0 => bytes[at] = random.next(256) as u8,
             1 => bytes[at] ^= 1 << random.next(8),
             2 => bytes[at] = [0, 0xff, 0x7f, 0x80][random.next(4)],
-            // Headers are where one byte changes most.
+            // A byte changes most in a header.
             3 => bytes[from + random.next(length.min(28))] = random.next(256) as u8,
             _ => bytes.truncate((at + 1).max(from + 1)),
         }
     }
 }
 
-/// Inputs that fuzzing found worth keeping for a target.
+/// Inputs that a fuzz target found worth keeping.
 fn corpus(target: &str) -> Vec<Vec<u8>> {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus").join(target);
     let mut paths: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
@@ -39,8 +39,7 @@ fn corpus(target: &str) -> Vec<Vec<u8>> {
     paths.iter().map(|path| std::fs::read(path).unwrap()).collect()
 }
 
-/// Runs each input unchanged, then mutated a number of times. The first `fixed` bytes of an input stay as
-/// they are.
+/// Runs each input unchanged, and then mutated a number of times. The first `fixed` bytes of an input stay.
 fn run(inputs: &[Vec<u8>], fixed: usize, times: usize, exercise: impl Fn(&[u8])) {
     let mut random = Random(1);
     for input in inputs {

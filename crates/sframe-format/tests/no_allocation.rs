@@ -1,4 +1,5 @@
-//! Steps allocate nothing: hits, misses, steps by tables, by flexible rules, and those that fail.
+//! Steps allocate nothing, whether they are hits, misses, steps by tables or by flexible rules, or steps that
+//! fail.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -15,7 +16,7 @@ thread_local! {
 
 struct Counting;
 
-// SAFETY: it passes everything on to the system's allocator.
+// SAFETY: it passes every call on to the system's allocator.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATIONS.with(|count| count.set(count.get() + 1));

@@ -1,4 +1,4 @@
-//! An index over blobs that stay as they are takes each as a whole or not at all.
+//! An index over blobs that stay as they are takes each blob as a whole or not at all.
 
 use pretty_assertions::assert_eq;
 use sframe_format::write::{Function, Options, Overlaid, overlay_size, takes, write_overlay, write_sorted};
@@ -29,7 +29,7 @@ fn append(section: &mut Vec<u8>, functions: &[(u64, Function)]) {
     section.resize(section.len().next_multiple_of(8), 0);
 }
 
-/// Room for an index, a blob of one function, and one of two.
+/// Room for an index, a blob with one function, and a blob with two.
 fn section() -> Vec<u8> {
     let mut section = vec![0; ROOM];
     append(&mut section, &[(0x1000, function(None))]);
@@ -38,7 +38,7 @@ fn section() -> Vec<u8> {
 }
 
 /// Writes the index. Returns the counts of what it covers, and whether a reader of the index finds each of
-/// three functions.
+/// the three functions.
 fn index(mut section: Vec<u8>) -> (Overlaid, [bool; 3]) {
     let found = write_overlay(Options::new(Abi::Amd64), &mut section, ADDRESS, ROOM).unwrap();
     let blob = Blob::parse(&section, ADDRESS).unwrap();

@@ -1,4 +1,4 @@
-//! Rows that are written read back the same, whatever they are; conversion keeps every answer.
+//! Written rows read back the same, whatever they are, and conversion keeps every answer.
 
 mod common;
 
@@ -32,7 +32,7 @@ fn rule(rich: bool) -> impl Strategy<Value = RegisterRule> {
     prop_oneof![Just(RegisterRule::Unchanged), location]
 }
 
-/// Rules that V3 can express; simple ones (`rich` false) mostly in default rows.
+/// Rules that V3 can express. Simple ones (`rich` is false) mostly become default rows.
 fn rules(abi: Abi, rich: bool) -> impl Strategy<Value = Rules> {
     let register = prop_oneof![
         Just(abi.stack_pointer()),
@@ -45,7 +45,7 @@ fn rules(abi: Abi, rich: bool) -> impl Strategy<Value = Rules> {
         let ra = match (abi, ra) {
             (Abi::Amd64, RegisterRule::Unchanged) => fixed,
             (Abi::Amd64, _) if !rich => fixed,
-            // On s390x a default row cannot say that the return address is at the CFA itself.
+            // On s390x, a default row cannot say that the return address is at the CFA itself.
             (Abi::S390x, ra) if ra == RegisterRule::Saved(Location::at_cfa(0)) => RegisterRule::Unchanged,
             (_, ra) => ra,
         };
@@ -102,8 +102,8 @@ proptest! {
         let written = write_sorted(Options::new(abi).share(share), address, &functions).unwrap();
         let mut expected = functions.clone();
         for &(place, ref reason) in written.left_out.iter().rev() {
-            // Only "the return address is CFA + offset itself" and offsets that s390x cannot scale are left
-            // out.
+            // Only "the return address is CFA + offset itself" and offsets that s390x cannot scale may be
+            // omitted.
             let text = reason.to_string();
             prop_assert!(text.contains("has no encoding") || text.contains("does not fit"), "{}", text);
             expected.remove(place);
@@ -112,7 +112,7 @@ proptest! {
         prop_assert_eq!(read_all(&written.bytes, address), expected);
         let findings = verify(&Section::new(&written.bytes, address), &Context::default());
         let worst = findings.iter().find(|finding| finding.kind.severity() > Severity::Note);
-        // Shared rows make several functions end at one place, nothing else.
+        // Shared rows only make several functions end at one place.
         prop_assert!(worst.is_none(), "{:?}", worst);
     }
 
@@ -213,7 +213,7 @@ proptest! {
         let encode = |mut encoder: Encoder, functions: &[(u64, Function)]| {
             for (_, function) in functions {
                 let _ = encoder.add(function);
-                // One that may be shared.
+                // A function that may be shared.
                 let _ = encoder.add(&Function { size: function.size.saturating_add(1), ..function.clone() });
             }
             encoder

@@ -1,4 +1,4 @@
-//! Every function and row of every fixture, against the recorded output of `readelf --sframe`.
+//! Compares every function and row of every fixture with the recorded output of `readelf --sframe`.
 
 mod common;
 
@@ -34,7 +34,7 @@ fn rows_agree_with_readelf() {
         compared.push(fixture.path.clone());
         rows += printed.iter().map(|function| function.rows.len()).sum::<usize>();
     }
-    // The texts of all files that readelf could print; it failed on 8.
+    // The texts of all files that readelf could print. It failed on 8.
     let folders = std::fs::read_dir(common::root()).unwrap().map(|folder| folder.unwrap().path());
     let files = folders.filter(|path| path.is_dir()).flat_map(|path| std::fs::read_dir(path).unwrap());
     let texts =
@@ -188,7 +188,7 @@ fn starts_are_written_by_the_version_of_the_blob() {
     }
 }
 
-/// Errata 2 of V2: a row without data words ends the stack. Before that erratum no producer wrote such rows.
+/// Errata 2 of V2: a row without data words ends the stack. No producer wrote such rows before that.
 #[test]
 fn rows_without_words_are_outermost_in_v2() {
     for abi in [Abi::Amd64, Abi::AArch64Little, Abi::S390x] {
@@ -215,7 +215,7 @@ fn rows_without_words_are_outermost_in_v2() {
         let rules = |pc| blob.lookup(pc).unwrap().unwrap().row.rules;
         assert_eq!(rules(0x1003), Rules::Outermost, "{abi}");
         assert!(matches!(rules(0x1004), Rules::Frame(_)), "{abi}");
-        // An invalid word size is no error if the row has no words, and the rows behind it are read.
+        // An invalid word size is no error if the row has no words, and the reader reads the rows after it.
         let mut data = data.clone();
         data[28 + 20 + 1] |= 0x60;
         let lenient = Section::new(&data, 0).blob_at(0).unwrap();

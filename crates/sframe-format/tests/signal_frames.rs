@@ -1,4 +1,4 @@
-//! Stacks through signal handlers, as the Linux kernel lays their frames out on the three machines.
+//! Stacks through signal handlers, with frames as the Linux kernel lays them out on the three machines.
 
 use std::collections::BTreeMap;
 
@@ -10,13 +10,13 @@ use sframe_format::{
 };
 
 const BASE: u64 = 0x40_0000;
-/// The handler's stack, above the interrupted code's: an alternate one.
+/// The handler's stack. It is above the interrupted code's stack, because it is an alternate one.
 const HANDLER_SP: u64 = 0x9000;
 const FRAME: u64 = HANDLER_SP + 0x100;
 const INTERRUPTED_SP: u64 = 0x7000;
 
 /// Offsets in the kernel's frame from the stack pointer at the trampoline: program counter, stack pointer,
-/// the link register, the frame pointer, a register that compilers keep CFAs in.
+/// the link register, the frame pointer, and a register that compilers use for CFAs.
 struct Kernel {
     abi: Abi,
     pc: u64,
@@ -54,8 +54,9 @@ fn frame_words(kernel: &Kernel, pc: u64) -> Vec<(u64, u64)> {
     words.into_iter().collect()
 }
 
-/// A handler (16 bytes on x86-64 and AArch64, its caller at the stack pointer), a leaf that a signal
-/// interrupts, its caller, which is outermost, and the trampoline by rows of this kind.
+/// The functions of a program: a handler (16 bytes on x86-64 and AArch64, with its caller at the stack
+/// pointer), a leaf that a signal interrupts, the leaf's caller, which is outermost, and the trampoline with
+/// rows of this kind.
 fn program(kernel: &Kernel, trampoline: Option<Rules>) -> Unwinder<Vec<u8>> {
     let abi = kernel.abi;
     let (sp, bias) = (abi.stack_pointer(), abi.cfa_bias());
@@ -63,7 +64,7 @@ fn program(kernel: &Kernel, trampoline: Option<Rules>) -> Unwinder<Vec<u8>> {
     let saved = |offset| RegisterRule::Saved(Location::at_cfa(offset));
     let rules = |cfa, ra| Rules::Frame(Frame { cfa, ra, fp: RegisterRule::Unchanged, mangled: false });
     let handler = rules(CfaRule::register(sp, size as i64 + bias), saved(-8 - bias as i32));
-    // The leaf's return address is in the link register, or found from a scratch register on x86-64.
+    // The leaf's return address is in the link register. On x86-64, a scratch register leads to it.
     let leaf = match abi {
         Abi::Amd64 => rules(CfaRule::register(kernel.scratch.0, 0), saved(-8)),
         _ => rules(CfaRule::register(sp, bias), RegisterRule::Unchanged),
@@ -86,7 +87,7 @@ fn program(kernel: &Kernel, trampoline: Option<Rules>) -> Unwinder<Vec<u8>> {
     unwinder
 }
 
-/// Addresses and sources of a walk from the handler, and why it stopped.
+/// Addresses and sources of a walk from the handler, and why the walk stopped.
 fn walk(
     kernel: &Kernel,
     unwinder: &Unwinder<Vec<u8>>,
@@ -134,7 +135,7 @@ fn rows_of_the_trampoline_keep_all_registers_that_the_kernel_saved() {
         };
         let cfa =
             CfaRule { register: kernel.abi.stack_pointer(), dereference: true, offset: kernel.sp as i64 };
-        // On s390x the CFA of the interrupted code lies above its stack pointer, which no such row can say.
+        // On s390x, the CFA of the interrupted code is above its stack pointer, and no such row can say that.
         if kernel.abi == Abi::S390x {
             continue;
         }
@@ -164,7 +165,7 @@ fn trampolines_without_rows_are_known_by_their_instructions() {
         let addresses: Vec<u64> = frames.iter().map(|frame| frame.0).collect();
         assert_eq!((addresses.as_slice(), stopped), (&[0x14, 0x41, 0x24, 0x34][..], None), "{}", kernel.abi);
         assert_eq!(frames[2].1, Source::SignalContext);
-        // Other code without rows stops the walk, which says where.
+        // Other code without rows stops the walk, and the error says where.
         let (frames, stopped) = walk(kernel, &unwinder, &[]);
         assert_eq!(frames.len(), 2);
         let place = UnwindError::NoInformation { address: BASE + 0x40, module: Some(ModuleId(0)) };

@@ -104,7 +104,7 @@ fn overlapping_repeating_and_malformed_functions_are_left_to_the_section() {
     let expected = [Some(-1), Some(-1), None, Some(-1), Some(-1), None, Some(32), Some(40)];
     let addresses = [0x1000, 0x1017, 0x1018, 0x1020, 0x102f, 0x1030, 0x1040, 0x1050];
     assert_eq!(listed(&bytes, addresses), expected);
-    // The last function's rows lie outside.
+    // The last function's rows are outside.
     let place = 28 + 4 * 16 + 12;
     bytes[place..place + 4].fill(0xff);
     assert_eq!(listed(&bytes, [0x1040, 0x1050, 0x105f, 0x1060]), [Some(32), Some(-1), Some(-1), None]);

@@ -1,4 +1,4 @@
-//! Steps over stacks laid out by hand, on every architecture.
+//! Steps on stacks that are laid out by hand, for every architecture.
 
 use std::collections::BTreeMap;
 
@@ -96,7 +96,7 @@ fn a_frame_that_does_not_lead_upwards_ends_the_walk() {
     let caller = step(Abi::Amd64, &rules, false, false, &mut registers, &mut memory(&[(0x8f8, 1)]));
     assert_eq!(caller, Err(UnwindError::NoProgress { sp: 0x1000, caller_sp: 0x900 }));
     assert_eq!(registers, before);
-    // From a signal stack the way may lead down.
+    // From a signal stack, a step may lead down.
     let caller = step(Abi::Amd64, &rules, false, true, &mut registers, &mut memory(&[(0x8f8, 1)]));
     assert_eq!(caller, Ok(Some(FrameAddress::InstructionPointer(1))));
 }
@@ -113,8 +113,8 @@ fn stale_frame_pointer_rule_after_the_pop_is_forgiven() {
     assert_eq!(caller, Err(UnwindError::Memory { address: 0xff8 }));
 }
 
-/// Three functions: a leaf, one with a frame pointer, an outermost one; loaded 0x10000 above their own
-/// addresses.
+/// Three functions: a leaf, one with a frame pointer, and an outermost one. They are loaded 0x10000 above
+/// their own addresses.
 fn module() -> Module<Vec<u8>> {
     let leaf = frame(CfaRule::register(7, 8), saved(-8), RegisterRule::Unchanged);
     let body = frame(CfaRule::register(6, 16), saved(-8), saved(-16));
@@ -129,8 +129,8 @@ fn module() -> Module<Vec<u8>> {
 fn whole_stacks_are_unwound_with_and_without_the_cache() {
     let mut unwinder = Unwinder::new(Abi::Amd64);
     unwinder.add_module(module());
-    // The return address of the second frame is the first byte after its caller: the call was its last
-    // instruction.
+    // The return address of the second frame is the first byte after its caller, because the call was the
+    // caller's last instruction.
     let words = [(0x8000, 0x1_1018), (0x8020, 0), (0x8028, 0x1_1030)];
     let mut cache: RuleCache = RuleCache::new();
     for round in 0..2 {

@@ -1,4 +1,4 @@
-//! The verifier on fixtures: silent on sound output of tools, and exact about their faults.
+//! The verifier on fixtures: it is silent on valid output of tools, and exact about their defects.
 
 mod common;
 
@@ -32,7 +32,7 @@ fn fixtures_have_no_findings_but_the_known_ones() {
             // num_fres counts shared rows once.
             name if name.starts_with("crafted-v3/share1") => &["header counts 2 FREs, the functions have 6"],
             name if name.contains("/padnz") => &["8 bytes are no SFrame blob"],
-            // The blobs behind the index count as FRE bytes that no row reaches.
+            // The blobs after the index count as FRE bytes that no row reaches.
             name if name.contains("/overlay") => {
                 &["rows end at byte", "relocation belongs to no start field"]
             }

@@ -1,4 +1,4 @@
-//! The directives of a check file: how they are recognised, and their kinds.
+//! The directives of a check file: their kinds, and how to recognise them.
 
 use super::pattern::{Pattern, Style};
 use anyhow::{Context, Result, bail};
@@ -36,9 +36,9 @@ impl Kind {
 pub struct Directive {
     pub kind: Kind,
     pub prefix: String,
-    /// Number of its line; 0 for one of the command line.
+    /// Number of its line, or 0 if it is from the command line.
     pub line: usize,
-    /// The text behind the colon.
+    /// The text after the colon.
     pub text: String,
     pub pattern: Pattern,
 }
@@ -77,7 +77,7 @@ fn one(line: usize, prefix: &str, kind: Kind, rest: &str, style: Style) -> Resul
     Ok(Directive { kind, prefix: prefix.to_owned(), line, text: text.to_owned(), pattern })
 }
 
-/// Where `WORD:` stands, not as the end of a longer word.
+/// Where `WORD:` is, unless it is the end of a longer word.
 fn word_at(line: &str, word: &str) -> Option<usize> {
     let at = line.find(&format!("{word}:"))?;
     starts_word(line, at).then_some(at)
@@ -87,7 +87,7 @@ fn starts_word(line: &str, at: usize) -> bool {
     !line[..at].ends_with(|c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_')
 }
 
-/// The first directive with this prefix in a line: place, prefix, kind, and the text behind it.
+/// The first directive with this prefix in a line: place, prefix, kind, and the text after it.
 fn find<'a>(line: &'a str, prefix: &'a str) -> Option<(usize, &'a str, Kind, &'a str)> {
     line.match_indices(prefix).find_map(|(at, _)| {
         let (kind, rest) = kind_of(&line[at + prefix.len()..])?;

@@ -1,8 +1,8 @@
-//! `FileCheck`: holds a text against the directives of a check file, as LLVM's does.
+//! `FileCheck`: compares a text with the directives of a check file, as LLVM's program does.
 //!
-//! No pattern reaches over the end of a line, so the input is searched line by line: a place is a
-//! line and a byte of it. `CHECK-LABEL` lines are found first; they part the input into blocks,
-//! and the directives between two of them look at their block only.
+//! No pattern reaches over the end of a line, so the search goes line by line, and a place is a line and a
+//! byte in it. `CHECK-LABEL` lines are found first. They divide the input into blocks, and the directives
+//! between two labels examine only their block.
 
 mod directive;
 mod numeric;
@@ -55,9 +55,9 @@ struct Arguments {
     verbose: u8,
 }
 
-/// The command: exit status 1 if the input is not as it should be, 2 if nothing can be checked.
+/// The command. Exit status 1: the input is not as it should be. Exit status 2: nothing could be checked.
 pub fn main(arguments: Vec<OsString>) -> ExitCode {
-    // Either number of dashes is good, as everywhere in LLVM.
+    // One or two dashes are accepted, as everywhere in LLVM.
     let one_dash = |word: &OsString| {
         let text = word.to_str()?.strip_prefix('-')?;
         (text.len() > 2 && !text.starts_with(['-', 'D', 'v'])).then(|| OsString::from(format!("--{text}")))
@@ -77,7 +77,7 @@ pub fn main(arguments: Vec<OsString>) -> ExitCode {
     }
 }
 
-/// Checks. Gives the failure's text, if there is one.
+/// Checks the files. Returns the text of the failure, if there is one.
 fn check_files(arguments: &Arguments) -> Result<Option<String>> {
     let read = |path: &Path| {
         let text = text_of(path).with_context(|| path.display().to_string())?;
@@ -124,7 +124,7 @@ fn check_files(arguments: &Arguments) -> Result<Option<String>> {
     Ok(failure.map(|failure| failure.shown(&name, &lines)))
 }
 
-/// The text of a file, or standard input for `-`; bytes that are no text are replaced.
+/// The text of a file, or of standard input for `-`. Bytes that are not text are replaced.
 fn text_of(path: &Path) -> std::io::Result<String> {
     let mut bytes = Vec::new();
     if path == Path::new("-") {
@@ -135,7 +135,7 @@ fn text_of(path: &Path) -> std::io::Result<String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// Any run of spaces and tabs counts as one space, in patterns and in the input.
+/// In patterns and in the input, any run of spaces and tabs counts as one space.
 fn one_space_for_many(text: &str) -> String {
     let mut result = String::with_capacity(text.len());
     for c in text.chars() {
@@ -155,7 +155,7 @@ struct Place {
     byte: usize,
 }
 
-/// Where a pattern matched: in one line.
+/// Where a pattern matched. It is always in one line.
 #[derive(Clone, Copy, Debug)]
 struct Found {
     start: Place,
@@ -197,7 +197,7 @@ struct Checker<'a> {
     lines: &'a [&'a str],
     variables: Variables,
     implicit: &'a [Directive],
-    /// Whether `CHECK-LABEL` forgets variables whose names do not begin with `$`.
+    /// Whether `CHECK-LABEL` forgets variables, except those whose names begin with `$`.
     scoped: bool,
 }
 
@@ -216,7 +216,7 @@ impl Checker<'_> {
     }
 
     fn blocks(&mut self, directives: &[Directive]) -> Checked<()> {
-        // All labels first: a directive between two of them cannot match beyond the second.
+        // Labels come first: a directive between two labels cannot match after the second one.
         let (mut labels, mut from) = (Vec::new(), Place { line: 0, byte: 0 });
         for (index, label) in directives.iter().enumerate().filter(|(_, d)| d.kind == Kind::Label) {
             let found = self.search(label, from, self.end())?;
@@ -266,7 +266,7 @@ impl Checker<'_> {
         self.all_absent(&absent, at, to)
     }
 
-    /// Finds the text that has to be there. Start of the first match and end of the last one.
+    /// Finds the text that must be there. Returns the start of the first match and the end of the last one.
     fn positive(&mut self, directive: &Directive, from: Place, to: Place) -> Checked<(Place, Place)> {
         let times = if let Kind::Count(times) = directive.kind { times } else { 1 };
         let (mut first, mut at) = (None, from);
@@ -295,7 +295,7 @@ impl Checker<'_> {
         }
     }
 
-    /// Finds each of several patterns, in whatever order, so that no two overlap.
+    /// Finds each of several patterns in any order. No two matches may overlap.
     fn in_any_order(&mut self, directives: &[Directive], from: Place, to: Place) -> Checked<(Place, Place)> {
         let mut taken: Vec<Found> = Vec::new();
         for directive in directives {
@@ -325,11 +325,11 @@ impl Checker<'_> {
         Ok(())
     }
 
-    /// The first match between two places. Variables that the pattern defines are set.
+    /// The first match between two places. This sets the variables that the pattern defines.
     fn search(&mut self, directive: &Directive, from: Place, to: Place) -> Checked<Option<Found>> {
         let matcher = directive.pattern.matcher(&self.variables);
         let matcher = matcher.map_err(|error| self.failure(directive, &format!("{error:#}"), from))?;
-        // An empty line is one of its own, never the rest of the line of the match before.
+        // An empty line is a line of its own, never the rest of the line of the last match.
         let first = from.line + usize::from(directive.kind == Kind::Empty);
         for line in first..self.lines.len().min(to.line + 1) {
             let content = if line == to.line { &self.lines[line][..to.byte] } else { self.lines[line] };

@@ -3,8 +3,8 @@
 use anyhow::{Context, Result, bail};
 use std::collections::BTreeMap;
 
-/// How a number is written: `%u` decimal (also without a format), `%d` with sign, `%x` and `%X`
-/// hexadecimal; `#` puts `0x` before it, `.N` fills up to N digits.
+/// How a number is written: `%u` decimal (the default), `%d` with a sign, `%x` and `%X` hexadecimal. `#` puts
+/// `0x` in front, and `.N` pads to N digits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Format {
     letter: Option<char>,
@@ -22,10 +22,10 @@ pub struct Number {
 /// The contents of `[[#…]]`.
 #[derive(Clone, Debug, Default)]
 pub struct Numeric {
-    /// None: that of the variables of the expression.
+    /// `None`: the format of the expression's variables.
     format: Option<Format>,
     pub defines: Option<String>,
-    /// Empty: any number.
+    /// Empty: any number matches.
     expression: String,
 }
 
@@ -74,7 +74,7 @@ impl Format {
         format!("{sign}{prefix}{digits}")
     }
 
-    /// The number that a matched text is.
+    /// The number in a matched text.
     pub fn parse(self, text: &str) -> Result<Number> {
         let (negative, digits) = text.strip_prefix('-').map_or((false, text), |digits| (true, digits));
         let digits = if self.alternate { digits.trim_start_matches("0x") } else { digits };
@@ -118,7 +118,7 @@ impl Numeric {
         Ok((format, format.write(value)))
     }
 
-    /// Names that the expression uses.
+    /// Names in the expression.
     pub fn uses(&self) -> impl Iterator<Item = &str> {
         self.expression
             .split(|c: char| !(c.is_ascii_alphanumeric() || c == '_' || c == '$'))
@@ -129,7 +129,7 @@ impl Numeric {
 struct Parser<'a> {
     text: &'a str,
     variables: &'a BTreeMap<String, Number>,
-    /// The format of the first variable met.
+    /// The format of the first variable in the expression.
     format: Option<Format>,
 }
 

@@ -40,7 +40,7 @@ pub struct Variables {
 }
 
 impl Variables {
-    /// Takes `NAME=TEXT` or `#NAME=NUMBER` from the command line.
+    /// Reads `NAME=TEXT` or `#NAME=NUMBER` from the command line.
     pub fn define(&mut self, definition: &str) -> Result<()> {
         let (name, value) = definition.split_once('=').with_context(|| format!("-D{definition}: no `=`"))?;
         match name.strip_prefix('#') {
@@ -57,7 +57,7 @@ impl Variables {
         Ok(())
     }
 
-    /// Forgets all variables but those whose names begin with `$`.
+    /// Forgets all variables, except those whose names begin with `$`.
     pub fn forget_locals(&mut self) {
         self.texts.retain(|name, _| name.starts_with('$'));
         self.numbers.retain(|name, _| name.starts_with('$'));
@@ -92,7 +92,7 @@ impl Pattern {
         Pattern { pieces: vec![Piece::Regex("^$".into())], style: (false, false, false) }
     }
 
-    /// Reads a pattern that stands in this line of its file.
+    /// Reads a pattern. `line` is its line in the file.
     pub fn read(text: &str, line: usize, style: Style) -> Result<Self> {
         let mut pieces = Vec::new();
         let mut rest = text;
@@ -163,7 +163,7 @@ impl Pattern {
     }
 }
 
-/// `[[NAME]]` or `[[NAME:regex]]` at the start of a text; other brackets are plain text.
+/// `[[NAME]]` or `[[NAME:regex]]` at the start of a text. Other brackets are plain text.
 fn variable(text: &str) -> Result<Option<(Piece, &str)>> {
     let Some(after) = text.strip_prefix("[[") else { return Ok(None) };
     let letter = |c: char| c.is_ascii_alphanumeric() || c == '_';
@@ -177,7 +177,7 @@ fn variable(text: &str) -> Result<Option<(Piece, &str)>> {
         return Ok(Some((Piece::Use(name.to_owned()), rest)));
     }
     let Some(rest) = rest.strip_prefix(':') else { return Ok(None) };
-    // Brackets of the expression's own classes come in pairs.
+    // Brackets of the expression's character classes come in pairs.
     let (mut depth, mut escaped) = (0usize, false);
     for (at, c) in rest.char_indices() {
         match c {
@@ -195,7 +195,7 @@ fn variable(text: &str) -> Result<Option<(Piece, &str)>> {
     bail!("[[{name}: without ]]")
 }
 
-/// A pattern that can be looked for.
+/// A pattern that a search can use.
 pub struct Matcher {
     regex: Regex,
     names: Vec<String>,
@@ -203,7 +203,7 @@ pub struct Matcher {
 }
 
 impl Matcher {
-    /// First match in a line from a byte on. Sets the variables that the pattern defines.
+    /// The first match in a line, starting at this byte. Sets the variables that the pattern defines.
     pub fn find(&self, line: &str, from: usize, variables: &mut Variables) -> Result<Option<(usize, usize)>> {
         let Some(captures) = self.regex.captures_from_pos(line, from)? else { return Ok(None) };
         for (index, name) in self.names.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Each case is a check file, an input, and whether LLVM's FileCheck is content with it.
+//! Each case is a check file, an input, and whether LLVM's FileCheck accepts it.
 
 use super::*;
 

@@ -1,5 +1,5 @@
-//! Input of the benches: one library with its own `.eh_frame` and the SFrame section that is derived from it,
-//! and stacks of its functions.
+//! Input of the benches: one library with its `.eh_frame`, the SFrame section derived from that, and stacks
+//! of its functions.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -14,10 +14,10 @@ use sframe_format::{
 
 /// Stack pointer of the topmost frame of every stack.
 const STACK_BASE: u64 = 0x7f00_0000_0000;
-/// Bytes of a frame whose row does not give its size.
+/// Size in bytes of a frame whose row does not say its size.
 const DYNAMIC_FRAME: u64 = 96;
 
-/// A library, loaded at the addresses that it states.
+/// A library, loaded at the addresses in the file itself.
 pub struct Input {
     pub name: String,
     pub sframe: Vec<u8>,
@@ -54,7 +54,7 @@ impl Stack {
     }
 }
 
-/// A small generator (splitmix64): the same choices every run.
+/// A small generator (splitmix64) that makes the same choices in every run.
 struct Random(u64);
 
 impl Random {
@@ -76,7 +76,7 @@ fn compact_table(section: &[u8], address: u64) -> Vec<u8> {
 }
 
 impl Input {
-    /// The library of the Rust toolchain whose file name starts so, if it is an x86-64 one with
+    /// The library of the Rust toolchain whose file name has this prefix, if it is an x86-64 library with
     /// `.eh_frame_hdr`.
     pub fn of_toolchain(prefix: &str) -> Option<Self> {
         let output = Command::new("rustc").args(["--print", "sysroot"]).output().ok()?;
@@ -127,14 +127,14 @@ impl Input {
         FileRows::new(&self.sframe, self.sframe_address)
     }
 
-    /// An unwinder with the module alone.
+    /// An unwinder with this module only.
     pub fn unwinder(&self) -> Unwinder<&[u8]> {
         let mut unwinder = Unwinder::new(Abi::Amd64);
         unwinder.add_module(self.module());
         unwinder
     }
 
-    /// The same with a table.
+    /// The same, with a table.
     pub fn tabled(&self) -> Unwinder<&[u8]> {
         let mut unwinder = Unwinder::new(Abi::Amd64);
         unwinder.add_module(Module::new(ModuleId(1), 0..self.end, 0, self.rows().tabled()));
@@ -146,7 +146,7 @@ impl Input {
         CompactTable::parse(&self.compact[..], 0).unwrap()
     }
 
-    /// An unwinder with the compact table alone.
+    /// An unwinder with the compact table only.
     pub fn by_compact_table(&self) -> Unwinder<&[u8]> {
         let mut unwinder = Unwinder::new(Abi::Amd64);
         let rows = FileRows::default().with_compact(self.compact());
@@ -168,7 +168,7 @@ impl Input {
         framehop::Module::new(String::new(), 0..self.end, 0, sections)
     }
 
-    /// An unwinder of framehop's with the module alone.
+    /// framehop's unwinder with this module only.
     pub fn framehop(&self) -> UnwinderX86_64<&[u8]> {
         let mut unwinder = UnwinderX86_64::new();
         unwinder.add_module(self.framehop_module());
@@ -185,7 +185,7 @@ impl Input {
         }
     }
 
-    /// Addresses of instructions in functions that are chosen uniformly.
+    /// Addresses of instructions in random functions.
     pub fn random_pcs(&self, count: usize) -> Vec<u64> {
         let mut random = Random(1);
         let mut one = || {
@@ -195,7 +195,7 @@ impl Input {
         (0..count).map(|_| one()).collect()
     }
 
-    /// Return addresses whose rows a stack can be made for, with their rows.
+    /// Return addresses for which a stack can be made, with their rows.
     fn return_addresses(&self, count: usize) -> Vec<(u64, Frame)> {
         let (blob, mut random) = (self.blob(), Random(2));
         let mut found = Vec::with_capacity(count);
@@ -212,7 +212,7 @@ impl Input {
         found
     }
 
-    /// A stack of `count` frames over `distinct` return addresses, in which both unwinders find these frames.
+    /// A stack of `count` frames with `distinct` return addresses. Both unwinders find these frames.
     pub fn stack(&self, count: usize, distinct: usize) -> Stack {
         let stack = self.lay_out(count, distinct);
         assert_eq!(self.walk_with_framehop(&stack), stack.frames, "framehop walks another stack");
@@ -236,7 +236,7 @@ impl Input {
             stack.write(sp - 8, calls.get(number + 1).map_or(0, |call| call.0));
             stack.frames.push(if number == 0 { *pc - 1 } else { *pc });
         }
-        // A frame must find the value in its frame pointer that the last frame to save it before must hold.
+        // The frame pointer of a frame must hold the value that the last frame to save it expects.
         let mut wanted = 0;
         for ((_, frame), &cfa) in calls.iter().zip(&cfas).rev() {
             if let RegisterRule::Saved(location) = frame.fp {
@@ -265,7 +265,7 @@ impl Input {
     }
 }
 
-/// Whether a row is one that framehop caches and whose frame can be laid out without looking at the others.
+/// Whether framehop caches the row, and its frame can be laid out without the other frames.
 fn is_ordinary(frame: &Frame) -> bool {
     let saved = match frame.fp {
         RegisterRule::Unchanged => None,

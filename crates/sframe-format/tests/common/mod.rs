@@ -1,5 +1,4 @@
-//! Fixtures: objects that real assemblers and linkers wrote, with the output of `readelf --sframe` for
-//! each.
+//! Fixtures: objects from real assemblers and linkers, each with the output of `readelf --sframe`.
 #![allow(dead_code)]
 
 #[path = "../../fuzz/exercise.rs"]
@@ -56,7 +55,7 @@ pub fn all() -> Vec<Fixture> {
     chosen(|_| true)
 }
 
-/// The sections of files with these names: all files would take an interpreter minutes.
+/// The sections of files with these names. All files would take an interpreter minutes.
 pub fn named(names: &[&str]) -> Vec<Fixture> {
     chosen(|name| names.iter().any(|wanted| name == *wanted))
 }
@@ -74,9 +73,9 @@ fn chosen(is_wanted: impl Fn(&OsStr) -> bool) -> Vec<Fixture> {
     paths.iter().flat_map(|path| load(path)).collect()
 }
 
-/// The SFrame sections of a file, each with its part of the text.
+/// The SFrame sections of a file, each with its part of readelf's text.
 fn load(path: &Path) -> Vec<Fixture> {
-    // `object` looks at structures in their place, and memory of an interpreter is seldom aligned by itself.
+    // `object` reads structures in place, and an interpreter's memory is rarely aligned.
     let read = std::fs::read(path).unwrap();
     let mut bytes = vec![0; read.len() + align_of::<u64>()];
     let start = bytes.as_ptr().align_offset(align_of::<u64>());
@@ -119,7 +118,8 @@ fn load(path: &Path) -> Vec<Fixture> {
         .collect()
 }
 
-/// The section with function starts resolved as a final link at address 0 would, text at 0.
+/// The section with function starts resolved, as a final link at address 0 would resolve them, with the text
+/// at 0.
 pub fn relocated(fixture: &Fixture) -> Vec<u8> {
     let mut data = fixture.data.clone();
     let offsets: Vec<usize> = Section::new(&data, 0).blobs().map(|blob| blob.offset()).collect();
@@ -135,7 +135,7 @@ pub fn relocated(fixture: &Fixture) -> Vec<u8> {
     data
 }
 
-/// One function as readelf prints it, in a normal form that no release's habits show in.
+/// One function as readelf prints it, in a normal form that is the same for all releases.
 #[derive(Debug, PartialEq, Eq, Clone)]
 pub struct Printed {
     pub pc: u64,
@@ -144,7 +144,7 @@ pub struct Printed {
     pub flexible: bool,
     pub signal: bool,
     pub key_b: bool,
-    /// Start (from the function's), CFA, FP, RA; or start and "outermost".
+    /// Start (from the function's start), CFA, FP, RA; or start and "outermost".
     pub rows: Vec<(u32, String)>,
 }
 
@@ -227,7 +227,7 @@ pub fn print_rules(abi: Abi, fixed_ra: i8, rules: &Rules) -> String {
     format!("{cfa} {} {ra}{}", rule(fp), if *mangled { "[s]" } else { "" })
 }
 
-/// A function as we read it, with the rows in readelf's form.
+/// A function as this crate reads it, with the rows in readelf's form.
 pub fn print_function(blob: &Blob<'_>, fde: &Fde) -> Printed {
     let attributes = blob.attributes(fde).unwrap();
     let header = blob.header();
