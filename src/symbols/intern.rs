@@ -11,8 +11,8 @@
 //! **Fewer waits for memory.** A look-up waits for memory three times: for the slot, for the place of the
 //! name that the slot leads to, and for that name's bytes, which lie in some other file. One look-up cannot
 //! begin a wait before the one before it ends, but different look-ups can wait at the same time. So a shard
-//! takes its names in windows of [`WINDOW`]: it reads the memory that all names of a window need before it
-//! looks up the first one.
+//! takes its names in windows of 16: it reads the memory that all names of a window need before it looks up
+//! the first one.
 
 use crate::ids::SymbolId;
 use rayon::prelude::*;

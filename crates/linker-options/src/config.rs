@@ -1,13 +1,13 @@
 //! The resolved options of a link.
 //!
-//! [`Config`] is made once by [`super::parse`] and never changes afterwards. It holds no parsing
-//! state: options that override each other are already settled, defaults that depend on the kind
-//! of output are filled in, and paths under the sysroot are spelled out. A value that depends on
-//! the machine stays an `Option` (`None`: the machine's default), because without `-m` the machine
-//! is known only after the first object was read.
+//! [`super::parse`] makes a [`Config`], and only the pass `read_scripts` changes it afterwards, because
+//! scripts may name the output's format. It holds no parsing state: options that override each other are
+//! settled, defaults that depend on the kind of output are filled in, and paths under the sysroot are spelled
+//! out. A value that depends on the machine stays an `Option` (`None` is the machine's default), because
+//! without `-m` the machine is known only when the first object has been read.
 //!
-//! Symbol and section names and patterns are bytes, paths are [`PathBuf`]s, sizes and addresses
-//! are `u64` bytes. [`Config::default`] is the configuration of an empty command line.
+//! Names of symbols and sections, and patterns for them, are bytes. Paths are [`PathBuf`]s. Sizes and
+//! addresses are `u64`, in bytes. [`Config::default`] is the configuration of an empty command line.
 
 mod output;
 mod report;
@@ -19,37 +19,37 @@ use diagnostics::{Code, Diagnostic, Location};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
-/// Everything the command line decides except the list of inputs.
+/// Everything that the command line decides, except the list of inputs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Config {
     /// Name of the program, for messages.
     pub program: String,
     /// Text to print on standard output before linking (`-v`, `-V` with inputs).
     pub banner: Option<String>,
-    /// The machine that `-m` names; `None`: that of the first ELF input.
+    /// The machine that `-m` names. `None` is the machine of the first ELF input.
     pub machine: Option<Machine>,
     /// `-EB` (`true`) or `-EL`.
     pub big_endian: Option<bool>,
     /// The kind of output.
     pub mode: OutputMode,
-    /// `-static`: no dynamic section is wanted and no shared library is taken. Not set by
-    /// `-Bstatic`, which only steers the search for the libraries that follow it.
+    /// `-static`: the output gets no dynamic section, and no shared library takes part. `-Bstatic` does not
+    /// set this; it only steers the search for the libraries that follow it.
     pub static_link: bool,
     /// `-o`, default `a.out`.
     pub output: PathBuf,
-    /// Whether `-o` was given; if not, `OUTPUT` of a script names the output.
+    /// Whether `-o` was given. If not, `OUTPUT` in a script may name the output.
     pub output_given: bool,
     /// `--oformat`.
     pub output_format: OutputFormat,
-    /// Directories in which inputs are searched for.
+    /// The directories in which the linker searches for inputs.
     pub search: SearchOptions,
-    /// Linker scripts and their kin.
+    /// Linker scripts and other files with rules for the link.
     pub scripts: ScriptOptions,
     /// Link-time optimization.
     pub lto: LtoOptions,
     /// Definitions, references, exports.
     pub symbols: SymbolOptions,
-    /// Undefined references: error, warning or silence.
+    /// Undefined references: whether each kind is an error, a warning or allowed.
     pub undefined: UndefinedOptions,
     /// The dynamic section and the other tables for the dynamic linker.
     pub dynamic: DynamicOptions,
@@ -69,22 +69,22 @@ pub struct Config {
     pub notes: NoteOptions,
     /// SFrame sections.
     pub sframe: SFrameOptions,
-    /// Which conditions are reported, and how.
+    /// Which conditions are reported, and how severely.
     pub diagnostics: DiagnosticOptions,
-    /// Files and texts that tell about the link.
+    /// Reports on the link, in files or on standard output.
     pub reports: ReportOptions,
-    /// Number of threads; `None`: as many as the machine has.
+    /// Number of threads. `None` is one for each processor.
     pub threads: Option<NonZeroUsize>,
-    /// `--no-detach`: no process in the background takes a large link's memory apart.
+    /// `--no-detach`: no background process frees a large link's memory.
     pub foreground: bool,
-    /// The option that asks for a link for a machine of 32 bits, which only another linker can make.
+    /// What asks for a link for a 32-bit machine, which only another linker can make.
     pub asks_for_32_bits: Option<NarrowLink>,
-    /// `--no-fallback`: no other linker makes such a link.
+    /// `--no-fallback`: no other linker may make a link for a 32-bit machine.
     pub no_fallback: bool,
 }
 
 impl Config {
-    /// The name that the dynamic linker knows the output by: `DT_SONAME`, or the name of the file.
+    /// The name by which the dynamic linker knows the output: `DT_SONAME`, or the name of the file.
     pub fn output_name(&self) -> &[u8] {
         match &self.dynamic.soname {
             Some(name) => name,
@@ -102,7 +102,7 @@ impl Config {
         self.mode == OutputMode::Shared
     }
 
-    /// Whether the output runs at any address (PIE or shared library).
+    /// Whether the output runs at any address, as a PIE or a shared library does.
     pub fn is_position_independent(&self) -> bool {
         matches!(self.mode, OutputMode::Shared | OutputMode::Executable { pie: true })
     }
@@ -116,12 +116,13 @@ impl Config {
     }
 }
 
-/// A link for a machine of 32 bits.
+/// A link for a 32-bit machine.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct NarrowLink {
     /// The option, script or input that asks for it.
     pub asked_by: String,
-    /// The emulation that another linker has to be told, if only an input asks.
+    /// The emulation to pass to another linker, if no option says it because only an input asks for the
+    /// machine.
     pub emulation: Option<&'static str>,
 }
 
@@ -146,7 +147,7 @@ impl Machine {
         }
     }
 
-    /// Whether its most significant byte comes first.
+    /// Whether the most significant byte of a number comes first.
     pub fn is_big_endian(self) -> bool {
         self == Machine::S390x
     }
@@ -178,32 +179,32 @@ pub enum OutputFormat {
     /// ELF, of the machine that is linked for.
     #[default]
     Elf,
-    /// `binary`: the loaded bytes and nothing else.
+    /// `binary`: only the bytes that are loaded.
     Binary,
 }
 
-/// Directories in which inputs are searched for.
+/// The directories in which the linker searches for inputs.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct SearchOptions {
-    /// `-L` directories in order, sysroot prefixes (`=`, `$SYSROOT`) already spelled out.
+    /// `-L` directories in order, with the sysroot in place of its prefixes (`=`, `$SYSROOT`).
     pub directories: Vec<PathBuf>,
     /// `-nostdlib`: the machine's own directories are not searched after [`Self::directories`].
     pub no_default_directories: bool,
     /// `--no-dependent-libraries`: libraries that `.deplibs` sections name are not linked.
     pub no_dependent_libraries: bool,
-    /// `--sysroot`; `None` when not given, empty or `/`.
+    /// `--sysroot`; `None` if it is missing, empty or `/`.
     pub sysroot: Option<PathBuf>,
-    /// `-rpath-link` directories in order, sysroot prefixes spelled out.
+    /// `-rpath-link` directories in order, with the sysroot in place of its prefixes.
     pub rpath_link: Vec<PathBuf>,
-    /// `--remap-inputs` and the lines of `--remap-inputs-file`, in order: pattern and replacement
-    /// (`None`: the input is left out). The first pattern that matches a name decides.
+    /// `--remap-inputs` and the lines of `--remap-inputs-file`, in order: pattern and replacement. `None`
+    /// leaves the input out. The first pattern that matches a name decides.
     pub remap: Vec<(Vec<u8>, Option<PathBuf>)>,
 }
 
 /// Link-time optimization by compilers' plugins.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct LtoOptions {
-    /// `-plugin`, each with the `-plugin-opt` behind it.
+    /// `-plugin`, each with the `-plugin-opt`s behind it.
     pub plugins: Vec<linker_plugin::Spec>,
     /// `-plugin-save-temps`: plugins leave their temporary files.
     pub keep_temporaries: bool,
@@ -224,16 +225,16 @@ pub struct ScriptFile {
     pub path: PathBuf,
     /// `-c`: in the language of the MRI linker.
     pub mri: bool,
-    /// How many inputs stand before it: where the files that it names come in.
+    /// How many inputs come before it. The files that it names take their place behind these.
     pub inputs_before: usize,
 }
 
-/// Linker scripts and their kin.
+/// Linker scripts and other files with rules for the link.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct ScriptOptions {
     /// `-T` and `-c` scripts in order; they replace the built-in one.
     pub scripts: Vec<ScriptFile>,
-    /// `-dT`: stands in for the built-in script where no `-T` is given.
+    /// `-dT`: replaces the built-in script if there is no `-T`.
     pub default_script: Option<PathBuf>,
     /// `--version-script` files in order.
     pub version_scripts: Vec<PathBuf>,
@@ -247,25 +248,26 @@ pub struct ScriptOptions {
     pub symbol_order: Option<PathBuf>,
     /// `--section-ordering-file` files in order.
     pub section_orders: Vec<PathBuf>,
-    /// `--call-graph-ordering-file`: stands in for the profiles of objects.
+    /// `--call-graph-ordering-file`: replaces the profiles in objects.
     pub call_graph: Option<PathBuf>,
 }
 
 /// Definitions, references, exports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SymbolOptions {
-    /// `-e`: a symbol's name or a number; `None`: the script's `ENTRY` or the default.
+    /// `-e`: a symbol's name or a number. `None` is the script's `ENTRY`, or the default.
     pub entry: Option<Vec<u8>>,
     /// `-init`, default `_init`: the symbol of `DT_INIT`.
     pub init: Vec<u8>,
     /// `-fini`, default `_fini`: the symbol of `DT_FINI`.
     pub fini: Vec<u8>,
-    /// `-u` in order: referenced from outside, so archives are searched for them and they are kept.
+    /// `-u` in order: symbols that count as referenced, so that archives are searched for them and they are
+    /// kept.
     pub undefined: Vec<Vec<u8>>,
     /// `--undefined-glob` patterns in order.
     pub undefined_globs: Vec<Vec<u8>>,
-    /// `--require-defined` in order: like [`Self::undefined`], and an error where nothing defines
-    /// them. They are not repeated in `undefined`.
+    /// `--require-defined` in order: like [`Self::undefined`], and it is an error if nothing defines them.
+    /// They are not in `undefined` too.
     pub require_defined: Vec<Vec<u8>>,
     /// `--defsym` in order.
     pub defsyms: Vec<DefSym>,
@@ -281,27 +283,27 @@ pub struct SymbolOptions {
     pub dynamic_list_cpp_new: bool,
     /// `--dynamic-list-cpp-typeinfo`: exports type information.
     pub dynamic_list_cpp_typeinfo: bool,
-    /// `--exclude-libs` names in order, `ALL` for every archive.
+    /// `--exclude-libs` names in order. `ALL` means every archive.
     pub exclude_libs: Vec<Vec<u8>>,
     /// `-Bsymbolic` and its variants.
     pub symbolic: Symbolic,
-    /// `--allow-multiple-definition`, `-z muldefs`: the first definition wins in silence.
+    /// `--allow-multiple-definition`, `-z muldefs`: the first definition prevails, and several are no error.
     pub allow_multiple_definition: bool,
     /// `--undefined-version` (default): a version script may name symbols that do not exist.
     pub allow_undefined_version: bool,
     /// `--default-symver`: symbols without a version get the soname (or output name) as version.
     pub default_symver: bool,
-    /// `-d`: commons are allocated even under `-r`; `--no-define-common`: they are not. `None`: in final
-    /// links only.
+    /// `-d`: common blocks are allocated even under `-r`. `--no-define-common`: they are not allocated.
+    /// `None`: they are allocated in final links only.
     pub define_common: Option<bool>,
-    /// `--gnu-unique` (default): `STB_GNU_UNIQUE` stays; `false`: it becomes `STB_GLOBAL`.
+    /// `--gnu-unique` (default): `STB_GNU_UNIQUE` stays. If `false`, it becomes `STB_GLOBAL`.
     pub gnu_unique: bool,
     /// `-z unique-symbol`: local symbols of one name get distinct names.
     pub unique_locals: bool,
     /// `-z start-stop-visibility=`: visibility of `__start_NAME` and `__stop_NAME`.
     pub start_stop_visibility: Visibility,
-    /// `-z common`, `-z nocommon`: whether common blocks of relocatable output have the type `STT_COMMON`;
-    /// `None`: that of the inputs.
+    /// `-z common`, `-z nocommon`: whether common blocks of relocatable output have the type `STT_COMMON`.
+    /// `None` keeps the type of the inputs.
     pub common_type: Option<bool>,
 }
 
@@ -336,8 +338,8 @@ impl Default for SymbolOptions {
 }
 
 impl SymbolOptions {
-    /// `--wrap`: what references name, and what they mean: `foo` means `__wrap_foo`, `__real_foo` means
-    /// `foo`.
+    /// What `--wrap` makes of references: pairs of the name in the reference and the name that it means.
+    /// `foo` means `__wrap_foo`, and `__real_foo` means `foo`.
     pub fn wrapped_references(&self) -> Vec<(Vec<u8>, Vec<u8>)> {
         let pairs = |name: &Vec<u8>| {
             let prefixed = |prefix: &[u8]| [prefix, name].concat();
@@ -354,9 +356,9 @@ pub struct DefSym {
     pub name: Vec<u8>,
     /// A linker-script expression, not yet parsed.
     pub expression: String,
-    /// How many inputs stand before it.
+    /// How many inputs come before it.
     pub inputs_before: usize,
-    /// How many scripts of `-T` stand before it.
+    /// How many scripts of `-T` come before it.
     pub scripts_before: usize,
 }
 
@@ -373,7 +375,7 @@ pub enum Visibility {
     Protected,
 }
 
-/// `-Bsymbolic` and its variants: references that a shared library binds to its own definitions.
+/// `-Bsymbolic` and its variants: which references a shared library binds to its own definitions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Symbolic {
     /// None.
@@ -389,18 +391,18 @@ pub enum Symbolic {
     NonWeakFunctions,
 }
 
-/// Undefined references: error, warning or silence. Settled from `--unresolved-symbols`,
-/// `--no-undefined`, `-z defs`, `-z undefs`, `--allow-shlib-undefined`, `--warn-unresolved-symbols`
-/// and the kind of output.
+/// Undefined references: whether each kind is an error, a warning or allowed. These are settled from
+/// `--unresolved-symbols`, `--no-undefined`, `-z defs`, `-z undefs`, `--allow-shlib-undefined`,
+/// `--warn-unresolved-symbols` and the kind of output.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UndefinedOptions {
     /// References from objects.
     pub in_objects: Report,
     /// References from shared libraries.
     pub in_shared_libraries: Report,
-    /// `--ignore-unresolved-symbol` in order: never reported.
+    /// `--ignore-unresolved-symbol` in order: symbols that are never reported.
     pub ignored: Vec<Vec<u8>>,
-    /// `-z dynamic-undefined-weak` or its opposite; `None`: as the kind of output has it.
+    /// `-z dynamic-undefined-weak` or its opposite. `None` leaves it to the kind of output.
     pub dynamic_undefined_weak: Option<bool>,
 }
 
@@ -418,13 +420,13 @@ impl Default for UndefinedOptions {
 /// The dynamic section and the other tables for the dynamic linker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DynamicOptions {
-    /// Path for `PT_INTERP`; `None`: the machine's default.
+    /// The path in `PT_INTERP`. `None` is the machine's default.
     pub dynamic_linker: Option<PathBuf>,
     /// `--no-dynamic-linker`: no `PT_INTERP`; with `-pie`, a static PIE.
     pub no_dynamic_linker: bool,
     /// `-soname`.
     pub soname: Option<Vec<u8>>,
-    /// `-rpath` directories in order, without repetition; joined by `:` in the output.
+    /// `-rpath` directories in order, without repetition. The output has them joined by `:`.
     pub rpath: Vec<Vec<u8>>,
     /// `--enable-new-dtags` (default): `DT_RUNPATH` instead of `DT_RPATH`.
     pub new_dtags: bool,
@@ -432,9 +434,9 @@ pub struct DynamicOptions {
     pub auxiliary: Vec<Vec<u8>>,
     /// `-F`, `--filter`: `DT_FILTER` values in order.
     pub filter: Vec<Vec<u8>>,
-    /// `--audit`: `DT_AUDIT`, joined by `:` in the output.
+    /// `--audit`: the names in `DT_AUDIT`. The output has them joined by `:`.
     pub audit: Vec<Vec<u8>>,
-    /// `-P`, `--depaudit`: `DT_DEPAUDIT`, joined by `:` in the output.
+    /// `-P`, `--depaudit`: the names in `DT_DEPAUDIT`. The output has them joined by `:`.
     pub depaudit: Vec<Vec<u8>>,
     /// `--spare-dynamic-tags`: empty entries at the end of `.dynamic`.
     pub spare_tags: u32,
@@ -470,7 +472,7 @@ pub struct DynamicOptions {
     pub group: bool,
     /// `-z rodynamic`: `.dynamic` is not writable.
     pub read_only_dynamic: bool,
-    /// `-z mark-plt`: `DT_X86_64_PLT` and its kin.
+    /// `-z mark-plt`: `DT_X86_64_PLT` and the other tags about the PLT.
     pub mark_plt: bool,
 }
 
@@ -508,7 +510,7 @@ impl Default for DynamicOptions {
     }
 }
 
-/// `--hash-style`: the symbol hash tables that are made.
+/// `--hash-style`: which symbol hash tables the output gets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct HashStyle {
     /// `DT_HASH`.

@@ -1,8 +1,8 @@
-//! The text of `--help`, made from the tables.
+//! The text of `--help`, which is made from the tables.
 //!
-//! Configure scripts read it: libtool looks for `: supported targets:` followed by an ELF name,
-//! others for option names such as `--whole-archive`, `-soname` or `--version-script`. So names
-//! that GNU ld shows with one dash are shown so here.
+//! Configure scripts read this text. libtool looks for `: supported targets:` followed by an ELF name; others
+//! look for option names such as `--whole-archive`, `-soname` or `--version-script`. So a name that GNU ld
+//! shows with one dash has one dash here.
 
 use super::spec::{OptionGroup, OptionSpec};
 use super::table::GROUPS;
@@ -26,9 +26,9 @@ pub fn help_text(program: &str) -> String {
     out.push_str("\nArguments:\n");
     append_line(&mut out, "@FILE", "Read options from FILE");
     out.push_str("\nEnvironment:\n");
-    append_line(&mut out, "SFRAME_LD_OPTIONS", "Options put before those of the command line");
-    append_line(&mut out, "SFRAME_LD_IDENTITY", "As --identity");
-    append_line(&mut out, "LD_RUN_PATH", "As -rpath, where none is given");
+    append_line(&mut out, "SFRAME_LD_OPTIONS", "Options that come before those of the command line");
+    append_line(&mut out, "SFRAME_LD_IDENTITY", "Same as --identity");
+    append_line(&mut out, "LD_RUN_PATH", "Same as -rpath, if there is no -rpath");
     let targets: Vec<&str> = TARGETS.iter().map(|&(name, _)| name).collect();
     let _ = write!(out, "\n{program}: supported targets: {} binary\n", targets.join(" "));
     let _ = writeln!(out, "{program}: supported emulations: {}", emulation_names().join(" "));
@@ -55,7 +55,7 @@ fn append_line(out: &mut String, usage: &str, help: &str) {
     }
 }
 
-/// All names of an option, the value behind the last one.
+/// All names of an option, with the value behind the last one.
 fn usage(option: &OptionSpec) -> String {
     let names: Vec<String> = option.names.iter().map(|name| shown_name(name)).collect();
     let mut text = names.join(", ");

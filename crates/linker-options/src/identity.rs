@@ -1,19 +1,20 @@
 //! The names under which `--version` presents this linker.
 //!
-//! Build systems read the first line of `--version` to learn which linker they have and which
-//! features it has, and fall back in silence if they do not know the linker: libtool exports every
-//! symbol, gcc's macros drop symbol versions, CMake writes no dependency files. They look for `GNU`
-//! (libtool), for `GNU ld` at the start (CMake, the kernel, autoconf-archive), for a version as the
-//! last word (gcc, libffi, the kernel), and for the first text that looks like a version (Meson). The
-//! line satisfies all of them, unless another identity is asked for; our own version is in the second
-//! line. `tests/integration/build_systems.rs` runs them all.
+//! Build systems read the first line of `--version` to learn which linker they have and what it can do. If
+//! they do not know the linker, they do without features, and say nothing: libtool exports every symbol,
+//! gcc's macros drop symbol versions, CMake writes no dependency files.
+//!
+//! They look for `GNU` (libtool), for `GNU ld` at the start (CMake, the kernel, autoconf-archive), for a
+//! version as the last word (gcc, libffi, the kernel), or for the first text that looks like a version
+//! (Meson). The line satisfies all of them, unless an option asks for another identity. The linker's own
+//! version is in the second line. `tests/integration/build_systems.rs` runs all these build systems.
 
 use super::values::word;
 
 /// The linker that the version line names.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Identity {
-    /// Ourselves.
+    /// This linker itself.
     Own,
     /// GNU ld.
     #[default]
@@ -22,20 +23,20 @@ pub enum Identity {
     Lld,
 }
 
-/// Our version.
+/// The version of this linker.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
-/// The GNU ld release whose command line we follow.
+/// The GNU ld release whose command line this linker follows.
 const GNU_VERSION: &str = "2.44";
-/// The same as a number, for plugins: the major version times 100, plus the minor version.
+/// That release as a number, for plugins: the major version times 100, plus the minor version.
 pub const GNU_VERSION_NUMBER: i32 = 244;
-/// The lld release whose command line we follow.
+/// The lld release whose command line this linker follows.
 const LLD_VERSION: &str = "22.0.0";
 
 impl Identity {
     /// The identity that a word of `--identity` or `SFRAME_LD_IDENTITY` names.
     ///
     /// # Errors
-    /// A text that lists the words.
+    /// The word is unknown. The text lists the known ones.
     pub fn from_word(value: &[u8]) -> Result<Self, String> {
         word(value, &[("sframe", Identity::Own), ("gnu", Identity::Gnu), ("lld", Identity::Lld)])
     }
@@ -93,14 +94,14 @@ mod tests {
         assert_eq!(lld, Some(("LLD", LLD_VERSION.to_string())));
     }
 
-    /// gcc's and libffi's macros: the last word, after a date has been cut off, as one number.
+    /// The version as the macros of gcc and libffi read it: the last word, without a date, as one number.
     fn as_gcc_reads(line: &str) -> Option<u32> {
         let mut parts = line.rsplit(' ').next()?.split('.').map(|part| part.parse::<u32>().ok());
         let mut next = || parts.next().unwrap_or(Some(0));
         Some((next()? * 100 + next()?) * 100 + next()?)
     }
 
-    /// Meson: the first number of at most two digits with a dot and digits behind it.
+    /// The version as Meson reads it: the first number of at most two digits with a dot and digits behind it.
     fn as_meson_reads(line: &str) -> Option<&str> {
         let numbers = line.split(|c: char| !c.is_ascii_digit() && c != '.');
         numbers
@@ -113,7 +114,7 @@ mod tests {
         let line = Identity::default().version_line();
         assert!(line.starts_with("GNU ld "), "{line}");
         assert_eq!(as_the_kernel_reads(&line), Some(("BFD", GNU_VERSION.to_string())));
-        // Symbol versions want 2.14 at least (21400).
+        // Symbol versions need at least 2.14 (21400).
         assert!(as_gcc_reads(&line).is_some_and(|version| version > 21400), "{line}");
         assert_eq!(as_meson_reads(&line), Some(GNU_VERSION));
         assert!(version_text(Identity::default()).lines().nth(1).is_some_and(|line| line.ends_with(VERSION)));

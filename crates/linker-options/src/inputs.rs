@@ -1,7 +1,7 @@
 //! The inputs of a link in command-line order.
 //!
-//! The state of positional options (`--as-needed`, `-Bstatic`, `--whole-archive`, `--start-lib`,
-//! `--start-group`, `-b`) is copied into every input that follows, so that no later pass needs to
+//! Some options hold for the inputs that follow them: `--as-needed`, `-Bstatic`, `--whole-archive`,
+//! `--start-lib`, `--start-group`, `-b`. Each input carries a copy of their state, so no later pass needs to
 //! know how these options override each other.
 
 use std::path::PathBuf;
@@ -11,16 +11,17 @@ use std::path::PathBuf;
 pub struct InputSpec {
     /// The file, library or script.
     pub source: InputSource,
-    /// The positional options in force at its place.
+    /// The positional options that hold for it.
     pub state: InputState,
     /// The argument as written (`-lm`, `foo.o`), for messages.
     pub argument: String,
 }
 
-/// The name of an input: a path, or a library for the search.
+/// The name of an input: a path, or a library to search for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum InputSource {
-    /// A path as given. Its bytes tell whether it is an object, archive, shared library or script.
+    /// A path as given. The bytes of the file tell whether it is an object, an archive, a shared library or a
+    /// script.
     File(PathBuf),
     /// `-lNAME`: `libNAME.so` or `libNAME.a` in the search directories.
     Library(Vec<u8>),
@@ -28,12 +29,12 @@ pub enum InputSource {
     ExactLibrary(Vec<u8>),
 }
 
-/// The positional options in force for one input.
+/// The positional options that hold for one input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct InputState {
     /// `--as-needed`: a shared library gets `DT_NEEDED` only if it is used.
     pub as_needed: bool,
-    /// `--copy-dt-needed-entries`: the libraries that a shared library needs take part, too.
+    /// `--copy-dt-needed-entries`: the libraries that a shared library needs take part too.
     pub copies_needs: bool,
     /// `-Bstatic`, `-static`: `-l` does not look at shared libraries.
     pub static_only: bool,
@@ -57,6 +58,6 @@ pub enum InputFormat {
     /// ELF, archive or script.
     #[default]
     Elf,
-    /// Any bytes: they become `.data` with `_binary_NAME_start`, `_end` and `_size`.
+    /// Any bytes. They become `.data`, with the symbols `_binary_NAME_start`, `_end` and `_size`.
     Binary,
 }

@@ -1,9 +1,8 @@
 //! The command line: arguments in, [`Config`] and an ordered list of [`InputSpec`]s out.
 //!
-//! One table describes every option (`spec`, `table`, and `z` for the words of `-z`); [`parse()`]
-//! walks the arguments, `state` holds the options read so far, and `resolve` settles values that
-//! depend on several options. The environment and the file system come in through arguments:
-//! nothing here reads a global.
+//! One table describes every option (`spec`, `table`, and `z` for the words of `-z`). [`parse()`] walks the
+//! arguments, `state` holds the options that were read so far, and `resolve` settles values that depend on
+//! several options. The caller passes the environment and the file system in: nothing here reads a global.
 
 mod config;
 mod help;

@@ -1,7 +1,7 @@
 //! Walks the arguments of a command line from left to right.
 //!
-//! Each argument is a file or an option of the table. An option's effect changes the state, so that
-//! a later option wins over an earlier one, and positional options apply to the files behind them.
+//! Each argument is a file or an option of the table. An option's effect changes the state. So a later option
+//! wins over an earlier one, and a positional option applies to the files behind it.
 
 use super::config::Config;
 use super::help::{emulation_names, help_text};
@@ -24,11 +24,11 @@ use std::path::Path;
 pub struct Environment<'a> {
     /// Name of the program, for messages and `--help`.
     pub program: &'a str,
-    /// `SFRAME_LD_OPTIONS`: options before those of the command line, quoted like a response file.
+    /// `SFRAME_LD_OPTIONS`: options that come before those of the command line, quoted as in a response file.
     pub options: Option<&'a OsStr>,
-    /// `SFRAME_LD_IDENTITY`: as `--identity`, which overrides it. Empty: not set.
+    /// `SFRAME_LD_IDENTITY`: the same as `--identity`, which overrides it. An empty value counts as none.
     pub identity: Option<&'a OsStr>,
-    /// `LD_RUN_PATH`: the run path where no `-rpath` is given. Empty: not set.
+    /// `LD_RUN_PATH`: the run path if there is no `-rpath`. An empty value counts as none.
     pub run_path: Option<&'a OsStr>,
 }
 
@@ -42,14 +42,14 @@ pub enum Invocation {
     Link(Box<Config>, Vec<InputSpec>),
 }
 
-/// Reads a command line, program name left out.
+/// Reads a command line, without the program's name.
 ///
-/// Everything is reported to `sink`. Its policy need not be right yet, since only the command line
-/// sets it: give the diagnostics to a sink made with [`super::config::DiagnosticOptions::policy`],
-/// which judges them.
+/// It reports everything to `sink`, whose policy need not be right yet, because only the command line sets
+/// it. The caller passes the diagnostics on to a sink with the policy of
+/// [`super::config::DiagnosticOptions::policy`].
 ///
 /// # Errors
-/// [`Aborted`] where anything was wrong with any argument; all of it is reported.
+/// [`Aborted`] if anything was wrong with any argument. Everything that was wrong has been reported.
 pub fn parse(
     arguments: &[OsString],
     environment: &Environment<'_>,
@@ -120,9 +120,9 @@ struct Written<'a> {
     value: Option<&'a [u8]>,
 }
 
-/// An option in a command line that is not carried out here, but handed on.
+/// An option of a command line that this program does not carry out, but passes on.
 pub struct WrittenOption<'a> {
-    /// The name of the option that `--help` shows first, whichever was used.
+    /// The first of the option's names in `--help`, whichever was used.
     pub name: &'static str,
     /// The value in the same argument.
     pub value: Option<&'a [u8]>,
@@ -143,13 +143,13 @@ pub fn written_option(argument: &[u8]) -> Option<WrittenOption<'_>> {
 enum Recognised<'a> {
     Option(Written<'a>),
     Refused(&'static Refused),
-    /// The beginning of several names.
+    /// The argument is the beginning of several names.
     Ambiguous(Vec<&'static str>),
     Unknown,
 }
 
-/// Finds the option that an argument is: a long name as a whole first, then a single letter, then
-/// the beginning of a long name.
+/// Finds the option that an argument is. It looks for a whole long name first, then for a single letter, then
+/// for the beginning of a long name.
 fn recognise(argument: &[u8]) -> Recognised<'_> {
     let (text, two_dashes) = match argument.strip_prefix(b"--") {
         Some(text) => (text, true),
@@ -177,10 +177,10 @@ fn recognise(argument: &[u8]) -> Recognised<'_> {
     }
 }
 
-/// The only option that an abbreviated name can stand for.
+/// Finds the only option that an abbreviated name can stand for.
 fn recognise_abbreviation(text: &[u8]) -> Recognised<'_> {
     let (name, value) = split_value(text);
-    // A single letter is no abbreviation.
+    // A single letter is not an abbreviation.
     let mut names = if name.len() > 1 { table::completions(name) } else { Vec::new() };
     if let [name] = names[..] {
         if let Some(refused) = table::find_refused(name.as_bytes()) {
@@ -204,7 +204,7 @@ fn refused_letter(text: &[u8]) -> Recognised<'_> {
     text.get(..1).and_then(table::find_refused).map_or(Recognised::Unknown, Recognised::Refused)
 }
 
-/// The texts before and behind the first `=`.
+/// Splits a text at its first `=`.
 fn split_value(text: &[u8]) -> (&[u8], Option<&[u8]>) {
     match text.iter().position(|&byte| byte == b'=') {
         Some(end) => (&text[..end], Some(&text[end + 1..])),
@@ -300,14 +300,14 @@ fn suggestion(text: &str) -> Option<String> {
     nearest(name, names).map(|near| format!("did you mean '{}'?", dashed(near)))
 }
 
-/// Decides between printing and linking.
+/// Decides whether to print or to link.
 fn finish(mut state: State<'_>, sink: &Sink) -> Result<Invocation, Aborted> {
     let requests = std::mem::take(&mut state.requests);
     let program = state.config.program.clone();
     let (mut config, inputs) = resolve(state);
     let only_prints = requests.prints(inputs.is_empty());
     if config.asks_for_32_bits.is_some() && !config.no_fallback && !only_prints {
-        // Another linker judges the options.
+        // Another linker checks the options then.
         return Ok(Invocation::Link(Box::new(config), inputs));
     }
     sink.checkpoint()?;

@@ -7,7 +7,7 @@ use super::values::{drop_repeated, path};
 use diagnostics::{Code, Diagnostic, Location};
 use std::path::{Path, PathBuf};
 
-/// The finished configuration. Contradictions are reported as errors.
+/// Finishes the configuration. It reports contradictions as errors.
 pub fn resolve(mut state: State<'_>) -> (Config, Vec<InputSpec>) {
     warn_open_groups(&state);
     drop_repeated_names(&mut state.config);
@@ -27,7 +27,7 @@ pub fn resolve(mut state: State<'_>) -> (Config, Vec<InputSpec>) {
     (state.config, state.inputs)
 }
 
-/// Names that several options give count once, where the first stands.
+/// A name that several options give counts once, at its first place.
 fn drop_repeated_names(config: &mut Config) {
     let Config { dynamic, reports, gc, icf, symbols, undefined, layout, .. } = config;
     let lists = [
@@ -51,7 +51,7 @@ fn drop_repeated_names(config: &mut Config) {
     lists.into_iter().for_each(drop_repeated);
 }
 
-/// The common page size must not be larger than the maximum page size.
+/// Reports a common page size that is larger than the maximum page size.
 fn refuse_page_sizes(state: &State<'_>) {
     let layout = &state.config.layout;
     if let (Some(max), Some(common)) = (layout.max_page_size, layout.common_page_size)
@@ -102,8 +102,8 @@ fn resolve_mode(state: &mut State<'_>) {
     };
 }
 
-/// `--split-by-file` and `--split-by-reloc` need `-r`. GNU ld splits sections of a program, too, but
-/// its segments then lack the pieces.
+/// Reports `--split-by-file` and `--split-by-reloc` without `-r`. GNU ld splits the sections of a program
+/// too, but the program's segments then lack the pieces.
 fn refuse_split_of_final_output(state: &State<'_>) {
     let layout = &state.config.layout;
     let asked = [("--split-by-file", layout.split_by_file), ("--split-by-reloc", layout.split_by_reloc)];
@@ -119,7 +119,7 @@ fn refuse_split_of_final_output(state: &State<'_>) {
     }
 }
 
-/// Without section headers, nothing of an object can be found.
+/// Reports `-r` without section headers: no linker could find anything in such an object.
 fn refuse_object_without_sections(state: &State<'_>) {
     if state.config.layout.no_section_headers
         && let Some(relocatable) = &state.pending.relocatable
@@ -130,7 +130,7 @@ fn refuse_object_without_sections(state: &State<'_>) {
     }
 }
 
-/// Filters (`-f`, `-F`) and `--no-define-common` are for shared libraries only.
+/// Reports options that are for shared libraries only: filters (`-f`, `-F`) and `--no-define-common`.
 fn refuse_options_of_libraries(state: &State<'_>) {
     let dynamic = &state.config.dynamic;
     let given = [
@@ -144,7 +144,7 @@ fn refuse_options_of_libraries(state: &State<'_>) {
     }
 }
 
-/// `--icf` needs a final link: only that knows which addresses are compared.
+/// Reports `--icf` with `-r`: only the final link knows which addresses are compared.
 fn refuse_folding_of_objects(state: &State<'_>) {
     if state.config.icf.is_on()
         && let Some(relocatable) = &state.pending.relocatable
@@ -159,7 +159,7 @@ fn refuse_folding_of_objects(state: &State<'_>) {
     }
 }
 
-/// Emitted relocations need the symbol table.
+/// Reports emitted relocations without the symbol table that they need.
 fn refuse_relocations_without_symbols(state: &State<'_>) {
     let config = &state.config;
     if config.relocations.emit && config.strip.strip == Strip::All && !config.is_relocatable() {
@@ -169,7 +169,7 @@ fn refuse_relocations_without_symbols(state: &State<'_>) {
     }
 }
 
-/// The units of an object have no final addresses.
+/// Reports an index of debug information with `-r`: the units of an object have no final addresses.
 fn refuse_index_of_objects(state: &State<'_>) {
     let strip = &state.config.strip;
     for (wanted, option) in [(strip.gdb_index, "--gdb-index"), (strip.debug_names, "--debug-names")] {
@@ -209,7 +209,7 @@ fn resolve_machine(state: &mut State<'_>) {
             _ => state.config.machine = Some(machine),
         }
     }
-    // Without `-m`, the first object decides on the machine, and this is checked then.
+    // Without `-m`, the first object decides on the machine. The byte order is checked then.
     if let Some(finding) = state.config.machine.and_then(|machine| state.config.wrong_byte_order(machine)) {
         state.report(finding);
     }
@@ -228,7 +228,7 @@ fn resolve_search(state: &mut State<'_>) {
     state.config.search.sysroot = sysroot;
 }
 
-/// A `-L` directory with its sysroot prefix spelled out.
+/// The path of a `-L` directory, with the sysroot in place of its prefix.
 fn search_directory(text: &[u8], sysroot: Option<&Path>) -> PathBuf {
     let below = text.strip_prefix(b"=").or_else(|| text.strip_prefix(b"$SYSROOT"));
     match (below, sysroot) {
@@ -241,8 +241,9 @@ fn search_directory(text: &[u8], sysroot: Option<&Path>) -> PathBuf {
     }
 }
 
-/// GNU ld's defaults: an executable may leave nothing undefined; a shared library may, and so may
-/// the libraries that it uses; a relocatable object leaves it to the final link.
+/// Settles what happens to undefined symbols, with GNU ld's defaults: they are errors in an executable and in
+/// the libraries that it uses. A shared library and the libraries that it uses may have them. A relocatable
+/// object leaves them to the final link.
 fn resolve_undefined(state: &mut State<'_>) {
     let report = state.pending.unresolved.unwrap_or(Report::Error);
     let executable = matches!(state.config.mode, OutputMode::Executable { .. });
@@ -267,7 +268,8 @@ fn resolve_sframe(state: &mut State<'_>) {
     }
     sframe.plt = state.pending.sframe_plt.unwrap_or(merges || sframe.index.is_some());
     sframe.plt_alone = state.pending.sframe_plt == Some(true);
-    // GNU ld computes a wrong size for shared rows when it links the output again.
+    // GNU ld computes a wrong size for shared rows when it links the output again, so `-r` shares none by
+    // default.
     sframe.share = state.pending.sframe_share.unwrap_or(!relocatable);
     let index = sframe.index;
     if compact_in_vain {

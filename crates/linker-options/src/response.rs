@@ -1,8 +1,8 @@
-//! Response files: `@FILE` stands for the arguments that the file holds.
+//! Response files: `@FILE` stands for the arguments in the file.
 //!
-//! Quoting is GNU's: white space separates; single and double quotes keep it; a backslash takes
-//! the next byte as it is, inside quotes too. Files may name further files, relative to the
-//! working directory. As in GNU tools, `@NAME` stays an argument where no such file exists.
+//! Arguments are quoted as in GNU tools: white space separates them, unless it is inside single or double
+//! quotes. A backslash takes the next byte as it is, also inside quotes. Files may name further files,
+//! relative to the working directory. As in GNU tools, `@NAME` stays an argument if there is no such file.
 
 use super::state::FileReader;
 use super::values::{path, shown};
@@ -10,7 +10,7 @@ use diagnostics::{Code, Diagnostic, Location, Sink};
 use files::BYTE_ORDER_MARK;
 use std::io;
 
-/// How many response files one command line may read, repetitions counted.
+/// How many response files one command line may read. Repetitions count.
 const FILE_LIMIT: usize = 2000;
 
 /// The arguments with all response files in their places.

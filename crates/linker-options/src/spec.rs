@@ -1,18 +1,18 @@
 //! The description of an option: its names, its value, its effect.
 //!
-//! All options stand in one static table ([`super::table::GROUPS`]); the parser, `--help`, the
-//! suggestions and the tests read it, and nothing else knows an option's name. An entry's
-//! [`Effect`] fixes how it is written, so the two cannot disagree.
+//! All options are in one static table ([`super::table::GROUPS`]). The parser, `--help`, the suggestions and
+//! the tests read it, and nothing else knows an option's name. The [`Effect`] of an entry also says how the
+//! option is written, so the two cannot disagree.
 //!
-//! Spelling, as GNU ld has it:
+//! Options are spelled as in GNU ld:
 //! - a name of one character follows one dash; its value is joined or separate (`-ofile`,
 //!   `-o file`);
 //! - a longer name follows one dash or two; its value is `=value` or separate. Names that start
 //!   with `o` need two dashes, because `-omagic` is `-o magic`;
 //! - an exact long name wins over a single letter with a joined value: `-entry=x` is `--entry=x`
 //!   and never `-e ntry=x`;
-//! - a long name may be cut short where only one option starts so (`--gc-section`), if the argument
-//!   is nothing else.
+//! - a long name may be cut short (`--gc-section`) if no other option begins in the same way and the argument
+//!   has no other meaning.
 
 use super::state::State;
 use super::values::Outcome;
@@ -22,45 +22,46 @@ use super::values::Outcome;
 pub enum Effect {
     /// Takes nothing.
     Flag(fn(&mut State<'_>)),
-    /// Takes nothing, and may be out of place.
+    /// Takes nothing. It is an error in a wrong place.
     Positional(fn(&mut State<'_>) -> Outcome),
     /// Takes a value, joined or separate.
     Value(fn(&mut State<'_>, &[u8]) -> Outcome),
     /// Takes `=value` or nothing.
     Optional(fn(&mut State<'_>, Option<&[u8]>) -> Outcome),
-    /// Takes nothing; accepted and without effect.
+    /// Takes nothing. It is accepted and does nothing.
     IgnoredFlag,
-    /// Takes a value, joined or separate; accepted and without effect.
+    /// Takes a value, joined or separate. It is accepted and does nothing.
     IgnoredValue,
-    /// Takes `=value` or nothing; accepted and without effect.
+    /// Takes `=value` or nothing. It is accepted and does nothing.
     IgnoredOptional,
-    /// Every option that starts so; accepted and without effect.
+    /// Stands for every option that begins with the name. They are accepted and do nothing.
     IgnoredPrefix,
 }
 
-/// What an option reaches outside of the link. Command lines that are data, as those in a bug report, keep
-/// only what they may reach.
+/// What an option reaches outside of the link. Where a command line comes from somebody else, as in a bug
+/// report, this tells which of its options are safe to carry out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Reach {
     /// Nothing.
     Link,
-    /// Its value is a file or a folder, which is read.
+    /// It reads a file or a folder, which its value names.
     Reads,
-    /// A file is written, the output too. An option without effect here counts as what other linkers do with
-    /// it.
+    /// It writes a file; the output is one too. An option that does nothing here counts as what other linkers
+    /// do with it.
     Writes,
-    /// A program is run, or a library is loaded.
+    /// It runs a program or loads a library.
     Runs,
 }
 
 /// One option, with all its names.
 #[derive(Clone, Copy)]
 pub struct OptionSpec {
-    /// Names without dashes, the one that people know first.
+    /// Names without dashes, the best-known one first.
     pub names: &'static [&'static str],
-    /// Name of the value in `--help`; empty where there is none.
+    /// The name of the value in `--help`; empty if the option takes none.
     pub value_name: &'static str,
-    /// One line for `--help`.
+    /// One line for `--help` and `docs/options.md`. It must make sense on its own: neither text shows it
+    /// beside the option's opposite.
     pub help: &'static str,
     /// Its effect, with the form of its value.
     pub effect: Effect,
@@ -77,7 +78,7 @@ pub const fn flag(
     OptionSpec { names, value_name: "", help, effect: Effect::Flag(effect), reach: Reach::Link }
 }
 
-/// An option that takes nothing and may be out of place.
+/// An option that takes nothing and may be in a wrong place.
 pub const fn positional(
     names: &'static [&'static str],
     help: &'static str,
@@ -106,7 +107,7 @@ pub const fn optional(
     OptionSpec { names, value_name, help, effect: Effect::Optional(effect), reach: Reach::Link }
 }
 
-/// Options of a kind that are accepted and have no effect.
+/// Options that are accepted and do nothing. `effect` says how they are written.
 pub const fn ignored(names: &'static [&'static str], help: &'static str, effect: Effect) -> OptionSpec {
     OptionSpec { names, value_name: "", help, effect, reach: Reach::Link }
 }
@@ -119,7 +120,7 @@ pub struct OptionGroup {
     pub options: &'static [OptionSpec],
 }
 
-/// An option or a word of `-z` that other linkers have and this one does not carry out.
+/// An option or a word of `-z` that other linkers have and this linker refuses.
 pub struct Refused {
     /// Names without dashes.
     pub names: &'static [&'static str],
@@ -128,7 +129,7 @@ pub struct Refused {
 }
 
 impl OptionSpec {
-    /// The option, which reaches so far.
+    /// Sets what the option reaches outside of the link.
     pub const fn reaches(mut self, reach: Reach) -> Self {
         self.reach = reach;
         self

@@ -1,7 +1,7 @@
 //! The state of the parser between two arguments.
 //!
-//! Options that simply set a value write to [`State::config`]. Options whose meaning depends on
-//! others that may follow are kept here until [`super::resolve`] settles them.
+//! An option that simply sets a value writes it to [`State::config`]. If the meaning of an option depends on
+//! others that may follow, its value stays here until [`super::resolve`] settles it.
 
 use super::config::{Config, Machine, Report};
 use super::identity::Identity;
@@ -12,37 +12,37 @@ use files::BYTE_ORDER_MARK;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Reads a whole file, for response files and other text that options name.
+/// Reads a whole file: a response file, or another text that an option names.
 pub type FileReader<'a> = &'a dyn Fn(&Path) -> io::Result<Vec<u8>>;
 
 /// The state between two arguments.
 pub struct State<'a> {
-    /// Options that are settled already.
+    /// The options that are already settled.
     pub config: Config,
     /// The inputs so far.
     pub inputs: Vec<InputSpec>,
-    /// Positional options in force.
+    /// The positional options that hold now.
     pub current: InputState,
-    /// States that `--push-state` saved, each with whether `-static` held.
+    /// The states that `--push-state` saved, each with whether `-static` held.
     pub pushed: Vec<(InputState, bool)>,
     /// Number of the next `--start-group`.
     pub next_group: u32,
     /// Number of the next `--start-lib`.
     pub next_lib: u32,
-    /// Options whose meaning depends on later ones.
+    /// The options whose meaning depends on later ones.
     pub pending: Pending,
-    /// Requests besides a link.
+    /// What the command line asks for besides a link.
     pub requests: Requests,
     /// Reads files that options name.
     pub files: FileReader<'a>,
-    /// The current argument, as written.
+    /// The current argument as written.
     pub argument: String,
     /// Its number.
     pub argument_index: u32,
     sink: &'a Sink,
 }
 
-/// Options whose meaning depends on others.
+/// The options whose meaning depends on others.
 #[derive(Default)]
 pub struct Pending {
     /// `-shared`, `-pie`, `-no-pie`: the last one given.
@@ -51,24 +51,24 @@ pub struct Pending {
     pub relocatable: Option<String>,
     /// `-L` values as written.
     pub directories: Vec<Vec<u8>>,
-    /// `-Y` directories: behind those of `-L`.
+    /// The directories of `-Y`, which are searched after those of `-L`.
     pub default_directories: Vec<Vec<u8>>,
     /// `-rpath-link` directories.
     pub rpath_link: Vec<Vec<u8>>,
     /// `--sysroot` as written.
     pub sysroot: Option<PathBuf>,
-    /// References from objects: reported or not.
+    /// Whether undefined references from objects are reported, if an option says so.
     pub report_in_objects: Option<bool>,
-    /// References from shared libraries: reported or not.
+    /// Whether undefined references from shared libraries are reported, if an option says so.
     pub report_in_shared_libraries: Option<bool>,
     /// `--warn-unresolved-symbols`, `--error-unresolved-symbols`.
     pub unresolved: Option<Report>,
     /// The machine that `--oformat` names, and the option as written.
     pub format_machine: Option<(Machine, String)>,
-    /// The last emulation and the last format, if of 32 bits, with the option as written.
+    /// The last emulation and the last format, if they are those of a 32-bit machine.
     pub narrow_emulation: Option<Narrow>,
     pub narrow_format: Option<Narrow>,
-    /// `-z pack-relative-relocs`; `--pack-dyn-relocs` may ask for the same.
+    /// `-z pack-relative-relocs`. `--pack-dyn-relocs` may ask for the same.
     pub pack_relative: bool,
     /// `--sframe-plt`, `--no-sframe-plt`.
     pub sframe_plt: Option<bool>,
@@ -76,12 +76,12 @@ pub struct Pending {
     pub sframe_share: Option<bool>,
 }
 
-/// The name of a machine of 32 bits.
+/// An option that names a 32-bit machine.
 #[derive(Clone, Debug)]
 pub struct Narrow {
     /// The option as written.
     pub argument: String,
-    /// The error if no other linker makes the link.
+    /// The error if no other linker may make the link.
     pub fault: String,
 }
 
@@ -96,7 +96,7 @@ pub enum Kind {
     Shared,
 }
 
-/// Requests besides a link.
+/// What the command line asks for besides a link.
 #[derive(Default)]
 pub struct Requests {
     /// `--help`.
@@ -116,7 +116,7 @@ pub struct Requests {
 }
 
 impl Requests {
-    /// Whether the answer is a text on standard output, and no link.
+    /// Whether the answer is a text on standard output, and not a link.
     pub fn prints(&self, no_inputs: bool) -> bool {
         let Requests { help, version, sysroot, output_format, .. } = *self;
         let says_version = self.short_version || self.emulations;
@@ -153,7 +153,7 @@ impl<'a> State<'a> {
         Location::Argument(self.argument.clone())
     }
 
-    /// An argument that is no option.
+    /// Adds an input: an argument that is not an option.
     pub fn add_file(&mut self, name: &[u8]) {
         self.add_input(InputSource::File(path(name)), self.current);
     }
@@ -171,7 +171,7 @@ impl<'a> State<'a> {
         {
             return Err("expected the name of a library".into());
         }
-        // Messages name it `-lNAME`, however it was written.
+        // Messages call it `-lNAME`, however it was written.
         let argument = format!("-l{}", shown(name));
         self.inputs.push(InputSpec { source, state: self.current, argument });
         Ok(())
@@ -183,8 +183,8 @@ impl<'a> State<'a> {
         self.add_input(InputSource::File(path(file)), state);
     }
 
-    /// `-R`: a file whose symbols are taken, if there is such a file, else a directory for the
-    /// dynamic linker, as in GNU ld.
+    /// `-R`. As in GNU ld, this is a file whose symbols are used, if there is such a file; otherwise it is a
+    /// directory for the dynamic linker.
     pub fn add_symbols_or_rpath(&mut self, value: &[u8]) {
         if (self.files)(&path(value)).is_ok() {
             self.add_symbols_of(value);
@@ -203,7 +203,7 @@ impl<'a> State<'a> {
     /// A group is open already.
     pub fn start_group(&mut self) -> Outcome {
         if self.current.group.is_some() {
-            return Err("groups do not nest; end the group that is open first".into());
+            return Err("groups cannot be nested; end the open group with --end-group first".into());
         }
         self.current.group = Some(self.next_group);
         self.next_group += 1;
@@ -215,7 +215,7 @@ impl<'a> State<'a> {
     /// # Errors
     /// No group is open.
     pub fn end_group(&mut self) -> Outcome {
-        self.current.group.take().map(|_| ()).ok_or_else(|| "no --start-group before it".into())
+        self.current.group.take().map(|_| ()).ok_or_else(|| "there is no --start-group before it".into())
     }
 
     /// `--start-lib`.
@@ -224,7 +224,7 @@ impl<'a> State<'a> {
     /// A `--start-lib` is open already.
     pub fn start_lib(&mut self) -> Outcome {
         if self.current.lib.is_some() {
-            return Err("--start-lib does not nest; say --end-lib first".into());
+            return Err("--start-lib cannot be nested; write --end-lib first".into());
         }
         self.current.lib = Some(self.next_lib);
         self.next_lib += 1;
@@ -236,24 +236,23 @@ impl<'a> State<'a> {
     /// # Errors
     /// No `--start-lib` is open.
     pub fn end_lib(&mut self) -> Outcome {
-        self.current.lib.take().map(|_| ()).ok_or_else(|| "no --start-lib before it".into())
+        self.current.lib.take().map(|_| ()).ok_or_else(|| "there is no --start-lib before it".into())
     }
 
-    /// `--pop-state`: the state that `--push-state` saved comes back, `-static` included; open groups
-    /// stay open.
+    /// `--pop-state`: restores the state that `--push-state` saved, with `-static`. Open groups stay open.
     ///
     /// # Errors
     /// Nothing was saved.
     pub fn pop_state(&mut self) -> Outcome {
         let (saved, static_link) =
-            self.pushed.pop().ok_or_else(|| "no --push-state before it".to_string())?;
+            self.pushed.pop().ok_or_else(|| "there is no --push-state before it".to_string())?;
         self.config.static_link = static_link;
         let InputState { as_needed, copies_needs, static_only, whole_archive, .. } = saved;
         self.current = InputState { as_needed, copies_needs, static_only, whole_archive, ..self.current };
         Ok(())
     }
 
-    /// Text of a file that an option names.
+    /// The text of a file that an option names.
     ///
     /// # Errors
     /// It cannot be read.

@@ -6,10 +6,10 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
-/// The result of reading an option's value: the text names the fault in it.
+/// The result of reading an option's value. The error says what is wrong with it.
 pub type Outcome = Result<(), String>;
 
-/// Names of `-m` and the machines that they name.
+/// The emulations of `-m`, and the machine of each.
 pub static EMULATIONS: &[(&str, Machine)] = &[
     ("elf_x86_64", Machine::X86_64),
     ("aarch64linux", Machine::AArch64),
@@ -17,15 +17,15 @@ pub static EMULATIONS: &[(&str, Machine)] = &[
     ("elf64_s390", Machine::S390x),
 ];
 
-/// BFD's names of the formats that we write and the machines that they name.
+/// BFD's names of the formats that this linker writes, and the machine of each.
 pub static TARGETS: &[(&str, Machine)] = &[
     ("elf64-x86-64", Machine::X86_64),
     ("elf64-littleaarch64", Machine::AArch64),
     ("elf64-s390", Machine::S390x),
 ];
 
-/// Whether `-m`, `--oformat` or `OUTPUT_FORMAT` names a machine of 32 bits: the system's linker knows such
-/// names.
+/// Whether a name of `-m`, `--oformat` or `OUTPUT_FORMAT` is that of a 32-bit machine. The system's linker
+/// knows such names.
 pub fn is_32_bit(name: &[u8]) -> bool {
     let starts = |prefix: &str| name.starts_with(prefix.as_bytes());
     let ends = |suffix: &str| name.ends_with(suffix.as_bytes());
@@ -36,7 +36,7 @@ pub fn is_32_bit(name: &[u8]) -> bool {
         || starts("aarch64") && (ends("32") || ends("32b"))
 }
 
-/// Whether `OUTPUT_ARCH` names a machine of 32 bits, as BFD names them.
+/// Whether a name of `OUTPUT_ARCH` is BFD's name of a 32-bit machine.
 pub fn is_32_bit_architecture(name: &[u8]) -> bool {
     matches!(
         name,
@@ -44,11 +44,11 @@ pub fn is_32_bit_architecture(name: &[u8]) -> bool {
     ) || name.starts_with(b"arm")
 }
 
-/// Words of the `-z …-report=` kind.
+/// The values of `-z …-report=`.
 pub static REPORT_WORDS: &[(&str, Report)] =
     &[("none", Report::Ignore), ("warning", Report::Warning), ("error", Report::Error)];
 
-/// A value as text for messages.
+/// A value as a text for messages.
 pub fn shown(value: &[u8]) -> std::borrow::Cow<'_, str> {
     String::from_utf8_lossy(value)
 }
@@ -58,10 +58,10 @@ pub fn path(value: &[u8]) -> PathBuf {
     PathBuf::from(OsStr::from_bytes(value))
 }
 
-/// A value that is one of a few words.
+/// Reads a value that is one of a few words.
 ///
 /// # Errors
-/// A text that lists the words.
+/// The value is none of the words. The text lists them.
 pub fn word<T: Copy>(value: &[u8], words: &[(&str, T)]) -> Result<T, String> {
     let found = words.iter().find(|(word, _)| word.as_bytes() == value);
     found.map(|&(_, meaning)| meaning).ok_or_else(|| {
@@ -70,7 +70,7 @@ pub fn word<T: Copy>(value: &[u8], words: &[(&str, T)]) -> Result<T, String> {
     })
 }
 
-/// `a, b or c`.
+/// Joins words as `a, b or c`.
 pub fn list(words: &[&str]) -> String {
     match words {
         [] => String::new(),
@@ -79,7 +79,7 @@ pub fn list(words: &[&str]) -> String {
     }
 }
 
-/// A number as C writes it: `0x` hexadecimal, a leading `0` octal, else decimal.
+/// Reads a number as C writes it: hexadecimal with `0x`, octal with a leading `0`, otherwise decimal.
 ///
 /// # Errors
 /// A text with the value and the expectation.
@@ -93,7 +93,7 @@ pub fn number(value: &[u8]) -> Result<u64, String> {
     parsed.ok_or_else(|| format!("'{text}' is not a number"))
 }
 
-/// An address: hexadecimal, with or without `0x`, as GNU ld reads `-Ttext` and its kin.
+/// Reads an address: hexadecimal, with or without `0x`, as GNU ld reads the value of `-Ttext`.
 ///
 /// # Errors
 /// A text with the value and the expectation.
@@ -104,11 +104,11 @@ pub fn address(value: &[u8]) -> Result<u64, String> {
 }
 
 fn parse_radix(digits: &str, radix: u32) -> Option<u64> {
-    // `from_str_radix` takes a sign; an option's number has none.
+    // `from_str_radix` accepts a sign, but an option's number has none.
     if digits.starts_with(['+', '-']) { None } else { u64::from_str_radix(digits, radix).ok() }
 }
 
-/// A page size: a number that is a power of two.
+/// Reads a page size: a number that is a power of two.
 ///
 /// # Errors
 /// A text with the value and the expectation.
@@ -117,10 +117,10 @@ pub fn page_size(value: &[u8]) -> Result<u64, String> {
     if size.is_power_of_two() { Ok(size) } else { Err(format!("page size {size:#x} is not a power of two")) }
 }
 
-/// `LEFT=RIGHT`, neither side empty.
+/// Splits `LEFT=RIGHT`. Neither side may be empty.
 ///
 /// # Errors
-/// A text that names the expected form.
+/// The value has another form. The text says which was expected.
 pub fn pair<'v>(value: &'v [u8], form: &str) -> Result<(&'v [u8], &'v [u8]), String> {
     match value.iter().position(|&byte| byte == b'=') {
         Some(at) if at > 0 && at + 1 < value.len() => Ok((&value[..at], &value[at + 1..])),
@@ -128,10 +128,10 @@ pub fn pair<'v>(value: &'v [u8], form: &str) -> Result<(&'v [u8], &'v [u8]), Str
     }
 }
 
-/// The bytes that hexadecimal digits spell, `-` and `:` allowed between them.
+/// The bytes that hexadecimal digits spell. `-` and `:` may separate them.
 ///
 /// # Errors
-/// A text that names the fault.
+/// The digits are wrong. The text says how.
 pub fn hex_bytes(digits: &[u8]) -> Result<Vec<u8>, String> {
     let mut nibbles = Vec::with_capacity(digits.len());
     for &byte in digits.iter().filter(|byte| !matches!(byte, b'-' | b':')) {
@@ -146,10 +146,10 @@ pub fn hex_bytes(digits: &[u8]) -> Result<Vec<u8>, String> {
     Ok(nibbles.chunks_exact(2).map(|pair| pair[0] << 4 | pair[1]).collect())
 }
 
-/// Percent-decoded bytes.
+/// Decodes percent-encoded bytes.
 ///
 /// # Errors
-/// A text with the place of a `%` that neither two digits nor a known name in brackets follow.
+/// A `%` is followed neither by two digits nor by a known name in brackets. The text says where.
 pub fn percent_decode(value: &[u8]) -> Result<Vec<u8>, String> {
     const NAMED: [(&[u8], u8); 6] = [
         (b"%[comma]", b','),
@@ -189,19 +189,20 @@ pub fn percent_decode(value: &[u8]) -> Result<Vec<u8>, String> {
     Ok(out)
 }
 
-/// Drops names that stand in a list before. For all of a list at once, because a list may be as long as the
-/// command line.
+/// Drops names that occur earlier in a list. It does so for the whole list at once: to search the list for
+/// each new name would take quadratic time, and a list may be as long as the command line.
 pub fn drop_repeated(list: &mut Vec<Vec<u8>>) {
     let mut seen: HashSet<Vec<u8>> = HashSet::with_capacity(list.len());
     list.retain(|item| seen.insert(item.clone()));
 }
 
-/// The known word nearest to a misspelled one, if any is near.
+/// The known word that is nearest to a misspelled one, if one is near enough.
 pub fn nearest<'w>(misspelled: &str, known: impl Iterator<Item = &'w str>) -> Option<&'w str> {
     let length = misspelled.chars().count();
     let limit = (length / 3).max(1);
     known
-        // No fewer edits than the lengths differ by: a text as long as a file is compared with no word.
+        // At least as many edits are needed as the lengths differ by. So a text as long as a file is compared
+        // with no word.
         .filter(|word| word.len().abs_diff(length) <= limit)
         .map(|word| (strsim::damerau_levenshtein(misspelled, word), word))
         .filter(|&(distance, word)| distance <= limit && distance < word.len())

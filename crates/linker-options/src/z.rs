@@ -6,7 +6,7 @@ use super::table::refused::REFUSED_WORDS;
 use super::values::{Outcome, REPORT_WORDS, nearest, number, page_size, pair, shown, word};
 use diagnostics::{Code, Diagnostic};
 
-/// The effect of a word, which also says whether `=value` follows.
+/// The effect of a word. It also says whether `=value` follows.
 #[derive(Clone, Copy)]
 pub enum ZEffect {
     /// Takes nothing.
@@ -15,11 +15,11 @@ pub enum ZEffect {
     Value(fn(&mut State<'_>, &[u8]) -> Outcome),
 }
 
-/// One word, with all its spellings.
+/// A word of `-z`, with all its spellings.
 pub struct ZSpec {
-    /// The spellings, the known one first.
+    /// The spellings, the best-known one first.
     pub names: &'static [&'static str],
-    /// Name of the value in `--help`; empty where there is none.
+    /// The name of the value in `--help`; empty if the word takes none.
     pub value_name: &'static str,
     /// One line for `--help`.
     pub help: &'static str,
@@ -40,8 +40,8 @@ const fn value(
     ZSpec { names, value_name, help, effect: ZEffect::Value(effect) }
 }
 
-/// Carries out `-z TEXT`. An unknown word is a warning in GNU ld's words, which configure scripts
-/// look for; a word of another linker that this one does not carry out is an error.
+/// Carries out `-z TEXT`. An unknown word is a warning, in the words of GNU ld, because configure scripts
+/// look for them. A word of another linker that this linker refuses is an error.
 ///
 /// # Errors
 /// The word's value has the wrong form.
@@ -70,7 +70,7 @@ fn report_unknown(state: &State<'_>, text: &[u8], name: &[u8]) {
         return;
     }
     let mut warning = Diagnostic::warning(Code::UnknownZ, format!("-z {} ignored", shown(text)))
-        .note("the word is not known");
+        .note("this linker does not know the word");
     let known = WORDS.iter().flat_map(|spec| spec.names).copied();
     if let Some(near) = nearest(&shown(name), known).filter(|near| near.as_bytes() != name) {
         warning = warning.help(format!("did you mean -z {near}?"));
@@ -80,46 +80,52 @@ fn report_unknown(state: &State<'_>, text: &[u8], name: &[u8]) {
 
 /// All words, in the order of `--help`.
 pub static WORDS: &[ZSpec] = &[
-    flag(&["now"], "Resolve functions when the program is loaded", |state| {
+    flag(&["now"], "Resolve all functions when the program is loaded", |state| {
         state.config.dynamic.bind_now = true;
     }),
-    flag(&["lazy"], "Resolve functions when they are called first (default)", |state| {
+    flag(&["lazy"], "Resolve each function when it is first called (default)", |state| {
         state.config.dynamic.bind_now = false;
     }),
-    flag(&["relro"], "Make read-only what need not change after relocation (default)", |state| {
+    flag(&["relro"], "Make data read-only after relocation, if nothing else changes it (default)", |state| {
         state.config.layout.relro = true;
     }),
-    flag(&["norelro"], "Do not", |state| state.config.layout.relro = false),
-    flag(&["execstack"], "The stack is executable", |state| {
+    flag(&["norelro"], "Leave data writable that nothing changes after relocation", |state| {
+        state.config.layout.relro = false
+    }),
+    flag(&["execstack"], "Make the stack executable", |state| {
         state.config.layout.executable_stack = Some(true);
     }),
-    flag(&["noexecstack"], "The stack is not executable", |state| {
+    flag(&["noexecstack"], "Make the stack not executable", |state| {
         state.config.layout.executable_stack = Some(false);
     }),
-    flag(&["execstack-if-needed"], "The stack is executable if an input asks for it (default)", |state| {
-        state.config.layout.executable_stack = None;
-    }),
-    flag(&["nognustack"], "Make no PT_GNU_STACK", |state| state.config.layout.no_gnu_stack = true),
-    value(&["stack-size"], "SIZE", "Size of the stack in PT_GNU_STACK", |state, size| {
+    flag(
+        &["execstack-if-needed"],
+        "Make the stack executable if an input asks for that (default)",
+        |state| {
+            state.config.layout.executable_stack = None;
+        },
+    ),
+    flag(&["nognustack"], "Write no PT_GNU_STACK", |state| state.config.layout.no_gnu_stack = true),
+    value(&["stack-size"], "SIZE", "Write SIZE as the size of the stack into PT_GNU_STACK", |state, size| {
         state.config.layout.stack_size = Some(number(size)?);
         Ok(())
     }),
-    flag(&["defs"], "Report undefined symbols in shared libraries too", |state| {
+    flag(&["defs"], "Report undefined symbols also if the output is a shared library", |state| {
         state.pending.report_in_objects = Some(true);
     }),
     flag(&["undefs", "nodefs"], "Do not report undefined symbols of objects", |state| {
         state.pending.report_in_objects = Some(false);
     }),
-    flag(&["muldefs"], "Take the first of several definitions", |state| {
+    flag(&["muldefs"], "Use the first of several definitions of a symbol, without an error", |state| {
         state.config.symbols.allow_multiple_definition = true;
     }),
-    flag(&["text"], "Dynamic relocations in read-only sections are errors", |state| {
+    flag(&["text"], "Report dynamic relocations in read-only sections as errors", |state| {
         state.config.relocations.text = TextRelocations::Error;
     }),
-    flag(&["notext", "textoff"], "Dynamic relocations in read-only sections are allowed", |state| {
+    flag(&["notext", "textoff"], "Allow dynamic relocations in read-only sections", |state| {
         state.config.relocations.text = TextRelocations::Allow;
     }),
-    flag(&["textwarn"], "Dynamic relocations in read-only sections are warnings (default)", |state| {
+    flag(&["textwarn"], "Warn about dynamic relocations in read-only sections (default)", |state| {
         state.config.relocations.text = TextRelocations::Warn;
     }),
     flag(&["combreloc"], "Sort dynamic relocations (default)", |state| {
@@ -135,7 +141,7 @@ pub static WORDS: &[ZSpec] = &[
     flag(&["pack-relative-relocs"], "Pack relative relocations (DT_RELR)", |state| {
         state.pending.pack_relative = true;
     }),
-    flag(&["nopack-relative-relocs"], "Do not (default)", |state| {
+    flag(&["nopack-relative-relocs"], "Do not pack relative relocations (default)", |state| {
         state.pending.pack_relative = false;
     }),
     flag(&["report-relative-reloc"], "Report relative relocations", |state| {
@@ -147,38 +153,55 @@ pub static WORDS: &[ZSpec] = &[
     value(
         &["call-nop"],
         "PADDING",
-        "Padding of relaxed calls: prefix-addr, suffix-nop, prefix-BYTE, suffix-BYTE",
+        "Fill the byte that a relaxed call leaves free: prefix-addr, suffix-nop, prefix-BYTE or suffix-BYTE",
         call_nop,
     ),
     value(
         &["dead-reloc-in-nonalloc"],
         "PATTERN=VALUE",
-        "Value of references to discarded sections from sections that match",
+        "Write VALUE where a section that matches PATTERN refers to a discarded section",
         |state, text| {
             let (pattern, value) = pair(text, "PATTERN=VALUE")?;
             state.config.strip.dead_relocations.push((pattern.to_vec(), number(value)?));
             Ok(())
         },
     ),
-    flag(&["noextern-protected-data"], "Protected data may not be copied (default)", |_| {}),
-    flag(&["indirect-extern-access"], "Reach external symbols through the GOT only, and mark so", |state| {
-        state.config.relocations.indirect_extern_access = true;
-    }),
-    flag(&["noindirect-extern-access"], "Reach external symbols directly too (default)", |state| {
-        state.config.relocations.indirect_extern_access = false;
-    }),
-    value(&["max-page-size"], "SIZE", "Largest page size that the output runs with", |state, size| {
-        state.config.layout.max_page_size = Some(page_size(size)?);
-        Ok(())
-    }),
-    value(&["common-page-size"], "SIZE", "Page size that the layout is made for", |state, size| {
+    flag(
+        &["noextern-protected-data"],
+        "Never copy protected data of libraries into executables (default)",
+        |_| {},
+    ),
+    flag(
+        &["indirect-extern-access"],
+        "Reach external symbols only through the GOT, and mark the output as doing so",
+        |state| {
+            state.config.relocations.indirect_extern_access = true;
+        },
+    ),
+    flag(
+        &["noindirect-extern-access"],
+        "Reach external symbols directly, too, where that is possible (default)",
+        |state| {
+            state.config.relocations.indirect_extern_access = false;
+        },
+    ),
+    value(
+        &["max-page-size"],
+        "SIZE",
+        "Make an output that runs with pages of up to SIZE bytes",
+        |state, size| {
+            state.config.layout.max_page_size = Some(page_size(size)?);
+            Ok(())
+        },
+    ),
+    value(&["common-page-size"], "SIZE", "Lay the output out for pages of SIZE bytes", |state, size| {
         state.config.layout.common_page_size = Some(page_size(size)?);
         Ok(())
     }),
     flag(&["separate-code"], "Keep code on pages of its own", |state| {
         state.config.layout.separate_code = Some(SeparateCode::Code);
     }),
-    flag(&["noseparate-code"], "Let code and data share file pages", |state| {
+    flag(&["noseparate-code"], "Let code and data share pages of the file", |state| {
         state.config.layout.separate_code = Some(SeparateCode::No);
     }),
     flag(&["separate-loadable-segments"], "Keep every loaded segment on pages of its own", |state| {
@@ -190,21 +213,33 @@ pub static WORDS: &[ZSpec] = &[
     flag(&["nosectionheader"], "Write no section headers", |state| {
         state.config.layout.no_section_headers = true;
     }),
-    flag(&["lrodata-after-bss"], "Put large read-only data behind .bss (always so)", |_| {}),
-    flag(&["keep-text-section-prefix"], "Make .text.hot and its kin output sections", |state| {
+    flag(
+        &["lrodata-after-bss"],
+        "Put large read-only data behind .bss, as every built-in layout does",
+        |_| {},
+    ),
+    flag(&["keep-text-section-prefix"], "Make output sections of .text.hot and the like", |state| {
         state.config.layout.text_parts = true;
     }),
-    flag(&["nokeep-text-section-prefix"], "Put .text.hot and its kin into .text (default)", |state| {
+    flag(&["nokeep-text-section-prefix"], "Put .text.hot and the like into .text (default)", |state| {
         state.config.layout.text_parts = false;
     }),
-    flag(&["start-stop-gc"], "__start_NAME does not keep the sections NAME alive", |state| {
-        state.config.gc.start_stop = true;
-    }),
-    flag(&["nostart-stop-gc"], "It does (default)", |state| state.config.gc.start_stop = false),
+    flag(
+        &["start-stop-gc"],
+        "Collect sections NAME even if something refers to __start_NAME or __stop_NAME (with --gc-sections)",
+        |state| {
+            state.config.gc.start_stop = true;
+        },
+    ),
+    flag(
+        &["nostart-stop-gc"],
+        "Keep sections NAME if something refers to __start_NAME or __stop_NAME (default)",
+        |state| state.config.gc.start_stop = false,
+    ),
     value(
         &["start-stop-visibility"],
         "VISIBILITY",
-        "Visibility of __start_NAME: default, internal, hidden or protected",
+        "Set the visibility of __start_NAME and __stop_NAME: default, internal, hidden or protected",
         |state, name| {
             let words = [
                 ("default", Visibility::Default),
@@ -216,17 +251,26 @@ pub static WORDS: &[ZSpec] = &[
             Ok(())
         },
     ),
-    flag(&["unique-symbol"], "Give local symbols distinct names, by a number behind each", |state| {
-        state.config.symbols.unique_locals = true;
-    }),
-    flag(&["nounique-symbol"], "Local symbols keep their names (default)", |state| {
+    flag(
+        &["unique-symbol"],
+        "Give local symbols of one name distinct names, by numbers at their ends",
+        |state| {
+            state.config.symbols.unique_locals = true;
+        },
+    ),
+    flag(&["nounique-symbol"], "Leave the names of local symbols as they are (default)", |state| {
         state.config.symbols.unique_locals = false;
     }),
-    flag(&["nounique", "norewrite-endbr"], "It is always so", |_| {}),
-    flag(&["common"], "Common blocks of relocatable output have the type STT_COMMON", |state| {
+    flag(&["nounique"], "Do not mark the library as one that all namespaces share (default)", |_| {}),
+    flag(
+        &["norewrite-endbr"],
+        "Keep instructions that mark branch targets, as endbr64 does (default)",
+        |_| {},
+    ),
+    flag(&["common"], "Give common blocks of relocatable output the type STT_COMMON", |state| {
         state.config.symbols.common_type = Some(true);
     }),
-    flag(&["nocommon"], "Common blocks of relocatable output have the type STT_OBJECT", |state| {
+    flag(&["nocommon"], "Give common blocks of relocatable output the type STT_OBJECT", |state| {
         state.config.symbols.common_type = Some(false);
     }),
     flag(&["dynamic-undefined-weak"], "Leave undefined weak symbols to the dynamic linker", |state| {
@@ -235,39 +279,67 @@ pub static WORDS: &[ZSpec] = &[
     flag(&["nodynamic-undefined-weak"], "Resolve undefined weak symbols to zero", |state| {
         state.config.undefined.dynamic_undefined_weak = Some(false);
     }),
-    flag(&["origin"], "Mark: $ORIGIN is used", |state| state.config.dynamic.origin = true),
-    flag(&["nodelete"], "Mark: not unloadable", |state| state.config.dynamic.nodelete = true),
-    flag(&["nodlopen"], "Mark: not for dlopen", |state| state.config.dynamic.nodlopen = true),
-    flag(&["nodump"], "Mark: not for dldump", |state| state.config.dynamic.nodump = true),
-    flag(&["nodefaultlib", "nodefaultlibs"], "Mark: default directories are not searched", |state| {
-        state.config.dynamic.nodefaultlib = true;
+    flag(&["origin"], "Mark the output as one that uses $ORIGIN", |state| state.config.dynamic.origin = true),
+    flag(&["nodelete"], "Mark the library as one that is never unloaded", |state| {
+        state.config.dynamic.nodelete = true
     }),
-    flag(&["initfirst"], "Mark: initialized first", |state| state.config.dynamic.initfirst = true),
-    flag(&["interpose"], "Mark: comes before other libraries", |state| {
-        state.config.dynamic.interpose = true;
+    flag(&["nodlopen"], "Mark the library as one that dlopen refuses", |state| {
+        state.config.dynamic.nodlopen = true
     }),
-    flag(&["global"], "Mark: visible to libraries loaded later", |state| {
-        state.config.dynamic.global = true;
+    flag(&["nodump"], "Mark the output as one that dldump refuses", |state| {
+        state.config.dynamic.nodump = true
     }),
-    flag(&["globalaudit"], "Mark: global auditing is required", |state| {
+    flag(
+        &["nodefaultlib", "nodefaultlibs"],
+        "Mark the output as one whose libraries are not searched for in the default directories",
+        |state| {
+            state.config.dynamic.nodefaultlib = true;
+        },
+    ),
+    flag(&["initfirst"], "Mark the library as one that is initialized before all others", |state| {
+        state.config.dynamic.initfirst = true
+    }),
+    flag(
+        &["interpose"],
+        "Mark the library as one whose symbols come before those of other libraries",
+        |state| {
+            state.config.dynamic.interpose = true;
+        },
+    ),
+    flag(
+        &["global"],
+        "Mark the library as one whose symbols are visible to libraries loaded later",
+        |state| {
+            state.config.dynamic.global = true;
+        },
+    ),
+    flag(&["globalaudit"], "Mark the program as one that requires global auditing", |state| {
         state.config.dynamic.globalaudit = true;
     }),
-    flag(&["loadfltr"], "Mark: filtered libraries are loaded at once", |state| {
+    flag(&["loadfltr"], "Mark the library as one whose filtered libraries are loaded at once", |state| {
         state.config.dynamic.loadfltr = true;
     }),
     flag(&["rodynamic"], "Make .dynamic read-only", |state| {
         state.config.dynamic.read_only_dynamic = true;
     }),
-    flag(&["mark-plt"], "Mark the PLT with dynamic tags", |state| state.config.dynamic.mark_plt = true),
-    flag(&["nomark-plt"], "Do not (default)", |state| state.config.dynamic.mark_plt = false),
-    flag(&["ibt", "force-ibt"], "Mark: indirect branch tracking, and make such PLTs", |state| {
-        state.config.properties.ibt = true;
+    flag(&["mark-plt"], "Describe the PLT with dynamic tags", |state| state.config.dynamic.mark_plt = true),
+    flag(&["nomark-plt"], "Do not describe the PLT with dynamic tags (default)", |state| {
+        state.config.dynamic.mark_plt = false
+    }),
+    flag(
+        &["ibt", "force-ibt"],
+        "Mark the output for indirect branch tracking (IBT), and make PLTs for it",
+        |state| {
+            state.config.properties.ibt = true;
+            state.config.properties.ibt_plt = true;
+        },
+    ),
+    flag(&["ibtplt"], "Make PLTs for indirect branch tracking (IBT)", |state| {
         state.config.properties.ibt_plt = true;
     }),
-    flag(&["ibtplt"], "Make PLTs for indirect branch tracking", |state| {
-        state.config.properties.ibt_plt = true;
+    flag(&["shstk"], "Mark the output for shadow stacks (SHSTK)", |state| {
+        state.config.properties.shstk = true
     }),
-    flag(&["shstk"], "Mark: shadow stack", |state| state.config.properties.shstk = true),
     value(
         &["cet-report"],
         "HOW",
@@ -277,37 +349,54 @@ pub static WORDS: &[ZSpec] = &[
             Ok(())
         },
     ),
-    flag(&["x86-64-baseline"], "Mark: needs the x86-64 baseline", |state| {
+    flag(&["x86-64-baseline"], "Mark the output as one that needs the x86-64 baseline", |state| {
         state.config.properties.x86_64_level = Some(1);
     }),
-    flag(&["x86-64-v2"], "Mark: needs x86-64-v2", |state| state.config.properties.x86_64_level = Some(2)),
-    flag(&["x86-64-v3"], "Mark: needs x86-64-v3", |state| state.config.properties.x86_64_level = Some(3)),
-    flag(&["x86-64-v4"], "Mark: needs x86-64-v4", |state| state.config.properties.x86_64_level = Some(4)),
+    flag(&["x86-64-v2"], "Mark the output as one that needs x86-64-v2", |state| {
+        state.config.properties.x86_64_level = Some(2)
+    }),
+    flag(&["x86-64-v3"], "Mark the output as one that needs x86-64-v3", |state| {
+        state.config.properties.x86_64_level = Some(3)
+    }),
+    flag(&["x86-64-v4"], "Mark the output as one that needs x86-64-v4", |state| {
+        state.config.properties.x86_64_level = Some(4)
+    }),
     value(
         &["isa-level-report"],
         "WHICH",
-        "Only none: ISA levels of inputs are merged and not reported; readelf -n shows them",
+        "Accept only none: the linker reports no ISA levels of inputs; readelf -n shows the merged ones",
         |_, which| {
             word(which, &[("none", ())])
                 .map_err(|wrong| format!("{wrong}: levels of inputs are not reported"))
         },
     ),
-    flag(&["force-bti"], "Mark: branch targets, and make such PLTs", |state| {
-        state.config.properties.force_bti = true;
-        if state.config.properties.bti_report == Report::Ignore {
-            state.config.properties.bti_report = Report::Warning;
-        }
-    }),
+    flag(
+        &["force-bti"],
+        "Mark the output for branch target identification (BTI), and make PLTs for it",
+        |state| {
+            state.config.properties.force_bti = true;
+            if state.config.properties.bti_report == Report::Ignore {
+                state.config.properties.bti_report = Report::Warning;
+            }
+        },
+    ),
     value(&["bti-report"], "HOW", "Report objects without BTI: none, warning or error", |state, how| {
         state.config.properties.bti_report = word(how, REPORT_WORDS)?;
         Ok(())
     }),
-    flag(&["pac-plt"], "Make PLTs that authenticate", |state| state.config.properties.pac_plt = true),
-    value(&["gcs"], "WHEN", "Mark guarded control stack: implicit, never or always", |state, when| {
-        let words = [("implicit", Gcs::Implicit), ("never", Gcs::Never), ("always", Gcs::Always)];
-        state.config.properties.gcs = word(when, &words)?;
-        Ok(())
+    flag(&["pac-plt"], "Make PLTs that authenticate pointers (PAC)", |state| {
+        state.config.properties.pac_plt = true
     }),
+    value(
+        &["gcs"],
+        "WHEN",
+        "Mark the output for guarded control stacks (GCS): implicit (if all inputs are), never or always",
+        |state, when| {
+            let words = [("implicit", Gcs::Implicit), ("never", Gcs::Never), ("always", Gcs::Always)];
+            state.config.properties.gcs = word(when, &words)?;
+            Ok(())
+        },
+    ),
     value(&["gcs-report"], "HOW", "Report objects without GCS: none, warning or error", |state, how| {
         state.config.properties.gcs_report = word(how, REPORT_WORDS)?;
         Ok(())
@@ -315,22 +404,22 @@ pub static WORDS: &[ZSpec] = &[
     value(
         &["gcs-report-dynamic"],
         "HOW",
-        "Report libraries without GCS: none, warning or error",
+        "Report shared libraries without GCS: none, warning or error",
         |state, how| {
             state.config.properties.gcs_report_dynamic = word(how, REPORT_WORDS)?;
             Ok(())
         },
     ),
-    flag(&["memory-seal"], "Mark: mappings are sealed", |state| {
+    flag(&["memory-seal"], "Mark the output as one whose mappings are sealed", |state| {
         state.config.properties.memory_seal = true;
     }),
-    flag(&["nomemory-seal"], "Do not (default)", |state| {
+    flag(&["nomemory-seal"], "Do not mark the output as one whose mappings are sealed (default)", |state| {
         state.config.properties.memory_seal = false;
     }),
     value(
         &["sframe-violation"],
         "HOW",
-        "What a reference from .sframe to a discarded section is: error or warning",
+        "Report a reference from .sframe to a discarded section as error or warning",
         |state, how| {
             let words = [("error", SFrameViolation::Error), ("warning", SFrameViolation::Warning)];
             state.config.sframe.violation = word(how, &words)?;
@@ -340,7 +429,9 @@ pub static WORDS: &[ZSpec] = &[
     flag(&["sframe-alloc"], "Load SFrame with the program (default)", |state| {
         state.config.sframe.alloc = true;
     }),
-    flag(&["nosframe-alloc"], "Keep SFrame out of memory", |state| state.config.sframe.alloc = false),
+    flag(&["nosframe-alloc"], "Do not load SFrame with the program", |state| {
+        state.config.sframe.alloc = false
+    }),
 ];
 
 fn call_nop(state: &mut State<'_>, padding: &[u8]) -> Outcome {

@@ -7,7 +7,7 @@ use std::ops::Range;
 /// Commands whose arguments are inputs.
 const COMMANDS: [&[u8]; 3] = [b"INPUT", b"GROUP", b"STARTUP"];
 
-/// A name of an input, as the script has it: a file, or `-l` and the name of a library.
+/// The name of an input as it is in the script: a file, or `-l` and the name of a library.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct InputName<'a> {
     /// Its bytes, without quotes.

@@ -212,7 +212,7 @@ impl<'a> Lexer<'a> {
     }
 }
 
-/// Kind and length of the token at the start of `rest`, which is neither blank nor quoted.
+/// The kind and the length of the token at the start of `rest`. It must not be a blank or a quoted name.
 fn scan(rest: &[u8], first: u8, mode: Mode) -> (TokenKind, usize) {
     if mode == Mode::Expression {
         let digits = rest.iter().take_while(|byte| byte.is_ascii_alphanumeric()).count();

@@ -8,17 +8,17 @@ use super::report::Report;
 pub struct LayoutOptions {
     /// `-z relro` (default).
     pub relro: bool,
-    /// `-z separate-code` and its kin; `None`: the machine's default.
+    /// `-z separate-code` and the like. `None` is the machine's default.
     pub separate_code: Option<SeparateCode>,
     /// `--rosegment`: `Some(false)` puts read-only data and code into one segment.
     pub rosegment: Option<bool>,
-    /// `-z keep-text-section-prefix`: the built-in scripts have output sections for `.text.hot` and its kin.
+    /// `-z keep-text-section-prefix`: the built-in scripts have output sections for `.text.hot` and the like.
     pub text_parts: bool,
     /// `-z max-page-size=`, a power of two; `None`: the machine's default.
     pub max_page_size: Option<u64>,
     /// `-z common-page-size=`, a power of two; `None`: the machine's default.
     pub common_page_size: Option<u64>,
-    /// `-z execstack` and its opposite; `None`: as the inputs' `.note.GNU-stack` ask.
+    /// `-z execstack` or its opposite. `None` does what the inputs' `.note.GNU-stack` ask for.
     pub executable_stack: Option<bool>,
     /// `-z nognustack`: no `PT_GNU_STACK`.
     pub no_gnu_stack: bool,
@@ -34,19 +34,19 @@ pub struct LayoutOptions {
     pub rodata_segment: Option<u64>,
     /// `-Tldata-segment`.
     pub ldata_segment: Option<u64>,
-    /// `--section-start`, `-Ttext`, `-Tdata`, `-Tbss` in order: output section and address; the
-    /// last one for a section holds.
+    /// `--section-start`, `-Ttext`, `-Tdata`, `-Tbss` in order: output section and address. The last one for
+    /// a section counts.
     pub section_starts: Vec<(Vec<u8>, u64)>,
     /// `--orphan-handling`.
     pub orphan_handling: OrphanHandling,
-    /// `--unique`: which input sections keep an output section of their own.
+    /// `--unique`: which input sections get an output section of their own.
     pub unique: Unique,
-    /// `--sort-section`: order of wildcards without a `SORT` of their own.
+    /// `--sort-section`: the order of what wildcards match, if they have no `SORT` of their own.
     pub sort_section: SortSection,
     /// `--sort-common`.
     pub sort_common: SortCommon,
-    /// `-O`: 0 merges no strings and constants, 1 (default) keeps equal ones once, 2 also lets
-    /// strings share their ends.
+    /// `-O`: 0 merges no strings and constants, 1 (default) merges equal ones, 2 also lets a string be the
+    /// end of another.
     pub optimization: u8,
     /// `--check-sections` (default): overlapping sections are an error.
     pub check_sections: bool,
@@ -54,15 +54,15 @@ pub struct LayoutOptions {
     pub force_group_allocation: bool,
     /// `--shuffle-sections` in order; each starts from the order that the one before left.
     pub shuffles: Vec<Shuffle>,
-    /// `--split-by-file`: an output section of `-r` ends before the section with which it would have
+    /// `--split-by-file`: an output section of `-r` ends before the input section with which it would have
     /// this many bytes.
     pub split_by_file: Option<u64>,
     /// `--split-by-reloc`: the same for this many relocations.
     pub split_by_reloc: Option<u64>,
-    /// `--enable-non-contiguous-regions`: sections that do not fit a region go on to the next
-    /// statement that matches them.
+    /// `--enable-non-contiguous-regions`: a section that does not fit its region goes to the next statement
+    /// that matches it.
     pub non_contiguous_regions: bool,
-    /// `--enable-non-contiguous-regions-warnings`: each such section is reported.
+    /// `--enable-non-contiguous-regions-warnings`: each section that goes on so is reported.
     pub non_contiguous_regions_warnings: bool,
     /// `--call-graph-profile-sort` (default): functions are ordered by how often they call each other.
     pub call_graph_sort: bool,
@@ -117,11 +117,11 @@ pub struct Shuffle {
 pub enum ShuffleOrder {
     /// Seed −1: the last one first.
     Reverse,
-    /// The order that this seed gives, the same in every link. Seed 0 is a seed like any other.
+    /// The order that this seed gives, which is the same in every link. Seed 0 is a seed like any other.
     Seed(u64),
 }
 
-/// `-z separate-code` and its kin: the pages that code shares with data.
+/// `-z separate-code` and the like: which pages code shares with data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SeparateCode {
     /// `-z noseparate-code`: segments may share file pages.
@@ -138,23 +138,23 @@ pub enum Magic {
     /// Page-aligned segments.
     #[default]
     Paged,
-    /// `-n`: segments are not page-aligned; static libraries only.
+    /// `-n`: segments are not aligned to pages, and only static libraries are searched for.
     NMagic,
-    /// `-N`: like `-n`, and text is writable.
+    /// `-N`: like `-n`, and the code is writable.
     OMagic,
 }
 
 /// `--orphan-handling`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum OrphanHandling {
-    /// Put where they fit.
+    /// They are put where they fit.
     #[default]
     Place,
-    /// Dropped.
+    /// They are left out.
     Discard,
-    /// Put where they fit, with a warning.
+    /// They are put where they fit, with a warning.
     Warn,
-    /// An error.
+    /// They are an error.
     Error,
 }
 
@@ -163,7 +163,7 @@ pub enum OrphanHandling {
 pub struct Unique {
     /// `--unique`: every orphan.
     pub orphans: bool,
-    /// `--unique=PATTERN` in order: every input section of such a name.
+    /// `--unique=PATTERN` in order: every input section whose name matches.
     pub patterns: Vec<Vec<u8>>,
 }
 
@@ -198,7 +198,7 @@ pub struct GcOptions {
     pub enabled: bool,
     /// `--print-gc-sections`.
     pub print: bool,
-    /// `--why-live` patterns in order: symbols for which the path from a root is printed.
+    /// `--why-live` patterns in order: symbols whose path from a root is printed.
     pub why_live: Vec<Vec<u8>>,
     /// `--gc-keep-exported`: exported symbols are roots in executables too.
     pub keep_exported: bool,
@@ -215,8 +215,8 @@ pub struct IcfOptions {
     pub print: bool,
     /// `--keep-unique`: symbols whose sections are not folded.
     pub keep_unique: Vec<Vec<u8>>,
-    /// `--ignore-data-address-equality`: with [`Icf::All`], addresses of data count as little as
-    /// those of functions.
+    /// `--ignore-data-address-equality`: with [`Icf::All`], data is folded even if its address may be
+    /// compared, as functions are.
     pub ignore_data_addresses: bool,
 }
 
@@ -249,15 +249,15 @@ pub struct StripOptions {
     pub discard: Discard,
     /// `--compress-debug-sections`.
     pub compress_debug: CompressDebug,
-    /// `--compress-sections` in order: the last pattern that matches an output section's name
-    /// holds, whatever `compress_debug` says.
+    /// `--compress-sections` in order. The last pattern that matches an output section's name counts,
+    /// whatever `compress_debug` says.
     pub compress_sections: Vec<CompressSections>,
     /// `--gdb-index`.
     pub gdb_index: bool,
     /// `--debug-names`.
     pub debug_names: bool,
-    /// `-z dead-reloc-in-nonalloc=` in order: section pattern and the value that a dead
-    /// relocation leaves. The last pattern that matches holds.
+    /// `-z dead-reloc-in-nonalloc=` in order: a pattern for sections, and the value that a relocation against
+    /// a discarded section leaves there. The last pattern that matches counts.
     pub dead_relocations: Vec<(Vec<u8>, u64)>,
 }
 
@@ -273,24 +273,24 @@ pub enum Strip {
     All,
 }
 
-/// `-x`, `-X`, `--discard-none`: local symbols that the symbol table leaves out.
+/// `-x`, `-X`, `--discard-none`: which local symbols the symbol table leaves out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Discard {
-    /// `.L` names in merge sections only.
+    /// Those with `.L` names in mergeable sections.
     #[default]
     SectionMerge,
-    /// `--discard-none`: none.
+    /// `--discard-none`: no symbol.
     None,
-    /// `-X`: `.L` names.
+    /// `-X`: those with `.L` names.
     Locals,
-    /// `-x`: all.
+    /// `-x`: all local symbols.
     All,
 }
 
 /// `--compress-debug-sections`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum CompressDebug {
-    /// Debug sections are written plain.
+    /// Debug sections are not compressed.
     #[default]
     None,
     /// `SHF_COMPRESSED`, zlib.
@@ -308,11 +308,11 @@ pub struct CompressSections {
     pub pattern: Vec<u8>,
     /// How they are compressed; never [`CompressDebug::ZlibGnu`].
     pub format: CompressDebug,
-    /// The compressor's level; `None`: the default.
+    /// The compressor's level. `None` is its default.
     pub level: Option<u8>,
 }
 
-/// Relocations in the output and how code is edited.
+/// Relocations in the output, and how code is edited for them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RelocationOptions {
     /// `-q`: relocations stay in the output of a final link.
@@ -329,19 +329,19 @@ pub struct RelocationOptions {
     pub pack_relative: bool,
     /// `--pack-dyn-relocs=android`: `.rela.dyn` in Android's packed form.
     pub pack_android: bool,
-    /// `--use-android-relr-tags`: RELR under Android's old numbers.
+    /// `--use-android-relr-tags`: RELR has the old numbers of Android's tags.
     pub android_relr_tags: bool,
     /// `-z report-relative-reloc`: every relative relocation is reported.
     pub report_relative: bool,
-    /// `--apply-dynamic-relocs`: sections hold the values that `RELA` dynamic relocations will
-    /// write; `None`: the machine's default.
+    /// `--apply-dynamic-relocs`: sections hold the values that dynamic relocations of type `RELA` will write.
+    /// `None` is the machine's default.
     pub apply_dynamic: Option<bool>,
-    /// `-z indirect-extern-access`: symbols of libraries are reached through the GOT only, and the
-    /// output says so in its properties.
+    /// `-z indirect-extern-access`: code reaches symbols of libraries only through the GOT, and the output
+    /// says so in its properties.
     pub indirect_extern_access: bool,
-    /// `-z noreloc-overflow`: relocation overflow is not reported.
+    /// `-z noreloc-overflow`: relocations that overflow are not reported.
     pub ignore_overflow: bool,
-    /// `-z call-nop=`: the byte that fills the place left by a relaxed call.
+    /// `-z call-nop=`: the byte that fills the place that a relaxed call leaves free.
     pub call_nop: CallNop,
     /// `--fix-cortex-a53-843419`.
     pub fix_cortex_a53_843419: bool,
@@ -377,12 +377,12 @@ impl Default for RelocationOptions {
 /// Dynamic relocations in read-only sections.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum TextRelocations {
-    /// Neither option given: allowed, with `DT_TEXTREL` and a warning.
+    /// With neither option, they are allowed, with `DT_TEXTREL` and a warning.
     #[default]
     Warn,
-    /// `-z text`: an error.
+    /// `-z text`: they are an error.
     Error,
-    /// `-z notext`: allowed in silence.
+    /// `-z notext`: they are allowed without a warning.
     Allow,
 }
 
@@ -391,7 +391,7 @@ pub enum TextRelocations {
 pub struct CallNop {
     /// Value of the fill byte.
     pub byte: u8,
-    /// Whether it stands after the call rather than before it.
+    /// Whether it comes after the call and not before it.
     pub after: bool,
 }
 
@@ -404,27 +404,29 @@ impl Default for CallNop {
 /// Control-flow and machine properties.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct PropertyOptions {
-    /// `-z ibt`, `-z force-ibt`: the output is marked for indirect branch tracking, and has IBT PLTs.
+    /// `-z ibt`, `-z force-ibt`: the output is marked for indirect branch tracking, and its PLTs support
+    /// that.
     pub ibt: bool,
     /// `-z shstk`: the output is marked for shadow stacks.
     pub shstk: bool,
     /// `-z ibtplt`: PLT entries start with `endbr64`.
     pub ibt_plt: bool,
-    /// `-z cet-report=`: objects without IBT or SHSTK.
+    /// `-z cet-report=`: how objects without IBT or SHSTK are reported.
     pub cet_report: Report,
-    /// `-z x86-64-baseline` (1), `-z x86-64-v2` (2) to `v4` (4): the ISA level marked as needed.
+    /// `-z x86-64-baseline` (1), `-z x86-64-v2` (2) to `v4` (4): the ISA level that the output is marked to
+    /// need.
     pub x86_64_level: Option<u8>,
-    /// `-z force-bti`: the output is marked for branch targets, and has BTI PLTs.
+    /// `-z force-bti`: the output is marked for branch target identification, and its PLTs support that.
     pub force_bti: bool,
-    /// `-z bti-report=`: objects without BTI.
+    /// `-z bti-report=`: how objects without BTI are reported.
     pub bti_report: Report,
-    /// `-z pac-plt`: PLT entries authenticate.
+    /// `-z pac-plt`: PLT entries authenticate pointers.
     pub pac_plt: bool,
     /// `-z gcs=`: guarded control stack.
     pub gcs: Gcs,
-    /// `-z gcs-report=`: objects without GCS.
+    /// `-z gcs-report=`: how objects without GCS are reported.
     pub gcs_report: Report,
-    /// `-z gcs-report-dynamic=`: shared libraries without GCS.
+    /// `-z gcs-report-dynamic=`: how shared libraries without GCS are reported.
     pub gcs_report_dynamic: Report,
     /// `-z memory-seal`: the output asks for sealed mappings.
     pub memory_seal: bool,
@@ -435,12 +437,12 @@ pub struct PropertyOptions {
 /// `-z gcs=`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Gcs {
-    /// Marked if all inputs are.
+    /// The output is marked if all inputs are.
     #[default]
     Implicit,
-    /// Never marked.
+    /// The output is never marked.
     Never,
-    /// Always marked.
+    /// The output is always marked.
     Always,
 }
 
@@ -459,11 +461,11 @@ pub enum BuildId {
     /// No note.
     #[default]
     None,
-    /// 8 bytes of a fast hash of the output.
+    /// A fast hash of the output, in 8 bytes.
     Fast,
-    /// 16 bytes.
+    /// MD5 of the output, in 16 bytes.
     Md5,
-    /// 20 bytes.
+    /// SHA-1 of the output, in 20 bytes.
     Sha1,
     /// 16 random bytes.
     Uuid,

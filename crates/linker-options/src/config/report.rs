@@ -5,42 +5,41 @@ use diagnostics::Policy;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
-/// Severity with which a condition is reported.
+/// How severely a condition is reported.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Report {
-    /// Not at all.
+    /// It is not reported.
     #[default]
     Ignore,
-    /// As a warning.
+    /// It is a warning.
     Warning,
-    /// As an error.
+    /// It is an error.
     Error,
 }
 
 /// SFrame sections.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SFrameOptions {
-    /// `--sframe=`: where kept inputs go.
+    /// `--sframe=`: what becomes of inputs that are kept.
     pub mode: SFrameMode,
-    /// `--sframe-index`: what is made of recognised inputs.
+    /// `--sframe-index`: what the linker makes of the inputs that it recognises.
     pub index: Option<SFrameIndex>,
     /// `--sframe-from-eh-frame=`.
     pub from_eh_frame: Option<SFrameFromEhFrame>,
-    /// `--sframe-split`: monolithic inputs are taken apart, one part for each text section.
+    /// `--sframe-split`: an input that describes several text sections is split into one part for each.
     pub split: bool,
-    /// `-z sframe-violation=`: severity of a reference to a discarded section, error or warning.
+    /// `-z sframe-violation=`: whether a reference to a discarded section is an error or a warning.
     pub violation: SFrameViolation,
     /// `-z sframe-alloc` (default): the output section is allocated and has `PT_GNU_SFRAME`.
     pub alloc: bool,
-    /// `--sframe-version=`: the version that is written.
+    /// `--sframe-version=`: the version that the linker writes.
     pub version: SFrameVersion,
-    /// Whether identical rows may be shared between functions; settled: on by default unless the output is
-    /// relocatable.
+    /// Whether functions may share identical rows. By default they may, unless the output is relocatable.
     pub share: bool,
-    /// Rows for the linker's own PLTs, thunks and veneers; settled: on by default in index and
-    /// merge mode.
+    /// Whether the linker's own PLTs, thunks and veneers get rows. By default they do in index and merge
+    /// mode.
     pub plt: bool,
-    /// `--sframe-plt` was given: these rows are written even if the output has no others.
+    /// Whether `--sframe-plt` was given. These rows are written then even if the output has no others.
     pub plt_alone: bool,
     /// `--print-sframe`.
     pub print: bool,
@@ -79,21 +78,21 @@ impl SFrameOptions {
 /// `--sframe=`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum SFrameMode {
-    /// Every kept input goes into `.sframe` as it is.
+    /// Every input that is kept goes into `.sframe` as it is.
     #[default]
     Concat,
     /// One sorted blob, as GNU ld makes.
     Merge,
-    /// Inputs are dropped.
+    /// Inputs are left out.
     Discard,
 }
 
 /// `--sframe-index`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SFrameIndex {
-    /// One sorted blob, for every reader of its version.
+    /// One sorted blob, which every reader of its version understands.
     V3,
-    /// `.sframe_compact`, a small table of our own.
+    /// `.sframe_compact`, a small table in this project's own format.
     Compact,
     /// A sorted index before the blobs of `.sframe`.
     Overlay,
@@ -102,7 +101,7 @@ pub enum SFrameIndex {
 /// `--sframe-from-eh-frame=`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SFrameFromEhFrame {
-    /// For every function; recognised inputs are dropped.
+    /// For every function. Recognised inputs are left out.
     All,
     /// For functions that no input describes.
     Missing,
@@ -111,7 +110,7 @@ pub enum SFrameFromEhFrame {
 /// `-z sframe-violation=`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum SFrameViolation {
-    /// No output.
+    /// An error, and no output.
     #[default]
     Error,
     /// A dead row and a warning.
@@ -141,32 +140,33 @@ pub struct DiagnosticOptions {
     pub demangle: bool,
     /// `--color-diagnostics`.
     pub color: Color,
-    /// `--error-limit`: how many errors are shown; `None`: all.
+    /// `--error-limit`: how many errors are shown. `None` is all.
     pub error_limit: Option<NonZeroUsize>,
     /// `--error-handling-script`.
     pub error_script: Option<PathBuf>,
     /// `--warn-common`.
     pub warn_common: bool,
-    /// `--warn-execstack`, `--error-execstack`: an executable stack that inputs ask for.
+    /// `--warn-execstack`, `--error-execstack`: how an executable stack is reported that inputs ask for.
     pub execstack: Report,
-    /// `--warn-rwx-segments`, `--error-rwx-segments`: writable and executable segments.
+    /// `--warn-rwx-segments`, `--error-rwx-segments`: how segments are reported that are writable and
+    /// executable.
     pub rwx_segments: Report,
-    /// `--warn-textrel`: a `DT_TEXTREL` that `-z notext` allows is reported all the same.
+    /// `--warn-textrel`: a `DT_TEXTREL` is reported even if `-z notext` allows it.
     pub textrel: bool,
-    /// `--warn-shared-textrel`: the same where the output is a shared library.
+    /// `--warn-shared-textrel`: the same, only if the output is a shared library.
     pub shared_textrel: bool,
     /// `--warn-once`: an undefined symbol is reported with its first reference only.
     pub warn_once: bool,
-    /// `--no-warn-mismatch`: inputs of another machine or class are not refused.
+    /// `--no-warn-mismatch`: inputs of another machine or class are no error.
     pub no_warn_mismatch: bool,
-    /// `--no-warn-search-mismatch`: libraries of another machine are passed over in silence.
+    /// `--no-warn-search-mismatch`: the search skips libraries of another machine without a warning.
     pub no_warn_search_mismatch: bool,
-    /// `--warn-symbol-ordering` (default): names of ordering files that order nothing are reported.
+    /// `--warn-symbol-ordering` (default): names in ordering files that order nothing are reported.
     pub warn_symbol_ordering: bool,
 }
 
 impl DiagnosticOptions {
-    /// The rules by which the sink of the link adjusts severities.
+    /// The rules by which the link's sink adjusts severities.
     pub fn policy(&self) -> Policy {
         Policy {
             fatal_warnings: self.fatal_warnings,
@@ -199,11 +199,10 @@ impl Default for DiagnosticOptions {
     }
 }
 
-/// Files and texts that tell about the link.
+/// Reports on the link, in files or on standard output.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReportOptions {
-    /// `-Map`: where the map is written (`-`: standard output); a directory gets
-    /// `OUTPUT.map` in it.
+    /// `-Map`: the file for the map. `-` is standard output; in a directory, the file is `OUTPUT.map`.
     pub map: Option<PathBuf>,
     /// `-M`: the map is printed on standard output.
     pub print_map: bool,
@@ -215,36 +214,36 @@ pub struct ReportOptions {
     pub cref: bool,
     /// `--dependency-file`.
     pub dependency_file: Option<PathBuf>,
-    /// `--reproduce`: a tar file that replays the link.
+    /// `--reproduce`: a tar file from which the link can be repeated.
     pub reproduce: Option<PathBuf>,
-    /// The command line with response files and `SFRAME_LD_OPTIONS` expanded, program name left
-    /// out: `--reproduce` replays it and messages quote it.
+    /// The command line without the program's name, with response files and `SFRAME_LD_OPTIONS` expanded.
+    /// `--reproduce` stores it, and messages quote it.
     pub arguments: Vec<Vec<u8>>,
-    /// The files that were read for the command line alone, response files above all.
+    /// The files that were read only for the command line, such as response files.
     pub argument_files: Vec<PathBuf>,
     /// `-t`: names of the files that take part; given twice, also archive members.
     pub trace: u8,
-    /// `-y` symbols in order, without repetition.
+    /// The symbols of `-y` in order, without repetition.
     pub trace_symbols: Vec<Vec<u8>>,
-    /// `--verbose`: the script in use and every file that is tried.
+    /// `--verbose`: the script in use is printed, and every file that the linker tries to open.
     pub verbose: bool,
     /// `--stats`.
     pub stats: Option<StatsFormat>,
     /// `--time-report`: time of every pass.
     pub time_report: bool,
-    /// `--time-trace`: where the passes are written as Chrome's trace events; empty: beside the
-    /// output.
+    /// `--time-trace`: the file for the times of passes, as trace events of Chrome. An empty name is that of
+    /// the output with `.time-trace` behind it.
     pub time_trace: Option<PathBuf>,
-    /// `--time-trace-granularity`: passes that are shorter are left out. In microseconds.
+    /// `--time-trace-granularity`, in microseconds: shorter passes are left out.
     pub time_trace_granularity: u64,
     /// `--print-memory-usage`: how full the script's regions are.
     pub print_memory_usage: bool,
-    /// `--explain-discarded`: the story of each reference into a discarded section, and where it goes.
+    /// `--explain-discarded`: where the explanation of each reference into a discarded section is written.
     pub explain_discarded: Option<Explanation>,
-    /// `--why-extract`: a file that says why each archive member was taken (`-`: standard output).
+    /// `--why-extract`: the file that says why each archive member was taken. `-` is standard output.
     pub why_extract: Option<PathBuf>,
-    /// `--print-symbol-order`: a file that names the symbols of ordered sections, in their order
-    /// (`-`: standard output).
+    /// `--print-symbol-order`: the file that lists the symbols of ordered sections, in their order. `-` is
+    /// standard output.
     pub symbol_order: Option<PathBuf>,
 }
 

@@ -1,28 +1,32 @@
-//! Options of other linkers that are accepted and have no effect, because the output is right without.
+//! Options of other linkers that this linker accepts and ignores, because the output is right without them.
 //!
-//! An option whose effect would be missed is in [`super::refused`]. The text of each option says why the
-//! output is right without it.
+//! If somebody would miss an option's effect, the option is in [`super::refused`] instead. The text of each
+//! option says why the output is right without it.
 
 use crate::spec::Effect::{IgnoredFlag, IgnoredOptional, IgnoredPrefix, IgnoredValue};
 use crate::spec::{OptionSpec, Reach, ignored};
 
 pub(super) static OPTIONS: &[OptionSpec] = &[
-    ignored(&["flto", "flto-partition", "fuse-ld"], "Options of the compiler driver", IgnoredOptional),
-    ignored(&["fno-lto"], "Option of the compiler driver", IgnoredFlag),
+    ignored(
+        &["flto", "flto-partition", "fuse-ld"],
+        "An option of the compiler driver, which has already carried it out",
+        IgnoredOptional,
+    ),
+    ignored(&["fno-lto"], "An option of the compiler driver, which has already carried it out", IgnoredFlag),
     ignored(
         &["lto-", "lto=", "no-lto-", "thinlto-", "save-temps"],
-        "How lld compiles intermediate code; a plugin has options of its own (-plugin-opt)",
+        "Steers the compiler inside lld; a plugin has options of its own (-plugin-opt)",
         IgnoredPrefix,
     )
     .reaches(Reach::Writes),
     ignored(
         &["fat-lto-objects", "no-fat-lto-objects", "disable-verify"],
-        "A plugin takes the intermediate code of fat objects; without one, their machine code is linked",
+        "Steers fat objects; a plugin takes their intermediate code, else their machine code is linked",
         IgnoredFlag,
     ),
     ignored(
         &["opt-remarks-with-hotness"],
-        "Remarks of the compiler inside lld; a plugin has options of its own (-plugin-opt)",
+        "Steers remarks of the compiler inside lld; a plugin has options of its own (-plugin-opt)",
         IgnoredFlag,
     ),
     ignored(
@@ -32,73 +36,104 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
             "opt-remarks-passes",
             "opt-remarks-hotness-threshold",
         ],
-        "Remarks of the compiler inside lld; a plugin has options of its own (-plugin-opt)",
+        "Steers remarks of the compiler inside lld; a plugin has options of its own (-plugin-opt)",
         IgnoredValue,
     )
     .reaches(Reach::Writes),
-    ignored(&["mllvm"], "Options for LLVM, which compiles nothing here", IgnoredValue).reaches(Reach::Runs),
-    ignored(&["strip-discarded"], "Discarded sections have no symbols", IgnoredFlag),
+    ignored(&["mllvm"], "Passes an option to LLVM, which compiles nothing here", IgnoredValue)
+        .reaches(Reach::Runs),
+    ignored(
+        &["strip-discarded"],
+        "Leaves out symbols of discarded sections, as this linker always does",
+        IgnoredFlag,
+    ),
     ignored(
         &["warn-backrefs", "no-warn-backrefs"],
-        "Archives are searched in order, so no reference resolves backwards",
+        "Steers warnings about references to earlier archives, which a search in order never resolves",
         IgnoredFlag,
     ),
-    ignored(&["warn-backrefs-exclude"], "Archives that --warn-backrefs leaves out", IgnoredValue),
-    ignored(
-        &["g", "Qy", "qmagic"],
-        "Options of old Unix systems, without meaning in GNU ld too",
-        IgnoredFlag,
-    ),
-    ignored(&["G", "gpsize"], "Size of small data, which these machines do not have", IgnoredValue),
-    ignored(&["a", "assert"], "Options of old Unix systems, without meaning in GNU ld too", IgnoredValue),
+    ignored(&["warn-backrefs-exclude"], "Names archives that --warn-backrefs does not report", IgnoredValue),
+    ignored(&["g", "Qy", "qmagic"], "An option of old Unix systems, which GNU ld ignores too", IgnoredFlag),
+    ignored(&["G", "gpsize"], "Sets the size of small data, which these machines do not have", IgnoredValue),
+    ignored(&["a", "assert"], "An option of old Unix systems, which GNU ld ignores too", IgnoredValue),
     ignored(
         &["keep-memory", "no-keep-memory", "reduce-memory-overheads"],
-        "Trade memory for time, which changes no output",
+        "Trades memory for time, which changes no output",
         IgnoredFlag,
     ),
     ignored(
         &["max-cache-size", "hash-size", "stub-group-size"],
-        "Sizes of tables, which change no output",
+        "Sets the size of a table inside the linker, which changes no output",
         IgnoredValue,
     ),
     ignored(
         &["mmap-output-file", "no-mmap-output-file", "map-whole-files", "no-map-whole-files"],
-        "How files are read and written, which changes no output",
+        "Steers how files are read and written, which changes no output",
         IgnoredFlag,
     ),
-    ignored(&["no-ctf-variables"], "Sections of compact C types get no variables", IgnoredFlag),
+    ignored(
+        &["no-ctf-variables"],
+        "Adds no variables to sections of compact C types (.ctf), as this linker never does",
+        IgnoredFlag,
+    ),
     ignored(
         &["warn-alternate-em", "warn-constructors", "warn-multiple-gp", "no-warn-ifunc-textrel"],
-        "Warnings about what does not occur here",
+        "Steers a warning about something that does not occur here",
         IgnoredFlag,
     ),
     ignored(
         &["accept-unknown-input-arch", "no-accept-unknown-input-arch"],
-        "Every ELF input says for which machine it is",
+        "Steers inputs of an unknown machine, but every ELF input names its machine",
         IgnoredFlag,
     ),
-    ignored(&["link-mapless"], "Archives are read without their symbol map", IgnoredFlag),
-    ignored(&["disable-linker-version"], "LINKER_VERSION in a script writes nothing", IgnoredFlag),
-    ignored(&["no-gnu-tls-tag", "no-gnu2-tls-tag"], "No versions are added for TLS descriptors", IgnoredFlag),
-    ignored(&["no-enum-size-warning", "no-wchar-size-warning"], "There are no such warnings", IgnoredFlag),
+    ignored(
+        &["link-mapless"],
+        "Reads archives without their symbol maps, as this linker always does",
+        IgnoredFlag,
+    ),
+    ignored(
+        &["disable-linker-version"],
+        "Makes LINKER_VERSION in a script write nothing, as it always does here",
+        IgnoredFlag,
+    ),
+    ignored(
+        &["no-gnu-tls-tag", "no-gnu2-tls-tag"],
+        "Adds no version for TLS descriptors, as this linker never does",
+        IgnoredFlag,
+    ),
+    ignored(
+        &["no-enum-size-warning", "no-wchar-size-warning"],
+        "Turns off a warning that this linker does not have",
+        IgnoredFlag,
+    ),
     ignored(
         &["no-branch-to-branch", "no-optimize-bb-jumps"],
-        "Branches are not shortened or removed",
+        "Does not shorten or remove branches, as this linker never does",
         IgnoredFlag,
     ),
     ignored(
-        &["no-execute-only", "no-xosegment", "no-separate-debug-file", "fortran-common"],
-        "It is always so",
+        &["no-execute-only", "no-xosegment"],
+        "Keeps code readable, as this linker always does",
+        IgnoredFlag,
+    ),
+    ignored(
+        &["no-separate-debug-file"],
+        "Keeps debug sections in the output, as this linker always does",
+        IgnoredFlag,
+    ),
+    ignored(
+        &["fortran-common"],
+        "Links archive members that define a common symbol, as this linker always does",
         IgnoredFlag,
     ),
     ignored(
         &["long-plt", "secure-plt", "no-ctors-in-init-array"],
-        "Options for other machines and old compilers, without meaning in lld too",
+        "An option for another machine or an old compiler, which lld ignores too",
         IgnoredFlag,
     ),
     ignored(
         &["ignore-function-address-equality"],
-        "It permits an optimization and asks for none",
+        "Permits an optimization that makes functions' addresses differ, but does not demand it",
         IgnoredFlag,
     ),
 ];

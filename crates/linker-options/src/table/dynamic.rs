@@ -8,14 +8,14 @@ use crate::z;
 use diagnostics::{Code, Diagnostic};
 
 pub(super) static OPTIONS: &[OptionSpec] = &[
-    value(&["soname", "h"], "NAME", "Name of the shared library", |state, name| {
+    value(&["soname", "h"], "NAME", "Set the name of the shared library (DT_SONAME)", |state, name| {
         state.config.dynamic.soname = Some(name.to_vec());
         Ok(())
     }),
     value(
         &["rpath-link"],
         "DIRS",
-        "Look in DIRS for libraries that libraries need, to check what they leave undefined",
+        "Search DIRS for libraries that other libraries need, to check which symbols those leave undefined",
         |state, directories| {
             let directories = directories.split(|&byte| byte == b':').filter(|text| !text.is_empty());
             state.pending.rpath_link.extend(directories.map(<[u8]>::to_vec));
@@ -23,56 +23,70 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
         },
     )
     .reaches(Reach::Reads),
-    value(&["rpath"], "DIR", "Let the dynamic linker look for libraries in DIR", |state, directory| {
+    value(&["rpath"], "DIR", "Let the dynamic linker search DIR for libraries", |state, directory| {
         state.config.dynamic.rpath.push(directory.to_vec());
         Ok(())
     }),
-    value(&["dynamic-linker", "I"], "FILE", "Path of the dynamic linker", |state, file| {
-        state.config.dynamic.dynamic_linker = Some(path(file));
-        state.config.dynamic.no_dynamic_linker = false;
-        Ok(())
-    }),
-    flag(&["no-dynamic-linker"], "Name no dynamic linker", |state| {
+    value(
+        &["dynamic-linker", "I"],
+        "FILE",
+        "Run the output with the dynamic linker FILE (PT_INTERP)",
+        |state, file| {
+            state.config.dynamic.dynamic_linker = Some(path(file));
+            state.config.dynamic.no_dynamic_linker = false;
+            Ok(())
+        },
+    ),
+    flag(&["no-dynamic-linker"], "Name no dynamic linker in the output (no PT_INTERP)", |state| {
         state.config.dynamic.no_dynamic_linker = true;
     }),
-    value(&["hash-style"], "STYLE", "Symbol hash tables: sysv, gnu or both", |state, style| {
-        let both = HashStyle { sysv: true, gnu: true };
-        let sysv = HashStyle { sysv: true, gnu: false };
-        let gnu = HashStyle { sysv: false, gnu: true };
-        state.config.dynamic.hash_style = word(style, &[("sysv", sysv), ("gnu", gnu), ("both", both)])?;
-        Ok(())
-    }),
-    flag(&["enable-new-dtags"], "Write DT_RUNPATH (default)", |state| {
+    value(
+        &["hash-style"],
+        "STYLE",
+        "Make hash tables of dynamic symbols in STYLE: sysv, gnu or both",
+        |state, style| {
+            let both = HashStyle { sysv: true, gnu: true };
+            let sysv = HashStyle { sysv: true, gnu: false };
+            let gnu = HashStyle { sysv: false, gnu: true };
+            state.config.dynamic.hash_style = word(style, &[("sysv", sysv), ("gnu", gnu), ("both", both)])?;
+            Ok(())
+        },
+    ),
+    flag(&["enable-new-dtags"], "Write the directories of -rpath as DT_RUNPATH (default)", |state| {
         state.config.dynamic.new_dtags = true;
     }),
-    flag(&["disable-new-dtags"], "Write DT_RPATH", |state| {
+    flag(&["disable-new-dtags"], "Write the directories of -rpath as DT_RPATH", |state| {
         state.config.dynamic.new_dtags = false;
     }),
-    flag(&["eh-frame-hdr"], "Make .eh_frame_hdr", |state| {
-        state.config.dynamic.eh_frame_hdr = true;
-    }),
+    flag(
+        &["eh-frame-hdr"],
+        "Make .eh_frame_hdr, a table in which unwinders look up records of .eh_frame",
+        |state| {
+            state.config.dynamic.eh_frame_hdr = true;
+        },
+    ),
     flag(&["no-eh-frame-hdr"], "Make no .eh_frame_hdr (default)", |state| {
         state.config.dynamic.eh_frame_hdr = false;
     }),
     flag(&["ld-generated-unwind-info"], "Describe PLTs in .eh_frame (default)", |state| {
         state.config.dynamic.plt_unwind_info = true;
     }),
-    flag(&["no-ld-generated-unwind-info"], "Leave PLTs out of .eh_frame", |state| {
+    flag(&["no-ld-generated-unwind-info"], "Do not describe PLTs in .eh_frame", |state| {
         state.config.dynamic.plt_unwind_info = false;
     }),
     optional(
         &["build-id"],
         "STYLE",
-        "Make a build-id: sha1 (default), md5, uuid, fast, none or 0xHEX",
+        "Make a build-id note of STYLE: sha1 (default), md5, uuid, fast, none or 0xHEX",
         build_id,
     ),
-    flag(&["no-build-id"], "Make no build-id", |state| {
+    flag(&["no-build-id"], "Make no build-id note", |state| {
         state.config.notes.build_id = BuildId::None;
     }),
     optional(
         &["package-metadata"],
         "JSON",
-        "Make .note.package with JSON, percent-encoded",
+        "Make .note.package with the text JSON, which may have percent-encoded bytes",
         |state, text| {
             let text = text.filter(|text| !text.is_empty());
             state.config.notes.package_metadata = text.map(percent_decode).transpose()?;
@@ -82,7 +96,7 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
     value(
         &["pack-dyn-relocs"],
         "FORMAT",
-        "Pack dynamic relocations: relr, android, android+relr or none",
+        "Pack dynamic relocations in FORMAT: relr, android, android+relr or none",
         |state, format| {
             let formats = [
                 ("relr", (true, false)),
@@ -95,33 +109,51 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
             Ok(())
         },
     ),
-    flag(&["use-android-relr-tags"], "Number RELR as old Android releases do", |state| {
-        state.config.relocations.android_relr_tags = true;
-    }),
-    flag(&["no-use-android-relr-tags"], "Number RELR as the gABI does (default)", |state| {
-        state.config.relocations.android_relr_tags = false;
-    }),
+    flag(
+        &["use-android-relr-tags"],
+        "Write the dynamic tags of RELR with the numbers of old Android releases",
+        |state| {
+            state.config.relocations.android_relr_tags = true;
+        },
+    ),
+    flag(
+        &["no-use-android-relr-tags"],
+        "Write the dynamic tags of RELR with the gABI's numbers (default)",
+        |state| {
+            state.config.relocations.android_relr_tags = false;
+        },
+    ),
     value(
         &["f", "auxiliary"],
         "NAME",
-        "DT_AUXILIARY: filter of this library, if there is one",
+        "Make the output a filter of the library NAME, if that is there at run time (DT_AUXILIARY)",
         |state, name| {
             state.config.dynamic.auxiliary.push(name.to_vec());
             Ok(())
         },
     ),
-    value(&["F", "filter"], "NAME", "DT_FILTER: filter of this library", |state, name| {
-        state.config.dynamic.filter.push(name.to_vec());
-        Ok(())
-    }),
-    value(&["audit"], "NAME", "DT_AUDIT: audit library", |state, name| {
-        state.config.dynamic.audit.push(name.to_vec());
-        Ok(())
-    }),
+    value(
+        &["F", "filter"],
+        "NAME",
+        "Make the output a filter of the library NAME (DT_FILTER)",
+        |state, name| {
+            state.config.dynamic.filter.push(name.to_vec());
+            Ok(())
+        },
+    ),
+    value(
+        &["audit"],
+        "NAME",
+        "Let the library NAME audit the output at run time (DT_AUDIT)",
+        |state, name| {
+            state.config.dynamic.audit.push(name.to_vec());
+            Ok(())
+        },
+    ),
     value(
         &["P", "depaudit"],
         "NAME",
-        "DT_DEPAUDIT: audit library of those that link with the output",
+        "Let the library NAME audit the output's dependencies at run time (DT_DEPAUDIT)",
         |state, name| {
             state.config.dynamic.depaudit.push(name.to_vec());
             Ok(())
@@ -136,19 +168,19 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
             state.config.dynamic.spare_tags = u32::try_from(count)
                 .ok()
                 .filter(|&count| count <= 65536)
-                .ok_or_else(|| format!("{count} entries are too many, at most 65536 can be left free"))?;
+                .ok_or_else(|| format!("{count} entries are too many; at most 65536 can be left free"))?;
             Ok(())
         },
     ),
     flag(
         &["Bgroup"],
-        "DF_1_GROUP: look symbols up in the library's own group, and report undefined ones",
+        "Resolve symbols only in the library's own group (DF_1_GROUP), and report undefined ones",
         |state| {
             state.config.dynamic.group = true;
             state.pending.report_in_objects = Some(true);
         },
     ),
-    value(&["z"], "WORD", "One of the words below", z::apply),
+    value(&["z"], "WORD", "Apply one of the words of -z, which have a list of their own", z::apply),
 ];
 
 fn build_id(state: &mut State<'_>, style: Option<&[u8]>) -> Outcome {
@@ -165,7 +197,7 @@ fn build_id(state: &mut State<'_>, style: Option<&[u8]>) -> Outcome {
     };
     match chosen {
         Some(chosen) => state.config.notes.build_id = chosen,
-        // GNU ld goes on without a note, and build systems rely on it.
+        // GNU ld goes on without the build-id, and build systems rely on that.
         None => state.report(
             Diagnostic::warning(
                 Code::BadOption,

@@ -15,7 +15,7 @@ pub fn all() -> impl Iterator<Item = &'static OptionSpec> {
 /// Options by each of their names.
 type ByName = HashMap<&'static [u8], &'static OptionSpec, FixedState>;
 
-/// The option of exactly this name, prefixes aside.
+/// The option of exactly this name. Ignored families of options do not count.
 pub fn find(name: &[u8]) -> Option<&'static OptionSpec> {
     static BY_NAME: OnceLock<ByName> = OnceLock::new();
     let by_name = BY_NAME.get_or_init(|| {
@@ -43,8 +43,8 @@ pub fn find_refused(name: &[u8]) -> Option<&'static Refused> {
     REFUSED.iter().find(|refused| refused.names.iter().any(|known| known.as_bytes() == name))
 }
 
-/// The long names that start with `text`, one for each option: its first that does. Options that
-/// are refused count, so that an abbreviation never means another option than with a peer.
+/// The long names that start with `text`: for each option, the first that does. Refused options count too.
+/// Otherwise an abbreviation could mean one option here and another one in a peer.
 pub fn completions(text: &[u8]) -> Vec<&'static str> {
     let starts = |name: &&&'static str| name.len() > 1 && name.as_bytes().starts_with(text);
     let exact = all().filter(|option| !matches!(option.effect, Effect::IgnoredPrefix));

@@ -23,14 +23,17 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
     .reaches(Reach::Writes),
     positional(
         &["run"],
-        "Run the command behind it, a build's, with all its links by this linker; must be the first option",
+        "Run the command that follows, such as make, with this linker for all its links; must come first",
         |_| Err("must be the first option".into()),
     )
     .reaches(Reach::Runs),
-    value(&["flavor"], "FLAVOR", "As lld: gnu or ld.lld, which this linker is", |_, flavor| {
-        word(flavor, &[("gnu", ()), ("ld", ()), ("ld.lld", ())])
-    }),
-    flag(&["r", "i", "relocatable", "Ur"], "Make an object for a later link", |state| {
+    value(
+        &["flavor"],
+        "FLAVOR",
+        "Choose a command line as lld does: gnu, ld and ld.lld all mean this linker's own",
+        |_, flavor| word(flavor, &[("gnu", ()), ("ld", ()), ("ld.lld", ())]),
+    ),
+    flag(&["r", "i", "relocatable", "Ur"], "Make a relocatable object, the input of a later link", |state| {
         state.pending.relocatable = Some(state.argument.clone());
     }),
     flag(&["shared", "Bshareable"], "Make a shared library", |state| {
@@ -42,18 +45,22 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
     flag(&["no-pie", "no-pic-executable"], "Make a position dependent executable (default)", |state| {
         state.pending.kind = Some(Kind::Plain);
     }),
-    flag(&["static"], "Look for static libraries only; before all inputs: link statically", |state| {
-        // Behind an input it is -Bstatic, as in GNU ld and lld: what stands before it may need shared
-        // libraries.
-        state.config.static_link |= state.inputs.is_empty();
-        state.current.static_only = true;
-    }),
-    flag(&["Bstatic", "dn", "non_shared"], "Look for static libraries only, from here on", |state| {
+    flag(
+        &["static"],
+        "Link statically, if given before all inputs; otherwise search only for static libraries from here",
+        |state| {
+            // Behind an input it means -Bstatic, as in GNU ld and lld: the inputs before it may need shared
+            // libraries.
+            state.config.static_link |= state.inputs.is_empty();
+            state.current.static_only = true;
+        },
+    ),
+    flag(&["Bstatic", "dn", "non_shared"], "Search only for static libraries from here on", |state| {
         state.current.static_only = true;
     }),
     flag(
         &["Bdynamic", "dy", "call_shared"],
-        "Look for shared libraries too, from here on (default)",
+        "Search for shared libraries too from here on (default)",
         |state| {
             state.current.static_only = false;
         },
@@ -65,33 +72,38 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
     flag(&["EB"], "Link big-endian objects", |state| {
         state.config.big_endian = Some(true);
     }),
-    value(&["oformat"], "FORMAT", "Format of the output: an ELF format or binary", output_format),
-    value(&["T", "script"], "FILE", "Read FILE as the linker script", |state, file| {
+    value(&["oformat"], "FORMAT", "Write the output in FORMAT: an ELF format or binary", output_format),
+    value(&["T", "script"], "FILE", "Use the linker script FILE", |state, file| {
         add_script(state, file, false);
         Ok(())
     })
     .reaches(Reach::Reads),
-    value(&["c", "mri-script"], "FILE", "Read FILE as a script of the MRI linker", |state, file| {
+    value(&["c", "mri-script"], "FILE", "Use FILE, a script of the MRI linker", |state, file| {
         add_script(state, file, true);
         Ok(())
     })
     .reaches(Reach::Reads),
-    value(&["dT", "default-script"], "FILE", "Read FILE where no -T is given", |state, file| {
-        state.config.scripts.default_script = Some(path(file));
-        Ok(())
-    })
+    value(
+        &["dT", "default-script"],
+        "FILE",
+        "Use the linker script FILE if there is no -T",
+        |state, file| {
+            state.config.scripts.default_script = Some(path(file));
+            Ok(())
+        },
+    )
     .reaches(Reach::Reads),
     value(
         &["l", "library"],
         "NAME",
-        "Link the library NAME; -l:FILE for a file of exactly that name",
+        "Link with the library NAME; -l:FILE searches for a file of exactly that name",
         |state, name| state.add_library(name),
     )
     .reaches(Reach::Reads),
     value(
         &["L", "library-path"],
         "DIR",
-        "Look for libraries in DIR; =DIR and $SYSROOT/DIR start at the sysroot",
+        "Search DIR for libraries; =DIR and $SYSROOT/DIR start at the sysroot",
         |state, directory| {
             state.pending.directories.push(directory.to_vec());
             Ok(())
@@ -101,7 +113,7 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
     value(
         &["Y"],
         "P,DIRS",
-        "Look for libraries in DIRS, parted by colons, behind those of -L",
+        "Search DIRS, separated by colons, for libraries, after the directories of -L",
         |state, directories| {
             let directories = directories.strip_prefix(b"P,").unwrap_or(directories);
             let split = directories.split(|&byte| byte == b':').filter(|text| !text.is_empty());
@@ -110,10 +122,13 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
         },
     )
     .reaches(Reach::Reads),
-    value(&["rsp-quoting"], "STYLE", "Quoting in response files: posix", |_, style| {
-        word(style, &[("posix", ())])
-    }),
-    value(&["sysroot"], "DIR", "Take DIR for the root of the target's files", |state, directory| {
+    value(
+        &["rsp-quoting"],
+        "STYLE",
+        "Quote arguments in response files as STYLE says, which must be posix",
+        |_, style| word(style, &[("posix", ())]),
+    ),
+    value(&["sysroot"], "DIR", "Use DIR as the root of the target's file system", |state, directory| {
         state.pending.sysroot = Some(path(directory));
         Ok(())
     })
@@ -121,70 +136,105 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
     flag(&["dependent-libraries"], "Link the libraries that objects name in .deplibs (default)", |state| {
         state.config.search.no_dependent_libraries = false;
     }),
-    flag(&["no-dependent-libraries"], "Do not", |state| {
+    flag(&["no-dependent-libraries"], "Do not link the libraries that objects name in .deplibs", |state| {
         state.config.search.no_dependent_libraries = true;
     }),
-    flag(&["nostdlib"], "Look for libraries only where the command line says", |state| {
+    flag(&["nostdlib"], "Search for libraries only in directories that the command line names", |state| {
         state.config.search.no_default_directories = true;
     }),
     positional(
         &["(", "start-group"],
-        "Search the archives from here to --end-group again and again",
+        "Search the archives from here to --end-group again and again, until that finds nothing more",
         |state| state.start_group(),
     ),
-    positional(&[")", "end-group"], "End of the group", |state| state.end_group()),
-    positional(&["start-lib"], "Take objects from here to --end-lib only if they are needed", |state| {
-        state.start_lib()
+    positional(&[")", "end-group"], "End the group of archives that --start-group began", |state| {
+        state.end_group()
     }),
-    positional(&["end-lib"], "End of --start-lib", |state| state.end_lib()),
-    flag(&["whole-archive"], "Take every member of the archives that follow", |state| {
+    positional(
+        &["start-lib"],
+        "Link the objects from here to --end-lib only if they are needed, like members of an archive",
+        |state| state.start_lib(),
+    ),
+    positional(&["end-lib"], "End what --start-lib began", |state| state.end_lib()),
+    flag(&["whole-archive"], "Link every member of the archives that follow", |state| {
         state.current.whole_archive = true;
     }),
-    flag(&["no-whole-archive"], "Take the members that are needed (default)", |state| {
-        state.current.whole_archive = false;
-    }),
-    flag(&["as-needed"], "Record the shared libraries that follow only if they are used", |state| {
-        state.current.as_needed = true;
-    }),
-    flag(&["no-as-needed"], "Record the shared libraries that follow in any case (default)", |state| {
-        state.current.as_needed = false;
-    }),
+    flag(
+        &["no-whole-archive"],
+        "Link only the needed members of the archives that follow (default)",
+        |state| {
+            state.current.whole_archive = false;
+        },
+    ),
+    flag(
+        &["as-needed"],
+        "Record the shared libraries that follow (DT_NEEDED) only if they are used",
+        |state| {
+            state.current.as_needed = true;
+        },
+    ),
+    flag(
+        &["no-as-needed"],
+        "Record the shared libraries that follow (DT_NEEDED), used or not (default)",
+        |state| {
+            state.current.as_needed = false;
+        },
+    ),
     flag(
         &["copy-dt-needed-entries", "add-needed"],
-        "Link what the shared libraries that follow need, too, as after --as-needed",
+        "Also link what the shared libraries that follow need, as if with --as-needed",
         |state| state.current.copies_needs = true,
     ),
     flag(
         &["no-copy-dt-needed-entries", "no-add-needed"],
-        "Link only libraries that are named (default)",
+        "Do not link libraries only because a shared library that follows needs them (default)",
         |state| state.current.copies_needs = false,
     ),
-    flag(&["push-state"], "Save --as-needed, -Bstatic and --whole-archive as they are", |state| {
-        state.pushed.push((state.current, state.config.static_link));
-    }),
+    flag(
+        &["push-state"],
+        "Save whether --as-needed, -Bstatic, --whole-archive and the like hold here",
+        |state| {
+            state.pushed.push((state.current, state.config.static_link));
+        },
+    ),
     positional(&["pop-state"], "Restore what --push-state saved", |state| state.pop_state()),
-    value(&["just-symbols"], "FILE", "Take only the addresses of FILE's symbols", |state, file| {
-        state.add_symbols_of(file);
-        Ok(())
-    })
+    value(
+        &["just-symbols"],
+        "FILE",
+        "Use only the symbols of FILE and their addresses, not its contents",
+        |state, file| {
+            state.add_symbols_of(file);
+            Ok(())
+        },
+    )
     .reaches(Reach::Reads),
-    value(&["R"], "FILE|DIR", "As --just-symbols for a file, as -rpath for a directory", |state, name| {
-        state.add_symbols_or_rpath(name);
-        Ok(())
-    })
+    value(
+        &["R"],
+        "FILE|DIR",
+        "Same as --just-symbols for a file, and as -rpath for a directory",
+        |state, name| {
+            state.add_symbols_or_rpath(name);
+            Ok(())
+        },
+    )
     .reaches(Reach::Reads),
     value(
         &["b", "format"],
         "FORMAT",
-        "Format of the inputs that follow: elf, binary or default",
+        "Read the inputs that follow as FORMAT: elf, binary or default",
         input_format,
     ),
-    value(&["remap-inputs"], "PATTERN=FILE", "Read FILE where an input's name matches PATTERN", add_remap)
-        .reaches(Reach::Reads),
+    value(
+        &["remap-inputs"],
+        "PATTERN=FILE",
+        "Read FILE in place of every input whose name matches PATTERN",
+        add_remap,
+    )
+    .reaches(Reach::Reads),
     value(
         &["remap-inputs-file"],
         "FILE",
-        "Read lines `PATTERN FILE` or `PATTERN=FILE` for --remap-inputs from FILE",
+        "Read pairs for --remap-inputs from FILE, one a line: `PATTERN FILE` or `PATTERN=FILE`",
         |state, file| {
             let text = state.read_text(file)?;
             text.split(|&byte| byte == b'\n').try_for_each(|line| add_remap_line(state, line))
@@ -194,7 +244,7 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
     value(
         &["plugin"],
         "FILE",
-        "Let the compiler's plugin FILE compile objects of intermediate code (LTO)",
+        "Load the compiler's plugin FILE, which compiles objects of intermediate code (LTO)",
         |state, file| {
             if file.is_empty() {
                 return Err("expected the name of a file".into());
@@ -205,8 +255,8 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
         },
     )
     .reaches(Reach::Runs),
-    value(&["plugin-opt"], "TEXT", "Hand TEXT to the plugin named last", |state, text| {
-        // clang passes options for lld's own optimizer in this form, without a plugin.
+    value(&["plugin-opt"], "TEXT", "Pass TEXT to the plugin that was named last", |state, text| {
+        // clang passes options for lld's own optimizer in this form, without a plugin. They are ignored.
         if let Some(plugin) = state.config.lto.plugins.last_mut() {
             plugin.options.push(text.to_vec());
         }
@@ -220,33 +270,37 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
     optional(
         &["threads"],
         "N",
-        "Use N threads, at most 32 or 4 for each processor (default: 1 for each)",
+        "Use N threads; the most is 32, or 4 for each processor if that is more (default: 1 for each)",
         |state, count| {
             state.config.threads = count.map(thread_count).transpose()?;
             Ok(())
         },
     ),
-    value(&["thread-count"], "N", "As --threads=N", |state, count| {
+    value(&["thread-count"], "N", "Same as --threads=N", |state, count| {
         state.config.threads = Some(thread_count(count)?);
         Ok(())
     }),
-    flag(&["no-threads"], "Use one thread", |state| {
+    flag(&["no-threads"], "Use only one thread", |state| {
         state.config.threads = Some(std::num::NonZeroUsize::MIN);
     }),
     flag(
         &["detach", "fork", "quick-exit"],
-        "End before the memory of a large link is taken apart, which a process in the background does (default)",
+        "End without waiting until a large link's memory is freed; a background process frees it (default)",
         |state| state.config.foreground = false,
     ),
-    flag(&["no-detach", "no-fork", "no-quick-exit"], "Leave no process in the background", |state| {
-        state.config.foreground = true;
-    }),
+    flag(
+        &["no-detach", "no-fork", "no-quick-exit"],
+        "Leave no background process that frees memory",
+        |state| {
+            state.config.foreground = true;
+        },
+    ),
     flag(
         &["fallback"],
-        "Let the system's linker of the asked name make links for machines of 32 bits (default)",
+        "Let the system's linker of the same name make links for 32-bit machines (default)",
         |state| state.config.no_fallback = false,
     ),
-    flag(&["no-fallback"], "Refuse links for machines of 32 bits", |state| {
+    flag(&["no-fallback"], "Report a link for a 32-bit machine as an error", |state| {
         state.config.no_fallback = true;
     }),
 ];
@@ -325,7 +379,7 @@ fn add_remap(state: &mut State<'_>, text: &[u8]) -> Outcome {
     Ok(())
 }
 
-/// A line of a remap file: two words with blanks or `=` between them, `#` starts a comment.
+/// Reads a line of a remap file: two words with blanks or `=` between them. `#` starts a comment.
 fn add_remap_line(state: &mut State<'_>, line: &[u8]) -> Outcome {
     let line = line.split(|&byte| byte == b'#').next().unwrap_or_default().trim_ascii();
     let separates = |byte: &u8| byte.is_ascii_whitespace() || *byte == b'=';
@@ -341,7 +395,7 @@ fn add_remap_line(state: &mut State<'_>, line: &[u8]) -> Outcome {
     Ok(())
 }
 
-/// As in GNU ld, the null device means that the input is left out.
+/// Adds a replacement. As in GNU ld, the null device means that the input is left out.
 fn push_remap(state: &mut State<'_>, pattern: &[u8], file: &[u8]) {
     let file = (file != b"/dev/null").then(|| path(file));
     state.config.search.remap.push((pattern.to_vec(), file));

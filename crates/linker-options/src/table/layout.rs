@@ -6,40 +6,45 @@ use crate::state::State;
 use crate::values::{Outcome, address, number, pair, path, shown, word};
 
 pub(super) static OPTIONS: &[OptionSpec] = &[
-    flag(&["n", "nmagic"], "Do not page-align segments; static libraries only", |state| {
+    flag(&["n", "nmagic"], "Do not align segments to pages, and search only for static libraries", |state| {
         state.config.layout.magic = Magic::NMagic;
         state.current.static_only = true;
     }),
-    flag(&["N", "omagic"], "As -n, and text is writable", |state| {
+    flag(&["N", "omagic"], "Same as -n, and make the code writable", |state| {
         state.config.layout.magic = Magic::OMagic;
         state.current.static_only = true;
     }),
-    flag(&["no-nmagic", "no-omagic"], "Page-align segments (default)", |state| {
+    flag(&["no-nmagic", "no-omagic"], "Align segments to pages (default)", |state| {
         state.config.layout.magic = Magic::Paged;
     }),
-    value(&["image-base", "Ttext-segment"], "ADDRESS", "Address of the first segment", |state, text| {
+    value(&["image-base", "Ttext-segment"], "ADDRESS", "Put the first segment at ADDRESS", |state, text| {
         state.config.layout.image_base = Some(address(text)?);
         Ok(())
     }),
-    value(&["Trodata-segment"], "ADDRESS", "Address of the segment of read-only data", |state, text| {
+    value(&["Trodata-segment"], "ADDRESS", "Put the segment of read-only data at ADDRESS", |state, text| {
         state.config.layout.rodata_segment = Some(address(text)?);
         Ok(())
     }),
-    value(&["Tldata-segment"], "ADDRESS", "Address of the segment of large data", |state, text| {
+    value(&["Tldata-segment"], "ADDRESS", "Put the segment of large data at ADDRESS", |state, text| {
         state.config.layout.ldata_segment = Some(address(text)?);
         Ok(())
     }),
-    value(&["Ttext"], "ADDRESS", "Address of .text", |state, text| start_section(state, b".text", text)),
-    value(&["Tdata"], "ADDRESS", "Address of .data", |state, text| start_section(state, b".data", text)),
-    value(&["Tbss"], "ADDRESS", "Address of .bss", |state, text| start_section(state, b".bss", text)),
-    value(&["section-start"], "SECTION=ADDRESS", "Address of an output section", |state, text| {
-        let (section, text) = pair(text, "SECTION=ADDRESS")?;
-        start_section(state, section, text)
-    }),
+    value(&["Ttext"], "ADDRESS", "Put .text at ADDRESS", |state, text| start_section(state, b".text", text)),
+    value(&["Tdata"], "ADDRESS", "Put .data at ADDRESS", |state, text| start_section(state, b".data", text)),
+    value(&["Tbss"], "ADDRESS", "Put .bss at ADDRESS", |state, text| start_section(state, b".bss", text)),
+    value(
+        &["section-start"],
+        "SECTION=ADDRESS",
+        "Put the output section SECTION at ADDRESS",
+        |state, text| {
+            let (section, text) = pair(text, "SECTION=ADDRESS")?;
+            start_section(state, section, text)
+        },
+    ),
     value(
         &["orphan-handling"],
         "MODE",
-        "Sections that the script does not name: place, warn, error or discard",
+        "What to do with sections that the script does not name: place (default), warn, error or discard",
         |state, mode| {
             let modes = [
                 ("place", OrphanHandling::Place),
@@ -54,7 +59,7 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
     optional(
         &["unique"],
         "PATTERN",
-        "Keep input sections (those that match PATTERN) apart",
+        "Make an output section of each input section that matches PATTERN (without PATTERN: of each orphan)",
         |state, pattern| {
             match pattern {
                 Some(pattern) => state.config.layout.unique.patterns.push(pattern.to_vec()),
@@ -66,7 +71,7 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
     value(
         &["sort-section"],
         "KEY",
-        "Sort what a script's wildcards match: name, alignment or none",
+        "Sort the input sections that wildcards of a script match, by KEY: name, alignment or none",
         |state, key| {
             let keys = [
                 ("name", SortSection::Name),
@@ -90,12 +95,13 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
     value(
         &["section-ordering-file"],
         "FILE",
-        "Order input sections as FILE says: patterns of names, one a line, or OUTPUT : { PATTERNS } as in a script",
+        "Order input sections by FILE: patterns of names, one a line, or OUTPUT : { PATTERNS } as in scripts",
         |state, file| {
             state.config.scripts.section_orders.push(path(file));
             Ok(())
         },
-    ).reaches(Reach::Reads),
+    )
+    .reaches(Reach::Reads),
     value(
         &["symbol-ordering-file"],
         "FILE",
@@ -104,39 +110,49 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
             state.config.scripts.symbol_order = Some(path(file));
             Ok(())
         },
-    ).reaches(Reach::Reads),
-    flag(&["warn-symbol-ordering"], "Report names of ordering files that order nothing (default)", |state| {
-        state.config.diagnostics.warn_symbol_ordering = true;
-    }),
-    flag(&["no-warn-symbol-ordering"], "Do not report them", |state| {
-        state.config.diagnostics.warn_symbol_ordering = false;
-    }),
+    )
+    .reaches(Reach::Reads),
+    flag(
+        &["warn-symbol-ordering"],
+        "Warn about names in ordering files that order nothing (default)",
+        |state| {
+            state.config.diagnostics.warn_symbol_ordering = true;
+        },
+    ),
+    flag(
+        &["no-warn-symbol-ordering"],
+        "Do not warn about names in ordering files that order nothing",
+        |state| {
+            state.config.diagnostics.warn_symbol_ordering = false;
+        },
+    ),
     optional(
         &["call-graph-profile-sort"],
         "WAY",
-        "Order functions by the profiles in objects: hfsort (default; cdsort means the same) or none",
+        "Order functions by the profiles in objects: hfsort (default), cdsort (the same here) or none",
         |state, way| {
             let ways = [("hfsort", true), ("cdsort", true), ("none", false)];
             state.config.layout.call_graph_sort = word(way.unwrap_or(b"hfsort"), &ways)?;
             Ok(())
         },
     ),
-    flag(&["no-call-graph-profile-sort"], "Do not order functions by profiles", |state| {
+    flag(&["no-call-graph-profile-sort"], "Do not order functions by the profiles in objects", |state| {
         state.config.layout.call_graph_sort = false;
     }),
     value(
         &["call-graph-ordering-file"],
         "FILE",
-        "Order functions by the calls of FILE (lines of caller, function, count), not by profiles in objects",
+        "Order functions by the calls in FILE (lines of caller, function, count), not by profiles in objects",
         |state, file| {
             state.config.scripts.call_graph = Some(path(file));
             Ok(())
         },
-    ).reaches(Reach::Reads),
+    )
+    .reaches(Reach::Reads),
     value(
         &["shuffle-sections"],
         "PATTERN=SEED",
-        "Put input sections that match PATTERN in another order: -1 reverses, other seeds (0 too) always give the same",
+        "Reorder input sections that match PATTERN: SEED -1 reverses, any other SEED gives one fixed order",
         |state, text| {
             let (pattern, seed) = pair(text, "PATTERN=SEED")?;
             let shuffle = Shuffle { pattern: pattern.to_vec(), order: shuffle_order(seed)? };
@@ -146,18 +162,18 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
     ),
     flag(
         &["enable-non-contiguous-regions"],
-        "Sections that do not fit a memory region go on to the next statement that matches them",
+        "Move sections that do not fit their memory region to the next statement that matches them",
         |state| state.config.layout.non_contiguous_regions = true,
     ),
     flag(
         &["enable-non-contiguous-regions-warnings"],
-        "Report the sections that --enable-non-contiguous-regions moves",
+        "Warn about each section that --enable-non-contiguous-regions moves",
         |state| state.config.layout.non_contiguous_regions_warnings = true,
     ),
     optional(
         &["split-by-file"],
         "SIZE",
-        "Under -r, begin another output section rather than reach SIZE bytes (default 1: for each input)",
+        "With -r, begin another output section before one reaches SIZE bytes (default 1: one for each input)",
         |state, size| {
             state.config.layout.split_by_file = Some(size.map_or(Ok(1), number)?);
             Ok(())
@@ -166,15 +182,19 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
     optional(
         &["split-by-reloc"],
         "COUNT",
-        "Under -r, begin another output section rather than reach COUNT relocations (default 32768)",
+        "With -r, begin another output section before one reaches COUNT relocations (default 32768)",
         |state, count| {
             state.config.layout.split_by_reloc = Some(count.map_or(Ok(32768), number)?);
             Ok(())
         },
     ),
-    flag(&["force-group-allocation"], "Dissolve section groups under -r", |state| {
-        state.config.layout.force_group_allocation = true;
-    }),
+    flag(
+        &["force-group-allocation"],
+        "With -r, dissolve section groups and link their members like other sections",
+        |state| {
+            state.config.layout.force_group_allocation = true;
+        },
+    ),
     flag(&["rosegment"], "Keep read-only data in a segment of its own", |state| {
         state.config.layout.rosegment = Some(true);
     }),
@@ -184,16 +204,16 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
     value(
         &["O"],
         "LEVEL",
-        "Merge equal strings and constants at 1 (default), ends of strings too at 2, nothing at 0",
+        "Merge no strings and constants (0), equal ones (1, default), also strings that end another (2)",
         |state, level| {
             state.config.layout.optimization = number(level)?.min(2) as u8;
             Ok(())
         },
     ),
-    flag(&["check-sections"], "Overlapping sections are an error (default)", |state| {
+    flag(&["check-sections"], "Report overlapping sections as an error (default)", |state| {
         state.config.layout.check_sections = true;
     }),
-    flag(&["no-check-sections"], "Sections may overlap", |state| {
+    flag(&["no-check-sections"], "Allow sections to overlap", |state| {
         state.config.layout.check_sections = false;
     }),
 ];
@@ -204,7 +224,7 @@ fn start_section(state: &mut State<'_>, section: &[u8], text: &[u8]) -> Outcome 
     Ok(())
 }
 
-/// `-1` reverses; a negative number is that of 32 bits, as lld has it.
+/// Reads a seed. `-1` reverses the order; any other negative number wraps around at 32 bits, as in lld.
 fn shuffle_order(text: &[u8]) -> Result<ShuffleOrder, String> {
     match text.strip_prefix(b"-") {
         None => Ok(ShuffleOrder::Seed(number(text)?)),

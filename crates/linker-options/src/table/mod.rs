@@ -23,5 +23,5 @@ pub static GROUPS: &[OptionGroup] = &[
     OptionGroup { title: "Collection, stripping and relocations", options: strip::OPTIONS },
     OptionGroup { title: "SFrame", options: sframe::OPTIONS },
     OptionGroup { title: "Messages and reports", options: reports::OPTIONS },
-    OptionGroup { title: "Accepted and without effect", options: compatibility::OPTIONS },
+    OptionGroup { title: "Accepted, with no effect", options: compatibility::OPTIONS },
 ];

@@ -1,8 +1,8 @@
-//! Options and `-z` words that GNU ld, lld or mold have and that this linker does not carry out.
+//! Options and `-z` words of GNU ld, lld and mold that this linker refuses.
 //!
-//! They are errors like any unknown option, so that build systems that probe for them see that they
-//! are missing; the reason is told with the error. Add a line when a peer gets an option that stays
-//! out: a test compares these tables with the peers' `--help`.
+//! They are errors like any unknown option, so that a build system that probes for one sees that it is
+//! missing. The error gives the reason. A test compares these tables with the peers' `--help`: if a peer gets
+//! an option that this linker does not take over, the option needs a line here.
 
 use crate::spec::Refused;
 
@@ -10,33 +10,34 @@ const fn refused(names: &'static [&'static str], why: &'static str) -> Refused {
     Refused { names, why }
 }
 
-const NO_LTO: &str = "intermediate code is compiled by a plugin only (-plugin), which has options of its own";
-const OTHER_MACHINE: &str = "it is for a machine that is not linked for";
-const NO_ORDERING: &str = "functions are ordered by call graph profiles only, not for startup or compression";
-const NO_CTF: &str = "sections of compact C types (.ctf) are not merged";
+const NO_LTO: &str = "only a plugin (-plugin) compiles intermediate code, and it has options of its own";
+const OTHER_MACHINE: &str = "it is for a machine that this linker does not support";
+const NO_ORDERING: &str =
+    "this linker orders functions only by call graph profiles, not for startup or compression";
+const NO_CTF: &str = "this linker does not merge sections of compact C types (.ctf)";
 
 /// The options.
 pub static REFUSED: &[Refused] = &[
-    refused(&["no-strip-discarded"], "symbols of discarded sections are always left out"),
+    refused(&["no-strip-discarded"], "this linker always leaves out symbols of discarded sections"),
     refused(&["warn-ifunc-textrel"], "there is no such warning; -z text refuses all text relocations"),
     refused(&["warn-section-align"], "there is no such warning; -Map shows where sections start"),
-    refused(&["no-link-mapless"], "archives are read without their symbol map, so none is asked for"),
+    refused(&["no-link-mapless"], "this linker reads archives without their symbol maps"),
     refused(
         &["enable-linker-version"],
-        "LINKER_VERSION in a script writes nothing; .comment names the linker",
+        "LINKER_VERSION in a script writes nothing here; .comment names the linker",
     ),
     refused(
         &["disable-multiple-abs-defs"],
-        "--just-symbols gives absolute symbols that may be defined once more",
+        "absolute symbols of --just-symbols may always be defined once more",
     ),
     refused(&["force-exe-suffix"], "ELF programs need no suffix; name the output with -o"),
-    refused(&["traditional-format"], "there is no older format of the output"),
+    refused(&["traditional-format"], "the output has no older format"),
     refused(
         &["gnu-tls-tag", "gnu2-tls-tag"],
-        "versions of libc.so for TLS descriptors are recorded only where symbols carry them",
+        "this linker records only versions of libc.so that symbols have, none for TLS descriptors",
     ),
-    refused(&["branch-to-branch"], "branches to branches are not shortened"),
-    refused(&["optimize-bb-jumps"], "jumps to the next basic block are not removed"),
+    refused(&["branch-to-branch"], "this linker does not shorten branches to branches"),
+    refused(&["optimize-bb-jumps"], "this linker does not remove jumps to the next basic block"),
     refused(&["ctf-variables", "ctf-share-types"], NO_CTF),
     refused(&["A", "architecture"], OTHER_MACHINE),
     refused(
@@ -67,12 +68,15 @@ pub static REFUSED: &[Refused] = &[
     ),
     refused(
         &["default-imported-symver"],
-        "imported symbols have the versions that their libraries give them",
+        "imported symbols always have the versions that their libraries give them",
     ),
-    refused(&["task-link"], "say in a version script or --retain-symbols-file which symbols stay"),
+    refused(
+        &["task-link"],
+        "list the symbols to keep in a version script or in the file of --retain-symbols-file",
+    ),
     refused(
         &["android-memtag-heap", "android-memtag-mode", "android-memtag-stack"],
-        "notes for memory tagging are not made",
+        "this linker makes no notes for memory tagging",
     ),
     refused(
         &["execute-only", "xosegment"],
@@ -89,33 +93,42 @@ pub static REFUSED: &[Refused] = &[
         ],
         NO_ORDERING,
     ),
-    refused(&["no-fortran-common"], "members of archives that define a common symbol are always taken"),
-    refused(&["randomize-section-padding"], "padding is what alignment asks for"),
-    refused(&["print-archive-stats"], "--why-extract tells of each member why it was taken"),
-    refused(&["vs-diagnostics"], "messages have GNU's form, FILE:LINE:"),
+    refused(&["no-fortran-common"], "this linker always links archive members that define a common symbol"),
+    refused(&["randomize-section-padding"], "sections get only the padding that their alignment needs"),
+    refused(&["print-archive-stats"], "--why-extract says why each member was taken"),
+    refused(&["vs-diagnostics"], "messages always have GNU's form, FILE:LINE:"),
     refused(
         &["lto-emit-asm", "lto-emit-llvm", "thinlto-index-only", "load-pass-plugin", "lto-obj-path"],
         NO_LTO,
     ),
-    refused(&["C", "directory"], "change the folder before the link is started"),
-    refused(&["chroot"], "--sysroot says where the target's files are; paths are otherwise as given"),
-    refused(&["perf"], "--time-report and --stats print the time of passes and sizes"),
-    refused(&["repro"], "--reproduce writes a tar file that replays the link"),
-    refused(&["reverse-sections"], "sections stay in the order of the script"),
-    refused(&["separate-debug-file"], "objcopy --only-keep-debug makes a file of debug sections"),
-    refused(&["spare-program-headers"], "program headers have no room to spare; PHDRS in a script adds some"),
-    refused(&["zero-to-bss"], "sections stay of the type that the compiler gave them"),
+    refused(&["C", "directory"], "change to the directory before you start the link"),
+    refused(&["chroot"], "use --sysroot to say where the target's files are"),
+    refused(&["perf"], "use --time-report and --stats, which print the times of passes, and sizes"),
+    refused(&["repro"], "use --reproduce, which writes a tar file from which the link can be repeated"),
+    refused(&["reverse-sections"], "sections always stay in the order of the script"),
+    refused(&["separate-debug-file"], "use objcopy --only-keep-debug, which makes a file of debug sections"),
+    refused(
+        &["spare-program-headers"],
+        "this linker leaves no room for more program headers; PHDRS in a script adds some",
+    ),
+    refused(&["zero-to-bss"], "sections keep the type that the compiler gave them"),
 ];
 
 /// The words of `-z`.
 pub static REFUSED_WORDS: &[Refused] = &[
-    refused(&["extern-protected-data"], "protected data of libraries is never copied into executables"),
-    refused(&["nolrodata-after-bss"], "large read-only data stands behind .bss in every built-in layout"),
-    refused(&["unique"], "libraries of more than one namespace are not marked"),
+    refused(
+        &["extern-protected-data"],
+        "this linker never copies protected data of libraries into executables",
+    ),
+    refused(&["nolrodata-after-bss"], "large read-only data is behind .bss in every built-in layout"),
+    refused(&["unique"], "this linker marks no library as one that all namespaces share"),
     refused(
         &["lam-u48", "lam-u57", "lam-u48-report", "lam-u57-report", "lam-report"],
-        "properties of linear address masking are not made",
+        "this linker makes no properties for linear address masking",
     ),
-    refused(&["memtag-mode", "memtag-stack"], "notes for memory tagging are not made"),
-    refused(&["rewrite-endbr"], "instructions that mark branch targets are kept"),
+    refused(&["memtag-mode", "memtag-stack"], "this linker makes no notes for memory tagging"),
+    refused(
+        &["rewrite-endbr"],
+        "this linker keeps the instructions that mark branch targets, as endbr64 does",
+    ),
 ];

@@ -6,13 +6,15 @@ use crate::spec::{OptionSpec, Reach, flag, optional, value};
 use crate::values::{number, path, word};
 
 pub(super) static OPTIONS: &[OptionSpec] = &[
-    flag(&["help", "target-help"], "Print this text", |state| state.requests.help = true),
-    flag(&["version"], "Print the version", |state| state.requests.version = true),
+    flag(&["help", "target-help"], "Print the list of options", |state| state.requests.help = true),
+    flag(&["version"], "Print the version, and do not link", |state| state.requests.version = true),
     flag(&["v"], "Print the version, and link if there are inputs", |state| {
         state.requests.short_version = true;
     }),
-    flag(&["V"], "As -v, with the emulations", |state| state.requests.emulations = true),
-    value(&["identity"], "WHO", "Version line of: sframe, gnu or lld", |state, who| {
+    flag(&["V"], "Print the version and the emulations, and link if there are inputs", |state| {
+        state.requests.emulations = true
+    }),
+    value(&["identity"], "WHO", "Print the version line of WHO: sframe, gnu or lld", |state, who| {
         state.requests.identity = Identity::from_word(who)?;
         Ok(())
     }),
@@ -23,7 +25,7 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
     optional(
         &["verbose"],
         "N",
-        "Print the linker script in use and the files that are tried",
+        "Print the linker script in use, and each file that the linker tries to open",
         |state, level| {
             state.config.reports.verbose = level.map(number).transpose()? != Some(0);
             Ok(())
@@ -31,7 +33,7 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
     ),
     flag(
         &["t", "trace"],
-        "Print the names of input files and archive members; twice: of archives too",
+        "Print the names of input files and archive members; given twice, also of archives",
         |state| {
             state.config.reports.trace = state.config.reports.trace.saturating_add(1);
         },
@@ -46,42 +48,59 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
         Ok(())
     })
     .reaches(Reach::Writes),
-    flag(&["print-map-locals"], "Show local symbols in the map", |state| {
+    flag(&["print-map-locals"], "Show local symbols in the map of the output", |state| {
         state.config.reports.map_locals = true;
     }),
-    flag(&["no-print-map-locals"], "Do not show local symbols in the map (default)", |state| {
+    flag(&["no-print-map-locals"], "Do not show local symbols in the map of the output (default)", |state| {
         state.config.reports.map_locals = false;
     }),
-    flag(&["print-map-discarded"], "Show discarded sections in the map (default)", |state| {
+    flag(&["print-map-discarded"], "Show discarded sections in the map of the output (default)", |state| {
         state.config.reports.no_map_discarded = false;
     }),
-    flag(&["no-print-map-discarded"], "Do not show discarded sections in the map", |state| {
+    flag(&["no-print-map-discarded"], "Do not show discarded sections in the map of the output", |state| {
         state.config.reports.no_map_discarded = true;
     }),
     flag(&["cref"], "Print a table of cross references", |state| state.config.reports.cref = true),
-    value(&["dependency-file"], "FILE", "Write the inputs as make dependencies to FILE", |state, file| {
-        state.config.reports.dependency_file = Some(path(file));
-        Ok(())
-    })
+    value(
+        &["dependency-file"],
+        "FILE",
+        "Write the names of the inputs to FILE, as dependencies for make",
+        |state, file| {
+            state.config.reports.dependency_file = Some(path(file));
+            Ok(())
+        },
+    )
     .reaches(Reach::Writes),
-    value(&["reproduce"], "FILE.tar", "Write a tar file that replays the link", |state, file| {
-        state.config.reports.reproduce = Some(path(file));
-        Ok(())
-    })
+    value(
+        &["reproduce"],
+        "FILE.tar",
+        "Write a tar file from which the link can be repeated",
+        |state, file| {
+            state.config.reports.reproduce = Some(path(file));
+            Ok(())
+        },
+    )
     .reaches(Reach::Writes),
-    optional(&["stats"], "FORMAT", "Print statistics: text (default) or json", |state, format| {
-        let formats = [("text", StatsFormat::Text), ("json", StatsFormat::Json)];
-        state.config.reports.stats = Some(word(format.unwrap_or(b"text"), &formats)?);
-        Ok(())
+    optional(
+        &["stats"],
+        "FORMAT",
+        "Print statistics of the link: text (default) or json",
+        |state, format| {
+            let formats = [("text", StatsFormat::Text), ("json", StatsFormat::Json)];
+            state.config.reports.stats = Some(word(format.unwrap_or(b"text"), &formats)?);
+            Ok(())
+        },
+    ),
+    flag(&["no-stats"], "Print no statistics of the link (default)", |state| {
+        state.config.reports.stats = None
     }),
-    flag(&["no-stats"], "Print no statistics (default)", |state| state.config.reports.stats = None),
     flag(&["time-report"], "Print the time of every pass and how many processors it kept busy", |state| {
         state.config.reports.time_report = true;
     }),
     optional(
         &["time-trace"],
         "FILE",
-        "Write passes and threads as Chrome's trace events to FILE (default OUTPUT.time-trace)",
+        "Write the times of passes and threads to FILE as Chrome's trace events (default OUTPUT.time-trace)",
         |state, file| {
             state.config.reports.time_trace = Some(path(file.unwrap_or_default()));
             Ok(())
@@ -91,7 +110,7 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
     value(
         &["time-trace-granularity"],
         "N",
-        "Leave passes shorter than N microseconds out of the trace (default 500)",
+        "Leave passes shorter than N microseconds out of --time-trace (default 500)",
         |state, microseconds| {
             state.config.reports.time_trace_granularity = number(microseconds)?;
             Ok(())
@@ -100,7 +119,7 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
     flag(&["print-memory-usage"], "Print how full the memory regions are", |state| {
         state.config.reports.print_memory_usage = true;
     }),
-    value(&["why-extract"], "FILE", "Write to FILE why archive members were taken", |state, file| {
+    value(&["why-extract"], "FILE", "Write to FILE why each archive member was taken", |state, file| {
         state.config.reports.why_extract = Some(path(file));
         Ok(())
     })
@@ -118,7 +137,7 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
     optional(
         &["explain-discarded"],
         "FILE",
-        "Tell the whole story of every reference into a discarded section; as a graph if FILE ends in .dot",
+        "Explain every reference into a discarded section: as text, or as a graph if FILE ends in .dot",
         |state, file| {
             let explanation = file.map_or(Explanation::Printed, |file| Explanation::File(path(file)));
             state.config.reports.explain_discarded = Some(explanation);
@@ -126,43 +145,43 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
         },
     )
     .reaches(Reach::Writes),
-    flag(&["fatal-warnings"], "Warnings are errors", |state| {
+    flag(&["fatal-warnings"], "Treat warnings as errors", |state| {
         state.config.diagnostics.fatal_warnings = true;
     }),
-    flag(&["no-fatal-warnings"], "Warnings are warnings (default)", |state| {
+    flag(&["no-fatal-warnings"], "Do not treat warnings as errors (default)", |state| {
         state.config.diagnostics.fatal_warnings = false;
     }),
     flag(&["w", "no-warnings"], "Show no warnings", |state| {
         state.config.diagnostics.no_warnings = true;
         state.config.diagnostics.fatal_warnings = false;
     }),
-    flag(&["noinhibit-exec"], "Write an output even after errors, where it can be written", |state| {
+    flag(&["noinhibit-exec"], "Write the output even after errors, if that is possible", |state| {
         state.config.diagnostics.noinhibit_exec = true;
     }),
     optional(&["demangle"], "STYLE", "Demangle symbol names in messages (default)", |state, _| {
         state.config.diagnostics.demangle = true;
         Ok(())
     }),
-    flag(&["no-demangle"], "Show symbol names as they are", |state| {
+    flag(&["no-demangle"], "Do not demangle symbol names in messages", |state| {
         state.config.diagnostics.demangle = false;
     }),
     optional(
         &["color-diagnostics"],
         "WHEN",
-        "Colours in messages: auto (on a terminal, unless NO_COLOR is set or TERM is dumb), always or never",
+        "Colour messages: auto (on a terminal, unless NO_COLOR is set or TERM is dumb), always or never",
         |state, when| {
             let words = [("auto", Color::Auto), ("always", Color::Always), ("never", Color::Never)];
             state.config.diagnostics.color = word(when.unwrap_or(b"always"), &words)?;
             Ok(())
         },
     ),
-    flag(&["no-color-diagnostics"], "No colours in messages", |state| {
+    flag(&["no-color-diagnostics"], "Do not colour messages", |state| {
         state.config.diagnostics.color = Color::Never;
     }),
     value(
         &["error-limit"],
         "N",
-        "Show at most N errors, and N warnings of a kind (default 20, 0 for all)",
+        "Show at most N errors, and at most N warnings of each kind (default 20; 0 shows all)",
         |state, count| {
             let count = usize::try_from(number(count)?).unwrap_or(usize::MAX);
             state.config.diagnostics.error_limit = std::num::NonZeroUsize::new(count);
@@ -172,17 +191,19 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
     value(
         &["error-handling-script"],
         "FILE",
-        "Call FILE with `undefined-symbol NAME` and `missing-lib NAME` for what is missing",
+        "Run FILE with `undefined-symbol NAME` or `missing-lib NAME` for each missing symbol or library",
         |state, file| {
             state.config.diagnostics.error_script = Some(path(file));
             Ok(())
         },
     )
     .reaches(Reach::Runs),
-    flag(&["warn-common"], "Warn about common symbols that meet others", |state| {
+    flag(&["warn-common"], "Warn if a common symbol meets another symbol of its name", |state| {
         state.config.diagnostics.warn_common = true;
     }),
-    flag(&["no-warn-common"], "Do not (default)", |state| state.config.diagnostics.warn_common = false),
+    flag(&["no-warn-common"], "Do not warn about common symbols (default)", |state| {
+        state.config.diagnostics.warn_common = false
+    }),
     flag(
         &["warn-execstack", "warn-execstack-objects", "no-error-execstack"],
         "Warn about an executable stack (default)",
@@ -193,7 +214,7 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
     flag(&["no-warn-execstack"], "Do not warn about an executable stack", |state| {
         state.config.diagnostics.execstack = Report::Ignore;
     }),
-    flag(&["error-execstack"], "An executable stack is an error", |state| {
+    flag(&["error-execstack"], "Report an executable stack as an error", |state| {
         state.config.diagnostics.execstack = Report::Error;
     }),
     flag(
@@ -203,29 +224,33 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
             state.config.diagnostics.rwx_segments = Report::Warning;
         },
     ),
-    flag(&["no-warn-rwx-segments"], "Do not warn about such segments", |state| {
+    flag(&["no-warn-rwx-segments"], "Do not warn about segments that are writable and executable", |state| {
         state.config.diagnostics.rwx_segments = Report::Ignore;
     }),
-    flag(&["error-rwx-segments"], "Such segments are errors", |state| {
+    flag(&["error-rwx-segments"], "Report segments that are writable and executable as errors", |state| {
         state.config.diagnostics.rwx_segments = Report::Error;
     }),
-    flag(&["warn-textrel"], "Warn about DT_TEXTREL where -z notext allows it", |state| {
-        state.config.diagnostics.textrel = true;
-    }),
+    flag(
+        &["warn-textrel"],
+        "Warn about relocations of read-only sections (DT_TEXTREL) that -z notext allows",
+        |state| {
+            state.config.diagnostics.textrel = true;
+        },
+    ),
     flag(
         &["warn-shared-textrel"],
-        "Warn about DT_TEXTREL in a shared library where -z notext allows it",
+        "With -shared, warn about relocations of read-only sections (DT_TEXTREL) that -z notext allows",
         |state| {
             state.config.diagnostics.shared_textrel = true;
         },
     ),
-    flag(&["warn-once"], "Report an undefined symbol with its first reference only", |state| {
+    flag(&["warn-once"], "Report each undefined symbol only once, with its first reference", |state| {
         state.config.diagnostics.warn_once = true;
     }),
-    flag(&["no-warn-mismatch"], "Link inputs that do not fit together", |state| {
+    flag(&["no-warn-mismatch"], "Link inputs of different machines or classes without an error", |state| {
         state.config.diagnostics.no_warn_mismatch = true;
     }),
-    flag(&["no-warn-search-mismatch"], "Pass over libraries of another machine in silence", |state| {
+    flag(&["no-warn-search-mismatch"], "Skip libraries of another machine without a warning", |state| {
         state.config.diagnostics.no_warn_search_mismatch = true;
     }),
 ];

@@ -8,7 +8,7 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
     value(
         &["sframe"],
         "MODE",
-        "What becomes of .sframe inputs: concat (default), merge or discard",
+        "Choose what becomes of .sframe inputs: concat (default), merge (one sorted table) or discard",
         |state, mode| {
             let modes = [
                 ("concat", SFrameMode::Concat),
@@ -19,13 +19,13 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
             Ok(())
         },
     ),
-    flag(&["discard-sframe"], "As --sframe=discard", |state| {
+    flag(&["discard-sframe"], "Same as --sframe=discard", |state| {
         state.config.sframe.mode = SFrameMode::Discard;
     }),
     optional(
         &["sframe-index"],
         "FORMAT",
-        "Index recognised inputs: v3 (default) puts one sorted .sframe_idx in their place, compact makes .sframe_compact, overlay a sorted index before them",
+        "Replace .sframe inputs by an index (v3, the default, or compact), or put one before them (overlay)",
         |state, format| {
             let formats = [
                 ("v3", SFrameIndex::V3),
@@ -36,46 +36,52 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
             Ok(())
         },
     ),
-    flag(&["no-sframe-index"], "Make no index (default)", |state| state.config.sframe.index = None),
+    flag(&["no-sframe-index"], "Make no index of .sframe inputs (default)", |state| {
+        state.config.sframe.index = None
+    }),
     value(
         &["sframe-from-eh-frame"],
         "WHICH",
-        "Derive SFrame from .eh_frame: all functions, or those missing",
+        "Derive SFrame from .eh_frame, for all functions, or for those that no input describes (missing)",
         |state, which| {
             let words = [("all", SFrameFromEhFrame::All), ("missing", SFrameFromEhFrame::Missing)];
             state.config.sframe.from_eh_frame = Some(word(which, &words)?);
             Ok(())
         },
     ),
-    flag(&["sframe-split"], "Take .sframe inputs that cover several text sections apart", |state| {
-        state.config.sframe.split = true;
-    }),
-    flag(&["no-sframe-split"], "Leave them as they are (default)", |state| {
+    flag(
+        &["sframe-split"],
+        "Split .sframe inputs that describe several text sections, one part for each",
+        |state| {
+            state.config.sframe.split = true;
+        },
+    ),
+    flag(&["no-sframe-split"], "Do not split .sframe inputs (default)", |state| {
         state.config.sframe.split = false;
     }),
-    value(&["sframe-version"], "N", "SFrame version to write: 3 (default) or 2", |state, version| {
+    value(&["sframe-version"], "N", "Write SFrame version 3 (default) or 2", |state, version| {
         state.config.sframe.version = word(version, &[("2", SFrameVersion::V2), ("3", SFrameVersion::V3)])?;
         Ok(())
     }),
     flag(
         &["sframe-share"],
-        "Share identical rows between functions (default unless -r: GNU ld cannot link such objects)",
+        "Share identical rows between functions (default without -r; GNU ld cannot link such objects)",
         |state| state.pending.sframe_share = Some(true),
     ),
-    flag(&["no-sframe-share"], "Write every function's rows for themselves (default with -r)", |state| {
+    flag(&["no-sframe-share"], "Write the rows of each function separately (default with -r)", |state| {
         state.pending.sframe_share = Some(false);
     }),
     flag(
         &["sframe-plt"],
-        "Describe the linker's own PLTs and veneers (default in index and merge mode)",
+        "Describe the linker's own PLTs and veneers in SFrame (default with --sframe-index, --sframe=merge)",
         |state| {
             state.pending.sframe_plt = Some(true);
         },
     ),
-    flag(&["no-sframe-plt"], "Do not describe them", |state| {
+    flag(&["no-sframe-plt"], "Do not describe the linker's own PLTs and veneers in SFrame", |state| {
         state.pending.sframe_plt = Some(false);
     }),
-    flag(&["print-sframe"], "Print what became of .sframe inputs, and why", |state| {
+    flag(&["print-sframe"], "Print what became of each .sframe input, and why", |state| {
         state.config.sframe.print = true;
     }),
 ];

@@ -8,15 +8,19 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
     flag(&["gc-sections"], "Leave out sections that nothing refers to", |state| {
         state.config.gc.enabled = true;
     }),
-    flag(&["no-gc-sections"], "Keep all sections (default)", |state| {
+    flag(&["no-gc-sections"], "Keep sections that nothing refers to (default)", |state| {
         state.config.gc.enabled = false;
     }),
     flag(&["print-gc-sections"], "List the sections that --gc-sections leaves out", |state| {
         state.config.gc.print = true;
     }),
-    flag(&["no-print-gc-sections"], "Do not list them (default)", |state| {
-        state.config.gc.print = false;
-    }),
+    flag(
+        &["no-print-gc-sections"],
+        "Do not list the sections that --gc-sections leaves out (default)",
+        |state| {
+            state.config.gc.print = false;
+        },
+    ),
     value(
         &["why-live"],
         "PATTERN",
@@ -26,33 +30,33 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
             Ok(())
         },
     ),
-    flag(&["gc-keep-exported"], "Keep exported symbols alive under --gc-sections", |state| {
+    flag(&["gc-keep-exported"], "Keep the sections of exported symbols under --gc-sections", |state| {
         state.config.gc.keep_exported = true;
     }),
     value(
         &["icf"],
         "LEVEL",
-        "Keep one of several equal sections: none (default), safe (where no address is compared) or all",
+        "Fold equal sections into one: none (default), safe (only where no address is compared) or all",
         |state, level| {
             let levels = [("none", Icf::None), ("safe", Icf::Safe), ("all", Icf::All)];
             state.config.icf.level = word(level, &levels)?;
             Ok(())
         },
     ),
-    flag(&["no-icf"], "Keep equal sections (default)", |state| state.config.icf.level = Icf::None),
+    flag(&["no-icf"], "Do not fold equal sections (default)", |state| state.config.icf.level = Icf::None),
     flag(&["print-icf-sections"], "List the sections that --icf folds", |state| {
         state.config.icf.print = true;
     }),
-    flag(&["no-print-icf-sections"], "Do not list them (default)", |state| {
+    flag(&["no-print-icf-sections"], "Do not list the sections that --icf folds (default)", |state| {
         state.config.icf.print = false;
     }),
-    value(&["keep-unique"], "SYMBOL", "Do not fold the section of SYMBOL with --icf", |state, symbol| {
+    value(&["keep-unique"], "SYMBOL", "Never fold the section of SYMBOL under --icf", |state, symbol| {
         state.config.icf.keep_unique.push(symbol.to_vec());
         Ok(())
     }),
     flag(
         &["ignore-data-address-equality"],
-        "With --icf=all, fold read-only data whose addresses may be compared too",
+        "With --icf=all, also fold read-only data whose addresses may be compared",
         |state| state.config.icf.ignore_data_addresses = true,
     ),
     flag(&["s", "strip-all"], "Leave out debug sections and the symbol table", |state| {
@@ -61,19 +65,23 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
     flag(&["S", "strip-debug"], "Leave out debug sections", |state| {
         state.config.strip.strip = Strip::Debug;
     }),
-    flag(&["x", "discard-all"], "Leave out local symbols", |state| {
+    flag(&["x", "discard-all"], "Leave local symbols out of the symbol table", |state| {
         state.config.strip.discard = Discard::All;
     }),
-    flag(&["X", "discard-locals"], "Leave out temporary local symbols", |state| {
-        state.config.strip.discard = Discard::Locals;
-    }),
-    flag(&["discard-none"], "Keep all local symbols", |state| {
+    flag(
+        &["X", "discard-locals"],
+        "Leave temporary local symbols (.L names) out of the symbol table",
+        |state| {
+            state.config.strip.discard = Discard::Locals;
+        },
+    ),
+    flag(&["discard-none"], "Keep all local symbols in the symbol table", |state| {
         state.config.strip.discard = Discard::None;
     }),
     value(
         &["compress-debug-sections"],
         "FORMAT",
-        "Compress debug sections: none, zlib, zlib-gabi, zlib-gnu or zstd",
+        "Compress debug sections in FORMAT: none, zlib, zlib-gabi, zlib-gnu or zstd",
         |state, format| {
             let formats = [
                 ("none", CompressDebug::None),
@@ -89,37 +97,49 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
     value(
         &["compress-sections"],
         "PATTERN=FORMAT[:LEVEL]",
-        "Compress output sections that are not loaded: none, zlib or zstd; the last PATTERN that matches holds",
+        "Compress matching output sections that are not loaded: none, zlib or zstd; the last match counts",
         |state, text| {
             state.config.strip.compress_sections.push(compress_sections(text)?);
             Ok(())
         },
     ),
-    flag(&["gdb-index"], "Make .gdb_index, by which gdb finds names and addresses", |state| {
+    flag(&["gdb-index"], "Make .gdb_index, in which gdb looks up names and addresses", |state| {
         state.config.strip.gdb_index = true;
     }),
-    flag(&["no-gdb-index"], "Do not make it (default)", |state| {
+    flag(&["no-gdb-index"], "Make no .gdb_index (default)", |state| {
         state.config.strip.gdb_index = false;
     }),
-    flag(&["debug-names"], "Join the name indexes (.debug_names) that compilers made into one", |state| {
+    flag(&["debug-names"], "Join the name indexes (.debug_names) of all objects into one", |state| {
         state.config.strip.debug_names = true;
     }),
-    flag(&["no-debug-names"], "Leave them as they are (default)", |state| {
-        state.config.strip.debug_names = false;
-    }),
-    flag(&["q", "emit-relocs"], "Keep relocations in the output", |state| {
+    flag(
+        &["no-debug-names"],
+        "Leave the name indexes (.debug_names) as compilers made them (default)",
+        |state| {
+            state.config.strip.debug_names = false;
+        },
+    ),
+    flag(&["q", "emit-relocs"], "Keep the relocations in the output of a final link", |state| {
         state.config.relocations.emit = true;
     }),
-    flag(&["relax"], "Edit instructions where a shorter form reaches (default)", |state| {
-        state.config.relocations.relax = true;
-    }),
-    flag(&["no-relax"], "Do not edit instructions", |state| {
+    flag(
+        &["relax"],
+        "Replace instructions by shorter or cheaper ones that reach their targets too (default)",
+        |state| {
+            state.config.relocations.relax = true;
+        },
+    ),
+    flag(&["no-relax"], "Leave instructions as the compiler wrote them", |state| {
         state.config.relocations.relax = false;
     }),
-    flag(&["apply-dynamic-relocs"], "Write the values of dynamic relocations into sections", |state| {
-        state.config.relocations.apply_dynamic = Some(true);
-    }),
-    flag(&["no-apply-dynamic-relocs"], "Leave the places of dynamic relocations zero", |state| {
+    flag(
+        &["apply-dynamic-relocs"],
+        "Store the values of dynamic relocations in the sections that they apply to",
+        |state| {
+            state.config.relocations.apply_dynamic = Some(true);
+        },
+    ),
+    flag(&["no-apply-dynamic-relocs"], "Store zeros where dynamic relocations apply", |state| {
         state.config.relocations.apply_dynamic = Some(false);
     }),
     optional(
@@ -132,16 +152,16 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
             Ok(())
         },
     ),
-    flag(&["no-fix-cortex-a53-843419"], "Do not (default)", |state| {
+    flag(&["no-fix-cortex-a53-843419"], "Do not work around Cortex-A53 erratum 843419 (default)", |state| {
         state.config.relocations.fix_cortex_a53_843419 = false;
     }),
     flag(&["fix-cortex-a53-835769"], "Work around Cortex-A53 erratum 835769", |state| {
         state.config.relocations.fix_cortex_a53_835769 = true;
     }),
-    flag(&["no-fix-cortex-a53-835769"], "Do not (default)", |state| {
+    flag(&["no-fix-cortex-a53-835769"], "Do not work around Cortex-A53 erratum 835769 (default)", |state| {
         state.config.relocations.fix_cortex_a53_835769 = false;
     }),
-    flag(&["pic-veneer"], "Make position independent veneers", |state| {
+    flag(&["pic-veneer"], "Make veneers that run at any address", |state| {
         state.config.relocations.pic_veneer = true;
     }),
     flag(&["s390-pgste"], "Mark the executable with PT_S390_PGSTE", |state| {
@@ -151,7 +171,7 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
 
 fn compress_sections(text: &[u8]) -> Result<CompressSections, String> {
     let malformed = || format!("'{}' is not of the form PATTERN=FORMAT[:LEVEL]", shown(text));
-    // A pattern may hold `=`, a format does not.
+    // Splits at the last `=`: a pattern may hold one, a format does not.
     let equals = memchr::memrchr(b'=', text).ok_or_else(malformed)?;
     let (pattern, rest) = (&text[..equals], &text[equals + 1..]);
     let (format, level) = match memchr::memchr(b':', rest) {
@@ -161,7 +181,7 @@ fn compress_sections(text: &[u8]) -> Result<CompressSections, String> {
     let formats =
         [("none", CompressDebug::None), ("zlib", CompressDebug::Zlib), ("zstd", CompressDebug::Zstd)];
     let format = word(format, &formats)?;
-    // zstd takes its highest level for any beyond it; zlib refuses those.
+    // zstd uses its highest level for any level beyond it; zlib refuses such levels.
     if let (CompressDebug::Zlib, Some(level @ 10..)) = (format, level) {
         return Err(format!("zlib has the levels 0 to 9, not {level}"));
     }

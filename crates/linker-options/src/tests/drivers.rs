@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// A line, split at spaces.
+/// The words of a line.
 fn line(text: &str) -> Vec<&str> {
     text.split_whitespace().collect()
 }

@@ -90,8 +90,8 @@ fn positional_mistakes() {
         (&["--pop-state"][..], "no --push-state"),
         (&["--end-group"], "no --start-group"),
         (&["--end-lib"], "no --start-lib"),
-        (&["-(", "--start-group", "-)"], "do not nest"),
-        (&["--start-lib", "--start-lib", "--end-lib"], "does not nest"),
+        (&["-(", "--start-group", "-)"], "cannot be nested"),
+        (&["--start-lib", "--start-lib", "--end-lib"], "cannot be nested"),
         (&["-l", ""], "name of a library"),
     ] {
         let found = error(&[&["a.o"], line].concat());
@@ -140,12 +140,12 @@ fn links_for_32_bits_are_for_another_linker() {
         ["elf_i386", "elf32_x86_64", "armelf_linux_eabi", "elf_s390", "aarch64linux32", "elf32lriscv"];
     for name in names {
         assert_eq!(asks(&["-m", name, "a.o"]), Some(format!("-m {name}")));
-        // Another linker judges the other options.
+        // Another linker checks the other options.
         assert_eq!(asks(&["--zap", &format!("-m{name}"), "a.o"]), Some(format!("-m{name}")));
     }
     assert_eq!(asks(&["--oformat=elf32-i386", "a.o"]), Some("--oformat=elf32-i386".into()));
     assert_eq!(asks(&["--oformat=elf32-i386", "--oformat=elf64-x86-64", "a.o"]), None);
-    // The last one counts, as kbuild needs.
+    // The last emulation counts, as kbuild needs.
     assert_eq!(asks(&["-melf_x86_64", "-m", "elf_i386", "a.o"]), Some("-m elf_i386".into()));
     assert_eq!(asks(&["-melf_i386", "-m", "elf_x86_64", "a.o"]), None);
     assert!(matches!(run(&["-m", "elf_i386", "--version"]).0, Ok(Invocation::Print(_))));

@@ -23,7 +23,7 @@ fn files(name: &Path) -> io::Result<Vec<u8>> {
     }
 }
 
-/// The result of a command line and all that was reported.
+/// The result of a command line, and everything that was reported.
 fn run_in(
     arguments: &[&str],
     environment: &Environment<'_>,
@@ -38,7 +38,7 @@ fn run(arguments: &[&str]) -> (Result<Invocation, Aborted>, Vec<Diagnostic>) {
     run_in(arguments, &Environment { program: "ld", ..Environment::default() })
 }
 
-/// A link without a word of complaint.
+/// The link that a command line asks for. Nothing may be reported.
 fn link(arguments: &[&str]) -> (Config, Vec<InputSpec>) {
     let (result, diagnostics) = run(arguments);
     assert_eq!(diagnostics, [], "{arguments:?}");
@@ -56,7 +56,7 @@ fn inputs(arguments: &[&str]) -> Vec<InputSpec> {
     link(arguments).1
 }
 
-/// The only error of a command line that fails.
+/// The only error of a command line, which must fail.
 fn error(arguments: &[&str]) -> Diagnostic {
     let (result, mut diagnostics) = run(arguments);
     assert_eq!(result, Err(Aborted), "{arguments:?}");
@@ -64,7 +64,7 @@ fn error(arguments: &[&str]) -> Diagnostic {
     diagnostics.remove(0)
 }
 
-/// The only warning of a command line that links.
+/// The only warning of a command line, which must link.
 fn warning(arguments: &[&str]) -> Diagnostic {
     let (result, mut diagnostics) = run(arguments);
     assert!(result.is_ok(), "{arguments:?}: {diagnostics:?}");

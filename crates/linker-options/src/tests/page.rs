@@ -1,8 +1,8 @@
-//! `docs/options.md`, the page that tells for every option of GNU ld, lld and mold how this linker treats
-//! it.
+//! The test of `docs/options.md`, the page that says for every option of GNU ld, lld and mold what this
+//! linker does with it.
 //!
-//! The effect of an option comes from the tables. Which peers have it stands in the page itself, where a
-//! test that reads their `--help` (`tests/integration/option_page.rs`) looks for it. After a change of a
+//! What this linker does comes from the tables. Which peers have an option is written in the page itself, and
+//! another test (`tests/integration/option_page.rs`) compares that with their `--help`. After a change of a
 //! table, `SFRAME_BLESS=1 cargo test -p linker-options --lib page_of_options` writes the page again.
 
 use crate::spec::{Effect, dashed};
@@ -16,18 +16,18 @@ use std::path::Path;
 const INTRODUCTION: &str = "\
 # Options of other linkers
 
-Every option of this linker, of GNU ld 2.47, lld 23 and mold 3, with what comes of it here. `works` does what
-the peers' manuals say. `no-op` is accepted in silence because the output is what was asked for without it.
-`refused` fails the link like an unknown option, so that build systems that probe for it see that it is missing.
-Options of families are shown by their common beginning and a star. Words of `-z` that nobody knows are warnings,
-as in GNU ld.
+This page lists every option of this linker, of GNU ld 2.47, of lld 23 and of mold 3, and says what this linker
+does with it. `works`: the option does what the peers' manuals say. `no-op`: the linker accepts the option and
+ignores it, because the output is right without it. `refused`: the link fails as with an unknown option, so that
+a build system that probes for the option sees that it is missing. A star at the end of a name stands for every
+option that begins with it. An unknown word of `-z` is a warning, as in GNU ld.
 
-The page is made from the tables in `crates/linker-options` (`table/`, `z.rs`); a test compares them, and another one
-compares the second column with what the peers' `--help` says.
+The page is made from the tables in `crates/linker-options` (`table/`, `z.rs`). One test compares it with these
+tables, and another one compares its second column with the peers' `--help`.
 
 ";
 
-/// Name as the page shows it, its treatment, and a remark.
+/// An option's name as the page shows it, what this linker does with it, and a remark.
 type Row = (String, &'static str, &'static str);
 
 fn options() -> Vec<Row> {
@@ -54,7 +54,7 @@ fn words() -> Vec<Row> {
     known.chain(refused).map(|(name, here, remark)| (format!("-z {name}"), here, remark)).collect()
 }
 
-/// The second column of a page by the first.
+/// The second column of the page, by the first.
 fn peers_of(page: &str) -> BTreeMap<String, String> {
     let cells = page.lines().filter_map(|line| {
         let (name, rest) = line.strip_prefix("| `")?.split_once("` | ")?;

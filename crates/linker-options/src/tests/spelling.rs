@@ -1,4 +1,4 @@
-//! Every option in every spelling, and texts that are no option.
+//! Tests of every option in every spelling, and of texts that are not options.
 
 use super::*;
 use crate::spec::{Effect, OptionSpec, allows_single_dash, dashed};
@@ -51,7 +51,7 @@ fn sample(option: &OptionSpec) -> &'static str {
     }
 }
 
-/// The argument that must stand before an option that closes a group or needs another option.
+/// The argument that must come before an option that closes a group or needs another option.
 fn opener(name: &str) -> &'static [&'static str] {
     match name {
         ")" | "end-group" => &["--start-group"],
@@ -63,7 +63,7 @@ fn opener(name: &str) -> &'static [&'static str] {
     }
 }
 
-/// The argument that must follow an option that opens a group.
+/// The argument that must come behind an option that opens a group.
 fn closer(name: &str) -> &'static [&'static str] {
     match name {
         "(" | "start-group" => &["--end-group"],
@@ -72,7 +72,7 @@ fn closer(name: &str) -> &'static [&'static str] {
     }
 }
 
-/// The outcome without the argument texts, which differ between spellings.
+/// The outcome of a command line, without the texts of the arguments, which differ between spellings.
 fn outcome(name: &str, written: &[&str]) -> (Result<Invocation, Aborted>, Vec<String>) {
     let line = [opener(name), written, closer(name), &["a.o"]].concat();
     let (mut result, diagnostics) = run(&line);
@@ -107,7 +107,7 @@ fn spellings(option: &OptionSpec, name: &str, value: Option<&str>) -> Vec<Vec<St
 
 #[test]
 fn every_option_in_every_spelling() {
-    // `-run` only has its effect before all others, where no spelling but that one counts.
+    // `-run` has its effect only before all other options, and there only in that one spelling.
     let is_ordinary =
         |option: &&OptionSpec| !matches!(option.effect, Effect::IgnoredPrefix) && option.names != ["run"];
     for option in table::all().filter(is_ordinary) {
@@ -278,7 +278,7 @@ fn what_is_no_option() {
         ["did you mean '--gc-sections'?", "use the --help option for usage information"]
     );
     assert_eq!(error(&["a.o", "-hared=1", "-k"]).message, "unrecognized option '-k'");
-    // Unknown options fail even where only the version is asked for.
+    // An unknown option fails even if the command line only asks for the version.
     assert_eq!(error(&["--frobnicate", "-v"]).help.len(), 1);
     let (_, all) = run(&["--zap", "--hash-style=bad", "-m", "elf_vax", "--pop-state"]);
     let places: Vec<_> = all.iter().map(|diagnostic| &diagnostic.location).collect();
@@ -310,7 +310,7 @@ fn long_names_may_be_cut_short() {
         whole
     });
     assert_eq!(config(&["--son", "x"]).dynamic.soname.as_deref(), Some(&b"x"[..]));
-    // A whole name wins over the longer ones that start with it, names of one option do not compete.
+    // A whole name wins over longer ones that start with it. Names of one option do not compete.
     assert!(config(&["--export-dynamic"]).symbols.export_dynamic);
     assert_eq!(config(&["--no-pi"]).mode, OutputMode::Executable { pie: false });
     // A single letter with its value wins over an abbreviation.
