@@ -4,9 +4,9 @@ use crate::cli::Machine;
 use object::write::{Object, StandardSection, Symbol, SymbolSection};
 use object::{BinaryFormat, SymbolFlags, SymbolKind, SymbolScope};
 
-/// An object with the bytes in `.data` and the symbols `_binary_NAME_start`, `_binary_NAME_end`
-/// and `_binary_NAME_size`, where NAME is the path with everything but letters and digits
-/// replaced by `_`, as GNU ld does.
+/// An object with these bytes in `.data`, and the symbols `_binary_NAME_start`, `_binary_NAME_end` and
+/// `_binary_NAME_size`. As in GNU ld, NAME is the path with `_` in place of everything but letters and
+/// digits.
 pub fn wrap(path: &str, bytes: &[u8], machine: Machine) -> Vec<u8> {
     let (architecture, endianness) = crate::arch::machine::object_format(machine);
     let mut object = Object::new(BinaryFormat::Elf, architecture, endianness);
@@ -31,6 +31,6 @@ pub fn wrap(path: &str, bytes: &[u8], machine: Machine) -> Vec<u8> {
             flags: SymbolFlags::None,
         });
     }
-    // Writing to memory fails only for sizes that do not fit the format.
+    // Writing to memory fails only if a size does not fit the format.
     object.write().unwrap_or_default()
 }

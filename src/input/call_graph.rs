@@ -1,14 +1,14 @@
 //! The profile that compilers leave in objects: how often functions call each other (LLVM's
 //! `.llvm.call-graph-profile`, `SHT_LLVM_CALL_GRAPH_PROFILE`).
 //!
-//! The section holds a count of 8 bytes for each edge. Its relocations, two for each edge, name the
-//! caller and the called function; they write nothing.
+//! The section holds a count of 8 bytes for each edge. Two relocations for each edge name the caller and the
+//! called function. They relocate nothing.
 
 use super::object::{Malformed, ObjectFile};
 use crate::elf::{Shdr, whole_table};
 use zerocopy::byteorder::{ByteOrder, U64};
 
-/// `SHT_LLVM_CALL_GRAPH_PROFILE`, not in the constants' source.
+/// `SHT_LLVM_CALL_GRAPH_PROFILE`. The crate with the other constants lacks it.
 pub const SHT_LLVM_CALL_GRAPH_PROFILE: u32 = 0x6fff_4c09;
 
 /// Whether a section is a call graph profile.
@@ -17,21 +17,22 @@ pub fn is_profile<E: ByteOrder>(header: &Shdr<E>) -> bool {
     header.sh_type.get() == SHT_LLVM_CALL_GRAPH_PROFILE
 }
 
-/// A call: symbol indices of the caller and the called function in the object, and how often it was taken.
+/// An edge of the graph: the symbol indices of the caller and the called function, and how often the call was
+/// made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Edge {
-    /// Symbol of the caller.
+    /// The symbol of the caller.
     pub from: u32,
-    /// Symbol of the called function.
+    /// The symbol of the called function.
     pub to: u32,
-    /// Number of calls.
+    /// How many calls there were.
     pub weight: u64,
 }
 
-/// The edges of an object's profile; none if it has no profile.
+/// The edges of an object's profile. There are none if it has no profile.
 ///
 /// # Errors
-/// The section lies outside of its file, or has not two relocations for each count.
+/// The section is outside of its file, or does not have two relocations for each count.
 pub fn edges<E: ByteOrder>(object: &ObjectFile<'_, E>) -> Result<Vec<Edge>, Malformed> {
     if object.profile == 0 {
         return Ok(Vec::new());

@@ -1,9 +1,8 @@
 //! Compressed sections (gABI, "Section Compression"; `.zdebug_*` as old GNU tools wrote them).
 //!
-//! A compressed section is declared when its object is indexed: a copy of the object's section
-//! headers gives type, size and alignment of the unpacked contents, so that no later pass asks
-//! whether a section came compressed. Only sections that are in the output are unpacked, when
-//! liveness is known.
+//! When the linker indexes an object with compressed sections, it gives the object a copy of its section
+//! headers, with the type, size and alignment of the unpacked contents. So no later pass needs to ask whether
+//! a section was compressed. Only sections that are in the output are unpacked, once liveness is known.
 
 use super::object::{Malformed, ObjectFile};
 use crate::elf::consts as elf;
@@ -15,8 +14,8 @@ use zerocopy::{FromBytes, IntoBytes};
 
 pub use super::packed::{Format, Packed, unpack};
 
-/// Finds compressed sections and puts their unpacked size and alignment into the object's headers.
-/// Gives the sections whose compression header is wrong, with the error.
+/// Finds compressed sections, and puts their unpacked size and alignment into the object's headers. Returns
+/// the sections whose compression header is wrong, each with its error.
 pub fn declare<'a, E: ByteOrder>(
     object: &mut ObjectFile<'a, E>,
     store: &'a InputStore,
@@ -51,7 +50,7 @@ pub fn declare<'a, E: ByteOrder>(
     findings
 }
 
-/// A section with `SHF_COMPRESSED`, and its alignment unpacked.
+/// Reads a section with `SHF_COMPRESSED`. Returns it with the alignment of its unpacked contents.
 fn with_header<'a, E: ByteOrder>(
     object: &ObjectFile<'a, E>,
     index: usize,
@@ -77,8 +76,8 @@ fn with_header<'a, E: ByteOrder>(
     ))
 }
 
-/// A `.zdebug_*` section: `ZLIB`, the size as eight big-endian bytes, a zlib stream. One without
-/// that start is not compressed.
+/// Reads a `.zdebug_*` section: `ZLIB`, the size in eight big-endian bytes, and a zlib stream. A section that
+/// does not start so is not compressed.
 fn old_style<'a, E: ByteOrder>(object: &ObjectFile<'a, E>, index: usize) -> Option<Packed<'a>> {
     let rest = object.section_bytes(index).ok()?.strip_prefix(b"ZLIB")?;
     let (size, packed) = rest.split_first_chunk::<8>()?;
@@ -100,8 +99,8 @@ fn check_size<E: ByteOrder>(packed: &Packed<'_>, header: &Shdr<E>) -> Result<(),
     ))
 }
 
-/// Gives the object headers of its own, in which nothing is compressed. Old names (`.zdebug_info`)
-/// become new ones behind a copy of the name table.
+/// Gives the object new headers, in which nothing is compressed. Old names such as `.zdebug_info` are
+/// replaced; the new names stand behind a copy of the name table.
 fn rewrite_headers<'a, E: ByteOrder>(
     object: &mut ObjectFile<'a, E>,
     store: &'a InputStore,
@@ -122,7 +121,7 @@ fn rewrite_headers<'a, E: ByteOrder>(
         if names.is_empty() {
             names = object.section_names.to_vec();
         }
-        // Section header indices and offsets are 32-bit, so the added names must fit them too.
+        // Offsets into the name table have 32 bits, so the added names must fit that too.
         let Ok(offset) = u32::try_from(names.len()) else { continue };
         header.sh_name = U32::new(offset);
         names.push(b'.');

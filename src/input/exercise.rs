@@ -1,4 +1,4 @@
-//! Runs every reader over arbitrary bytes, for the fuzz target `object` and a test.
+//! Runs every reader of input files on arbitrary bytes, for the fuzz target `object` and for a test.
 
 use super::object::FileName;
 use super::{ObjectFile, SharedFile, archive, group, sniff};
@@ -7,7 +7,7 @@ use std::io;
 use std::path::Path;
 use zerocopy::byteorder::{BigEndian, ByteOrder, LittleEndian};
 
-/// Reads `bytes` as each kind of input file. Any result will do, as long as no reader panics.
+/// Reads `bytes` as each kind of input file. Any result is right; only a panic is a failure.
 pub fn exercise(bytes: &[u8]) {
     let _ = sniff::file_kind(bytes);
     let _ = sniff::machine(bytes);
@@ -39,7 +39,7 @@ fn elf<E: ByteOrder>(bytes: &[u8]) {
     }
 }
 
-/// No files.
+/// A file system without files.
 struct Nothing;
 
 impl InputSource for Nothing {

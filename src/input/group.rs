@@ -1,8 +1,7 @@
 //! Section groups (gABI, "Section Groups").
 //!
-//! A group is its signature and its members. For COMDAT groups, the first group of a signature
-//! prevails and all members of the others are discarded; members of a kept group live and die
-//! together.
+//! A group has a signature and members. Of the COMDAT groups with one signature, the first prevails, and all
+//! members of the others are discarded. The members of a group that is kept live and die together.
 
 use super::object::ObjectFile;
 use crate::elf::consts as elf;
@@ -16,7 +15,7 @@ pub const GRP_COMDAT: u32 = 1;
 const GRP_MASKOS: u32 = 0x0ff0_0000;
 const GRP_MASKPROC: u32 = 0xf000_0000;
 
-/// One `SHT_GROUP` section of an object.
+/// The group that one `SHT_GROUP` section of an object describes.
 #[derive(Clone, Debug)]
 pub struct Group<'a> {
     /// Section header index of the group itself.
@@ -27,7 +26,7 @@ pub struct Group<'a> {
     pub signature: &'a [u8],
     /// Flag word.
     pub flags: u32,
-    /// Section header indices of the members, checked to exist and not to repeat.
+    /// Section header indices of the members. All of them exist, and none occurs twice.
     pub members: Vec<u32>,
 }
 
@@ -43,24 +42,24 @@ impl Group<'_> {
 pub struct GroupTable<'a> {
     /// By [`FileId`]: the groups of that object.
     pub by_file: Vec<Vec<GroupEntry<'a>>>,
-    /// By [`FileId`], then by section header index: 1 + the row of its group in `by_file`, 0 if it
-    /// is in none. Empty for objects without groups.
+    /// By [`FileId`], then by section header index: one more than the row of the section's group in
+    /// `by_file`, or 0 if it is in no group. Empty for objects without groups.
     group_of: Vec<Vec<u32>>,
 }
 
 /// A group, prevailing or discarded.
 #[derive(Clone, Debug)]
 pub struct GroupEntry<'a> {
-    /// As its file declares it.
+    /// The group as its file declares it.
     pub group: Group<'a>,
-    /// File of the group that prevails: the own file if this one does.
+    /// The file of the prevailing group. It is the group's own file if this group prevails.
     pub prevailing: FileId,
     /// Whether this group is discarded.
     pub discarded: bool,
 }
 
 impl<'a> GroupTable<'a> {
-    /// A table of the groups of these objects, by file.
+    /// A table of the groups of all objects, by file.
     pub fn new<E: ByteOrder + Sync>(
         by_file: Vec<Vec<GroupEntry<'a>>>,
         objects: &[ObjectFile<'a, E>],
@@ -90,8 +89,7 @@ fn rows_by_section(entries: &[GroupEntry<'_>], sections: usize) -> Vec<u32> {
     rows
 }
 
-/// Reads all groups of an object. Every broken group is one finding; the groups that are returned
-/// are sound.
+/// Reads all groups of an object. Returns the sound groups, and an error text for each broken one.
 pub fn groups<'a, E: ByteOrder>(object: &ObjectFile<'a, E>) -> (Vec<Group<'a>>, Vec<String>) {
     let mut found = Vec::new();
     let mut findings = Vec::new();
@@ -158,8 +156,8 @@ fn group<'a, E: ByteOrder>(
     Ok(Group { section, signature_symbol, signature, flags, members })
 }
 
-/// The signature is a symbol's name; old assemblers used the unnamed symbol of a section, whose
-/// name then stands for it.
+/// The name of the signature: the symbol's name. Old assemblers used the unnamed symbol of a section; then it
+/// is the section's name.
 fn signature_name<'a, E: ByteOrder>(object: &ObjectFile<'a, E>, symbol: u32) -> &'a [u8] {
     let name = object.symbol_name(symbol as usize);
     let sym = &object.symbols[symbol as usize];

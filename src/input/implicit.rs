@@ -1,11 +1,11 @@
-//! Relocations in other forms than `SHT_RELA`: `SHT_REL`, whose addends lie in the fields that they
-//! relocate (gABI, "Relocation"), and `SHT_CREL`, whose entries are differences in LEB128, with or
-//! without addends (gABI proposal "Compact relocations", as LLVM writes it).
+//! Relocations in other forms than `SHT_RELA`: `SHT_REL`, whose addends are in the fields that they relocate
+//! (gABI, "Relocation"), and `SHT_CREL`, whose entries are differences in LEB128, with or without addends
+//! (gABI proposal "Compact relocations", as LLVM writes it).
 //!
-//! The ABIs of the three machines want `SHT_RELA`, but LLVM writes the call graph profile with `SHT_REL`,
-//! whose entries need no addend, and other producers may take the smaller form too. An object's sections of
-//! these types are read once, when it is indexed, into a table with addends. Later only `-r` and
-//! `--emit-relocs` know of the difference: they write addends into fields where they lay there.
+//! The ABIs of the three machines demand `SHT_RELA`. But LLVM writes the call graph profile with `SHT_REL`,
+//! because its entries need no addend, and other producers may choose the smaller form too. The linker reads
+//! such sections once, when it indexes the object, into a table with addends. After that, only `-r` and
+//! `--emit-relocs` know the difference: they write addends back into the fields where they were.
 
 use super::InputStore;
 use super::object::{ImplicitTable, Malformed, ObjectFile, SHT_CREL};
@@ -17,8 +17,9 @@ use std::borrow::Cow;
 use zerocopy::IntoBytes;
 use zerocopy::byteorder::{ByteOrder, I64, U64};
 
-/// Reads the `SHT_REL` and `SHT_CREL` sections of an object, once [`ObjectFile::relocation_sections`] is
-/// filled. Places outside the section count as 0; the scan of relocations reports them.
+/// Reads the `SHT_REL` and `SHT_CREL` sections of an object. [`ObjectFile::relocation_sections`] must be
+/// filled. The addend of a place outside the section counts as 0; the scan of relocations reports such a
+/// place.
 ///
 /// # Errors
 /// The first `SHT_CREL` section that is cut short.
@@ -60,11 +61,12 @@ pub fn read<'a, T: Target>(
     Ok(())
 }
 
-/// Decodes `SHT_CREL`; also whether entries have addends. `None` if it is cut short.
+/// Decodes `SHT_CREL`. Returns the entries, and whether they have addends; `None` if the section is cut
+/// short.
 fn compact<E: ByteOrder>(mut bytes: &[u8]) -> Option<(Vec<Rela<E>>, bool)> {
     let header = unsigned(&mut bytes)?;
     let (count, explicit, shift) = (header >> 3, header & 4 != 0, header & 3);
-    // Each entry takes a byte at least.
+    // Each entry takes at least one byte.
     if count > bytes.len() as u64 {
         return None;
     }
@@ -74,7 +76,7 @@ fn compact<E: ByteOrder>(mut bytes: &[u8]) -> Option<(Vec<Rela<E>>, bool)> {
     for _ in 0..count {
         let (&first, rest) = bytes.split_first()?;
         bytes = rest;
-        // The flags come first, then low bits of the difference of offsets, which may go on.
+        // The first byte has the flags and the low bits of the difference of offsets. More bits may follow.
         offset = offset.wrapping_add(u64::from(first >> flag_bits));
         if first >= 0x80 {
             let more = unsigned(&mut bytes)? << (7 - flag_bits);
@@ -98,7 +100,7 @@ fn compact<E: ByteOrder>(mut bytes: &[u8]) -> Option<(Vec<Rela<E>>, bool)> {
     Some((entries, explicit))
 }
 
-/// An unsigned LEB128 number.
+/// Reads an unsigned LEB128 number.
 fn unsigned(bytes: &mut &[u8]) -> Option<u64> {
     let (mut value, mut shift) = (0u64, 0u32);
     loop {
@@ -112,7 +114,7 @@ fn unsigned(bytes: &mut &[u8]) -> Option<u64> {
     }
 }
 
-/// A signed LEB128 number.
+/// Reads a signed LEB128 number.
 fn signed(bytes: &mut &[u8]) -> Option<i64> {
     let before = *bytes;
     let value = unsigned(bytes)?;
@@ -142,7 +144,7 @@ fn with_addends<T: Target>(
     table.iter().map(explicit).collect()
 }
 
-/// The bytes that hold the addends; those of a compressed section are unpacked for this only.
+/// The bytes that hold the addends. A compressed section is unpacked only for this.
 fn contents<'a, E: ByteOrder>(object: &ObjectFile<'a, E>, section: usize) -> Cow<'a, [u8]> {
     let packed = object.packed.binary_search_by_key(&section, |packed| packed.section as usize);
     match packed {
@@ -158,8 +160,8 @@ mod tests {
 
     #[test]
     fn compact_relocations_are_differences() {
-        // Two entries with addends: offset 0x20, symbol 3, type 2, -4; and 0x1010 further, symbol 2 and the
-        // same type and addend.
+        // Two entries with addends. The first has offset 0x20, symbol 3, type 2 and addend -4. The second is
+        // 0x1010 further and has symbol 2, with the same type and addend.
         let bytes = [2 << 3 | 4, 0x80 | 0x07, 0x02, 3, 2, 0x7c, 0x80 | 0x01, 0x81, 0x02, 0x7f];
         let (entries, explicit) = compact::<LittleEndian>(&bytes).unwrap();
         let fields: Vec<_> = entries

@@ -1,20 +1,22 @@
 //! How often an input may use its own bytes.
 //!
-//! Names may be ends of one another, many units may share one list of ranges, and headers may name the same
-//! bytes again and again. So few bytes could stand for their square, which no compiler makes and no machine
-//! has the memory for. Whoever follows such references takes from a measure, which bytes of the input fill,
-//! and stops when it is empty.
+//! A damaged file can be small and yet ask for a huge amount of work. Its names may be ends of one another,
+//! many of its units may share one list of ranges, and many headers may name the same bytes. A file of `n`
+//! bytes could then stand for `n * n`, which no compiler makes and no machine has the memory for.
+//!
+//! So code that follows such references takes what it uses from a [`Measure`]. The bytes of the input fill
+//! the measure, and the code stops when it is empty.
 
-/// So much each byte of an input may stand for.
+/// What each byte of an input adds to the measure.
 const FACTOR: u64 = 64;
 
-/// So much any input may stand for, however small.
+/// What any input may use, however small it is.
 const LEAST: u64 = 1 << 20;
 
-/// What is left of the measure of an input.
+/// What an input may still use.
 #[derive(Debug)]
 pub struct Measure {
-    /// `None` once more was taken than there was.
+    /// `None` as soon as more was taken than there was.
     left: Option<u64>,
 }
 
@@ -29,20 +31,20 @@ impl Default for Measure {
 }
 
 impl Measure {
-    /// The measure of so many bytes.
+    /// The measure of an input of this many bytes.
     pub fn of(bytes: u64) -> Self {
         Measure { left: Some(bytes.saturating_mul(FACTOR).saturating_add(LEAST)) }
     }
 
-    /// Adds to the measure for further bytes of the input, unless it was exceeded before.
+    /// Adds the measure of further bytes of the input. If the measure was exceeded, it stays so.
     pub fn extend(&mut self, bytes: u64) {
         self.left = self.left.map(|left| left.saturating_add(bytes.saturating_mul(FACTOR)));
     }
 
-    /// Takes so much.
+    /// Takes this amount from the measure.
     ///
     /// # Errors
-    /// There is less left, now or at an earlier call.
+    /// Less than that is left, now or in an earlier call.
     #[inline]
     pub fn take(&mut self, amount: u64) -> Result<(), Beyond> {
         self.left = self.left.and_then(|left| left.checked_sub(amount));

@@ -1,8 +1,7 @@
-//! Input files: objects, shared libraries, archives and the texts that options name.
+//! Input files: objects, shared libraries, archives, and the texts that options name.
 //!
-//! The bytes of a file are mapped and stay where they are until the link ends; everything here is a
-//! view of them. Parsing checks the structure that later passes rely on, so that these need not
-//! check again.
+//! The bytes of a file are mapped and stay in place until the link ends; everything here is a view of them.
+//! Parsing checks the structure that later passes rely on, so these passes need not check it again.
 
 pub mod binary;
 pub mod call_graph;

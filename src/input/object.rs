@@ -1,8 +1,8 @@
 //! An object file: views of its tables, and the ids that its symbols and sections have.
 //!
-//! Parsing checks only what every later pass relies on: headers inside the file, one symbol table,
-//! string tables that end. Section contents are looked at when a pass needs them. Archive members
-//! that are never extracted are parsed this far and no further.
+//! Parsing checks only what every later pass relies on: headers inside the file, one symbol table, string
+//! tables that end. A pass that needs the contents of a section looks at them then. An archive member that is
+//! never extracted is parsed this far and no further.
 
 use super::measure::Measure;
 use super::packed::Packed;
@@ -19,9 +19,9 @@ use zerocopy::byteorder::{ByteOrder, U32};
 /// The name of a file in messages: `path` or `archive(member)`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FileName<'a> {
-    /// Path as it was found.
+    /// The path as it was found.
     pub path: &'a str,
-    /// Name of the archive member, if the path is an archive's.
+    /// The name of the archive member, if the path is that of an archive.
     pub member: Option<&'a str>,
 }
 
@@ -37,19 +37,19 @@ impl fmt::Display for FileName<'_> {
 /// An error in a file's structure.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Malformed {
-    /// The finding and the expectation.
+    /// What was found, and what was expected.
     pub what: String,
-    /// Byte offset in the file.
+    /// The offset in the file, in bytes.
     pub offset: u64,
 }
 
 impl Malformed {
-    /// A finding at a file offset.
+    /// An error at an offset in the file.
     pub fn at(offset: u64, what: impl Into<String>) -> Self {
         Malformed { what: what.into(), offset }
     }
 
-    /// The finding that these parts of a file use the same bytes more often than any compiler lets them.
+    /// The error that these parts of a file use the same bytes more often than any compiler makes them do.
     pub fn overlap(what: &str) -> Self {
         Malformed::at(0, format!("the {what} overlap beyond measure"))
     }
@@ -58,13 +58,13 @@ impl Malformed {
 /// The place of a symbol's definition in an object.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SymbolPlace {
-    /// Not here.
+    /// The object does not define it.
     Undefined,
-    /// In the section with this header index.
+    /// It is in the section with this header index.
     Section(u32),
-    /// An absolute value, in no section.
+    /// It is an absolute value, in no section.
     Absolute,
-    /// A common block.
+    /// It is a common block.
     Common,
 }
 
@@ -74,7 +74,7 @@ pub enum Intermediate {
     /// None.
     #[default]
     No,
-    /// Beside machine code, which can be linked in its place (`-ffat-lto-objects`).
+    /// Intermediate code beside machine code, which can be linked instead (`-ffat-lto-objects`).
     Beside,
     /// Intermediate code without machine code.
     Only,
@@ -87,7 +87,7 @@ pub struct VersionedSymbol<'a> {
     pub symbol: u32,
     /// The version's name.
     pub version: &'a [u8],
-    /// `@@`: plain references bind to this version.
+    /// Whether it has `@@`, so that plain references bind to this version.
     pub default: bool,
 }
 
@@ -98,19 +98,19 @@ pub struct ImplicitTable<'a, E: ByteOrder> {
     pub section: u32,
     /// Its relocations, with their addends.
     pub relocations: &'a [Rela<E>],
-    /// The addends lay in the places.
+    /// Whether the addends were in the fields that are relocated.
     pub from_places: bool,
 }
 
 /// One relocatable object. The tables are views of the file.
 #[derive(Clone)]
 pub struct ObjectFile<'a, E: ByteOrder> {
-    /// Name for messages.
+    /// Its name, for messages.
     pub name: FileName<'a>,
     /// The whole file (or member).
     pub bytes: &'a [u8],
-    /// Contents that the link made for this object's sections (sections of [`crate::sframe::split`], reversed
-    /// arrays): headers name them by offsets that count on from the end of `bytes`.
+    /// Contents that the linker made for sections of this object (parts of [`crate::sframe::split`], reversed
+    /// arrays). Headers name them by offsets that count on from the end of `bytes`.
     pub made: &'a [u8],
     /// `e_flags`.
     pub flags: u32,
@@ -133,33 +133,33 @@ pub struct ObjectFile<'a, E: ByteOrder> {
     pub relocation_sections: Vec<u32>,
     /// `SHT_LLVM_DEPENDENT_LIBRARIES` sections: names of libraries, each with a zero at its end.
     pub dependent_libraries: Vec<u32>,
-    /// Relocations of `SHT_REL` and `SHT_CREL` sections as entries with addends; ascending by section.
-    /// Filled by [`super::implicit::read`].
+    /// The relocations of `SHT_REL` and `SHT_CREL` sections as entries with addends, ascending by section.
+    /// [`super::implicit::read`] fills it.
     pub implicit: Vec<ImplicitTable<'a, E>>,
-    /// SFrame inputs ([`super::sframe::is_input`]), ascending.
+    /// Its SFrame inputs ([`super::sframe::is_input`]), ascending.
     pub sframes: Vec<u32>,
-    /// Sections that passes look for by type or name ([`super::section_class::is_special`]), ascending.
+    /// The sections that passes look for by type or name ([`super::section_class::is_special`]), ascending.
     pub special: Vec<u32>,
     /// Section header index of the call graph profile ([`super::call_graph`]), 0 if there is none.
     pub profile: u32,
-    /// Place in the link; [`FileId::NONE`] until the file is known to take part.
+    /// Its number in the link; [`FileId::NONE`] until the file is known to take part.
     pub id: FileId,
     /// [`SectionId`] of section header 0.
     pub first_section: u32,
-    /// [`SymbolId`] of symbol 0 (the local symbols).
+    /// [`SymbolId`] of symbol 0. The other local symbols follow.
     pub first_local: u32,
     /// For each symbol from `first_global` on: the global of its name.
     pub globals: Vec<SymbolId>,
-    /// For each of these symbols: the object's use of that name.
+    /// For each of these symbols: what the object does with that name.
     pub usages: Vec<Usage>,
-    /// Symbols with a version of their own, in the order of the symbol table.
+    /// The symbols with a version of their own, in the order of the symbol table.
     pub versioned: Vec<VersionedSymbol<'a>>,
-    /// Compressed sections, by section. [`ObjectFile::headers`] give their unpacked type, size and
+    /// The compressed sections, ascending. [`ObjectFile::headers`] has their unpacked type, size and
     /// alignment.
     pub packed: Vec<Packed<'a>>,
-    /// `--just-symbols`: the contents are not linked, and all definitions are absolute.
+    /// `--just-symbols`: its contents are not linked, and all its definitions are absolute.
     pub just_symbols: bool,
-    /// `--exclude-libs` applies: definitions are not exported.
+    /// Whether `--exclude-libs` applies, so that its definitions are not exported.
     pub hide_symbols: bool,
     /// Its intermediate code, if it has any.
     pub intermediate: Intermediate,
@@ -169,7 +169,7 @@ impl<'a, E: ByteOrder> ObjectFile<'a, E> {
     /// Parses the headers and the symbol table.
     ///
     /// # Errors
-    /// The first error in the structure.
+    /// The first error in the file's structure.
     pub fn parse(name: FileName<'a>, bytes: &'a [u8]) -> Result<Self, Malformed> {
         let (ehdr, headers) = section_headers::<E>(bytes)?;
         let mut object = ObjectFile {
@@ -205,15 +205,16 @@ impl<'a, E: ByteOrder> ObjectFile<'a, E> {
         Ok(object)
     }
 
-    /// Refuses names of sections that overlap, as those of symbols may (see [`super::measure`]). Done only
-    /// for objects that take part in the link, before anything goes through their sections.
+    /// Refuses an object whose section names overlap too often (see [`super::measure`]). The linker checks
+    /// this only for objects that take part in the link, before any pass goes through their sections.
     ///
     /// # Errors
-    /// The names have more bytes than the table and the headers stand for.
+    /// The names have more bytes than the name table and the headers may stand for.
     pub fn check_section_names(&self) -> Result<(), Malformed> {
         let table = self.section_names.len() as u64;
         let measure = || Measure::of(table + size_of_val(self.headers) as u64);
-        // Few sections, or short names: the product is no danger, and no name need be read to its end.
+        // With few sections or a small name table, the names cannot be too long, whatever they are. Then no
+        // name need be read to its end.
         if measure().take((self.headers.len() as u64).saturating_mul(table)).is_ok() {
             return Ok(());
         }
@@ -240,7 +241,7 @@ impl<'a, E: ByteOrder> ObjectFile<'a, E> {
                 _ => {}
             }
             shares.count(header)?;
-            // Sections for compilers only are rare: other names need not be looked at.
+            // Sections that are only for compilers are rare. The names of all others need not be read.
             if header.sh_flags.get() & u64::from(elf::SHF_EXCLUDE) != 0 && self.is_intermediate(index) {
                 self.intermediate = Intermediate::Beside;
             }
@@ -277,9 +278,9 @@ impl<'a, E: ByteOrder> ObjectFile<'a, E> {
         self.section_name_begins(index, b".gnu.lto_") || self.section_name_begins(index, b".llvm.lto\0")
     }
 
-    /// Finds for each section the relocation section that applies to it. Done only for objects
-    /// that take part in the link. Gives whether some are not `SHT_RELA`, so that
-    /// [`super::implicit::read`] has to read them.
+    /// Finds for each section the relocation section that applies to it. The linker does this only for
+    /// objects that take part in the link. Returns whether some of them are not `SHT_RELA`, so that
+    /// [`super::implicit::read`] must read them.
     ///
     /// # Errors
     /// Two relocation sections for one section, `SHT_RELR` (which no ABI of the three architectures has
@@ -332,7 +333,7 @@ impl<'a, E: ByteOrder> ObjectFile<'a, E> {
         Ok(implicit)
     }
 
-    /// The contents of a section: its bytes in the file; empty for `SHT_NOBITS`, and for a
+    /// The contents of a section: its bytes in the file. They are empty for `SHT_NOBITS`, and for a
     /// compressed section that is not unpacked yet.
     ///
     /// # Errors
@@ -351,7 +352,7 @@ impl<'a, E: ByteOrder> ObjectFile<'a, E> {
             Malformed::at(
                 header.sh_offset.get(),
                 format!(
-                    "section {} lies at {:#x} with size {:#x}, past the end of the file ({:#x})",
+                    "section {} is at {:#x} with size {:#x}, past the end of the file ({:#x})",
                     self.section_name_lossy(index),
                     header.sh_offset.get(),
                     header.sh_size.get(),
@@ -361,7 +362,7 @@ impl<'a, E: ByteOrder> ObjectFile<'a, E> {
         })
     }
 
-    /// The bytes that a header names, in the file or made by the link.
+    /// The bytes that a header names: in the file, or made by the linker.
     #[inline]
     fn range(&self, header: &Shdr<E>) -> Option<&'a [u8]> {
         section_range(self.bytes, header).or_else(|| {
@@ -371,7 +372,8 @@ impl<'a, E: ByteOrder> ObjectFile<'a, E> {
         })
     }
 
-    /// Whether the contents of a section were made by the link. The file's own sections lie in the file then.
+    /// Whether the linker made the contents of a section. In such an object, the file's own sections are
+    /// known to be inside the file.
     pub fn is_made(&self, index: usize) -> bool {
         self.headers.get(index).is_some_and(|header| {
             header.sh_type.get() != elf::SHT_NOBITS
@@ -389,14 +391,14 @@ impl<'a, E: ByteOrder> ObjectFile<'a, E> {
             .unwrap_or(b"")
     }
 
-    /// Whether a section's name begins with `start`: quicker than [`ObjectFile::section_name`], which looks
-    /// for the name's end.
+    /// Whether a section's name begins with `start`. This is quicker than [`ObjectFile::section_name`], which
+    /// looks for the name's end.
     #[inline]
     pub fn section_name_begins(&self, index: usize, prefix: &[u8]) -> bool {
         self.section_name_on(index).starts_with(prefix)
     }
 
-    /// The table of section names from a section's name on; empty if the name table is broken there.
+    /// The table of section names from a section's name on. It is empty if the table is broken there.
     #[inline]
     pub fn section_name_on(&self, index: usize) -> &'a [u8] {
         let header = self.headers.get(index);
@@ -416,7 +418,7 @@ impl<'a, E: ByteOrder> ObjectFile<'a, E> {
         }
     }
 
-    /// The relocations of a section; empty if it has none or they do not lie in the file.
+    /// The relocations of a section. They are empty if it has none, or if they are not inside the file.
     #[inline]
     pub fn relocations(&self, index: usize) -> &'a [Rela<E>] {
         match self.relocation_sections.get(index) {
@@ -439,7 +441,7 @@ impl<'a, E: ByteOrder> ObjectFile<'a, E> {
         }
     }
 
-    /// Whether the relocations of a section have their addends in the places that they relocate (`SHT_REL`).
+    /// Whether the relocations of a section have their addends in the fields that they relocate (`SHT_REL`).
     #[inline]
     pub fn has_implicit_addends(&self, index: usize) -> bool {
         !self.implicit.is_empty()
@@ -458,9 +460,9 @@ impl<'a, E: ByteOrder> ObjectFile<'a, E> {
             .unwrap_or(b"")
     }
 
-    /// The measure for the bytes that the names of its symbols have, each counted by itself. Symbols may
-    /// share one name, as hundreds of thousands of `$x` and `$d` do in code for AArch64. Then their entries
-    /// say how large the object is, and the table of strings does not.
+    /// The measure for the bytes of its symbols' names, where each name counts separately. Symbols may share
+    /// one name, as hundreds of thousands of `$x` and `$d` do in code for AArch64. So the measure also counts
+    /// the symbols' entries, because the string table alone does not show how large the object is.
     pub fn measure_of_names(&self) -> Measure {
         Measure::of((self.symbol_names.len() + size_of_val(self.symbols)) as u64)
     }
@@ -474,8 +476,8 @@ impl<'a, E: ByteOrder> ObjectFile<'a, E> {
             && value(a) == value(b)
     }
 
-    /// The place of a symbol's definition. A symbol with a section index that does not exist counts as
-    /// undefined; the resolver reports it ([`Self::is_misplaced`]).
+    /// The place of a symbol's definition. A symbol whose section index does not exist counts as undefined;
+    /// `select_definitions` reports it ([`Self::is_misplaced`]).
     #[inline]
     pub fn symbol_place(&self, index: usize) -> SymbolPlace {
         let Some(symbol) = self.symbols.get(index) else { return SymbolPlace::Undefined };
@@ -522,13 +524,13 @@ impl<'a, E: ByteOrder> ObjectFile<'a, E> {
         }
     }
 
-    /// The number of rows of symbol tables that the object's local symbols take from `first_local` on: one
-    /// for each, and at least one, for relocations without a symbol.
+    /// How many rows of symbol tables the object's local symbols take, from `first_local` on: one for each,
+    /// but at least one, for relocations without a symbol.
     pub fn local_rows(&self) -> usize {
         (self.first_global as usize).max(1)
     }
 
-    /// The id of a symbol of this file. Indices out of range give the null symbol's.
+    /// The id of a symbol of this file. An index out of range gives the id of the null symbol.
     #[inline]
     pub fn symbol_id(&self, index: u32) -> SymbolId {
         if index >= self.first_global
@@ -552,20 +554,21 @@ impl<'a, E: ByteOrder> ObjectFile<'a, E> {
     }
 }
 
-/// `SHT_LLVM_DEPENDENT_LIBRARIES`: libraries that `#pragma comment(lib, "NAME")` asks for. The crate of the
+/// `SHT_LLVM_DEPENDENT_LIBRARIES`: libraries that `#pragma comment(lib, "NAME")` asks for. The crate with the
 /// other constants lacks it.
 pub const SHT_LLVM_DEPENDENT_LIBRARIES: u32 = 0x6fff_4c04;
 /// `SHT_LLVM_ADDRSIG`: the symbols of the object whose addresses a program may compare, as ULEB128 numbers.
 pub const SHT_LLVM_ADDRSIG: u32 = 0x6fff_4c03;
-/// `SHT_CREL`, the compact relocation format proposed for the gABI; not in the constants' source.
+/// `SHT_CREL`, the compact relocation format that is proposed for the gABI. The crate with the other
+/// constants lacks it.
 pub const SHT_CREL: u32 = 0x4000_0014;
 
-/// Sections have a place of their own in a file. So many times its size those of a file may have together,
-/// because tools might let a few share their bytes.
+/// The sections of a file may together have this many times the file's size. Usually each has bytes of its
+/// own, but tools might let a few sections share theirs.
 const SHARES: u64 = 4;
 
-/// Counts the bytes of a file's sections. A header is small: many that name the same bytes would stand for
-/// any number.
+/// Counts the bytes of a file's sections. A header is small, so many headers that name the same bytes could
+/// stand for any number of bytes.
 pub(super) struct Shares<'a> {
     bytes: &'a [u8],
     left: u64,
@@ -599,7 +602,7 @@ pub fn section_range<'a, E: ByteOrder>(bytes: &'a [u8], header: &Shdr<E>) -> Opt
 /// The file header and all section headers (with the gABI's extension for very many sections).
 ///
 /// # Errors
-/// Headers outside the file or of another size.
+/// The headers are outside the file, or have another size.
 pub fn section_headers<E: ByteOrder>(bytes: &[u8]) -> Result<(&Ehdr<E>, &[Shdr<E>]), Malformed> {
     let (ehdr, _) = Ehdr::<E>::ref_from_prefix(bytes)
         .map_err(|_| Malformed::at(0, format!("{} bytes are too few for an ELF header", bytes.len())))?;
@@ -621,7 +624,7 @@ pub fn section_headers<E: ByteOrder>(bytes: &[u8]) -> Result<(&Ehdr<E>, &[Shdr<E
         Malformed::at(
             40,
             format!(
-                "{count} section headers at {offset:#x} do not lie in the file of {:#x} bytes",
+                "{count} section headers at {offset:#x} are not inside the file of {:#x} bytes",
                 bytes.len()
             ),
         )
@@ -653,6 +656,6 @@ fn section_name_table<'a, E: ByteOrder>(
         index => index.into(),
     };
     headers.get(index).and_then(|header| section_range(bytes, header)).ok_or_else(|| {
-        Malformed::at(62, format!("the section name table (section {index}) does not lie in the file"))
+        Malformed::at(62, format!("the section name table (section {index}) is not inside the file"))
     })
 }

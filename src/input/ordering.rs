@@ -1,4 +1,4 @@
-//! Contents of ordering files (`--symbol-ordering-file`, …), as they were read.
+//! The contents of ordering files (`--symbol-ordering-file`, …), as they were read.
 
 use crate::script::Span;
 
@@ -7,7 +7,7 @@ use crate::script::Span;
 pub struct Word {
     /// A name or pattern.
     pub text: Vec<u8>,
-    /// Place in the file, for messages.
+    /// Its place in the file, for messages.
     pub span: Span,
 }
 
@@ -22,13 +22,13 @@ pub struct Call {
     pub weight: u64,
 }
 
-/// Contents of the ordering files.
+/// The contents of all ordering files.
 #[derive(Clone, Debug, Default)]
 pub struct OrderFiles {
     /// `--symbol-ordering-file`: names of symbols, each once.
     pub symbols: Vec<Word>,
     /// `--section-ordering-file` in gold's form: patterns of names of input sections.
     pub sections: Vec<Word>,
-    /// `--call-graph-ordering-file`; `None`: profiles in objects count.
+    /// `--call-graph-ordering-file`. With `None`, the profiles in objects count.
     pub calls: Option<Vec<Call>>,
 }

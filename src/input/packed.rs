@@ -13,8 +13,8 @@ pub enum Format {
 }
 
 impl Format {
-    /// Upper bound of the bytes that one packed byte unpacks to: a bit of a deflate stream gives at most
-    /// 129 bytes (a match of 258 takes two bits); a Zstandard block of 4 bytes gives at most 128 KiB.
+    /// How many bytes one packed byte unpacks to at most. A bit of a deflate stream gives at most 129 bytes,
+    /// because a match of 258 takes two bits. A Zstandard block of 4 bytes gives at most 128 KiB.
     fn largest_ratio(self) -> u64 {
         match self {
             Format::Zlib => 1032,
@@ -28,11 +28,11 @@ impl Format {
 pub struct Packed<'a> {
     /// Section header index.
     pub section: u32,
-    /// Compression format.
+    /// The compression format.
     pub format: Format,
     /// The packed bytes, without their header.
     pub packed: &'a [u8],
-    /// Size unpacked, as the header says.
+    /// The size of the unpacked contents, as the header says.
     pub size: u64,
     /// The contents, once they are unpacked.
     pub bytes: OnceLock<&'a [u8]>,
@@ -48,12 +48,11 @@ impl Packed<'_> {
 /// Unpacks a section.
 ///
 /// # Errors
-/// A text that names the fault in the packed bytes.
+/// The packed bytes are wrong. The text says how.
 pub fn unpack(packed: &Packed<'_>) -> Result<Vec<u8>, String> {
     let size = usize::try_from(packed.size).map_err(|_| too_large(packed))?;
     let mut out = Vec::new();
-    // The size is plausible for the packed bytes (`check_size`), but may still be more than there
-    // is memory.
+    // The size is plausible for the packed bytes (`check_size`), but there may not be so much memory.
     out.try_reserve_exact(size).map_err(|_| too_large(packed))?;
     match packed.format {
         Format::Zlib => inflate(packed.packed, size, &mut out)?,
@@ -74,7 +73,7 @@ fn too_large(packed: &Packed<'_>) -> String {
     format!("there is no memory for {:#x} bytes", packed.size)
 }
 
-/// Unpacks zlib streams that follow one another until `size` bytes are there.
+/// Unpacks zlib streams, one behind the other, until there are `size` bytes.
 fn inflate(mut packed: &[u8], size: usize, out: &mut Vec<u8>) -> Result<(), String> {
     let mut state = Decompress::new(true);
     loop {

@@ -1,9 +1,9 @@
-//! The facts about input sections that many passes ask for, in one byte each.
+//! The facts about input sections that many passes ask for, in one byte for each section.
 //!
-//! A header is 64 bytes in a mapping, and a name is bytes elsewhere in it: a pass that walks all sections
-//! waits for memory more than it computes. So headers and names are looked at once, when sections are
-//! numbered, and the passes that only sort sections into kinds read this byte. Passes that look for a few
-//! sections of one kind have a list of them ([`is_special`]).
+//! A section header has 64 bytes in a mapped file, and the section's name is elsewhere in that file. A pass
+//! that reads both for every section waits for memory more than it computes. So the linker looks at headers
+//! and names once, when it numbers the sections, and passes that only sort sections into kinds read this
+//! byte. A pass that needs only the few sections of one kind has a list of them ([`is_special`]).
 
 use super::ObjectFile;
 use super::sframe::is_input;
@@ -16,9 +16,9 @@ bitflags! {
     /// The kind of an input section.
     #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
     pub struct SectionClass: u8 {
-        /// SFrame input ([`is_input`]).
+        /// It is SFrame input ([`is_input`]).
         const SFRAME = 1 << 0;
-        /// Call frame information: by its name and type, or because a script puts it into `.eh_frame`.
+        /// It holds call frame information: its name and type say so, or a script puts it into `.eh_frame`.
         const EH_FRAME = 1 << 1;
         /// `SHF_ALLOC`.
         const ALLOC = 1 << 2;
@@ -36,7 +36,7 @@ bitflags! {
 }
 
 impl SectionClass {
-    /// The class of section `index`. Relocation sections are tied to their targets by now.
+    /// The class of section `index`. The relocation sections of the object must be indexed.
     pub fn of<E: ByteOrder>(object: &ObjectFile<'_, E>, index: usize) -> SectionClass {
         let header = &object.headers[index];
         let flags = header.sh_flags.get();
@@ -61,14 +61,14 @@ fn is_eh_frame<E: ByteOrder>(object: &ObjectFile<'_, E>, index: usize) -> bool {
         && object.section_name_begins(index, b".eh_frame\0")
 }
 
-/// Names of special sections of the ordinary types, or their beginnings.
+/// Names, or beginnings of names, of special sections that have ordinary types.
 const SPECIAL_NAMES: [&[u8]; 7] =
     [b".gnu.", b".ctors", b".dtors", b".init_array", b".fini_array", b".preinit_array", OTHER_EH_FRAME];
 
-/// The beginning of names under which call frame information comes that is not in `.eh_frame`.
+/// The beginning of names of sections other than `.eh_frame` that hold call frame information.
 pub const OTHER_EH_FRAME: &[u8] = b".eh_frame.";
 
-/// By letter: whether it follows the dot of such a name. Most names end the search here.
+/// For each letter, whether it follows the dot in one of these names. For most names, the search ends here.
 const SPECIAL_LETTERS: [bool; 256] = {
     let mut letters = [false; 256];
     let mut name = 0;
@@ -79,10 +79,10 @@ const SPECIAL_LETTERS: [bool; 256] = {
     letters
 };
 
-/// Whether some pass looks for a section with contents of the program by its type or name: notes, attributes,
-/// arrays of functions, `.gnu.linkonce.*`, `.gnu.warning.*`, `.eh_frame.*`, and names without a dot
-/// (`__start_NAME`). There are a few in an object, and lists of them spare those passes the headers of all
-/// others. A pass that looks for another name of an ordinary section adds it above.
+/// Whether some pass looks for this section, which has contents of the program, by its type or name: notes,
+/// attributes, arrays of functions, `.gnu.linkonce.*`, `.gnu.warning.*`, `.eh_frame.*`, and names without a
+/// dot (`__start_NAME`). An object has few of them, and a list of them spares those passes the headers of all
+/// other sections. If a pass looks for another name of an ordinary section, add the name above.
 pub fn is_special<E: ByteOrder>(object: &ObjectFile<'_, E>, index: usize) -> bool {
     !matches!(object.headers[index].sh_type.get(), elf::SHT_PROGBITS | elf::SHT_NOBITS)
         || match object.section_name_on(index) {

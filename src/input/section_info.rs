@@ -1,4 +1,5 @@
-//! Header fields of a section, from an object or of the linker, as passes see them.
+//! The header fields of a section as passes see them, whether the section comes from an object or from the
+//! linker.
 
 use super::ObjectFile;
 use super::sframe::{is_sframe, matched_name, output_type};
@@ -6,7 +7,7 @@ use crate::elf::Shdr;
 use sframe_format::SHT_GNU_SFRAME;
 use sframe_format::light::SHT_SFRAME_LIGHT;
 
-/// Header fields of a section, be it of an object or synthetic.
+/// The header fields of a section of an object, or of a synthetic one.
 #[derive(Clone, Copy, Debug)]
 pub struct SectionInfo<'a> {
     /// Its name, as scripts match it.
@@ -17,16 +18,16 @@ pub struct SectionInfo<'a> {
     pub flags: u64,
     /// Size in memory, in bytes.
     pub size: u64,
-    /// Alignment, in bytes: at least 1, a power of two.
+    /// Alignment in bytes: a power of two, at least 1.
     pub align: u64,
     /// Size of an entry, in bytes; 0 if entries have no common size.
     pub entsize: u64,
 }
 
 impl<'a> SectionInfo<'a> {
-    /// The fields of an object's section header. SFrame input has the type `SHT_GNU_SFRAME`, or that of
-    /// units, even if its header has another (SFrame rule 1). Alignments that are no power of two count as 1;
-    /// `index_objects` has reported them.
+    /// The fields of an object's section header. SFrame input gets the type `SHT_GNU_SFRAME`, or the type of
+    /// units, even if its header has another (SFrame rule 1). An alignment that is not a power of two counts
+    /// as 1; `index_objects` has reported it.
     pub fn of<E: zerocopy::byteorder::ByteOrder>(
         object: &ObjectFile<'a, E>,
         index: usize,

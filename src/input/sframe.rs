@@ -1,7 +1,7 @@
-//! Recognises SFrame input sections, and gives the names by which scripts match them.
+//! Recognises SFrame input sections, and gives them the names that scripts match.
 //!
-//! There are two kinds: sections of blobs, and sections of units (`sframe_format::light`), which have a name
-//! and a type of their own in the output, too.
+//! There are two kinds: sections of blobs, and sections of units (`sframe_format::light`). Sections of units
+//! have a name and a type of their own, also in the output.
 
 use super::{InputStore, ObjectFile};
 use crate::elf::{consts as elf, is_alloc, whole_table};
@@ -12,8 +12,8 @@ pub use sframe_sections::{is_sframe, output_type};
 use zerocopy::IntoBytes;
 use zerocopy::byteorder::ByteOrder;
 
-/// SFrame rule 1: whether a section is SFrame input. Its type says so, whatever its name; old
-/// assemblers wrote `SHT_PROGBITS`, so then the name does.
+/// Whether a section is SFrame input (SFrame rule 1). Its type says so, whatever its name is. Old assemblers
+/// wrote `SHT_PROGBITS`; with that type, the name says so.
 #[inline]
 pub fn is_input<E: ByteOrder>(object: &ObjectFile<'_, E>, index: usize) -> bool {
     match object.headers[index].sh_type.get() {
@@ -25,9 +25,9 @@ pub fn is_input<E: ByteOrder>(object: &ObjectFile<'_, E>, index: usize) -> bool 
     }
 }
 
-/// Gives `SHF_ALLOC` to the object's SFrame inputs that lack it, as those of a link with `-z nosframe-alloc`
-/// do, so that all inputs take one way: whether SFrame is loaded in the output is for the options to say.
-/// True if there were any.
+/// Gives `SHF_ALLOC` to the object's SFrame inputs that lack it, so that passes treat all inputs alike.
+/// Outputs of a link with `-z nosframe-alloc` lack it. The options alone decide whether the output loads
+/// SFrame. Returns whether there were any such inputs.
 pub fn load<'a, E: ByteOrder>(object: &mut ObjectFile<'a, E>, store: &'a InputStore) -> bool {
     let loaded = |&index: &u32| is_alloc(object.headers[index as usize].sh_flags.get());
     if object.sframes.iter().all(loaded) {
@@ -42,20 +42,20 @@ pub fn load<'a, E: ByteOrder>(object: &mut ObjectFile<'a, E>, store: &'a InputSt
     true
 }
 
-/// The name that scripts match. All inputs of blobs go into `.sframe` (SFrame rule 1) and all of units into
-/// `.sframe_light`, so a section with an SFrame type and another name is matched as if it had that name. In a
-/// relocatable output it keeps its own name and stays a section of its own: its type tells the next link that
-/// it is SFrame.
+/// The name of an SFrame section that scripts match. All inputs of blobs go into `.sframe` (SFrame rule 1)
+/// and all inputs of units into `.sframe_light`. So scripts match a section with an SFrame type and another
+/// name as if it had that name. In a relocatable output, it keeps its own name and stays a section of its
+/// own, and its type tells the next link that it is SFrame.
 ///
-/// An `.sframe_idx` of an earlier link is matched as `.sframe` in a relocatable output, too: so an output
-/// section `.sframe_idx` was always made by this link.
+/// An `.sframe_idx` of an earlier link is matched as `.sframe` even in a relocatable output. So an output
+/// section `.sframe_idx` is always one that this link made.
 #[inline]
 pub fn matched_name(sh_type: u32, name: &[u8], relocatable: bool) -> &[u8] {
     let keeps = if is_sframe_name(name) { name != b".sframe_idx" } else { relocatable };
     if keeps { name } else { orphan_name(output_type(sh_type, name)) }
 }
 
-/// The name that an SFrame section of this type in the output has, where no script gives it another.
+/// The name that an SFrame section of this type has in the output, if no script gives it another.
 pub fn orphan_name(output_type: u32) -> &'static [u8] {
     if output_type == SHT_SFRAME_LIGHT { light::SECTION_NAME.as_bytes() } else { b".sframe" }
 }

@@ -12,19 +12,19 @@ use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
 
 /// One shared library. The tables are views of the file.
 pub struct SharedFile<'a, E: ByteOrder> {
-    /// Name for messages.
+    /// Its name, for messages.
     pub name: FileName<'a>,
     /// The whole file.
     pub bytes: &'a [u8],
-    /// Section headers: for copied data, and for warnings in `.gnu.warning.*`.
+    /// Section headers. Copied data and warnings in `.gnu.warning.*` need them.
     pub headers: &'a [Shdr<E>],
-    /// `DT_SONAME`, or the name the library was found by.
+    /// `DT_SONAME`, or the name by which the library was found.
     pub soname: &'a [u8],
     /// `DT_NEEDED` entries.
     pub needed: Vec<&'a [u8]>,
-    /// `DT_AUDIT`: libraries that watch the dynamic linker when it loads this one.
+    /// `DT_AUDIT`: libraries that audit the dynamic linker when it loads this one.
     pub audit: Vec<&'a [u8]>,
-    /// `DT_RUNPATH` and `DT_RPATH`: directories, with `:` between them.
+    /// `DT_RUNPATH` and `DT_RPATH`: directories, separated by `:`.
     pub run_paths: Vec<&'a [u8]>,
     /// Addresses that cannot be written once the program runs.
     relro: Option<Range<u64>>,
@@ -32,35 +32,38 @@ pub struct SharedFile<'a, E: ByteOrder> {
     pub symbols: &'a [Sym<E>],
     /// String table with the names of `symbols`.
     pub symbol_names: &'a [u8],
-    /// `.gnu.version`, one for each symbol, or empty.
+    /// `.gnu.version`: one word for each symbol. It is empty if there is no such section.
     pub versions: &'a [U16<E>],
-    /// Names of the versions that the library defines or needs, by version index; empty if none.
+    /// Names of the versions that the library defines or needs, by version index. It is empty if there are
+    /// none.
     pub version_names: Vec<&'a [u8]>,
-    /// Place in the link.
+    /// Its number in the link.
     pub id: SharedId,
-    /// For each symbol: its global, [`SymbolId::NONE`] if nothing mentions it or can refer to it.
+    /// For each symbol: its global, or [`SymbolId::NONE`] if nothing mentions it or can refer to it.
     pub globals: Vec<SymbolId>,
-    /// `--as-needed`: gets a `DT_NEEDED` only if it is used.
+    /// `--as-needed`: whether it gets a `DT_NEEDED` only if it is used.
     pub as_needed: bool,
-    /// For `--as-needed`: globals that were wanted where the library stands, and that it defines.
+    /// For `--as-needed`: the globals that files before the library refer to and that it defines.
     pub wanted: Vec<SymbolId>,
 }
 
 /// Version of a dynamic symbol (gABI extension, "Symbol Versioning").
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SymbolVersion {
-    /// Version index: 0 local, 1 global without version, more: [`SharedFile::version_names`].
+    /// Version index. 0 is local, 1 is global without a version, and any other is an index of
+    /// [`SharedFile::version_names`].
     pub index: u16,
-    /// Only references that name the version bind to it.
+    /// Whether only references that name the version bind to it.
     pub hidden: bool,
 }
 
-/// Libraries outside of the link that its libraries need (`DT_NEEDED`), and the symbols that they define.
+/// The libraries outside of the link that libraries of the link need (`DT_NEEDED`), and the symbols that they
+/// define.
 #[derive(Default)]
 pub struct NeededLibraries<'a> {
     /// `DT_NEEDED` names whose libraries were found.
     pub found: HashSet<&'a [u8]>,
-    /// The path of a library by the symbols that it defines; of several, the first.
+    /// For each symbol that these libraries define, the path of the first library that defines it.
     pub definitions: HashMap<&'a [u8], &'a str>,
 }
 
@@ -108,8 +111,8 @@ impl<'a, E: ByteOrder> SharedFile<'a, E> {
         Ok(shared)
     }
 
-    /// Refuses names of symbols that overlap. Short ones are no danger, so that the names themselves are
-    /// looked at only where the table has long ones.
+    /// Refuses a library whose symbol names overlap too often. Short names are no danger, so the names are
+    /// looked at only if the table has long ones.
     fn check_names(&self) -> Result<(), Malformed> {
         let mut start = 0;
         let is_long = |end: usize| end - std::mem::replace(&mut start, end) > LONG_NAME;
@@ -185,8 +188,8 @@ impl<'a, E: ByteOrder> SharedFile<'a, E> {
 
     fn read_needed_versions(&mut self, header: &Shdr<E>) -> Result<(), Malformed> {
         let (bytes, strings) = (self.contents(header)?, self.linked(header)?);
-        // Lists that overlap could be read again and again: all of them together have no more versions than
-        // there are numbers.
+        // Lists that overlap could be read again and again. So all of them together may have no more versions
+        // than there are version numbers.
         let (mut left, mut names) = (MAX_VERSIONS, Names::of(strings));
         for (at, library) in chain(bytes, 0, |entry: &Verneed<E>| entry.vn_next.get()).take(MAX_VERSIONS) {
             let first = at.saturating_add(library.vn_aux.get() as usize);
@@ -245,7 +248,7 @@ impl<'a, E: ByteOrder> SharedFile<'a, E> {
             && matches!(symbol.kind(), elf::STT_OBJECT | elf::STT_NOTYPE | elf::STT_COMMON)
     }
 
-    /// Version of a symbol; global and unversioned if the library has no versions.
+    /// The version of a symbol. It is global and unversioned if the library has no versions.
     #[inline]
     pub fn symbol_version(&self, index: usize) -> SymbolVersion {
         match self.versions.get(index) {
@@ -256,7 +259,7 @@ impl<'a, E: ByteOrder> SharedFile<'a, E> {
         }
     }
 
-    /// The version that an undefined symbol asks for; `None` if any definition of the name will do.
+    /// The version that an undefined symbol asks for. `None` if any definition of the name fits.
     pub fn wanted_version(&self, index: usize) -> Option<&'a [u8]> {
         let version = self.symbol_version(index).index;
         (self.symbols[index].is_undefined() && version > elf::VER_NDX_GLOBAL)
@@ -275,8 +278,8 @@ impl<'a, E: ByteOrder> SharedFile<'a, E> {
         self.version_names.get(usize::from(index)).copied().unwrap_or(b"")
     }
 
-    /// Alignment in bytes of a copy of this symbol's data: the largest power of two that both its section and
-    /// its address have. A library does not tell the alignment of a symbol.
+    /// Alignment in bytes of a copy of this symbol's data. A library does not tell the alignment of a symbol,
+    /// so this is the largest power of two that both its section and its address have.
     pub fn data_alignment(&self, symbol: &Sym<E>) -> u64 {
         let section = self.headers.get(usize::from(symbol.st_shndx.get()));
         let section = section.map_or(1, |header| header.sh_addralign.get().max(1));
@@ -301,8 +304,8 @@ impl<'a, E: ByteOrder> SharedFile<'a, E> {
             || self.relro.as_ref().is_some_and(|range| range.contains(&symbol.st_value.get()))
     }
 
-    /// The addresses that `PT_GNU_RELRO` covers. There is one such segment in a file; dynamic linkers go by
-    /// the last.
+    /// The addresses that `PT_GNU_RELRO` covers. A file should have one such segment; dynamic linkers use the
+    /// last one.
     fn relro(bytes: &[u8], header: &Ehdr<E>) -> Option<Range<u64>> {
         let start = usize::try_from(header.e_phoff.get()).ok()?;
         let segments =
@@ -314,10 +317,10 @@ impl<'a, E: ByteOrder> SharedFile<'a, E> {
     }
 }
 
-/// Names longer than this, in bytes, are counted.
+/// Names with more bytes than this are counted.
 const LONG_NAME: usize = 4096;
 
-/// Takes the names of a table, which may overlap, from its measure.
+/// Takes the names of a table from the table's measure, because they may overlap.
 struct Names(Measure);
 
 impl Names {
@@ -330,8 +333,8 @@ impl Names {
     }
 }
 
-/// The entries of a version table that begin at an offset, each with its own offset; `next` is the distance
-/// to the next one, 0 at the last.
+/// The entries of a version table from an offset on, each with its offset. `next` gives the distance to the
+/// next entry; it is 0 at the last one.
 fn chain<'b, R: FromBytes + KnownLayout + Immutable + Unaligned + 'b>(
     bytes: &'b [u8],
     first: usize,
@@ -347,12 +350,12 @@ fn chain<'b, R: FromBytes + KnownLayout + Immutable + Unaligned + 'b>(
     })
 }
 
-/// As many versions as [`VERSION_INDEX`] can tell apart.
+/// The most versions that [`VERSION_INDEX`] can tell apart.
 const MAX_VERSIONS: usize = VERSION_INDEX as usize + 1;
 
-/// Low bits of a version word: the index.
+/// The low bits of a version word, which are the index.
 pub const VERSION_INDEX: u16 = 0x7fff;
-/// High bit of a version word: hidden.
+/// The high bit of a version word, which says that the version is hidden.
 pub const VERSION_HIDDEN: u16 = 0x8000;
 const DT_NULL: u64 = 0;
 const DT_NEEDED: u64 = 1;

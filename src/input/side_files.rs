@@ -1,12 +1,14 @@
-//! Texts that options name beside the inputs: linker scripts, version scripts, lists of symbols,
-//! ordering files. All of them are opened, and reported on, here.
+//! The texts that options name beside the inputs: linker scripts, version scripts, lists of symbols, ordering
+//! files.
+//!
+//! This module opens all of them and reports those that cannot be read.
 
 use crate::diag::{Code, Diagnostic, Sink};
 use crate::script::Sources;
 use files::store::{FileBytes, InputSource, reason};
 use std::path::{Path, PathBuf};
 
-/// Opens the files that options name, and reports errors.
+/// Opens the files that options name, and reports those that it cannot read.
 pub struct SideFiles<'r> {
     pub source: &'r dyn InputSource,
     /// Receives the texts, so that messages can point into them.
@@ -17,16 +19,16 @@ pub struct SideFiles<'r> {
 }
 
 impl SideFiles<'_> {
-    /// The bytes of a file; `None` after an error, which is reported. Messages call the file `kind`.
+    /// The bytes of a file, or `None` after an error that was reported. Messages call the file `kind`.
     pub fn read(&mut self, path: &Path, kind: &str) -> Option<FileBytes> {
         let read = self.source.read_named(path).map_err(|error| reason(&error));
         self.opened(read, path, path, kind)
     }
 
-    /// The name and the bytes of a file that is named by path, or lies in one of these directories.
+    /// The name and the bytes of a file at this path, or in the first of these directories that has it.
     pub fn find(&mut self, path: &Path, directories: &[PathBuf], kind: &str) -> Option<(String, Vec<u8>)> {
         let found = find_file(self.source, directories, path);
-        // What is not found is missing where it was named.
+        // If the file is nowhere, the error is about the path as it was named.
         let found = found.unwrap_or_else(|| path.to_path_buf());
         let bytes = self.source.read_named(&found).map_err(|error| reason(&error));
         let bytes = self.opened(bytes, &found, path, kind)?;
@@ -47,7 +49,7 @@ impl SideFiles<'_> {
         }
     }
 
-    /// The result of parsing a file; errors are reported, and give `None`.
+    /// The result of parsing a file. It reports errors, and returns `None` for them.
     pub fn accept<R>(&self, parsed: Result<R, Vec<Diagnostic>>) -> Option<R> {
         parsed.map_err(|found| found.into_iter().for_each(|diagnostic| self.sink.report(diagnostic))).ok()
     }
@@ -65,7 +67,7 @@ pub fn read_include(
     Ok((found.to_string_lossy().into_owned(), bytes.to_vec()))
 }
 
-/// The path of a file: itself, or in the first directory that has it.
+/// The path of a file: `name` itself, or the file in the first directory that has it.
 fn find_file(source: &dyn InputSource, directories: &[PathBuf], name: &Path) -> Option<PathBuf> {
     let inside = directories.iter().map(|directory| directory.join(name));
     std::iter::once(name.to_path_buf()).chain(inside).find(|path| source.exists(path))

@@ -1,8 +1,8 @@
 //! Finds the source line and the function of a place in an object, for error messages.
 //!
-//! DWARF in an object is not relocated yet. This module relocates it, with addresses that hold the
-//! header index of a section in the upper bits and the offset in the lower. Objects are read only
-//! when an error shows a place in them, each at most once; broken debug information gives no lines.
+//! The DWARF of an object is not relocated yet. This module relocates it, to addresses whose upper bits are
+//! the header index of a section and whose lower bits are the offset in it. It reads an object only when an
+//! error shows a place in it, and only once. If the debug information is broken, it finds no lines.
 
 use super::ObjectFile;
 use super::object::SymbolPlace;
@@ -17,27 +17,27 @@ use object::{CompressionFormat, Endianness, Object, ObjectSection, ObjectSymbol,
 use std::num::NonZeroU64;
 use zerocopy::byteorder::ByteOrder;
 
-/// Limit of objects that are read for messages: thousands of errors shall not take minutes.
+/// At most this many objects are read for messages, so that thousands of errors do not take minutes.
 const OBJECTS: usize = 64;
-/// Limit of symbols that are looked at to find the functions and variables around places.
+/// At most this many symbols are looked at to find the functions and variables around places.
 const SYMBOLS: usize = 20_000_000;
-/// Bits of an address that are the offset in its section.
+/// How many bits of an address are the offset in its section.
 const OFFSET_BITS: u32 = 40;
 
 type Bytes<'d> = EndianSlice<'d, RunTimeEndian>;
 
-/// The line that stands for `more` references beyond those that a message shows.
+/// The line of a message for `more` references beyond those that it shows.
 pub fn referenced_more(more: u64) -> String {
     let times = if more == 1 { "time" } else { "times" };
     format!("referenced {more} more {times}")
 }
 
-/// The event at a place that a message reports.
+/// What a message says of a place.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Deed {
-    /// It refers to a symbol.
+    /// The place refers to a symbol.
     Referenced,
-    /// A symbol is defined there.
+    /// The place defines a symbol.
     Defined,
 }
 
@@ -51,17 +51,17 @@ impl Deed {
     }
 }
 
-/// Debug information of the objects that messages have asked for, each read on first use.
+/// The debug information of objects. Each object is read when a message first needs it.
 #[derive(Default)]
 pub struct SourceLines {
     objects: HashMap<FileId, Lines>,
-    /// Symbols that were looked at.
+    /// How many symbols were looked at.
     passed: usize,
 }
 
 impl SourceLines {
-    /// Lines for a message about a place: the event there, then the source line where debug
-    /// information tells it, the place in the object and the function around it.
+    /// The lines of a message about a place: what happens there, with the source line if debug information
+    /// gives it; then the place in the object, and the function around it.
     pub fn notes<E: ByteOrder>(
         &mut self,
         deed: Deed,
@@ -100,7 +100,7 @@ impl SourceLines {
         lines.find(address(section as usize, start)?, code, deed)
     }
 
-    /// The function that a place lies in.
+    /// The function that holds a place.
     fn function_around<'a, E: ByteOrder>(
         &mut self,
         object: &ObjectFile<'a, E>,
@@ -150,7 +150,7 @@ fn address(section: usize, offset: u64) -> Option<u64> {
         .then_some(section << OFFSET_BITS | offset)
 }
 
-/// A line of code from an address on; line 0 ends the sequence before it.
+/// A line of code, from an address on. Line 0 ends the sequence before it.
 #[derive(Clone, Copy)]
 struct Row {
     address: u64,
@@ -161,9 +161,9 @@ struct Row {
 /// The debug information of an object.
 #[derive(Default)]
 struct Lines {
-    /// Sorted by address; at one address an end comes before a start.
+    /// Sorted by address. At one address, an end comes before a start.
     rows: Vec<Row>,
-    /// Declarations of variables.
+    /// The declarations of variables: by address, the file and the line.
     variables: HashMap<u64, (u32, u64)>,
     files: Vec<String>,
     numbers: HashMap<String, u32>,
@@ -182,7 +182,7 @@ impl Lines {
         let mut units = dwarf.units();
         while let Ok(Some(header)) = units.next() {
             let Ok(unit) = dwarf.unit(header) else { continue };
-            // Rows read ahead of a broken one still hold.
+            // Rows before a broken one are still good.
             let _ = lines.read_rows(&dwarf, &unit);
             let _ = lines.read_variables(&dwarf, &unit);
         }
@@ -214,7 +214,7 @@ impl Lines {
         Ok(())
     }
 
-    /// Variables with a fixed address, of the whole unit.
+    /// Reads the variables of a unit that have a fixed address.
     fn read_variables(
         &mut self,
         dwarf: &gimli::Dwarf<Bytes<'_>>,
@@ -231,7 +231,7 @@ impl Lines {
             };
             let mut operations = place.operations(unit.encoding());
             let Ok(Some(gimli::Operation::Address { address })) = operations.next() else { continue };
-            // The declaration of a definition outside of its class is elsewhere.
+            // If a variable is defined outside of its class, its declaration is elsewhere.
             let number = |name| entry.attr_value(name).and_then(|value| value.udata_value());
             let declared = match entry.attr_value(gimli::DW_AT_decl_file) {
                 Some(AttributeValue::FileIndex(index)) => Some(index),
@@ -245,7 +245,7 @@ impl Lines {
         Ok(())
     }
 
-    /// The number of a file, by its name as the compiler was given it and its whole path.
+    /// The number of a file. It is known by the name that the compiler was given and by its whole path.
     fn file(
         &mut self,
         dwarf: &gimli::Dwarf<Bytes<'_>>,
@@ -277,7 +277,8 @@ impl Lines {
             let next = self.rows.partition_point(|row| row.address <= address);
             let mut row = self.rows.get(next.checked_sub(1)?)?;
             if deed == Deed::Defined {
-                // A function begins in its first line, even if the compiler has moved others there.
+                // A function begins at its first line, even if the compiler has moved other lines to its
+                // first address.
                 let begin = self.rows.partition_point(|row| row.address < address);
                 row = self.rows[begin..next].iter().find(|row| row.line != 0).unwrap_or(row);
             }
@@ -329,7 +330,7 @@ pub fn section_bytes(file: &ElfFile64<'_, Endianness>, name: &str) -> Option<Vec
     Some(bytes)
 }
 
-/// Writes a field: an address where it is wide enough for one, else an offset in a section.
+/// Writes a field. It gets an address if it is wide enough for one, otherwise an offset in a section.
 fn relocate(
     file: &ElfFile64<'_, Endianness>,
     bytes: &mut [u8],
@@ -354,7 +355,7 @@ fn relocate(
     Some(())
 }
 
-/// Debug sections refer to each other by offsets, also with 64-bit DWARF.
+/// Whether this is a debug section. Debug sections refer to each other by offsets, even in 64-bit DWARF.
 fn is_debug(file: &ElfFile64<'_, Endianness>, section: object::SectionIndex) -> bool {
     let name = file.section_by_index(section).ok().and_then(|section| section.name_bytes().ok());
     name.is_some_and(|name| name.starts_with(b".debug_") || name.starts_with(b".zdebug_"))

@@ -1,8 +1,8 @@
-//! An object in place of a file of intermediate code. It has only symbols: those that a plugin or the index
-//! of an archive gives.
+//! An object that takes the place of a file of intermediate code. It has only symbols: those that a plugin or
+//! the index of an archive gives.
 //!
-//! The search for definitions, section groups and versions work on it as on any object. It is gone
-//! before anything asks for contents.
+//! The search for definitions, section groups and versions treat it like any object. The link drops it before
+//! any pass asks for contents.
 
 use crate::cli::Machine;
 use crate::elf::consts as elf;
@@ -12,7 +12,7 @@ use object::{BinaryFormat, ComdatKind, SectionKind, SymbolFlags, SymbolKind as W
 use std::collections::HashMap;
 
 /// The bytes of such an object. Its globals are the symbols, in their order. Each COMDAT signature has a
-/// group with one section, in which the group's definitions lie.
+/// group with one section, which holds the group's definitions.
 pub fn write(symbols: &[Symbol], machine: Machine) -> Vec<u8> {
     let (architecture, endianness) = crate::arch::machine::object_format(machine);
     let mut object = Object::new(BinaryFormat::Elf, architecture, endianness);
@@ -30,18 +30,18 @@ pub fn write(symbols: &[Symbol], machine: Machine) -> Vec<u8> {
         };
         add_symbol(&mut object, symbol, place);
     }
-    // Writing to memory fails only for sizes that do not fit the format.
+    // Writing to memory fails only if a size does not fit the format.
     object.write().unwrap_or_default()
 }
 
-/// A section for definitions.
+/// Adds a section for definitions.
 fn add_section(object: &mut Object<'_>) -> SectionId {
     let section = object.add_section(Vec::new(), b"intermediate code".to_vec(), SectionKind::Text);
     object.append_section_data(section, &[0], 1);
     section
 }
 
-/// A group of one section. Its signature is a local symbol, which is known by its name.
+/// Adds a group of one section. Its signature is a local symbol, which is known by its name.
 fn add_group(object: &mut Object<'_>, key: &[u8]) -> SectionId {
     let section = add_section(object);
     let signature = add(object, key.to_vec(), SymbolSection::Section(section), 0, (elf::STB_LOCAL, 0, 0));
@@ -82,7 +82,7 @@ fn add(
 ) -> SymbolId {
     object.add_symbol(Written {
         name,
-        // Of a common block: its alignment, which only the compiler knows.
+        // The alignment of a common block. Only the compiler knows the real one.
         value: u64::from(section == SymbolSection::Common),
         size,
         kind: WrittenKind::Label,

@@ -1,7 +1,8 @@
-//! The facts about a global in an object's symbol table that the search for definitions needs, in a byte.
+//! What the search for definitions needs to know about an object's global symbols, in one byte for each.
 //!
-//! The search goes through all globals of an object, some of them many times, one after the other. Symbols
-//! lie in the inputs, 24 bytes each, and most have left the processor's cache by then; these bytes stay.
+//! The search goes through all globals of an object, and through some of them many times. It is serial. The
+//! symbols themselves are in the input files, 24 bytes each, and most have left the processor's cache when
+//! the search comes to them. These bytes stay in the cache.
 
 use crate::elf::{Sym, consts as elf};
 use zerocopy::byteorder::ByteOrder;
@@ -15,12 +16,12 @@ pub enum Usage {
     Common,
     /// The object refers to the name, and any object or library may define it.
     Reference,
-    /// The same, weak: the name may stay undefined.
+    /// As [`Self::Reference`], but weak: the name may stay undefined.
     WeakReference,
     /// The object refers to the name, and only another object may define it: the visibility is not
     /// `STV_DEFAULT`.
     ConstrainedReference,
-    /// The same, weak: the name may stay undefined.
+    /// As [`Self::ConstrainedReference`], but weak: the name may stay undefined.
     WeakConstrainedReference,
 }
 

@@ -1,13 +1,14 @@
-//! Mapped files whose pages are lost.
+//! What happens if the pages of a mapped file are lost.
 //!
-//! If a file becomes shorter while it is mapped, or its disk fails, reading the missing pages raises SIGBUS.
-//! Libraries install no handler. A command does, by [`end_with_message`]: the message names the file,
-//! which the system knows by the address, and the command fails as for any file that it cannot read.
+//! If a file becomes shorter while it is mapped, or if its disk fails, a read of the missing pages raises
+//! SIGBUS. Libraries install no handler for that. A command does, with [`end_with_message`]: it finds the
+//! file by the address, names it in a message, and fails as for any file that it cannot read.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// The name of the program in the message, the function that it calls before it ends, and its exit status.
+/// What the handler needs: the program's name for the message, the function to call before the end, and the
+/// exit status.
 struct Command {
     program: String,
     clean_up: fn(),
@@ -19,18 +20,19 @@ static COMMAND: OnceLock<Command> = OnceLock::new();
 /// Whether a thread is about to end the process.
 static ENDS: AtomicBool = AtomicBool::new(false);
 
-/// Makes the process end with a message and exit status `status` when pages of a mapped file are lost.
-/// `clean_up` runs first, in the signal's handler: it may only do what handlers may.
+/// Makes the process end with a message and exit status `status` if pages of a mapped file are lost.
+/// `clean_up` runs first, inside the signal handler, so it may do only what handlers may.
 pub fn end_with_message(program: &str, clean_up: fn(), status: i32) {
     if COMMAND.set(Command { program: program.to_owned(), clean_up, status }).is_err() {
         return;
     }
-    // SAFETY: the structure is valid, zeroes included; the handler calls only async-signal-safe functions.
+    // SAFETY: the structure is valid, also where it is zero. The handler calls only async-signal-safe
+    // functions.
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
         action.sa_sigaction = handle as extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void)
             as libc::sighandler_t;
-        // Not on the alternative stack, which is small: the thread's own is in order.
+        // The handler runs on the thread's own stack, which is in order. The alternative stack is small.
         action.sa_flags = libc::SA_SIGINFO;
         libc::sigfillset(&mut action.sa_mask);
         libc::sigaction(libc::SIGBUS, &action, std::ptr::null_mut());
@@ -38,17 +40,17 @@ pub fn end_with_message(program: &str, clean_up: fn(), status: i32) {
 }
 
 extern "C" fn handle(_: libc::c_int, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
-    // SAFETY: the system hands in a valid structure, which holds an address for this signal.
+    // SAFETY: the system passes a valid structure, which holds an address for this signal.
     let address = unsafe { (*info).si_addr() } as usize;
     let mut maps = Maps::default();
     let (Some(path), Some(command)) = (maps.path_at(address), COMMAND.get()) else {
-        // The address is in no mapped file: without the handler, the access is made again and ends the
-        // process. SAFETY: a system call, without a handler.
+        // The address is in no mapped file. Without the handler, the thread repeats the access, and that ends
+        // the process. SAFETY: this is a system call without a handler.
         unsafe { libc::signal(libc::SIGBUS, libc::SIG_DFL) };
         return;
     };
     while ENDS.swap(true, Ordering::Relaxed) {
-        // Another thread has lost pages too, and ends the process.
+        // Another thread has lost pages too, and is ending the process.
         std::thread::yield_now();
     }
     (command.clean_up)();
@@ -57,12 +59,12 @@ extern "C" fn handle(_: libc::c_int, info: *mut libc::siginfo_t, _: *mut libc::c
         b": error: ",
         path,
         b" cannot be read: it became shorter while it was in use, or its disk fails\n",
-        b">>> help: let nothing write to it meanwhile, and try again\n",
+        b">>> help: make sure that nothing writes to it meanwhile, and try again\n",
     ] {
-        // SAFETY: a system call with a valid buffer. Nothing can be done if it fails.
+        // SAFETY: this is a system call with a valid buffer. If it fails, nothing can be done.
         unsafe { libc::write(libc::STDERR_FILENO, part.as_ptr().cast(), part.len()) };
     }
-    // SAFETY: nothing runs behind it in this process.
+    // SAFETY: nothing runs in this process after it.
     unsafe { libc::_exit(command.status) }
 }
 
@@ -80,16 +82,16 @@ impl Default for Maps {
 impl Maps {
     /// The path of the file that is mapped at an address; without `/proc`, the words "a file".
     fn path_at(&mut self, address: usize) -> Option<&[u8]> {
-        // SAFETY: a system call with a valid name.
+        // SAFETY: this is a system call with a valid name.
         let file = unsafe { libc::open(c"/proc/self/maps".as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC) };
         if file < 0 {
             return Some(b"a file");
         }
-        // Only whole lines are parsed; the start of an unfinished line moves to the front of the buffer.
+        // Only whole lines are parsed. The start of an unfinished line moves to the front of the buffer.
         let mut filled = 0;
         loop {
             let rest = &mut self.bytes[filled..];
-            // SAFETY: a system call with a valid buffer.
+            // SAFETY: this is a system call with a valid buffer.
             let count = unsafe { libc::read(file, rest.as_mut_ptr().cast(), rest.len()) };
             if count <= 0 {
                 return None;
@@ -112,8 +114,8 @@ impl Maps {
     }
 }
 
-/// Offset of the path in a line of `/proc/self/maps`, if the line is that of the address and has a path:
-/// `7f00-7fff r--p 00000000 fe:00 1234     /path`.
+/// The offset of the path in a line of `/proc/self/maps`, if the line covers the address and has a path. A
+/// line looks like `7f00-7fff r--p 00000000 fe:00 1234     /path`.
 fn path_in(line: &[u8], address: usize) -> Option<usize> {
     let (start, rest) = hexadecimal(line)?;
     let (end, _) = hexadecimal(rest.strip_prefix(b"-")?)?;

@@ -1,7 +1,7 @@
-//! Members of archives, ordinary and thin.
+//! The members of archives, ordinary and thin.
 //!
-//! All members are listed here, and the caller parses them in parallel. The archive's symbol index is read
-//! only for members that cannot be parsed.
+//! This module lists all members of an archive, and the caller parses them in parallel. The archive's symbol
+//! index is read only for members that cannot be parsed.
 
 use crate::{InputSource, InputStore};
 use hashbrown::HashMap;
@@ -13,29 +13,29 @@ use std::path::{Path, PathBuf};
 
 /// One member of an archive.
 pub struct Member<'a> {
-    /// Its name in the archive.
+    /// The name that the archive gives it.
     pub name: &'a str,
-    /// Bytes of the archive, or of the file that a thin one names.
+    /// Its bytes, in the archive or in the file that a thin archive names.
     pub bytes: &'a [u8],
     /// The file that a thin archive names.
     pub file: Option<PathBuf>,
-    /// Offset of the bytes in their file.
+    /// The offset of the bytes in that file.
     pub offset: u64,
 }
 
-/// The bytes of the files that a thin archive names. It may name a file many times, itself too: then few
-/// bytes stand for very many, since whoever reads members works on each of them.
+/// Counts the bytes of the files that a thin archive names. It may name one file many times, even itself.
+/// Whoever reads the members works on each of them, so a small archive could stand for a huge amount of work.
 pub struct Outside {
     /// Bytes of the archive and of its files, each counted once.
     read: u64,
     again: u64,
 }
 
-/// How often on average the bytes of a thin archive's files may be named again.
-const MOST_AGAIN: u64 = 16;
+/// How often, on average, a thin archive may name the bytes of its files again.
+const MAX_REPEATS: u64 = 16;
 
 impl Outside {
-    /// Nothing is named yet by an archive of this size.
+    /// The count of an archive of this size that has named nothing yet.
     pub fn new(archive: usize) -> Self {
         Outside { read: archive as u64, again: 0 }
     }
@@ -48,17 +48,18 @@ impl Outside {
     /// Counts a file that is named again.
     ///
     /// # Errors
-    /// That is too much, in words.
+    /// The archive names too much again. The text says how much.
     pub fn count_again(&mut self, size: usize) -> Result<(), String> {
         self.again += size as u64;
-        if self.again <= MOST_AGAIN * self.read {
+        if self.again <= MAX_REPEATS * self.read {
             return Ok(());
         }
         Err(format!(
-            "a thin archive that names its files again and again: so far {} bytes for {} that are there, at most {} may be",
+            "a thin archive that names its files again and again: {} bytes are repeated so far; its files have {} \
+             bytes, so at most {} are allowed",
             self.again,
             self.read,
-            MOST_AGAIN * self.read
+            MAX_REPEATS * self.read
         ))
     }
 }
@@ -67,7 +68,7 @@ impl Outside {
 /// the files that it names, relative to the archive's folder.
 ///
 /// # Errors
-/// A text that names the fault in the archive, or the member of a thin archive whose file cannot be read.
+/// The archive is broken, or the file of a thin archive's member cannot be read. The text says which.
 pub fn members<'a>(
     path: &Path,
     bytes: &'a [u8],
@@ -77,7 +78,7 @@ pub fn members<'a>(
     let archive = ArchiveFile::parse(bytes).map_err(|error| format!("malformed archive: {error}"))?;
     let folder = path.parent().unwrap_or(Path::new(""));
     let mut members = Vec::new();
-    // A thin archive may name a file many times, itself too.
+    // A thin archive may name one file many times, even itself. Each file is read once.
     let mut read: HashMap<PathBuf, &[u8]> = HashMap::new();
     let mut outside = Outside::new(bytes.len());
     for member in archive.members() {
@@ -109,12 +110,12 @@ pub fn members<'a>(
     Ok(members)
 }
 
-/// Symbols of an archive's index, by the name of the member that defines them and the offset of its
-/// contents, 0 in a thin archive.
+/// The symbols of an archive's index, by the name of the member that defines them and the offset of its
+/// contents. In a thin archive, the offset is 0.
 pub type Index<'a> = HashMap<(&'a str, u64), Vec<&'a [u8]>>;
 
-/// The index of an archive; empty if it has none, or a broken one. Members whose names are not UTF-8 are left
-/// out.
+/// The index of an archive. It is empty if the archive has none or a broken one. Members whose names are not
+/// UTF-8 are left out.
 pub fn index(bytes: &[u8]) -> Index<'_> {
     let mut index = Index::new();
     let Ok(archive) = ArchiveFile::parse(bytes) else { return index };
@@ -128,7 +129,7 @@ pub fn index(bytes: &[u8]) -> Index<'_> {
     index
 }
 
-/// The bytes of the first member, to see which machine an archive is for.
+/// The bytes of the first member. They show which machine the archive is for.
 pub fn first_member(bytes: &[u8]) -> Option<&[u8]> {
     ArchiveFile::parse(bytes).ok()?.members().flatten().next()?.data(bytes).ok()
 }

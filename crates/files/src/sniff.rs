@@ -1,8 +1,8 @@
-//! Recognises the kind of a file by its first bytes.
+//! Recognises the kind of a file from its first bytes.
 
 use object::elf;
 
-/// Kind of an input file.
+/// The kind of an input file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FileKind {
     /// Relocatable ELF object.
@@ -27,7 +27,7 @@ pub enum FileKind {
     Unknown,
 }
 
-/// Looks at the first bytes.
+/// The kind that the first bytes of a file show.
 pub fn file_kind(bytes: &[u8]) -> FileKind {
     match bytes {
         [] => FileKind::Empty,

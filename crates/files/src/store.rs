@@ -1,10 +1,9 @@
 //! Owns the bytes of inputs for the length of a link.
 //!
-//! A link reads files through [`InputSource`], so that the harness, the fuzzers and a
-//! `--reproduce` archive can stand in for the file system. Whatever was read is kept by the
-//! [`InputStore`] until the link ends: names, tables and section contents are slices of it and
-//! nothing is copied. Bytes that a link makes up (decompressed sections, joined names) are kept
-//! there too.
+//! A link reads files through [`InputSource`], so that the harness, the fuzzers and a `--reproduce` archive
+//! can take the place of the file system. The [`InputStore`] keeps everything that was read until the link
+//! ends: names, tables and section contents are slices of it, and nothing is copied. It also keeps the bytes
+//! that the link itself makes, such as decompressed sections and joined names.
 
 use elsa::sync::FrozenVec;
 use rayon::prelude::*;
@@ -14,7 +13,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Device and inode number of a file: the same for all paths that lead to it.
+/// The device and the inode number of a file. They are the same for all paths that lead to it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FileIdentity {
     device: u64,
@@ -22,8 +21,7 @@ pub struct FileIdentity {
 }
 
 impl FileIdentity {
-    /// The identity of the regular file at a path, symbolic links followed; `None` if there is
-    /// none.
+    /// The identity of the regular file at a path, through symbolic links. `None` if there is no such file.
     pub fn at(path: &Path) -> Option<FileIdentity> {
         let metadata = std::fs::metadata(path).ok()?;
         metadata.is_file().then(|| FileIdentity::of(&metadata))
@@ -34,7 +32,7 @@ impl FileIdentity {
     }
 }
 
-/// The regular file that bytes come from, as it was when it was opened.
+/// The regular file that bytes come from, as it was when the linker opened it.
 pub struct Origin {
     path: PathBuf,
     identity: FileIdentity,
@@ -52,8 +50,8 @@ impl Origin {
         }
     }
 
-    /// Whether the file was written to since it was opened. A file that was replaced or removed counts as
-    /// unchanged, because a mapping keeps its contents.
+    /// Whether something has written to the file since it was opened. A file that was replaced or removed
+    /// counts as unchanged, because the mapping keeps its contents.
     fn has_changed(&self) -> bool {
         std::fs::metadata(&self.path).is_ok_and(|metadata| {
             let now = Origin::of(Path::new(""), &metadata);
@@ -62,24 +60,24 @@ impl Origin {
     }
 }
 
-/// Files that are mapped at the same time, by all links of the process. Linux has 65,530 mappings for a
-/// process; the output, memory and threads need some of them.
-const MOST_MAPPED: usize = 32_000;
+/// All links of the process together map at most this many files at a time. Linux allows a process 65,530
+/// mappings, and the output, memory and threads need some of them.
+const MAX_MAPPED: usize = 32_000;
 static MAPPED: AtomicUsize = AtomicUsize::new(0);
 
 /// A mapping of a file.
 pub struct Mapping(memmap2::Mmap);
 
 impl Mapping {
-    /// Maps so many bytes of a file; `None` if the system cannot, or if there are [`MOST_MAPPED`].
+    /// Maps this many bytes of a file; `None` if the system cannot, or if [`MAX_MAPPED`] files are mapped.
     fn of(file: &File, length: usize) -> Option<Self> {
         let earlier = MAPPED.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: the mapping is private and read-only. That another process writes to the file is the
-        // accepted price of not copying gigabytes: see `lost` for files that become shorter, and
-        // `InputStore::first_changed` for the rest. The length is told so that the system is not asked for it
-        // once more.
+        // SAFETY: the mapping is private and read-only. Another process may write to the file: that is the
+        // accepted price of not copying gigabytes. See `lost` for files that become shorter, and
+        // `InputStore::first_changed` for the rest. The length is known, so the system need not be asked for
+        // it again.
         let map = || unsafe { memmap2::MmapOptions::new().len(length).map(file) };
-        let mapped = if earlier < MOST_MAPPED { map().ok() } else { None };
+        let mapped = if earlier < MAX_MAPPED { map().ok() } else { None };
         if mapped.is_none() {
             MAPPED.fetch_sub(1, Ordering::Relaxed);
         }
@@ -97,7 +95,7 @@ impl Drop for Mapping {
 pub enum FileBytes {
     /// A mapping of a regular file.
     Mapped(Mapping, Origin),
-    /// A regular file that could not be mapped, or is one too many.
+    /// The contents of a regular file that could not be mapped, or of one too many to map.
     Copied(Vec<u8>, Origin),
     /// Bytes in memory.
     Owned(Vec<u8>),
@@ -123,7 +121,7 @@ impl std::ops::Deref for FileBytes {
     }
 }
 
-/// The reason why a file cannot be read, in the words that other linkers use.
+/// Why a file cannot be read, in the words that other linkers use.
 pub fn reason(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::NotFound => "No such file or directory".to_owned(),
@@ -133,14 +131,15 @@ pub fn reason(error: &io::Error) -> String {
 
 /// Gives the bytes of files by path.
 pub trait InputSource: Sync {
-    /// The bytes of the file at `path`, which an input names or a search found: a regular file. An input may
-    /// name anything, and a device may have no end, a pipe no writer.
+    /// The bytes of the regular file at `path`, which an input names or a search found. It refuses other
+    /// files: an input may name anything, but a device may have no end, and a pipe no writer.
     ///
     /// # Errors
     /// The system's error; `NotFound` lets a search go on.
     fn read(&self, path: &Path) -> io::Result<FileBytes>;
 
-    /// The bytes of the file at `path`, which the command line names: also a pipe (`<(command)`) or a device.
+    /// The bytes of the file at `path`, which the command line names. It may also be a pipe (`<(command)`) or
+    /// a device.
     ///
     /// # Errors
     /// The system's error.
@@ -151,8 +150,8 @@ pub trait InputSource: Sync {
     /// Whether there is a file: searches for libraries and scripts ask before they read.
     fn exists(&self, path: &Path) -> bool;
 
-    /// The path that all paths of a file share: absolute, without symbolic links. The path itself
-    /// where the source knows none.
+    /// The one path that stands for all paths of a file: absolute, without symbolic links. It is the path
+    /// itself if the source does not know a better one.
     fn canonical(&self, path: &Path) -> PathBuf {
         path.to_path_buf()
     }
@@ -162,13 +161,14 @@ pub trait InputSource: Sync {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemSource;
 
-/// Most bytes of a device, or of a file that does not tell its size: some have no end.
-const MOST_OF_A_DEVICE: u64 = 64 << 20;
+/// At most this many bytes of a device, or of a file that does not tell its size, are read. Some have no end.
+const MAX_DEVICE_BYTES: u64 = 64 << 20;
 
-/// Opens a regular file. Others are not opened: a pipe would wait for its writer, and a device may act on it.
+/// Opens a regular file. It opens no other file, because opening a pipe waits for its writer, and a device
+/// may act when it is opened.
 ///
 /// # Errors
-/// The system's error, or that it is no regular file.
+/// The system's error, or that the file is not a regular one.
 pub fn open_regular(path: &Path) -> io::Result<(File, Metadata)> {
     let check = |metadata: Metadata| {
         if metadata.is_file() {
@@ -185,7 +185,7 @@ pub fn open_regular(path: &Path) -> io::Result<(File, Metadata)> {
     Ok((file, metadata))
 }
 
-/// The bytes of an open file: mapped where that is possible.
+/// The bytes of an open file. They are mapped if that is possible.
 fn contents(path: &Path, file: &File, metadata: &Metadata) -> io::Result<FileBytes> {
     // Pipes and devices cannot be mapped, and an empty mapping is an error.
     if !metadata.is_file() || metadata.len() == 0 {
@@ -204,11 +204,11 @@ fn contents(path: &Path, file: &File, metadata: &Metadata) -> io::Result<FileByt
 /// The bytes of a file up to its end. Only a pipe may have any number of them.
 fn read_stream(file: &File, metadata: &Metadata) -> io::Result<Vec<u8>> {
     let kind = metadata.file_type();
-    let most = if kind.is_fifo() || kind.is_socket() { u64::MAX - 1 } else { MOST_OF_A_DEVICE };
+    let most = if kind.is_fifo() || kind.is_socket() { u64::MAX - 1 } else { MAX_DEVICE_BYTES };
     let mut bytes = Vec::new();
     file.take(most + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > most {
-        let message = format!("it gives more than {} MiB and may have no end", most >> 20);
+        let message = format!("it has more than {} MiB and may have no end", most >> 20);
         return Err(io::Error::new(io::ErrorKind::FileTooLarge, message));
     }
     Ok(bytes)
@@ -247,8 +247,8 @@ impl InputSource for SystemSource {
     fn exists(&self, path: &Path) -> bool {
         match std::fs::metadata(path) {
             Ok(metadata) => !metadata.is_dir(),
-            // If the search went on, it would find another file unnoticed. So the file counts as there, and
-            // reading it fails.
+            // If the search went on, it would find another file, and nobody would notice. So the file counts
+            // as there, and reading it fails.
             Err(error) => matches!(error.raw_os_error(), Some(libc::EIO | libc::ENOMEM | libc::ESTALE)),
         }
     }
@@ -276,20 +276,20 @@ impl InputStore {
         self.files.iter().filter_map(FileBytes::origin).any(|origin| origin.identity == identity)
     }
 
-    /// The first by path of the files that were written to since they were opened: a link that read it may
-    /// have mixed old bytes with new ones.
+    /// Of the files that something has written to since they were opened, the first by path. A link that read
+    /// such a file may have mixed old bytes with new ones.
     pub fn first_changed(&self) -> Option<PathBuf> {
         let origins: Vec<&Origin> = self.files.iter().filter_map(FileBytes::origin).collect();
         let changed = origins.into_par_iter().filter(|origin| origin.has_changed());
         changed.map(|origin| &origin.path).min().cloned()
     }
 
-    /// Keeps bytes that the link made.
+    /// Keeps bytes that the linker made.
     pub fn keep(&self, bytes: impl Into<Box<[u8]>>) -> &[u8] {
         self.made.push_get(bytes.into())
     }
 
-    /// Keeps a text that the link made.
+    /// Keeps a text that the linker made.
     pub fn keep_str(&self, text: &str) -> &str {
         std::str::from_utf8(self.keep(text.as_bytes())).unwrap_or("")
     }

@@ -1,8 +1,8 @@
-//! SFrame sections of ELF files: which sections these are, and how one that covers several text sections is
+//! SFrame sections of ELF files: which sections they are, and how one that covers several text sections is
 //! split into one for each ([`split`]).
 //!
-//! There are two kinds: sections of blobs, and sections of units (`sframe_format::light`), which have a name
-//! and a type of their own.
+//! There are two kinds: sections of blobs, and sections of units (`sframe_format::light`). Sections of units
+//! have a name and a type of their own.
 
 pub mod split;
 
@@ -10,21 +10,21 @@ use elf::consts;
 use sframe_format::SHT_GNU_SFRAME;
 use sframe_format::light::{self, SHT_SFRAME_LIGHT};
 
-/// SFrame rule 1: whether a section of this type and name is SFrame. The type says so, whatever the name; old
-/// assemblers wrote `SHT_PROGBITS`, so then the name does.
+/// Whether a section of this type and name is SFrame (SFrame rule 1). The type says so, whatever the name is.
+/// Old assemblers wrote `SHT_PROGBITS`; with that type, the name says so.
 pub fn is_sframe(sh_type: u32, name: &[u8]) -> bool {
     matches!(sh_type, SHT_GNU_SFRAME | SHT_SFRAME_LIGHT)
         || sh_type == consts::SHT_PROGBITS && is_sframe_name(name)
 }
 
-/// The type in the output of an SFrame section of this type and name: of units, or of blobs.
+/// The type that an SFrame section of this type and name has in the output: that of units, or that of blobs.
 #[inline]
 pub fn output_type(sh_type: u32, name: &[u8]) -> u32 {
     let light = sh_type == SHT_SFRAME_LIGHT || sh_type == consts::SHT_PROGBITS && is_light_name(name);
     if light { SHT_SFRAME_LIGHT } else { SHT_GNU_SFRAME }
 }
 
-/// `.sframe`, `.sframe.*`, `.sframe_idx`, and the names of units.
+/// Whether a name is `.sframe`, `.sframe.*`, `.sframe_idx`, or a name of units.
 #[inline]
 pub fn is_sframe_name(name: &[u8]) -> bool {
     match name.strip_prefix(b".sframe") {
@@ -33,7 +33,7 @@ pub fn is_sframe_name(name: &[u8]) -> bool {
     }
 }
 
-/// `.sframe_light` and `.sframe_light.*`.
+/// Whether a name is `.sframe_light` or `.sframe_light.*`.
 #[inline]
 fn is_light_name(name: &[u8]) -> bool {
     let rest = name.strip_prefix(light::SECTION_NAME.as_bytes());

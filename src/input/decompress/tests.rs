@@ -1,4 +1,4 @@
-//! Tests of compressed sections: every format, and every way in which one can lie.
+//! Tests of compressed sections: every format, and every way in which a header can be wrong.
 
 use super::*;
 use crate::input::object::FileName;
