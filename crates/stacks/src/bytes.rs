@@ -1,4 +1,4 @@
-//! Bytes that are mapped or owned, and shared by their readers; and words in them, in a byte order.
+//! Bytes that are mapped or owned, and shared by their readers. Reads words in them, in a byte order.
 
 use memmap2::Mmap;
 use sframe_format::Endian;
@@ -22,10 +22,10 @@ pub struct Bytes {
 }
 
 impl Bytes {
-    /// The contents of a regular file. Other files are not opened: a pipe would wait for its writer.
+    /// The contents of a regular file. This opens no other file, because a pipe would wait for its writer.
     ///
     /// # Errors
-    /// It is no regular file, or cannot be read.
+    /// It is not a regular file, or cannot be read.
     pub fn open(path: &Path) -> io::Result<Self> {
         if !std::fs::metadata(path)?.is_file() {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
@@ -36,19 +36,19 @@ impl Bytes {
     /// The contents of an open file.
     ///
     /// # Errors
-    /// It is no regular file, or cannot be read.
+    /// It is not a regular file, or cannot be read.
     pub fn map(file: &File) -> io::Result<Self> {
         if !file.metadata()?.is_file() {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
         }
         // SAFETY: the mapping is read-only. If another process truncates the file meanwhile, reading the lost
-        // pages raises SIGBUS, which the program that uses this crate may handle: the command `sframe` does.
+        // pages raises SIGBUS. A program that uses this crate may handle that, and the command `sframe` does.
         let map = unsafe { Mmap::map(file) }?;
         let range = 0..map.len();
         Ok(Self { owner: Owner::Map(Arc::new(map)), range })
     }
 
-    /// `slice`, which is a part of these bytes, as shared bytes; `None` if it is no part of them.
+    /// `slice` as shared bytes. `None`: it is not a part of these bytes.
     pub fn part(&self, slice: &[u8]) -> Option<Self> {
         let start = slice.as_ptr().addr().checked_sub(self.as_ptr().addr())?;
         let end = start.checked_add(slice.len()).filter(|&end| end <= self.len())?;
@@ -82,7 +82,7 @@ impl Deref for Bytes {
     }
 }
 
-/// Reads numbers one after the other. `None` stands for the end of the bytes.
+/// Reads numbers one after the other. `None` means the end of the bytes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reader<'data> {
     pub(crate) rest: &'data [u8],
@@ -124,7 +124,7 @@ impl<'data> Reader<'data> {
         Some(word(self.array()?, self.endian))
     }
 
-    /// The bytes up to a zero byte, which is skipped, or to the end.
+    /// The bytes up to a zero byte, which is skipped, or up to the end.
     pub(crate) fn text(&mut self) -> &'data [u8] {
         let end = memchr::memchr(0, self.rest);
         let text = &self.rest[..end.unwrap_or(self.rest.len())];
@@ -142,8 +142,8 @@ pub(crate) fn word(bytes: [u8; 8], endian: Endian) -> u64 {
     }
 }
 
-/// Has the processor fetch the first `count` bytes, which are wanted soon. A walk reads a copy of a stack
-/// once, and each word tells the place of the next, so without that it mostly waits for memory.
+/// Makes the processor fetch the first `count` bytes, which will be read soon. A walk reads a copy of a stack
+/// once, and each word leads to the next, so without this it mostly waits for memory.
 #[inline]
 pub(crate) fn fetch_ahead(bytes: &[u8], count: usize) {
     const LINE: usize = 64;

@@ -1,7 +1,7 @@
-//! Numbers as text. Samples and frames have many of them, and the standard library's formatting takes several
-//! times as long.
+//! Writes numbers as text. Samples and frames contain many numbers, and the standard library takes several
+//! times as long to format them.
 
-/// Adds a number in decimal digits, with zeros before it up to a width.
+/// Appends a number in decimal digits, padded with zeros to a width.
 pub fn decimal(mut number: u64, width: usize, to: &mut Vec<u8>) {
     let mut digits = [b'0'; 20];
     let mut at = digits.len();
@@ -13,7 +13,7 @@ pub fn decimal(mut number: u64, width: usize, to: &mut Vec<u8>) {
     to.extend_from_slice(&digits[at.min(digits.len().saturating_sub(width))..]);
 }
 
-/// Adds a number in hexadecimal digits, with spaces before it up to a width of 16 at most.
+/// Appends a number in hexadecimal digits, padded with spaces to a width of at most 16.
 pub fn hexadecimal(number: u64, width: usize, to: &mut Vec<u8>) {
     let mut digits = [b' '; 16];
     let count = (u64::BITS - number.leading_zeros()).div_ceil(4).max(1) as usize;

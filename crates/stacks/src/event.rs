@@ -1,7 +1,7 @@
 //! Records of `perf_event_open(2)` as values that borrow from the recording.
 //!
-//! The attribute of an event (`perf_event_attr`) says which fields its samples have: [`Layout`]. Records that
-//! this crate has no use for are [`Event::Other`]. The layouts are those of
+//! The attribute of an event (`perf_event_attr`) decides which fields its samples have; [`Layout`] holds
+//! this. Records that this crate does not need become [`Event::Other`]. The layouts are those of
 //! `include/uapi/linux/perf_event.h`.
 
 use crate::bytes::{Reader, word};
@@ -41,13 +41,13 @@ pub(crate) mod format {
 
 const MISC_CPU_MODE: u16 = 7;
 const MISC_KERNEL: u16 = 1;
-/// These flags have a meaning for each record type: data was mapped; a program was executed; a process was
-/// there before; a build-id stands in place of the inode.
+/// The meaning of these flags depends on the record type: data was mapped; a program was executed; a process
+/// existed before; a build-id replaces the inode.
 const MISC_MMAP_DATA: u16 = 1 << 13;
 const MISC_COMM_EXEC: u16 = 1 << 13;
 const MISC_FORK_EXEC: u16 = 1 << 13;
 const MISC_MMAP_BUILD_ID: u16 = 1 << 14;
-/// Flag of the attribute (`sample_id_all`): other records than samples end with the time, the thread and the
+/// Flag of the attribute (`sample_id_all`): records other than samples end with the time, the thread and the
 /// processor.
 const SAMPLE_ID_ALL: u64 = 1 << 18;
 const READ_GROUP: u64 = 1 << 3;
@@ -64,16 +64,16 @@ pub struct Layout {
     pub sample: u64,
     /// `read_format`.
     pub read: u64,
-    /// Whether all records tell time, thread and processor.
+    /// Whether all records contain time, thread and processor.
     pub id_all: bool,
     /// `branch_sample_type`.
     pub branch: u64,
-    /// `sample_regs_user`: a bit for each register that samples hold.
+    /// `sample_regs_user`: a bit for each register in samples.
     pub user_registers: u64,
 }
 
 impl Layout {
-    /// Reads a `perf_event_attr`. Returns its size too: new versions add fields at the end, and missing
+    /// Reads a `perf_event_attr`. Returns its size, too: new versions add fields at the end, and missing
     /// fields are zero.
     pub fn of_attribute(bytes: &[u8], endian: Endian) -> Option<(Self, usize)> {
         let field = |at: usize| {
@@ -86,7 +86,7 @@ impl Layout {
             endian,
             sample: field(24),
             read: field(32),
-            // The first of the bits is the lowest or the highest, by byte order.
+            // The first of these bits is the lowest or the highest, depending on the byte order.
             id_all: match endian {
                 Endian::Little => field(40) & SAMPLE_ID_ALL != 0,
                 Endian::Big => field(40) & (1 << (63 - 18)) != 0,
@@ -97,8 +97,8 @@ impl Layout {
         Some((layout, size))
     }
 
-    /// The event's number of a record whose layout is not known yet: all events of a recording have it at one
-    /// place.
+    /// The event number in a record whose layout is not known yet. All events of a recording have it at the
+    /// same place.
     pub fn event_id(&self, record: &Record<'_>) -> Option<u64> {
         let fields = |bits: u64| 8 * (self.sample & bits).count_ones() as usize;
         let first = self.sample & format::IDENTIFIER != 0;
@@ -115,7 +115,7 @@ impl Layout {
         record.body.get(at..)?.first_chunk().map(|bytes| word(*bytes, self.endian))
     }
 
-    /// When a record was made, if it says so.
+    /// When a record was made. `None`: it does not say.
     pub fn time(&self, record: &Record<'_>) -> Option<u64> {
         let sample = self.sample;
         if sample & format::TIME == 0 {
@@ -136,14 +136,14 @@ impl Layout {
     }
 }
 
-/// A record as it is stored.
+/// A record as stored.
 #[derive(Clone, Copy, Debug)]
 pub struct Record<'data> {
     /// Its type.
     pub kind: u32,
     /// Flags.
     pub misc: u16,
-    /// What follows the header.
+    /// The bytes after the header.
     pub body: &'data [u8],
 }
 
@@ -154,12 +154,12 @@ impl Record<'_> {
     }
 }
 
-/// A record, read.
+/// A record, parsed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event<'data> {
     /// A file was mapped.
     Mapped(Mapped<'data>),
-    /// A thread has a name, or a process executes another program.
+    /// A thread got a name, or a process executes another program.
     Named {
         /// Process.
         pid: u32,
@@ -170,18 +170,18 @@ pub enum Event<'data> {
         /// Whether it executes another program.
         executed: bool,
     },
-    /// A thread or process was made.
+    /// A thread or process was created.
     Forked {
-        /// The new one's process.
+        /// Process of the new thread.
         pid: u32,
-        /// The new one's thread.
+        /// The new thread.
         tid: u32,
-        /// The process that made it.
+        /// The process that created it.
         parent: u32,
-        /// The thread that made it.
+        /// The thread that created it.
         parent_tid: u32,
-        /// Whether it was there before the recording: perf made the record up, and tells of each of its
-        /// mappings.
+        /// Whether it existed before the recording. Then perf made up the record, and each of its mappings
+        /// has a record of its own.
         before: bool,
     },
     /// A thread ended.
@@ -193,23 +193,23 @@ pub enum Event<'data> {
     },
     /// A sample.
     Sample(Sample<'data>),
-    /// The user's part of a call chain, taken later.
+    /// The user part of a call chain, recorded later.
     Deferred {
         /// The number that the sample has, too.
         cookie: u64,
         /// The chain.
         chain: Chain<'data>,
     },
-    /// Records were lost; how many.
+    /// This many records were lost.
     Lost(u64),
-    /// A record of no use here.
+    /// A record that this crate does not need.
     Other,
 }
 
-/// A file at addresses of a process.
+/// A file that is mapped at addresses of a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mapped<'data> {
-    /// Process; all ones for the kernel.
+    /// Process. All ones mean the kernel.
     pub pid: u32,
     /// First address.
     pub address: u64,
@@ -227,7 +227,7 @@ pub struct Mapped<'data> {
     pub path: &'data [u8],
 }
 
-/// Addresses of a call chain, with marks between them.
+/// The addresses of a call chain, with marks between them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Chain<'data> {
     words: &'data [[u8; 8]],
@@ -242,10 +242,10 @@ impl Chain<'_> {
     }
 }
 
-/// Registers of the user's code, and a copy of its stack.
+/// The registers of user code, and a copy of its stack.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct User<'data> {
-    /// Whether the code is of a 64-bit program.
+    /// Whether the code belongs to a 64-bit program.
     pub wide: bool,
     /// A bit for each register in `values`.
     mask: u64,
@@ -271,17 +271,17 @@ pub struct Sample<'data> {
     pub tid: u32,
     /// Processor.
     pub cpu: Option<u32>,
-    /// When, in nanoseconds.
+    /// The time, in nanoseconds.
     pub time: Option<u64>,
-    /// How many events it stands for.
+    /// How many events the sample stands for.
     pub period: u64,
-    /// The instruction, in the kernel or outside.
+    /// The instruction, in the kernel or in user code.
     pub ip: u64,
     /// Whether the kernel was running.
     pub kernel: bool,
-    /// The call chain that the kernel took.
+    /// The call chain that the kernel recorded.
     pub chain: Chain<'data>,
-    /// Registers and stack, if they were taken.
+    /// Registers and stack, if they were recorded.
     pub user: Option<User<'data>>,
 }
 

@@ -1,8 +1,9 @@
 //! One cache of files for all processes.
 //!
-//! A file is known by its path and build-id, and its rows are made once, on demand. A file that was replaced
-//! since the recording has another build-id than the recording says; it is not used, and the statistics say
-//! so. Files that are no longer there are looked for by build-id, where perf and debuggers keep them.
+//! Path and build-id identify a file, and its rows are made once, on demand. If a file was replaced after the
+//! recording, its build-id differs from the recorded one. The cache does not use such a file, and the
+//! statistics say so. If a file no longer exists, the cache looks for its build-id where perf and debuggers
+//! keep files.
 
 use crate::bytes::Bytes;
 use crate::image::{Image, Sources};
@@ -24,16 +25,16 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FileId(pub u32);
 
-/// How files are found and read.
+/// How to find and read files.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// Folder below which the files of the recording are.
+    /// Folder that contains the files of the recording.
     pub sysroot: Option<PathBuf>,
-    /// Which of their rows are used.
+    /// Which of their rows to use.
     pub sources: Sources,
-    /// Whether the samples are of this machine since it was booted, so that its kernel is the running one.
+    /// Whether the samples come from this machine since it was booted. Then their kernel is the running one.
     pub here: bool,
-    /// Measure the time of unwinding and of reading rows.
+    /// Whether to measure the time of unwinding and of reading rows.
     pub measure: bool,
 }
 
@@ -41,11 +42,11 @@ pub struct Options {
 pub struct MappedFile {
     /// Its path in the recording.
     pub path: Arc<str>,
-    /// Its build-id by the recording.
+    /// Its build-id in the recording.
     expected: Option<Vec<u8>>,
     /// The file, or why it cannot be used.
     image: Result<Arc<Image>, String>,
-    /// Its rows, and the same rows for unwinders; a file that cannot be used has none.
+    /// Its rows, and the same rows for unwinders. A file that cannot be used has none.
     made: Option<Arc<Rows>>,
     rows: Arc<FileRows<Bytes>>,
     table: OnceCell<Option<Table>>,
@@ -65,7 +66,7 @@ impl MappedFile {
         name.rsplit('/').next().filter(|name| !name.is_empty()).unwrap_or(&self.path)
     }
 
-    /// The build-id: the recording's, or the file's own.
+    /// The build-id in the recording, or else the file's own.
     pub fn build_id(&self) -> Option<&[u8]> {
         let own = self.image.as_deref().ok().and_then(Image::build_id);
         self.expected.as_deref().or(own)
@@ -76,18 +77,18 @@ impl MappedFile {
         &self.rows
     }
 
-    /// Number of addresses at which samples asked for its rows.
+    /// Number of addresses for which samples needed its rows.
     pub fn addresses_asked(&self) -> usize {
         self.made.as_ref().map_or(0, |rows| rows.known())
     }
 
-    /// Where the caller's value of a register that rows do not follow is while the code at the file's address
-    /// `pc` runs.
+    /// Where the caller's value of a register is while the code at the file's address `pc` runs, if rows do
+    /// not track that register.
     pub fn register_at(&self, pc: u64, register: Register) -> Option<RegisterRule> {
         self.made.as_ref()?.register_at(pc, register)
     }
 
-    /// Whether its compact table has been asked for.
+    /// Whether its compact table has been made.
     pub fn has_table(&self) -> bool {
         self.table.get().is_some()
     }
@@ -110,7 +111,7 @@ impl MappedFile {
         inlines.as_ref()
     }
 
-    /// The file with the debug information that was split off: by build-id, or by the name in
+    /// The file with the debug information that was split off, found by build-id or by the name in
     /// `.gnu_debuglink`.
     fn debug_file(&self) -> Option<Bytes> {
         let image = self.image.as_ref().ok()?;
@@ -137,7 +138,7 @@ impl MappedFile {
     }
 }
 
-/// Path and build-id of a file, borrowed for look-ups: processes map the same files again and again.
+/// Path and build-id of a file, borrowed for look-ups, because processes map the same files again and again.
 #[derive(Hash)]
 struct Key<'a>(&'a str, Option<&'a [u8]>);
 
@@ -153,13 +154,13 @@ pub struct Files {
     abi: Abi,
     files: Vec<MappedFile>,
     by_key: HashMap<(String, Option<Vec<u8>>), FileId>,
-    /// Build-ids that the recording tells for paths.
+    /// Build-ids of paths, from the recording.
     build_ids: HashMap<String, Vec<u8>>,
     reading: Reading,
 }
 
 impl Files {
-    /// No files yet, for processes of an architecture.
+    /// A cache without files, for processes of one architecture.
     pub fn new(abi: Abi, options: Options) -> Self {
         Self {
             abi,
@@ -171,12 +172,12 @@ impl Files {
         }
     }
 
-    /// Notes the build-id that a path had when it was mapped.
+    /// Records the build-id that a path had when it was mapped.
     pub fn expect(&mut self, path: &[u8], build_id: &[u8]) {
         self.build_ids.insert(String::from_utf8_lossy(path).into_owned(), build_id.to_vec());
     }
 
-    /// The build-id that a path had, if the recording tells.
+    /// The build-id that a path had. `None`: the recording does not say.
     pub fn expected(&self, path: &str) -> Option<&[u8]> {
         self.build_ids.get(path).map(Vec::as_slice)
     }
@@ -223,7 +224,7 @@ impl Files {
             None => stored.to_owned(),
         };
         let accept = |place: &Path| Image::open(place).and_then(|image| self.accept(image, build_id));
-        // `running` leads to the mapped file itself, even if another file has its name now.
+        // `running` leads to the mapped file itself, even if another file now has its name.
         let found = running.and_then(|running| accept(running).ok()).map_or_else(|| accept(&place), Ok);
         match found {
             Ok(image) => Ok(image),
@@ -263,7 +264,7 @@ impl Files {
         })
     }
 
-    /// The vDSO. This process has one too, which is the same if the kernel is.
+    /// The vDSO. If this process has the same kernel, its own vDSO is the same.
     fn find_vdso(&self, build_id: Option<&[u8]>) -> Result<Image, String> {
         let own = crate::vdso::own().and_then(|bytes| Image::new(bytes.into()).ok());
         let same = |image: &Image| match (build_id, image.build_id()) {
@@ -285,12 +286,12 @@ impl Files {
         (0..).map(FileId).zip(&self.files)
     }
 
-    /// Time that was spent in reading rows, if it was to be measured.
+    /// The time spent reading rows, if it was measured.
     pub fn reading(&self) -> Duration {
         self.reading.total()
     }
 
-    /// A file's compact table. It is made when it is first asked for.
+    /// A file's compact table, which is made on first use.
     pub fn table(&self, id: FileId) -> Option<&Table> {
         let file = self.get(id)?;
         let make = || file.image.as_deref().ok().and_then(|image| Table::new(image, self.options.sources));
@@ -298,7 +299,7 @@ impl Files {
     }
 }
 
-/// A path for a folder that stands for the root.
+/// A path relative to a folder that replaces the root.
 fn without_root(path: &Path) -> &Path {
     path.strip_prefix("/").unwrap_or(path)
 }
@@ -307,7 +308,7 @@ fn open(path: &Path) -> Option<Bytes> {
     Bytes::open(path).ok()
 }
 
-/// Whether two build-ids are equal. Recordings pad build-ids with zeros, or cut them off after 20 bytes.
+/// Whether two build-ids are equal. Recordings pad build-ids with zeros, or truncate them to 20 bytes.
 fn same_id(recorded: &[u8], found: &[u8]) -> bool {
     let length = recorded.len().min(found.len());
     let rest = |id: &[u8]| id[length..].iter().all(|&byte| byte == 0) || id.len() > 20;

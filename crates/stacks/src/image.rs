@@ -1,4 +1,4 @@
-//! ELF files as an unwinder needs them: where their segments are, their rows, their build-id.
+//! ELF files for an unwinder: their segments, their rows, their build-id.
 
 use crate::bytes::{Bytes, word};
 use crate::code::{Area, Code};
@@ -18,11 +18,11 @@ use std::path::Path;
 
 type Header = elf::FileHeader64<Endianness>;
 
-/// Which rows of a file are used.
+/// Which rows of a file to use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Sources {
-    /// Its own SFrame; rows derived from its `.eh_frame` where that has none; rows from its instructions
-    /// where neither has.
+    /// Its own SFrame; if that has no row, rows derived from its `.eh_frame`; if neither has one, rows from
+    /// its instructions.
     #[default]
     All,
     /// Only its own SFrame.
@@ -35,7 +35,7 @@ pub enum Sources {
 pub(crate) struct RowSection {
     /// Its bytes.
     pub bytes: Bytes,
-    /// The address that it counts from.
+    /// The address that its offsets count from.
     pub address: u64,
     /// The source of its rows.
     pub source: Source,
@@ -59,7 +59,7 @@ pub struct Image {
     entry: u64,
 }
 
-/// The largest page of the machines: a segment's offset and address agree modulo this.
+/// The largest page of the machines. A segment's offset and address agree modulo this.
 const LARGEST_PAGE: u64 = 0x1_0000;
 const PAGE: u64 = 0x1000;
 /// Type of the note with the build-id.
@@ -69,12 +69,12 @@ impl Image {
     /// Opens a file.
     ///
     /// # Errors
-    /// A sentence: it cannot be read, or is no ELF file for a machine that SFrame is defined for.
+    /// A sentence: the file cannot be read, or it is not an ELF file for a machine that has SFrame.
     pub fn open(path: &Path) -> Result<Self, String> {
         Self::new(Bytes::open(path).map_err(|error| error.to_string())?)
     }
 
-    /// A file whose bytes are these.
+    /// A file with these bytes.
     ///
     /// # Errors
     /// See [`Image::open`].
@@ -118,7 +118,7 @@ impl Image {
         self.build_id.as_deref()
     }
 
-    /// The address that the kernel starts it at.
+    /// The address where the kernel starts it.
     pub fn entry(&self) -> u64 {
         self.entry
     }
@@ -128,9 +128,9 @@ impl Image {
         &self.bytes
     }
 
-    /// What is added to the file's own addresses if its bytes from `offset` on are mapped at `address`;
-    /// `None` if no segment is there. The mapping begins at a page, its segment need not. Of several segments
-    /// in one page the one with code counts.
+    /// The difference from the file's own addresses to the loaded ones, if the file's bytes from `offset` on
+    /// are mapped at `address`. `None`: no segment is there. The mapping begins at a page boundary, but its
+    /// segment need not. If several segments share a page, the one with code counts.
     pub fn bias(&self, offset: u64, address: u64) -> Option<u64> {
         let starts = |load: &&Load| load.offset - load.offset % LARGEST_PAGE <= offset;
         let holds = |load: &&Load| starts(load) && offset < load.offset.saturating_add(load.file_size);
@@ -139,7 +139,7 @@ impl Image {
         Some(address.wrapping_sub(best.address.wrapping_add(offset).wrapping_sub(best.offset)))
     }
 
-    /// The addresses that the file states, from the first to the end of the last.
+    /// The addresses in the file itself, from the first one to the end of the last.
     pub fn extent(&self) -> Range<u64> {
         let start = self.loads.iter().map(|load| load.address).min().unwrap_or(0);
         let end = self.loads.iter().map(|load| load.address.saturating_add(load.file_size)).max();
@@ -178,7 +178,7 @@ impl Image {
         named.or_else(|| self.segment(elf::PT_GNU_EH_FRAME))
     }
 
-    /// The sections that hold its rows; each counts where those before it have no row.
+    /// The sections with its rows. Each one counts only where those before it have no row.
     pub(crate) fn sections(&self, sources: Sources) -> Vec<RowSection> {
         let mut sections = Vec::new();
         let mut covered = Vec::new();
@@ -210,14 +210,14 @@ impl Image {
         sections
     }
 
-    /// Its own compact table, if it is sound.
+    /// Its own compact table, if it is valid.
     pub(crate) fn own_table(&self) -> Option<CompactTable<Bytes>> {
         let (bytes, address) = self.section(|name, _| u8::from(name == compact::SECTION_NAME.as_bytes()))?;
         let table = CompactTable::parse(bytes, address).ok()?;
         (table.header().abi == self.abi && table.check().is_ok()).then_some(table)
     }
 
-    /// The starts of functions, as far as symbols tell, and the program's entry; ascending.
+    /// The starts of functions according to symbols, and the program's entry, ascending.
     pub(crate) fn function_starts(&self) -> Vec<u64> {
         let mut starts = vec![self.entry];
         let Ok(header) = Header::parse(&*self.bytes) else { return starts };
@@ -234,7 +234,7 @@ impl Image {
         starts
     }
 
-    /// An SFrame section for address 0 with rows for code outside `covered`, read off the instructions.
+    /// An SFrame section for address 0 with rows for code outside `covered`, read from the instructions.
     /// `starts` are the starts of functions, ascending.
     pub(crate) fn by_instructions(&self, covered: Vec<Range<u64>>, starts: Vec<u64>) -> Option<Vec<u8>> {
         let header = Header::parse(&*self.bytes).ok()?;
@@ -253,7 +253,7 @@ impl Image {
                 areas.push(Area { address: section.sh_addr(endian), code: bytes });
             }
         }
-        // Without section headers, segments. Data in them gets rows too, which does no harm.
+        // Without section headers, use segments. Data in them gets rows, too, which does no harm.
         if areas.is_empty() {
             let code = self.loads.iter().filter(|load| load.executable);
             areas.extend(
@@ -269,8 +269,8 @@ impl Image {
         self.bytes.part(slice).map(|part| (part, address))
     }
 
-    /// Its SFrame section: the index if there is one, since that holds all functions; else blobs and units,
-    /// which are united if it has both.
+    /// Its SFrame section: the index if there is one, because that contains all functions. Otherwise its
+    /// blobs and units, which are joined if it has both.
     fn own_section(&self) -> Option<(Bytes, u64)> {
         let blobs = |name: &[u8], kind: u32| u8::from(kind == SHT_GNU_SFRAME || name == b".sframe");
         let is_light =
@@ -293,7 +293,7 @@ impl Image {
         named.or_else(|| self.eh_frame_by_header())
     }
 
-    /// The section of the highest rank; `None` if all ranks are 0.
+    /// The section with the highest rank. `None`: all ranks are 0.
     fn section(&self, rank: impl Fn(&[u8], u32) -> u8) -> Option<(Bytes, u64)> {
         let header = Header::parse(&*self.bytes).ok()?;
         let endian = header.endian().ok()?;
@@ -316,9 +316,9 @@ impl Image {
         self.part(segment.data(endian, &*self.bytes).ok()?, segment.p_vaddr(endian))
     }
 
-    /// `.eh_frame` of a file without section headers: `.eh_frame_hdr` states its address (LSB, "The
-    /// .eh_frame_hdr section"), as a distance of 4 bytes from that field; it ends with a word of zeros or its
-    /// segment.
+    /// `.eh_frame` of a file without section headers. `.eh_frame_hdr` contains its address (LSB, "The
+    /// .eh_frame_hdr section"), as a distance of 4 bytes from that field. The section ends with a word of
+    /// zeros, or where its segment ends.
     fn eh_frame_by_header(&self) -> Option<(Bytes, u64)> {
         let (header, address) = self.segment(elf::PT_GNU_EH_FRAME)?;
         let [1, 0x1b, _, _, distance @ ..] = &*header else { return None };
@@ -340,7 +340,7 @@ impl Image {
         self.bytes.get(from..to.min(self.bytes.len()))
     }
 
-    /// The word that a segment holds at the file's address.
+    /// The word of a segment at the file's address.
     pub fn word(&self, address: u64) -> Option<u64> {
         let load = self.loads.iter().find(|load| address.wrapping_sub(load.address) < load.file_size)?;
         let offset = usize::try_from(load.offset.checked_add(address - load.address)?).ok()?;

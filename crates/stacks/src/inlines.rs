@@ -1,4 +1,4 @@
-//! Inlined functions, by DWARF.
+//! Inlined functions, from DWARF.
 
 use crate::bytes::Bytes;
 use crate::symbols::demangled;
@@ -10,10 +10,10 @@ use std::sync::Arc;
 
 type Slice = EndianRcSlice<RunTimeEndian>;
 
-/// A function at an address, and the line there.
+/// A function at an address, and its source line there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Line {
-    /// The function as people write it; `None` if DWARF does not name it.
+    /// The function as people write it. `None`: DWARF does not name it.
     pub function: Option<Arc<str>>,
     /// Source file and line.
     pub place: Option<(String, u32)>,
@@ -23,7 +23,7 @@ pub struct Line {
 pub struct Inlines(Context<Slice>);
 
 impl Inlines {
-    /// Reads a file's debug information; `None` if it has none.
+    /// Reads a file's debug information. `None`: it has none.
     pub fn read(bytes: &Bytes) -> Option<Self> {
         let file = object::File::parse(&**bytes).ok()?;
         file.section_by_name(".debug_info").or_else(|| file.section_by_name(".zdebug_info"))?;
@@ -37,7 +37,7 @@ impl Inlines {
         Context::from_dwarf(dwarf).ok().map(Self)
     }
 
-    /// The functions at an address, innermost first; the last one is that of the symbol table.
+    /// The functions at an address, innermost first. The last one is the function of the symbol table.
     pub fn at(&self, address: u64) -> Vec<Line> {
         let mut lines = Vec::new();
         let Ok(mut frames) = self.0.find_frames(address).skip_all_loads() else { return lines };

@@ -1,9 +1,9 @@
-//! Names of the kernel's functions, as `/proc/kallsyms` lists them.
+//! Names of the kernel's functions, from `/proc/kallsyms`.
 //!
 //! The kernel makes the list for every reader, which takes longer than all other work for a small recording.
-//! So the list is read when the first name is asked for, and `perf record`'s copy of it is preferred. Such a
-//! copy may be of an earlier run of the same kernel at another address; the recording tells where the kernel
-//! was.
+//! So this module reads the list when it needs the first name, and prefers the copy of `perf record`. Such a
+//! copy may come from an earlier run of the same kernel at another address. The recording says where the
+//! kernel was.
 
 use crate::bytes::{Bytes, Reader};
 use crate::files::hexadecimal;
@@ -13,10 +13,11 @@ use std::path::PathBuf;
 
 /// Digits of an address.
 const DIGITS: usize = 16;
-/// Most lines between an address and the function before it: symbols of data may lie there.
+/// The largest number of lines between an address and the function before it. Symbols of data may be in
+/// between.
 const MOST_PASSED: usize = 256;
 
-/// A symbol by which a recording tells where the kernel is, and its address.
+/// A symbol with its address, by which a recording says where the kernel is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reference {
     /// Its name: `_text` or `_stext`.
@@ -31,13 +32,13 @@ enum Place {
     /// No names.
     #[default]
     Nowhere,
-    /// The kernel that runs here.
+    /// The kernel that is running.
     Running,
-    /// perf's copy of the list, else the kernel that runs here if it is the recorded one.
+    /// perf's copy of the list. Without a copy, the running kernel if it is the recorded one.
     Recorded { build_id: Vec<u8>, reference: Option<Reference> },
 }
 
-/// The functions of a kernel; none if the kernel is not known.
+/// The functions of a kernel. There are none if the kernel is unknown.
 #[derive(Default)]
 pub struct Kernel {
     place: Place,
@@ -45,13 +46,13 @@ pub struct Kernel {
 }
 
 impl Kernel {
-    /// The functions of the kernel that runs here; none if it does not tell them.
+    /// The functions of the running kernel. There are none if it does not reveal them.
     pub fn running() -> Self {
         Self { place: Place::Running, list: OnceCell::new() }
     }
 
-    /// The functions of the kernel with a build-id, in which `reference` was at its address. Without a
-    /// build-id, the functions of the kernel that runs here.
+    /// The functions of the kernel with this build-id, in which `reference` was at its address. Without a
+    /// build-id, the functions of the running kernel.
     pub fn of(build_id: Option<&[u8]>, reference: Option<Reference>) -> Self {
         let Some(build_id) = build_id else { return Self::running() };
         let place = Place::Recorded { build_id: build_id.to_vec(), reference };
@@ -81,25 +82,25 @@ impl Kernel {
     }
 }
 
-/// perf's copy of the list of the kernel with a build-id.
+/// perf's copy of the list of the kernel with this build-id.
 fn copy(build_id: &[u8]) -> Option<Bytes> {
     let home = PathBuf::from(std::env::var_os("HOME")?);
     let folder = home.join(".debug/[kernel.kallsyms]").join(hexadecimal(build_id));
     Bytes::open(&folder.join("kallsyms")).ok()
 }
 
-/// The list of a kernel's symbols, a line each: address, type, name, and the module in brackets.
+/// The list of a kernel's symbols. Each line has an address, a type, a name, and the module in brackets.
 ///
-/// It is long, and few names are asked for, so lines are searched in the text. The kernel's own symbols come
-/// first, ascending by address (`kernel/kallsyms.c` relies on that, too); those of modules follow in no
-/// order.
+/// The list is long, and a profile needs few names, so this searches lines in the text. The kernel's own
+/// symbols come first, ascending by address (`kernel/kallsyms.c` relies on that, too). Those of modules
+/// follow in no order.
 #[derive(Default)]
 struct List {
     text: Bytes,
     /// Where the lines of modules begin.
     modules_at: usize,
     modules: OnceCell<Vec<Symbol>>,
-    /// What is added to its addresses.
+    /// The difference from the list's addresses to those of the recording.
     moved: u64,
 }
 
@@ -112,8 +113,8 @@ struct Symbol {
 }
 
 impl List {
-    /// A list for a kernel in which the symbol `reference` had an address that may differ from the list's;
-    /// `None` if the list does not name that symbol.
+    /// A list for a kernel in which the address of the symbol `reference` may differ from the list's. `None`:
+    /// the list does not contain that symbol.
     fn new(text: Bytes, reference: Option<&Reference>) -> Option<Self> {
         let of_module = |start: usize| line(&text, start).last() == Some(&b']');
         let modules_at = first_line(&text, of_module);
@@ -139,7 +140,7 @@ impl List {
         Name { function, offset: Some(stated - symbol.address), file, place: None, inlined: false }
     }
 
-    /// The last function of the kernel itself that starts at or before an address. Of several names for it,
+    /// The last function of the kernel itself that starts at or before an address. If it has several names,
     /// the first in the alphabet.
     fn own(&self, stated: u64) -> Option<Symbol> {
         let text = self.text.get(..self.modules_at)?;
@@ -176,7 +177,7 @@ impl List {
     }
 }
 
-/// The start of the line that holds the byte at an offset.
+/// The start of the line that contains the byte at an offset.
 fn line_start(text: &[u8], at: usize) -> usize {
     text.get(..at).and_then(|before| memchr::memrchr(b'\n', before)).map_or(0, |end| end + 1)
 }
@@ -192,8 +193,8 @@ fn name_in(text: &[u8], start: usize) -> &[u8] {
     line(text, start).get(DIGITS + 3..).unwrap_or_default()
 }
 
-/// The start of the first line for which `is_true` holds, as it must for all lines behind it; the end if
-/// there is none.
+/// The start of the first line for which `is_true` holds, or the end of the text. `is_true` must hold for all
+/// later lines.
 fn first_line(text: &[u8], is_true: impl Fn(usize) -> bool) -> usize {
     let (mut low, mut high) = (0, text.len());
     while low < high {
@@ -214,7 +215,7 @@ fn address(text: &[u8], start: usize) -> u64 {
     halves.iter().fold(0, |address, &half| address << 32 | of_digits(half))
 }
 
-/// The function that the line at an offset lists, if it lists one.
+/// The function in the line at an offset, if the line contains one.
 fn function(text: &[u8], start: usize) -> Option<Symbol> {
     let (_, [b' ', b't' | b'T' | b'w' | b'W', b' ', _, ..]) = line(text, start).split_at_checked(DIGITS)?
     else {
@@ -224,7 +225,7 @@ fn function(text: &[u8], start: usize) -> Option<Symbol> {
     (address != 0).then_some(Symbol { address, line: start })
 }
 
-/// The value of eight hexadecimal digits, computed at once; any value for other bytes.
+/// The value of eight hexadecimal digits, computed at once. Other bytes give any value.
 fn of_digits(digits: [u8; 8]) -> u64 {
     let bytes = u64::from_be_bytes(digits);
     // Letters begin at 9 more than the low half of their code.
@@ -234,8 +235,8 @@ fn of_digits(digits: [u8; 8]) -> u64 {
     (value | value >> 16) & 0xffff_ffff
 }
 
-/// The build-id of the kernel that runs here, from its ELF notes (gABI, "Note Section"): sizes of name and
-/// description, type, name, description, each padded to 4 bytes.
+/// The build-id of the running kernel, from its ELF notes (gABI, "Note Section"): sizes of name and
+/// description, type, name, description. Name and description are padded to 4 bytes.
 fn running_build_id() -> Option<Vec<u8>> {
     let notes = std::fs::read("/sys/kernel/notes").ok()?;
     let endian =

@@ -1,10 +1,10 @@
-//! Stacks of whole processes: from a recording of `perf`, or from programs that run.
+//! Stacks of whole processes, from a recording of `perf` or from running programs.
 //!
-//! Events come in, from a file ([`recording`]) or from the kernel ([`live`]): files are mapped, processes
-//! fork, execute and end, samples are taken with the user's registers and a copy of the top of the stack. A
-//! [`session`] follows the processes, unwinds each sample and hands it on with its frames, each of which says
-//! how it was found; a sample that does not reach the root says why. [`profile`] keeps frames and stacks that
-//! samples share once, and the writers of [`write`] make files of it that people and other tools read.
+//! Events come from a file ([`recording`]) or from the kernel ([`live`]): files are mapped, processes fork,
+//! execute and end, and samples are taken with the user's registers and a copy of the top of the stack. A
+//! [`session`] follows the processes, unwinds each sample, and passes it on with its frames. Each frame says
+//! how it was found. A sample that does not reach the root says why. A [`profile`] stores frames and stacks
+//! that samples share only once, and the writers of [`write`] make files of it for people and other tools.
 //!
 //! | module | contents |
 //! |---|---|
@@ -26,9 +26,10 @@
 //! | [`write`] | text, folded stacks, JSON, pprof, Firefox, HTML |
 //! | [`live`] | samples of programs that run |
 //!
-//! Recordings are not trusted: no bytes make this crate panic, and memory stays in proportion to their
-//! number. Files are mapped: if another program makes one shorter while it is read, the system raises SIGBUS.
-//! The crate installs no handler; the command `sframe` does, and ends with a message that names the file.
+//! This crate does not trust recordings: no bytes make it panic, and it uses memory in proportion to their
+//! number. It maps files. If another program truncates a file while this crate reads it, the system raises
+//! SIGBUS. The crate installs no handler for that; the command `sframe` does, and ends with a message that
+//! names the file.
 #![warn(missing_docs)]
 
 pub mod bytes;

@@ -3,15 +3,15 @@
 use crate::digits::hexadecimal;
 use std::sync::Arc;
 
-/// The name of a frame, or of a function that was inlined into it. Texts are shared: many frames are of one
-/// function.
+/// The name of a frame, or of a function that was inlined into it. Names share their texts, because many
+/// frames belong to one function.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Name {
-    /// The function as people write it; an address where none is known.
+    /// The function as people write it, or an address if the function is unknown.
     pub function: Arc<str>,
-    /// Offset in the function, in bytes, if the function is known.
+    /// Offset in the function in bytes. `None`: the function is unknown.
     pub offset: Option<u64>,
-    /// Path of the file that holds it.
+    /// Path of the file that contains it.
     pub file: Arc<str>,
     /// Source file and line.
     pub place: Option<(String, u32)>,
@@ -24,8 +24,8 @@ pub(crate) fn nameless(address: u64, file: &str) -> Name {
     Name { function: unnamed(None, address), offset: None, file: file.into(), place: None, inlined: false }
 }
 
-/// The text in place of a function's name at an address that no symbol covers: the address, as an offset in
-/// `file` if given.
+/// The text that replaces a function's name at an address that no symbol covers: the address, or an offset in
+/// `file` if it is given.
 pub(crate) fn unnamed(file: Option<&str>, address: u64) -> Arc<str> {
     let mut text = Vec::with_capacity(file.map_or(0, str::len) + "+0x".len() + 16);
     if let Some(file) = file {

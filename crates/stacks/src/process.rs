@@ -1,8 +1,7 @@
-//! Which process has mapped which file where.
+//! Tracks which process has mapped which file where.
 //!
-//! Processes copy their parent's mappings when they are forked, and lose them when they execute another
-//! program. The events may miss a beginning (a process that ran before), a middle (records that were lost) or
-//! an end.
+//! A forked process copies its parent's mappings, and a process that executes another program loses its own.
+//! The events may lack a beginning (a process that ran before), a middle (lost records) or an end.
 
 use crate::bytes::Bytes;
 use crate::event::Mapped;
@@ -19,7 +18,7 @@ use std::sync::Arc;
 pub struct Process {
     /// The files that it has mapped.
     unwinder: Unwinder<Bytes>,
-    /// Executable memory that is of no file: first address and end.
+    /// Executable memory that belongs to no file: first address and end.
     anonymous: BTreeMap<u64, u64>,
     threads: HashSet<u32>,
     /// The name of its first thread.
@@ -29,17 +28,17 @@ pub struct Process {
 /// What is at an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Place {
-    /// A file, and the address that it states.
+    /// A file, at this address in the file.
     File(FileId, u64),
-    /// Memory of no file: code that was made as the program ran.
+    /// Memory of no file: code that the program made while it ran.
     Anonymous(u64),
-    /// Nothing that is known.
+    /// Nothing known.
     Unmapped(u64),
     /// The kernel.
     Kernel(u64),
 }
 
-/// The file that an address was found in.
+/// The file of the last address.
 #[derive(Clone, Copy, Debug)]
 pub struct Last {
     start: u64,
@@ -66,8 +65,8 @@ impl Process {
         &self.unwinder
     }
 
-    /// [`Process::place`], where `last` is the file that was found last: neighbours in a stack are often of
-    /// one file.
+    /// Does the work of [`Process::place`]. `last` is the file that was found last: neighbours in a stack
+    /// often belong to one file.
     #[inline]
     pub fn place_after(&self, last: &mut Last, address: u64) -> Place {
         if address.wrapping_sub(last.start) < last.length {
@@ -111,9 +110,9 @@ impl Process {
         }
     }
 
-    /// Takes a range out of what was mapped before. What a mapping has on both sides of it stays.
+    /// Removes a range from what was mapped before. The parts of a mapping on both sides of it stay.
     fn unmap(&mut self, range: &Range<u64>) {
-        // Ranges are disjoint, so those that overlap are the last ones that start before its end.
+        // Ranges are disjoint, so those that overlap are the last ones that start before the end of this one.
         let before = self.anonymous.range(..range.end).rev();
         let overlapping = before.take_while(|&(_, &end)| end > range.start);
         for (start, end) in overlapping.map(|(&start, &end)| (start, end)).collect::<Vec<_>>() {
@@ -135,7 +134,7 @@ impl Process {
     }
 }
 
-/// The parts of a range that are not in another.
+/// The parts of a range that are outside another range.
 fn outside(whole: Range<u64>, taken: &Range<u64>) -> impl Iterator<Item = Range<u64>> {
     let parts = [whole.start..whole.end.min(taken.start), whole.start.max(taken.end)..whole.end];
     parts.into_iter().filter(|part| !part.is_empty())
@@ -145,16 +144,16 @@ fn outside(whole: Range<u64>, taken: &Range<u64>) -> impl Iterator<Item = Range<
 pub struct Processes {
     abi: Abi,
     follow_frame_pointers: bool,
-    /// Whether they run now, on this machine.
+    /// Whether they are running now, on this machine.
     live: bool,
     by_pid: HashMap<u32, Process>,
     thread_names: HashMap<u32, Vec<u8>>,
-    /// The most there have been at a time.
+    /// The largest number of processes at a time.
     most: usize,
 }
 
 impl Processes {
-    /// No processes yet.
+    /// An empty list of processes.
     pub fn new(abi: Abi, follow_frame_pointers: bool, live: bool) -> Self {
         Self {
             abi,
@@ -166,12 +165,12 @@ impl Processes {
         }
     }
 
-    /// The same without any process.
+    /// An empty list with the same settings.
     pub fn begin_again(&self) -> Self {
         Self::new(self.abi, self.follow_frame_pointers, self.live)
     }
 
-    /// A process; an empty one is added if no event has mentioned it.
+    /// A process. If no event has mentioned it, this adds an empty one.
     pub fn get(&mut self, pid: u32) -> &mut Process {
         let (abi, follow) = (self.abi, self.follow_frame_pointers);
         self.by_pid.entry(pid).or_insert_with(|| Process::new(abi, follow))
@@ -182,7 +181,7 @@ impl Processes {
         self.by_pid.get(&pid)
     }
 
-    /// A file was mapped.
+    /// Handles the mapping of a file.
     pub fn map(&mut self, mapped: &Mapped<'_>, files: &mut Files) {
         let range = mapped.address..mapped.address.saturating_add(mapped.length);
         if range.is_empty() {
@@ -194,10 +193,10 @@ impl Processes {
                 PathBuf::from(format!("/proc/{}/map_files/{:x}-{:x}", mapped.pid, range.start, range.end))
             });
             let id = files.open(mapped.path, mapped.build_id, running.as_deref());
-            // A file that cannot be read still has a name. Its addresses are its offsets then.
+            // A file that cannot be read still has a name. Its addresses are then its offsets.
             let image = files.get(id).and_then(|file| file.image().ok());
             let bias = image.and_then(|image| image.bias(mapped.offset, mapped.address));
-            // Programs also write code that they make into files of memory, to map it twice.
+            // Programs also write generated code into files of memory, to map it twice.
             if image.is_some() || !mapped.path.starts_with(b"/memfd:") {
                 file = Some((id, bias.unwrap_or(mapped.address.wrapping_sub(mapped.offset))));
             }
@@ -206,7 +205,7 @@ impl Processes {
         self.most = self.most.max(self.by_pid.len());
     }
 
-    /// A thread has a name, or a process executes another program.
+    /// Handles a thread's name, or the execution of another program.
     pub fn name(&mut self, pid: u32, tid: u32, name: &[u8], executed: bool) {
         self.thread_names.insert(tid, name.to_vec());
         if executed {
@@ -219,8 +218,8 @@ impl Processes {
         }
     }
 
-    /// The second process and thread made the first. A process that existed `before` the events began may
-    /// have executed another program since it was made, so it inherits no mappings.
+    /// Handles the second process and thread creating the first. A process that existed `before` the events
+    /// began may have executed another program meanwhile, so it inherits no mappings.
     pub fn fork(&mut self, (pid, tid): (u32, u32), (parent, parent_tid): (u32, u32), before: bool) {
         if let Some(name) = self.thread_names.get(&parent_tid).cloned() {
             self.thread_names.insert(tid, name);
@@ -238,7 +237,7 @@ impl Processes {
         self.get(pid).threads.insert(tid);
     }
 
-    /// A thread ended.
+    /// Handles the end of a thread.
     pub fn exit(&mut self, pid: u32, tid: u32) {
         self.thread_names.remove(&tid);
         if let Some(process) = self.by_pid.get_mut(&pid) {
@@ -254,14 +253,14 @@ impl Processes {
         self.thread_names.get(&tid).map_or(b"", Vec::as_slice)
     }
 
-    /// The most processes there have been at a time.
+    /// The largest number of processes at a time.
     pub fn most(&self) -> usize {
         self.most
     }
 }
 
-/// Whether a mapping's name is that of a file. Other memory has a name in brackets, one that begins with two
-/// slashes, or one that says how the memory was made.
+/// Whether a mapping's name is that of a file. The name of other memory is in brackets, begins with two
+/// slashes, or says how the memory was made.
 fn is_file(path: &[u8]) -> bool {
     let special = [&b"["[..], b"//", b"/dev/zero", b"/anon_hugepage", b"/SYSV", b"anon_inode:"];
     path == b"[vdso]" || !path.is_empty() && !special.iter().any(|start| path.starts_with(start))

@@ -1,8 +1,8 @@
-//! Many samples as one tree of stacks, and names for its frames.
+//! Many samples as one tree of stacks, with names for its frames.
 //!
-//! A frame is kept once. A stack is kept as its innermost frame and the stack of its caller, so that callers
-//! that many samples share take room once. Each address is looked up among symbols once, when all samples are
-//! in.
+//! The profile stores each frame once. It stores a stack as its innermost frame and the stack of its caller,
+//! so many samples share the room of their common callers. It looks up each address among symbols only once,
+//! when all samples are in.
 
 use crate::files::{FileId, Files};
 use crate::kernel::Kernel;
@@ -22,16 +22,16 @@ use std::sync::Arc;
 /// Stands for no stack: the caller of the outermost frame.
 pub const NONE: u32 = u32::MAX;
 
-/// A frame that samples have in common.
+/// A frame that samples share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FrameKey {
     /// What is there.
     pub place: Place,
-    /// The address as it was found; 0 where addresses are not kept.
+    /// The address where it was found, or 0 if addresses are not kept.
     pub address: u64,
-    /// Whether the address is one that a call returns to; the place is then that of the call.
+    /// Whether it is a return address. The place is then that of the call.
     pub returns: bool,
-    /// How it was found; `None` if it was recorded.
+    /// How it was found. `None`: it was recorded.
     pub source: Option<Source>,
 }
 
@@ -68,9 +68,9 @@ pub struct Row {
     pub event: u32,
     /// Processor.
     pub cpu: Option<u32>,
-    /// When, in nanoseconds.
+    /// The time, in nanoseconds.
     pub time: Option<u64>,
-    /// How many events it stands for.
+    /// How many events the sample stands for.
     pub period: u64,
     /// Where the walk ended.
     pub end: End,
@@ -83,27 +83,27 @@ pub struct Profile {
     /// Frames by number.
     pub frames: Vec<FrameKey>,
     frame_numbers: HashTable<u32>,
-    /// Stacks by number; a caller's number is less than its callees'.
+    /// Stacks by number. A caller's number is smaller than those of its callees.
     pub stacks: Vec<Node>,
-    /// For each stack, the callee that was seen first, or [`NONE`]; most have no other.
+    /// For each stack, the callee that was seen first, or [`NONE`]. Most stacks have no other callee.
     first_callees: Vec<u32>,
     /// The other callees, and the outermost stacks.
     other_callees: HashTable<u32>,
     /// Threads by number.
     pub threads: Vec<Thread>,
     thread_numbers: HashMap<Thread, u32, FixedState>,
-    /// The frames of the last sample, outermost first, each with its stack: the next one has many of them,
-    /// too.
+    /// The frames of the last sample, outermost first, each with its stack. The next sample shares many of
+    /// them.
     last: Vec<(FrameKey, u32)>,
-    /// Samples in the order in which they came.
+    /// Samples in the order of arrival.
     pub rows: Vec<Row>,
     /// Names of the events.
     pub events: Vec<String>,
 }
 
 impl Profile {
-    /// No samples yet. With `keep_addresses`, a place in a file that two processes have at different
-    /// addresses gives two frames.
+    /// A profile without samples. With `keep_addresses`, a place in a file that two processes have at
+    /// different addresses becomes two frames.
     pub fn new(keep_addresses: bool) -> Self {
         Self { keep_addresses, ..Self::default() }
     }
@@ -200,8 +200,8 @@ impl Profile {
     }
 }
 
-/// The number of a value among `values`, to which a new value is added. The table holds only numbers, because
-/// memory that is written for the first time costs page faults.
+/// The number of a value among `values`. Appends the value if it is new. The table holds only numbers,
+/// because memory that is written for the first time costs page faults.
 fn number<T: Copy + Eq + Hash>(values: &mut Vec<T>, numbers: &mut HashTable<u32>, value: T) -> u32 {
     let hash = |value: &T| FixedState::default().hash_one(value);
     let is_same = |&number: &u32| values.get(number as usize) == Some(&value);
@@ -220,12 +220,12 @@ fn number<T: Copy + Eq + Hash>(values: &mut Vec<T>, numbers: &mut HashTable<u32>
 /// Names of all frames of a profile.
 pub struct Names {
     names: Vec<Name>,
-    /// For each frame, where its own names end.
+    /// For each frame, the end of its names.
     ends: Vec<usize>,
 }
 
 impl Names {
-    /// Looks all frames up; with `inlined`, also inlined functions and source lines.
+    /// Looks up all frames. With `inlined`, also looks up inlined functions and source lines.
     pub fn new(profile: &Profile, files: &Files, kernel: &Kernel, inlined: bool) -> Self {
         let mut namer = Namer { files, kernel, inlined, functions: HashMap::default() };
         let count = profile.frames.len();
@@ -240,7 +240,7 @@ impl Names {
         all
     }
 
-    /// The names of a frame, innermost first; at least one.
+    /// The names of a frame, innermost first. There is at least one.
     pub fn of(&self, frame: u32) -> &[Name] {
         let frame = frame as usize;
         let start = frame.checked_sub(1).and_then(|before| self.ends.get(before)).copied().unwrap_or(0);
@@ -253,7 +253,7 @@ struct Namer<'a> {
     files: &'a Files,
     kernel: &'a Kernel,
     inlined: bool,
-    /// Names of functions by file and start, because demangling takes long.
+    /// Names of functions by file and start, because demangling is slow.
     functions: HashMap<(FileId, u64), Arc<str>, FixedState>,
 }
 
@@ -281,7 +281,7 @@ impl Namer<'_> {
         };
         let offset = symbol.map(|symbol| address - symbol.address);
         let outer = Name { function, offset, file: Arc::clone(&file.path), place: None, inlined: false };
-        // Reading debug information takes longer than all else; nobody but `inlined` asks for it.
+        // Reading debug information takes longer than all other work, so it happens only for `inlined`.
         let inlines = if self.inlined { file.inlines() } else { None };
         let lines = inlines.map(|inlines| inlines.at(address)).unwrap_or_default();
         let Some(last) = lines.len().checked_sub(1) else { return names.push(outer) };

@@ -1,9 +1,9 @@
 //! The rows of a file, made on demand.
 //!
-//! A recording touches some hundreds of a library's functions, and the library may have two hundred thousand.
-//! So nothing is read when a file is mapped. The first sample at an address looks for its row among the
-//! file's own rows, then runs the one FDE that covers it, then reads its instructions; the result is kept for
-//! all processes.
+//! A recording touches some hundreds of a library's functions, but the library may have two hundred thousand.
+//! So mapping a file reads nothing. The first sample at an address looks for its row among the file's own
+//! rows, then runs the one FDE that covers the address, and then reads the instructions there. All processes
+//! share the result.
 
 use crate::bytes::Bytes;
 use crate::image::{Image, Sources};
@@ -19,8 +19,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Time that was spent in reading rows of all files, in nanoseconds, if it is to be measured. A row is read
-/// in a few hundred nanoseconds, and a look at the clock takes fifty.
+/// The time spent reading rows of all files in nanoseconds, if it is measured. Reading a row takes a few
+/// hundred nanoseconds, and a look at the clock takes fifty.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Reading(Option<Arc<AtomicU64>>);
 
@@ -45,10 +45,10 @@ impl Reading {
 
 type Answer = Result<Option<(UnwindRules, Source)>, Error>;
 
-/// Number of recent answers that a new one is compared with.
+/// Number of recent answers to compare a new one with.
 const RECENT: usize = 256;
 
-/// The answers so far. A file has few different answers, and an answer is large beside an address.
+/// The answers so far. A file has few different answers, and an answer is large compared with an address.
 struct Known {
     answers: Vec<Answer>,
     /// The number of the answer for each address.
@@ -78,7 +78,7 @@ impl Known {
     }
 }
 
-/// A hash of an answer: cheap, and different for most different answers.
+/// A hash of an answer. It is cheap, and different for most different answers.
 fn place_of(answer: &Answer) -> usize {
     let Ok(Some((UnwindRules { rules: RowRules::Frame(frame), .. }, _))) = answer else { return 0 };
     let fp = match frame.fp {
@@ -98,7 +98,7 @@ pub(crate) struct Rows {
     own_ranges: OnceLock<Vec<Range<u64>>>,
     /// Where functions start, ascending.
     starts: OnceLock<Vec<u64>>,
-    /// Rows read off the instructions of code that nothing describes, by the start of the code.
+    /// Rows read from the instructions of code that nothing describes, by the start of the code.
     instructions: Mutex<HashMap<u64, Option<FileRows<Bytes>>, FixedState>>,
     known: Mutex<Known>,
     scratch: Mutex<Scratch>,
@@ -138,12 +138,12 @@ impl Rows {
         }
     }
 
-    /// Number of addresses that were asked for.
+    /// Number of addresses that were looked up.
     pub fn known(&self) -> usize {
         self.known.lock().unwrap_or_else(PoisonError::into_inner).by_address.len()
     }
 
-    /// Where the caller's value of a register is while the code at the file's address `pc` runs, by
+    /// Where the caller's value of a register is while the code at the file's address `pc` runs, according to
     /// `.eh_frame`.
     pub fn register_at(&self, pc: u64, register: Register) -> Option<RegisterRule> {
         self.fdes()?.register_at(pc, register)
@@ -160,7 +160,7 @@ impl Rows {
             && let Some(found) =
                 fdes.rules_at(pc, &mut self.scratch.lock().unwrap_or_else(PoisonError::into_inner))
         {
-            // The instructions of a function whose rows have no SFrame form are not read.
+            // If the rows of a function have no SFrame form, this does not read its instructions either.
             return Ok(found.ok().flatten().map(|rules| (rules, Source::EhFrame)));
         }
         if self.sources == Sources::All { self.by_instructions(pc) } else { Ok(None) }
@@ -175,8 +175,8 @@ impl Rows {
         self.fdes.get_or_init(|| self.image.fdes()).as_ref()
     }
 
-    /// The rules by the instructions. Only the function around `pc` is read; without a symbol for its start,
-    /// all code between the described functions around `pc`.
+    /// The rules from the instructions. This reads only the function around `pc`. If no symbol says where the
+    /// function starts, it reads all code between the described functions around `pc`.
     fn by_instructions(&self, pc: u64) -> Answer {
         let mut gap = self.gap_at(pc);
         let starts = self.starts.get_or_init(|| self.image.function_starts());
@@ -193,7 +193,7 @@ impl Rows {
         rows.as_ref().map_or(Ok(None), |rows| rows.rules_at(pc))
     }
 
-    /// The addresses around `pc` that neither its own rows nor its `.eh_frame` cover.
+    /// The addresses around `pc` that neither the file's own rows nor its `.eh_frame` cover.
     fn gap_at(&self, pc: u64) -> Range<u64> {
         let own = self.own_ranges.get_or_init(|| {
             let mut ranges = self.own().map(|_| self.image.own_ranges()).unwrap_or_default();
@@ -235,7 +235,7 @@ mod tests {
             });
             let found = rows.rules_at(pc).unwrap().map(|(rules, source)| (rules.rules, source));
             by_instructions += usize::from(matches!(whole, Some((_, Source::Instructions))));
-            // Of a function with a row that has no SFrame form, all are left out of a section.
+            // If one row of a function has no SFrame form, a section omits all rows of the function.
             if whole == found || whole.is_none() {
                 same += 1;
             } else {
@@ -243,7 +243,7 @@ mod tests {
             }
         }
         assert!(same > 10_000 && by_instructions > 0, "{same}, {by_instructions}");
-        // A sweep from a function's start does not know of branches from the one before.
+        // A sweep that starts at a function does not know of branches from the function before.
         assert!(
             differ.iter().all(|(_, whole, _)| matches!(whole, Some((_, Source::Instructions)))),
             "{differ:?}"

@@ -1,27 +1,27 @@
-//! Values of registers that rows do not follow.
+//! Values of registers that rows do not track.
 //!
-//! The CFA of a few frames counts from a register that is neither stack nor frame pointer: the dynamic
-//! linker's code for lazy binding aligns its stack and keeps the old stack pointer in `rbx`. The functions
-//! that it calls may have saved the register and changed it. So their frames are walked a second time, and
-//! `.eh_frame` says where each saved the register.
+//! In a few frames, the CFA counts from a register that is neither the stack pointer nor the frame pointer:
+//! the dynamic linker's code for lazy binding aligns its stack and keeps the old stack pointer in `rbx`. The
+//! functions that it calls may have saved that register and changed it. So this module walks their frames a
+//! second time, and `.eh_frame` says where each frame saved the register.
 
 use crate::files::Files;
 use crate::process::{Place, Process};
 use sframe_format::abi::Register;
 use sframe_format::{Base, FrameAddress, Location, RegisterRule, Registers, RuleCache, UnwindError};
 
-/// The values of such registers along one stack. The stack is walked once for each register, however many
-/// frames need it.
+/// The values of such registers along one stack. The stack is walked once for each register, no matter how
+/// many frames need it.
 pub struct Trail {
     pc: u64,
     registers: Registers,
     followed: Vec<Followed>,
 }
 
-/// A register, followed up to a frame.
+/// A register that has been followed up to a frame.
 struct Followed {
     register: Register,
-    /// Its value in that frame, if it is known.
+    /// Its value in that frame. `None`: unknown.
     value: Option<u64>,
     /// Steps from the topmost frame.
     steps: usize,
@@ -30,13 +30,13 @@ struct Followed {
 }
 
 impl Trail {
-    /// From the instruction at `pc` with `registers`.
+    /// Starts at the instruction at `pc` with `registers`.
     pub fn new(pc: u64, registers: Registers) -> Self {
         Trail { pc, registers, followed: Vec::new() }
     }
 
-    /// The value of a register in the frame that `steps` steps from the topmost one lead to. For one
-    /// register, `steps` must not decrease from call to call.
+    /// The value of a register in the frame that is `steps` steps from the topmost one. For one register,
+    /// `steps` must not decrease from call to call.
     #[cold]
     pub fn value_after<const SLOTS: usize>(
         &mut self,
@@ -62,7 +62,7 @@ impl Trail {
 }
 
 impl Followed {
-    /// Goes on to the caller; `None` if there is none, or if the register's value there is not known.
+    /// Goes on to the caller. `None`: there is no caller, or the register's value there is unknown.
     fn step<const SLOTS: usize>(
         &mut self,
         (process, files): (&Process, &Files),
@@ -72,7 +72,7 @@ impl Followed {
         let (abi, register) = (process.unwinder().abi(), self.register);
         let registers = &mut self.registers;
         let mut step = process.unwinder().unwind_frame(self.at, registers, cache, read);
-        // This frame may count from the register, too.
+        // The CFA of this frame may count from the register, too.
         if matches!(step, Err(UnwindError::Register { register: needed }) if needed == register) {
             registers.set(abi, register, self.value?);
             step = process.unwinder().unwind_frame(self.at, registers, cache, read);

@@ -1,10 +1,10 @@
 //! From events to stacks.
 //!
-//! A session takes events in the order of time and hands on a [`Stack`] for each sample: the kernel's frames
-//! as they were recorded, then the user's, unwound from the registers and the copy of the stack, or as they
-//! were recorded if there is no such copy. A kernel may record the user's part of a call chain later, when it
-//! returns to the program, and mark the sample with a number (a cookie); such a sample waits for its second
-//! part.
+//! A session takes events in the order of time and passes on a [`Stack`] for each sample. The stack contains
+//! the recorded frames of the kernel, and then the user frames. The session unwinds these from the registers
+//! and the copy of the stack. Without a copy, it uses the recorded user frames. A kernel may record the user
+//! part of a call chain later, when it returns to the program, and mark the sample with a number (a cookie).
+//! Such a sample waits for its second part.
 
 use crate::bytes::Bytes;
 use crate::event::{Chain, Event, Mapped, Sample};
@@ -18,12 +18,12 @@ use hashbrown::HashMap;
 use sframe_format::{Abi, Module, Registers, RuleCache, Source};
 use std::time::Instant;
 
-/// Marks in call chains (`enum perf_callchain_context`): the kernel's part follows, the user's part follows,
-/// or the user's part will be recorded later.
+/// Marks in call chains (`enum perf_callchain_context`): the kernel part follows, the user part follows, or
+/// the user part will be recorded later.
 const CONTEXT_KERNEL: u64 = (-128i64) as u64;
 const CONTEXT_USER: u64 = (-512i64) as u64;
 const CONTEXT_USER_DEFERRED: u64 = (-640i64) as u64;
-/// Every mark lies above every address.
+/// Every mark is greater than every address.
 const CONTEXT_LEAST: u64 = (-4095i64) as u64;
 /// All sources of frames.
 const SOURCES: [Source; 6] = [
@@ -34,7 +34,7 @@ const SOURCES: [Source; 6] = [
     Source::FramePointer,
     Source::Instructions,
 ];
-/// Most samples that wait for their second part.
+/// The largest number of samples that wait for their second part.
 const MOST_WAITING: usize = 1 << 16;
 
 /// A sample with its frames.
@@ -52,9 +52,9 @@ pub struct Stack<'a> {
     pub event: usize,
     /// Processor.
     pub cpu: Option<u32>,
-    /// When, in nanoseconds.
+    /// The time, in nanoseconds.
     pub time: Option<u64>,
-    /// How many events it stands for.
+    /// How many events the sample stands for.
     pub period: u64,
     /// The frames, innermost first.
     pub frames: &'a [Frame],
@@ -79,9 +79,9 @@ struct Waiting {
 /// Settings of a session.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
-    /// How files are found and read.
+    /// How to find and read files.
     pub files: Options,
-    /// Follow frame pointers where there are no rows.
+    /// Whether to follow frame pointers where there are no rows.
     pub frame_pointers: bool,
 }
 
@@ -95,17 +95,17 @@ pub struct Session {
     statistics: Statistics,
     /// The frames of the current sample.
     frames: Vec<Frame>,
-    /// By the number of the part that they wait for: a thread that is sampled several times in the kernel
-    /// returns once.
+    /// Waiting samples, by the number of the part that they wait for. A thread may be sampled several times
+    /// in the kernel before it returns.
     waiting: HashMap<u64, Vec<Waiting>>,
-    /// How many there are.
+    /// How many samples wait.
     waiting_count: usize,
     kernel: Option<Reference>,
     started: Instant,
 }
 
 impl Session {
-    /// A session over processes of an architecture.
+    /// A session for processes of one architecture.
     pub fn new(abi: Abi, settings: Settings) -> Self {
         let live = settings.files.here;
         Self {
@@ -128,13 +128,13 @@ impl Session {
         &self.files
     }
 
-    /// Notes the build-id that a path had when it was mapped.
+    /// Records the build-id that a path had when it was mapped.
     pub fn expect(&mut self, path: &[u8], build_id: &[u8]) {
         self.files.expect(path, build_id);
     }
 
-    /// Takes a record of the sampled event with the number `event`; hands stacks to `take`. `None` is a
-    /// record that could not be read.
+    /// Handles a record of the sampled event with the number `event`, and passes stacks to `take`. `None` is
+    /// a record that could not be read.
     pub fn handle(&mut self, event: usize, record: Option<&Event<'_>>, take: &mut dyn FnMut(&Stack<'_>)) {
         match record {
             Some(Event::Sample(sample)) => self.sample(event, sample, take),
@@ -154,8 +154,8 @@ impl Session {
         }
     }
 
-    /// Notes where the kernel is: its mapping is named after a symbol, whose address stands for the offset in
-    /// the file.
+    /// Records where the kernel is. Its mapping is named after a symbol, and the mapping's offset is that
+    /// symbol's address.
     fn kernel(&mut self, mapped: &Mapped<'_>) {
         if let Some(name) = mapped.path.strip_prefix(b"[kernel.kallsyms]")
             && !name.is_empty()
@@ -164,12 +164,12 @@ impl Session {
         }
     }
 
-    /// A symbol of the kernel and its address, if the events have given one so far.
+    /// A symbol of the kernel and its address. `None`: no event has given one so far.
     pub fn kernel_reference(&self) -> Option<&Reference> {
         self.kernel.as_ref()
     }
 
-    /// Forgets processes and counts, and keeps the files with their rows, for a second pass over the same
+    /// Forgets processes and counts, but keeps the files with their rows, for a second pass over the same
     /// recording.
     pub fn begin_again(&mut self) {
         self.processes = self.processes.begin_again();
@@ -180,7 +180,7 @@ impl Session {
         self.started = Instant::now();
     }
 
-    /// Ends the session: hands on samples that still wait, and returns the files and the statistics.
+    /// Ends the session: passes on samples that still wait, and returns the files and the statistics.
     pub fn finish(mut self, take: &mut dyn FnMut(&Stack<'_>)) -> (Files, Statistics) {
         let mut left: Vec<Waiting> = std::mem::take(&mut self.waiting).into_values().flatten().collect();
         left.sort_by_key(|waiting| (waiting.time, waiting.tid));
@@ -212,7 +212,7 @@ impl Session {
         let end = match &sample.user {
             Some(user) if !user.wide => End::Narrow,
             Some(user) => {
-                // The user's frames of the call chain are replaced by those that are unwound.
+                // The unwound user frames replace those of the call chain.
                 self.frames.retain(|frame| matches!(frame.place, Place::Kernel(_)));
                 let started = self.measure.then(|| (Instant::now(), self.files.reading()));
                 let end = self.unwind(sample.pid, user.registers(self.abi.endian()), user.stack);
@@ -241,16 +241,16 @@ impl Session {
         self.frames = self.hand_on(unwound, end, take);
     }
 
-    /// The files that a process has mapped; `None` if there is no such process.
+    /// The files that a process has mapped. `None`: there is no such process.
     pub fn modules(&self, pid: u32) -> Option<&[Module<Bytes>]> {
         self.processes.known(pid).map(|process| process.unwinder().modules())
     }
 
-    /// Takes a stack that was unwound in the kernel.
+    /// Handles a stack that was unwound in the kernel.
     pub fn unwound(&mut self, sample: &sframe_bpf::Sample<'_>, take: &mut dyn FnMut(&Stack<'_>)) {
         self.frames.clear();
         for (place, address) in sample.kernel_frames().enumerate() {
-            // As in call chains, only the first is the instruction itself.
+            // As in call chains, only the first address is the instruction itself.
             note(&mut self.frames, self.processes.get(sample.pid), address, true, place == 0);
         }
         self.statistics.kernel_frames += self.frames.len() as u64;
@@ -260,7 +260,7 @@ impl Session {
         for (address, returns) in sample.user_frames() {
             let place = process.place_after(&mut last, address.wrapping_sub(returns.into()));
             self.frames.push(Frame { address, place, returns, source: Some(source) });
-            // The caller is found by the table of this frame's file.
+            // The table of this frame's file leads to the caller.
             source = match place {
                 Place::File(file, _) => self.files.table(file).map_or(Source::EhFrame, |table| table.source),
                 _ => Source::SignalContext,
@@ -298,12 +298,12 @@ impl Session {
         self.frames.iter().filter(|frame| matches!(frame.place, Place::Kernel(_))).count() as u64
     }
 
-    /// Notes the frames of the recorded call chain. Returns the cookie of the part that will come later.
+    /// Adds the frames of the recorded call chain. Returns the cookie of the part that will come later.
     fn recorded(&mut self, sample: &Sample<'_>) -> Option<u64> {
         let mut kernel = sample.kernel;
         let process = self.processes.get(sample.pid);
         let mut chain = sample.chain.iter();
-        // The first address of a part is the instruction itself, the others are return addresses.
+        // The first address of a part is the instruction itself, and the others are return addresses.
         let mut first = true;
         while let Some(address) = chain.next() {
             match address {
@@ -319,9 +319,9 @@ impl Session {
         None
     }
 
-    /// The second part of the samples that wait for it.
+    /// Handles the second part of the samples that wait for it.
     fn deferred(&mut self, cookie: u64, chain: &Chain<'_>, take: &mut dyn FnMut(&Stack<'_>)) {
-        // The cookie is unique: it is made of a processor's number and a counter.
+        // The cookie is unique: it consists of a processor's number and a counter.
         let waiting = self.waiting.remove(&cookie).unwrap_or_default();
         self.waiting_count -= waiting.len();
         for mut waiting in waiting {
@@ -335,7 +335,7 @@ impl Session {
         }
     }
 
-    /// Counts a stack and hands it on. Returns the memory of its frames.
+    /// Counts a stack and passes it on. Returns the memory of its frames.
     fn hand_on(&mut self, sample: Waiting, end: End, take: &mut dyn FnMut(&Stack<'_>)) -> Vec<Frame> {
         let statistics = &mut self.statistics;
         statistics.samples += 1;
@@ -364,7 +364,7 @@ impl Session {
         frames
     }
 
-    /// Unwinds the user's part.
+    /// Unwinds the user part.
     fn unwind(&mut self, pid: u32, values: impl Iterator<Item = (u32, u64)>, stack: &[u8]) -> End {
         let abi = self.abi;
         let mut registers = Registers::new(0, 0, None);

@@ -12,39 +12,39 @@ use std::time::Duration;
 pub enum End {
     /// At the root.
     Root,
-    /// The call chain is the one that the recording holds; nothing was unwound.
+    /// The call chain is the recording's own, and nothing was unwound.
     Recorded,
     /// A file has no rows for an address.
     NoRows(FileId),
     /// The rows of a file are malformed.
     Malformed(FileId),
-    /// Code that the program made as it ran has no rows.
+    /// The program made this code while it ran, and it has no rows.
     Jit,
-    /// An address is in no file that is known.
+    /// An address is in no known file.
     Unmapped,
     /// The recorder copied too little of the stack.
     CopyEnded,
     /// The walk needs memory that was not copied.
     Memory,
-    /// The value of a register is needed and not known.
+    /// The walk needs the value of a register, and it is unknown.
     Register,
-    /// The caller's frame would not lie above.
+    /// The caller's frame would not be above this one.
     NoProgress,
-    /// More frames than a stack has.
+    /// The stack has more frames than a real one.
     TooDeep,
-    /// A 32-bit program.
+    /// The program has 32 bits.
     Narrow,
     /// The recording has no registers.
     NoRegisters,
 }
 
 impl End {
-    /// Whether the walk is as long as the stack.
+    /// Whether the walk reached the root.
     pub fn is_rooted(self) -> bool {
         self == Self::Root
     }
 
-    /// A sentence.
+    /// The end as a sentence.
     pub fn describe(self, files: &Files) -> String {
         let name = |id| files.get(id).map_or("?", |file| &*file.path);
         match self {
@@ -79,29 +79,29 @@ pub struct Statistics {
     pub frames: u64,
     /// Frames of the kernel.
     pub kernel_frames: u64,
-    /// Walks by where they ended.
+    /// Number of walks by their end.
     pub ends: BTreeMap<End, u64>,
-    /// Unwound frames by source.
+    /// Number of unwound frames by source.
     pub sources: BTreeMap<Source, u64>,
     /// Frames of user code from call chains in the recording.
     pub recorded_frames: u64,
-    /// Records that were lost as the recording was made.
+    /// Records that were lost while the recording was made.
     pub lost: u64,
     /// Records that are shorter than they say.
     pub unreadable: u64,
     /// Hits and misses of the cache.
     pub cache: (u64, u64),
-    /// Time that was spent in unwinding, without reading rows.
+    /// Time spent unwinding, without the time for reading rows.
     pub unwinding: Duration,
-    /// Time that was spent in reading the rows of files.
+    /// Time spent reading the rows of files.
     pub reading: Duration,
-    /// Time of the whole run, up to the last stack.
+    /// Time of the whole run up to the last stack.
     pub whole: Duration,
-    /// The most processes at a time.
+    /// The largest number of processes at a time.
     pub processes: usize,
 }
 
-/// [`Statistics`] for readers that are programs.
+/// [`Statistics`] for programs.
 #[derive(Debug, Serialize)]
 pub struct Report {
     samples: u64,
@@ -116,7 +116,7 @@ pub struct Report {
     unreadable: u64,
     processes: usize,
     files: usize,
-    /// Addresses in these files whose rows were asked for.
+    /// Number of addresses in these files whose rows were needed.
     addresses: usize,
     cache_hits: u64,
     cache_misses: u64,
@@ -125,7 +125,7 @@ pub struct Report {
     samples_per_second_unwinding: f64,
     whole_seconds: f64,
     samples_per_second: f64,
-    /// The most memory that this process has used, in bytes; 0 where the system does not tell.
+    /// The largest amount of memory that this process has used, in bytes. 0: the system does not say.
     peak_memory: u64,
 }
 
@@ -172,7 +172,7 @@ impl Statistics {
 }
 
 impl Report {
-    /// As people read it.
+    /// The statistics as text for people.
     pub fn text(&self) -> String {
         let mut text = String::new();
         let share = |part: u64, all: u64| 100.0 * part as f64 / all.max(1) as f64;

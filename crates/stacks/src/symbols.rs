@@ -1,7 +1,7 @@
 //! Names for the addresses of a file: its functions, sorted.
 //!
-//! A large library has a hundred thousand functions, of which a profile names some hundreds. So names stay in
-//! the file.
+//! A large library has a hundred thousand functions, but a profile needs the names of some hundreds. So the
+//! names stay in the file.
 
 use crate::bytes::Bytes;
 use foldhash::fast::FixedState;
@@ -11,7 +11,7 @@ use object::{Endianness, elf};
 use std::cell::RefCell;
 use std::sync::Arc;
 
-/// Number of functions before an address that may hold it.
+/// Number of functions before an address that may contain it.
 const MOST_NESTED: usize = 16;
 
 /// A function.
@@ -19,12 +19,12 @@ const MOST_NESTED: usize = 16;
 pub struct Symbol {
     /// Where it starts.
     pub address: u64,
-    /// Size in bytes; 0 if the file does not tell, and then it reaches to the next symbol.
+    /// Size in bytes. 0: the file does not say, and the function reaches to the next symbol.
     size: u64,
     /// Offset of its name in string table `table`.
     name: u32,
     table: u8,
-    /// Bit 1: the file tells its size. Bit 0: it is global.
+    /// Bit 1: the file states its size. Bit 0: it is global.
     rank: u8,
 }
 
@@ -33,18 +33,18 @@ pub struct Symbol {
 pub struct Symbols {
     strings: Vec<Bytes>,
     symbols: Vec<Symbol>,
-    /// For addresses with several symbols, by the number of the first, which of them is used. It is chosen on
-    /// demand, because the choice reads names.
+    /// For addresses with several symbols, which one is used, by the number of the first one. The choice
+    /// reads names, so it is made on demand.
     chosen: RefCell<HashMap<usize, usize, FixedState>>,
 }
 
 impl Symbols {
-    /// Reads the symbol tables of files: the file itself, and one with its debug information. A file that
-    /// cannot be read has none.
+    /// Reads the symbol tables of files: of the file itself, and of one with its debug information. A file
+    /// that cannot be read has no symbols.
     pub fn read(files: &[Bytes]) -> Self {
         let mut all = Self::default();
         for bytes in files {
-            // A dynamic symbol is in the other table, too, if there is one.
+            // The other table also contains the dynamic symbols, if there is one.
             let read = all.add(bytes, elf::SHT_SYMTAB);
             if read.is_none_or(|count| count == 0) {
                 all.add(bytes, elf::SHT_DYNSYM);
@@ -54,7 +54,7 @@ impl Symbols {
         all
     }
 
-    /// Adds the functions of a symbol table. Returns the number of its symbols; `None` if it cannot be read.
+    /// Adds the functions of a symbol table. Returns the number of its symbols. `None`: it cannot be read.
     fn add(&mut self, bytes: &Bytes, kind: u32) -> Option<usize> {
         let header = elf::FileHeader64::<Endianness>::parse(&**bytes).ok()?;
         let endian = header.endian().ok()?;
@@ -68,7 +68,7 @@ impl Symbols {
         for symbol in table.iter() {
             let code = matches!(symbol.st_type(), elf::STT_FUNC | elf::STT_GNU_IFUNC | elf::STT_NOTYPE);
             let name = symbol.st_name(endian);
-            // `is_definition` leaves out symbols without a type and a size, which only tell code from data
+            // `is_definition` omits symbols without a type and a size, which only tell code from data
             // (AArch64 ELF ABI, "Mapping symbols").
             if !code || !symbol.is_definition(endian) || name == 0 {
                 continue;
@@ -80,8 +80,8 @@ impl Symbols {
         Some(table.len())
     }
 
-    /// Whether a symbol is a better name than another one at the same address: one with a size, then a global
-    /// one, then one without a leading underscore, then the first in the alphabet.
+    /// Whether a symbol is a better name than another one at the same address. A symbol with a size comes
+    /// first, then a global one, then one without a leading underscore, then the first in the alphabet.
     fn is_better(&self, this: &Symbol, than: &Symbol) -> bool {
         let (own, other) = (self.name(this), self.name(than));
         let key = |rank: u8, name: &[u8]| (rank, !name.starts_with(b"_"));
@@ -89,7 +89,7 @@ impl Symbols {
         own_key > other_key || own_key == other_key && own < other
     }
 
-    /// The function that holds an address.
+    /// The function that contains an address.
     pub fn at(&self, address: u64) -> Option<&Symbol> {
         let end = self.symbols.partition_point(|symbol| symbol.address <= address);
         let (mut before, after) = self.symbols.split_at(end);
@@ -113,7 +113,7 @@ impl Symbols {
         None
     }
 
-    /// The best of the symbols at one address. The first of them has the number `first`.
+    /// The best of the symbols at one address. `first` is the number of the first one.
     fn best<'a>(&'a self, first: usize, symbols: &'a [Symbol]) -> Option<&'a Symbol> {
         if let [only] = symbols {
             return Some(only);
@@ -134,8 +134,8 @@ impl Symbols {
     }
 }
 
-/// Sorts symbols by address. They are first distributed among equal stretches of addresses, a few to each,
-/// which takes a tenth of the time of sorting them at once.
+/// Sorts symbols by address. First distributes them among equal ranges of addresses, with a few in each,
+/// which takes a tenth of the time of sorting all at once.
 fn sorted(symbols: &[Symbol]) -> Vec<Symbol> {
     const USUAL: usize = 8;
     let first = symbols.iter().map(|symbol| symbol.address).min().unwrap_or(0);
@@ -162,7 +162,7 @@ fn sorted(symbols: &[Symbol]) -> Vec<Symbol> {
     sorted
 }
 
-/// A demangled name, without its symbol version; the name itself if it is not mangled.
+/// A demangled name without its symbol version. If the name is not mangled, the name itself.
 pub fn demangled(name: &[u8]) -> Arc<str> {
     let end = name.iter().position(|&byte| byte == b'@').filter(|&at| at > 0).unwrap_or(name.len());
     let plain = demangle::demangle(&name[..end]);

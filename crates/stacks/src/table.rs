@@ -1,4 +1,4 @@
-//! Compact tables of files, for readers in the kernel: the file's own, or one that is made of all its rows.
+//! Compact tables of files, for readers in the kernel: a file's own table, or one made of all its rows.
 
 use crate::bytes::Bytes;
 use crate::image::{Image, RowSection, Sources};
@@ -11,12 +11,12 @@ use std::ops::Range;
 pub struct Table {
     bytes: Bytes,
     address: u64,
-    /// The source of its rows; of a table that was made of several sources, the first.
+    /// The source of its rows. If it was made from several sources, the first one.
     pub source: Source,
 }
 
 impl Table {
-    /// The table of a file: its own if it has one, else one that is made of the rows of `sources`.
+    /// The table of a file: its own, or else one made from the rows of `sources`.
     pub(crate) fn new(image: &Image, sources: Sources) -> Option<Self> {
         let own = (sources != Sources::Derived).then(|| image.own_table()).flatten();
         match own {
@@ -28,7 +28,7 @@ impl Table {
         }
     }
 
-    /// A table of the rows of several sections; of two that describe a function's start, the first counts.
+    /// A table of the rows of several sections. If two describe a function's start, the first one counts.
     fn made(abi: Abi, sections: &[RowSection]) -> Option<Self> {
         let mut functions = Vec::new();
         let mut covered: Vec<Range<u64>> = Vec::new();
@@ -61,7 +61,7 @@ impl Table {
     }
 }
 
-/// Whether the last range that starts at or before an address holds it.
+/// Whether the last range that starts at or before an address contains it.
 fn holds(ranges: &[Range<u64>], address: u64) -> bool {
     let place = ranges.partition_point(|range| range.start <= address);
     place.checked_sub(1).is_some_and(|before| ranges[before].contains(&address))

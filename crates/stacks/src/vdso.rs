@@ -1,6 +1,6 @@
-//! The vDSO: the library that the kernel maps into every process, from no file.
+//! The vDSO: the library that the kernel maps into every process. It has no file.
 
-/// A larger vDSO, in bytes, is not read.
+/// The largest vDSO that is read, in bytes.
 const MOST: u64 = 1 << 20;
 
 /// The bytes of this process's vDSO.

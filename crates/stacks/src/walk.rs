@@ -1,4 +1,4 @@
-//! Walks one stack, by the registers and the copy of the stack's top.
+//! Walks one stack, with the registers and the copy of the stack's top.
 
 use crate::bytes::{fetch_ahead, word};
 use crate::files::{FileId, Files};
@@ -8,32 +8,32 @@ use crate::statistics::End;
 use sframe_format::abi::Register;
 use sframe_format::{Abi, FrameAddress, Registers, RuleCache, Source, UnwindError};
 
-/// Most frames of one stack; a walk in circles ends here.
+/// The largest number of frames of a stack. A walk in circles ends here.
 const DEEPEST: usize = 4096;
-/// An address less than this many bytes above the stack pointer is taken for one of the stack.
+/// An address that is less than this many bytes above the stack pointer counts as an address in the stack.
 const LARGEST_STACK: u64 = 1 << 30;
-/// The code of a program's entry is shorter than this, in bytes.
+/// The code of a program's entry has fewer bytes than this.
 const LARGEST_ENTRY: u64 = 128;
-/// Bytes of the stack that are fetched ahead of the walk: some frames.
+/// Bytes of the stack to fetch ahead of the walk. They contain some frames.
 const AHEAD: usize = 2048;
-/// Slots of the cache, which serves many processes.
+/// Number of slots in the cache, which serves many processes.
 pub const SLOTS: usize = 4096;
 
 /// A frame of a stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Frame {
-    /// The address as it was found.
+    /// The address where it was found.
     pub address: u64,
-    /// What is there; for a return address, the place of the call before it.
+    /// What is there. For a return address, the place of the call before it.
     pub place: Place,
-    /// Whether the address is one that a call returns to.
+    /// Whether it is a return address.
     pub returns: bool,
-    /// How it was found; `None` if it was recorded.
+    /// How it was found. `None`: it was recorded.
     pub source: Option<Source>,
 }
 
-/// Walks outwards from the instruction at `pc` and adds a frame for each step. `stack` are the bytes from the
-/// stack pointer of `registers` on.
+/// Walks outwards from the instruction at `pc`, and adds a frame for each step. `stack` are the bytes from
+/// the stack pointer of `registers` on.
 pub fn walk(
     process: &mut Process,
     files: &Files,
@@ -91,9 +91,9 @@ pub fn walk(
     End::TooDeep
 }
 
-/// The caller of code that was made as the program ran. No file describes such code, but most compilers keep
-/// frame pointers in it. If there is none, the word that is taken for the return address is hardly an address
-/// of code.
+/// The caller of code that the program made while it ran. No file describes such code, but most compilers
+/// keep a frame pointer in it. If they do not, the word in the place of the return address is hardly an
+/// address of code.
 #[cold]
 fn caller_of_jit(
     error: UnwindError,
@@ -112,15 +112,15 @@ fn caller_of_jit(
     is_code.then_some(caller)
 }
 
-/// The word at an address of a mapped file: trampolines are known by their instructions.
+/// The word at an address of a mapped file. Trampolines are recognised by their instructions.
 #[cold]
 fn code_word(process: &Process, files: &Files, address: u64) -> Option<u64> {
     let Place::File(file, own) = process.place(address) else { return None };
     files.get(file)?.image().ok()?.word(own)
 }
 
-/// Whether an address without rows is in the code at which the kernel starts a program, which has no caller.
-/// The dynamic linker's is written in assembly, without call frame information.
+/// Whether an address without rows is in the code where the kernel starts a program. That code has no caller.
+/// In the dynamic linker, it is written in assembly without call frame information.
 fn is_entry(files: &Files, file: FileId, own: u64) -> bool {
     let entry = files.get(file).and_then(|file| Some(file.image().ok()?.entry()));
     entry.is_some_and(|entry| own.wrapping_sub(entry) < LARGEST_ENTRY)
@@ -154,7 +154,7 @@ fn end_of(
         },
         UnwindError::Memory { address } => {
             let above = address.wrapping_sub(base);
-            // The word may be the one that the copy's end cuts through.
+            // The end of the copy may cut this word in two.
             if above < LARGEST_STACK && above.saturating_add(8) > copied as u64 {
                 End::CopyEnded
             } else {
@@ -166,7 +166,7 @@ fn end_of(
     }
 }
 
-/// A register by its number in `perf_event_open`.
+/// A register, from its number in `perf_event_open`.
 pub enum Number {
     /// Its DWARF number.
     Register(Register),
@@ -176,7 +176,7 @@ pub enum Number {
     Other,
 }
 
-/// The register with a number in the kernel's order (`arch/*/include/uapi/asm/perf_regs.h`).
+/// The register with this number in the kernel's order (`arch/*/include/uapi/asm/perf_regs.h`).
 pub fn dwarf_number(abi: Abi, number: u32) -> Number {
     match (abi, number) {
         (Abi::Amd64, 0..8) => {

@@ -1,11 +1,11 @@
-//! The reader of the kernel's ring under loom, which tries every order of its steps and the kernel's, and
-//! every value that the memory model lets a load give. A record that is read while the kernel writes in its
-//! place ends a run.
+//! Tests the reader of the kernel's ring with loom, which tries every order of its steps and the kernel's,
+//! and every value that the memory model allows a load to return. A run fails if a record is read while the
+//! kernel writes in its place.
 
 #[path = "../src/live/drain.rs"]
 mod drain;
 
-/// Loom's atomics, in place of those that the library uses.
+/// Loom's atomics, which replace those of the library.
 mod sync {
     pub use loom::sync::atomic::{AtomicU64, Ordering};
 }
@@ -16,12 +16,12 @@ use loom::sync::Arc;
 use loom::thread::spawn;
 use sync::{AtomicU64, Ordering};
 
-/// Places of the ring, each for one record.
+/// Number of places in the ring. Each holds one record.
 const SIZE: u64 = 2;
-/// Records that the kernel has to write.
+/// Number of records that the kernel wants to write.
 const RECORDS: u64 = 3;
 
-/// A ring that starts shortly before its counts wrap.
+/// A ring whose counts will soon wrap.
 struct Ring {
     head: AtomicU64,
     tail: AtomicU64,
@@ -35,8 +35,8 @@ impl Ring {
         Self { head: AtomicU64::new(start), tail: AtomicU64::new(start), data }
     }
 
-    /// What the kernel does (`kernel/events/ring_buffer.c`): a record that there is no room for is dropped.
-    /// Gives those that it wrote.
+    /// Does what the kernel does (`kernel/events/ring_buffer.c`): it drops a record for which there is no
+    /// room. Returns the records that it wrote.
     fn write(&self) -> Vec<u64> {
         let mut written = Vec::new();
         for record in 1..=RECORDS {

@@ -1,5 +1,5 @@
-//! Recordings made by hand: following processes, unwinding samples, reporting damage. Also reads the
-//! recordings that fuzzing kept.
+//! Tests on recordings made by hand: following processes, unwinding samples, reporting damage. Also reads the
+//! recordings that fuzzing has kept.
 
 mod common;
 
@@ -16,7 +16,7 @@ use stacks::statistics::{End, Statistics};
 use stacks::write::{Format, Named, write};
 use std::path::{Path, PathBuf};
 
-/// A program of the fixtures: `_start` is at 0x401040 and calls `f` at 0x401080, whose first row is that of
+/// A program of the fixtures. `_start` is at 0x401040 and calls `f` at 0x401080, whose first row is that of
 /// its entry.
 const IMAGE: (u64, u64, u64) = (0x40_1000, 0x1000, 0x1000);
 const STACK: u64 = 0x7ffe_0000_1000;
@@ -25,8 +25,8 @@ fn program() -> String {
     fixture("../../tests/fixtures/sframe/linked/prog.x86_64.ld2.47")
 }
 
-/// The same without `.sframe` and symbols (`objcopy --remove-section .sframe`, `strip`), to which `sframe
-/// attach --name .sframe_compact` added a table.
+/// The same program without `.sframe` and symbols (`objcopy --remove-section .sframe`, `strip`), to which
+/// `sframe attach --name .sframe_compact` has added a table.
 fn program_with_compact_table() -> String {
     fixture("tests/fixtures/prog.compact")
 }
@@ -36,7 +36,7 @@ fn fixture(name: &str) -> String {
     path.canonicalize().expect("the fixture").display().to_string()
 }
 
-/// A return into `_start`, 8 bytes that it took, and whatever is above.
+/// A return address in `_start`, 8 bytes that `_start` took, and whatever is above.
 fn stack() -> Vec<u8> {
     words(&[0x40_1049, 0, 0x1234])
 }
@@ -101,7 +101,7 @@ fn samples_are_unwound_and_say_where_they_stopped() {
     assert_eq!(unwound.statistics.samples, 1);
     assert_eq!(unwound.damage, None);
     assert_eq!(unwound.profile.threads[0].name, "prog");
-    // `_start` has derived rows in this program, whose return address is not undefined.
+    // In this program, `_start` has derived rows, and its return address is not undefined.
     assert!(unwound.end(0).contains("an address in no file"), "{}", unwound.end(0));
 }
 
@@ -123,7 +123,8 @@ fn code_made_as_the_program_ran_is_left_by_its_frame_pointer() {
         assert_eq!(frames[0], (JIT + 0x10, Some(Source::Topmost)));
         assert_eq!(frames[1], (0x40_1081, Some(Source::FramePointer)), "{memory}");
     }
-    // The word behind the saved frame pointer is no address of code: the function keeps no frame pointer.
+    // The word after the saved frame pointer is not an address of code, because the function keeps no frame
+    // pointer.
     let unwound = sample("//anon", 0x1234);
     assert_eq!(unwound.frames(0).len(), 1);
     assert!(unwound.end(0).contains("as the program ran"), "{}", unwound.end(0));
@@ -148,8 +149,8 @@ fn a_frame_counted_from_another_register_is_left_by_what_its_callee_saved() {
     let mut writer = Writer::default();
     writer.comm(7, "realigned", true, 1);
     writer.mmap(7, (0x40_0000, 0x1000, 0), program.to_str().unwrap(), 2);
-    // In `inner`, which has saved rbx and cleared it. In `outer` it points at the register that it saved
-    // itself.
+    // The program is in `inner`, which has saved rbx and cleared it. In `outer`, rbx points at the register
+    // that `outer` saved.
     let marked = STACK + 64;
     let stack = words(&[marked, 0x40_008b, 0, 0, 0, 0, 0, 0, 5, 0x40_007d]);
     writer.sample(7, 10, [STACK, 5, 0x40_0093], &[], &stack);
@@ -163,8 +164,8 @@ fn a_frame_counted_from_another_register_is_left_by_what_its_callee_saved() {
     assert_eq!(unwound.profile.rows[0].end, End::Root);
 }
 
-/// Each of the frames needs a register that the frame within it saved: following it from the topmost frame
-/// every time would take the square of their number.
+/// Each frame needs a register that the frame inside it saved. Following the register from the topmost frame
+/// every time would take the square of the number of frames.
 #[test]
 fn a_register_is_followed_once_along_a_stack() {
     const DEPTH: u64 = 4000;
@@ -172,7 +173,7 @@ fn a_register_is_followed_once_along_a_stack() {
     let mut writer = Writer::default();
     writer.comm(7, "realigned", true, 1);
     writer.mmap(7, (0x40_0000, 0x1000, 0), program.to_str().unwrap(), 2);
-    // `outer` called by itself: its rbx points at its caller's, and its return address is behind that.
+    // `outer` called by itself: its rbx points at its caller's, and its return address follows that.
     let mut stack = vec![STACK + 16, 0x40_008b];
     for frame in 1..DEPTH {
         stack.extend([STACK + 16 + 16 * frame, 0x40_008b]);
@@ -216,7 +217,7 @@ fn a_child_has_its_parents_files_until_it_executes_another_program() {
 
 #[test]
 fn a_file_that_was_replaced_is_told_and_not_used() {
-    // This very program has a build-id, as its linker gives one by default.
+    // This very program has a build-id, because its linker writes one by default.
     let path = std::env::current_exe().unwrap().display().to_string();
     let own = stacks::image::Image::open(path.as_ref()).unwrap().build_id().map(<[u8]>::to_vec);
     let Some(own) = own else { return };
@@ -243,8 +244,8 @@ fn why_samples_stop_is_told() {
     let mut writer = simple();
     writer.mmap(7, (0x7000_0000, 0x1000, 0), "//anon", 3);
     writer.mmap(7, (0x7100_0000, 0x1000, 0), "/no/such/file", 3);
-    // The copy ends, code of no file, a file that is not there, an address in no file, registers of a 32-bit
-    // program.
+    // The copy ends; code of no file; a file that does not exist; an address in no file; registers of a
+    // 32-bit program.
     writer.sample(7, 11, [STACK, 5, 0x40_1080], &[], &[]);
     writer.sample(7, 12, [STACK, 5, 0x7000_0010], &[], &stack());
     writer.sample(7, 13, [STACK, 5, 0x7100_0010], &[], &stack());
@@ -277,7 +278,7 @@ fn kernel_frames_and_recorded_chains_are_kept() {
     assert_eq!(addresses(2), [kernel[1], kernel[2], 0x40_1080, 0x40_1049]);
     assert_eq!(unwound.profile.rows[2].end, End::Recorded);
     assert_eq!(unwound.profile.rows[3].end, End::Root);
-    // A recorded return address is looked up in the call before it.
+    // For a recorded return address, the call before it is looked up.
     let places: Vec<Place> = unwound.profile.frames.iter().map(|frame| frame.place).collect();
     assert!(places.iter().any(|place| matches!(place, Place::File(_, 0x40_1048))), "{places:x?}");
 }
@@ -294,12 +295,12 @@ fn deferred_call_chains_join_their_samples() {
     let unwound = Unwound::of(&writer);
     let addresses = |sample| unwound.frames(sample).iter().map(|frame| frame.0).collect::<Vec<_>>();
     assert_eq!(addresses(1), [kernel[1], 0x40_1080, 0x40_1049]);
-    // One whose second part never came.
+    // A sample whose second part never came.
     assert_eq!(addresses(2), [kernel[1]]);
     assert_eq!(unwound.statistics.samples, 3);
 }
 
-/// A thread that enters the kernel once and is sampled there several times returns once.
+/// A thread that enters the kernel once, and is sampled there several times, returns once.
 #[test]
 fn samples_share_a_deferred_call_chain() {
     let mut writer = simple();
@@ -348,15 +349,15 @@ fn branches_and_their_counters_stand_before_the_registers() {
     }
 }
 
-/// A tracepoint's records say on which processor they were made, those of the event beside it do not.
+/// A tracepoint's records contain the processor on which they were made, but those of the other event do not.
 #[test]
 fn records_are_read_by_the_layout_of_their_own_event() {
     const IDENTIFIER: u64 = 1 << 16;
     const CPU: u64 = 1 << 7;
     let (with, without) = (SAMPLE | IDENTIFIER, (SAMPLE | IDENTIFIER) & !CPU);
     let mut writer = Writer::default();
-    // Two programs, one after the other, by records of the second event; then a sample of the first between
-    // them.
+    // Two programs, one after the other, in records of the second event; then a sample of the first event
+    // between them.
     for (path, time) in [("/no/such/file".to_owned(), 30), (program(), 5)] {
         let body = mapping(7, [IMAGE.0, IMAGE.1, IMAGE.2], &[0; 24], 5, &path);
         writer.record(10, 2, &[body, words(&[7 | 7 << 32, time, 70])].concat());
@@ -369,7 +370,7 @@ fn records_are_read_by_the_layout_of_their_own_event() {
     assert_eq!(unwound.frames(0)[..2], Unwound::of(&simple()).frames(0)[..2]);
 }
 
-/// perf makes up a record for each process that ran before; its mappings are told one by one.
+/// perf makes up a record for each process that ran before, and one for each of its mappings.
 #[test]
 fn a_process_that_ran_before_has_no_files_of_its_parent() {
     let mut writer = simple();
@@ -385,7 +386,8 @@ fn what_is_mapped_over_a_part_leaves_the_rest() {
     const JIT: u64 = 0x7000_0000;
     let mut writer = Writer::default();
     writer.comm(7, "prog", true, 1);
-    // A library's data is mapped over the end of its code's first mapping, and some pages of made code anew.
+    // Maps a library's data over the end of its code's first mapping, and maps some pages of generated code
+    // again.
     writer.mmap(7, (0x40_0000, 0x4000, 0), &program(), 2);
     writer.mmap_of(7, (0x40_3000, 0x1000, 0x3000), &program(), 3, 3);
     writer.mmap(7, (JIT, 0x10000, 0), "//anon", 4);
@@ -415,7 +417,7 @@ fn compressed_records_are_expanded_within_bounds() {
     let mut compressed = Writer::default();
     compressed.record(81, 0, &zstd::encode_all(&*writer.data, 1).unwrap());
     assert_eq!(unwind(compressed.file(), Settings::default()).frames(0), Unwound::of(&writer).frames(0));
-    // Zeros without end.
+    // Endless zeros.
     let mut bomb = Writer::default();
     bomb.record(81, 0, &zstd::encode_all(&*vec![0u8; 1 << 24], 19).unwrap());
     let bomb = unwind(bomb.file(), Settings::default());
@@ -438,7 +440,7 @@ fn a_recording_cut_off_anywhere_gives_what_it_has_or_an_error() {
                 Err(damage) => assert!(!damage.message.is_empty()),
             }
         }
-        // Bytes of all values everywhere.
+        // Sets bytes to all these values at every place.
         for place in 0..whole.len() {
             for value in [0, 0x7f, 0xff] {
                 let mut damaged = whole.clone();
@@ -580,7 +582,7 @@ fn what_fuzzing_kept_is_read_or_refused() {
             Ok(_) => unwind(bytes, Settings::default()).statistics.samples,
             Err(_) => 0,
         };
-        // As it is, and with each of some bytes changed, spread over the file.
+        // Tests the file as it is, and then with changed bytes, one at a time, spread over the file.
         for at in (0..bytes.len()).step_by(bytes.len() / 16 + 1) {
             let mut changed = bytes.clone();
             changed[at] ^= 0x81;
@@ -622,8 +624,9 @@ fn the_page_draws_finds_and_zooms() {
     );
 }
 
-/// Like the last, by keys and mouse of Chromium, which is too large to be fetched for every test: `cargo
-/// xtask prove stacks` names one in `SFRAME_BROWSER`, and in `SFRAME_NODE` the Node.js that drives it.
+/// The same with keys and mouse in Chromium. It is too large to fetch for every test, so
+/// `cargo xtask prove stacks` gives its path in `SFRAME_BROWSER`, and that of the Node.js that drives it in
+/// `SFRAME_NODE`.
 #[test]
 fn the_page_finds_and_zooms_in_chromium() {
     let [Some(browser), Some(node)] = ["SFRAME_BROWSER", "SFRAME_NODE"].map(std::env::var_os) else { return };

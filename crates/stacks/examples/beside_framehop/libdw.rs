@@ -1,5 +1,5 @@
-//! Writes the samples for a program that unwinds by libdw (`xtask/src/prove/libdw.c`, which describes their
-//! form), and reads its results.
+//! Writes the samples for a program that unwinds with libdw (`xtask/src/prove/libdw.c` describes the form),
+//! and reads its results.
 
 use super::{Result, Walk};
 use sframe_format::Endian;
@@ -14,7 +14,7 @@ use std::process::Command;
 #[derive(Default)]
 pub struct Samples {
     bytes: Vec<u8>,
-    /// For each process, the generation of the list of files that was written last.
+    /// For each process, the generation of its list of files when that was last written.
     generations: HashMap<u32, u64>,
 }
 
@@ -29,7 +29,7 @@ impl Samples {
         self.bytes.resize(self.bytes.len().next_multiple_of(8), 0);
     }
 
-    /// Adds a sample, and the files of its process if they have changed.
+    /// Adds a sample. If the files of its process have changed, adds these as well.
     pub fn add(&mut self, files: &Files, processes: &mut Processes, sample: &Sample<'_>) {
         let Some(user) = &sample.user else { return };
         let unwinder = processes.get(sample.pid).unwinder();
@@ -60,7 +60,7 @@ impl Samples {
         self.padded(user.stack);
     }
 
-    /// Runs the program on the samples; returns its results.
+    /// Runs the program on the samples. Returns its results.
     pub fn walk(&self, program: &str) -> (Result, Vec<Walk>) {
         let mut file = tempfile::NamedTempFile::new().expect("a scratch file");
         file.write_all(&self.bytes).expect("the samples");

@@ -2,9 +2,9 @@
 //! differences as JSON.
 //!
 //! `beside_framehop RECORDING [PASSES [LIBDW]]`. Both unwinders have the same files at the same places, and
-//! read them before the measurement starts. LIBDW is a program that unwinds the samples by libdw; it is not
-//! timed. framehop walks by frame pointers where its rows fail, and does not say so; so differences are
-//! counted by this crate's source of the frame, or by its reason to stop.
+//! read them before the measurement starts. LIBDW is a program that unwinds the samples with libdw; nobody
+//! measures its time. framehop walks by frame pointers where its rows fail, and does not say so. So the
+//! report counts differences by this crate's source of the frame, or by this crate's reason to stop.
 
 mod libdw;
 
@@ -52,28 +52,29 @@ struct Report {
     framehop: Result,
     #[serde(flatten)]
     differences: Differences,
-    /// The result of libdw, and its differences from this crate's.
+    /// The result of libdw, and its differences from that of this crate.
     libdw: Option<(Result, Differences)>,
 }
 
 #[derive(Default, Serialize)]
 struct Differences {
-    /// Samples whose frames are the same.
+    /// Samples with the same frames.
     same_samples: usize,
     /// Frames before the first difference of each sample.
     same_frames: usize,
-    /// Frames of the other unwinder behind such a difference, if this crate found its frame there without
-    /// call frame information: the other had no rows to follow.
+    /// Frames of the other unwinder after such a difference, if this crate found its frame there without call
+    /// frame information. The other unwinder had no rows to follow.
     frames_without_rows: usize,
-    /// First differences of samples, by the source of this crate's frame there, with their number.
+    /// Number of samples by their first difference, which is described by the source of this crate's frame
+    /// there.
     differences: BTreeMap<String, usize>,
 }
 
 /// Sources of frames without call frame information.
 const WITHOUT_ROWS: [&str; 3] = ["Instructions", "FramePointer", "SignalContext"];
 
-/// One sample's frames, whether the walk reached the root, and (for this crate's walks) its end and sources
-/// as `END|SOURCE,...`.
+/// One sample's frames, and whether the walk reached the root. For this crate's walks, also their end and
+/// sources as `END|SOURCE,...`.
 type Walk = (Vec<u64>, bool, String);
 
 fn main() {
@@ -110,7 +111,7 @@ fn by_this_crate(recording: &Recording) -> (Result, Vec<Walk>) {
         || Settings { files: Options { measure: true, ..Options::default() }, ..Settings::default() };
     let mut walks = Vec::new();
     let mut session = Session::new(Abi::Amd64, settings());
-    // Rows are read before the measurement: the session keeps the files of the first run for the second.
+    // Reads all rows before the measurement: the session keeps the files of the first run for the second.
     run(recording, &mut session, &mut |_| {});
     session.begin_again();
     run(recording, &mut session, &mut |stack| {
@@ -139,7 +140,7 @@ fn run(recording: &Recording, session: &mut Session, take: &mut dyn FnMut(&stack
     }
 }
 
-/// framehop's unwinder for each process, made anew when its modules have changed.
+/// framehop's unwinder for each process. It is made again when the process's modules have changed.
 struct Framehop<'a> {
     files: &'a Files,
     unwinders: &'a mut HashMap<u32, (u64, UnwinderX86_64<Bytes>)>,
@@ -147,7 +148,7 @@ struct Framehop<'a> {
     time: &'a mut Duration,
 }
 
-/// Hands on each sample with registers, with the files and processes as they were.
+/// Passes on each sample with registers, with the files and processes as they were at that time.
 fn each_sample(recording: &Recording, take: &mut dyn FnMut(&Files, &mut Processes, &Sample<'_>)) {
     let mut files = Files::new(Abi::Amd64, Options::default());
     let mut processes = Processes::new(Abi::Amd64, false, false);
@@ -237,7 +238,7 @@ impl Framehop<'_> {
     }
 }
 
-/// A file for framehop, at the same place.
+/// A file for framehop, loaded at the same place.
 fn framehop_module(files: &Files, module: &sframe_format::Module<Bytes>) -> Option<framehop::Module<Bytes>> {
     let file = files.get(FileId(module.id().0 as u32))?;
     let image = file.image().ok()?;
@@ -265,7 +266,7 @@ fn framehop_module(files: &Files, module: &sframe_format::Module<Bytes>) -> Opti
     Some(framehop::Module::new(file.path.to_string(), module.range(), module.bias(), sections))
 }
 
-/// Counts the differences of walks from those of another unwinder.
+/// Counts the differences between our walks and those of another unwinder.
 fn compare(name: &str, our_walks: &[Walk], their_walks: &[Walk]) -> Differences {
     let mut report = Differences::default();
     for (own, other) in our_walks.iter().zip(their_walks) {

@@ -1,9 +1,9 @@
-//! Samples a command, unwinds each sample both in the kernel and in user space, and prints the differences as
+//! Samples a command, unwinds each sample in the kernel and in user space, and prints the differences as
 //! JSON.
 //!
-//! `in_kernel FOLDER COMMAND...`. At a sample the event runs the kernel's program and also makes its usual
+//! `in_kernel FOLDER COMMAND...`. At a sample, the event runs the kernel's program and also makes its usual
 //! record, with registers and a copy of the stack. Both results belong to one thread and follow each other,
-//! in either order. The example writes the compact tables that the kernel had to the folder.
+//! in either order. The example writes the compact tables of the kernel into the folder.
 
 use serde::Serialize;
 use stacks::files::{Files, Options};
@@ -16,16 +16,16 @@ use std::error::Error;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-/// The most of a stack that the kernel copies.
+/// The largest part of a stack that the kernel copies.
 const STACK: u32 = 65528;
-/// The two stacks of one sample are less than this apart, in nanoseconds; samples of a thread are twice as
-/// far apart.
+/// The two stacks of one sample are less far apart than this, in nanoseconds. Samples of a thread are twice
+/// as far apart.
 const CLOSE: u64 = 500_000;
-/// The start of the run, in nanoseconds from the first sample on: user space reads the files that a program
-/// starts with.
+/// Length of the start of the run, in nanoseconds from the first sample. During the start, user space reads
+/// the files that a program begins with.
 const START: u64 = 500_000_000;
 
-/// The user's part of a stack.
+/// The user part of a stack.
 struct Walk {
     time: u64,
     in_kernel: bool,
@@ -41,17 +41,17 @@ struct Counted {
 
 #[derive(Default, Serialize)]
 struct Comparison {
-    /// Samples that were unwound on both sides, with user frames on either.
+    /// Samples that both sides have unwound, with user frames on at least one side.
     pairs: u64,
-    /// Pairs that are equal in their frames, and in whether they reached the root.
+    /// Pairs with equal frames that both reached the root, or both did not.
     equal: u64,
     /// The same two counts without the start of the run.
     later: Counted,
-    /// Samples that have no user frames on either side.
+    /// Samples without user frames on either side.
     without_user_part: u64,
-    /// Samples that only one side has: records were lost, or the recording ended in between.
+    /// Samples that only one side has, because records were lost or the recording ended in between.
     single: u64,
-    /// Why the other pairs are not equal, with the number of pairs.
+    /// The number of unequal pairs, by reason.
     reasons: BTreeMap<String, u64>,
     deepest: usize,
 }
@@ -116,7 +116,7 @@ fn walk(stack: &Stack<'_>) -> Walk {
     }
 }
 
-/// Pairs the stacks of a thread. `later` is when the start of the run is over.
+/// Pairs the stacks of a thread. `later` is the end of the start of the run.
 fn compare(mut walks: Vec<Walk>, later: u64, files: &Files, found: &mut Comparison) {
     walks.sort_by_key(|walk| walk.time);
     let mut walks = walks.into_iter().peekable();
@@ -161,7 +161,7 @@ fn reason(kernel: &Walk, user: &Walk, files: &Files) -> String {
     format!("the kernel ended first: {}", kernel.end.describe(files))
 }
 
-/// Writes the tables that were made. Gives their names.
+/// Writes the tables. Returns their names.
 fn write_tables(files: &Files, folder: &Path) -> Result<Vec<String>, Box<dyn Error>> {
     std::fs::create_dir_all(folder)?;
     let mut names = Vec::new();

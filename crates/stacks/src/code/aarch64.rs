@@ -1,4 +1,4 @@
-//! AArch64. Its instructions are little-endian, whatever the data is.
+//! AArch64. Its instructions are little-endian even if data is not.
 
 use super::frame::State;
 use super::machine::{Flow, Machine, Step, signed};
@@ -6,7 +6,7 @@ use super::machine::{Flow, Machine, Step, signed};
 /// AArch64.
 pub struct AArch64;
 
-/// At a function's first instruction nothing has been saved; the return address is in `x30`.
+/// At a function's first instruction, nothing has been saved, and the return address is in `x30`.
 const ENTRY: State = State::new(0, None);
 const FRAME_POINTER: u32 = 29;
 const LINK: u32 = 30;
@@ -33,7 +33,7 @@ fn instruction(code: &[u8]) -> Option<u32> {
     code.first_chunk().map(|bytes| u32::from_le_bytes(*bytes))
 }
 
-/// Bits of a word as a number with its sign.
+/// Bits of a word, as a signed number.
 fn field(word: u32, shift: u32, bits: u32) -> i64 {
     signed(u64::from(word >> shift), bits)
 }
@@ -75,7 +75,7 @@ fn apply(word: u32, state: &mut State) {
     }
 }
 
-/// `stp` and `ldp` of the stack. For vector registers, only the change of the stack pointer matters.
+/// `stp` and `ldp` on the stack. With vector registers, only the change of the stack pointer matters.
 fn pair(word: u32, state: &mut State) -> bool {
     let (kind, register) = (word >> 22, |shift: u32| word >> shift & 31);
     let size = match kind >> 3 {
@@ -93,7 +93,7 @@ fn pair(word: u32, state: &mut State) -> bool {
     access(state, kind >> 1 & 3, offset, load, if general { &registers[..] } else { &[] })
 }
 
-/// `str` and `ldr` of one register to the stack.
+/// `str` and `ldr` of one register on the stack.
 fn single(word: u32, state: &mut State) -> bool {
     let register = [word & 31];
     if word >> 5 & 31 != STACK_POINTER {
@@ -112,8 +112,9 @@ fn single(word: u32, state: &mut State) -> bool {
     }
 }
 
-/// Stores registers to the stack or loads them from there. `mode` is that of the instruction: 1 adds the
-/// offset to the stack pointer afterwards, 3 before; others do not change it.
+/// Stores registers to the stack or loads them from there. `mode` is the instruction's addressing mode: 1
+/// adds the offset to the stack pointer afterwards, 3 adds it before, and the others do not change the stack
+/// pointer.
 fn access(state: &mut State, mode: u32, offset: i64, load: bool, registers: &[u32]) -> bool {
     if mode == 3 {
         state.move_stack_pointer(offset);
@@ -134,7 +135,7 @@ fn access(state: &mut State, mode: u32, offset: i64, load: bool, registers: &[u3
     true
 }
 
-/// Additions, and whatever else sets the stack or frame pointer.
+/// Additions, and everything else that sets the stack pointer or the frame pointer.
 fn sum(word: u32, state: &mut State) {
     let (to, from) = (word & 31, word >> 5 & 31);
     let constant = i64::from(word >> 10 & 0xfff) << if word & 0x0040_0000 != 0 { 12 } else { 0 };
@@ -143,7 +144,7 @@ fn sum(word: u32, state: &mut State) {
         0xd100_0000 => Some(-constant),
         _ => None,
     };
-    // add and sub with a register, and with a mask: 31 is the stack pointer there.
+    // add and sub with a register, and with a mask. In these, 31 is the stack pointer.
     let other = word & 0xbfe0_0000 == 0x8b20_0000 || word & 0xff80_0000 == 0x9200_0000;
     match (by, to, from) {
         (Some(by), STACK_POINTER, STACK_POINTER) => state.move_stack_pointer(by),

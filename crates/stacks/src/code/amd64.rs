@@ -7,17 +7,17 @@ use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, OpKi
 /// x86-64.
 pub struct Amd64;
 
-/// At a function's first instruction the return address is on top of the stack.
+/// At a function's first instruction, the return address is on top of the stack.
 const ENTRY: State = State::new(8, Some(-8));
-/// At the first entry of a PLT the stack also holds the relocation's number. The entry is `push GOT+8(%rip)`,
-/// then `jmp *GOT+16(%rip)`, perhaps with a `bnd` prefix.
+/// At the first entry of a PLT, the stack also holds the relocation's number. That entry is
+/// `push GOT+8(%rip)` and `jmp *GOT+16(%rip)`, perhaps with a `bnd` prefix.
 const PLT: State = State::new(16, Some(-8));
 
 impl Machine for Amd64 {
     fn padding(code: &[u8]) -> usize {
         match code {
             [0x90 | 0xcc | 0, ..] => 1,
-            // The first bytes of all multi-byte instructions for padding.
+            // All multi-byte padding instructions begin with one of these bytes.
             [0x0f | 0x66 | 0x2e | 0xf3, ..] => {
                 let instruction = decode(code, 0);
                 if instruction.mnemonic() == Mnemonic::Nop { instruction.len() } else { 0 }
@@ -34,7 +34,7 @@ impl Machine for Amd64 {
     }
 
     /// The entry before ends with `push` and a jump. This one begins with a jump through a word of the GOT,
-    /// which a function with a frame cannot take, or with `endbr64` and the push of its number.
+    /// which is no way out of a function with a frame, or with `endbr64` and the push of its number.
     fn is_plt_entry(code: &[u8]) -> bool {
         const ENDBR64: [u8; 4] = [0xf3, 0x0f, 0x1e, 0xfa];
         match code.strip_prefix(&ENDBR64) {
@@ -82,7 +82,7 @@ fn apply(instruction: &Instruction, state: &mut State) {
         (Mnemonic::Pop, Register::RBP) => {
             state.move_stack_pointer(8);
             state.restore_frame_pointer();
-            // Where the stack pointer was lost, the frame pointer is still popped last.
+            // The stack pointer is lost, but the frame pointer is still popped last.
             if state.is_lost() {
                 *state = ENTRY;
             }
@@ -119,7 +119,7 @@ fn apply(instruction: &Instruction, state: &mut State) {
     }
 }
 
-/// The constant that an instruction adds or takes.
+/// The constant that an instruction adds or subtracts.
 fn constant(instruction: &Instruction) -> Option<i64> {
     match instruction.op1_kind() {
         OpKind::Immediate8to64 | OpKind::Immediate32to64 => Some(instruction.immediate(1) as i64),

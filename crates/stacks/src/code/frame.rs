@@ -1,17 +1,17 @@
-//! A function's frame in front of an instruction, as far as the instructions before it tell.
+//! A function's frame in front of an instruction, derived from the instructions before it.
 
 use sframe_format::{Abi, CfaRule, Frame, Location, RegisterRule};
 
 /// The frame. Offsets are in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct State {
-    /// The CFA less the stack pointer, if it is known.
+    /// The CFA minus the stack pointer, if it is known.
     height: Option<i64>,
-    /// The same at the function's first instruction; the height is never less.
+    /// The same at the function's first instruction. The height is never smaller.
     least: i64,
-    /// The CFA less the frame pointer, if the frame pointer was set from the stack pointer.
+    /// The CFA minus the frame pointer, if the frame pointer was set from the stack pointer.
     by_frame_pointer: Option<i64>,
-    /// Offset of the saved frame pointer from the CFA; `None` while the caller's value is in its register.
+    /// Offset of the saved frame pointer from the CFA. `None`: the register still has the caller's value.
     frame_pointer: Option<i64>,
     /// The same for the return address.
     return_address: Option<i64>,
@@ -20,8 +20,8 @@ pub struct State {
 }
 
 impl State {
-    /// A frame whose CFA is `height` bytes above the stack pointer, in which only the return address may have
-    /// been saved.
+    /// A frame whose CFA is `height` bytes above the stack pointer. At most the return address has been
+    /// saved.
     pub const fn new(height: i64, return_address: Option<i64>) -> Self {
         Self {
             height: Some(height),
@@ -33,12 +33,12 @@ impl State {
         }
     }
 
-    /// A frame whose CFA is not known.
+    /// A frame whose CFA is unknown.
     pub const fn lost() -> Self {
         Self { height: None, ..Self::new(0, None) }
     }
 
-    /// Whether the CFA is not known.
+    /// Whether the CFA is unknown.
     pub fn is_lost(&self) -> bool {
         self.height.is_none() && self.by_frame_pointer.is_none()
     }
@@ -58,16 +58,16 @@ impl State {
         Some(Frame { cfa, ra, fp, mangled: self.signed })
     }
 
-    /// The CFA less the frame pointer, if the register points at the saved frame pointer of the caller. Then
-    /// it is a real frame pointer, and reliable even where loops push or callees pop; else the register may
+    /// The CFA minus the frame pointer, if the register points at the caller's saved frame pointer. Then it
+    /// is a real frame pointer, and reliable even if loops push or callees pop. Otherwise the register may
     /// point at something else.
     fn marked(&self) -> Option<i64> {
         let (by, saved) = (self.by_frame_pointer?, self.frame_pointer?);
         (by.checked_neg()? == saved).then_some(by)
     }
 
-    /// Adds to the stack pointer. If it rises above its value at the function's start, the frame was not what
-    /// it was taken for.
+    /// Adds to the stack pointer. If it rises above its value at the function's start, the frame is not what
+    /// it seemed to be.
     pub fn move_stack_pointer(&mut self, by: i64) {
         self.height = self.height.and_then(|height| height.checked_sub(by));
         if self.height.is_some_and(|height| height < self.least) {
@@ -75,27 +75,27 @@ impl State {
         }
     }
 
-    /// The stack pointer gets an unknown value.
+    /// Gives the stack pointer an unknown value.
     pub fn lose_stack_pointer(&mut self) {
         self.height = None;
     }
 
-    /// The stack pointer becomes the frame pointer plus `offset`.
+    /// Sets the stack pointer to the frame pointer plus `offset`.
     pub fn stack_pointer_from_frame_pointer(&mut self, offset: i64) {
         self.height = self.by_frame_pointer.and_then(|by| by.checked_sub(offset));
     }
 
-    /// The frame pointer becomes the stack pointer plus `offset`.
+    /// Sets the frame pointer to the stack pointer plus `offset`.
     pub fn frame_pointer_from_stack_pointer(&mut self, offset: i64) {
         self.by_frame_pointer = self.height.and_then(|height| height.checked_sub(offset));
     }
 
-    /// The frame pointer gets another value.
+    /// Gives the frame pointer another value.
     pub fn lose_frame_pointer(&mut self) {
         self.by_frame_pointer = None;
     }
 
-    /// The frame pointer is stored `offset` bytes above the stack pointer. A second store is not of the
+    /// Stores the frame pointer `offset` bytes above the stack pointer. A second store does not store the
     /// caller's value.
     pub fn save_frame_pointer(&mut self, offset: i64) {
         if self.by_frame_pointer.is_none() {
@@ -103,30 +103,30 @@ impl State {
         }
     }
 
-    /// The frame pointer is the caller's again.
+    /// Restores the caller's frame pointer.
     pub fn restore_frame_pointer(&mut self) {
         (self.frame_pointer, self.by_frame_pointer) = (None, None);
     }
 
-    /// The return address is stored `offset` bytes above the stack pointer.
+    /// Stores the return address `offset` bytes above the stack pointer.
     pub fn save_return_address(&mut self, offset: i64) {
         self.return_address = self.return_address.or_else(|| self.counted_from_cfa(offset));
     }
 
-    /// The return address is in its register again.
+    /// Loads the return address into its register again.
     pub fn restore_return_address(&mut self) {
         self.return_address = None;
     }
 
     /// A call overwrites the link register. A function that has not saved it cannot return, so its frame is
-    /// not known.
+    /// unknown.
     pub fn call(&mut self) {
         if self.return_address.is_none() {
             *self = Self::lost();
         }
     }
 
-    /// The return address is signed, or authenticated again.
+    /// Signs the return address, or authenticates it.
     pub fn sign(&mut self, signed: bool) {
         self.signed = signed;
     }

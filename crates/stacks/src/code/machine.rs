@@ -1,38 +1,38 @@
-//! The interface of the sweep to a machine's instructions.
+//! What the sweep needs to know of a machine's instructions.
 
 use super::frame::State;
 
-/// Which instruction is executed after an instruction.
+/// Which instruction runs after this one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flow {
-    /// The one behind it.
+    /// The next one.
     Next,
-    /// The one behind it, or the one at an address.
+    /// The next one, or the one at an address.
     Branch(u64),
-    /// The one at an address; for a return or an indirect jump, any.
+    /// The one at an address. `None` after a return or an indirect jump, which may lead anywhere.
     Away(Option<u64>),
-    /// None: it ends the program.
+    /// None, because the instruction ends the program.
     Trap,
-    /// The bytes are no instruction.
+    /// The bytes are not an instruction.
     Invalid,
 }
 
 /// An instruction.
 #[derive(Clone, Copy, Debug)]
 pub struct Step {
-    /// Bytes; at least 1.
+    /// Length in bytes, at least 1.
     pub length: usize,
     pub flow: Flow,
 }
 
 /// A machine's instructions.
 pub trait Machine {
-    /// Length in bytes of the instruction at the start, if it is padding; else 0.
+    /// Length in bytes of the padding instruction at the start of `code`. 0: there is none.
     fn padding(code: &[u8]) -> usize;
     /// The state at a function's first instruction.
     fn at_entry(code: &[u8]) -> State;
-    /// Whether the code is an entry of a PLT whose entries change the stack, so that the state behind the
-    /// entry before does not hold for it.
+    /// Whether the code is an entry of a PLT whose entries change the stack. Then the state after the
+    /// previous entry does not hold for it.
     fn is_plt_entry(_code: &[u8]) -> bool {
         false
     }
@@ -45,7 +45,7 @@ pub fn big_half(code: &[u8], at: usize) -> Option<u16> {
     code.get(at..)?.first_chunk().map(|bytes| u16::from_be_bytes(*bytes))
 }
 
-/// A number of `bits` bits, with its sign.
+/// A number of `bits` bits, sign-extended.
 pub fn signed(value: u64, bits: u32) -> i64 {
     (value << (64 - bits)) as i64 >> (64 - bits)
 }

@@ -1,15 +1,16 @@
-//! Rows for code that nothing describes, read off its instructions.
+//! Reads rows from the instructions of code that nothing describes.
 //!
 //! Some code has no call frame information: PLTs of linkers that write none for them, `_init` and `_fini`,
-//! the start-up code of compilers, hand-written assembly, interpreters. A walk that meets it would end. Such
-//! code is swept once, from its first instruction to its last: its effects on the stack pointer, the frame
-//! pointer and the place of the return address become rows. A branch forward carries its state to its target;
-//! behind a return or a jump stands another function, or a block that such a branch reaches. If an
-//! instruction has an effect that cannot be followed, there are no rows until the next function, rather than
-//! wrong ones.
+//! the start-up code of compilers, hand-written assembly, interpreters. A walk that meets such code would
+//! end. So this module sweeps it once, from the first instruction to the last, and makes rows of the effects
+//! on the stack pointer, the frame pointer and the place of the return address. A forward branch carries its
+//! state to its target. After a return or a jump comes another function, or a block that such a branch
+//! reaches. If the sweep cannot follow an instruction's effect, it makes no rows up to the next function,
+//! because no rows are better than wrong ones.
 //!
-//! [`machine::Machine`] tells the sweep how long an instruction is and what it does. PLTs need not be known
-//! by name: entries that change the stack are known by their instructions, and the others leave it alone.
+//! [`machine::Machine`] says how long an instruction is and what it does. The sweep need not find PLTs by
+//! name: it recognises entries that change the stack by their instructions, and the other entries do not
+//! touch the stack.
 
 mod aarch64;
 mod amd64;
@@ -27,20 +28,20 @@ use std::ops::Range;
 
 use crate::bytes::word;
 
-/// Alignment of functions in bytes, where padding stands between them.
+/// Alignment of functions in bytes. Padding comes between them.
 const ALIGNMENT: u64 = 16;
-/// Most rows of one run of code; a longer run is continued by another.
+/// The largest number of rows of one run of code. Another run continues a longer one.
 const MOST_ROWS: usize = 1024;
 
 /// A part of a file with code.
 pub struct Area<'a> {
-    /// The file's address of its first byte.
+    /// Address of its first byte in the file.
     pub address: u64,
     /// The code.
     pub code: &'a [u8],
 }
 
-/// The code of a file, and facts about it.
+/// The code of a file, and what is known of it.
 pub struct Code<'a> {
     /// Its machine.
     pub abi: Abi,
@@ -48,9 +49,9 @@ pub struct Code<'a> {
     pub areas: Vec<Area<'a>>,
     /// The addresses that other rows cover, in any order.
     pub covered: Vec<Range<u64>>,
-    /// Where functions start, as far as symbols tell, ascending.
+    /// Where functions start according to symbols, ascending.
     pub starts: Vec<u64>,
-    /// Where the kernel starts the program: the code there has no caller.
+    /// Where the kernel starts the program. The code there has no caller.
     pub entry: u64,
 }
 
@@ -109,7 +110,7 @@ struct Sweep<'a> {
     code: &'a [u8],
     starts: &'a [u64],
     entry: u64,
-    /// The states that branches forward take along.
+    /// The states that forward branches carry to their targets.
     awaited: HashMap<u64, State>,
     run: Run,
     found: &'a mut Vec<(u64, Function)>,
@@ -118,11 +119,11 @@ struct Sweep<'a> {
 /// What the sweep knows in front of an instruction.
 #[derive(Clone, Copy, PartialEq)]
 enum Before {
-    /// A function or padding begins here, if no branch leads here.
+    /// A function or padding begins here, unless a branch leads here.
     Start,
-    /// The instruction before leads here (`reached`), or is assumed to be in the same frame.
+    /// The previous instruction leads here (`reached`), or this one is assumed to be in the same frame.
     Known { state: State, reached: bool },
-    /// The state is not known.
+    /// The state is unknown.
     Lost,
 }
 
@@ -132,7 +133,7 @@ impl Sweep<'_> {
         while at < self.code.len() {
             let (here, rest) = (self.address + at as u64, &self.code[at..]);
             let mut awaited = self.awaited.remove(&here);
-            // Padding behind a jump is never executed.
+            // Padding after a jump never runs.
             let unreached = matches!(before, Before::Known { reached: false, .. })
                 && awaited.is_none()
                 && M::padding(rest) > 0;
@@ -170,7 +171,8 @@ impl Sweep<'_> {
             before = match step.flow {
                 Flow::Next | Flow::Branch(_) if state.is_lost() => Before::Lost,
                 Flow::Next | Flow::Branch(_) => Before::Known { state, reached: !unreached },
-                // What is behind the end of a function is another; behind a jump inside of one, the same.
+                // After the end of a function comes another one. After a jump inside a function, the same one
+                // continues.
                 Flow::Away(_) if at_entry => Before::Start,
                 Flow::Away(None) | Flow::Trap if self.is_between::<M>(at) => Before::Start,
                 Flow::Away(_) if !state.is_lost() => Before::Known { state, reached: false },
@@ -185,7 +187,7 @@ impl Sweep<'_> {
         self.close(self.address + self.code.len() as u64);
     }
 
-    /// Whether a function's end is followed by padding up to a place where the next function may begin.
+    /// Whether padding follows a function's end, up to a place where the next function may begin.
     fn is_between<M: Machine>(&self, at: usize) -> bool {
         let mut end = at;
         while let Some(rest) = self.code.get(end..).filter(|rest| !rest.is_empty()) {
@@ -197,8 +199,8 @@ impl Sweep<'_> {
         (self.address + end as u64).is_multiple_of(ALIGNMENT)
     }
 
-    /// Whether the code is the trampoline of signal handlers. It gets no rows: the unwinder knows it by its
-    /// instructions.
+    /// Whether the code is the trampoline of signal handlers. It gets no rows, because the unwinder
+    /// recognises it by its instructions.
     fn is_trampoline(&self, at: usize) -> bool {
         let mut read = |address: u64| {
             let bytes = usize::try_from(address).ok().and_then(|place| self.code.get(place..));
@@ -208,7 +210,7 @@ impl Sweep<'_> {
         is_trampoline(self.abi, at as u64, &mut read)
     }
 
-    /// Notes the state in front of the instruction at an address.
+    /// Records the state in front of the instruction at an address.
     fn note(&mut self, here: u64, state: State, outermost: bool) {
         let rules = if outermost { Some(Rules::Outermost) } else { state.rules(self.abi).map(Rules::Frame) };
         let Some(rules) = rules else { return self.close(here) };
@@ -223,7 +225,7 @@ impl Sweep<'_> {
         }
     }
 
-    /// Ends the rows without a break.
+    /// Ends the current run of rows.
     fn close(&mut self, end: u64) {
         let Run { address, rows } = std::mem::take(&mut self.run);
         let Ok(size) = u32::try_from(end.saturating_sub(address)) else { return };

@@ -6,8 +6,8 @@ use super::machine::{Flow, Machine, Step, big_half, signed};
 /// s390x.
 pub struct S390x;
 
-/// The CFA lies above the register save area of 160 bytes that every caller provides; the return address is
-/// in `%r14`.
+/// The CFA is above the register save area of 160 bytes that every caller provides. The return address is in
+/// `%r14`.
 const ENTRY: State = State::new(160, None);
 const FRAME_POINTER: u16 = 11;
 const LINK: u16 = 14;
@@ -30,7 +30,7 @@ impl Machine for S390x {
     }
 
     fn step(code: &[u8], address: u64, state: &mut State) -> Step {
-        // The first two bits tell the length.
+        // The first two bits give the length.
         let length = match code.first() {
             Some(0..0x40) => 2,
             Some(0x40..0xc0) => 4,
@@ -74,7 +74,7 @@ fn apply(code: &[u8], state: &mut State) {
     let (to, second) = (u16::from(code[1] >> 4), u16::from(code[1] & 15));
     let base = code.get(2).map_or(0, |byte| u16::from(byte >> 4));
     let short = || i64::from(big_half(code, 2).unwrap_or(0) & 0xfff);
-    // The displacement of long instructions: its low 12 bits, then the 8 high ones.
+    // The displacement of long instructions: its low 12 bits, then its high 8 bits.
     let long = || signed(u64::from(code[4]) << 12 | short() as u64, 20);
     match (code[0], code.get(5)) {
         // stmg, lmg; stg, lg
@@ -93,7 +93,7 @@ fn apply(code: &[u8], state: &mut State) {
             let high = u64::from(big_half(code, 2).unwrap_or(0));
             set(state, to, Some((to, signed(high << 16 | u64::from(big_half(code, 4).unwrap_or(0)), 32))));
         }
-        // lgr; other operations on two registers of 8 bytes with this code
+        // lgr. This code also has other operations on two registers of 8 bytes.
         (0xb9, _) if code[1] == 0x04 => {
             let (to, from) = (u16::from(code[3] >> 4), u16::from(code[3] & 15));
             set(state, to, Some((from, 0)));
@@ -130,7 +130,7 @@ fn load(state: &mut State, first: u16, last: u16) {
     }
 }
 
-/// A register becomes another register plus a constant; `None` is any other value.
+/// Sets a register to another register plus a constant. `None`: to any other value.
 fn set(state: &mut State, to: u16, value: Option<(u16, i64)>) {
     match (to, value) {
         (STACK_POINTER, Some((STACK_POINTER, by))) => state.move_stack_pointer(by),

@@ -1,4 +1,4 @@
-//! The sweep against code by hand, and against what C libraries say of theirs.
+//! Tests the sweep on code written by hand, and on C libraries, whose `.eh_frame` says what is right.
 
 use super::{Area, Code};
 use crate::bytes::Bytes;
@@ -13,7 +13,7 @@ use sframe_format::{
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The rows of code at 0x1000, with what each begins at.
+/// The rows of code at 0x1000, each with the address where it begins.
 fn rows(abi: Abi, code: &[u8]) -> Vec<String> {
     let areas = vec![Area { address: 0x1000, code }];
     let code = Code { abi, areas, covered: vec![], starts: vec![], entry: 0 };
@@ -43,7 +43,7 @@ fn an_x86_64_plt_without_frames_has_a_row_for_each_state() {
     assert_eq!(rows(Abi::Amd64, &code), expected);
 }
 
-/// Entries that push their number leave nothing on the stack of the next.
+/// Entries that push their number leave nothing on the stack for the next entry.
 #[test]
 fn each_entry_of_an_x86_64_plt_begins_anew() {
     let first = [0xff, 0x35, 2, 0, 0, 0, 0xff, 0x25, 4, 0, 0, 0, 0x0f, 0x1f, 0x40, 0];
@@ -85,7 +85,7 @@ fn a_branch_takes_the_frame_along_behind_a_return() {
 
 #[test]
 fn code_that_cannot_be_followed_has_no_rows_until_the_next_function() {
-    // mov %rax,%rsp; ret; filling; ret
+    // mov %rax,%rsp; ret; padding; ret
     let mut code = vec![0x48, 0x89, 0xc4, 0xc3];
     code.resize(16, 0x90);
     code.push(0xc3);
@@ -169,7 +169,7 @@ fn s390x_start_up_code_has_its_save_area() {
     );
 }
 
-/// C libraries of the three machines, as far as they are here: Debian's own and those of its cross compilers.
+/// The installed C libraries of the three machines: Debian's own, and those of its cross compilers.
 fn libraries() -> Vec<PathBuf> {
     let peers = std::env::var_os("SFRAME_PEERS").map(|root| Path::new(&root).join("root-own/usr"));
     let roots = ["/usr".into()].into_iter().chain(peers);
@@ -180,8 +180,8 @@ fn libraries() -> Vec<PathBuf> {
     places.filter(|place| place.exists()).collect()
 }
 
-/// Whether rules find the same frame. Compilers leave the rule of the frame pointer as it was where an
-/// epilogue pops it; they may count from it where the stack pointer does as well.
+/// Whether both rules find the same frame. Compilers leave the rule of the frame pointer as it was when an
+/// epilogue pops it. They may count from it where the stack pointer would do as well.
 fn agree(read: &Rules, derived: &Rules) -> bool {
     match (read, derived) {
         (Rules::Frame(read), Rules::Frame(derived)) => {
@@ -193,7 +193,7 @@ fn agree(read: &Rules, derived: &Rules) -> bool {
     }
 }
 
-/// Every place where `.eh_frame` has another row is asked for in both.
+/// Compares the rows at every address where `.eh_frame` begins a row.
 #[test]
 fn what_is_read_off_instructions_agrees_with_eh_frame() {
     for path in libraries() {
@@ -216,7 +216,7 @@ fn what_is_read_off_instructions_agrees_with_eh_frame() {
             let (blob, fde) = derived.find(fde.address).unwrap();
             let attributes = blob.attributes(&fde).unwrap();
             let rows: Vec<_> = blob.rows(&attributes).map(Result::unwrap).collect();
-            // Cold parts of functions begin in the midst of a frame, and outermost ones are for the entry.
+            // Cold parts of functions begin in the middle of a frame, and outermost rows are for the entry.
             let Rules::Frame(first) = rows[0].rules else { continue };
             let entry = if abi == Abi::Amd64 { 8 } else { abi.cfa_bias() };
             if first.cfa != CfaRule::register(abi.stack_pointer(), entry) {

@@ -29,7 +29,7 @@ pub struct Events {
     pub name: &'static str,
 }
 
-/// Which features to ask for, of those that a kernel or a user may lack.
+/// Features to request, which a kernel or a user may lack.
 #[derive(Clone, Copy)]
 struct Wish {
     cycles: bool,
@@ -37,7 +37,7 @@ struct Wish {
     build_id: bool,
 }
 
-/// Sets of features, the best first. The first one that the kernel allows is used.
+/// Sets of features, with the best first. The kernel gets the first one that it allows.
 const WISHES: [Wish; 8] = [
     Wish { cycles: true, kernel: true, build_id: true },
     Wish { cycles: false, kernel: true, build_id: true },
@@ -50,9 +50,9 @@ const WISHES: [Wish; 8] = [
 ];
 
 impl Events {
-    /// Opens events for threads and the threads that they start. Events count from [`Events::enable`] on, or
-    /// for a command from when a thread executes it. With `monotonic`, records tell the time of the clock
-    /// that BPF programs read.
+    /// Opens events for threads and the threads that they start. Events count from [`Events::enable`] on;
+    /// those of a command count from when a thread executes it. With `monotonic`, records have the time of
+    /// the clock that BPF programs read.
     ///
     /// # Errors
     /// The kernel does not allow it.
@@ -91,7 +91,7 @@ impl Events {
             for &thread in threads {
                 let event = match open(attribute, thread, processor) {
                     Ok(event) => event,
-                    // The processor is off, or the thread has ended.
+                    // The processor is offline, or the thread has ended.
                     Err(error) if matches!(error.raw_os_error(), Some(libc::ENODEV | libc::ESRCH)) => {
                         continue;
                     }
@@ -124,7 +124,7 @@ impl Events {
         self.events.iter().map(AsFd::as_fd)
     }
 
-    /// Lets all events count.
+    /// Makes all events count.
     ///
     /// # Errors
     /// The kernel's, as a sentence.
@@ -143,14 +143,14 @@ impl Events {
         self.rings.iter_mut().for_each(|ring| ring.empty(batch));
     }
 
-    /// Waits for a time, whether there are records or not.
+    /// Waits for a time, no matter whether there are records.
     pub fn wait(&self, time: Duration) {
-        // Rings take much longer than that to fill. To poll would wake this thread for single records.
+        // Rings take much longer than that to fill. Polling would wake this thread for single records.
         std::thread::sleep(time);
     }
 }
 
-/// The registers to take, a bit for each by the kernel's numbers: all but segments and flags.
+/// The registers to record, as a bit for each of the kernel's numbers: all except segments and flags.
 fn registers(abi: Abi) -> u64 {
     match abi {
         Abi::Amd64 => 0x00ff_01ff,
@@ -203,7 +203,7 @@ fn open(attribute: &sys::perf_event_attr, thread: u32, processor: i32) -> io::Re
     Ok(unsafe { OwnedFd::from_raw_fd(event) })
 }
 
-/// Why samples cannot be taken, and what helps.
+/// Why the kernel takes no samples, and what helps.
 fn explain(error: &io::Error) -> String {
     let paranoid = std::fs::read_to_string("/proc/sys/kernel/perf_event_paranoid").unwrap_or_default();
     let paranoid = paranoid.trim();

@@ -1,9 +1,9 @@
-//! Unwinding in the kernel: tells the BPF program of files and processes.
+//! Unwinding in the kernel: keeps the BPF program informed of files and processes.
 //!
-//! The program starts with nothing. It is told of a process when the process's mappings have changed, and
-//! gets a file's table when a sample that was unwound here passed through the file. So the kernel holds
-//! tables of code that runs, and no stack is lost: if the program cannot unwind a stack yet, the event
-//! samples registers and a copy of the stack.
+//! The program starts knowing nothing. It learns of a process when the process's mappings have changed. It
+//! gets a file's table when a sample that was unwound in user space has passed through the file. So the
+//! kernel holds tables only of code that runs. No stack is lost: if the program cannot unwind a stack yet,
+//! the event samples registers and a copy of the stack.
 
 use super::events::Events;
 use crate::event::Event;
@@ -20,7 +20,7 @@ pub struct InKernel {
     pub(super) stacks: Option<Stacks>,
     /// Processes whose mappings have changed.
     changed: BTreeSet<u32>,
-    /// Files that a stack passed through and the kernel has no table of.
+    /// Files that a stack has passed through, of which the kernel has no table.
     wanted: BTreeSet<u32>,
 }
 
@@ -31,7 +31,7 @@ pub struct KernelReport {
     pub ends: Vec<(End, u64)>,
     /// Frames.
     pub frames: u64,
-    /// How long it ran; 0 if the kernel did not measure.
+    /// How long it ran. 0: the kernel did not measure it.
     pub run_time: RunTime,
     /// Bytes of memory for tables.
     pub table_memory: u64,
@@ -40,7 +40,8 @@ pub struct KernelReport {
 }
 
 impl InKernel {
-    /// Loads the program. With `both`, samples are unwound here as well, so that each stack comes twice.
+    /// Loads the program. With `both`, samples are also unwound in user space, so that each stack comes
+    /// twice.
     ///
     /// # Errors
     /// A sentence with the reason why the kernel does not load the program, and what helps.
@@ -57,7 +58,7 @@ impl InKernel {
             .map_err(|error| format!("the kernel cannot run a program at samples: {error}"))
     }
 
-    /// Notes the process whose mappings an event changes.
+    /// Records the process whose mappings an event changes.
     pub(super) fn note(&mut self, event: &Event<'_>) {
         match event {
             Event::Mapped(mapped) => self.changed.insert(mapped.pid),
@@ -68,7 +69,7 @@ impl InKernel {
         };
     }
 
-    /// Notes the tables that a stack needs and the kernel lacks.
+    /// Records the tables that a stack needs and the kernel lacks.
     pub(super) fn want(&mut self, stack: &Stack<'_>) {
         for frame in stack.frames {
             if let Place::File(file, _) = frame.place
@@ -79,7 +80,8 @@ impl InKernel {
         }
     }
 
-    /// Hands the kernel the tables that stacks need. An error is ignored: such stacks are unwound here.
+    /// Gives the kernel the tables that stacks need. Errors are ignored, because such stacks are unwound in
+    /// user space.
     pub(super) fn tell_tables(&mut self, session: &Session) {
         for file in std::mem::take(&mut self.wanted) {
             match session.files().table(FileId(file)).and_then(|table| table.table()) {
@@ -89,8 +91,8 @@ impl InKernel {
         }
     }
 
-    /// Tells the program of the processes whose mappings have changed. An error is ignored: their stacks are
-    /// unwound here.
+    /// Informs the program of the processes whose mappings have changed. Errors are ignored, because their
+    /// stacks are unwound in user space.
     pub(super) fn tell_processes(&mut self, session: &Session) {
         for pid in std::mem::take(&mut self.changed) {
             match session.modules(pid) {

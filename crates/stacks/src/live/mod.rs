@@ -1,12 +1,12 @@
-//! Samples of programs that run, by `perf_event_open(2)`: no recorder and no file in between.
+//! Samples running programs with `perf_event_open(2)`, without a recorder and without a file.
 //!
-//! The kernel samples on every processor into a ring of memory ([`ring`]). One thread empties the rings into
-//! batches; a queue of bounded length takes them to the thread that unwinds. If unwinding cannot keep up, the
-//! queue fills, then the rings, and the kernel counts the samples that it has to drop. Records of different
-//! processors come out of order, so a batch waits until the one after it is there.
+//! The kernel writes samples into a ring of memory on every processor ([`ring`]). One thread empties the
+//! rings into batches. A queue of bounded length takes the batches to the thread that unwinds. If unwinding
+//! cannot keep up, first the queue fills and then the rings, and the kernel counts the samples that it has to
+//! drop. Records of different processors come out of order, so a batch waits for the next one.
 //!
-//! With a BPF program in the kernel ([`InKernel`]), the stacks that it has unwound come by a ring of their
-//! own, and join the batches.
+//! With a BPF program in the kernel ([`InKernel`]), the stacks that it has unwound come through a ring of
+//! their own and join the batches.
 
 mod drain;
 mod events;
@@ -31,17 +31,16 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 use target::Started;
 
-/// Most batches that wait for the unwinder.
+/// The largest number of batches that wait for the unwinder.
 const QUEUE: usize = 64;
-/// Time between two looks at the rings.
+/// Time between two visits to the rings.
 const TICK: Duration = Duration::from_millis(50);
-/// The same with a program in the kernel, which should hear of mappings soon.
+/// The same with a program in the kernel, which should learn of mappings soon.
 const SHORT_TICK: Duration = Duration::from_millis(10);
-/// The type of a record with a stack from the BPF program; types of the kernel's own records are small
-/// numbers.
+/// The type of a record with a stack from the BPF program. The kernel's own types are small numbers.
 const UNWOUND: u32 = u32::MAX;
 
-/// The architecture of this machine, if it is one that SFrame is defined for.
+/// The architecture of this machine, if it has SFrame.
 pub const HERE: Option<Abi> = if cfg!(target_arch = "x86_64") {
     Some(Abi::Amd64)
 } else if cfg!(all(target_arch = "aarch64", target_endian = "little")) {
@@ -73,7 +72,7 @@ pub struct Recorded {
     pub event: &'static str,
     /// Counts of the work of the program in the kernel, if there was one.
     pub in_kernel: Option<KernelReport>,
-    /// How the command ended, if one was started: its exit status, or 128 and the number of the signal.
+    /// The result of the command, if one was started: its exit status, or 128 plus the number of the signal.
     pub status: Option<i32>,
 }
 
@@ -109,7 +108,7 @@ pub fn record(
     std::thread::scope(|scope| {
         let stacks = in_kernel.as_mut().and_then(|in_kernel| in_kernel.stacks.take());
         let empty = || empty_rings(&mut events, stacks, sender, &finished);
-        // Before the command starts, which would run on by itself if there is no thread.
+        // Start the thread before the command: without the thread, the command would run on by itself.
         std::thread::Builder::new().spawn_scoped(scope, empty).map_err(|error| no_thread(&error))?;
         if let Err(error) = started.go() {
             finished.store(true, Ordering::Release);
@@ -133,7 +132,7 @@ pub fn record(
     Ok(Recorded { files, statistics, event, in_kernel, status })
 }
 
-/// Why the recording has no thread of its own to empty the rings, and what helps.
+/// Why there is no thread to empty the rings, and what helps.
 fn no_thread(error: &io::Error) -> String {
     format!("no thread can be started: {error}; raise `ulimit -u` or `ulimit -v`")
 }
@@ -147,14 +146,14 @@ fn empty_rings(
 ) {
     let tick = if stacks.is_some() { SHORT_TICK } else { TICK };
     loop {
-        // Asked before the rings are emptied, so that nothing is left in them when it ends.
+        // Read this before the rings are emptied, so that nothing is left in them at the end.
         let last = finished.load(Ordering::Acquire);
         let mut batch = Vec::new();
         events.empty(&mut batch);
         if let Some(stacks) = &mut stacks {
             stacks.empty(|stack| ring::add(&mut batch, UNWOUND, stack));
         }
-        // An empty batch lets the one before it be unwound.
+        // Even an empty batch lets the previous one be unwound.
         if sender.send(batch).is_err() || last {
             return;
         }
@@ -202,7 +201,7 @@ impl Unwinder<'_> {
         self.hand_on(u64::MAX, take);
     }
 
-    /// Takes a batch, and hands on the records that are no later than those of the batches before.
+    /// Adds a batch, and passes on the records that are no later than those of the previous batches.
     fn add(&mut self, batch: &[u8], take: &mut dyn FnMut(&Stack<'_>)) {
         let mut latest = self.limit;
         for bytes in ring::records(batch) {
@@ -245,7 +244,7 @@ impl Unwinder<'_> {
     }
 }
 
-/// Hands an event to the session, and tells the BPF program of changes.
+/// Passes an event to the session, and informs the BPF program of changes.
 fn hand_on(
     session: &mut Session,
     in_kernel: Option<&mut InKernel>,
@@ -254,8 +253,8 @@ fn hand_on(
 ) {
     let Some(in_kernel) = in_kernel else { return session.handle(0, event, take) };
     match event {
-        // Before the sample is unwound: reading rows for the first sample of a file takes as long as a
-        // hundred samples.
+        // Do this before the sample is unwound: reading rows for the first sample of a file takes as long as
+        // a hundred samples.
         Some(Event::Sample(_)) => in_kernel.tell_processes(session),
         Some(event) => in_kernel.note(event),
         None => {}
@@ -275,7 +274,7 @@ fn parse(bytes: &[u8]) -> Option<Record<'_>> {
     Some(Record { kind: u32::from_ne_bytes(*kind), misc: u16::from_ne_bytes(*misc), body })
 }
 
-/// Tells the session what a process has mapped already, as `/proc` lists it.
+/// Informs the session of what a process has mapped already, from `/proc`.
 fn synthesize(
     session: &mut Session,
     mut in_kernel: Option<&mut InKernel>,

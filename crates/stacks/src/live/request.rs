@@ -1,4 +1,4 @@
-//! The request for a recording.
+//! A request for a recording.
 
 use std::ffi::OsString;
 use std::time::Duration;
@@ -6,9 +6,9 @@ use std::time::Duration;
 /// The programs to sample.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
-    /// A process, its threads, and those that they start from now on.
+    /// A process with its threads, and the threads that these start from now on.
     Process(u32),
-    /// A command and its arguments; it is started.
+    /// A command with its arguments. It will be started.
     Command(Vec<OsString>),
 }
 
@@ -19,8 +19,8 @@ pub struct Request {
     pub target: Target,
     /// Samples for each second of a processor's time.
     pub frequency: u64,
-    /// Bytes of the stack that are copied for each sample.
+    /// Bytes of the stack to copy for each sample.
     pub stack_size: u32,
-    /// The time after which to stop, if the programs still run.
+    /// When to stop, if the programs are still running.
     pub duration: Option<Duration>,
 }

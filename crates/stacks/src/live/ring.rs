@@ -1,4 +1,4 @@
-//! The ring buffer that the kernel writes records to. The reader frees memory by moving the tail
+//! The ring buffer that the kernel writes records into. The reader frees its memory by moving the tail
 //! (`struct perf_event_mmap_page`).
 
 use super::drain::drain;
@@ -8,7 +8,7 @@ use perf_event_open_sys::bindings::perf_event_mmap_page;
 use std::io;
 use std::os::fd::AsRawFd;
 
-/// Numbers of data pages to ask for, one after the other until the kernel allows it. They must be powers of
+/// Numbers of data pages to request, one after the other until the kernel allows one. They must be powers of
 /// two.
 const PAGES: [usize; 8] = [2048, 1024, 512, 256, 128, 64, 32, 16];
 
@@ -39,7 +39,7 @@ impl Ring {
     /// Moves all whole records to the end of `batch`.
     pub fn empty(&mut self, batch: &mut Vec<u8>) {
         let header = self.map.as_mut_ptr().cast::<perf_event_mmap_page>();
-        // SAFETY: the first page is this structure, aligned and valid as long as the mapping; the kernel
+        // SAFETY: the first page is this structure, aligned and valid as long as the mapping. The kernel
         // writes one of the two fields and reads the other, both as whole words.
         let (head, tail) = unsafe {
             (
@@ -47,7 +47,7 @@ impl Ring {
                 AtomicU64::from_ptr(&raw mut (*header).data_tail),
             )
         };
-        // SAFETY: the mapping goes on behind the first page.
+        // SAFETY: the mapping continues after the first page.
         let data = unsafe { self.map.as_ptr().add(self.page) };
         drain(head, tail, self.map.len() - self.page, |range| {
             // SAFETY: the range lies in the data; the kernel writes there only after the tail has moved.
@@ -57,7 +57,8 @@ impl Ring {
     }
 }
 
-/// Adds a record of a type to a batch, as the kernel does. A body too long for the 16-bit size is left out.
+/// Adds a record with a type to a batch, as the kernel does. Omits it if the body is too long for the 16-bit
+/// size.
 pub fn add(batch: &mut Vec<u8>, kind: u32, body: &[u8]) {
     if let Ok(size) = u16::try_from(body.len() + 8) {
         batch.extend(kind.to_ne_bytes());

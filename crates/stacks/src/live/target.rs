@@ -1,4 +1,4 @@
-//! The programs that are sampled: a running process, or a command that waits until everything is ready.
+//! The programs to sample: a running process, or a command that waits until everything is ready.
 
 use super::request::Target;
 use std::ffi::{CString, OsString};
@@ -7,10 +7,10 @@ use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd, FromRawFd};
 use std::os::unix::ffi::OsStrExt;
 
-/// A program to be sampled.
+/// A program to sample.
 pub struct Started {
     pid: u32,
-    /// For a command that this process started: the pipe that lets it start, and the pipe that tells why it
+    /// For a command that this process started: the pipe that lets it start, and the pipe that says why it
     /// could not.
     child: Option<(Option<File>, File)>,
     status: Option<i32>,
@@ -19,7 +19,7 @@ pub struct Started {
 /// Finds the process, or forks one that waits to execute the command.
 ///
 /// # Errors
-/// A sentence: there is no such process, or none can be made.
+/// A sentence: there is no such process, or a new process cannot be made.
 pub fn start(target: &Target) -> Result<Started, String> {
     match target {
         Target::Process(pid) => {
@@ -51,7 +51,7 @@ impl Started {
         if threads.is_empty() { Err(format!("process {} has ended", self.pid)) } else { Ok(threads) }
     }
 
-    /// Lets a command start.
+    /// Makes a command start.
     ///
     /// # Errors
     /// It cannot be executed.
@@ -62,13 +62,13 @@ impl Started {
         }
         let mut code = [0; 4];
         match failure.read_exact(&mut code) {
-            // The child has reported the error, and ended.
+            // The child has reported the error and ended.
             Ok(()) => {
                 let error = io::Error::from_raw_os_error(i32::from_ne_bytes(code));
                 self.wait(false);
                 Err(format!("cannot execute the command: {error}"))
             }
-            // The pipe was closed as the program was executed.
+            // Executing the program has closed the pipe.
             Err(_) => Ok(()),
         }
     }
@@ -82,8 +82,8 @@ impl Started {
         threads_of(self.pid).is_empty()
     }
 
-    /// Waits for a command's end and returns its status; `None` for a process. If the recording was stopped,
-    /// asks the command to end first.
+    /// Waits for a command's end and returns its status. `None`: the target is a process. If the recording
+    /// was stopped, this first asks the command to end.
     pub fn wait(&mut self, stopped: bool) -> Option<i32> {
         self.child.as_ref()?;
         if self.status.is_none() {
@@ -101,7 +101,7 @@ impl Started {
             return;
         }
         let mut status = 0;
-        // SAFETY: it writes the status only.
+        // SAFETY: it only writes the status.
         if unsafe { libc::waitpid(self.pid as i32, &raw mut status, flags) } == self.pid as i32 {
             self.status = Some(if libc::WIFSIGNALED(status) {
                 128 + libc::WTERMSIG(status)
@@ -113,7 +113,7 @@ impl Started {
 }
 
 impl Drop for Started {
-    /// A command that was never started ends when its pipe is closed.
+    /// If a command has never been started, closing its pipe ends it.
     fn drop(&mut self) {
         if let Some((start @ Some(_), _)) = &mut self.child {
             *start = None;
@@ -122,7 +122,7 @@ impl Drop for Started {
     }
 }
 
-/// A pipe whose ends are closed when a program is executed: where to read, where to write.
+/// A pipe that closes when a program is executed: the end to read from and the end to write to.
 fn pipe() -> io::Result<(File, File)> {
     let mut ends = [0; 2];
     // SAFETY: it writes the two numbers; nobody else has them.
@@ -150,7 +150,7 @@ fn fork(words: &[OsString]) -> io::Result<Started> {
     let pid = unsafe {
         let pid = libc::fork();
         if pid == 0 {
-            // Else the child itself would keep the pipe open if the recorder ends.
+            // Otherwise the child itself would keep the pipe open when the recorder ends.
             libc::close(start_fd);
             let mut byte = 0u8;
             if libc::read(wait_on, (&raw mut byte).cast(), 1) == 1 {

@@ -1,6 +1,6 @@
 //! Damage to a recording.
 
-/// A defect, because of which a recording cannot be used, or only up to it.
+/// A defect. Because of it, a recording cannot be used, or only up to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Damage {
     /// Offset in the file, in bytes.

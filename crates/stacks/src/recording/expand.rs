@@ -1,15 +1,15 @@
-//! Records that perf compressed (`perf record -z`): one Zstandard stream over all records of its kind.
+//! Expands records that perf compressed (`perf record -z`). All of them form one Zstandard stream.
 
 use zstd::stream::raw::{Decoder, InBuffer, Operation, OutBuffer};
 
-/// Limit of the expanded size, as a multiple of the recording's. Stacks are compressed to about a fifth.
+/// The largest expanded size, as a multiple of the recording's size. Stacks shrink to about a fifth.
 const MOST: usize = 200;
-/// Bytes that are expanded at a time.
+/// Number of bytes to expand at a time.
 const STEP: usize = 1 << 20;
 
 /// Expands records, up to a limit.
 pub struct Expander {
-    /// Made for the first record.
+    /// The decoder, made for the first record.
     decoder: Option<Decoder<'static>>,
     bytes: Vec<u8>,
     limit: usize,
@@ -48,7 +48,7 @@ impl Expander {
         }
     }
 
-    /// All that was expanded.
+    /// Everything that was expanded.
     pub fn finish(self) -> Vec<u8> {
         self.bytes
     }

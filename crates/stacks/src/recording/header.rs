@@ -1,4 +1,4 @@
-//! The header of a recording: events, and the features behind the data.
+//! The header of a recording: its events, and the features after the data.
 
 use super::damage::{Damage, damage};
 use crate::bytes::Reader;
@@ -27,7 +27,7 @@ pub struct BuildId {
     pub id: Vec<u8>,
 }
 
-/// An event with the ids that its records bear.
+/// An event, with the ids in its records.
 pub struct Attribute {
     pub layout: Layout,
     pub name: Option<String>,
@@ -82,7 +82,7 @@ impl Header {
         Ok(header)
     }
 
-    /// Reads the place of the data. perf writes its size when it ends; until then it is 0.
+    /// Reads the place of the data. perf writes the size when it ends, and until then it is 0.
     fn set_data(&mut self, bytes: &[u8], reader: &mut Reader<'_>) -> Option<()> {
         let (offset, size) = (reader.u64()?, reader.u64()?);
         let start = usize::try_from(offset).unwrap_or(usize::MAX).min(bytes.len());
@@ -116,7 +116,7 @@ impl Header {
         Ok(())
     }
 
-    /// Reads the features, whose places follow the data, one for each bit.
+    /// Reads the features. Their places follow the data, one for each bit.
     fn read_features(&mut self, bytes: &[u8], bits: &[u64; 4]) {
         let mut places = Reader::new(bytes.get(self.data.end..).unwrap_or_default(), self.endian);
         let set = |number: &u64| bits[*number as usize / 64] >> (number % 64) & 1 != 0;
@@ -138,7 +138,7 @@ impl Header {
     }
 }
 
-/// Reads the place of a section, and returns the section's bytes. Outer `None`: the place is cut off; inner
+/// Reads the place of a section, and returns the section's bytes. Outer `None`: the place is truncated. Inner
 /// `None`: the section is not in the file.
 fn section<'data>(bytes: &'data [u8], reader: &mut Reader<'_>) -> Option<Option<&'data [u8]>> {
     let (offset, size) = (reader.u64()?, reader.u64()?);
@@ -146,7 +146,7 @@ fn section<'data>(bytes: &'data [u8], reader: &mut Reader<'_>) -> Option<Option<
     Some(range.and_then(|(offset, size)| bytes.get(offset..offset.checked_add(size)?)))
 }
 
-/// A text with its length before it.
+/// A text that follows its length.
 pub fn text(endian: Endian, data: &[u8]) -> Option<String> {
     let mut reader = Reader::new(data, endian);
     let size = reader.u32()? as usize;
@@ -154,7 +154,7 @@ pub fn text(endian: Endian, data: &[u8]) -> Option<String> {
     Some(String::from_utf8_lossy(inside.text()).into_owned())
 }
 
-/// The entries of a list of build-ids: records with a header each.
+/// The entries of a list of build-ids: records that each have a header.
 pub fn build_ids(endian: Endian, data: &[u8]) -> impl Iterator<Item = BuildId> {
     let mut rest = Reader::new(data, endian);
     std::iter::from_fn(move || {
@@ -171,7 +171,7 @@ pub fn build_id(endian: Endian, body: &[u8]) -> Option<BuildId> {
     let mut reader = Reader::new(body, endian);
     reader.u32()?;
     let field = reader.take(24)?;
-    // Old versions of perf do not tell the length.
+    // Old versions of perf do not record the length.
     let length = match field[20] {
         0 => 20,
         length => usize::from(length).min(20),

@@ -1,12 +1,13 @@
-//! The files that `perf record` writes, and the stream that it writes to a pipe.
+//! Reads the files that `perf record` writes, and the stream that it writes to a pipe.
 //!
-//! The bytes are mapped and never copied, except for records that perf compressed. A first walk over them
-//! notes the place and the time of each record; then records are read in the order of time, since the file
-//! has them processor by processor. perf's `perf.data-file-format.txt` describes the format.
+//! The bytes are mapped and never copied, except for records that perf compressed. The file has the records
+//! processor by processor, but a session needs them in the order of time. So a first walk records the place
+//! and the time of each record, and then the records are read in the order of time. perf's
+//! `perf.data-file-format.txt` describes the format.
 //!
-//! Nothing is trusted: sections must lie in the file, records in the data, and the expanded size of
-//! compressed records has a limit. Of a file that ends early, the records before the end are used
-//! ([`Recording::damage`] tells).
+//! The reader trusts nothing: sections must be in the file, records must be in the data, and the expanded
+//! size of compressed records has a limit. If a file ends early, the reader uses the records before the end,
+//! and [`Recording::damage`] describes the defect.
 
 mod damage;
 mod expand;
@@ -34,13 +35,13 @@ mod kind {
     pub const COMPRESSED2: u32 = 83;
 }
 
-/// Bytes of a sample that are fetched ahead: its head, its registers, and the top of its stack.
+/// Bytes of a sample to fetch ahead: its head, its registers, and the top of its stack.
 const WANTED: usize = 2048;
 
-/// A kind of event that was sampled.
+/// A sampled event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sampled {
-    /// Its name, if the recording tells.
+    /// Its name. `None`: the recording does not say.
     pub name: Option<String>,
     layout: Layout,
 }
@@ -48,26 +49,26 @@ pub struct Sampled {
 /// A recording.
 pub struct Recording {
     bytes: Bytes,
-    /// Records that were compressed; their offsets count from the end of `bytes`.
+    /// Records that were compressed. Their offsets count from the end of `bytes`.
     expanded: Vec<u8>,
     /// Sorted by time.
     places: Vec<Place>,
     /// Number of the event for each id.
     ids: HashMap<u64, usize>,
-    /// The events that were sampled.
+    /// The sampled events.
     pub sampled: Vec<Sampled>,
-    /// Build-ids of files, which perf notes when it ends.
+    /// Build-ids of files, which perf writes when it ends.
     pub build_ids: Vec<BuildId>,
-    /// The machine as `uname -m` names it.
+    /// The machine, as `uname -m` prints it.
     pub machine: Option<String>,
-    /// The defect behind the records that could be read.
+    /// The defect after the last record that can be read.
     pub damage: Option<Damage>,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Place {
     time: u64,
-    /// The record's offset; in the low 16 bits, the number of bytes to fetch ahead.
+    /// The record's offset. The low 16 bits are the number of bytes to fetch ahead.
     at: u64,
 }
 
@@ -89,7 +90,7 @@ impl Recording {
     /// Reads the structure of a recording.
     ///
     /// # Errors
-    /// It is no recording, or its header is damaged.
+    /// It is not a recording, or its header is damaged.
     pub fn new(bytes: Bytes) -> Result<Self, Damage> {
         let header = Header::read(&bytes)?;
         let mut recording = Self {
@@ -120,7 +121,7 @@ impl Recording {
         if recording.sampled.is_empty() {
             return Err(damage(0, "the recording describes no event, so its samples cannot be read"));
         }
-        // Records of one time stay in the order of the file.
+        // Records with the same time stay in the order of the file.
         recording.places.sort_by_key(|place| place.time);
         Ok(recording)
     }
@@ -131,7 +132,7 @@ impl Recording {
         self.ids.extend(ids.iter().map(|&id| (id, number)));
     }
 
-    /// Notes the places of records from `start` on. `base` is added to their offsets.
+    /// Records the places of records from `start` on. `base` is added to their offsets.
     fn note(
         &mut self,
         endian: Endian,
@@ -155,8 +156,8 @@ impl Recording {
             if record.kind < kind::FIRST {
                 let event = self.sampled.get(self.number(&record));
                 let time = event.and_then(|event| event.layout.time(&record)).unwrap_or(last);
-                // Records that perf synthesizes for the state before the recording bear no time, or the
-                // largest.
+                // Records that perf makes up for the state before the recording have no time, or the largest
+                // one.
                 let time = if time == u64::MAX { 0 } else { time };
                 last = time;
                 self.places.push(Place::new(time, base + offset, size));
@@ -166,7 +167,7 @@ impl Recording {
         Ok(())
     }
 
-    /// Reads a record that perf itself added. Returns the number of bytes behind it that belong to it.
+    /// Reads a record that perf itself added. Returns the number of bytes after it that belong to it.
     fn note_one(
         &mut self,
         endian: Endian,
@@ -222,7 +223,7 @@ impl Recording {
         Ok(0)
     }
 
-    /// The build-id of the kernel that ran.
+    /// The build-id of the recorded kernel.
     pub fn kernel_build_id(&self) -> Option<&[u8]> {
         let kernel = self.build_ids.iter().find(|id| id.path.starts_with(b"[kernel.kallsyms]"));
         kernel.map(|id| &*id.id)
@@ -243,8 +244,8 @@ impl Recording {
         self.sampled.first().map_or(Endian::Little, |event| event.layout.endian)
     }
 
-    /// The records in the order of time, each with the number of its event in [`Recording::sampled`]; `None`
-    /// for one that is shorter than it says.
+    /// The records in the order of time, each with the number of its event in [`Recording::sampled`]. `None`
+    /// stands for a record that is shorter than it says.
     pub fn events(&self) -> impl Iterator<Item = (usize, Option<Event<'_>>)> {
         let endian = self.endian();
         self.places.iter().enumerate().map(move |(number, place)| {
@@ -260,7 +261,7 @@ impl Recording {
         })
     }
 
-    /// The bytes that hold a record, and its offset in them.
+    /// The bytes that contain a record, and its offset in them.
     fn bytes_of(&self, place: &Place) -> (&[u8], usize) {
         match place.offset().checked_sub(self.bytes.len()) {
             None => (&self.bytes, place.offset()),
@@ -268,7 +269,7 @@ impl Recording {
         }
     }
 
-    /// The number of a record's event. Those that perf makes up bear none; they have the first event's
+    /// The number of a record's event. Records that perf makes up have no number, but the first event's
     /// layout.
     fn number(&self, record: &Record<'_>) -> usize {
         let [first, _, ..] = &*self.sampled else { return 0 };

@@ -1,4 +1,4 @@
-//! The "processed profile" of the Firefox Profiler, with names in it, so that the profiler asks for no files.
+//! The "processed profile" of the Firefox Profiler. It contains all names, so the profiler needs no files.
 
 use super::named::Named;
 use crate::process::Place;
@@ -50,7 +50,7 @@ pub fn write(named: Named<'_>, to: &mut dyn io::Write) -> io::Result<()> {
     to.write_all(b"\n")
 }
 
-/// The average time between samples: the length of the recording divided by their number, at least a
+/// The average time between samples: the length of the recording divided by their number. At least a
 /// microsecond.
 fn interval(times: &[u64]) -> SamplingInterval {
     let (first, last) = (times.iter().min().copied().unwrap_or(0), times.iter().max().copied().unwrap_or(0));

@@ -1,5 +1,5 @@
-//! Folded stacks, which tools for flame graphs read. One line for each different stack: the thread and the
-//! functions from the outermost to the innermost with `;` between, a space, the number of samples.
+//! Folded stacks, for flame graph tools. Each different stack is one line: the thread and the functions from
+//! the outermost to the innermost, separated by `;`, then a space and the number of samples.
 
 use super::named::Named;
 use std::collections::BTreeMap;
@@ -28,7 +28,7 @@ pub fn write(named: Named<'_>, to: &mut dyn io::Write) -> io::Result<()> {
     Ok(())
 }
 
-/// A name without separators of names and lines.
+/// A name without the characters that separate names and lines.
 fn clean(name: &str) -> String {
     name.replace(';', ":").replace(['\n', '\r'], " ")
 }

@@ -1,8 +1,8 @@
-//! A page with a flame graph, in one file: nothing is fetched.
+//! A page with a flame graph, in one file that fetches nothing.
 //!
-//! The samples become one tree by the names of their functions; the page (`page.html`) draws it, finds names
-//! in it, and zooms. The tree stands in the page as JSON: each node's depth, name, file, samples, and kind,
-//! parents first.
+//! The samples become one tree by the names of their functions. The page (`page.html`) draws it, finds names
+//! in it, and zooms. The page contains the tree as JSON: each node's depth, name, file, samples, and kind,
+//! with parents first.
 
 use super::named::Named;
 use crate::process::Place;
@@ -19,7 +19,7 @@ const DATA: &str = "@DATA@";
 #[derive(Default)]
 struct Node {
     samples: u64,
-    /// By name, file and kind.
+    /// Callees by name, file and kind.
     callees: BTreeMap<(u32, u32, u8), Node>,
 }
 
@@ -30,8 +30,8 @@ struct Data<'a> {
     rooted: u64,
     names: Vec<&'a str>,
     files: Vec<&'a str>,
-    /// Depth, name, file, samples, kind: 0 for the user's code, 1 for the kernel's, 2 for inlined functions,
-    /// 3 for threads, 4 for the missing part of a stack that does not reach its root.
+    /// Depth, name, file, samples, kind. The kind is 0 for user code, 1 for the kernel, 2 for inlined
+    /// functions, 3 for threads, and 4 for the missing part of a stack that does not reach its root.
     nodes: Vec<(u32, u32, u32, u64, u8)>,
 }
 
@@ -67,7 +67,7 @@ pub fn write(named: Named<'_>, to: &mut dyn io::Write) -> io::Result<()> {
     let rooted = named.profile.rows.iter().filter(|row| row.end.is_rooted()).count() as u64;
     let (names, files) = (names.all, files.all);
     let data = Data { title: named.title, samples: root.samples, rooted, names, files, nodes };
-    // So that no name can end the element that holds the data.
+    // Without this, a name could end the element that contains the data.
     let data = serde_json::to_string(&data)?.replace('<', "\\u003c");
     let title = named.title.replace('&', "&amp;").replace('<', "&lt;");
     let (before, rest) = PAGE.split_once(DATA).unwrap_or((PAGE, ""));
@@ -82,7 +82,8 @@ impl Node {
     }
 }
 
-/// Adds the callees of `root`, callers before callees, without recursion: stacks are thousands deep.
+/// Adds the callees of `root`, callers before callees. It does not recurse, because stacks are thousands
+/// deep.
 fn flatten(root: &Node, depth: u32, nodes: &mut Vec<(u32, u32, u32, u64, u8)>) {
     let mut left: Vec<_> = root.callees.iter().rev().map(|(key, node)| (depth, key, node)).collect();
     while let Some((depth, &(name, file, kind), node)) = left.pop() {
@@ -109,7 +110,7 @@ impl<'a> Texts<'a> {
 }
 
 impl Drop for Node {
-    /// Without recursion, since stacks are thousands deep.
+    /// Does not recurse, because stacks are thousands deep.
     fn drop(&mut self) {
         let mut left: Vec<Node> = std::mem::take(&mut self.callees).into_values().collect();
         while let Some(mut node) = left.pop() {

@@ -1,4 +1,4 @@
-//! One JSON object for each sample, in an array; addresses are texts, for readers without 64-bit integers.
+//! An array with one JSON object for each sample. Addresses are texts, for readers without 64-bit integers.
 
 use super::named::Named;
 use serde::Serialize;

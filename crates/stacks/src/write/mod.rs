@@ -1,7 +1,7 @@
 //! Files for people and other tools.
 //!
 //! Each writer takes a [`Profile`](crate::profile::Profile) with the names of its frames, and writes all of
-//! it. No writer looks at the recording again.
+//! it. No writer reads the recording again.
 
 mod firefox;
 mod folded;
@@ -37,7 +37,7 @@ pub enum Format {
 /// Writes a profile.
 ///
 /// # Errors
-/// The writer's.
+/// Those of the writer.
 pub fn write(format: Format, named: Named<'_>, to: &mut dyn io::Write) -> io::Result<()> {
     match format {
         Format::Text => text::write(named, to),

@@ -1,4 +1,4 @@
-//! Samples with the names of their frames, as every writer takes them.
+//! Samples with the names of their frames, for the writers.
 
 use crate::files::Files;
 use crate::profile::{Names, Profile, Row};
@@ -17,7 +17,7 @@ pub struct Named<'a> {
 }
 
 impl Named<'_> {
-    /// Why a stack ended where it did.
+    /// Why a stack ended.
     pub(crate) fn end(&self, row: &Row) -> String {
         row.end.describe(self.files)
     }

@@ -1,7 +1,7 @@
 //! The format of `pprof`: the message `Profile` of its `profile.proto`, compressed by gzip.
 //!
-//! The message has few kinds of fields, so they are encoded here ("Protocol Buffers, Encoding"): a number has
-//! seven bits to a byte, the lowest first, and a field is its number, its kind, and its bytes.
+//! The message has few kinds of fields, so this module encodes them itself ("Protocol Buffers, Encoding"). A
+//! number has seven bits in each byte, lowest first. A field is its number, its kind, and its bytes.
 
 use super::named::Named;
 use crate::files::hexadecimal;
@@ -81,7 +81,7 @@ pub fn write(named: Named<'_>, to: &mut dyn io::Write) -> io::Result<()> {
     Ok(())
 }
 
-/// Samples of the same stack and thread are one with their sums.
+/// Writes the samples. Those with the same stack and thread become one, with their sums.
 fn write_samples(named: Named<'_>, message: &mut Message, texts: &mut Texts) {
     let mut sums: BTreeMap<(u32, u32), (u64, u64)> = BTreeMap::new();
     for row in &named.profile.rows {
@@ -114,7 +114,7 @@ fn write_samples(named: Named<'_>, message: &mut Message, texts: &mut Texts) {
     }
 }
 
-/// A message in the making.
+/// A message under construction.
 #[derive(Default)]
 struct Message(Vec<u8>);
 
@@ -145,7 +145,7 @@ impl Message {
     }
 }
 
-/// The table of texts; number 0 is the empty one.
+/// The table of texts. Number 0 is the empty text.
 struct Texts {
     all: Vec<String>,
     numbers: BTreeMap<String, u64>,
@@ -191,7 +191,7 @@ impl Functions {
     }
 }
 
-/// Files as mappings at their own addresses.
+/// Files, as mappings at their own addresses.
 #[derive(Default)]
 struct Mappings(BTreeMap<String, (u64, Option<String>, u64)>);
 
@@ -220,7 +220,7 @@ impl Mappings {
                 mapping.number(3, *end);
                 mapping.number(5, path);
                 mapping.number(6, build_id);
-                // The functions of its locations are named.
+                // The functions of this mapping's locations have names.
                 mapping.number(7, 1);
             });
         }

@@ -1,5 +1,5 @@
-//! Stacks as `perf script` prints them: a line for the sample, one for each frame, an empty one. Where a
-//! stack does not reach its root, a last line says why.
+//! Stacks as `perf script` prints them: a line for the sample, one for each frame, and an empty one. If a
+//! stack does not reach its root, another line at the end says why.
 
 use super::named::Named;
 use crate::digits::{decimal, hexadecimal};
@@ -9,18 +9,18 @@ use std::collections::BTreeMap;
 use std::io;
 use std::ops::Range;
 
-/// Bytes of a usual line.
+/// Bytes of a typical line.
 const USUAL_LINE: usize = 128;
-/// Bytes that are written at a time, as many as stay in a processor's cache.
+/// Bytes to write at a time. So many stay in a processor's cache.
 const AT_A_TIME: usize = 1 << 18;
 
-/// Lines that many samples have in common.
+/// Lines that many samples share.
 struct Lines<'a> {
     named: Named<'a>,
     text: Vec<u8>,
-    /// For each frame, the range of its lines in the text; empty if they have not been written.
+    /// For each frame, the range of its lines in the text. Empty if they have not been written yet.
     frames: Vec<Range<usize>>,
-    /// Why stacks ended.
+    /// Why stacks ended, by end.
     ends: BTreeMap<End, String>,
 }
 

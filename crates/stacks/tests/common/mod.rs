@@ -7,7 +7,7 @@ pub const SAMPLE: u64 = 1 | 1 << 1 | 1 << 2 | 1 << 5 | 1 << 7 | 1 << 8 | 1 << 12
 /// rax to rip without flags, r8 to r15.
 pub const REGISTERS: u64 = 0x00ff_01ff;
 
-/// A recording of x86-64 in the making.
+/// An x86-64 recording under construction.
 #[derive(Default)]
 pub struct Writer {
     pub data: Vec<u8>,
@@ -29,7 +29,8 @@ impl Writer {
         self.data.extend(body);
     }
 
-    /// A record that is no sample, with the fields that all have behind it: pid and tid, time, processor.
+    /// Adds a record that is not a sample. It ends with the fields of all such records: pid and tid, time,
+    /// processor.
     pub fn event(&mut self, kind: u32, misc: u16, body: &[u8], pid: u32, time: u64) {
         let tail = [halves(&[pid, pid]), words(&[time, 0])].concat();
         self.record(kind, misc, &[body, &tail].concat());
@@ -114,7 +115,7 @@ impl Writer {
         self.sample_of(body, user);
     }
 
-    /// A sample whose first fields are these.
+    /// Adds a sample with these fields at its start.
     pub fn sample_of(&mut self, mut body: Vec<u8>, user: Option<(&[u64; 17], &[u8])>) {
         match user {
             Some((registers, stack)) => {
@@ -156,7 +157,7 @@ impl Writer {
         self.pipe_of(&[(attribute(), 7)])
     }
 
-    /// The same with several events, each with the number that its records bear.
+    /// The same with several events, each with the number in its records.
     pub fn pipe_of(&self, events: &[(Vec<u8>, u64)]) -> Vec<u8> {
         let mut stream = b"PERFILE2".to_vec();
         stream.extend(words(&[16]));
@@ -189,7 +190,7 @@ pub fn attribute_of(sample: u64, branch: u64) -> Vec<u8> {
     attribute
 }
 
-/// The body of a record of a mapping, without the fields that all records end in.
+/// The body of a mapping record, without the fields at the end of all records.
 pub fn mapping(pid: u32, place: [u64; 3], identity: &[u8], protection: u32, path: &str) -> Vec<u8> {
     let protection = halves(&[protection, 2]);
     [&halves(&[pid, pid]), &words(&place), identity, &protection, &padded(path.as_bytes())].concat()
