@@ -25,7 +25,7 @@ const TYPE_UNIT: usize = 24;
 const AREA: usize = 20;
 const SLOT: usize = 8;
 /// The largest number of units that a list of units can express.
-pub const MOST_UNITS: usize = 1 << 24;
+pub const MAX_UNITS: usize = 1 << 24;
 /// Number of shards. The top bits of a name's hash choose its shard.
 const SHARDS: usize = 32;
 
@@ -124,7 +124,7 @@ impl<'a> Symbols<'a> {
         self.len() == 0
     }
 
-    /// Slots of the hash table: a power of two. A third of them or more stay empty.
+    /// Slots of the hash table: a power of two. A quarter of them or more stay empty.
     fn slots(&self) -> usize {
         match self.len() {
             0 => 0,
@@ -210,7 +210,7 @@ impl<'a> Shard<'a> {
         let mut list = Vec::new();
         for number in 0..self.ends.len() as u32 {
             list.clear();
-            let unit_bits = MOST_UNITS as u32 - 1;
+            let unit_bits = MAX_UNITS as u32 - 1;
             let entries = self.entries[self.list(number)].iter();
             list.extend(entries.map(|&entry| entry & !unit_bits | renumber(entry & unit_bits)));
             list.sort_unstable_by_key(|&entry| (entry & unit_bits, entry));

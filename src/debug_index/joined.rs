@@ -1,6 +1,6 @@
 //! Joins the indexes of all objects, and numbers their units in link order.
 
-use super::gdb_index::{self, MOST_UNITS, Name, Symbols};
+use super::gdb_index::{self, MAX_UNITS, Name, Symbols};
 use super::object::{Area, ObjectIndex, TYPE_UNIT, TypeUnit, UnitPlace};
 use rayon::prelude::*;
 
@@ -27,8 +27,8 @@ pub fn join(mut objects: Vec<ObjectIndex<'_>>) -> Result<DebugIndex<'_>, String>
     drop_unlisted_types(&mut objects);
     let units: usize = objects.iter().map(|object| object.units.len()).sum();
     let type_units: usize = objects.iter().map(|object| object.type_units.len()).sum();
-    if units + type_units > MOST_UNITS {
-        return Err(format!("the link has {} units, the section can name {MOST_UNITS}", units + type_units));
+    if units + type_units > MAX_UNITS {
+        return Err(format!("the link has {} units, the section can name {MAX_UNITS}", units + type_units));
     }
     if units + type_units == 0 {
         return Ok(DebugIndex::default());

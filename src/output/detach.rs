@@ -15,7 +15,7 @@ use std::ptr;
 
 /// Peak memory in KiB from which the process pays. Making the process takes as long as freeing a few
 /// megabytes.
-const PAYS_FROM: i64 = 64 << 10;
+const MIN_PEAK_MEMORY: i64 = 64 << 10;
 
 /// Size in words of the process's stack. The process makes only a few system calls.
 const STACK_WORDS: usize = 4096;
@@ -31,7 +31,7 @@ struct Waiter {
 /// Makes the process, if this one uses much memory. A command must call it right before it exits: the two
 /// processes share memory, which nobody may free any more.
 pub fn leave_memory_behind(replaced: Option<&File>) {
-    if peak_memory() < PAYS_FROM || is_watched() {
+    if peak_memory() < MIN_PEAK_MEMORY || is_emulated() {
         return;
     }
     let Ok((end, open_end)) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC) else { return };
@@ -60,7 +60,7 @@ pub fn leave_memory_behind(replaced: Option<&File>) {
 
 /// Whether a tool such as valgrind emulates the processor. Such a tool hides the vDSO from the program, and
 /// cannot follow a process of this kind.
-fn is_watched() -> bool {
+fn is_emulated() -> bool {
     // SAFETY: the call only reads the auxiliary vector.
     unsafe { libc::getauxval(libc::AT_SYSINFO_EHDR) == 0 }
 }

@@ -14,10 +14,10 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 /// Number of names that a link checks for files of killed links.
-const SWEPT: u32 = 8;
+const NAMES_TO_CHECK: u32 = 8;
 
 /// Number of links that may write to one output at the same time.
-const NAMES: u32 = 1000;
+const MAX_LINKS: u32 = 1000;
 
 /// Bytes of the output's name that a temporary name contains. File systems allow names of 255 bytes.
 const NAME_LENGTH: usize = 200;
@@ -36,9 +36,9 @@ impl Temporary {
     /// # Errors
     /// The system's error.
     pub fn create(output: &Path, mode: u32) -> io::Result<Temporary> {
-        for number in 0..NAMES {
+        for number in 0..MAX_LINKS {
             let Some(temporary) = Temporary::claim(name(output, number), mode)? else { continue };
-            for later in number + 1..SWEPT {
+            for later in number + 1..NAMES_TO_CHECK {
                 remove_abandoned(&name(output, later));
             }
             return Ok(temporary);

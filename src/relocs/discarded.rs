@@ -33,7 +33,7 @@ use crate::sframe;
 use hashbrown::HashMap;
 
 /// The largest number of references that one message shows.
-const SHOWN: usize = 10;
+const MAX_SHOWN: usize = 10;
 
 /// The options that would avoid a section's references to discarded text.
 #[derive(Clone, Copy)]
@@ -156,13 +156,13 @@ fn with_details<T: Target>(
             }
         }
     }
-    for reference in violation.references.iter().take(SHOWN) {
+    for reference in violation.references.iter().take(MAX_SHOWN) {
         diagnostic = link
             .describe_source(lines, Deed::Referenced, reference.section, reference.offset)
             .into_iter()
             .fold(diagnostic, Diagnostic::note);
     }
-    let more = violation.references.len().saturating_sub(SHOWN) as u64;
+    let more = violation.references.len().saturating_sub(MAX_SHOWN) as u64;
     if more > 0 {
         diagnostic = diagnostic.note(referenced_more(more));
     }

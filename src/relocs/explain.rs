@@ -310,7 +310,7 @@ fn modes<T: Target>(
         if remedy.table {
             what.to_owned()
         } else {
-            "an error: the section cannot be read, so it stays as it is".to_owned()
+            "an error: the linker cannot read the section and leaves it unchanged".to_owned()
         }
     };
     modes.push(("--sframe=concat", "an error".into()));

@@ -19,9 +19,9 @@ use rayon::prelude::*;
 use std::sync::OnceLock;
 
 /// The largest number of references that one message shows.
-const SHOWN: usize = 3;
+const MAX_SHOWN: usize = 3;
 /// Number of undefined symbols for which the linker looks for a misspelling. Each search reads all names.
-const HINTED: usize = 16;
+const MAX_SUGGESTIONS: usize = 16;
 
 /// Whether the linker reports references to a global that nothing defines. `unreported` is the result of
 /// [`unreported`].
@@ -32,8 +32,8 @@ pub fn is_reported<T: Target>(link: &Resolved<'_, T>, unreported: &HashSet<&[u8]
         && !unreported.contains(link.globals.names[id.index()])
 }
 
-/// Whether an undefined global is `name@VERSION`. Its version table also names the library that must define
-/// it, and no library of this link is that one.
+/// Whether an undefined global is `name@VERSION`. A dynamic linker looks for a version only in the library
+/// that the version table names beside it, and no library of this link is that one.
 pub fn names_a_version<T: Target>(link: &Inputs<'_, T>, id: SymbolId) -> bool {
     let name = link.globals.names.get(id.index()).copied().unwrap_or_default();
     split(name).is_some_and(|(_, version)| !version.is_empty())
@@ -71,14 +71,14 @@ pub fn report<T: Target>(link: &Live<'_, T>, references: &[Vec<Reference>], need
         });
         let (_, count, shown) = &mut found[row];
         *count += 1;
-        if shown.len() < SHOWN {
+        if shown.len() < MAX_SHOWN {
             shown.push(reference);
         }
     }
     let mut lines = SourceLines::default();
     for (row, (first, count, shown)) in found.iter().enumerate() {
         let mut diagnostic = describe(link, &mut lines, first.symbol, *count, shown);
-        if row < HINTED && link.globals.contains(first.symbol) {
+        if row < MAX_SUGGESTIONS && link.globals.contains(first.symbol) {
             diagnostic = with_hints(link, first.symbol, needed, diagnostic);
         }
         let (file, section) =
@@ -328,7 +328,7 @@ pub fn report_shared<T: Target>(link: &Bound<'_, T>) {
     let unreported = unreported(link);
     let gravity = if policy == Report::Warning { Severity::Warning } else { Severity::Error };
     let loaded = &link.definitions.loaded_libraries;
-    let elsewhere = Elsewhere::default();
+    let library_definitions = LibraryDefinitions::default();
     link.shared.par_iter().zip(loaded).filter(|(_, loaded)| **loaded).for_each(|(library, _)| {
         if !library.needed.iter().all(|needed| present.contains(needed)) {
             return;
@@ -338,7 +338,7 @@ pub fn report_shared<T: Target>(link: &Bound<'_, T>) {
             if !symbol.is_undefined() || symbol.is_weak() || symbol.is_local() || !id.is_some() {
                 continue;
             }
-            let Some(unmet) = unmet(link, &elsewhere, library, index, id) else { continue };
+            let Some(unmet) = unmet(link, &library_definitions, library, index, id) else { continue };
             if unreported.contains(link.globals.names[id.index()]) {
                 continue;
             }
@@ -373,7 +373,7 @@ enum Unmet<'a> {
 
 /// Definitions of the link's libraries, collected on first use.
 #[derive(Default)]
-struct Elsewhere<'a> {
+struct LibraryDefinitions<'a> {
     /// Whether a library defines a global.
     by_id: OnceLock<Vec<bool>>,
     /// Names with versions. Globals do not contain old versions, because only references with the same
@@ -381,7 +381,7 @@ struct Elsewhere<'a> {
     by_version: OnceLock<HashSet<(&'a [u8], &'a [u8])>>,
 }
 
-impl<'a> Elsewhere<'a> {
+impl<'a> LibraryDefinitions<'a> {
     fn has<T: Target>(&self, link: &Bound<'a, T>, id: SymbolId) -> bool {
         let list = || {
             let mut defined = vec![false; link.globals.len()];
@@ -417,14 +417,14 @@ impl<'a> Elsewhere<'a> {
 /// will find one.
 fn unmet<'a, T: Target>(
     link: &Bound<'a, T>,
-    elsewhere: &Elsewhere<'a>,
+    library_definitions: &LibraryDefinitions<'a>,
     library: &SharedFile<'a, T::E>,
     index: usize,
     id: SymbolId,
 ) -> Option<Unmet<'a>> {
     let name = link.globals.names[id.index()];
     let version = library.version_name(library.symbol_version(index).index);
-    let has_version = || !version.is_empty() && elsewhere.has_version(link, name, version);
+    let has_version = || !version.is_empty() && library_definitions.has_version(link, name, version);
     let hides = |id| {
         let flags = link.symbol_flags(id);
         !link.config.is_shared() && !flags.intersects(SymbolFlags::EXPORTED | SymbolFlags::DISCARDED)
@@ -433,7 +433,9 @@ fn unmet<'a, T: Target>(
         Definition::Undefined => Unmet::Undefined,
         // The program does not export its definition, but another library's definition satisfies the
         // reference.
-        Definition::Object { file, .. } if hides(id) && !elsewhere.has(link, id) => Unmet::NotExported(file),
+        Definition::Object { file, .. } if hides(id) && !library_definitions.has(link, id) => {
+            Unmet::NotExported(file)
+        }
         Definition::Shared { library: definer, symbol }
             if !library.takes(index, &link.shared[definer.index()], symbol) =>
         {

@@ -68,11 +68,11 @@ pub fn is_readable<T: Target>(link: &Resolved<'_, T>, section: SectionId) -> boo
 }
 
 /// Why reading stopped: the byte offset in the section, and the defect.
-struct Finding(usize, String);
+struct Defect(usize, String);
 
-impl std::convert::From<sframe_format::Error> for Finding {
+impl std::convert::From<sframe_format::Error> for Defect {
     fn from(error: sframe_format::Error) -> Self {
-        Finding(error.offset, error.kind.to_string())
+        Defect(error.offset, error.kind.to_string())
     }
 }
 
@@ -152,7 +152,7 @@ impl<'r, 'a, T: Target> Reader<'r, 'a, T> {
                     return refuse(gap.error.offset, kind.unknown_version(), kind.to_string());
                 }
             };
-            if let Err(Finding(offset, what)) = self.blob(object, &blob, relocations, &mut next) {
+            if let Err(Defect(offset, what)) = self.blob(object, &blob, relocations, &mut next) {
                 return refuse(offset, None, what);
             }
         }
@@ -174,11 +174,11 @@ impl<'r, 'a, T: Target> Reader<'r, 'a, T> {
         blob: &Blob<'_>,
         relocations: &[Rela<T::E>],
         next: &mut usize,
-    ) -> Result<(), Finding> {
+    ) -> Result<(), Defect> {
         let header = blob.header();
         if header.abi != abi::<T>() {
             let what = format!("it is for {}, the output for {}", header.abi, abi::<T>());
-            return Err(Finding(blob.header_offset() + 4, what));
+            return Err(Defect(blob.header_offset() + 4, what));
         }
         blob.check_areas()?;
         self.find_relocations(blob, relocations, next)?;
@@ -192,7 +192,7 @@ impl<'r, 'a, T: Target> Reader<'r, 'a, T> {
                 Start::Nothing => self.batch.pass_over(|tally| tally.unrelocated += 1),
                 // A later link may define the symbol, and would find no row for the function.
                 Start::Elsewhere if self.link.config.is_relocatable() => {
-                    return Err(Finding(fde.offset, "its function is in no input of this link".to_owned()));
+                    return Err(Defect(fde.offset, "its function is in no input of this link".to_owned()));
                 }
                 Start::Elsewhere => self.batch.pass_over(|tally| tally.elsewhere += 1),
                 Start::At(place, _)
@@ -218,7 +218,7 @@ impl<'r, 'a, T: Target> Reader<'r, 'a, T> {
         blob: &Blob<'_>,
         relocations: &[Rela<T::E>],
         next: &mut usize,
-    ) -> Result<(), Finding> {
+    ) -> Result<(), Defect> {
         let is_removed = |number: u32| is_none::<T>(&relocations[number as usize]);
         let header = blob.header();
         self.of_function.clear();
@@ -232,10 +232,10 @@ impl<'r, 'a, T: Target> Reader<'r, 'a, T> {
                 Some(row) if *row == 0 || is_removed(*row - 1) => *row = number + 1,
                 _ if is_removed(number) => {}
                 Some(_) => {
-                    return Err(Finding(offset as usize, "a second relocation for one function".to_owned()));
+                    return Err(Defect(offset as usize, "a second relocation for one function".to_owned()));
                 }
                 None => {
-                    return Err(Finding(
+                    return Err(Defect(
                         offset as usize,
                         "a relocation that belongs to no function".to_owned(),
                     ));
@@ -253,13 +253,13 @@ impl<'r, 'a, T: Target> Reader<'r, 'a, T> {
         fde: &Fde,
         relocation: Option<&Rela<T::E>>,
         others: bool,
-    ) -> Result<Start, Finding> {
+    ) -> Result<Start, Defect> {
         let Some(relocation) = relocation else {
             if fde.size == 0 || others {
                 return Ok(Start::Nothing);
             }
             let what = format!("no relocation says where its function of {:#x} bytes starts", fde.size);
-            return Err(Finding(fde.offset, what));
+            return Err(Defect(fde.offset, what));
         };
         if is_none::<T>(relocation) {
             return Ok(Start::Nothing);
@@ -271,7 +271,7 @@ impl<'r, 'a, T: Target> Reader<'r, 'a, T> {
         });
         if !fits {
             let name = T::relocation_name(relocation.kind());
-            return Err(Finding(fde.offset, format!("{name} cannot say where a function starts")));
+            return Err(Defect(fde.offset, format!("{name} cannot say where a function starts")));
         }
         if relocation.symbol() == 0 {
             return Ok(Start::Elsewhere);
@@ -287,7 +287,7 @@ impl<'r, 'a, T: Target> Reader<'r, 'a, T> {
         let offset = value.wrapping_add_signed(relocation.r_addend.get());
         if offset > size {
             let place = self.link.describe_place(section, offset);
-            return Err(Finding(
+            return Err(Defect(
                 fde.offset,
                 format!("the function at {place} starts after the end of its section"),
             ));
@@ -296,13 +296,13 @@ impl<'r, 'a, T: Target> Reader<'r, 'a, T> {
     }
 
     /// Fails if a function reaches outside its section, which has `size` bytes.
-    fn check_end(&self, fde: &Fde, place: Place, size: u64) -> Result<(), Finding> {
+    fn check_end(&self, fde: &Fde, place: Place, size: u64) -> Result<(), Defect> {
         if place.offset.saturating_add(fde.size.into()) <= size {
             return Ok(());
         }
         let text = self.link.describe_place(place.section, place.offset);
         let what = format!("the function at {text} has {:#x} bytes, more than its section", fde.size);
-        Err(Finding(fde.offset, what))
+        Err(Defect(fde.offset, what))
     }
 
     fn function(
@@ -311,7 +311,7 @@ impl<'r, 'a, T: Target> Reader<'r, 'a, T> {
         fde: &Fde,
         attributes: &Attributes,
         place: Place,
-    ) -> Result<(), Finding> {
+    ) -> Result<(), Defect> {
         let end = place.offset.saturating_add(fde.size.into());
         if fde.size > 0 {
             self.spans.push((place, end));
@@ -320,7 +320,7 @@ impl<'r, 'a, T: Target> Reader<'r, 'a, T> {
             return Ok(());
         }
         self.function.read_from(blob, fde)?;
-        self.batch.add(place, &self.function).map_err(|wrong| Finding(fde.offset, wrong.to_string()))
+        self.batch.add(place, &self.function).map_err(|wrong| Defect(fde.offset, wrong.to_string()))
     }
 
     /// Describes two functions of the section that overlap. `None`: no functions overlap.

@@ -120,10 +120,10 @@ fn report<T: Target>(link: &Inputs<'_, T>, refused: &Refused) {
         (SFrameMode::Merge, _) => "the section is left out".to_owned(),
         (SFrameMode::Discard, _) => "the section is left out, as --sframe=discard says".to_owned(),
         (SFrameMode::Concat, Some(_)) => {
-            format!("the section is not in the index; it goes into {output} as it is")
+            format!("the section is not in the index; it goes into {output} unchanged")
         }
         (SFrameMode::Concat, None) => {
-            format!("no derived rows take its place; it goes into {output} as it is")
+            format!("no derived rows replace it; it goes into {output} unchanged")
         }
     };
     link.sink.report(

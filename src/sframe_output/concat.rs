@@ -291,8 +291,7 @@ pub fn check_section<T: Target>(link: &Scanned<'_, T>, object: &ObjectFile<'_, T
             link.sink.report(diagnostic.at(location).ordered(object.id.0, index as u32, defect.offset));
         };
         if defect.version.is_none() && !told_before {
-            let taken =
-                format!("{} bytes from offset {:#x} on are taken as they are", range.len(), range.start);
+            let taken = format!("{} bytes from offset {:#x} on pass unchanged", range.len(), range.start);
             tell(Diagnostic::warning(Code::SFrameCorrupt, defect.what.clone()).note(taken));
         }
         if dead > 0 {

@@ -39,7 +39,7 @@ pub fn collect<T: Target>(link: &Placed<'_, T>) -> Vec<Derived> {
 }
 
 /// The largest number of functions that [`line`] names.
-const NAMED: usize = 5;
+const MAX_NAMED: usize = 5;
 
 /// One line about all functions that the linker cannot derive, wholly or in part, for links without a report.
 /// Empty if there are none. It is no warning, because every C library has some.
@@ -54,9 +54,10 @@ pub fn line<T: Target>(link: &Placed<'_, T>) -> String {
     if functions.is_empty() {
         return String::new();
     }
-    let mut names: Vec<String> = functions.iter().take(NAMED).map(|place| name_of(link, *place)).collect();
-    if functions.len() > NAMED {
-        names.push(format!("and {} more", functions.len() - NAMED));
+    let mut names: Vec<String> =
+        functions.iter().take(MAX_NAMED).map(|place| name_of(link, *place)).collect();
+    if functions.len() > MAX_NAMED {
+        names.push(format!("and {} more", functions.len() - MAX_NAMED));
     }
     let count = counted(functions.len() as u64, "function");
     let names = names.join(", ");
@@ -92,7 +93,12 @@ pub fn write_summary(all: &[Derived], out: &mut impl Write) -> fmt::Result {
     }
     let mut sum = Tally::default();
     all.iter().for_each(|derived| sum.add(&derived.tally));
-    writeln!(out, "sframe: derived from .eh_frame of {}: {}", counted(all.len() as u64, "file"), Words(&sum))
+    writeln!(
+        out,
+        "sframe: derived from .eh_frame of {}: {}",
+        counted(all.len() as u64, "file"),
+        TallyText(&sum)
+    )
 }
 
 impl Serialize for Derived {
@@ -111,9 +117,9 @@ impl Serialize for Derived {
 }
 
 /// The numbers of a tally that can concern derived functions, in words.
-struct Words<'t>(&'t Tally);
+struct TallyText<'t>(&'t Tally);
 
-impl fmt::Display for Words<'_> {
+impl fmt::Display for TallyText<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Tally { taken, rows, duplicate, inexpressible, lost_group, collected, folded, script, .. } =
             self.0;
@@ -132,7 +138,7 @@ impl fmt::Display for Words<'_> {
 
 impl fmt::Display for Derived {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:(.eh_frame): derived {}", shown(&self.file), Words(&self.tally))?;
+        write!(f, "{}:(.eh_frame): derived {}", shown(&self.file), TallyText(&self.tally))?;
         self.left_out.iter().try_for_each(|(place, reason)| write!(f, "\nsframe:   {place}: {reason}"))
     }
 }

@@ -64,7 +64,7 @@ impl Fate {
             Fate::LostGroup => "dropped: another group of the same signature prevails",
             Fate::Script => "dropped: the linker script discards it",
             Fate::DeadText => "dropped: nothing that it describes is in the output",
-            Fate::FoldedText => "dropped: equal text stands for what it describes",
+            Fate::FoldedText => "dropped: the text that it describes was folded into equal text",
         }
     }
 }
@@ -111,7 +111,7 @@ pub fn discard<T: Target>(resolved: &mut Resolved<'_, T>) {
         .flat_map_iter(|object| {
             let reason = move |&index: &u32| {
                 let id = object.section_id(index);
-                Some((id, why_dead(link, object, index as usize)?))
+                Some((id, state_if_discarded(link, object, index as usize)?))
             };
             object.sframes.iter().filter_map(reason)
         })
@@ -120,7 +120,7 @@ pub fn discard<T: Target>(resolved: &mut Resolved<'_, T>) {
 }
 
 /// The state of an SFrame input that leaves the output now. `None`: it stays, or it has left before.
-fn why_dead<T: Target>(
+fn state_if_discarded<T: Target>(
     link: &Resolved<'_, T>,
     object: &ObjectFile<'_, T::E>,
     index: usize,
@@ -137,7 +137,7 @@ fn why_dead<T: Target>(
         // this way.
         return (!has_symbol(object, index)).then_some(SectionState::empty());
     }
-    text_that_left(link, object, index)
+    discarded_with_text(link, object, index)
 }
 
 /// Whether a section defines a symbol other than its own (`STT_SECTION`).
@@ -149,7 +149,7 @@ fn has_symbol<E: ByteOrder>(object: &ObjectFile<'_, E>, index: usize) -> bool {
 
 /// The state of an SFrame section if all of its text has left the output. `None`: some of the text, or a
 /// violation to report, keeps the section. The section itself has not been discarded.
-fn text_that_left<T: Target>(
+fn discarded_with_text<T: Target>(
     link: &Resolved<'_, T>,
     object: &ObjectFile<'_, T::E>,
     index: usize,
@@ -162,14 +162,14 @@ fn text_that_left<T: Target>(
     {
         let text = object.section_id(linked);
         if !link.sections.stands(text) && names_others::<T>(object, index, linked) {
-            return described_text_that_left(link, object, index);
+            return discarded_with_described_text(link, object, index);
         }
         // A violation keeps the section. But `--sframe-split` makes parts for `.gnu.linkonce` text, and such
         // a part is discarded with its text.
         let kept = link.sections.stands(text) || (is_violated(link, text) && !object.is_made(index));
-        return (!kept).then(|| way_of_leaving(link, text));
+        return (!kept).then(|| discard_state(link, text));
     }
-    described_text_that_left(link, object, index)
+    discarded_with_described_text(link, object, index)
 }
 
 /// Whether SFrame data that is linked to one section (`SHF_LINK_ORDER`) also describes others of its file:
@@ -186,8 +186,8 @@ fn names_others<T: Target>(object: &ObjectFile<'_, T::E>, index: usize, linked: 
     })
 }
 
-/// Does the work of [`text_that_left`] for a section that describes what its relocations point at.
-fn described_text_that_left<T: Target>(
+/// Does the work of [`discarded_with_text`] for a section that describes what its relocations point at.
+fn discarded_with_described_text<T: Target>(
     link: &Resolved<'_, T>,
     object: &ObjectFile<'_, T::E>,
     index: usize,
@@ -204,7 +204,7 @@ fn described_text_that_left<T: Target>(
         if link.sections.stands(text) {
             return None;
         }
-        way |= way_of_leaving(link, text);
+        way |= discard_state(link, text);
         several |= first.is_some_and(|first| first != text);
         first.get_or_insert(text);
     }
@@ -217,7 +217,7 @@ fn described_text_that_left<T: Target>(
     (!kept).then_some(way)
 }
 
-fn way_of_leaving<T: Target>(link: &Resolved<'_, T>, text: SectionId) -> SectionState {
+fn discard_state<T: Target>(link: &Resolved<'_, T>, text: SectionId) -> SectionState {
     link.sections.get(text) & SectionState::FOLDED | SectionState::COLLECTED
 }
 

@@ -125,7 +125,7 @@ fn expected(machine: Machine, stack: Stack) -> Rules {
 
 /// Executes `code` from `offset` to its jump, and checks `rules` at each byte of each instruction. Returns
 /// the stack at the jump.
-fn carry_out(
+fn execute(
     machine: Machine,
     code: &[u8],
     mut offset: usize,
@@ -209,7 +209,7 @@ fn check_part<T: Target>(part: PltPart, shape: &PltShape, code: &[u8], offset: u
                 let pc = PLT + entry * length + byte as u64;
                 blob.lookup(pc).unwrap().expect("a row").row.rules
             };
-            let jump = carry_out(T::MACHINE, code, offset, stack, row);
+            let jump = execute(T::MACHINE, code, offset, stack, row);
             assert_eq!(*end.get_or_insert(jump), jump);
         }
     }
@@ -269,7 +269,7 @@ impl ForTarget for CheckThunks {
             let mut code = vec![0; T::thunk_size(form) as usize];
             T::write_thunk(form, &mut code, PLT, PLT + 0x100);
             let stack = at_call(T::MACHINE).2;
-            assert_eq!(carry_out(T::MACHINE, &code, 0, stack, |_| row_of::<T>(&FRAME).rules), stack);
+            assert_eq!(execute(T::MACHINE, &code, 0, stack, |_| row_of::<T>(&FRAME).rules), stack);
         }
     }
 }

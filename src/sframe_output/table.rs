@@ -119,7 +119,7 @@ fn is_alone<T: Target>(link: &Placed<'_, T>) -> bool {
 }
 
 /// The largest number of functions that one message names.
-const NAMED: usize = 5;
+const MAX_NAMED: usize = 5;
 
 /// Reports the functions that 32-bit start fields do not reach.
 fn report_reach<T: Target>(link: &Placed<'_, T>, table: &Table, address: u64) {
@@ -141,11 +141,11 @@ fn report_reach<T: Target>(link: &Placed<'_, T>, table: &Table, address: u64) {
             describe(link, first)
         ),
     );
-    for &(place, at) in far.iter().take(NAMED).skip(1) {
+    for &(place, at) in far.iter().take(MAX_NAMED).skip(1) {
         diagnostic = diagnostic.note(format!("so is {} at {at:#x}", describe(link, place)));
     }
-    if far.len() > NAMED {
-        diagnostic = diagnostic.note(format!("and {} more", far.len() - NAMED));
+    if far.len() > MAX_NAMED {
+        diagnostic = diagnostic.note(format!("and {} more", far.len() - MAX_NAMED));
     }
     link.sink.report_recoverable(diagnostic.help("--sframe-version=3 has no such limit"));
 }

@@ -323,7 +323,7 @@ fn unrecognised_sections_stay_whole() {
     );
     let link = |options: &str| work.gxx(&[&["-o", "program", options, &unknown], &inputs[..]].concat());
     let outcome = link("-Wl,--sframe-index").ok();
-    outcome.says(&["unknown.o:(.sframe", "version 9", "goes into .sframe as it is"]);
+    outcome.says(&["unknown.o:(.sframe", "version 9", "goes into .sframe unchanged"]);
     let elf = work.elf("program");
     assert_eq!(elf.section(".sframe").data[2], 9);
     assert_eq!(elf.segment(PT_GNU_SFRAME).addr, elf.section(".sframe_idx").addr);

@@ -8,7 +8,7 @@ const DEPTH: u32 = 1024;
 /// The largest number of nodes for each byte of the name.
 const NODES_PER_BYTE: usize = 16;
 /// How often the parser may read a byte again, on average.
-const READINGS: usize = 16;
+const REREADS_PER_BYTE: usize = 16;
 
 /// A parser of one mangled name. A method that reads a part returns `None` if the part is not there.
 pub struct Parser<'a> {
@@ -137,7 +137,7 @@ impl<'a> Parser<'a> {
         let length = self.text.len();
         if self.depth >= DEPTH
             || self.nodes.len() > NODES_PER_BYTE * length
-            || self.repeated > READINGS * length
+            || self.repeated > REREADS_PER_BYTE * length
         {
             return None;
         }

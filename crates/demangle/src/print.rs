@@ -16,7 +16,7 @@ const TEXT_PER_BYTE: usize = 128;
 /// The largest number of nodes for each byte of the name that the printer writes or visits.
 const STEPS_PER_BYTE: usize = 256;
 /// The largest number of qualifiers that a function or an array passes on.
-const HANDED_ON: usize = 4;
+const MAX_PASSED_ON: usize = 4;
 
 /// The text is too long or too deep, or the name refers to a part that it does not have.
 #[derive(Debug)]
@@ -407,7 +407,7 @@ impl<'a> Printer<'_, 'a> {
         let base = self.modifiers.len();
         let mut name = name;
         loop {
-            if !name.is_some() || self.modifiers.len() - base >= HANDED_ON {
+            if !name.is_some() || self.modifiers.len() - base >= MAX_PASSED_ON {
                 return Err(Fault);
             }
             self.push_modifier(name);
@@ -442,7 +442,7 @@ impl<'a> Printer<'_, 'a> {
             name = self.nodes.left(name);
         }
         while name.is_some() && self.nodes.kind(name).is_function_qualifier() {
-            if self.modifiers.len() - base >= HANDED_ON {
+            if self.modifiers.len() - base >= MAX_PASSED_ON {
                 return Err(Fault);
             }
             // The local name stays the innermost one.
@@ -525,7 +525,7 @@ impl<'a> Printer<'_, 'a> {
                 break;
             }
             if !waiting.printed {
-                if self.modifiers.len() - own as usize >= HANDED_ON {
+                if self.modifiers.len() - own as usize >= MAX_PASSED_ON {
                     return Err(Fault);
                 }
                 let copy = self.push_modifier(waiting.node);

@@ -65,13 +65,13 @@ extern "C" fn linker_plugin_take_message(raw: c_int, text: *const c_char) -> c_i
     };
     state::with(|state| state.say(level, text));
     if level == Level::Fatal {
-        stand_still();
+        clean_up_and_park();
     }
     status::OK
 }
 
 /// Cleans up, informs the session, and never returns.
-fn stand_still() -> ! {
+fn clean_up_and_park() -> ! {
     let (cleanups, on_fatal) = state::with(|state| {
         state.spent = true;
         (state.take_cleanups(), state.on_fatal.take())

@@ -48,7 +48,7 @@ pub enum OmittedReason {
 impl fmt::Display for OmittedReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Gap(gap) => write!(f, "{} bytes are no SFrame blob: {}", gap.length, gap.error.kind),
+            Self::Gap(gap) => write!(f, "{} bytes are not an SFrame blob: {}", gap.length, gap.error.kind),
             Self::Malformed(error) => error.fmt(f),
             Self::ForeignAbi(abi) => write!(f, "blob is for {abi}"),
             Self::LeftOut(left_out) => left_out.fmt(f),

@@ -5,7 +5,7 @@ use crate::endian::Endian;
 use crate::info::words_length;
 
 /// The largest number of bytes of a [`ShortRow`] from its info byte on.
-const MOST: usize = 8;
+const MAX_LENGTH: usize = 8;
 /// Bytes that contain a start, an info byte and the data words.
 const WINDOW: usize = 16;
 
@@ -82,7 +82,7 @@ impl ShortRows<'_> {
 #[inline]
 pub(crate) fn content(bytes: u64) -> Option<u64> {
     let length = 1 + words_length(bytes as u8);
-    (length <= MOST).then(|| bytes & u64::MAX >> (64 - 8 * length))
+    (length <= MAX_LENGTH).then(|| bytes & u64::MAX >> (64 - 8 * length))
 }
 
 /// The last bytes of the sub-section, followed by zeros.

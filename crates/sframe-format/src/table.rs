@@ -37,7 +37,7 @@ const ELSEWHERE: u16 = u16::MAX;
 /// Average number of rows in a block.
 const ROWS_PER_BLOCK: u64 = 8;
 /// Number of blocks that a section of any size may have. They take 256 KiB.
-const FEW_BLOCKS: u64 = 1 << 16;
+const MIN_BLOCK_LIMIT: u64 = 1 << 16;
 
 /// Rules by address.
 ///
@@ -212,7 +212,7 @@ impl Builder {
             decoded: Decoded::default(),
             last: NO_ROW,
             rows_left: size,
-            most_blocks: size as u64 / 4 + FEW_BLOCKS,
+            most_blocks: size as u64 / 4 + MIN_BLOCK_LIMIT,
             covered: 0,
             failed: false,
             rows: Vec::new(),

@@ -204,7 +204,7 @@ impl fmt::Display for Finding {
 impl fmt::Display for FindingKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
-            Self::Gap(gap) => write!(f, "{} bytes are no SFrame blob: {}", gap.length, gap.error.kind),
+            Self::Gap(gap) => write!(f, "{} bytes are not an SFrame blob: {}", gap.length, gap.error.kind),
             Self::Malformed(kind) => kind.fmt(f),
             Self::ForeignAbi { found, expected } => write!(f, "blob is for {found}, the file for {expected}"),
             Self::FixedReturnAddress { found, expected } => {
@@ -227,10 +227,13 @@ impl fmt::Display for FindingKind {
                 write!(f, "FRE sub-section is {header} bytes long, but rows end at byte {end}")
             }
             Self::RowOutside { start, limit } => {
-                write!(f, "the last row starts at {start:#x}, behind the end at {limit:#x}")
+                write!(f, "the last row starts at {start:#x}, after the end at {limit:#x}")
             }
             Self::RepeatSize { size, repeat } => {
-                write!(f, "function of {size} bytes is no multiple of its repetition block of {repeat}")
+                write!(
+                    f,
+                    "function has {size} bytes, which is not a multiple of its repetition block of {repeat}"
+                )
             }
             Self::NoRows => f.pad("function has no rows"),
             Self::NotSorted { previous, address } => {
@@ -264,7 +267,7 @@ impl fmt::Display for FindingKind {
 /// use sframe_format::{Section, verify::{self, Severity}};
 /// let findings = verify::verify(&Section::new(&[0xe2, 0xde, 7, 0, 0, 0, 0, 0], 0), &Default::default());
 /// assert_eq!(findings[0].kind.severity(), Severity::Error);
-/// assert_eq!(findings[0].to_string(), "offset 0x2: 8 bytes are no SFrame blob: SFrame version is 7, expected 1, 2 or 3");
+/// assert_eq!(findings[0].to_string(), "offset 0x2: 8 bytes are not an SFrame blob: SFrame version is 7, expected 1, 2 or 3");
 /// ```
 pub fn verify(section: &Section<'_>, context: &Context<'_>) -> Vec<Finding> {
     let mut verifier =

@@ -31,7 +31,7 @@ fn fixtures_have_no_findings_but_the_known_ones() {
             "linked/reloc.x86_64.ld2.44.o" => &["relocation"],
             // num_fres counts shared rows once.
             name if name.starts_with("crafted-v3/share1") => &["header counts 2 FREs, the functions have 6"],
-            name if name.contains("/padnz") => &["8 bytes are no SFrame blob"],
+            name if name.contains("/padnz") => &["8 bytes are not an SFrame blob"],
             // The blobs after the index count as FRE bytes that no row reaches.
             name if name.contains("/overlay") => {
                 &["rows end at byte", "relocation belongs to no start field"]

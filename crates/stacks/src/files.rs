@@ -8,7 +8,7 @@
 use crate::bytes::Bytes;
 use crate::image::{Image, Sources};
 use crate::inlines::Inlines;
-use crate::rows::{Reading, Rows};
+use crate::rows::{ReadTime, Rows};
 use crate::symbols::Symbols;
 use crate::table::Table;
 use hashbrown::{Equivalent, HashMap};
@@ -156,7 +156,7 @@ pub struct Files {
     by_key: HashMap<(String, Option<Vec<u8>>), FileId>,
     /// Build-ids of paths, from the recording.
     build_ids: HashMap<String, Vec<u8>>,
-    reading: Reading,
+    reading: ReadTime,
 }
 
 impl Files {
@@ -167,7 +167,7 @@ impl Files {
             files: Vec::new(),
             by_key: HashMap::new(),
             build_ids: HashMap::new(),
-            reading: Reading::new(options.measure),
+            reading: ReadTime::new(options.measure),
             options,
         }
     }

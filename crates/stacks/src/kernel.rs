@@ -15,7 +15,7 @@ use std::path::PathBuf;
 const DIGITS: usize = 16;
 /// The largest number of lines between an address and the function before it. Symbols of data may be in
 /// between.
-const MOST_PASSED: usize = 256;
+const MAX_LINES_BETWEEN: usize = 256;
 
 /// A symbol with its address, by which a recording says where the kernel is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -146,7 +146,7 @@ impl List {
         let text = self.text.get(..self.modules_at)?;
         let mut at = first_line(text, |start| address(text, start) > stated);
         let mut found: Option<Symbol> = None;
-        for _ in 0..MOST_PASSED {
+        for _ in 0..MAX_LINES_BETWEEN {
             at = line_start(text, at.checked_sub(1)?);
             if let Some(symbol) = function(text, at) {
                 match found {

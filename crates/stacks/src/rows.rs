@@ -22,9 +22,9 @@ use std::time::{Duration, Instant};
 /// The time spent reading rows of all files in nanoseconds, if it is measured. Reading a row takes a few
 /// hundred nanoseconds, and a look at the clock takes fifty.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Reading(Option<Arc<AtomicU64>>);
+pub(crate) struct ReadTime(Option<Arc<AtomicU64>>);
 
-impl Reading {
+impl ReadTime {
     pub fn new(measured: bool) -> Self {
         Self(measured.then(Arc::default))
     }
@@ -49,7 +49,7 @@ type Answer = Result<Option<(UnwindRules, Source)>, Error>;
 const RECENT: usize = 256;
 
 /// The answers so far. A file has few different answers, and an answer is large compared with an address.
-struct Known {
+struct Answers {
     answers: Vec<Answer>,
     /// The number of the answer for each address.
     by_address: HashMap<u64, u32, FixedState>,
@@ -57,13 +57,13 @@ struct Known {
     recent: [u32; RECENT],
 }
 
-impl Default for Known {
+impl Default for Answers {
     fn default() -> Self {
         Self { answers: Vec::new(), by_address: HashMap::default(), recent: [0; RECENT] }
     }
 }
 
-impl Known {
+impl Answers {
     fn get(&self, pc: u64) -> Option<Answer> {
         self.answers.get(*self.by_address.get(&pc)? as usize).copied()
     }
@@ -100,9 +100,9 @@ pub(crate) struct Rows {
     starts: OnceLock<Vec<u64>>,
     /// Rows read from the instructions of code that nothing describes, by the start of the code.
     instructions: Mutex<HashMap<u64, Option<FileRows<Bytes>>, FixedState>>,
-    known: Mutex<Known>,
+    known: Mutex<Answers>,
     scratch: Mutex<Scratch>,
-    reading: Reading,
+    reading: ReadTime,
 }
 
 impl fmt::Debug for Rows {
@@ -123,7 +123,7 @@ impl RowSource for Rows {
 }
 
 impl Rows {
-    pub fn new(image: Arc<Image>, sources: Sources, reading: Reading) -> Self {
+    pub fn new(image: Arc<Image>, sources: Sources, reading: ReadTime) -> Self {
         Self {
             image,
             sources,
@@ -214,7 +214,7 @@ impl Rows {
 
 #[cfg(test)]
 mod tests {
-    use super::{Reading, Rows};
+    use super::{ReadTime, Rows};
     use crate::image::{Image, Sources};
     use sframe_format::file_rows::RowSource;
     use sframe_format::{SectionIndex, Source};
@@ -223,7 +223,7 @@ mod tests {
     #[test]
     fn rows_on_demand_are_those_of_the_whole_file() {
         let image = Arc::new(Image::open(&std::env::current_exe().unwrap()).unwrap());
-        let rows = Rows::new(Arc::clone(&image), Sources::All, Reading::default());
+        let rows = Rows::new(Arc::clone(&image), Sources::All, ReadTime::default());
         let sections = image.sections(Sources::All);
         let index: Vec<(SectionIndex<&[u8]>, Source)> =
             sections.iter().map(|s| (SectionIndex::new(&*s.bytes, s.address), s.source)).collect();

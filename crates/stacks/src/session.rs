@@ -35,7 +35,7 @@ const SOURCES: [Source; 6] = [
     Source::Instructions,
 ];
 /// The largest number of samples that wait for their second part.
-const MOST_WAITING: usize = 1 << 16;
+const MAX_WAITING: usize = 1 << 16;
 
 /// A sample with its frames.
 #[derive(Clone, Copy, Debug)]
@@ -185,7 +185,7 @@ impl Session {
         let mut left: Vec<Waiting> = std::mem::take(&mut self.waiting).into_values().flatten().collect();
         left.sort_by_key(|waiting| (waiting.time, waiting.tid));
         for waiting in left {
-            self.hand_on(waiting, End::NoRegisters, take);
+            self.pass_on(waiting, End::NoRegisters, take);
         }
         self.statistics.cache = self.cache.statistics();
         self.statistics.whole = self.started.elapsed();
@@ -200,7 +200,7 @@ impl Session {
         let recorded = self.frames.len();
         self.statistics.kernel_frames += self.kernel_frames();
         if let Some(cookie) = cookie
-            && self.waiting_count < MOST_WAITING
+            && self.waiting_count < MAX_WAITING
         {
             let Sample { pid, tid, cpu, time, period, .. } = *sample;
             let frames = self.frames.clone();
@@ -238,7 +238,7 @@ impl Session {
         let Sample { pid, tid, cpu, time, period, .. } = *sample;
         let frames = std::mem::take(&mut self.frames);
         let unwound = Waiting { pid, tid, event, cpu, time, period, frames, in_kernel: false };
-        self.frames = self.hand_on(unwound, end, take);
+        self.frames = self.pass_on(unwound, end, take);
     }
 
     /// The files that a process has mapped. `None`: there is no such process.
@@ -271,7 +271,7 @@ impl Session {
         let sframe_bpf::Sample { pid, tid, cpu, time, period, .. } = *sample;
         let (cpu, time) = (Some(cpu), Some(time));
         let unwound = Waiting { pid, tid, event: 0, cpu, time, period, frames, in_kernel: true };
-        self.frames = self.hand_on(unwound, end, take);
+        self.frames = self.pass_on(unwound, end, take);
     }
 
     /// Translates the end of a walk in the kernel.
@@ -331,12 +331,12 @@ impl Session {
                 note(&mut waiting.frames, process, address, false, first);
                 first = false;
             }
-            self.hand_on(waiting, End::Recorded, take);
+            self.pass_on(waiting, End::Recorded, take);
         }
     }
 
     /// Counts a stack and passes it on. Returns the memory of its frames.
-    fn hand_on(&mut self, sample: Waiting, end: End, take: &mut dyn FnMut(&Stack<'_>)) -> Vec<Frame> {
+    fn pass_on(&mut self, sample: Waiting, end: End, take: &mut dyn FnMut(&Stack<'_>)) -> Vec<Frame> {
         let statistics = &mut self.statistics;
         statistics.samples += 1;
         *statistics.ends.entry(end).or_default() += 1;

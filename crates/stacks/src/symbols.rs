@@ -12,7 +12,7 @@ use std::cell::RefCell;
 use std::sync::Arc;
 
 /// Number of functions before an address that may contain it.
-const MOST_NESTED: usize = 16;
+const MAX_NESTED: usize = 16;
 
 /// A function.
 #[derive(Clone, Copy, Default)]
@@ -95,7 +95,7 @@ impl Symbols {
         let (mut before, after) = self.symbols.split_at(end);
         let mut next = after.first().map_or(u64::MAX, |symbol| symbol.address);
         // Functions may be nested.
-        for _ in 0..MOST_NESTED {
+        for _ in 0..MAX_NESTED {
             let (last, others) = before.split_last()?;
             let start = last.address;
             let first = if others.last().is_none_or(|other| other.address < start) {

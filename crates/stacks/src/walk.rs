@@ -9,11 +9,11 @@ use sframe_format::abi::Register;
 use sframe_format::{Abi, FrameAddress, Registers, RuleCache, Source, UnwindError};
 
 /// The largest number of frames of a stack. A walk in circles ends here.
-const DEEPEST: usize = 4096;
+const MAX_FRAMES: usize = 4096;
 /// An address that is less than this many bytes above the stack pointer counts as an address in the stack.
-const LARGEST_STACK: u64 = 1 << 30;
+const MAX_STACK_SIZE: u64 = 1 << 30;
 /// The code of a program's entry has fewer bytes than this.
-const LARGEST_ENTRY: u64 = 128;
+const MAX_ENTRY_SIZE: u64 = 128;
 /// Bytes of the stack to fetch ahead of the walk. They contain some frames.
 const AHEAD: usize = 2048;
 /// Number of slots in the cache, which serves many processes.
@@ -48,7 +48,7 @@ pub fn walk(
     let (mut fresh, mut last) = (true, Last::default());
     let (mut trail, mut steps, mut looked_for) = (Trail::new(pc, registers), 0, false);
     let mut fetched = 0;
-    while frames.len() < DEEPEST {
+    while frames.len() < MAX_FRAMES {
         if fresh {
             let place = process.place_after(&mut last, at.lookup_address());
             let returns = matches!(at, FrameAddress::ReturnAddress(_));
@@ -123,7 +123,7 @@ fn code_word(process: &Process, files: &Files, address: u64) -> Option<u64> {
 /// In the dynamic linker, it is written in assembly without call frame information.
 fn is_entry(files: &Files, file: FileId, own: u64) -> bool {
     let entry = files.get(file).and_then(|file| Some(file.image().ok()?.entry()));
-    entry.is_some_and(|entry| own.wrapping_sub(entry) < LARGEST_ENTRY)
+    entry.is_some_and(|entry| own.wrapping_sub(entry) < MAX_ENTRY_SIZE)
 }
 
 /// Why a walk ended.
@@ -155,7 +155,7 @@ fn end_of(
         UnwindError::Memory { address } => {
             let above = address.wrapping_sub(base);
             // The end of the copy may cut this word in two.
-            if above < LARGEST_STACK && above.saturating_add(8) > copied as u64 {
+            if above < MAX_STACK_SIZE && above.saturating_add(8) > copied as u64 {
                 End::CopyEnded
             } else {
                 End::Memory

@@ -34,9 +34,9 @@ const REPEATS: u32 = u32::MAX;
 /// The room of a region, in pages. A shorter gap takes less room as empty pages than as another region.
 const EMPTY_PAGES: u64 = (REGION_SIZE / PAGE_SIZE) as u64;
 /// The largest number of entries that a table may have.
-const MOST_ENTRIES: u64 = 1 << 28;
+const MAX_ENTRIES: u64 = 1 << 28;
 /// The largest number of steps that a table may have: numbers in shapes end here.
-const MOST_STEPS: usize = 1 << 24;
+const MAX_STEPS: usize = 1 << 24;
 
 /// The number of a function in a [`Builder`]. Equal functions have the same number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -292,7 +292,7 @@ impl Builder {
     pub fn finish(self) -> Result<Shapes, Inexpressible> {
         let full = Inexpressible { row: None, reason: Reason::SectionFull };
         let (steps, starts) = place_runs(&self.runs, &self.uses);
-        if steps.len() > MOST_STEPS || self.rules.len() >= 1 << 28 {
+        if steps.len() > MAX_STEPS || self.rules.len() >= 1 << 28 {
             return Err(full);
         }
         let (mut bytes, mut places) = (Vec::new(), Vec::with_capacity(self.shapes.len()));
@@ -357,8 +357,9 @@ fn runs_of(shape: &[u32]) -> impl Iterator<Item = &u32> {
 /// Places the runs. Returns all steps, and the number of each run's first step.
 ///
 /// Shapes refer to runs by these numbers, and small numbers take fewer bytes. So the runs that most shapes
-/// contain come first. A run that is the end of another run shares the steps of that run. No run starts at
-/// step 0, because a 0 in the place of a run's number means that the shape repeats.
+/// contain come first, up to the last number of one byte. The others follow by length, the longest first,
+/// because a run that is the end of another run shares the steps of that run. No run starts at step 0: a 0 in
+/// the place of a run's number means that the shape repeats.
 fn place_runs(runs: &Lists, uses: &[u32]) -> (Vec<u32>, Vec<u32>) {
     let mut order: Vec<u32> = (0..runs.len() as u32).collect();
     order.sort_by_key(|&run| (core::cmp::Reverse(uses[run as usize]), run));
@@ -570,7 +571,7 @@ impl Shapes {
             places: Vec::with_capacity(functions.len()),
             ..Entries::default()
         };
-        let mut left = MOST_ENTRIES;
+        let mut left = MAX_ENTRIES;
         for (place, &(address, function)) in functions.iter().enumerate() {
             // If functions overlap, the later one counts.
             let end = functions.get(place + 1).map(|next| next.0);

@@ -41,7 +41,7 @@ impl<D: Deref<Target = [u8]>> CompactTable<D> {
         }
         let behind = self.data.get(view.parts.end..).unwrap_or_default();
         match behind.iter().position(|&byte| byte != 0) {
-            Some(place) => Err(unused(view.parts.end + place, "the bytes behind the table")),
+            Some(place) => Err(unused(view.parts.end + place, "the bytes after the table")),
             None => Ok(()),
         }
     }

@@ -72,7 +72,7 @@ impl fmt::Display for Reason {
         match self {
             Self::NoRows => f.pad("the function has no rows"),
             Self::RowOrder => f.pad("rows do not ascend"),
-            Self::RowOutside => f.pad("the row starts behind the end of the function"),
+            Self::RowOutside => f.pad("the row starts after the end of the function"),
             Self::RepeatSize => f.pad("the repetition block has 0 bytes"),
             Self::TooManyRows { count } => write!(f, "{count} rows, more than 65535"),
             Self::Outermost => f.pad("the return address is undefined, which V2 errata 1 cannot say"),

@@ -31,7 +31,7 @@ use crate::bytes::word;
 /// Alignment of functions in bytes. Padding comes between them.
 const ALIGNMENT: u64 = 16;
 /// The largest number of rows of one run of code. Another run continues a longer one.
-const MOST_ROWS: usize = 1024;
+const MAX_ROWS: usize = 1024;
 
 /// A part of a file with code.
 pub struct Area<'a> {
@@ -214,7 +214,7 @@ impl Sweep<'_> {
     fn note(&mut self, here: u64, state: State, outermost: bool) {
         let rules = if outermost { Some(Rules::Outermost) } else { state.rules(self.abi).map(Rules::Frame) };
         let Some(rules) = rules else { return self.close(here) };
-        if self.run.rows.len() >= MOST_ROWS {
+        if self.run.rows.len() >= MAX_ROWS {
             self.close(here);
         }
         if self.run.rows.is_empty() {

@@ -31,22 +31,22 @@ pub struct Events {
 
 /// Features to request, which a kernel or a user may lack.
 #[derive(Clone, Copy)]
-struct Wish {
+struct Features {
     cycles: bool,
     kernel: bool,
     build_id: bool,
 }
 
 /// Sets of features, with the best first. The kernel gets the first one that it allows.
-const WISHES: [Wish; 8] = [
-    Wish { cycles: true, kernel: true, build_id: true },
-    Wish { cycles: false, kernel: true, build_id: true },
-    Wish { cycles: true, kernel: true, build_id: false },
-    Wish { cycles: false, kernel: true, build_id: false },
-    Wish { cycles: true, kernel: false, build_id: true },
-    Wish { cycles: false, kernel: false, build_id: true },
-    Wish { cycles: true, kernel: false, build_id: false },
-    Wish { cycles: false, kernel: false, build_id: false },
+const FEATURES: [Features; 8] = [
+    Features { cycles: true, kernel: true, build_id: true },
+    Features { cycles: false, kernel: true, build_id: true },
+    Features { cycles: true, kernel: true, build_id: false },
+    Features { cycles: false, kernel: true, build_id: false },
+    Features { cycles: true, kernel: false, build_id: true },
+    Features { cycles: false, kernel: false, build_id: true },
+    Features { cycles: true, kernel: false, build_id: false },
+    Features { cycles: false, kernel: false, build_id: false },
 ];
 
 impl Events {
@@ -59,13 +59,14 @@ impl Events {
     pub fn open(abi: Abi, request: &Request, monotonic: bool, threads: &[u32]) -> Result<Self, String> {
         let first = *threads.first().ok_or("the process has no threads; it has ended")?;
         let mut failed = io::Error::from(io::ErrorKind::Unsupported);
-        for wish in WISHES {
-            let mut attribute = attribute(abi, request, wish);
+        for features in FEATURES {
+            let mut attribute = attribute(abi, request, features);
             attribute.set_use_clockid(monotonic.into());
             attribute.clockid = if monotonic { libc::CLOCK_MONOTONIC } else { 0 };
             match open(&attribute, first, 0) {
                 Ok(_) => {
-                    return Self::open_all(&attribute, abi, wish, threads).map_err(|error| explain(&error));
+                    return Self::open_all(&attribute, abi, features, threads)
+                        .map_err(|error| explain(&error));
                 }
                 Err(error) => failed = error,
             }
@@ -73,7 +74,12 @@ impl Events {
         Err(explain(&failed))
     }
 
-    fn open_all(attribute: &sys::perf_event_attr, abi: Abi, wish: Wish, threads: &[u32]) -> io::Result<Self> {
+    fn open_all(
+        attribute: &sys::perf_event_attr,
+        abi: Abi,
+        features: Features,
+        threads: &[u32],
+    ) -> io::Result<Self> {
         let layout = Layout {
             endian: abi.endian(),
             sample: SAMPLE,
@@ -82,7 +88,7 @@ impl Events {
             branch: 0,
             user_registers: registers(abi),
         };
-        let name = if wish.cycles { "cycles" } else { "cpu-clock" };
+        let name = if features.cycles { "cycles" } else { "cpu-clock" };
         let mut all = Self { events: Vec::new(), rings: Vec::new(), layout, name };
         // SAFETY: it asks for a constant.
         let processors = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_CONF) }.max(1);
@@ -159,10 +165,10 @@ fn registers(abi: Abi) -> u64 {
     }
 }
 
-fn attribute(abi: Abi, request: &Request, wish: Wish) -> sys::perf_event_attr {
+fn attribute(abi: Abi, request: &Request, features: Features) -> sys::perf_event_attr {
     let mut attribute =
         sys::perf_event_attr { size: size_of::<sys::perf_event_attr>() as u32, ..Default::default() };
-    if wish.cycles {
+    if features.cycles {
         (attribute.type_, attribute.config) = (sys::PERF_TYPE_HARDWARE, sys::PERF_COUNT_HW_CPU_CYCLES.into());
     } else {
         (attribute.type_, attribute.config) = (sys::PERF_TYPE_SOFTWARE, sys::PERF_COUNT_SW_CPU_CLOCK.into());
@@ -180,9 +186,9 @@ fn attribute(abi: Abi, request: &Request, wish: Wish) -> sys::perf_event_attr {
     attribute.set_task(1);
     attribute.set_sample_id_all(1);
     attribute.set_exclude_callchain_user(1);
-    attribute.set_exclude_kernel(u64::from(!wish.kernel));
+    attribute.set_exclude_kernel(u64::from(!features.kernel));
     attribute.set_exclude_hv(1);
-    attribute.set_build_id(u64::from(wish.build_id));
+    attribute.set_build_id(u64::from(features.build_id));
     attribute.sample_regs_user = registers(abi);
     attribute.sample_stack_user = request.stack_size;
     attribute

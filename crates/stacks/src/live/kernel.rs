@@ -82,7 +82,7 @@ impl InKernel {
 
     /// Gives the kernel the tables that stacks need. Errors are ignored, because such stacks are unwound in
     /// user space.
-    pub(super) fn tell_tables(&mut self, session: &Session) {
+    pub(super) fn send_tables(&mut self, session: &Session) {
         for file in std::mem::take(&mut self.wanted) {
             match session.files().table(FileId(file)).and_then(|table| table.table()) {
                 Some(table) => drop(self.kernel.add_table(file, &table)),
@@ -93,7 +93,7 @@ impl InKernel {
 
     /// Informs the program of the processes whose mappings have changed. Errors are ignored, because their
     /// stacks are unwound in user space.
-    pub(super) fn tell_processes(&mut self, session: &Session) {
+    pub(super) fn send_processes(&mut self, session: &Session) {
         for pid in std::mem::take(&mut self.changed) {
             match session.modules(pid) {
                 Some(modules) => {

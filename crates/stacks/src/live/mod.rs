@@ -198,7 +198,7 @@ impl Unwinder<'_> {
                 finished.store(true, Ordering::Release);
             }
         }
-        self.hand_on(u64::MAX, take);
+        self.pass_on(u64::MAX, take);
     }
 
     /// Adds a batch, and passes on the records that are no later than those of the previous batches.
@@ -214,11 +214,11 @@ impl Unwinder<'_> {
             latest = latest.max(time);
             self.waiting.push((time, bytes.to_vec()));
         }
-        self.hand_on(self.limit, take);
+        self.pass_on(self.limit, take);
         self.limit = latest;
     }
 
-    fn hand_on(&mut self, limit: u64, take: &mut dyn FnMut(&Stack<'_>)) {
+    fn pass_on(&mut self, limit: u64, take: &mut dyn FnMut(&Stack<'_>)) {
         self.waiting.sort_by_key(|(time, _)| *time);
         let count = self.waiting.partition_point(|(time, _)| *time <= limit);
         for (_, bytes) in self.waiting.drain(..count) {
@@ -236,16 +236,16 @@ impl Unwinder<'_> {
                 Some(Event::Lost(count)) => self.lost += count,
                 _ => {}
             }
-            hand_on(self.session, self.in_kernel.as_deref_mut(), event.as_ref(), take);
+            pass_on(self.session, self.in_kernel.as_deref_mut(), event.as_ref(), take);
         }
         if let Some(in_kernel) = &mut self.in_kernel {
-            in_kernel.tell_processes(self.session);
+            in_kernel.send_processes(self.session);
         }
     }
 }
 
 /// Passes an event to the session, and informs the BPF program of changes.
-fn hand_on(
+fn pass_on(
     session: &mut Session,
     in_kernel: Option<&mut InKernel>,
     event: Option<&Event<'_>>,
@@ -255,7 +255,7 @@ fn hand_on(
     match event {
         // Do this before the sample is unwound: reading rows for the first sample of a file takes as long as
         // a hundred samples.
-        Some(Event::Sample(_)) => in_kernel.tell_processes(session),
+        Some(Event::Sample(_)) => in_kernel.send_processes(session),
         Some(event) => in_kernel.note(event),
         None => {}
     }
@@ -263,7 +263,7 @@ fn hand_on(
         in_kernel.want(stack);
         take(stack);
     });
-    in_kernel.tell_tables(session);
+    in_kernel.send_tables(session);
 }
 
 /// A record of this machine's byte order.
@@ -281,7 +281,7 @@ fn synthesize(
     pid: u32,
     take: &mut dyn FnMut(&Stack<'_>),
 ) {
-    let mut tell = |event: &Event<'_>| hand_on(session, in_kernel.as_deref_mut(), Some(event), take);
+    let mut tell = |event: &Event<'_>| pass_on(session, in_kernel.as_deref_mut(), Some(event), take);
     for tid in target::threads_of(pid) {
         let name = std::fs::read(format!("/proc/{pid}/task/{tid}/comm")).unwrap_or_default();
         let name = name.strip_suffix(b"\n").unwrap_or(&name);

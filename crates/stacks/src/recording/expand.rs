@@ -3,7 +3,7 @@
 use zstd::stream::raw::{Decoder, InBuffer, Operation, OutBuffer};
 
 /// The largest expanded size, as a multiple of the recording's size. Stacks shrink to about a fifth.
-const MOST: usize = 200;
+const MAX_EXPANSION: usize = 200;
 /// Number of bytes to expand at a time.
 const STEP: usize = 1 << 20;
 
@@ -18,7 +18,7 @@ pub struct Expander {
 impl Expander {
     /// An expander for a recording of `size` bytes.
     pub fn new(size: usize) -> Self {
-        Self { decoder: None, bytes: Vec::new(), limit: size.saturating_mul(MOST) }
+        Self { decoder: None, bytes: Vec::new(), limit: size.saturating_mul(MAX_EXPANSION) }
     }
 
     /// Expands one record's bytes.
@@ -37,7 +37,9 @@ impl Expander {
             let filled = made == step.len();
             self.bytes.extend_from_slice(&step[..made]);
             if self.bytes.len() > self.limit {
-                return Err(format!("compressed records expand to more than {MOST} times the recording"));
+                return Err(format!(
+                    "compressed records expand to more than {MAX_EXPANSION} times the recording"
+                ));
             }
             if input.pos() == data.len() && !filled {
                 return Ok(());

@@ -76,7 +76,7 @@ impl Header {
         let _event_types = (reader.u64(), reader.u64());
         let features = [reader.u64(), reader.u64(), reader.u64(), reader.u64()];
         let attributes =
-            attributes.ok_or_else(|| damage(24, "the events lie behind the end of the recording"))?;
+            attributes.ok_or_else(|| damage(24, "the events lie beyond the end of the recording"))?;
         header.read_attributes(bytes, attributes, attribute_size)?;
         header.read_features(bytes, &features.map(Option::unwrap_or_default));
         Ok(header)
@@ -95,7 +95,7 @@ impl Header {
             );
             self.damage = Some(damage(bytes.len(), message));
         } else if size == 0 {
-            let message = "the header does not say how long the data is: perf did not end in order";
+            let message = "the header does not say how long the data is, because perf did not end properly";
             self.damage = Some(damage(48, message));
         }
         self.data = start..if size == 0 { bytes.len() } else { end.min(bytes.len()) };
@@ -104,7 +104,7 @@ impl Header {
 
     fn read_attributes(&mut self, bytes: &[u8], all: &[u8], size: usize) -> Result<(), Damage> {
         if size <= SECTION || size > all.len().max(SECTION + 1) {
-            return Err(damage(16, format!("an event is described in {size} bytes, which cannot be")));
+            return Err(damage(16, format!("the description of an event cannot have {size} bytes")));
         }
         for described in all.chunks_exact(size) {
             let (attribute, place) = described.split_at(size - SECTION);
@@ -127,7 +127,8 @@ impl Header {
                 BUILD_ID => self.build_ids = build_ids(self.endian, data).collect(),
                 ARCH => self.machine = text(self.endian, data),
                 EVENT_DESC => {
-                    for (attribute, described) in self.attributes.iter_mut().zip(described(self.endian, data))
+                    for (attribute, described) in
+                        self.attributes.iter_mut().zip(event_descriptions(self.endian, data))
                     {
                         attribute.name = described.name;
                     }
@@ -180,13 +181,13 @@ pub fn build_id(endian: Endian, body: &[u8]) -> Option<BuildId> {
 }
 
 /// An event's name and numbers.
-pub struct Described {
+pub struct EventDescription {
     pub name: Option<String>,
     pub ids: Vec<u64>,
 }
 
 /// The names of events.
-pub fn described(endian: Endian, data: &[u8]) -> impl Iterator<Item = Described> {
+pub fn event_descriptions(endian: Endian, data: &[u8]) -> impl Iterator<Item = EventDescription> {
     let mut reader = Reader::new(data, endian);
     let (count, size) = (reader.u32().unwrap_or(0), reader.u32().unwrap_or(0));
     (0..count).map_while(move |_| {
@@ -196,6 +197,6 @@ pub fn described(endian: Endian, data: &[u8]) -> impl Iterator<Item = Described>
         let name = Reader::new(reader.take(length)?, endian).text();
         let (ids, _) = reader.take((ids as usize).checked_mul(8)?)?.as_chunks();
         let ids = ids.iter().map(|id| crate::bytes::word(*id, endian)).collect();
-        Some(Described { name: Some(String::from_utf8_lossy(name).into_owned()), ids })
+        Some(EventDescription { name: Some(String::from_utf8_lossy(name).into_owned()), ids })
     })
 }

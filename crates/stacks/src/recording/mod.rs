@@ -36,7 +36,7 @@ mod kind {
 }
 
 /// Bytes of a sample to fetch ahead: its head, its registers, and the top of its stack.
-const WANTED: usize = 2048;
+const FETCHED_AHEAD: usize = 2048;
 
 /// A sampled event.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,7 +74,7 @@ struct Place {
 
 impl Place {
     fn new(time: u64, offset: usize, size: usize) -> Self {
-        Self { time, at: (offset as u64) << 16 | size.min(WANTED) as u64 }
+        Self { time, at: (offset as u64) << 16 | size.min(FETCHED_AHEAD) as u64 }
     }
 
     fn offset(&self) -> usize {
@@ -144,7 +144,7 @@ impl Recording {
         let (mut offset, mut last) = (start, 0);
         while offset < bytes.len() {
             let Some((record, size)) = record_at(endian, bytes, offset) else {
-                let message = "a record ends behind the end of the recording; it was cut off";
+                let message = "a record ends beyond the end of the recording; it was cut off";
                 return Err(damage(base + offset, message));
             };
             if size < RECORD_HEADER {
@@ -190,7 +190,7 @@ impl Recording {
                         header::BUILD_ID => self.build_ids.extend(header::build_ids(endian, reader.rest)),
                         header::ARCH => self.machine = header::text(endian, reader.rest),
                         header::EVENT_DESC => {
-                            for described in header::described(endian, reader.rest) {
+                            for described in header::event_descriptions(endian, reader.rest) {
                                 let number = described.ids.first().and_then(|id| self.ids.get(id));
                                 if let Some(event) = number.and_then(|&number| self.sampled.get_mut(number)) {
                                     event.name = described.name;
