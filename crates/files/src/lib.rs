@@ -1,7 +1,7 @@
 //! Files as commands use them.
 //!
-//! Inputs are mapped and stay where they are for as long as the work takes ([`InputStore`]). [`archive`] lists
-//! the members of archives, and [`sniff`] tells by its first bytes what a file is. A command that makes files
+//! An [`InputStore`] maps inputs and keeps them in place for as long as the work takes. [`archive`] lists the
+//! members of archives. [`sniff`] finds out from its first bytes what a file is. A command that makes files
 //! lists those that are not finished, so that a signal leaves none behind ([`interrupt`]).
 
 pub mod archive;
@@ -16,5 +16,5 @@ pub use store::{
     FileBytes, FileIdentity, InputSource, InputStore, SystemSource, open_regular, read_arguments,
 };
 
-/// The bytes that may stand before a text in UTF-8, and are no part of it.
+/// The UTF-8 byte order mark, which some editors put before a text. It is not part of the text.
 pub const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
