@@ -120,6 +120,13 @@ number! {
     /// An output section. Row of [`crate::chunks::Layout::chunks`].
     ChunkId
 }
+impl ChunkId {
+    /// Its index in the section header table, where a null header stands before all.
+    #[inline]
+    pub fn header_index(self) -> u32 {
+        self.number() + 1
+    }
+}
 number! {
     /// A word of the GOT, an entry of a PLT or a row of the copies, counted from 0 in its table.
     Slot

@@ -379,15 +379,15 @@ fn run<T: Target>(job: Job<'_, '_>) -> Result<(), Aborted> {
     progress.timings.pass("number rows");
     let chosen = build_sframe::run(&numbered, united);
     progress.timings.pass("build SFrame table");
-    let (tables, growing) = size_tables::run(numbered, chosen, corrupt_sframes, debug_index, name_index);
+    let (contents, chosen) = size_tables::run(numbered, chosen, corrupt_sframes, debug_index, name_index);
     sink.checkpoint()?;
     progress.timings.pass("size tables");
     // frozen: symbols, relocations and needs that the dynamic linker sees.
 
     // ---- addresses ----------------------------------------------------------------------------
-    let order = order_sections::run(&tables);
-    reports::symbol_order(&tables, &order, &mut progress.printed);
-    let placed = lay_out::run(tables, growing, &order, &mut progress.timings);
+    let order = order_sections::run(&contents);
+    reports::symbol_order(&contents, &order, &mut progress.printed);
+    let placed = lay_out::run(contents, chosen, &order, &mut progress.timings);
     if !sink.has_errors() {
         progress.far_loads = find_far_loads::run(&placed);
         if !progress.far_loads.is_empty() {

@@ -7,7 +7,6 @@ pub mod align;
 pub mod memory;
 
 use crate::ids::{ChunkId, SectionId};
-use crate::plan::LayoutPlan;
 use memory::Region;
 
 /// An output section.
@@ -31,8 +30,6 @@ pub struct Chunk<'a> {
     pub size: u64,
     /// The `MEMORY` region that it is in; 0 for none.
     pub region: usize,
-    /// Index in the section header table; 0 before the layout has converged.
-    pub header_index: u32,
     /// Input and synthetic sections that it holds, in order of address.
     pub items: Vec<SectionId>,
     /// With `SHF_LINK_ORDER`: an input section whose output section `sh_link` names.
@@ -56,7 +53,6 @@ impl Default for Chunk<'_> {
             load_address: 0,
             size: 0,
             region: 0,
-            header_index: 0,
             items: Vec::new(),
             link_order: None,
             fills: Vec::new(),
@@ -195,19 +191,29 @@ pub struct TlsTemplate {
     pub align: u64,
 }
 
-/// The layout, as `lay_out` leaves it.
+/// The places of sections, in parallel vectors indexed by [`SectionId`].
+#[derive(Default)]
+pub struct Places {
+    /// The output section; `None` for sections outside the output.
+    pub chunk: Vec<Option<ChunkId>>,
+    /// Offset in the output section, in bytes. Absorbed sections have none.
+    pub offset: Vec<u64>,
+}
+
+/// A layout, as a round of `lay_out` leaves it.
 #[derive(Default)]
 pub struct Layout<'a> {
-    /// The plan of scripts and options, with rules for orphans added.
-    pub plan: LayoutPlan,
     /// Output sections, in the order of the section header table.
     pub chunks: Vec<Chunk<'a>>,
+    /// Output section and offset of each section.
+    pub places: Places,
     /// The chunks in order of load address, those that are not allocated last: scripts may place
     /// sections in any order, program headers go by addresses.
     pub order: Vec<ChunkId>,
     /// Program headers in their order.
     pub segments: Vec<Segment>,
-    /// `MEMORY` regions as the layout left them, in the order of [`LayoutPlan::memory`].
+    /// `MEMORY` regions as the layout left them, in the order of
+    /// [`LayoutPlan::memory`](crate::plan::LayoutPlan::memory).
     pub regions: Vec<Region>,
     /// The TLS template.
     pub tls: TlsTemplate,
@@ -215,10 +221,6 @@ pub struct Layout<'a> {
     pub headers_size: u64,
     /// Address of the file header, if it is loaded.
     pub headers_address: Option<u64>,
-    /// `e_entry`.
-    pub entry: u64,
-    /// Places of linker-defined symbols, by their rows.
-    pub linker_values: Vec<LinkerValue>,
 }
 
 /// The place of a linker-defined symbol.
@@ -231,6 +233,25 @@ pub struct LinkerValue {
 }
 
 impl Layout<'_> {
+    /// The output section that holds a section; `None` if it is not in the output.
+    #[inline]
+    pub fn chunk_with(&self, id: SectionId) -> Option<ChunkId> {
+        self.places.chunk[id.index()]
+    }
+
+    /// Offset of a section in its output section, in bytes.
+    #[inline]
+    pub fn offset_of(&self, id: SectionId) -> u64 {
+        self.places.offset[id.index()]
+    }
+
+    /// Address of a section; 0 if it is not in the output.
+    #[inline]
+    pub fn section_address(&self, id: SectionId) -> u64 {
+        let Some(chunk) = self.chunk_with(id) else { return 0 };
+        self.chunks[chunk.index()].address.wrapping_add(self.offset_of(id))
+    }
+
     /// The allocated output section that holds an address.
     pub fn chunk_at(&self, address: u64) -> Option<ChunkId> {
         let holds = |chunk: &Chunk<'_>| {

@@ -1,14 +1,17 @@
 //! Makes objects in memory, splits their `.eh_frame` and writes it again.
 
 use crate::arch::x86_64::X86_64;
-use crate::chunks::Chunk;
+use crate::chunks::{Chunk, Layout, Places};
 use crate::cli::{Config, OutputMode};
 use crate::diag::{Policy, Sink};
 use crate::ids::{ChunkId, FileId, SectionId, SymbolId};
 use crate::input::InputStore;
 use crate::input::object::{FileName, ObjectFile};
 use crate::passes::{keep_eh_frames, size_tables, split_eh_frames};
-use crate::phase::{Bound, Folds, Inputs, Made, Numbered, Placed, Resolved, Scanned, SectionState, Session};
+use crate::phase::{
+    Addresses, Bound, Folds, Geometry, Inputs, Located, Made, Numbered, Resolved, Scanned, SectionState,
+    Session,
+};
 use crate::region::Region;
 use crate::report_files::ReportFiles;
 use crate::sframe::collect::Chosen;
@@ -167,11 +170,29 @@ impl World {
 }
 
 /// A link that knows only its frames, with their offsets in the output.
-fn linked(bound: Bound<'_, X86_64>) -> Placed<'_, X86_64> {
+fn linked(bound: Bound<'_, X86_64>) -> Located<'_, X86_64> {
+    placed_at(0, bound)
+}
+
+/// The same with every `.text.*` section at an address: `first + 0x100 * n`.
+fn placed_at(first: u64, bound: Bound<'_, X86_64>) -> Located<'_, X86_64> {
     let numbered = Numbered::of(Scanned::of(keep_eh_frames::run(bound, Folds::default())));
-    let (tables, growing) =
+    let (contents, _) =
         size_tables::run(numbered, Chosen::default(), Vec::new(), Default::default(), Default::default());
-    Placed::new(tables, growing)
+    let count = contents.section_count();
+    let mut layout =
+        Layout { places: Places { chunk: vec![None; count], offset: vec![0; count] }, ..Layout::default() };
+    for object in &contents.objects {
+        let code = (0..object.headers.len()).filter(|&at| object.section_name(at).starts_with(b".text."));
+        for index in code {
+            let chunk = ChunkId::from_index(layout.chunks.len());
+            let address = first + 0x100 * u64::from(chunk.number());
+            layout.chunks.push(Chunk { address, ..Chunk::default() });
+            layout.places.chunk[object.section_id(index as u32).index()] = Some(chunk);
+        }
+    }
+    let (linker_values, addresses) = (Vec::new(), Addresses::default());
+    Located { geometry: Geometry { contents, layout, linker_values, addresses }, values: Vec::new() }
 }
 
 fn section_of(link: &Inputs<'_, X86_64>, file: usize, name: &str) -> SectionId {
@@ -181,7 +202,7 @@ fn section_of(link: &Inputs<'_, X86_64>, file: usize, name: &str) -> SectionId {
 }
 
 /// The output section. Every code field holds the number of its relocations.
-fn written(link: &Placed<'_, X86_64>) -> Vec<u8> {
+fn written(link: &Geometry<'_, X86_64>) -> Vec<u8> {
     let mut out = vec![0xee; synth::eh_frame::size(link) as usize];
     synth::eh_frame::write(link, 0x1000, Region::of_memory(&mut out), |record| {
         assert_eq!(record.address, 0x1000 + record.record.output);
@@ -335,21 +356,6 @@ fn under_r_sections_stay_whole() {
     assert!(live.kept_frames.files.is_empty());
 }
 
-/// Gives every `.text.*` section an address: `first + 0x100 * n`.
-fn place_code(link: &mut Placed<'_, X86_64>, first: u64) {
-    for file in 0..link.objects.len() {
-        for index in 0..link.objects[file].headers.len() {
-            if link.objects[file].section_name(index).starts_with(b".text.") {
-                let id = link.objects[file].section_id(index as u32);
-                let chunk = ChunkId::from_index(link.layout.chunks.len());
-                let address = first + 0x100 * u64::from(chunk.number());
-                link.layout.chunks.push(Chunk { address, ..Chunk::default() });
-                link.places.chunk[id.index()] = Some(chunk);
-            }
-        }
-    }
-}
-
 #[test]
 fn the_table_is_sorted_and_names_each_address_once() {
     let mut frames = FrameBuilder::default();
@@ -360,8 +366,7 @@ fn the_table_is_sorted_and_names_each_address_once() {
     let empty = frames.fde(cie, "f", 0, None);
     frames.bytes[empty + 12] = 0;
     let world = World::new(vec![object_of(&["f", "g"], &frames)]);
-    let mut link = linked(world.link());
-    place_code(&mut link, 0x5000);
+    let link = placed_at(0x5000, world.link());
     let size = link.synthetics.rows[1].size;
     assert_eq!(size, 12 + 4 * 8);
     let mut out = vec![0; size as usize];
@@ -377,8 +382,7 @@ fn the_table_is_sorted_and_names_each_address_once() {
 #[test]
 fn code_out_of_reach_of_the_table_is_an_error() {
     let world = World::new(vec![object_of(&["f", "g"], &two_functions(None))]);
-    let mut link = linked(world.link());
-    place_code(&mut link, 0x1_0000_0000);
+    let link = placed_at(0x1_0000_0000, world.link());
     let mut out = vec![0; link.synthetics.rows[1].size as usize];
     synth::eh_frame_hdr::write(&link, 0x2000, 0x3000, Region::of_memory(&mut out));
     drop(link);

@@ -14,7 +14,7 @@ use crate::chunks::{Chunk, Segment, order_of};
 use crate::diag::{Code, Diagnostic};
 use crate::elf::consts as elf;
 use crate::ids::{ChunkId, SectionId};
-use crate::phase::Placed;
+use crate::phase::Contents;
 use crate::plan::{Body, Command, LayoutPlan};
 use crate::script::ast::OutputSectionType;
 use crate::script::data_segment::{DataSegment, RelroSection};
@@ -75,7 +75,7 @@ pub struct Round<'a> {
 
 /// Runs rounds until one ends like the round before; gives that one.
 pub fn repeat<'a, T: Target>(
-    link: &Placed<'a, T>,
+    link: &Contents<'a, T>,
     machine: &mut Machine<'_>,
     fixed: &Fixed<'a>,
 ) -> Round<'a> {
@@ -147,7 +147,7 @@ fn relro_sections(machine: &Machine<'_>, (start, end): (u64, u64)) -> Vec<RelroS
 }
 
 /// Puts link-ordered sections in the order of the addresses of this round.
-fn reorder<T: Target>(link: &Placed<'_, T>, machine: &mut Machine<'_>) -> bool {
+fn reorder<T: Target>(link: &Contents<'_, T>, machine: &mut Machine<'_>) -> bool {
     if !machine.lists.iter().any(|list| list.link_order) {
         return false;
     }

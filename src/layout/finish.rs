@@ -8,40 +8,49 @@ use super::names::{Source, reserved_section};
 use super::place;
 use super::segments;
 use crate::arch::Target;
-use crate::chunks::{Chunk, Layout, LinkerValue, TlsTemplate};
+use crate::chunks::{Chunk, Layout, LinkerValue, Places, TlsTemplate};
 use crate::diag::{Code, Diagnostic};
 use crate::elf::consts as elf;
 use crate::elf::is_alloc;
 use crate::ids::{ChunkId, SectionId, SymbolId};
-use crate::phase::Placed;
+use crate::phase::{Addresses, Contents, Geometry, Located};
 use crate::script::eval::{Base, Value};
 use crate::symbols::Definition;
-use crate::symbols::{LinkerSymbolOrigin, Reserved};
+use crate::symbols::{LinkerSymbol, LinkerSymbolOrigin, Reserved};
 use rayon::prelude::*;
 
-/// Writes the layout of a round into the link: chunks with their items, the place of every
-/// section, the values of the linker's symbols.
-pub fn publish<'a, T: Target>(link: &mut Placed<'a, T>, machine: &mut Machine<'_>, round: Round<'a>) {
+/// The geometry of a round: chunks with their items, the place of every section, the values of the linker's
+/// symbols.
+pub fn geometry<'a, T: Target>(
+    link: Contents<'a, T>,
+    machine: &Machine<'_>,
+    round: Round<'a>,
+) -> Geometry<'a, T> {
     let Round { chunks, outputs, order, segments } = round;
     let mut chunk_of = vec![None; machine.outputs.len()];
     for (index, &output) in outputs.iter().enumerate() {
         chunk_of[output as usize] = Some(ChunkId::from_index(index));
     }
-    link.layout.chunks = chunks;
-    link.layout.order = order;
-    link.layout.segments = segments;
-    link.layout.regions = machine.regions.iter().skip(1).copied().collect();
-    link.layout.headers_size = machine.headers_size;
-    link.layout.headers_address = machine.headers_address;
-    link.layout.tls = tls_template(&link.layout);
-    place_sections(link, machine, &chunk_of);
+    let mut layout = Layout {
+        chunks,
+        places: places(&link, machine, &chunk_of),
+        order,
+        segments,
+        regions: machine.regions.iter().skip(1).copied().collect(),
+        tls: TlsTemplate::default(),
+        headers_size: machine.headers_size,
+        headers_address: machine.headers_address,
+    };
+    layout.tls = tls_template(&layout);
     for (output, &chunk) in chunk_of.iter().enumerate() {
         match chunk {
-            Some(chunk) => fill_chunk(link, machine, output, chunk),
-            None => move_to_neighbour(link, machine, output),
+            Some(chunk) => fill_chunk(&link, &mut layout, machine, output, chunk),
+            None => move_to_neighbour(&link, &mut layout, machine, output),
         }
     }
-    symbols(link, machine, &chunk_of);
+    let linker_values = linker_values(&link, &layout, machine, &chunk_of);
+    let addresses = Addresses::of(&link, &layout);
+    Geometry { layout, linker_values, addresses, contents: link }
 }
 
 /// The TLS template, which `PT_TLS` describes. With `PHDRS` there may be no such segment, or no section in
@@ -71,45 +80,48 @@ fn lists_of(machine: &Machine<'_>, output: usize) -> impl Iterator<Item = usize>
     rules.into_iter()
 }
 
-/// Writes the output section and the offset of each section that is in the output.
-fn place_sections<T: Target>(link: &mut Placed<'_, T>, machine: &Machine<'_>, chunk_of: &[Option<ChunkId>]) {
+/// The output section and the offset of each section that is in the output.
+fn places<T: Target>(link: &Contents<'_, T>, machine: &Machine<'_>, chunk_of: &[Option<ChunkId>]) -> Places {
     let lists = machine.lists.iter().zip(&machine.plan.rules);
     let of_rule: Vec<(Option<ChunkId>, u64)> =
         lists.map(|(list, rule)| (chunk_of[rule.output as usize], list.start)).collect();
-    let mut chunks = std::mem::take(&mut link.places.chunk);
-    let mut offsets = std::mem::take(&mut link.places.offset);
-    let frozen = &*link;
+    let count = link.section_count();
+    let mut places = Places { chunk: vec![None; count], offset: vec![0; count] };
     let facts = machine.section_rules.par_iter().zip(&machine.offsets).enumerate();
-    chunks.par_iter_mut().zip(&mut offsets).zip(facts).with_min_len(super::place::BLOCK).for_each(
-        |((chunk, place), (row, (rule, offset)))| {
-            if let Some(rule) = rule
-                && let (Some(id), start) = of_rule[rule.index()]
-                && place::is_placed(frozen, SectionId::from_index(row))
-            {
-                *chunk = Some(id);
-                *place = start.wrapping_add(*offset);
-            }
-        },
-    );
-    (link.places.chunk, link.places.offset) = (chunks, offsets);
+    let rows = places.chunk.par_iter_mut().zip(&mut places.offset).zip(facts);
+    rows.with_min_len(super::place::BLOCK).for_each(|((chunk, place), (row, (rule, offset)))| {
+        if let Some(rule) = rule
+            && let (Some(id), start) = of_rule[rule.index()]
+            && place::is_placed(link, SectionId::from_index(row))
+        {
+            *chunk = Some(id);
+            *place = start.wrapping_add(*offset);
+        }
+    });
+    places
 }
 
-fn fill_chunk<T: Target>(link: &mut Placed<'_, T>, machine: &mut Machine<'_>, output: usize, id: ChunkId) {
+fn fill_chunk<T: Target>(
+    link: &Contents<'_, T>,
+    layout: &mut Layout<'_>,
+    machine: &Machine<'_>,
+    output: usize,
+    id: ChunkId,
+) {
     let count = lists_of(machine, output).map(|rule| machine.lists[rule].items.len()).sum();
     let mut items: Vec<SectionId> = Vec::with_capacity(count);
     for rule in lists_of(machine, output) {
         items.extend_from_slice(&machine.lists[rule].items);
     }
     let ordered = u64::from(elf::SHF_LINK_ORDER);
-    let link_order = match link.layout.chunks[id.index()].flags & ordered {
+    let link_order = match layout.chunks[id.index()].flags & ordered {
         0 => None,
-        _ => link_order::described(link, &items),
+        _ => link_order::described(link, layout, &items),
     };
-    let state = &mut machine.outputs[output];
-    let relocatable = link.config.is_relocatable();
-    let chunk = &mut link.layout.chunks[id.index()];
+    let state = &machine.outputs[output];
+    let chunk = &mut layout.chunks[id.index()];
     // Of SFrame, later links find what keeps it by its relocations.
-    if link_order.is_none() && relocatable && state.facts.sframe {
+    if link_order.is_none() && link.config.is_relocatable() && state.facts.sframe {
         chunk.flags &= !ordered;
     }
     chunk.items = items;
@@ -120,23 +132,25 @@ fn fill_chunk<T: Target>(link: &mut Placed<'_, T>, machine: &mut Machine<'_>, ou
 
 /// Moves the sections of a dropped output section, which are empty but may hold symbols, to the nearest
 /// output section.
-fn move_to_neighbour<T: Target>(link: &mut Placed<'_, T>, machine: &Machine<'_>, output: usize) {
+fn move_to_neighbour<T: Target>(
+    link: &Contents<'_, T>,
+    layout: &mut Layout<'_>,
+    machine: &Machine<'_>,
+    output: usize,
+) {
     if lists_of(machine, output).all(|rule| machine.lists[rule].items.is_empty()) {
         return;
     }
     let address = machine.outputs[output].address;
-    let neighbour = nearest(&link.layout.chunks, address);
+    let neighbour = nearest(&layout.chunks, address);
+    let start = neighbour.map_or(0, |chunk| layout.chunks[chunk.index()].address);
     for rule in lists_of(machine, output) {
         for &item in &machine.lists[rule].items {
-            if item.0 >= link.first_internal() {
-                // Inputs define no symbols in synthetic sections, so an empty one is in no output
-                // section.
-                link.places.chunk[item.index()] = None;
-                continue;
+            // Inputs define no symbols in synthetic sections, so an empty one is in no output section.
+            if item.0 < link.first_internal() {
+                layout.places.chunk[item.index()] = neighbour;
+                layout.places.offset[item.index()] = address.wrapping_sub(start);
             }
-            link.places.chunk[item.index()] = neighbour;
-            let start = neighbour.map_or(0, |chunk| link.layout.chunks[chunk.index()].address);
-            link.places.offset[item.index()] = address.wrapping_sub(start);
         }
     }
 }
@@ -172,35 +186,43 @@ impl Nearest {
     }
 }
 
-fn symbols<T: Target>(link: &mut Placed<'_, T>, machine: &Machine<'_>, chunk_of: &[Option<ChunkId>]) {
-    link.layout.linker_values.resize(link.linker_symbols.len(), LinkerValue::default());
+/// Places of the linker's symbols, by their rows.
+fn linker_values<T: Target>(
+    link: &Contents<'_, T>,
+    layout: &Layout<'_>,
+    machine: &Machine<'_>,
+    chunk_of: &[Option<ChunkId>],
+) -> Vec<LinkerValue> {
+    let of_reserved = |symbol: &LinkerSymbol| {
+        let name = link.globals.names[symbol.symbol.index()];
+        let edge = |prefix: &[u8], stop| edge(layout, machine, name.strip_prefix(prefix), chunk_of, stop);
+        let found = match symbol.origin {
+            LinkerSymbolOrigin::Assignment | LinkerSymbolOrigin::Version => None,
+            LinkerSymbolOrigin::Start => edge(b"__start_", false),
+            LinkerSymbolOrigin::Stop => edge(b"__stop_", true),
+            LinkerSymbolOrigin::Reserved(reserved) => reserved_place(link, layout, reserved),
+        };
+        found.map_or_else(LinkerValue::default, |(chunk, value)| LinkerValue { chunk: Some(chunk), value })
+    };
+    let mut values: Vec<LinkerValue> = link.linker_symbols.iter().map(of_reserved).collect();
     let position_independent = link.config.is_position_independent();
-    let nearest = Nearest::among(&link.layout.chunks);
-    for (row, entry) in machine.symbols.entries.iter().enumerate() {
-        let Source::Script(Some(symbol)) = entry.source else { continue };
-        let Some(value) = machine.symbols.entries[row].value else { continue };
+    let nearest = Nearest::among(&layout.chunks);
+    for entry in &machine.symbols.entries {
+        let Source::Script(Some(row)) = entry.source else { continue };
+        let Some(value) = entry.value else { continue };
+        let symbol = &link.linker_symbols[row as usize];
+        if symbol.origin != LinkerSymbolOrigin::Assignment {
+            continue;
+        }
         let (mut chunk, value) = place(&nearest, machine, chunk_of, value, entry.anchor);
         // Outside of sections `a + 4` is an absolute address. A dynamic linker would leave it as it is, while
         // references inside the output move with `a`. Zero is no address: `DEFINED(a) ? a : 0`.
-        let moves = position_independent && !link.linker_symbols[symbol as usize].fixed;
-        if moves && !entry.absolute && value != 0 {
+        if position_independent && !symbol.fixed && !entry.absolute && value != 0 {
             chunk = chunk.or_else(|| nearest.find(value));
         }
-        link.layout.linker_values[symbol as usize] = LinkerValue { chunk, value };
+        values[row as usize] = LinkerValue { chunk, value };
     }
-    for row in 0..link.linker_symbols.len() {
-        let symbol = link.linker_symbols[row];
-        let name = link.globals.names[symbol.symbol.index()];
-        let found = match symbol.origin {
-            LinkerSymbolOrigin::Assignment => continue,
-            LinkerSymbolOrigin::Version => None,
-            LinkerSymbolOrigin::Start => edge(link, machine, name.strip_prefix(b"__start_"), chunk_of, false),
-            LinkerSymbolOrigin::Stop => edge(link, machine, name.strip_prefix(b"__stop_"), chunk_of, true),
-            LinkerSymbolOrigin::Reserved(reserved) => reserved_place(link, reserved),
-        };
-        let place = found.map(|(chunk, value)| LinkerValue { chunk: Some(chunk), value });
-        link.layout.linker_values[row] = place.unwrap_or_default();
-    }
+    values
 }
 
 /// Chunk and address of a script's value.
@@ -220,8 +242,8 @@ fn place(
     (chunk.or_else(|| nearest.find(address)), address)
 }
 
-fn edge<T: Target>(
-    link: &Placed<'_, T>,
+fn edge(
+    layout: &Layout<'_>,
     machine: &Machine<'_>,
     section: Option<&[u8]>,
     chunk_of: &[Option<ChunkId>],
@@ -231,32 +253,35 @@ fn edge<T: Target>(
     let state = &machine.outputs[output as usize];
     let address = state.address.wrapping_add(if stop { state.size } else { 0 });
     let chunk = chunk_of[output as usize];
-    Some((chunk.or_else(|| nearest(&link.layout.chunks, address))?, address))
+    Some((chunk.or_else(|| nearest(&layout.chunks, address))?, address))
 }
 
-fn reserved_place<T: Target>(link: &Placed<'_, T>, reserved: Reserved) -> Option<(ChunkId, u64)> {
+fn reserved_place<T: Target>(
+    link: &Contents<'_, T>,
+    layout: &Layout<'_>,
+    reserved: Reserved,
+) -> Option<(ChunkId, u64)> {
     match reserved {
         Reserved::EhdrStart => {
-            let address = link.layout.headers_address?;
-            Some((nearest(&link.layout.chunks, address)?, address))
+            let address = layout.headers_address?;
+            Some((nearest(&layout.chunks, address)?, address))
         }
         Reserved::TlsModuleBase => {
-            let chunk = link
-                .layout
+            let chunk = layout
                 .chunks
                 .iter()
                 .position(|chunk| is_alloc(chunk.flags) && chunk.flags & u64::from(elf::SHF_TLS) != 0)?;
-            Some((ChunkId::from_index(chunk), link.layout.tls.start))
+            Some((ChunkId::from_index(chunk), layout.tls.start))
         }
         _ => {
             let section = reserved_section(link, reserved)?;
-            Some((link.places.chunk[section.index()]?, link.section_address(section)))
+            Some((layout.chunk_with(section)?, layout.section_address(section)))
         }
     }
 }
 
 /// Address of a symbol that is defined in this output; `None` if it is not.
-fn address_here<T: Target>(link: &Placed<'_, T>, id: SymbolId) -> Option<u64> {
+fn address_here<T: Target>(link: &Located<'_, T>, id: SymbolId) -> Option<u64> {
     let is_placed =
         |section: SectionId| link.sections.is_alive(section) && link.output_chunk(section).is_some();
     let is_here = match link.definition(id) {
@@ -271,7 +296,7 @@ fn address_here<T: Target>(link: &Placed<'_, T>, id: SymbolId) -> Option<u64> {
 /// without either gets the start of `.text`, with a warning, as in GNU ld. A library or an object (`-r`)
 /// without one gets 0: nobody starts it by accident. In an object the symbol's value is its offset in its
 /// section. Symbols must have their values.
-pub fn entry<T: Target>(link: &Placed<'_, T>) -> u64 {
+pub fn entry<T: Target>(link: &Located<'_, T>) -> u64 {
     let config = link.config;
     let name = &link.entry[..];
     if let Some(address) = link.globals.lookup(name).and_then(|id| address_here(link, id)) {

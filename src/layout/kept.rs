@@ -9,13 +9,13 @@ use crate::arch::Target;
 use crate::elf::consts as elf;
 use crate::ids::SectionId;
 use crate::input::object::SymbolPlace;
-use crate::phase::Placed;
+use crate::phase::Contents;
 use crate::plan::Body;
 use crate::symbols::Definition;
 use rayon::prelude::*;
 
 /// Marks the empty output sections in which objects define symbols that others can see.
-pub fn keep_those_with_symbols<T: Target>(link: &Placed<'_, T>, machine: &mut Machine<'_>) {
+pub fn keep_those_with_symbols<T: Target>(link: &Contents<'_, T>, machine: &mut Machine<'_>) {
     let sections = empty_sections(link, machine);
     if sections.is_empty() {
         return;
@@ -49,7 +49,7 @@ pub fn keep_those_with_symbols<T: Target>(link: &Placed<'_, T>, machine: &mut Ma
 }
 
 /// The input sections of output sections without bytes, sorted.
-fn empty_sections<T: Target>(link: &Placed<'_, T>, machine: &Machine<'_>) -> Vec<SectionId> {
+fn empty_sections<T: Target>(link: &Contents<'_, T>, machine: &Machine<'_>) -> Vec<SectionId> {
     let empty = machine.plan.outputs.iter().zip(&machine.outputs).filter(|(plan, state)| {
         !plan.discard && !state.keep && state.facts.count > 0 && state.facts.bytes == 0
     });

@@ -8,13 +8,12 @@
 
 use super::place::{BLOCK, List};
 use crate::arch::Target;
+use crate::chunks::Layout;
 use crate::diag::{Code, Diagnostic};
 use crate::elf::consts as elf;
 use crate::ids::SectionId;
 use crate::input::SectionClass;
-use crate::phase::Inputs;
-use crate::phase::Placed;
-use crate::phase::SectionState;
+use crate::phase::{Contents, Inputs, SectionState};
 use crate::sframe_output::{discard, overlay};
 use crate::tables::section::Kind;
 use rayon::prelude::*;
@@ -45,9 +44,14 @@ pub fn dependents_of(dependents: &Dependents, target: SectionId) -> impl Iterato
 /// The section that `sh_link` names for an output section of these. `None`: none of what they describe is in
 /// the output, or they are SFrame data that describes several sections of relocatable output, with which it
 /// is not to live and die as with one.
-pub fn described<T: Target>(link: &Placed<'_, T>, items: &[SectionId]) -> Option<SectionId> {
+pub fn described<T: Target>(
+    link: &Contents<'_, T>,
+    layout: &Layout<'_>,
+    items: &[SectionId],
+) -> Option<SectionId> {
+    let output_chunk = |id: SectionId| layout.chunk_with(link.final_place(id, 0)?.0);
     let targets = || items.iter().filter_map(|&item| Some((item, target(link, item)?)));
-    let mut placed = targets().filter_map(|(_, target)| Some((target, link.output_chunk(target)?)));
+    let mut placed = targets().filter_map(|(_, target)| Some((target, output_chunk(target)?)));
     let (first, chunk) = placed.next()?;
     let mut several = || {
         placed.any(|(_, other)| other != chunk)
@@ -59,7 +63,7 @@ pub fn described<T: Target>(link: &Placed<'_, T>, items: &[SectionId]) -> Option
 
 /// Marks the lists that have such sections, and reports `sh_link`s to nothing, in a circle, or to sections
 /// outside the output.
-pub fn prepare<T: Target>(link: &Placed<'_, T>, lists: &mut [List]) {
+pub fn prepare<T: Target>(link: &Contents<'_, T>, lists: &mut [List]) {
     let flag = u64::from(elf::SHF_LINK_ORDER);
     let overlay = overlay_of(link);
     lists.iter_mut().filter(|list| overlay.is_some() && list.items.first().copied() == overlay).for_each(
@@ -73,7 +77,7 @@ pub fn prepare<T: Target>(link: &Placed<'_, T>, lists: &mut [List]) {
     });
 }
 
-fn check<T: Target>(link: &Placed<'_, T>, id: SectionId) {
+fn check<T: Target>(link: &Contents<'_, T>, id: SectionId) {
     let Some((object, index)) = link.locate(id) else { return };
     let header = &object.headers[index as usize];
     if header.sh_flags.get() & u64::from(elf::SHF_LINK_ORDER) == 0 {
@@ -125,7 +129,7 @@ fn root<T: Target>(link: &Inputs<'_, T>, id: SectionId) -> Option<SectionId> {
 /// addresses, or ranks in their place; `None`: the section is absorbed or dropped. Gives whether any order
 /// changed.
 pub fn sort<T: Target>(
-    link: &Placed<'_, T>,
+    link: &Contents<'_, T>,
     lists: &mut [List],
     position: &(dyn Fn(SectionId) -> Option<u64> + Sync),
 ) -> bool {
@@ -137,12 +141,12 @@ pub fn sort<T: Target>(
 }
 
 /// The SFrame overlay, which stands before all blobs of `.sframe`.
-fn overlay_of<T: Target>(link: &Placed<'_, T>) -> Option<SectionId> {
+fn overlay_of<T: Target>(link: &Contents<'_, T>) -> Option<SectionId> {
     link.synthetics.find(Kind::SFrameOverlay).map(|row| link.synthetic_id(row))
 }
 
 fn sort_list<T: Target>(
-    link: &Placed<'_, T>,
+    link: &Contents<'_, T>,
     list: &mut List,
     position: &(dyn Fn(SectionId) -> Option<u64> + Sync),
 ) -> bool {

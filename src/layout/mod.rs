@@ -3,19 +3,23 @@
 //! A layout is always made from a script: the built-in one of the kind of output, or the one that
 //! `-T` names. [`crate::plan`] turns scripts and options into a
 //! [`LayoutPlan`](crate::plan::LayoutPlan), a list of commands whose input patterns have dense rule
-//! numbers. `passes::match_script` gives each section its rule before garbage collection;
-//! `passes::lay_out` lists the live sections of each rule, finds places for orphans, and carries
-//! the commands out until no address changes:
+//! numbers. `passes::match_script` gives each section its rule before garbage collection.
+//! `passes::lay_out` then takes the steps of a layout:
 //!
-//! - [`place`], [`sort`], [`priority`], [`link_order`]: the sections of each rule, and their order;
-//! - [`orphan`]: a rule for each section that no rule took;
-//! - [`output`]: type and flags of output sections;
-//! - [`size`]: offsets inside an output section;
-//! - [`dot`]: the location counter, with [`scope`] for the names in expressions, `circular` for symbols that
-//!   need their own value, and `regions` for `MEMORY`;
-//! - [`segments`]: program headers, from `PHDRS` or derived;
-//! - [`converge`]: the only fixpoint loop;
-//! - [`file_offsets`]: offsets in the file, once sizes are final.
+//! 1. [`lists`]: the sections of each rule, in order ([`place`], [`sort`], [`priority`], [`link_order`]), and
+//!    a rule for each section that no rule took ([`orphan`]);
+//! 2. [`rounds`]: a [`Geometry`](crate::phase::Geometry) in which every section has the size that it needs.
+//!    A round carries the commands out until no address changes ([`converge`]), and moves sections that do
+//!    not fit their region ([`spill`]). Then it makes sections larger that are too small at these addresses,
+//!    and adds [`thunks`], for the next round;
+//! 3. [`values`]: the addresses of symbols;
+//! 4. [`relocatable`]: output sections for relocations and groups.
+//!
+//! A run of the commands consists of [`dot`], the location counter, with [`scope`] for the names in
+//! expressions, `circular` for symbols that need their own value, and `regions` for `MEMORY`; [`size`] for
+//! offsets inside an output section; [`output`] for its type and flags; and [`segments`] for program headers,
+//! from `PHDRS` or derived. [`finish`] makes the geometry of its result. [`file_offsets`] gives places in the
+//! file, once `make_image` knows all sizes.
 //!
 //! Relocatable output goes through the same code: its addresses are 0 and it has no segments.
 
@@ -27,6 +31,7 @@ pub mod file_offsets;
 pub mod finish;
 pub mod kept;
 pub mod link_order;
+pub mod lists;
 pub mod machine;
 pub mod names;
 pub mod orphan;
@@ -34,8 +39,11 @@ pub mod output;
 pub mod place;
 pub mod priority;
 mod regions;
+pub mod relocatable;
+pub mod rounds;
 pub mod scope;
 pub mod segments;
+pub mod settings;
 pub mod shuffle;
 pub mod size;
 pub mod sort;
@@ -43,3 +51,5 @@ pub mod spill;
 pub mod split;
 #[cfg(test)]
 mod tests;
+pub mod thunks;
+pub mod values;

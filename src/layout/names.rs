@@ -4,7 +4,7 @@ use super::circular::need_themselves;
 use crate::arch::Target;
 use crate::ids::{SectionId, SymbolId};
 use crate::input::object::SymbolPlace;
-use crate::phase::Placed;
+use crate::phase::Contents;
 use crate::phase::SectionState;
 use crate::plan::{Command, LayoutPlan};
 use crate::script::eval::Value;
@@ -82,7 +82,7 @@ pub struct Symbols<'p> {
 
 impl<'p> Symbols<'p> {
     /// Finds the source of each name in the plan.
-    pub fn new<T: Target>(link: &Placed<'_, T>, plan: &'p LayoutPlan, outputs: &OutputNames<'p>) -> Self {
+    pub fn new<T: Target>(link: &Contents<'_, T>, plan: &'p LayoutPlan, outputs: &OutputNames<'p>) -> Self {
         let mut symbols = Symbols::default();
         for symbol in plan.symbols() {
             let source = match source(link, outputs, symbol.name) {
@@ -155,7 +155,7 @@ fn for_each_defined<'e>(expr: &'e crate::script::expr::Expr, visit: &mut dyn FnM
     }
 }
 
-fn source<T: Target>(link: &Placed<'_, T>, outputs: &OutputNames<'_>, name: &[u8]) -> Source {
+fn source<T: Target>(link: &Contents<'_, T>, outputs: &OutputNames<'_>, name: &[u8]) -> Source {
     let Some(id) = link.globals.lookup(name) else { return Source::Undefined };
     match link.definition(id) {
         Definition::Linker(row) => linker_source(link, outputs, name, row),
@@ -183,7 +183,7 @@ fn source<T: Target>(link: &Placed<'_, T>, outputs: &OutputNames<'_>, name: &[u8
 
 /// The source of a library's symbol: its copy or its canonical PLT entry in this program; undefined without
 /// either.
-fn library_source<T: Target>(link: &Placed<'_, T>, id: SymbolId) -> Source {
+fn library_source<T: Target>(link: &Contents<'_, T>, id: SymbolId) -> Source {
     let needs = link.symbol_needs(id);
     let place = link.row(id).and_then(|row| {
         if needs.contains(Needs::COPY) {
@@ -200,7 +200,7 @@ fn library_source<T: Target>(link: &Placed<'_, T>, id: SymbolId) -> Source {
 }
 
 /// The definition in an object that an assignment of the script overrides.
-fn overridden<T: Target>(link: &Placed<'_, T>, name: &[u8]) -> Option<InObject> {
+fn overridden<T: Target>(link: &Contents<'_, T>, name: &[u8]) -> Option<InObject> {
     let Definition::Linker(row) = link.definition(link.globals.lookup(name)?) else { return None };
     let Definition::Object { file, symbol } = link.linker_symbols[row as usize].overridden else {
         return None;
@@ -221,7 +221,7 @@ fn overridden<T: Target>(link: &Placed<'_, T>, name: &[u8]) -> Option<InObject> 
 }
 
 fn linker_source<T: Target>(
-    link: &Placed<'_, T>,
+    link: &Contents<'_, T>,
     outputs: &OutputNames<'_>,
     name: &[u8],
     row: u32,
@@ -244,7 +244,7 @@ fn linker_source<T: Target>(
 }
 
 /// The section at whose start a reserved symbol stands.
-pub fn reserved_section<T: Target>(link: &Placed<'_, T>, reserved: Reserved) -> Option<SectionId> {
+pub fn reserved_section<T: Target>(link: &Contents<'_, T>, reserved: Reserved) -> Option<SectionId> {
     let kinds: &[Kind] = match reserved {
         Reserved::Dynamic => &[Kind::Dynamic],
         Reserved::GlobalOffsetTable if T::GOT_SYMBOL_IN_GOT_PLT => &[Kind::GotPlt, Kind::Got],
@@ -260,7 +260,7 @@ pub fn reserved_section<T: Target>(link: &Placed<'_, T>, reserved: Reserved) -> 
     })
 }
 
-fn section_source<T: Target>(link: &Placed<'_, T>, section: SectionId, offset: u64) -> Source {
+fn section_source<T: Target>(link: &Contents<'_, T>, section: SectionId, offset: u64) -> Source {
     if !section.is_some() || !link.sections.is_alive(section) {
         return Source::Discarded;
     }

@@ -11,7 +11,7 @@ use crate::arch::Target;
 use crate::elf::consts as elf;
 use crate::ids::{RuleId, SectionId};
 use crate::input::SectionInfo;
-use crate::phase::Placed;
+use crate::phase::Contents;
 use crate::phase::SectionState;
 use crate::tables::section::Kind;
 use rayon::prelude::*;
@@ -53,7 +53,7 @@ pub struct List {
 
 /// Lists the live sections of each rule, and the sections without a rule, both in input order.
 pub fn list<T: Target>(
-    link: &Placed<'_, T>,
+    link: &Contents<'_, T>,
     rules: &[Option<RuleId>],
     order: &InputOrder,
 ) -> (Vec<List>, Vec<SectionId>) {
@@ -88,7 +88,7 @@ pub fn list<T: Target>(
 }
 
 /// The sort key of a section in input order.
-pub fn input_position<T: Target>(link: &Placed<'_, T>, order: &InputOrder, id: SectionId) -> (u32, u32) {
+pub fn input_position<T: Target>(link: &Contents<'_, T>, order: &InputOrder, id: SectionId) -> (u32, u32) {
     let Some(row) = link.synthetic_row(id) else { return (order.rank(id.0), 0) };
     let section = link.synthetics.section(row);
     if section.kind == Kind::SFrameOverlay {
@@ -105,7 +105,7 @@ pub fn input_position<T: Target>(link: &Placed<'_, T>, order: &InputOrder, id: S
 
 impl List {
     /// Reads sizes, alignments and header fields of the sections.
-    pub fn gather<T: Target>(&mut self, link: &Placed<'_, T>) {
+    pub fn gather<T: Target>(&mut self, link: &Contents<'_, T>) {
         let count = self.items.len();
         self.sizes.resize(count, 0);
         self.aligns.resize(count, 0);
@@ -140,13 +140,13 @@ impl List {
 
 /// Whether a section of the linker is left out while it is empty, so that its type, flags and
 /// alignment do not count. The symbol table and its kin get their sizes only after the layout.
-fn is_dropped_if_empty<T: Target>(link: &Placed<'_, T>, id: SectionId) -> bool {
+fn is_dropped_if_empty<T: Target>(link: &Contents<'_, T>, id: SectionId) -> bool {
     link.synthetic_row(id).is_some_and(|row| !link.synthetics.section(row).kind.is_about_file())
 }
 
 /// Header fields of a section, without its name unless it is SFrame data, whose type the name may decide: to
 /// find the end of every name takes time.
-fn brief_info<'a, T: Target>(link: &Placed<'a, T>, id: SectionId) -> SectionInfo<'a> {
+fn brief_info<'a, T: Target>(link: &Contents<'a, T>, id: SectionId) -> SectionInfo<'a> {
     let Some((object, index)) = link.locate(id) else { return link.section_info(id) };
     let Some(header) = object.headers.get(index as usize) else { return link.section_info(id) };
     if link.is_sframe_section(id) {
@@ -171,13 +171,13 @@ fn brief_info<'a, T: Target>(link: &Placed<'a, T>, id: SectionId) -> SectionInfo
 const LARGEST_ENTRY: u64 = 256;
 
 /// Calls [`List::gather`] for all lists.
-pub fn gather<T: Target>(link: &Placed<'_, T>, lists: &mut [List]) {
+pub fn gather<T: Target>(link: &Contents<'_, T>, lists: &mut [List]) {
     lists.par_iter_mut().for_each(|list| list.gather(link));
 }
 
 /// Whether a section is laid out: alive, with content, and not absorbed.
 #[inline]
-pub fn is_placed<T: Target>(link: &Placed<'_, T>, id: SectionId) -> bool {
+pub fn is_placed<T: Target>(link: &Contents<'_, T>, id: SectionId) -> bool {
     let elsewhere = SectionState::ABSORBED | SectionState::NOT_CONTENT;
     link.sections.get(id) & (SectionState::ALIVE | elsewhere) == SectionState::ALIVE
 }

@@ -11,7 +11,7 @@ use super::shuffle::InputOrder;
 use crate::arch::Target;
 use crate::elf::consts as elf;
 use crate::ids::{RuleId, SectionId};
-use crate::phase::{Placed, Scanned, SectionState};
+use crate::phase::{Contents, Scanned, SectionState};
 use crate::plan::{Body, LayoutPlan};
 
 /// Priorities of sections. A section with a priority below 0 stands before sections without one, with a
@@ -81,7 +81,7 @@ pub fn may_move<T: Target>(link: &Scanned<'_, T>, id: SectionId) -> bool {
 /// With an order from a file and a built-in script: moves the sections that the file names to the start or
 /// the last statement of their output sections, across input statements.
 pub fn gather<T: Target>(
-    link: &Placed<'_, T>,
+    link: &Contents<'_, T>,
     rules: &mut [Option<RuleId>],
     priorities: &Priorities,
     order: &InputOrder,

@@ -4,7 +4,7 @@
 use crate::arch::Target;
 use crate::cli::{Shuffle, ShuffleOrder};
 use crate::ids::SectionId;
-use crate::phase::Placed;
+use crate::phase::Contents;
 use crate::script::glob::Glob;
 
 /// The input order, or a permutation of it by `--shuffle-sections`.
@@ -16,7 +16,7 @@ pub struct InputOrder {
 
 impl InputOrder {
     /// The order that options ask for. Relocatable output keeps its order: the final link shuffles.
-    pub fn new<T: Target>(link: &Placed<'_, T>) -> Self {
+    pub fn new<T: Target>(link: &Contents<'_, T>) -> Self {
         let shuffles = &link.config.layout.shuffles;
         if shuffles.is_empty() || link.config.is_relocatable() {
             return InputOrder::default();

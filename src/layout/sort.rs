@@ -3,14 +3,14 @@
 use super::shuffle::InputOrder;
 use crate::arch::Target;
 use crate::ids::{FileId, SectionId};
-use crate::phase::Placed;
+use crate::phase::Contents;
 use crate::plan::Rule;
 use crate::script::ast::{Sort, SortKey};
 use std::cmp::{Ordering, Reverse};
 
 /// Puts the sections of a rule in the order that it asks for. The sort is stable, so sections of equal keys
 /// stay in input order.
-pub fn sort<T: Target>(link: &Placed<'_, T>, rule: &Rule, items: &mut [SectionId]) {
+pub fn sort<T: Target>(link: &Contents<'_, T>, rule: &Rule, items: &mut [SectionId]) {
     if is_plain(rule.file_sort) && is_plain(rule.sort) {
         return;
     }
@@ -25,7 +25,7 @@ pub fn sort<T: Target>(link: &Placed<'_, T>, rule: &Rule, items: &mut [SectionId
 /// inserted in input order, and a section of a sorted pattern goes in front of the first section that it
 /// sorts before, even if another pattern took that one.
 pub fn mix<T: Target>(
-    link: &Placed<'_, T>,
+    link: &Contents<'_, T>,
     order: &InputOrder,
     rules: &[Rule],
     lists: &[&[SectionId]],
@@ -60,7 +60,7 @@ struct Keyed<'a> {
 }
 
 impl<'a> Keyed<'a> {
-    fn new<T: Target>(link: &Placed<'a, T>, rule: &Rule, id: SectionId) -> Self {
+    fn new<T: Target>(link: &Contents<'a, T>, rule: &Rule, id: SectionId) -> Self {
         let info = link.section_info(id);
         let file = if is_plain(rule.file_sort) { None } else { file_of(link, id) };
         let file = file.map_or_else(String::new, |file| link.objects[file.index()].name.to_string());
@@ -69,7 +69,7 @@ impl<'a> Keyed<'a> {
 }
 
 /// The file of a section; for the common blocks of a file, that file.
-fn file_of<T: Target>(link: &Placed<'_, T>, id: SectionId) -> Option<FileId> {
+fn file_of<T: Target>(link: &Contents<'_, T>, id: SectionId) -> Option<FileId> {
     match link.synthetic_row(id) {
         Some(row) => link.synthetics.section(row).file,
         None => link.section_file(id),

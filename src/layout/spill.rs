@@ -12,7 +12,7 @@ use super::sort;
 use crate::arch::Target;
 use crate::diag::{Code, Diagnostic};
 use crate::ids::{RuleId, SectionId};
-use crate::phase::Placed;
+use crate::phase::Contents;
 use crate::plan::memory;
 use crate::plan::{Body, Command};
 use crate::tables::section::Kind;
@@ -25,7 +25,7 @@ pub type Alternatives = HashMap<SectionId, VecDeque<RuleId>, foldhash::fast::Fix
 /// Moves sections out of the first output section that leaves its region. Gives whether any moved. A section
 /// without a further rule is reported and stays.
 pub fn run<T: Target>(
-    link: &Placed<'_, T>,
+    link: &Contents<'_, T>,
     machine: &mut Machine<'_>,
     alternatives: &mut Alternatives,
 ) -> bool {
@@ -47,7 +47,7 @@ pub fn run<T: Target>(
 }
 
 /// The sections of an output section from the first one on that ends behind its region.
-fn behind_region<T: Target>(link: &Placed<'_, T>, machine: &Machine<'_>, output: u32) -> Vec<SectionId> {
+fn behind_region<T: Target>(link: &Contents<'_, T>, machine: &Machine<'_>, output: u32) -> Vec<SectionId> {
     let state = &machine.outputs[output as usize];
     let plan = &machine.plan.outputs[output as usize];
     if !state.in_output || state.region == memory::DEFAULT || plan.discard || plan.overlay {
@@ -71,13 +71,13 @@ fn behind_region<T: Target>(link: &Placed<'_, T>, machine: &Machine<'_>, output:
 }
 
 /// Whether a section may go on to another rule: input sections and common blocks.
-fn can_move<T: Target>(link: &Placed<'_, T>, id: SectionId) -> bool {
+fn can_move<T: Target>(link: &Contents<'_, T>, id: SectionId) -> bool {
     let row = link.synthetic_row(id);
     row.is_none_or(|row| link.synthetics.section(row).kind == Kind::Common)
 }
 
 fn move_on<T: Target>(
-    link: &Placed<'_, T>,
+    link: &Contents<'_, T>,
     machine: &mut Machine<'_>,
     alternatives: &mut Alternatives,
     moving: &[SectionId],
@@ -115,7 +115,7 @@ fn output_name(machine: &Machine<'_>, rule: RuleId) -> String {
 }
 
 fn report_move<T: Target>(
-    link: &Placed<'_, T>,
+    link: &Contents<'_, T>,
     machine: &Machine<'_>,
     id: SectionId,
     from: RuleId,
@@ -133,7 +133,7 @@ fn report_move<T: Target>(
     link.sink.report(diagnostic.ordered(link.rank_of_file(id), id.0, 0));
 }
 
-fn report_stuck<T: Target>(link: &Placed<'_, T>, machine: &Machine<'_>, id: SectionId, last: RuleId) {
+fn report_stuck<T: Target>(link: &Contents<'_, T>, machine: &Machine<'_>, id: SectionId, last: RuleId) {
     let last = output_name(machine, last);
     let size = link.section_size(id);
     let message = format!(

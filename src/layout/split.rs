@@ -9,7 +9,7 @@ use super::place::{self, List};
 use super::size;
 use crate::arch::Target;
 use crate::ids::{RuleId, SectionId};
-use crate::phase::Placed;
+use crate::phase::Contents;
 use crate::plan::{Body, Command, LayoutPlan};
 use hashbrown::HashSet;
 
@@ -19,7 +19,7 @@ type Pieces = Vec<Vec<SectionId>>;
 /// Splits the output sections of a plan whose lists are full. `rules` tells which rule each section
 /// has, and `lists` grows with the plan's rules.
 pub fn run<T: Target>(
-    link: &Placed<'_, T>,
+    link: &Contents<'_, T>,
     plan: &mut LayoutPlan,
     lists: &mut Vec<List>,
     rules: &mut [Option<RuleId>],
@@ -56,7 +56,7 @@ pub fn run<T: Target>(
 /// Takes the sections beyond the bounds out of an output section. An output section in which the script
 /// writes bytes or assigns symbols stays whole, because bytes and symbols have their place among the
 /// sections.
-fn pieces<T: Target>(link: &Placed<'_, T>, plan: &LayoutPlan, lists: &mut [List], output: u32) -> Pieces {
+fn pieces<T: Target>(link: &Contents<'_, T>, plan: &LayoutPlan, lists: &mut [List], output: u32) -> Pieces {
     let body = &plan.outputs[output as usize].body;
     if !body.iter().all(|item| matches!(item, Body::Rule(_))) {
         return Pieces::new();
@@ -101,7 +101,13 @@ impl Piece {
         size::start_of(self.size, align, None).and_then(|start| start.checked_add(size)).unwrap_or(u64::MAX)
     }
 
-    fn reaches_bound<T: Target>(&self, link: &Placed<'_, T>, size: u64, align: u8, relocations: u64) -> bool {
+    fn reaches_bound<T: Target>(
+        &self,
+        link: &Contents<'_, T>,
+        size: u64,
+        align: u8,
+        relocations: u64,
+    ) -> bool {
         let options = &link.config.layout;
         let too_long = options.split_by_file.is_some_and(|limit| self.size_with(size, align) >= limit);
         let too_many =
@@ -117,7 +123,7 @@ impl Piece {
     }
 }
 
-fn relocation_count<T: Target>(link: &Placed<'_, T>, id: SectionId) -> u64 {
+fn relocation_count<T: Target>(link: &Contents<'_, T>, id: SectionId) -> u64 {
     link.locate(id).map_or(0, |(object, index)| object.relocations(index as usize).len() as u64)
 }
 

@@ -35,7 +35,7 @@ pub fn write<T: Target>(link: &Image<'_, T>, file: &mut [u8], holes: &[Range<u64
 fn place<T: Target>(link: &Image<'_, T>) -> Option<usize> {
     let row = link.synthetics.find(Kind::BuildIdNote)?;
     let section = &link.file_sections[link.chunk_of(Kind::BuildIdNote)?.index()];
-    let offset = link.places.offset[link.synthetic_id(row).index()];
+    let offset = link.layout.offset_of(link.synthetic_id(row));
     Some((section.offset + offset) as usize + notes::DESCRIPTOR_OFFSET)
 }
 

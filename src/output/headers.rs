@@ -24,7 +24,6 @@ pub fn write<T: Target>(link: &Image<'_, T>, file: &mut [u8]) {
 }
 
 fn file_header<T: Target>(link: &Image<'_, T>) -> Ehdr<T::E> {
-    let layout = &link.layout;
     let mut ident = [0; 16];
     ident[..4].copy_from_slice(&elf::ELFMAG);
     ident[4] = elf::ELFCLASS64;
@@ -41,14 +40,14 @@ fn file_header<T: Target>(link: &Image<'_, T>) -> Ehdr<T::E> {
         OutputMode::Executable { pie: false } => elf::ET_EXEC,
     };
     let sections = link.file.section_header_count;
-    let names = link.chunk_of(Kind::ShStrTab).map_or(0, |chunk| layout.chunks[chunk.index()].header_index);
+    let names = link.chunk_of(Kind::ShStrTab).map_or(0, ChunkId::header_index);
     let reserve = u32::from(elf::SHN_LORESERVE);
     Ehdr {
         e_ident: ident,
         e_type: U16::new(kind),
         e_machine: U16::new(T::E_MACHINE),
         e_version: U32::new(1),
-        e_entry: U64::new(layout.entry),
+        e_entry: U64::new(link.entry_address),
         e_phoff: U64::new(if link.file.segments.is_empty() { 0 } else { size_of::<Ehdr<T::E>>() as u64 }),
         e_shoff: U64::new(link.file.section_headers_offset),
         e_flags: U32::new(0),
@@ -91,7 +90,7 @@ fn write_sections<T: Target>(link: &Image<'_, T>, file: &mut [u8]) {
     let Ok(headers) = <[Shdr<T::E>]>::mut_from_bytes(table) else { return };
     for (index, (chunk, section)) in layout.chunks.iter().zip(&link.file_sections).enumerate() {
         let (sh_link, sh_info) = link_and_info(link, ChunkId::from_index(index), chunk);
-        headers[chunk.header_index as usize] = Shdr {
+        headers[index + 1] = Shdr {
             sh_name: U32::new(link.names.offsets[index]),
             sh_type: U32::new(section.sh_type),
             sh_flags: U64::new(section.flags),
@@ -109,7 +108,7 @@ fn write_sections<T: Target>(link: &Image<'_, T>, file: &mut [u8]) {
     if file_plan.section_header_count >= reserve {
         headers[0].sh_size.set(file_plan.section_header_count.into());
     }
-    let names = link.chunk_of(Kind::ShStrTab).map_or(0, |chunk| layout.chunks[chunk.index()].header_index);
+    let names = link.chunk_of(Kind::ShStrTab).map_or(0, ChunkId::header_index);
     if names >= reserve {
         headers[0].sh_link.set(names);
     }
@@ -117,8 +116,7 @@ fn write_sections<T: Target>(link: &Image<'_, T>, file: &mut [u8]) {
 
 /// `sh_link` and `sh_info`, by the kind of section (gABI, figure "sh_link and sh_info").
 fn link_and_info<T: Target>(link: &Placed<'_, T>, id: ChunkId, chunk: &Chunk<'_>) -> (u32, u32) {
-    let index_of =
-        |kind: Kind| link.chunk_of(kind).map_or(0, |chunk| link.layout.chunks[chunk.index()].header_index);
+    let index_of = |kind: Kind| link.chunk_of(kind).map_or(0, ChunkId::header_index);
     if let Some(pair) = relocatable_link_and_info(link, id) {
         return pair;
     }
@@ -140,7 +138,7 @@ fn link_and_info<T: Target>(link: &Placed<'_, T>, id: ChunkId, chunk: &Chunk<'_>
         elf::SHT_SYMTAB_SHNDX => (index_of(Kind::SymTab), 0),
         _ if chunk.flags & u64::from(elf::SHF_LINK_ORDER) != 0 => {
             let target = chunk.link_order.and_then(|target| link.output_chunk(target));
-            (target.map_or(0, |target| link.layout.chunks[target.index()].header_index), 0)
+            (target.map_or(0, ChunkId::header_index), 0)
         }
         _ => (0, 0),
     }
@@ -150,11 +148,11 @@ fn link_and_info<T: Target>(link: &Placed<'_, T>, id: ChunkId, chunk: &Chunk<'_>
 fn relocatable_link_and_info<T: Target>(link: &Placed<'_, T>, id: ChunkId) -> Option<(u32, u32)> {
     let item = *link.layout.chunks.get(id.index())?.items.first()?;
     let row = link.synthetic_row(item)?;
-    let symtab = || link.chunk_of(Kind::SymTab).map_or(0, |id| link.layout.chunks[id.index()].header_index);
+    let symtab = || link.chunk_of(Kind::SymTab).map_or(0, ChunkId::header_index);
     match link.synthetics.section(row).kind {
         Kind::OutputRelocations(row) => {
             let target = link.output_relocations[row as usize].target;
-            Some((symtab(), link.layout.chunks[target.index()].header_index))
+            Some((symtab(), target.header_index()))
         }
         Kind::OutputGroup(row) => {
             let group = &link.output_groups[row as usize];

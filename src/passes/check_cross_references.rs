@@ -54,7 +54,7 @@ pub fn run<T: Target>(link: &Placed<'_, T>) {
 }
 
 fn rules<T: Target>(link: &Placed<'_, T>) -> Rules {
-    let plan = &link.layout.plan;
+    let plan = &link.plan;
     let mut rules = Rules::default();
     if plan.no_cross_refs.is_empty() && plan.no_cross_refs_to.is_empty() {
         return rules;

@@ -9,7 +9,7 @@ use crate::debug_index::debug_names::NameIndex;
 use crate::debug_index::joined::DebugIndex;
 use crate::diag::{Code, Diagnostic};
 use crate::ids::{SectionId, SymbolId};
-use crate::phase::{Growing, Live, Numbered, Resolved, Scanned, Tables};
+use crate::phase::{Contents, Live, Numbered, Resolved, Scanned, Tables};
 use crate::relocs::dynamic::{self, Counts};
 use crate::sframe::collect::Chosen;
 use crate::sframe_output;
@@ -31,7 +31,7 @@ pub fn run<'a, T: Target>(
     corrupt_sframes: Vec<SectionId>,
     debug_index: DebugIndex<'a>,
     name_index: NameIndex<'a>,
-) -> (Tables<'a, T>, Growing<'a>) {
+) -> (Contents<'a, T>, Chosen) {
     let mut sizes = Sizes { link: &numbered, sections: numbered.synthetic.clone() };
     sizes.frames(&chosen);
     sizes.sections.set_size(Kind::GdbIndex, debug_index.size, 1);
@@ -49,10 +49,8 @@ pub fn run<'a, T: Target>(
     };
     let mut synthetics = sizes.sections;
     synthetics.rows.extend(numbered.merged.iter().map(|merged| merged.section.clone()));
-    (
-        Tables { dynamic, relative_count, debug_index, name_index, corrupt_sframes, numbered },
-        Growing { synthetics, chosen },
-    )
+    let tables = Tables { dynamic, relative_count, debug_index, name_index, corrupt_sframes, numbered };
+    (Contents { tables, synthetics }, chosen)
 }
 
 struct Sizes<'l, 'a, T: Target> {

@@ -144,7 +144,7 @@ fn write_items<T: Target>(
     }
     if items.len() >= 2 && (items.len() > MOST_ITEMS || out.len() > MOST_BYTES || items.iter().any(is_own)) {
         let middle = items.len() / 2;
-        let split = link.places.offset[items[middle].index()].max(base);
+        let split = link.layout.offset_of(items[middle]).max(base);
         let left = out.take_first(split - base);
         rayon::join(
             || write_items(link, chunk, &items[..middle], base, left),
@@ -164,7 +164,7 @@ fn write_own<T: Target>(
     base: u64,
     mut out: Region<'_>,
 ) {
-    let start = link.places.offset[item.index()].max(base);
+    let start = link.layout.offset_of(item).max(base);
     fill_gap::<T>(chunk, base, out.take_first(start - base).into_bytes());
     let size = link.section_size(item);
     // An empty section may still be here, because a script names it.
@@ -185,7 +185,7 @@ fn write_run<T: Target>(
     let mut position = base;
     let end = base + out.len() as u64;
     for (place, &item) in items.iter().enumerate() {
-        let start = link.places.offset[item.index()];
+        let start = link.layout.offset_of(item);
         let size = link.section_size(item);
         fill_gap::<T>(chunk, position, slice_of(out, base, position, start.saturating_sub(position)));
         write_section(link, item, slice_of(out, base, start, size));
@@ -193,7 +193,7 @@ fn write_run<T: Target>(
         if stays_whole_before_others(link, chunk, item)
             && let Some((object, index)) = link.locate(item)
         {
-            let next = items.get(place + 1).map_or(end, |next| link.places.offset[next.index()]);
+            let next = items.get(place + 1).map_or(end, |&next| link.layout.offset_of(next));
             let out = slice_of(out, base, start, next.saturating_sub(start));
             terminators::join(&link.frames.files[object.id.index()], index, out);
         }

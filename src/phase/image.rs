@@ -105,7 +105,7 @@ impl<T: Target> Image<'_, T> {
         let row = self.synthetic_row(id);
         match row.filter(|&row| self.synthetics.section(row).kind.is_about_file()) {
             Some(_) => {
-                let chunk = self.places.chunk[id.index()];
+                let chunk = self.layout.chunk_with(id);
                 chunk.and_then(|chunk| self.section_of(chunk)).map_or(0, |section| section.size)
             }
             None => self.placed.section_size(id),

@@ -5,18 +5,23 @@
 //! how much of the link the pass may see, and a pass that asks too early does not compile:
 //!
 //! [`Session`] → [`Directives`] → [`Inputs`] → [`Resolved`] → [`Made`] → [`Matched`] → [`Bound`] →
-//! [`Live`] → [`Scanned`] → [`Numbered`] → [`Tables`] → [`Placed`] → [`Image`]
+//! [`Live`] → [`Scanned`] → [`Numbered`] → [`Tables`] → [`Contents`] → [`Geometry`] → [`Located`] →
+//! [`Arranged`] → [`Placed`] → [`Image`]
 //!
 //! `pipeline.rs` lists the passes that lead from one to the next.
 
+mod arranged;
 mod bound;
 mod builds_on;
+mod contents;
 mod directives;
 pub mod facts;
 mod folds;
+mod geometry;
 mod image;
 mod inputs;
 mod live;
+mod located;
 mod made;
 mod matched;
 mod numbered;
@@ -27,19 +32,23 @@ mod section_states;
 mod session;
 mod tables;
 
+pub use arranged::{Arranged, OutputGroup, OutputRelocations};
 pub use bound::{Bound, split_locals};
 pub(crate) use builds_on::builds_on;
+pub use contents::Contents;
 pub use directives::{Directives, Lists};
 pub use folds::Folds;
+pub use geometry::{Addresses, Geometry};
 pub use image::{FilePlan, FileSection, Image};
 pub use inputs::Inputs;
 pub use live::Live;
+pub use located::Located;
 pub use made::{CommonPlace, Made};
 pub use matched::Matched;
 pub use numbered::{Copies, Copy, DynamicRow, Extent, Numbered, Slots};
-pub use placed::{Addresses, OutputGroup, OutputRelocations, Placed, Places};
+pub use placed::Placed;
 pub use resolved::{IdentifierSections, Resolved};
 pub use scanned::{Asked, MergedSection, Scanned};
 pub use section_states::{SectionState, SectionStates};
 pub use session::Session;
-pub use tables::{Growing, Tables};
+pub use tables::Tables;

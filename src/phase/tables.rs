@@ -1,5 +1,4 @@
-//! The phase that knows the contents of `.dynsym`, `.dynstr` and `.dynamic` up to addresses, and
-//! the size of every synthetic section.
+//! The phase that knows the contents of `.dynsym`, `.dynstr` and `.dynamic` up to addresses.
 //!
 //! `size_tables` makes it before the layout, which needs the sizes.
 
@@ -8,9 +7,7 @@ use crate::arch::Target;
 use crate::debug_index::debug_names::NameIndex;
 use crate::debug_index::joined::DebugIndex;
 use crate::ids::SectionId;
-use crate::sframe::collect::Chosen;
 use crate::tables::dynamic_tables::DynamicTables;
-use crate::tables::section::SyntheticSections;
 
 /// The tables for the dynamic linker.
 pub struct Tables<'a, T: Target> {
@@ -29,12 +26,3 @@ pub struct Tables<'a, T: Target> {
 }
 
 builds_on!(['a, T: Target] Tables<'a, T>, numbered: Numbered<'a, T>);
-
-/// The parts that the layout takes over and changes: it adds pools of thunks, and `.relr.dyn` and the
-/// SFrame table may grow.
-pub struct Growing<'a> {
-    /// The synthetic sections of [`super::Made::synthetic`] with their sizes, then the merged ones.
-    pub synthetics: SyntheticSections<'a>,
-    /// The functions of the SFrame table.
-    pub chosen: Chosen,
-}

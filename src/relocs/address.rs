@@ -5,42 +5,22 @@ use crate::arch::target::PltEntry;
 use crate::ids::{SectionId, Slot, SymbolId};
 use crate::input::ObjectFile;
 use crate::input::object::SymbolPlace;
-use crate::phase::{Addresses, Copy, DynamicRow, Placed, Resolved, SectionState};
+use crate::phase::{Copy, DynamicRow, Geometry, Located, Numbered, Resolved, SectionState};
 use crate::symbols::{Definition, Needs, SymbolFlags};
 use crate::symbols::{LinkerSymbolOrigin, Reserved};
 use crate::tables::section::Kind;
 
 /// Address of the first synthetic section of this kind. 0 if it is not in the output.
-pub fn of_synthetic<T: Target>(link: &Placed<'_, T>, kind: Kind) -> u64 {
+pub fn of_synthetic<T: Target>(link: &Geometry<'_, T>, kind: Kind) -> u64 {
     match link.synthetics.find(kind) {
         Some(row) => link.section_address(link.synthetic_id(row)),
         None => 0,
     }
 }
 
-/// The addresses of tables and of the TLS segment in the current layout. It needs no values of symbols,
-/// because the linker computes those from these addresses.
-pub fn look_up<T: Target>(link: &Placed<'_, T>) -> Addresses {
-    let (got, got_plt) = (of_synthetic(link, Kind::Got), of_synthetic(link, Kind::GotPlt));
-    let tls = link.layout.tls;
-    Addresses {
-        got,
-        got_plt,
-        got_base: if T::GOT_SYMBOL_IN_GOT_PLT { got_plt } else { got },
-        reserved: if T::GOT_PLT_RESERVED > 0 { got_plt } else { got },
-        plt: of_synthetic(link, Kind::Plt),
-        plt_got: of_synthetic(link, Kind::PltGot),
-        plt_sec: of_synthetic(link, Kind::PltSec),
-        copy_data: of_synthetic(link, Kind::CopyData),
-        copy_relro: of_synthetic(link, Kind::CopyRelro),
-        tls_start: tls.start,
-        thread_pointer: T::thread_pointer(tls.start, tls.size, tls.align.max(1)),
-    }
-}
-
-/// Address of a symbol, as in [`Placed::values`].
+/// Address of a symbol, as in [`Located::values`].
 #[inline]
-pub fn value<T: Target>(link: &Placed<'_, T>, id: SymbolId) -> u64 {
+pub fn value<T: Target>(link: &Located<'_, T>, id: SymbolId) -> u64 {
     link.values.get(id.index()).copied().unwrap_or(0)
 }
 
@@ -49,7 +29,7 @@ pub fn value<T: Target>(link: &Placed<'_, T>, id: SymbolId) -> u64 {
 /// piece.
 #[inline]
 pub fn target<T: Target>(
-    link: &Placed<'_, T>,
+    link: &Located<'_, T>,
     object: &ObjectFile<'_, T::E>,
     index: u32,
     id: SymbolId,
@@ -80,14 +60,14 @@ pub fn target<T: Target>(
 }
 
 /// Address of the GOT slot with a symbol's offset from the thread pointer. 0 if the symbol has no such slot.
-pub fn tp_slot<T: Target>(link: &Placed<'_, T>, id: SymbolId) -> u64 {
+pub fn tp_slot<T: Target>(link: &Geometry<'_, T>, id: SymbolId) -> u64 {
     link.row(id).and_then(|row| row.got_tp).map_or(0, |slot| got_word(link, slot))
 }
 
 /// Address of the byte at this offset of an input section. In an absorbed section, it is the address of the
 /// piece there. 0 if the byte is not in the output.
 #[inline]
-pub fn place<T: Target>(link: &Placed<'_, T>, section: SectionId, offset: u64) -> u64 {
+pub fn place<T: Target>(link: &Geometry<'_, T>, section: SectionId, offset: u64) -> u64 {
     if link.sections.is(section, SectionState::ABSORBED) {
         return link.absorbed_address(section, offset);
     }
@@ -96,7 +76,7 @@ pub fn place<T: Target>(link: &Placed<'_, T>, section: SectionId, offset: u64) -
 
 /// Whether the symbol is `_TLS_MODULE_BASE_` of an executable. There, it means the thread pointer, because
 /// relaxed code adds local-exec offsets to it.
-pub fn is_executable_tls_base<T: Target>(link: &Placed<'_, T>, id: SymbolId) -> bool {
+pub fn is_executable_tls_base<T: Target>(link: &Resolved<'_, T>, id: SymbolId) -> bool {
     let Definition::Linker(row) = link.definition(id) else { return false };
     !link.mode.shared
         && link
@@ -107,7 +87,7 @@ pub fn is_executable_tls_base<T: Target>(link: &Placed<'_, T>, id: SymbolId) -> 
 
 /// `S + A - TP`, where `target` is `S + A`. An undefined symbol counts as lying at the thread pointer: the
 /// distance from address 0 might not fit the field.
-pub fn from_thread_pointer<T: Target>(link: &Placed<'_, T>, id: SymbolId, target: u64, addend: i64) -> i64 {
+pub fn from_thread_pointer<T: Target>(link: &Geometry<'_, T>, id: SymbolId, target: u64, addend: i64) -> i64 {
     if link.definitions.is_undefined(id) || is_executable_tls_base(link, id) {
         return addend;
     }
@@ -116,7 +96,7 @@ pub fn from_thread_pointer<T: Target>(link: &Placed<'_, T>, id: SymbolId, target
 
 /// The offset of `target` (`S + A`) in this module's TLS block. An undefined symbol counts as lying at the
 /// start of the block.
-pub fn in_tls_block<T: Target>(link: &Placed<'_, T>, id: SymbolId, target: u64, addend: i64) -> u64 {
+pub fn in_tls_block<T: Target>(link: &Geometry<'_, T>, id: SymbolId, target: u64, addend: i64) -> u64 {
     if link.definitions.is_undefined(id) {
         return addend as u64;
     }
@@ -149,7 +129,7 @@ pub fn symbol_size<T: Target>(
 /// Whether other modules take a symbol's PLT entry for its address. They do with a canonical entry. In a
 /// position-dependent program, they also do with an exported `STT_GNU_IFUNC` function, unless the program
 /// itself loads the resolver's result from the GOT. GNU ld and mold have the same rule.
-pub fn is_plt_entry<T: Target>(link: &Placed<'_, T>, id: SymbolId) -> bool {
+pub fn is_plt_entry<T: Target>(link: &Numbered<'_, T>, id: SymbolId) -> bool {
     let flags = link.symbol_flags(id);
     let is_called = || link.row(id).is_some_and(|row| row.plt_got.is_some() && row.got.is_none());
     link.symbol_needs(id).contains(Needs::CANONICAL_PLT)
@@ -160,18 +140,18 @@ pub fn is_plt_entry<T: Target>(link: &Placed<'_, T>, id: SymbolId) -> bool {
 }
 
 /// Address of a word of `.got`.
-pub fn got_word<T: Target>(link: &Placed<'_, T>, word: Slot) -> u64 {
+pub fn got_word<T: Target>(link: &Geometry<'_, T>, word: Slot) -> u64 {
     link.addresses.got.wrapping_add(u64::from(word.number()) * 8)
 }
 
 /// Address of a symbol's PLT entry; 0 if it has none.
 #[inline]
-pub fn plt<T: Target>(link: &Placed<'_, T>, id: SymbolId) -> u64 {
+pub fn plt<T: Target>(link: &Geometry<'_, T>, id: SymbolId) -> u64 {
     link.row(id).map_or(0, |row| plt_of_row(link, row))
 }
 
 /// Address of a row's PLT entry; 0 if it has none.
-pub fn plt_of_row<T: Target>(link: &Placed<'_, T>, row: &DynamicRow) -> u64 {
+pub fn plt_of_row<T: Target>(link: &Geometry<'_, T>, row: &DynamicRow) -> u64 {
     let at = &link.addresses;
     match link.plt_place(row) {
         Some((Kind::PltGot, offset)) => at.plt_got.wrapping_add(offset),
@@ -182,24 +162,24 @@ pub fn plt_of_row<T: Target>(link: &Placed<'_, T>, row: &DynamicRow) -> u64 {
 }
 
 /// Address of the word in `.got.plt` that entry `index` of `.plt` jumps through.
-pub fn plt_slot<T: Target>(link: &Placed<'_, T>, index: u32) -> u64 {
+pub fn plt_slot<T: Target>(link: &Geometry<'_, T>, index: u32) -> u64 {
     link.addresses.got_plt.wrapping_add((T::GOT_PLT_RESERVED + u64::from(index)) * 8)
 }
 
 /// The addresses that a machine needs to write entry `index` of `.plt`.
-pub fn plt_entry<T: Target>(link: &Placed<'_, T>, index: u32) -> PltEntry {
+pub fn plt_entry<T: Target>(link: &Geometry<'_, T>, index: u32) -> PltEntry {
     let plt = link.addresses.plt;
     let entry = plt.wrapping_add(link.plt_shape.lazy_entry(index));
     PltEntry { plt, entry, slot: plt_slot(link, index), index }
 }
 
 /// Address of a copy.
-pub fn of_copy<T: Target>(link: &Placed<'_, T>, copy: &Copy) -> u64 {
+pub fn of_copy<T: Target>(link: &Geometry<'_, T>, copy: &Copy) -> u64 {
     let section = if copy.relro { link.addresses.copy_relro } else { link.addresses.copy_data };
     section.wrapping_add(copy.offset)
 }
 
 /// Address of the copy of a library's variable. `None`: the symbol has no copy.
-pub fn copy<T: Target>(link: &Placed<'_, T>, id: SymbolId) -> Option<u64> {
+pub fn copy<T: Target>(link: &Geometry<'_, T>, id: SymbolId) -> Option<u64> {
     link.copy(link.row(id)?).map(|copy| of_copy(link, copy))
 }

@@ -2,14 +2,25 @@
 
 use super::address;
 use crate::arch::Target;
-use crate::phase::Placed;
+use crate::ids::SymbolId;
+use crate::phase::{Arranged, Geometry, Located};
 use crate::symbols::SymbolFlags;
 use crate::tables::pools::{Destination, Purpose};
 
 /// Address of a branch's target. `None`: the symbol is undefined or discarded. Such a branch never runs, or
 /// the linker has already reported it.
 #[inline]
-pub fn target<T: Target>(link: &Placed<'_, T>, (symbol, addend): Destination) -> Option<u64> {
+pub fn target<T: Target>(link: &Located<'_, T>, destination: Destination) -> Option<u64> {
+    target_by(link, destination, |symbol| address::value(link, symbol))
+}
+
+/// [`target`] where the layout is not final: `value` gives the address of a symbol.
+#[inline]
+pub fn target_by<T: Target>(
+    link: &Geometry<'_, T>,
+    (symbol, addend): Destination,
+    value: impl FnOnce(SymbolId) -> u64,
+) -> Option<u64> {
     let flags = link.symbol_flags(symbol);
     if flags.contains(SymbolFlags::DISCARDED) {
         return None;
@@ -24,12 +35,12 @@ pub fn target<T: Target>(link: &Placed<'_, T>, (symbol, addend): Destination) ->
     if flags.intersects(SymbolFlags::UNDEFINED | SymbolFlags::UNDEFINED_WEAK) {
         return None;
     }
-    Some(address::value(link, symbol).wrapping_add_signed(addend))
+    Some(value(symbol).wrapping_add_signed(addend))
 }
 
 /// Address of a thunk for a branch at `place` that does not reach its target. `None`: no thunk is within
 /// reach.
-pub fn redirect<T: Target>(link: &Placed<'_, T>, destination: Destination, place: u64) -> Option<u64> {
+pub fn redirect<T: Target>(link: &Arranged<'_, T>, destination: Destination, place: u64) -> Option<u64> {
     let spec = T::THUNKS?;
     let thunk = link.thunks.find(Purpose::Call(destination), place, spec.reach)?;
     Some(link.thunks.address(thunk))

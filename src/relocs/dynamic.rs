@@ -11,7 +11,7 @@ use super::slots::{self, Word};
 use crate::arch::Target;
 use crate::decision::decide::DynamicKind;
 use crate::decision::site::DynRelocSite;
-use crate::phase::{DynamicRow, Inputs, Made, Numbered, Placed, Scanned, SectionState};
+use crate::phase::{DynamicRow, Geometry, Inputs, Located, Made, Numbered, Scanned, SectionState};
 use crate::symbols::{Needs, SymbolFlags};
 use crate::tables::section::Kind;
 use rayon::prelude::*;
@@ -148,7 +148,7 @@ fn type_of<T: Target>(kind: DynamicKind) -> u32 {
 }
 
 /// The entry of a site.
-pub fn of_site<T: Target>(link: &Placed<'_, T>, site: &DynRelocSite) -> Entry {
+pub fn of_site<T: Target>(link: &Located<'_, T>, site: &DynRelocSite) -> Entry {
     let place = address::place(link, site.section, site.offset());
     let imported = link.symbol_flags(site.symbol).contains(SymbolFlags::IMPORTED);
     let (symbol, value) = match site.kind() {
@@ -171,7 +171,7 @@ pub fn of_site<T: Target>(link: &Placed<'_, T>, site: &DynRelocSite) -> Entry {
 }
 
 /// `S + A` of a site.
-pub fn site_target<T: Target>(link: &Placed<'_, T>, site: &DynRelocSite) -> u64 {
+pub fn site_target<T: Target>(link: &Located<'_, T>, site: &DynRelocSite) -> u64 {
     let Some((object, _)) = link.locate(site.section) else { return 0 };
     let index = if link.globals.contains(site.symbol) {
         // `target` uses the index for local symbols only.
@@ -183,7 +183,7 @@ pub fn site_target<T: Target>(link: &Placed<'_, T>, site: &DynRelocSite) -> u64 
 }
 
 /// The `R_*_IRELATIVE` entries of `.rela.plt`, sorted by address.
-pub fn resolved_in_plt<T: Target>(link: &Placed<'_, T>) -> Vec<Entry> {
+pub fn resolved_in_plt<T: Target>(link: &Located<'_, T>) -> Vec<Entry> {
     let mut entries = Vec::new();
     if irelative_in_plt(link) {
         let sites = link.asked.sites.iter().flatten();
@@ -203,7 +203,7 @@ pub fn resolved_in_plt<T: Target>(link: &Placed<'_, T>) -> Vec<Entry> {
 
 /// The entries of `.rela.dyn` for words of the GOT and for copies, unsorted. In a static output, those of
 /// `.rela.plt` are among them.
-pub fn own<T: Target>(link: &Placed<'_, T>) -> Vec<Entry> {
+pub fn own<T: Target>(link: &Located<'_, T>) -> Vec<Entry> {
     let (packs, all_in_plt) = (packs(link), irelative_in_plt(link));
     let mut entries = Vec::new();
     for_each_got_entry(link, |row, entry| {
@@ -225,7 +225,7 @@ pub fn own<T: Target>(link: &Placed<'_, T>) -> Vec<Entry> {
 }
 
 /// The addresses in `.relr.dyn`, sorted.
-pub fn packed_places<T: Target>(link: &Placed<'_, T>) -> Vec<u64> {
+pub fn packed_places<T: Target>(link: &Geometry<'_, T>) -> Vec<u64> {
     let is_packed =
         |site: &&DynRelocSite| settled_kind(link, site) == DynamicKind::Relative && is_packable(link, site);
     let mut places: Vec<u64> = link
@@ -248,7 +248,7 @@ pub fn packed_places<T: Target>(link: &Placed<'_, T>) -> Vec<u64> {
     places
 }
 
-fn for_each_got_entry<T: Target>(link: &Placed<'_, T>, mut visit: impl FnMut(&DynamicRow, Entry)) {
+fn for_each_got_entry<T: Target>(link: &Located<'_, T>, mut visit: impl FnMut(&DynamicRow, Entry)) {
     slots::for_all_words(link, |row, word| {
         let Some(relocation) = word.relocation else { return };
         let entry = Entry {

@@ -28,11 +28,11 @@ use crate::ids::{SectionId, SymbolId};
 use crate::input::object::SymbolPlace;
 use crate::input::sframe::is_input;
 use crate::input::{ObjectFile, call_graph};
-use crate::phase::Placed;
 use crate::phase::facts::{is_dropped, is_of_dead_row};
-use crate::phase::{Inputs, SectionState};
+use crate::phase::{Contents, Inputs, Placed, SectionState};
 use crate::relocs::apply::Tombstone;
 use crate::relocs::walk::{Decided, Undecided, Visitor, Walk};
+use crate::sframe::collect::Chosen;
 use crate::sframe_output;
 use crate::tables::section::Kind;
 use zerocopy::byteorder::{I64, U64};
@@ -42,10 +42,10 @@ pub fn is_wanted<T: Target>(link: &Inputs<'_, T>) -> bool {
     link.config.is_relocatable() || link.config.relocations.emit
 }
 
-/// Number of relocations that the output has for a section.
-pub fn count<T: Target>(link: &Placed<'_, T>, id: SectionId) -> u32 {
+/// Number of relocations that the output has for a section. `chosen` holds the functions of the SFrame table.
+pub fn count<T: Target>(link: &Contents<'_, T>, chosen: &Chosen, id: SectionId) -> u32 {
     if is_own_sframe(link, id) {
-        return sframe_output::table::relocation_count(link);
+        return sframe_output::table::relocation_count(chosen);
     }
     let mut count = 0;
     if is_made_of_frames(link, id) {
@@ -85,7 +85,7 @@ pub fn write_implicit<T: Target>(link: &Placed<'_, T>, id: SectionId, out: &mut 
 
 /// Whether the relocations of a section may go into an `SHT_REL` section. Those of `.sframe` need `SHT_RELA`,
 /// because the linker changes their addends.
-pub fn is_implicit<T: Target>(link: &Placed<'_, T>, id: SectionId) -> bool {
+pub fn is_implicit<T: Target>(link: &Contents<'_, T>, id: SectionId) -> bool {
     link.locate(id).is_some_and(|(object, index)| {
         object.has_implicit_addends(index as usize) && !is_input(object, index as usize)
     })
@@ -94,7 +94,7 @@ pub fn is_implicit<T: Target>(link: &Placed<'_, T>, id: SectionId) -> bool {
 /// Writes the addends of relocations in an `SHT_REL` section into their places (`-r`). `out` holds a copy of
 /// the section.
 pub fn write_addends<T: Target>(link: &Placed<'_, T>, id: SectionId, out: &mut [u8]) {
-    let Some(chunk) = link.places.chunk[id.index()] else { return };
+    let Some(chunk) = link.layout.chunk_with(id) else { return };
     let tables = &link.output_relocations;
     if !is_implicit(link, id) || !tables.iter().any(|table| table.target == chunk && table.implicit) {
         return;
@@ -142,7 +142,7 @@ impl Written {
 /// The `r_offset` of a section's first byte: its address in a final link, and its offset in the output
 /// section under `-r`.
 fn base<T: Target>(link: &Placed<'_, T>, id: SectionId) -> u64 {
-    if link.config.is_relocatable() { link.places.offset[id.index()] } else { link.section_address(id) }
+    if link.config.is_relocatable() { link.layout.offset_of(id) } else { link.section_address(id) }
 }
 
 fn for_each_written<T: Target>(link: &Placed<'_, T>, id: SectionId, mut visit: impl FnMut(Written)) {
@@ -176,12 +176,12 @@ fn for_each_written<T: Target>(link: &Placed<'_, T>, id: SectionId, mut visit: i
 
 /// The symbol of the output section that holds a section.
 fn own_symbol<T: Target>(link: &Placed<'_, T>, id: SectionId) -> u32 {
-    let chunk = link.places.chunk[id.index()];
+    let chunk = link.layout.chunk_with(id);
     chunk.and_then(|chunk| link.symtab.section_symbol.get(chunk.index()).copied()).unwrap_or(0)
 }
 
 /// Whether a section is the blob that the linker makes of SFrame inputs.
-fn is_own_sframe<T: Target>(link: &Placed<'_, T>, id: SectionId) -> bool {
+fn is_own_sframe<T: Target>(link: &Contents<'_, T>, id: SectionId) -> bool {
     let row = link.synthetic_row(id);
     row.is_some_and(|row| link.synthetics.section(row).kind == Kind::SFrame)
 }
@@ -212,7 +212,7 @@ impl<T: Target> Visitor<T> for Load {
 }
 
 /// Whether a section is the linker's own `.eh_frame`. Only final links have it.
-fn is_made_of_frames<T: Target>(link: &Placed<'_, T>, id: SectionId) -> bool {
+fn is_made_of_frames<T: Target>(link: &Contents<'_, T>, id: SectionId) -> bool {
     let row = link.synthetic_row(id);
     row.is_some_and(|row| link.synthetics.section(row).kind == Kind::EhFrame)
 }
@@ -220,7 +220,7 @@ fn is_made_of_frames<T: Target>(link: &Placed<'_, T>, id: SectionId) -> bool {
 /// Calls `visit` for each relocation of the kept `.eh_frame` records, in their order, with its offset in the
 /// output's `.eh_frame`.
 fn for_each_of_frames<'l, 'a, T: Target>(
-    link: &'l Placed<'a, T>,
+    link: &'l Contents<'a, T>,
     mut visit: impl FnMut(&'l ObjectFile<'a, T::E>, &Rela<T::E>, u64),
 ) {
     let files = link.objects.iter().zip(&link.frames.files).zip(&link.kept_frames.files);
@@ -259,7 +259,7 @@ pub fn bury<T: Target>(link: &Placed<'_, T>, id: SectionId, out: &mut [u8]) {
 /// Calls `visit` for each relocation of an input section that the output has, in input order. The flag says
 /// whether the relocation keeps its meaning. Otherwise it becomes `R_*_NONE`.
 fn for_each_kept<'l, 'a, T: Target>(
-    link: &'l Placed<'a, T>,
+    link: &'l Contents<'a, T>,
     id: SectionId,
     mut visit: impl FnMut(&'l ObjectFile<'a, T::E>, &Rela<T::E>, bool),
 ) {
@@ -289,7 +289,7 @@ fn for_each_kept<'l, 'a, T: Target>(
     }
 }
 
-fn is_dead<T: Target>(link: &Placed<'_, T>, function: SectionId) -> bool {
+fn is_dead<T: Target>(link: &Contents<'_, T>, function: SectionId) -> bool {
     function.is_some() && !link.sections.stands(function)
 }
 
@@ -342,6 +342,6 @@ fn through_section<T: Target>(
     let (chosen, rest) = if chooses { (value.wrapping_add_signed(addend), 0) } else { (value, addend) };
     let (section, offset) = link.final_place(section, chosen)?;
     let index = link.symtab.section_symbol.get(link.output_chunk(section)?.index()).copied()?;
-    let offset = link.places.offset[section.index()].wrapping_add(offset);
+    let offset = link.layout.offset_of(section).wrapping_add(offset);
     Some((index, rest.wrapping_add_unsigned(offset)))
 }

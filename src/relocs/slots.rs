@@ -7,7 +7,7 @@ use super::address::{self, from_thread_pointer, in_tls_block, value};
 use crate::arch::Target;
 use crate::cli::Config;
 use crate::ids::{Slot, SymbolId};
-use crate::phase::{DynamicRow, Numbered, Placed};
+use crate::phase::{DynamicRow, Located, Numbered};
 use crate::symbols::SymbolFlags;
 
 /// One word of `.got`.
@@ -155,7 +155,7 @@ pub fn for_all_words<T: Target>(link: &Numbered<'_, T>, mut visit: impl FnMut(&D
 }
 
 /// The value of a word's content.
-pub fn number<T: Target>(link: &Placed<'_, T>, row: &DynamicRow, content: Content) -> u64 {
+pub fn number<T: Target>(link: &Located<'_, T>, row: &DynamicRow, content: Content) -> u64 {
     let id = row.symbol;
     match content {
         Content::Nothing => 0,

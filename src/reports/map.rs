@@ -78,7 +78,7 @@ fn symbols<T: Target>(link: &Placed<'_, T>) -> Vec<PlacedSymbol> {
 fn absorbed<T: Target>(link: &Placed<'_, T>) -> HashMap<RuleId, Vec<SectionId>> {
     let mut by_rule: HashMap<RuleId, Vec<SectionId>> = HashMap::new();
     for id in (0..link.first_internal()).map(SectionId) {
-        if let Some(rule) = link.places.rule[id.index()]
+        if let Some(rule) = link.rules[id.index()]
             && link.sections.is(id, SectionState::ABSORBED | SectionState::ALIVE)
         {
             by_rule.entry(rule).or_default().push(id);
@@ -171,7 +171,7 @@ impl<T: Target> Map<'_, '_, T> {
         let link = self.link;
         self.heading("Memory Configuration");
         self.line(format!("{:<16} {:<18} {:<18} Attributes", "Name", "Origin", "Length"));
-        for region in &link.layout.plan.memory {
+        for region in &link.plan.memory {
             let (origin, length) = (self.source(region.origin.span), self.source(region.length.span));
             self.line(format!("{:<16} {origin:<18} {length:<18}", region.name.text()));
         }
@@ -180,7 +180,7 @@ impl<T: Target> Map<'_, '_, T> {
 
     /// The script's text of a span, on one line.
     fn source(&self, span: Span) -> String {
-        let text = String::from_utf8_lossy(self.link.layout.plan.sources.slice(span)).into_owned();
+        let text = String::from_utf8_lossy(self.link.plan.sources.slice(span)).into_owned();
         text.split_whitespace().collect::<Vec<_>>().join(" ")
     }
 
@@ -193,7 +193,7 @@ impl<T: Target> Map<'_, '_, T> {
         }
         let chunks = self.chunks_of_outputs();
         let mut shown = vec![false; link.layout.chunks.len()];
-        for command in &link.layout.plan.commands {
+        for command in &link.plan.commands {
             match command {
                 Command::Assignment(assignment) => self.assignment(assignment),
                 Command::Assert(assert) => {
@@ -201,7 +201,7 @@ impl<T: Target> Map<'_, '_, T> {
                     self.line(format!("{:50}{text}", ""));
                 }
                 Command::Output(row) => {
-                    let plan = &link.layout.plan.outputs[*row as usize];
+                    let plan = &link.plan.outputs[*row as usize];
                     let chunk = chunks.get(row).copied();
                     if let Some(chunk) = chunk {
                         shown[chunk.index()] = true;
@@ -231,8 +231,8 @@ impl<T: Target> Map<'_, '_, T> {
         let mut taken = vec![false; link.layout.chunks.len()];
         for (index, chunk) in link.layout.chunks.iter().enumerate() {
             for item in &chunk.items {
-                if let Some(rule) = link.places.rule[item.index()] {
-                    let output = link.layout.plan.rule(rule).output;
+                if let Some(rule) = link.rules[item.index()] {
+                    let output = link.plan.rule(rule).output;
                     chunks.entry(output).or_insert(ChunkId::from_index(index));
                     taken[index] = true;
                 }
@@ -242,7 +242,7 @@ impl<T: Target> Map<'_, '_, T> {
         for (index, chunk) in link.layout.chunks.iter().enumerate() {
             by_name.entry(chunk.name).or_insert(ChunkId::from_index(index));
         }
-        for (row, plan) in (0..).zip(&link.layout.plan.outputs) {
+        for (row, plan) in (0..).zip(&link.plan.outputs) {
             if !chunks.contains_key(&row)
                 && let Some(&chunk) = by_name.get(&*plan.name)
                 && !std::mem::replace(&mut taken[chunk.index()], true)
@@ -257,7 +257,7 @@ impl<T: Target> Map<'_, '_, T> {
         let link = self.link;
         let text = self.source(assignment.span);
         let value = link.globals.lookup(&assignment.target.bytes).and_then(|id| match link.definition(id) {
-            Definition::Linker(row) => link.layout.linker_values.get(row as usize).map(|symbol| symbol.value),
+            Definition::Linker(row) => link.linker_values.get(row as usize).map(|symbol| symbol.value),
             _ => None,
         });
         match value {
@@ -277,7 +277,7 @@ impl<T: Target> Map<'_, '_, T> {
             Some(id) => {
                 self.chunk(id);
                 for &item in &link.layout.chunks[id.index()].items {
-                    if let Some(rule) = link.places.rule[item.index()] {
+                    if let Some(rule) = link.rules[item.index()] {
                         items.entry(rule).or_default().push(item);
                     }
                 }
@@ -306,7 +306,7 @@ impl<T: Target> Map<'_, '_, T> {
 
     /// Writes the pattern of a rule and the sections that match it.
     fn rule(&mut self, id: RuleId, taken: &[SectionId]) {
-        let plan = &self.link.layout.plan;
+        let plan = &self.link.plan;
         if let Some(statement) = plan.rule(id).statement {
             let text = self.source(plan.statements[statement.index()].span);
             self.line(format!(" {text}"));

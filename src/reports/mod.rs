@@ -195,7 +195,7 @@ fn memory_usage<T: Target>(link: &Placed<'_, T>) -> String {
         format!("{shown:>13}")
     };
     let mut text = String::from("Memory region         Used Size  Region Size  %age Used\n");
-    for (region, declared) in link.layout.regions.iter().zip(&link.layout.plan.memory) {
+    for (region, declared) in link.layout.regions.iter().zip(&link.plan.memory) {
         let used = region.current.wrapping_sub(region.origin);
         let share = used as f64 * 100.0 / region.length.max(1) as f64;
         let name = shown(&declared.name.text()).into_owned();

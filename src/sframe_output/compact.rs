@@ -12,9 +12,8 @@ use crate::arch::Target;
 use crate::cli::{Config, SFrameIndex};
 use crate::diag::{Code, Diagnostic};
 use crate::elf::consts as elf;
-use crate::phase::Placed;
-use crate::sframe::collect::{Compact, Table};
-use crate::tables::section::Kind;
+use crate::phase::{Geometry, Inputs, Placed};
+use crate::sframe::collect::{Chosen, Compact, Table};
 use hashbrown::HashMap;
 use rayon::prelude::*;
 use sframe_format::compact::{Builder, Pages, ShapeId};
@@ -96,45 +95,35 @@ pub fn first_guess(compact: &Compact, table: &Table) -> u64 {
     compact.shapes.size(Pages::of_ranges(std::iter::once(0..code)), compact.entries)
 }
 
-/// Makes room for the pages of the code as it lies now, and for functions that were added. Returns whether
-/// the section has grown.
-pub fn update_size<T: Target>(link: &mut Placed<'_, T>) -> bool {
-    let Some(row) = link.synthetics.find(Kind::SFrame) else { return false };
-    let Some(table) = link.chosen.table.as_ref().filter(|table| !table.functions.is_empty()) else {
-        return false;
-    };
-    let Some(compact) = &link.chosen.compact else { return false };
-    let grown = compact.shapes_of.len() < table.functions.len();
-    let remade = grown.then(|| of_table(table));
-    match remade {
-        Some(Ok(remade)) => link.chosen.compact = Some(remade),
-        Some(Err(reason)) => {
-            report(link, &reason);
-            return false;
+/// The size in bytes that the pages of the code need as it lies now. Functions that were added get their
+/// shapes first.
+pub fn needed_size<T: Target>(link: &Geometry<'_, T>, chosen: &mut Chosen) -> Option<u64> {
+    let table = chosen.table.as_ref().filter(|table| !table.functions.is_empty())?;
+    let compact = chosen.compact.as_mut()?;
+    if compact.shapes_of.len() < table.functions.len() {
+        match of_table(table) {
+            Ok(remade) => *compact = remade,
+            Err(reason) => {
+                report(link, &reason);
+                return None;
+            }
         }
-        None => {}
     }
-    let Some(compact) = &link.chosen.compact else { return false };
     let code = link.layout.chunks.iter().filter(|chunk| chunk.flags & u64::from(elf::SHF_EXECINSTR) != 0);
     let ranges = code.map(|chunk| chunk.address..chunk.address.saturating_add(chunk.size));
-    let needed = compact.shapes.size(pages_of(link, ranges.collect()), compact.entries);
-    let size = &mut link.synthetics.rows[row as usize].size;
-    let grows = needed > *size;
-    *size = needed.max(*size);
-    grows
+    Some(compact.shapes.size(pages_of(link, table, ranges.collect()), compact.entries))
 }
 
 /// The pages for these ranges of executable output sections, and for output sections that are not executable
 /// and hold functions nevertheless.
-fn pages_of<T: Target>(link: &Placed<'_, T>, mut ranges: Vec<std::ops::Range<u64>>) -> Pages {
-    let functions = link.chosen.table.iter().flat_map(|table| &table.functions);
+fn pages_of<T: Target>(link: &Geometry<'_, T>, table: &Table, mut ranges: Vec<Range<u64>>) -> Pages {
     let mut last = None;
-    for function in functions {
+    for function in &table.functions {
         let section = function.place.section;
         if last.replace(section) == Some(section) {
             continue;
         }
-        let Some(chunk) = link.places.chunk[section.index()] else { continue };
+        let Some(chunk) = link.layout.chunk_with(section) else { continue };
         let chunk = &link.layout.chunks[chunk.index()];
         let range = chunk.address..chunk.address.saturating_add(chunk.size);
         if chunk.flags & u64::from(elf::SHF_EXECINSTR) == 0 && !ranges.contains(&range) {
@@ -169,6 +158,6 @@ pub fn write<T: Target>(link: &Placed<'_, T>, compact: &Compact, address: u64, o
     );
 }
 
-fn report<T: Target>(link: &Placed<'_, T>, reason: &str) {
+fn report<T: Target>(link: &Inputs<'_, T>, reason: &str) {
     link.sink.report(Diagnostic::error(Code::LayoutError, format!("compact table: {reason}")));
 }

@@ -21,7 +21,7 @@ use crate::cli::{Config, SFrameIndex};
 use crate::diag::{Code, Diagnostic, Location};
 use crate::elf::consts as elf;
 use crate::ids::{ChunkId, SectionId};
-use crate::phase::{Image, Made, Placed, Scanned, SectionState};
+use crate::phase::{Contents, Image, Made, Scanned, SectionState};
 use crate::sframe::abi;
 use crate::sframe::collect::Chosen;
 use crate::tables::section::{Kind, SyntheticSection};
@@ -57,7 +57,7 @@ fn functions_in<T: Target>(bytes: &[u8]) -> Option<u64> {
 
 /// Whether the index takes the functions of a section in `.sframe`. It takes those of the linker's own
 /// section and of inputs that are sound V3.
-pub fn takes_input<T: Target>(link: &Placed<'_, T>, id: SectionId) -> bool {
+pub fn takes_input<T: Target>(link: &Contents<'_, T>, id: SectionId) -> bool {
     let Some((object, index)) = link.locate(id) else { return true };
     if link.corrupt_sframes.binary_search(&id).is_ok() {
         return false;
@@ -90,15 +90,13 @@ fn size_for(functions: u64) -> u64 {
     if functions == 0 { 0 } else { (overlay_size(functions as usize) as u64).next_multiple_of(8) }
 }
 
-/// Makes room for `added` functions, which describe thunks of the layout.
-pub fn update_size<T: Target>(link: &mut Placed<'_, T>, added: usize) {
-    if let Some(row) = link.synthetics.find(Kind::SFrameOverlay) {
-        let size = &mut link.synthetics.rows[row as usize].size;
-        *size = match *size {
-            0 => size_for(added as u64),
-            size => size + (overlay_size(added) - overlay_size(0)) as u64,
-        };
-    }
+/// The size in bytes with `added` more functions: of thunks that the layout has made.
+pub fn size_with<T: Target>(link: &Contents<'_, T>, added: usize) -> Option<u64> {
+    let row = link.synthetics.find(Kind::SFrameOverlay)?;
+    Some(match link.synthetics.section(row).size {
+        0 => size_for(added as u64),
+        size => size + (overlay_size(added) - overlay_size(0)) as u64,
+    })
 }
 
 /// Warns of the kept inputs that the index cannot take.
@@ -149,7 +147,7 @@ fn describe(bytes: &[u8]) -> (String, &'static str) {
 pub fn finish<T: Target>(image: &Image<'_, T>, file: &mut [u8]) {
     let Some(row) = image.synthetics.find(Kind::SFrameOverlay) else { return };
     let id = image.synthetic_id(row);
-    let Some(chunk) = image.places.chunk[id.index()] else { return };
+    let Some(chunk) = image.layout.chunk_with(id) else { return };
     let room = image.section_size(id);
     let (section, address) =
         (&image.file_sections[chunk.index()], image.layout.chunks[chunk.index()].address);
@@ -160,7 +158,7 @@ pub fn finish<T: Target>(image: &Image<'_, T>, file: &mut [u8]) {
             Diagnostic::error(Code::LayoutError, what).help("--sframe-index=v3 makes a table of its own"),
         );
     };
-    if image.places.offset[id.index()] != 0 || !is_whole(&image.layout.chunks[chunk.index()]) {
+    if image.layout.offset_of(id) != 0 || !is_whole(&image.layout.chunks[chunk.index()]) {
         let name = String::from_utf8_lossy(section.name);
         return report(format!(
             "the SFrame overlay is not at the start of {name}, or {name} contains other data than SFrame"
@@ -169,7 +167,7 @@ pub fn finish<T: Target>(image: &Image<'_, T>, file: &mut [u8]) {
     report_elsewhere(image, chunk);
     // Inputs that the index cannot take come after the others, so a prefix holds all that it can take.
     let items = image.layout.chunks[chunk.index()].items.iter().filter(|&&item| takes_input(image, item));
-    let ends = items.map(|&item| image.places.offset[item.index()] + image.section_size(item));
+    let ends = items.map(|&item| image.layout.offset_of(item) + image.section_size(item));
     let covered = ends.max().and_then(|end| bytes.get_mut(..end as usize));
     let Some(bytes) = covered else { return };
     if let Err(error) = write_overlay(Options::new(abi::<T>()), bytes, address, room as usize) {
@@ -182,7 +180,7 @@ fn report_elsewhere<T: Target>(image: &Image<'_, T>, covered: ChunkId) {
     for object in &image.objects {
         for &index in &object.sframes {
             let id = object.section_id(index);
-            let Some(chunk) = image.places.chunk[id.index()].filter(|&chunk| chunk != covered) else {
+            let Some(chunk) = image.layout.chunk_with(id).filter(|&chunk| chunk != covered) else {
                 continue;
             };
             if image.section_size(id) == 0 || !takes_input(image, id) {

@@ -13,9 +13,9 @@ use crate::diag::{Code, Diagnostic};
 use crate::elf::Rela;
 use crate::elf::consts as elf;
 use crate::ids::ChunkId;
-use crate::phase::{Placed, Resolved};
+use crate::phase::{Arranged, Placed, Resolved};
 use crate::region::Region;
-use crate::sframe::collect::{Batch, Ordered, Place, Table};
+use crate::sframe::collect::{Batch, Chosen, Ordered, Place, Table};
 use crate::sframe::{abi, encoding};
 use crate::tables::section::Kind;
 use rayon::prelude::*;
@@ -24,7 +24,7 @@ use sframe_format::{ErrorKind, HEADER_SIZE};
 use zerocopy::byteorder::{I64, U64};
 
 /// All batches. Those of inputs come first.
-pub fn batches<'l, T: Target>(link: &'l Placed<'_, T>) -> impl Iterator<Item = &'l Batch> {
+pub fn batches<'l, T: Target>(link: &'l Arranged<'_, T>) -> impl Iterator<Item = &'l Batch> {
     link.described.batches.iter().chain(&link.chosen.plts)
 }
 
@@ -32,11 +32,11 @@ pub fn batches<'l, T: Target>(link: &'l Placed<'_, T>) -> impl Iterator<Item = &
 const FUNCTIONS_PER_JOB: usize = 4096;
 
 /// Sorts the functions by address, or under `-r` by output section and offset. Addresses must be final.
-pub fn order<T: Target>(link: &Placed<'_, T>) -> Ordered {
+pub fn order<T: Target>(link: &Arranged<'_, T>) -> Ordered {
     let Some(table) = &link.chosen.table else { return Ordered::default() };
     let address = |Place { section, offset }: Place| {
         let start = if link.config.is_relocatable() {
-            link.places.offset[section.index()]
+            link.layout.offset_of(section)
         } else {
             link.section_address(section)
         };
@@ -54,7 +54,7 @@ pub fn order<T: Target>(link: &Placed<'_, T>) -> Ordered {
     }
     let chunk = |&(_, id): &(u64, FunctionId)| {
         let section = table.functions[id.0 as usize].place.section;
-        link.places.chunk[section.index()].map_or(u32::MAX, ChunkId::number)
+        link.layout.chunk_with(section).map_or(u32::MAX, ChunkId::number)
     };
     functions.par_sort_unstable_by_key(|function| (chunk(function), *function));
     let sorted = functions.first().map(chunk) == functions.last().map(chunk);
@@ -166,8 +166,8 @@ pub fn describe<T: Target>(link: &Resolved<'_, T>, place: Place) -> String {
 }
 
 /// Number of relocations of the section under `-r` and `--emit-relocs`.
-pub fn relocation_count<T: Target>(link: &Placed<'_, T>) -> u32 {
-    let table = link.chosen.table.as_ref().filter(|_| link.chosen.compact.is_none());
+pub fn relocation_count(chosen: &Chosen) -> u32 {
+    let table = chosen.table.as_ref().filter(|_| chosen.compact.is_none());
     table.map_or(0, |table| table.settled as u32)
 }
 
@@ -180,10 +180,10 @@ pub fn relocations<T: Target>(link: &Placed<'_, T>, base: u64, out: &mut [Rela<T
     let rows = (0..).zip(&link.frame_order.functions).filter(|(_, (_, id))| (id.0 as usize) < table.settled);
     for (place, (row, &(_, id))) in out.iter_mut().zip(rows) {
         let Place { section, offset } = table.functions[id.0 as usize].place;
-        let chunk = link.places.chunk[section.index()];
+        let chunk = link.layout.chunk_with(section);
         let symbol =
             chunk.and_then(|chunk| link.symtab.section_symbol.get(chunk.index()).copied()).unwrap_or(0);
-        let addend = link.places.offset[section.index()].wrapping_add(offset);
+        let addend = link.layout.offset_of(section).wrapping_add(offset);
         let field = HEADER_SIZE as u64 + row * version.fde_size() as u64;
         *place = Rela {
             r_offset: U64::new(base.wrapping_add(field)),

@@ -13,10 +13,10 @@ use crate::arch::Target;
 use crate::arch::target::PltFrame;
 use crate::arch::thunk::ThunkForm;
 use crate::ids::FileId;
-use crate::phase::Placed;
-use crate::sframe::collect::{Batch, CollectedFunction, Place, Role, Table, unite};
+use crate::phase::{Contents, Geometry};
+use crate::sframe::collect::{Batch, Chosen, CollectedFunction, Place, Role, Table, unite};
 use crate::sframe::read;
-use crate::tables::pools::{Purpose, Thunk};
+use crate::tables::pools::{Purpose, Thunk, Thunks};
 use crate::tables::section::Kind;
 use sframe_format::write::{Encoder, Function, FunctionId, Taken};
 use sframe_format::{Blob, Row};
@@ -25,23 +25,22 @@ use std::collections::BTreeSet;
 /// The frame in all of a thunk: the thunk pushes nothing.
 pub(super) const FRAME: PltFrame = PltFrame { start: 0, pushed: 0, return_address: None };
 
-/// Adds functions for new thunks to the table. Returns whether the table has grown.
-pub fn update_size<T: Target>(link: &mut Placed<'_, T>) -> bool {
-    if !link.config.sframe.plt || link.thunks.all.is_empty() {
-        return false;
+/// Adds functions for new thunks to the table. Returns their number.
+pub fn describe<T: Target>(link: &Geometry<'_, T>, thunks: &Thunks, chosen: &mut Chosen) -> usize {
+    if !link.config.sframe.plt || thunks.all.is_empty() || link.synthetics.find(Kind::SFrame).is_none() {
+        return 0;
     }
-    let Some(row) = link.synthetics.find(Kind::SFrame) else { return false };
     // The output omits an empty table. A thunk alone brings the table into the output only beside inputs that
     // stay, or if an option demands it.
     let alone = link.config.sframe.plt_alone || overlay::is_wanted(link.config);
-    let Some(seen) = link.chosen.table.as_ref().filter(|table| alone || !table.functions.is_empty()) else {
-        return false;
+    let Some(table) = chosen.table.as_mut().filter(|table| alone || !table.functions.is_empty()) else {
+        return 0;
     };
-    let beside = functions_beside(link, &link.thunks.all[seen.thunks..]);
-    let Some(table) = link.chosen.table.as_mut() else { return false };
+    let new = &thunks.all[table.thunks..];
+    let beside = functions_beside(link, new);
     let call = Function { rows: vec![plt::row_of::<T>(&FRAME)], ..Function::default() };
     let before = table.functions.len();
-    for thunk in &link.thunks.all[table.thunks..] {
+    for thunk in new {
         let size = T::thunk_size(thunk.form) as u32;
         let moved = match thunk.purpose {
             Purpose::Moved(section, offset) => Some(Place { section, offset }),
@@ -58,7 +57,7 @@ pub fn update_size<T: Target>(link: &mut Placed<'_, T>) -> bool {
         if let Some(mut function) = function {
             function.size = size;
             if table.encoder.add(&function).is_ok() {
-                let section = link.thunks.pools[thunk.pool as usize].section;
+                let section = thunks.pools[thunk.pool as usize].section;
                 let place = Place { section, offset: thunk.offset };
                 let rows = function.rows.len() as u32;
                 table.functions.push(CollectedFunction { place, size, rows });
@@ -66,20 +65,15 @@ pub fn update_size<T: Target>(link: &mut Placed<'_, T>) -> bool {
             }
         }
     }
-    table.thunks = link.thunks.all.len();
-    if let Some(plts) = &mut link.chosen.plts {
+    table.thunks = thunks.all.len();
+    if let Some(plts) = &mut chosen.plts {
         plts.note(&table.functions[before..]);
     }
-    if link.chosen.compact.is_none() {
-        link.synthetics.rows[row as usize].size = table.size();
-    }
-    let added = table.functions.len() - before;
-    overlay::update_size(link, added);
-    added > 0
+    table.functions.len() - before
 }
 
 /// The functions that inputs in `.sframe` describe, in the objects that instructions were moved from.
-fn functions_beside<T: Target>(link: &Placed<'_, T>, thunks: &[Thunk]) -> Option<Table> {
+fn functions_beside<T: Target>(link: &Contents<'_, T>, thunks: &[Thunk]) -> Option<Table> {
     if !matches!(absorb::role_of_inputs(link), None | Some(Role::Present)) {
         return None;
     }

@@ -31,7 +31,7 @@ pub fn write<T: Target>(link: &Placed<'_, T>, out: &mut [u8]) {
     let offset = |(section, offset)| {
         // Strings are merged.
         let place = link.final_place(section, offset);
-        place.map_or(0, |(section, offset)| link.places.offset[section.index()].wrapping_add(offset))
+        place.map_or(0, |(section, offset)| link.layout.offset_of(section).wrapping_add(offset))
     };
     if !link.name_index.write(endian::<T::E>(), &offset, out) {
         let message = "the debug information is larger than 4 GiB, which .debug_names cannot express";

@@ -162,7 +162,7 @@ fn plain_entry<T: Target>(link: &Placed<'_, T>, id: SymbolId) -> Entry {
     // The table entry of a function of this output whose address is its PLT entry.
     let plt_entry = |info: u8| {
         let chunk = canonical.then(|| link.layout.chunk_at(value)).flatten()?;
-        let (info, section) = (defined_info(link, info, canonical), chunk_index(link, chunk));
+        let (info, section) = (defined_info(link, info, canonical), chunk_index(chunk));
         Some(Entry { info, other: visibility, section, value, size: 0 })
     };
     match link.definition(id) {
@@ -192,8 +192,8 @@ fn plain_entry<T: Target>(link: &Placed<'_, T>, id: SymbolId) -> Entry {
         }
         Definition::Linker(row) => {
             let symbol = &link.linker_symbols[row as usize];
-            let place = link.layout.linker_values[row as usize];
-            let section = place.chunk.map_or(elf::SHN_ABS, |chunk| chunk_index(link, chunk));
+            let place = link.linker_values[row as usize];
+            let section = place.chunk.map_or(elf::SHN_ABS, chunk_index);
             let info = elf::STB_GLOBAL << 4 | symbol.kind;
             if let Some(entry) = plt_entry(info) {
                 return entry;
@@ -208,7 +208,7 @@ fn plain_entry<T: Target>(link: &Placed<'_, T>, id: SymbolId) -> Entry {
                 && let Some(chunk) = link.layout.chunk_at(value)
             {
                 let info = source.binding() << 4 | kind;
-                let section = chunk_index(link, chunk);
+                let section = chunk_index(chunk);
                 return Entry { info, other: 0, section, value, size: source.st_size.get() };
             }
             // psABIs, "Function Addresses": undefined, but with a value: the function's address in
@@ -245,7 +245,7 @@ fn reference_binding<T: Target>(link: &Resolved<'_, T>, id: SymbolId) -> u8 {
 
 fn in_section<T: Target>(link: &Placed<'_, T>, section: SectionId, kind: u8, value: u64) -> (u16, u64) {
     let Some(chunk) = link.output_chunk(section) else { return (elf::SHN_ABS, value) };
-    (chunk_index(link, chunk), from_tls_start(link, kind, value))
+    (chunk_index(chunk), from_tls_start(link, kind, value))
 }
 
 /// gABI: in files that are loaded, TLS symbols count from the start of the TLS segment.
@@ -257,7 +257,6 @@ fn from_tls_start<T: Target>(link: &Placed<'_, T>, kind: u8, value: u64) -> u64 
 /// Section index of an output section. There is no table of extended indices for dynamic symbols,
 /// and dynamic linkers only ask whether the index is `SHN_UNDEF` or `SHN_ABS`. So an index that does
 /// not fit, or is missing in a file without section headers, becomes the nearest ordinary index.
-fn chunk_index<T: Target>(link: &Placed<'_, T>, chunk: ChunkId) -> u16 {
-    let index = link.layout.chunks[chunk.index()].header_index;
-    index.clamp(1, u32::from(elf::SHN_LORESERVE) - 1) as u16
+fn chunk_index(chunk: ChunkId) -> u16 {
+    chunk.header_index().clamp(1, u32::from(elf::SHN_LORESERVE) - 1) as u16
 }

@@ -5,7 +5,7 @@ use crate::elf::consts as elf;
 use crate::frames::KeptRecord;
 use crate::frames::eh_frame::Fde;
 use crate::ids::FileId;
-use crate::phase::Placed;
+use crate::phase::Geometry;
 use crate::phase::{Live, Made};
 use crate::region::Region;
 use crate::synth::plt_cfi;
@@ -57,7 +57,7 @@ pub struct RelocateRecord<'r, 'o, T: Target> {
 /// Writes the section of [`size`] bytes at `address`. `relocate` applies the relocations of one
 /// record.
 pub fn write<T: Target>(
-    link: &Placed<'_, T>,
+    link: &Geometry<'_, T>,
     address: u64,
     mut out: Region<'_>,
     relocate: impl Fn(RelocateRecord<'_, '_, T>) + Sync,
@@ -87,7 +87,7 @@ pub fn write<T: Target>(
 }
 
 fn write_file<T: Target>(
-    link: &Placed<'_, T>,
+    link: &Geometry<'_, T>,
     file: FileId,
     address: u64,
     mut rest: &mut [u8],

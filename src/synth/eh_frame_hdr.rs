@@ -12,8 +12,8 @@ use crate::frames::KeptRecord;
 use crate::ids::FileId;
 use crate::input::object::SymbolPlace;
 use crate::phase::Inputs;
+use crate::phase::Located;
 use crate::phase::Made;
-use crate::phase::Placed;
 use crate::region::Region;
 use crate::symbols::Definition;
 use crate::synth::plt_cfi;
@@ -81,7 +81,7 @@ struct Found {
 
 /// Writes the section: `address` is its own, `eh_frame` that of the synthetic `.eh_frame`. Of
 /// several rows for one address only the first is written; zeros remain at the end.
-pub fn write<T: Target>(link: &Placed<'_, T>, address: u64, eh_frame: u64, mut out: Region<'_>) {
+pub fn write<T: Target>(link: &Located<'_, T>, address: u64, eh_frame: u64, mut out: Region<'_>) {
     if out.len() < HEADER as u64 {
         return;
     }
@@ -111,7 +111,7 @@ fn store<T: Target>(rows: &[Row], out: &mut [u8]) {
 }
 
 /// All rows, ascending by code, one for each address.
-fn rows<T: Target>(link: &Placed<'_, T>, address: u64, eh_frame: u64) -> Vec<Row> {
+fn rows<T: Target>(link: &Located<'_, T>, address: u64, eh_frame: u64) -> Vec<Row> {
     let files = link.kept_frames.files.par_iter().zip(&link.frames.files).enumerate();
     let found: Vec<Found> = files
         .map(|(file, (kept, frames))| {
@@ -154,7 +154,7 @@ impl Found {
     /// Takes the row of a record, if it has one: CIEs and FDEs of undefined code have none.
     fn add<T: Target>(
         &mut self,
-        link: &Placed<'_, T>,
+        link: &Located<'_, T>,
         file: FileId,
         record: &KeptRecord<'_, T::E>,
         address: u64,
@@ -183,7 +183,11 @@ fn near(target: u64, base: u64) -> Option<i32> {
 }
 
 /// The start of an FDE's code, as its relocation computes it: symbol plus addend.
-fn code_address<T: Target>(link: &Placed<'_, T>, file: FileId, record: &KeptRecord<'_, T::E>) -> Option<u64> {
+fn code_address<T: Target>(
+    link: &Located<'_, T>,
+    file: FileId,
+    record: &KeptRecord<'_, T::E>,
+) -> Option<u64> {
     let relocation = record.relocations.first()?;
     let object = &link.objects[file.index()];
     let index = relocation.symbol();

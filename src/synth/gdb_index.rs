@@ -29,7 +29,7 @@ pub fn section<'a, T: Target>(link: &mut Made<'a, T>) -> Option<SyntheticSection
 /// Writes the section.
 pub fn write<T: Target>(link: &Placed<'_, T>, out: &mut [u8]) {
     let index = &link.debug_index;
-    let offset = |place: &UnitPlace| link.places.offset[place.section.index()].wrapping_add(place.offset);
+    let offset = |place: &UnitPlace| link.layout.offset_of(place.section).wrapping_add(place.offset);
     // A script may change the order of objects, and debuggers search units by their offsets.
     let (order, ranks) = ranks(&index.units, &offset);
     let units: Vec<(u64, u64)> =

@@ -6,15 +6,15 @@
 use crate::arch::Target;
 use crate::ids::{FileId, SymbolId};
 use crate::input::object::SymbolPlace;
-use crate::phase::{OutputGroup, Placed};
+use crate::phase::{Arranged, Inputs, OutputGroup, Placed};
 use zerocopy::FromBytes;
 use zerocopy::byteorder::U32;
 
-/// Writes a group. `row` is a row of [`Placed::output_groups`].
+/// Writes a group. `row` is a row of [`Arranged::output_groups`].
 pub fn write<T: Target>(link: &Placed<'_, T>, row: u32, out: &mut [u8]) {
     let group = &link.output_groups[row as usize];
     let Ok(words) = <[U32<T::E>]>::mut_from_bytes(out) else { return };
-    let members = group.members.iter().map(|member| link.layout.chunks[member.index()].header_index);
+    let members = group.members.iter().map(|member| member.header_index());
     for (word, value) in words.iter_mut().zip(std::iter::once(group.flags).chain(members)) {
         word.set(value);
     }
@@ -36,9 +36,9 @@ pub fn signature_index<T: Target>(link: &Placed<'_, T>, group: &OutputGroup) -> 
 
 /// The globals that sign groups of the output, ascending: they stay in the symbol table even without
 /// references.
-pub fn global_signatures<T: Target>(link: &Placed<'_, T>) -> Vec<SymbolId> {
+pub fn global_signatures<T: Target>(link: &Inputs<'_, T>, groups: &[OutputGroup]) -> Vec<SymbolId> {
     let signature = |group: &OutputGroup| link.objects[group.file.index()].symbol_id(group.signature);
-    let all = link.output_groups.iter().map(signature);
+    let all = groups.iter().map(signature);
     let mut signatures: Vec<SymbolId> = all.filter(|&id| link.globals.contains(id)).collect();
     signatures.sort_unstable();
     signatures.dedup();
@@ -47,7 +47,7 @@ pub fn global_signatures<T: Target>(link: &Placed<'_, T>) -> Vec<SymbolId> {
 
 /// The local symbols of an object that sign groups of the output, ascending: they stay in the
 /// symbol table even if options drop other locals.
-pub fn local_signatures<T: Target>(link: &Placed<'_, T>, file: FileId) -> Vec<u32> {
+pub fn local_signatures<T: Target>(link: &Arranged<'_, T>, file: FileId) -> Vec<u32> {
     let groups = &link.output_groups;
     let start = groups.partition_point(|group| group.file < file);
     let first_global = link.objects[file.index()].first_global;

@@ -35,15 +35,3 @@ pub mod thunks;
 mod write;
 
 pub use write::write;
-
-use crate::sframe_output;
-
-/// Lets the sections grow whose sizes depend on addresses. Gives whether any did. None shrinks, or
-/// the layout's loop might not end.
-pub fn update_sizes<T: crate::arch::Target>(link: &mut crate::phase::Placed<'_, T>) -> bool {
-    // `|` and not `||`: all must update their size each time.
-    relr::update_size(link)
-        | reldyn::update_size(link)
-        | sframe_output::thunks::update_size(link)
-        | sframe_output::compact::update_size(link)
-}

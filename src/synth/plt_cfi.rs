@@ -6,7 +6,7 @@
 
 use crate::arch::Target;
 use crate::diag::{Code, Diagnostic};
-use crate::phase::{Numbered, Placed};
+use crate::phase::{Geometry, Numbered};
 use crate::relocs::address;
 use crate::tables::section::Kind;
 use zerocopy::byteorder::{I32, U32};
@@ -48,7 +48,7 @@ pub fn size<T: Target>(link: &Numbered<'_, T>) -> u64 {
 }
 
 /// The offset of each FDE from the CIE, with the address of its code.
-pub fn rows<T: Target>(link: &Placed<'_, T>) -> Vec<(u64, u64)> {
+pub fn rows<T: Target>(link: &Geometry<'_, T>) -> Vec<(u64, u64)> {
     let mut at = T::PLT_CIE.len() as u64;
     let row = |(kind, _, instructions): (Kind, u64, &'static [u8])| {
         let offset = at;
@@ -59,7 +59,7 @@ pub fn rows<T: Target>(link: &Placed<'_, T>) -> Vec<(u64, u64)> {
 }
 
 /// Writes the records. `place` is the address of the first.
-pub fn write<T: Target>(link: &Placed<'_, T>, place: u64, out: &mut [u8]) {
+pub fn write<T: Target>(link: &Geometry<'_, T>, place: u64, out: &mut [u8]) {
     if out.is_empty() {
         return;
     }

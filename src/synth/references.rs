@@ -9,7 +9,7 @@ use crate::elf::consts as elf;
 use crate::ids::{SectionId, SymbolId};
 use crate::input::ObjectFile;
 use crate::input::object::SymbolPlace;
-use crate::phase::{Placed, SectionState};
+use crate::phase::{Arranged, Located, OutputGroup, SectionState};
 use crate::symbols::Definition;
 use crate::synth::groups;
 use hashbrown::HashMap;
@@ -19,7 +19,7 @@ use rayon::prelude::*;
 /// (`--emit-relocs`) those are all that relocations refer to, under `-r` those that the symbol of their
 /// section cannot stand for ([`needs_symbol`]). Empty if there are none, or if all named ones are kept
 /// anyway.
-pub fn locals<T: Target>(link: &Placed<'_, T>, object: &ObjectFile<'_, T::E>) -> Vec<bool> {
+pub fn locals<T: Target>(link: &Arranged<'_, T>, object: &ObjectFile<'_, T::E>) -> Vec<bool> {
     let relocatable = link.config.is_relocatable();
     let wanted = if relocatable { may_drop_locals(link, object) } else { link.config.relocations.emit };
     if !wanted {
@@ -48,7 +48,7 @@ pub fn locals<T: Target>(link: &Placed<'_, T>, object: &ObjectFile<'_, T::E>) ->
 
 /// Whether local symbols of an object may be missing in the output of `-r` although their sections are there:
 /// options say so, or they have no name.
-fn may_drop_locals<T: Target>(link: &Placed<'_, T>, object: &ObjectFile<'_, T::E>) -> bool {
+fn may_drop_locals<T: Target>(link: &Arranged<'_, T>, object: &ObjectFile<'_, T::E>) -> bool {
     let is_nameless = |symbol: &Sym<T::E>| symbol.st_name.get() == 0 && symbol.kind() != elf::STT_SECTION;
     matches!(link.config.strip.discard, Discard::All | Discard::Locals)
         || link.lists.retained.is_some()
@@ -78,7 +78,7 @@ fn needs_symbol<T: Target>(object: &ObjectFile<'_, T::E>, symbol: usize, kind: u
 /// With `--retain-symbols-file`: the globals that relocations of the output name, and those that sign its
 /// groups; ascending. Without its symbol a relocation would bind to this copy of a definition that a later
 /// link may replace, and a group would have another signature.
-pub fn globals<T: Target>(link: &Placed<'_, T>) -> Vec<SymbolId> {
+pub fn globals<T: Target>(link: &Located<'_, T>, groups: &[OutputGroup]) -> Vec<SymbolId> {
     if link.lists.retained.is_none() || !(link.config.is_relocatable() || link.config.relocations.emit) {
         return Vec::new();
     }
@@ -96,7 +96,7 @@ pub fn globals<T: Target>(link: &Placed<'_, T>) -> Vec<SymbolId> {
         named
     };
     let mut named: Vec<SymbolId> = link.objects.par_iter().flat_map_iter(of_object).collect();
-    named.extend(groups::global_signatures(link));
+    named.extend(groups::global_signatures(link, groups));
     named.sort_unstable();
     named.dedup();
     named
@@ -104,7 +104,7 @@ pub fn globals<T: Target>(link: &Placed<'_, T>) -> Vec<SymbolId> {
 
 /// Types (`STT_*`) of undefined names, from the first object that refers to them with a type or defines
 /// them in a dropped group. Final links need none.
-pub fn kinds<T: Target>(link: &Placed<'_, T>) -> HashMap<SymbolId, u8> {
+pub fn kinds<T: Target>(link: &Arranged<'_, T>) -> HashMap<SymbolId, u8> {
     let mut kinds = HashMap::new();
     if !link.config.is_relocatable() {
         return kinds;
@@ -127,7 +127,7 @@ pub fn kinds<T: Target>(link: &Placed<'_, T>) -> HashMap<SymbolId, u8> {
 }
 
 /// Names that only members of dropped groups define and that no live section refers to; sorted.
-pub fn unreferenced<T: Target>(link: &Placed<'_, T>) -> Vec<SymbolId> {
+pub fn unreferenced<T: Target>(link: &Arranged<'_, T>) -> Vec<SymbolId> {
     if !link.config.is_relocatable() {
         return Vec::new();
     }
@@ -147,7 +147,7 @@ pub fn unreferenced<T: Target>(link: &Placed<'_, T>) -> Vec<SymbolId> {
 
 /// The undefined names that an object defines in a group that is dropped.
 fn dropped_by<'l, T: Target>(
-    link: &'l Placed<'_, T>,
+    link: &'l Arranged<'_, T>,
     object: &'l ObjectFile<'_, T::E>,
 ) -> impl Iterator<Item = SymbolId> + 'l {
     object.globals.iter().enumerate().filter_map(move |(row, &id)| {
@@ -161,7 +161,7 @@ fn dropped_by<'l, T: Target>(
 
 /// The symbols of `names` (sorted) that live sections of an object refer to.
 fn referenced_by<T: Target>(
-    link: &Placed<'_, T>,
+    link: &Arranged<'_, T>,
     object: &ObjectFile<'_, T::E>,
     names: &[SymbolId],
 ) -> Vec<SymbolId> {

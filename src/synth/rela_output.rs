@@ -10,7 +10,7 @@ use crate::relocs::emit;
 use rayon::prelude::*;
 use zerocopy::{FromBytes, IntoBytes, KnownLayout, Unaligned};
 
-/// Writes the section. `row` is a row of [`Placed::output_relocations`].
+/// Writes the section. `row` is a row of [`crate::phase::Arranged::output_relocations`].
 pub fn write<T: Target>(link: &Placed<'_, T>, row: u32, out: &mut [u8]) {
     let table = &link.output_relocations[row as usize];
     if table.implicit {

@@ -9,7 +9,7 @@ use crate::arch::Target;
 use crate::decision::site::DynRelocSite;
 use crate::elf::Rela;
 use crate::ids::Slot;
-use crate::phase::{Numbered, Placed};
+use crate::phase::{Located, Numbered};
 use crate::region::{Region, copy_bytes};
 use crate::relocs::address;
 use crate::relocs::dynamic::{self, Entry};
@@ -35,25 +35,16 @@ pub fn sizes<T: Target>(link: &Numbered<'_, T>, counts: &dynamic::Counts) -> (u6
     (rela_size, plt * ENTRY)
 }
 
-/// Makes `.rela.dyn` in Android's packed form as large as the present addresses need; it never shrinks.
-/// Gives whether it grew.
-pub fn update_size<T: Target>(link: &mut Placed<'_, T>) -> bool {
-    if !android::is_wanted(link) {
-        return false;
-    }
-    let Some(row) = link.synthetics.find(Kind::RelaDyn) else { return false };
-    if link.synthetics.section(row).size == 0 {
-        return false;
-    }
-    let needed = android::encode(&entries(link)).len() as u64;
-    let section = &mut link.synthetics.rows[row as usize];
-    let grows = needed > section.size;
-    section.size = section.size.max(needed);
-    grows
+/// The size in bytes that `.rela.dyn` in Android's packed form needs at these addresses. `None`: there is no
+/// such section, or nothing for it.
+pub fn needed_size<T: Target>(link: &Located<'_, T>) -> Option<u64> {
+    let row = link.synthetics.find(Kind::RelaDyn)?;
+    let is_used = link.synthetics.section(row).size > 0;
+    is_used.then(|| android::encode(&entries(link)).len() as u64)
 }
 
 /// The entries of `.rela.dyn`, in their order.
-pub fn entries<T: Target>(link: &Placed<'_, T>) -> Vec<Entry> {
+pub fn entries<T: Target>(link: &Located<'_, T>) -> Vec<Entry> {
     let order = Order::new(link);
     let mut entries = Vec::new();
     order.stretches.iter().for_each(|stretch| order.each(link, stretch, |entry| entries.push(entry)));
@@ -62,7 +53,7 @@ pub fn entries<T: Target>(link: &Placed<'_, T>) -> Vec<Entry> {
 }
 
 /// Writes `.rela.dyn`.
-pub fn write<T: Target>(link: &Placed<'_, T>, mut out: Region<'_>) {
+pub fn write<T: Target>(link: &Located<'_, T>, mut out: Region<'_>) {
     if android::is_wanted(link) {
         // The number of entries tells readers where to stop; zeros remain behind them.
         return out.fill(|out| copy_bytes(&android::encode(&entries(link)), out));
@@ -120,7 +111,7 @@ struct Order<'l> {
 }
 
 impl<'l> Order<'l> {
-    fn new<T: Target>(link: &'l Placed<'_, T>) -> Self {
+    fn new<T: Target>(link: &'l Located<'_, T>) -> Self {
         let combine = link.config.relocations.combine;
         let goes_by_address =
             |kind: u32| if combine { kind == T::DYNAMIC.relative } else { kind != T::DYNAMIC.irelative };
@@ -166,7 +157,7 @@ impl<'l> Order<'l> {
     }
 
     /// Makes and sorts all entries, for sections whose relocations do not ascend.
-    fn sort_all<T: Target>(&mut self, link: &Placed<'_, T>) {
+    fn sort_all<T: Target>(&mut self, link: &Located<'_, T>) {
         let mut entries = Vec::new();
         self.stretches.iter().for_each(|stretch| self.each(link, stretch, |entry| entries.push(entry)));
         entries.par_sort_unstable_by_key(|entry| key::<T>(link.config.relocations.combine, entry));
@@ -176,7 +167,7 @@ impl<'l> Order<'l> {
     }
 
     /// Calls `visit` with the entries of a stretch.
-    fn each<T: Target>(&self, link: &Placed<'_, T>, stretch: &Stretch, mut visit: impl FnMut(Entry)) {
+    fn each<T: Target>(&self, link: &Located<'_, T>, stretch: &Stretch, mut visit: impl FnMut(Entry)) {
         let range = stretch.start as usize..stretch.end as usize;
         match self.sites.get(stretch.list as usize) {
             Some(sites) => sites[range].iter().for_each(|site| visit(dynamic::of_site(link, site))),
@@ -184,7 +175,7 @@ impl<'l> Order<'l> {
         }
     }
 
-    fn store<T: Target>(&self, link: &Placed<'_, T>, stretches: &[Stretch], region: Region<'_>) {
+    fn store<T: Target>(&self, link: &Located<'_, T>, stretches: &[Stretch], region: Region<'_>) {
         region.fill(|out| {
             let Ok(out) = <[Rela<T::E>]>::mut_from_bytes(out) else { return };
             let mut out = out.iter_mut();
@@ -235,7 +226,7 @@ fn put_in_order(stretches: &mut [Stretch]) -> bool {
 }
 
 /// Writes `.rela.plt`: jump slots in the order of `.plt`, then `R_*_IRELATIVE`.
-pub fn write_plt<T: Target>(link: &Placed<'_, T>, out: &mut [u8]) {
+pub fn write_plt<T: Target>(link: &Located<'_, T>, out: &mut [u8]) {
     let count = link.slots.plt as usize;
     let mut entries = vec![Entry { address: 0, kind: T::DYNAMIC.none, symbol: 0, addend: 0 }; count];
     for row in &link.rows {

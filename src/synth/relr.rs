@@ -3,10 +3,10 @@
 //!
 //! An even word is an address, whose word is relocated. An odd word is a bitmap for the 63 words
 //! that follow the last one covered. The size depends on the addresses, so layout asks
-//! [`update_size`] in its loop.
+//! [`needed_size`] in its loop.
 
 use crate::arch::Target;
-use crate::phase::Placed;
+use crate::phase::Geometry;
 use crate::relocs::dynamic;
 use crate::tables::section::Kind;
 use zerocopy::byteorder::U64;
@@ -52,21 +52,15 @@ pub fn first_guess(count: u64) -> u64 {
     }
 }
 
-/// Makes the section as large as the present addresses need; it never shrinks. Gives whether it grew.
-pub fn update_size<T: Target>(link: &mut Placed<'_, T>) -> bool {
-    let Some(row) = link.synthetics.find(Kind::RelrDyn) else { return false };
-    if link.synthetics.section(row).size == 0 {
-        return false;
-    }
-    let needed = encode(&dynamic::packed_places(link)).len() as u64 * WORD;
-    let section = &mut link.synthetics.rows[row as usize];
-    let grows = needed > section.size;
-    section.size = section.size.max(needed);
-    grows
+/// The size in bytes that these addresses need; `None` if there is no such section, or nothing for it.
+pub fn needed_size<T: Target>(link: &Geometry<'_, T>) -> Option<u64> {
+    let row = link.synthetics.find(Kind::RelrDyn)?;
+    let is_used = link.synthetics.section(row).size > 0;
+    is_used.then(|| encode(&dynamic::packed_places(link)).len() as u64 * WORD)
 }
 
 /// Writes `.relr.dyn`; a rest is filled with bitmaps that relocate nothing.
-pub fn write<T: Target>(link: &Placed<'_, T>, out: &mut [u8]) {
+pub fn write<T: Target>(link: &Geometry<'_, T>, out: &mut [u8]) {
     let words = encode(&dynamic::packed_places(link));
     for (index, out) in out.chunks_exact_mut(WORD as usize).enumerate() {
         let word = words.get(index).copied().unwrap_or(NOTHING);

@@ -155,9 +155,8 @@ impl Placement {
     }
 
     fn of_chunk<T: Target>(link: &Placed<'_, T>, chunk: ChunkId, address: u64) -> Self {
-        let chunk = &link.layout.chunks[chunk.index()];
-        let value = if link.config.is_relocatable() { address.wrapping_sub(chunk.address) } else { address };
-        Placement { section: chunk.header_index, special: None, value }
+        let start = if link.config.is_relocatable() { link.layout.chunks[chunk.index()].address } else { 0 };
+        Placement { section: chunk.header_index(), special: None, value: address.wrapping_sub(start) }
     }
 }
 
@@ -231,7 +230,7 @@ impl<T: Target> Writer<'_, '_, '_, T> {
 
     fn synthetic(&mut self, entry: Entry<'_>) {
         let symbol = self.link.local_symbols[entry.symbol as usize];
-        let chunk = self.link.places.chunk[symbol.section.index()];
+        let chunk = self.link.layout.chunk_with(symbol.section);
         let address = self.link.section_address(symbol.section).wrapping_add(symbol.offset);
         let place = match chunk {
             Some(chunk) => Placement::of_chunk(self.link, chunk, address),
@@ -369,7 +368,7 @@ impl<T: Target> Writer<'_, '_, '_, T> {
 
     fn linker_symbol(&mut self, entry: Entry<'_>, row: u32, local: bool) {
         let symbol = &self.link.linker_symbols[row as usize];
-        let place = self.link.layout.linker_values[row as usize];
+        let place = self.link.linker_values[row as usize];
         let value = self.loaded_value(symbol.kind, place.value);
         let place = match place.chunk {
             Some(chunk) => Placement::of_chunk(self.link, chunk, value),

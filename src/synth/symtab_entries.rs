@@ -14,8 +14,8 @@ use crate::elf::{Sym, string_at};
 use crate::ids::{ChunkId, SymbolId};
 use crate::input::ObjectFile;
 use crate::input::object::{Malformed, SymbolPlace};
+use crate::phase::Arranged;
 use crate::phase::Inputs;
-use crate::phase::Placed;
 use crate::phase::Resolved;
 use crate::phase::SectionState;
 use crate::symbols::{Definition, LinkerSymbolOrigin, Mentions, Needs, Reserved, SymbolFlags};
@@ -25,7 +25,7 @@ use crate::tables::symtab_plan::{Part, SymtabPlan};
 use rayon::prelude::*;
 
 /// Counts symbols and names. Runs when the output sections are known.
-pub fn plan<T: Target>(link: &Placed<'_, T>) -> SymtabPlan {
+pub fn plan<T: Target>(link: &Arranged<'_, T>) -> SymtabPlan {
     let mut plan = SymtabPlan::default();
     if link.config.strip.strip == Strip::All && !link.config.is_relocatable() {
         return plan;
@@ -35,7 +35,7 @@ pub fn plan<T: Target>(link: &Placed<'_, T>) -> SymtabPlan {
     if writes_relocations {
         plan.section_symbol = vec![0; link.layout.chunks.len()];
         for (index, chunk) in link.layout.chunks.iter().enumerate() {
-            if chunk.header_index != 0 && has_section_symbol(chunk.sh_type) {
+            if has_section_symbol(chunk.sh_type) {
                 plan.section_symbols.push(ChunkId::from_index(index));
                 plan.section_symbol[index] = next;
                 next += 1;
@@ -81,7 +81,7 @@ fn too_many_names(bytes: u64) -> Diagnostic {
 }
 
 /// Distinct names for the local symbols of all objects. Names of files stay.
-fn unique_names<T: Target>(link: &Placed<'_, T>) -> LocalNames {
+fn unique_names<T: Target>(link: &Arranged<'_, T>) -> LocalNames {
     let is_file = |object: &ObjectFile<'_, T::E>, entry: &Entry<'_>| {
         object.symbols[entry.symbol as usize].kind() == elf::STT_FILE
     };
@@ -90,7 +90,7 @@ fn unique_names<T: Target>(link: &Placed<'_, T>) -> LocalNames {
 }
 
 /// Counts the local and the global symbols of an owner.
-fn count_owner<T: Target>(link: &Placed<'_, T>, names: &LocalNames, owner: usize) -> (Part, Part) {
+fn count_owner<T: Target>(link: &Arranged<'_, T>, names: &LocalNames, owner: usize) -> (Part, Part) {
     let mut parts = (Part::default(), Part::default());
     for_each_entry(link, owner, |entry, local| {
         let part = if local { &mut parts.0 } else { &mut parts.1 };
@@ -111,7 +111,7 @@ fn is_gnu<T: Target>(link: &Inputs<'_, T>, owner: usize, entry: Entry<'_>) -> bo
 /// Calls `visit` for each symbol of an owner (a file; behind the last one: symbols without an
 /// owner), and tells it whether the symbol is local in the output.
 pub(super) fn for_each_entry<'a, T: Target>(
-    link: &Placed<'a, T>,
+    link: &Arranged<'a, T>,
     owner: usize,
     mut visit: impl FnMut(Entry<'a>, bool),
 ) {
@@ -128,7 +128,9 @@ pub(super) fn for_each_entry<'a, T: Target>(
 }
 
 /// Symbols in the linker's own sections.
-fn synthetic<'l, 'a, T: Target>(link: &'l Placed<'a, T>) -> impl Iterator<Item = Entry<'a>> + use<'l, 'a, T> {
+fn synthetic<'l, 'a, T: Target>(
+    link: &'l Arranged<'a, T>,
+) -> impl Iterator<Item = Entry<'a>> + use<'l, 'a, T> {
     let written = link.config.strip.discard != Discard::All;
     let symbols = link.local_symbols.iter().filter(move |_| written).enumerate();
     symbols.map(|(row, symbol)| Entry { id: SymbolId::NONE, name: symbol.name, symbol: row as u32 })
@@ -174,7 +176,7 @@ fn place(parts: &mut [Part], next: &mut u32, strings: &mut u64) {
     }
 }
 
-fn index_symbols<T: Target>(link: &Placed<'_, T>, plan: &SymtabPlan) -> Vec<u32> {
+fn index_symbols<T: Target>(link: &Arranged<'_, T>, plan: &SymtabPlan) -> Vec<u32> {
     let mut index_of = vec![0; link.symbols.len()];
     for (owner, (locals, globals)) in plan.locals.iter().zip(&plan.globals).enumerate() {
         let mut next = (locals.first, globals.first);
@@ -195,14 +197,14 @@ pub(super) struct Entry<'n> {
     /// [`SymbolId::NONE`] for a symbol in a section that the linker makes.
     pub id: SymbolId,
     pub name: &'n [u8],
-    /// Index in its object, or row of [`Placed::local_symbols`] if it has no id; unused for other
+    /// Index in its object, or row of [`Arranged::local_symbols`] if it has no id; unused for other
     /// symbols without an object.
     pub symbol: u32,
 }
 
 /// The local symbols of an object that are written.
 fn locals<'l, 'a, T: Target>(
-    link: &'l Placed<'a, T>,
+    link: &'l Arranged<'a, T>,
     object: &'l ObjectFile<'a, T::E>,
 ) -> impl Iterator<Item = Entry<'a>> + use<'l, 'a, T> {
     let discard = link.config.strip.discard;
@@ -260,13 +262,13 @@ fn is_merge<E: zerocopy::byteorder::ByteOrder>(object: &ObjectFile<'_, E>, secti
 }
 
 /// Whether symbols of this section have a place in the output.
-fn is_written<T: Target>(link: &Placed<'_, T>, id: crate::ids::SectionId) -> bool {
+fn is_written<T: Target>(link: &Arranged<'_, T>, id: crate::ids::SectionId) -> bool {
     link.sections.is_alive(id) && !link.sections.is(id, SectionState::NOT_CONTENT)
 }
 
 /// The globals that this object defines.
 fn globals<'l, 'a, T: Target>(
-    link: &'l Placed<'a, T>,
+    link: &'l Arranged<'a, T>,
     object: &'l ObjectFile<'a, T::E>,
 ) -> impl Iterator<Item = Entry<'a>> + use<'l, 'a, T> {
     object.globals.iter().enumerate().filter_map(move |(offset, &id)| {
@@ -295,11 +297,11 @@ fn globals<'l, 'a, T: Target>(
 
 /// Whether the symbol is `_DYNAMIC` without a reference, and the script discards `.dynamic`, or
 /// `_GLOBAL_OFFSET_TABLE_`, which only symbol tables of objects name, and the output has no GOT.
-fn is_without_place<T: Target>(link: &Placed<'_, T>, id: SymbolId, row: u32) -> bool {
+fn is_without_place<T: Target>(link: &Arranged<'_, T>, id: SymbolId, row: u32) -> bool {
     let LinkerSymbolOrigin::Reserved(reserved) = link.linker_symbols[row as usize].origin else {
         return false;
     };
-    link.layout.linker_values[row as usize].chunk.is_none()
+    link.linker_values[row as usize].chunk.is_none()
         && match reserved {
             Reserved::Dynamic => !link.mentions(id).contains(Mentions::IN_OBJECT),
             Reserved::GlobalOffsetTable => !link.asked.needs.contains(Needs::GOT_BASE),
@@ -309,8 +311,8 @@ fn is_without_place<T: Target>(link: &Placed<'_, T>, id: SymbolId, row: u32) -> 
 
 /// The globals that no object defines: those of the linker, those of libraries that objects mention, and
 /// undefined ones that a live section refers to, a group is signed by or `-u` names.
-fn unowned<'l, 'a, T: Target>(link: &'l Placed<'a, T>) -> impl Iterator<Item = Entry<'a>> + use<'l, 'a, T> {
-    let signatures = groups::global_signatures(link);
+fn unowned<'l, 'a, T: Target>(link: &'l Arranged<'a, T>) -> impl Iterator<Item = Entry<'a>> + use<'l, 'a, T> {
+    let signatures = groups::global_signatures(link, &link.output_groups);
     let mut wanted: Vec<SymbolId> =
         link.config.symbols.undefined.iter().filter_map(|name| link.globals.lookup(name)).collect();
     wanted.sort_unstable();

@@ -2,15 +2,15 @@
 //! moved away from a processor's erratum.
 //!
 //! They stand in pools, which are sections of the linker between other code. The layout's loop
-//! makes them (`passes::insert_thunks`); neither a pool nor a thunk ever goes away again.
+//! makes them (`layout::thunks`); neither a pool nor a thunk ever goes away again.
 
 use crate::arch::Target;
 use crate::elf::consts as elf;
 use crate::ids::{SectionId, SymbolId};
-use crate::phase::{Placed, Resolved};
+use crate::phase::{Geometry, Placed, Resolved};
 use crate::relocs::apply;
 use crate::relocs::branches::target;
-use crate::tables::pools::{Destination, Purpose, Thunk};
+use crate::tables::pools::{Destination, Purpose, Thunk, Thunks};
 use crate::tables::section::{Kind, SyntheticSymbol};
 
 /// Writes a pool.
@@ -73,7 +73,7 @@ pub fn move_away<T: Target>(link: &Placed<'_, T>, section: SectionId, out: &mut 
 }
 
 /// Names the thunks, and adds mapping symbols for code in synthetic sections.
-pub fn names<'a, T: Target>(link: &Placed<'a, T>) -> Vec<SyntheticSymbol<'a>> {
+pub fn names<'a, T: Target>(link: &Geometry<'a, T>, thunks: &Thunks) -> Vec<SyntheticSymbol<'a>> {
     let mut symbols = Vec::new();
     if let Some(mark) = T::CODE_MARK {
         for kind in [Kind::Plt, Kind::PltSec, Kind::PltGot] {
@@ -83,8 +83,8 @@ pub fn names<'a, T: Target>(link: &Placed<'a, T>) -> Vec<SyntheticSymbol<'a>> {
             }
         }
     }
-    for (index, thunk) in link.thunks.all.iter().enumerate() {
-        let section = link.thunks.pools[thunk.pool as usize].section;
+    for (index, thunk) in thunks.all.iter().enumerate() {
+        let section = thunks.pools[thunk.pool as usize].section;
         let name = link.store.keep(thunk_name(link, index, thunk));
         let size = T::thunk_size(thunk.form);
         symbols.push(SyntheticSymbol { name, section, offset: thunk.offset, size, kind: elf::STT_FUNC });

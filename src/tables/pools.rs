@@ -40,31 +40,10 @@ pub struct Pool {
     pub section: SectionId,
     /// Its address in the latest round of the layout.
     pub address: u64,
+    /// Size in bytes.
+    pub size: u64,
     /// Its thunks, in order of offset.
     pub thunks: Vec<ThunkId>,
-}
-
-/// A branch of an object.
-#[derive(Clone, Copy, Debug)]
-pub struct Branch {
-    /// The section that it is in.
-    pub section: SectionId,
-    /// Its offset in the section, in bytes.
-    pub offset: u64,
-    /// Its destination.
-    pub destination: Destination,
-}
-
-/// Branches that need a thunk, or may need one if addresses move a little. Later rounds look at
-/// these only.
-#[derive(Debug)]
-pub struct Watched {
-    /// The branches, by object.
-    pub branches: Vec<Vec<Branch>>,
-    /// The symbols that they go to, each once.
-    pub symbols: Vec<SymbolId>,
-    /// Addresses of all laid out sections when the list was made.
-    pub sections: Vec<(SectionId, u64)>,
 }
 
 /// All thunks of a link.
@@ -78,9 +57,6 @@ pub struct Thunks {
     pub last_of: Vec<Option<ThunkId>>,
     /// Moved instructions: offset and thunk, by section, in order of offset.
     pub moved: HashMap<SectionId, Vec<(u64, ThunkId)>, foldhash::fast::FixedState>,
-    /// Branches that later rounds of the layout look at; `None` before the first look at all
-    /// branches.
-    pub watched: Option<Watched>,
 }
 
 impl Thunks {

@@ -79,9 +79,9 @@ pub enum Kind {
     DebugNames,
     /// The sorted index at the start of `.sframe` ([`crate::sframe_output::overlay`]).
     SFrameOverlay,
-    /// Relocations of an output section: row of [`crate::phase::Placed::output_relocations`].
+    /// Relocations of an output section: row of [`crate::phase::Arranged::output_relocations`].
     OutputRelocations(u32),
-    /// A section group: row of [`crate::phase::Placed::output_groups`].
+    /// A section group: row of [`crate::phase::Arranged::output_groups`].
     OutputGroup(u32),
 }
 
@@ -194,6 +194,19 @@ impl<'a> SyntheticSections<'a> {
         section.size = size;
         section.align = section.align.max(align);
         true
+    }
+
+    /// Whether the section of a kind, if there is one, has less than `size` bytes.
+    pub fn is_smaller(&self, kind: Kind, size: u64) -> bool {
+        self.find(kind).is_some_and(|row| self.section(row).size < size)
+    }
+
+    /// Makes the section of a kind, if there is one, at least `size` bytes large.
+    pub fn grow(&mut self, kind: Kind, size: u64) {
+        if let Some(row) = self.find(kind) {
+            let section = &mut self.rows[row as usize];
+            section.size = section.size.max(size);
+        }
     }
 
     /// The first section of a kind, as a row.

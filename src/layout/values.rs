@@ -7,13 +7,13 @@ use crate::arch::Target;
 use crate::ids::SymbolId;
 use crate::input::ObjectFile;
 use crate::input::object::SymbolPlace;
-use crate::phase::{Placed, SectionState};
+use crate::phase::{Geometry, SectionState};
 use crate::relocs::address;
 use crate::symbols::{Definition, Needs};
 use rayon::prelude::*;
 
-/// The address of each symbol, for [`Placed::values`].
-pub fn run<T: Target>(link: &Placed<'_, T>) -> Vec<u64> {
+/// The address of each symbol, for [`crate::phase::Located::values`].
+pub fn all<T: Target>(link: &Geometry<'_, T>) -> Vec<u64> {
     let mut values = vec![0u64; link.symbols.len()];
     let (globals, mut locals) = values.split_at_mut(link.globals.len());
     let mut jobs = Vec::with_capacity(link.objects.len());
@@ -33,23 +33,16 @@ pub fn run<T: Target>(link: &Placed<'_, T>) -> Vec<u64> {
     values
 }
 
-/// Computes [`Placed::values`] of these symbols again, after sections moved.
-pub fn refresh<T: Target>(link: &mut Placed<'_, T>, symbols: &[SymbolId]) {
-    let link_ref = &*link;
-    let value = |&id: &SymbolId| match link_ref.symbol_entry(id) {
-        _ if link_ref.globals.contains(id) => global_address(link_ref, id),
-        Some((file, index)) => symbol_address(link_ref, &link_ref.objects[file.index()], index as usize, id),
+/// The address of one symbol.
+pub fn of<T: Target>(link: &Geometry<'_, T>, id: SymbolId) -> u64 {
+    match link.symbol_entry(id) {
+        _ if link.globals.contains(id) => global_address(link, id),
+        Some((file, index)) => symbol_address(link, &link.objects[file.index()], index as usize, id),
         None => 0,
-    };
-    let values: Vec<u64> = symbols.par_iter().with_min_len(1024).map(value).collect();
-    for (id, value) in symbols.iter().zip(values) {
-        if let Some(known) = link.values.get_mut(id.index()) {
-            *known = value;
-        }
     }
 }
 
-fn global_address<T: Target>(link: &Placed<'_, T>, id: SymbolId) -> u64 {
+fn global_address<T: Target>(link: &Geometry<'_, T>, id: SymbolId) -> u64 {
     let needs = link.symbol_needs(id);
     if needs.contains(Needs::COPY)
         && let Some(address) = address::copy(link, id)
@@ -61,14 +54,14 @@ fn global_address<T: Target>(link: &Placed<'_, T>, id: SymbolId) -> u64 {
         Definition::Object { file, symbol } => {
             symbol_address(link, &link.objects[file.index()], symbol as usize, id)
         }
-        Definition::Linker(row) => link.layout.linker_values[row as usize].value,
+        Definition::Linker(row) => link.linker_values[row as usize].value,
         Definition::Shared { .. } | Definition::Undefined => 0,
     }
 }
 
 #[inline]
 fn symbol_address<T: Target>(
-    link: &Placed<'_, T>,
+    link: &Geometry<'_, T>,
     object: &ObjectFile<'_, T::E>,
     index: usize,
     id: SymbolId,

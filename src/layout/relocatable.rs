@@ -1,34 +1,38 @@
 //! Adds relocation sections (`-r`, `--emit-relocs`) and section groups (`-r`).
 //!
 //! Which output section has relocations, and which members of a group are left, is known when the
-//! output sections are; so the layout calls this pass once they are in order with all their items,
-//! before it numbers section headers. The added sections have no addresses.
+//! output sections are; so this is the layout's last step. The added sections have no addresses.
 //!
 //! Groups stand before everything else, because the gABI wants a group's header before those of its
 //! members. Under `-r`, relocations stand behind the section that they apply to; in a final link
-//! (`--emit-relocs`) they stand before the symbol table, behind all other sections. This pass also drops
+//! (`--emit-relocs`) they stand before the symbol table, behind all other sections. This step also drops
 //! `.symtab_shndx` if it is not needed: only here the number of sections is final.
 
 use crate::arch::Target;
-use crate::chunks::Chunk;
+use crate::chunks::{Chunk, Layout};
 use crate::elf::consts as elf;
 use crate::ids::{ChunkId, SectionId};
-use crate::phase::{Inputs, OutputGroup, OutputRelocations, Placed};
+use crate::phase::{Geometry, Inputs, Located, OutputGroup, OutputRelocations};
 use crate::relocs::emit;
+use crate::sframe::collect::Chosen;
 use crate::tables::section::{Kind, SyntheticSection};
 use hashbrown::HashSet;
 use rayon::prelude::*;
 
-/// Adds the sections and their chunks. All ids of chunks change, so the chunks in places of sections, in the
-/// layout's order and in linker-defined symbols are renumbered.
-pub fn run<T: Target>(link: &mut Placed<'_, T>) {
-    if !emit::is_wanted(link) {
-        return;
+/// Adds the sections and their chunks; returns the relocation tables and groups that they stand for. All ids
+/// of chunks change, so it numbers the chunks anew in places of sections, in the layout's order and in
+/// linker-defined symbols. `chosen` holds the functions of the SFrame table.
+pub fn run<'a, T: Target>(
+    link: Located<'a, T>,
+    chosen: &Chosen,
+) -> (Located<'a, T>, Vec<OutputRelocations>, Vec<OutputGroup>) {
+    if !emit::is_wanted(&link) {
+        return (link, Vec::new(), Vec::new());
     }
-    let relocations = relocations(link);
-    let groups = groups(link);
-    let order = order(link, &relocations, &groups);
-    insert(link, &order, relocations, groups);
+    let relocations = relocations(&link, chosen);
+    let groups = groups(&link);
+    let order = order(&link, &relocations, &groups);
+    insert(link, &order, relocations, groups)
 }
 
 /// An entry of the new order of chunks.
@@ -43,13 +47,14 @@ enum Place {
 }
 
 /// The relocation table of each chunk that has relocations, in the order of chunks.
-fn relocations<T: Target>(link: &Placed<'_, T>) -> Vec<OutputRelocations> {
+fn relocations<T: Target>(link: &Geometry<'_, T>, chosen: &Chosen) -> Vec<OutputRelocations> {
     link.layout
         .chunks
         .par_iter()
         .enumerate()
         .filter_map(|(index, chunk)| {
-            let counts: Vec<u32> = chunk.items.par_iter().map(|&item| emit::count(link, item)).collect();
+            let counts: Vec<u32> =
+                chunk.items.par_iter().map(|&item| emit::count(link, chosen, item)).collect();
             let mut written = chunk.items.iter().zip(&counts).filter(|(_, count)| **count > 0);
             let implicit = written.all(|(&item, _)| emit::is_implicit(link, item));
             let table = OutputRelocations { target: ChunkId::from_index(index), counts, implicit };
@@ -60,7 +65,7 @@ fn relocations<T: Target>(link: &Placed<'_, T>) -> Vec<OutputRelocations> {
 
 /// The prevailing groups that have live members; none if the output dissolves groups (final links,
 /// `--force-group-allocation`).
-fn groups<T: Target>(link: &Placed<'_, T>) -> Vec<OutputGroup> {
+fn groups<T: Target>(link: &Geometry<'_, T>) -> Vec<OutputGroup> {
     if !link.config.is_relocatable() || link.config.layout.force_group_allocation {
         return Vec::new();
     }
@@ -84,10 +89,10 @@ fn groups<T: Target>(link: &Placed<'_, T>) -> Vec<OutputGroup> {
 
 /// The output sections of a group's members, each once. An output section that a script also gave sections
 /// outside the group has lost `SHF_GROUP` and is no member.
-fn members<T: Target>(link: &Placed<'_, T>, sections: impl Iterator<Item = SectionId>) -> Vec<ChunkId> {
+fn members<T: Target>(link: &Geometry<'_, T>, sections: impl Iterator<Item = SectionId>) -> Vec<ChunkId> {
     let (mut members, mut known) = (Vec::new(), HashSet::new());
     for id in sections.filter(|&id| link.sections.is_alive(id)) {
-        if let Some(chunk) = link.places.chunk[id.index()]
+        if let Some(chunk) = link.layout.chunk_with(id)
             && link.layout.chunks[chunk.index()].flags & u64::from(elf::SHF_GROUP) != 0
             && known.insert(chunk)
         {
@@ -98,7 +103,7 @@ fn members<T: Target>(link: &Placed<'_, T>, sections: impl Iterator<Item = Secti
 }
 
 fn order<T: Target>(
-    link: &Placed<'_, T>,
+    link: &Geometry<'_, T>,
     relocations: &[OutputRelocations],
     groups: &[OutputGroup],
 ) -> Vec<Place> {
@@ -124,59 +129,54 @@ fn order<T: Target>(
 }
 
 fn insert<'a, T: Target>(
-    link: &mut Placed<'a, T>,
+    mut link: Located<'a, T>,
     order: &[Place],
     mut relocations: Vec<OutputRelocations>,
     mut groups: Vec<OutputGroup>,
-) {
+) -> (Located<'a, T>, Vec<OutputRelocations>, Vec<OutputGroup>) {
     let moved = moved(order, link.layout.chunks.len());
-    let mut old: Vec<Option<Chunk<'a>>> =
-        std::mem::take(&mut link.layout.chunks).into_iter().map(Some).collect();
-    let mut relocations_of = vec![None; old.len()];
-    let mut chunks = Vec::with_capacity(order.len());
+    let renumber = |id: ChunkId| moved[id.index()];
+    let group_rows: Vec<usize> = groups.iter().map(|group| group_row(&link, group)).collect();
+    let Geometry { contents, layout, linker_values, .. } = &mut link.geometry;
+    layout.places.chunk.par_iter_mut().with_min_len(4096).for_each(|id| *id = id.and_then(renumber));
+    linker_values.iter_mut().for_each(|symbol| symbol.chunk = symbol.chunk.and_then(renumber));
+    layout.order = layout.order.iter().copied().filter_map(renumber).collect();
+    let mut relocations_of = vec![None; moved.len()];
     for (index, place) in order.iter().enumerate() {
         let id = ChunkId::from_index(index);
-        chunks.push(match *place {
-            Place::Chunk(index) => old[index].take().unwrap_or_default(),
-            Place::Relocations(row) => {
-                relocations_of[relocations[row].target.index()] = Some(id);
-                Chunk::default()
-            }
-            Place::Group(row) => {
-                // A local signature may be defined in the group section itself.
-                let object = &link.objects[groups[row].file.index()];
-                let section = object.section_id(groups[row].section);
-                link.places.chunk[section.index()] = Some(id);
-                Chunk::default()
-            }
-        });
-    }
-    let renumber = |id: ChunkId| moved[id.index()];
-    let group_rows: Vec<usize> = groups.iter().map(|group| group_row(link, group)).collect();
-    link.places.chunk.par_iter_mut().enumerate().with_min_len(4096).for_each(|(row, id)| {
-        if group_rows.binary_search(&row).is_err() {
-            *id = id.and_then(renumber);
+        match *place {
+            Place::Chunk(_) => {}
+            Place::Relocations(row) => relocations_of[relocations[row].target.index()] = Some(id),
+            // A local signature may be defined in the group section itself.
+            Place::Group(row) => layout.places.chunk[group_rows[row]] = Some(id),
         }
-    });
-    link.layout.linker_values.iter_mut().for_each(|symbol| symbol.chunk = symbol.chunk.and_then(renumber));
-    link.layout.order = link.layout.order.iter().copied().filter_map(renumber).collect();
+    }
     for group in &mut groups {
         let members = std::mem::take(&mut group.members);
         let tables = members.iter().filter_map(|member| relocations_of[member.index()]);
         group.members = members.iter().copied().filter_map(renumber).chain(tables).collect();
     }
-    relocations.iter_mut().for_each(|table| table.target = renumber(table.target).unwrap_or(table.target));
-    link.layout.chunks = chunks;
-    for (index, place) in order.iter().enumerate() {
-        let id = ChunkId::from_index(index);
-        match *place {
-            Place::Chunk(_) => {}
-            Place::Relocations(row) => add_relocations(link, id, row, &relocations[row]),
-            Place::Group(row) => add_group(link, id, row, &groups[row]),
-        }
+    let added = order.iter().enumerate().filter_map(|(index, place)| {
+        let section = match *place {
+            Place::Chunk(_) => return None,
+            Place::Relocations(row) => relocation_section(contents, layout, row, &relocations[row]),
+            Place::Group(row) => group_section(contents, row, &groups[row]),
+        };
+        Some((ChunkId::from_index(index), section))
+    });
+    let added: Vec<(ChunkId, SyntheticSection<'a>)> = added.collect();
+    let mut old: Vec<Option<Chunk<'a>>> = std::mem::take(&mut layout.chunks).into_iter().map(Some).collect();
+    let mut chunk = |place: &Place| match *place {
+        Place::Chunk(row) => old[row].take().unwrap_or_default(),
+        Place::Relocations(_) | Place::Group(_) => Chunk::default(),
+    };
+    layout.chunks = order.iter().map(&mut chunk).collect();
+    for (id, section) in added {
+        fill(layout, id, &section);
+        contents.synthetics.rows.push(section);
     }
-    link.output_relocations = relocations;
-    link.output_groups = groups;
+    relocations.iter_mut().for_each(|table| table.target = renumber(table.target).unwrap_or(table.target));
+    (link, relocations, groups)
 }
 
 /// Row of a group's own section in the section table.
@@ -195,8 +195,14 @@ fn moved(order: &[Place], count: usize) -> Vec<Option<ChunkId>> {
     moved
 }
 
-fn add_relocations<T: Target>(link: &mut Placed<'_, T>, id: ChunkId, row: usize, table: &OutputRelocations) {
-    let target = &link.layout.chunks[table.target.index()];
+/// The section of a relocation table whose target has its old number.
+fn relocation_section<'a, T: Target>(
+    link: &Inputs<'a, T>,
+    layout: &Layout<'a>,
+    row: usize,
+    table: &OutputRelocations,
+) -> SyntheticSection<'a> {
+    let target = &layout.chunks[table.target.index()];
     let (prefix, sh_type, entsize) = if table.implicit {
         (&b".rel"[..], elf::SHT_REL, size_of::<crate::elf::Rel<T::E>>())
     } else {
@@ -208,29 +214,34 @@ fn add_relocations<T: Target>(link: &mut Placed<'_, T>, id: ChunkId, row: usize,
     let mut section = SyntheticSection::new(kind, name, sh_type, flags, 8);
     section.entsize = entsize as u64;
     section.size = table.count() * section.entsize;
-    fill(link, id, section);
+    section
 }
 
-fn add_group<T: Target>(link: &mut Placed<'_, T>, id: ChunkId, row: usize, group: &OutputGroup) {
+fn group_section<'a, T: Target>(
+    link: &Inputs<'a, T>,
+    row: usize,
+    group: &OutputGroup,
+) -> SyntheticSection<'a> {
     let name = link.objects[group.file.index()].section_name(group.section as usize);
     let mut section = SyntheticSection::new(Kind::OutputGroup(row as u32), name, elf::SHT_GROUP, 0, 4);
     section.entsize = 4;
     section.size = group.size();
-    fill(link, id, section);
+    section
 }
 
 /// Makes a chunk hold one new section of the linker.
-fn fill<'a, T: Target>(link: &mut Placed<'a, T>, id: ChunkId, section: SyntheticSection<'a>) {
-    link.layout.chunks[id.index()] = Chunk {
+fn fill<'a>(layout: &mut Layout<'a>, id: ChunkId, section: &SyntheticSection<'a>) {
+    let item = SectionId::from_index(layout.places.chunk.len());
+    layout.places.chunk.push(Some(id));
+    layout.places.offset.push(0);
+    layout.chunks[id.index()] = Chunk {
         name: section.name,
         sh_type: section.sh_type,
         flags: section.flags,
         entsize: section.entsize,
         align: section.align,
         size: section.size,
+        items: vec![item],
         ..Chunk::default()
     };
-    let item = link.add_synthetic(section);
-    link.places.chunk[item.index()] = Some(id);
-    link.layout.chunks[id.index()].items.push(item);
 }

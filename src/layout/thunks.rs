@@ -1,8 +1,8 @@
 //! Makes thunks for branches that do not reach their targets, and moves instructions away from
 //! addresses at which a processor's erratum would hit them.
 //!
-//! Part of the layout's loop: it takes a layout that has converged, and adds missing thunks; then
-//! the layout is repeated. Thunks stand in pools, which may be behind any section of code of any
+//! Part of the layout's rounds: it takes the geometry of one, and adds missing thunks; then another round
+//! begins. Thunks stand in pools, which may be behind any section of code of any
 //! output section. A new pool is put as far ahead of the branch as that reaches, so that it serves
 //! branches from both sides; a slack remains for thunks that are inserted in between later. Thunks
 //! and pools are never removed, so the loop ends.
@@ -13,22 +13,20 @@
 //! All branches of the program are looked at once. Later rounds look only at the watched ones, whose targets
 //! are out of reach or almost so, until some section has moved far.
 
+use super::machine::Machine;
+use super::values;
 use crate::arch::Target;
 use crate::arch::thunk::{ThunkForm, ThunkSpec};
 use crate::elf::consts as elf;
 use crate::elf::is_alloc;
 use crate::ids::{RuleId, SectionId, SymbolId, ThunkId};
 use crate::input::ObjectFile;
-use crate::layout::machine::Machine;
-use crate::passes::compute_values;
-use crate::phase::Placed;
-use crate::phase::SectionState;
+use crate::phase::{Geometry, SectionState};
 use crate::plan::Body;
-use crate::relocs::address;
-use crate::relocs::branches::target;
+use crate::relocs::branches::target_by;
 use crate::symbols::{Definition, SymbolFlags};
-use crate::tables::pools::{Branch, Destination, Pool, Purpose, Thunk, Watched, reaches};
-use crate::tables::section::{Kind, SyntheticSection};
+use crate::tables::pools::{Destination, Pool, Purpose, Thunk, Thunks, reaches};
+use crate::tables::section::{Kind, SyntheticSection, SyntheticSections};
 use rayon::prelude::*;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -40,32 +38,76 @@ const MARGIN: u64 = 16 << 20;
 /// offset in its page, and no new instruction must be moved.
 const PAGE: u64 = 0x1000;
 
-/// Adds missing thunks and moves instructions; whether there were any.
-pub fn run<T: Target>(link: &mut Placed<'_, T>, layout: &mut Machine<'_>) -> bool {
+/// Adds missing thunks and moves instructions. Returns whether there were any. New pools get their places in
+/// the lists of `machine`; `watched` passes from one round to the next.
+pub fn insert<T: Target>(
+    link: &Geometry<'_, T>,
+    thunks: &mut Thunks,
+    watched: &mut Option<Watched>,
+    machine: &mut Machine<'_>,
+) -> bool {
     let Some(spec) = T::THUNKS.filter(|_| !link.config.is_relocatable()) else { return false };
     let moves = T::avoids_errata(&link.config.relocations);
     let far = may_be_far(link, spec.reach);
     if !far && !moves {
         return false;
     }
-    for index in 0..link.thunks.pools.len() {
-        link.thunks.pools[index].address = link.section_address(link.thunks.pools[index].section);
+    for pool in &mut thunks.pools {
+        pool.address = link.section_address(pool.section);
     }
-    let mut insertion = Insertion { spec, changed: false, boundaries: None, inserted: Vec::new() };
+    let mut insertion =
+        Insertion { link, machine, thunks, spec, changed: false, boundaries: None, inserted: Vec::new() };
     if far {
-        link.addresses = address::look_up(link);
-        watch(link, spec.reach);
-        let branches = far_branches(link, spec.reach);
-        insertion.add_pools(link, layout, &branches);
-        insertion.bridge(link, &branches);
-        insertion.add_landing_pads(link, layout);
+        let branches = far_branches(link, insertion.thunks, watch(link, watched, spec.reach), spec.reach);
+        insertion.add_pools(&branches);
+        insertion.bridge(&branches);
+        insertion.add_landing_pads();
     }
     if moves {
         for (section, offset) in errata(link) {
-            insertion.move_away(link, layout, section, offset);
+            insertion.move_away(section, offset);
         }
     }
-    insertion.finish(link, layout)
+    insertion.finish()
+}
+
+/// Gives the sections of all pools their sizes, and makes those of new pools.
+pub fn size_pools<T: Target>(synthetics: &mut SyntheticSections<'_>, first_internal: u32, thunks: &Thunks) {
+    let flags = u64::from(elf::SHF_ALLOC | elf::SHF_EXECINSTR);
+    let align = T::THUNKS.map_or(1, |spec| spec.align);
+    for (number, pool) in (0..).zip(&thunks.pools) {
+        let row = (pool.section.0 - first_internal) as usize;
+        if row == synthetics.rows.len() {
+            let kind = Kind::Thunks(number);
+            let section = SyntheticSection::new(kind, b".text.thunks", elf::SHT_PROGBITS, flags, align);
+            synthetics.rows.push(section);
+        }
+        synthetics.rows[row].size = pool.size;
+    }
+}
+
+/// A branch of an object.
+#[derive(Clone, Copy, Debug)]
+struct Branch {
+    /// The section that it is in.
+    section: SectionId,
+    /// Its offset in the section, in bytes.
+    offset: u64,
+    destination: Destination,
+    /// The row of its symbol in [`Watched::symbols`].
+    symbol: u32,
+}
+
+/// Branches that need a thunk, or may need one if addresses move a little. Later rounds look at
+/// these only.
+#[derive(Debug)]
+pub struct Watched {
+    /// The branches, by object.
+    branches: Vec<Vec<Branch>>,
+    /// The symbols that they go to, each once; ascending.
+    symbols: Vec<SymbolId>,
+    /// Addresses of all laid out sections when the list was made.
+    sections: Vec<(SectionId, u64)>,
 }
 
 /// A branch that does not reach its target.
@@ -76,7 +118,7 @@ struct FarBranch {
 }
 
 /// Whether a branch anywhere in the program might not reach its target.
-fn may_be_far<T: Target>(link: &Placed<'_, T>, reach: u64) -> bool {
+fn may_be_far<T: Target>(link: &Geometry<'_, T>, reach: u64) -> bool {
     let chunks = || link.layout.chunks.iter().filter(|chunk| chunk.takes_address_space() && chunk.size > 0);
     let (Some(start), Some(end)) = (
         chunks().map(|chunk| chunk.address).min(),
@@ -96,19 +138,19 @@ fn may_be_far<T: Target>(link: &Placed<'_, T>, reach: u64) -> bool {
         })
 }
 
-fn absolute_value<T: Target>(link: &Placed<'_, T>, id: SymbolId) -> Option<u64> {
+fn absolute_value<T: Target>(link: &Geometry<'_, T>, id: SymbolId) -> Option<u64> {
     match link.definition(id) {
         Definition::Object { file, symbol } => {
             Some(link.objects[file.index()].symbols.get(symbol as usize)?.st_value.get())
         }
-        Definition::Linker(row) => Some(link.layout.linker_values.get(row as usize)?.value),
+        Definition::Linker(row) => Some(link.linker_values.get(row as usize)?.value),
         _ => None,
     }
 }
 
 /// The sections of an object with code of the program, each with its header index.
 fn code_sections<'l, T: Target>(
-    link: &'l Placed<'_, T>,
+    link: &'l Geometry<'_, T>,
     object: &'l ObjectFile<'_, T::E>,
 ) -> impl Iterator<Item = (usize, SectionId)> + 'l {
     (1..object.headers.len()).map(|index| (index, object.section_id(index as u32))).filter(|&(index, id)| {
@@ -118,38 +160,51 @@ fn code_sections<'l, T: Target>(
             && link.sections.is_alive(id)
             && !link.sections.is(id, SectionState::ABSORBED)
             && !link.sections.is(id, SectionState::NOT_CONTENT)
-            && link.places.chunk[id.index()].is_some()
+            && link.layout.chunk_with(id).is_some()
     })
 }
 
-/// Brings the list of watched branches and the values of their symbols up to date.
-fn watch<T: Target>(link: &mut Placed<'_, T>, reach: u64) {
+/// Brings the list of watched branches up to date.
+fn watch<'w, T: Target>(link: &Geometry<'_, T>, watched: &'w mut Option<Watched>, reach: u64) -> &'w Watched {
     let moved_far = |&(id, address): &(SectionId, u64)| {
         (link.section_address(id).wrapping_sub(address) as i64).unsigned_abs() > MARGIN / 2
     };
-    let known = link.thunks.watched.as_ref();
-    if known.is_some_and(|watched| !watched.sections.par_iter().any(moved_far))
-        && let Some(watched) = link.thunks.watched.take()
-    {
-        compute_values::refresh(link, &watched.symbols);
-        link.thunks.watched = Some(watched);
-        return;
+    if watched.as_ref().is_some_and(|known| known.sections.par_iter().any(moved_far)) {
+        *watched = None;
     }
-    link.values = compute_values::run(link);
-    let branches: Vec<Vec<Branch>> =
-        link.objects.par_iter().map(|object| long_branches(link, object, reach - MARGIN)).collect();
+    watched.get_or_insert_with(|| all_to_watch(link, reach - MARGIN))
+}
+
+/// Looks at all branches of the program for those that are longer than `limit` bytes.
+fn all_to_watch<T: Target>(link: &Geometry<'_, T>, limit: u64) -> Watched {
+    let values = values::all(link);
+    let of_object = |object| long_branches(link, &values, object, limit);
+    let mut branches: Vec<Vec<Branch>> = link.objects.par_iter().map(of_object).collect();
     let mut symbols: Vec<SymbolId> = branches.iter().flatten().map(|branch| branch.destination.0).collect();
     symbols.par_sort_unstable();
     symbols.dedup();
-    let placed = |id: &SectionId| link.sections.is_alive(*id) && link.places.chunk[id.index()].is_some();
+    branches.par_iter_mut().flatten().for_each(|branch| {
+        branch.symbol = symbols.partition_point(|&symbol| symbol < branch.destination.0) as u32;
+    });
+    let placed = |id: &SectionId| link.sections.is_alive(*id) && link.layout.chunk_with(*id).is_some();
     let all = 0..link.section_count() as u32;
     let sections = all.map(SectionId).filter(placed).map(|id| (id, link.section_address(id))).collect();
-    link.thunks.watched = Some(Watched { branches, symbols, sections });
+    Watched { branches, symbols, sections }
+}
+
+/// Address that a branch goes to at present.
+fn goal<T: Target>(link: &Geometry<'_, T>, destination: Destination) -> Option<u64> {
+    target_by(link, destination, |symbol| values::of(link, symbol))
 }
 
 /// Branches of an object that are longer than `limit` bytes, or whose target an expression of the script
 /// places.
-fn long_branches<T: Target>(link: &Placed<'_, T>, object: &ObjectFile<'_, T::E>, limit: u64) -> Vec<Branch> {
+fn long_branches<T: Target>(
+    link: &Geometry<'_, T>,
+    values: &[u64],
+    object: &ObjectFile<'_, T::E>,
+    limit: u64,
+) -> Vec<Branch> {
     let mut found = Vec::new();
     for (index, section) in code_sections(link, object) {
         let address = link.section_address(section);
@@ -163,9 +218,10 @@ fn long_branches<T: Target>(link: &Placed<'_, T>, object: &ObjectFile<'_, T::E>,
             let offset = relocation.r_offset.get();
             let destination = (object.symbol_id(symbol), relocation.r_addend.get());
             let place = address.wrapping_add(offset);
-            let is_long = target(link, destination).is_some_and(|target| !reaches(place, target, limit));
+            let target = target_by(link, destination, |symbol| values[symbol.index()]);
+            let is_long = target.is_some_and(|target| !reaches(place, target, limit));
             if is_long || matches!(link.definition(destination.0), Definition::Linker(_)) {
-                found.push(Branch { section, offset, destination });
+                found.push(Branch { section, offset, destination, symbol: 0 });
             }
         }
     }
@@ -173,21 +229,26 @@ fn long_branches<T: Target>(link: &Placed<'_, T>, object: &ObjectFile<'_, T::E>,
 }
 
 /// By object, the branches that reach neither their target nor a thunk.
-fn far_branches<T: Target>(link: &Placed<'_, T>, reach: u64) -> Vec<Vec<FarBranch>> {
+fn far_branches<T: Target>(
+    link: &Geometry<'_, T>,
+    thunks: &Thunks,
+    watched: &Watched,
+    reach: u64,
+) -> Vec<Vec<FarBranch>> {
+    let target = |&symbol: &SymbolId| goal(link, (symbol, 0));
+    let targets: Vec<Option<u64>> = watched.symbols.par_iter().with_min_len(1024).map(target).collect();
     let is_far = |branch: &Branch| {
         let destination = branch.destination;
         let place = link.section_address(branch.section).wrapping_add(branch.offset);
-        let target = target(link, destination)?;
-        let bridged = || link.thunks.find(Purpose::Call(destination), place, reach).is_some();
+        let target = targets[branch.symbol as usize]?.wrapping_add_signed(destination.1);
+        let bridged = || thunks.find(Purpose::Call(destination), place, reach).is_some();
         (!reaches(place, target, reach) && !bridged()).then_some(FarBranch { place, destination })
     };
-    let watched = link.thunks.watched.as_ref();
-    let branches = watched.map_or(&[][..], |watched| &watched.branches);
-    branches.par_iter().map(|branches| branches.iter().filter_map(is_far).collect()).collect()
+    watched.branches.par_iter().map(|branches| branches.iter().filter_map(is_far).collect()).collect()
 }
 
 /// The places of all instructions that an erratum concerns in this layout, in input order.
-fn errata<T: Target>(link: &Placed<'_, T>) -> Vec<(SectionId, u64)> {
+fn errata<T: Target>(link: &Geometry<'_, T>) -> Vec<(SectionId, u64)> {
     link.objects
         .par_iter()
         .flat_map_iter(|object| {
@@ -233,24 +294,22 @@ struct Boundary {
     position: u32,
 }
 
-struct Insertion {
+struct Insertion<'i, 'a, 'p, T: Target> {
+    link: &'i Geometry<'a, T>,
+    machine: &'i mut Machine<'p>,
+    thunks: &'i mut Thunks,
     spec: ThunkSpec,
     /// Thunks were added.
     changed: bool,
     /// The places for pools, in order of address; `None` until the first new pool asks for them.
     boundaries: Option<Vec<Boundary>>,
-    /// Pools that are new, with their places.
+    /// Pools that are new, the last of all, with their places.
     inserted: Vec<(Boundary, SectionId)>,
 }
 
-impl Insertion {
+impl<T: Target> Insertion<'_, '_, '_, T> {
     /// Adds pools so that the first and the last far branch of each object reach one.
-    fn add_pools<T: Target>(
-        &mut self,
-        link: &mut Placed<'_, T>,
-        layout: &Machine<'_>,
-        branches: &[Vec<FarBranch>],
-    ) {
+    fn add_pools(&mut self, branches: &[Vec<FarBranch>]) {
         let ends = |branches: &Vec<FarBranch>| {
             let places = || branches.iter().map(|branch| branch.place);
             [places().min(), places().max()]
@@ -258,20 +317,20 @@ impl Insertion {
         let mut places: Vec<u64> = branches.par_iter().flat_map_iter(ends).flatten().collect();
         places.sort_unstable();
         for place in places {
-            self.pool(link, layout, place);
+            self.pool(place);
         }
     }
 
     /// Makes thunks for branches. Threads set a bit for each pool and symbol, because there can be millions
     /// of branches to sort. Destinations with an addend are rare and are sorted.
-    fn bridge<T: Target>(&mut self, link: &mut Placed<'_, T>, branches: &[Vec<FarBranch>]) {
+    fn bridge(&mut self, branches: &[Vec<FarBranch>]) {
         if branches.iter().all(Vec::is_empty) {
             return;
         }
-        let words = link.symbols.len().div_ceil(64);
+        let words = self.link.symbols.len().div_ceil(64);
         let wanted: Vec<Vec<AtomicU64>> =
-            link.thunks.pools.iter().map(|_| (0..words).map(|_| AtomicU64::new(0)).collect()).collect();
-        let pools = (0..).zip(&link.thunks.pools).filter(|(_, pool)| !is_full(link, pool));
+            self.thunks.pools.iter().map(|_| (0..words).map(|_| AtomicU64::new(0)).collect()).collect();
+        let pools = (0..).zip(&self.thunks.pools).filter(|(_, pool)| !is_full(pool));
         let mut order: Vec<(u64, u32)> = pools.map(|(number, pool)| (pool.address, number)).collect();
         order.sort_unstable();
         let reach = self.spec.reach - SLACK;
@@ -301,73 +360,61 @@ impl Insertion {
                 let mut bits = word.load(Ordering::Relaxed);
                 while bits != 0 {
                     let symbol = SymbolId(index as u32 * 64 + bits.trailing_zeros());
-                    self.add_call(link, pool as u32, (symbol, 0));
+                    self.add_call(pool as u32, (symbol, 0));
                     bits &= bits - 1;
                 }
             }
         }
         for (pool, destination) in others {
-            self.add_call(link, pool, destination);
+            self.add_call(pool, destination);
         }
     }
 
-    fn add_call<T: Target>(&mut self, link: &mut Placed<'_, T>, pool: u32, destination: Destination) {
-        let Some(target) = target(link, destination) else { return };
+    fn add_call(&mut self, pool: u32, destination: Destination) {
+        let Some(target) = goal(self.link, destination) else { return };
         let reach = self.spec.near_reach - SLACK;
-        let near = reaches(link.thunks.pools[pool as usize].address, target, reach);
+        let near = reaches(self.thunks.pools[pool as usize].address, target, reach);
         let form = if near { ThunkForm::Near } else { ThunkForm::Far };
-        self.add(link, pool, Purpose::Call(destination), form);
+        self.add(pool, Purpose::Call(destination), form);
     }
 
     /// Adds landing pads near the targets of thunks that jump indirectly, where the output enforces landing
     /// pads (BTI) and the target has none.
-    fn add_landing_pads<T: Target>(&mut self, link: &mut Placed<'_, T>, layout: &Machine<'_>) {
+    fn add_landing_pads(&mut self) {
+        let link = self.link;
         // The PLT has landing pads exactly if the output enforces them.
         if !link.plt_shape.landing_pad {
             return;
         }
-        for index in 0..link.thunks.all.len() {
-            let Purpose::Call(destination) = link.thunks.all[index].purpose else { continue };
-            if let Some(target) = target(link, destination)
+        for index in 0..self.thunks.all.len() {
+            let Purpose::Call(destination) = self.thunks.all[index].purpose else { continue };
+            if let Some(target) = goal(link, destination)
                 && needs_landing_pad(link, destination)
-                && link.thunks.find(Purpose::Landing(destination), target, self.spec.reach).is_none()
-                && let Some(pool) = self.pool(link, layout, target)
+                && self.thunks.find(Purpose::Landing(destination), target, self.spec.reach).is_none()
+                && let Some(pool) = self.pool(target)
             {
-                self.add(link, pool, Purpose::Landing(destination), ThunkForm::LandingPad);
+                self.add(pool, Purpose::Landing(destination), ThunkForm::LandingPad);
             }
         }
     }
 
     /// Adds a thunk for an instruction that an erratum concerns, unless it has one.
-    fn move_away<T: Target>(
-        &mut self,
-        link: &mut Placed<'_, T>,
-        layout: &Machine<'_>,
-        section: SectionId,
-        offset: u64,
-    ) {
-        let known = link.thunks.moved.get(&section);
+    fn move_away(&mut self, section: SectionId, offset: u64) {
+        let known = self.thunks.moved.get(&section);
         if known.is_some_and(|known| known.binary_search_by_key(&offset, |entry| entry.0).is_ok()) {
             return;
         }
-        let place = link.section_address(section).wrapping_add(offset);
-        let Some(pool) = self.pool(link, layout, place) else { return };
-        let thunk = self.add(link, pool, Purpose::Moved(section, offset), ThunkForm::Moved);
-        let known = link.thunks.moved.entry(section).or_default();
+        let place = self.link.section_address(section).wrapping_add(offset);
+        let Some(pool) = self.pool(place) else { return };
+        let thunk = self.add(pool, Purpose::Moved(section, offset), ThunkForm::Moved);
+        let known = self.thunks.moved.entry(section).or_default();
         let at = known.partition_point(|entry| entry.0 < offset);
         known.insert(at, (offset, thunk));
     }
 
-    fn add<T: Target>(
-        &mut self,
-        link: &mut Placed<'_, T>,
-        pool: u32,
-        purpose: Purpose,
-        form: ThunkForm,
-    ) -> ThunkId {
+    fn add(&mut self, pool: u32, purpose: Purpose, form: ThunkForm) -> ThunkId {
         self.changed = true;
-        let symbols = link.symbols.len();
-        let thunks = &mut link.thunks;
+        let thunks = &mut *self.thunks;
         let id = ThunkId::from_index(thunks.all.len());
         let end = thunks.pools[pool as usize].thunks.last().map_or(0, |&last| {
             let last = &thunks.all[last.index()];
@@ -376,28 +423,28 @@ impl Insertion {
         let offset = end.next_multiple_of(self.spec.align);
         let mut earlier = None;
         if let Purpose::Call((symbol, _)) | Purpose::Landing((symbol, _)) = purpose {
-            thunks.last_of.resize(symbols, None);
+            thunks.last_of.resize(self.link.symbols.len(), None);
             earlier = thunks.last_of[symbol.index()].replace(id);
         }
         thunks.all.push(Thunk { purpose, form, pool, offset, earlier });
-        thunks.pools[pool as usize].thunks.push(id);
-        let row = thunks.pools[pool as usize].section.0 - link.first_internal();
-        let section = &mut link.synthetics.rows[row as usize];
+        let pool = &mut thunks.pools[pool as usize];
+        pool.thunks.push(id);
         let size = offset + T::thunk_size(form);
-        let in_pages = form == ThunkForm::Moved || section.size > 0 && section.size.is_multiple_of(PAGE);
-        section.size = if in_pages { size.next_multiple_of(PAGE) } else { size.max(section.size) };
+        let in_pages = form == ThunkForm::Moved || pool.size > 0 && pool.size.is_multiple_of(PAGE);
+        pool.size = if in_pages { size.next_multiple_of(PAGE) } else { size.max(pool.size) };
         id
     }
 
     /// A pool that a branch at address `place` reaches, an existing one or a new one; `None` if there is no
     /// place for one within reach.
-    fn pool<T: Target>(&mut self, link: &mut Placed<'_, T>, layout: &Machine<'_>, place: u64) -> Option<u32> {
+    fn pool(&mut self, place: u64) -> Option<u32> {
+        let (link, machine) = (self.link, &*self.machine);
         let reach = self.spec.reach - SLACK;
-        let fits = |pool: &Pool| reaches(place, pool.address, reach) && !is_full(link, pool);
-        if let Some(found) = link.thunks.pools.iter().position(fits) {
+        let fits = |pool: &Pool| reaches(place, pool.address, reach) && !is_full(pool);
+        if let Some(found) = self.thunks.pools.iter().position(fits) {
             return Some(found as u32);
         }
-        let boundaries = self.boundaries.get_or_insert_with(|| boundaries(link, layout));
+        let boundaries = self.boundaries.get_or_insert_with(|| boundaries(link, machine));
         let from = boundaries.partition_point(|boundary| boundary.address < place.saturating_sub(reach));
         // The pool itself begins at the next aligned address.
         let end = place.saturating_add(reach - self.spec.align);
@@ -405,42 +452,45 @@ impl Insertion {
         let candidates = boundaries.get(from..to)?;
         // Prefers the output section of the branch itself: a script may put others anywhere.
         let own = link.layout.chunk_at(place).map(|chunk| link.layout.chunks[chunk.index()].address);
-        let is_own = |boundary: &&Boundary| own == Some(layout.outputs[boundary.output as usize].address);
+        let is_own = |boundary: &&Boundary| own == Some(machine.outputs[boundary.output as usize].address);
         let boundary = *candidates.iter().rfind(is_own).or(candidates.last())?;
-        let number = link.thunks.pools.len() as u32;
-        let flags = u64::from(elf::SHF_ALLOC | elf::SHF_EXECINSTR);
-        let kind = Kind::Thunks(number);
-        let section = SyntheticSection::new(kind, b".text.thunks", elf::SHT_PROGBITS, flags, self.spec.align);
-        let section = link.add_synthetic(section);
+        let number = self.thunks.pools.len() as u32;
+        let section = SectionId::from_index(link.section_count() + self.inserted.len());
         let address = boundary.address.next_multiple_of(self.spec.align);
-        link.thunks.pools.push(Pool { section, address, thunks: Vec::new() });
+        self.thunks.pools.push(Pool { section, address, size: 0, thunks: Vec::new() });
         self.inserted.push((boundary, section));
         Some(number)
     }
 
-    /// Puts the new pools into the lists of the layout. Gives whether any thunk was added.
-    fn finish<T: Target>(mut self, link: &Placed<'_, T>, layout: &mut Machine<'_>) -> bool {
+    /// Puts the new pools into the lists of the layout. Gives whether any thunk was added; without one, the
+    /// new pools are given up.
+    fn finish(mut self) -> bool {
+        if !self.changed {
+            self.thunks.pools.truncate(self.thunks.pools.len() - self.inserted.len());
+            return false;
+        }
+        let (machine, count) = (self.machine, self.link.section_count() + self.inserted.len());
+        machine.section_rules.resize(count, None);
+        machine.offsets.resize(count, 0);
         // From the end, so that positions of pools that are still to insert stay right.
         self.inserted.sort_by_key(|(boundary, section)| (boundary.position, section.0));
-        layout.section_rules.resize(link.section_count(), None);
         for (boundary, section) in self.inserted.iter().rev() {
-            layout.section_rules[section.index()] = Some(boundary.rule);
-            let list = &mut layout.lists[boundary.rule.index()];
+            machine.section_rules[section.index()] = Some(boundary.rule);
+            let list = &mut machine.lists[boundary.rule.index()];
             list.items.insert(boundary.position as usize, *section);
             list.has_internal = true;
         }
-        layout.offsets.resize(link.section_count(), 0);
-        self.changed
+        true
     }
 }
 
 /// Whether a thunk at the end of a pool might be out of reach of branches that reach its beginning.
-fn is_full<T: Target>(link: &Placed<'_, T>, pool: &Pool) -> bool {
-    link.section_size(pool.section) > SLACK / 2
+fn is_full(pool: &Pool) -> bool {
+    pool.size > SLACK / 2
 }
 
 /// Whether a destination does not begin with an instruction that indirect jumps may land on.
-fn needs_landing_pad<T: Target>(link: &Placed<'_, T>, (symbol, addend): Destination) -> bool {
+fn needs_landing_pad<T: Target>(link: &Geometry<'_, T>, (symbol, addend): Destination) -> bool {
     if link.symbol_flags(symbol).intersects(SymbolFlags::IMPORTED | SymbolFlags::IFUNC) {
         return false;
     }
@@ -454,17 +504,17 @@ fn needs_landing_pad<T: Target>(link: &Placed<'_, T>, (symbol, addend): Destinat
 
 /// The places for pools: behind sections of code, but not of `.init` and `.fini`, whose sections
 /// make up one function.
-fn boundaries<T: Target>(link: &Placed<'_, T>, layout: &Machine<'_>) -> Vec<Boundary> {
+fn boundaries<T: Target>(link: &Geometry<'_, T>, machine: &Machine<'_>) -> Vec<Boundary> {
     let mut found = Vec::new();
-    for (number, output) in layout.plan.outputs.iter().enumerate() {
-        let state = &layout.outputs[number];
+    for (number, output) in machine.plan.outputs.iter().enumerate() {
+        let state = &machine.outputs[number];
         let code = state.attributes.flags & u64::from(elf::SHF_EXECINSTR) != 0;
         if !state.in_output || !code || matches!(&output.name[..], b".init" | b".fini") {
             continue;
         }
         for item in &output.body {
             let Body::Rule(rule) = *item else { continue };
-            let list = &layout.lists[rule.index()];
+            let list = &machine.lists[rule.index()];
             for (position, (&id, &size)) in list.items.iter().zip(&list.sizes).enumerate() {
                 let flags = link.section_info(id).flags;
                 if flags & u64::from(elf::SHF_EXECINSTR) == 0 {

@@ -1,0 +1,243 @@
+//! The rounds in which a layout is found.
+//!
+//! A round carries the plan out until no address changes ([`converge`]); its result is a [`Geometry`]. Some
+//! sections have a size that depends on addresses: `.relr.dyn`, Android's `.rela.dyn`, the SFrame table, and
+//! pools of thunks. Where one of them is too small for the geometry, the geometry is given up, the section
+//! grows, and another round begins. None ever shrinks, so the rounds end.
+
+use super::check::{self, Origin};
+use super::converge::{self, Fixed};
+use super::lists::Lists;
+use super::machine::{Machine, OutputState};
+use super::names::{OutputNames, Symbols};
+use super::settings;
+use super::spill::{self, Alternatives};
+use super::thunks::{self, Watched};
+use super::{finish, kept, values};
+use crate::arch::Target;
+use crate::cli::Config;
+use crate::diag::{Code, Diagnostic};
+use crate::elf::consts as elf;
+use crate::ids::{RuleId, SectionId};
+use crate::phase::{Contents, Geometry, Located};
+use crate::plan::{Body, LayoutPlan};
+use crate::relocs::emit;
+use crate::script::ast::Assignment;
+use crate::sframe::collect::Chosen;
+use crate::sframe_output;
+use crate::symbols::Definition;
+use crate::synth::{android, reldyn, relr};
+use crate::tables::pools::Thunks;
+use crate::tables::section::Kind;
+use std::ops::ControlFlow;
+
+/// Most rounds in which sections may change their size because addresses changed. Sections only grow, so few
+/// rounds are needed.
+const MAX_RESIZES: u32 = 32;
+
+/// What passes from one round to the next.
+pub struct Rounds<'p, 'a> {
+    machine: Machine<'p>,
+    fixed: Fixed<'a>,
+    alternatives: Alternatives,
+    /// For each chunk of the last geometry, its output section in the plan.
+    outputs: Vec<u32>,
+    made: Made,
+    watched: Option<Watched>,
+    resizes: u32,
+}
+
+/// What the rounds made, besides the geometry.
+pub struct Made {
+    /// The rule of each section: `--enable-non-contiguous-regions` changes them, and pools of thunks get
+    /// theirs here.
+    pub rules: Vec<Option<RuleId>>,
+    /// Thunks and their pools.
+    pub thunks: Thunks,
+    /// The functions of the SFrame table, with those of thunks.
+    pub chosen: Chosen,
+}
+
+impl<'p, 'a> Rounds<'p, 'a> {
+    /// Before the first round. `chosen` holds the functions of the SFrame table.
+    pub fn new<T: Target>(
+        link: &Contents<'a, T>,
+        plan: &'p LayoutPlan,
+        Lists { lists, rules }: Lists,
+        alternatives: Alternatives,
+        chosen: Chosen,
+    ) -> Self {
+        let offsets = vec![0; link.section_count()];
+        let outputs = plan.outputs.iter().map(|_| OutputState::default()).collect();
+        let settings = settings::settings::<T>(link.config);
+        let mut machine = Machine::new(plan, rules, lists, offsets, outputs, settings);
+        refresh(&mut machine, link.config);
+        report_types(link, &machine);
+        start_outputs(link, &mut machine);
+        name_outputs(&mut machine);
+        machine.symbols = Symbols::new(link, plan, &machine.output_names);
+        let fixed = settings::fixed(link, plan);
+        machine.headers_size = fixed.file_header_size;
+        let made = Made { rules: Vec::new(), thunks: Thunks::default(), chosen };
+        Rounds { machine, fixed, alternatives, outputs: Vec::new(), made, watched: None, resizes: 0 }
+    }
+
+    /// Runs the plan until no address changes.
+    pub fn settle<T: Target>(&mut self, link: Contents<'a, T>) -> Geometry<'a, T> {
+        let machine = &mut self.machine;
+        let mut round = converge::repeat(&link, machine, &self.fixed);
+        while spill::run(&link, machine, &mut self.alternatives) {
+            refresh(machine, link.config);
+            name_outputs(machine);
+            round = converge::repeat(&link, machine, &self.fixed);
+        }
+        self.outputs.clone_from(&round.outputs);
+        finish::geometry(link, machine, round)
+    }
+
+    /// Makes the sections larger that are too small for these addresses, for another round. Breaks with the
+    /// geometry if all fit.
+    pub fn grow<T: Target>(
+        &mut self,
+        link: Geometry<'a, T>,
+    ) -> ControlFlow<Geometry<'a, T>, Contents<'a, T>> {
+        let (link, mut sizes) = needed_by_android(link);
+        if link.sink.has_errors() || self.resizes == MAX_RESIZES {
+            return ControlFlow::Break(link);
+        }
+        let Made { thunks, chosen, .. } = &mut self.made;
+        sizes.extend(relr::needed_size(&link).map(|size| (Kind::RelrDyn, size)));
+        sizes.extend(sframe_output::needed_sizes(&link, thunks, chosen));
+        let inserted = thunks::insert(&link, thunks, &mut self.watched, &mut self.machine);
+        let grows = sizes.iter().any(|&(kind, size)| link.synthetics.is_smaller(kind, size));
+        if !grows && !inserted {
+            return ControlFlow::Break(link);
+        }
+        let mut link = link.contents;
+        for (kind, size) in sizes {
+            link.synthetics.grow(kind, size);
+        }
+        let first_internal = link.first_internal();
+        thunks::size_pools::<T>(&mut link.synthetics, first_internal, thunks);
+        for list in self.machine.lists.iter_mut().filter(|list| list.has_internal) {
+            list.gather(&link);
+        }
+        refresh(&mut self.machine, link.config);
+        self.resizes += 1;
+        ControlFlow::Continue(link)
+    }
+
+    /// Reports what was found in the last round. `link` is its geometry.
+    pub fn finish<T: Target>(self, link: &Geometry<'_, T>) -> Made {
+        let Machine { plan, findings, section_rules, .. } = self.machine;
+        for finding in findings {
+            link.sink.report_recoverable(finding);
+        }
+        if link.config.layout.check_sections && !link.config.is_relocatable() {
+            let outputs = self.outputs.iter().map(|&output| &plan.outputs[output as usize]);
+            let origins: Vec<Origin> =
+                outputs.map(|output| Origin { span: output.span, overlay: output.overlay }).collect();
+            for finding in check::overlaps(plan, &link.layout.chunks, &origins) {
+                link.sink.report_recoverable(finding);
+            }
+        }
+        Made { rules: section_rules, ..self.made }
+    }
+}
+
+/// The size of Android's packed relocations, which depends on addends, that is on the addresses of symbols.
+fn needed_by_android<T: Target>(link: Geometry<'_, T>) -> (Geometry<'_, T>, Vec<(Kind, u64)>) {
+    if !android::is_wanted(&link) {
+        return (link, Vec::new());
+    }
+    let located = Located { values: values::all(&link), geometry: link };
+    let needed = reldyn::needed_size(&located).map(|size| (Kind::RelaDyn, size));
+    (located.geometry, needed.into_iter().collect())
+}
+
+/// Updates type and flags of every output section from its lists.
+fn refresh(machine: &mut Machine<'_>, config: &Config) {
+    converge::refresh_outputs(machine, config.is_relocatable(), config.sframe.alloc);
+}
+
+fn name_outputs(machine: &mut Machine<'_>) {
+    let outputs = &machine.outputs;
+    machine.output_names = OutputNames::new(machine.plan, &|output| outputs[output as usize].facts.count > 0);
+}
+
+/// Whether an assignment on demand (`PROVIDE`) makes the symbol.
+fn is_made<T: Target>(link: &Contents<'_, T>, assignment: &Assignment) -> bool {
+    let id = link.globals.lookup(&assignment.target.bytes);
+    id.is_some_and(|id| matches!(link.definition(id), Definition::Linker(_)))
+}
+
+/// Decides which output sections exist in the first round: those with input sections, with data, or with an
+/// assignment to dot.
+fn start_outputs<T: Target>(link: &Contents<'_, T>, machine: &mut Machine<'_>) {
+    for (index, output) in machine.plan.outputs.iter().enumerate() {
+        let lists = output.body.iter().filter_map(|item| match item {
+            Body::Rule(rule) => Some(&machine.lists[rule.index()]),
+            _ => None,
+        });
+        // Tables about the file get their sizes after layout, so they look empty here.
+        let is_table = |id: &SectionId| {
+            link.synthetic_row(*id).is_some_and(|row| link.synthetics.section(row).kind.is_about_file())
+        };
+        let keep = lists.flat_map(|list| list.items.first()).any(is_table);
+        let writes = |item: &Body| match item {
+            Body::Data(..) | Body::Text(_) => true,
+            Body::Assignment(assignment) => assignment.is_to_dot(),
+            _ => false,
+        };
+        let assigns = |item: &Body| match item {
+            Body::Assignment(assignment) if assignment.is_to_dot() => false,
+            Body::Assignment(assignment) => !assignment.kind.is_provide() || is_made(link, assignment),
+            _ => false,
+        };
+        let state = &mut machine.outputs[index];
+        state.keep = keep;
+        state.in_output = keep || state.facts.count > 0 || output.body.iter().any(writes);
+        state.assigns = output.body.iter().any(assigns);
+    }
+    if !link.config.is_relocatable() {
+        kept::keep_those_with_symbols(link, machine);
+    }
+    // A table of long section numbers is only needed where there are so many.
+    let count = machine.outputs.iter().filter(|state| state.in_output).count();
+    if count < usize::from(elf::SHN_LORESERVE) - MARGIN
+        && !emit::is_wanted(link)
+        && let Some(row) = link.synthetics.find(Kind::SymTabShndx)
+    {
+        let id = link.synthetic_id(row);
+        if let Some(rule) = machine.section_rules[id.index()] {
+            let state = &mut machine.outputs[machine.plan.rule(rule).output as usize];
+            (state.keep, state.in_output, state.unneeded) = (false, false, true);
+        }
+    }
+}
+
+/// Number of output sections that may still be added: empty ones that get contents in a later round.
+const MARGIN: usize = 256;
+
+/// Warns of output sections whose input sections have types that do not go together.
+fn report_types<T: Target>(link: &Contents<'_, T>, machine: &Machine<'_>) {
+    for (plan, state) in machine.plan.outputs.iter().zip(&machine.outputs) {
+        let Some((first, other)) = state.facts.mismatch.filter(|_| !plan.discard) else { continue };
+        let described = |id: SectionId| {
+            format!("{} has type {:#x}", link.describe_place(id, 0), link.section_info(id).sh_type)
+        };
+        link.sink.report(
+            Diagnostic::warning(
+                Code::LayoutError,
+                format!(
+                    "sections of different types are put into output section {}, which gets type {:#x}",
+                    String::from_utf8_lossy(&plan.name),
+                    state.attributes.sh_type
+                ),
+            )
+            .note(described(first))
+            .note(described(other))
+            .ordered(link.rank_of_file(other), other.0, 0),
+        );
+    }
+}

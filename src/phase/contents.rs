@@ -1,0 +1,50 @@
+//! The phase that knows everything that the layout places, with its size, and no address yet.
+//!
+//! `size_tables` makes it. A round of the layout makes it anew where addresses decide a size: it adds pools
+//! of thunks, and `.relr.dyn`, Android's `.rela.dyn` and the SFrame table may grow.
+
+use super::{Tables, builds_on};
+use crate::arch::Target;
+use crate::ids::SectionId;
+use crate::input::SectionInfo;
+use crate::tables::section::SyntheticSections;
+
+/// All sections, those of inputs and those of the linker, with their sizes.
+pub struct Contents<'a, T: Target> {
+    /// The phase before: tables for the dynamic linker.
+    pub tables: Tables<'a, T>,
+    /// The linker's own sections: those of [`super::Made::synthetic`], the merged ones, pools of
+    /// thunks, and the relocation and group sections of `-r`.
+    pub synthetics: SyntheticSections<'a>,
+}
+
+builds_on!(['a, T: Target] Contents<'a, T>, tables: Tables<'a, T>);
+
+impl<'a, T: Target> Contents<'a, T> {
+    /// Number of sections: input, synthetic and merged ones, and those added during layout.
+    pub fn section_count(&self) -> usize {
+        self.first_internal() as usize + self.synthetics.rows.len()
+    }
+
+    /// Size of a section in memory, in bytes.
+    #[inline]
+    pub fn section_size(&self, id: SectionId) -> u64 {
+        match self.locate(id) {
+            Some((object, index)) => object.headers[index as usize].sh_size.get(),
+            None => self.synthetics.section(id.0 - self.first_internal()).size,
+        }
+    }
+
+    /// Header fields of a section: of an object, synthetic, or merged.
+    pub fn section_info(&self, id: SectionId) -> SectionInfo<'a> {
+        match self.locate(id) {
+            Some((object, index)) => SectionInfo::of(object, index as usize, self.config.is_relocatable()),
+            None => self.synthetics.section(id.0 - self.first_internal()).info(),
+        }
+    }
+
+    /// `file:(section+offset)` for messages.
+    pub fn describe_place(&self, id: SectionId, offset: u64) -> String {
+        self.describe_place_in(id, || self.section_info(id).name, offset)
+    }
+}
