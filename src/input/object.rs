@@ -226,7 +226,7 @@ impl<'a, E: ByteOrder> ObjectFile<'a, E> {
     }
 
     fn read_symbol_table(&mut self) -> Result<(), Malformed> {
-        let mut shares = Shares::of(self.bytes);
+        let mut total = SectionBytes::of(self.bytes);
         for (index, header) in self.headers.iter().enumerate().skip(1) {
             match header.sh_type.get() {
                 elf::SHT_SYMTAB if self.symtab_index != 0 => {
@@ -240,7 +240,7 @@ impl<'a, E: ByteOrder> ObjectFile<'a, E> {
                 SHT_LLVM_DEPENDENT_LIBRARIES => self.dependent_libraries.push(index as u32),
                 _ => {}
             }
-            shares.count(header)?;
+            total.count(header)?;
             // Sections that are only for compilers are rare. The names of all others need not be read.
             if header.sh_flags.get() & u64::from(elf::SHF_EXCLUDE) != 0 && self.is_intermediate(index) {
                 self.intermediate = Intermediate::Beside;
@@ -565,18 +565,18 @@ pub const SHT_CREL: u32 = 0x4000_0014;
 
 /// The sections of a file may together have this many times the file's size. Usually each has bytes of its
 /// own, but tools might let a few sections share theirs.
-const SHARES: u64 = 4;
+const MAX_REUSE: u64 = 4;
 
 /// Counts the bytes of a file's sections. A header is small, so many headers that name the same bytes could
 /// stand for any number of bytes.
-pub(super) struct Shares<'a> {
+pub(super) struct SectionBytes<'a> {
     bytes: &'a [u8],
     left: u64,
 }
 
-impl<'a> Shares<'a> {
+impl<'a> SectionBytes<'a> {
     pub(super) fn of(bytes: &'a [u8]) -> Self {
-        Shares { bytes, left: (bytes.len() as u64).saturating_mul(SHARES) }
+        SectionBytes { bytes, left: (bytes.len() as u64).saturating_mul(MAX_REUSE) }
     }
 
     #[inline]

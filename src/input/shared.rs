@@ -1,7 +1,7 @@
 //! A shared library: its dynamic symbols, their versions, and the libraries that it needs.
 
 use super::measure::Measure;
-use super::object::{FileName, Malformed, Shares, section_headers, section_range};
+use super::object::{FileName, Malformed, SectionBytes, section_headers, section_range};
 use crate::elf::consts as elf;
 use crate::elf::{Dyn, Ehdr, Phdr, Shdr, Sym, Verdaux, Verdef, Vernaux, Verneed, string_at, whole_table};
 use crate::ids::{SharedId, SymbolId};
@@ -92,9 +92,9 @@ impl<'a, E: ByteOrder> SharedFile<'a, E> {
             as_needed: false,
             wanted: Vec::new(),
         };
-        let mut shares = Shares::of(bytes);
+        let mut total = SectionBytes::of(bytes);
         for header in headers {
-            shares.count(header)?;
+            total.count(header)?;
             match header.sh_type.get() {
                 elf::SHT_DYNSYM => {
                     shared.symbols = whole_table(shared.contents(header)?);

@@ -5,11 +5,11 @@ use clap::{ColorChoice, Parser};
 use diagnostics::Color;
 use std::ffi::OsString;
 
-/// Reads a command line whose first word is the program's name. `--color` holds for what is said about the
-/// words, too, and for all that [`tell`](crate::tell) says later.
+/// Reads a command line whose first word is the program's name. `--color` also holds for errors about the
+/// command line, and for everything that [`tell`](crate::tell) says later.
 ///
 /// # Errors
-/// The words are wrong, or ask for help or the version.
+/// The words are wrong, or they ask for help or for the version.
 pub fn parse<P: Parser>(words: impl IntoIterator<Item = OsString>) -> Result<P, clap::Error> {
     let words: Vec<OsString> = words.into_iter().collect();
     let mut before = words.iter().map(|word| word.to_string_lossy()).take_while(|word| word != "--");

@@ -1,11 +1,10 @@
 //! What the commands share around their libraries: the heap, the colours of messages, the search for the
-//! programs that they stand for ([`programs`]), and an orderly end by a signal.
+//! programs that wrappers replace ([`programs`]), and an orderly end by a signal.
 //!
-//! A library neither chooses a heap nor installs handlers of signals. Each command does both in its first
-//! lines: it names [`Heap`] as its allocator and calls [`handle_signals`]. From then on a signal that ends
-//! the process removes its temporary files first, and what the process cannot help (no more memory, a mapped
-//! file that became shorter) is an error with a message and the command's exit status for errors, not an end
-//! by a signal.
+//! A library neither chooses a heap nor installs signal handlers. Each command does both in its first lines:
+//! it names [`Heap`] as its allocator and calls [`handle_signals`]. From then on, a signal that ends the
+//! process first removes its temporary files. If memory runs out or a mapped file becomes shorter, the
+//! process ends with a message and the command's exit status for errors, and not by a signal.
 
 #[cfg(feature = "clap")]
 mod arguments;
@@ -29,11 +28,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The heap of all commands, which notes whether the system refused memory.
 ///
-/// GNU libc's heaps grow page by page, each time with a system call that blocks page faults of other threads,
-/// and with one heap for all threads they wait for each other: either takes some 5 % of a small link.
+/// GNU libc's own heaps are slower. They grow page by page, each time with a system call that blocks page
+/// faults of other threads; and if all threads share one heap, they wait for each other. Either takes some 5
+/// % of a small link.
 pub struct Heap;
 
-/// Whether the system has refused memory. The code that asked for it does without, or aborts.
+/// Whether the system has refused memory. The code that wanted it goes on without it, or aborts.
 static REFUSED: AtomicBool = AtomicBool::new(false);
 
 #[inline]
@@ -44,11 +44,11 @@ fn noted(memory: *mut u8) -> *mut u8 {
     memory
 }
 
-// SAFETY: all calls go to the inner heap. They are inlined into the command, which is another crate.
+// SAFETY: all calls go to the inner heap. They are inlined into the command, although that is another crate.
 unsafe impl GlobalAlloc for Heap {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: the caller's promise; so in all of these.
+        // SAFETY: the caller keeps the promises of `GlobalAlloc`, here and in the functions below.
         noted(unsafe { Inner.alloc(layout) })
     }
 
@@ -81,8 +81,8 @@ pub fn is_colored(choice: Color) -> bool {
     choice.is_on(std::io::stderr().is_terminal(), no_color.as_deref(), term.as_deref())
 }
 
-/// Says something on standard error, in the name of a program: as the linker does, in one line, and an error
-/// or a warning with its word in colour.
+/// Says something on standard error in the name of a program. It has the linker's form: one line, and the
+/// word `error` or `warning` in colour.
 pub fn tell(program: &str, severity: Severity, text: &str) {
     let color = is_colored(COLOR.get().copied().unwrap_or_default());
     let said = match severity {
@@ -95,7 +95,8 @@ pub fn tell(program: &str, severity: Severity, text: &str) {
     let _ = std::io::stderr().write_all(said.as_bytes());
 }
 
-/// The message for a process without memory, and its exit status: made beforehand, since a handler cannot.
+/// The message for a process without memory, and its exit status. Both are made beforehand, because a signal
+/// handler cannot make them.
 struct NoMemory {
     message: Vec<u8>,
     status: i32,
@@ -103,20 +104,20 @@ struct NoMemory {
 
 static NO_MEMORY: OnceLock<NoMemory> = OnceLock::new();
 
-/// Makes signals that end or abort the process remove temporary files first. If memory ran out, or pages of a
-/// mapped file are lost, the process ends with a message in the name of `program` and with exit status
-/// `status`. A file that grows beyond its limit (`SIGXFSZ`) becomes an ordinary error.
+/// Makes a signal that ends or aborts the process remove temporary files first. If memory has run out, or
+/// pages of a mapped file are lost, the process ends with a message in the name of `program` and with exit
+/// status `status`. A file that grows beyond its limit (`SIGXFSZ`) becomes an ordinary error.
 pub fn handle_signals(program: &str, status: i32) {
     lost::end_with_message(program, remove_temporaries, status);
     let help = ">>> help: raise the limit (ulimit -v), or let fewer programs run at the same time";
     let message = format!("{program}: error: the system has no more memory\n{help}\n").into_bytes();
     let _ = NO_MEMORY.set(NoMemory { message, status });
     for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGABRT] {
-        // SAFETY: the structures are valid, zeroes included; the handler calls only
+        // SAFETY: the structures are valid, also where they are zero. The handler calls only
         // async-signal-safe functions.
         unsafe {
             let mut action: libc::sigaction = std::mem::zeroed();
-            // A signal that the caller has its programs ignore (`nohup`) stays ignored.
+            // If the caller made its programs ignore a signal, as `nohup` does, it stays ignored.
             if libc::sigaction(signal, std::ptr::null(), &mut action) != 0
                 || action.sa_sigaction != libc::SIG_DFL
             {
@@ -132,20 +133,20 @@ pub fn handle_signals(program: &str, status: i32) {
     unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
 }
 
-/// Cleans up and ends the process by the same signal, so that the caller sees why it ended.
+/// Cleans up and ends the process by the same signal, so that the caller sees why the process ended.
 extern "C" fn end_by(signal: libc::c_int) {
     remove_temporaries();
     if signal == libc::SIGABRT
         && REFUSED.load(Ordering::Relaxed)
         && let Some(end) = NO_MEMORY.get()
     {
-        // SAFETY: system calls; nothing runs behind the second one.
+        // SAFETY: these are system calls, and nothing runs after the second one.
         unsafe {
             libc::write(libc::STDERR_FILENO, end.message.as_ptr().cast(), end.message.len());
             libc::_exit(end.status)
         }
     }
-    // Its handler is reset and it is blocked: it comes again when this one returns.
-    // SAFETY: a system call.
+    // The signal's handler is reset, and the signal is blocked: it arrives when this handler returns.
+    // SAFETY: this is a system call.
     unsafe { libc::raise(signal) };
 }

@@ -1,19 +1,22 @@
-//! Finds the program that a wrapper stands for: on `PATH`, and neither the wrapper itself nor one that led
-//! here.
+//! Finds the program that a wrapper replaces: the first of its name on `PATH` that is neither this wrapper
+//! nor another one that started it.
 //!
-//! Two copies of a wrapper on `PATH` would find each other for ever, and so would a wrapper and a script that
-//! starts it. So each adds itself to a list in the environment ([`PASSED`]), which the programs that it
-//! starts inherit: the search leaves out what stands there, and a list that grows on is an error.
+//! Two copies of a wrapper on `PATH` would start each other for ever, and so would a wrapper and a script
+//! that starts it. So each wrapper adds itself to a list in the environment ([`PASSED`]), which the programs
+//! that it starts inherit. The search skips the programs of this list, and a list that becomes too long is an
+//! error.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// The environment variable with the wrappers that led to a program, separated as in `PATH`.
+/// The environment variable with the wrappers that led to a program. They are separated as in `PATH`.
 const PASSED: &str = "SFRAME_WRAPPERS";
-/// Most of them. Compilers that linkers start, for link-time optimization, may start the wrapper again.
-const MOST_PASSED: usize = 16;
-/// Where programs are without `PATH`, as the C library has it. It is not the current folder.
+/// The list may have this many entries. More than one is legitimate: compilers that linkers start, for
+/// link-time optimization, may start the wrapper again.
+const MAX_PASSED: usize = 16;
+/// Where programs are searched for if there is no `PATH`, as the C library does. The current folder is not
+/// among these.
 const STANDARD_PATH: &str = "/bin:/usr/bin";
 
 /// A wrapper's view of the programs on a machine.
@@ -24,7 +27,7 @@ pub struct Programs {
 }
 
 impl Programs {
-    /// As the environment says.
+    /// The view that the environment gives.
     pub fn of_environment() -> Self {
         let passed = std::env::var_os(PASSED).filter(|value| !value.is_empty()).unwrap_or_default();
         let passed = std::env::split_paths(&passed).filter(|path| !path.as_os_str().is_empty()).collect();
@@ -32,16 +35,17 @@ impl Programs {
         Self { own: own(), passed, path }
     }
 
-    /// The program of the name, or at the path, that `wanted` gives. `variable` is the one by which users
-    /// name it.
+    /// The program that `wanted` names, by its name or its path. `variable` is the environment variable by
+    /// which users can name it.
     ///
     /// # Errors
-    /// There is none besides wrappers, or wrappers start each other.
+    /// There is no such program besides wrappers, or wrappers start each other.
     pub fn real(&self, wanted: &OsStr, variable: &str) -> Result<PathBuf, String> {
-        if self.passed.len() >= MOST_PASSED {
+        if self.passed.len() >= MAX_PASSED {
             let last = self.passed.last().map(|path| path.display().to_string()).unwrap_or_default();
             return Err(format!(
-                "wrappers start each other: {MOST_PASSED} led here, {last} last; set {variable} to the real program"
+                "wrappers start each other: {MAX_PASSED} of them led here, the last is {last}; set {variable} to the \
+                 real program"
             ));
         }
         if !is_name(wanted) {
@@ -64,20 +68,20 @@ impl Programs {
         !self.passed.is_empty()
     }
 
-    /// The variable of the environment that the program gets, with this wrapper in the list.
+    /// The environment variable to pass to the program: the list, with this wrapper in it.
     pub fn passed_on(&self) -> (&'static str, OsString) {
         self.passed_on_beside(None)
     }
 
-    /// [`Programs::passed_on`], with the program itself in the list: it may be a script that starts this
-    /// wrapper again, and is not to be found a second time then.
+    /// As [`Programs::passed_on`], with the program itself in the list too. The program may be a script that
+    /// starts this wrapper again, and the wrapper must not find it a second time.
     pub fn passed_on_to(&self, program: &Path) -> (&'static str, OsString) {
         self.passed_on_beside(Some(program))
     }
 
     fn passed_on_beside(&self, program: Option<&Path>) -> (&'static str, OsString) {
         let own = self.own.clone().or_else(|| std::env::args_os().next().map(PathBuf::from));
-        // A path with a colon cannot stand in the list; it counts nevertheless.
+        // A path with a colon cannot be in the list. It is counted nevertheless.
         let listed = |path: Option<PathBuf>| {
             path.filter(|path| std::env::join_paths([path]).is_ok()).unwrap_or_else(|| "wrapper".into())
         };
@@ -87,10 +91,10 @@ impl Programs {
         (PASSED, std::env::join_paths(all).unwrap_or_default())
     }
 
-    /// The first program of a name in the folders of `PATH` that is no wrapper. It may be in this wrapper's
-    /// folder: one that is installed beside the system's programs stands for those.
+    /// The first program of a name in the folders of `PATH` that is not a wrapper. It may be in this
+    /// wrapper's own folder: a wrapper may be installed beside the system's programs.
     pub fn search(&self, name: &OsStr) -> Option<PathBuf> {
-        if self.passed.len() >= MOST_PASSED {
+        if self.passed.len() >= MAX_PASSED {
             return None;
         }
         std::env::split_paths(&self.path).map(|folder| in_folder(&folder, name)).find(|candidate| {
@@ -108,18 +112,18 @@ impl Programs {
     }
 }
 
-/// This program.
+/// The path of this program.
 pub fn own() -> Option<PathBuf> {
     std::env::current_exe().and_then(|path| path.canonicalize()).ok()
 }
 
-/// Whether the words that name a program leave the folder to `PATH`.
+/// Whether this is only a name, to be searched for in the folders of `PATH`.
 fn is_name(wanted: &OsStr) -> bool {
     !wanted.as_encoded_bytes().contains(&b'/')
 }
 
-/// A program in a folder of `PATH`, where an empty one is the current folder. The path always has a folder,
-/// so that it is not looked up on `PATH` again.
+/// The path of a program in a folder of `PATH`. An empty folder is the current one. The path always has a
+/// folder, so that it is not searched for on `PATH` again.
 fn in_folder(folder: &Path, name: &OsStr) -> PathBuf {
     let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
     folder.join(name)
@@ -127,7 +131,7 @@ fn in_folder(folder: &Path, name: &OsStr) -> PathBuf {
 
 #[cfg(test)]
 mod tests {
-    use super::{MOST_PASSED, Programs};
+    use super::{MAX_PASSED, Programs};
     use std::ffi::OsStr;
     use std::fs::{Permissions, create_dir, hard_link, set_permissions, write};
     use std::os::unix::fs::{PermissionsExt, symlink};
@@ -179,8 +183,9 @@ mod tests {
         assert_eq!(real(&[]), Ok(folder.path().join("other/ld")));
         assert_eq!(real(&["other/ld"]), Ok(folder.path().join("bin/ld")));
         assert!(real(&["other/ld", "bin/ld"]).unwrap_err().contains("set REAL"));
-        // A script between them is not known as a wrapper, but the wrapper behind it passes again and again.
-        assert!(real(&["bin/sframe"; MOST_PASSED]).unwrap_err().contains("wrappers start each other"));
+        // A script between two wrappers is not known as a wrapper, but the wrapper behind it adds itself
+        // again and again.
+        assert!(real(&["bin/sframe"; MAX_PASSED]).unwrap_err().contains("wrappers start each other"));
         let (_, passed) = programs(folder.path(), &path, &["other/ld"]).passed_on();
         let passed: Vec<_> = std::env::split_paths(&passed).collect();
         assert_eq!(passed, ["other/ld", "bin/sframe"].map(|name| folder.path().join(name)));

@@ -2,7 +2,8 @@
 
 use std::ops::Range;
 
-/// The parts of a stretch that lie outside of `holes`, in order, none of them empty. The holes must ascend.
+/// The parts of a stretch that are outside of `holes`, in order. None of them is empty. The holes must be in
+/// order too.
 pub fn pieces(stretch: Range<u64>, holes: &[Range<u64>]) -> Vec<Range<u64>> {
     let starts = std::iter::once(stretch.start).chain(holes.iter().map(|hole| hole.end.max(stretch.start)));
     let ends = holes.iter().map(|hole| hole.start.min(stretch.end)).chain(std::iter::once(stretch.end));

@@ -1,12 +1,13 @@
 //! Temporary files that a signal must not leave behind.
 //!
-//! This crate installs no handler. It keeps a list of the temporary files of this process, and a
-//! command that gets a signal to end calls [`remove_temporaries`] from the handler of the signal.
+//! This crate installs no signal handler. It keeps a list of the temporary files of this process. A command's
+//! own handler calls [`remove_temporaries`] when a signal ends the process.
 //!
-//! A handler may run at any moment on any thread, so the list is guarded by a spin lock that is
-//! only held with all signals blocked: the holder is never the thread that the handler interrupted,
-//! and goes on to release it. Making or renaming a temporary happens under the lock as well; a
-//! signal can therefore never find a file without its entry.
+//! A handler may run at any moment on any thread. So a spin lock guards the list, and a thread holds it only
+//! while all signals are blocked. If a handler finds the lock taken, the holder is another thread than the
+//! one that the handler interrupted, and it goes on and releases the lock. With an ordinary lock, the handler
+//! could wait for ever for its own thread. Files are made and renamed under the lock too, so that a signal
+//! never finds a temporary file that is not in the list.
 
 use crate::spin_lock::{Locked, SpinLock};
 use crate::sync::AtomicBool;
@@ -19,33 +20,33 @@ use std::ptr;
 /// Paths of the temporary files of this process, as the system takes them.
 static TEMPORARIES: SpinLock<Vec<CString>> = SpinLock::new(AtomicBool::new(false), Vec::new());
 
-/// The list, locked; signals to this thread wait until it is dropped.
+/// The list, locked. Signals to this thread wait until this is dropped.
 pub struct Temporaries {
-    // Fields are dropped in this order: the lock is given back before signals come.
+    // Fields are dropped in this order: the lock is released before signals arrive.
     paths: Locked<'static, Vec<CString>>,
     _blocked: BlockedSignals,
 }
 
 impl Temporaries {
-    /// Waits for the list.
+    /// Waits for the lock of the list.
     pub fn lock() -> Temporaries {
         let blocked = BlockedSignals::new();
         Temporaries { paths: TEMPORARIES.lock(), _blocked: blocked }
     }
 
-    /// Takes a file into the list. A name with a zero byte names no file and is passed by.
+    /// Adds a file to the list. A name with a zero byte names no file and is ignored.
     pub fn add(&mut self, path: &Path) {
         self.paths.extend(CString::new(path.as_os_str().as_bytes()));
     }
 
-    /// Takes a file from the list.
+    /// Removes a file from the list.
     pub fn forget(&mut self, path: &Path) {
         let name = path.as_os_str().as_bytes();
         self.paths.retain(|listed| listed.as_bytes() != name);
     }
 }
 
-/// Signals to this thread wait while a value of this type exists.
+/// While a value of this type exists, signals to this thread wait.
 struct BlockedSignals {
     before: libc::sigset_t,
 }
@@ -71,21 +72,21 @@ fn all_signals() -> libc::sigset_t {
     }
 }
 
-/// Blocks just these signals in this thread and gives back those that were blocked.
+/// Blocks exactly these signals in this thread, and returns those that were blocked before.
 fn change_mask(signals: &libc::sigset_t) -> libc::sigset_t {
     let mut before = MaybeUninit::zeroed();
-    // SAFETY: both sets are valid; the call cannot fail, and zeroes are a set too.
+    // SAFETY: both sets are valid, because zeros are a set too. The call cannot fail.
     unsafe {
         libc::pthread_sigmask(libc::SIG_SETMASK, ptr::from_ref(signals), before.as_mut_ptr());
         before.assume_init()
     }
 }
 
-/// Removes the temporary files of this process, which is about to end. No thread can make one afterwards:
-/// the lock is never given back, and a link that tries waits for ever.
+/// Removes the temporary files of this process, which is about to end. No thread can make a new one
+/// afterwards: the lock is never released, and a link that tries waits for ever.
 ///
-/// It may be called by a signal's handler (only system calls, no allocation, no lock that the
-/// interrupted thread could hold), if the handler runs with all other signals blocked.
+/// A signal handler may call this, if it runs with all other signals blocked: the function only makes system
+/// calls, allocates nothing, and takes no lock that the interrupted thread could hold.
 pub fn remove_temporaries() {
     let paths = ManuallyDrop::new(TEMPORARIES.lock());
     for path in paths.iter() {

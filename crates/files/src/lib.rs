@@ -1,4 +1,4 @@
-//! Files as commands use them.
+//! Files as commands use them: inputs, archives, and outputs that are not finished.
 //!
 //! An [`InputStore`] maps inputs and keeps them in place for as long as the work takes. [`archive`] lists the
 //! members of archives. [`sniff`] finds out from its first bytes what a file is. A command that makes files

@@ -1,7 +1,7 @@
-//! A lock that a signal handler may take as well: a flag that threads poll.
+//! A lock that a signal handler may take too: a flag that threads poll.
 //!
-//! Its parts come from [`super::sync`]. `tests/models.rs` replaces them by those of loom, which try every
-//! order of the steps.
+//! Its parts come from [`super::sync`]. `tests/models.rs` replaces them by loom's, which try every order of
+//! the steps.
 
 use super::sync::{AtomicBool, Ordering, yield_now};
 use std::cell::UnsafeCell;
@@ -13,7 +13,8 @@ pub struct SpinLock<T> {
     value: UnsafeCell<T>,
 }
 
-// SAFETY: only the thread that has set `locked` touches the value, so the value moves from thread to thread.
+// SAFETY: only the thread that has set `locked` touches the value, so the value only moves from thread to
+// thread.
 unsafe impl<T: Send> Sync for SpinLock<T> {}
 
 impl<T> SpinLock<T> {

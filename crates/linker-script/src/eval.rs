@@ -176,7 +176,7 @@ pub enum EvalError {
         /// The place.
         span: Span,
         /// Symbol, section, region or constant.
-        what: Thing,
+        what: NameKind,
     },
     /// A symbol in a section that is not in the output.
     Discarded {
@@ -206,7 +206,7 @@ pub enum EvalError {
 /// Kinds of names that an expression can ask for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[allow(missing_docs)]
-pub enum Thing {
+pub enum NameKind {
     Symbol,
     Section,
     Region,
@@ -236,20 +236,20 @@ impl EvalError {
             EvalError::NotYetKnown { .. } => {
                 (Code::ScriptError, format!("`{text}` depends on an address that depends on it in turn"))
             }
-            EvalError::Undefined { what: Thing::Symbol, .. } => {
+            EvalError::Undefined { what: NameKind::Symbol, .. } => {
                 if name.contains('/') {
                     help = Some("write blanks around `/` to divide: it may be part of a name");
                 }
                 let name = diagnostics::demangle::demangle(name.as_bytes());
                 (Code::UndefinedSymbol, format!("undefined symbol `{name}' referenced in expression"))
             }
-            EvalError::Undefined { what: Thing::Section, .. } => {
+            EvalError::Undefined { what: NameKind::Section, .. } => {
                 (Code::ScriptError, format!("there is no output section `{name}`"))
             }
-            EvalError::Undefined { what: Thing::Region, .. } => {
+            EvalError::Undefined { what: NameKind::Region, .. } => {
                 (Code::ScriptError, format!("there is no memory region `{name}`"))
             }
-            EvalError::Undefined { what: Thing::Constant, .. } => {
+            EvalError::Undefined { what: NameKind::Constant, .. } => {
                 help = Some("the constants are MAXPAGESIZE and COMMONPAGESIZE");
                 (Code::ScriptError, format!("there is no constant `{name}`"))
             }
@@ -335,7 +335,7 @@ impl Evaluator<'_> {
             }
             ExprKind::Constant(name) => match self.scope.constant(&name.bytes) {
                 Some(value) => Ok(Value::number(value)),
-                None => Err(EvalError::Undefined { span: name.span, what: Thing::Constant }),
+                None => Err(EvalError::Undefined { span: name.span, what: NameKind::Constant }),
             },
             ExprKind::DataSegmentAlign(max, common) => {
                 let (max, common) = (self.value(max)?.value, self.value(common)?.value);
@@ -437,7 +437,7 @@ impl Evaluator<'_> {
             }
             Symbol::Discarded => Err(EvalError::Discarded { span }),
             Symbol::NotYetKnown => Err(EvalError::NotYetKnown { span }),
-            Symbol::Undefined => Err(EvalError::Undefined { span, what: Thing::Symbol }),
+            Symbol::Undefined => Err(EvalError::Undefined { span, what: NameKind::Symbol }),
         }
     }
 
@@ -446,7 +446,7 @@ impl Evaluator<'_> {
             SectionOperand::Named(name) => (self.scope.section(&name.bytes), name.span),
             SectionOperand::Next(span) => (self.scope.next_section(), *span),
         };
-        known(lookup, span, Thing::Section)
+        known(lookup, span, NameKind::Section)
     }
 
     /// `ALIGNOF(NEXT_SECTION)` is 0 behind the last section.
@@ -458,7 +458,7 @@ impl Evaluator<'_> {
     }
 
     fn region(&self, name: &[u8], span: Span) -> Result<(u64, u64), EvalError> {
-        known(self.scope.region(name), span, Thing::Region)
+        known(self.scope.region(name), span, NameKind::Region)
     }
 
     fn data_segment(&mut self, span: Span) -> Result<&mut DataSegment, EvalError> {
@@ -529,7 +529,7 @@ impl Operands {
     }
 }
 
-fn known<T>(lookup: Lookup<T>, span: Span, what: Thing) -> Result<T, EvalError> {
+fn known<T>(lookup: Lookup<T>, span: Span, what: NameKind) -> Result<T, EvalError> {
     match lookup {
         Lookup::Known(answer) => Ok(answer),
         Lookup::NotYetKnown => Err(EvalError::NotYetKnown { span }),

@@ -255,11 +255,11 @@ fn errors_tell_missing_from_not_yet() {
         EvalError::Undefined { what, .. } => what,
         other => panic!("{other:?}"),
     };
-    assert_eq!(undefined("zz"), Thing::Symbol);
-    assert_eq!(undefined("1 || zz"), Thing::Symbol);
-    assert_eq!(undefined("SIZEOF(.zz)"), Thing::Section);
-    assert_eq!(undefined("ORIGIN(zz)"), Thing::Region);
-    assert_eq!(undefined("CONSTANT(zz)"), Thing::Constant);
+    assert_eq!(undefined("zz"), NameKind::Symbol);
+    assert_eq!(undefined("1 || zz"), NameKind::Symbol);
+    assert_eq!(undefined("SIZEOF(.zz)"), NameKind::Section);
+    assert_eq!(undefined("ORIGIN(zz)"), NameKind::Region);
+    assert_eq!(undefined("CONSTANT(zz)"), NameKind::Constant);
     assert!(matches!(error("gone", &mut outside()), EvalError::Discarded { .. }));
     assert!(matches!(error("4 % (1 - 1)", &mut outside()), EvalError::DivisionByZero { .. }));
     assert!(matches!(error(".", &mut Fixture { dot: None, ..outside() }), EvalError::NotHere { .. }));
