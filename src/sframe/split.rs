@@ -1,8 +1,8 @@
-//! `--sframe-split`: gives objects the section tables that they would have, had the assembler split
-//! their `.sframe`.
+//! `--sframe-split`: gives an object the section table that it would have if the assembler had split its
+//! `.sframe`.
 //!
-//! Only the section headers of the file are copied. New sections and the groups that grew lie in
-//! bytes of the link's own ([`ObjectFile::made`]), which headers name like all others. So later
+//! The linker copies only the section headers of the file. New sections and the groups that have grown lie in
+//! bytes of the link's own ([`ObjectFile::made`]), and headers refer to these like to all others. So later
 //! passes need not know of the split.
 
 use crate::arch::Target;
@@ -19,17 +19,18 @@ use sframe_sections::split::{Defect, Form, Plan, Ties};
 use zerocopy::IntoBytes;
 use zerocopy::byteorder::{ByteOrder, U32, U64};
 
-/// Bytes of the copy of a group that gets two members: the flag word, one old member and the two new ones.
+/// Size in bytes of the copy of a group that gets two members: the flag word, one old member and the two new
+/// ones.
 const GROWTH_OF_GROUP: usize = 16;
 
-/// Whether inputs are split. Not if the linker drops them, or reads them function by function for a table of
-/// its own: then a split has no effect.
+/// Whether the linker splits inputs. A split has no effect if the linker drops inputs, or reads them function
+/// by function for its own table.
 pub fn is_wanted(config: &Config) -> bool {
     config.sframe.split && config.sframe.mode == SFrameMode::Concat && !config.sframe.replaces_inputs()
 }
 
-/// Whether `--sframe-split`, which was not given, would keep a section's references out of discarded text:
-/// the section is SFrame of known versions only.
+/// Whether `--sframe-split`, which was not given, would keep a section from referring to discarded text. It
+/// would if the section contains only SFrame of known versions.
 pub fn would_help<T: Target>(link: &Inputs<'_, T>, section: SectionId) -> bool {
     let Some((object, index)) = link.locate(section) else { return false };
     let bytes = object.section_bytes(index as usize).unwrap_or_default();
@@ -38,9 +39,9 @@ pub fn would_help<T: Target>(link: &Inputs<'_, T>, section: SectionId) -> bool {
         && Section::new(bytes, 0).pieces().all(|piece| matches!(piece, Piece::Blob(_)))
 }
 
-/// Splits the monolithic SFrame sections of an object. A section that cannot be split stays whole,
-/// with a warning unless `check_sframes` reports it as corrupt later. `order` is the object's place
-/// in the link. `index_objects` calls it before it reads the section headers.
+/// Splits the monolithic SFrame sections of an object. `order` is the object's place in the link. A section
+/// that cannot be split stays whole, with a warning, unless `check_sframes` will report it as corrupt.
+/// `index_objects` calls this before it reads the section headers.
 pub fn split<'a, E: ByteOrder>(
     object: &mut ObjectFile<'a, E>,
     store: &'a InputStore,
@@ -50,8 +51,8 @@ pub fn split<'a, E: ByteOrder>(
         .filter(|&index| is_input(object, index) && object.headers[index].sh_size.get() > 0)
         .map(|index| index as u32)
         .collect();
-    // `index_objects` refuses a file with sections outside of it; offsets behind its end must not
-    // become valid here.
+    // `index_objects` rejects a file with sections outside of it. The bytes that this function adds must not
+    // make such offsets valid.
     let is_inside = |header: &Shdr<E>| section_range(object.bytes, header).is_some();
     if frames.is_empty() || !object.headers.iter().all(is_inside) {
         return Vec::new();
@@ -90,7 +91,7 @@ fn finding<E: ByteOrder>(
         section: object.section_name_lossy(frame as usize),
         offset: defect.offset(),
     };
-    let note = "--sframe-split cannot take the section apart; it stays whole";
+    let note = "--sframe-split cannot split the section; it stays whole";
     Some(diagnostic.at(location).note(note).ordered(order, frame, defect.offset()))
 }
 
@@ -99,11 +100,11 @@ struct Edit<'o, 'a, E: ByteOrder> {
     object: &'o ObjectFile<'a, E>,
     headers: Vec<Shdr<E>>,
     made: Vec<u8>,
-    /// By section: the relocation section that applies to it, 0 without.
+    /// By section: the relocation section that applies to it, or 0.
     relocations: Vec<u32>,
-    /// By section: the group that it is a member of, 0 without.
+    /// By section: the group that it is a member of, or 0.
     groups: Vec<u32>,
-    /// Pairs of a group and a new member of it.
+    /// Pairs of a group and its new member.
     members: Vec<(u32, u32)>,
 }
 
@@ -176,7 +177,7 @@ impl<'o, 'a, E: ByteOrder> Edit<'o, 'a, E> {
     fn put_parts(&mut self, plan: &Plan<'_, E>, frame: u32, table: u32) -> Result<(), Defect> {
         let (old, old_table) = (self.headers[frame as usize], self.headers[table as usize]);
         let mut numbers = Some((frame, table));
-        // Close to the final size: a part adds a header, and its rows come out of the old section.
+        // Close to the final size: a part adds a header, but its rows come out of the old section.
         let sizes = [old.sh_size.get(), old_table.sh_size.get()].map(|size| size as usize);
         self.made.reserve(sizes[0] + sizes[1] + plan.parts.len() * (HEADER_SIZE + GROWTH_OF_GROUP));
         self.headers.reserve_exact(2 * plan.parts.len());
@@ -207,7 +208,7 @@ impl<'o, 'a, E: ByteOrder> Edit<'o, 'a, E> {
         Ok(())
     }
 
-    /// Makes a section and the relocation section behind it members of a group.
+    /// Makes a section and its relocation section, which has the next number, members of a group.
     fn join(&mut self, group: Option<u32>, section: u32) {
         if let Some(group) = group {
             self.members.extend([(group, section), (group, section + 1)]);

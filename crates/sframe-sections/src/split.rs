@@ -1,14 +1,18 @@
 //! Splits an `.sframe` that covers several text sections into one part for each text section.
 //!
-//! Assemblers should write one `.sframe` for each text section, in the section group of its text
-//! section and tied to it by `SHF_LINK_ORDER`. A [`Plan`] divides a monolithic section that way: it
-//! assigns functions to text sections by the relocations of their starts. Both the command that
-//! rewrites files (`sframe split`) and the linker, which rewrites its inputs (`--sframe-split`),
-//! follow it: the first part takes the old section's number, all others come behind
-//! the last section, so that no section number changes.
+//! ```text
+//! .sframe: f (.text), g (.text.cold), h (.text)   ->   .sframe of .text: f, h    .sframe of .text.cold: g
+//! ```
 //!
-//! A part has the form that the section had, blob or unit, unless units are asked for
-//! ([`Form::Light`]): then all functions of a text section become one unit.
+//! Assemblers should write one `.sframe` for each text section, in the section group of its text and linked
+//! to it (`SHF_LINK_ORDER`). Then a linker that discards the text discards its frames, too. A [`Plan`]
+//! divides a monolithic section that way: it assigns functions to text sections by the relocations of their
+//! starts. The command that rewrites files (`sframe split`) and the linker, which rewrites its inputs
+//! (`--sframe-split`), both follow it. The first part takes the old section's number and all others come
+//! after the last section, so no section number changes.
+//!
+//! A part keeps the form of the section, blob or unit, unless the caller wants units ([`Form::Light`]). Then
+//! all functions of a text section become one unit.
 
 mod blob;
 mod light;
@@ -20,16 +24,16 @@ use std::fmt;
 use std::ops::Range;
 use zerocopy::byteorder::{ByteOrder, U64};
 
-/// Why a section cannot be taken apart.
+/// Why a section cannot be split.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Defect {
-    /// Bytes that are no blob of a known version, or rows that cannot be read.
+    /// The bytes are not a blob of a known version, or rows cannot be read.
     Format(sframe_format::Error),
-    /// A relocation, by its offset in the section, and the finding.
+    /// What is wrong with a relocation, and its offset in the section.
     Relocation(u64, &'static str),
     /// The section is in a group without any text that it describes.
     ForeignGroup,
-    /// A function, by the offset of its entry, that a unit cannot express, and why.
+    /// Why a unit cannot express a function, and the offset of the function's entry.
     Inexpressible(u64, String),
 }
 
@@ -70,25 +74,25 @@ pub struct Function<E: ByteOrder> {
     blob: u32,
     /// Its row in the blob.
     pub index: u32,
-    /// The relocation, as the input has it.
+    /// The relocation in the input.
     pub relocation: Rela<E>,
 }
 
-/// The form that a section gets.
+/// The form of the result.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Form {
-    /// The one that it has.
+    /// The form that the section has.
     Same,
     /// Units (`sframe_format::light`).
     Light,
 }
 
-/// The functions of one text section: those of one blob, or all for a unit.
+/// The functions of one text section: those of one blob, or all of them for a unit.
 #[derive(Clone, Debug)]
 pub struct Part {
     /// Whether it becomes a unit.
     pub light: bool,
-    /// The text section; `None` for functions that are elsewhere (undefined or absolute symbols).
+    /// The text section. `None`: the functions are in no section (their symbols are undefined or absolute).
     pub text: Option<u32>,
     /// The functions, in the section's order: a range of [`Plan::functions`].
     functions: Range<usize>,
@@ -108,16 +112,16 @@ pub struct Plan<'data, E: ByteOrder> {
     pub parts: Vec<Part>,
     /// The functions of all parts.
     pub functions: Vec<Function<E>>,
-    /// Number of functions that no part takes: an earlier link discarded their code and removed the
-    /// relocation; for units also functions of size 0.
+    /// Number of functions in no part, because an earlier link discarded their code and removed the
+    /// relocation. For units, functions of size 0 count as well.
     pub dead: usize,
     /// Whether the section changes its form.
     converts: bool,
-    /// The blobs and the functions of units that the section holds.
+    /// The blobs in the section, and the functions of its units.
     blobs: Vec<Blob<'data>>,
 }
 
-/// Ties of a section to others.
+/// The sections that a section is tied to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Ties {
     /// The section that it is linked to (`SHF_LINK_ORDER`).
@@ -127,11 +131,11 @@ pub struct Ties {
 }
 
 impl<'data, E: ByteOrder> Plan<'data, E> {
-    /// Sorts the functions of a section by their text sections, which `section_of` finds by symbol.
+    /// Sorts the functions of a section by their text sections. `section_of` finds these by symbol.
     ///
     /// # Errors
-    /// The section is not made of blobs of known versions alone, its relocations are not those of
-    /// functions' starts, or `section_of` finds a defect.
+    /// The section contains other data than blobs of known versions, a relocation is not at the start of a
+    /// function, or `section_of` finds a defect.
     pub fn of(
         data: &'data [u8],
         relocations: &[Rela<E>],
@@ -180,7 +184,7 @@ impl<'data, E: ByteOrder> Plan<'data, E> {
         Ok(plan)
     }
 
-    /// Puts the functions of each part together.
+    /// Puts the functions of each part next to each other.
     fn take(&mut self, mut part_of: Vec<(u32, Function<E>)>) {
         if !part_of.is_sorted_by_key(|(part, _)| *part) {
             part_of.sort_by_key(|(part, _)| *part);
@@ -193,7 +197,7 @@ impl<'data, E: ByteOrder> Plan<'data, E> {
         self.functions = part_of.into_iter().map(|(_, function)| function).collect();
     }
 
-    /// Whether the section with these ties already is what the plan would make of it. `group_of` gives the
+    /// Whether the section with these ties already is what the plan would make of it. `group_of` returns the
     /// group of a text section.
     pub fn is_in_shape(&self, ties: Ties, group_of: impl Fn(u32) -> Option<u32>) -> bool {
         let [part] = self.parts.as_slice() else { return false };
@@ -201,8 +205,8 @@ impl<'data, E: ByteOrder> Plan<'data, E> {
         same && ties.link == part.text && part.text.is_none_or(|text| group_of(text) == ties.group)
     }
 
-    /// Moves the part to the front that takes the old section's number. That number stays in the group of the
-    /// old section, so the part must belong there; without a group, preferably a part outside of groups.
+    /// Moves the part that takes the old section's number to the front. That number stays in the group of the
+    /// old section, so the part must belong there. Without a group, a part outside of groups is best.
     ///
     /// # Errors
     /// The section is in a group, and no part belongs there.
@@ -219,8 +223,7 @@ impl<'data, E: ByteOrder> Plan<'data, E> {
 }
 
 impl<'data, E: ByteOrder> Plan<'data, E> {
-    /// Appends a part as a blob or unit of its own, and gives the relocations of that, at the start fields
-    /// of its functions.
+    /// Appends a part as its own blob or unit. Returns the relocations for the start fields of its functions.
     ///
     /// # Errors
     /// A function's rows are malformed, or a unit cannot express them.
@@ -243,7 +246,7 @@ impl<'data, E: ByteOrder> Plan<'data, E> {
 }
 
 impl<E: ByteOrder> Plan<'_, E> {
-    /// Appends functions as a unit. Relocations of 32 bits become those of 64.
+    /// Appends functions as a unit. Relocations of 32 bits become relocations of 64 bits.
     fn write_unit(&self, functions: &[Function<E>], out: &mut Vec<u8>) -> Result<Vec<Rela<E>>, Defect> {
         let with_entry = |function: &Function<E>| {
             let blob = self.blobs.get(function.blob as usize)?;
@@ -287,8 +290,8 @@ impl<'r, E: ByteOrder> Ascending<'r, E> {
         }
     }
 
-    /// The relocation at an offset, which ascends from call to call; `None` if there is none. Fails if it
-    /// would skip a relocation.
+    /// The relocation at this offset. `None`: there is none. Offsets must ascend from call to call. It is an
+    /// error to skip a relocation.
     fn at(&self, offset: u64, next: &mut usize) -> Result<Option<&'r Rela<E>>, Defect> {
         let Some(relocation) = self.0.get(*next) else { return Ok(None) };
         match relocation.r_offset.get() {
@@ -310,8 +313,8 @@ fn not_a_start(offset: u64) -> Defect {
     Defect::Relocation(offset, "is not at the start of a function's entry")
 }
 
-/// Numbers text sections in the order of their first functions. Functions of one text section mostly stand
-/// together, so the last answer is tried first.
+/// Numbers text sections in the order of their first functions. Functions of one text section are mostly
+/// neighbours, so the last answer is tried first.
 #[derive(Default)]
 struct Slots {
     last: Option<(Option<u32>, usize)>,
@@ -351,7 +354,7 @@ mod tests {
         bytes
     }
 
-    /// The relocation of the start of function `row`, against the section symbol of section `symbol`.
+    /// The relocation for the start of function `row`, against the section symbol of section `symbol`.
     fn relocation(row: u32, symbol: u32) -> Rela<LE> {
         let offset = HEADER_SIZE as u64 + u64::from(row) * Version::V3.fde_size() as u64;
         Rela {
@@ -368,7 +371,7 @@ mod tests {
     #[test]
     fn functions_go_with_their_text() {
         let data = blob(&[4, 5, 6, 7, 8]);
-        // Out of order, and row 3 has none.
+        // Out of order, and row 3 has no relocation.
         let relocations = [relocation(4, 2), relocation(0, 1), relocation(1, 2), relocation(2, 1)];
         let mut plan = plan(&data, &relocations).unwrap();
         assert_eq!((plan.dead, plan.functions.len()), (1, 4));
@@ -395,7 +398,7 @@ mod tests {
     #[test]
     fn units_hold_all_functions_of_their_text_that_have_bytes() {
         let mut first = blob(&[4, 5, 7]);
-        // The third has no bytes.
+        // The third function has no bytes.
         first[HEADER_SIZE + 2 * Version::V3.fde_size() + 8] = 0;
         first.resize(first.len().next_multiple_of(8), 0);
         let second = first.len() as u64;
@@ -413,7 +416,7 @@ mod tests {
         let blobs: Vec<_> = Section::new(&out, 0).strict().blobs().collect();
         assert_eq!(places, blobs.iter().map(|blob| blob.offset() as u64).collect::<Vec<_>>());
         assert_eq!(blobs.iter().map(|blob| blob.fde(0).unwrap().size).collect::<Vec<_>>(), [4, 6]);
-        // A section of units stays one, and is taken apart if it has several texts.
+        // A section of units stays one, and is split if it covers several texts.
         let again = Plan::of(&out, &moved, Form::Same, section_of).unwrap();
         let ties = Ties { link: Some(1), group: None };
         assert!(again.is_in_shape(ties, |_| None) && again.parts[0].light);

@@ -1,17 +1,17 @@
-//! Copies some functions of a blob into a blob of their own.
+//! Copies some functions of a blob into a new blob.
 
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use sframe_format::header::HEADER_SIZE;
 use sframe_format::{Blob, Error, ErrorKind, Fde, Flags, Header, Version};
 
-/// Appends to `out` a blob with the functions `indices` of another one, in this order. Version, ABI
-/// and rows stay as they are, byte for byte; functions that share rows go on sharing them. Start
-/// fields are copied as they are, for relocations to fill. Gives the header that was written.
+/// Appends a blob with the functions `indices` of another blob to `out`, in this order. Version, ABI and rows
+/// stay the same, byte for byte, and functions that share rows still share them. Start fields are copied, and
+/// relocations must fill them. Returns the new header.
 ///
-/// The blob is not marked sorted. In V2 and V3 starts count from their fields, as relocations compute
-/// them, and the flag for that is set, which GNU as before 2.45 omits: so the blob is right when a
-/// linker only applies relocations.
+/// The blob is not marked sorted. In V2 and V3, starts count from their fields, because relocations compute
+/// them that way. GNU as before 2.45 does not set the flag for that, but this sets it. So the blob is right
+/// if a linker only applies relocations.
 ///
 /// # Errors
 /// A function's attribute or rows are malformed.
@@ -60,7 +60,7 @@ pub fn extract(
 /// The rows of the functions that were copied.
 struct RowBytes<'b, 'data> {
     blob: &'b Blob<'data>,
-    /// New offset of rows, by old offset; functions that share rows go on sharing them.
+    /// New offset of rows, by old offset, so that functions still share their rows.
     placed: HashMap<u32, u32, FixedState>,
     /// Whether there is more than one function, so that rows may be shared.
     several: bool,
@@ -70,7 +70,8 @@ struct RowBytes<'b, 'data> {
 }
 
 impl RowBytes<'_, '_> {
-    /// Copies the rows of a function, unless they are there. Gives their offset in the new sub-section.
+    /// Copies the rows of a function, unless they have been copied. Returns their offset in the new
+    /// sub-section.
     fn copy(&mut self, fde: &Fde, out: &mut Vec<u8>) -> Result<u32, Error> {
         let attributes = self.blob.attributes(fde)?;
         self.fre_count = self.fre_count.wrapping_add(attributes.fre_count);

@@ -7,12 +7,13 @@ use sframe_format::{Abi, Blob, Error, Fde, Version};
 pub enum Fault {
     /// A function's rows are malformed.
     Format(Error),
-    /// V3, whose rows a unit has, cannot express a function: the offset of its entry, and the reason.
+    /// V3, the form of a unit's rows, cannot express a function. The offset of the function's entry, and the
+    /// reason.
     Inexpressible(u64, String),
 }
 
-/// Appends to `out` a unit with functions of this ABI, in this order, and gives the places of their
-/// start fields in it. Rows of every version become those of V3.
+/// Appends a unit with functions of this ABI to `out`, in this order. Returns the offsets of their start
+/// fields in it. Rows of every version become V3 rows.
 ///
 /// # Errors
 /// See [`Fault`].
