@@ -1,10 +1,10 @@
 //! How a relocation is described, for every machine.
 //!
 //! A relocation type computes `expr + addend - base` and stores the result in a field. The psABIs name dozens
-//! of types, but nearly all are one such pair. So the passes work with pairs and need to know no machine. The
-//! rest belongs to the target: [`super::Target::Field`] says how the bits of a field lie,
-//! [`super::Target::Family`] and [`super::Target::Edit`] say which instructions the linker may rewrite, and
-//! how.
+//! of types, but nearly all of them are a pair of an `expr` and a `base`. So the passes work with pairs and
+//! need to know no machine. The rest belongs to the target: [`super::Target::Field`] says how the bits of a
+//! field lie, and [`super::Target::Family`] and [`super::Target::Edit`] say which instructions the linker may
+//! rewrite, and how.
 
 use crate::cli::{CallNop, Config, OutputMode, TextRelocations};
 use crate::elf::Rela;

@@ -2,7 +2,8 @@
 //! Thread-Local Storage" 5).
 //!
 //! A compiler that cannot know which module will define a symbol loads the symbol's address from the GOT. If
-//! the output turns out to define it, a shorter way is known, and the load from memory is a waste:
+//! the output turns out to define the symbol itself, its code can compute the address, and needs no load from
+//! memory:
 //!
 //! ```text
 //! 48 8b 05 disp32    mov x@GOTPCREL(%rip), %rax
