@@ -245,7 +245,8 @@ impl Lines {
         Ok(())
     }
 
-    /// The number of a file. It is known by the name that the compiler was given and by its whole path.
+    /// The number of file `index` of a line program: its row in the list of paths. A path consists of the
+    /// folder in which the compiler ran, the file's folder and its name.
     fn file(
         &mut self,
         dwarf: &gimli::Dwarf<Bytes<'_>>,

@@ -15,10 +15,10 @@ bitflags! {
         const IMPORTED = 1 << 0;
         /// Other modules may bind to this output's definition.
         const EXPORTED = 1 << 1;
-        /// Its value is a number, not a place in a section. So is the value 0 of an undefined symbol that the
-        /// dynamic linker does not bind.
+        /// Its value is a number, not a place in a section. An undefined symbol that the dynamic linker does
+        /// not bind is the number 0.
         const ABSOLUTE = 1 << 2;
-        /// Undefined, and weak everywhere: its value is 0 unless it is [`Self::IMPORTED`].
+        /// It is undefined, and weak in all objects. Its value is 0 unless it is [`Self::IMPORTED`].
         const UNDEFINED_WEAK = 1 << 3;
         /// `STT_FUNC` or `STT_GNU_IFUNC`.
         const FUNCTION = 1 << 4;

@@ -1,15 +1,16 @@
-//! The symbol table of a link: one row for each name, whichever files use it.
+//! The symbol table of a link: one row for each global name, whichever files use it, and one for each local
+//! symbol.
 //!
 //! A thousand objects that call `malloc` mention one symbol a thousand times, each by its own copy of the
 //! name and its own number in its own table. If every reference compared names, the linker would compare them
-//! again for each relocation. So each different global name becomes a number first, a
-//! [`SymbolId`](crate::ids::SymbolId), and from there on all passes work with numbers:
+//! again for each relocation. So the linker first gives each different global name a number, a
+//! [`SymbolId`](crate::ids::SymbolId), and all later passes work with numbers:
 //!
 //! ```text
 //! row            0        1        2       |  3 ...              |  9 ...
 //! symbol         main     malloc   exit    |  locals of a.o      |  locals of b.o
 //! definition     a.o, 12  libc, 7  nobody  |
-//! flags          -        imported ...     |  ...
+//! flags          -        import   undef   |  ...                 |  ...
 //! ```
 //!
 //! Each property (definition, flags, version, value) is a vector of its own, over all rows or over the
