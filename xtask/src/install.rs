@@ -103,7 +103,7 @@ pub fn run(arguments: Arguments) -> Result<()> {
     };
     let prefix = &arguments.prefix;
     std::fs::create_dir_all(prefix)?;
-    lay_out(&parts, prefix, &prefix.canonicalize()?)?;
+    lay_out(&parts, prefix)?;
     let folder = |name: &str| prefix.join("libexec").join(name).canonicalize();
     println!("installed; use it with gcc -B{}", folder("sframe-ld")?.display());
     println!("per-text frames at assembly: gcc -B{} -Wa,--gsframe", folder("sframe-as")?.display());
@@ -120,14 +120,14 @@ pub struct Parts {
     pub libraries: PathBuf,
 }
 
-/// Lays an installation out below a folder, for use below `prefix`, which files name.
-pub fn lay_out(parts: &Parts, folder: &Path, prefix: &Path) -> Result<()> {
+/// Lays an installation out below a folder. No file names the folder, so that it can be moved.
+pub fn lay_out(parts: &Parts, folder: &Path) -> Result<()> {
     install(&parts.linker, folder)?;
     install_command(&parts.command, folder)?;
     replace(&parts.comparer, &folder.join("bin/ld-compare"))?;
     install_assembler(&parts.assembler, folder)?;
     pages::write(&parts.linker, &parts.comparer, &folder.join("share"))?;
-    install_library(&parts.libraries, folder, prefix)
+    install_library(&parts.libraries, folder)
 }
 
 /// Builds a program in a profile. All members of the workspace count, as for tests, so that no dependency is
@@ -177,8 +177,8 @@ fn build_library() -> Result<PathBuf> {
 }
 
 /// Copies the library that programs walk their own stacks with: shared and static, its header, and what
-/// `pkg-config` reads, which names the prefix; and the libraries of the linker itself.
-fn install_library(built: &Path, folder: &Path, prefix: &Path) -> Result<()> {
+/// `pkg-config` reads; and the libraries of the linker itself.
+fn install_library(built: &Path, folder: &Path) -> Result<()> {
     let root = crate::folders::workspace();
     let (library, include) = (folder.join("lib"), folder.join("include"));
     std::fs::create_dir_all(library.join("pkgconfig"))?;
@@ -196,9 +196,7 @@ fn install_library(built: &Path, folder: &Path, prefix: &Path) -> Result<()> {
     let sources = root.join("crates/sframe-unwind");
     replace(&sources.join("include/sframe-unwind.h"), &include.join("sframe-unwind.h"))?;
     let template = std::fs::read_to_string(sources.join("sframe-unwind.pc.in"))?;
-    let text = template
-        .replace("@PREFIX@", &prefix.display().to_string())
-        .replace("@VERSION@", env!("CARGO_PKG_VERSION"));
+    let text = template.replace("@VERSION@", env!("CARGO_PKG_VERSION"));
     Ok(std::fs::write(library.join("pkgconfig/sframe-unwind.pc"), text)?)
 }
 

@@ -44,7 +44,7 @@ enum Command {
     Book(book::Arguments),
     /// Build and lay out bin/, libexec/ and share/ below a prefix
     Install(install::Arguments),
-    /// Make a Debian package, another of debug information, and a tarball
+    /// Make a Debian package, another of debug information, a tarball and a wheel
     Package(package::Arguments),
     /// Link something large and check it
     Prove(prove::Arguments),

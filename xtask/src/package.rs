@@ -1,5 +1,6 @@
-//! Packages that people install: a Debian package, one of debug information beside it, and a tarball with the
-//! same files.
+//! Packages that people install: a Debian package, one of debug information beside it, and a tarball and a wheel
+//! with the same files. [`install::lay_out`] says where each lies, and programs start on every Linux of the last
+//! ten years ([`old_libc`]).
 //!
 //! The same commit gives the same bytes: all times are the commit's, names are sorted, and programs name no
 //! folder of the machine that built them ([`build`]). `--again` makes everything twice, from the first file
@@ -9,16 +10,19 @@ mod completions;
 mod debian;
 mod help;
 mod licences;
+mod old_libc;
 pub mod pages;
 pub mod stripped;
 mod tools;
+mod wheel;
+mod zip;
 
 use crate::folders::{copy_to, target, tracked, workspace};
 use crate::install::{self, Parts};
 use anyhow::{Context, Result, ensure};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use tools::{architecture, said};
+use tools::said;
 
 /// Programs and libraries of the package.
 const BUILT: [&str; 8] = [
@@ -52,12 +56,14 @@ pub struct Package {
     /// Its debug information.
     pub debug: PathBuf,
     pub tarball: PathBuf,
+    /// For Python's package clients.
+    pub wheel: PathBuf,
 }
 
 impl Package {
     /// All of them.
-    pub fn files(&self) -> [&Path; 3] {
-        [&self.deb, &self.debug, &self.tarball]
+    pub fn files(&self) -> [&Path; 4] {
+        [&self.deb, &self.debug, &self.tarball, &self.wheel]
     }
 }
 
@@ -106,22 +112,24 @@ fn make(built: &Path, output: &Path) -> Result<Package> {
         assembler: built.join("sframe-as"),
         libraries: built.to_owned(),
     };
-    install::lay_out(&parts, &usr, Path::new("/usr"))?;
+    install::lay_out(&parts, &usr)?;
     let documents = usr.join("share/doc/sframe-ld");
     copy_documents(&documents)?;
     licences::write(&documents.join("licences"))?;
+    old_libc::check(&tree)?;
     stripped::separate(&tree, &debug)?;
     let time = commit_time()?;
     std::fs::create_dir_all(output)?;
     let tarball = tarball(&usr, output, time)?;
+    let wheel = wheel::wheel(&usr, output)?;
     let deb = debian::package(&tree, output, time)?;
     let debug = debian::debug_package(&debug, output, time)?;
     std::fs::remove_dir_all(stage)?;
-    Ok(Package { deb, debug, tarball })
+    Ok(Package { deb, debug, tarball, wheel })
 }
 
-/// Builds for a package: paths of sources are those of no machine. Gives the folder of programs and
-/// libraries.
+/// Builds for a package: for the C library of old systems, and paths of sources are those of no machine. Gives
+/// the folder of programs and libraries.
 fn build(folder: &str) -> Result<PathBuf> {
     let folder = target().join(folder);
     let cargo = std::env::var_os("CARGO_HOME").map(PathBuf::from);
@@ -130,6 +138,7 @@ fn build(folder: &str) -> Result<PathBuf> {
     if let Some(cargo) = cargo {
         flags.push_str(&format!(" --remap-path-prefix={}=/usr/src/cargo", cargo.display()));
     }
+    flags.push_str(&format!(" {}", old_libc::stand_ins(&folder.join("stand-ins"))?));
     let mut command = Command::new("cargo");
     command.current_dir(workspace()).env("RUSTFLAGS", flags).env("CARGO_INCREMENTAL", "0");
     command.args(["build", "--release", "--locked", "--bins", "--lib", "--target-dir"]).arg(&folder);
@@ -160,7 +169,7 @@ fn commit_time() -> Result<u64> {
 }
 
 fn tarball(usr: &Path, output: &Path, time: u64) -> Result<PathBuf> {
-    let name = format!("sframe-ld-{}-{}", env!("CARGO_PKG_VERSION"), architecture()?);
+    let name = format!("sframe-ld-{}-{}-linux", env!("CARGO_PKG_VERSION"), std::env::consts::ARCH);
     let path = output.join(format!("{name}.tar.xz"));
     let mut command = Command::new("tar");
     command.args(["--sort=name", "--owner=0", "--group=0", "--numeric-owner", "--format=gnu"]);

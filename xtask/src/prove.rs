@@ -278,7 +278,7 @@ fn subjects() -> Vec<Subject> {
         ),
         Subject::new(
             "package",
-            "The Debian package in a minimal root: installed, used and removed",
+            "The packages in minimal roots: installed, used and removed",
             package::package,
         ),
         Subject::plain(

@@ -58,7 +58,7 @@ pub struct Wanted {
 /// The two commands, and in the same root the proofs of these names.
 pub fn bare(proof: &mut Proof, names: &[&str]) -> Result<()> {
     let root = proof.folder.join("root");
-    make_root(proof, &root)?;
+    make_root(proof, &root, &release("VERSION_CODENAME")?)?;
     let commit = clone(&root)?;
     let packages = enter(&root, &["dpkg-query", "-W", "-f", "${Package}\n"])?.lines().count();
     for name in ABSENT {
@@ -125,9 +125,8 @@ pub(super) fn release(field: &str) -> Result<String> {
     value.map(str::to_owned).with_context(|| format!("no {field} in /etc/os-release"))
 }
 
-/// Makes the root anew. Only the processes in it see its mounts.
-pub(super) fn make_root(proof: &Proof, root: &Path) -> Result<()> {
-    let codename = release("VERSION_CODENAME")?;
+/// Makes the root of a release anew. Only the processes in it see its mounts.
+pub(super) fn make_root(proof: &Proof, root: &Path, codename: &str) -> Result<()> {
     if root.exists() {
         std::fs::remove_dir_all(root)?;
     }
@@ -146,7 +145,7 @@ pub(super) fn make_root(proof: &Proof, root: &Path) -> Result<()> {
     let mut command = Command::new("unshare");
     command.args(["--mount", "sh"]).arg(tools.join("usr/sbin/debootstrap"));
     command
-        .args(["--variant=minbase", &format!("--include={PACKAGES}"), &codename])
+        .args(["--variant=minbase", &format!("--include={PACKAGES}"), codename])
         .arg(root)
         .arg(apt::mirror()?);
     command.env("DEBOOTSTRAP_DIR", tools.join("usr/share/debootstrap"));
@@ -233,12 +232,12 @@ fn command(root: &Path, words: &[String]) -> Result<(String, Cost)> {
     Ok((text, cost))
 }
 
-/// Lets the root's package client have the distribution's packages and sources, and nothing else.
-pub(super) fn sources(root: &Path) -> Result<()> {
+/// Lets the root's package client have a release's packages and sources, and nothing else.
+pub(super) fn sources(root: &Path, suite: &str) -> Result<()> {
     let folder = root.join("etc/apt/sources.list.d");
     let _ = std::fs::remove_dir_all(&folder);
     std::fs::create_dir_all(&folder)?;
-    let (mirror, suite) = (apt::mirror()?, release("VERSION_CODENAME")?);
+    let mirror = apt::mirror()?;
     let line = |kind: &str| {
         format!("{kind} [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] {mirror} {suite} main\n")
     };

@@ -1,5 +1,6 @@
-//! The package in a minimal root of the distribution with gcc and nothing else of ours: installed, used and
-//! removed.
+//! The packages in minimal roots of the distribution with gcc and nothing else of ours: installed, used and
+//! removed. The Debian package in one of this system's release, the tarball and the wheel in one of the oldest
+//! release that there is.
 
 use super::bare;
 use super::proof::Proof;
@@ -11,35 +12,45 @@ use std::path::{Path, PathBuf};
 const PROGRAM: &str = "#include <stdio.h>\n#include <stdexcept>\n\
     int main() { try { throw std::runtime_error(\"caught\"); } catch (std::exception &e) { printf(\"%s\\n\", e.what()); } }\n";
 
-/// Commands inside the root, each with a text that its output must hold.
+/// Commands inside the root, each with a text that its output must hold; `@` is the prefix.
 const USES: [(&str, &str); 11] = [
     ("sframe-ld --version", "sframe-ld"),
     ("ld-compare --help", "ld-compare"),
-    ("g++ -B/usr/libexec/sframe-ld -o /tmp/use/program /tmp/use/program.cc && /tmp/use/program", "caught"),
+    ("g++ -B@/libexec/sframe-ld -o /tmp/use/program /tmp/use/program.cc && /tmp/use/program", "caught"),
     ("readelf -p .comment /tmp/use/program", "sframe-ld"),
     (
-        "g++ -B/usr/libexec/sframe-ld -Wl,--sframe-from-eh-frame=all,--sframe-index -o /tmp/use/index /tmp/use/program.cc && sframe verify /tmp/use/index",
+        "g++ -B@/libexec/sframe-ld -Wl,--sframe-from-eh-frame=all,--sframe-index -o /tmp/use/index /tmp/use/program.cc && sframe verify /tmp/use/index",
         " 0 wrong",
     ),
+    ("g++ -B@/libexec/sframe-wrap-ld -o /tmp/use/wrapped /tmp/use/program.cc && /tmp/use/wrapped", "caught"),
     (
-        "g++ -B/usr/libexec/sframe-wrap-ld -o /tmp/use/wrapped /tmp/use/program.cc && /tmp/use/wrapped",
-        "caught",
-    ),
-    (
-        "g++ -Wl,-plugin,/usr/lib/sframe-ld/libsframe_split.so -Wl,-plugin-opt=verbose -o /tmp/use/plugin /tmp/use/program.cc && /tmp/use/plugin",
+        "g++ -Wl,-plugin,@/lib/sframe-ld/libsframe_split.so -Wl,-plugin-opt=verbose -o /tmp/use/plugin /tmp/use/program.cc && /tmp/use/plugin",
         "caught",
     ),
     (
         "sframe-ld -run g++ -o /tmp/use/run /tmp/use/program.cc && readelf -p .comment /tmp/use/run",
         "sframe-ld",
     ),
-    ("gcc -c -o /tmp/use/header.o -x c /usr/include/sframe-unwind.h && echo read", "read"),
     (
-        "bash -c 'source /usr/share/bash-completion/completions/sframe; COMP_WORDS=(sframe ver); COMP_CWORD=1; _sframe sframe ver sframe; echo $COMPREPLY'",
+        "g++ -flto -O2 -B@/libexec/sframe-ld -o /tmp/use/lto /tmp/use/program.cc && /tmp/use/lto && readelf -p .comment /tmp/use/lto",
+        "sframe-ld",
+    ),
+    ("gcc -c -o /tmp/use/header.o -x c @/include/sframe-unwind.h && echo read", "read"),
+    ("cat @/share/doc/sframe-ld/licences/list.txt", "rayon"),
+];
+
+/// Uses of what only the Debian package brings.
+const DEBIAN_USES: [(&str, &str); 2] = [
+    (
+        "bash -c 'source @/share/bash-completion/completions/sframe; COMP_WORDS=(sframe ver); COMP_CWORD=1; _sframe sframe ver sframe; echo $COMPREPLY'",
         "verify",
     ),
-    ("zcat /usr/share/doc/sframe-ld/changelog.gz; cat /usr/share/doc/sframe-ld/licences/list.txt", "rayon"),
+    ("zcat @/share/doc/sframe-ld/changelog.gz", "sframe-ld"),
 ];
+
+/// The oldest release of Debian that mirrors have: its C library is from before the one that most functions of
+/// threads moved in.
+const OLD_RELEASE: &str = "bullseye";
 
 /// Makes the packages of programs in `built`, or builds these.
 #[derive(clap::Args)]
@@ -68,14 +79,15 @@ pub fn package(proof: &mut Proof, wanted: &Wanted) -> Result<()> {
         );
     }
     proof.note("\nPacked a second time, they have the same bytes.\n")?;
-    bare::make_root(proof, &root)?;
+    bare::make_root(proof, &root, &bare::release("VERSION_CODENAME")?)?;
     use_and_remove(proof, &root, &made)?;
-    lint(proof, &root, &made)
+    lint(proof, &root, &made)?;
+    elsewhere(proof, &made)
 }
 
 /// Demands that the distribution's checker of packages has no error to tell of. Its warnings are noted.
 fn lint(proof: &mut Proof, root: &Path, made: &Package) -> Result<()> {
-    bare::sources(root)?;
+    bare::sources(root, &bare::release("VERSION_CODENAME")?)?;
     bare::add(root, &["lintian"])?;
     for (name, file) in [("package.deb", &made.deb), ("debug.deb", &made.debug)] {
         std::fs::copy(file, root.join("tmp").join(name))?;
@@ -95,18 +107,8 @@ fn use_and_remove(proof: &mut Proof, root: &Path, made: &Package) -> Result<()> 
     let files = bare::enter(root, &["dpkg", "--listfiles", "sframe-ld"])?;
     let sums = bare::enter(root, &["dpkg", "--verify", "sframe-ld"])?;
     ensure!(sums.is_empty(), "files differ from the package's: {sums}");
-    proof.note(format!(
-        "Installed: {} files and folders.\n\n| command | holds |\n|---|---|",
-        files.lines().count()
-    ))?;
-    std::fs::create_dir_all(root.join("tmp/use"))?;
-    std::fs::write(root.join("tmp/use/program.cc"), PROGRAM)?;
-    for (line, says) in USES {
-        let said = bare::enter(root, &["sh", "-c", &format!("{{ {line}; }} 2>&1")])
-            .with_context(|| line.to_owned())?;
-        ensure!(said.contains(says), "{line}: {said}");
-        proof.note(format!("| `{}` | {} |", line.replace('|', "\\|"), says.trim()))?;
-    }
+    proof.note(format!("Installed: {} files and folders.\n", files.lines().count()))?;
+    use_in(proof, root, "/usr", &[&USES[..], &DEBIAN_USES].concat())?;
     pages(proof, root, &files)?;
     bare::enter(root, &["dpkg", "--purge", "sframe-ld"])?;
     for name in ["package.deb", "use", ".cache"] {
@@ -121,6 +123,51 @@ fn use_and_remove(proof: &mut Proof, root: &Path, made: &Package) -> Result<()> 
     let left: Vec<_> = after.difference(&before).collect();
     ensure!(left.is_empty(), "removal leaves {left:?}");
     proof.note("\nRemoved: nothing is left that was not there before.")
+}
+
+/// Runs commands in a root, with the programs below a prefix first on `PATH`, and notes what holds.
+fn use_in(proof: &mut Proof, root: &Path, prefix: &str, uses: &[(&str, &str)]) -> Result<()> {
+    std::fs::create_dir_all(root.join("tmp/use"))?;
+    std::fs::write(root.join("tmp/use/program.cc"), PROGRAM)?;
+    proof.note("| command | holds |\n|---|---|")?;
+    for (line, says) in uses {
+        let line = line.replace('@', prefix);
+        let script = format!("PATH={prefix}/bin:$PATH; {{ {line}; }} 2>&1");
+        let said = bare::enter(root, &["sh", "-c", &script]).with_context(|| line.clone())?;
+        ensure!(said.contains(says), "{line}: {said}");
+        proof.note(format!("| `{}` | {} |", line.replace('|', "\\|"), says.trim()))?;
+    }
+    Ok(())
+}
+
+/// The tarball and the wheel on an old system.
+fn elsewhere(proof: &mut Proof, made: &Package) -> Result<()> {
+    let root = proof.folder.join("old-root");
+    bare::make_root(proof, &root, OLD_RELEASE)?;
+    bare::sources(&root, OLD_RELEASE)?;
+    bare::add(&root, &["python3-venv", "xz-utils"])?;
+    let library = bare::enter(&root, &["ldd", "--version"])?;
+    let library = library.lines().next().unwrap_or_default();
+    proof.note(format!("\nThe tarball, unpacked on Debian {OLD_RELEASE}, {library}:\n"))?;
+    let name = |file: &Path| file.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    for file in [&made.tarball, &made.wheel] {
+        std::fs::copy(file, root.join("tmp").join(name(file)))?;
+    }
+    let unpacked = format!("/opt/{}", name(&made.tarball).trim_end_matches(".tar.xz"));
+    bare::enter(&root, &["tar", "-C", "/opt", "-xf", &format!("/tmp/{}", name(&made.tarball))])?;
+    use_in(proof, &root, &unpacked, &USES)?;
+    bare::enter(&root, &["python3", "-m", "venv", "/opt/python"])?;
+    let wheel = format!("/tmp/{}", name(&made.wheel));
+    bare::enter(&root, &["/opt/python/bin/pip", "install", "--no-index", &wheel])?;
+    let pip = bare::enter(&root, &["/opt/python/bin/pip", "--version"])?;
+    let pip = pip.split(" from").next().unwrap_or_default().to_owned();
+    proof.note(format!("\nThe wheel, installed there by {pip}:\n"))?;
+    use_in(proof, &root, "/opt/python", &USES)?;
+    bare::enter(&root, &["/opt/python/bin/pip", "uninstall", "--yes", "sframe-ld"])?;
+    for left in ["bin/sframe-ld", "libexec/sframe-ld/ld", "lib/sframe-ld/libsframe_run.so"] {
+        ensure!(!root.join("opt/python").join(left).exists(), "pip leaves {left}");
+    }
+    proof.note("\nUninstalled: nothing of it is left.")
 }
 
 /// Renders every manual page, by the system's own `man`: the root has none.

@@ -209,8 +209,9 @@ fn fill(proof: &Proof, sframe: &Path, root: &Path, like: Option<&Root>) -> Resul
 /// survive a loss of power, nor make an index of manual pages.
 fn make_root(proof: &Proof, root: &Path) -> Result<()> {
     let place = root.join("opt/linker");
-    bare::make_root(proof, root)?;
-    bare::sources(root)?;
+    let release = bare::release("VERSION_CODENAME")?;
+    bare::make_root(proof, root, &release)?;
+    bare::sources(root, &release)?;
     std::fs::write(root.join("etc/dpkg/dpkg.cfg.d/rebuild"), "force-unsafe-io\n")?;
     bare::add(root, &PACKAGES)?;
     std::fs::create_dir_all(place.join("second"))?;
