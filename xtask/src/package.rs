@@ -1,6 +1,6 @@
-//! Packages that people install: a Debian package, one of debug information beside it, and a tarball and a wheel
-//! with the same files. [`install::lay_out`] says where each lies, and programs start on every Linux of the last
-//! ten years ([`old_libc`]).
+//! Packages that people install: a Debian package, one of debug information beside it, and a tarball and a
+//! wheel with the same files. [`install::lay_out`] says where each lies, and programs start on every Linux of
+//! the last ten years ([`old_libc`]).
 //!
 //! The same commit gives the same bytes: all times are the commit's, names are sorted, and programs name no
 //! folder of the machine that built them ([`build`]). `--again` makes everything twice, from the first file
@@ -128,8 +128,8 @@ fn make(built: &Path, output: &Path) -> Result<Package> {
     Ok(Package { deb, debug, tarball, wheel })
 }
 
-/// Builds for a package: for the C library of old systems, and paths of sources are those of no machine. Gives
-/// the folder of programs and libraries.
+/// Builds for a package: for the C library of old systems, and paths of sources are those of no machine.
+/// Gives the folder of programs and libraries.
 fn build(folder: &str) -> Result<PathBuf> {
     let folder = target().join(folder);
     let cargo = std::env::var_os("CARGO_HOME").map(PathBuf::from);

@@ -1,11 +1,11 @@
 //! Programs for every Linux of the last ten years: linked to the C library as it was then.
 //!
-//! A program that is linked on today's system wants today's versions of symbols (`pthread_create@GLIBC_2.34`),
-//! and starts nowhere else, though the C library keeps each older version for ever. A program that is linked
-//! statically starts everywhere, but cannot load compilers' plugins. So packages are linked to stand-ins for the
-//! system's libraries, which define of each symbol the newest version that [`OLDEST`] has. Symbols that came
-//! later have no version there: programs that refer to them weakly (`statx`) find them where they are, and
-//! [`check`] allows no other reference to them.
+//! A program that is linked on today's system wants today's versions of symbols
+//! (`pthread_create@GLIBC_2.34`), and starts nowhere else, though the C library keeps each older version for
+//! ever. A program that is linked statically starts everywhere, but cannot load compilers' plugins. So
+//! packages are linked to stand-ins for the system's libraries, which define of each symbol the newest
+//! version that [`OLDEST`] has. Symbols that came later have no version there: programs that refer to them
+//! weakly (`statx`) find them where they are, and [`check`] allows no other reference to them.
 //!
 //! Functions that moved into `libc.so.6` since stand in the library where they were: the dynamic linker of an
 //! old system looks for them there.
@@ -28,7 +28,8 @@ const SHIM: [(&str, &str); 2] =
 const OPTIONS: [&str; 2] = ["-Wl,--wrap=__libc_start_main", "-lold_libc"];
 /// Libraries that programs of Rust and C are linked to, by the names that gcc finds them by.
 const LIBRARIES: [&str; 3] = ["libc.so.6", "libm.so.6", "libgcc_s.so.1"];
-/// Libraries whose functions are in `libc.so.6` since glibc 2.34, with how the names of their functions begin.
+/// Libraries whose functions are in `libc.so.6` since glibc 2.34, with how the names of their functions
+/// begin.
 const MOVED: [(&str, &[&str]); 2] = [("libdl.so.2", &["dl"]), ("libpthread.so.0", &["pthread_", "sem_"])];
 
 /// The version of what libraries of glibc keep among themselves.
@@ -194,7 +195,8 @@ pub fn check(tree: &Path) -> Result<()> {
 mod tests {
     use super::*;
 
-    /// Uses what moved between libraries, what came later, constructors, and something that is only in new ones.
+    /// Uses what moved between libraries, what came later, constructors, and something that is only in new
+    /// ones.
     const PROGRAM: &str = r#"
         #define _GNU_SOURCE
         #include <dlfcn.h>

@@ -1,8 +1,8 @@
-//! A wheel, which Python's package clients install (`pip install`): the files of a tree, below the prefix of a
-//! Python environment (PEP 427, PEP 600).
+//! A wheel, which Python's package clients install (`pip install`): the files of a tree, below the prefix of
+//! a Python environment (PEP 427, PEP 600).
 //!
-//! Wheels have no links. In the place of a link to a program stands a shell script that becomes the program, and
-//! in the place of a link to a library a linker script that names it.
+//! Wheels have no links. In the place of a link to a program stands a shell script that becomes the program,
+//! and in the place of a link to a library a linker script that names it.
 
 use super::tools::{files, said};
 use super::zip::Zip;
@@ -68,8 +68,8 @@ pub fn wheel(tree: &Path, output: &Path) -> Result<PathBuf> {
     Ok(path)
 }
 
-/// A script in the place of a link from `file` to a program. The wrapper around linkers knows by its name which
-/// it stands for; a script has to tell it.
+/// A script in the place of a link from `file` to a program. The wrapper around linkers knows by its name
+/// which it stands for; a script has to tell it.
 fn script(file: &Path, target: &Path) -> Result<String> {
     let wrapped = if file.starts_with("libexec/sframe-wrap-ld") {
         " wrap-ld \"${SFRAME_REAL_LD:-${0##*/}}\""

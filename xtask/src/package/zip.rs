@@ -1,5 +1,5 @@
-//! Archives in the ZIP format, as Python's package clients read them (PKWARE's APPNOTE.TXT 6.3): deflated files
-//! with the rights of Unix and no times.
+//! Archives in the ZIP format, as Python's package clients read them (PKWARE's APPNOTE.TXT 6.3): deflated
+//! files with the rights of Unix and no times.
 
 use anyhow::Result;
 use flate2::Compression;

@@ -76,7 +76,7 @@ fn copy_sources(to: &Path) -> Result<()> {
 /// Applies a diff as the page says.
 fn apply(folder: &Path, diff: &str, options: &[&str]) -> Result<()> {
     let mut command = Command::new("git");
-    command.current_dir(folder).args(["apply", "--recount", "-C1"]).args(options);
+    command.current_dir(folder).args(["apply", "--recount", "--unidiff-zero"]).args(options);
     // The folder may lie inside a work tree, where git would take the diff for that tree's.
     command.env("GIT_CEILING_DIRECTORIES", folder.parent().context("a folder of its own")?);
     command.stdin(Stdio::piped()).stderr(Stdio::piped());

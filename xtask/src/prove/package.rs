@@ -1,6 +1,6 @@
 //! The packages in minimal roots of the distribution with gcc and nothing else of ours: installed, used and
-//! removed. The Debian package in one of this system's release, the tarball and the wheel in one of the oldest
-//! release that there is.
+//! removed. The Debian package in one of this system's release, the tarball and the wheel in one of the
+//! oldest release that there is.
 
 use super::bare;
 use super::proof::Proof;
@@ -48,8 +48,8 @@ const DEBIAN_USES: [(&str, &str); 2] = [
     ("zcat @/share/doc/sframe-ld/changelog.gz", "sframe-ld"),
 ];
 
-/// The oldest release of Debian that mirrors have: its C library is from before the one that most functions of
-/// threads moved in.
+/// The oldest release of Debian that mirrors have: its C library is from before the one that most functions
+/// of threads moved in.
 const OLD_RELEASE: &str = "bullseye";
 
 /// Makes the packages of programs in `built`, or builds these.
