@@ -161,7 +161,10 @@ impl World {
         resolved.definitions.of = vec![Definition::Undefined; count];
         let frames = split_eh_frames::run(&mut resolved);
         let mut made = Made::of(resolved, frames);
-        let sections = [synth::eh_frame::section(&made), synth::eh_frame_hdr::section(&made)];
+        let sections = [
+            synth::eh_frame::section(&made, &made.frames),
+            synth::eh_frame_hdr::section(&made, &made.frames),
+        ];
         made.synthetic.rows.extend(sections.into_iter().flatten());
         made.resolved.sections.add_alive(made.synthetic.rows.len());
         let rules = vec![None; made.section_count()];
@@ -319,7 +322,7 @@ fn broken_sections_stay_whole_with_a_warning() {
         assert!(!link.sections.is(section_of(&link, file, ".eh_frame"), SectionState::ABSORBED));
         assert!(link.frames.files[file].sections.is_empty());
     }
-    assert!(synth::eh_frame_hdr::section(&link).is_none());
+    assert!(synth::eh_frame_hdr::section(&link, &link.frames).is_none());
     drop(link);
     let texts: Vec<_> = world.sink.into_sorted().into_iter().map(|d| d.message).collect();
     assert_eq!(

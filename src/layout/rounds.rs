@@ -26,7 +26,7 @@ use crate::script::ast::Assignment;
 use crate::sframe::collect::Chosen;
 use crate::sframe_output;
 use crate::symbols::Definition;
-use crate::synth::{android, reldyn, relr};
+use crate::synth::{android, kinds};
 use crate::tables::pools::Thunks;
 use crate::tables::section::Kind;
 use std::ops::ControlFlow;
@@ -106,8 +106,8 @@ impl<'p, 'a> Rounds<'p, 'a> {
             return ControlFlow::Break(link);
         }
         let Made { thunks, chosen, .. } = &mut self.made;
-        sizes.extend(relr::needed_size(&link).map(|size| (Kind::RelrDyn, size)));
-        sizes.extend(sframe_output::needed_sizes(&link, thunks, chosen));
+        let described = sframe_output::thunks::describe(&link, thunks, chosen);
+        sizes.extend(kinds::needed_sizes(&link, chosen, described));
         let inserted = thunks::insert(&link, thunks, &mut self.watched, &mut self.machine);
         let grows = sizes.iter().any(|&(kind, size)| link.synthetics.is_smaller(kind, size));
         if !grows && !inserted {
@@ -151,8 +151,8 @@ fn needed_by_android<T: Target>(link: Geometry<'_, T>) -> (Geometry<'_, T>, Vec<
         return (link, Vec::new());
     }
     let located = Located { values: values::all(&link), geometry: link };
-    let needed = reldyn::needed_size(&located).map(|size| (Kind::RelaDyn, size));
-    (located.geometry, needed.into_iter().collect())
+    let needed = kinds::needed_by_symbols(&located);
+    (located.geometry, needed)
 }
 
 /// Updates type and flags of every output section from its lists.

@@ -1,6 +1,6 @@
 //! Fills the dynamic linker's tables up to addresses, and sizes all synthetic sections.
 //!
-//! Comes before the layout. Two sections may still grow while addresses are found: `.relr.dyn`, whose
+//! [`crate::synth::kinds`] says how large each is. Comes before the layout. Two sections may still grow while addresses are found: `.relr.dyn`, whose
 //! size depends on how close its places lie, and the SFrame table, which describes thunks, and in its
 //! compact form has pages.
 
@@ -9,12 +9,13 @@ use crate::debug_index::debug_names::NameIndex;
 use crate::debug_index::joined::DebugIndex;
 use crate::diag::{Code, Diagnostic};
 use crate::ids::{SectionId, SymbolId};
-use crate::phase::{Contents, Live, Numbered, Resolved, Scanned, Tables};
-use crate::relocs::dynamic::{self, Counts};
+use crate::phase::{Contents, Extent, Numbered, Resolved, Scanned, Tables};
+use crate::relocs::dynamic;
 use crate::sframe::collect::Chosen;
-use crate::sframe_output;
 use crate::symbols::{Definition, Mentions, Needs};
-use crate::synth::{android, dynsym, eh_frame, eh_frame_hdr, hash, plt_cfi, reldyn, relr, symbol_versions};
+use crate::synth::dynamic::entries;
+use crate::synth::synthesis::{Size, Sizing};
+use crate::synth::{android, dynsym, kinds, symbol_versions};
 use crate::tables::dynamic_tables::DynamicTables;
 use crate::tables::dynstr::DynamicStrings;
 use crate::tables::section::{Kind, SyntheticSections};
@@ -32,115 +33,70 @@ pub fn run<'a, T: Target>(
     debug_index: DebugIndex<'a>,
     name_index: NameIndex<'a>,
 ) -> (Contents<'a, T>, Chosen) {
-    let mut sizes = Sizes { link: &numbered, sections: numbered.synthetic.clone() };
-    sizes.frames(&chosen);
-    sizes.sections.set_size(Kind::GdbIndex, debug_index.size, 1);
-    sizes.sections.set_size(Kind::DebugNames, name_index.size, 1);
     let counts = dynamic::count(&numbered);
-    sizes.slots();
-    sizes.relocations(&counts);
-    // Android's packed form has no count of relative relocations.
-    let counted = numbered.config.relocations.combine && !android::is_wanted(&numbered);
-    let relative_count = if counted { counts.relative } else { 0 };
-    let dynamic = if numbered.is_dynamic() {
-        sizes.dynamic(counts.packed > 0, relative_count)
+    let tables = if numbered.is_dynamic() {
+        dynamic_tables(&numbered, counts.packed > 0)
     } else {
         DynamicTables::default()
     };
-    let mut synthetics = sizes.sections;
+    let mut sizing = Sizing {
+        numbered: &numbered,
+        chosen: &chosen,
+        debug_index: &debug_index,
+        name_index: &name_index,
+        counts,
+        dynamic: tables,
+    };
+    let mut synthetics = numbered.synthetic.clone();
+    size(&sizing, &mut synthetics, Kind::EARLY);
+    // Android's packed form has no count of relative relocations.
+    let counted = numbered.config.relocations.combine && !android::is_wanted(&numbered);
+    let relative_count = if counted { counts.relative } else { 0 };
+    if numbered.is_dynamic() {
+        // They depend on which other sections have contents, and add strings.
+        sizing.dynamic.entries = entries(&numbered, &synthetics, relative_count, &mut sizing.dynamic);
+        size(&sizing, &mut synthetics, &[Kind::Dynamic, Kind::DynStr]);
+    }
+    let dynamic = sizing.dynamic;
     synthetics.rows.extend(numbered.merged.iter().map(|merged| merged.section.clone()));
     let tables = Tables { dynamic, relative_count, debug_index, name_index, corrupt_sframes, numbered };
     (Contents { tables, synthetics }, chosen)
 }
 
-struct Sizes<'l, 'a, T: Target> {
-    link: &'l Numbered<'a, T>,
-    sections: SyntheticSections<'a>,
+/// Sizes the sections of these kinds.
+fn size<T: Target>(link: &Sizing<'_, '_, T>, sections: &mut SyntheticSections<'_>, kinds: &[Kind]) {
+    for &kind in kinds {
+        let (size, needed) = match kinds::of::<T>(kind).size {
+            Size::Made | Size::File => continue,
+            Size::Numbered(size) => (size, false),
+            Size::Needed(size) => (size, true),
+        };
+        if !needed && sections.find(kind).is_none() {
+            continue;
+        }
+        let Extent { size, align } = size(link);
+        if !sections.set_size(kind, size, align) && size > 0 && !link.config.is_relocatable() {
+            let message = format!("{kind:?} needs {size:#x} bytes, but there is no section for it");
+            link.sink.report(Diagnostic::error(Code::Internal, message));
+        }
+    }
 }
 
-impl<'a, T: Target> Sizes<'_, 'a, T> {
-    /// Sets size and alignment of a section. `create_synthetics` must have made it if the size is
-    /// not 0, or its contents would be lost.
-    fn set(&mut self, kind: Kind, size: u64, align: u64) {
-        if !self.sections.set_size(kind, size, align) && size > 0 && !self.link.config.is_relocatable() {
-            let message = format!("{kind:?} needs {size:#x} bytes, but there is no section for it");
-            self.link.sink.report(Diagnostic::error(Code::Internal, message));
-        }
+/// The tables for the dynamic linker, but for the entries of `.dynamic`. `packs` tells whether `.relr.dyn`
+/// has contents.
+fn dynamic_tables<'a, T: Target>(link: &Numbered<'a, T>, packs: bool) -> DynamicTables<'a> {
+    let libraries = needed_libraries(link);
+    let (symbols, first_hashed, gnu_hash) = dynsym::select(link);
+    let strings = DynamicStrings::new(symbols.len() + 64);
+    let mut tables =
+        DynamicTables { libraries, symbols, first_hashed, gnu_hash, strings, ..Default::default() };
+    tables.row_of = rows(link, &tables);
+    for symbol in &mut tables.symbols {
+        symbol.name_offset = tables.strings.add(symbol.name);
     }
-
-    /// Sizes sections of call frame information, whose records and functions are chosen already.
-    fn frames(&mut self, chosen: &Chosen) {
-        let live: &Live<'_, T> = self.link;
-        if !live.kept_frames.files.is_empty() {
-            let size = eh_frame::size(live) + plt_cfi::size(self.link);
-            self.sections.set_size(Kind::EhFrame, size, 1);
-        }
-        let fdes = live.kept_frames.fdes + plt_cfi::fdes(self.link);
-        self.sections.set_size(Kind::EhFrameHdr, eh_frame_hdr::size(fdes), 1);
-        if let Some(table) = &chosen.table {
-            let size = match &chosen.compact {
-                Some(compact) => sframe_output::compact::first_guess(compact, table),
-                None => table.size(),
-            };
-            self.sections.set_size(Kind::SFrame, size, 1);
-        }
-        self.sections.set_size(Kind::SFrameOverlay, sframe_output::overlay::size(self.link, chosen), 1);
-    }
-
-    fn slots(&mut self) {
-        let (link, slots, copies) = (self.link, &self.link.slots, &self.link.copies);
-        self.set(Kind::CopyData, copies.data.size, copies.data.align);
-        self.set(Kind::CopyRelro, copies.relro.size, copies.relro.align);
-        self.set(Kind::Got, u64::from(slots.got_words) * 8, 8);
-        self.set(Kind::GotPlt, slots.got_plt_words * 8, 8);
-        let (lazy, sec, direct) = link.plt_sizes();
-        let align = link.plt_shape.align;
-        self.set(Kind::Plt, lazy, align);
-        self.set(Kind::PltSec, sec, align);
-        self.set(Kind::PltGot, direct, align);
-    }
-
-    fn relocations(&mut self, counts: &Counts) {
-        let (rela, rela_plt) = reldyn::sizes(self.link, counts);
-        self.set(Kind::RelaDyn, rela, 8);
-        self.set(Kind::RelaPlt, rela_plt, 8);
-        self.set(Kind::RelrDyn, relr::first_guess(counts.packed), 8);
-    }
-
-    /// Fills and sizes the other tables of the dynamic linker.
-    fn dynamic(&mut self, packs: bool, relative_count: u64) -> DynamicTables<'a> {
-        let link = self.link;
-        let libraries = needed_libraries(link);
-        let (symbols, first_hashed, gnu_hash) = dynsym::select(link);
-        let strings = DynamicStrings::new(symbols.len() + 64);
-        let mut tables =
-            DynamicTables { libraries, symbols, first_hashed, gnu_hash, strings, ..Default::default() };
-        tables.row_of = rows(link, &tables);
-        for symbol in &mut tables.symbols {
-            symbol.name_offset = tables.strings.add(symbol.name);
-        }
-        tables.defined = symbol_versions::defined(link, &mut tables.strings);
-        symbol_versions::need(link, packs, &mut tables);
-        let (words, defined, needed) = symbol_versions::sizes(&tables);
-        let count = tables.symbols.len() + 1;
-        let sizes = [
-            (Kind::DynSym, count as u64 * 24),
-            (Kind::Hash, hash::size::<T>(count)),
-            (Kind::GnuHash, gnu_hash.size()),
-            (Kind::VerSym, words),
-            (Kind::VerDef, defined),
-            (Kind::VerNeed, needed),
-        ];
-        for (kind, size) in sizes {
-            self.sections.set_size(kind, size, 1);
-        }
-        tables.entries = crate::synth::dynamic::entries(link, &self.sections, relative_count, &mut tables);
-        let spare = 1 + u64::from(link.config.dynamic.spare_tags);
-        let size = (tables.entries.len() as u64 + spare) * crate::synth::dynamic::ENTRY;
-        self.sections.set_size(Kind::Dynamic, size, 1);
-        self.sections.set_size(Kind::DynStr, tables.strings.bytes().len() as u64, 1);
-        tables
-    }
+    tables.defined = symbol_versions::defined(link, &mut tables.strings);
+    symbol_versions::need(link, packs, &mut tables);
+    tables
 }
 
 /// By global: its row in `.dynsym`, or that of its representative.

@@ -169,7 +169,7 @@ fn write_own<T: Target>(
     let size = link.section_size(item);
     // An empty section may still be here, because a script names it.
     if size > 0 {
-        synth::write(link, item, out.take_first(size));
+        synth::kinds::write(link, item, out.take_first(size));
     }
     fill_gap::<T>(chunk, start + size, out.into_bytes());
 }

@@ -80,8 +80,11 @@ fn replace<T: Target>(link: &mut Resolved<'_, T>, batches: &[Batch], refused: &[
 }
 
 /// The section for the linker's own blob, if the link may have one. [`absorb`] must have run.
-pub fn section<'a, T: Target>(link: &Made<'a, T>) -> Option<SyntheticSection<'a>> {
-    let describes = link.described.batches.iter().any(|batch| batch.role == Role::Written);
+pub fn section<T: Target>(
+    link: &Inputs<'_, T>,
+    described: &collect::Inputs,
+) -> Option<SyntheticSection<'static>> {
+    let describes = described.batches.iter().any(|batch| batch.role == Role::Written);
     let drops_all = link.config.sframe.mode == SFrameMode::Discard && !link.config.sframe.has_table();
     // An overlay indexes what is in `.sframe`, so rows for the linker's own code must be there, too.
     let overlays =

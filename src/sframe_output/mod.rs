@@ -17,26 +17,3 @@ mod plt_tests;
 pub mod report;
 pub mod table;
 pub mod thunks;
-
-use crate::arch::Target;
-use crate::phase::Geometry;
-use crate::sframe::collect::{Chosen, Table};
-use crate::tables::pools::Thunks;
-use crate::tables::section::Kind;
-
-/// The sizes in bytes that the linker's table and an overlay need at these addresses. Each new thunk gets its
-/// function in the table first.
-pub fn needed_sizes<T: Target>(
-    link: &Geometry<'_, T>,
-    thunks: &Thunks,
-    chosen: &mut Chosen,
-) -> impl Iterator<Item = (Kind, u64)> + use<T> {
-    let added = thunks::describe(link, thunks, chosen);
-    let table = match &chosen.compact {
-        Some(_) => compact::needed_size(link, chosen),
-        None => chosen.table.as_ref().filter(|_| added > 0).map(Table::size),
-    };
-    let overlay = overlay::size_with(link, added);
-    let table = table.map(|size| (Kind::SFrame, size));
-    table.into_iter().chain(overlay.map(|size| (Kind::SFrameOverlay, size)))
-}

@@ -21,7 +21,7 @@ use crate::cli::{Config, SFrameIndex};
 use crate::diag::{Code, Diagnostic, Location};
 use crate::elf::consts as elf;
 use crate::ids::{ChunkId, SectionId};
-use crate::phase::{Contents, Image, Made, Scanned, SectionState};
+use crate::phase::{Contents, Image, Scanned, SectionState};
 use crate::sframe::abi;
 use crate::sframe::collect::Chosen;
 use crate::tables::section::{Kind, SyntheticSection};
@@ -35,10 +35,10 @@ pub fn is_wanted(config: &Config) -> bool {
 }
 
 /// The section for the index.
-pub fn section<'a, T: Target>(link: &Made<'a, T>) -> Option<SyntheticSection<'a>> {
-    let flags = if link.config.sframe.alloc { u64::from(elf::SHF_ALLOC) } else { 0 };
+pub fn section(config: &Config) -> Option<SyntheticSection<'static>> {
+    let flags = if config.sframe.alloc { u64::from(elf::SHF_ALLOC) } else { 0 };
     let section = SyntheticSection::new(Kind::SFrameOverlay, b".sframe", SHT_GNU_SFRAME, flags, 8);
-    is_wanted(link.config).then_some(section)
+    is_wanted(config).then_some(section)
 }
 
 /// Number of functions that the index takes from an input. `None`: the input has anything but sound V3 blobs

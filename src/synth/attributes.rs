@@ -5,16 +5,36 @@
 //! both. The merged number is the largest, because higher ones stand for more demanding ABIs.
 //! Attributes of single sections and symbols are skipped: no compiler writes any.
 
+use super::synthesis::{Create, Created, Grow, Size, Synthesis, Write};
 use crate::arch::Target;
 use crate::diag::{Code, Diagnostic, Location};
 use crate::ids::SectionId;
 use crate::input::ObjectFile;
 use crate::phase::Inputs;
 use crate::phase::Resolved;
+use crate::tables::section::{Kind, SyntheticSection};
 use rayon::prelude::*;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use zerocopy::byteorder::{ByteOrder, U32};
+
+/// `.gnu.attributes`, if an object has one.
+pub fn synthesis<T: Target>() -> Synthesis<T> {
+    Synthesis {
+        create: Create::Early(|link| {
+            let (contents, absorbed) = merge(link);
+            let section = || {
+                let (name, bytes) = (b".gnu.attributes", link.store.keep(contents.clone()));
+                SyntheticSection::of_bytes(Kind::GnuAttributes, name, SHT_GNU_ATTRIBUTES, 0, 1, bytes)
+            };
+            let sections = (!contents.is_empty()).then(section).into_iter().collect();
+            Created { sections, absorbed, ..Created::default() }
+        }),
+        size: Size::Made,
+        grow: Grow::Never,
+        write: Write::Fixed,
+    }
+}
 
 /// `SHT_GNU_ATTRIBUTES`.
 pub const SHT_GNU_ATTRIBUTES: u32 = 0x6fff_fff5;
@@ -37,10 +57,9 @@ struct Value<'a> {
 /// The attributes of an object, by number.
 type Attributes<'a> = BTreeMap<u64, Value<'a>>;
 
-/// Merges the sections of all objects, marks them as absorbed, and gives the output section's
-/// contents; empty if there are no attributes.
-pub fn merge<T: Target>(resolved: &mut Resolved<'_, T>) -> Vec<u8> {
-    let link = &*resolved;
+/// Merges the sections of all objects. Gives the contents, empty if there are no attributes, and the merged
+/// sections.
+fn merge<T: Target>(link: &Resolved<'_, T>) -> (Vec<u8>, Vec<SectionId>) {
     let mut absorbed = Vec::new();
     let found: Vec<_> = link.objects.par_iter().map(|object| read(link, object)).collect();
     let found: Vec<Attributes<'_>> = found
@@ -71,8 +90,7 @@ pub fn merge<T: Target>(resolved: &mut Resolved<'_, T>) -> Vec<u8> {
         }
     }
     let contents = encode::<T::E>(merged.iter().map(|(&tag, &(value, _))| (tag, value)));
-    resolved.sections.absorb(absorbed);
-    contents
+    (contents, absorbed)
 }
 
 /// The attributes of an object, and the sections that hold them.

@@ -7,13 +7,32 @@
 //! another, sections would be none that a reader takes.
 
 use super::attributes::{push_number, split_sized, take_number};
+use super::synthesis::{Create, Grow, Size, Synthesis, Write};
 use crate::arch::Target;
 use crate::arch::machine::{FEATURE_BTI, FEATURE_GCS, FEATURE_PAC};
 use crate::diag::{Code, Diagnostic, Location};
 use crate::ids::SectionId;
 use crate::input::ObjectFile;
 use crate::phase::{Inputs, Resolved};
+use crate::tables::section::{Kind, SyntheticSection};
 use zerocopy::byteorder::{ByteOrder, U32};
+
+/// `.ARM.attributes`, if an object has one.
+pub fn synthesis<T: Target>() -> Synthesis<T> {
+    Synthesis {
+        create: Create::Early(|link| {
+            let bytes = &link.properties.attributes;
+            let section = |sh_type| {
+                let bytes = link.store.keep(bytes.clone());
+                SyntheticSection::of_bytes(Kind::BuildAttributes, b".ARM.attributes", sh_type, 0, 1, bytes)
+            };
+            T::BUILD_ATTRIBUTES.filter(|_| !bytes.is_empty()).map(section).into()
+        }),
+        size: Size::Made,
+        grow: Grow::Never,
+        write: Write::Fixed,
+    }
+}
 
 /// The only version of the format.
 const VERSION: u8 = b'A';

@@ -5,13 +5,49 @@
 //! its GOT. All names of the variable must then mean the copy, so symbols at one address of one
 //! library share it and all are exported.
 
+use super::synthesis::{Create, Grow, Size, Synthesis, Write};
 use crate::arch::Target;
+use crate::cli::OutputMode;
+use crate::elf::consts as elf;
 use crate::ids::{SharedId, SymbolId};
 use crate::input::SharedFile;
-use crate::phase::{Copies, Copy, Scanned};
+use crate::phase::{Copies, Copy, Inputs, Scanned};
 use crate::symbols::{Definition, Needs};
+use crate::tables::section::{Kind, SyntheticSection, WRITABLE};
 use hashbrown::HashMap;
 use zerocopy::byteorder::ByteOrder;
+
+/// `.dynbss`: copies of data.
+pub fn data<T: Target>() -> Synthesis<T> {
+    Synthesis {
+        create: Create::Early(|link| {
+            let section = || SyntheticSection::new(Kind::CopyData, b".dynbss", elf::SHT_NOBITS, WRITABLE, 1);
+            copies(link).then(section).into()
+        }),
+        size: Size::Needed(|link| link.copies.data),
+        grow: Grow::Never,
+        write: Write::Nothing,
+    }
+}
+
+/// `.data.rel.ro`: copies of read-only data.
+pub fn relro<T: Target>() -> Synthesis<T> {
+    Synthesis {
+        create: Create::Early(|link| {
+            let (name, sh_type) = (b".data.rel.ro", elf::SHT_PROGBITS);
+            let section = || SyntheticSection::new(Kind::CopyRelro, name, sh_type, WRITABLE, 1);
+            copies(link).then(section).into()
+        }),
+        size: Size::Needed(|link| link.copies.relro),
+        grow: Grow::Never,
+        write: Write::Nothing,
+    }
+}
+
+/// Whether the output may have copies.
+fn copies<T: Target>(link: &Inputs<'_, T>) -> bool {
+    matches!(link.config.mode, OutputMode::Executable { .. }) && !link.shared.is_empty()
+}
 
 /// Allocates a copy for each library variable that needs one. Gives the copies and all names of the
 /// variables.

@@ -1,15 +1,26 @@
 //! `.debug_names`: gives the strings and units of the joined index their places in the output.
 
+use super::synthesis::{Create, Created, Grow, Ingredients, Size, Synthesis, Write, bytes};
 use crate::arch::Target;
 use crate::debug_index::dwarf::endian;
 use crate::diag::{Code, Diagnostic};
 use crate::elf::consts as elf;
-use crate::phase::{Made, Placed};
+use crate::phase::Placed;
 use crate::tables::section::{Kind, SyntheticSection};
+
+/// `.debug_names`.
+pub fn synthesis<T: Target>() -> Synthesis<T> {
+    Synthesis {
+        create: Create::Early(|link| section(link).unwrap_or_default()),
+        size: Size::Numbered(|link| bytes(link.name_index.size)),
+        grow: Grow::Never,
+        write: Write::Bytes(|link, _, out| write(link, out)),
+    }
+}
 
 /// The section, if `--debug-names` asks for it and an object has one. The objects' sections are marked as
 /// absorbed.
-pub fn section<'a, T: Target>(link: &mut Made<'a, T>) -> Option<SyntheticSection<'a>> {
+fn section<'a, T: Target>(link: &Ingredients<'_, 'a, T>) -> Option<Created<'a>> {
     if !link.config.strip.debug_names || link.config.is_relocatable() {
         return None;
     }
@@ -18,16 +29,13 @@ pub fn section<'a, T: Target>(link: &mut Made<'a, T>) -> Option<SyntheticSection
             |&index: &usize| matches!(object.section_name(index), b".debug_names" | b".zdebug_names");
         (1..object.headers.len()).filter(is_index).map(|index| object.section_id(index as u32))
     });
-    let indexes: Vec<_> = indexes.collect();
-    if indexes.is_empty() {
-        return None;
-    }
-    link.resolved.sections.absorb(indexes);
-    Some(SyntheticSection::new(Kind::DebugNames, b".debug_names", elf::SHT_PROGBITS, 0, 4))
+    let absorbed: Vec<_> = indexes.collect();
+    let section = SyntheticSection::new(Kind::DebugNames, b".debug_names", elf::SHT_PROGBITS, 0, 4);
+    (!absorbed.is_empty()).then(|| Created { absorbed, ..Some(section).into() })
 }
 
 /// Writes the section.
-pub fn write<T: Target>(link: &Placed<'_, T>, out: &mut [u8]) {
+fn write<T: Target>(link: &Placed<'_, T>, out: &mut [u8]) {
     let offset = |(section, offset)| {
         // Strings are merged.
         let place = link.final_place(section, offset);

@@ -1,6 +1,7 @@
 //! `.dynamic`: the dynamic linker's table of tables (gABI, "Dynamic Section"), in GNU ld's order.
 
 use super::android;
+use super::synthesis::{Create, Grow, Size, Synthesis, Write, bytes};
 use crate::arch::Target;
 use crate::cli::{OutputMode, Symbolic};
 use crate::elf::Dyn;
@@ -9,7 +10,7 @@ use crate::ids::SymbolId;
 use crate::phase::{Inputs, Numbered, Placed, Resolved};
 use crate::symbols::{Definition, Needs};
 use crate::tables::dynamic_tables::{DynamicEntry, DynamicTables, EntryValue as Value};
-use crate::tables::section::{Kind, SyntheticSections};
+use crate::tables::section::{Kind, READ_ONLY, SyntheticSection, SyntheticSections, WORD, WRITABLE};
 use rayon::prelude::*;
 use zerocopy::FromBytes;
 use zerocopy::byteorder::U64;
@@ -44,6 +45,23 @@ impl<T: Target> List<'_, '_, T> {
     /// Whether a section that the linker makes has contents.
     fn has(&self, kind: Kind) -> bool {
         self.sizes.find(kind).is_some_and(|row| self.sizes.section(row).size > 0)
+    }
+}
+
+/// `.dynamic`.
+pub fn synthesis<T: Target>() -> Synthesis<T> {
+    Synthesis {
+        create: Create::Early(|link| {
+            let flags = if link.config.dynamic.read_only_dynamic { READ_ONLY } else { WRITABLE };
+            let section = || SyntheticSection::new(Kind::Dynamic, b".dynamic", elf::SHT_DYNAMIC, flags, WORD);
+            link.is_dynamic().then(|| section().entries(ENTRY)).into()
+        }),
+        size: Size::Numbered(|link| {
+            let spare = 1 + u64::from(link.config.dynamic.spare_tags);
+            bytes((link.dynamic.entries.len() as u64 + spare) * ENTRY)
+        }),
+        grow: Grow::Never,
+        write: Write::Bytes(|link, _, out| write(link, out)),
     }
 }
 
@@ -290,7 +308,7 @@ fn versions<T: Target>(list: &mut List<'_, '_, T>, tables: &DynamicTables<'_>) {
 }
 
 /// Writes the section. Entries for sections that the layout dropped are left out.
-pub fn write<T: Target>(link: &Placed<'_, T>, out: &mut [u8]) {
+fn write<T: Target>(link: &Placed<'_, T>, out: &mut [u8]) {
     let Ok(out) = <[Dyn<T::E>]>::mut_from_bytes(out) else { return };
     let known =
         link.dynamic.entries.iter().filter_map(|entry| Some((entry.tag, evaluate(link, entry.value)?)));

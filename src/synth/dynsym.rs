@@ -5,6 +5,7 @@
 //! the dynamic linker has to find them here first.
 
 use super::gnu_hash;
+use super::synthesis::{Create, Grow, Size, Synthesis, Write, bytes};
 use crate::arch::Target;
 use crate::cli::OutputMode;
 use crate::elf::Sym;
@@ -16,9 +17,27 @@ use crate::relocs::address;
 use crate::symbols::Mentions;
 use crate::symbols::{Definition, Needs, SymbolFlags};
 use crate::tables::dynamic_tables::{DynamicSymbol, GnuHashShape};
+use crate::tables::section::{Kind, READ_ONLY, SyntheticSection, WORD};
 use rayon::prelude::*;
 use zerocopy::FromBytes;
 use zerocopy::byteorder::{U16, U32, U64};
+
+/// `.dynsym`.
+pub fn synthesis<T: Target>() -> Synthesis<T> {
+    Synthesis {
+        create: Create::Early(|link| {
+            let section =
+                || SyntheticSection::new(Kind::DynSym, b".dynsym", elf::SHT_DYNSYM, READ_ONLY, WORD);
+            link.is_dynamic().then(|| section().entries(ENTRY)).into()
+        }),
+        size: Size::Numbered(|link| bytes((link.dynamic.symbols.len() as u64 + 1) * ENTRY)),
+        grow: Grow::Never,
+        write: Write::Bytes(|link, _, out| write(link, out)),
+    }
+}
+
+/// Size of a symbol in bytes (gABI, "Symbol Table").
+const ENTRY: u64 = 24;
 
 /// Needs that put a library's symbol among the definitions: other modules must find it here.
 const FOUND_HERE: Needs = Needs::COPY.union(Needs::CANONICAL_PLT);
@@ -128,7 +147,7 @@ impl Entry {
 }
 
 /// Writes the table.
-pub fn write<T: Target>(link: &Placed<'_, T>, out: &mut [u8]) {
+fn write<T: Target>(link: &Placed<'_, T>, out: &mut [u8]) {
     let Ok(rows) = <[Sym<T::E>]>::mut_from_bytes(out) else { return };
     let Some((_, rows)) = rows.split_first_mut() else { return };
     rows.par_iter_mut().zip(&link.dynamic.symbols).with_min_len(512).for_each(|(row, symbol)| {

@@ -1,13 +1,14 @@
 //! `.eh_frame` of the output: the kept records of all inputs, and the zero word that ends them.
 
+use super::synthesis::{Create, Grow, Size, Synthesis, Write, bytes};
 use crate::arch::Target;
 use crate::elf::consts as elf;
-use crate::frames::KeptRecord;
 use crate::frames::eh_frame::Fde;
+use crate::frames::{Frames, KeptRecord};
 use crate::ids::FileId;
-use crate::phase::Geometry;
-use crate::phase::{Live, Made};
+use crate::phase::{Geometry, Inputs, Live};
 use crate::region::Region;
+use crate::relocs::apply::apply_list;
 use crate::synth::plt_cfi;
 use crate::tables::section::{Kind, SyntheticSection};
 use rayon::prelude::*;
@@ -19,15 +20,37 @@ const TERMINATOR: u64 = 4;
 /// Bytes after which a batch of files is full. One job writes the records of a batch.
 const BATCH: u64 = 128 << 10;
 
+/// `.eh_frame`.
+pub fn synthesis<T: Target>() -> Synthesis<T> {
+    Synthesis {
+        create: Create::Early(|link| section(link, link.frames).into()),
+        size: Size::Numbered(|link| {
+            let kept = !link.kept_frames.files.is_empty();
+            bytes(if kept { size(link) + plt_cfi::size(link) } else { 0 })
+        }),
+        grow: Grow::Never,
+        write: Write::Jobs(|link, section, out| {
+            write(link, link.section_address(section.id), out, |place| {
+                let record = place.record;
+                let section = link.objects[place.file.index()].section_id(record.section);
+                apply_list(link, section, record.relocations, record.input, place.address, place.out);
+            });
+        }),
+    }
+}
+
 /// The section, if any input has records. Under `-r` inputs stay sections of their own.
-pub fn section<'a, T: Target>(link: &Made<'a, T>) -> Option<SyntheticSection<'a>> {
-    if link.config.is_relocatable() || link.frames.files.iter().all(|file| file.sections.is_empty()) {
+pub fn section<'a, T: Target>(
+    link: &Inputs<'a, T>,
+    frames: &Frames<'a, T::E>,
+) -> Option<SyntheticSection<'a>> {
+    if link.config.is_relocatable() || frames.files.iter().all(|file| file.sections.is_empty()) {
         return None;
     }
     // Records that the dynamic linker relocates must be writable.
     let is_writable =
         |header: &crate::elf::Shdr<T::E>| header.sh_flags.get() & u64::from(elf::SHF_WRITE) != 0;
-    let writable = link.objects.iter().zip(&link.frames.files).any(|(object, file)| {
+    let writable = link.objects.iter().zip(&frames.files).any(|(object, file)| {
         file.sections
             .iter()
             .any(|section| object.headers.get(section.index as usize).is_some_and(is_writable))

@@ -5,16 +5,16 @@
 //! FDE gives the code's address, symbol plus addend, in every pointer encoding. So both sections
 //! can be written at the same time.
 
+use super::synthesis::{Create, Grow, Size, Synthesis, Write, bytes};
 use crate::arch::Target;
 use crate::diag::{Code, Diagnostic, Location};
 use crate::elf::consts as elf;
-use crate::frames::KeptRecord;
+use crate::frames::{Frames, KeptRecord};
 use crate::ids::FileId;
 use crate::input::object::SymbolPlace;
-use crate::phase::Inputs;
-use crate::phase::Located;
-use crate::phase::Made;
+use crate::phase::{Inputs, Located};
 use crate::region::Region;
+use crate::relocs::address::of_synthetic;
 use crate::symbols::Definition;
 use crate::synth::plt_cfi;
 use crate::tables::section::{Kind, SyntheticSection};
@@ -34,19 +34,33 @@ const UDATA4: u8 = 0x03;
 /// `DW_EH_PE_datarel | DW_EH_PE_sdata4`.
 const DATAREL_SDATA4: u8 = 0x3b;
 
+/// `.eh_frame_hdr`.
+pub fn synthesis<T: Target>() -> Synthesis<T> {
+    Synthesis {
+        create: Create::Early(|link| section(link, link.frames).into()),
+        size: Size::Numbered(|link| bytes(size(link.kept_frames.fdes + plt_cfi::fdes(link)))),
+        grow: Grow::Never,
+        write: Write::Jobs(|link, section, out| {
+            write(link, link.section_address(section.id), of_synthetic(link, Kind::EhFrame), out);
+        }),
+    }
+}
+
 /// The section, if `--eh-frame-hdr` asks for it and every `.eh_frame` input could be split into
 /// records.
-pub fn section<'a, T: Target>(link: &Made<'a, T>) -> Option<SyntheticSection<'a>> {
+pub fn section<'a, T: Target>(
+    link: &Inputs<'a, T>,
+    frames: &Frames<'a, T::E>,
+) -> Option<SyntheticSection<'a>> {
     let wanted = link.config.dynamic.eh_frame_hdr && !link.config.is_relocatable();
-    let possible =
-        !link.frames.has_whole_sections && link.frames.files.iter().any(|file| !file.fdes.is_empty());
+    let possible = !frames.has_whole_sections && frames.files.iter().any(|file| !file.fdes.is_empty());
     (wanted && possible).then(|| {
         SyntheticSection::new(Kind::EhFrameHdr, b".eh_frame_hdr", elf::SHT_PROGBITS, elf::SHF_ALLOC.into(), 4)
     })
 }
 
 /// Size in bytes for this many FDEs; 0 without any.
-pub fn size(fdes: usize) -> u64 {
+fn size(fdes: usize) -> u64 {
     if fdes == 0 { 0 } else { (HEADER + ROW * fdes) as u64 }
 }
 

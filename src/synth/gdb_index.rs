@@ -1,15 +1,26 @@
 //! `.gdb_index`: gives the units and addresses of the index their places in the output.
 
+use super::synthesis::{Create, Created, Grow, Ingredients, Size, Synthesis, Write, bytes};
 use crate::arch::Target;
 use crate::debug_index::gdb_index::Index;
 use crate::debug_index::object::UnitPlace;
 use crate::elf::consts as elf;
-use crate::phase::{Made, Placed};
+use crate::phase::Placed;
 use crate::tables::section::{Kind, SyntheticSection};
+
+/// `.gdb_index`.
+pub fn synthesis<T: Target>() -> Synthesis<T> {
+    Synthesis {
+        create: Create::Early(|link| section(link).unwrap_or_default()),
+        size: Size::Numbered(|link| bytes(link.debug_index.size)),
+        grow: Grow::Never,
+        write: Write::Bytes(|link, _, out| write(link, out)),
+    }
+}
 
 /// The section, if `--gdb-index` asks for it. The lists of names that compilers made for it are of no use
 /// in the output, so they are marked as absorbed.
-pub fn section<'a, T: Target>(link: &mut Made<'a, T>) -> Option<SyntheticSection<'a>> {
+fn section<'a, T: Target>(link: &Ingredients<'_, 'a, T>) -> Option<Created<'a>> {
     if !link.config.strip.gdb_index || link.config.is_relocatable() {
         return None;
     }
@@ -21,13 +32,12 @@ pub fn section<'a, T: Target>(link: &mut Made<'a, T>) -> Option<SyntheticSection
         };
         (1..object.headers.len()).filter(of_names).map(|index| object.section_id(index as u32))
     });
-    let lists: Vec<_> = lists.collect();
-    link.resolved.sections.absorb(lists);
-    Some(SyntheticSection::new(Kind::GdbIndex, b".gdb_index", elf::SHT_PROGBITS, 0, 4))
+    let section = SyntheticSection::new(Kind::GdbIndex, b".gdb_index", elf::SHT_PROGBITS, 0, 4);
+    Some(Created { absorbed: lists.collect(), ..Some(section).into() })
 }
 
 /// Writes the section.
-pub fn write<T: Target>(link: &Placed<'_, T>, out: &mut [u8]) {
+fn write<T: Target>(link: &Placed<'_, T>, out: &mut [u8]) {
     let index = &link.debug_index;
     let offset = |place: &UnitPlace| link.layout.offset_of(place.section).wrapping_add(place.offset);
     // A script may change the order of objects, and debuggers search units by their offsets.

@@ -5,9 +5,26 @@
 //! its hash, with the low bit set at the end of a bucket. Rows of one bucket follow each other in
 //! `.dynsym`, so [`super::dynsym`] sorts by [`GnuHashShape::bucket`].
 
+use super::synthesis::{Create, Grow, Size, Synthesis, Write, bytes};
 use crate::arch::Target;
+use crate::elf::consts as elf;
 use crate::tables::dynamic_tables::{DynamicTables, GnuHashShape};
+use crate::tables::section::{Kind, READ_ONLY, SyntheticSection, WORD};
 use zerocopy::byteorder::{U32, U64};
+
+/// `.gnu.hash`.
+pub fn synthesis<T: Target>() -> Synthesis<T> {
+    Synthesis {
+        create: Create::Early(|link| {
+            let wanted = link.is_dynamic() && link.config.dynamic.hash_style.gnu;
+            let (name, sh_type) = (b".gnu.hash", elf::SHT_GNU_HASH);
+            wanted.then(|| SyntheticSection::new(Kind::GnuHash, name, sh_type, READ_ONLY, WORD)).into()
+        }),
+        size: Size::Numbered(|link| bytes(link.dynamic.gnu_hash.size())),
+        grow: Grow::Never,
+        write: Write::Bytes(|link, _, out| write::<T>(&link.dynamic, out)),
+    }
+}
 
 /// The hash of a name (Bernstein's, 32 bits).
 pub fn hash(name: &[u8]) -> u32 {
@@ -18,7 +35,7 @@ pub fn hash(name: &[u8]) -> u32 {
 const SHIFT: u32 = 26;
 
 /// Writes the table; `out` has [`GnuHashShape::size`] bytes.
-pub fn write<T: Target>(tables: &DynamicTables<'_>, out: &mut [u8]) {
+fn write<T: Target>(tables: &DynamicTables<'_>, out: &mut [u8]) {
     let shape = tables.gnu_hash;
     let hashed = tables.symbols.get(tables.first_hashed..).unwrap_or_default();
     let first_row = tables.first_hashed as u32 + 1;

@@ -1,14 +1,44 @@
 //! The global offset table: `.got` and `.got.plt`. [`crate::relocs::slots`] defines the content of
 //! each word.
 
+use super::synthesis::{Create, Grow, Size, Synthesis, Write};
 use crate::arch::Target;
-use crate::phase::Placed;
+use crate::elf::consts as elf;
+use crate::phase::{Extent, Placed};
 use crate::relocs::{address, slots};
-use crate::tables::section::Kind;
+use crate::tables::section::{Kind, SyntheticSection, WORD, WRITABLE};
 use zerocopy::byteorder::U64;
 
+/// `.got`. Static programs have one too, for `STT_GNU_IFUNC`.
+pub fn got<T: Target>() -> Synthesis<T> {
+    Synthesis {
+        create: Create::Early(|link| {
+            (!link.config.is_relocatable()).then(|| section(Kind::Got, b".got")).into()
+        }),
+        size: Size::Needed(|link| Extent { size: u64::from(link.slots.got_words) * WORD, align: WORD }),
+        grow: Grow::Never,
+        write: Write::Bytes(|link, _, out| write(link, out)),
+    }
+}
+
+/// `.got.plt`.
+pub fn got_plt<T: Target>() -> Synthesis<T> {
+    Synthesis {
+        create: Create::Early(|link| {
+            (!link.config.is_relocatable()).then(|| section(Kind::GotPlt, b".got.plt")).into()
+        }),
+        size: Size::Needed(|link| Extent { size: link.slots.got_plt_words * WORD, align: WORD }),
+        grow: Grow::Never,
+        write: Write::Bytes(|link, _, out| write_plt(link, out)),
+    }
+}
+
+fn section(kind: Kind, name: &'static [u8]) -> SyntheticSection<'static> {
+    SyntheticSection::new(kind, name, elf::SHT_PROGBITS, WRITABLE, WORD).entries(WORD)
+}
+
 /// Writes `.got`.
-pub fn write<T: Target>(link: &Placed<'_, T>, out: &mut [u8]) {
+fn write<T: Target>(link: &Placed<'_, T>, out: &mut [u8]) {
     if T::GOT_RESERVED > 0 {
         store::<T>(out, 0, address::of_synthetic(link, Kind::Dynamic));
     }
@@ -21,7 +51,7 @@ pub fn write<T: Target>(link: &Placed<'_, T>, out: &mut [u8]) {
 
 /// Writes `.got.plt`: the dynamic linker's reserved words (unless they are in `.got`), the first of
 /// them the address of `.dynamic`, and for each entry of `.plt` the address of its lazy half.
-pub fn write_plt<T: Target>(link: &Placed<'_, T>, out: &mut [u8]) {
+fn write_plt<T: Target>(link: &Placed<'_, T>, out: &mut [u8]) {
     if T::GOT_PLT_RESERVED > 0 && T::GOT_RESERVED == 0 {
         store::<T>(out, 0, address::of_synthetic(link, Kind::Dynamic));
     }

@@ -3,6 +3,7 @@
 //! A prevailing group goes into the output with its live members, so that the next link can choose
 //! again. Members are output sections here, with their relocation sections.
 
+use super::synthesis::{Create, Grow, Size, Synthesis, Write};
 use crate::arch::Target;
 use crate::ids::{FileId, SymbolId};
 use crate::input::object::SymbolPlace;
@@ -10,8 +11,18 @@ use crate::phase::{Arranged, Inputs, OutputGroup, Placed};
 use zerocopy::FromBytes;
 use zerocopy::byteorder::U32;
 
+/// The groups, which `create_relocatable` makes.
+pub fn synthesis<T: Target>() -> Synthesis<T> {
+    Synthesis {
+        create: Create::Later,
+        size: Size::Made,
+        grow: Grow::Never,
+        write: Write::Bytes(|link, section, out| write(link, section.number, out)),
+    }
+}
+
 /// Writes a group. `row` is a row of [`Arranged::output_groups`].
-pub fn write<T: Target>(link: &Placed<'_, T>, row: u32, out: &mut [u8]) {
+fn write<T: Target>(link: &Placed<'_, T>, row: u32, out: &mut [u8]) {
     let group = &link.output_groups[row as usize];
     let Ok(words) = <[U32<T::E>]>::mut_from_bytes(out) else { return };
     let members = group.members.iter().map(|member| member.header_index());

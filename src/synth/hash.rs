@@ -1,8 +1,25 @@
 //! `.hash`: the gABI's symbol hash table ("Hash Table").
 
+use super::synthesis::{Create, Grow, Size, Synthesis, Write, bytes};
 use crate::arch::Target;
+use crate::elf::consts as elf;
 use crate::tables::dynamic_tables::DynamicTables;
+use crate::tables::section::{Kind, READ_ONLY, SyntheticSection, WORD};
 use zerocopy::byteorder::{U32, U64};
+
+/// `.hash`.
+pub fn synthesis<T: Target>() -> Synthesis<T> {
+    Synthesis {
+        create: Create::Early(|link| {
+            let wanted = link.is_dynamic() && link.config.dynamic.hash_style.sysv;
+            let section = || SyntheticSection::new(Kind::Hash, b".hash", elf::SHT_HASH, READ_ONLY, WORD);
+            wanted.then(|| section().entries(T::SYSV_HASH_ENTRY)).into()
+        }),
+        size: Size::Numbered(|link| bytes(size::<T>(link.dynamic.symbols.len() + 1))),
+        grow: Grow::Never,
+        write: Write::Bytes(|link, _, out| write::<T>(&link.dynamic, out)),
+    }
+}
 
 /// The gABI's hash of a name, also of version names.
 pub fn hash(name: &[u8]) -> u32 {
@@ -20,12 +37,12 @@ fn buckets(rows: usize) -> usize {
 }
 
 /// Size in bytes for this many rows of `.dynsym`, the null one included.
-pub fn size<T: Target>(rows: usize) -> u64 {
+fn size<T: Target>(rows: usize) -> u64 {
     (2 + buckets(rows) + rows) as u64 * T::SYSV_HASH_ENTRY
 }
 
 /// Writes the table.
-pub fn write<T: Target>(tables: &DynamicTables<'_>, out: &mut [u8]) {
+fn write<T: Target>(tables: &DynamicTables<'_>, out: &mut [u8]) {
     let rows = tables.symbols.len() + 1;
     let words = table(rows, tables.symbols.iter().map(|symbol| hash(symbol.name)));
     let entry = T::SYSV_HASH_ENTRY as usize;

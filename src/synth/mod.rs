@@ -2,36 +2,42 @@
 //!
 //! A synthetic section is a section like any other: it has a [`SectionId`](crate::ids::SectionId),
 //! a name, type and flags, it is matched by the script (as a section of the file `<internal>`) and
-//! laid out. It exists from `create_synthetics` on, if it may be needed; `size_tables` gives it its
-//! size; the layout drops empty ones; `write_output` writes its bytes.
+//! laid out. [`synthesis`] says what the linker has to know of one, [`kinds`] which file says it. A new kind
+//! is a line in [`crate::tables::section::Kind`], one in [`kinds`], and a file here. Where the default
+//! scripts do not name it, it is placed like an input section that no rule of the script matches.
 
 pub mod android;
-pub mod attributes;
+mod attributes;
 mod build_attributes;
+mod comment;
+mod common;
 pub mod copy;
-pub mod debug_names;
+mod debug_names;
 pub mod dynamic;
+mod dynstr;
 pub mod dynsym;
 pub mod eh_frame;
 pub mod eh_frame_hdr;
-pub mod gdb_index;
-pub mod gnu_hash;
-pub mod got;
+mod file_tables;
+mod gdb_index;
+mod gnu_hash;
+mod got;
 pub mod groups;
-pub mod hash;
+mod hash;
+mod interp;
+pub mod kinds;
 pub mod merged;
 pub mod notes;
-pub mod plt;
-pub mod plt_cfi;
+mod plt;
+mod plt_cfi;
 pub mod property_note;
 pub mod references;
-pub mod rela_output;
+mod rela_output;
 pub mod reldyn;
-pub mod relr;
+mod relr;
+mod sframe;
 pub mod symbol_versions;
 pub mod symtab;
 pub mod symtab_entries;
+pub mod synthesis;
 pub mod thunks;
-mod write;
-
-pub use write::write;

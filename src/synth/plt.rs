@@ -5,14 +5,67 @@
 //! `.got` anyway, and those of local `STT_GNU_IFUNC` functions. With protection against stray
 //! branches, calls go to `.plt.sec`, and `.plt` holds only the lazy halves.
 
+use super::synthesis::{Create, Grow, Ingredients, Size, Synthesis, Write};
 use crate::arch::Target;
 use crate::diag::{Code, Diagnostic};
+use crate::elf::consts as elf;
 use crate::ids::Slot;
-use crate::phase::{DynamicRow, Placed};
+use crate::phase::{DynamicRow, Extent, Placed};
 use crate::relocs::address;
+use crate::tables::section::{CODE, Kind, SyntheticSection};
+
+/// `.plt`.
+pub fn plt<T: Target>() -> Synthesis<T> {
+    Synthesis {
+        create: Create::Early(|link| {
+            section(link, Kind::Plt, b".plt", (link.plt_shape.align, link.plt_shape.entry)).into()
+        }),
+        size: Size::Needed(|link| Extent { size: link.plt_sizes().0, align: link.plt_shape.align }),
+        grow: Grow::Never,
+        write: Write::Bytes(|link, _, out| write(link, out)),
+    }
+}
+
+/// `.plt.sec`.
+pub fn plt_sec<T: Target>() -> Synthesis<T> {
+    Synthesis {
+        create: Create::Early(|link| {
+            let shape = &link.plt_shape;
+            let section = section(link, Kind::PltSec, b".plt.sec", (shape.align, shape.direct_entry));
+            section.filter(|_| shape.split).into()
+        }),
+        size: Size::Needed(|link| Extent { size: link.plt_sizes().1, align: link.plt_shape.align }),
+        grow: Grow::Never,
+        write: Write::Bytes(|link, _, out| write_sec(link, out)),
+    }
+}
+
+/// `.plt.got`.
+pub fn plt_got<T: Target>() -> Synthesis<T> {
+    Synthesis {
+        create: Create::Early(|link| {
+            let entry = link.plt_shape.direct_entry;
+            section(link, Kind::PltGot, b".plt.got", (entry, entry)).into()
+        }),
+        size: Size::Needed(|link| Extent { size: link.plt_sizes().2, align: link.plt_shape.align }),
+        grow: Grow::Never,
+        write: Write::Bytes(|link, _, out| write_got(link, out)),
+    }
+}
+
+/// A table of this alignment and size of entries. Static programs have them too, for `STT_GNU_IFUNC`.
+fn section<T: Target>(
+    link: &Ingredients<'_, '_, T>,
+    kind: Kind,
+    name: &'static [u8],
+    (align, entsize): (u64, u64),
+) -> Option<SyntheticSection<'static>> {
+    let section = SyntheticSection::new(kind, name, elf::SHT_PROGBITS, CODE, align);
+    (!link.config.is_relocatable()).then(|| section.entries(entsize))
+}
 
 /// Writes `.plt`.
-pub fn write<T: Target>(link: &Placed<'_, T>, out: &mut [u8]) {
+fn write<T: Target>(link: &Placed<'_, T>, out: &mut [u8]) {
     let shape = &link.plt_shape;
     let Some((header, entries)) = out.split_at_mut_checked(shape.header as usize) else { return };
     let at = &link.addresses;
@@ -31,7 +84,7 @@ pub fn write<T: Target>(link: &Placed<'_, T>, out: &mut [u8]) {
 }
 
 /// Writes `.plt.sec`.
-pub fn write_sec<T: Target>(link: &Placed<'_, T>, out: &mut [u8]) {
+fn write_sec<T: Target>(link: &Placed<'_, T>, out: &mut [u8]) {
     let (shape, start) = (&link.plt_shape, link.addresses.plt_sec);
     let mut far = None;
     for (index, out) in out.chunks_exact_mut(shape.direct_entry as usize).enumerate() {
@@ -44,7 +97,7 @@ pub fn write_sec<T: Target>(link: &Placed<'_, T>, out: &mut [u8]) {
 }
 
 /// Writes `.plt.got`.
-pub fn write_got<T: Target>(link: &Placed<'_, T>, out: &mut [u8]) {
+fn write_got<T: Target>(link: &Placed<'_, T>, out: &mut [u8]) {
     let (shape, at) = (&link.plt_shape, &link.addresses);
     let mut far = None;
     for row in &link.rows {

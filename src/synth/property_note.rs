@@ -6,6 +6,7 @@
 //! without the note promises nothing.
 
 use super::build_attributes::{self, BuildAttributes};
+use super::synthesis::{Create, Created, Grow, MergedProperties, Size, Synthesis, Write};
 use crate::arch::{Target, machine};
 use crate::cli::{Machine, Report};
 use crate::diag::{Code, Diagnostic, Location, Severity};
@@ -15,6 +16,7 @@ use crate::ids::SectionId;
 use crate::input::ObjectFile;
 use crate::phase::Inputs;
 use crate::phase::Resolved;
+use crate::tables::section::{Kind, READ_ONLY, SyntheticSection, WORD};
 use rayon::prelude::*;
 use std::collections::BTreeMap;
 use zerocopy::byteorder::{ByteOrder, U32, U64};
@@ -64,19 +66,29 @@ fn rule(machine: Machine, property: u32) -> Option<Rule> {
 /// has none.
 type Properties = Option<BTreeMap<u32, u128>>;
 
-/// What all objects say together.
-pub struct Merged {
-    /// The contents of the note; empty if no property holds.
-    pub note: Vec<u8>,
-    /// The machine's feature bits that hold for the whole output ([`crate::phase::Made::features`]).
-    pub features: u32,
-    /// The contents of the section with build attributes; empty if no object has one.
-    pub attributes: Vec<u8>,
+/// `.note.gnu.property`, if a property holds.
+pub fn synthesis<T: Target>() -> Synthesis<T> {
+    Synthesis {
+        create: Create::Early(|link| {
+            let (name, note) = (b".note.gnu.property", &link.properties.note);
+            let section = || {
+                let bytes = link.store.keep(note.clone());
+                SyntheticSection::of_bytes(Kind::PropertyNote, name, elf::SHT_NOTE, READ_ONLY, WORD, bytes)
+            };
+            Created {
+                sections: (!note.is_empty()).then(section).into_iter().collect(),
+                absorbed: link.properties.absorbed.clone(),
+                ..Created::default()
+            }
+        }),
+        size: Size::Made,
+        grow: Grow::Never,
+        write: Write::Fixed,
+    }
 }
 
-/// Merges the notes and build attributes of all objects, and marks the input sections as absorbed.
-pub fn merge<T: Target>(resolved: &mut Resolved<'_, T>) -> Merged {
-    let link = &*resolved;
+/// Merges the notes and build attributes of all objects.
+pub fn merge<T: Target>(link: &Resolved<'_, T>) -> MergedProperties {
     let mut absorbed = Vec::new();
     let found: Vec<_> = link
         .objects
@@ -123,8 +135,8 @@ pub fn merge<T: Target>(resolved: &mut Resolved<'_, T>) -> Merged {
     let features = machine::feature_property(T::MACHINE).and_then(|property| merged.get(&property));
     let features = features.map_or(0, |&bits| bits as u32);
     said.features = said.features.map(|_| features);
-    resolved.sections.absorb(absorbed);
-    Merged { note: encode::<T>(&merged), features, attributes: build_attributes::encode::<T::E>(said) }
+    let attributes = build_attributes::encode::<T::E>(said);
+    MergedProperties { note: encode::<T>(&merged), features, attributes, absorbed }
 }
 
 /// The properties of an object, and what its attributes say.

@@ -3,6 +3,7 @@
 //! One section for each output section that has relocations left, with `SHF_INFO_LINK`: `sh_info`
 //! names the section that they apply to, `sh_link` the symbol table (gABI, "Relocation").
 
+use super::synthesis::{Create, Grow, Size, Synthesis, Write};
 use crate::arch::Target;
 use crate::ids::SectionId;
 use crate::phase::{OutputRelocations, Placed};
@@ -10,8 +11,18 @@ use crate::relocs::emit;
 use rayon::prelude::*;
 use zerocopy::{FromBytes, IntoBytes, KnownLayout, Unaligned};
 
+/// The sections, which `create_relocatable` makes.
+pub fn synthesis<T: Target>() -> Synthesis<T> {
+    Synthesis {
+        create: Create::Later,
+        size: Size::Made,
+        grow: Grow::Never,
+        write: Write::Bytes(|link, section, out| write(link, section.number, out)),
+    }
+}
+
 /// Writes the section. `row` is a row of [`crate::phase::Arranged::output_relocations`].
-pub fn write<T: Target>(link: &Placed<'_, T>, row: u32, out: &mut [u8]) {
+fn write<T: Target>(link: &Placed<'_, T>, row: u32, out: &mut [u8]) {
     let table = &link.output_relocations[row as usize];
     if table.implicit {
         write_entries(link, table, out, emit::write_implicit::<T>)

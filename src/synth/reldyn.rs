@@ -5,15 +5,17 @@
 //! each is looked up once; resolvers last, because they may call functions that the others bind.
 
 use super::android;
+use super::synthesis::{Create, Grow, Size, Synthesis, Write};
 use crate::arch::Target;
 use crate::decision::site::DynRelocSite;
 use crate::elf::Rela;
+use crate::elf::consts as elf;
 use crate::ids::Slot;
-use crate::phase::{Located, Numbered};
+use crate::phase::{Extent, Located, Numbered};
 use crate::region::{Region, copy_bytes};
 use crate::relocs::address;
 use crate::relocs::dynamic::{self, Entry};
-use crate::tables::section::Kind;
+use crate::tables::section::{Kind, READ_ONLY, SyntheticSection, WORD};
 use rayon::prelude::*;
 use zerocopy::FromBytes;
 use zerocopy::byteorder::{I64, U64};
@@ -24,8 +26,39 @@ pub const ENTRY: u64 = 24;
 /// Entries that one job stores.
 const BATCH: usize = 8192;
 
+/// `.rela.dyn`.
+pub fn rela_dyn<T: Target>() -> Synthesis<T> {
+    Synthesis {
+        create: Create::Early(|link| {
+            let packed = (android::SHT_ANDROID_RELA, 1);
+            let (sh_type, entsize) = if android::is_wanted(link) { packed } else { (elf::SHT_RELA, ENTRY) };
+            let section = || SyntheticSection::new(Kind::RelaDyn, b".rela.dyn", sh_type, READ_ONLY, WORD);
+            link.is_dynamic().then(|| section().entries(entsize)).into()
+        }),
+        size: Size::Needed(|link| Extent { size: sizes(link, &link.counts).0, align: WORD }),
+        grow: Grow::Symbols(needed_size),
+        write: Write::Jobs(|link, _, out| write(link, out)),
+    }
+}
+
+/// `.rela.plt`. Static programs have one too, for `STT_GNU_IFUNC`: start-up code finds it between
+/// `__rela_iplt_start` and `__rela_iplt_end`, which the scripts put around sections of its other name.
+pub fn rela_plt<T: Target>() -> Synthesis<T> {
+    Synthesis {
+        create: Create::Early(|link| {
+            let name: &[u8] = if dynamic::irelative_in_plt(link) { b".rela.iplt" } else { b".rela.plt" };
+            let flags = READ_ONLY | u64::from(elf::SHF_INFO_LINK);
+            let section = || SyntheticSection::new(Kind::RelaPlt, name, elf::SHT_RELA, flags, WORD);
+            (!link.config.is_relocatable()).then(|| section().entries(ENTRY)).into()
+        }),
+        size: Size::Needed(|link| Extent { size: sizes(link, &link.counts).1, align: WORD }),
+        grow: Grow::Never,
+        write: Write::Bytes(|link, _, out| write_plt(link, out)),
+    }
+}
+
 /// Sizes of `.rela.dyn` and `.rela.plt` in bytes, for these counts.
-pub fn sizes<T: Target>(link: &Numbered<'_, T>, counts: &dynamic::Counts) -> (u64, u64) {
+fn sizes<T: Target>(link: &Numbered<'_, T>, counts: &dynamic::Counts) -> (u64, u64) {
     let (mut rela, mut plt) = (counts.relative + counts.other, u64::from(link.slots.plt));
     let resolved =
         if dynamic::irelative_in_plt(link) { counts.irelative } else { link.slots.resolved.into() };
@@ -37,7 +70,7 @@ pub fn sizes<T: Target>(link: &Numbered<'_, T>, counts: &dynamic::Counts) -> (u6
 
 /// The size in bytes that `.rela.dyn` in Android's packed form needs at these addresses. `None`: there is no
 /// such section, or nothing for it.
-pub fn needed_size<T: Target>(link: &Located<'_, T>) -> Option<u64> {
+fn needed_size<T: Target>(link: &Located<'_, T>) -> Option<u64> {
     let row = link.synthetics.find(Kind::RelaDyn)?;
     let is_used = link.synthetics.section(row).size > 0;
     is_used.then(|| android::encode(&entries(link)).len() as u64)
@@ -53,7 +86,7 @@ pub fn entries<T: Target>(link: &Located<'_, T>) -> Vec<Entry> {
 }
 
 /// Writes `.rela.dyn`.
-pub fn write<T: Target>(link: &Located<'_, T>, mut out: Region<'_>) {
+fn write<T: Target>(link: &Located<'_, T>, mut out: Region<'_>) {
     if android::is_wanted(link) {
         // The number of entries tells readers where to stop; zeros remain behind them.
         return out.fill(|out| copy_bytes(&android::encode(&entries(link)), out));
@@ -226,7 +259,7 @@ fn put_in_order(stretches: &mut [Stretch]) -> bool {
 }
 
 /// Writes `.rela.plt`: jump slots in the order of `.plt`, then `R_*_IRELATIVE`.
-pub fn write_plt<T: Target>(link: &Located<'_, T>, out: &mut [u8]) {
+fn write_plt<T: Target>(link: &Located<'_, T>, out: &mut [u8]) {
     let count = link.slots.plt as usize;
     let mut entries = vec![Entry { address: 0, kind: T::DYNAMIC.none, symbol: 0, addend: 0 }; count];
     for row in &link.rows {

@@ -5,13 +5,31 @@
 //! that follow the last one covered. The size depends on the addresses, so layout asks
 //! [`needed_size`] in its loop.
 
+use super::synthesis::{Create, Grow, Size, Synthesis, Write};
 use crate::arch::Target;
-use crate::phase::Geometry;
+use crate::elf::consts as elf;
+use crate::phase::{Extent, Geometry};
 use crate::relocs::dynamic;
-use crate::tables::section::Kind;
+use crate::tables::section::{Kind, READ_ONLY, SyntheticSection, WORD};
 use zerocopy::byteorder::U64;
 
-const WORD: u64 = 8;
+/// `.relr.dyn`, with `-z pack-relative-relocs`.
+pub fn synthesis<T: Target>() -> Synthesis<T> {
+    Synthesis {
+        create: Create::Early(|link| {
+            let options = &link.config.relocations;
+            let sh_type = if options.android_relr_tags { SHT_ANDROID_RELR } else { elf::SHT_RELR };
+            let section = || SyntheticSection::new(Kind::RelrDyn, b".relr.dyn", sh_type, READ_ONLY, WORD);
+            (link.is_dynamic() && options.pack_relative).then(|| section().entries(WORD)).into()
+        }),
+        size: Size::Needed(|link| Extent { size: first_guess(link.counts.packed), align: WORD }),
+        grow: Grow::Sections(needed_size),
+        write: Write::Bytes(|link, _, out| write(link, out)),
+    }
+}
+
+/// `SHT_ANDROID_RELR`, the number that RELR had before the gABI took it in.
+const SHT_ANDROID_RELR: u32 = 0x6fff_ff00;
 const BITS: u64 = 63;
 /// A bitmap without a bit set: it relocates nothing.
 const NOTHING: u64 = 1;
@@ -45,7 +63,7 @@ pub fn encode(places: &[u64]) -> Vec<u64> {
 }
 
 /// A lower bound of the size in bytes for `count` places, for the layout to start with.
-pub fn first_guess(count: u64) -> u64 {
+fn first_guess(count: u64) -> u64 {
     match count {
         0 => 0,
         count => (1 + (count - 1).div_ceil(BITS)) * WORD,
@@ -53,14 +71,14 @@ pub fn first_guess(count: u64) -> u64 {
 }
 
 /// The size in bytes that these addresses need; `None` if there is no such section, or nothing for it.
-pub fn needed_size<T: Target>(link: &Geometry<'_, T>) -> Option<u64> {
+fn needed_size<T: Target>(link: &Geometry<'_, T>) -> Option<u64> {
     let row = link.synthetics.find(Kind::RelrDyn)?;
     let is_used = link.synthetics.section(row).size > 0;
     is_used.then(|| encode(&dynamic::packed_places(link)).len() as u64 * WORD)
 }
 
 /// Writes `.relr.dyn`; a rest is filled with bitmaps that relocate nothing.
-pub fn write<T: Target>(link: &Geometry<'_, T>, out: &mut [u8]) {
+fn write<T: Target>(link: &Geometry<'_, T>, out: &mut [u8]) {
     let words = encode(&dynamic::packed_places(link));
     for (index, out) in out.chunks_exact_mut(WORD as usize).enumerate() {
         let word = words.get(index).copied().unwrap_or(NOTHING);

@@ -5,6 +5,7 @@
 //! tables.
 
 use super::hash::hash;
+use super::synthesis::{Create, Grow, Size, Synthesis, Write, bytes};
 use crate::arch::Target;
 use crate::elf::consts as elf;
 use crate::elf::{Verdaux, Verdef, Vernaux, Verneed};
@@ -18,6 +19,7 @@ use crate::symbols::Mentions;
 use crate::symbols::versions::{FIRST_VERSION, too_many};
 use crate::tables::dynamic_tables::{DefinedVersion, DynamicTables, NeededLibrary, NeededVersion};
 use crate::tables::dynstr::DynamicStrings;
+use crate::tables::section::{Kind, READ_ONLY, SyntheticSection, WORD};
 use std::collections::BTreeMap;
 use zerocopy::IntoBytes;
 use zerocopy::byteorder::{U16, U32};
@@ -155,8 +157,50 @@ fn add_feature_version<'a, T: Target>(
     }
 }
 
+/// `.gnu.version`.
+pub fn words<T: Target>() -> Synthesis<T> {
+    Synthesis {
+        create: Create::Early(|link| {
+            let section =
+                || SyntheticSection::new(Kind::VerSym, b".gnu.version", elf::SHT_GNU_VERSYM, READ_ONLY, 2);
+            link.is_dynamic().then(|| section().entries(2)).into()
+        }),
+        size: Size::Numbered(|link| bytes(sizes(&link.dynamic).0)),
+        grow: Grow::Never,
+        write: Write::Bytes(|link, _, out| write_words::<T>(&link.dynamic, out)),
+    }
+}
+
+/// `.gnu.version_d`.
+pub fn definitions<T: Target>() -> Synthesis<T> {
+    Synthesis {
+        create: Create::Early(|link| {
+            let (name, sh_type) = (b".gnu.version_d", elf::SHT_GNU_VERDEF);
+            let section = || SyntheticSection::new(Kind::VerDef, name, sh_type, READ_ONLY, WORD);
+            link.is_dynamic().then(section).into()
+        }),
+        size: Size::Numbered(|link| bytes(sizes(&link.dynamic).1)),
+        grow: Grow::Never,
+        write: Write::Bytes(|link, _, out| write_defined::<T>(&link.dynamic, out)),
+    }
+}
+
+/// `.gnu.version_r`.
+pub fn needs<T: Target>() -> Synthesis<T> {
+    Synthesis {
+        create: Create::Early(|link| {
+            let (name, sh_type) = (b".gnu.version_r", elf::SHT_GNU_VERNEED);
+            let section = || SyntheticSection::new(Kind::VerNeed, name, sh_type, READ_ONLY, WORD);
+            link.is_dynamic().then(section).into()
+        }),
+        size: Size::Numbered(|link| bytes(sizes(&link.dynamic).2)),
+        grow: Grow::Never,
+        write: Write::Bytes(|link, _, out| write_needed::<T>(&link.dynamic, out)),
+    }
+}
+
 /// Sizes of the three tables in bytes.
-pub fn sizes(tables: &DynamicTables<'_>) -> (u64, u64, u64) {
+fn sizes(tables: &DynamicTables<'_>) -> (u64, u64, u64) {
     if tables.defined.is_empty() && tables.needed.is_empty() {
         return (0, 0, 0);
     }
@@ -166,7 +210,7 @@ pub fn sizes(tables: &DynamicTables<'_>) -> (u64, u64, u64) {
 }
 
 /// Writes `.gnu.version`.
-pub fn write_words<T: Target>(tables: &DynamicTables<'_>, out: &mut [u8]) {
+fn write_words<T: Target>(tables: &DynamicTables<'_>, out: &mut [u8]) {
     let words = tables.words.iter().copied();
     for (place, word) in out.chunks_exact_mut(2).zip(std::iter::once(elf::VER_NDX_LOCAL).chain(words)) {
         place.copy_from_slice(&U16::<T::E>::new(word).to_bytes());
@@ -174,7 +218,7 @@ pub fn write_words<T: Target>(tables: &DynamicTables<'_>, out: &mut [u8]) {
 }
 
 /// Writes `.gnu.version_d`.
-pub fn write_defined<T: Target>(tables: &DynamicTables<'_>, out: &mut [u8]) {
+fn write_defined<T: Target>(tables: &DynamicTables<'_>, out: &mut [u8]) {
     let mut bytes = Vec::with_capacity(out.len());
     for (row, version) in tables.defined.iter().enumerate() {
         let count = version.names.len() as u32;
@@ -199,7 +243,7 @@ pub fn write_defined<T: Target>(tables: &DynamicTables<'_>, out: &mut [u8]) {
 }
 
 /// Writes `.gnu.version_r`.
-pub fn write_needed<T: Target>(tables: &DynamicTables<'_>, out: &mut [u8]) {
+fn write_needed<T: Target>(tables: &DynamicTables<'_>, out: &mut [u8]) {
     let mut bytes = Vec::with_capacity(out.len());
     for (row, library) in tables.needed.iter().enumerate() {
         let count = library.versions.len() as u32;

@@ -4,6 +4,7 @@
 //! They stand in pools, which are sections of the linker between other code. The layout's loop
 //! makes them (`layout::thunks`); neither a pool nor a thunk ever goes away again.
 
+use super::synthesis::{Create, Grow, Size, Synthesis, Write};
 use crate::arch::Target;
 use crate::elf::consts as elf;
 use crate::ids::{SectionId, SymbolId};
@@ -13,8 +14,18 @@ use crate::relocs::branches::target;
 use crate::tables::pools::{Destination, Purpose, Thunk, Thunks};
 use crate::tables::section::{Kind, SyntheticSymbol};
 
+/// Pools, which `insert_thunks` makes.
+pub fn synthesis<T: Target>() -> Synthesis<T> {
+    Synthesis {
+        create: Create::Later,
+        size: Size::Made,
+        grow: Grow::Never,
+        write: Write::Bytes(|link, section, out| write(link, section.number, out)),
+    }
+}
+
 /// Writes a pool.
-pub fn write<T: Target>(link: &Placed<'_, T>, pool: u32, out: &mut [u8]) {
+fn write<T: Target>(link: &Placed<'_, T>, pool: u32, out: &mut [u8]) {
     let Some(pool) = link.thunks.pools.get(pool as usize) else { return };
     for &id in &pool.thunks {
         let thunk = &link.thunks.all[id.index()];

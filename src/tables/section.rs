@@ -1,89 +1,130 @@
 //! The row of a synthetic section: kind, header fields, and contents if they are fixed when the row is made.
 
+use crate::elf::consts as elf;
 use crate::ids::{FileId, SectionId};
 use crate::input::SectionInfo;
 use crate::symbols::CommonBlock;
 
-/// The kinds of synthetic sections.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, PartialOrd, Ord)]
-pub enum Kind {
-    /// `.interp`.
-    Interp,
-    /// `.note.gnu.property`.
-    PropertyNote,
-    /// `.note.gnu.build-id`.
-    BuildIdNote,
-    /// `.note.package`.
-    PackageNote,
-    /// `.hash`.
-    Hash,
-    /// `.gnu.hash`.
-    GnuHash,
-    /// `.dynsym`.
-    DynSym,
-    /// `.dynstr`.
-    DynStr,
-    /// `.gnu.version`.
-    VerSym,
-    /// `.gnu.version_d`.
-    VerDef,
-    /// `.gnu.version_r`.
-    VerNeed,
-    /// `.rela.dyn`.
-    RelaDyn,
-    /// `.relr.dyn`.
-    RelrDyn,
-    /// `.rela.plt`.
-    RelaPlt,
-    /// `.plt`.
-    Plt,
-    /// `.plt.got`.
-    PltGot,
-    /// `.plt.sec`.
-    PltSec,
-    /// `.eh_frame_hdr`.
-    EhFrameHdr,
-    /// `.eh_frame`, all records of all inputs.
-    EhFrame,
-    /// `.dynamic`.
-    Dynamic,
-    /// `.got`.
-    Got,
-    /// `.got.plt`.
-    GotPlt,
-    /// `.dynbss`: copies of libraries' data.
-    CopyData,
-    /// `.data.rel.ro`: copies of libraries' read-only data.
-    CopyRelro,
-    /// `COMMON`: the common blocks of one object.
-    Common,
-    /// Merged pieces of `SHF_MERGE` sections; the number is the row in [`crate::merge::Merges::groups()`].
-    Merged(u32),
-    /// `.symtab`.
-    SymTab,
-    /// `.symtab_shndx`.
-    SymTabShndx,
-    /// `.strtab`.
-    StrTab,
-    /// `.shstrtab`.
-    ShStrTab,
-    /// Thunks; the number is the row in [`super::pools::Thunks::pools`].
-    Thunks(u32),
-    /// Contents that are fixed when the section is made, such as `.comment`.
-    Bytes,
-    /// `.sframe_idx`, `.sframe_compact` or a merged `.sframe`.
-    SFrame,
-    /// `.gdb_index`.
-    GdbIndex,
-    /// `.debug_names`, joined.
-    DebugNames,
-    /// The sorted index at the start of `.sframe` ([`crate::sframe_output::overlay`]).
-    SFrameOverlay,
-    /// Relocations of an output section: row of [`crate::phase::Arranged::output_relocations`].
-    OutputRelocations(u32),
-    /// A section group: row of [`crate::phase::Arranged::output_groups`].
-    OutputGroup(u32),
+/// Declares the kinds: those that are made early, before scripts are matched, in the order of their sections;
+/// and those of which later passes make as many as they need.
+macro_rules! kinds {
+    (early { $($(#[$doc:meta])* $one:ident,)* } later { $($(#[$docs:meta])* $many:ident,)* }) => {
+        /// The kinds of synthetic sections.
+        #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, PartialOrd, Ord)]
+        pub enum Kind {
+            $($(#[$doc])* $one,)*
+            $($(#[$docs])* $many(u32),)*
+        }
+
+        impl Kind {
+            /// The kinds that are made early, in the order of their sections.
+            pub const EARLY: &[Kind] = &[$(Kind::$one),*];
+
+            /// The number of a section among those of its kind; 0 for early kinds.
+            pub fn number(self) -> u32 {
+                match self {
+                    $(Kind::$many(number) => number,)*
+                    _ => 0,
+                }
+            }
+        }
+    };
 }
+
+kinds! {
+    early {
+        /// `.note.gnu.property`.
+        PropertyNote,
+        /// The machine's build attributes, such as `.ARM.attributes`.
+        BuildAttributes,
+        /// `.gnu.attributes`.
+        GnuAttributes,
+        /// `.note.gnu.build-id`.
+        BuildIdNote,
+        /// `.note.package`.
+        PackageNote,
+        /// `.interp`.
+        Interp,
+        /// `.hash`.
+        Hash,
+        /// `.gnu.hash`.
+        GnuHash,
+        /// `.dynsym`.
+        DynSym,
+        /// `.dynstr`.
+        DynStr,
+        /// `.gnu.version`.
+        VerSym,
+        /// `.gnu.version_d`.
+        VerDef,
+        /// `.gnu.version_r`.
+        VerNeed,
+        /// `.rela.dyn`.
+        RelaDyn,
+        /// `.relr.dyn`.
+        RelrDyn,
+        /// `.dynamic`.
+        Dynamic,
+        /// `.dynbss`: copies of libraries' data.
+        CopyData,
+        /// `.data.rel.ro`: copies of libraries' read-only data.
+        CopyRelro,
+        /// `.rela.plt`.
+        RelaPlt,
+        /// `.plt`.
+        Plt,
+        /// `.plt.got`.
+        PltGot,
+        /// `.plt.sec`.
+        PltSec,
+        /// `.got`.
+        Got,
+        /// `.got.plt`.
+        GotPlt,
+        /// `.eh_frame`, all records of all inputs.
+        EhFrame,
+        /// `.eh_frame_hdr`.
+        EhFrameHdr,
+        /// `.comment`: this linker's name.
+        Comment,
+        /// `.sframe_idx`, `.sframe_compact` or a merged `.sframe`.
+        SFrame,
+        /// The sorted index at the start of `.sframe` ([`crate::sframe_output::overlay`]).
+        SFrameOverlay,
+        /// `.gdb_index`.
+        GdbIndex,
+        /// `.debug_names`, joined.
+        DebugNames,
+        /// `COMMON`: the common blocks of one object. The only kind here of which there may be several.
+        Common,
+        /// `.symtab`.
+        SymTab,
+        /// `.symtab_shndx`.
+        SymTabShndx,
+        /// `.strtab`.
+        StrTab,
+        /// `.shstrtab`.
+        ShStrTab,
+    }
+    later {
+        /// Merged pieces of `SHF_MERGE` sections; the number is the row in [`crate::merge::Merges::groups()`].
+        Merged,
+        /// Thunks; the number is the row in [`super::pools::Thunks::pools`].
+        Thunks,
+        /// Relocations of an output section: row of [`crate::phase::Arranged::output_relocations`].
+        OutputRelocations,
+        /// A section group: row of [`crate::phase::Arranged::output_groups`].
+        OutputGroup,
+    }
+}
+
+/// Flags of sections of the linker's own: in memory and read-only, writable, or code.
+pub const READ_ONLY: u64 = elf::SHF_ALLOC as u64;
+pub const WRITABLE: u64 = READ_ONLY | elf::SHF_WRITE as u64;
+pub const CODE: u64 = READ_ONLY | elf::SHF_EXECINSTR as u64;
+
+/// Size of an address in bytes, to which most tables are aligned.
+pub const WORD: u64 = 8;
 
 impl Kind {
     /// Whether it is a table of the output's symbols or section names, whose size is known only when
@@ -133,6 +174,24 @@ impl<'a> SyntheticSection<'a> {
             first_input: None,
             bytes: &[],
         }
+    }
+
+    /// A section of these contents.
+    pub fn of_bytes(
+        kind: Kind,
+        name: &'a [u8],
+        sh_type: u32,
+        flags: u64,
+        align: u64,
+        bytes: &'a [u8],
+    ) -> Self {
+        let section = SyntheticSection::new(kind, name, sh_type, flags, align);
+        SyntheticSection { size: bytes.len() as u64, bytes, ..section }
+    }
+
+    /// The section with entries of this size in bytes.
+    pub fn entries(self, entsize: u64) -> Self {
+        SyntheticSection { entsize, ..self }
     }
 
     /// Makes room for a common block at its end, and gives the block's offset. Sizes come from untrusted

@@ -1,0 +1,85 @@
+//! `COMMON`: room for common blocks.
+//!
+//! Each object has one section for each kind of block, as scripts expect it (`file.o(COMMON)`), though the
+//! blocks of all objects are known together.
+
+use super::synthesis::{Create, Created, Grow, Ingredients, Size, Synthesis, Write};
+use crate::arch::Target;
+use crate::arch::machine::SHN_LARGE_COMMON;
+use crate::cli::SortCommon;
+use crate::elf::consts as elf;
+use crate::ids::{FileId, SectionId};
+use crate::phase::{CommonPlace, Inputs};
+use crate::symbols::Definition;
+use crate::tables::section::{Kind, SyntheticSection, WRITABLE};
+
+/// The sections, where blocks do not stay common.
+pub fn synthesis<T: Target>() -> Synthesis<T> {
+    Synthesis {
+        create: Create::Early(|link| {
+            if link.plan.allocates_commons(link.config) { sections(link) } else { Created::default() }
+        }),
+        size: Size::Made,
+        grow: Grow::Never,
+        write: Write::Nothing,
+    }
+}
+
+/// The kind of an object's common section that a block goes to.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum CommonKind {
+    Plain,
+    Tls,
+    Large,
+}
+
+fn sections<'a, T: Target>(link: &Ingredients<'_, 'a, T>) -> Created<'a> {
+    let blocks = &link.definitions.commons;
+    let mut order: Vec<(FileId, CommonKind, u32, usize)> = blocks
+        .iter()
+        .enumerate()
+        .filter_map(|(row, block)| {
+            let Definition::Object { file, symbol } = link.definition(block.symbol) else { return None };
+            Some((file, kind(link, file, symbol), symbol, row))
+        })
+        .collect();
+    order.sort_unstable();
+    let mut created = Created { common_places: vec![None; blocks.len()], ..Created::default() };
+    for group in order.chunk_by(|a, b| (a.0, a.1) == (b.0, b.1)) {
+        let mut rows: Vec<usize> = group.iter().map(|entry| entry.3).collect();
+        match link.config.layout.sort_common {
+            SortCommon::None => {}
+            SortCommon::Ascending => rows.sort_by_key(|&row| blocks[row].align),
+            SortCommon::Descending => rows.sort_by_key(|&row| std::cmp::Reverse(blocks[row].align)),
+        }
+        let id = SectionId::from_index(link.first.index() + created.sections.len());
+        let mut section = SyntheticSection { file: Some(group[0].0), ..empty::<T>(group[0].1) };
+        for row in rows {
+            let offset = section.append_block(&blocks[row]);
+            created.common_places[row] = Some(CommonPlace { section: id, offset });
+        }
+        created.sections.push(section);
+    }
+    created
+}
+
+fn kind<T: Target>(link: &Inputs<'_, T>, file: FileId, symbol: u32) -> CommonKind {
+    let symbol = &link.objects[file.index()].symbols[symbol as usize];
+    if symbol.kind() == elf::STT_TLS {
+        CommonKind::Tls
+    } else if T::SHF_LARGE != 0 && symbol.st_shndx.get() == SHN_LARGE_COMMON {
+        CommonKind::Large
+    } else {
+        CommonKind::Plain
+    }
+}
+
+/// A section of a kind, without blocks.
+fn empty<T: Target>(kind: CommonKind) -> SyntheticSection<'static> {
+    let (name, flags) = match kind {
+        CommonKind::Plain => (&b"COMMON"[..], WRITABLE),
+        CommonKind::Tls => (&b".tcommon"[..], WRITABLE | u64::from(elf::SHF_TLS)),
+        CommonKind::Large => (&b"LARGE_COMMON"[..], WRITABLE | T::SHF_LARGE),
+    };
+    SyntheticSection::new(Kind::Common, name, elf::SHT_NOBITS, flags, 1)
+}

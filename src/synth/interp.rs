@@ -1,0 +1,35 @@
+//! `.interp`: the path of the dynamic linker that starts the program (gABI, "Program Interpreter").
+
+use super::synthesis::{Create, Grow, Size, Synthesis, Write};
+use crate::arch::Target;
+use crate::elf::consts as elf;
+use crate::phase::Inputs;
+use crate::tables::section::{Kind, READ_ONLY, SyntheticSection};
+
+/// `.interp`.
+pub fn synthesis<T: Target>() -> Synthesis<T> {
+    Synthesis {
+        create: Create::Early(|link| {
+            let section = |path: &[u8]| {
+                let bytes = link.store.keep([path, b"\0"].concat());
+                SyntheticSection::of_bytes(Kind::Interp, b".interp", elf::SHT_PROGBITS, READ_ONLY, 1, bytes)
+            };
+            path(link).map(section).into()
+        }),
+        size: Size::Made,
+        grow: Grow::Never,
+        write: Write::Fixed,
+    }
+}
+
+/// The path; `None` for outputs that no dynamic linker starts.
+fn path<'a, T: Target>(link: &Inputs<'a, T>) -> Option<&'a [u8]> {
+    let config = link.config;
+    if !link.is_dynamic() || config.is_shared() || config.dynamic.no_dynamic_linker || config.static_link {
+        return None;
+    }
+    Some(match &config.dynamic.dynamic_linker {
+        Some(path) => path.as_os_str().as_encoded_bytes(),
+        None => T::INTERPRETER.as_bytes(),
+    })
+}
