@@ -5,7 +5,8 @@
 //! libraries. For the machine's own suite, gcc and g++ with their dependencies count as installed
 //! and nothing else does, whatever the machine has: so every machine fetches the same packages.
 
-use anyhow::{Context, Result, bail};
+use crate::commands::output;
+use anyhow::{Context, Result};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::Command;
@@ -17,11 +18,8 @@ const STATUS: &str = "/var/lib/dpkg/status";
 
 /// The mirror of the distribution that apt is configured with.
 pub fn mirror() -> Result<String> {
-    let output = Command::new("apt-get")
-        .args(["indextargets", "--format", "$(REPO_URI)", "Identifier: Packages"])
-        .output()
-        .context("no apt-get")?;
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let words = ["indextargets", "--format", "$(REPO_URI)", "Identifier: Packages"];
+    let text = output(Command::new("apt-get").args(words))?;
     let found = text.lines().find(|l| l.trim_end_matches('/').ends_with("/debian"));
     found.map(str::to_owned).context("apt's configuration names no Debian mirror")
 }
@@ -105,7 +103,7 @@ pub fn fetch_and_unpack(view: &Path, options: &[String], packages: &[&str], root
         let package = entry?.path();
         let mark = package.with_extension("unpacked");
         if package.extension().is_some_and(|e| e == "deb") && !mark.exists() {
-            run_command(Command::new("dpkg").arg("-x").arg(&package).arg(root))?;
+            output(Command::new("dpkg").arg("-x").arg(&package).arg(root))?;
             std::fs::write(mark, "")?;
         }
     }
@@ -124,7 +122,7 @@ pub fn fetch_source(view: &Path, options: &[String], package: &str, folder: &Pat
     std::fs::create_dir_all(folder)?;
     let mut tar = Command::new("tar");
     tar.arg("-xf").arg(archive).arg("-C").arg(folder).args(["--strip-components=1", "--no-same-owner"]);
-    run_command(&mut tar)
+    output(&mut tar).map(drop)
 }
 
 /// Runs apt-get in a folder with these words, which download something. The lists of packages are fetched
@@ -137,7 +135,7 @@ fn download(view: &Path, options: &[String], words: &[&str], folder: &Path) -> R
             command.args(["-o", option]);
         }
         command.args(words);
-        run_command(&mut command)
+        output(&mut command)
     };
     let marker = view.join("updated");
     if !marker.exists() || apt(words).is_err() {
@@ -145,18 +143,6 @@ fn download(view: &Path, options: &[String], words: &[&str], folder: &Path) -> R
         apt(&["update", "-qq"])?;
         std::fs::write(&marker, "")?;
         apt(words)?;
-    }
-    Ok(())
-}
-
-/// Runs a command; its messages are in the error if it fails.
-pub fn run_command(command: &mut Command) -> Result<()> {
-    let program = command.get_program().to_string_lossy().into_owned();
-    let output = command.output().with_context(|| format!("cannot start {program}"))?;
-    if !output.status.success() {
-        let text = String::from_utf8_lossy(&output.stderr).into_owned();
-        let last = text.lines().rev().find(|l| !l.trim().is_empty()).unwrap_or("no message").to_owned();
-        bail!("{program} failed: {last}");
     }
     Ok(())
 }

@@ -5,6 +5,7 @@
 //! makes the same code again, so a test can hold one against the other; another compiler's code may differ
 //! and be as good.
 
+use crate::commands::version;
 use crate::folders::workspace;
 use crate::peers;
 use anyhow::{Context, Result, ensure};
@@ -52,9 +53,7 @@ fn compile(object: &Path) -> Result<()> {
 
 /// The version of the compiler.
 fn compiler() -> Result<String> {
-    let output = Command::new(peers::program("clang")?).arg("--version").output()?;
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    Ok(text.lines().next().unwrap_or_default().to_owned())
+    version(peers::program("clang")?)
 }
 
 fn sources() -> Result<String> {

@@ -1,5 +1,7 @@
 //! The workspace's folder, cargo's, and the files in any.
 
+use crate::commands::output;
+use anyhow::Context;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -18,9 +20,8 @@ pub fn target() -> PathBuf {
 /// # Errors
 /// This is no work tree of git.
 pub fn tracked(parts: &[&str]) -> anyhow::Result<Vec<PathBuf>> {
-    let listed = Command::new("git").current_dir(workspace()).arg("ls-files").args(parts).output()?;
-    anyhow::ensure!(listed.status.success(), "git does not list the files of the project");
-    Ok(String::from_utf8(listed.stdout)?.lines().map(PathBuf::from).collect())
+    let listed = output(Command::new("git").current_dir(workspace()).arg("ls-files").args(parts))?;
+    Ok(listed.lines().map(PathBuf::from).collect())
 }
 
 /// Copies a file of the workspace, by its name there, to the same name below `folder`.
@@ -31,6 +32,15 @@ pub fn copy_to(name: &Path, folder: &Path) -> std::io::Result<()> {
     let at = folder.join(name);
     std::fs::create_dir_all(at.parent().unwrap_or(folder))?;
     std::fs::copy(workspace().join(name), at).map(drop)
+}
+
+/// Makes a symbolic link, in the place of what is there.
+///
+/// # Errors
+/// It cannot be made.
+pub fn link(target: impl AsRef<Path>, at: &Path) -> anyhow::Result<()> {
+    let _ = std::fs::remove_file(at);
+    std::os::unix::fs::symlink(target, at).with_context(|| format!("cannot link {}", at.display()))
 }
 
 /// The files in a folder, by name.

@@ -7,6 +7,7 @@
 
 mod keep;
 
+use crate::commands::first_line;
 use crate::folders::files;
 use crate::prove::mutants::damage::Numbers;
 use crate::{children, records};
@@ -347,14 +348,10 @@ fn sums(row: Option<&str>) -> (u64, u64) {
 
 /// The record: a row for each target, with the sums of all runs in which it took part.
 fn record(seen: &[Seen], before: &str) -> Result<String> {
-    let line = |program: &str, words: &[&str]| -> Result<String> {
-        let output = Command::new(program).args(words).output()?;
-        Ok(String::from_utf8_lossy(&output.stdout).lines().next().unwrap_or_default().to_owned())
-    };
     let mut record = "# `cargo xtask fuzz`\n\n".to_owned();
     let date = records::today()?.0;
-    let (fuzzer, compiler) =
-        (line("cargo", &["fuzz", "--version"])?, line("rustc", &["+nightly", "--version"])?);
+    let fuzzer = first_line(Command::new("cargo").args(["fuzz", "--version"]))?;
+    let compiler = first_line(Command::new("rustc").args(["+nightly", "--version"]))?;
     writeln!(record, "sframe-ld {}, {fuzzer}, {compiler}\n", env!("CARGO_PKG_VERSION"))?;
     writeln!(
         record,

@@ -1,6 +1,7 @@
 //! Lays the programs out as users find them: `bin/`, and a folder in which the linker answers to
 //! every name that compilers ask for.
 
+use crate::folders::link;
 use crate::package::pages;
 use anyhow::{Context, Result, bail, ensure};
 use object::{Object, ObjectSection};
@@ -245,9 +246,4 @@ fn replace(from: &Path, to: &Path) -> Result<()> {
     let new = to.with_extension("new");
     std::fs::copy(from, &new).with_context(|| format!("cannot copy to {}", new.display()))?;
     Ok(std::fs::rename(new, to)?)
-}
-
-fn link(target: &str, at: &Path) -> Result<()> {
-    let _ = std::fs::remove_file(at);
-    std::os::unix::fs::symlink(target, at).with_context(|| format!("cannot link {}", at.display()))
 }

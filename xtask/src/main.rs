@@ -8,6 +8,7 @@ mod bench;
 mod book;
 mod bpf;
 mod children;
+mod commands;
 mod demo;
 mod folders;
 mod fuzz;

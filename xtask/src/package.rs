@@ -17,12 +17,12 @@ mod tools;
 mod wheel;
 mod zip;
 
+use crate::commands;
 use crate::folders::{copy_to, target, tracked, workspace};
 use crate::install::{self, Parts};
 use anyhow::{Context, Result, ensure};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use tools::said;
 
 /// Programs and libraries of the package.
 const BUILT: [&str; 8] = [
@@ -164,7 +164,7 @@ fn copy_documents(to: &Path) -> Result<()> {
 /// The time of the commit, in seconds since 1970.
 fn commit_time() -> Result<u64> {
     let mut command = Command::new("git");
-    let text = said(command.current_dir(workspace()).args(["log", "-1", "--format=%ct"]))?;
+    let text = commands::output(command.current_dir(workspace()).args(["log", "-1", "--format=%ct"]))?;
     text.trim().parse().context("no time of the commit")
 }
 
@@ -175,6 +175,6 @@ fn tarball(usr: &Path, output: &Path, time: u64) -> Result<PathBuf> {
     command.args(["--sort=name", "--owner=0", "--group=0", "--numeric-owner", "--format=gnu"]);
     command.arg(format!("--mtime=@{time}")).arg(format!("--transform=flags=r;s,^\\.,{name},"));
     command.args(["--use-compress-program=xz -T1 -6", "-cf"]).arg(&path).arg("-C").arg(usr).arg(".");
-    said(&mut command)?;
+    commands::output(&mut command)?;
     Ok(path)
 }

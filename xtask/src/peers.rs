@@ -10,7 +10,8 @@
 //! line) for a linker, and `NAME/MACHINE/ld` for another machine; `NAME/as`, `NAME/readelf`,
 //! `NAME/TRIPLE-as` and so on for the rest. A test chooses among them there, by their behaviour.
 
-use crate::apt::{self, run_command};
+use crate::apt;
+use crate::commands::output;
 use anyhow::{Context, Result};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -152,7 +153,7 @@ pub fn rust_library(target: &str) -> Result<()> {
         return Ok(());
     }
     eprintln!("peers: Rust's standard library for {target}");
-    run_command(Command::new("rustup").args(["target", "add", target]))
+    output(Command::new("rustup").args(["target", "add", target])).map(drop)
 }
 
 struct Peers {
@@ -259,8 +260,7 @@ impl Peers {
         );
         self.script("cmake/bin", "cmake", &format!("{refresh}\nexec {} \"$@\"", quoted(&words)))?;
         let share = folder.join("share");
-        let _ = std::fs::remove_file(&share);
-        Ok(std::os::unix::fs::symlink(root.path.join("usr/share"), share)?)
+        crate::folders::link(root.path.join("usr/share"), &share)
     }
 
     /// A library whose release brings a `configure` with libtool and gcc's macros for symbol versions in it.
@@ -291,7 +291,7 @@ impl Peers {
 
     fn wild(&self) -> Result<()> {
         let root = self.folder.join("wild-root");
-        run_command(
+        output(
             Command::new("cargo")
                 .args(["install", "wild-linker", "--locked", "--version", WILD_VERSION, "--root"])
                 .arg(&root),

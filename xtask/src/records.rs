@@ -5,6 +5,7 @@
 //! again changes nothing. What differs from run to run by nature (the date, versions of tools, times) is
 //! [`Measured`]: it stands on the page, and no difference of it is a new result.
 
+use crate::commands::first_line;
 use anyhow::{Context, Result};
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -29,8 +30,7 @@ impl<T: fmt::Display> fmt::Display for Measured<T> {
 /// # Errors
 /// There is no `date`.
 pub fn today() -> Result<Measured<String>> {
-    let said = Command::new("date").arg("+%Y-%m-%d").output().context("cannot start date")?;
-    Ok(Measured(String::from_utf8_lossy(&said.stdout).trim().to_owned()))
+    first_line(Command::new("date").arg("+%Y-%m-%d")).map(Measured)
 }
 
 /// The record of a chore.

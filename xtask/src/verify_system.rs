@@ -1,6 +1,7 @@
 //! The proof on a whole Debian system: SFrame is derived in memory for every ELF file, and every row of it is
 //! compared with the call frame information that it comes from. Recorded in `tests/proofs/debian.md`.
 
+use crate::commands;
 use crate::install::{Program, SframeCommand};
 use crate::records::{self, Measured};
 use anyhow::{Context, Result, bail, ensure};
@@ -82,20 +83,15 @@ pub fn run(arguments: Arguments) -> Result<()> {
 }
 
 fn system_folders() -> Result<Vec<PathBuf>> {
-    let output = Command::new("gcc").arg("-dumpmachine").output().context("cannot start gcc")?;
-    let triple = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+    let triple = commands::first_line(Command::new("gcc").arg("-dumpmachine"))?;
     let libraries = Path::new("/usr/lib").join(triple);
     ensure!(libraries.is_dir(), "{} does not exist: no Debian system", libraries.display());
     Ok(vec!["/usr/bin".into(), libraries])
 }
 
 fn heading(command: &Path) -> Result<String> {
-    let line = |program: &Path, argument: &str| -> Result<String> {
-        let output = Command::new(program).arg(argument).output()?;
-        Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
-    };
     let release = std::fs::read_to_string("/etc/debian_version").unwrap_or_default();
-    let version = Measured(line(command, "--version")?);
+    let version = Measured(commands::version(command)?);
     Ok(format!("{}, {version}, Debian {}\n", records::today()?, Measured(release.trim())))
 }
 

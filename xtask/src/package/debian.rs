@@ -1,6 +1,7 @@
 //! Debian packages of a tree of files (Debian policy; `deb-control(5)`).
 
-use super::tools::{architecture, files, said};
+use super::tools::{architecture, files};
+use crate::commands;
 use anyhow::{Context, Result};
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -46,7 +47,7 @@ pub fn package(tree: &Path, output: &Path, time: u64) -> Result<PathBuf> {
     // Debian has this text on every system, and wants it nowhere else.
     copyright.push_str("\nLicense: Apache-2.0\n See /usr/share/common-licenses/Apache-2.0.\n");
     std::fs::write(documents.join("copyright"), copyright)?;
-    let date = said(Command::new("date").args(["-u", "-R", &format!("--date=@{time}")]))?;
+    let date = commands::output(Command::new("date").args(["-u", "-R", &format!("--date=@{time}")]))?;
     let version = version();
     let changes = format!(
         "sframe-ld ({version}) unstable; urgency=medium\n\n  * A build of the project's own tree.\n\n -- {MAINTAINER}  {}\n",
@@ -58,7 +59,7 @@ pub fn package(tree: &Path, output: &Path, time: u64) -> Result<PathBuf> {
         .filter(|file| file.starts_with("usr/share/man"))
         .map(|file| tree.join(file))
         .collect();
-    said(Command::new("gzip").arg("-9n").args(pages))?;
+    commands::output(Command::new("gzip").arg("-9n").args(pages))?;
     let control = format!(
         "Section: devel\nPriority: optional\nDepends: {}\nRecommends: binutils\nSuggests: gcc, man-db, bash-completion",
         dependencies(tree)?
@@ -89,7 +90,7 @@ fn version() -> &'static str {
 fn compressed(path: &Path, text: &str) -> Result<()> {
     let plain = path.with_extension("");
     std::fs::write(&plain, text)?;
-    said(Command::new("gzip").args(["-9n"]).arg(&plain))?;
+    commands::output(Command::new("gzip").args(["-9n"]).arg(&plain))?;
     Ok(())
 }
 
@@ -109,7 +110,7 @@ fn build(
         let data = std::fs::symlink_metadata(&path)?;
         size += data.len().div_ceil(1024).max(1);
         if data.is_file() {
-            let sum = said(Command::new("md5sum").arg(&path))?;
+            let sum = commands::output(Command::new("md5sum").arg(&path))?;
             writeln!(sums, "{}  {}", sum.split(' ').next().unwrap_or_default(), file.display())?;
             let mode = if data.permissions().mode() & 0o100 != 0 && is_program(file) { 0o755 } else { 0o644 };
             std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode))?;
@@ -125,8 +126,10 @@ fn build(
     std::fs::write(meta.join("control"), text)?;
     std::fs::write(meta.join("md5sums"), sums)?;
     // Folders get the usual rights whatever the mask of whoever builds.
-    said(Command::new("find").arg(tree).args(["-type", "d", "-exec", "chmod", "755", "{}", "+"]))?;
-    said(Command::new("find").arg(tree).args([
+    commands::output(
+        Command::new("find").arg(tree).args(["-type", "d", "-exec", "chmod", "755", "{}", "+"]),
+    )?;
+    commands::output(Command::new("find").arg(tree).args([
         "-exec",
         "touch",
         "-h",
@@ -139,7 +142,7 @@ fn build(
     let mut command = Command::new("dpkg-deb");
     command.env("SOURCE_DATE_EPOCH", time.to_string()).env("DPKG_DEB_THREADS_MAX", "1");
     command.args(["--root-owner-group", "-Zxz", "-z6", "--build"]).arg(tree).arg(&path);
-    said(&mut command).with_context(|| format!("the package {name}"))?;
+    commands::output(&mut command).with_context(|| format!("the package {name}"))?;
     Ok(path)
 }
 
@@ -153,7 +156,7 @@ fn is_program(file: &Path) -> bool {
 fn dependencies(tree: &Path) -> Result<String> {
     let mut needed: BTreeMap<&str, Vec<u32>> = BTreeMap::new();
     for file in super::stripped::elf_files(tree)? {
-        let text = said(Command::new("readelf").args(["-dVW"]).arg(tree.join(&file)))?;
+        let text = commands::output(Command::new("readelf").args(["-dVW"]).arg(tree.join(&file)))?;
         for (library, package) in LIBRARIES {
             if text.contains(&format!("Shared library: [{library}]")) {
                 needed.entry(package).or_default();

@@ -1,6 +1,6 @@
 //! What programs say of themselves (`--help`).
 
-use super::tools::said;
+use crate::commands;
 use anyhow::Result;
 use std::path::Path;
 use std::process::Command;
@@ -15,13 +15,14 @@ pub struct Help {
 impl Help {
     /// What a program prints.
     pub fn of(program: &Path) -> Result<Self> {
-        let text = said(Command::new(program).arg("--help"))?;
+        let text = commands::output(Command::new(program).arg("--help"))?;
         let mut commands = Vec::new();
         let list = text.split_once("\nCommands:\n").map_or("", |(_, list)| list);
         for line in list.lines().take_while(|line| !line.is_empty()) {
             let name = line.split_whitespace().next().unwrap_or("help");
             if name != "help" {
-                commands.push((name.to_owned(), said(Command::new(program).args([name, "--help"]))?));
+                commands
+                    .push((name.to_owned(), commands::output(Command::new(program).args([name, "--help"]))?));
             }
         }
         Ok(Self { text, commands })

@@ -1,6 +1,6 @@
 //! Licences of the crates that the programs contain, as their packages have them.
 
-use super::tools::said;
+use crate::commands;
 use anyhow::{Context, Result};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -44,11 +44,16 @@ pub fn write(folder: &Path) -> Result<()> {
 
 /// The crates of other projects in the programs: normal dependencies for this machine, sorted.
 pub fn crates() -> Result<Vec<Crate>> {
-    let host = said(Command::new("rustc").args(["--print", "host-tuple"]))?;
+    let host = commands::output(Command::new("rustc").args(["--print", "host-tuple"]))?;
     let mut command = Command::new("cargo");
     command.current_dir(crate::folders::workspace());
-    let text =
-        said(command.args(["metadata", "--format-version=1", "--locked", "--filter-platform", host.trim()]))?;
+    let text = commands::output(command.args([
+        "metadata",
+        "--format-version=1",
+        "--locked",
+        "--filter-platform",
+        host.trim(),
+    ]))?;
     let metadata: Value = serde_json::from_str(&text)?;
     let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
     let string = |value: &Value| value.as_str().unwrap_or_default().to_owned();

@@ -10,7 +10,7 @@
 //! Functions that moved into `libc.so.6` since stand in the library where they were: the dynamic linker of an
 //! old system looks for them there.
 
-use super::tools::said;
+use crate::commands;
 use anyhow::{Context, Result, ensure};
 use object::read::elf::{ElfFile64, Sym};
 use object::{Endianness, elf};
@@ -64,7 +64,7 @@ pub fn stand_ins(folder: &Path) -> Result<String> {
         write(folder, library, &symbols)?;
     }
     // What `-lc` finds. The dynamic linker itself has had `__tls_get_addr` from the beginning.
-    let loader = said(Command::new("gcc").arg("-print-file-name=libc.so"))?;
+    let loader = commands::output(Command::new("gcc").arg("-print-file-name=libc.so"))?;
     let loader = std::fs::read_to_string(loader.trim()).context("the system's libc.so is no script")?;
     let loader =
         loader.split_whitespace().find(|word| word.contains("/ld")).context("no dynamic linker in it")?;
@@ -77,8 +77,8 @@ pub fn stand_ins(folder: &Path) -> Result<String> {
         let (source, object) = (folder.join(name).with_extension("c"), folder.join(name).with_extension("o"));
         std::fs::write(&source, text)?;
         let options = ["-O2", "-fPIC", "-ffreestanding", "-c", "-o"];
-        said(Command::new("gcc").args(options).arg(&object).arg(&source))?;
-        said(Command::new("ar").arg("rcsD").arg(&archive).arg(&object))?;
+        commands::output(Command::new("gcc").args(options).arg(&object).arg(&source))?;
+        commands::output(Command::new("ar").arg("rcsD").arg(&archive).arg(&object))?;
     }
     let options = OPTIONS.map(|option| format!(" -C link-arg={option}")).concat();
     Ok(format!("-L native={0} -C link-arg=-L{0}{options}", folder.display()))
@@ -86,7 +86,9 @@ pub fn stand_ins(folder: &Path) -> Result<String> {
 
 /// A library of the system, by its name.
 fn system(library: &str) -> Result<PathBuf> {
-    let path = PathBuf::from(said(Command::new("gcc").arg(format!("-print-file-name={library}")))?.trim());
+    let path = PathBuf::from(
+        commands::output(Command::new("gcc").arg(format!("-print-file-name={library}")))?.trim(),
+    );
     ensure!(path.is_absolute(), "gcc finds no {library}");
     Ok(path)
 }
@@ -157,11 +159,9 @@ fn write(folder: &Path, library: &str, symbols: &[Symbol]) -> Result<()> {
     let mut command = Command::new("gcc");
     command.args(["-shared", "-nostdlib", "-o"]).arg(folder.join(library)).arg(&assembly);
     command.arg(format!("-Wl,-soname,{library}")).arg(format!("-Wl,--version-script={}", versions.display()));
-    said(&mut command)?;
+    commands::output(&mut command)?;
     let short = library.split_inclusive(".so").next().unwrap_or(library);
-    let link = folder.join(short);
-    let _ = std::fs::remove_file(&link);
-    Ok(std::os::unix::fs::symlink(library, link)?)
+    crate::folders::link(library, &folder.join(short))
 }
 
 /// Demands that the programs and libraries below a folder start with the old library.
@@ -231,14 +231,14 @@ mod tests {
             std::fs::write(&source, program).unwrap();
             let mut command = Command::new("gcc");
             command.args(["-O1", "-o"]).arg(tree.join("program")).arg(&source).arg("-L").arg(&libraries);
-            said(command.args(options).args(OPTIONS).args(["-lm", "-ldl", "-lpthread"])).unwrap();
+            commands::output(command.args(options).args(OPTIONS).args(["-lm", "-ldl", "-lpthread"])).unwrap();
             check(&tree)
         };
         let refused = link(&PROGRAM.replace("__attribute__((weak))", ""), &[]).unwrap_err().to_string();
         assert!(refused.contains("program asks for statx"), "{refused}");
         link(PROGRAM, &["-fPIC", "-shared"]).unwrap();
         link(PROGRAM, &[]).unwrap();
-        let text = said(Command::new(tree.join("program")).args(["1", "2"])).unwrap();
+        let text = commands::output(Command::new(tree.join("program")).args(["1", "2"])).unwrap();
         assert_eq!(text, "3 9 1\n", "one constructor, run once, and a function that only new libraries have");
     }
 

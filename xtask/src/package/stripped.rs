@@ -1,7 +1,8 @@
 //! Programs without debug information, and that in files of its own, where debuggers look for it by the
 //! build-id.
 
-use super::tools::{files, said};
+use super::tools::files;
+use crate::commands;
 use anyhow::{Context, Result};
 use object::Object;
 use std::io::Read;
@@ -38,17 +39,19 @@ pub fn separate(tree: &Path, debug: &Path) -> Result<()> {
         let (first, rest) = id.split_at(2);
         let to = debug.join(format!("usr/lib/debug/.build-id/{first}/{rest}.debug"));
         std::fs::create_dir_all(to.parent().context("no parent")?)?;
-        said(
+        commands::output(
             Command::new("objcopy")
                 .args(["--only-keep-debug", "--compress-debug-sections"])
                 .arg(&path)
                 .arg(&to),
         )?;
-        said(Command::new("strip").args(["--strip-unneeded", "--remove-section=.comment"]).arg(&path))?;
+        commands::output(
+            Command::new("strip").args(["--strip-unneeded", "--remove-section=.comment"]).arg(&path),
+        )?;
     }
     // Archives keep what linkers need.
     for file in files(tree)?.iter().filter(|file| file.extension().is_some_and(|it| it == "a")) {
-        said(
+        commands::output(
             Command::new("strip")
                 .args(["--strip-debug", "--enable-deterministic-archives"])
                 .arg(tree.join(file)),

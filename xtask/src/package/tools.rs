@@ -1,20 +1,13 @@
 //! Commands and folders, for the modules around.
 
-use anyhow::{Context, Result, ensure};
+use crate::commands::first_line;
+use anyhow::Result;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The machine, as packages name it: `amd64`.
 pub fn architecture() -> Result<String> {
-    Ok(said(Command::new("dpkg").arg("--print-architecture"))?.trim().to_owned())
-}
-
-/// The output of a command that succeeds.
-pub fn said(command: &mut Command) -> Result<String> {
-    let output = command.output().with_context(|| format!("cannot run {command:?}"))?;
-    let errors = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "{command:?} failed: {errors}");
-    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    first_line(Command::new("dpkg").arg("--print-architecture"))
 }
 
 /// All files and links below a folder, sorted, by their paths in it.

@@ -4,8 +4,9 @@
 //! Wheels have no links. In the place of a link to a program stands a shell script that becomes the program,
 //! and in the place of a link to a library a linker script that names it.
 
-use super::tools::{files, said};
+use super::tools::files;
 use super::zip::Zip;
+use crate::commands;
 use anyhow::{Context, Result, ensure};
 use std::fmt::Write;
 use std::os::unix::fs::PermissionsExt;
@@ -89,7 +90,7 @@ fn script(file: &Path, target: &Path) -> Result<String> {
 fn digest(bytes: &[u8]) -> Result<String> {
     let mut file = tempfile::NamedTempFile::new()?;
     std::io::Write::write_all(&mut file, bytes)?;
-    let text = said(Command::new("sha256sum").arg(file.path()))?;
+    let text = commands::output(Command::new("sha256sum").arg(file.path()))?;
     let digits = text.get(..64).context("sha256sum says no digest")?.as_bytes();
     let bits: Vec<u32> = digits.iter().filter_map(|&digit| char::from(digit).to_digit(16)).collect();
     ensure!(bits.len() == 64, "sha256sum says {text}");

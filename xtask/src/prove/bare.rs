@@ -6,8 +6,9 @@
 //! crates are reached: its apt configuration, certificates and variables for proxies are taken over when the
 //! root runs, and are named nowhere.
 
-use super::proof::{Proof, first_line, output};
+use super::proof::Proof;
 use crate::children::processor_time_so_far;
+use crate::commands::{first_line, output};
 use crate::records::Measured;
 use crate::{apt, peers};
 use anyhow::{Context, Result, ensure};

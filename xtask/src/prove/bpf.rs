@@ -6,7 +6,8 @@
 //! measures (`bpf_stats_enabled`). The tables that it had are encoded as OpenTelemetry's profiler does, too.
 
 use super::compact::stack_deltas;
-use super::proof::{Proof, first_line, output};
+use super::proof::Proof;
+use crate::commands::{first_line, output};
 use anyhow::{Context, Result};
 use serde_json::Value;
 use sframe_format::CompactTable;

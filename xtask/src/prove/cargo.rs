@@ -1,6 +1,7 @@
 //! Proofs by Rust programs that cargo builds with the linker: this project itself, and ripgrep.
 
-use super::proof::{Proof, output};
+use super::proof::Proof;
+use crate::commands::output;
 use crate::{install, peers};
 use anyhow::{Context, Result, ensure};
 use std::path::Path;

@@ -6,8 +6,9 @@
 //! look-ups at the first and the last address between any two answer for all. Rows that repeat are looked up
 //! address by address.
 
-use super::proof::{Proof, output};
+use super::proof::Proof;
 use super::tools::write_project;
+use crate::commands::output;
 use crate::peers;
 use anyhow::{Context, Result, ensure};
 use object::{Object, ObjectSection};

@@ -1,7 +1,8 @@
 //! Proof of agreement: real links of every kind, for three machines, by this linker and every other that is
 //! there. The baseline must explain every difference from the majority.
 
-use super::proof::{Proof, output};
+use super::proof::Proof;
+use crate::commands::output;
 use crate::peers;
 use anyhow::{Context, Result, ensure};
 use std::collections::BTreeMap;

@@ -4,9 +4,10 @@
 //! that gdb writes for the same program (`save gdb-index`). gdb knows linkage names besides, and notes a type
 //! in one unit only.
 
-use super::proof::{Proof, output};
+use super::proof::Proof;
 use super::turns::Turns;
 use crate::bench::workload::Workload;
+use crate::commands::output;
 use crate::peers;
 use crate::records::Measured;
 use ::peers::Family;

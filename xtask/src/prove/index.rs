@@ -2,8 +2,9 @@
 //! of `-r`, against its `.eh_frame` and against GNU ld's output for the same objects; then with objects of
 //! every SFrame version.
 
-use super::proof::{Proof, output};
+use super::proof::Proof;
 use super::tools::{compile, objects, peer, write_project};
+use crate::commands::output;
 use crate::{install, peers};
 use anyhow::{Context, Result, ensure};
 use std::collections::BTreeMap;
@@ -41,7 +42,7 @@ pub fn index(proof: &mut Proof, sframe: &Path) -> Result<()> {
     let version = proof.tool(&assembler, &["--version"])?;
     proof.note(format!("{OBJECTS} objects, frames by {}\n", version.lines().next().unwrap_or("")))?;
     write_project(&proof.folder, OBJECTS)?;
-    let plain = assembler_folder(proof, "plain-as", &assembler)?;
+    let plain = proof.assembler_folder("plain-as", &assembler)?.0;
     compile(proof, ("g++", "*.cc"), "whole", &plain, &assembler)?;
     let whole: Vec<String> = objects(OBJECTS).map(|name| format!("whole/{name}")).collect();
     every_kind(proof, sframe, &whole)?;
@@ -49,18 +50,6 @@ pub fn index(proof: &mut Proof, sframe: &Path) -> Result<()> {
     every_kind(proof, sframe, &mixed)?;
     compare(proof, sframe, &whole)?;
     share(proof, &whole)
-}
-
-/// A folder that makes `g++ -B` take an assembler.
-fn assembler_folder(proof: &Proof, name: &str, assembler: &Path) -> Result<PathBuf> {
-    let folder = proof.folder.join(name);
-    std::fs::create_dir_all(&folder)?;
-    let link = folder.join("as");
-    if std::fs::read_link(&link).ok().as_deref() != Some(assembler) {
-        let _ = std::fs::remove_file(&link);
-        std::os::unix::fs::symlink(assembler, &link)?;
-    }
-    Ok(folder)
 }
 
 /// Every kind of output in every mode, from the objects and by way of `-r`.
@@ -103,9 +92,9 @@ fn mixed(proof: &mut Proof, newest: &Path) -> Result<Vec<String>> {
             continue;
         };
         let (prefix, compiler) = match compiler {
-            "g++" => (assembler_folder(proof, &format!("{folder}-as"), &found)?, "g++".to_owned()),
+            "g++" => (proof.assembler_folder(&format!("{folder}-as"), &found)?.0, "g++".to_owned()),
             _ => {
-                (assembler_folder(proof, "plain-as", newest)?, format!("{} {EXPERIMENTAL}", found.display()))
+                (proof.assembler_folder("plain-as", newest)?.0, format!("{} {EXPERIMENTAL}", found.display()))
             }
         };
         let pattern = format!("part[{digits}]?.cc");

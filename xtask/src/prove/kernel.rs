@@ -3,7 +3,8 @@
 
 pub mod tree;
 
-use super::proof::{Proof, output};
+use super::proof::Proof;
+use crate::commands::output;
 use anyhow::{Result, ensure};
 use std::fmt::Write;
 use std::path::Path;

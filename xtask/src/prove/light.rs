@@ -26,10 +26,7 @@ pub fn light(proof: &mut Proof, sframe: &Path) -> Result<()> {
 /// Compiles the project, and makes of each object one with V3 for each text section and one with units.
 fn build(proof: &Proof, sframe: &Path) -> Result<PathBuf> {
     let assembler = peers::program("as")?;
-    let plain = proof.folder.join("plain-as");
-    std::fs::create_dir_all(&plain)?;
-    let _ = std::fs::remove_file(plain.join("as"));
-    std::os::unix::fs::symlink(&assembler, plain.join("as"))?;
+    let (plain, _) = proof.assembler_folder("plain-as", &assembler)?;
     write_project(&proof.folder, OBJECTS)?;
     compile(proof, ("g++", "*.cc"), "whole", &plain, &assembler)?;
     for folder in ["split", "light"] {

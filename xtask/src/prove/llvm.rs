@@ -1,7 +1,8 @@
 //! Proof by a C++ compiler, linked from Debian's static archives of libclang and LLVM.
 
-use super::proof::{Proof, output};
+use super::proof::Proof;
 use crate::bench::{case::Case, programs};
+use crate::commands::output;
 use anyhow::Result;
 use std::process::Command;
 

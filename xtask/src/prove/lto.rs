@@ -6,10 +6,11 @@
 //! optimises it, and together with C by the plugin of the LLVM that rustc is made with.
 
 use super::machines::{ZSTD_CRATE, ZSTD_EXPECTED, ZSTD_MAIN};
-use super::proof::{Proof, output};
+use super::proof::Proof;
 use super::sqlite::{self, crate_source};
 use super::tools::{peer, write_project};
 use crate::bench::measure::{self, Cost};
+use crate::commands::output;
 use crate::{apt, peers};
 use anyhow::{Context, Result, ensure};
 use std::collections::BTreeSet;
@@ -247,9 +248,7 @@ fn folder_of(proof: &Proof, family: &str, linker: &Path) -> Result<PathBuf> {
     std::fs::create_dir_all(&folder)?;
     // rustc asks for lld, gcc for nothing in particular.
     for name in ["ld", "ld.lld"] {
-        let name = folder.join(name);
-        let _ = std::fs::remove_file(&name);
-        std::os::unix::fs::symlink(linker, name)?;
+        crate::folders::link(linker, &folder.join(name))?;
     }
     Ok(folder)
 }

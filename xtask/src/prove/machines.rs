@@ -2,9 +2,10 @@
 //! program, with frames by the newest assembler, linked in every SFrame mode; all run under an emulator, and
 //! `sframe verify` is content with every file.
 
-use super::proof::{Proof, output};
+use super::proof::Proof;
 use super::sqlite::{self, crate_source};
 use super::tools::write_project;
+use crate::commands::{output, version};
 use crate::{install, peers};
 use anyhow::{Context, Result, ensure};
 use std::fmt::Write;
@@ -119,14 +120,8 @@ impl Tools {
     fn find(proof: &Proof, machine: &'static str, triple: &'static str) -> Result<Self> {
         let assembler = peers::program(&format!("{triple}-as"))?;
         let emulator = peers::program(&format!("qemu-{machine}"))?;
-        let folder = proof.folder.join(format!("as-{machine}"));
-        std::fs::create_dir_all(&folder)?;
-        let _ = std::fs::remove_file(folder.join("as"));
-        std::os::unix::fs::symlink(&assembler, folder.join("as"))?;
-        let first = |text: String| text.lines().next().unwrap_or("").to_owned();
-        let compiler = peers::program(&format!("{triple}-gcc"))?;
-        let compiler = first(proof.tool(compiler, &["--version"])?);
-        let assembler = first(proof.tool(assembler, &["--version"])?);
+        let (folder, assembler) = proof.assembler_folder(&format!("as-{machine}"), &assembler)?;
+        let compiler = version(peers::program(&format!("{triple}-gcc"))?)?;
         Ok(Tools { machine, triple, folder, emulator, compiler, assembler })
     }
 

@@ -2,7 +2,8 @@
 //! bytes as structures. It is some hundred times slower than a processor, so those tests are left out that
 //! repeat for long.
 
-use super::proof::{Proof, first_line};
+use super::proof::Proof;
+use crate::commands::first_line;
 use crate::folders;
 use anyhow::{Context, Result, ensure};
 use std::process::Command;

@@ -5,11 +5,11 @@
 use super::boot::{Files, boot};
 use super::kernel::tree::Linker;
 use super::packages::{self, Tools};
-use super::proof::{Proof, output};
+use super::proof::Proof;
 use super::same;
+use crate::commands::output;
 use crate::peers;
 use anyhow::{Context, Result, ensure};
-use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 /// The modules.
@@ -83,13 +83,9 @@ pub fn modules(proof: &mut Proof, sframe: &Path) -> Result<()> {
     let tools = Tools::prepare()?;
     let headers = headers()?;
     let assembler = peers::program("as")?;
-    let assembler_folder = proof.folder.join("as");
-    std::fs::create_dir_all(&assembler_folder)?;
-    let _ = std::fs::remove_file(assembler_folder.join("as"));
-    symlink(&assembler, assembler_folder.join("as"))?;
-    let version = proof.tool(&assembler, &["--version"])?;
+    let (_, version) = proof.assembler_folder("as", &assembler)?;
     let release = headers.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    proof.note(format!("{release}; frames by {}\n", version.lines().next().unwrap_or("")))?;
+    proof.note(format!("{release}; frames by {version}\n"))?;
 
     for variant in &VARIANTS {
         build(proof, &tools, &headers, variant)?;

@@ -10,7 +10,8 @@ pub mod damage;
 mod originals;
 
 use super::limits::{self, Limits};
-use super::proof::{Proof, first_line};
+use super::proof::Proof;
+use crate::commands::first_line;
 use crate::peers;
 use anyhow::{Context, Result, ensure};
 use damage::{Numbers, damage};

@@ -1,7 +1,8 @@
 //! Proof that CONTRIBUTING.md can be followed: each of its first changes is made in a copy of the sources as
 //! it stands there, and the commands below it succeed. Nothing but the page tells what to do.
 
-use super::proof::{Proof, output};
+use super::proof::Proof;
+use crate::commands::output;
 use crate::folders::{copy_to, tracked, workspace};
 use crate::peers;
 use crate::records::Measured;

@@ -1,7 +1,8 @@
 //! Debian packages that the kernel's proofs need, by package name, unpacked into a folder outside the
 //! repository. Nothing is installed, and no package's scripts run.
 
-use crate::apt::{self, run_command};
+use crate::apt;
+use crate::commands::output;
 use crate::peers::library_folders;
 use anyhow::{Context, Result};
 use std::collections::BTreeSet;
@@ -50,7 +51,7 @@ pub fn unpack(machine: &str, package: &str, follow: &str) -> Result<PathBuf> {
         command.args(options.iter().flat_map(|option| ["-o", option]));
         command
     };
-    run_command(client("apt-get").args(["update", "-qq"]))?;
+    output(client("apt-get").args(["update", "-qq"]))?;
     let mut names = BTreeSet::from([package.to_owned()]);
     let mut open = vec![package.to_owned()];
     while let Some(name) = open.pop() {
@@ -65,11 +66,11 @@ pub fn unpack(machine: &str, package: &str, follow: &str) -> Result<PathBuf> {
     }
     let packages = view.join(package);
     std::fs::create_dir_all(&packages)?;
-    run_command(client("apt-get").current_dir(&packages).args(["download", "-qq"]).args(&names))?;
+    output(client("apt-get").current_dir(&packages).args(["download", "-qq"]).args(&names))?;
     let partial = root.with_extension("partial");
     std::fs::create_dir_all(&partial)?;
     for entry in std::fs::read_dir(&packages)? {
-        run_command(Command::new("dpkg").arg("-x").arg(entry?.path()).arg(&partial))?;
+        output(Command::new("dpkg").arg("-x").arg(entry?.path()).arg(&partial))?;
     }
     std::fs::remove_dir_all(&packages)?;
     std::fs::rename(&partial, &root)?;

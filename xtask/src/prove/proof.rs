@@ -1,8 +1,9 @@
 //! A proof on its way: its folder, the linker under proof, and the record.
 
+use crate::commands::{output, version};
 use crate::records::{self, Measured};
-use crate::{install, peers};
-use anyhow::{Context, Result, bail, ensure};
+use crate::{folders, install, peers};
+use anyhow::{Context, Result, ensure};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -25,8 +26,7 @@ impl Proof {
         let folder = folder.canonicalize()?;
         let prefix = install::install(linker, &folder.join("installed"))?;
         let mut proof = Proof { folder, prefix, record: String::new(), is_recorded };
-        let version = first_line(Command::new(linker).arg("--version"))?;
-        let tools = Measured(format!("{version}, {}", compiler()?));
+        let tools = Measured(format!("{}, {}", version(linker)?, compiler()?));
         proof.note(format!("# `cargo xtask prove {name}`\n\n{}, {tools}\n", records::today()?))?;
         Ok(proof)
     }
@@ -43,6 +43,14 @@ impl Proof {
         let mut command = Command::new(program);
         command.current_dir(&self.folder).args(arguments);
         output(&mut command).with_context(|| format!("{} {}", program.display(), arguments.join(" ")))
+    }
+
+    /// A folder that makes `gcc -B` take an assembler, and the assembler's version.
+    pub fn assembler_folder(&self, name: &str, assembler: &Path) -> Result<(PathBuf, String)> {
+        let folder = self.folder.join(name);
+        std::fs::create_dir_all(&folder)?;
+        folders::link(assembler, &folder.join("as"))?;
+        Ok((folder, version(assembler)?))
     }
 
     /// Demands that this linker made a program and that neither readelf nor eu-elflint complains of
@@ -114,23 +122,8 @@ fn fits(line: &str, pattern: &str) -> bool {
     rest.is_some()
 }
 
-/// Runs a command and returns its standard output; its messages are in the error if it fails.
-pub fn output(command: &mut Command) -> Result<String> {
-    let output = command.output().context("cannot start")?;
-    if !output.status.success() {
-        let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-        bail!("failed with {}:\n{out}{err}", output.status);
-    }
-    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
-}
-
-pub fn first_line(command: &mut Command) -> Result<String> {
-    Ok(output(command)?.lines().next().unwrap_or("").to_owned())
-}
-
 fn compiler() -> Result<String> {
-    let gcc = first_line(Command::new("gcc").arg("--version"))?;
-    Ok(format!("{gcc}, {}", first_line(Command::new("rustc").arg("--version"))?))
+    Ok(format!("{}, {}", version("gcc")?, version("rustc")?))
 }
 
 #[cfg(test)]

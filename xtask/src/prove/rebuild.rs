@@ -15,7 +15,8 @@ mod row;
 mod test_counts;
 
 use super::bare;
-use super::proof::{Proof, first_line, output};
+use super::proof::Proof;
+use crate::commands::{first_line, output};
 use crate::install;
 use crate::install::{Program, SframeCommand};
 use crate::package::stripped;

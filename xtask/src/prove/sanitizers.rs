@@ -6,10 +6,11 @@
 //! not give, so the linker is built without its own. What a sanitizer has to say goes to files, so that
 //! messages of links are as ever, and tests that compare them hold.
 
-use super::proof::{Proof, first_line, output};
+use super::proof::Proof;
 use super::threads;
 use super::turns::prepared;
 use crate::bench::workload::Workload;
+use crate::commands::{first_line, output};
 use crate::{folders, peers};
 use anyhow::{Context, Result, ensure};
 use std::collections::BTreeSet;

@@ -2,14 +2,15 @@
 //! the plugin. Each output is held against what the same linker makes of objects that were split beforehand,
 //! and against this linker's rows.
 
-use super::proof::{Proof, output};
+use super::proof::Proof;
 use super::tools::{self, dead_relocations, peer};
 use super::violations;
+use crate::commands::output;
+use crate::folders;
 use crate::install::{Plugin, Program, SframeCommand, Wrapper};
 use crate::records::Measured;
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
-use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::Instant;
@@ -249,9 +250,7 @@ impl Links<'_> {
     fn wrapper(&self, proof: &Proof) -> Result<PathBuf> {
         let folder = proof.folder.join("wrapper");
         std::fs::create_dir_all(&folder)?;
-        let name = folder.join("ld");
-        let _ = std::fs::remove_file(&name);
-        symlink(self.splitters.sframe, name)?;
+        folders::link(self.splitters.sframe, &folder.join("ld"))?;
         Ok(folder)
     }
 }

@@ -1,6 +1,7 @@
 //! Proof by sqlite3's amalgamation, in every kind of output.
 
-use super::proof::{Proof, output};
+use super::proof::Proof;
+use crate::commands::output;
 use anyhow::{Context, Result, ensure};
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -6,8 +6,9 @@
 //! an example of `crates/stacks`, takes the time of unwinding alone for this crate and framehop in one run,
 //! and compares every frame; those of libdw as well, which `libdw.c` asks.
 
-use super::proof::{Proof, output};
+use super::proof::Proof;
 use crate::bench::measure::{Cost, measure, median};
+use crate::commands::output;
 use crate::peers;
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;

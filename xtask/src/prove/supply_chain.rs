@@ -5,7 +5,8 @@
 //! The tools are built from their published crates. Advisories are a repository of their own: where that
 //! cannot be reached, the record says so and the rest counts.
 
-use super::proof::{Proof, output};
+use super::proof::Proof;
+use crate::commands::output;
 use crate::folders;
 use anyhow::{Context, Result, ensure};
 use std::collections::{BTreeMap, BTreeSet};

@@ -7,13 +7,14 @@
 //! made once the program runs. Each function returns the sum of a constant and of its callees' results, so a
 //! branch that goes astray shows in the output.
 
-use super::proof::{Proof, output};
+use super::proof::Proof;
 use crate::bench::case::{link_line, must_run};
 use crate::bench::generated_object::{
     AARCH64, ALLOCATED, EXECUTABLE, ObjectFile, SymbolId, SymbolKind, WRITABLE,
 };
 use crate::bench::generated_program::mix;
 use crate::bench::measure::{Cost, measure, median};
+use crate::commands::output;
 use crate::peers;
 use anyhow::{Result, ensure};
 use std::path::{Path, PathBuf};

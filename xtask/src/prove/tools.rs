@@ -1,7 +1,8 @@
 //! Proofs of the tools around the linker: `attach` on well-known binaries, and a project built through the
 //! assembler wrapper.
 
-use super::proof::{Proof, output};
+use super::proof::Proof;
+use crate::commands::output;
 use crate::{install, peers};
 use anyhow::{Context, Result, bail, ensure};
 use std::fmt::Write;
@@ -214,12 +215,8 @@ pub(super) const OBJECTS: usize = 120;
 pub fn split_project(proof: &mut Proof, sframe: &Path, wrapper: &Path) -> Result<()> {
     let wrapper = install::install_assembler(wrapper, &proof.folder.join("installed"))?;
     let assembler = peers::program("as")?;
-    let plain = proof.folder.join("plain-as");
-    std::fs::create_dir_all(&plain)?;
-    let _ = std::fs::remove_file(plain.join("as"));
-    std::os::unix::fs::symlink(&assembler, plain.join("as"))?;
-    let version = proof.tool(&assembler, &["--version"])?;
-    proof.note(format!("{OBJECTS} objects, frames by {}\n", version.lines().next().unwrap_or("")))?;
+    let (plain, version) = proof.assembler_folder("plain-as", &assembler)?;
+    proof.note(format!("{OBJECTS} objects, frames by {version}\n"))?;
 
     write_project(&proof.folder, OBJECTS)?;
     for (folder, prefix) in [("whole", &plain), ("split", &wrapper)] {

@@ -1,8 +1,9 @@
 //! The violations lab on record: the matrix of every shape, machine and linker, its page and a picture of
 //! that, and a violation that is hidden among several hundred objects and found again.
 
-use super::proof::{Proof, output};
-use crate::{peers, records};
+use super::proof::Proof;
+use crate::commands::output;
+use crate::{folders, peers, records};
 use anyhow::{Context, Result, ensure};
 use std::path::Path;
 use std::process::Command;
@@ -68,8 +69,7 @@ fn hidden(proof: &mut Proof, program: &Path, ours: &str) -> Result<()> {
     std::fs::create_dir_all(&folder)?;
     write_project(&folder)?;
     let assembler = folder.join("as");
-    let _ = std::fs::remove_file(&assembler);
-    std::os::unix::fs::symlink(peers::program("as")?, &assembler)?;
+    folders::link(peers::program("as")?, &assembler)?;
     let objects: Vec<String> = (0..OBJECTS).map(|number| format!("m{number}.o")).collect();
     for batch in (0..OBJECTS).collect::<Vec<_>>().chunks(50) {
         let mut command = Command::new("g++");

@@ -7,15 +7,15 @@
 //! (6.1) has no reader of SFrame that could be asked, too.
 
 use super::kernel::tree::{self, Build, Linker, Machine, each_machine};
-use super::proof::{Proof, output};
+use super::proof::Proof;
+use crate::commands::{output, version};
 use crate::install::{Program, SframeCommand};
-use crate::peers;
+use crate::{folders, peers};
 use anyhow::{Context, Result, ensure};
 use object::{Object, ObjectSection, ObjectSymbol, SectionFlags, SymbolKind, elf};
 use sframe_format::{Fde, Section};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
-use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::Command;
 
@@ -93,13 +93,11 @@ fn frames(machine: &Machine, folder: &Path) -> Result<(String, String)> {
         return Ok((TABLES.to_owned(), "frames derived from .eh_frame".to_owned()));
     }
     let assembler = peers::program(&format!("{}as", machine.cross))?;
-    let version = output(Command::new(&assembler).arg("--version"))?;
     let prefix = folder.join("as-with-frames");
     std::fs::create_dir_all(&prefix)?;
-    let _ = std::fs::remove_file(prefix.join("as"));
-    symlink(&assembler, prefix.join("as"))?;
+    folders::link(&assembler, &prefix.join("as"))?;
     let flags = format!("-B{}/ {TABLES} -Wa,--gsframe", prefix.display());
-    Ok((flags, format!("frames by {}", version.lines().next().unwrap_or(""))))
+    Ok((flags, format!("frames by {}", version(&assembler)?)))
 }
 
 /// The table in the file, and what the file's symbols say of it.

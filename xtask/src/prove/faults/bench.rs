@@ -1,7 +1,8 @@
 //! The link that faults are injected into, and the judgement of what became of it.
 
 use super::super::limits::{self, Ended, Limits};
-use super::super::proof::{Proof, output};
+use super::super::proof::Proof;
+use crate::commands::output;
 use anyhow::{Context, Result, ensure};
 use std::path::{Path, PathBuf};
 use std::process::Command;

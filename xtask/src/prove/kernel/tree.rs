@@ -6,7 +6,8 @@
 
 use super::super::boot::{Files, boot};
 use super::super::packages::{self, Tools};
-use super::super::proof::{Proof, output};
+use super::super::proof::Proof;
+use crate::commands::output;
 use crate::records;
 use anyhow::{Context, Result, bail, ensure};
 use std::fmt::Write;

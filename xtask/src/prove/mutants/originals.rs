@@ -1,7 +1,8 @@
 //! The files that are damaged: what compilers, assemblers and archivers make for each machine, and scripts as
 //! people write them.
 
-use super::super::proof::{Proof, output};
+use super::super::proof::Proof;
+use crate::commands::output;
 use crate::peers;
 use anyhow::Result;
 use std::path::{Path, PathBuf};
