@@ -8,14 +8,14 @@ use crate::cli::{Config, InputSpec, NarrowLink};
 use crate::diag::{Aborted, Code, Diagnostic, Sink};
 use crate::ids::{SectionId, SymbolId};
 use crate::input::shared::NeededLibraries;
-use crate::input::{InputSource, InputStore};
+use crate::input::{InputSource, InputStore, SectionClass};
 use crate::output::file::OutputFile;
 use crate::passes::define_linker_symbols::Interned;
 use crate::passes::open_inputs::Opened;
 use crate::passes::read_scripts::MainScripts;
 use crate::passes::select_comdats::Compiled;
 use crate::passes::*;
-use crate::phase::{Image, Inputs, Resolved, Session};
+use crate::phase::{Image, Inputs, Resolved, SectionStates, Session};
 use crate::plan::LayoutPlan;
 use crate::report_files::ReportFiles;
 use crate::reports::reproduce::Recorder;
@@ -322,7 +322,7 @@ fn run<T: Target>(job: Job<'_, '_>) -> Result<(), Aborted> {
     progress.timings.pass("extract members");
     // frozen: the files that take part.
     let compiled = plugins.compiled(&extracted, &opened);
-    let mut resolved = resolve(inputs, needed_libraries, &plan, &assigned, &compiled)?;
+    let (resolved, mut sections) = resolve(inputs, needed_libraries, &plan, &assigned, &compiled)?;
     sink.checkpoint()?;
     reports::symbols(&resolved, &mut progress.printed);
     progress.timings.pass("select definitions");
@@ -330,31 +330,31 @@ fn run<T: Target>(job: Job<'_, '_>) -> Result<(), Aborted> {
     // frozen: definitions.
 
     // ---- sections -----------------------------------------------------------------------------
-    find_eh_frames::run(&mut resolved, &plan);
-    let frames = split_eh_frames::run(&mut resolved);
+    // `sections` holds which sections are alive. `Live` takes it over, and freezes it.
+    let frames = split_eh_frames::run(&resolved, &mut sections);
     progress.timings.pass("split .eh_frame");
-    let described = sframe_output::absorb::absorb(&mut resolved, &frames);
+    let described = sframe_output::absorb::absorb(&resolved, &mut sections, &frames);
     progress.timings.pass("read SFrame inputs");
-    let made = create_synthetics::run(resolved, &plan, frames, described);
-    let matched = match_script::run(made, plan);
+    let made = create_synthetics::run(resolved, &mut sections, &plan, frames, described);
+    let matched = match_script::run(made, &mut sections, plan);
     let matched = reverse_arrays::run(matched);
     sink.checkpoint()?;
     // frozen: the rule of each section; the linker's own take part in it.
-    let (bound, homes) = settle_symbols::run(matched);
+    let (bound, homes) = settle_symbols::run(matched, &sections);
     progress.timings.pass("match script");
-    let bound = collect_garbage::run(bound, homes);
-    let bound = drop_commons::run(bound);
-    reports::collected(&bound, &mut progress.printed);
+    let bound = collect_garbage::run(bound, &mut sections, &homes);
+    let bound = drop_commons::run(bound, &sections);
+    reports::collected(&bound, &sections, &mut progress.printed);
     progress.timings.pass("collect garbage");
-    unpack_sections::run(&bound);
-    let (bound, folds) = fold_sections::run(bound);
+    unpack_sections::run(&bound, &sections);
+    let folds = fold_sections::run(&bound, &mut sections);
     reports::folded(&bound, &folds, &mut progress.printed);
     if config.icf.is_on() {
         progress.timings.pass("fold sections");
     }
     // frozen: liveness.
-    warn_symbols::run(&bound);
-    let live = keep_eh_frames::run(bound, folds);
+    let live = keep_eh_frames::run(bound, sections, folds);
+    warn_symbols::run(&live);
     let ((found, groups), united) = rayon::join(
         || rayon::join(|| scan_relocations::run(&live), || merge_strings::run(&live)),
         || build_sframe::unite_inputs(&live),
@@ -413,34 +413,37 @@ fn run<T: Target>(job: Job<'_, '_>) -> Result<(), Aborted> {
 
 /// Selects groups and definitions.
 fn resolve<'a, T: Target>(
-    mut inputs: Inputs<'a, T>,
+    inputs: Inputs<'a, T>,
     needed_libraries: NeededLibraries<'a>,
     plan: &LayoutPlan,
     assigned: &Interned,
     compiled: &Compiled<'a>,
-) -> Result<Resolved<'a, T>, Aborted> {
+) -> Result<(Resolved<'a, T>, SectionStates), Aborted> {
     let (groups, sections) = select_comdats::run(&inputs, compiled);
     inputs.sink.check()?;
-    unify_versions::run(&mut inputs, &sections);
+    let inputs = unify_versions::run(inputs, &sections);
     let mut definitions = select_definitions::run(&inputs, &sections, plan);
     warn_commons::run(&inputs, &sections);
-    bind_versions::run(&mut inputs, &mut definitions);
+    let mut inputs = bind_versions::run(inputs, &mut definitions);
     mark_library_mentions::run(&inputs, &mut definitions);
     let identifier_sections = define_linker_symbols::find_identifier_sections(&inputs, &sections);
     let linker_symbols =
         define_linker_symbols::run(&inputs, plan, &assigned.symbols, &identifier_sections, &mut definitions);
     let versions = assign_versions::run(&inputs, plan, &definitions, &linker_symbols);
     inputs.sink.check()?;
-    Ok(Resolved {
+    for id in find_eh_frames::run(&inputs, &sections, plan) {
+        inputs.section_classes[id.index()].insert(SectionClass::EH_FRAME);
+    }
+    let resolved = Resolved {
         inputs,
-        sections,
         needed_libraries,
         groups,
         definitions,
         linker_symbols,
         identifier_sections,
         versions,
-    })
+    };
+    Ok((resolved, sections))
 }
 
 /// Makes the output file, but leaves it under its temporary name. It is an error if an input was written to

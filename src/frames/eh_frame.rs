@@ -158,11 +158,15 @@ impl<'a, E: ByteOrder> FileFrames<'a, E> {
 
 /// Splits the live `.eh_frame` sections of one object into records. Definitions and COMDAT groups must be
 /// chosen.
-pub fn split_object<'a, T: Target>(link: &Resolved<'a, T>, file: FileId) -> Split<'a, T::E> {
+pub fn split_object<'a, T: Target>(
+    link: &Resolved<'a, T>,
+    sections: &SectionStates,
+    file: FileId,
+) -> Split<'a, T::E> {
     let object = &link.objects[file.index()];
     let mut split = Split { frames: FileFrames::default(), has_terminator: false, broken: Vec::new() };
     for (index, id) in object.section_ids().enumerate().skip(1) {
-        if !link.class_of(id).contains(SectionClass::EH_FRAME) || !link.sections.is_alive(id) {
+        if !link.class_of(id).contains(SectionClass::EH_FRAME) || !sections.is_alive(id) {
             continue;
         }
         if let Err(finding) = split_section(link, file, index as u32, &mut split) {

@@ -10,7 +10,7 @@ use crate::arch::Target;
 use crate::diag::{Code, Diagnostic};
 use crate::elf::Rela;
 use crate::ids::{FileId, RecordOffset, SymbolId};
-use crate::phase::{Inputs, Resolved};
+use crate::phase::{Inputs, Resolved, SectionStates};
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
 use rayon::prelude::*;
@@ -72,12 +72,16 @@ pub struct KeptRecord<'r, E: ByteOrder> {
 }
 
 /// Gives every kept record its place. Liveness must be frozen.
-pub fn assign_offsets<T: Target>(link: &Resolved<'_, T>, frames: &Frames<'_, T::E>) -> KeptFrames {
+pub fn assign_offsets<T: Target>(
+    link: &Resolved<'_, T>,
+    sections: &SectionStates,
+    frames: &Frames<'_, T::E>,
+) -> KeptFrames {
     let (mut files, needed): (Vec<KeptFile>, Vec<Vec<(u32, u64)>>) = frames
         .files
         .par_iter()
         .enumerate()
-        .map(|(file, frames)| mark(link, FileId::from_index(file), frames))
+        .map(|(file, frames)| mark(link, sections, FileId::from_index(file), frames))
         .unzip();
     elect_leaders(link, &frames.files, &mut files, &needed);
     files.par_iter_mut().zip(&frames.files).for_each(|(kept, frames)| place(frames, kept));
@@ -104,13 +108,14 @@ pub fn assign_offsets<T: Target>(link: &Resolved<'_, T>, frames: &Frames<'_, T::
 /// Marks live FDEs and the CIEs that they need with offset 0. Returns the rows and hashes of these CIEs, too.
 fn mark<T: Target>(
     link: &Resolved<'_, T>,
+    sections: &SectionStates,
     file: FileId,
     frames: &FileFrames<'_, T::E>,
 ) -> (KeptFile, Vec<(u32, u64)>) {
     let own = |row: usize| KeptCie { output: None, leader: (file, row as u32) };
     let mut cies: Vec<KeptCie> = (0..frames.cies.len()).map(own).collect();
     let mark = |fde: &Fde| {
-        if !is_live(&link.sections, fde) {
+        if !is_live(sections, fde) {
             return None;
         }
         cies[fde.cie as usize].output = Some(RecordOffset::new(0));

@@ -10,7 +10,7 @@ use crate::input::object::{FileName, ObjectFile};
 use crate::passes::{keep_eh_frames, size_tables, split_eh_frames};
 use crate::phase::{
     Addresses, Bound, Folds, Geometry, Inputs, Located, Made, Numbered, Resolved, Scanned, SectionState,
-    Session,
+    SectionStates, Session,
 };
 use crate::region::Region;
 use crate::report_files::ReportFiles;
@@ -128,7 +128,7 @@ impl World {
     }
 
     /// A link with resolved symbols and split frames.
-    fn link(&self) -> Bound<'_, X86_64> {
+    fn link(&self) -> (Bound<'_, X86_64>, SectionStates) {
         let World { config, sink, store, files, .. } = self;
         let session = Session { config, sink, store, far_loads: &[], files };
         let (mut globals, mut objects, mut states): (Vec<&[u8]>, Vec<_>, Vec<SectionState>) =
@@ -159,27 +159,28 @@ impl World {
         let inputs = Inputs::of(session, objects, globals, states);
         let mut resolved = Resolved::of(inputs);
         resolved.definitions.of = vec![Definition::Undefined; count];
-        let frames = split_eh_frames::run(&mut resolved);
+        let mut sections = SectionStates::of_inputs(&resolved.section_states);
+        let frames = split_eh_frames::run(&resolved, &mut sections);
         let mut made = Made::of(resolved, frames);
-        let sections = [
+        let own = [
             synth::eh_frame::section(&made, &made.frames),
             synth::eh_frame_hdr::section(&made, &made.frames),
         ];
-        made.synthetic.rows.extend(sections.into_iter().flatten());
-        made.resolved.sections.add_alive(made.synthetic.rows.len());
+        made.synthetic.rows.extend(own.into_iter().flatten());
+        sections.add_alive(made.synthetic.rows.len());
         let rules = vec![None; made.section_count()];
-        Bound::of(made, rules)
+        (Bound::of(made, rules), sections)
     }
 }
 
 /// A link that knows only its frames, with their offsets in the output.
-fn linked(bound: Bound<'_, X86_64>) -> Located<'_, X86_64> {
-    placed_at(0, bound)
+fn linked(link: (Bound<'_, X86_64>, SectionStates)) -> Located<'_, X86_64> {
+    placed_at(0, link)
 }
 
 /// The same with every `.text.*` section at an address: `first + 0x100 * n`.
-fn placed_at(first: u64, bound: Bound<'_, X86_64>) -> Located<'_, X86_64> {
-    let numbered = Numbered::of(Scanned::of(keep_eh_frames::run(bound, Folds::default())));
+fn placed_at(first: u64, (bound, sections): (Bound<'_, X86_64>, SectionStates)) -> Located<'_, X86_64> {
+    let numbered = Numbered::of(Scanned::of(keep_eh_frames::run(bound, sections, Folds::default())));
     let (contents, _) =
         size_tables::run(numbered, Chosen::default(), Vec::new(), Default::default(), Default::default());
     let count = contents.section_count();
@@ -231,13 +232,13 @@ fn two_functions(personality: Option<&'static str>) -> FrameBuilder {
 #[test]
 fn records_belong_to_the_sections_of_their_functions() {
     let world = World::new(vec![object_of(&["f", "g"], &two_functions(Some("personality")))]);
-    let link = world.link();
+    let (link, sections) = world.link();
     let frames = &link.frames.files[0];
     let (f, g) = (section_of(&link, 0, ".text.f"), section_of(&link, 0, ".text.g"));
     assert_eq!(frames.fdes.iter().map(|fde| fde.function).collect::<Vec<_>>(), [f, g]);
     let rows = |function| frames.fdes_of(function).collect::<Vec<_>>();
     assert_eq!((rows(f), rows(g)), (vec![0], vec![1]));
-    assert!(link.sections.is(section_of(&link, 0, ".eh_frame"), SectionState::ABSORBED));
+    assert!(sections.is(section_of(&link, 0, ".eh_frame"), SectionState::ABSORBED));
     let names = |function| -> Vec<&[u8]> {
         link.frame_edges(function).map(|symbol| link.globals.names[symbol.index()]).collect()
     };
@@ -249,12 +250,12 @@ fn records_belong_to_the_sections_of_their_functions() {
 fn equal_cies_are_kept_once_and_dead_functions_lose_their_records() {
     let objects = (0..3).map(|_| object_of(&["f", "g"], &two_functions(Some("personality")))).collect();
     let world = World::new(objects);
-    let mut link = world.link();
+    let (link, mut sections) = world.link();
     for (file, name) in [(0, ".text.f"), (0, ".text.g"), (1, ".text.g")] {
         let section = section_of(&link, file, name);
-        link.matched.made.resolved.sections.discard(section, SectionState::COLLECTED);
+        sections.discard(section, SectionState::COLLECTED);
     }
-    let link = linked(link);
+    let link = linked((link, sections));
     let out = written(&link);
     // The second object's CIE is the leader. This object has one FDE, the third has two.
     assert_eq!(out.len(), 28 + 24 + 24 + 24);
@@ -316,10 +317,10 @@ fn broken_sections_stay_whole_with_a_warning() {
     let mut version = two_functions(None);
     version.bytes[8] = 9;
     let world = World::new([too_long, no_cie, version].map(|frames| object_of(&["f", "g"], &frames)).into());
-    let link = world.link();
+    let (link, sections) = world.link();
     assert!(link.frames.has_whole_sections);
     for file in 0..3 {
-        assert!(!link.sections.is(section_of(&link, file, ".eh_frame"), SectionState::ABSORBED));
+        assert!(!sections.is(section_of(&link, file, ".eh_frame"), SectionState::ABSORBED));
         assert!(link.frames.files[file].sections.is_empty());
     }
     assert!(synth::eh_frame_hdr::section(&link, &link.frames).is_none());
@@ -351,11 +352,11 @@ fn any_truncation_is_survived() {
 fn under_r_sections_stay_whole() {
     let mut world = World::new(vec![object_of(&["f", "g"], &two_functions(None))]);
     world.config.mode = OutputMode::Relocatable;
-    let link = world.link();
+    let (link, sections) = world.link();
     let eh_frame = section_of(&link, 0, ".eh_frame");
-    assert!(!link.sections.is(eh_frame, SectionState::ABSORBED));
+    assert!(!sections.is(eh_frame, SectionState::ABSORBED));
     assert!(link.synthetic.rows.is_empty());
-    let live = keep_eh_frames::run(link, Folds::default());
+    let live = keep_eh_frames::run(link, sections, Folds::default());
     assert!(live.kept_frames.files.is_empty());
 }
 

@@ -16,13 +16,13 @@ use hashbrown::HashMap;
 
 /// Binds every undefined `name@VERSION`. If that is a library's default version, the plain name means the
 /// same definition, so objects' references to `name@VERSION` become references to the plain name.
-pub fn run<T: Target>(inputs: &mut Inputs<'_, T>, definitions: &mut Definitions) {
+pub fn run<'a, T: Target>(mut inputs: Inputs<'a, T>, definitions: &mut Definitions) -> Inputs<'a, T> {
     if inputs.config.is_relocatable() {
         // The next link binds them; those to an object's default definition name it already
         // (`unify_versions`).
-        return;
+        return inputs;
     }
-    let bound = bind(inputs, definitions);
+    let bound = bind(&inputs, definitions);
     let names = &inputs.globals;
     let mut plain_of: HashMap<SymbolId, SymbolId> = HashMap::new();
     for id in bound {
@@ -38,7 +38,7 @@ pub fn run<T: Target>(inputs: &mut Inputs<'_, T>, definitions: &mut Definitions)
         }
     }
     if plain_of.is_empty() {
-        return;
+        return inputs;
     }
     for object in &mut inputs.objects {
         for versioned in &object.versioned {
@@ -48,6 +48,7 @@ pub fn run<T: Target>(inputs: &mut Inputs<'_, T>, definitions: &mut Definitions)
             }
         }
     }
+    inputs
 }
 
 /// Binds the undefined `name@VERSION`; gives their ids, sorted.

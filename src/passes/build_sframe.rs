@@ -20,7 +20,7 @@ const NAMED: usize = 5;
 pub fn unite_inputs<T: Target>(link: &Live<'_, T>) -> Option<Table> {
     let row = link.synthetic.find(Kind::SFrame)?;
     let alive = link.sections.is_alive(link.synthetic_id(row));
-    alive.then(|| unite(link, &link.described.batches))
+    alive.then(|| unite(link, &link.sections, &link.described.batches))
 }
 
 /// Chooses the functions; none if the linker makes no SFrame section. `united` are the functions of inputs.
@@ -28,7 +28,7 @@ pub fn run<T: Target>(link: &Numbered<'_, T>, united: Option<Table>) -> Chosen {
     let Some(mut table) = united else { return Chosen::default() };
     let plts = (link.config.sframe.plt && !link.config.is_relocatable()).then(|| plt::describe(link));
     let described = &link.described.batches;
-    table.take(link, described.len() as u32, plts.as_slice());
+    table.take(link, &link.sections, described.len() as u32, plts.as_slice());
     let batches: Vec<&Batch> = described.iter().chain(&plts).collect();
     report_left_out(link, &batches);
     report_overlays(link, &table);

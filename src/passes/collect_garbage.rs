@@ -21,7 +21,7 @@ use crate::layout::link_order::{Dependents, dependents_of};
 use crate::passes::define_linker_symbols::{matches_any, undefined_globs};
 use crate::passes::drop_commons;
 use crate::passes::settle_symbols::{Homes, global_flags};
-use crate::phase::{Bound, Inputs, Resolved, SectionState, split_locals};
+use crate::phase::{Bound, Inputs, Resolved, SectionState, SectionStates, split_locals};
 use crate::relocs::undefined;
 use crate::sframe_output;
 use crate::symbols::Mentions;
@@ -32,52 +32,58 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use zerocopy::byteorder::ByteOrder;
 
 /// Clears `ALIVE` of all sections that are not needed.
-pub fn run<'a, T: Target>(mut bound: Bound<'a, T>, homes: Homes) -> Bound<'a, T> {
+pub fn run<'a, T: Target>(
+    mut bound: Bound<'a, T>,
+    sections: &mut SectionStates,
+    homes: &Homes,
+) -> Bound<'a, T> {
     let dependents = link_order_dependents(&bound);
-    if bound.config.gc.enabled {
-        mark_and_sweep(&mut bound, &dependents, &homes);
+    let collects = bound.config.gc.enabled;
+    if collects {
+        let marks = mark(&bound, sections, &dependents, homes);
+        let names = bound.symbols.par_iter_mut().zip(marks.names).with_min_len(4096);
+        names.for_each(|(flags, mark)| flags.set(SymbolFlags::LIVE, mark.into_inner()));
+        sweep(&bound, sections, &marks.sections);
     }
-    let link = &mut bound.matched.made.resolved;
-    drop_orphaned_dependents(link, &dependents);
-    sframe_output::discard::discard(link);
-    mark_dead_symbols(&mut bound);
-    if bound.config.gc.enabled && bound.config.gc.start_stop {
-        take_back_start_stop(&mut bound);
-    }
-    bound
+    drop_orphaned_dependents(&bound, sections, &dependents);
+    sframe_output::discard::discard(&bound, sections);
+    let Bound { matched, symbols } = &mut bound;
+    mark_dead_symbols(matched, sections, symbols);
+    if collects && bound.config.gc.start_stop { without_collected_edges(bound, sections) } else { bound }
 }
 
 /// `-z start-stop-gc`: if all sections `NAME` are collected, `__start_NAME` and `__stop_NAME` become
 /// undefined, as in GNU ld and lld.
-fn take_back_start_stop<T: Target>(bound: &mut Bound<'_, T>) {
-    let Bound { matched, symbols } = bound;
-    let link = &mut matched.made.resolved;
-    let mut taken = Vec::new();
-    for row in 0..link.linker_symbols.len() {
-        let LinkerSymbol { symbol, origin, overridden, .. } = link.linker_symbols[row];
-        if link.definition(symbol) == Definition::Linker(row as u32)
-            && matches!(origin, LinkerSymbolOrigin::Start | LinkerSymbolOrigin::Stop)
-            && link.start_stop_is_collected(link.globals.names[symbol.index()])
-        {
-            link.definitions.of[symbol.index()] = overridden;
-            taken.push(symbol);
-        }
+fn without_collected_edges<'a, T: Target>(bound: Bound<'a, T>, sections: &SectionStates) -> Bound<'a, T> {
+    let is_lost = |&(row, symbol): &(u32, &LinkerSymbol)| {
+        bound.definition(symbol.symbol) == Definition::Linker(row)
+            && matches!(symbol.origin, LinkerSymbolOrigin::Start | LinkerSymbolOrigin::Stop)
+            && bound.start_stop_is_collected(sections, bound.globals.names[symbol.symbol.index()])
+    };
+    let lost = (0..).zip(&bound.linker_symbols).filter(is_lost);
+    let lost: Vec<LinkerSymbol> = lost.map(|(_, symbol)| *symbol).collect();
+    let withdraw = |resolved: Resolved<'a, T>| resolved.without(&lost);
+    let Bound { matched, mut symbols } = bound.refine(|matched| matched.refine(|made| made.refine(withdraw)));
+    let unreported = undefined::unreported(&matched);
+    for lost in &lost {
+        let flags = &mut symbols[lost.symbol.index()];
+        *flags = global_flags(&matched, sections, &unreported, lost.symbol) | (*flags & SymbolFlags::LIVE);
     }
-    let unreported = undefined::unreported(link);
-    for symbol in taken {
-        let flags = &mut symbols[symbol.index()];
-        *flags = global_flags(link, &unreported, symbol) | (*flags & SymbolFlags::LIVE);
-    }
+    drop(unreported);
+    Bound { matched, symbols }
 }
 
 /// Marks the symbols of collected sections as [`SymbolFlags::DISCARDED`], as those of discarded sections are.
-fn mark_dead_symbols<T: Target>(bound: &mut Bound<'_, T>) {
-    let Bound { matched: link, symbols } = bound;
-    let link = &*link;
+fn mark_dead_symbols<T: Target>(
+    link: &Resolved<'_, T>,
+    sections: &SectionStates,
+    symbols: &mut [SymbolFlags],
+) {
     let (globals, locals) = symbols.split_at_mut(link.globals.len());
     let own = split_locals(locals, &link.objects);
     let objects = link.objects.par_iter().zip(own);
-    let dead: Vec<Vec<SymbolId>> = objects.map(|(object, own)| mark_dead_locals(link, object, own)).collect();
+    let dead: Vec<Vec<SymbolId>> =
+        objects.map(|(object, own)| mark_dead_locals(link, sections, object, own)).collect();
     for id in dead.into_iter().flatten() {
         globals[id.index()].insert(SymbolFlags::DISCARDED);
     }
@@ -86,11 +92,12 @@ fn mark_dead_symbols<T: Target>(bound: &mut Bound<'_, T>) {
 /// Marks the local symbols in an object's collected sections; gives the globals that it defines there.
 fn mark_dead_locals<T: Target>(
     link: &Resolved<'_, T>,
+    sections: &SectionStates,
     object: &ObjectFile<'_, T::E>,
     own: &mut [SymbolFlags],
 ) -> Vec<SymbolId> {
     let mut globals = Vec::new();
-    let is_dead = |index: u32| link.sections.is(object.section_id(index), SectionState::COLLECTED);
+    let is_dead = |index: u32| sections.is(object.section_id(index), SectionState::COLLECTED);
     if !(0..object.headers.len() as u32).any(is_dead) {
         return globals;
     }
@@ -132,17 +139,19 @@ pub(super) fn link_order_dependents<T: Target>(link: &Inputs<'_, T>) -> Dependen
 
 /// Collects `SHF_LINK_ORDER` sections whose target is dead, and so on along chains. SFrame has rules of its
 /// own.
-fn drop_orphaned_dependents<T: Target>(link: &mut Resolved<'_, T>, dependents: &Dependents) {
-    let is_dead = |link: &Resolved<'_, T>, target: SectionId| {
-        !link.sections.is_alive(target) && !link.sections.is(target, SectionState::NOT_CONTENT)
-    };
-    let mut dead: Vec<SectionId> =
-        dependents.iter().map(|&(target, _)| target).filter(|&target| is_dead(link, target)).collect();
+fn drop_orphaned_dependents<T: Target>(
+    link: &Inputs<'_, T>,
+    sections: &mut SectionStates,
+    dependents: &Dependents,
+) {
+    let is_dead =
+        |target: &SectionId| !sections.is_alive(*target) && !sections.is(*target, SectionState::NOT_CONTENT);
+    let mut dead: Vec<SectionId> = dependents.iter().map(|&(target, _)| target).filter(is_dead).collect();
     dead.dedup();
     while let Some(target) = dead.pop() {
         for dependent in dependents_of(dependents, target) {
-            if link.sections.is_alive(dependent) && !link.is_sframe_section(dependent) {
-                link.sections.discard(dependent, SectionState::COLLECTED);
+            if sections.is_alive(dependent) && !link.is_sframe_section(dependent) {
+                sections.discard(dependent, SectionState::COLLECTED);
                 dead.push(dependent);
             }
         }
@@ -254,6 +263,7 @@ const WINDOW: usize = 16;
 /// The walk along edges that keep sections alive.
 pub(super) struct Marker<'m, 'a, T: Target, V> {
     link: &'m Bound<'a, T>,
+    sections: &'m SectionStates,
     dependents: &'m Dependents,
     homes: &'m Homes,
     visits: V,
@@ -261,10 +271,15 @@ pub(super) struct Marker<'m, 'a, T: Target, V> {
     stacks: AtomicUsize,
 }
 
-fn mark_and_sweep<T: Target>(bound: &mut Bound<'_, T>, dependents: &Dependents, homes: &Homes) {
-    let link = &*bound;
+/// Marks what roots lead to.
+fn mark<T: Target>(
+    link: &Bound<'_, T>,
+    sections: &SectionStates,
+    dependents: &Dependents,
+    homes: &Homes,
+) -> Marks {
     let marks = Marks::new(link.section_count(), link.globals.len());
-    let marker = Marker::new(link, dependents, homes, marks);
+    let marker = Marker::new(link, sections, dependents, homes, marks);
     let mut frontier: Vec<SectionId> =
         link.objects.par_iter().flat_map_iter(|object| marker.root_sections(object)).collect();
     marker.root_symbols(&mut frontier);
@@ -274,19 +289,15 @@ fn mark_and_sweep<T: Target>(bound: &mut Bound<'_, T>, dependents: &Dependents, 
             marker.hand_on(chunk.to_vec(), scope);
         }
     });
-    let marks = marker.visits;
-    let names = bound.symbols.par_iter_mut().zip(marks.names).with_min_len(4096);
-    names.for_each(|(flags, mark)| flags.set(SymbolFlags::LIVE, mark.into_inner()));
-    sweep(&mut bound.matched.made.resolved, &marks.sections);
+    marker.visits
 }
 
 /// Collects the sections that are not marked.
-fn sweep<T: Target>(resolved: &mut Resolved<'_, T>, marks: &[AtomicBool]) {
-    let Resolved { inputs, sections, .. } = resolved;
-    let own = sections.by_object(&inputs.objects);
-    inputs.objects.par_iter().zip(own).for_each(|(object, states)| {
+fn sweep<T: Target>(link: &Inputs<'_, T>, sections: &mut SectionStates, marks: &[AtomicBool]) {
+    let own = sections.by_object(&link.objects);
+    link.objects.par_iter().zip(own).for_each(|(object, states)| {
         let first = object.first_section as usize;
-        let facts = marks[first..].iter().zip(&inputs.section_classes[first..]);
+        let facts = marks[first..].iter().zip(&link.section_classes[first..]);
         for (state, (mark, class)) in states.iter_mut().zip(facts) {
             let alive = state.contains(SectionState::ALIVE);
             if alive && !mark.load(Ordering::Relaxed) && !class.contains(SectionClass::SFRAME) {
@@ -298,10 +309,10 @@ fn sweep<T: Target>(resolved: &mut Resolved<'_, T>, marks: &[AtomicBool]) {
 
 /// Walks the edges of a finished collection again, serially and breadth first, so that `visits`
 /// sees the shortest way to each section.
-pub(super) fn retrace<T: Target, V: Visits>(link: &Bound<'_, T>, visits: V) -> V {
+pub(super) fn retrace<T: Target, V: Visits>(link: &Bound<'_, T>, sections: &SectionStates, visits: V) -> V {
     let dependents = link_order_dependents(link);
     let homes = Homes::of(link);
-    let marker = Marker::new(link, &dependents, &homes, visits);
+    let marker = Marker::new(link, sections, &dependents, &homes, visits);
     let mut queue = Vec::new();
     marker.root_symbols(&mut queue);
     for object in &link.objects {
@@ -316,15 +327,21 @@ pub(super) fn retrace<T: Target, V: Visits>(link: &Bound<'_, T>, visits: V) -> V
 }
 
 impl<'m, 'a, T: Target, V: Visits> Marker<'m, 'a, T, V> {
-    fn new(link: &'m Bound<'a, T>, dependents: &'m Dependents, homes: &'m Homes, visits: V) -> Self {
-        Marker { link, dependents, homes, visits, stacks: AtomicUsize::new(0) }
+    fn new(
+        link: &'m Bound<'a, T>,
+        sections: &'m SectionStates,
+        dependents: &'m Dependents,
+        homes: &'m Homes,
+        visits: V,
+    ) -> Self {
+        Marker { link, sections, dependents, homes, visits, stacks: AtomicUsize::new(0) }
     }
 
     /// Marks a section; whether its edges must be followed, because it was not marked before. Never marks
     /// `.sframe`, which keeps no section alive.
     fn mark(&self, id: SectionId, by: Option<(SymbolId, u64)>, how: Reach) -> bool {
         !self.visits.has_seen(id)
-            && self.link.sections.is_alive(id)
+            && self.sections.is_alive(id)
             && !self.link.is_sframe_section(id)
             && self.visits.section(id, by, how)
     }
@@ -426,7 +443,7 @@ impl<'m, 'a, T: Target, V: Visits> Marker<'m, 'a, T, V> {
 
     /// Why a section is a root; `None` if it is not.
     fn root(&self, object: &ObjectFile<'_, T::E>, index: usize) -> Option<Root> {
-        let sections = &self.link.sections;
+        let sections = self.sections;
         let id = object.section_id(index as u32);
         let class = self.link.class_of(id);
         if !sections.is_alive(id)
@@ -527,7 +544,7 @@ impl<'m, 'a, T: Target, V: Visits> Marker<'m, 'a, T, V> {
         {
             return;
         }
-        if link.sections.is(id, SectionState::ABSORBED) || class.contains(SectionClass::EH_FRAME) {
+        if self.sections.is(id, SectionState::ABSORBED) || class.contains(SectionClass::EH_FRAME) {
             // Records of live functions are followed with the function; see `fde_edges`.
             return;
         }
@@ -625,15 +642,15 @@ fn has_root_name<E: ByteOrder>(object: &ObjectFile<'_, E>, index: usize) -> bool
 }
 
 /// Texts of `--print-gc-sections`, in file order; common blocks stand behind the sections of their object.
-pub fn removed_sections<T: Target>(link: &Bound<'_, T>) -> Vec<String> {
+pub fn removed_sections<T: Target>(link: &Bound<'_, T>, sections: &SectionStates) -> Vec<String> {
     let mut blocks = vec![0_usize; link.objects.len()];
     for block in drop_commons::dropped(link) {
         blocks[block.file.index()] += 1;
     }
     let removed = |object: &ObjectFile<'_, T::E>| {
         let ids = object.section_ids().enumerate();
-        let sections = ids.filter(|&(_, id)| link.sections.is(id, SectionState::COLLECTED));
-        let names: Vec<_> = sections.map(|(index, _)| object.section_name_lossy(index)).collect();
+        let collected = ids.filter(|&(_, id)| sections.is(id, SectionState::COLLECTED));
+        let names: Vec<_> = collected.map(|(index, _)| object.section_name_lossy(index)).collect();
         let commons = std::iter::repeat_n("COMMON".into(), blocks[object.id.index()]);
         let text = |name: String| format!("removing unused section {}", object.described(&name));
         names.into_iter().chain(commons).map(text).collect::<Vec<_>>()

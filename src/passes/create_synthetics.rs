@@ -8,7 +8,7 @@
 use crate::arch::Target;
 use crate::frames::Frames;
 use crate::ids::SectionId;
-use crate::phase::{Made, Resolved};
+use crate::phase::{Made, Resolved, SectionStates};
 use crate::plan::LayoutPlan;
 use crate::sframe::collect;
 use crate::synth::synthesis::{Create, Ingredients};
@@ -17,12 +17,13 @@ use crate::tables::section::{Kind, SyntheticSections};
 
 /// Makes the synthetic sections, and allocates common blocks.
 pub fn run<'a, T: Target>(
-    mut resolved: Resolved<'a, T>,
+    resolved: Resolved<'a, T>,
+    sections: &mut SectionStates,
     plan: &LayoutPlan,
     frames: Frames<'a, T::E>,
     described: collect::Inputs,
 ) -> Made<'a, T> {
-    let properties = property_note::merge(&resolved);
+    let properties = property_note::merge(&resolved, sections);
     let plt_shape = T::plt_shape(&resolved.config.properties, properties.features);
     let mut synthetic = SyntheticSections::default();
     let (mut absorbed, mut common_places) = (Vec::new(), Vec::new());
@@ -31,6 +32,7 @@ pub fn run<'a, T: Target>(
         let first = SectionId(resolved.first_internal() + synthetic.rows.len() as u32);
         let created = create(&Ingredients {
             resolved: &resolved,
+            sections,
             plan,
             frames: &frames,
             described: &described,
@@ -42,7 +44,7 @@ pub fn run<'a, T: Target>(
         absorbed.extend(created.absorbed);
         common_places.extend(created.common_places);
     }
-    resolved.sections.absorb(absorbed);
-    resolved.sections.add_alive(synthetic.rows.len());
+    sections.absorb(absorbed);
+    sections.add_alive(synthetic.rows.len());
     Made { resolved, frames, described, synthetic, features: properties.features, plt_shape, common_places }
 }

@@ -5,44 +5,45 @@
 //! out like every empty section of the linker. `KEEP(*(COMMON))` keeps all blocks.
 
 use crate::arch::Target;
-use crate::phase::{Bound, CommonPlace, SectionState};
+use crate::phase::{Bound, CommonPlace, Made, SectionState, SectionStates};
 use crate::symbols::{CommonBlock, SymbolFlags};
 
 /// Drops dead blocks: their symbols become [`SymbolFlags::DISCARDED`], and the others get their final places.
-pub fn run<'a, T: Target>(mut bound: Bound<'a, T>) -> Bound<'a, T> {
-    if bound.config.gc.enabled {
-        drop_dead(&mut bound);
+pub fn run<'a, T: Target>(mut bound: Bound<'a, T>, sections: &SectionStates) -> Bound<'a, T> {
+    if !bound.config.gc.enabled {
+        return bound;
     }
-    bound
+    let blocks = 0..bound.common_places.len();
+    let dead: Vec<usize> = blocks.filter(|&row| is_dead(&bound, sections, row)).collect();
+    if dead.is_empty() {
+        return bound;
+    }
+    for &row in &dead {
+        let symbol = bound.definitions.commons[row].symbol;
+        bound.symbols[symbol.index()].insert(SymbolFlags::DISCARDED);
+    }
+    bound.refine(|matched| matched.refine(|made| without(made, &dead)))
 }
 
-fn drop_dead<T: Target>(bound: &mut Bound<'_, T>) {
-    let mut order: Vec<usize> = (0..bound.common_places.len()).collect();
-    order.retain(|&row| bound.common_places[row].is_some());
-    let dead: Vec<bool> = (0..bound.common_places.len()).map(|row| is_dead(bound, row)).collect();
-    if !dead.contains(&true) {
-        return;
-    }
-    order.sort_by_key(|&row| bound.common_places[row].map(|place| (place.section, place.offset)));
-    let first_internal = bound.first_internal();
-    let Bound { matched, symbols } = bound;
-    let made = &mut matched.made;
+/// The places of the blocks that stay, and their sections, without the blocks of these rows.
+fn without<'a, T: Target>(made: Made<'a, T>, dead: &[usize]) -> Made<'a, T> {
+    let mut places = made.common_places.clone();
+    let mut sections = made.synthetic.clone();
+    let mut order: Vec<(CommonPlace, usize)> =
+        places.iter().enumerate().filter_map(|(row, place)| Some(((*place)?, row))).collect();
+    order.sort_by_key(|(place, _)| (place.section, place.offset));
     let mut current = None;
-    for row in order {
-        let Some(place) = made.common_places[row] else { continue };
-        let block = &made.resolved.definitions.commons[row];
-        let section = &mut made.synthetic.rows[(place.section.0 - first_internal) as usize];
+    for (place, row) in order {
+        let section = &mut sections.rows[(place.section.0 - made.first_internal()) as usize];
         if current.replace(place.section) != Some(place.section) {
             (section.size, section.align) = (0, 1);
         }
-        if dead[row] {
-            symbols[block.symbol.index()].insert(SymbolFlags::DISCARDED);
-            made.common_places[row] = None;
-        } else {
-            let offset = section.append_block(block);
-            made.common_places[row] = Some(CommonPlace { offset, ..place });
-        }
+        places[row] = dead.binary_search(&row).is_err().then(|| {
+            let offset = section.append_block(&made.definitions.commons[row]);
+            CommonPlace { offset, ..place }
+        });
     }
+    Made { common_places: places, synthetic: sections, ..made }
 }
 
 /// The blocks that were dropped, in the order of their symbols' rows.
@@ -51,8 +52,8 @@ pub fn dropped<'l, T: Target>(link: &'l Bound<'_, T>) -> impl Iterator<Item = &'
     link.definitions.commons.iter().filter(move |block| link.config.gc.enabled && is_dropped(block))
 }
 
-fn is_dead<T: Target>(bound: &Bound<'_, T>, row: usize) -> bool {
+fn is_dead<T: Target>(bound: &Bound<'_, T>, sections: &SectionStates, row: usize) -> bool {
     let Some(place) = bound.common_places[row] else { return false };
     let symbol = bound.definitions.commons[row].symbol;
-    !bound.is_name_used(symbol) && !bound.sections.is(place.section, SectionState::KEEP)
+    !bound.is_name_used(symbol) && !sections.is(place.section, SectionState::KEEP)
 }

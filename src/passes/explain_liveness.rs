@@ -10,7 +10,7 @@ use crate::diag::words::shown;
 use crate::elf::consts as elf;
 use crate::ids::{SectionId, SymbolId};
 use crate::input::object::SymbolPlace;
-use crate::phase::Bound;
+use crate::phase::{Bound, SectionStates};
 use crate::script::glob::Glob;
 use crate::symbols::Definition;
 use hashbrown::HashMap;
@@ -60,9 +60,9 @@ enum Line {
 
 /// The paths to all symbols that `--why-live` names: globals in order of first mention, then the
 /// local ones of each object.
-pub fn text<T: Target>(link: &Bound<'_, T>) -> String {
+pub fn text<T: Target>(link: &Bound<'_, T>, sections: &SectionStates) -> String {
     let globs: Vec<Glob> = link.config.gc.why_live.iter().map(|pattern| Glob::new(pattern)).collect();
-    let report = Report { link, trail: retrace(link, Trail::default()) };
+    let report = Report { link, trail: retrace(link, sections, Trail::default()) };
     let wanted = |name: &[u8]| globs.iter().any(|glob| glob.matches(name));
     let mut text = String::new();
     let mut seen = vec![false; link.globals.len()];

@@ -4,7 +4,7 @@
 //! records. The customary scripts put `.eh_frame.*` there, names that `-r --split-by-file` and objcopy make.
 //! Under `-r` sections of these names stay apart, and are frame records all the same.
 //!
-//! The pass only sets [`SectionClass::EH_FRAME`]; all later ones ask for that.
+//! The sections get [`SectionClass::EH_FRAME`]; all later passes ask for that.
 
 use crate::arch::Target;
 use crate::arch::machine::SHT_UNWIND;
@@ -13,30 +13,27 @@ use crate::ids::SectionId;
 use crate::input::section_class::OTHER_EH_FRAME;
 use crate::input::{ObjectFile, SectionClass};
 use crate::passes::match_script::unique_patterns;
-use crate::phase::Resolved;
+use crate::phase::{Inputs, SectionStates};
 use crate::plan::LayoutPlan;
 use crate::plan::finder::{RuleFinder, file_of};
 use crate::script::ast::SectionPattern;
 use crate::script::glob::Glob;
 use rayon::prelude::*;
 
-/// Marks these sections.
-pub fn run<T: Target>(resolved: &mut Resolved<'_, T>, plan: &LayoutPlan) {
-    let found = if resolved.config.is_relocatable() {
-        candidates(resolved, false)
+/// Finds these sections.
+pub fn run<T: Target>(link: &Inputs<'_, T>, sections: &SectionStates, plan: &LayoutPlan) -> Vec<SectionId> {
+    if link.config.is_relocatable() {
+        candidates(link, sections, false)
     } else {
-        Search::new(resolved, plan).sections()
-    };
-    for id in found {
-        resolved.inputs.section_classes[id.index()].insert(SectionClass::EH_FRAME);
+        Search { link, sections, plan, unique: unique_patterns(link.config) }.sections()
     }
 }
 
 /// The sections that may hold call frame information by their type and flags: those named `.eh_frame.*`, or
 /// with `all` those of any name.
-fn candidates<T: Target>(link: &Resolved<'_, T>, all: bool) -> Vec<SectionId> {
+fn candidates<T: Target>(link: &Inputs<'_, T>, sections: &SectionStates, all: bool) -> Vec<SectionId> {
     let of_object = |object: &ObjectFile<'_, T::E>| -> Vec<SectionId> {
-        let may_hold = |index: &usize| may_hold_frames(link, object, *index);
+        let may_hold = |index: &usize| may_hold_frames(link, sections, object, *index);
         let id = |index: usize| object.section_id(index as u32);
         if all {
             return (1..object.headers.len()).filter(may_hold).map(id).collect();
@@ -49,30 +46,32 @@ fn candidates<T: Target>(link: &Resolved<'_, T>, all: bool) -> Vec<SectionId> {
 }
 
 /// Whether a section is loaded contents of the program of which nothing else is known.
-fn may_hold_frames<T: Target>(link: &Resolved<'_, T>, object: &ObjectFile<'_, T::E>, index: usize) -> bool {
+fn may_hold_frames<T: Target>(
+    link: &Inputs<'_, T>,
+    sections: &SectionStates,
+    object: &ObjectFile<'_, T::E>,
+    index: usize,
+) -> bool {
     let id = object.section_id(index as u32);
     let class = link.class_of(id);
     let other = SectionClass::SFRAME | SectionClass::EH_FRAME | SectionClass::MERGE | SectionClass::ORDERED;
     class.contains(SectionClass::ALLOC)
         && !class.intersects(other)
         && matches!(object.headers[index].sh_type.get(), elf::SHT_PROGBITS | SHT_UNWIND)
-        && link.sections.is_alive(id)
+        && sections.is_alive(id)
 }
 
 /// Searches for the sections that a script puts into `.eh_frame`.
 struct Search<'l, 'a, T: Target> {
-    link: &'l Resolved<'a, T>,
+    link: &'l Inputs<'a, T>,
+    sections: &'l SectionStates,
     plan: &'l LayoutPlan,
     unique: Vec<Glob>,
 }
 
 impl<T: Target> Search<'_, '_, T> {
-    fn new<'l, 'a>(link: &'l Resolved<'a, T>, plan: &'l LayoutPlan) -> Search<'l, 'a, T> {
-        Search { link, plan, unique: unique_patterns(link.config) }
-    }
-
     fn sections(&self) -> Vec<SectionId> {
-        let mut found = candidates(self.link, self.takes_any_name());
+        let mut found = candidates(self.link, self.sections, self.takes_any_name());
         // Almost no section fits the few rules of `.eh_frame`; a rule before them may take one that does.
         for finder in
             [RuleFinder::of_outputs(self.plan, |output| self.is_eh_frame(output)), RuleFinder::new(self.plan)]

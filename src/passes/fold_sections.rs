@@ -24,7 +24,7 @@ use crate::ids::SectionId;
 use crate::input::{ObjectFile, SectionClass};
 use crate::layout::link_order::dependents_of;
 use crate::passes::collect_garbage::link_order_dependents;
-use crate::phase::{Bound, Folds, SectionState};
+use crate::phase::{Bound, Folds, SectionState, SectionStates};
 use crate::sframe_output;
 use crate::symbols::is_identifier;
 use described::Described;
@@ -34,23 +34,22 @@ use std::cmp::Reverse;
 use units::{Shapes, Units};
 
 /// Folds the sections that options let it fold.
-pub fn run<'a, T: Target>(mut link: Bound<'a, T>) -> (Bound<'a, T>, Folds) {
+pub fn run<T: Target>(link: &Bound<'_, T>, sections: &mut SectionStates) -> Folds {
     if !link.config.icf.is_on() {
-        return (link, Folds::default());
+        return Folds::default();
     }
-    let dependents = link_order_dependents(&link);
-    let pinned = significance::pin(&link);
-    let read = described::read(&link);
-    let described = Described::new(&link, &read);
-    let shapes = Shapes { link: &link, dependents: &dependents, described: &described };
+    let dependents = link_order_dependents(link);
+    let pinned = significance::pin(link, sections);
+    let read = described::read(link, sections);
+    let described = Described::new(link, &read);
+    let shapes = Shapes { link, sections, dependents: &dependents, described: &described };
     let pairs = pairs(&shapes, &alike(&shapes, &pinned));
     let folds = Folds::new(link.first_internal() as usize, &pairs);
     if !pairs.is_empty() {
-        let resolved = &mut link.matched.made.resolved;
-        resolved.sections.fold(pairs.into_iter().map(|(folded, _)| folded));
-        sframe_output::discard::discard(resolved);
+        sections.fold(pairs.into_iter().map(|(folded, _)| folded));
+        sframe_output::discard::discard(link, sections);
     }
-    (link, folds)
+    folds
 }
 
 /// The candidates whose hash another candidate has too, in link order, with their hashes. Most sections are
@@ -87,7 +86,7 @@ fn is_candidate<T: Target>(
         | SectionClass::MERGE
         | SectionClass::NOBITS;
     let class = shapes.link.class_of(id);
-    let state = shapes.link.sections.get(id);
+    let state = shapes.sections.get(id);
     if class & (SectionClass::ALLOC | apart) != SectionClass::ALLOC
         || !state.contains(SectionState::ALIVE)
         || state.intersects(SectionState::ABSORBED | SectionState::NOT_CONTENT | SectionState::KEEP)
@@ -122,7 +121,7 @@ fn has_simple_dependents<T: Target>(shapes: &Shapes<'_, '_, T>, pinned: &Pinned,
     shapes.dependents(id).all(|dependent| {
         dependents_of(shapes.dependents, dependent).next().is_none()
             && !pinned.contains(dependent)
-            && !shapes.link.sections.is(dependent, SectionState::KEEP)
+            && !shapes.sections.is(dependent, SectionState::KEEP)
     })
 }
 

@@ -3,22 +3,22 @@
 
 use crate::arch::Target;
 use crate::frames::{KeptFrames, eh_merge};
-use crate::phase::{Bound, Folds, Live};
+use crate::phase::{Bound, Folds, Live, SectionStates};
 use crate::tables::section::Kind;
 
 /// Gives the kept records their offsets in the output's `.eh_frame`.
-pub fn run<'a, T: Target>(bound: Bound<'a, T>, folds: Folds) -> Live<'a, T> {
-    let kept_frames = if makes_eh_frame(&bound) {
-        eh_merge::assign_offsets(&bound, &bound.frames)
+pub fn run<'a, T: Target>(bound: Bound<'a, T>, sections: SectionStates, folds: Folds) -> Live<'a, T> {
+    let kept_frames = if makes_eh_frame(&bound, &sections) {
+        eh_merge::assign_offsets(&bound, &sections, &bound.frames)
     } else {
         KeptFrames::default()
     };
-    Live { bound, folds, kept_frames }
+    Live { bound, sections, folds, kept_frames }
 }
 
 /// Whether the linker makes an `.eh_frame` of the records. A script that discards that section discards all
 /// records.
-fn makes_eh_frame<T: Target>(link: &Bound<'_, T>) -> bool {
+fn makes_eh_frame<T: Target>(link: &Bound<'_, T>, sections: &SectionStates) -> bool {
     let row = link.synthetic.find(Kind::EhFrame);
-    !link.config.is_relocatable() && row.is_some_and(|row| link.sections.is_alive(link.synthetic_id(row)))
+    !link.config.is_relocatable() && row.is_some_and(|row| sections.is_alive(link.synthetic_id(row)))
 }

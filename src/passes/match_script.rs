@@ -17,7 +17,7 @@ use crate::input::{ObjectFile, SectionClass, SectionInfo};
 use crate::layout::link_order::{self, dependents_of};
 use crate::layout::orphan::is_debug;
 use crate::layout::spill::Alternatives;
-use crate::phase::{Inputs, Made, Matched, Resolved, SectionState, SectionStates};
+use crate::phase::{Inputs, Live, Made, Matched, Resolved, SectionState, SectionStates};
 use crate::plan::finder::{RuleFinder, file_of};
 use crate::plan::{Body, Command, LayoutPlan};
 use crate::script::ast::Constraint;
@@ -32,28 +32,34 @@ use zerocopy::IntoBytes;
 const BLOCK: usize = 4096;
 
 /// Matches all sections.
-pub fn run<'a, T: Target>(mut made: Made<'a, T>, mut plan: LayoutPlan) -> Matched<'a, T> {
+pub fn run<'a, T: Target>(
+    mut made: Made<'a, T>,
+    sections: &mut SectionStates,
+    mut plan: LayoutPlan,
+) -> Matched<'a, T> {
     drop_unwanted_provides(&made, &mut plan);
     let mut rules = vec![None; made.section_count()];
     let mut disabled = vec![false; plan.outputs.len()];
     if made.config.is_relocatable() && plan.outputs.iter().any(|output| output.discard) {
-        let discarded = Matching::new(&made, &plan).members_of_discarded_groups();
-        dissolve_groups(&mut made.resolved.inputs, discarded);
+        let members = Matching::new(&made, sections, &plan).members_of_discarded_groups();
+        made = made
+            .refine(|resolved| Resolved { inputs: dissolve_groups(resolved.inputs, members), ..resolved });
     }
-    let matching = Matching::new(&made, &plan);
+    let matching = Matching::new(&made, sections, &plan);
     let mut dropped = matching.all(&mut rules, &disabled);
     dropped.append(&mut matching.check_constraints(&mut rules, &mut disabled));
-    let sections = &mut made.resolved.sections;
     dropped.into_iter().for_each(|id| sections.discard(id, SectionState::DISCARDED_BY_SCRIPT));
     mark(&plan, &rules, sections);
+    let mut withdrawn = Vec::new();
     if disabled.contains(&true) {
         drop_disabled(&mut plan, &disabled);
-        take_back_definitions(&plan, &mut made.resolved);
+        withdrawn = without_assignment(&made, &plan);
     }
-    discard_dependents(&mut made.resolved);
-    take_back_edges(&plan, &rules, &mut made.resolved);
+    discard_dependents(&made, sections);
+    withdrawn.extend(edges_without_output(&made, sections, &plan, &rules));
+    let made = made.refine(|resolved| resolved.without(&withdrawn));
     let matched = Matched { made, rules, plan };
-    report_shared_sframe(&matched);
+    report_shared_sframe(&matched, sections);
     matched
 }
 
@@ -72,7 +78,10 @@ fn drop_unwanted_provides<T: Target>(made: &Made<'_, T>, plan: &mut LayoutPlan) 
 
 /// Makes the members of groups plain sections, as if their files had no groups: the output has none to keep
 /// them in.
-fn dissolve_groups<T: Target>(inputs: &mut Inputs<'_, T>, members_by_file: Vec<Vec<u32>>) {
+fn dissolve_groups<'a, T: Target>(
+    mut inputs: Inputs<'a, T>,
+    members_by_file: Vec<Vec<u32>>,
+) -> Inputs<'a, T> {
     let store = inputs.store;
     let files = inputs.objects.iter_mut().zip(members_by_file);
     for (object, members) in files.filter(|(_, members)| !members.is_empty()) {
@@ -84,11 +93,12 @@ fn dissolve_groups<T: Target>(inputs: &mut Inputs<'_, T>, members_by_file: Vec<V
         }
         object.headers = whole_table(store.keep(headers.as_bytes()));
     }
+    inputs
 }
 
 /// `--enable-non-contiguous-regions`: the rules that also match each section, behind the one that
 /// took it. Liveness is frozen, so a section cannot move on to `/DISCARD/`: the search ends there.
-pub fn alternatives<T: Target>(link: &Matched<'_, T>) -> Alternatives {
+pub fn alternatives<T: Target>(link: &Live<'_, T>) -> Alternatives {
     let mut found = Alternatives::default();
     if !link.config.layout.non_contiguous_regions || link.config.is_relocatable() {
         return found;
@@ -100,7 +110,7 @@ pub fn alternatives<T: Target>(link: &Matched<'_, T>) -> Alternatives {
             disabled[*output as usize] = false;
         }
     }
-    let matching = Matching::new(link, plan);
+    let matching = Matching::new(link, &link.sections, plan);
     for id in (0..link.section_count()).map(SectionId::from_index).filter(|&id| matching.is_matched(id)) {
         let taken_by = link.rules[id.index()];
         let Some(mut last) = taken_by.and_then(|rule| plan.rule(rule).statement) else { continue };
@@ -118,6 +128,7 @@ pub fn alternatives<T: Target>(link: &Matched<'_, T>) -> Alternatives {
 
 struct Matching<'l, 'a, T: Target> {
     link: &'l Made<'a, T>,
+    sections: &'l SectionStates,
     plan: &'l LayoutPlan,
     finder: RuleFinder<'l>,
     unique: Vec<Glob>,
@@ -133,8 +144,8 @@ enum Fate {
 }
 
 impl<'l, 'a, T: Target> Matching<'l, 'a, T> {
-    fn new(link: &'l Made<'a, T>, plan: &'l LayoutPlan) -> Self {
-        Matching { link, plan, finder: RuleFinder::new(plan), unique: unique_patterns(link.config) }
+    fn new(link: &'l Made<'a, T>, sections: &'l SectionStates, plan: &'l LayoutPlan) -> Self {
+        Matching { link, sections, plan, finder: RuleFinder::new(plan), unique: unique_patterns(link.config) }
     }
 
     /// Matches all live sections. Gives those with [`Fate::Dropped`].
@@ -173,14 +184,14 @@ impl<'l, 'a, T: Target> Matching<'l, 'a, T> {
     }
 
     fn is_matched(&self, id: SectionId) -> bool {
-        if !self.link.sections.is_alive(id) || self.link.sections.is(id, SectionState::NOT_CONTENT) {
+        if !self.sections.is_alive(id) || self.sections.is(id, SectionState::NOT_CONTENT) {
             return false;
         }
         match self.link.synthetic_row(id) {
             // Scripts do not match the tables about the output itself.
             Some(row) => !self.link.synthetic.section(row).kind.is_about_file(),
             // SFrame inputs that the index replaces are not matched.
-            None => !self.link.sections.is(id, SectionState::ABSORBED) || !self.link.is_sframe_section(id),
+            None => !self.sections.is(id, SectionState::ABSORBED) || !self.link.is_sframe_section(id),
         }
     }
 
@@ -341,38 +352,41 @@ fn drop_disabled(plan: &mut LayoutPlan, disabled: &[bool]) {
     });
 }
 
-/// Withdraws the definitions of symbols that only disabled output sections assign.
-fn take_back_definitions<T: Target>(plan: &LayoutPlan, resolved: &mut Resolved<'_, T>) {
+/// The symbols that only disabled output sections assign: their definitions are withdrawn.
+fn without_assignment<T: Target>(link: &Resolved<'_, T>, plan: &LayoutPlan) -> Vec<LinkerSymbol> {
     let assigned: HashSet<&[u8]> = plan.symbols().iter().map(|symbol| symbol.name).collect();
-    for row in &resolved.linker_symbols {
-        let name = resolved.inputs.globals.names[row.symbol.index()];
-        if row.origin == LinkerSymbolOrigin::Assignment && !assigned.contains(name) {
-            resolved.definitions.of[row.symbol.index()] = row.overridden;
-        }
-    }
+    let is_lost = |row: &&LinkerSymbol| {
+        row.origin == LinkerSymbolOrigin::Assignment
+            && !assigned.contains(link.globals.names[row.symbol.index()])
+    };
+    link.linker_symbols.iter().filter(is_lost).copied().collect()
 }
 
-/// Withdraws the definitions of `__start_NAME` and `__stop_NAME` if there will be no output section NAME,
-/// because the script puts all sections of that name into others or discards them. As in GNU ld, lld and
+/// The symbols `__start_NAME` and `__stop_NAME` without an output section NAME, because the script puts all
+/// sections of that name into others or discards them: their definitions are withdrawn. As in GNU ld, lld and
 /// gold.
-fn take_back_edges<T: Target>(plan: &LayoutPlan, rules: &[Option<RuleId>], resolved: &mut Resolved<'_, T>) {
+fn edges_without_output<T: Target>(
+    link: &Resolved<'_, T>,
+    sections: &SectionStates,
+    plan: &LayoutPlan,
+    rules: &[Option<RuleId>],
+) -> Vec<LinkerSymbol> {
     let of_row = |row: &LinkerSymbol| {
         let is_edge = matches!(row.origin, LinkerSymbolOrigin::Start | LinkerSymbolOrigin::Stop);
-        is_edge.then(|| start_stop(resolved.inputs.globals.names[row.symbol.index()])).flatten()
+        is_edge.then(|| start_stop(link.globals.names[row.symbol.index()])).flatten()
     };
     let edges: Vec<(LinkerSymbol, &[u8])> =
-        resolved.linker_symbols.iter().filter_map(|row| Some((*row, of_row(row)?))).collect();
+        link.linker_symbols.iter().filter_map(|row| Some((*row, of_row(row)?))).collect();
     if edges.is_empty() {
-        return;
+        return Vec::new();
     }
-    let outputs = names_of_filled_outputs(plan, rules, &resolved.sections);
-    let becomes_orphan = |id: &SectionId| rules[id.index()].is_none() && resolved.sections.is_alive(*id);
-    for (LinkerSymbol { symbol, overridden, .. }, name) in edges {
-        let mut inputs = resolved.identifier_sections.get(name).into_iter().flatten();
-        if !outputs.contains(name) && !inputs.any(becomes_orphan) {
-            resolved.definitions.of[symbol.index()] = overridden;
-        }
-    }
+    let outputs = names_of_filled_outputs(plan, rules, sections);
+    let becomes_orphan = |id: &SectionId| rules[id.index()].is_none() && sections.is_alive(*id);
+    let is_lost = |&(_, name): &(LinkerSymbol, &[u8])| {
+        let mut inputs = link.identifier_sections.get(name).into_iter().flatten();
+        !outputs.contains(name) && !inputs.any(becomes_orphan)
+    };
+    edges.into_iter().filter(is_lost).map(|(symbol, _)| symbol).collect()
 }
 
 /// The names of the output sections that statements of the script give contents.
@@ -400,17 +414,16 @@ fn names_of_filled_outputs<'p>(
 }
 
 /// Discards sections that describe (`SHF_LINK_ORDER`) a discarded one.
-fn discard_dependents<T: Target>(resolved: &mut Resolved<'_, T>) {
-    let (link, sections) = (&*resolved, &resolved.sections);
+fn discard_dependents<T: Target>(link: &Resolved<'_, T>, sections: &mut SectionStates) {
+    let states = &*sections;
     let mut dependents: Vec<(SectionId, SectionId)> = (0..link.first_internal())
         .into_par_iter()
         .with_min_len(BLOCK)
         .map(SectionId)
-        .filter(|&id| sections.is_alive(id))
+        .filter(|&id| states.is_alive(id))
         .filter_map(|id| Some((link_order::target(link, id)?, id)))
         .collect();
     dependents.sort_unstable();
-    let sections = &mut resolved.sections;
     let targets = dependents.iter().map(|&(target, _)| target);
     let mut dead: Vec<SectionId> =
         targets.filter(|&target| sections.is(target, SectionState::DISCARDED_BY_SCRIPT)).collect();
@@ -427,7 +440,7 @@ fn discard_dependents<T: Target>(resolved: &mut Resolved<'_, T>) {
 
 /// Under `-r`, a script's rule that names SFrame data may put several blobs into one section,
 /// which GNU ld cannot read.
-fn report_shared_sframe<T: Target>(link: &Matched<'_, T>) {
+fn report_shared_sframe<T: Target>(link: &Matched<'_, T>, sections: &SectionStates) {
     if !link.config.is_relocatable() {
         return;
     }
@@ -441,7 +454,7 @@ fn report_shared_sframe<T: Target>(link: &Matched<'_, T>) {
             let id = SectionId::from_index(id);
             let info = link.section_info(id);
             let output = link.plan.rule(rule).output;
-            (info.is_sframe() && info.size > 0 && link.sections.is_alive(id)).then_some((output, rule, id))
+            (info.is_sframe() && info.size > 0 && sections.is_alive(id)).then_some((output, rule, id))
         })
         .collect();
     taken.sort_unstable();

@@ -17,7 +17,7 @@ use crate::ids::SectionId;
 use crate::input::SectionInfo;
 use crate::input::{ObjectFile, SectionClass};
 use crate::merge::{Group, MergeInput, Merges, Pieces};
-use crate::phase::{Asked, Inputs, Live, Matched, MergedSection, Scanned, SectionState};
+use crate::phase::{Asked, Inputs, Live, MergedSection, Scanned, SectionState};
 use crate::tables::section::{Kind, SyntheticSection};
 use indexmap::IndexMap;
 use rayon::prelude::*;
@@ -47,7 +47,7 @@ pub struct Merged<'a> {
 }
 
 /// Merges pieces. Only reads the link, so that relocations can be scanned beside it.
-pub fn run<'a, T: Target>(link: &Matched<'a, T>) -> Merged<'a> {
+pub fn run<'a, T: Target>(link: &Live<'a, T>) -> Merged<'a> {
     if link.config.layout.optimization == 0 {
         return Merged { groups: Vec::new() };
     }
@@ -104,13 +104,13 @@ pub fn place<'a, T: Target>(mut live: Live<'a, T>, asked: Asked, groups: Merged<
         group.section = SectionId::from_index(live.section_count() + merged.len());
         merged.push(MergedSection { section, rule: live.rules[first.index()] });
         merges.add(group, &inputs);
-        live.bound.matched.made.resolved.sections.absorb(inputs);
+        live.sections.absorb(inputs);
     }
     Scanned { live, asked, merges, merged }
 }
 
 fn candidate<'a, T: Target>(
-    link: &Matched<'a, T>,
+    link: &Live<'a, T>,
     object: &ObjectFile<'a, T::E>,
     index: usize,
 ) -> Option<Candidate<'a>> {

@@ -12,7 +12,7 @@ use crate::elf::{Rela, Shdr, whole_table};
 use crate::ids::FileId;
 use crate::input::ObjectFile;
 use crate::input::store::InputStore;
-use crate::phase::Matched;
+use crate::phase::{Inputs, Matched, Resolved};
 use rayon::prelude::*;
 use zerocopy::IntoBytes;
 use zerocopy::byteorder::{ByteOrder, U64};
@@ -21,14 +21,20 @@ use zerocopy::byteorder::{ByteOrder, U64};
 const WORD: u64 = 8;
 
 /// Reverses the words of such sections.
-pub fn run<T: Target>(mut link: Matched<'_, T>) -> Matched<'_, T> {
+pub fn run<T: Target>(link: Matched<'_, T>) -> Matched<'_, T> {
     if link.config.is_relocatable() {
         return link;
     }
-    let store = link.store;
     let found = find(&link);
+    link.refine(|made| {
+        made.refine(|resolved| Resolved { inputs: reverse(resolved.inputs, &found), ..resolved })
+    })
+}
+
+fn reverse<'a, T: Target>(mut inputs: Inputs<'a, T>, found: &[(FileId, u32)]) -> Inputs<'a, T> {
+    let store = inputs.store;
     for of_file in found.chunk_by(|a, b| a.0 == b.0) {
-        let object = &mut link.made.resolved.inputs.objects[of_file[0].0.index()];
+        let object = &mut inputs.objects[of_file[0].0.index()];
         let mut edit = Edit { headers: object.headers.to_vec(), made: object.made.to_vec() };
         for &(_, index) in of_file {
             edit.reverse(object, index as usize, store);
@@ -36,7 +42,7 @@ pub fn run<T: Target>(mut link: Matched<'_, T>) -> Matched<'_, T> {
         object.headers = whole_table(store.keep(edit.headers.as_bytes()));
         object.made = store.keep(edit.made);
     }
-    link
+    inputs
 }
 
 /// The sections to reverse, as file and header index, in input order.

@@ -26,7 +26,7 @@ use crate::passes::extract_members::{self, Extracted, again};
 use crate::passes::open_inputs::{Candidate, Opened, Role, open_added};
 use crate::passes::parse_inputs::{Parsed, ParsedInputs};
 use crate::passes::select_comdats::Compiled;
-use crate::phase::{Resolved, Session};
+use crate::phase::{Resolved, SectionStates, Session};
 use crate::script::Sources;
 use hashbrown::HashSet;
 use linker_plugin::{Claim, Failure, InputFile, Level, LinkFacts, OutputKind};
@@ -173,7 +173,7 @@ impl<'a> Plugins<'a> {
     /// A plugin that fails, and compiled code that cannot be read; both are reported.
     pub fn compile<T: Target>(
         &mut self,
-        resolved: Resolved<'a, T>,
+        (resolved, sections): (Resolved<'a, T>, SectionStates),
         assigned: &Interned,
         extracted: &Extracted,
         opened: &mut Opened<'a>,
@@ -184,7 +184,7 @@ impl<'a> Plugins<'a> {
         let names = resolved.globals.names.clone();
         let roles: Vec<Role> = extracted.objects.iter().map(|&row| opened.files[row as usize].role).collect();
         let owners: Vec<usize> = self.claims.iter().map(|claim| claim.plugin).collect();
-        let resolutions = resolutions::all(&resolved, &roles, assigned, &owners);
+        let resolutions = resolutions::all(&resolved, &sections, &roles, assigned, &owners);
         let hidden = hidden::names(&resolved, &roles);
         self.prevailing_groups = prevailing_groups(&resolved, &roles);
         drop(resolved);

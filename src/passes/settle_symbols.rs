@@ -20,12 +20,12 @@ use rayon::prelude::*;
 
 /// Sets the flags of all symbols. With `--gc-sections`, also gives the homes of globals: the definitions are
 /// in the cache here, and marking needs the homes for most of its edges.
-pub fn run<'a, T: Target>(matched: Matched<'a, T>) -> (Bound<'a, T>, Homes) {
+pub fn run<'a, T: Target>(matched: Matched<'a, T>, sections: &SectionStates) -> (Bound<'a, T>, Homes) {
     let mut homes = Homes::default();
     if matched.config.gc.enabled {
         homes.0 = vec![SectionId::NONE; matched.globals.len()];
     }
-    let symbols = flags(&matched, &mut homes);
+    let symbols = flags(&matched, sections, &mut homes);
     (Bound { matched, symbols }, homes)
 }
 
@@ -54,7 +54,7 @@ fn home<T: Target>(link: &Resolved<'_, T>, id: SymbolId) -> SectionId {
 /// Globals that one job settles.
 const BLOCK: usize = 1024;
 
-fn flags<T: Target>(link: &Matched<'_, T>, homes: &mut Homes) -> Vec<SymbolFlags> {
+fn flags<T: Target>(link: &Matched<'_, T>, sections: &SectionStates, homes: &mut Homes) -> Vec<SymbolFlags> {
     let mut symbols: Vec<SymbolFlags> =
         (0..link.symbol_count).into_par_iter().map(|_| SymbolFlags::empty()).collect();
     let (globals, locals) = symbols.split_at_mut(link.globals.len());
@@ -64,7 +64,7 @@ fn flags<T: Target>(link: &Matched<'_, T>, homes: &mut Homes) -> Vec<SymbolFlags
     globals.par_chunks_mut(BLOCK).zip(homes).enumerate().for_each(|(block, (flags, homes))| {
         let ids = || (block * BLOCK..).map(|row| SymbolId(row as u32));
         for (flags, id) in flags.iter_mut().zip(ids()) {
-            *flags = global_flags(link, &unreported, id);
+            *flags = global_flags(link, sections, &unreported, id);
         }
         for (section, id) in homes.iter_mut().zip(ids()) {
             *section = home(link, id);
@@ -75,7 +75,7 @@ fn flags<T: Target>(link: &Matched<'_, T>, homes: &mut Homes) -> Vec<SymbolFlags
     let reports = !link.config.is_relocatable() && link.config.undefined.in_objects != Report::Ignore;
     link.objects.par_iter().zip(own).for_each(|(object, own)| {
         for (index, flags) in own.iter_mut().enumerate().take(object.first_global as usize).skip(1) {
-            *flags = definition_flags(object, index, &link.sections);
+            *flags = definition_flags(object, index, sections);
             if reports && object.symbol_place(index) == SymbolPlace::Undefined {
                 *flags |= SymbolFlags::UNDEFINED;
             }
@@ -124,6 +124,7 @@ fn type_flags(kind: u8) -> SymbolFlags {
 /// The flags of a global. `unreported` are the names of [`undefined::unreported`].
 pub fn global_flags<T: Target>(
     link: &Resolved<'_, T>,
+    sections: &SectionStates,
     unreported: &HashSet<&[u8]>,
     id: SymbolId,
 ) -> SymbolFlags {
@@ -142,7 +143,7 @@ pub fn global_flags<T: Target>(
         }
         Definition::Object { file, symbol } => {
             let object = &link.objects[file.index()];
-            let flags = definition_flags(object, symbol as usize, &link.sections);
+            let flags = definition_flags(object, symbol as usize, sections);
             let source = &object.symbols[symbol as usize];
             let unique = source.binding() == elf::STB_GNU_UNIQUE;
             let exemption = Exemption { unique, listed: is_listed(link, id, source.kind()) };

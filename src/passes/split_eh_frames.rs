@@ -10,16 +10,15 @@ use crate::frames::Frames;
 use crate::frames::eh_frame::{Split, split_object};
 use crate::ids::FileId;
 use crate::input::object::Malformed;
-use crate::phase::Inputs;
-use crate::phase::Resolved;
+use crate::phase::{Inputs, Resolved, SectionStates};
 use rayon::prelude::*;
 
 /// Splits the live `.eh_frame` sections. Sections that cannot be split are reported and stay whole.
-pub fn run<'a, T: Target>(resolved: &mut Resolved<'a, T>) -> Frames<'a, T::E> {
-    let link = &*resolved;
+pub fn run<'a, T: Target>(link: &Resolved<'a, T>, sections: &mut SectionStates) -> Frames<'a, T::E> {
+    let states = &*sections;
     let splits: Vec<Split<'_, T::E>> = (0..link.objects.len())
         .into_par_iter()
-        .map(|file| split_object(link, FileId::from_index(file)))
+        .map(|file| split_object(link, states, FileId::from_index(file)))
         .collect();
     let mut frames = Frames::default();
     let mut absorbed = Vec::new();
@@ -30,12 +29,12 @@ pub fn run<'a, T: Target>(resolved: &mut Resolved<'a, T>) -> Frames<'a, T::E> {
             report(link, FileId::from_index(file), *section, finding);
         }
         if !link.config.is_relocatable() {
-            let sections = split.frames.sections.iter();
-            absorbed.extend(sections.map(|section| link.objects[file].section_id(section.index)));
+            let own = split.frames.sections.iter();
+            absorbed.extend(own.map(|section| link.objects[file].section_id(section.index)));
         }
         frames.files.push(split.frames);
     }
-    resolved.sections.absorb(absorbed);
+    sections.absorb(absorbed);
     frames
 }
 

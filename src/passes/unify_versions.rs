@@ -25,9 +25,9 @@ use rayon::prelude::*;
 use zerocopy::byteorder::ByteOrder;
 
 /// Joins the names of the objects that take part. Costs nothing where no object names a version.
-pub fn run<T: Target>(inputs: &mut Inputs<'_, T>, sections: &SectionStates) {
+pub fn run<'a, T: Target>(mut inputs: Inputs<'a, T>, sections: &SectionStates) -> Inputs<'a, T> {
     if inputs.objects.iter().all(|object| object.versioned.is_empty()) {
-        return;
+        return inputs;
     }
     if inputs.config.is_relocatable() {
         return join_references(inputs, sections);
@@ -40,7 +40,7 @@ pub fn run<T: Target>(inputs: &mut Inputs<'_, T>, sections: &SectionStates) {
             .filter(|versioned| versioned.default && is_defined(object, versioned.symbol as usize, sections));
         defaults.extend(defined.map(|versioned| (object.symbol_id(versioned.symbol), versioned.version)));
     }
-    let renamed = renamed(inputs, sections, &defaults);
+    let renamed = renamed(&inputs, sections, &defaults);
     let globals = &inputs.globals;
     let objects = &mut inputs.objects;
     if !defaults.is_empty() {
@@ -53,6 +53,7 @@ pub fn run<T: Target>(inputs: &mut Inputs<'_, T>, sections: &SectionStates) {
         objects.par_iter_mut().for_each(|object| rename(&mut object.globals));
         inputs.shared.par_iter_mut().for_each(|library| rename(&mut library.globals));
     }
+    inputs
 }
 
 /// Whether a symbol of an object is a definition.
@@ -81,7 +82,7 @@ fn join_with_defaults<E: ByteOrder>(
 }
 
 /// Under `-r`: makes references to `name@VERSION` references to an object's `name@@VERSION`.
-fn join_references<T: Target>(inputs: &mut Inputs<'_, T>, sections: &SectionStates) {
+fn join_references<'a, T: Target>(mut inputs: Inputs<'a, T>, sections: &SectionStates) -> Inputs<'a, T> {
     let mut defaults: HashMap<(&[u8], &[u8]), SymbolId> = HashMap::new();
     for object in &inputs.objects {
         for versioned in object.versioned.iter().filter(|versioned| versioned.default) {
@@ -94,7 +95,7 @@ fn join_references<T: Target>(inputs: &mut Inputs<'_, T>, sections: &SectionStat
         }
     }
     if defaults.is_empty() {
-        return;
+        return inputs;
     }
     let names = &inputs.globals.names;
     inputs.objects.par_iter_mut().for_each(|object| {
@@ -108,6 +109,7 @@ fn join_references<T: Target>(inputs: &mut Inputs<'_, T>, sections: &SectionStat
             }
         }
     });
+    inputs
 }
 
 /// A plain name that an object defines at the place of its `name@VERSION`.

@@ -7,15 +7,15 @@ use crate::arch::Target;
 use crate::diag::{Code, Diagnostic, Location};
 use crate::input::ObjectFile;
 use crate::input::decompress::unpack;
-use crate::phase::Resolved;
+use crate::phase::{Inputs, SectionStates};
 use rayon::prelude::*;
 use zerocopy::byteorder::ByteOrder;
 
 /// Decompresses kept sections; reports those that cannot be.
-pub fn run<T: Target>(link: &Resolved<'_, T>) {
+pub fn run<T: Target>(link: &Inputs<'_, T>, sections: &SectionStates) {
     link.objects.par_iter().filter(|object| !object.packed.is_empty()).for_each(|object| {
         object.packed.par_iter().for_each(|entry| {
-            if !link.sections.is_alive(object.section_id(entry.section)) {
+            if !sections.is_alive(object.section_id(entry.section)) {
                 return;
             }
             match unpack(entry) {

@@ -12,7 +12,7 @@ use crate::elf::consts as elf;
 use crate::elf::is_alloc;
 use crate::ids::{FileId, SymbolId};
 use crate::input::ObjectFile;
-use crate::phase::Bound;
+use crate::phase::Live;
 use crate::phase::Resolved;
 use crate::phase::SectionState;
 use crate::symbols::Definition;
@@ -42,7 +42,7 @@ struct Warning {
 
 /// Reports the warnings. Comes after garbage collection, because only references of live sections
 /// count.
-pub fn run<T: Target>(link: &Bound<'_, T>) {
+pub fn run<T: Target>(link: &Live<'_, T>) {
     if link.config.is_relocatable() {
         return;
     }
@@ -117,7 +117,7 @@ fn shown(bytes: &[u8]) -> String {
     String::from_utf8_lossy(text).trim_end().to_string()
 }
 
-fn report_references<T: Target>(link: &Bound<'_, T>, object: &ObjectFile<'_, T::E>, warnings: &[Warning]) {
+fn report_references<T: Target>(link: &Live<'_, T>, object: &ObjectFile<'_, T::E>, warnings: &[Warning]) {
     let first = object.first_global;
     let mut wanted: HashMap<u32, &str> = HashMap::new();
     for (offset, id) in object.globals.iter().enumerate() {
@@ -146,7 +146,7 @@ fn report_references<T: Target>(link: &Bound<'_, T>, object: &ObjectFile<'_, T::
 }
 
 fn report<T: Target>(
-    link: &Bound<'_, T>,
+    link: &Live<'_, T>,
     object: &ObjectFile<'_, T::E>,
     section: usize,
     offset: u64,

@@ -19,7 +19,13 @@ pub struct Bound<'a, T: Target> {
 
 builds_on!(['a, T: Target] Bound<'a, T>, matched: Matched<'a, T>);
 
-impl<T: Target> Bound<'_, T> {
+impl<'a, T: Target> Bound<'a, T> {
+    /// Exchanges the phase before for one that a pass before [`super::Live`] has refined.
+    #[must_use]
+    pub fn refine(self, change: impl FnOnce(Matched<'a, T>) -> Matched<'a, T>) -> Self {
+        Bound { matched: change(self.matched), ..self }
+    }
+
     /// The flags of a symbol.
     #[inline]
     pub fn symbol_flags(&self, id: SymbolId) -> SymbolFlags {

@@ -1,6 +1,6 @@
 //! Facts about a symbol, as input of [`crate::decision`].
 
-use super::{Bound, Made, Resolved, SectionState};
+use super::{Bound, Live, Made, Resolved, SectionState};
 use crate::arch::Target;
 use crate::arch::relocation::Facts;
 use crate::elf::Rela;
@@ -83,7 +83,7 @@ fn large_fact<T: Target>(link: &Resolved<'_, T>, id: SymbolId) -> Facts {
 /// Whether a relocation's symbol lies in a section that is not in the output.
 #[inline]
 pub fn is_dropped<T: Target>(
-    link: &Bound<'_, T>,
+    link: &Live<'_, T>,
     object: &ObjectFile<'_, T::E>,
     relocation: &Rela<T::E>,
 ) -> bool {
@@ -94,7 +94,7 @@ pub fn is_dropped<T: Target>(
 /// Whether `--icf` folded the section that holds a symbol of an object. The symbol has an address in the
 /// output all the same: that of its leader.
 #[inline]
-pub fn is_folded<T: Target>(link: &Resolved<'_, T>, object: &ObjectFile<'_, T::E>, index: u32) -> bool {
+pub fn is_folded<T: Target>(link: &Live<'_, T>, object: &ObjectFile<'_, T::E>, index: u32) -> bool {
     link.config.icf.is_on()
         && link
             .referenced_section(object, index)
@@ -105,7 +105,7 @@ pub fn is_folded<T: Target>(link: &Resolved<'_, T>, object: &ObjectFile<'_, T::E
 /// folded into an equal function, which has a row of its own.
 #[inline]
 pub fn is_of_dead_row<T: Target>(
-    link: &Bound<'_, T>,
+    link: &Live<'_, T>,
     object: &ObjectFile<'_, T::E>,
     relocation: &Rela<T::E>,
 ) -> bool {

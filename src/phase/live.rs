@@ -4,7 +4,7 @@
 //! `keep_eh_frames` then keeps the records of live functions that are not folded. No later pass changes
 //! liveness.
 
-use super::{Bound, Folds, builds_on};
+use super::{Bound, Folds, SectionStates, builds_on};
 use crate::arch::Target;
 use crate::frames::KeptFrames;
 
@@ -12,6 +12,8 @@ use crate::frames::KeptFrames;
 pub struct Live<'a, T: Target> {
     /// The phase before: imports and exports.
     pub bound: Bound<'a, T>,
+    /// The state of each section.
+    pub sections: SectionStates,
     /// The folded sections and their leaders.
     pub folds: Folds,
     /// The `.eh_frame` records in the output, and their offsets there.

@@ -46,6 +46,12 @@ pub struct CommonPlace {
 }
 
 impl<'a, T: Target> Made<'a, T> {
+    /// Exchanges the phase before for one that a pass before [`super::Live`] has refined.
+    #[must_use]
+    pub fn refine(self, change: impl FnOnce(Resolved<'a, T>) -> Resolved<'a, T>) -> Self {
+        Made { resolved: change(self.resolved), ..self }
+    }
+
     /// Number of input sections and synthetic ones together.
     pub fn section_count(&self) -> usize {
         self.first_internal() as usize + self.synthetic.rows.len()

@@ -20,3 +20,11 @@ pub struct Matched<'a, T: Target> {
 }
 
 builds_on!(['a, T: Target] Matched<'a, T>, made: Made<'a, T>);
+
+impl<'a, T: Target> Matched<'a, T> {
+    /// Exchanges the phase before for one that a pass before [`super::Live`] has refined.
+    #[must_use]
+    pub fn refine(self, change: impl FnOnce(Made<'a, T>) -> Made<'a, T>) -> Self {
+        Matched { made: change(self.made), ..self }
+    }
+}

@@ -1,7 +1,7 @@
 //! Symbol resolution: prevailing groups and definitions, linker-defined symbols, symbol versions.
 //!
-//! The passes from `select_comdats` to `assign_versions` make it. Later passes only withdraw definitions of
-//! the linker: symbols of output sections whose constraint fails (`match_script`), and `__start_NAME` and
+//! The passes from `select_comdats` to `assign_versions` make it. Until liveness is frozen, passes only
+//! withdraw definitions of the linker ([`Resolved::without`]): symbols of output sections whose constraint fails (`match_script`), and `__start_NAME` and
 //! `__stop_NAME` of sections that the script puts elsewhere (`match_script`) or that are collected
 //! (`collect_garbage`).
 
@@ -21,8 +21,6 @@ pub struct Resolved<'a, T: Target> {
     pub inputs: Inputs<'a, T>,
     /// Libraries that are known only because libraries of the link need them (`-rpath-link`).
     pub needed_libraries: NeededLibraries<'a>,
-    /// State bits of sections; later passes up to [`super::Live`] set them.
-    pub sections: SectionStates,
     /// Section groups by file, and the prevailing copy of each.
     pub groups: GroupTable<'a>,
     /// Definitions of globals.
@@ -41,6 +39,15 @@ builds_on!(['a, T: Target] Resolved<'a, T>, inputs: Inputs<'a, T>);
 pub type IdentifierSections<'a> = HashMap<&'a [u8], Vec<SectionId>, foldhash::fast::FixedState>;
 
 impl<'a, T: Target> Resolved<'a, T> {
+    /// Without these definitions of the linker: what they override prevails.
+    #[must_use]
+    pub fn without(mut self, symbols: &[LinkerSymbol]) -> Self {
+        for symbol in symbols {
+            self.definitions.of[symbol.symbol.index()] = symbol.overridden;
+        }
+        self
+    }
+
     /// Definition of a global; [`Definition::Undefined`] for local symbols.
     #[inline]
     pub fn definition(&self, id: SymbolId) -> Definition {
@@ -65,9 +72,9 @@ impl<'a, T: Target> Resolved<'a, T> {
 
     /// Whether a name is `__start_NAME` or `__stop_NAME`, and there were sections `NAME`, none of which is
     /// left.
-    pub fn start_stop_is_collected(&self, name: &[u8]) -> bool {
-        let sections = start_stop(name).and_then(|section| self.identifier_sections.get(section));
-        sections.is_some_and(|sections| !sections.iter().any(|&id| self.sections.is_alive(id)))
+    pub fn start_stop_is_collected(&self, sections: &SectionStates, name: &[u8]) -> bool {
+        let named = start_stop(name).and_then(|section| self.identifier_sections.get(section));
+        named.is_some_and(|named| !named.iter().any(|&id| sections.is_alive(id)))
     }
 
     /// Whether the prevailing definition is a weak one of an object.
@@ -128,7 +135,6 @@ impl<'a, T: Target> Resolved<'a, T> {
     /// For tests of passes: inputs without groups, definitions and versions.
     pub fn of(inputs: Inputs<'a, T>) -> Self {
         Resolved {
-            sections: SectionStates::of_inputs(&inputs.section_states),
             inputs,
             needed_libraries: NeededLibraries::default(),
             groups: GroupTable::default(),

@@ -1,9 +1,9 @@
 //! The state of each section, in one byte.
 //!
-//! A pass that changes states owns the phase that holds them; the last are `fold_sections` and
-//! `merge_strings`. A pass that decides in parallel either gives each job the states of one object
-//! ([`SectionStates::by_object`]), or gathers decisions and applies them serially: no state changes behind
-//! a shared reference.
+//! The table belongs to no phase until [`super::Live`] takes it over: passes before that get it beside their
+//! phase, `&mut` if they change states. Afterwards `merge_strings` alone marks sections as absorbed. A pass
+//! that decides in parallel either gives each job the states of one object ([`SectionStates::by_object`]), or
+//! gathers decisions and applies them serially: no state changes behind a shared reference.
 
 use crate::ids::SectionId;
 use crate::input::ObjectFile;

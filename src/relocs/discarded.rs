@@ -28,7 +28,7 @@ use crate::diag::{Code, Diagnostic, Severity};
 use crate::elf::consts as elf;
 use crate::ids::SectionId;
 use crate::input::source_lines::{Deed, SourceLines, referenced_more};
-use crate::phase::{Live, Resolved, SectionState};
+use crate::phase::{Live, SectionState};
 use crate::sframe;
 use hashbrown::HashMap;
 
@@ -51,9 +51,10 @@ pub struct Remedies(HashMap<SectionId, Remedy>);
 
 impl Remedies {
     /// The remedies for one section.
-    pub fn of<T: Target>(&mut self, link: &Resolved<'_, T>, section: SectionId) -> Remedy {
+    pub fn of<T: Target>(&mut self, link: &Live<'_, T>, section: SectionId) -> Remedy {
         *self.0.entry(section).or_insert_with(|| Remedy {
-            table: link.is_sframe_section(section) && sframe::read::is_readable(link, section),
+            table: link.is_sframe_section(section)
+                && sframe::read::is_readable(link, &link.sections, section),
             split: sframe::split::would_help(link, section),
         })
     }

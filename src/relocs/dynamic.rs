@@ -11,7 +11,7 @@ use super::slots::{self, Word};
 use crate::arch::Target;
 use crate::decision::decide::DynamicKind;
 use crate::decision::site::DynRelocSite;
-use crate::phase::{DynamicRow, Geometry, Inputs, Located, Made, Numbered, Scanned, SectionState};
+use crate::phase::{DynamicRow, Geometry, Inputs, Live, Located, Numbered, Scanned, SectionState};
 use crate::symbols::{Needs, SymbolFlags};
 use crate::tables::section::Kind;
 use rayon::prelude::*;
@@ -63,7 +63,7 @@ impl Counts {
 
 /// Whether relative relocations at even addresses go into `.relr.dyn`. They stay in `.rela.dyn` if the script
 /// discards `.relr.dyn`.
-pub fn packs<T: Target>(link: &Made<'_, T>) -> bool {
+pub fn packs<T: Target>(link: &Live<'_, T>) -> bool {
     let table = link.synthetic.find(Kind::RelrDyn).map(|row| link.synthetic_id(row));
     let is_placed = |id| !link.sections.is(id, SectionState::DISCARDED_BY_SCRIPT);
     link.config.relocations.pack_relative && table.is_some_and(is_placed)

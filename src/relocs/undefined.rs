@@ -90,7 +90,7 @@ pub fn report<T: Target>(link: &Live<'_, T>, references: &[Vec<Reference>], need
 /// Why there is no `__start_NAME` or `__stop_NAME` although there are sections NAME, and what helps.
 fn no_set<T: Target>(link: &Live<'_, T>, name: &[u8], section: &[u8]) -> String {
     let (name, section) = (String::from_utf8_lossy(name), String::from_utf8_lossy(section));
-    if link.start_stop_is_collected(name.as_bytes()) {
+    if link.start_stop_is_collected(&link.sections, name.as_bytes()) {
         "all sections of that name were collected or discarded; -z nostart-stop-gc lets the reference keep them, \
          SHF_GNU_RETAIN or KEEP one of them"
             .to_owned()

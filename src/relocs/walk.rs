@@ -10,13 +10,13 @@ use crate::elf::Rela;
 use crate::elf::consts as elf;
 use crate::ids::{SectionId, SymbolId};
 use crate::input::{ObjectFile, SectionClass};
-use crate::phase::Bound;
+use crate::phase::Live;
 use crate::phase::facts::{described, facts, is_folded, slot_facts};
 use std::cell::OnceCell;
 
 /// A section whose relocations are walked.
 pub struct Walk<'w, 'a, T: Target> {
-    link: &'w Bound<'a, T>,
+    link: &'w Live<'a, T>,
     section: SectionId,
     /// Its object.
     pub object: &'w ObjectFile<'a, T::E>,
@@ -74,7 +74,7 @@ pub trait Visitor<T: Target> {
 
 impl<'w, 'a, T: Target> Walk<'w, 'a, T> {
     /// A walk over section `index` of an object.
-    pub fn new(link: &'w Bound<'a, T>, object: &'w ObjectFile<'a, T::E>, index: usize) -> Self {
+    pub fn new(link: &'w Live<'a, T>, object: &'w ObjectFile<'a, T::E>, index: usize) -> Self {
         let flags = object.headers[index].sh_flags.get();
         Walk {
             link,

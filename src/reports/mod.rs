@@ -19,7 +19,7 @@ use crate::layout::priority::Priorities;
 use crate::passes::extract_members::Extracted;
 use crate::passes::lay_out;
 use crate::passes::open_inputs::Opened;
-use crate::phase::{Bound, Folds, Image, Inputs, Placed, Resolved, Scanned, Session};
+use crate::phase::{Bound, Folds, Image, Inputs, Placed, Resolved, Scanned, SectionStates, Session};
 use crate::relocs::explain;
 use crate::sframe_output;
 use std::fmt::Write;
@@ -75,18 +75,18 @@ pub fn symbols<T: Target>(link: &Resolved<'_, T>, printed: &mut String) {
 }
 
 /// `--print-gc-sections`, `--why-live`.
-pub fn collected<T: Target>(link: &Bound<'_, T>, printed: &mut String) {
+pub fn collected<T: Target>(link: &Bound<'_, T>, sections: &SectionStates, printed: &mut String) {
     if !link.config.gc.enabled {
         return;
     }
     if link.config.gc.print {
-        for line in crate::passes::collect_garbage::removed_sections(link) {
+        for line in crate::passes::collect_garbage::removed_sections(link, sections) {
             printed.push_str(&line);
             printed.push('\n');
         }
     }
     if !link.config.gc.why_live.is_empty() {
-        printed.push_str(&crate::passes::explain_liveness::text(link));
+        printed.push_str(&crate::passes::explain_liveness::text(link, sections));
     }
 }
 

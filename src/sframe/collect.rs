@@ -33,8 +33,7 @@ use super::encoding;
 use crate::arch::Target;
 use crate::diag::{Code, Diagnostic};
 use crate::ids::{FileId, SectionId};
-use crate::phase::Resolved;
-use crate::phase::SectionState;
+use crate::phase::{Resolved, SectionState, SectionStates};
 use rayon::prelude::*;
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use sframe_format::compact::{ShapeId, Shapes};
@@ -145,8 +144,8 @@ impl Tally {
     }
 
     /// Counts a function whose section is not in the output.
-    pub fn add_dead<T: Target>(&mut self, link: &Resolved<'_, T>, section: SectionId) {
-        let has = |bits| link.sections.is(section, bits);
+    pub fn add_dead(&mut self, sections: &SectionStates, section: SectionId) {
+        let has = |bits| sections.is(section, bits);
         if has(SectionState::FOLDED) {
             self.folded += 1;
         } else if has(SectionState::DISCARDED_BY_GROUP) {
@@ -378,26 +377,26 @@ impl Batch {
 impl Share<'_> {
     /// Counts the functions by fate, after the linker has chosen functions. `batch` is the number of the
     /// share's batch.
-    pub fn tally<T: Target>(&self, link: &Resolved<'_, T>, chosen: &Chosen, batch: usize) -> Tally {
+    pub fn tally(&self, sections: &SectionStates, chosen: &Chosen, batch: usize) -> Tally {
         let mut tally = self.part.passed_over;
         let superseded = self.role == Role::Superseded;
         for function in self.functions {
             if superseded {
                 tally.superseded += 1;
-            } else if link.sections.stands(function.place.section) {
+            } else if sections.stands(function.place.section) {
                 tally.taken += 1;
                 tally.rows += u64::from(function.rows);
             } else {
-                tally.add_dead(link, function.place.section);
+                tally.add_dead(sections, function.place.section);
             }
         }
         for left_out in self.left_out {
             if superseded {
                 tally.superseded += 1;
-            } else if link.sections.stands(left_out.place.section) {
+            } else if sections.stands(left_out.place.section) {
                 tally.inexpressible += 1;
             } else {
-                tally.add_dead(link, left_out.place.section);
+                tally.add_dead(sections, left_out.place.section);
             }
         }
         let duplicate = chosen.table.as_ref().map_or(0, |table| table.duplicates_in(batch, self));
@@ -508,7 +507,7 @@ struct Candidate {
 const SPARE: usize = 64;
 
 /// Makes one table of the live functions, one for each place. Liveness must be frozen.
-pub fn unite<T: Target>(link: &Resolved<'_, T>, batches: &[Batch]) -> Table {
+pub fn unite<T: Target>(link: &Resolved<'_, T>, sections: &SectionStates, batches: &[Batch]) -> Table {
     let most = batches.iter().map(|batch| batch.functions.len()).sum::<usize>() + SPARE;
     let mut encoder = Encoder::new(encoding::<T>(link.config));
     encoder.reserve(most);
@@ -520,19 +519,25 @@ pub fn unite<T: Target>(link: &Resolved<'_, T>, batches: &[Batch]) -> Table {
         veneers: 0,
         duplicates: Vec::new(),
     };
-    table.take(link, 0, batches);
+    table.take(link, sections, 0, batches);
     table
 }
 
 impl Table {
     /// Adds the functions of more batches; the first of these has the number `first`. All places must be
     /// greater than those in the table.
-    pub fn take<T: Target>(&mut self, link: &Resolved<'_, T>, first: u32, batches: &[Batch]) {
-        let taken = if candidates(link, batches).is_sorted() {
+    pub fn take<T: Target>(
+        &mut self,
+        link: &Resolved<'_, T>,
+        sections: &SectionStates,
+        first: u32,
+        batches: &[Batch],
+    ) {
+        let taken = if candidates(sections, batches).is_sorted() {
             // Objects of a compiler alone are in order. Testing that costs less than listing the candidates.
-            self.take_ascending(first, batches, candidates(link, batches))
+            self.take_ascending(first, batches, candidates(sections, batches))
         } else {
-            let mut candidates: Vec<Candidate> = candidates(link, batches).collect();
+            let mut candidates: Vec<Candidate> = candidates(sections, batches).collect();
             candidates.par_sort_unstable();
             self.take_ascending(first, batches, candidates)
         };
@@ -569,10 +574,10 @@ impl Table {
 }
 
 /// The live functions of all batches that are not superseded, in the order of batches.
-fn candidates<T: Target>(link: &Resolved<'_, T>, batches: &[Batch]) -> impl Iterator<Item = Candidate> {
+fn candidates(sections: &SectionStates, batches: &[Batch]) -> impl Iterator<Item = Candidate> {
     let batches = (0..).zip(batches).filter(|(_, batch)| batch.role != Role::Superseded);
     batches.flat_map(|(number, batch)| {
-        let alive = (0..).zip(&batch.functions).filter(|(_, it)| link.sections.stands(it.place.section));
+        let alive = (0..).zip(&batch.functions).filter(|(_, it)| sections.stands(it.place.section));
         alive.map(move |(function, described)| Candidate { place: described.place, batch: number, function })
     })
 }

@@ -14,8 +14,7 @@ use crate::diag::{Code, Diagnostic, Location};
 use crate::frames::{Fde, FileFrames, FrameSection, Frames, eh_frame};
 use crate::ids::FileId;
 use crate::input::ObjectFile;
-use crate::phase::Resolved;
-use crate::phase::SectionState;
+use crate::phase::{Resolved, SectionState, SectionStates};
 use rayon::prelude::*;
 use sframe_format::derive;
 
@@ -24,6 +23,7 @@ use sframe_format::derive;
 /// its functions. If it contains only some, [`super::collect::unite`] drops duplicates.
 pub fn batches<'a, T: Target>(
     link: &Resolved<'a, T>,
+    sections: &SectionStates,
     frames: &Frames<'a, T::E>,
     which: SFrameFromEhFrame,
     described: &[Batch],
@@ -32,7 +32,7 @@ pub fn batches<'a, T: Target>(
     let derive = |file: usize| {
         let frames = &frames.files[file];
         let described = by_file.places(FileId::from_index(file));
-        let deriver = Deriver { link, object: &link.objects[file], frames, described };
+        let deriver = Deriver { link, sections, object: &link.objects[file], frames, described };
         let missing = !frames.fdes.is_empty() && !deriver.all_are_described();
         missing.then(|| deriver.batch())
     };
@@ -71,6 +71,7 @@ impl<'b> InputFunctions<'b> {
 /// Derives the functions of one object.
 struct Deriver<'l, 'a, T: Target> {
     link: &'l Resolved<'a, T>,
+    sections: &'l SectionStates,
     object: &'l ObjectFile<'a, T::E>,
     frames: &'l FileFrames<'a, T::E>,
     /// Places that need no derived function, ascending.
@@ -84,7 +85,7 @@ impl<'a, T: Target> Deriver<'_, 'a, T> {
             && self.frames.sections.iter().all(|section| {
                 let fdes = &self.frames.fdes[section.fdes.start as usize..section.fdes.end as usize];
                 let mut live =
-                    fdes.iter().filter(|fde| !fde.is_empty && eh_frame::is_live(&self.link.sections, fde));
+                    fdes.iter().filter(|fde| !fde.is_empty && eh_frame::is_live(self.sections, fde));
                 live.all(|fde| self.place(section, fde).is_none_or(|place| self.is_described(place)))
             })
     }
@@ -141,7 +142,7 @@ impl<'a, T: Target> Deriver<'_, 'a, T> {
 
     /// Whether the FDE's code was discarded with its group. This is known before garbage collection.
     fn is_gone(&self, fde: &Fde) -> bool {
-        fde.function.is_some() && self.link.sections.is(fde.function, SectionState::DISCARDED_BY_GROUP)
+        fde.function.is_some() && self.sections.is(fde.function, SectionState::DISCARDED_BY_GROUP)
     }
 
     /// Where the code of an FDE starts, from its relocation.

@@ -18,8 +18,7 @@ use crate::arch::{RelocBase, RelocExpr, Target};
 use crate::elf::Rela;
 use crate::ids::{FileId, SectionId};
 use crate::input::ObjectFile;
-use crate::phase::Resolved;
-use crate::phase::SectionState;
+use crate::phase::{Resolved, SectionState, SectionStates};
 use rayon::prelude::*;
 use sframe_format::write::Function;
 use sframe_format::{Attributes, Blob, Fde, Piece, Section};
@@ -33,12 +32,16 @@ const SMALLEST_FUNCTION: usize = 24;
 
 /// Reads all SFrame inputs that are in the link so far. Returns batches and unrecognised sections, in link
 /// order.
-pub fn inputs<T: Target>(link: &Resolved<'_, T>, role: Role) -> (Vec<Batch>, Vec<Refused>) {
+pub fn inputs<T: Target>(
+    link: &Resolved<'_, T>,
+    sections: &SectionStates,
+    role: Role,
+) -> (Vec<Batch>, Vec<Refused>) {
     let found: Vec<(Batch, Vec<Refused>)> = link
         .objects
         .par_chunks(OBJECTS_PER_JOB)
         .map(|objects| {
-            let mut reader = Reader::new(link, role);
+            let mut reader = Reader::new(link, sections, role);
             let mut refused = Vec::new();
             let bytes = |object: &ObjectFile<'_, T::E>| -> usize {
                 let sizes =
@@ -55,16 +58,20 @@ pub fn inputs<T: Target>(link: &Resolved<'_, T>, role: Role) -> (Vec<Batch>, Vec
 }
 
 /// The functions of one object's recognised inputs.
-pub fn object<'a, T: Target>(link: &Resolved<'a, T>, object: &ObjectFile<'a, T::E>) -> Batch {
-    let mut reader = Reader::new(link, Role::Written);
+pub fn object<'a, T: Target>(
+    link: &Resolved<'a, T>,
+    sections: &SectionStates,
+    object: &ObjectFile<'a, T::E>,
+) -> Batch {
+    let mut reader = Reader::new(link, sections, Role::Written);
     reader.object(object, &mut Vec::new());
     reader.batch
 }
 
 /// Whether the linker would recognise a section, so that a message may propose `--sframe-index`.
-pub fn is_readable<T: Target>(link: &Resolved<'_, T>, section: SectionId) -> bool {
+pub fn is_readable<T: Target>(link: &Resolved<'_, T>, sections: &SectionStates, section: SectionId) -> bool {
     let Some((object, index)) = link.locate(section) else { return false };
-    Reader::new(link, Role::Present).section(object, index as usize).is_ok()
+    Reader::new(link, sections, Role::Present).section(object, index as usize).is_ok()
 }
 
 /// Why reading stopped: the byte offset in the section, and the defect.
@@ -89,6 +96,7 @@ enum Start {
 /// Reads one section after the other, with the same buffers.
 struct Reader<'r, 'a, T: Target> {
     link: &'r Resolved<'a, T>,
+    sections: &'r SectionStates,
     /// The functions read so far.
     batch: Batch,
     function: Function,
@@ -101,9 +109,10 @@ struct Reader<'r, 'a, T: Target> {
 }
 
 impl<'r, 'a, T: Target> Reader<'r, 'a, T> {
-    fn new(link: &'r Resolved<'a, T>, role: Role) -> Self {
+    fn new(link: &'r Resolved<'a, T>, sections: &'r SectionStates, role: Role) -> Self {
         Reader {
             link,
+            sections,
             batch: Batch::new(role, encoding::<T>(link.config)),
             function: Function::default(),
             relocations: Vec::new(),
@@ -116,7 +125,7 @@ impl<'r, 'a, T: Target> Reader<'r, 'a, T> {
     fn object(&mut self, object: &ObjectFile<'a, T::E>, refused: &mut Vec<Refused>) {
         for &index in &object.sframes {
             let (section, index) = (object.section_id(index), index as usize);
-            if object.headers[index].sh_size.get() == 0 || !self.link.sections.is_alive(section) {
+            if object.headers[index].sh_size.get() == 0 || !self.sections.is_alive(section) {
                 continue;
             }
             self.batch.begin(Origin::Input(section));
@@ -195,9 +204,7 @@ impl<'r, 'a, T: Target> Reader<'r, 'a, T> {
                     return Err(Defect(fde.offset, "its function is in no input of this link".to_owned()));
                 }
                 Start::Elsewhere => self.batch.pass_over(|tally| tally.elsewhere += 1),
-                Start::At(place, _)
-                    if self.link.sections.is(place.section, SectionState::DISCARDED_BY_GROUP) =>
-                {
+                Start::At(place, _) if self.sections.is(place.section, SectionState::DISCARDED_BY_GROUP) => {
                     self.batch.pass_over(|tally| tally.lost_group += 1);
                 }
                 Start::At(place, _) if !is_code(self.link, place.section) => {
@@ -280,7 +287,7 @@ impl<'r, 'a, T: Target> Reader<'r, 'a, T> {
         let here = object.symbol_section(relocation.symbol());
         let found = here.or_else(|| self.link.referenced_section(object, relocation.symbol()));
         let Some((section, value)) = found else { return Ok(Start::Elsewhere) };
-        if self.link.sections.is(section, SectionState::ABSORBED) {
+        if self.sections.is(section, SectionState::ABSORBED) {
             return Ok(Start::Elsewhere);
         }
         let size = self.link.input_size(section);

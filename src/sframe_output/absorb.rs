@@ -11,7 +11,7 @@ use crate::elf::consts as elf;
 use crate::frames::Frames;
 use crate::ids::SectionId;
 use crate::input::sframe::{orphan_name, output_type};
-use crate::phase::{Inputs, Made, Resolved, SectionState};
+use crate::phase::{Inputs, Made, Resolved, SectionState, SectionStates};
 use crate::sframe::collect::{self, Batch, Origin, Refused, Role};
 use crate::sframe::{derive, read};
 use crate::tables::section::{Kind, SyntheticSection};
@@ -43,38 +43,43 @@ pub(super) fn role_of_inputs<T: Target>(link: &Inputs<'_, T>) -> Option<Role> {
 
 /// Reads the inputs, derives functions from `.eh_frame`, and marks the inputs that the linker's own blob
 /// replaces.
-pub fn absorb<'a, T: Target>(resolved: &mut Resolved<'a, T>, frames: &Frames<'a, T::E>) -> collect::Inputs {
-    let link = &*resolved;
+pub fn absorb<'a, T: Target>(
+    link: &Resolved<'a, T>,
+    sections: &mut SectionStates,
+    frames: &Frames<'a, T::E>,
+) -> collect::Inputs {
     let Some(role) = role_of_inputs(link) else { return collect::Inputs::default() };
-    let (mut batches, mut refused) = read::inputs(link, role);
+    let (mut batches, mut refused) = read::inputs(link, sections, role);
     if role == Role::Present {
         // In this mode, unrecognised sections pass unchanged like all inputs, and `check_sframes` reports
         // them.
         refused.clear();
     } else {
-        replace(resolved, &batches, &refused);
+        replace(link, sections, &batches, &refused);
     }
-    let link = &*resolved;
     if let Some(which) = link.config.sframe.from_eh_frame {
-        batches.extend(derive::batches(link, frames, which, &batches));
+        batches.extend(derive::batches(link, sections, frames, which, &batches));
     }
     collect::Inputs { batches, refused }
 }
 
 /// Marks recognised inputs as absorbed, unless they stay beside the table. Reports the others.
-fn replace<T: Target>(link: &mut Resolved<'_, T>, batches: &[Batch], refused: &[Refused]) {
+fn replace<T: Target>(
+    link: &Inputs<'_, T>,
+    sections: &mut SectionStates,
+    batches: &[Batch],
+    refused: &[Refused],
+) {
     let replaced = |batch: &&Batch| batch.role == Role::Superseded || !keeps_inputs(link.config);
     let replaced: Vec<&Batch> = batches.iter().filter(replaced).collect();
-    link.sections.absorb(replaced.into_iter().flat_map(Batch::shares).filter_map(
-        |share| match share.origin {
-            Origin::Input(section) => Some(section),
-            _ => None,
-        },
-    ));
+    sections.absorb(replaced.into_iter().flat_map(Batch::shares).filter_map(|share| match share.origin {
+        Origin::Input(section) => Some(section),
+        _ => None,
+    }));
     for refused in refused {
         report(link, refused);
         if link.config.sframe.mode == SFrameMode::Merge {
-            link.sections.discard(refused.section, SectionState::empty());
+            sections.discard(refused.section, SectionState::empty());
         }
     }
 }

@@ -30,7 +30,7 @@ pub fn collect<T: Target>(link: &Placed<'_, T>) -> Vec<Derived> {
         let text = |place: Place| link.describe_place(place.section, place.offset);
         Some(Derived {
             file: link.objects[file.index()].name.to_string(),
-            tally: share.tally(link, &link.chosen, batch),
+            tally: share.tally(&link.sections, &link.chosen, batch),
             left_out: alive.map(|left| (text(left.place), left.reason.to_string())).collect(),
         })
     };

@@ -17,8 +17,7 @@ use crate::input::ObjectFile;
 use crate::input::object::SymbolPlace;
 use crate::phase::Inputs;
 use crate::phase::Placed;
-use crate::phase::Resolved;
-use crate::phase::SectionState;
+use crate::phase::{Resolved, SectionState, SectionStates};
 use rayon::prelude::*;
 use serde::Serialize;
 use zerocopy::byteorder::ByteOrder;
@@ -103,29 +102,30 @@ fn is_unwanted<T: Target>(link: &Inputs<'_, T>) -> bool {
 
 /// Clears `ALIVE` of the SFrame inputs that are not in the output. It runs when the liveness of all other
 /// sections is known, and again after text has been folded.
-pub fn discard<T: Target>(resolved: &mut Resolved<'_, T>) {
-    let link = &*resolved;
+pub fn discard<T: Target>(link: &Resolved<'_, T>, sections: &mut SectionStates) {
+    let states = &*sections;
     let dead: Vec<(SectionId, SectionState)> = link
         .objects
         .par_iter()
         .flat_map_iter(|object| {
             let reason = move |&index: &u32| {
                 let id = object.section_id(index);
-                Some((id, state_if_discarded(link, object, index as usize)?))
+                Some((id, state_if_discarded(link, states, object, index as usize)?))
             };
             object.sframes.iter().filter_map(reason)
         })
         .collect();
-    dead.into_iter().for_each(|(id, why)| resolved.sections.discard(id, why));
+    dead.into_iter().for_each(|(id, why)| sections.discard(id, why));
 }
 
 /// The state of an SFrame input that leaves the output now. `None`: it stays, or it has left before.
 fn state_if_discarded<T: Target>(
     link: &Resolved<'_, T>,
+    sections: &SectionStates,
     object: &ObjectFile<'_, T::E>,
     index: usize,
 ) -> Option<SectionState> {
-    let state = link.sections.get(object.section_id(index as u32));
+    let state = sections.get(object.section_id(index as u32));
     if !state.contains(SectionState::ALIVE) || state.contains(SectionState::ABSORBED) {
         return None;
     }
@@ -137,7 +137,7 @@ fn state_if_discarded<T: Target>(
         // this way.
         return (!has_symbol(object, index)).then_some(SectionState::empty());
     }
-    discarded_with_text(link, object, index)
+    discarded_with_text(link, sections, object, index)
 }
 
 /// Whether a section defines a symbol other than its own (`STT_SECTION`).
@@ -151,6 +151,7 @@ fn has_symbol<E: ByteOrder>(object: &ObjectFile<'_, E>, index: usize) -> bool {
 /// violation to report, keeps the section. The section itself has not been discarded.
 fn discarded_with_text<T: Target>(
     link: &Resolved<'_, T>,
+    sections: &SectionStates,
     object: &ObjectFile<'_, T::E>,
     index: usize,
 ) -> Option<SectionState> {
@@ -161,15 +162,15 @@ fn discarded_with_text<T: Target>(
         && (linked as usize) < object.headers.len()
     {
         let text = object.section_id(linked);
-        if !link.sections.stands(text) && names_others::<T>(object, index, linked) {
-            return discarded_with_described_text(link, object, index);
+        if !sections.stands(text) && names_others::<T>(object, index, linked) {
+            return discarded_with_described_text(link, sections, object, index);
         }
         // A violation keeps the section. But `--sframe-split` makes parts for `.gnu.linkonce` text, and such
         // a part is discarded with its text.
-        let kept = link.sections.stands(text) || (is_violated(link, text) && !object.is_made(index));
-        return (!kept).then(|| discard_state(link, text));
+        let kept = sections.stands(text) || (is_violated(sections, text) && !object.is_made(index));
+        return (!kept).then(|| discard_state(sections, text));
     }
-    discarded_with_described_text(link, object, index)
+    discarded_with_described_text(link, sections, object, index)
 }
 
 /// Whether SFrame data that is linked to one section (`SHF_LINK_ORDER`) also describes others of its file:
@@ -189,6 +190,7 @@ fn names_others<T: Target>(object: &ObjectFile<'_, T::E>, index: usize, linked: 
 /// Does the work of [`discarded_with_text`] for a section that describes what its relocations point at.
 fn discarded_with_described_text<T: Target>(
     link: &Resolved<'_, T>,
+    sections: &SectionStates,
     object: &ObjectFile<'_, T::E>,
     index: usize,
 ) -> Option<SectionState> {
@@ -201,10 +203,10 @@ fn discarded_with_described_text<T: Target>(
         }
         // A symbol in no section never leaves, so it keeps the section.
         let (text, _) = link.referenced_section(object, relocation.symbol())?;
-        if link.sections.stands(text) {
+        if sections.stands(text) {
             return None;
         }
-        way |= discard_state(link, text);
+        way |= discard_state(sections, text);
         several |= first.is_some_and(|first| first != text);
         first.get_or_insert(text);
     }
@@ -212,15 +214,15 @@ fn discarded_with_described_text<T: Target>(
         None => !link.config.gc.enabled,
         // If the section describes one text only, and that text's group was discarded, that is a violation to
         // report.
-        Some(text) => !several && is_violated(link, text),
+        Some(text) => !several && is_violated(sections, text),
     };
     (!kept).then_some(way)
 }
 
-fn discard_state<T: Target>(link: &Resolved<'_, T>, text: SectionId) -> SectionState {
-    link.sections.get(text) & SectionState::FOLDED | SectionState::COLLECTED
+fn discard_state(sections: &SectionStates, text: SectionId) -> SectionState {
+    sections.get(text) & SectionState::FOLDED | SectionState::COLLECTED
 }
 
-fn is_violated<T: Target>(link: &Resolved<'_, T>, text: SectionId) -> bool {
-    link.sections.is(text, SectionState::DISCARDED_BY_GROUP)
+fn is_violated(sections: &SectionStates, text: SectionId) -> bool {
+    sections.is(text, SectionState::DISCARDED_BY_GROUP)
 }

@@ -177,7 +177,7 @@ pub fn collect<T: Target>(link: &Placed<'_, T>) -> Report {
 /// For each recognised SFrame input, ascending: numbers of its functions by fate.
 fn tallies<T: Target>(link: &Placed<'_, T>) -> Vec<(SectionId, Tally)> {
     let of = |(batch, share): (usize, Share<'_>)| match share.origin {
-        Origin::Input(section) => Some((section, share.tally(link, &link.chosen, batch))),
+        Origin::Input(section) => Some((section, share.tally(&link.sections, &link.chosen, batch))),
         _ => None,
     };
     let batches = link.described.batches.par_iter().enumerate();
@@ -191,7 +191,7 @@ fn own<T: Target>(link: &Placed<'_, T>) -> Option<Own> {
     let mut added = 0;
     for (number, batch) in super::table::batches(link).enumerate() {
         for share in batch.shares() {
-            let part = share.tally(link, &link.chosen, number);
+            let part = share.tally(&link.sections, &link.chosen, number);
             tally.add(&part);
             if batch.role == Role::Written && !matches!(share.origin, Origin::Input(_)) {
                 added += part.taken;

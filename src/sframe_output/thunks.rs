@@ -82,9 +82,11 @@ fn functions_beside<T: Target>(link: &Contents<'_, T>, thunks: &[Thunk]) -> Opti
         Purpose::Call(_) | Purpose::Landing(_) => None,
     });
     let objects: BTreeSet<FileId> = moved.collect();
-    let batches: Vec<Batch> =
-        objects.into_iter().map(|file| read::object(link, &link.objects[file.index()])).collect();
-    (!batches.is_empty()).then(|| unite(link, &batches))
+    let batches: Vec<Batch> = objects
+        .into_iter()
+        .map(|file| read::object(link, &link.sections, &link.objects[file.index()]))
+        .collect();
+    (!batches.is_empty()).then(|| unite(link, &link.sections, &batches))
 }
 
 /// The rows that hold for `size` bytes at a place, as a function of its own. `None`: the table describes no

@@ -10,8 +10,7 @@ use crate::arch::Target;
 use crate::diag::{Code, Diagnostic, Location};
 use crate::ids::SectionId;
 use crate::input::ObjectFile;
-use crate::phase::Inputs;
-use crate::phase::Resolved;
+use crate::phase::{Inputs, SectionStates};
 use crate::tables::section::{Kind, SyntheticSection};
 use rayon::prelude::*;
 use std::collections::BTreeMap;
@@ -22,7 +21,7 @@ use zerocopy::byteorder::{ByteOrder, U32};
 pub fn synthesis<T: Target>() -> Synthesis<T> {
     Synthesis {
         create: Create::Early(|link| {
-            let (contents, absorbed) = merge(link);
+            let (contents, absorbed) = merge(link, link.sections);
             let section = || {
                 let (name, bytes) = (b".gnu.attributes", link.store.keep(contents.clone()));
                 SyntheticSection::of_bytes(Kind::GnuAttributes, name, SHT_GNU_ATTRIBUTES, 0, 1, bytes)
@@ -59,13 +58,13 @@ type Attributes<'a> = BTreeMap<u64, Value<'a>>;
 
 /// Merges the sections of all objects. Gives the contents, empty if there are no attributes, and the merged
 /// sections.
-fn merge<T: Target>(link: &Resolved<'_, T>) -> (Vec<u8>, Vec<SectionId>) {
+fn merge<T: Target>(link: &Inputs<'_, T>, states: &SectionStates) -> (Vec<u8>, Vec<SectionId>) {
     let mut absorbed = Vec::new();
-    let found: Vec<_> = link.objects.par_iter().map(|object| read(link, object)).collect();
+    let found: Vec<_> = link.objects.par_iter().map(|object| read(link, states, object)).collect();
     let found: Vec<Attributes<'_>> = found
         .into_iter()
-        .map(|(attributes, sections)| {
-            absorbed.extend(sections);
+        .map(|(attributes, read)| {
+            absorbed.extend(read);
             attributes
         })
         .collect();
@@ -95,13 +94,14 @@ fn merge<T: Target>(link: &Resolved<'_, T>) -> (Vec<u8>, Vec<SectionId>) {
 
 /// The attributes of an object, and the sections that hold them.
 fn read<'a, T: Target>(
-    link: &Resolved<'a, T>,
+    link: &Inputs<'a, T>,
+    states: &SectionStates,
     object: &ObjectFile<'a, T::E>,
 ) -> (Attributes<'a>, Vec<SectionId>) {
     let (mut attributes, mut sections) = (Attributes::new(), Vec::new());
     for index in object.special.iter().map(|&index| index as usize) {
         let id = object.section_id(index as u32);
-        if object.headers[index].sh_type.get() != SHT_GNU_ATTRIBUTES || !link.sections.is_alive(id) {
+        if object.headers[index].sh_type.get() != SHT_GNU_ATTRIBUTES || !states.is_alive(id) {
             continue;
         }
         sections.push(id);

@@ -13,7 +13,7 @@ use crate::arch::machine::{FEATURE_BTI, FEATURE_GCS, FEATURE_PAC};
 use crate::diag::{Code, Diagnostic, Location};
 use crate::ids::SectionId;
 use crate::input::ObjectFile;
-use crate::phase::{Inputs, Resolved};
+use crate::phase::{Inputs, SectionStates};
 use crate::tables::section::{Kind, SyntheticSection};
 use zerocopy::byteorder::{ByteOrder, U32};
 
@@ -61,14 +61,15 @@ pub struct BuildAttributes {
 
 /// The attributes of an object, and the sections that hold them.
 pub fn read<T: Target>(
-    link: &Resolved<'_, T>,
+    link: &Inputs<'_, T>,
+    states: &SectionStates,
     object: &ObjectFile<'_, T::E>,
 ) -> (BuildAttributes, Vec<SectionId>) {
     let (mut attributes, mut sections) = (BuildAttributes::default(), Vec::new());
     let Some(kind) = T::BUILD_ATTRIBUTES else { return (attributes, sections) };
     for index in object.special.iter().map(|&index| index as usize) {
         let id = object.section_id(index as u32);
-        if object.headers[index].sh_type.get() != kind || !link.sections.is_alive(id) {
+        if object.headers[index].sh_type.get() != kind || !states.is_alive(id) {
             continue;
         }
         sections.push(id);

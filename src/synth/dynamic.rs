@@ -7,7 +7,7 @@ use crate::cli::{OutputMode, Symbolic};
 use crate::elf::Dyn;
 use crate::elf::consts as elf;
 use crate::ids::SymbolId;
-use crate::phase::{Inputs, Numbered, Placed, Resolved};
+use crate::phase::{Inputs, Live, Numbered, Placed};
 use crate::symbols::{Definition, Needs};
 use crate::tables::dynamic_tables::{DynamicEntry, DynamicTables, EntryValue as Value};
 use crate::tables::section::{Kind, READ_ONLY, SyntheticSection, SyntheticSections, WORD, WRITABLE};
@@ -150,7 +150,7 @@ fn functions<T: Target>(list: &mut List<'_, '_, T>) {
 
 /// Whether some section may go into an array of functions. Only layout knows for sure; if it then
 /// does not exist, its entries are left out and null entries take their place.
-fn may_have_array<T: Target>(link: &Resolved<'_, T>, name: &str, sh_type: u32, old_name: &str) -> bool {
+fn may_have_array<T: Target>(link: &Live<'_, T>, name: &str, sh_type: u32, old_name: &str) -> bool {
     link.objects.par_iter().any(|object| {
         object.special.iter().map(|&index| index as usize).any(|index| {
             let kind = object.headers[index].sh_type.get();

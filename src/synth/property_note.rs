@@ -14,8 +14,7 @@ use crate::elf::consts as elf;
 use crate::elf::notes::notes;
 use crate::ids::SectionId;
 use crate::input::ObjectFile;
-use crate::phase::Inputs;
-use crate::phase::Resolved;
+use crate::phase::{Inputs, SectionStates};
 use crate::tables::section::{Kind, READ_ONLY, SyntheticSection, WORD};
 use rayon::prelude::*;
 use std::collections::BTreeMap;
@@ -88,22 +87,22 @@ pub fn synthesis<T: Target>() -> Synthesis<T> {
 }
 
 /// Merges the notes and build attributes of all objects.
-pub fn merge<T: Target>(link: &Resolved<'_, T>) -> MergedProperties {
+pub fn merge<T: Target>(link: &Inputs<'_, T>, states: &SectionStates) -> MergedProperties {
     let mut absorbed = Vec::new();
     let found: Vec<_> = link
         .objects
         .par_iter()
         .map(|object| {
-            let (properties, sections) = read(link, object);
-            let (attributes, further) = build_attributes::read(link, object);
-            (with_attributes::<T>(properties, attributes), attributes, [sections, further])
+            let (properties, own) = read(link, states, object);
+            let (attributes, further) = build_attributes::read(link, states, object);
+            (with_attributes::<T>(properties, attributes), attributes, [own, further])
         })
         .collect();
     let mut said = BuildAttributes::default();
     let found: Vec<Properties> = found
         .into_iter()
-        .map(|(properties, attributes, sections)| {
-            absorbed.extend(sections.into_iter().flatten());
+        .map(|(properties, attributes, read)| {
+            absorbed.extend(read.into_iter().flatten());
             said.features = said.features.or(attributes.features);
             said.signed_pointers = said.signed_pointers.or(attributes.signed_pointers);
             properties
@@ -158,14 +157,18 @@ fn both(first: u64, second: u64) -> u128 {
 }
 
 /// The properties of an object, and the sections that hold them.
-fn read<T: Target>(link: &Resolved<'_, T>, object: &ObjectFile<'_, T::E>) -> (Properties, Vec<SectionId>) {
+fn read<T: Target>(
+    link: &Inputs<'_, T>,
+    states: &SectionStates,
+    object: &ObjectFile<'_, T::E>,
+) -> (Properties, Vec<SectionId>) {
     let (mut properties, mut sections): (Properties, _) = (None, Vec::new());
     for index in object.special.iter().map(|&index| index as usize) {
         if object.headers[index].sh_type.get() != elf::SHT_NOTE || object.section_name(index) != NAME {
             continue;
         }
         let id = object.section_id(index as u32);
-        if !link.sections.is_alive(id) {
+        if !states.is_alive(id) {
             continue;
         }
         sections.push(id);

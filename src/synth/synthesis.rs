@@ -14,7 +14,9 @@ use crate::debug_index::debug_names::NameIndex;
 use crate::debug_index::joined::DebugIndex;
 use crate::frames::Frames;
 use crate::ids::SectionId;
-use crate::phase::{CommonPlace, Extent, Geometry, Located, Numbered, Placed, Resolved, builds_on};
+use crate::phase::{
+    CommonPlace, Extent, Geometry, Located, Numbered, Placed, Resolved, SectionStates, builds_on,
+};
 use crate::plan::LayoutPlan;
 use crate::region::Region;
 use crate::relocs::dynamic::Counts;
@@ -95,6 +97,8 @@ pub struct Written {
 pub struct Ingredients<'l, 'a, T: Target> {
     /// The phase before.
     pub resolved: &'l Resolved<'a, T>,
+    /// Which sections are alive.
+    pub sections: &'l SectionStates,
     /// The layout that scripts and options ask for.
     pub plan: &'l LayoutPlan,
     /// CIEs and FDEs of all `.eh_frame` inputs.

@@ -6,7 +6,7 @@
 use crate::arch::Target;
 use crate::cli::{SFrameFromEhFrame, SFrameMode};
 use crate::ids::SectionId;
-use crate::phase::Bound;
+use crate::phase::{Bound, SectionStates};
 use crate::sframe::collect::{Batch, Place, Role};
 use crate::sframe::read;
 use std::hash::Hash;
@@ -28,12 +28,12 @@ struct Function {
 }
 
 /// Reads the SFrame inputs of a link that has not read them for a table of its own.
-pub(super) fn read<T: Target>(link: &Bound<'_, T>) -> Vec<Batch> {
+pub(super) fn read<T: Target>(link: &Bound<'_, T>, sections: &SectionStates) -> Vec<Batch> {
     let sframe = &link.config.sframe;
     let are_dropped =
         sframe.mode == SFrameMode::Discard || sframe.from_eh_frame == Some(SFrameFromEhFrame::All);
     let are_read = link.described.batches.iter().any(|batch| batch.role == Role::Written);
-    if are_dropped || are_read { Vec::new() } else { read::inputs(link, Role::Written).0 }
+    if are_dropped || are_read { Vec::new() } else { read::inputs(link, sections, Role::Written).0 }
 }
 
 impl<'d> Described<'d> {

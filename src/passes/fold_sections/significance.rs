@@ -13,7 +13,7 @@ use crate::frames::reader::Reader;
 use crate::ids::{SectionId, SymbolId};
 use crate::input::object::SHT_LLVM_ADDRSIG;
 use crate::input::{ObjectFile, SectionClass};
-use crate::phase::{Bound, SectionState};
+use crate::phase::{Bound, SectionState, SectionStates};
 use crate::symbols::SymbolFlags;
 use rayon::prelude::*;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -37,9 +37,9 @@ impl Pinned {
 }
 
 /// Finds the sections that must not be folded because of an option or of their address.
-pub(super) fn pin<T: Target>(link: &Bound<'_, T>) -> Pinned {
+pub(super) fn pin<T: Target>(link: &Bound<'_, T>, sections: &SectionStates) -> Pinned {
     let marks = (0..link.first_internal()).map(|_| AtomicBool::new(false)).collect();
-    let marker = Marker { link, pinned: Pinned(marks), safe: link.config.icf.level == Icf::Safe };
+    let marker = Marker { link, sections, pinned: Pinned(marks), safe: link.config.icf.level == Icf::Safe };
     marker.keep_unique();
     if marker.safe || !link.config.icf.ignore_data_addresses {
         link.globals.ids().for_each(|id| marker.exported(id));
@@ -50,6 +50,7 @@ pub(super) fn pin<T: Target>(link: &Bound<'_, T>) -> Pinned {
 
 struct Marker<'m, 'a, T: Target> {
     link: &'m Bound<'a, T>,
+    sections: &'m SectionStates,
     pinned: Pinned,
     /// Functions are kept too.
     safe: bool,
@@ -138,8 +139,8 @@ impl<T: Target> Marker<'_, '_, T> {
         let describes = SectionClass::EH_FRAME | SectionClass::SFRAME | SectionClass::ORDERED;
         if !class.contains(SectionClass::ALLOC | SectionClass::RELOCATED)
             || class.intersects(describes)
-            || !link.sections.is(id, SectionState::ALIVE)
-            || link.sections.is(id, SectionState::NOT_CONTENT)
+            || !self.sections.is(id, SectionState::ALIVE)
+            || self.sections.is(id, SectionState::NOT_CONTENT)
         {
             return;
         }

@@ -18,8 +18,8 @@ use crate::input::{SectionClass, SectionInfo};
 use crate::layout::link_order::{Dependents, dependents_of};
 use crate::merge::Pieces;
 use crate::passes::merge_strings::piece_at;
-use crate::phase::Bound;
 use crate::phase::facts::facts;
+use crate::phase::{Bound, SectionStates};
 use foldhash::fast::FixedState;
 use rayon::prelude::*;
 use std::hash::{BuildHasher, Hash, Hasher};
@@ -32,6 +32,7 @@ const NONE: u32 = u32::MAX;
 /// Access to the parts of units, before it is known which units may be equal.
 pub(super) struct Shapes<'s, 'a, T: Target> {
     pub(super) link: &'s Bound<'a, T>,
+    pub(super) sections: &'s SectionStates,
     pub(super) dependents: &'s Dependents,
     pub(super) described: &'s Described<'s>,
 }
@@ -67,8 +68,8 @@ impl<'s> Header<'s> {
 impl<'s, 'a, T: Target> Shapes<'s, 'a, T> {
     /// The live `SHF_LINK_ORDER` sections that depend on a section.
     pub(super) fn dependents(&self, id: SectionId) -> impl Iterator<Item = SectionId> + use<'s, 'a, T> {
-        let link = self.link;
-        dependents_of(self.dependents, id).filter(|&dependent| link.sections.is_alive(dependent))
+        let sections = self.sections;
+        dependents_of(self.dependents, id).filter(|&dependent| sections.is_alive(dependent))
     }
 
     /// Alignment of a section in bytes.

@@ -9,7 +9,7 @@ use crate::ids::{FileId, RuleId};
 use crate::input::InputStore;
 use crate::input::object::FileName;
 use crate::passes::keep_eh_frames;
-use crate::phase::{Bound, Folds, Inputs, Made, Resolved, Session};
+use crate::phase::{Bound, Folds, Inputs, Made, Resolved, SectionStates, Session};
 use crate::region::Region;
 use crate::report_files::ReportFiles;
 use object::write::{Object, Relocation, Symbol, SymbolSection};
@@ -96,7 +96,8 @@ fn merged(mode: OutputMode, objects: &[Vec<u8>]) -> Vec<Merged> {
         (0..made.first_internal()).map(|id| if is_data(id) { Some(RuleId::new(0)) } else { None }).collect();
     let mut bound = Bound::of(made, rules);
     bound.matched.plan.add_orphan_output(b".rodata");
-    let live = keep_eh_frames::run(bound, Folds::default());
+    let sections = SectionStates::of_inputs(&bound.section_states);
+    let live = keep_eh_frames::run(bound, sections, Folds::default());
     let groups = run(&live);
     let link = place(live, Asked::default(), groups);
     let sections = link.merged.iter().enumerate();

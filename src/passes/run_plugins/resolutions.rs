@@ -12,7 +12,7 @@ use crate::ids::{FileId, SymbolId};
 use crate::passes::define_linker_symbols::Interned;
 use crate::passes::open_inputs::Role;
 use crate::passes::settle_symbols;
-use crate::phase::Resolved;
+use crate::phase::{Resolved, SectionStates};
 use crate::relocs::undefined;
 use crate::symbols::{Definition, Globals, SymbolFlags};
 use hashbrown::HashSet;
@@ -32,12 +32,13 @@ fn bit(plugin: usize) -> Users {
 /// has the role of each object of the link, `owners` the plugin of each claim.
 pub fn all<T: Target>(
     link: &Resolved<'_, T>,
+    sections: &SectionStates,
     roles: &[Role],
     assigned: &Interned,
     owners: &[usize],
 ) -> Vec<Option<Vec<Resolution>>> {
     let (users, unreported) = (users(link, roles, assigned, owners), undefined::unreported(link));
-    let mut judge = Judge { link, roles, owners, users, unreported, plugin: 0 };
+    let mut judge = Judge { link, sections, roles, owners, users, unreported, plugin: 0 };
     let mut all = vec![None; owners.len()];
     for (object, role) in link.objects.iter().zip(roles) {
         if let Role::Claimed(number) = role
@@ -100,6 +101,7 @@ fn named(config: &Config, globals: &Globals<'_>) -> Vec<SymbolId> {
 
 struct Judge<'l, 'a, T: Target> {
     link: &'l Resolved<'a, T>,
+    sections: &'l SectionStates,
     roles: &'l [Role],
     owners: &'l [usize],
     users: Vec<Users>,
@@ -138,7 +140,7 @@ impl<T: Target> Judge<'_, '_, T> {
         if self.users[id.index()] & !bit(self.plugin) != 0 {
             return Resolution::Prevailing;
         }
-        let flags = settle_symbols::global_flags(self.link, &self.unreported, id);
+        let flags = settle_symbols::global_flags(self.link, self.sections, &self.unreported, id);
         if self.link.config.is_relocatable() || flags.contains(SymbolFlags::EXPORTED) {
             Resolution::PrevailingExported
         } else {
