@@ -132,6 +132,10 @@ number! {
     Slot
 }
 number! {
+    /// An output section of the plan. Row of [`crate::plan::LayoutPlan::outputs`].
+    OutputId
+}
+number! {
     /// A rule of the layout: the sections that it takes stand together. Row of
     /// [`crate::plan::LayoutPlan::rules`].
     RuleId

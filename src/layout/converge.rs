@@ -5,7 +5,7 @@
 //! headers take room themselves. When two rounds end alike, the addresses are published, and
 //! sections whose size depends on addresses are asked again.
 
-use super::machine::Machine;
+use super::machine::{Machine, Stays};
 use super::output;
 use super::segments::{self, PhdrValues, Wishes};
 use super::{file_offsets, link_order};
@@ -13,7 +13,7 @@ use crate::arch::Target;
 use crate::chunks::{Chunk, Segment, order_of};
 use crate::diag::{Code, Diagnostic};
 use crate::elf::consts as elf;
-use crate::ids::{ChunkId, SectionId};
+use crate::ids::{ChunkId, OutputId, SectionId};
 use crate::phase::Contents;
 use crate::plan::{Body, Command, LayoutPlan};
 use crate::script::ast::OutputSectionType;
@@ -66,7 +66,7 @@ pub struct Round<'a> {
     /// The output sections in order, without their lists of input sections.
     pub chunks: Vec<Chunk<'a>>,
     /// For each chunk, its output section in the plan.
-    pub outputs: Vec<u32>,
+    pub outputs: Vec<OutputId>,
     /// The chunks in order of address, as [`crate::chunks::Layout::order`].
     pub order: Vec<ChunkId>,
     /// Program headers, without offsets.
@@ -131,7 +131,7 @@ fn run_with_relro(machine: &mut Machine<'_>, relro: bool) {
 /// The allocated output sections in a range of addresses, in order.
 fn relro_sections(machine: &Machine<'_>, (start, end): (u64, u64)) -> Vec<RelroSection> {
     let states = machine.plan.commands.iter().filter_map(|command| match command {
-        Command::Output(output) => Some(&machine.outputs[*output as usize]),
+        Command::Output(output) => Some(&machine.outputs[output.index()]),
         _ => None,
     });
     states
@@ -155,7 +155,7 @@ fn reorder<T: Target>(link: &Contents<'_, T>, machine: &mut Machine<'_>) -> bool
     let starts: Vec<u64> = lists
         .iter()
         .zip(&machine.plan.rules)
-        .map(|(list, rule)| machine.outputs[rule.output as usize].address.wrapping_add(list.start))
+        .map(|(list, rule)| machine.outputs[rule.output.index()].address.wrapping_add(list.start))
         .collect();
     let ranks = list_ranks(machine.plan);
     let relocatable = link.config.is_relocatable();
@@ -182,7 +182,7 @@ pub fn list_ranks(plan: &LayoutPlan) -> Vec<u32> {
     let mut rank = 0;
     for command in &plan.commands {
         let Command::Output(output) = command else { continue };
-        for item in &plan.outputs[*output as usize].body {
+        for item in &plan.outputs[output.index()].body {
             if let Body::Rule(rule) = item {
                 ranks[rule.index()] = rank;
                 rank += 1;
@@ -198,7 +198,11 @@ fn drop_empty(machine: &mut Machine<'_>, relocatable: bool, judged: &mut [bool])
     let mut changed = false;
     for (state, judged) in machine.outputs.iter_mut().zip(judged) {
         let filled = state.size > 0 || state.facts.bytes > 0 || relocatable && state.facts.count > 0;
-        let wanted = !state.unneeded && (filled || state.keep || state.undetermined);
+        let wanted = match state.stays {
+            Stays::IfFilled => filled || state.undetermined,
+            Stays::Always => true,
+            Stays::Never => false,
+        };
         if !*judged && state.in_output != wanted || wanted && !state.in_output {
             state.in_output = wanted;
             changed = true;
@@ -268,13 +272,13 @@ fn finish_round<'a>(machine: &mut Machine<'_>, fixed: &Fixed<'a>) -> Round<'a> {
 }
 
 /// The output sections of this round, and the row in the plan of each.
-fn chunks<'a>(machine: &Machine<'_>, fixed: &Fixed<'a>) -> (Vec<Chunk<'a>>, Vec<u32>) {
+fn chunks<'a>(machine: &Machine<'_>, fixed: &Fixed<'a>) -> (Vec<Chunk<'a>>, Vec<OutputId>) {
     let mut chunks = Vec::with_capacity(machine.outputs.len());
     let mut outputs = Vec::with_capacity(machine.outputs.len());
     for command in &machine.plan.commands {
         let Command::Output(output) = *command else { continue };
-        let state = &machine.outputs[output as usize];
-        let plan = &machine.plan.outputs[output as usize];
+        let state = &machine.outputs[output.index()];
+        let plan = &machine.plan.outputs[output.index()];
         if plan.discard || !state.in_output {
             continue;
         }
@@ -288,7 +292,7 @@ fn chunks<'a>(machine: &Machine<'_>, fixed: &Fixed<'a>) -> (Vec<Chunk<'a>>, Vec<
             align = align.min(1 << state.address.trailing_zeros());
         }
         chunks.push(Chunk {
-            name: fixed.names[output as usize],
+            name: fixed.names[output.index()],
             sh_type: state.attributes.sh_type,
             flags,
             entsize: state.attributes.entsize,
@@ -307,11 +311,11 @@ fn chunks<'a>(machine: &Machine<'_>, fixed: &Fixed<'a>) -> (Vec<Chunk<'a>>, Vec<
 /// The chunks of a round in order of address, with their output sections in the plan.
 struct Sorted<'r, 'a> {
     chunks: Vec<&'r Chunk<'a>>,
-    outputs: Vec<u32>,
+    outputs: Vec<OutputId>,
 }
 
 impl<'r, 'a> Sorted<'r, 'a> {
-    fn new(chunks: &'r [Chunk<'a>], outputs: &[u32], order: &[ChunkId]) -> Self {
+    fn new(chunks: &'r [Chunk<'a>], outputs: &[OutputId], order: &[ChunkId]) -> Self {
         Sorted {
             chunks: order.iter().map(|id| &chunks[id.index()]).collect(),
             outputs: order.iter().map(|id| outputs[id.index()]).collect(),
@@ -419,7 +423,7 @@ fn align_tls(machine: &mut Machine<'_>) {
         .commands
         .iter()
         .filter_map(|command| match command {
-            Command::Output(output) => Some(*output as usize),
+            Command::Output(output) => Some(output.index()),
             _ => None,
         })
         .filter(|&output| machine.outputs[output].facts.any & tls != 0)

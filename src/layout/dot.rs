@@ -14,11 +14,12 @@ use crate::chunks::{Data, Fill};
 use crate::diag::{Code, Diagnostic};
 use crate::elf::consts as elf;
 use crate::elf::is_alloc;
+use crate::ids::OutputId;
 use crate::plan::memory;
 use crate::plan::{Body, Command, OutputPlan};
 use crate::script::Span;
 use crate::script::ast::{Assert, Assignment, DataSize, Name};
-use crate::script::eval::{EvalError, Value, eval, fill_bytes};
+use crate::script::eval::{EvalError, Scope, Value, eval, fill_bytes};
 use crate::script::expr::{BinaryOp, Expr, ExprKind};
 
 impl<'p> Machine<'p> {
@@ -78,7 +79,7 @@ impl<'p> Machine<'p> {
     /// The value as an address.
     pub(super) fn address(&mut self, expr: &Expr) -> Option<u64> {
         let value = self.eval(expr)?;
-        Some(value.address(self.current, self))
+        Some(value.address(self.current_section(), self))
     }
 
     fn fail(&mut self, error: &EvalError) {
@@ -138,7 +139,7 @@ impl<'p> Machine<'p> {
 
     /// The section that an address of the location counter belongs to outside of sections: the one
     /// before, or the next one if the counter was assigned since.
-    fn section_of_dot(&self) -> Option<u32> {
+    fn section_of_dot(&self) -> Option<OutputId> {
         match self.last_output {
             Some(last) if !self.dot_assigned => Some(last),
             last => self.next_loaded_section().or(last),
@@ -147,7 +148,7 @@ impl<'p> Machine<'p> {
 
     /// The next section that is loaded, TLS apart. Many assignments may stand before it, so it is searched
     /// once.
-    fn next_loaded_section(&self) -> Option<u32> {
+    fn next_loaded_section(&self) -> Option<OutputId> {
         if let Some((position, found)) = self.next_loaded.get()
             && position >= self.position
         {
@@ -156,7 +157,7 @@ impl<'p> Machine<'p> {
         let commands = self.plan.commands[self.position..].iter().enumerate();
         let mut loaded = commands.filter_map(|(ahead, command)| match command {
             Command::Output(output) => {
-                let state = &self.outputs[*output as usize];
+                let state = &self.outputs[output.index()];
                 let tls = state.attributes.flags & u64::from(elf::SHF_TLS) != 0;
                 let loaded = state.in_output && is_alloc(state.attributes.flags) && !tls;
                 loaded.then_some((self.position + ahead, Some(*output)))
@@ -171,11 +172,11 @@ impl<'p> Machine<'p> {
     /// Makes a number inside an output section's description an offset there, and a relocatable address
     /// outside relative to the section before it.
     fn anchored(&self, value: Value) -> Value {
-        let (section, number) = value.symbol(self.current);
+        let (section, number) = value.symbol(self.current_section());
         match (section, self.last_output) {
             (Some(section), _) => Value::relative(section, number),
             (None, Some(last)) if value.moves && !self.dot_assigned => {
-                Value::relative(last, number.wrapping_sub(self.outputs[last as usize].address))
+                Value::relative(last.number(), number.wrapping_sub(self.outputs[last.index()].address))
             }
             (None, _) => Value { moves: value.moves, ..Value::absolute(number) },
         }
@@ -184,11 +185,11 @@ impl<'p> Machine<'p> {
     fn move_dot(&mut self, assignment: &Assignment) {
         let Some(value) = self.eval(&assignment.value) else {
             if let Some(current) = self.current {
-                self.outputs[current as usize].undetermined = true;
+                self.outputs[current.index()].undetermined = true;
             }
             return;
         };
-        let address = value.address(self.current, self);
+        let address = value.address(self.current_section(), self);
         let Some(current) = self.current else {
             self.dot = address;
             self.regions[memory::DEFAULT].current = address;
@@ -196,23 +197,23 @@ impl<'p> Machine<'p> {
             self.dot_assigned = true;
             return;
         };
-        let state = &mut self.outputs[current as usize];
+        let state = &mut self.outputs[current.index()];
         let offset = address.wrapping_sub(state.address);
         if !(offset == 0 && is_zero_form(&assignment.value)) {
-            state.keep = true;
+            state.keep();
         }
         if address < self.dot {
             let message = format!(
                 "the location counter cannot move backwards in output section `{}`, from {:#x} to {:#x}",
-                String::from_utf8_lossy(&self.plan.outputs[current as usize].name),
+                String::from_utf8_lossy(&self.plan.outputs[current.index()].name),
                 self.dot,
                 address
             );
             return self.find_fault(assignment.span, Code::ScriptError, message);
         }
         if address > self.dot {
-            let offset = self.dot.wrapping_sub(self.outputs[current as usize].address);
-            self.start_gap(current as usize, offset);
+            let offset = self.dot.wrapping_sub(self.outputs[current.index()].address);
+            self.start_gap(current.index(), offset);
         }
         self.dot = address;
     }
@@ -227,9 +228,9 @@ impl<'p> Machine<'p> {
         }
     }
 
-    fn output(&mut self, output: u32) {
-        let plan = &self.plan.outputs[output as usize];
-        let index = output as usize;
+    fn output(&mut self, output: OutputId) {
+        let plan = &self.plan.outputs[output.index()];
+        let index = output.index();
         let regions = self.declared_regions(plan);
         if !plan.orphan || self.outputs[index].is_processed() {
             self.regions_before = regions;

@@ -12,7 +12,7 @@ use crate::chunks::{Chunk, Layout, LinkerValue, Places, TlsTemplate};
 use crate::diag::{Code, Diagnostic};
 use crate::elf::consts as elf;
 use crate::elf::is_alloc;
-use crate::ids::{ChunkId, SectionId, SymbolId};
+use crate::ids::{ChunkId, OutputId, SectionId, SymbolId};
 use crate::phase::{Addresses, Contents, Geometry, Located};
 use crate::script::eval::{Base, Value};
 use crate::symbols::Definition;
@@ -29,7 +29,7 @@ pub fn geometry<'a, T: Target>(
     let Round { chunks, outputs, order, segments } = round;
     let mut chunk_of = vec![None; machine.outputs.len()];
     for (index, &output) in outputs.iter().enumerate() {
-        chunk_of[output as usize] = Some(ChunkId::from_index(index));
+        chunk_of[output.index()] = Some(ChunkId::from_index(index));
     }
     let mut layout = Layout {
         chunks,
@@ -84,7 +84,7 @@ fn lists_of(machine: &Machine<'_>, output: usize) -> impl Iterator<Item = usize>
 fn places<T: Target>(link: &Contents<'_, T>, machine: &Machine<'_>, chunk_of: &[Option<ChunkId>]) -> Places {
     let lists = machine.lists.iter().zip(&machine.plan.rules);
     let of_rule: Vec<(Option<ChunkId>, u64)> =
-        lists.map(|(list, rule)| (chunk_of[rule.output as usize], list.start)).collect();
+        lists.map(|(list, rule)| (chunk_of[rule.output.index()], list.start)).collect();
     let count = link.section_count();
     let mut places = Places { chunk: vec![None; count], offset: vec![0; count] };
     let facts = machine.section_rules.par_iter().zip(&machine.offsets).enumerate();
@@ -231,12 +231,12 @@ fn place(
     machine: &Machine<'_>,
     chunk_of: &[Option<ChunkId>],
     value: Value,
-    anchor: Option<u32>,
+    anchor: Option<OutputId>,
 ) -> (Option<ChunkId>, u64) {
     let address = value.address(None, machine);
     let chunk = match value.base {
         Base::Section(section) => chunk_of[section as usize],
-        _ if value.moves => anchor.and_then(|output| chunk_of[output as usize]),
+        _ if value.moves => anchor.and_then(|output| chunk_of[output.index()]),
         _ => return (None, address),
     };
     (chunk.or_else(|| nearest.find(address)), address)
@@ -250,9 +250,9 @@ fn edge(
     stop: bool,
 ) -> Option<(ChunkId, u64)> {
     let output = machine.output_names.find(section?)?;
-    let state = &machine.outputs[output as usize];
+    let state = &machine.outputs[output.index()];
     let address = state.address.wrapping_add(if stop { state.size } else { 0 });
-    let chunk = chunk_of[output as usize];
+    let chunk = chunk_of[output.index()];
     Some((chunk.or_else(|| nearest(&layout.chunks, address))?, address))
 }
 

@@ -4,7 +4,7 @@
 //! would have to move into a neighbour of another kind, or become an absolute number, which no loader
 //! relocates. Hidden symbols keep nothing, because no other module sees them (`__TMC_END__`).
 
-use super::machine::Machine;
+use super::machine::{Machine, Stays};
 use crate::arch::Target;
 use crate::elf::consts as elf;
 use crate::ids::SectionId;
@@ -43,7 +43,7 @@ pub fn keep_those_with_symbols<T: Target>(link: &Contents<'_, T>, machine: &mut 
         .collect();
     for section in found {
         if let Some(rule) = machine.section_rules[section.index()] {
-            machine.outputs[machine.plan.rule(rule).output as usize].keep = true;
+            machine.outputs[machine.plan.rule(rule).output.index()].keep();
         }
     }
 }
@@ -51,7 +51,7 @@ pub fn keep_those_with_symbols<T: Target>(link: &Contents<'_, T>, machine: &mut 
 /// The input sections of output sections without bytes, sorted.
 fn empty_sections<T: Target>(link: &Contents<'_, T>, machine: &Machine<'_>) -> Vec<SectionId> {
     let empty = machine.plan.outputs.iter().zip(&machine.outputs).filter(|(plan, state)| {
-        !plan.discard && !state.keep && state.facts.count > 0 && state.facts.bytes == 0
+        !plan.discard && state.stays == Stays::IfFilled && state.facts.count > 0 && state.facts.bytes == 0
     });
     let rules = empty.flat_map(|(plan, _)| &plan.body).filter_map(|item| match item {
         Body::Rule(rule) => Some(&machine.lists[rule.index()]),

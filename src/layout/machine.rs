@@ -8,7 +8,7 @@ use crate::chunks::memory::Region;
 use crate::chunks::{Data, Fill};
 use crate::diag::Diagnostic;
 use crate::elf::consts as elf;
-use crate::ids::RuleId;
+use crate::ids::{OutputId, RuleId};
 use crate::plan::{LayoutPlan, memory};
 use crate::script::builtin::Switches;
 use crate::script::data_segment::DataSegment;
@@ -38,6 +38,19 @@ pub struct Settings {
     pub big_endian: bool,
 }
 
+/// Whether an output section is in the output.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Stays {
+    /// If it has contents.
+    #[default]
+    IfFilled,
+    /// In any case: because of a statement (`. = .`), a visible symbol in it, or a table that gets its size
+    /// after layout.
+    Always,
+    /// In no case, even if statements would keep it.
+    Never,
+}
+
 /// The state of one output section of the plan.
 #[derive(Clone, Debug, Default)]
 pub struct OutputState {
@@ -59,11 +72,8 @@ pub struct OutputState {
     pub region: usize,
     /// It has a header in the output. Empty output sections are dropped.
     pub in_output: bool,
-    /// It stays although it is empty: because of a statement (`. = .`), a visible symbol in it, or a table
-    /// that gets its size after layout.
-    pub keep: bool,
-    /// Left out even if statements would keep it.
-    pub unneeded: bool,
+    /// Whether it stays while it is empty.
+    pub stays: Stays,
     /// It assigns symbols: its statements are carried out even if it is dropped.
     pub assigns: bool,
     /// It has an address, of this run or the one before.
@@ -78,6 +88,13 @@ pub struct OutputState {
 }
 
 impl OutputState {
+    /// Lets it stay although it is empty.
+    pub fn keep(&mut self) {
+        if self.stays == Stays::IfFilled {
+            self.stays = Stays::Always;
+        }
+    }
+
     /// Whether a run carries out its statements.
     pub fn is_processed(&self) -> bool {
         self.in_output || self.assigns
@@ -118,7 +135,7 @@ pub struct Machine<'p> {
     /// Address of the location counter.
     pub dot: u64,
     /// The output section that is being carried out.
-    pub current: Option<u32>,
+    pub current: Option<OutputId>,
     /// The command that is being carried out.
     pub position: usize,
     /// Bounds of regions are being evaluated, for which all statements of the script count as carried out.
@@ -126,9 +143,9 @@ pub struct Machine<'p> {
     /// Errors and warnings of this run; the next one starts without.
     pub findings: Vec<Diagnostic>,
     /// The last allocated output section before the location counter, TLS apart.
-    pub(super) last_output: Option<u32>,
+    pub(super) last_output: Option<OutputId>,
     /// The position of the next command whose section is loaded, and that section; `None`: not searched yet.
-    pub(super) next_loaded: Cell<Option<(usize, Option<u32>)>>,
+    pub(super) next_loaded: Cell<Option<(usize, Option<OutputId>)>>,
     /// The end of `.tbss`, if that was the last section: another `.tbss` continues there.
     pub(super) tls_zeros_end: Option<u64>,
     pub(super) overlay_start: u64,

@@ -2,7 +2,7 @@
 
 use super::circular::need_themselves;
 use crate::arch::Target;
-use crate::ids::{SectionId, SymbolId};
+use crate::ids::{OutputId, SectionId, SymbolId};
 use crate::input::object::SymbolPlace;
 use crate::phase::Contents;
 use crate::phase::SectionState;
@@ -22,7 +22,7 @@ pub enum Source {
     /// A number.
     Number(u64),
     /// The start (false) or end (true) of an output section.
-    Edge(u32, bool),
+    Edge(OutputId, bool),
     /// The file header, if it is loaded.
     Headers,
     /// In a section that is not laid out.
@@ -39,7 +39,7 @@ pub struct Entry {
     /// The value that this round has assigned; `None` before the assignment.
     pub value: Option<Value>,
     /// The output section that the symbol belongs to if its value changes with the load address.
-    pub anchor: Option<u32>,
+    pub anchor: Option<OutputId>,
     /// The script asks for an absolute symbol: the value is an `ABSOLUTE(…)`.
     pub absolute: bool,
     /// The value at the end of the round before.
@@ -68,12 +68,12 @@ pub enum InObject {
     Common,
 }
 
-type Names<'p> = HashMap<&'p [u8], u32, foldhash::fast::FixedState>;
+type Names<'p, Row> = HashMap<&'p [u8], Row, foldhash::fast::FixedState>;
 
 /// The symbols of a plan.
 #[derive(Default)]
 pub struct Symbols<'p> {
-    rows: Names<'p>,
+    rows: Names<'p, u32>,
     /// One entry for each name, in order of first mention.
     pub entries: Vec<Entry>,
     /// Names of `entries`.
@@ -276,17 +276,17 @@ fn section_source<T: Target>(link: &Contents<'_, T>, section: SectionId, offset:
 /// Output sections by name.
 #[derive(Default)]
 pub struct OutputNames<'p> {
-    rows: Names<'p>,
+    rows: Names<'p, OutputId>,
 }
 
 impl<'p> OutputNames<'p> {
     /// For each name the first output section that is not empty, else the first.
-    pub fn new(plan: &'p LayoutPlan, holds_something: &dyn Fn(u32) -> bool) -> Self {
-        let mut rows: Names<'p> = HashMap::default();
-        let mut filled: Names<'p> = HashMap::default();
+    pub fn new(plan: &'p LayoutPlan, holds_something: &dyn Fn(OutputId) -> bool) -> Self {
+        let mut rows: Names<'p, OutputId> = HashMap::default();
+        let mut filled: Names<'p, OutputId> = HashMap::default();
         for command in &plan.commands {
             let Command::Output(output) = *command else { continue };
-            let name = &plan.outputs[output as usize].name[..];
+            let name = &plan.outputs[output.index()].name[..];
             rows.entry(name).or_insert(output);
             if holds_something(output) {
                 filled.entry(name).or_insert(output);
@@ -297,7 +297,7 @@ impl<'p> OutputNames<'p> {
     }
 
     /// The output section of a name.
-    pub fn find(&self, name: &[u8]) -> Option<u32> {
+    pub fn find(&self, name: &[u8]) -> Option<OutputId> {
         self.rows.get(name).copied()
     }
 }

@@ -11,7 +11,7 @@ use super::output::Facts;
 use super::place::List;
 use crate::elf::consts as elf;
 use crate::elf::is_alloc;
-use crate::ids::{RuleId, SectionId};
+use crate::ids::{OutputId, RuleId, SectionId};
 use crate::input::SectionInfo;
 use crate::plan::{Command, LayoutPlan, OutputPlan};
 use crate::script::ast::OutputSectionType;
@@ -45,7 +45,7 @@ pub struct Key<'a> {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Described {
     /// An output section of the plan, by row.
-    Output(u32),
+    Output(OutputId),
     /// The output section of orphans that share a key, named by the first of them.
     Orphan(SectionId),
 }
@@ -58,7 +58,7 @@ pub enum Described {
 pub fn join_described(
     orphans: &mut [Orphan<'_>],
     target: impl Fn(SectionId) -> Option<SectionId>,
-    output: impl Fn(SectionId) -> Option<u32>,
+    output: impl Fn(SectionId) -> Option<OutputId>,
 ) {
     let targets: Vec<(usize, SectionId)> = orphans
         .iter()
@@ -239,7 +239,7 @@ struct Placer<'p> {
     append: bool,
     /// Properties of output sections that are not empty, by row.
     properties: Vec<Option<Properties>>,
-    by_name: HashMap<Vec<u8>, u32, Hasher>,
+    by_name: HashMap<Vec<u8>, OutputId, Hasher>,
 }
 
 struct Node {
@@ -258,7 +258,7 @@ impl<'p> Placer<'p> {
             .collect();
         let mut properties = vec![None; plan.outputs.len()];
         for (rule, list) in plan.rules.iter().zip(lists.iter()) {
-            let output = rule.output as usize;
+            let output = rule.output.index();
             if list.facts.count > 0 && !rule.discard {
                 let described = &plan.outputs[output];
                 let mut one = Properties::new(list.facts.sh_type, list.facts.any, &described.name);
@@ -278,8 +278,8 @@ impl<'p> Placer<'p> {
         let mut by_name = HashMap::default();
         for node in &nodes {
             if let Command::Output(output) = node.command {
-                let name = &plan.outputs[output as usize].name;
-                if !by_name.contains_key(name) || properties[output as usize].is_some() {
+                let name = &plan.outputs[output.index()].name;
+                if !by_name.contains_key(name) || properties[output.index()].is_some() {
                     by_name.insert(name.clone(), output);
                 }
             }
@@ -302,11 +302,11 @@ impl<'p> Placer<'p> {
     fn rule_for(&mut self, orphan: &Orphan<'_>, properties: Properties) -> RuleId {
         if orphan.may_join
             && let Some(&output) = self.by_name.get(orphan.info.name)
-            && self.properties[output as usize]
+            && self.properties[output.index()]
                 .is_none_or(|other| other.alloc == properties.alloc && other.tls == properties.tls)
         {
             let rule = self.plan.add_orphan_rule(output);
-            self.plan.outputs[output as usize].body.push(crate::plan::Body::Rule(rule));
+            self.plan.outputs[output.index()].body.push(crate::plan::Body::Rule(rule));
             self.new_list(output, properties);
             return rule;
         }
@@ -333,9 +333,9 @@ impl<'p> Placer<'p> {
             && let Some(Command::Output(neighbour)) = neighbour.map(|node| &self.nodes[node].command)
         {
             // An orphan goes to the regions and segments of its neighbour.
-            let OutputPlan { region, load_region, phdrs, .. } = &self.plan.outputs[*neighbour as usize];
+            let OutputPlan { region, load_region, phdrs, .. } = &self.plan.outputs[neighbour.index()];
             let (region, load_region, phdrs) = (region.clone(), load_region.clone(), phdrs.clone());
-            let plan = &mut self.plan.outputs[output as usize];
+            let plan = &mut self.plan.outputs[output.index()];
             (plan.region, plan.load_region, plan.phdrs) = (region, load_region, phdrs);
         }
         let node = self.insert(after, Command::Output(output));
@@ -343,9 +343,9 @@ impl<'p> Placer<'p> {
         rule
     }
 
-    fn new_list(&mut self, output: u32, properties: Properties) {
+    fn new_list(&mut self, output: OutputId, properties: Properties) {
         self.lists.push(List::default());
-        let row = &mut self.properties[output as usize];
+        let row = &mut self.properties[output.index()];
         *row = Some(row.map_or(properties, |all| join(all, properties)));
     }
 
@@ -354,20 +354,18 @@ impl<'p> Placer<'p> {
         if matches!(class, Class::Debug | Class::Last) {
             return (self.last_node(), None);
         }
-        let named = class.neighbour().and_then(|name| {
-            self.walk().find(|&(_, output)| self.plan.outputs[output as usize].name == name)
-        });
+        let named = class
+            .neighbour()
+            .and_then(|name| self.walk().find(|&(_, output)| self.plan.outputs[output.index()].name == name));
         let neighbour = named.map(|(node, _)| node).or_else(|| self.nearest(properties));
         (self.position_after(neighbour), neighbour)
     }
 
     /// The nodes of output sections but `/DISCARD/`, in order, with their rows.
-    fn walk(&self) -> impl Iterator<Item = (usize, u32)> + '_ {
+    fn walk(&self) -> impl Iterator<Item = (usize, OutputId)> + '_ {
         std::iter::successors(self.first, |&node| self.nodes[node].next).filter_map(|node| {
             match self.nodes[node].command {
-                Command::Output(output) if !self.plan.outputs[output as usize].discard => {
-                    Some((node, output))
-                }
+                Command::Output(output) if !self.plan.outputs[output.index()].discard => Some((node, output)),
                 _ => None,
             }
         })
@@ -386,7 +384,7 @@ impl<'p> Placer<'p> {
     }
 
     fn last_filled(&self, near: &dyn Fn(Properties) -> bool) -> Option<usize> {
-        let filled = self.walk().filter_map(|(node, output)| Some((node, self.properties[output as usize]?)));
+        let filled = self.walk().filter_map(|(node, output)| Some((node, self.properties[output.index()]?)));
         filled.filter(|&(_, other)| near(other)).last().map(|(node, _)| node)
     }
 
@@ -398,7 +396,7 @@ impl<'p> Placer<'p> {
         let mut found = None;
         let mut seen = false;
         for (node, output) in self.walk() {
-            let Some(other) = self.properties[output as usize] else { continue };
+            let Some(other) = self.properties[output.index()] else { continue };
             if is_note(other) {
                 seen = true;
                 if other.align >= own.align {
@@ -418,7 +416,7 @@ impl<'p> Placer<'p> {
     fn nearest_of(&self, own: Properties, fits: &dyn Fn(Properties) -> bool) -> Option<usize> {
         let filled = || {
             self.walk()
-                .filter_map(|(node, output)| Some((node, self.properties[output as usize]?)))
+                .filter_map(|(node, output)| Some((node, self.properties[output.index()]?)))
                 .filter(|&(_, other)| fits(other))
         };
         let last = |near: &dyn Fn(Properties) -> bool| {
@@ -459,7 +457,7 @@ impl<'p> Placer<'p> {
         let mut found = None;
         let mut seen = false;
         for (node, output) in self.walk() {
-            let Some(other) = self.properties[output as usize] else { continue };
+            let Some(other) = self.properties[output.index()] else { continue };
             if other.alloc && other.tls {
                 if own.contents && !other.contents {
                     break;
@@ -500,7 +498,7 @@ impl<'p> Placer<'p> {
                 }
                 Command::Assignment(_) | Command::Assert(_) => {}
                 Command::Output(output) => {
-                    let properties = self.properties[*output as usize];
+                    let properties = self.properties[output.index()];
                     let allocated = properties.is_none_or(|properties| properties.alloc);
                     return before_dot.filter(|_| allocated).unwrap_or(last);
                 }
@@ -513,7 +511,7 @@ impl<'p> Placer<'p> {
     }
 
     fn is_in_overlay(&self, node: usize) -> bool {
-        matches!(self.nodes[node].command, Command::Output(output) if self.plan.outputs[output as usize].overlay)
+        matches!(self.nodes[node].command, Command::Output(output) if self.plan.outputs[output.index()].overlay)
     }
 
     fn insert(&mut self, after: Option<usize>, command: Command) -> usize {

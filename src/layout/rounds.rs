@@ -8,7 +8,7 @@
 use super::check::{self, Origin};
 use super::converge::{self, Fixed};
 use super::lists::Lists;
-use super::machine::{Machine, OutputState};
+use super::machine::{Machine, OutputState, Stays};
 use super::names::{OutputNames, Symbols};
 use super::settings;
 use super::spill::{self, Alternatives};
@@ -18,7 +18,7 @@ use crate::arch::Target;
 use crate::cli::Config;
 use crate::diag::{Code, Diagnostic};
 use crate::elf::consts as elf;
-use crate::ids::{RuleId, SectionId};
+use crate::ids::{OutputId, RuleId, SectionId};
 use crate::phase::{Contents, Geometry, Located};
 use crate::plan::{Body, LayoutPlan};
 use crate::relocs::emit;
@@ -41,7 +41,7 @@ pub struct Rounds<'p, 'a> {
     fixed: Fixed<'a>,
     alternatives: Alternatives,
     /// For each chunk of the last geometry, its output section in the plan.
-    outputs: Vec<u32>,
+    outputs: Vec<OutputId>,
     made: Made,
     watched: Option<Watched>,
     resizes: u32,
@@ -134,7 +134,7 @@ impl<'p, 'a> Rounds<'p, 'a> {
             link.sink.report_recoverable(finding);
         }
         if link.config.layout.check_sections && !link.config.is_relocatable() {
-            let outputs = self.outputs.iter().map(|&output| &plan.outputs[output as usize]);
+            let outputs = self.outputs.iter().map(|&output| &plan.outputs[output.index()]);
             let origins: Vec<Origin> =
                 outputs.map(|output| Origin { span: output.span, overlay: output.overlay }).collect();
             for finding in check::overlaps(plan, &link.layout.chunks, &origins) {
@@ -162,7 +162,7 @@ fn refresh(machine: &mut Machine<'_>, config: &Config) {
 
 fn name_outputs(machine: &mut Machine<'_>) {
     let outputs = &machine.outputs;
-    machine.output_names = OutputNames::new(machine.plan, &|output| outputs[output as usize].facts.count > 0);
+    machine.output_names = OutputNames::new(machine.plan, &|output| outputs[output.index()].facts.count > 0);
 }
 
 /// Whether an assignment on demand (`PROVIDE`) makes the symbol.
@@ -195,7 +195,9 @@ fn start_outputs<T: Target>(link: &Contents<'_, T>, machine: &mut Machine<'_>) {
             _ => false,
         };
         let state = &mut machine.outputs[index];
-        state.keep = keep;
+        if keep {
+            state.keep();
+        }
         state.in_output = keep || state.facts.count > 0 || output.body.iter().any(writes);
         state.assigns = output.body.iter().any(assigns);
     }
@@ -210,8 +212,8 @@ fn start_outputs<T: Target>(link: &Contents<'_, T>, machine: &mut Machine<'_>) {
     {
         let id = link.synthetic_id(row);
         if let Some(rule) = machine.section_rules[id.index()] {
-            let state = &mut machine.outputs[machine.plan.rule(rule).output as usize];
-            (state.keep, state.in_output, state.unneeded) = (false, false, true);
+            let state = &mut machine.outputs[machine.plan.rule(rule).output.index()];
+            (state.in_output, state.stays) = (false, Stays::Never);
         }
     }
 }

@@ -5,7 +5,7 @@
 
 use super::machine::Machine;
 use super::names::{Entry, InObject, Source};
-use crate::ids::SectionId;
+use crate::ids::{OutputId, SectionId};
 use crate::plan::Command;
 use crate::plan::memory;
 use crate::script::data_segment::DataSegment;
@@ -27,8 +27,8 @@ impl Machine<'_> {
             Source::Section(section, offset) => self.value_in_section(section, offset),
             Source::Number(value) => Symbol::Defined(Value::absolute(value)),
             Source::Edge(output, stop) => {
-                let size = self.outputs[output as usize].size;
-                Symbol::Defined(Value::relative(output, if stop { size } else { 0 }))
+                let size = self.outputs[output.index()].size;
+                Symbol::Defined(Value::relative(output.number(), if stop { size } else { 0 }))
             }
             Source::Headers => match self.headers_address {
                 Some(address) => Symbol::Defined(Value { moves: true, ..Value::absolute(address) }),
@@ -42,17 +42,17 @@ impl Machine<'_> {
     fn value_in_section(&self, section: SectionId, offset: u64) -> Symbol {
         let Some(rule) = self.section_rules[section.index()] else { return Symbol::Discarded };
         let (list, rule) = (&self.lists[rule.index()], self.plan.rule(rule));
-        if !self.outputs[rule.output as usize].placed || list.computed_for.is_none() {
+        if !self.outputs[rule.output.index()].placed || list.computed_for.is_none() {
             return Symbol::NotYetKnown;
         }
         let in_output = list.start.wrapping_add(self.offsets[section.index()]).wrapping_add(offset);
-        Symbol::Defined(Value::relative(rule.output, in_output))
+        Symbol::Defined(Value::relative(rule.output.number(), in_output))
     }
 
-    fn facts(&self, output: u32) -> SectionFacts {
-        let state = &self.outputs[output as usize];
+    fn facts(&self, output: OutputId) -> SectionFacts {
+        let state = &self.outputs[output.index()];
         SectionFacts {
-            section: output,
+            section: output.number(),
             load_address: state.load_address,
             size: state.size,
             alignment: state.align,
@@ -66,7 +66,7 @@ impl Scope for Machine<'_> {
     }
 
     fn current_section(&self) -> Option<u32> {
-        self.current
+        self.current.map(OutputId::number)
     }
 
     fn section_address(&self, section: u32) -> u64 {
@@ -75,7 +75,7 @@ impl Scope for Machine<'_> {
 
     fn section(&self, name: &[u8]) -> Lookup<SectionFacts> {
         let Some(output) = self.output_names.find(name) else { return Lookup::Missing };
-        let state = &self.outputs[output as usize];
+        let state = &self.outputs[output.index()];
         if !state.placed && state.is_processed() {
             return Lookup::NotYetKnown;
         }
@@ -84,7 +84,7 @@ impl Scope for Machine<'_> {
 
     fn next_section(&self) -> Lookup<SectionFacts> {
         let next = self.plan.commands[self.position..].iter().skip(1).find_map(|command| match command {
-            Command::Output(output) if self.outputs[*output as usize].in_output => Some(*output),
+            Command::Output(output) if self.outputs[output.index()].in_output => Some(*output),
             _ => None,
         });
         next.map_or(Lookup::Missing, |output| Lookup::Known(self.facts(output)))

@@ -8,6 +8,7 @@ use crate::chunks::{Chunk, Segment};
 use crate::diag::{Code, Diagnostic};
 use crate::elf::consts as elf;
 use crate::elf::is_alloc;
+use crate::ids::OutputId;
 use crate::plan::{Command, LayoutPlan};
 use crate::script::ast::Name;
 use hashbrown::{HashMap, HashSet};
@@ -329,23 +330,27 @@ pub struct Named<'p> {
 /// For each chunk the segments that its output section names in the script; `outputs` gives the row of each.
 /// An output section that names none inherits from the last one before it that names any, if that is empty
 /// and so has no chunk.
-pub fn names_in_script<'p>(plan: &'p LayoutPlan, chunks: &[&Chunk<'_>], outputs: &[u32]) -> Vec<Named<'p>> {
+pub fn names_in_script<'p>(
+    plan: &'p LayoutPlan,
+    chunks: &[&Chunk<'_>],
+    outputs: &[OutputId],
+) -> Vec<Named<'p>> {
     let mut in_output = vec![false; plan.outputs.len()];
-    outputs.iter().for_each(|&output| in_output[output as usize] = true);
+    outputs.iter().for_each(|&output| in_output[output.index()] = true);
     let mut names: Vec<&[Name]> = plan.outputs.iter().map(|output| &output.phdrs[..]).collect();
     let mut of_empty: &[Name] = &[];
     for command in &plan.commands {
         let Command::Output(row) = command else { continue };
-        let row = *row as usize;
+        let row = row.index();
         if names[row].is_empty() {
             names[row] = of_empty;
         } else if !plan.outputs[row].discard {
             of_empty = if in_output[row] { &[] } else { names[row] };
         }
     }
-    let name = |(&output, chunk): (&u32, &&Chunk<'_>)| {
-        let described = &plan.outputs[output as usize];
-        let names = if is_alloc(chunk.flags) { names[output as usize] } else { &described.phdrs[..] };
+    let name = |(&output, chunk): (&OutputId, &&Chunk<'_>)| {
+        let described = &plan.outputs[output.index()];
+        let names = if is_alloc(chunk.flags) { names[output.index()] } else { &described.phdrs[..] };
         Named { names, own: !described.orphan && !described.phdrs.is_empty() }
     };
     outputs.iter().zip(chunks).map(name).collect()
@@ -497,8 +502,8 @@ fn no_phdrs(plan: &LayoutPlan) -> Diagnostic {
 
 /// An error for every program header that one of these sections of the output names although the script has
 /// no `PHDRS`. A name behind a section that is not made asks for nothing.
-pub fn unknown_without_phdrs(plan: &LayoutPlan, outputs: &[u32]) -> impl Iterator<Item = Diagnostic> {
-    let made = outputs.iter().filter_map(|&output| plan.outputs.get(output as usize));
+pub fn unknown_without_phdrs(plan: &LayoutPlan, outputs: &[OutputId]) -> impl Iterator<Item = Diagnostic> {
+    let made = outputs.iter().filter_map(|&output| plan.outputs.get(output.index()));
     let mut seen = HashSet::new();
     let lists = made.map(|output| &output.phdrs).filter(move |list| seen.insert(list.as_ptr()));
     let names = lists.flat_map(|list| list.iter());

@@ -11,7 +11,7 @@ use super::shuffle::InputOrder;
 use super::sort;
 use crate::arch::Target;
 use crate::diag::{Code, Diagnostic};
-use crate::ids::{RuleId, SectionId};
+use crate::ids::{OutputId, RuleId, SectionId};
 use crate::phase::Contents;
 use crate::plan::memory;
 use crate::plan::{Body, Command};
@@ -47,9 +47,13 @@ pub fn run<T: Target>(
 }
 
 /// The sections of an output section from the first one on that ends behind its region.
-fn behind_region<T: Target>(link: &Contents<'_, T>, machine: &Machine<'_>, output: u32) -> Vec<SectionId> {
-    let state = &machine.outputs[output as usize];
-    let plan = &machine.plan.outputs[output as usize];
+fn behind_region<T: Target>(
+    link: &Contents<'_, T>,
+    machine: &Machine<'_>,
+    output: OutputId,
+) -> Vec<SectionId> {
+    let state = &machine.outputs[output.index()];
+    let plan = &machine.plan.outputs[output.index()];
     if !state.in_output || state.region == memory::DEFAULT || plan.discard || plan.overlay {
         return Vec::new();
     }
@@ -111,7 +115,7 @@ fn move_on<T: Target>(
 
 fn output_name(machine: &Machine<'_>, rule: RuleId) -> String {
     let output = machine.plan.rule(rule).output;
-    String::from_utf8_lossy(&machine.plan.outputs[output as usize].name).into_owned()
+    String::from_utf8_lossy(&machine.plan.outputs[output.index()].name).into_owned()
 }
 
 fn report_move<T: Target>(

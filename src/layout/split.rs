@@ -8,7 +8,7 @@
 use super::place::{self, List};
 use super::size;
 use crate::arch::Target;
-use crate::ids::{RuleId, SectionId};
+use crate::ids::{OutputId, RuleId, SectionId};
 use crate::phase::Contents;
 use crate::plan::{Body, Command, LayoutPlan};
 use hashbrown::HashSet;
@@ -40,7 +40,7 @@ pub fn run<T: Target>(
         let Some(output) = output else { continue };
         let first_new = lists.len();
         for items in pieces(link, plan, lists, output) {
-            let name = unused_name(&plan.outputs[output as usize].name, &mut names);
+            let name = unused_name(&plan.outputs[output.index()].name, &mut names);
             let (piece, rule) = plan.add_orphan_output(&name);
             for item in &items {
                 rules[item.index()] = Some(rule);
@@ -56,8 +56,13 @@ pub fn run<T: Target>(
 /// Takes the sections beyond the bounds out of an output section. An output section in which the script
 /// writes bytes or assigns symbols stays whole, because bytes and symbols have their place among the
 /// sections.
-fn pieces<T: Target>(link: &Contents<'_, T>, plan: &LayoutPlan, lists: &mut [List], output: u32) -> Pieces {
-    let body = &plan.outputs[output as usize].body;
+fn pieces<T: Target>(
+    link: &Contents<'_, T>,
+    plan: &LayoutPlan,
+    lists: &mut [List],
+    output: OutputId,
+) -> Pieces {
+    let body = &plan.outputs[output.index()].body;
     if !body.iter().all(|item| matches!(item, Body::Rule(_))) {
         return Pieces::new();
     }

@@ -118,7 +118,7 @@ impl Case {
             state.in_output = state.facts.count > 0 || !output.body.is_empty();
         }
         machine.output_names =
-            OutputNames::new(&self.plan, &|output| machine.outputs[output as usize].facts.count > 0);
+            OutputNames::new(&self.plan, &|output| machine.outputs[output.index()].facts.count > 0);
         machine.symbols = Symbols::of_script(&self.plan);
         for _ in 0..runs {
             machine.run();
@@ -131,7 +131,7 @@ impl Case {
 
     fn names(&self) -> Vec<String> {
         let outputs = self.plan.commands.iter().filter_map(|command| match command {
-            Command::Output(output) => Some(&self.plan.outputs[*output as usize].name),
+            Command::Output(output) => Some(&self.plan.outputs[output.index()].name),
             _ => None,
         });
         outputs.map(|name| String::from_utf8_lossy(name).into_owned()).collect()

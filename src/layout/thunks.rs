@@ -19,7 +19,7 @@ use crate::arch::Target;
 use crate::arch::thunk::{ThunkForm, ThunkSpec};
 use crate::elf::consts as elf;
 use crate::elf::is_alloc;
-use crate::ids::{RuleId, SectionId, SymbolId, ThunkId};
+use crate::ids::{OutputId, RuleId, SectionId, SymbolId, ThunkId};
 use crate::input::ObjectFile;
 use crate::phase::{Geometry, SectionState};
 use crate::plan::Body;
@@ -288,7 +288,7 @@ fn is_data<T: Target>(object: &ObjectFile<'_, T::E>, section: u32, offset: u64) 
 #[derive(Clone, Copy)]
 struct Boundary {
     address: u64,
-    output: u32,
+    output: OutputId,
     rule: RuleId,
     /// Number of sections of the rule that stand before it.
     position: u32,
@@ -452,7 +452,7 @@ impl<T: Target> Insertion<'_, '_, '_, T> {
         let candidates = boundaries.get(from..to)?;
         // Prefers the output section of the branch itself: a script may put others anywhere.
         let own = link.layout.chunk_at(place).map(|chunk| link.layout.chunks[chunk.index()].address);
-        let is_own = |boundary: &&Boundary| own == Some(machine.outputs[boundary.output as usize].address);
+        let is_own = |boundary: &&Boundary| own == Some(machine.outputs[boundary.output.index()].address);
         let boundary = *candidates.iter().rfind(is_own).or(candidates.last())?;
         let number = self.thunks.pools.len() as u32;
         let section = SectionId::from_index(link.section_count() + self.inserted.len());
@@ -522,7 +522,7 @@ fn boundaries<T: Target>(link: &Geometry<'_, T>, machine: &Machine<'_>) -> Vec<B
                 }
                 let address = link.section_address(id).wrapping_add(size);
                 let position = position as u32 + 1;
-                found.push(Boundary { address, output: number as u32, rule, position });
+                found.push(Boundary { address, output: OutputId::from_index(number), rule, position });
             }
         }
     }

@@ -88,7 +88,7 @@ fn report_overlays<T: Target>(link: &Scanned<'_, T>, table: &Table) {
         let section = function.place.section;
         let Some(rule) = link.rules[section.index()] else { continue };
         let row = plan.rule(rule).output;
-        let output = &plan.outputs[row as usize];
+        let output = &plan.outputs[row.index()];
         if !output.overlay || last == Some(row) {
             continue;
         }

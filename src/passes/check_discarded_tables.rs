@@ -27,7 +27,7 @@ pub fn run<T: Target>(link: &Numbered<'_, T>) {
         .note(format!("it would hold an entry for {symbol}"))
         .help(format!("give it a place: {name} : {{ *({name}) }}"));
         if let Some(rule) = link.rules[id.index()] {
-            let span = link.plan.outputs[link.plan.rule(rule).output as usize].span;
+            let span = link.plan.outputs[link.plan.rule(rule).output.index()].span;
             finding = finding.at(link.plan.sources.location(span));
         }
         link.sink.report_recoverable(finding);

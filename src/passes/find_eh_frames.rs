@@ -86,7 +86,7 @@ impl<T: Target> Search<'_, '_, T> {
     /// Whether a rule of `.eh_frame` takes sections of other names than `.eh_frame` and `.eh_frame.*`: then
     /// the names of all sections have to be looked at.
     fn takes_any_name(&self) -> bool {
-        self.plan.rules.iter().filter(|rule| self.is_eh_frame(rule.output as usize)).any(|rule| {
+        self.plan.rules.iter().filter(|rule| self.is_eh_frame(rule.output.index())).any(|rule| {
             let Some(statement) = rule.statement else { return false };
             let patterns = self.plan.statements[statement.index()].sections.as_ref();
             let is_other = |pattern: &SectionPattern| !pattern.glob.bytes.starts_with(b".eh_frame");
@@ -103,7 +103,7 @@ impl<T: Target> Search<'_, '_, T> {
         let name = object.section_name(index as usize);
         let flags = object.headers[index as usize].sh_flags.get();
         let rule = finder.find(name, file_of(object.name), flags, |_, _| true);
-        rule.is_some_and(|rule| self.is_eh_frame(self.plan.rule(rule).output as usize))
+        rule.is_some_and(|rule| self.is_eh_frame(self.plan.rule(rule).output.index()))
             && !self.unique.iter().any(|pattern| pattern.matches(name))
     }
 }

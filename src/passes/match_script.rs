@@ -11,7 +11,7 @@ use crate::cli::{OrphanHandling, Strip};
 use crate::diag::{Code, Diagnostic, Location};
 use crate::elf::consts as elf;
 use crate::elf::{is_alloc, whole_table};
-use crate::ids::{RuleId, SectionId, StatementId};
+use crate::ids::{OutputId, RuleId, SectionId, StatementId};
 use crate::input::group::GroupEntry;
 use crate::input::{ObjectFile, SectionClass, SectionInfo};
 use crate::layout::link_order::{self, dependents_of};
@@ -107,7 +107,7 @@ pub fn alternatives<T: Target>(link: &Live<'_, T>) -> Alternatives {
     let mut disabled = vec![true; plan.outputs.len()];
     for command in &plan.commands {
         if let Command::Output(output) = command {
-            disabled[*output as usize] = false;
+            disabled[output.index()] = false;
         }
     }
     let matching = Matching::new(link, &link.sections, plan);
@@ -264,7 +264,7 @@ impl<'l, 'a, T: Target> Matching<'l, 'a, T> {
         let mut dropped = Vec::new();
         let is_constrained = |number: usize| {
             let output = self.plan.rule(RuleId::from_index(number)).output;
-            self.plan.outputs[output as usize].constraint.is_some()
+            self.plan.outputs[output.index()].constraint.is_some()
         };
         // By rule, because this is asked for every section.
         let constrained: Vec<bool> = (0..self.plan.rules.len()).map(is_constrained).collect();
@@ -279,7 +279,7 @@ impl<'l, 'a, T: Target> Matching<'l, 'a, T> {
             .filter(|&(_, &rule)| rule.is_some_and(|rule| constrained[rule.index()]))
             .map(|(id, _)| SectionId::from_index(id))
             .collect();
-        let output_of = |rule: Option<RuleId>| Some(self.plan.rule(rule?).output as usize);
+        let output_of = |rule: Option<RuleId>| Some(self.plan.rule(rule?).output.index());
         for id in found {
             taken[output_of(rules[id.index()]).unwrap_or(0)].push(id);
         }
@@ -347,7 +347,7 @@ fn is_left_out(config: &Config, info: &SectionInfo<'_>) -> bool {
 /// Removes output sections whose constraint fails from the plan.
 fn drop_disabled(plan: &mut LayoutPlan, disabled: &[bool]) {
     plan.commands.retain(|command| match command {
-        Command::Output(output) => !disabled[*output as usize],
+        Command::Output(output) => !disabled[output.index()],
         _ => true,
     });
 }
@@ -400,13 +400,13 @@ fn names_of_filled_outputs<'p>(
         if let Some(rule) = *rule
             && sections.is_alive(SectionId::from_index(at))
         {
-            is_filled[plan.rule(rule).output as usize] = true;
+            is_filled[plan.rule(rule).output.index()] = true;
         }
     }
     let filled = plan.commands.iter().filter_map(|command| match command {
         Command::Output(number) => {
-            let output = &plan.outputs[*number as usize];
-            (is_filled[*number as usize] || output.body.iter().any(Body::writes)).then_some(&*output.name)
+            let output = &plan.outputs[number.index()];
+            (is_filled[number.index()] || output.body.iter().any(Body::writes)).then_some(&*output.name)
         }
         _ => None,
     });
@@ -444,7 +444,7 @@ fn report_shared_sframe<T: Target>(link: &Matched<'_, T>, sections: &SectionStat
     if !link.config.is_relocatable() {
         return;
     }
-    let mut taken: Vec<(u32, RuleId, SectionId)> = link
+    let mut taken: Vec<(OutputId, RuleId, SectionId)> = link
         .rules
         .par_iter()
         .enumerate()
@@ -461,7 +461,7 @@ fn report_shared_sframe<T: Target>(link: &Matched<'_, T>, sections: &SectionStat
     for group in taken.chunk_by(|a, b| a.0 == b.0).filter(|group| group.len() > 1) {
         let (output, _, second) = group[1];
         let plan = &link.plan;
-        let output = &plan.outputs[output as usize];
+        let output = &plan.outputs[output.index()];
         let file = link.rank_of_file(second);
         link.sink.report(
             Diagnostic::warning(

@@ -13,7 +13,7 @@
 use crate::arch::Target;
 use crate::diag::{Code, Diagnostic, Location};
 use crate::elf::consts as elf;
-use crate::ids::SectionId;
+use crate::ids::{OutputId, SectionId};
 use crate::input::SectionInfo;
 use crate::input::{ObjectFile, SectionClass};
 use crate::merge::{Group, MergeInput, Merges, Pieces};
@@ -27,7 +27,7 @@ use zerocopy::byteorder::ByteOrder;
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 struct Key<'a> {
     /// The output section that rules put the sections into, as a row of the plan; `None` for orphans.
-    output: Option<u32>,
+    output: Option<OutputId>,
     /// For orphans and under `-r` the sections' name, because it decides on the output section; else empty.
     name: &'a [u8],
     sh_type: u32,

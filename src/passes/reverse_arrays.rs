@@ -52,7 +52,7 @@ fn find<T: Target>(link: &Matched<'_, T>) -> Vec<(FileId, u32)> {
         .plan
         .rules
         .iter()
-        .map(|rule| match &link.plan.outputs[rule.output as usize].name[..] {
+        .map(|rule| match &link.plan.outputs[rule.output.index()].name[..] {
             b".init_array" => Some(&b".ctors"[..]),
             b".fini_array" => Some(&b".dtors"[..]),
             _ => None,

@@ -1,9 +1,9 @@
 //! Symbol resolution: prevailing groups and definitions, linker-defined symbols, symbol versions.
 //!
 //! The passes from `select_comdats` to `assign_versions` make it. Until liveness is frozen, passes only
-//! withdraw definitions of the linker ([`Resolved::without`]): symbols of output sections whose constraint fails (`match_script`), and `__start_NAME` and
-//! `__stop_NAME` of sections that the script puts elsewhere (`match_script`) or that are collected
-//! (`collect_garbage`).
+//! withdraw definitions of the linker ([`Resolved::without`]): symbols of output sections whose constraint
+//! fails (`match_script`), and `__start_NAME` and `__stop_NAME` of sections that the script puts elsewhere
+//! (`match_script`) or that are collected (`collect_garbage`).
 
 use super::{Inputs, SectionStates, builds_on};
 use crate::arch::Target;

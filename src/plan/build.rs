@@ -4,7 +4,7 @@ use super::memory;
 use super::{Body, Command, LayoutPlan, OutputPlan, Rule};
 use crate::cli::{Config, DefSym, SortSection};
 use crate::diag::{Code, Diagnostic};
-use crate::ids::{RuleId, StatementId};
+use crate::ids::{OutputId, RuleId, StatementId};
 use crate::script::Sources;
 use crate::script::ast::{
     Assignment, AssignmentKind, BodyItem, Command as ScriptCommand, InputStatement, Insert, MemoryRegion,
@@ -120,7 +120,7 @@ pub(super) struct Builder<'c> {
     pub(super) plan: LayoutPlan,
     inserts: Vec<(Insert, Vec<Command>)>,
     /// Output sections of these commands.
-    inserted: HashSet<u32>,
+    inserted: HashSet<OutputId>,
     pub(super) findings: Vec<Diagnostic>,
 }
 
@@ -192,8 +192,8 @@ impl<'c> Builder<'c> {
         }
     }
 
-    fn output(&mut self, section: OutputSection) -> u32 {
-        let output = self.plan.outputs.len() as u32;
+    fn output(&mut self, section: OutputSection) -> OutputId {
+        let output = OutputId::from_index(self.plan.outputs.len());
         let discard = section.is_discard();
         let mut plan = OutputPlan::named(&section.name.bytes, section.span);
         plan.discard = discard;
@@ -218,7 +218,13 @@ impl<'c> Builder<'c> {
         output
     }
 
-    pub(super) fn body_item(&mut self, output: u32, discard: bool, item: BodyItem, body: &mut Vec<Body>) {
+    pub(super) fn body_item(
+        &mut self,
+        output: OutputId,
+        discard: bool,
+        item: BodyItem,
+        body: &mut Vec<Body>,
+    ) {
         match item {
             BodyItem::Input(statement) => self.rules(output, discard, statement, body),
             BodyItem::Assignment(assignment) => body.push(Body::Assignment(Box::new(assignment))),
@@ -234,7 +240,7 @@ impl<'c> Builder<'c> {
 
     /// One rule for each run of patterns with the same order: sections of such a run are mixed in
     /// input order or sorted together, as `.init_array.*` and `.ctors.*` must be.
-    fn rules(&mut self, output: u32, discard: bool, statement: InputStatement, body: &mut Vec<Body>) {
+    fn rules(&mut self, output: OutputId, discard: bool, statement: InputStatement, body: &mut Vec<Body>) {
         let row = StatementId::from_index(self.plan.statements.len());
         let sorts: Vec<Sort> = match &statement.sections {
             Some(patterns) => patterns.iter().map(|pattern| pattern.sort).collect(),
@@ -284,7 +290,7 @@ impl<'c> Builder<'c> {
         for section in sections {
             let name = section.name.clone();
             let output = self.output(section);
-            let plan = &mut self.plan.outputs[output as usize];
+            let plan = &mut self.plan.outputs[output.index()];
             plan.overlay = true;
             plan.subalign = plan.subalign.take().or_else(|| subalign.clone().map(Box::new));
             plan.region = placement.region.clone();
@@ -316,7 +322,7 @@ impl<'c> Builder<'c> {
         }
         for (insert, commands) in std::mem::take(&mut self.inserts) {
             let named = |command: &Command| match command {
-                Command::Output(output) => self.plan.outputs[*output as usize].name == *insert.section.bytes,
+                Command::Output(output) => self.plan.outputs[output.index()].name == *insert.section.bytes,
                 _ => false,
             };
             let Some(found) = self.plan.commands.iter().position(named) else {
@@ -463,7 +469,7 @@ impl<'c> Builder<'c> {
     /// of others.
     fn renumber(&mut self) {
         let mut order: Vec<usize> = (0..self.plan.outputs.len()).collect();
-        order.sort_by_key(|&output| !self.inserted.contains(&(output as u32)));
+        order.sort_by_key(|&output| !self.inserted.contains(&OutputId::from_index(output)));
         let mut sorted = Vec::with_capacity(self.plan.rules.len());
         for output in order {
             for item in &mut self.plan.outputs[output].body {

@@ -25,7 +25,7 @@ impl<'p> RuleFinder<'p> {
         let mut rules: Vec<Vec<RuleId>> = vec![Vec::new(); plan.statements.len()];
         let mut statements: Vec<(u32, &InputStatement)> = Vec::new();
         for (number, rule) in plan.rules.iter().enumerate() {
-            let Some(statement) = rule.statement.filter(|_| wanted(rule.output as usize)) else { continue };
+            let Some(statement) = rule.statement.filter(|_| wanted(rule.output.index())) else { continue };
             let of_statement = &mut rules[statement.index()];
             if of_statement.is_empty() {
                 statements.push((statement.number(), &plan.statements[statement.index()]));
@@ -46,7 +46,7 @@ impl<'p> RuleFinder<'p> {
     ) -> Option<RuleId> {
         let found = self.matcher.find_among(name, file, sh_flags, |statement| {
             let rule = self.rules[statement as usize].first();
-            rule.is_some_and(|&rule| accept(statement, self.plan.rule(rule).output as usize))
+            rule.is_some_and(|&rule| accept(statement, self.plan.rule(rule).output.index()))
         })?;
         self.rules[found.rule as usize].get(found.pattern as usize).copied()
     }

@@ -15,7 +15,7 @@ mod provides;
 pub use build::Scripts;
 
 use crate::cli::Config;
-use crate::ids::{RuleId, StatementId};
+use crate::ids::{OutputId, RuleId, StatementId};
 use crate::script::ast::{
     Assert, Assignment, Constraint, DataSize, InputStatement, MemoryRegion, Name, OutputSectionType, Phdr,
     Sort,
@@ -77,7 +77,7 @@ pub enum Command {
     /// An assertion.
     Assert(Box<Assert>),
     /// An output section: row of [`LayoutPlan::outputs`].
-    Output(u32),
+    Output(OutputId),
     /// The sections up to [`Command::OverlayEnd`] share their address.
     OverlayStart {
         /// Place in the script.
@@ -157,7 +157,7 @@ impl Body {
 #[derive(Clone, Debug)]
 pub struct Rule {
     /// Row of [`LayoutPlan::outputs`].
-    pub output: u32,
+    pub output: OutputId,
     /// The statement that it is a part of; `None` for orphans.
     pub statement: Option<StatementId>,
     /// Patterns of the statement.
@@ -250,7 +250,7 @@ impl LayoutPlan {
             match command {
                 Command::Assignment(assignment) => visit(assignment, false),
                 Command::Output(output) => {
-                    for item in &self.outputs[*output as usize].body {
+                    for item in &self.outputs[output.index()].body {
                         if let Body::Assignment(assignment) = item {
                             visit(assignment, true);
                         }
@@ -273,7 +273,7 @@ impl LayoutPlan {
                 Command::Assert(assert) => visit(&assert.condition),
                 Command::OverlayStart { address: Some(address), .. } => visit(address),
                 Command::Output(output) => {
-                    let output = &self.outputs[*output as usize];
+                    let output = &self.outputs[output.index()];
                     let attributes = [
                         &output.address,
                         &output.load_address,
@@ -348,8 +348,8 @@ impl LayoutPlan {
 
     /// Adds an output section for orphans, with one rule; the caller adds the command. Gives the
     /// rows of both.
-    pub fn add_orphan_output(&mut self, name: &[u8]) -> (u32, RuleId) {
-        let output = self.outputs.len() as u32;
+    pub fn add_orphan_output(&mut self, name: &[u8]) -> (OutputId, RuleId) {
+        let output = OutputId::from_index(self.outputs.len());
         let rule = self.add_orphan_rule(output);
         let mut plan = OutputPlan::named(name, Span::default());
         plan.orphan = true;
@@ -361,7 +361,7 @@ impl LayoutPlan {
     }
 
     /// A rule for orphans that go into output section `output`; the caller puts it in the body.
-    pub fn add_orphan_rule(&mut self, output: u32) -> RuleId {
+    pub fn add_orphan_rule(&mut self, output: OutputId) -> RuleId {
         let rule = RuleId::from_index(self.rules.len());
         let sort = Sort::default();
         self.rules.push(Rule {
@@ -379,7 +379,7 @@ impl LayoutPlan {
     /// The position at which to insert a command behind the output section at `position`: behind the
     /// assignments to symbols that follow the section, but before the location counter is moved for the next
     /// allocated section. `allocated` tells whether an output section of the plan is allocated (or may be).
-    pub fn position_after(&self, position: usize, allocated: &dyn Fn(u32) -> bool) -> usize {
+    pub fn position_after(&self, position: usize, allocated: &dyn Fn(OutputId) -> bool) -> usize {
         let mut dot_moves = None;
         let mut at = position + 1;
         while let Some(command) = self.commands.get(at) {

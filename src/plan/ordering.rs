@@ -4,12 +4,13 @@
 use super::build::Builder;
 use super::{Body, Command};
 use crate::diag::{Code, Diagnostic};
+use crate::ids::OutputId;
 use crate::script::ast::{Name, OutputSection};
 
 impl Builder<'_> {
     /// Puts the bodies in front of those of the output sections that they name, in order.
     pub(super) fn put_first(&mut self, orders: Vec<OutputSection>) {
-        let mut bodies: Vec<(u32, Vec<Body>)> = Vec::new();
+        let mut bodies: Vec<(OutputId, Vec<Body>)> = Vec::new();
         for section in orders {
             let Some(output) = self.find_output(&section.name) else { continue };
             let discard = section.is_discard();
@@ -25,18 +26,16 @@ impl Builder<'_> {
             }
         }
         for (output, mut body) in bodies {
-            let plan = &mut self.plan.outputs[output as usize];
+            let plan = &mut self.plan.outputs[output.index()];
             body.append(&mut plan.body);
             plan.body = body;
         }
     }
 
     /// The first output section of that name.
-    fn find_output(&mut self, name: &Name) -> Option<u32> {
+    fn find_output(&mut self, name: &Name) -> Option<OutputId> {
         let found = self.plan.commands.iter().find_map(|command| match command {
-            Command::Output(output) if self.plan.outputs[*output as usize].name == *name.bytes => {
-                Some(*output)
-            }
+            Command::Output(output) if self.plan.outputs[output.index()].name == *name.bytes => Some(*output),
             _ => None,
         });
         if found.is_none() {

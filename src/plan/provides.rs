@@ -60,7 +60,7 @@ impl LayoutPlan {
         commands.retain(|command| match command {
             Command::Assignment(_) => stays_there(),
             Command::Output(output) => {
-                outputs[*output as usize].body.retain(|item| match item {
+                outputs[output.index()].body.retain(|item| match item {
                     Body::Assignment(_) => stays_there(),
                     _ => true,
                 });

@@ -7,7 +7,7 @@ use super::trace::{IncludedMember, ReportData};
 use crate::arch::Target;
 use crate::diag::words::shown;
 use crate::elf::consts as elf;
-use crate::ids::{ChunkId, RuleId, SectionId, SymbolId};
+use crate::ids::{ChunkId, OutputId, RuleId, SectionId, SymbolId};
 use crate::input::object::SymbolPlace;
 use crate::passes::drop_commons;
 use crate::phase::SectionState;
@@ -201,7 +201,7 @@ impl<T: Target> Map<'_, '_, T> {
                     self.line(format!("{:50}{text}", ""));
                 }
                 Command::Output(row) => {
-                    let plan = &link.plan.outputs[*row as usize];
+                    let plan = &link.plan.outputs[row.index()];
                     let chunk = chunks.get(row).copied();
                     if let Some(chunk) = chunk {
                         shown[chunk.index()] = true;
@@ -225,7 +225,7 @@ impl<T: Target> Map<'_, '_, T> {
 
     /// The output section of each description: the one that has items of its rules, or else the one of its
     /// name.
-    fn chunks_of_outputs(&self) -> HashMap<u32, ChunkId> {
+    fn chunks_of_outputs(&self) -> HashMap<OutputId, ChunkId> {
         let link = self.link;
         let mut chunks = HashMap::new();
         let mut taken = vec![false; link.layout.chunks.len()];
@@ -242,7 +242,7 @@ impl<T: Target> Map<'_, '_, T> {
         for (index, chunk) in link.layout.chunks.iter().enumerate() {
             by_name.entry(chunk.name).or_insert(ChunkId::from_index(index));
         }
-        for (row, plan) in (0..).zip(&link.plan.outputs) {
+        for (row, plan) in (0..).map(OutputId::new).zip(&link.plan.outputs) {
             if !chunks.contains_key(&row)
                 && let Some(&chunk) = by_name.get(&*plan.name)
                 && !std::mem::replace(&mut taken[chunk.index()], true)

@@ -11,7 +11,7 @@ use crate::arch::relocation::{Facts, RelocExpr};
 use crate::elf::Rela;
 use crate::elf::consts as elf;
 use crate::frames::eh_frame::unwinding_of;
-use crate::ids::{SectionId, StatementId, SymbolId};
+use crate::ids::{OutputId, SectionId, StatementId, SymbolId};
 use crate::input::ObjectFile;
 use crate::input::object::SymbolPlace;
 use crate::input::{SectionClass, SectionInfo};
@@ -54,7 +54,7 @@ struct Header<'s> {
     /// Alignment in bytes for dependents; 0 for the section itself, since the leader has the largest one.
     align: u64,
     /// The output section: its row in the plan, or for an orphan the section's name.
-    output: Result<u32, &'s [u8]>,
+    output: Result<OutputId, &'s [u8]>,
     /// The input statement, if the user's script replaces the default one: symbols before and behind the
     /// statement may bracket code of one kind.
     statement: Option<StatementId>,
