@@ -64,11 +64,13 @@ pub fn stand_ins(folder: &Path) -> Result<String> {
         write(folder, library, &symbols)?;
     }
     // What `-lc` finds. The dynamic linker itself has had `__tls_get_addr` from the beginning.
-    let loader = commands::output(Command::new("gcc").arg("-print-file-name=libc.so"))?;
-    let loader = std::fs::read_to_string(loader.trim()).context("the system's libc.so is no script")?;
-    let loader =
-        loader.split_whitespace().find(|word| word.contains("/ld")).context("no dynamic linker in it")?;
-    let script = format!("GROUP ( libc.so.6 AS_NEEDED ( {} {loader} ) )\n", group.join(" "));
+    let usual = std::fs::read_to_string(system("libc.so")?).context("the system's libc.so is no script")?;
+    let loader = usual
+        .split_whitespace()
+        .find_map(|word| word.rsplit_once("/ld"))
+        .context("it names no dynamic linker")?;
+    let loader = system(&format!("ld{}", loader.1))?;
+    let script = format!("GROUP ( libc.so.6 AS_NEEDED ( {} {} ) )\n", group.join(" "), loader.display());
     // There is a link of this name.
     crate::records::replace(&folder.join("libc.so"), script.as_bytes())?;
     let archive = folder.join("libold_libc.a");
