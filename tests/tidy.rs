@@ -303,6 +303,24 @@ fn every_dependency_has_its_reason() {
 }
 
 #[test]
+fn manifests_say_what_their_packages_are() {
+    let workspace = std::fs::read_to_string(root().join("Cargo.toml")).unwrap();
+    let members = workspace.split("members = [").nth(1).and_then(|rest| rest.split(']').next()).unwrap();
+    let members: Vec<&str> = members.split('"').skip(1).step_by(2).chain(["."]).collect();
+    assert!(members.len() > 10, "the members are listed in another way now");
+    let mut found = Vec::new();
+    for member in members {
+        let manifest = std::fs::read_to_string(root().join(member).join("Cargo.toml")).unwrap();
+        for field in ["description = ", "keywords = ", "rust-version", "license"] {
+            if !manifest.lines().any(|line| line.starts_with(field)) {
+                found.push(format!("{member}/Cargo.toml: {field}"));
+            }
+        }
+    }
+    none("fields that manifests lack", found);
+}
+
+#[test]
 fn recorded_proofs_are_plain_text() {
     let steers = |(name, text): (String, String)| {
         let line = text.lines().position(|line| line.chars().any(|c| c.is_control() && c != '\t'));
