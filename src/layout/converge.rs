@@ -15,7 +15,7 @@ use crate::diag::{Code, Diagnostic};
 use crate::elf::consts as elf;
 use crate::ids::{ChunkId, OutputId, SectionId};
 use crate::phase::Contents;
-use crate::plan::{Body, Command, LayoutPlan};
+use crate::plan::{Body, LayoutPlan};
 use crate::script::ast::OutputSectionType;
 use crate::script::data_segment::{DataSegment, RelroSection};
 use crate::script::eval::eval;
@@ -130,10 +130,7 @@ fn run_with_relro(machine: &mut Machine<'_>, relro: bool) {
 
 /// The allocated output sections in a range of addresses, in order.
 fn relro_sections(machine: &Machine<'_>, (start, end): (u64, u64)) -> Vec<RelroSection> {
-    let states = machine.plan.commands.iter().filter_map(|command| match command {
-        Command::Output(output) => Some(&machine.outputs[output.index()]),
-        _ => None,
-    });
+    let states = machine.plan.in_order().map(|output| &machine.outputs[output.index()]);
     states
         .filter(|state| {
             let alloc = crate::elf::is_alloc(state.attributes.flags);
@@ -179,15 +176,9 @@ fn reorder<T: Target>(link: &Contents<'_, T>, machine: &mut Machine<'_>) -> bool
 /// For each rule, its position in the order of the plan.
 pub fn list_ranks(plan: &LayoutPlan) -> Vec<u32> {
     let mut ranks = vec![0; plan.rules.len()];
-    let mut rank = 0;
-    for command in &plan.commands {
-        let Command::Output(output) = command else { continue };
-        for item in &plan.outputs[output.index()].body {
-            if let Body::Rule(rule) = item {
-                ranks[rule.index()] = rank;
-                rank += 1;
-            }
-        }
+    let rules = plan.in_order().flat_map(|output| plan.outputs[output.index()].rules());
+    for (rule, rank) in rules.zip(0..) {
+        ranks[rule.index()] = rank;
     }
     ranks
 }
@@ -275,8 +266,7 @@ fn finish_round<'a>(machine: &mut Machine<'_>, fixed: &Fixed<'a>) -> Round<'a> {
 fn chunks<'a>(machine: &Machine<'_>, fixed: &Fixed<'a>) -> (Vec<Chunk<'a>>, Vec<OutputId>) {
     let mut chunks = Vec::with_capacity(machine.outputs.len());
     let mut outputs = Vec::with_capacity(machine.outputs.len());
-    for command in &machine.plan.commands {
-        let Command::Output(output) = *command else { continue };
+    for output in machine.plan.in_order() {
         let state = &machine.outputs[output.index()];
         let plan = &machine.plan.outputs[output.index()];
         if plan.discard || !state.in_output {
@@ -399,11 +389,7 @@ pub fn refresh_outputs(machine: &mut Machine<'_>, relocatable: bool, sframe_allo
         if !keep_groups {
             attributes.flags &= !u64::from(elf::SHF_GROUP);
         }
-        let lists = plan.body.iter().filter_map(|item| match item {
-            Body::Rule(rule) => Some(&machine.lists[rule.index()]),
-            _ => None,
-        });
-        let align = lists.map(|list| list.max_align).max().unwrap_or(0);
+        let align = plan.rules().map(|rule| machine.lists[rule.index()].max_align).max().unwrap_or(0);
         let state = &mut machine.outputs[index];
         state.facts = facts;
         state.attributes = attributes;
@@ -420,12 +406,8 @@ fn align_tls(machine: &mut Machine<'_>) {
     let tls = u64::from(elf::SHF_TLS);
     let of_template: Vec<usize> = machine
         .plan
-        .commands
-        .iter()
-        .filter_map(|command| match command {
-            Command::Output(output) => Some(output.index()),
-            _ => None,
-        })
+        .in_order()
+        .map(OutputId::index)
         .filter(|&output| machine.outputs[output].facts.any & tls != 0)
         .filter(|&output| machine.outputs[output].facts.bytes > 0)
         .collect();

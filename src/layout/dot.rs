@@ -205,7 +205,7 @@ impl<'p> Machine<'p> {
         if address < self.dot {
             let message = format!(
                 "the location counter cannot move backwards in output section `{}`, from {:#x} to {:#x}",
-                String::from_utf8_lossy(&self.plan.outputs[current.index()].name),
+                self.plan.outputs[current.index()].name_text(),
                 self.dot,
                 address
             );
@@ -258,7 +258,7 @@ impl<'p> Machine<'p> {
         self.dot = address;
         self.current = Some(output);
         if self.body(plan, index).is_none() {
-            let name = String::from_utf8_lossy(&plan.name).into_owned();
+            let name = plan.name_text();
             let message =
                 format!("output section `{name}` does not fit the address space, from {address:#x}");
             self.find_fault(plan.span, Code::LayoutError, message);
@@ -377,13 +377,13 @@ impl<'p> Machine<'p> {
         };
         let address = align::round_up(base, used);
         if address.is_none() {
-            let name = String::from_utf8_lossy(&plan.name).into_owned();
+            let name = plan.name_text();
             let message = format!("output section `{name}` does not fit the address space, at {base:#x}");
             self.find_fault(plan.span, Code::LayoutError, message);
         }
         let address = address?;
         if explicit.is_some() && address != base {
-            let name = String::from_utf8_lossy(&plan.name).into_owned();
+            let name = plan.name_text();
             let by = address - base;
             let message =
                 format!("ALIGN moves the start of output section `{name}` by {by} bytes, to {address:#x}");

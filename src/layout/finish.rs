@@ -5,7 +5,7 @@ use super::converge::Round;
 use super::link_order;
 use super::machine::Machine;
 use super::names::{Source, reserved_section};
-use super::place;
+use super::place::{self, List};
 use super::segments;
 use crate::arch::Target;
 use crate::chunks::{Chunk, Layout, LinkerValue, Places, TlsTemplate};
@@ -68,16 +68,9 @@ fn tls_template(layout: &Layout<'_>) -> TlsTemplate {
     TlsTemplate { start: segment.address, size: end.wrapping_sub(segment.address), align: segment.align }
 }
 
-fn lists_of(machine: &Machine<'_>, output: usize) -> impl Iterator<Item = usize> {
-    let rules: Vec<usize> = machine.plan.outputs[output]
-        .body
-        .iter()
-        .filter_map(|item| match item {
-            crate::plan::Body::Rule(rule) => Some(rule.index()),
-            _ => None,
-        })
-        .collect();
-    rules.into_iter()
+/// The lists of an output section, in order.
+fn lists_of<'m>(machine: &'m Machine<'_>, output: usize) -> impl Iterator<Item = &'m List> {
+    machine.plan.outputs[output].rules().map(|rule| &machine.lists[rule.index()])
 }
 
 /// The output section and the offset of each section that is in the output.
@@ -108,11 +101,9 @@ fn fill_chunk<T: Target>(
     output: usize,
     id: ChunkId,
 ) {
-    let count = lists_of(machine, output).map(|rule| machine.lists[rule].items.len()).sum();
+    let count = lists_of(machine, output).map(|list| list.items.len()).sum();
     let mut items: Vec<SectionId> = Vec::with_capacity(count);
-    for rule in lists_of(machine, output) {
-        items.extend_from_slice(&machine.lists[rule].items);
-    }
+    lists_of(machine, output).for_each(|list| items.extend_from_slice(&list.items));
     let ordered = u64::from(elf::SHF_LINK_ORDER);
     let link_order = match layout.chunks[id.index()].flags & ordered {
         0 => None,
@@ -138,14 +129,14 @@ fn move_to_neighbour<T: Target>(
     machine: &Machine<'_>,
     output: usize,
 ) {
-    if lists_of(machine, output).all(|rule| machine.lists[rule].items.is_empty()) {
+    if lists_of(machine, output).all(|list| list.items.is_empty()) {
         return;
     }
     let address = machine.outputs[output].address;
     let neighbour = nearest(&layout.chunks, address);
     let start = neighbour.map_or(0, |chunk| layout.chunks[chunk.index()].address);
-    for rule in lists_of(machine, output) {
-        for &item in &machine.lists[rule].items {
+    for list in lists_of(machine, output) {
+        for &item in &list.items {
             // Inputs define no symbols in synthetic sections, so an empty one is in no output section.
             if item.0 < link.first_internal() {
                 layout.places.chunk[item.index()] = neighbour;

@@ -10,7 +10,6 @@ use crate::elf::consts as elf;
 use crate::ids::SectionId;
 use crate::input::object::SymbolPlace;
 use crate::phase::Contents;
-use crate::plan::Body;
 use crate::symbols::Definition;
 use rayon::prelude::*;
 
@@ -53,11 +52,8 @@ fn empty_sections<T: Target>(link: &Contents<'_, T>, machine: &Machine<'_>) -> V
     let empty = machine.plan.outputs.iter().zip(&machine.outputs).filter(|(plan, state)| {
         !plan.discard && state.stays == Stays::IfFilled && state.facts.count > 0 && state.facts.bytes == 0
     });
-    let rules = empty.flat_map(|(plan, _)| &plan.body).filter_map(|item| match item {
-        Body::Rule(rule) => Some(&machine.lists[rule.index()]),
-        _ => None,
-    });
-    let inputs = rules.flat_map(|list| &list.items).copied().filter(|id| id.0 < link.first_internal());
+    let lists = empty.flat_map(|(plan, _)| plan.rules()).map(|rule| &machine.lists[rule.index()]);
+    let inputs = lists.flat_map(|list| &list.items).copied().filter(|id| id.0 < link.first_internal());
     let mut sections: Vec<SectionId> = inputs.collect();
     sections.sort_unstable();
     sections

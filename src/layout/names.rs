@@ -6,7 +6,7 @@ use crate::ids::{OutputId, SectionId, SymbolId};
 use crate::input::object::SymbolPlace;
 use crate::phase::Contents;
 use crate::phase::SectionState;
-use crate::plan::{Command, LayoutPlan};
+use crate::plan::LayoutPlan;
 use crate::script::eval::Value;
 use crate::symbols::{Definition, LinkerSymbolOrigin, Needs, Reserved, SymbolFlags};
 use crate::tables::section::Kind;
@@ -284,8 +284,7 @@ impl<'p> OutputNames<'p> {
     pub fn new(plan: &'p LayoutPlan, holds_something: &dyn Fn(OutputId) -> bool) -> Self {
         let mut rows: Names<'p, OutputId> = HashMap::default();
         let mut filled: Names<'p, OutputId> = HashMap::default();
-        for command in &plan.commands {
-            let Command::Output(output) = *command else { continue };
+        for output in plan.in_order() {
             let name = &plan.outputs[output.index()].name[..];
             rows.entry(name).or_insert(output);
             if holds_something(output) {

@@ -553,8 +553,5 @@ fn join(a: Properties, b: Properties) -> Properties {
 
 /// Header fields of all sections of an output section, joined.
 pub fn facts_of(plan: &LayoutPlan, lists: &[List], output: usize) -> Facts {
-    plan.outputs[output].body.iter().fold(Facts::default(), |facts, item| match item {
-        crate::plan::Body::Rule(rule) => facts.join(lists[rule.index()].facts),
-        _ => facts,
-    })
+    plan.outputs[output].rules().fold(Facts::default(), |facts, rule| facts.join(lists[rule.index()].facts))
 }

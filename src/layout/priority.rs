@@ -12,7 +12,7 @@ use crate::arch::Target;
 use crate::elf::consts as elf;
 use crate::ids::{RuleId, SectionId};
 use crate::phase::{Contents, Scanned, SectionState};
-use crate::plan::{Body, LayoutPlan};
+use crate::plan::LayoutPlan;
 
 /// Priorities of sections. A section with a priority below 0 stands before sections without one, with a
 /// priority above 0 behind them.
@@ -122,9 +122,5 @@ pub fn gather<T: Target>(
 /// The rules of an output section in the order of its body.
 fn rules_of(plan: &LayoutPlan, output: usize) -> Vec<RuleId> {
     let output = &plan.outputs[output];
-    let rules = output.body.iter().filter_map(|item| match item {
-        Body::Rule(rule) => Some(*rule),
-        _ => None,
-    });
-    if output.discard { Vec::new() } else { rules.collect() }
+    if output.discard { Vec::new() } else { output.rules().collect() }
 }

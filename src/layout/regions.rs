@@ -56,7 +56,7 @@ impl Machine<'_> {
         let flags = attributes.flags & !attributes.by_name;
         let row = memory::by_attributes(self.plan, attributes.sh_type, flags, facts.data);
         if row == memory::DEFAULT && self.outputs[index].facts.bytes > 0 {
-            let name = String::from_utf8_lossy(&plan.name).into_owned();
+            let name = plan.name_text();
             let message =
                 format!("no memory region for output section `{name}`, and none fits its attributes");
             self.find_fault(plan.span, Code::LayoutError, message);
@@ -153,7 +153,7 @@ impl Machine<'_> {
         };
         let message = format!(
             "output section `{}` does not fit region `{}`: {fault}",
-            String::from_utf8_lossy(&plan.name),
+            plan.name_text(),
             self.plan.memory[row - 1].name.text(),
         );
         let span = named.map_or(plan.span, |name| name.span);

@@ -175,15 +175,12 @@ fn is_made<T: Target>(link: &Contents<'_, T>, assignment: &Assignment) -> bool {
 /// assignment to dot.
 fn start_outputs<T: Target>(link: &Contents<'_, T>, machine: &mut Machine<'_>) {
     for (index, output) in machine.plan.outputs.iter().enumerate() {
-        let lists = output.body.iter().filter_map(|item| match item {
-            Body::Rule(rule) => Some(&machine.lists[rule.index()]),
-            _ => None,
-        });
+        let mut lists = output.rules().map(|rule| &machine.lists[rule.index()]);
         // Tables about the file get their sizes after layout, so they look empty here.
         let is_table = |id: &SectionId| {
             link.synthetic_row(*id).is_some_and(|row| link.synthetics.section(row).kind.is_about_file())
         };
-        let keep = lists.flat_map(|list| list.items.first()).any(is_table);
+        let keep = lists.any(|list| list.items.first().is_some_and(is_table));
         let writes = |item: &Body| match item {
             Body::Data(..) | Body::Text(_) => true,
             Body::Assignment(assignment) => assignment.is_to_dot(),
@@ -233,7 +230,7 @@ fn report_types<T: Target>(link: &Contents<'_, T>, machine: &Machine<'_>) {
                 Code::LayoutError,
                 format!(
                     "sections of different types are put into output section {}, which gets type {:#x}",
-                    String::from_utf8_lossy(&plan.name),
+                    plan.name_text(),
                     state.attributes.sh_type
                 ),
             )

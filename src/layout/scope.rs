@@ -83,10 +83,8 @@ impl Scope for Machine<'_> {
     }
 
     fn next_section(&self) -> Lookup<SectionFacts> {
-        let next = self.plan.commands[self.position..].iter().skip(1).find_map(|command| match command {
-            Command::Output(output) if self.outputs[output.index()].in_output => Some(*output),
-            _ => None,
-        });
+        let mut behind = self.plan.commands[self.position..].iter().skip(1).filter_map(Command::output);
+        let next = behind.find(|output| self.outputs[output.index()].in_output);
         next.map_or(Lookup::Missing, |output| Lookup::Known(self.facts(output)))
     }
 

@@ -9,7 +9,7 @@ use crate::diag::{Code, Diagnostic};
 use crate::elf::consts as elf;
 use crate::elf::is_alloc;
 use crate::ids::OutputId;
-use crate::plan::{Command, LayoutPlan};
+use crate::plan::LayoutPlan;
 use crate::script::ast::Name;
 use hashbrown::{HashMap, HashSet};
 
@@ -339,9 +339,7 @@ pub fn names_in_script<'p>(
     outputs.iter().for_each(|&output| in_output[output.index()] = true);
     let mut names: Vec<&[Name]> = plan.outputs.iter().map(|output| &output.phdrs[..]).collect();
     let mut of_empty: &[Name] = &[];
-    for command in &plan.commands {
-        let Command::Output(row) = command else { continue };
-        let row = row.index();
+    for row in plan.in_order().map(OutputId::index) {
         if names[row].is_empty() {
             names[row] = of_empty;
         } else if !plan.outputs[row].discard {

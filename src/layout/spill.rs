@@ -14,7 +14,6 @@ use crate::diag::{Code, Diagnostic};
 use crate::ids::{OutputId, RuleId, SectionId};
 use crate::phase::Contents;
 use crate::plan::memory;
-use crate::plan::{Body, Command};
 use crate::tables::section::Kind;
 use hashbrown::HashMap;
 use std::collections::VecDeque;
@@ -33,11 +32,7 @@ pub fn run<T: Target>(
         return false;
     }
     let plan = machine.plan;
-    let outputs = plan.commands.iter().filter_map(|command| match command {
-        Command::Output(output) => Some(*output),
-        _ => None,
-    });
-    for output in outputs {
+    for output in plan.in_order() {
         let moving = behind_region(link, machine, output);
         if !moving.is_empty() {
             return move_on(link, machine, alternatives, &moving);
@@ -59,8 +54,7 @@ fn behind_region<T: Target>(
     }
     let region = &machine.regions[state.region];
     let mut moving = Vec::new();
-    for item in &plan.body {
-        let Body::Rule(rule) = item else { continue };
+    for rule in plan.rules() {
         let list = &machine.lists[rule.index()];
         for (&id, &size) in list.items.iter().zip(&list.sizes) {
             let offset = list.start.wrapping_add(machine.offsets[id.index()]);
@@ -115,7 +109,7 @@ fn move_on<T: Target>(
 
 fn output_name(machine: &Machine<'_>, rule: RuleId) -> String {
     let output = machine.plan.rule(rule).output;
-    String::from_utf8_lossy(&machine.plan.outputs[output.index()].name).into_owned()
+    machine.plan.outputs[output.index()].name_text().into_owned()
 }
 
 fn report_move<T: Target>(

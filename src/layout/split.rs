@@ -32,10 +32,7 @@ pub fn run<T: Target>(
         plan.outputs.iter().map(|output| output.name.clone()).collect();
     let mut commands = Vec::with_capacity(plan.commands.len());
     for command in std::mem::take(&mut plan.commands) {
-        let output = match command {
-            Command::Output(output) => Some(output),
-            _ => None,
-        };
+        let output = command.output();
         commands.push(command);
         let Some(output) = output else { continue };
         let first_new = lists.len();
@@ -62,14 +59,13 @@ fn pieces<T: Target>(
     lists: &mut [List],
     output: OutputId,
 ) -> Pieces {
-    let body = &plan.outputs[output.index()].body;
-    if !body.iter().all(|item| matches!(item, Body::Rule(_))) {
+    let output = &plan.outputs[output.index()];
+    if !output.body.iter().all(|item| matches!(item, Body::Rule(_))) {
         return Pieces::new();
     }
     let mut pieces = Pieces::new();
     let mut piece = Piece::default();
-    for item in body {
-        let Body::Rule(rule) = item else { continue };
+    for rule in output.rules() {
         let list = &mut lists[rule.index()];
         let mut kept = list.items.len();
         for (at, &id) in list.items.iter().enumerate() {

@@ -22,7 +22,6 @@ use crate::elf::is_alloc;
 use crate::ids::{OutputId, RuleId, SectionId, SymbolId, ThunkId};
 use crate::input::ObjectFile;
 use crate::phase::{Geometry, SectionState};
-use crate::plan::Body;
 use crate::relocs::branches::target_by;
 use crate::symbols::{Definition, SymbolFlags};
 use crate::tables::pools::{Destination, Pool, Purpose, Thunk, Thunks, reaches};
@@ -512,8 +511,7 @@ fn boundaries<T: Target>(link: &Geometry<'_, T>, machine: &Machine<'_>) -> Vec<B
         if !state.in_output || !code || matches!(&output.name[..], b".init" | b".fini") {
             continue;
         }
-        for item in &output.body {
-            let Body::Rule(rule) = *item else { continue };
+        for rule in output.rules() {
             let list = &machine.lists[rule.index()];
             for (position, (&id, &size)) in list.items.iter().zip(&list.sizes).enumerate() {
                 let flags = link.section_info(id).flags;

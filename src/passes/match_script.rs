@@ -19,7 +19,7 @@ use crate::layout::orphan::is_debug;
 use crate::layout::spill::Alternatives;
 use crate::phase::{Inputs, Live, Made, Matched, Resolved, SectionState, SectionStates};
 use crate::plan::finder::{RuleFinder, file_of};
-use crate::plan::{Body, Command, LayoutPlan};
+use crate::plan::{Body, LayoutPlan};
 use crate::script::ast::Constraint;
 use crate::script::glob::Glob;
 use crate::script::matcher::File;
@@ -105,11 +105,7 @@ pub fn alternatives<T: Target>(link: &Live<'_, T>) -> Alternatives {
     }
     let plan = &link.plan;
     let mut disabled = vec![true; plan.outputs.len()];
-    for command in &plan.commands {
-        if let Command::Output(output) = command {
-            disabled[output.index()] = false;
-        }
-    }
+    plan.in_order().for_each(|output| disabled[output.index()] = false);
     let matching = Matching::new(link, &link.sections, plan);
     for id in (0..link.section_count()).map(SectionId::from_index).filter(|&id| matching.is_matched(id)) {
         let taken_by = link.rules[id.index()];
@@ -346,10 +342,7 @@ fn is_left_out(config: &Config, info: &SectionInfo<'_>) -> bool {
 
 /// Removes output sections whose constraint fails from the plan.
 fn drop_disabled(plan: &mut LayoutPlan, disabled: &[bool]) {
-    plan.commands.retain(|command| match command {
-        Command::Output(output) => !disabled[output.index()],
-        _ => true,
-    });
+    plan.commands.retain(|command| command.output().is_none_or(|output| !disabled[output.index()]));
 }
 
 /// The symbols that only disabled output sections assign: their definitions are withdrawn.
@@ -403,12 +396,9 @@ fn names_of_filled_outputs<'p>(
             is_filled[plan.rule(rule).output.index()] = true;
         }
     }
-    let filled = plan.commands.iter().filter_map(|command| match command {
-        Command::Output(number) => {
-            let output = &plan.outputs[number.index()];
-            (is_filled[number.index()] || output.body.iter().any(Body::writes)).then_some(&*output.name)
-        }
-        _ => None,
+    let filled = plan.in_order().filter_map(|number| {
+        let output = &plan.outputs[number.index()];
+        (is_filled[number.index()] || output.body.iter().any(Body::writes)).then_some(&*output.name)
     });
     filled.collect()
 }
@@ -469,7 +459,7 @@ fn report_shared_sframe<T: Target>(link: &Matched<'_, T>, sections: &SectionStat
                 format!(
                     "{} SFrame sections are put into one section `{}` of relocatable output",
                     group.len(),
-                    String::from_utf8_lossy(&output.name)
+                    output.name_text()
                 ),
             )
             .at(match plan.sources.location(output.span) {

@@ -338,10 +338,7 @@ impl<'c> Builder<'c> {
                 continue;
             };
             let at = if insert.after { self.plan.position_after(found, &|_| true) } else { found };
-            self.inserted.extend(commands.iter().filter_map(|command| match command {
-                Command::Output(output) => Some(*output),
-                _ => None,
-            }));
+            self.inserted.extend(commands.iter().filter_map(Command::output));
             self.plan.commands.splice(at..at, commands);
         }
     }

@@ -23,6 +23,7 @@ use crate::script::ast::{
 use crate::script::expr::Expr;
 use crate::script::{Sources, Span};
 use indexmap::IndexMap;
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
@@ -346,6 +347,11 @@ impl LayoutPlan {
         &self.rules[id.index()]
     }
 
+    /// The output sections in the order of the commands.
+    pub fn in_order(&self) -> impl Iterator<Item = OutputId> {
+        self.commands.iter().filter_map(Command::output)
+    }
+
     /// Adds an output section for orphans, with one rule; the caller adds the command. Gives the
     /// rows of both.
     pub fn add_orphan_output(&mut self, name: &[u8]) -> (OutputId, RuleId) {
@@ -401,7 +407,30 @@ impl LayoutPlan {
     }
 }
 
+impl Command {
+    /// The output section, if it is one.
+    pub fn output(&self) -> Option<OutputId> {
+        match self {
+            Command::Output(output) => Some(*output),
+            _ => None,
+        }
+    }
+}
+
 impl OutputPlan {
+    /// Its rules, in the order of its body.
+    pub fn rules(&self) -> impl Iterator<Item = RuleId> {
+        self.body.iter().filter_map(|item| match item {
+            Body::Rule(rule) => Some(*rule),
+            _ => None,
+        })
+    }
+
+    /// Its name for messages.
+    pub fn name_text(&self) -> Cow<'_, str> {
+        String::from_utf8_lossy(&self.name)
+    }
+
     /// An empty description of that name.
     pub fn named(name: &[u8], span: Span) -> Self {
         OutputPlan {

@@ -1,8 +1,8 @@
 //! `--section-ordering-file` in GNU ld's form: input statements that stand in front of those that
 //! the script has for the same output section.
 
+use super::Body;
 use super::build::Builder;
-use super::{Body, Command};
 use crate::diag::{Code, Diagnostic};
 use crate::ids::OutputId;
 use crate::script::ast::{Name, OutputSection};
@@ -34,10 +34,9 @@ impl Builder<'_> {
 
     /// The first output section of that name.
     fn find_output(&mut self, name: &Name) -> Option<OutputId> {
-        let found = self.plan.commands.iter().find_map(|command| match command {
-            Command::Output(output) if self.plan.outputs[output.index()].name == *name.bytes => Some(*output),
-            _ => None,
-        });
+        let mut outputs = self.plan.in_order();
+        let found = outputs.find(|output| self.plan.outputs[output.index()].name == *name.bytes);
+        drop(outputs);
         if found.is_none() {
             let message = format!("section ordering file: there is no output section `{}`", name.text());
             self.findings.push(
