@@ -133,10 +133,19 @@ fn modules_depend_downward() {
     none("imports from above", against.upward.iter().map(shown).collect());
     let unknown = against.unknown.iter().map(|file| (*file).to_owned());
     none("files that DESIGN.md's table has no place for", unknown.collect());
-    // Programs, and folders beside `src`, are crates of their own and stand above everything.
-    let exists = |module: &str| root().join("src").join(module).exists() || root().join(module).exists();
+    // The command is a crate of its own and stands above the library.
+    let exists = |module: &str| root().join("src").join(module).exists();
     let missing = against.empty.into_iter().filter(|module| !exists(module));
     none("modules of DESIGN.md's table that are not there", missing.collect());
+}
+
+#[test]
+fn packages_depend_downward() {
+    let design = std::fs::read_to_string(root().join("DESIGN.md")).unwrap();
+    let order = imports::Order::from_table(&design, "Packages, lowest first").unwrap();
+    let packages = imports::packages::packages(root()).unwrap();
+    assert!(packages.len() > 20, "cargo sees {} packages", packages.len());
+    none("packages against the order of DESIGN.md", imports::packages::against(&order, &packages));
 }
 
 #[test]

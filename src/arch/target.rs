@@ -165,10 +165,10 @@ pub trait Target: Copy + Default + Send + Sync + std::fmt::Debug + 'static {
     const UNDEFINED_WEAK_IS_PLACE: bool = false;
     /// Dynamic tags for the address, size and entry size of `.plt` (`-z mark-plt`), and the symbol version of
     /// C libraries that know these tags.
-    const PLT_TAGS: Option<([u32; 3], &'static [u8])> = None;
+    const PLT_TAGS: Option<([i64; 3], &'static [u8])> = None;
     /// The bit of `st_other` that marks functions whose calling convention lazy binding would break, and the
     /// dynamic tag that announces calls of such functions.
-    const VARIANT_CALLS: Option<(u8, u32)> = None;
+    const VARIANT_CALLS: Option<(u8, i64)> = None;
     /// The reach of calls, if it is limited.
     const THUNKS: Option<ThunkSpec> = None;
     /// Name of the symbol that says where code begins, on machines that mark code.
@@ -217,7 +217,7 @@ pub trait Target: Copy + Default + Send + Sync + std::fmt::Debug + 'static {
     }
 
     /// Dynamic tags that tell the dynamic linker what the entries of `.plt` do.
-    fn plt_tags(_: &PltShape) -> &'static [u32] {
+    fn plt_tags(_: &PltShape) -> &'static [i64] {
         &[]
     }
 

@@ -18,14 +18,14 @@ use zerocopy::byteorder::U64;
 /// Size of an entry in bytes.
 pub const ENTRY: u64 = 16;
 
-const DT_RELRSZ: u32 = 35;
-const DT_RELR: u32 = 36;
-const DT_RELRENT: u32 = 37;
-const DT_ANDROID_RELA: u32 = 0x6000_0011;
-const DT_ANDROID_RELASZ: u32 = 0x6000_0012;
-const DT_ANDROID_RELR: u32 = 0x6fff_e000;
-const DT_ANDROID_RELRSZ: u32 = 0x6fff_e001;
-const DT_ANDROID_RELRENT: u32 = 0x6fff_e003;
+const DT_RELRSZ: i64 = 35;
+const DT_RELR: i64 = 36;
+const DT_RELRENT: i64 = 37;
+const DT_ANDROID_RELA: i64 = 0x6000_0011;
+const DT_ANDROID_RELASZ: i64 = 0x6000_0012;
+const DT_ANDROID_RELR: i64 = 0x6fff_e000;
+const DT_ANDROID_RELRSZ: i64 = 0x6fff_e001;
+const DT_ANDROID_RELRENT: i64 = 0x6fff_e003;
 
 struct List<'l, 'a, T: Target> {
     link: &'l Numbered<'a, T>,
@@ -34,11 +34,11 @@ struct List<'l, 'a, T: Target> {
 }
 
 impl<T: Target> List<'_, '_, T> {
-    fn push(&mut self, tag: u32, value: Value) {
+    fn push(&mut self, tag: i64, value: Value) {
         self.entries.push(DynamicEntry { tag, value });
     }
 
-    fn number(&mut self, tag: u32, number: impl Into<u64>) {
+    fn number(&mut self, tag: i64, number: impl Into<u64>) {
         self.push(tag, Value::Number(number.into()));
     }
 
@@ -108,7 +108,7 @@ fn names<'a, T: Target>(list: &mut List<'_, 'a, T>, tables: &mut DynamicTables<'
         }
     }
     let slices = |parts: &'a [Vec<u8>]| parts.iter().map(Vec::as_slice).collect();
-    let joined: [(u32, Vec<&[u8]>); 3] = [
+    let joined: [(i64, Vec<&[u8]>); 3] = [
         (elf::DT_AUDIT, slices(&options.audit)),
         (elf::DT_DEPAUDIT, depaudit),
         (path_tag, slices(&options.rpath)),
@@ -186,7 +186,7 @@ fn relocations<T: Target>(list: &mut List<'_, '_, T>) {
     }
     if list.has(Kind::RelaPlt) {
         list.push(elf::DT_PLTRELSZ, Value::SizeOf(Kind::RelaPlt));
-        list.number(elf::DT_PLTREL, elf::DT_RELA);
+        list.number(elf::DT_PLTREL, elf::DT_RELA as u64);
         list.push(elf::DT_JMPREL, Value::AddressOf(Kind::RelaPlt));
     }
     if list.has(Kind::RelaDyn) {
@@ -314,7 +314,7 @@ fn write<T: Target>(link: &Placed<'_, T>, out: &mut [u8]) {
         link.dynamic.entries.iter().filter_map(|entry| Some((entry.tag, evaluate(link, entry.value)?)));
     let null = std::iter::repeat((elf::DT_NULL, 0));
     for (place, (tag, value)) in out.iter_mut().zip(known.chain(null)) {
-        *place = Dyn { d_tag: U64::new(tag.into()), d_val: U64::new(value) };
+        *place = Dyn { d_tag: U64::new(tag as u64), d_val: U64::new(value) };
     }
 }
 

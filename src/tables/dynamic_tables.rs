@@ -138,7 +138,7 @@ pub struct NeededVersion<'a> {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DynamicEntry {
     /// `DT_*`.
-    pub tag: u32,
+    pub tag: i64,
     /// Its value.
     pub value: EntryValue,
 }

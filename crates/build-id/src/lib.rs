@@ -5,7 +5,6 @@
 //! number of threads.
 
 use files::holes::pieces;
-use md5::{Digest, Md5};
 use rayon::prelude::*;
 use std::ops::Range;
 use std::sync::OnceLock;
@@ -42,7 +41,7 @@ impl Algorithm {
     pub fn hash(self, file: &[u8], holes: &[Range<u64>]) -> Vec<u8> {
         match self {
             Self::Fast => shards(file, holes, |bytes| xxh3_64(bytes).to_be_bytes()).to_vec(),
-            Self::Md5 => shards(file, holes, |bytes| -> [u8; 16] { Md5::digest(bytes).into() }).to_vec(),
+            Self::Md5 => shards(file, holes, |bytes| md5::compute(bytes).0).to_vec(),
             Self::Sha1 => shards(file, holes, digest_20).to_vec(),
         }
     }

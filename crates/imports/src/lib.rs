@@ -7,6 +7,7 @@
 
 mod modules;
 mod order;
+pub mod packages;
 mod paths;
 
 pub use order::{Against, Order};

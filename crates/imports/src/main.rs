@@ -5,7 +5,7 @@
 
 use anyhow::Result;
 use clap::Parser;
-use imports::{Arrow, Graph, Order};
+use imports::{Arrow, Graph, Order, packages};
 use std::path::{Path, PathBuf};
 
 /// Print circles of imports between files, and imports against DESIGN.md's order
@@ -55,6 +55,15 @@ fn main() -> Result<()> {
 
 fn against_the_order(graph: &Graph, lines: bool) -> Result<()> {
     let text = std::fs::read_to_string(workspace().join("DESIGN.md"))?;
+    let all = packages::packages(workspace())?;
+    let needs: usize = all.iter().map(|package| package.needs.len()).sum();
+    let wrong = packages::against(&Order::from_table(&text, "Packages, lowest first")?, &all);
+    println!(
+        "{} packages, which need each other {needs} times, {} against the order:",
+        all.len(),
+        wrong.len()
+    );
+    wrong.iter().for_each(|line| println!("  {line}"));
     let against = Order::from_table(&text, "Modules, lowest first")?.against(graph);
     println!("{} imports run against the order of DESIGN.md:", against.upward.len());
     against.upward.iter().for_each(|arrow| print(arrow, lines));

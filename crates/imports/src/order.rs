@@ -21,7 +21,7 @@ pub struct Against<'g> {
 
 impl Order {
     /// Reads the first column of the table below a heading: names in backquotes, several of a row in their
-    /// order. Names of other crates (`crates/…`) are left out.
+    /// order.
     ///
     /// # Errors
     /// There is no such heading or no table, or a module stands in it twice.
@@ -33,11 +33,8 @@ impl Order {
         let rows = lines.take_while(|line| !line.starts_with('#')).filter(|line| line.starts_with('|'));
         // Above the rows stand the columns' names and a line.
         let cells = rows.skip(2).filter_map(|row| row.split('|').nth(1));
-        let modules: Vec<String> = cells
-            .flat_map(|cell| cell.split('`').skip(1).step_by(2))
-            .filter(|name| !name.starts_with("crates/"))
-            .map(str::to_owned)
-            .collect();
+        let modules: Vec<String> =
+            cells.flat_map(|cell| cell.split('`').skip(1).step_by(2)).map(str::to_owned).collect();
         ensure!(!modules.is_empty(), "there is no table below {heading:?}");
         for (row, name) in modules.iter().enumerate() {
             ensure!(!modules[..row].contains(name), "{name} has two places in the order");

@@ -66,14 +66,19 @@ impl Symbols {
         self.strings.push(strings);
         self.symbols.reserve(table.len());
         for symbol in table.iter() {
-            let code = matches!(symbol.st_type(), elf::STT_FUNC | elf::STT_GNU_IFUNC | elf::STT_NOTYPE);
-            let name = symbol.st_name(endian);
-            // `is_definition` omits symbols without a type and a size, which only tell code from data
-            // (AArch64 ELF ABI, "Mapping symbols").
-            if !code || !symbol.is_definition(endian) || name == 0 {
+            let (address, size) = (symbol.st_value(endian), symbol.st_size(endian));
+            let code = match symbol.st_type() {
+                elf::STT_FUNC => true,
+                // Symbols without a size only tell code from data (AArch64 ELF ABI, "Mapping symbols").
+                elf::STT_NOTYPE => size > 0,
+                _ => false,
+            };
+            let (name, section) = (symbol.st_name(endian), symbol.st_shndx(endian));
+            let is_defined =
+                section != elf::SHN_UNDEF && (section < elf::SHN_LORESERVE || section == elf::SHN_XINDEX);
+            if !code || !is_defined || name == 0 {
                 continue;
             }
-            let (address, size) = (symbol.st_value(endian), symbol.st_size(endian));
             let rank = u8::from(size > 0) << 1 | u8::from(symbol.st_bind() != elf::STB_LOCAL);
             self.symbols.push(Symbol { address, size, name, table: number, rank });
         }

@@ -304,7 +304,7 @@ fn relocations(collector: &mut Collector, view: &View<'_>) {
 }
 
 /// Tags whose presence is compared; their values are addresses and sizes.
-const PRESENT: &[(u32, &str)] = &[
+const PRESENT: &[(i64, &str)] = &[
     (elf::DT_TEXTREL, "TEXTREL"),
     (elf::DT_SYMBOLIC, "SYMBOLIC"),
     (elf::DT_INIT, "INIT"),
@@ -322,7 +322,7 @@ const PRESENT: &[(u32, &str)] = &[
 ];
 
 /// Tags whose values are compared as numbers.
-const NUMBERS: &[(u32, &str)] = &[
+const NUMBERS: &[(i64, &str)] = &[
     (elf::DT_INIT_ARRAYSZ, "INIT_ARRAYSZ"),
     (elf::DT_FINI_ARRAYSZ, "FINI_ARRAYSZ"),
     (elf::DT_PREINIT_ARRAYSZ, "PREINIT_ARRAYSZ"),
@@ -338,7 +338,6 @@ fn dynamic(collector: &mut Collector, view: &View<'_>) {
     };
     let mut needed = Vec::new();
     for &(tag, value) in &view.dynamic {
-        let Ok(tag) = u32::try_from(tag) else { continue };
         match tag {
             elf::DT_NEEDED => needed.push(string(value)),
             elf::DT_SONAME => collector.set(Aspect::Dynamic, "SONAME", string(value)),

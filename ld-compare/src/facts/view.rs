@@ -108,7 +108,7 @@ pub struct View<'data> {
     /// `.dynsym`, the null symbol too.
     pub dynamic_symbols: Vec<Symbol>,
     /// Entries of the dynamic section: tag and value.
-    pub dynamic: Vec<(u64, u64)>,
+    pub dynamic: Vec<(i64, u64)>,
     /// Program headers.
     pub segments: Vec<Segment>,
     /// Relocation sections: index of the section, the relocations.
@@ -225,7 +225,7 @@ fn read(bytes: &[u8]) -> object::read::Result<View<'_>> {
     }
     if let Some((entries, _)) = table.dynamic(endian, bytes)? {
         let entries = entries.iter().map(|entry| (entry.d_tag(endian), entry.d_val(endian)));
-        view.dynamic = entries.take_while(|(tag, _)| *tag != u64::from(elf::DT_NULL)).collect();
+        view.dynamic = entries.take_while(|(tag, _)| *tag != elf::DT_NULL).collect();
     }
     for segment in header.program_headers(endian, bytes)? {
         view.segments.push(Segment {

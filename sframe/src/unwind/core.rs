@@ -189,7 +189,7 @@ fn thread(abi: Abi, words: &Words<'_>) -> Option<Thread> {
             word(1)?
         }
     };
-    let pid = words.bytes.get(PID..)?.first_chunk().map(|bytes| words.endian.read_u32_bytes(*bytes))?;
+    let pid = words.bytes.get(PID..)?.first_chunk().map(|bytes| words.endian.read_u32(*bytes))?;
     Some(Thread { name: format!("thread {pid}"), pc, registers })
 }
 /// Whether a mapped file exists and is no ELF file. A core file may name a pipe, which nothing is read from.

@@ -14,6 +14,6 @@ impl Words<'_> {
     /// The word at an offset.
     pub fn at(&self, offset: usize) -> Option<u64> {
         let bytes = *self.bytes.get(offset..)?.first_chunk()?;
-        Some(self.endian.read_u64_bytes(bytes))
+        Some(self.endian.read_u64(bytes))
     }
 }

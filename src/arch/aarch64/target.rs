@@ -62,7 +62,7 @@ impl Target for AArch64 {
     const TOO_FAR_HELP: &'static str = "put the sections nearer to each other";
     const SEPARATE_CODE: bool = false;
     /// `STO_AARCH64_VARIANT_PCS`, `DT_AARCH64_VARIANT_PCS`.
-    const VARIANT_CALLS: Option<(u8, u32)> = Some((0x80, 0x7000_0005));
+    const VARIANT_CALLS: Option<(u8, i64)> = Some((0x80, 0x7000_0005));
     const TLS_REWRITES_ALL: bool = false;
     const UNDEFINED_WEAK_IS_PLACE: bool = true;
     const THUNKS: Option<ThunkSpec> = Some(thunks::SPEC);
@@ -85,9 +85,9 @@ impl Target for AArch64 {
         plt::shape(options.force_bti || features & FEATURE_BTI != 0, options.pac_plt)
     }
 
-    fn plt_tags(shape: &PltShape) -> &'static [u32] {
-        const DT_AARCH64_BTI_PLT: u32 = 0x7000_0001;
-        const DT_AARCH64_PAC_PLT: u32 = 0x7000_0003;
+    fn plt_tags(shape: &PltShape) -> &'static [i64] {
+        const DT_AARCH64_BTI_PLT: i64 = 0x7000_0001;
+        const DT_AARCH64_PAC_PLT: i64 = 0x7000_0003;
         match (shape.landing_pad, shape.authenticated) {
             (true, true) => &[DT_AARCH64_BTI_PLT, DT_AARCH64_PAC_PLT],
             (true, false) => &[DT_AARCH64_BTI_PLT],

@@ -62,7 +62,7 @@ impl Target for X86_64 {
     const TOO_FAR_HELP: &'static str =
         "recompile with -mcmodel=medium or -mcmodel=large, or put the sections nearer to each other";
     /// `DT_X86_64_PLT`, `DT_X86_64_PLTSZ`, `DT_X86_64_PLTENT`.
-    const PLT_TAGS: Option<([u32; 3], &'static [u8])> =
+    const PLT_TAGS: Option<([i64; 3], &'static [u8])> =
         Some(([0x7000_0000, 0x7000_0001, 0x7000_0003], b"GLIBC_ABI_DT_X86_64_PLT"));
     const CODE_FILL: &'static [&'static [u8]] = &[
         &[0x90],

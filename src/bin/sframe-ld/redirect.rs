@@ -9,12 +9,13 @@
 
 use commands::programs;
 use std::ffi::{OsStr, OsString};
-use std::os::unix::fs::symlink;
+use std::fs::DirBuilder;
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, symlink};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, ExitStatus};
 use std::sync::atomic::{AtomicI32, Ordering};
-use tempfile::TempDir;
 
 const LIBRARY: &str = "libsframe_run.so";
 /// The environment variable that names the library.
@@ -46,8 +47,11 @@ pub fn run(command: &[OsString]) -> ExitCode {
         Err(message) => return fail(message),
     };
     catch_signals();
-    let Ok(said) = tempfile::tempdir() else { return fail("cannot make a temporary folder".into()) };
-    let name = Preloadable::new(library, said.path());
+    let said = match TemporaryFolder::below(&std::env::temp_dir()) {
+        Ok(said) => said,
+        Err(error) => return fail(format!("cannot make a temporary folder: {error}")),
+    };
+    let name = Preloadable::new(library, &said.0);
     let library = match &name {
         Ok(name) => name.path(),
         Err(message) => return fail(message.clone()),
@@ -63,7 +67,7 @@ pub fn run(command: &[OsString]) -> ExitCode {
         .args(command)
         .env("LD_PRELOAD", preload)
         .env("SFRAME_RUN_LINKER", own)
-        .env("SFRAME_RUN_SAID", said.path().join("said"))
+        .env("SFRAME_RUN_SAID", said.0.join("said"))
         .spawn();
     match child.and_then(wait) {
         Ok(status) => {
@@ -106,7 +110,7 @@ fn send(signal: i32) {
 }
 
 /// Waits for the end of the command.
-fn wait(mut command: Child) -> std::io::Result<ExitStatus> {
+fn wait(mut command: Child) -> io::Result<ExitStatus> {
     COMMAND.store(command.id().cast_signed(), Ordering::SeqCst);
     // One that came before the command existed.
     let signal = SIGNAL.load(Ordering::SeqCst);
@@ -117,7 +121,7 @@ fn wait(mut command: Child) -> std::io::Result<ExitStatus> {
     let options = libc::WEXITED | libc::WNOWAIT;
     // SAFETY: the call writes to a structure of its type, which nothing reads.
     while unsafe { libc::waitid(libc::P_PID, command.id(), ended.as_mut_ptr(), options) } != 0
-        && std::io::Error::last_os_error().kind() == std::io::ErrorKind::Interrupted
+        && io::Error::last_os_error().kind() == io::ErrorKind::Interrupted
     {}
     // The number may soon be another process's.
     COMMAND.store(0, Ordering::SeqCst);
@@ -155,13 +159,37 @@ fn library(own: &Path) -> Result<PathBuf, String> {
     found.ok_or_else(missing)
 }
 
+/// A folder that only this user may use, and that is removed when this is dropped.
+struct TemporaryFolder(PathBuf);
+
+impl TemporaryFolder {
+    /// Makes one with a name that no other has. The system refuses a name that is there, also as a link.
+    fn below(folder: &Path) -> io::Result<Self> {
+        for number in 0..1000 {
+            let path = folder.join(format!("sframe-ld-run-{}-{number}", std::process::id()));
+            match DirBuilder::new().mode(0o700).create(&path) {
+                Ok(()) => return Ok(Self(path)),
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Err(io::ErrorKind::AlreadyExists.into())
+    }
+}
+
+impl Drop for TemporaryFolder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
 /// A path of the library as `LD_PRELOAD` can hold it: its own, or that of a link to it.
 enum Preloadable {
     Itself(PathBuf),
     /// In a folder that is removed at the end.
     Link {
         path: PathBuf,
-        _folder: Option<TempDir>,
+        _folder: Option<TemporaryFolder>,
     },
 }
 
@@ -174,8 +202,9 @@ impl Preloadable {
         if is_preloadable(&library) {
             return Ok(Self::Itself(library));
         }
-        let other = if is_preloadable(folder) { None } else { tempfile::tempdir_in("/tmp").ok() };
-        let link = other.as_ref().map_or(folder, TempDir::path).join(LIBRARY);
+        let other =
+            if is_preloadable(folder) { None } else { TemporaryFolder::below(Path::new("/tmp")).ok() };
+        let link = other.as_ref().map_or(folder, |other| &other.0).join(LIBRARY);
         if !is_preloadable(&link) || symlink(&library, &link).is_err() {
             return Err(format!(
                 "LD_PRELOAD cannot hold the path {}, because of a space, a colon or a dollar sign in it; \

@@ -11,7 +11,8 @@ use std::process::Command;
 /// Beginnings of the names of files with a licence's text.
 const NAMES: [&str; 6] = ["LICENSE", "LICENCE", "COPYING", "COPYRIGHT", "UNLICENSE", "NOTICE"];
 /// Members of the workspace that are in the package.
-const MEMBERS: [&str; 5] = ["sframe-ld", "ld-compare", "sframe-unwind", "sframe-run", "sframe-split"];
+const MEMBERS: [&str; 6] =
+    ["sframe-ld", "sframe", "ld-compare", "sframe-unwind", "sframe-run", "sframe-split"];
 
 /// A crate that is in the programs.
 pub struct Crate {
