@@ -4,13 +4,13 @@
 //! *frozen* name facts that no later pass may change.
 
 use crate::arch::{ForTarget, Target};
-use crate::cli::{Config, InputSpec, NarrowLink};
+use crate::cli::{Config, InputSpec, Link32Bit};
 use crate::diag::{Aborted, Code, Diagnostic, Sink};
 use crate::ids::{SectionId, SymbolId};
 use crate::input::shared::NeededLibraries;
 use crate::input::{InputSource, InputStore, SectionClass};
 use crate::output::file::OutputFile;
-use crate::passes::define_linker_symbols::Interned;
+use crate::passes::define_linker_symbols::OutsideNames;
 use crate::passes::open_inputs::Opened;
 use crate::passes::read_scripts::MainScripts;
 use crate::passes::select_comdats::Compiled;
@@ -42,7 +42,7 @@ pub struct Outcome {
     pub timings: Timings,
     /// The link is for a machine of 32 bits, which is an error here. The caller may have another linker make
     /// it, unless [`Config::no_fallback`] forbids that.
-    pub asks_for_32_bits: Option<NarrowLink>,
+    pub needs_32_bit_linker: Option<Link32Bit>,
     /// Keeps the file that the output replaced; its blocks are freed when this is dropped.
     pub replaced: Option<File>,
 }
@@ -90,9 +90,9 @@ pub fn link(
     if config.reports.time_trace.is_some() {
         progress.timings.watch_threads();
     }
-    if let Some(link) = &config.asks_for_32_bits {
+    if let Some(link) = &config.needs_32_bit_linker {
         sink.report(narrow(&link.asked_by));
-        progress.asks_for_32_bits = Some(link.clone());
+        progress.needs_32_bit_linker = Some(link.clone());
         return finish(config, progress, sink, false);
     }
     let files = ReportFiles::default();
@@ -101,7 +101,7 @@ pub fn link(
             progress.timings.threads = threads.pool.current_num_threads();
             let task = Task { config, inputs, source, memory, threads: &threads, files: &files, sink: &sink };
             let linked = threads.pool.install(|| run_recorded(task, &mut progress)).is_ok();
-            threads.let_go();
+            threads.unpin();
             memory.end_of(threads);
             linked
         }
@@ -127,8 +127,8 @@ fn finish(config: &Config, progress: Progress, sink: Sink, succeeded: bool) -> O
         let limit = config.diagnostics.error_limit.map_or(usize::MAX, |limit| limit.get());
         diagnostics.extend(reports::error_script::run(script, &diagnostics, limit));
     }
-    let Progress { printed, timings, replaced, asks_for_32_bits, .. } = progress;
-    Outcome { diagnostics, succeeded, printed, timings, asks_for_32_bits, replaced }
+    let Progress { printed, timings, replaced, needs_32_bit_linker, .. } = progress;
+    Outcome { diagnostics, succeeded, printed, timings, needs_32_bit_linker, replaced }
 }
 
 /// The error that something names a machine of 32 bits.
@@ -168,7 +168,7 @@ pub(crate) struct Progress {
     /// The output, which is complete but not in its place.
     output: Option<OutputFile>,
     replaced: Option<File>,
-    asks_for_32_bits: Option<NarrowLink>,
+    needs_32_bit_linker: Option<Link32Bit>,
 }
 
 /// The arguments of a link, and where it reports to.
@@ -223,15 +223,15 @@ fn run_once(
     let mut sources = Sources::new();
     let main = read_scripts::open(config, source, &mut sources, sink);
     let config = &*read_scripts::configure(config, &main);
-    if let Some(asked_by) = read_scripts::asks_for_32_bits(config, &main) {
+    if let Some(asked_by) = read_scripts::needs_32_bit_linker(config, &main) {
         sink.report(narrow(&asked_by));
-        progress.asks_for_32_bits = Some(NarrowLink { asked_by, emulation: None });
+        progress.needs_32_bit_linker = Some(Link32Bit { asked_by, emulation: None });
         return Err(Aborted);
     }
     files.open(reports::overwrite::written(config), sink);
     let opened = open_inputs::run(config, inputs, &main.replacing, source, &store, &mut sources, sink);
     progress.timings.pass("open inputs");
-    progress.asks_for_32_bits.clone_from(&opened.first_of_32_bits);
+    progress.needs_32_bit_linker.clone_from(&opened.first_of_32_bits);
     sink.checkpoint()?;
     let machine = opened.machine.unwrap_or(arch::machine::DEFAULT);
     let session = Session { config, sink, store: &store, far_loads, files };
@@ -287,7 +287,7 @@ fn run<T: Target>(job: Job<'_, '_>) -> Result<(), Aborted> {
         if plugins.claim(session, &parsed.files, &mut opened, source) {
             progress.timings.pass("claim intermediate code");
             // Compilers that plugins start are to have all processors.
-            threads.let_go();
+            threads.unpin();
             parsed = parse_inputs::run::<T>(session, &opened.files);
         }
         let assigned = define_linker_symbols::intern_names(&directives, &plan, &mut parsed.globals);
@@ -326,7 +326,7 @@ fn run<T: Target>(job: Job<'_, '_>) -> Result<(), Aborted> {
     sink.checkpoint()?;
     reports::symbols(&resolved, &mut progress.printed);
     progress.timings.pass("select definitions");
-    threads.let_go_if_long();
+    threads.unpin_if_long();
     // frozen: definitions.
 
     // ---- sections -----------------------------------------------------------------------------
@@ -335,14 +335,14 @@ fn run<T: Target>(job: Job<'_, '_>) -> Result<(), Aborted> {
     progress.timings.pass("split .eh_frame");
     let described = sframe_output::absorb::absorb(&resolved, &mut sections, &frames);
     progress.timings.pass("read SFrame inputs");
-    let made = create_synthetics::run(resolved, &mut sections, &plan, frames, described);
-    let matched = match_script::run(made, &mut sections, plan);
+    let synthesized = create_synthetics::run(resolved, &mut sections, &plan, frames, described);
+    let matched = match_script::run(synthesized, &mut sections, plan);
     let matched = reverse_arrays::run(matched);
     sink.checkpoint()?;
     // frozen: the rule of each section; the linker's own take part in it.
-    let (bound, homes) = settle_symbols::run(matched, &sections);
+    let (bound, defining_sections) = bind_symbols::run(matched, &sections);
     progress.timings.pass("match script");
-    let bound = collect_garbage::run(bound, &mut sections, &homes);
+    let bound = collect_garbage::run(bound, &mut sections, &defining_sections);
     let bound = drop_commons::run(bound, &sections);
     reports::collected(&bound, &sections, &mut progress.printed);
     progress.timings.pass("collect garbage");
@@ -365,7 +365,7 @@ fn run<T: Target>(job: Job<'_, '_>) -> Result<(), Aborted> {
     let corrupt_sframes = check_sframes::run(&scanned);
     sink.checkpoint()?;
     progress.timings.pass("scan relocations, merge strings");
-    threads.let_go_if_long();
+    threads.unpin_if_long();
     let debug_index = index_debug_info::run(&scanned, source);
     if config.strip.gdb_index {
         progress.timings.pass("index debug information");
@@ -400,7 +400,7 @@ fn run<T: Target>(job: Job<'_, '_>) -> Result<(), Aborted> {
     reports::refused(&image, &report_data, &mut progress.printed);
     sink.checkpoint()?;
     progress.timings.pass("make image");
-    threads.let_go_if_long();
+    threads.unpin_if_long();
     // frozen: places in the file.
 
     // ---- bytes --------------------------------------------------------------------------------
@@ -416,7 +416,7 @@ fn resolve<'a, T: Target>(
     inputs: Inputs<'a, T>,
     needed_libraries: NeededLibraries<'a>,
     plan: &LayoutPlan,
-    assigned: &Interned,
+    assigned: &OutsideNames,
     compiled: &Compiled<'a>,
 ) -> Result<(Resolved<'a, T>, SectionStates), Aborted> {
     let (groups, sections) = select_comdats::run(&inputs, compiled);

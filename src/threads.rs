@@ -85,7 +85,7 @@ impl Threads {
 
     /// Lets the first thread, which calls this, and the others use any processor again. It is called before a
     /// process is started, too: a process inherits the processors of the thread that starts it.
-    pub fn let_go(&self) {
+    pub fn unpin(&self) {
         let Some(allowed) = &self.allowed else { return };
         let _ = sched_setaffinity(None, allowed);
         for thread in self.others.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
@@ -93,10 +93,10 @@ impl Threads {
         }
     }
 
-    /// [`Threads::let_go`], if the link is long.
-    pub fn let_go_if_long(&self) {
+    /// [`Threads::unpin`], if the link is long.
+    pub fn unpin_if_long(&self) {
         if self.started.elapsed() > LONG {
-            self.let_go();
+            self.unpin();
         }
     }
 }
@@ -181,7 +181,7 @@ mod tests {
             // With one processor there is nothing to keep apart.
             assert_eq!(ours().count(), 1);
             assert_eq!(threads.allowed.is_some(), before.count() > 1);
-            threads.let_go();
+            threads.unpin();
             assert_eq!(ours(), before);
             let of_all = threads.pool.broadcast(|_| sched_getaffinity(None).unwrap());
             assert!(of_all.iter().all(|allowed| *allowed == before));
@@ -200,7 +200,7 @@ mod tests {
                 std::thread::spawn(move || {
                     let threads = Threads::start_beside(None, joins, || running).unwrap();
                     assert_eq!(threads.pool.current_num_threads(), processors, "{running:?} {joins}");
-                    threads.let_go();
+                    threads.unpin();
                     // Rayon does not let go of this thread.
                     std::mem::forget(threads);
                 })

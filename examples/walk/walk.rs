@@ -26,7 +26,7 @@ use std::sync::{Mutex, PoisonError};
 /// `PT_GNU_SFRAME`.
 const PT_GNU_SFRAME: u32 = 0x6474_e554;
 /// More frames than any stack here has.
-const MOST_FRAMES: usize = 1000;
+const MAX_FRAMES: usize = 1000;
 
 /// A loaded file.
 struct Loaded {
@@ -210,7 +210,7 @@ impl Walker {
             Ok(unsafe { (address as *const u64).read_volatile() })
         };
         let mut at = FrameAddress::InstructionPointer(pc);
-        while frames.len() < MOST_FRAMES {
+        while frames.len() < MAX_FRAMES {
             let frame = Frame { address: at.address(), sp: registers.sp };
             match self.unwinder.unwind_frame(at, &mut registers, &mut self.cache, &mut read) {
                 Ok(Some(caller)) => {
@@ -326,7 +326,7 @@ pub unsafe extern "C" fn walk_from(title: *const c_char, context: *const ucontex
 fn compare(title: &str, pc: u64, registers: Registers, reference: &[Frame]) -> c_int {
     let mut guard = WALKER.lock().unwrap_or_else(PoisonError::into_inner);
     let Some(walker) = guard.as_mut() else { return 2 };
-    let mut frames = Vec::with_capacity(MOST_FRAMES);
+    let mut frames = Vec::with_capacity(MAX_FRAMES);
     let error = walker.walk(pc, registers, &mut frames);
     let same = error.is_none() && frames.iter().map(|(frame, _)| frame).eq(reference);
     println!("{title}: {} frames, {} those of .eh_frame", frames.len(), if same { "just" } else { "NOT" });
@@ -384,7 +384,7 @@ pub unsafe extern "C" fn walk_step(context: *const ucontext_t) {
     let reference = by_eh_frame(interrupted.sp);
     let mut guard = WALKER.lock().unwrap_or_else(PoisonError::into_inner);
     let Some(walker) = guard.as_mut() else { return };
-    let mut frames = Vec::with_capacity(MOST_FRAMES);
+    let mut frames = Vec::with_capacity(MAX_FRAMES);
     let error = walker.walk(interrupted.pc, interrupted.registers(), &mut frames);
     let outermost = frames.last().map_or(0, |(frame, _)| frame.address);
     let steps = &mut walker.steps;

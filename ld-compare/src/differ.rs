@@ -190,7 +190,7 @@ mod tests {
 
     fn linkers() -> Vec<Linker> {
         vec![
-            linker("ours", Family::SframeLd),
+            linker("ours", Family::SFrameLd),
             linker("bfd-1", Family::Gnu),
             linker("bfd-2", Family::Gnu),
             linker("lld", Family::Lld),

@@ -4,7 +4,7 @@
 use super::args::{Dump, Table};
 use super::edit::{Image, ORDER_LITTLE, byte_order, check_output, read_file, replace_file};
 use super::functions::Functions;
-use super::open::{FrameSection, Input, Problem, SframeSection, open_elf};
+use super::open::{FrameSection, Input, Problem, SFrameSection, open_elf};
 use super::places::Places;
 use super::report::{Outcome, hexadecimal};
 use super::rules::{RulesDump, as_hexadecimal, rules_dump, write_rules};
@@ -105,7 +105,7 @@ pub fn expand(input: &mut Input<'_>) -> Vec<sframe_format::Error> {
     for section in &input.compact {
         let table = CompactTable::parse(&*section.data, section.address);
         match table.and_then(|table| table.verify().and_then(|()| as_v3(&table))) {
-            Ok(bytes) => sections.push(SframeSection {
+            Ok(bytes) => sections.push(SFrameSection {
                 name: SECTION_NAME.into(),
                 data: Cow::Owned(bytes),
                 address: section.address,
@@ -181,9 +181,9 @@ pub struct TableDump<'a> {
     error: Option<String>,
 }
 
-/// The entries of a table, made while they are written: each may have [`MOST_ROWS`] rows for its few bytes.
+/// The entries of a table, made while they are written: each may have [`MAX_ROWS`] rows for its few bytes.
 ///
-/// [`MOST_ROWS`]: sframe_format::compact::MOST_ROWS
+/// [`MAX_ROWS`]: sframe_format::compact::MAX_ROWS
 struct Entries<'a> {
     table: CompactTable<&'a [u8]>,
     places: &'a Places,
@@ -351,7 +351,7 @@ pub fn write_table(output: &mut dyn Write, file: &str, table: &TableDump<'_>) ->
 }
 
 /// The row of a compact table that holds at an address.
-pub struct Found {
+pub struct CompactRow {
     /// Address of its entry.
     pub function: u64,
     /// Size of its entry in bytes.
@@ -366,15 +366,15 @@ pub struct Found {
 ///
 /// # Errors
 /// A table is malformed.
-pub fn look_up(input: &Input<'_>, address: u64) -> Result<Option<Found>, Problem> {
+pub fn look_up(input: &Input<'_>, address: u64) -> Result<Option<CompactRow>, Problem> {
     let malformed = |error| Problem::new(&*input.name, format!("section {SECTION_NAME}: {error}"));
     for section in &input.compact {
         let table = parse(input, section)?;
         let Some(found) = table.lookup(address).map_err(malformed)? else { continue };
         let piece = table.pieces().find(|piece| piece.address == found.function);
         let function_size = piece.map_or(Ok(found.size), |piece| piece.size()).map_err(malformed)?;
-        let sframe_format::compact::Found { function, start, rules, .. } = found;
-        return Ok(Some(Found { function, function_size, start, rules }));
+        let sframe_format::compact::CompactMatch { function, start, rules, .. } = found;
+        return Ok(Some(CompactRow { function, function_size, start, rules }));
     }
     Ok(None)
 }

@@ -1,6 +1,6 @@
 //! SFrame that is derived in memory from a file's `.eh_frame`.
 
-use super::open::{Input, Problem, SframeSection};
+use super::open::{Input, Problem, SFrameSection};
 use sframe_format::Version;
 use sframe_format::derive::derive_linked;
 use sframe_format::write::Options;
@@ -27,7 +27,7 @@ pub fn replace(input: &mut Input<'_>, version: Version) -> Result<(), Problem> {
             continue;
         }
         let size = derived.bytes.len() as u64;
-        sections.push(SframeSection {
+        sections.push(SFrameSection {
             name: NAME.into(),
             data: Cow::Owned(derived.bytes),
             address,

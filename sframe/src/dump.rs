@@ -6,7 +6,7 @@
 use super::args::Dump;
 use super::compact::{TableDump, table_dump, write_table};
 use super::derived;
-use super::open::{Input, Kind, Problem, SframeSection, Target, for_each_input};
+use super::open::{Input, Kind, Problem, SFrameSection, Target, for_each_input};
 use super::readelf_text;
 use super::report::{Outcome, write};
 use super::rules::{RulesDump, as_hexadecimal, rules_dump, write_rules};
@@ -69,7 +69,7 @@ struct BlobDump<'a> {
 /// The functions of a blob, or of the blobs that a light unit holds, one for each.
 struct Functions<'a> {
     input: &'a Input<'a>,
-    section: &'a SframeSection<'a>,
+    section: &'a SFrameSection<'a>,
     blobs: Vec<Blob<'a>>,
     /// Not with `--headers`.
     shown: bool,
@@ -269,7 +269,7 @@ fn file_dump<'a>(input: &'a Input<'a>, arguments: &Dump) -> FileDump<'a> {
 
 fn section_dump<'a>(
     input: &'a Input<'a>,
-    section: &'a SframeSection<'a>,
+    section: &'a SFrameSection<'a>,
     arguments: &Dump,
 ) -> SectionDump<'a> {
     let (mut blobs, mut gaps) = (Vec::<BlobDump<'_>>::new(), Vec::new());
@@ -315,7 +315,7 @@ fn flag_names(flags: Flags) -> Vec<&'static str> {
 
 fn blob_dump<'a>(
     input: &'a Input<'a>,
-    section: &'a SframeSection<'a>,
+    section: &'a SFrameSection<'a>,
     blob: &Blob<'a>,
     arguments: &Dump,
 ) -> BlobDump<'a> {

@@ -40,7 +40,7 @@ pub mod verify;
 pub mod wrap;
 
 pub use args::Arguments;
-pub use open::{Input, Kind, Problem, SframeSection, for_each_input};
+pub use open::{Input, Kind, Problem, SFrameSection, for_each_input};
 pub use places::Places;
 
 use args::Command;

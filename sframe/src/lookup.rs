@@ -19,11 +19,11 @@ struct Answer {
     address: String,
     place: String,
     #[serde(skip_serializing_if = "Option::is_none")]
-    found: Option<Found>,
+    found: Option<RowAnswer>,
 }
 
 #[derive(Serialize)]
-struct Found {
+struct RowAnswer {
     section: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     blob: Option<String>,
@@ -148,9 +148,9 @@ fn answer(input: &Input<'_>, address: u64, demangled: bool) -> Result<Answer, Pr
 }
 
 /// The row of a compact table, whose entry stands for its function.
-fn describe_entry(input: &Input<'_>, found: &compact::Found, demangled: bool) -> Found {
+fn describe_entry(input: &Input<'_>, found: &compact::CompactRow, demangled: bool) -> RowAnswer {
     let UnwindRules { abi, signal, rules } = found.rules;
-    Found {
+    RowAnswer {
         section: SECTION_NAME.into(),
         blob: None,
         light: false,
@@ -174,10 +174,10 @@ fn describe(
     (blob, light): (String, bool),
     version: u8,
     demangled: bool,
-) -> Found {
+) -> RowAnswer {
     let masked = found.attributes.pc_type == PcType::Mask;
     let key = if found.pauth_key() == PauthKey::B { "b" } else { "a" };
-    Found {
+    RowAnswer {
         section,
         blob: Some(blob),
         light,

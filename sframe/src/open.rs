@@ -75,7 +75,7 @@ pub struct FrameSection<'data> {
 
 /// An SFrame section.
 #[derive(Clone, Debug)]
-pub struct SframeSection<'data> {
+pub struct SFrameSection<'data> {
     /// Name.
     pub name: String,
     /// Bytes with relocations applied.
@@ -99,7 +99,7 @@ pub enum Target {
     Undefined(String),
 }
 
-impl<'data> SframeSection<'data> {
+impl<'data> SFrameSection<'data> {
     /// The section, for readers of the format crate.
     pub fn section(&self) -> Section<'_> {
         Section::new(&self.data, self.address)
@@ -149,7 +149,7 @@ pub struct Input<'data> {
     /// Size of the file in bytes.
     pub size: u64,
     /// SFrame sections in the order of the section table.
-    pub sframe: Vec<SframeSection<'data>>,
+    pub sframe: Vec<SFrameSection<'data>>,
     /// Compact tables of linked files.
     pub compact: Vec<FrameSection<'data>>,
     /// `.eh_frame` sections.
@@ -289,7 +289,7 @@ fn is_table(bytes: &[u8]) -> bool {
 /// The bytes of a section, SFrame or a compact table, without a file around them.
 pub fn raw_section<'data>(name: &str, bytes: &'data [u8], address: u64) -> Input<'data> {
     let compact = is_table(bytes).then_some(FrameSection { data: Cow::Borrowed(bytes), address });
-    let section = SframeSection {
+    let section = SFrameSection {
         name: ".sframe".into(),
         data: Cow::Borrowed(bytes),
         address,
@@ -372,7 +372,7 @@ pub fn open_elf<'data>(name: &str, bytes: &'data [u8]) -> Result<Input<'data>, P
                 let data = segment.data(endian, bytes).ok()?;
                 raw_section("PT_GNU_SFRAME", data, segment.p_vaddr(endian)).sframe.pop()
             })
-            .map(|section| SframeSection { name: "PT_GNU_SFRAME".into(), ..section })
+            .map(|section| SFrameSection { name: "PT_GNU_SFRAME".into(), ..section })
             .collect();
     }
     Ok(input)
@@ -608,9 +608,9 @@ impl<'data> Reader<'_, 'data> {
         name: String,
         table: &SymbolTable<'data, Header>,
         addresses: &[Option<u64>],
-    ) -> Result<SframeSection<'data>, Problem> {
+    ) -> Result<SFrameSection<'data>, Problem> {
         let stored = self.data(header)?;
-        let mut section = SframeSection {
+        let mut section = SFrameSection {
             name,
             data: Cow::Borrowed(stored),
             address,

@@ -4,7 +4,7 @@
 //! relocatable object readelf shows relocated values where starts count from their field, and
 //! stored ones (zeros) elsewhere. It knows nothing of units.
 
-use super::open::{Input, Kind, SframeSection, Target};
+use super::open::{Input, Kind, SFrameSection, Target};
 use sframe_format::abi::Register;
 use sframe_format::{
     Abi, Attributes, Base, Blob, CfaRule, Fde, FdeType, Flags, Location, PauthKey, PcType, RegisterRule, Row,
@@ -35,7 +35,7 @@ pub fn write(output: &mut dyn Write, input: &Input<'_>) -> io::Result<()> {
 }
 
 /// The address that readelf shows.
-fn start(input: &Input<'_>, section: &SframeSection<'_>, blob: &Blob<'_>, fde: &Fde) -> u64 {
+fn start(input: &Input<'_>, section: &SFrameSection<'_>, blob: &Blob<'_>, fde: &Fde) -> u64 {
     if input.kind != Kind::Relocatable {
         return fde.address;
     }

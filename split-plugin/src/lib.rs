@@ -135,7 +135,7 @@ impl Plugin {
         let Some(bytes) = copies::map(file.fd, file.offset as u64, file.size as u64) else {
             return Ok(false);
         };
-        let Some(found) = object::Found::read(&bytes) else { return Ok(false) };
+        let Some(found) = object::Splittable::read(&bytes) else { return Ok(false) };
         self.references.add(&self.linker, &found).map_err(Stop)?;
         let claim = Claimed::new(path, file, &found.symbols, self.linker.is_gold());
         if !self.linker.add_symbols(&claim) {

@@ -25,14 +25,14 @@ pub fn is_start_up(path: &Path) -> bool {
 }
 
 /// An object that is to be split.
-pub struct Found {
+pub struct Splittable {
     /// Its machine.
     pub machine: Machine,
     /// Its global symbols.
     pub symbols: Vec<Symbol>,
 }
 
-impl Found {
+impl Splittable {
     /// Reads an object; `None` if it has nothing to split, or is for link-time optimization. The linker
     /// itself reports malformed ones.
     pub fn read(bytes: &[u8]) -> Option<Self> {
@@ -46,7 +46,7 @@ impl Found {
     }
 }
 
-fn read<E: ByteOrder>(bytes: &[u8]) -> Option<Found> {
+fn read<E: ByteOrder>(bytes: &[u8]) -> Option<Splittable> {
     let (header, _) = section_headers::<E>(bytes).ok()?;
     let big_endian = header.e_ident.get(5) == Some(&elf::ELFDATA2MSB);
     let machine = machine::from_elf((header.e_machine.get(), big_endian))?;
@@ -54,7 +54,7 @@ fn read<E: ByteOrder>(bytes: &[u8]) -> Option<Found> {
     let sections = 1..object.headers.len();
     let wanted = sections.clone().any(|index| is_monolithic(&object, index));
     let pieces = sections.into_iter().any(|index| PIECES.contains(&object.section_name(index)));
-    (wanted && !pieces).then(|| Found { machine, symbols: symbols(&object) })
+    (wanted && !pieces).then(|| Splittable { machine, symbols: symbols(&object) })
 }
 
 /// Whether a section of frames may cover several text sections. A section with `SHF_LINK_ORDER` covers one.

@@ -10,7 +10,7 @@
 
 use crate::copies::Claimed;
 use crate::linker::Linker;
-use crate::object::Found;
+use crate::object::Splittable;
 use linker_plugin::{Resolution, Symbol};
 use sframe_ld::input::stand_in;
 use std::collections::HashSet;
@@ -53,7 +53,7 @@ impl References {
     ///
     /// # Errors
     /// The file that holds them cannot be written, or the linker refuses it.
-    pub fn add(&mut self, linker: &Linker, found: &Found) -> Result<(), String> {
+    pub fn add(&mut self, linker: &Linker, found: &Splittable) -> Result<(), String> {
         if !self.wanted {
             return Ok(());
         }

@@ -83,7 +83,7 @@ bitflags! {
     /// What decisions about relocations need to know of a symbol. It does not change between the scan and the
     /// application of relocations.
     #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-    pub struct Facts: u16 {
+    pub struct SymbolFacts: u16 {
         /// [`SymbolFlags::IMPORTED`].
         const IMPORTED = SymbolFlags::IMPORTED.bits();
         /// [`SymbolFlags::EXPORTED`].
@@ -118,10 +118,10 @@ bitflags! {
     }
 }
 
-impl From<SymbolFlags> for Facts {
+impl From<SymbolFlags> for SymbolFacts {
     #[inline]
     fn from(flags: SymbolFlags) -> Self {
-        Facts::from_bits_truncate(flags.bits())
+        SymbolFacts::from_bits_truncate(flags.bits())
     }
 }
 
@@ -155,7 +155,7 @@ impl NextRelocation {
 #[derive(Clone, Copy, Debug)]
 pub struct Site<'b> {
     /// Facts about the symbol.
-    pub facts: Facts,
+    pub facts: SymbolFacts,
     /// Bytes of the whole input section.
     pub bytes: &'b [u8],
     /// Offset of the field in them.
@@ -183,7 +183,7 @@ impl Site<'_> {
 
     /// Whether all of these facts hold.
     #[inline]
-    pub fn has(&self, facts: Facts) -> bool {
+    pub fn has(&self, facts: SymbolFacts) -> bool {
         self.facts.contains(facts)
     }
 
@@ -191,7 +191,7 @@ impl Site<'_> {
     /// does.
     #[inline]
     pub fn is_bound(&self) -> bool {
-        !self.facts.intersects(Facts::IMPORTED | Facts::IFUNC)
+        !self.facts.intersects(SymbolFacts::IMPORTED | SymbolFacts::IFUNC)
     }
 }
 

@@ -151,7 +151,7 @@ pub trait Target: Copy + Default + Send + Sync + std::fmt::Debug + 'static {
     /// Section flag of the large code model, 0 if there is none.
     const SHF_LARGE: u64;
     /// Whether instructions that compute addresses count in halfwords, and so compute even addresses only.
-    /// Then [`super::relocation::Facts::ODD`] is set for symbols that may be odd.
+    /// Then [`super::relocation::SymbolFacts::ODD`] is set for symbols that may be odd.
     const EVEN_TARGETS: bool = false;
     /// The help text for a distance that does not fit its field.
     const TOO_FAR_HELP: &'static str;
@@ -340,15 +340,15 @@ pub trait Target: Copy + Default + Send + Sync + std::fmt::Debug + 'static {
     }
 
     /// Whether the linker moves instructions that a processor gets wrong at certain addresses.
-    fn avoids_errata(_: &RelocationOptions) -> bool {
+    fn avoids_erratum(_: &RelocationOptions) -> bool {
         false
     }
 
     /// Appends the offsets of such instructions in code at `address` to `found`.
-    fn find_errata(_code: &[u8], _address: u64, _found: &mut Vec<u64>) {}
+    fn find_erratum_sequences(_code: &[u8], _address: u64, _found: &mut Vec<u64>) {}
 
     /// Replaces such an instruction, after relocation, by a branch that goes `distance` bytes ahead.
-    fn move_away(_section: &mut [u8], _offset: usize, _distance: i64) {}
+    fn replace_by_branch(_section: &mut [u8], _offset: usize, _distance: i64) {}
 }
 
 /// A relocation type.

@@ -9,7 +9,7 @@ use super::dwarf::{Dwarf, Reader, Unit};
 use super::gdb_index::Attributes;
 use super::units::Result;
 use crate::arch::Target;
-use crate::input::measure::Measure;
+use crate::input::measure::Budget;
 use gimli::{Abbreviation, AttributeValue, DwTag, EntriesRaw, UnitOffset};
 use std::ops::Range;
 
@@ -24,7 +24,7 @@ pub struct EntryNames {
     /// The end of each in `texts`, and its kind.
     pub names: Vec<(usize, Attributes)>,
     /// What reading may still consume: bytes of names and scopes, attributes, address ranges.
-    pub measure: Measure,
+    pub measure: Budget,
 }
 
 /// Adds the names of a unit.

@@ -9,7 +9,7 @@ use super::object::{Problem, debug_sections};
 use crate::arch::Target;
 use crate::ids::SectionId;
 use crate::input::ObjectFile;
-use crate::input::measure::Measure;
+use crate::input::measure::Budget;
 use gimli::read::{DebugNames, NameAttributeValue, NameEntry, NameIndex, NameIndexHeader, NameTableIndex};
 use gimli::{DwForm, DwTag, EndianSlice, Format, RunTimeEndian};
 use hashbrown::HashMap;
@@ -120,7 +120,7 @@ pub fn read<'a, T: Target>(
     let first =
         |name: &str| sections.iter().find(|section| section.name == name).map(|section| section.index);
     let (info, strings) = (first(".debug_info").unwrap_or(0), first(".debug_str").unwrap_or(0));
-    let mut measure = Measure::of(sections.iter().map(|section| section.bytes.len() as u64).sum());
+    let mut measure = Budget::of(sections.iter().map(|section| section.bytes.len() as u64).sum());
     let mut shapes = HashMap::new();
     for section in sections.iter().filter(|section| section.name == ".debug_names") {
         let names = DebugNames::from(section.reader());
@@ -164,7 +164,7 @@ struct IndexReader<'r, 's, 'a, T: Target> {
     found: &'r mut ObjectNames<'a>,
     /// What reading may still consume. Names may overlap and share entries, so a small file could keep the
     /// linker busy for very long.
-    measure: &'r mut Measure,
+    measure: &'r mut Budget,
     /// Rows of shapes.
     shapes: &'r mut HashMap<Shape, u32>,
     /// Rows of shapes, by abbreviation and whether the entry's compilation unit is known.

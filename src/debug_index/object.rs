@@ -7,7 +7,7 @@ use super::units::{Result, Tables};
 use super::{public_names, split};
 use crate::arch::Target;
 use crate::ids::SectionId;
-use crate::input::measure::Measure;
+use crate::input::measure::Budget;
 use crate::input::{InputSource, InputStore, ObjectFile};
 use gimli::UnitType;
 use hashbrown::{HashMap, HashSet};
@@ -104,7 +104,7 @@ pub fn read<'a, T: Target>(
         dwarf,
         tables: Tables::default(),
         found: ObjectIndex::default(),
-        entries: EntryNames { measure: Measure::of(bytes), ..EntryNames::default() },
+        entries: EntryNames { measure: Budget::of(bytes), ..EntryNames::default() },
         entry_units: Vec::new(),
         listed: HashSet::new(),
         split_files: HashSet::new(),
@@ -113,7 +113,7 @@ pub fn read<'a, T: Target>(
     for section in sections.iter().filter(|section| is_of_units(&section.name)) {
         reader.units(section, &public);
     }
-    if reader.entries.measure.is_exceeded() {
+    if reader.entries.measure.is_spent() {
         // The object counts as one without debug information. A part of it would depend on where the measure
         // was exceeded.
         return ObjectIndex { problems: reader.found.problems, ..ObjectIndex::default() };
@@ -226,7 +226,7 @@ impl<'s, 'a, T: Target> ObjectReader<'_, 's, 'a, T> {
             if let Err(error) = result {
                 self.problem(section.index, offset, error.to_string());
             }
-            if self.entries.measure.is_exceeded() {
+            if self.entries.measure.is_spent() {
                 return;
             }
         }

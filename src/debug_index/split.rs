@@ -6,7 +6,7 @@ use super::dwarf::{Dwarf, Section, Unit, endian};
 use super::entries::{self, EntryNames};
 use super::units::{Result as Reading, Tables, Unreadable};
 use crate::arch::Target;
-use crate::input::measure::Measure;
+use crate::input::measure::Budget;
 use crate::input::source_lines::section_bytes;
 use crate::input::{InputSource, InputStore, ObjectFile};
 use gimli::{Reader, SectionId};
@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 pub fn path<'s, 'a, T: Target>(
     dwarf: &Dwarf<'s, 'a, T>,
     unit: &Unit<'s, 'a, T>,
-    measure: &mut Measure,
+    measure: &mut Budget,
 ) -> Reading<Option<PathBuf>> {
     let Some(name) = unit.dwo_name()? else { return Ok(None) };
     let name = dwarf.attr_string(unit, name)?;

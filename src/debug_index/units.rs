@@ -7,7 +7,7 @@
 
 use super::dwarf::{Dwarf, Reader, Unit};
 use crate::arch::Target;
-use crate::input::measure::{Beyond, Measure};
+use crate::input::measure::{Budget, Exceeded};
 use gimli::{
     Abbreviations, AttributeValue as Value, DebugAbbrevOffset, Reader as _, Section, UnitHeader, UnitType,
 };
@@ -24,7 +24,7 @@ pub enum Unreadable {
     /// Its encoding is wrong.
     Malformed(gimli::Error),
     /// It uses the same bytes too often.
-    Beyond,
+    Exceeded,
 }
 
 /// The result of reading debug information.
@@ -36,9 +36,9 @@ impl From<gimli::Error> for Unreadable {
     }
 }
 
-impl From<Beyond> for Unreadable {
-    fn from(Beyond: Beyond) -> Self {
-        Unreadable::Beyond
+impl From<Exceeded> for Unreadable {
+    fn from(Exceeded: Exceeded) -> Self {
+        Unreadable::Exceeded
     }
 }
 
@@ -46,7 +46,7 @@ impl fmt::Display for Unreadable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Unreadable::Malformed(error) => error.fmt(f),
-            Unreadable::Beyond => f.write_str(
+            Unreadable::Exceeded => f.write_str(
                 "names, ranges of addresses or abbreviations of its units overlap beyond measure, so the index omits this file",
             ),
         }
@@ -66,7 +66,7 @@ impl Tables {
         &mut self,
         dwarf: &Dwarf<'s, 'a, T>,
         header: UnitHeader<Reader<'s, 'a, T>>,
-        measure: &mut Measure,
+        measure: &mut Budget,
     ) -> Result<Unit<'s, 'a, T>> {
         let offset = header.debug_abbrev_offset();
         let abbreviations = match self.0.get(&offset) {
@@ -105,7 +105,7 @@ impl Tables {
 fn read_first_entry<'s, 'a, T: Target>(
     dwarf: &Dwarf<'s, 'a, T>,
     unit: &mut Unit<'s, 'a, T>,
-    measure: &mut Measure,
+    measure: &mut Budget,
 ) -> Result<()> {
     // The entry itself holds the bases for its addresses and strings, so these come first.
     let (mut folder, mut low) = (None, None);

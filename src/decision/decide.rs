@@ -6,7 +6,7 @@
 //! differed, the output would use a slot that does not exist. So both call [`decide`], a pure function of the
 //! relocation type, facts about the symbol, the bytes around the field and the kind of output.
 
-use crate::arch::relocation::Facts;
+use crate::arch::relocation::SymbolFacts;
 use crate::arch::{Mode, RelocBase, RelocExpr, RelocInfo, Site, Target};
 use crate::symbols::Needs;
 
@@ -106,8 +106,8 @@ impl<T: Target> Action<T> {
 /// needs no table. `None`: the relocation is of another kind, or [`Target::relax`] must look at it. An action
 /// from here always equals that of [`decide`].
 #[inline]
-pub fn plain<T: Target>(info: &RelocInfo<T>, facts: Facts) -> Option<Action<T>> {
-    let elsewhere = Facts::IMPORTED | Facts::IFUNC | Facts::ABSOLUTE;
+pub fn plain<T: Target>(info: &RelocInfo<T>, facts: SymbolFacts) -> Option<Action<T>> {
+    let elsewhere = SymbolFacts::IMPORTED | SymbolFacts::IFUNC | SymbolFacts::ABSOLUTE;
     let is_distance =
         matches!(info.expr, RelocExpr::Symbol | RelocExpr::Plt) && info.base == RelocBase::Place;
     (is_distance && T::is_fixed(info) && !facts.intersects(elsewhere))
@@ -151,20 +151,20 @@ pub fn decide<T: Target>(info: &RelocInfo<T>, site: &Site<'_>, mode: &Mode) -> A
         }
         RelocExpr::TlsDescCall => Action::value(RelocExpr::Nothing, RelocBase::Zero, Needs::empty()),
         // The definition that prevails at run time may have another size.
-        RelocExpr::Size if mode.shared && site.has(Facts::IMPORTED) => {
+        RelocExpr::Size if mode.shared && site.has(SymbolFacts::IMPORTED) => {
             Action::dynamic(DynamicKind::Size { wide: info.size == 8 }, Needs::DYNSYM)
         }
         RelocExpr::GotBase | RelocExpr::TlsBlock | RelocExpr::Size => {
             Action::value(info.expr, info.base, Needs::empty())
         }
         RelocExpr::TpOffset => thread_pointer_offset(info, site, mode),
-        RelocExpr::DtpOffset if site.has(Facts::IMPORTED) => match info.size {
+        RelocExpr::DtpOffset if site.has(SymbolFacts::IMPORTED) => match info.size {
             // This word of data may be half of a `tls_index` for the module that defines the variable at run
             // time.
             8 if !site.code => Action::dynamic(DynamicKind::DtpOffset, Needs::DYNSYM),
             // Local-dynamic code is right if this module defines the variable. If no module does, the code
             // never runs.
-            _ if site.facts.intersects(Facts::EXPORTED | Facts::NO_DEFINITION) => {
+            _ if site.facts.intersects(SymbolFacts::EXPORTED | SymbolFacts::NO_DEFINITION) => {
                 Action::value(info.expr, info.base, Needs::empty())
             }
             _ => Action::problem(info, Problem::NeedsTlsModel),
@@ -174,7 +174,7 @@ pub fn decide<T: Target>(info: &RelocInfo<T>, site: &Site<'_>, mode: &Mode) -> A
 }
 
 fn import(site: &Site<'_>) -> Needs {
-    if site.has(Facts::IMPORTED) { Needs::DYNSYM } else { Needs::empty() }
+    if site.has(SymbolFacts::IMPORTED) { Needs::DYNSYM } else { Needs::empty() }
 }
 
 /// The GOT slots that an operand needs.
@@ -195,10 +195,10 @@ fn slot_needs(expr: RelocExpr, site: &Site<'_>, mode: &Mode) -> Needs {
 fn symbol<T: Target>(info: &RelocInfo<T>, site: &Site<'_>, mode: &Mode) -> Action<T> {
     let absolute = info.base == RelocBase::Zero;
     let word = absolute && info.size == 8;
-    if site.has(Facts::IMPORTED) {
+    if site.has(SymbolFacts::IMPORTED) {
         return imported(info, site, mode);
     }
-    if site.has(Facts::IFUNC) {
+    if site.has(SymbolFacts::IFUNC) {
         if absolute && mode.position_independent {
             // A resolver takes no addend: with one, the dynamic linker would call some other function.
             let entry = if site.addend == 0 { Needs::empty() } else { Needs::PLT | Needs::CANONICAL_PLT };
@@ -212,14 +212,14 @@ fn symbol<T: Target>(info: &RelocInfo<T>, site: &Site<'_>, mode: &Mode) -> Actio
         let needs = Needs::PLT | Needs::CANONICAL_PLT;
         return Action::value(RelocExpr::Plt, info.base, needs);
     }
-    if site.has(Facts::ABSOLUTE) {
-        if site.has(Facts::UNDEFINED_WEAK) {
+    if site.has(SymbolFacts::ABSOLUTE) {
+        if site.has(SymbolFacts::UNDEFINED_WEAK) {
             return undefined_weak(info, site, mode);
         }
         // A relocation without a symbol holds a distance that the compiler has computed, and other linkers
         // accept it. An offset in a page does not change with the load address.
         let moves = !absolute && info.base != RelocBase::Page;
-        let defined = site.symbol != 0 && !site.has(Facts::NO_DEFINITION);
+        let defined = site.symbol != 0 && !site.has(SymbolFacts::NO_DEFINITION);
         if moves && mode.position_independent && defined {
             // A call goes through a PLT entry that loads the number from a word of the GOT. That word needs
             // no relocation.
@@ -250,10 +250,10 @@ fn imported<T: Target>(info: &RelocInfo<T>, site: &Site<'_>, mode: &Mode) -> Act
     if mode.shared || (mode.position_independent && info.base == RelocBase::Zero) {
         return Action::problem(info, Problem::NeedsPic);
     }
-    if site.has(Facts::NO_DEFINITION) {
+    if site.has(SymbolFacts::NO_DEFINITION) {
         return undefined_weak(info, site, mode);
     }
-    if site.has(Facts::FUNCTION) || info.expr == RelocExpr::Plt {
+    if site.has(SymbolFacts::FUNCTION) || info.expr == RelocExpr::Plt {
         let needs = Needs::PLT | Needs::CANONICAL_PLT | Needs::DYNSYM;
         return Action::value(RelocExpr::Plt, info.base, needs);
     }
@@ -282,7 +282,7 @@ fn undefined_weak<T: Target>(info: &RelocInfo<T>, site: &Site<'_>, mode: &Mode) 
 fn thread_pointer_offset<T: Target>(info: &RelocInfo<T>, site: &Site<'_>, mode: &Mode) -> Action<T> {
     // A program tests a weak variable before it uses it. If no module defines the variable, its code never
     // runs.
-    let known = !site.has(Facts::IMPORTED) || site.has(Facts::NO_DEFINITION);
+    let known = !site.has(SymbolFacts::IMPORTED) || site.has(SymbolFacts::NO_DEFINITION);
     if known && !mode.shared {
         return Action::value(RelocExpr::TpOffset, info.base, Needs::empty());
     }

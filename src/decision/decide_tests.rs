@@ -18,17 +18,17 @@ const PIE: Mode = Mode { position_independent: true, low_addresses: false, ..STA
 const SHARED: Mode = Mode { shared: true, ..PIE };
 
 const NONE: Needs = Needs::empty();
-const LOCAL: Facts = Facts::empty();
-const FUNCTION: Facts = Facts::IMPORTED.union(Facts::FUNCTION);
-const DATA: Facts = Facts::IMPORTED;
-const WEAK: Facts = Facts::UNDEFINED_WEAK.union(Facts::ABSOLUTE);
+const LOCAL: SymbolFacts = SymbolFacts::empty();
+const FUNCTION: SymbolFacts = SymbolFacts::IMPORTED.union(SymbolFacts::FUNCTION);
+const DATA: SymbolFacts = SymbolFacts::IMPORTED;
+const WEAK: SymbolFacts = SymbolFacts::UNDEFINED_WEAK.union(SymbolFacts::ABSOLUTE);
 
 /// Asks with the addends that compilers use: words hold addresses, and instructions count from their ends.
-fn ask(kind: u32, facts: Facts, mode: &Mode, writable: bool) -> Action<X86_64> {
+fn ask(kind: u32, facts: SymbolFacts, mode: &Mode, writable: bool) -> Action<X86_64> {
     ask_with(if kind == elf::R_X86_64_64 { 0 } else { -4 }, kind, facts, mode, writable)
 }
 
-fn ask_with(addend: i64, kind: u32, facts: Facts, mode: &Mode, writable: bool) -> Action<X86_64> {
+fn ask_with(addend: i64, kind: u32, facts: SymbolFacts, mode: &Mode, writable: bool) -> Action<X86_64> {
     let site =
         Site { facts, bytes: &[0; 32], offset: 8, symbol: 1, addend, writable, code: true, next: None };
     decide(X86_64::reloc_info(kind).expect("a known type"), &site, mode)
@@ -51,7 +51,7 @@ fn short(action: Action<X86_64>) -> Short {
     }
 }
 
-fn table(rows: &[(u32, Facts, &Mode, Short)]) {
+fn table(rows: &[(u32, SymbolFacts, &Mode, Short)]) {
     for (kind, facts, mode, expected) in rows {
         assert_eq!(&short(ask(*kind, *facts, mode, false)), expected, "{kind} {facts:?} {mode:?}");
     }
@@ -79,17 +79,17 @@ fn local_addresses_are_stored_or_relative() {
 }
 
 /// The symbol is undefined, and options say not to report it.
-const IGNORED: Facts = Facts::ABSOLUTE.union(Facts::NO_DEFINITION);
+const IGNORED: SymbolFacts = SymbolFacts::ABSOLUTE.union(SymbolFacts::NO_DEFINITION);
 
 #[test]
 fn absolute_and_undefined_weak_symbols_keep_their_numbers() {
     table(&[
-        (elf::R_X86_64_64, Facts::ABSOLUTE, &PIE, Value(RelocExpr::Symbol, NONE)),
-        (elf::R_X86_64_32, Facts::ABSOLUTE, &SHARED, Value(RelocExpr::Symbol, NONE)),
-        (elf::R_X86_64_PC32, Facts::ABSOLUTE, &STATIC, Value(RelocExpr::Symbol, NONE)),
-        (elf::R_X86_64_PC32, Facts::ABSOLUTE, &PIE, Refused(Problem::AbsoluteDistance)),
-        (elf::R_X86_64_PLT32, Facts::ABSOLUTE, &STATIC, Value(RelocExpr::Symbol, NONE)),
-        (elf::R_X86_64_PLT32, Facts::ABSOLUTE, &PIE, Value(RelocExpr::Plt, Needs::PLT | Needs::GOT)),
+        (elf::R_X86_64_64, SymbolFacts::ABSOLUTE, &PIE, Value(RelocExpr::Symbol, NONE)),
+        (elf::R_X86_64_32, SymbolFacts::ABSOLUTE, &SHARED, Value(RelocExpr::Symbol, NONE)),
+        (elf::R_X86_64_PC32, SymbolFacts::ABSOLUTE, &STATIC, Value(RelocExpr::Symbol, NONE)),
+        (elf::R_X86_64_PC32, SymbolFacts::ABSOLUTE, &PIE, Refused(Problem::AbsoluteDistance)),
+        (elf::R_X86_64_PLT32, SymbolFacts::ABSOLUTE, &STATIC, Value(RelocExpr::Symbol, NONE)),
+        (elf::R_X86_64_PLT32, SymbolFacts::ABSOLUTE, &PIE, Value(RelocExpr::Plt, Needs::PLT | Needs::GOT)),
         (elf::R_X86_64_PC32, IGNORED, &PIE, Value(RelocExpr::Symbol, NONE)),
         (elf::R_X86_64_PC32, WEAK, &PIE, Refused(Problem::DistanceToNothing)),
         (elf::R_X86_64_PLT32, WEAK, &PIE, Value(RelocExpr::Symbol, NONE)),
@@ -133,13 +133,13 @@ fn data_of_libraries_is_copied_or_refused() {
         (elf::R_X86_64_64, DATA, &STATIC, Value(RelocExpr::Symbol, copy)),
         (elf::R_X86_64_PC32, DATA, &no_copy, Refused(Problem::CopyForbidden)),
         (elf::R_X86_64_64, DATA, &text, Dynamic(DynamicKind::Symbolic, Needs::DYNSYM)),
-        (elf::R_X86_64_PC32, DATA | Facts::NO_DEFINITION, &PIE, Refused(Problem::DistanceToNothing)),
+        (elf::R_X86_64_PC32, DATA | SymbolFacts::NO_DEFINITION, &PIE, Refused(Problem::DistanceToNothing)),
     ]);
 }
 
 #[test]
 fn indirect_functions_get_plt_entries() {
-    let ifunc = Facts::IFUNC | Facts::FUNCTION;
+    let ifunc = SymbolFacts::IFUNC | SymbolFacts::FUNCTION;
     let canonical = Needs::PLT | Needs::CANONICAL_PLT;
     table(&[
         (elf::R_X86_64_PLT32, ifunc, &STATIC, Value(RelocExpr::Plt, Needs::PLT)),
@@ -157,8 +157,8 @@ fn indirect_functions_get_plt_entries() {
 
 #[test]
 fn tls_models_relax_by_kind_of_output() {
-    let (local, imported) = (Facts::TLS, Facts::TLS | Facts::IMPORTED);
-    let absent = imported | Facts::NO_DEFINITION;
+    let (local, imported) = (SymbolFacts::TLS, SymbolFacts::TLS | SymbolFacts::IMPORTED);
+    let absent = imported | SymbolFacts::NO_DEFINITION;
     let gd = Needs::TLS_GD;
     let ie = Needs::GOT_TP;
     let dynsym = Needs::DYNSYM;
@@ -181,8 +181,18 @@ fn tls_models_relax_by_kind_of_output() {
         (elf::R_X86_64_DTPOFF32, local, &SHARED, Value(RelocExpr::DtpOffset, NONE)),
         (elf::R_X86_64_DTPOFF32, local, &PIE, Value(RelocExpr::TpOffset, NONE)),
         (elf::R_X86_64_DTPOFF64, imported, &SHARED, Refused(Problem::NeedsTlsModel)),
-        (elf::R_X86_64_DTPOFF64, imported | Facts::EXPORTED, &SHARED, Value(RelocExpr::DtpOffset, NONE)),
-        (elf::R_X86_64_DTPOFF32, imported | Facts::EXPORTED, &SHARED, Value(RelocExpr::DtpOffset, NONE)),
+        (
+            elf::R_X86_64_DTPOFF64,
+            imported | SymbolFacts::EXPORTED,
+            &SHARED,
+            Value(RelocExpr::DtpOffset, NONE),
+        ),
+        (
+            elf::R_X86_64_DTPOFF32,
+            imported | SymbolFacts::EXPORTED,
+            &SHARED,
+            Value(RelocExpr::DtpOffset, NONE),
+        ),
         (elf::R_X86_64_DTPOFF32, absent, &SHARED, Value(RelocExpr::DtpOffset, NONE)),
         (elf::R_X86_64_DTPOFF32, imported, &SHARED, Refused(Problem::NeedsTlsModel)),
         (elf::R_X86_64_GOTPC32_TLSDESC, local, &SHARED, Value(RelocExpr::TlsDesc, Needs::TLS_DESC)),
@@ -194,7 +204,7 @@ fn tls_models_relax_by_kind_of_output() {
 #[test]
 fn a_rewritten_sequence_needs_the_slot_of_its_new_model() {
     let bytes = [0x48, 0x8d, 0x05, 0, 0, 0, 0];
-    let facts = Facts::TLS | Facts::IMPORTED;
+    let facts = SymbolFacts::TLS | SymbolFacts::IMPORTED;
     let site = Site {
         facts,
         bytes: &bytes,
@@ -213,7 +223,7 @@ fn a_rewritten_sequence_needs_the_slot_of_its_new_model() {
 
 #[test]
 fn a_word_of_data_may_hold_an_offset_in_another_module() {
-    let facts = Facts::TLS | Facts::IMPORTED;
+    let facts = SymbolFacts::TLS | SymbolFacts::IMPORTED;
     let site = Site {
         facts,
         bytes: &[0; 8],
@@ -244,7 +254,7 @@ fn function_addresses_taken_through_the_plt_are_entries() {
         assert_eq!(needs(&call, FUNCTION, mode), called);
         assert_eq!(needs(&load, FUNCTION, mode), called | Needs::CANONICAL_PLT);
         assert_eq!(needs(&load, DATA, mode), called | Needs::CANONICAL_PLT, "its library says no type");
-        assert_eq!(needs(&load, Facts::IFUNC, mode), Needs::PLT | Needs::CANONICAL_PLT);
+        assert_eq!(needs(&load, SymbolFacts::IFUNC, mode), Needs::PLT | Needs::CANONICAL_PLT);
     }
     assert_eq!(needs(&load, FUNCTION, &SHARED), called);
 }
@@ -258,14 +268,17 @@ fn slot_addresses_in_words_are_left_to_the_dynamic_linker() {
             Site { facts, bytes, offset: 0, symbol: 1, addend: 0, writable: true, code: false, next: None };
         decide(info, &site, mode)
     };
-    let imported = Facts::TLS | Facts::IMPORTED;
+    let imported = SymbolFacts::TLS | SymbolFacts::IMPORTED;
     let slot = Needs::GOT_TP | Needs::DYNSYM;
-    assert_eq!((ask(Facts::TLS, &PIE).expr, ask(Facts::TLS, &PIE).dynamic), (RelocExpr::TpOffset, None));
+    assert_eq!(
+        (ask(SymbolFacts::TLS, &PIE).expr, ask(SymbolFacts::TLS, &PIE).dynamic),
+        (RelocExpr::TpOffset, None)
+    );
     let fixed = ask(imported, &STATIC);
     assert_eq!((fixed.expr, fixed.dynamic, fixed.needs), (RelocExpr::GotTp, None, slot));
     let moved = ask(imported, &PIE);
     assert_eq!((moved.dynamic, moved.needs), (Some(DynamicKind::TpSlot), slot));
-    let shared = ask(Facts::TLS, &SHARED);
+    let shared = ask(SymbolFacts::TLS, &SHARED);
     let needs = Needs::GOT_TP | Needs::STATIC_TLS;
     assert_eq!((shared.dynamic, shared.needs), (Some(DynamicKind::TpSlot), needs));
 }
@@ -278,7 +291,7 @@ fn plain_decisions_are_those_of_decide<T: Target>() {
     };
     let mut count = 0;
     for info in (0..2048).filter_map(T::reloc_info) {
-        for facts in (0..16).map(|bit| Facts::from_bits_truncate(1 << bit)).chain([LOCAL]) {
+        for facts in (0..16).map(|bit| SymbolFacts::from_bits_truncate(1 << bit)).chain([LOCAL]) {
             let Some(plain) = plain(info, facts) else { continue };
             for mode in [&STATIC, &PIE, &SHARED] {
                 let bytes = &[0; 32];

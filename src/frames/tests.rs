@@ -9,8 +9,8 @@ use crate::input::InputStore;
 use crate::input::object::{FileName, ObjectFile};
 use crate::passes::{keep_eh_frames, size_tables, split_eh_frames};
 use crate::phase::{
-    Addresses, Bound, Folds, Geometry, Inputs, Located, Made, Numbered, Resolved, Scanned, SectionState,
-    SectionStates, Session,
+    Addresses, Bound, Folds, Geometry, Inputs, Located, Numbered, Resolved, Scanned, SectionState,
+    SectionStates, Session, Synthesized,
 };
 use crate::region::Region;
 use crate::report_files::ReportFiles;
@@ -161,15 +161,15 @@ impl World {
         resolved.definitions.of = vec![Definition::Undefined; count];
         let mut sections = SectionStates::of_inputs(&resolved.section_states);
         let frames = split_eh_frames::run(&resolved, &mut sections);
-        let mut made = Made::of(resolved, frames);
+        let mut synthesized = Synthesized::of(resolved, frames);
         let own = [
-            synth::eh_frame::section(&made, &made.frames),
-            synth::eh_frame_hdr::section(&made, &made.frames),
+            synth::eh_frame::section(&synthesized, &synthesized.frames),
+            synth::eh_frame_hdr::section(&synthesized, &synthesized.frames),
         ];
-        made.synthetic.rows.extend(own.into_iter().flatten());
-        sections.add_alive(made.synthetic.rows.len());
-        let rules = vec![None; made.section_count()];
-        (Bound::of(made, rules), sections)
+        synthesized.synthetic.rows.extend(own.into_iter().flatten());
+        sections.add_alive(synthesized.synthetic.rows.len());
+        let rules = vec![None; synthesized.section_count()];
+        (Bound::of(synthesized, rules), sections)
     }
 }
 

@@ -12,7 +12,7 @@ use std::sync::OnceLock;
 use zerocopy::byteorder::{BigEndian, ByteOrder, U32, U64};
 use zerocopy::{FromBytes, IntoBytes};
 
-pub use super::packed::{Format, Packed, unpack};
+pub use super::packed::{CompressedSection, Format, unpack};
 
 /// Finds compressed sections, and puts their unpacked size and alignment into the object's headers. Returns
 /// the sections whose compression header is wrong, each with its error.
@@ -21,7 +21,7 @@ pub fn declare<'a, E: ByteOrder>(
     store: &'a InputStore,
 ) -> Vec<(u32, Malformed)> {
     let mut findings = Vec::new();
-    let mut found: Vec<(Packed<'a>, u64)> = Vec::new();
+    let mut found: Vec<(CompressedSection<'a>, u64)> = Vec::new();
     for (index, header) in object.headers.iter().enumerate() {
         let flags = header.sh_flags.get();
         let packed = if flags & u64::from(elf::SHF_COMPRESSED) != 0 {
@@ -54,7 +54,7 @@ pub fn declare<'a, E: ByteOrder>(
 fn with_header<'a, E: ByteOrder>(
     object: &ObjectFile<'a, E>,
     index: usize,
-) -> Result<(Packed<'a>, u64), Malformed> {
+) -> Result<(CompressedSection<'a>, u64), Malformed> {
     let offset = object.headers[index].sh_offset.get();
     let bytes = object.section_bytes(index)?;
     let (header, packed) = Chdr::<E>::ref_from_prefix(bytes).map_err(|_| {
@@ -71,21 +71,27 @@ fn with_header<'a, E: ByteOrder>(
     };
     let size = header.ch_size.get();
     Ok((
-        Packed { section: index as u32, format, packed, size, bytes: OnceLock::new() },
+        CompressedSection { section: index as u32, format, packed, size, bytes: OnceLock::new() },
         header.ch_addralign.get(),
     ))
 }
 
 /// Reads a `.zdebug_*` section: `ZLIB`, the size in eight big-endian bytes, and a zlib stream. A section that
 /// does not start so is not compressed.
-fn old_style<'a, E: ByteOrder>(object: &ObjectFile<'a, E>, index: usize) -> Option<Packed<'a>> {
+fn old_style<'a, E: ByteOrder>(object: &ObjectFile<'a, E>, index: usize) -> Option<CompressedSection<'a>> {
     let rest = object.section_bytes(index).ok()?.strip_prefix(b"ZLIB")?;
     let (size, packed) = rest.split_first_chunk::<8>()?;
     let size = U64::<BigEndian>::from_bytes(*size).get();
-    Some(Packed { section: index as u32, format: Format::Zlib, packed, size, bytes: OnceLock::new() })
+    Some(CompressedSection {
+        section: index as u32,
+        format: Format::Zlib,
+        packed,
+        size,
+        bytes: OnceLock::new(),
+    })
 }
 
-fn check_size<E: ByteOrder>(packed: &Packed<'_>, header: &Shdr<E>) -> Result<(), Malformed> {
+fn check_size<E: ByteOrder>(packed: &CompressedSection<'_>, header: &Shdr<E>) -> Result<(), Malformed> {
     if packed.is_plausible() {
         return Ok(());
     }
@@ -104,7 +110,7 @@ fn check_size<E: ByteOrder>(packed: &Packed<'_>, header: &Shdr<E>) -> Result<(),
 fn rewrite_headers<'a, E: ByteOrder>(
     object: &mut ObjectFile<'a, E>,
     store: &'a InputStore,
-    found: &[(Packed<'a>, u64)],
+    found: &[(CompressedSection<'a>, u64)],
 ) {
     let mut headers = object.headers.to_vec();
     let mut names = Vec::new();

@@ -4,7 +4,7 @@
 //! many of its units may share one list of ranges, and many headers may name the same bytes. A file of `n`
 //! bytes could then stand for `n * n`, which no compiler makes and no machine has the memory for.
 //!
-//! So code that follows such references takes what it uses from a [`Measure`]. The bytes of the input fill
+//! So code that follows such references takes what it uses from a [`Budget`]. The bytes of the input fill
 //! the measure, and the code stops when it is empty.
 
 /// What each byte of an input adds to the measure.
@@ -15,25 +15,25 @@ const LEAST: u64 = 1 << 20;
 
 /// What an input may still use.
 #[derive(Debug)]
-pub struct Measure {
+pub struct Budget {
     /// `None` as soon as more was taken than there was.
     left: Option<u64>,
 }
 
 /// More was taken from a measure than there was.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Beyond;
+pub struct Exceeded;
 
-impl Default for Measure {
+impl Default for Budget {
     fn default() -> Self {
-        Measure::of(0)
+        Budget::of(0)
     }
 }
 
-impl Measure {
+impl Budget {
     /// The measure of an input of this many bytes.
     pub fn of(bytes: u64) -> Self {
-        Measure { left: Some(bytes.saturating_mul(FACTOR).saturating_add(LEAST)) }
+        Budget { left: Some(bytes.saturating_mul(FACTOR).saturating_add(LEAST)) }
     }
 
     /// Adds the measure of further bytes of the input. If the measure was exceeded, it stays so.
@@ -46,13 +46,13 @@ impl Measure {
     /// # Errors
     /// Less than that is left, now or in an earlier call.
     #[inline]
-    pub fn take(&mut self, amount: u64) -> Result<(), Beyond> {
+    pub fn take(&mut self, amount: u64) -> Result<(), Exceeded> {
         self.left = self.left.and_then(|left| left.checked_sub(amount));
-        self.left.map(|_| ()).ok_or(Beyond)
+        self.left.map(|_| ()).ok_or(Exceeded)
     }
 
     /// Whether more was taken than there was.
-    pub fn is_exceeded(&self) -> bool {
+    pub fn is_spent(&self) -> bool {
         self.left.is_none()
     }
 }
@@ -63,13 +63,13 @@ mod tests {
 
     #[test]
     fn what_was_exceeded_stays_exceeded() {
-        let mut measure = Measure::of(2);
+        let mut measure = Budget::of(2);
         assert_eq!(measure.take(LEAST + 2 * FACTOR), Ok(()));
         measure.extend(1);
         assert_eq!(measure.take(FACTOR), Ok(()));
-        assert_eq!(measure.take(1), Err(Beyond));
+        assert_eq!(measure.take(1), Err(Exceeded));
         measure.extend(1000);
-        assert_eq!(measure.take(0), Err(Beyond));
-        assert!(measure.is_exceeded());
+        assert_eq!(measure.take(0), Err(Exceeded));
+        assert!(measure.is_spent());
     }
 }

@@ -31,4 +31,4 @@ pub use object::ObjectFile;
 pub use section_class::SectionClass;
 pub use section_info::SectionInfo;
 pub use shared::SharedFile;
-pub use usage::Usage;
+pub use usage::SymbolUse;

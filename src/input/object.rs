@@ -4,9 +4,9 @@
 //! tables that end. A pass that needs the contents of a section looks at them then. An archive member that is
 //! never extracted is parsed this far and no further.
 
-use super::measure::Measure;
-use super::packed::Packed;
-use super::usage::Usage;
+use super::measure::Budget;
+use super::packed::CompressedSection;
+use super::usage::SymbolUse;
 use crate::arch::machine::SHN_LARGE_COMMON;
 use crate::diag::words::shown;
 use crate::elf::consts as elf;
@@ -151,12 +151,12 @@ pub struct ObjectFile<'a, E: ByteOrder> {
     /// For each symbol from `first_global` on: the global of its name.
     pub globals: Vec<SymbolId>,
     /// For each of these symbols: what the object does with that name.
-    pub usages: Vec<Usage>,
+    pub usages: Vec<SymbolUse>,
     /// The symbols with a version of their own, in the order of the symbol table.
     pub versioned: Vec<VersionedSymbol<'a>>,
     /// The compressed sections, ascending. [`ObjectFile::headers`] has their unpacked type, size and
     /// alignment.
-    pub packed: Vec<Packed<'a>>,
+    pub packed: Vec<CompressedSection<'a>>,
     /// `--just-symbols`: its contents are not linked, and all its definitions are absolute.
     pub just_symbols: bool,
     /// Whether `--exclude-libs` applies, so that its definitions are not exported.
@@ -212,7 +212,7 @@ impl<'a, E: ByteOrder> ObjectFile<'a, E> {
     /// The names have more bytes than the name table and the headers may stand for.
     pub fn check_section_names(&self) -> Result<(), Malformed> {
         let table = self.section_names.len() as u64;
-        let measure = || Measure::of(table + size_of_val(self.headers) as u64);
+        let measure = || Budget::of(table + size_of_val(self.headers) as u64);
         // With few sections or a small name table, the names cannot be too long, whatever they are. Then no
         // name need be read to its end.
         if measure().take((self.headers.len() as u64).saturating_mul(table)).is_ok() {
@@ -463,8 +463,8 @@ impl<'a, E: ByteOrder> ObjectFile<'a, E> {
     /// The measure for the bytes of its symbols' names, where each name counts separately. Symbols may share
     /// one name, as hundreds of thousands of `$x` and `$d` do in code for AArch64. So the measure also counts
     /// the symbols' entries, because the string table alone does not show how large the object is.
-    pub fn measure_of_names(&self) -> Measure {
-        Measure::of((self.symbol_names.len() + size_of_val(self.symbols)) as u64)
+    pub fn measure_of_names(&self) -> Budget {
+        Budget::of((self.symbol_names.len() + size_of_val(self.symbols)) as u64)
     }
 
     /// Whether two symbols have the same section (or are both absolute) and the same value.

@@ -25,7 +25,7 @@ impl Format {
 
 /// A compressed section of an object.
 #[derive(Clone, Debug)]
-pub struct Packed<'a> {
+pub struct CompressedSection<'a> {
     /// Section header index.
     pub section: u32,
     /// The compression format.
@@ -38,7 +38,7 @@ pub struct Packed<'a> {
     pub bytes: OnceLock<&'a [u8]>,
 }
 
-impl Packed<'_> {
+impl CompressedSection<'_> {
     /// Whether the packed bytes can unpack to as many bytes as the header says.
     pub fn is_plausible(&self) -> bool {
         self.size <= (self.packed.len() as u64).saturating_mul(self.format.largest_ratio())
@@ -49,7 +49,7 @@ impl Packed<'_> {
 ///
 /// # Errors
 /// The packed bytes are wrong. The text says how.
-pub fn unpack(packed: &Packed<'_>) -> Result<Vec<u8>, String> {
+pub fn unpack(packed: &CompressedSection<'_>) -> Result<Vec<u8>, String> {
     let size = usize::try_from(packed.size).map_err(|_| too_large(packed))?;
     let mut out = Vec::new();
     // The size is plausible for the packed bytes (`check_size`), but there may not be so much memory.
@@ -69,7 +69,7 @@ pub fn unpack(packed: &Packed<'_>) -> Result<Vec<u8>, String> {
     Err(format!("the data unpack to {:#x} bytes, the header says {:#x}", out.len(), packed.size))
 }
 
-fn too_large(packed: &Packed<'_>) -> String {
+fn too_large(packed: &CompressedSection<'_>) -> String {
     format!("there is no memory for {:#x} bytes", packed.size)
 }
 

@@ -1,6 +1,6 @@
 //! A shared library: its dynamic symbols, their versions, and the libraries that it needs.
 
-use super::measure::Measure;
+use super::measure::Budget;
 use super::object::{FileName, Malformed, SectionBytes, section_headers, section_range};
 use crate::elf::consts as elf;
 use crate::elf::{Dyn, Ehdr, Phdr, Shdr, Sym, Verdaux, Verdef, Vernaux, Verneed, string_at, whole_table};
@@ -321,11 +321,11 @@ impl<'a, E: ByteOrder> SharedFile<'a, E> {
 const LONG_NAME: usize = 4096;
 
 /// Takes the names of a table from the table's measure, because they may overlap.
-struct Names(Measure);
+struct Names(Budget);
 
 impl Names {
     fn of(table: &[u8]) -> Self {
-        Names(Measure::of(table.len() as u64))
+        Names(Budget::of(table.len() as u64))
     }
 
     fn count(&mut self, name: &[u8]) -> Result<(), Malformed> {

@@ -9,7 +9,7 @@ use files::store::{FileBytes, InputSource, reason};
 use std::path::{Path, PathBuf};
 
 /// Opens the files that options name, and reports those that it cannot read.
-pub struct SideFiles<'r> {
+pub struct OptionFiles<'r> {
     pub source: &'r dyn InputSource,
     /// Receives the texts, so that messages can point into them.
     pub sources: &'r mut Sources,
@@ -18,7 +18,7 @@ pub struct SideFiles<'r> {
     pub paths: &'r mut Vec<PathBuf>,
 }
 
-impl SideFiles<'_> {
+impl OptionFiles<'_> {
     /// The bytes of a file, or `None` after an error that was reported. Messages call the file `kind`.
     pub fn read(&mut self, path: &Path, kind: &str) -> Option<FileBytes> {
         let read = self.source.read_named(path).map_err(|error| reason(&error));

@@ -6,7 +6,7 @@
 
 use super::ObjectFile;
 use super::object::SymbolPlace;
-use super::packed::{Format, Packed, unpack};
+use super::packed::{CompressedSection, Format, unpack};
 use crate::diag::demangle::shown;
 use crate::elf::consts as elf;
 use crate::ids::FileId;
@@ -34,19 +34,19 @@ pub fn referenced_more(more: u64) -> String {
 
 /// What a message says of a place.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Deed {
+pub enum PlaceRole {
     /// The place refers to a symbol.
     Referenced,
     /// The place defines a symbol.
     Defined,
 }
 
-impl Deed {
+impl PlaceRole {
     /// The words before the place.
     pub fn words(self) -> &'static str {
         match self {
-            Deed::Referenced => "referenced by",
-            Deed::Defined => "defined at",
+            PlaceRole::Referenced => "referenced by",
+            PlaceRole::Defined => "defined at",
         }
     }
 }
@@ -64,7 +64,7 @@ impl SourceLines {
     /// gives it; then the place in the object, and the function around it.
     pub fn notes<E: ByteOrder>(
         &mut self,
-        deed: Deed,
+        deed: PlaceRole,
         object: &ObjectFile<'_, E>,
         section: u32,
         offset: u64,
@@ -85,7 +85,7 @@ impl SourceLines {
     /// `file:line (path:line)` of a place.
     fn find<E: ByteOrder>(
         &mut self,
-        deed: Deed,
+        deed: PlaceRole,
         object: &ObjectFile<'_, E>,
         section: u32,
         offset: u64,
@@ -273,11 +273,11 @@ impl Lines {
         })
     }
 
-    fn find(&self, address: u64, code: bool, deed: Deed) -> Option<String> {
+    fn find(&self, address: u64, code: bool, deed: PlaceRole) -> Option<String> {
         let (file, line) = if code {
             let next = self.rows.partition_point(|row| row.address <= address);
             let mut row = self.rows.get(next.checked_sub(1)?)?;
-            if deed == Deed::Defined {
+            if deed == PlaceRole::Defined {
                 // A function begins at its first line, even if the compiler has moved other lines to its
                 // first address.
                 let begin = self.rows.partition_point(|row| row.address < address);
@@ -316,7 +316,8 @@ pub fn section_bytes(file: &ElfFile64<'_, Endianness>, name: &str) -> Option<Vec
         None => data.data.to_vec(),
         Some(format) => {
             let size = data.uncompressed_size;
-            let packed = Packed { section: 0, format, packed: data.data, size, bytes: Default::default() };
+            let packed =
+                CompressedSection { section: 0, format, packed: data.data, size, bytes: Default::default() };
             if !packed.is_plausible() {
                 return None;
             }

@@ -9,7 +9,7 @@ use zerocopy::byteorder::ByteOrder;
 
 /// What an object does with the name of a global.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Usage {
+pub enum SymbolUse {
     /// The object defines the name.
     Definition,
     /// The object defines the name as a common block.
@@ -25,24 +25,24 @@ pub enum Usage {
     WeakConstrainedReference,
 }
 
-impl Usage {
+impl SymbolUse {
     /// The usage that an entry of an object's symbol table expresses.
     #[inline]
-    pub fn of<E: ByteOrder>(symbol: &Sym<E>) -> Usage {
+    pub fn of<E: ByteOrder>(symbol: &Sym<E>) -> SymbolUse {
         if !symbol.is_undefined() {
-            return if symbol.is_common() { Usage::Common } else { Usage::Definition };
+            return if symbol.is_common() { SymbolUse::Common } else { SymbolUse::Definition };
         }
         match (symbol.visibility() != elf::STV_DEFAULT, symbol.is_weak()) {
-            (false, false) => Usage::Reference,
-            (false, true) => Usage::WeakReference,
-            (true, false) => Usage::ConstrainedReference,
-            (true, true) => Usage::WeakConstrainedReference,
+            (false, false) => SymbolUse::Reference,
+            (false, true) => SymbolUse::WeakReference,
+            (true, false) => SymbolUse::ConstrainedReference,
+            (true, true) => SymbolUse::WeakConstrainedReference,
         }
     }
 
     /// Whether the object refers to the name without defining it.
     #[inline]
     pub fn is_reference(self) -> bool {
-        !matches!(self, Usage::Definition | Usage::Common)
+        !matches!(self, SymbolUse::Definition | SymbolUse::Common)
     }
 }

@@ -5,9 +5,9 @@
 //! headers take room themselves. When two rounds end alike, the addresses are published, and
 //! sections whose size depends on addresses are asked again.
 
-use super::machine::{Machine, Stays};
 use super::output;
-use super::segments::{self, PhdrValues, Wishes};
+use super::segments::{self, PhdrValues, SegmentPolicy};
+use super::state::{LayoutState, Stays};
 use super::{file_offsets, link_order};
 use crate::arch::Target;
 use crate::chunks::{Chunk, Segment, order_of};
@@ -34,7 +34,7 @@ pub struct Fixed<'a> {
     /// Sections that get a segment of their own.
     pub special: Special,
     /// Demands on segments; chunks and ranges are filled in each round.
-    pub wishes: Wishes,
+    pub policy: SegmentPolicy,
     /// Whether the output has segments: not under `-r`, nor for a binary image.
     pub segments: bool,
     /// Bytes of the file header; 0 for a binary image.
@@ -76,24 +76,24 @@ pub struct Round<'a> {
 /// Runs rounds until one ends like the round before; gives that one.
 pub fn repeat<'a, T: Target>(
     link: &Contents<'a, T>,
-    machine: &mut Machine<'_>,
+    layout_state: &mut LayoutState<'_>,
     fixed: &Fixed<'a>,
 ) -> Round<'a> {
     let mut before = Signature::default();
     let mut changed_names = Vec::new();
-    let mut judged = vec![false; machine.outputs.len()];
+    let mut judged = vec![false; layout_state.outputs.len()];
     for _ in 0..MAX_ROUNDS {
-        run_with_relro(machine, fixed.relro);
-        let reordered = reorder(link, machine);
-        let dropped = drop_empty(machine, link.config.is_relocatable(), &mut judged);
-        let result = finish_round(machine, fixed);
-        let now = signature(machine, result.segments.len());
+        run_with_relro(layout_state, fixed.relro);
+        let reordered = reorder(link, layout_state);
+        let dropped = drop_empty(layout_state, link.config.is_relocatable(), &mut judged);
+        let result = finish_round(layout_state, fixed);
+        let now = signature(layout_state, result.segments.len());
         if now == before && !reordered && !dropped {
             return result;
         }
-        changed_names = changes(machine, &before, &now);
+        changed_names = changes(layout_state, &before, &now);
         before = now;
-        for entry in &mut machine.symbols.entries {
+        for entry in &mut layout_state.symbols.entries {
             entry.previous = entry.value.or(entry.previous);
         }
     }
@@ -105,32 +105,33 @@ pub fn repeat<'a, T: Target>(
         .note(format!("still moving: {}", changed_names.join(", ")))
         .help("look for assignments whose value depends on an address that depends on them"),
     );
-    finish_round(machine, fixed)
+    finish_round(layout_state, fixed)
 }
 
 /// One run, and a second one if the start of the relocation-read-only part must move for its end to lie on a
 /// page boundary.
-fn run_with_relro(machine: &mut Machine<'_>, relro: bool) {
-    machine.data_segment = DataSegment::with_relro_page(machine.settings.relro_page_size);
+fn run_with_relro(layout_state: &mut LayoutState<'_>, relro: bool) {
+    layout_state.data_segment = DataSegment::with_relro_page(layout_state.settings.relro_page_size);
     let before: Vec<(bool, u64, u64)> =
-        machine.outputs.iter().map(|state| (state.placed, state.address, state.load_address)).collect();
-    machine.run();
-    let sections = machine.data_segment.relro().map_or_else(Vec::new, |range| relro_sections(machine, range));
-    if machine.data_segment.next_round(relro, &sections) {
+        layout_state.outputs.iter().map(|state| (state.placed, state.address, state.load_address)).collect();
+    layout_state.run();
+    let sections =
+        layout_state.data_segment.relro().map_or_else(Vec::new, |range| relro_sections(layout_state, range));
+    if layout_state.data_segment.next_round(relro, &sections) {
         // Expressions before a section must see its shifted address of the round before, and not that of the
         // run without shift, which does not count.
-        for (state, (placed, address, load_address)) in machine.outputs.iter_mut().zip(before) {
+        for (state, (placed, address, load_address)) in layout_state.outputs.iter_mut().zip(before) {
             if placed {
                 (state.address, state.load_address) = (address, load_address);
             }
         }
-        machine.run();
+        layout_state.run();
     }
 }
 
 /// The allocated output sections in a range of addresses, in order.
-fn relro_sections(machine: &Machine<'_>, (start, end): (u64, u64)) -> Vec<RelroSection> {
-    let states = machine.plan.in_order().map(|output| &machine.outputs[output.index()]);
+fn relro_sections(layout_state: &LayoutState<'_>, (start, end): (u64, u64)) -> Vec<RelroSection> {
+    let states = layout_state.plan.in_order().map(|output| &layout_state.outputs[output.index()]);
     states
         .filter(|state| {
             let alloc = crate::elf::is_alloc(state.attributes.flags);
@@ -144,24 +145,24 @@ fn relro_sections(machine: &Machine<'_>, (start, end): (u64, u64)) -> Vec<RelroS
 }
 
 /// Puts link-ordered sections in the order of the addresses of this round.
-fn reorder<T: Target>(link: &Contents<'_, T>, machine: &mut Machine<'_>) -> bool {
-    if !machine.lists.iter().any(|list| list.link_order) {
+fn reorder<T: Target>(link: &Contents<'_, T>, layout_state: &mut LayoutState<'_>) -> bool {
+    if !layout_state.lists.iter().any(|list| list.link_order) {
         return false;
     }
-    let mut lists = std::mem::take(&mut machine.lists);
+    let mut lists = std::mem::take(&mut layout_state.lists);
     let starts: Vec<u64> = lists
         .iter()
-        .zip(&machine.plan.rules)
-        .map(|(list, rule)| machine.outputs[rule.output.index()].address.wrapping_add(list.start))
+        .zip(&layout_state.plan.rules)
+        .map(|(list, rule)| layout_state.outputs[rule.output.index()].address.wrapping_add(list.start))
         .collect();
-    let ranks = list_ranks(machine.plan);
+    let ranks = list_ranks(layout_state.plan);
     let relocatable = link.config.is_relocatable();
     let changed = link_order::sort(link, &mut lists, &|id| {
-        let rule = machine.section_rules[id.index()]?.index();
+        let rule = layout_state.section_rules[id.index()]?.index();
         if !super::place::is_placed(link, id) {
             return None;
         }
-        let offset = machine.offsets[id.index()];
+        let offset = layout_state.offsets[id.index()];
         // Under `-r` there are no addresses, so the order of output sections decides.
         Some(if relocatable {
             u64::from(ranks[rule]) << 40 | offset & ((1 << 40) - 1)
@@ -169,7 +170,7 @@ fn reorder<T: Target>(link: &Contents<'_, T>, machine: &mut Machine<'_>) -> bool
             starts[rule].wrapping_add(offset)
         })
     });
-    machine.lists = lists;
+    layout_state.lists = lists;
     changed
 }
 
@@ -185,9 +186,9 @@ pub fn list_ranks(plan: &LayoutPlan) -> Vec<u32> {
 
 /// Drops empty output sections after the first run that gave them a size, and brings back those that got
 /// contents. `judged` holds, for each output section, whether such a run was seen. Gives whether any changed.
-fn drop_empty(machine: &mut Machine<'_>, relocatable: bool, judged: &mut [bool]) -> bool {
+fn drop_empty(layout_state: &mut LayoutState<'_>, relocatable: bool, judged: &mut [bool]) -> bool {
     let mut changed = false;
-    for (state, judged) in machine.outputs.iter_mut().zip(judged) {
+    for (state, judged) in layout_state.outputs.iter_mut().zip(judged) {
         let filled = state.size > 0 || state.facts.bytes > 0 || relocatable && state.facts.count > 0;
         let wanted = match state.stays {
             Stays::IfFilled => filled || state.undetermined,
@@ -203,32 +204,32 @@ fn drop_empty(machine: &mut Machine<'_>, relocatable: bool, judged: &mut [bool])
     changed
 }
 
-fn signature(machine: &Machine<'_>, segments: usize) -> Signature {
-    let outputs = &machine.outputs;
+fn signature(layout_state: &LayoutState<'_>, segments: usize) -> Signature {
+    let outputs = &layout_state.outputs;
     Signature {
         outputs: outputs.iter().map(|s| (s.address, s.load_address, s.size, s.in_output)).collect(),
-        symbols: machine
+        symbols: layout_state
             .symbols
             .entries
             .iter()
-            .map(|entry| entry.value.map(|value| value.address(None, machine)))
+            .map(|entry| entry.value.map(|value| value.address(None, layout_state)))
             .collect(),
         segments,
     }
 }
 
 /// Names of some symbols and sections that differ between two rounds.
-fn changes(machine: &Machine<'_>, before: &Signature, now: &Signature) -> Vec<String> {
+fn changes(layout_state: &LayoutState<'_>, before: &Signature, now: &Signature) -> Vec<String> {
     let text = |name: &[u8]| String::from_utf8_lossy(name).into_owned();
     let mut names = Vec::new();
     for (index, output) in now.outputs.iter().enumerate() {
         if before.outputs.get(index) != Some(output) {
-            names.push(format!("section {}", text(&machine.plan.outputs[index].name)));
+            names.push(format!("section {}", text(&layout_state.plan.outputs[index].name)));
         }
     }
     for (index, symbol) in now.symbols.iter().enumerate() {
         if before.symbols.get(index) != Some(symbol) {
-            names.push(format!("symbol {}", text(machine.symbols.names[index])));
+            names.push(format!("symbol {}", text(layout_state.symbols.names[index])));
         }
     }
     if before.segments != now.segments {
@@ -240,41 +241,41 @@ fn changes(machine: &Machine<'_>, before: &Signature, now: &Signature) -> Vec<St
 
 /// The output sections and segments of this round. The room for program headers never shrinks, so that it
 /// cannot oscillate.
-fn finish_round<'a>(machine: &mut Machine<'_>, fixed: &Fixed<'a>) -> Round<'a> {
-    let (chunks, outputs) = chunks(machine, fixed);
+fn finish_round<'a>(layout_state: &mut LayoutState<'_>, fixed: &Fixed<'a>) -> Round<'a> {
+    let (chunks, outputs) = chunks(layout_state, fixed);
     let order = order_of(&chunks);
     let segments = if fixed.segments {
-        segments_of(machine, fixed, &Sorted::new(&chunks, &outputs, &order))
+        segments_of(layout_state, fixed, &Sorted::new(&chunks, &outputs, &order))
     } else {
         Vec::new()
     };
     let size =
         if segments.is_empty() { fixed.file_header_size } else { file_offsets::headers_size(segments.len()) };
-    machine.headers_size = machine.headers_size.max(size);
+    layout_state.headers_size = layout_state.headers_size.max(size);
     let header = segments.iter().find(|segment| segment.p_type == elf::PT_LOAD && segment.file_header);
-    machine.headers_address = header.and_then(|load| {
+    layout_state.headers_address = header.and_then(|load| {
         if load.is_empty() {
             return Some(load.address);
         }
-        let offset = file_offsets::congruent(machine.headers_size, load.address, load.align)?;
+        let offset = file_offsets::congruent(layout_state.headers_size, load.address, load.align)?;
         Some(load.address.wrapping_sub(offset))
     });
     Round { chunks, outputs, order, segments }
 }
 
 /// The output sections of this round, and the row in the plan of each.
-fn chunks<'a>(machine: &Machine<'_>, fixed: &Fixed<'a>) -> (Vec<Chunk<'a>>, Vec<OutputId>) {
-    let mut chunks = Vec::with_capacity(machine.outputs.len());
-    let mut outputs = Vec::with_capacity(machine.outputs.len());
-    for output in machine.plan.in_order() {
-        let state = &machine.outputs[output.index()];
-        let plan = &machine.plan.outputs[output.index()];
+fn chunks<'a>(layout_state: &LayoutState<'_>, fixed: &Fixed<'a>) -> (Vec<Chunk<'a>>, Vec<OutputId>) {
+    let mut chunks = Vec::with_capacity(layout_state.outputs.len());
+    let mut outputs = Vec::with_capacity(layout_state.outputs.len());
+    for output in layout_state.plan.in_order() {
+        let state = &layout_state.outputs[output.index()];
+        let plan = &layout_state.plan.outputs[output.index()];
         if plan.discard || !state.in_output {
             continue;
         }
         let mut align = state.align.max(1);
         let mut flags = state.attributes.flags;
-        if fixed.wishes.writable_text && plan.name == b".text" {
+        if fixed.policy.writable_text && plan.name == b".text" {
             flags |= u64::from(elf::SHF_WRITE);
         }
         if crate::elf::is_alloc(state.attributes.flags) && state.address != 0 {
@@ -313,47 +314,51 @@ impl<'r, 'a> Sorted<'r, 'a> {
     }
 }
 
-fn segments_of(machine: &mut Machine<'_>, fixed: &Fixed<'_>, sorted: &Sorted<'_, '_>) -> Vec<Segment> {
+fn segments_of(
+    layout_state: &mut LayoutState<'_>,
+    fixed: &Fixed<'_>,
+    sorted: &Sorted<'_, '_>,
+) -> Vec<Segment> {
     let Sorted { chunks, outputs } = sorted;
-    let plan = machine.plan;
+    let plan = layout_state.plan;
     if !plan.phdrs.is_empty() {
-        let values = phdr_values(machine);
+        let values = phdr_values(layout_state);
         let names = segments::names_in_script(plan, chunks, outputs);
-        let page_size = fixed.wishes.align_page;
-        return segments::from_phdrs(plan, &values, chunks, &names, page_size, &mut machine.findings);
+        let page_size = fixed.policy.align_page;
+        return segments::from_phdrs(plan, &values, chunks, &names, page_size, &mut layout_state.findings);
     }
-    machine.findings.extend(segments::unknown_without_phdrs(plan, outputs));
+    layout_state.findings.extend(segments::unknown_without_phdrs(plan, outputs));
     let chunk_of = |section: Option<SectionId>| {
-        let output = plan.rule(machine.section_rules[section?.index()]?).output;
+        let output = plan.rule(layout_state.section_rules[section?.index()]?).output;
         outputs.iter().position(|&other| other == output)
     };
     // Readers of such a segment expect the table at its start. A script may put more into the output section,
     // so the segment is made only if the table comes first.
     let begins = |section: Option<SectionId>| {
         let is_first = |id: &SectionId| {
-            let list = machine.section_rules[id.index()].map(|rule| &machine.lists[rule.index()]);
-            list.is_some_and(|list| list.start == 0 && machine.offsets[id.index()] == 0)
+            let list = layout_state.section_rules[id.index()].map(|rule| &layout_state.lists[rule.index()]);
+            list.is_some_and(|list| list.start == 0 && layout_state.offsets[id.index()] == 0)
         };
         chunk_of(section.filter(is_first))
     };
     let plain_sframe =
         || chunks.iter().position(|chunk| chunk.name == b".sframe" && chunk.sh_type == SHT_GNU_SFRAME);
-    let wishes = Wishes {
+    let policy = SegmentPolicy {
         dynamic: begins(fixed.special.dynamic),
         eh_frame_hdr: begins(fixed.special.eh_frame_hdr),
         sframe: chunk_of(fixed.special.sframe_index).or_else(plain_sframe),
-        relro: machine.data_segment.relro().filter(|_| fixed.relro),
-        ..fixed.wishes.clone()
+        relro: layout_state.data_segment.relro().filter(|_| fixed.relro),
+        ..fixed.policy.clone()
     };
-    segments::derive(chunks, &wishes, machine.headers_size.max(fixed.file_header_size))
+    segments::derive(chunks, &policy, layout_state.headers_size.max(fixed.file_header_size))
 }
 
-fn phdr_values(machine: &mut Machine<'_>) -> Vec<PhdrValues> {
-    let plan = machine.plan;
-    let mut number = |expr: &crate::script::expr::Expr| match eval(expr, machine) {
-        Ok(value) => value.address(None, machine),
+fn phdr_values(layout_state: &mut LayoutState<'_>) -> Vec<PhdrValues> {
+    let plan = layout_state.plan;
+    let mut number = |expr: &crate::script::expr::Expr| match eval(expr, layout_state) {
+        Ok(value) => value.address(None, layout_state),
         Err(error) => {
-            machine.findings.push(error.diagnostic(&plan.sources));
+            layout_state.findings.push(error.diagnostic(&plan.sources));
             0
         }
     };
@@ -368,18 +373,18 @@ fn phdr_values(machine: &mut Machine<'_>) -> Vec<PhdrValues> {
 }
 
 /// Updates type and flags of every output section from its lists.
-pub fn refresh_outputs(machine: &mut Machine<'_>, relocatable: bool, sframe_alloc: bool) {
-    let keep_groups = relocatable && !machine.plan.force_group_allocation;
-    let plans = machine.plan;
-    for index in 0..machine.outputs.len() {
+pub fn refresh_outputs(layout_state: &mut LayoutState<'_>, relocatable: bool, sframe_alloc: bool) {
+    let keep_groups = relocatable && !layout_state.plan.force_group_allocation;
+    let plans = layout_state.plan;
+    for index in 0..layout_state.outputs.len() {
         let plan = &plans.outputs[index];
-        let facts = super::orphan::facts_of(machine.plan, &machine.lists, index);
+        let facts = super::orphan::facts_of(layout_state.plan, &layout_state.lists, index);
         let writes = plan.body.iter().any(Body::writes);
         let script_type = match plan.kind.as_deref() {
-            Some(OutputSectionType::Type { value, .. }) => match eval(value, machine) {
+            Some(OutputSectionType::Type { value, .. }) => match eval(value, layout_state) {
                 Ok(value) => Some(value.value),
                 Err(error) => {
-                    machine.findings.push(error.diagnostic(&machine.plan.sources));
+                    layout_state.findings.push(error.diagnostic(&layout_state.plan.sources));
                     None
                 }
             },
@@ -389,31 +394,31 @@ pub fn refresh_outputs(machine: &mut Machine<'_>, relocatable: bool, sframe_allo
         if !keep_groups {
             attributes.flags &= !u64::from(elf::SHF_GROUP);
         }
-        let align = plan.rules().map(|rule| machine.lists[rule.index()].max_align).max().unwrap_or(0);
-        let state = &mut machine.outputs[index];
+        let align = plan.rules().map(|rule| layout_state.lists[rule.index()].max_align).max().unwrap_or(0);
+        let state = &mut layout_state.outputs[index];
         state.facts = facts;
         state.attributes = attributes;
         state.input_align = 1 << align.min(63);
         state.align = state.align.max(state.input_align);
         state.in_output |= facts.bytes > 0;
     }
-    align_tls(machine);
+    align_tls(layout_state);
 }
 
 /// The first section of the TLS template gets the alignment of the whole template: only then are
 /// offsets from the thread pointer those that the dynamic linker computes.
-fn align_tls(machine: &mut Machine<'_>) {
+fn align_tls(layout_state: &mut LayoutState<'_>) {
     let tls = u64::from(elf::SHF_TLS);
-    let of_template: Vec<usize> = machine
+    let of_template: Vec<usize> = layout_state
         .plan
         .in_order()
         .map(OutputId::index)
-        .filter(|&output| machine.outputs[output].facts.any & tls != 0)
-        .filter(|&output| machine.outputs[output].facts.bytes > 0)
+        .filter(|&output| layout_state.outputs[output].facts.any & tls != 0)
+        .filter(|&output| layout_state.outputs[output].facts.bytes > 0)
         .collect();
-    let align = of_template.iter().map(|&output| machine.outputs[output].input_align).max();
+    let align = of_template.iter().map(|&output| layout_state.outputs[output].input_align).max();
     if let (Some(&first), Some(align)) = (of_template.first(), align) {
-        let state = &mut machine.outputs[first];
+        let state = &mut layout_state.outputs[first];
         state.input_align = align;
         state.align = state.align.max(align);
     }

@@ -4,10 +4,10 @@
 //! symbol a value. Values that come later in the script are those of the run before
 //! ([`super::scope`]).
 
-use super::machine::{Machine, Start};
 use super::names::{InObject, Source};
 use super::regions::is_unallocated_kind;
 use super::size;
+use super::state::{LayoutState, Start};
 use crate::chunks::align;
 use crate::chunks::memory::Region;
 use crate::chunks::{Data, Fill};
@@ -22,7 +22,7 @@ use crate::script::ast::{Assert, Assignment, DataSize, Name};
 use crate::script::eval::{EvalError, Scope, Value, eval, fill_bytes};
 use crate::script::expr::{BinaryOp, Expr, ExprKind};
 
-impl<'p> Machine<'p> {
+impl<'p> LayoutState<'p> {
     /// Carries out the plan once.
     pub fn run(&mut self) {
         self.findings.clear();
@@ -322,9 +322,9 @@ impl<'p> Machine<'p> {
         let load_address = self.own_load_address(plan);
         let align = plan.align.as_ref().and_then(|align| self.number(align)).unwrap_or(1);
         let aligned = |address| align::round_up(address, align).unwrap_or(address);
-        let next_in = |machine: &Self, region: &Option<Name>| {
-            let row = memory::find(machine.plan, &region.as_ref()?.bytes)?;
-            Some(machine.regions[row].current)
+        let next_in = |layout_state: &Self, region: &Option<Name>| {
+            let row = memory::find(layout_state.plan, &region.as_ref()?.bytes)?;
+            Some(layout_state.regions[row].current)
         };
         let start = address.or_else(|| next_in(self, &plan.region)).unwrap_or(self.dot);
         let loaded = load_address.or_else(|| next_in(self, &plan.load_region).map(aligned));
@@ -426,7 +426,7 @@ impl<'p> Machine<'p> {
                 Body::Assignment(assignment) => self.assign(assignment),
                 Body::Assert(assert) => self.check(assert),
                 Body::Data(size, value) => {
-                    let value = self.outside(|machine| machine.address(value)).unwrap_or(0);
+                    let value = self.outside(|layout_state| layout_state.address(value)).unwrap_or(0);
                     let bytes = data_bytes(*size, value, self.settings.big_endian);
                     self.write(index, start, bytes)?;
                 }
@@ -456,7 +456,7 @@ impl<'p> Machine<'p> {
     }
 
     fn fill(&mut self, value: &Expr, index: usize, start: u64) {
-        match self.outside(|machine| fill_bytes(value, machine)) {
+        match self.outside(|layout_state| fill_bytes(value, layout_state)) {
             Ok(pattern) => {
                 self.pattern = pattern;
                 self.start_gap(index, self.dot.wrapping_sub(start));

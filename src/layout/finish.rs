@@ -3,10 +3,10 @@
 
 use super::converge::Round;
 use super::link_order;
-use super::machine::Machine;
 use super::names::{Source, reserved_section};
 use super::place::{self, List};
 use super::segments;
+use super::state::LayoutState;
 use crate::arch::Target;
 use crate::chunks::{Chunk, Layout, LinkerValue, Places, TlsTemplate};
 use crate::diag::{Code, Diagnostic};
@@ -23,32 +23,32 @@ use rayon::prelude::*;
 /// symbols.
 pub fn geometry<'a, T: Target>(
     link: Contents<'a, T>,
-    machine: &Machine<'_>,
+    layout_state: &LayoutState<'_>,
     round: Round<'a>,
 ) -> Geometry<'a, T> {
     let Round { chunks, outputs, order, segments } = round;
-    let mut chunk_of = vec![None; machine.outputs.len()];
+    let mut chunk_of = vec![None; layout_state.outputs.len()];
     for (index, &output) in outputs.iter().enumerate() {
         chunk_of[output.index()] = Some(ChunkId::from_index(index));
     }
     let mut layout = Layout {
         chunks,
-        places: places(&link, machine, &chunk_of),
+        places: places(&link, layout_state, &chunk_of),
         order,
         segments,
-        regions: machine.regions.iter().skip(1).copied().collect(),
+        regions: layout_state.regions.iter().skip(1).copied().collect(),
         tls: TlsTemplate::default(),
-        headers_size: machine.headers_size,
-        headers_address: machine.headers_address,
+        headers_size: layout_state.headers_size,
+        headers_address: layout_state.headers_address,
     };
     layout.tls = tls_template(&layout);
     for (output, &chunk) in chunk_of.iter().enumerate() {
         match chunk {
-            Some(chunk) => fill_chunk(&link, &mut layout, machine, output, chunk),
-            None => move_to_neighbour(&link, &mut layout, machine, output),
+            Some(chunk) => fill_chunk(&link, &mut layout, layout_state, output, chunk),
+            None => move_to_neighbour(&link, &mut layout, layout_state, output),
         }
     }
-    let linker_values = linker_values(&link, &layout, machine, &chunk_of);
+    let linker_values = linker_values(&link, &layout, layout_state, &chunk_of);
     let addresses = Addresses::of(&link, &layout);
     Geometry { layout, linker_values, addresses, contents: link }
 }
@@ -69,18 +69,22 @@ fn tls_template(layout: &Layout<'_>) -> TlsTemplate {
 }
 
 /// The lists of an output section, in order.
-fn lists_of<'m>(machine: &'m Machine<'_>, output: usize) -> impl Iterator<Item = &'m List> {
-    machine.plan.outputs[output].rules().map(|rule| &machine.lists[rule.index()])
+fn lists_of<'m>(layout_state: &'m LayoutState<'_>, output: usize) -> impl Iterator<Item = &'m List> {
+    layout_state.plan.outputs[output].rules().map(|rule| &layout_state.lists[rule.index()])
 }
 
 /// The output section and the offset of each section that is in the output.
-fn places<T: Target>(link: &Contents<'_, T>, machine: &Machine<'_>, chunk_of: &[Option<ChunkId>]) -> Places {
-    let lists = machine.lists.iter().zip(&machine.plan.rules);
+fn places<T: Target>(
+    link: &Contents<'_, T>,
+    layout_state: &LayoutState<'_>,
+    chunk_of: &[Option<ChunkId>],
+) -> Places {
+    let lists = layout_state.lists.iter().zip(&layout_state.plan.rules);
     let of_rule: Vec<(Option<ChunkId>, u64)> =
         lists.map(|(list, rule)| (chunk_of[rule.output.index()], list.start)).collect();
     let count = link.section_count();
     let mut places = Places { chunk: vec![None; count], offset: vec![0; count] };
-    let facts = machine.section_rules.par_iter().zip(&machine.offsets).enumerate();
+    let facts = layout_state.section_rules.par_iter().zip(&layout_state.offsets).enumerate();
     let rows = places.chunk.par_iter_mut().zip(&mut places.offset).zip(facts);
     rows.with_min_len(super::place::BLOCK).for_each(|((chunk, place), (row, (rule, offset)))| {
         if let Some(rule) = rule
@@ -97,19 +101,19 @@ fn places<T: Target>(link: &Contents<'_, T>, machine: &Machine<'_>, chunk_of: &[
 fn fill_chunk<T: Target>(
     link: &Contents<'_, T>,
     layout: &mut Layout<'_>,
-    machine: &Machine<'_>,
+    layout_state: &LayoutState<'_>,
     output: usize,
     id: ChunkId,
 ) {
-    let count = lists_of(machine, output).map(|list| list.items.len()).sum();
+    let count = lists_of(layout_state, output).map(|list| list.items.len()).sum();
     let mut items: Vec<SectionId> = Vec::with_capacity(count);
-    lists_of(machine, output).for_each(|list| items.extend_from_slice(&list.items));
+    lists_of(layout_state, output).for_each(|list| items.extend_from_slice(&list.items));
     let ordered = u64::from(elf::SHF_LINK_ORDER);
     let link_order = match layout.chunks[id.index()].flags & ordered {
         0 => None,
         _ => link_order::described(link, layout, &items),
     };
-    let state = &machine.outputs[output];
+    let state = &layout_state.outputs[output];
     let chunk = &mut layout.chunks[id.index()];
     // Of SFrame, later links find what keeps it by its relocations.
     if link_order.is_none() && link.config.is_relocatable() && state.facts.sframe {
@@ -126,16 +130,16 @@ fn fill_chunk<T: Target>(
 fn move_to_neighbour<T: Target>(
     link: &Contents<'_, T>,
     layout: &mut Layout<'_>,
-    machine: &Machine<'_>,
+    layout_state: &LayoutState<'_>,
     output: usize,
 ) {
-    if lists_of(machine, output).all(|list| list.items.is_empty()) {
+    if lists_of(layout_state, output).all(|list| list.items.is_empty()) {
         return;
     }
-    let address = machine.outputs[output].address;
+    let address = layout_state.outputs[output].address;
     let neighbour = nearest(&layout.chunks, address);
     let start = neighbour.map_or(0, |chunk| layout.chunks[chunk.index()].address);
-    for list in lists_of(machine, output) {
+    for list in lists_of(layout_state, output) {
         for &item in &list.items {
             // Inputs define no symbols in synthetic sections, so an empty one is in no output section.
             if item.0 < link.first_internal() {
@@ -181,12 +185,13 @@ impl Nearest {
 fn linker_values<T: Target>(
     link: &Contents<'_, T>,
     layout: &Layout<'_>,
-    machine: &Machine<'_>,
+    layout_state: &LayoutState<'_>,
     chunk_of: &[Option<ChunkId>],
 ) -> Vec<LinkerValue> {
     let of_reserved = |symbol: &LinkerSymbol| {
         let name = link.globals.names[symbol.symbol.index()];
-        let edge = |prefix: &[u8], stop| edge(layout, machine, name.strip_prefix(prefix), chunk_of, stop);
+        let edge =
+            |prefix: &[u8], stop| edge(layout, layout_state, name.strip_prefix(prefix), chunk_of, stop);
         let found = match symbol.origin {
             LinkerSymbolOrigin::Assignment | LinkerSymbolOrigin::Version => None,
             LinkerSymbolOrigin::Start => edge(b"__start_", false),
@@ -198,14 +203,14 @@ fn linker_values<T: Target>(
     let mut values: Vec<LinkerValue> = link.linker_symbols.iter().map(of_reserved).collect();
     let position_independent = link.config.is_position_independent();
     let nearest = Nearest::among(&layout.chunks);
-    for entry in &machine.symbols.entries {
+    for entry in &layout_state.symbols.entries {
         let Source::Script(Some(row)) = entry.source else { continue };
         let Some(value) = entry.value else { continue };
         let symbol = &link.linker_symbols[row as usize];
         if symbol.origin != LinkerSymbolOrigin::Assignment {
             continue;
         }
-        let (mut chunk, value) = place(&nearest, machine, chunk_of, value, entry.anchor);
+        let (mut chunk, value) = place(&nearest, layout_state, chunk_of, value, entry.anchor);
         // Outside of sections `a + 4` is an absolute address. A dynamic linker would leave it as it is, while
         // references inside the output move with `a`. Zero is no address: `DEFINED(a) ? a : 0`.
         if position_independent && !symbol.fixed && !entry.absolute && value != 0 {
@@ -219,12 +224,12 @@ fn linker_values<T: Target>(
 /// Chunk and address of a script's value.
 fn place(
     nearest: &Nearest,
-    machine: &Machine<'_>,
+    layout_state: &LayoutState<'_>,
     chunk_of: &[Option<ChunkId>],
     value: Value,
     anchor: Option<OutputId>,
 ) -> (Option<ChunkId>, u64) {
-    let address = value.address(None, machine);
+    let address = value.address(None, layout_state);
     let chunk = match value.base {
         Base::Section(section) => chunk_of[section as usize],
         _ if value.moves => anchor.and_then(|output| chunk_of[output.index()]),
@@ -235,13 +240,13 @@ fn place(
 
 fn edge(
     layout: &Layout<'_>,
-    machine: &Machine<'_>,
+    layout_state: &LayoutState<'_>,
     section: Option<&[u8]>,
     chunk_of: &[Option<ChunkId>],
     stop: bool,
 ) -> Option<(ChunkId, u64)> {
-    let output = machine.output_names.find(section?)?;
-    let state = &machine.outputs[output.index()];
+    let output = layout_state.output_names.find(section?)?;
+    let state = &layout_state.outputs[output.index()];
     let address = state.address.wrapping_add(if stop { state.size } else { 0 });
     let chunk = chunk_of[output.index()];
     Some((chunk.or_else(|| nearest(&layout.chunks, address))?, address))

@@ -4,7 +4,7 @@
 //! would have to move into a neighbour of another kind, or become an absolute number, which no loader
 //! relocates. Hidden symbols keep nothing, because no other module sees them (`__TMC_END__`).
 
-use super::machine::{Machine, Stays};
+use super::state::{LayoutState, Stays};
 use crate::arch::Target;
 use crate::elf::consts as elf;
 use crate::ids::SectionId;
@@ -14,8 +14,8 @@ use crate::symbols::Definition;
 use rayon::prelude::*;
 
 /// Marks the empty output sections in which objects define symbols that others can see.
-pub fn keep_those_with_symbols<T: Target>(link: &Contents<'_, T>, machine: &mut Machine<'_>) {
-    let sections = empty_sections(link, machine);
+pub fn keep_those_with_symbols<T: Target>(link: &Contents<'_, T>, layout_state: &mut LayoutState<'_>) {
+    let sections = empty_sections(link, layout_state);
     if sections.is_empty() {
         return;
     }
@@ -41,18 +41,18 @@ pub fn keep_those_with_symbols<T: Target>(link: &Contents<'_, T>, machine: &mut 
         })
         .collect();
     for section in found {
-        if let Some(rule) = machine.section_rules[section.index()] {
-            machine.outputs[machine.plan.rule(rule).output.index()].keep();
+        if let Some(rule) = layout_state.section_rules[section.index()] {
+            layout_state.outputs[layout_state.plan.rule(rule).output.index()].keep();
         }
     }
 }
 
 /// The input sections of output sections without bytes, sorted.
-fn empty_sections<T: Target>(link: &Contents<'_, T>, machine: &Machine<'_>) -> Vec<SectionId> {
-    let empty = machine.plan.outputs.iter().zip(&machine.outputs).filter(|(plan, state)| {
+fn empty_sections<T: Target>(link: &Contents<'_, T>, layout_state: &LayoutState<'_>) -> Vec<SectionId> {
+    let empty = layout_state.plan.outputs.iter().zip(&layout_state.outputs).filter(|(plan, state)| {
         !plan.discard && state.stays == Stays::IfFilled && state.facts.count > 0 && state.facts.bytes == 0
     });
-    let lists = empty.flat_map(|(plan, _)| plan.rules()).map(|rule| &machine.lists[rule.index()]);
+    let lists = empty.flat_map(|(plan, _)| plan.rules()).map(|rule| &layout_state.lists[rule.index()]);
     let inputs = lists.flat_map(|list| &list.items).copied().filter(|id| id.0 < link.first_internal());
     let mut sections: Vec<SectionId> = inputs.collect();
     sections.sort_unstable();

@@ -32,7 +32,6 @@ pub mod finish;
 pub mod kept;
 pub mod link_order;
 pub mod lists;
-pub mod machine;
 pub mod names;
 pub mod orphan;
 pub mod output;
@@ -49,6 +48,7 @@ pub mod size;
 pub mod sort;
 pub mod spill;
 pub mod split;
+pub mod state;
 #[cfg(test)]
 mod tests;
 pub mod thunks;

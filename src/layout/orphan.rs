@@ -7,7 +7,7 @@
 //! Orphans of one class stay together, in input order. Orphans that share an output section are placed by
 //! the union of their flags.
 
-use super::output::Facts;
+use super::output::OutputFacts;
 use super::place::List;
 use crate::elf::consts as elf;
 use crate::elf::is_alloc;
@@ -38,12 +38,12 @@ pub struct Key<'a> {
     pub own: Option<SectionId>,
     /// The output section that sections with `SHF_LINK_ORDER` describe, under `-r`, where each output
     /// section has one `sh_link`.
-    pub describes: Option<Described>,
+    pub describes: Option<DescribedOutput>,
 }
 
 /// An output section that a section describes, named before orphans have output sections.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Described {
+pub enum DescribedOutput {
     /// An output section of the plan, by row.
     Output(OutputId),
     /// The output section of orphans that share a key, named by the first of them.
@@ -73,8 +73,8 @@ pub fn join_described(
         orphans.iter().map(|orphan| (orphan.id, *first_of.entry(orphan.key).or_insert(orphan.id))).collect();
     for (row, target) in targets {
         let described = output(target)
-            .map(Described::Output)
-            .or_else(|| first.get(&target).copied().map(Described::Orphan));
+            .map(DescribedOutput::Output)
+            .or_else(|| first.get(&target).copied().map(DescribedOutput::Orphan));
         if described.is_some() {
             orphans[row].key.own = None;
             orphans[row].key.describes = described;
@@ -552,6 +552,8 @@ fn join(a: Properties, b: Properties) -> Properties {
 }
 
 /// Header fields of all sections of an output section, joined.
-pub fn facts_of(plan: &LayoutPlan, lists: &[List], output: usize) -> Facts {
-    plan.outputs[output].rules().fold(Facts::default(), |facts, rule| facts.join(lists[rule.index()].facts))
+pub fn facts_of(plan: &LayoutPlan, lists: &[List], output: usize) -> OutputFacts {
+    plan.outputs[output]
+        .rules()
+        .fold(OutputFacts::default(), |facts, rule| facts.join(lists[rule.index()].facts))
 }

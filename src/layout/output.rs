@@ -13,7 +13,7 @@ use sframe_format::light::SHT_SFRAME_LIGHT;
 /// Header fields of several sections, joined. Joining is associative, so blocks can be read in
 /// parallel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Facts {
+pub struct OutputFacts {
     /// Number of sections.
     pub count: u32,
     /// Type of all of them; `SHT_NOBITS` gives way to types with contents, and different ones make
@@ -37,10 +37,10 @@ pub struct Facts {
     pub data: bool,
 }
 
-impl Facts {
+impl OutputFacts {
     /// The fields of one section.
-    pub fn of(id: SectionId, info: &SectionInfo<'_>) -> Facts {
-        Facts {
+    pub fn of(id: SectionId, info: &SectionInfo<'_>) -> OutputFacts {
+        OutputFacts {
             count: 1,
             sh_type: info.sh_type,
             mismatch: None,
@@ -58,7 +58,7 @@ impl Facts {
 
     /// The fields of both, joined; `self` stands first.
     #[must_use]
-    pub fn join(self, next: Facts) -> Facts {
+    pub fn join(self, next: OutputFacts) -> OutputFacts {
         if self.count == 0 {
             return next;
         }
@@ -71,7 +71,7 @@ impl Facts {
             (Some((a, _)), _) => next.mismatch.map(|(_, other)| (a, other)),
             (None, _) => next.mismatch,
         });
-        Facts {
+        OutputFacts {
             count: self.count.saturating_add(next.count),
             sh_type: join_types(self.sh_type, next.sh_type),
             mismatch,
@@ -139,7 +139,7 @@ pub struct Attributes {
 /// the script writes bytes into it, `script_type` is the value of `TYPE = …`.
 pub fn attributes(
     plan: &OutputPlan,
-    facts: &Facts,
+    facts: &OutputFacts,
     script_data: bool,
     script_type: Option<u64>,
     relocatable: bool,
@@ -226,7 +226,7 @@ fn starts_with_data(plan: &OutputPlan) -> bool {
     first.is_some_and(Body::writes)
 }
 
-fn output_flags(facts: &Facts, relocatable: bool) -> u64 {
+fn output_flags(facts: &OutputFacts, relocatable: bool) -> u64 {
     let merge = u64::from(elf::SHF_MERGE | elf::SHF_STRINGS);
     let of_inputs = u64::from(elf::SHF_INFO_LINK | elf::SHF_COMPRESSED);
     let mut flags = facts.any & !(merge | of_inputs);
@@ -263,9 +263,9 @@ mod tests {
         SectionInfo { name, sh_type, flags: flags.into(), size: 8, align: 4, entsize }
     }
 
-    fn joined(infos: &[SectionInfo<'static>]) -> Facts {
-        let facts = |(id, info)| Facts::of(SectionId(id as u32), info);
-        infos.iter().enumerate().map(facts).fold(Facts::default(), Facts::join)
+    fn joined(infos: &[SectionInfo<'static>]) -> OutputFacts {
+        let facts = |(id, info)| OutputFacts::of(SectionId(id as u32), info);
+        infos.iter().enumerate().map(facts).fold(OutputFacts::default(), OutputFacts::join)
     }
 
     fn attributes_of(name: &[u8], infos: &[SectionInfo<'static>]) -> Attributes {
@@ -337,8 +337,8 @@ mod tests {
         for cut in 1..infos.len() {
             let of = |range: std::ops::Range<usize>| {
                 range
-                    .map(|id| Facts::of(SectionId(id as u32), &infos[id]))
-                    .fold(Facts::default(), Facts::join)
+                    .map(|id| OutputFacts::of(SectionId(id as u32), &infos[id]))
+                    .fold(OutputFacts::default(), OutputFacts::join)
             };
             assert_eq!(of(0..cut).join(of(cut..infos.len())), all);
         }

@@ -5,7 +5,7 @@
 //! stand for inputs: commons for their object, merged pieces for the first section that they came
 //! from.
 
-use super::output::{self, Facts};
+use super::output::{self, OutputFacts};
 use super::shuffle::InputOrder;
 use crate::arch::Target;
 use crate::elf::consts as elf;
@@ -33,7 +33,7 @@ pub struct List {
     /// Alignment of each, as a power of two; [`NO_PART`] for tables of the linker that are empty.
     pub aligns: Vec<u8>,
     /// Their header fields, joined.
-    pub facts: Facts,
+    pub facts: OutputFacts,
     /// Whether a section of the linker is among them: its size may still change.
     pub has_internal: bool,
     /// In order already: the statement's patterns ask for different orders.
@@ -110,7 +110,7 @@ impl List {
         self.sizes.resize(count, 0);
         self.aligns.resize(count, 0);
         let gather = |((items, sizes), aligns): ((&[SectionId], &mut [u64]), &mut [u8])| {
-            let mut facts = Facts::default();
+            let mut facts = OutputFacts::default();
             for ((&id, size), align) in items.iter().zip(sizes).zip(aligns) {
                 let info = brief_info(link, id);
                 *size = info.size;
@@ -119,7 +119,7 @@ impl List {
                     continue;
                 }
                 *align = output::alignment(&info).trailing_zeros() as u8;
-                facts = facts.join(Facts::of(id, &info));
+                facts = facts.join(OutputFacts::of(id, &info));
             }
             facts
         };
@@ -131,7 +131,7 @@ impl List {
                 .zip(self.sizes.par_chunks_mut(BLOCK))
                 .zip(self.aligns.par_chunks_mut(BLOCK))
                 .map(gather)
-                .reduce(Facts::default, Facts::join)
+                .reduce(OutputFacts::default, OutputFacts::join)
         };
         self.max_align = self.aligns.iter().copied().filter(|&align| align != NO_PART).max().unwrap_or(0);
         self.computed_for = None;
@@ -163,12 +163,12 @@ fn brief_info<'a, T: Target>(link: &Contents<'a, T>, id: SectionId) -> SectionIn
         size,
         align: if align.is_power_of_two() { align } else { 1 },
         // An entry size larger than the section is nonsense.
-        entsize: if entsize <= size.max(LARGEST_ENTRY) { entsize } else { 0 },
+        entsize: if entsize <= size.max(MAX_ENTRY) { entsize } else { 0 },
     }
 }
 
 /// Entry sizes up to this count even if the section is smaller (empty).
-const LARGEST_ENTRY: u64 = 256;
+const MAX_ENTRY: u64 = 256;
 
 /// Calls [`List::gather`] for all lists.
 pub fn gather<T: Target>(link: &Contents<'_, T>, lists: &mut [List]) {

@@ -1,7 +1,7 @@
 //! The part of the location counter that is about regions: where a section goes, where it is
 //! loaded, and whether it fits ("Output Section LMA" and "Output Section Region" in GNU ld's manual).
 
-use super::machine::{Machine, OutputState, Start};
+use super::state::{LayoutState, OutputState, Start};
 use crate::chunks::align;
 use crate::chunks::memory::Last;
 use crate::diag::Code;
@@ -11,7 +11,7 @@ use crate::plan::OutputPlan;
 use crate::plan::memory;
 use crate::script::ast::{Name, OutputSectionType};
 
-impl Machine<'_> {
+impl LayoutState<'_> {
     /// Whether an output section of kind `INFO` or its like has allocated contents: these are
     /// loaded though the script makes the section not allocated.
     pub(super) fn is_loaded(&self, plan: &OutputPlan, index: usize) -> bool {

@@ -8,10 +8,10 @@
 use super::check::{self, Origin};
 use super::converge::{self, Fixed};
 use super::lists::Lists;
-use super::machine::{Machine, OutputState, Stays};
 use super::names::{OutputNames, Symbols};
 use super::settings;
 use super::spill::{self, Alternatives};
+use super::state::{LayoutState, OutputState, Stays};
 use super::thunks::{self, Watched};
 use super::{finish, kept, values};
 use crate::arch::Target;
@@ -37,18 +37,18 @@ const MAX_RESIZES: u32 = 32;
 
 /// What passes from one round to the next.
 pub struct Rounds<'p, 'a> {
-    machine: Machine<'p>,
+    layout_state: LayoutState<'p>,
     fixed: Fixed<'a>,
     alternatives: Alternatives,
     /// For each chunk of the last geometry, its output section in the plan.
     outputs: Vec<OutputId>,
-    made: Made,
+    made: RoundResults,
     watched: Option<Watched>,
     resizes: u32,
 }
 
 /// What the rounds made, besides the geometry.
-pub struct Made {
+pub struct RoundResults {
     /// The rule of each section: `--enable-non-contiguous-regions` changes them, and pools of thunks get
     /// theirs here.
     pub rules: Vec<Option<RuleId>>,
@@ -70,29 +70,29 @@ impl<'p, 'a> Rounds<'p, 'a> {
         let offsets = vec![0; link.section_count()];
         let outputs = plan.outputs.iter().map(|_| OutputState::default()).collect();
         let settings = settings::settings::<T>(link.config);
-        let mut machine = Machine::new(plan, rules, lists, offsets, outputs, settings);
-        refresh(&mut machine, link.config);
-        report_types(link, &machine);
-        start_outputs(link, &mut machine);
-        name_outputs(&mut machine);
-        machine.symbols = Symbols::new(link, plan, &machine.output_names);
+        let mut layout_state = LayoutState::new(plan, rules, lists, offsets, outputs, settings);
+        refresh(&mut layout_state, link.config);
+        report_types(link, &layout_state);
+        start_outputs(link, &mut layout_state);
+        name_outputs(&mut layout_state);
+        layout_state.symbols = Symbols::new(link, plan, &layout_state.output_names);
         let fixed = settings::fixed(link, plan);
-        machine.headers_size = fixed.file_header_size;
-        let made = Made { rules: Vec::new(), thunks: Thunks::default(), chosen };
-        Rounds { machine, fixed, alternatives, outputs: Vec::new(), made, watched: None, resizes: 0 }
+        layout_state.headers_size = fixed.file_header_size;
+        let made = RoundResults { rules: Vec::new(), thunks: Thunks::default(), chosen };
+        Rounds { layout_state, fixed, alternatives, outputs: Vec::new(), made, watched: None, resizes: 0 }
     }
 
     /// Runs the plan until no address changes.
     pub fn settle<T: Target>(&mut self, link: Contents<'a, T>) -> Geometry<'a, T> {
-        let machine = &mut self.machine;
-        let mut round = converge::repeat(&link, machine, &self.fixed);
-        while spill::run(&link, machine, &mut self.alternatives) {
-            refresh(machine, link.config);
-            name_outputs(machine);
-            round = converge::repeat(&link, machine, &self.fixed);
+        let layout_state = &mut self.layout_state;
+        let mut round = converge::repeat(&link, layout_state, &self.fixed);
+        while spill::run(&link, layout_state, &mut self.alternatives) {
+            refresh(layout_state, link.config);
+            name_outputs(layout_state);
+            round = converge::repeat(&link, layout_state, &self.fixed);
         }
         self.outputs.clone_from(&round.outputs);
-        finish::geometry(link, machine, round)
+        finish::geometry(link, layout_state, round)
     }
 
     /// Makes the sections larger that are too small for these addresses, for another round. Breaks with the
@@ -105,10 +105,10 @@ impl<'p, 'a> Rounds<'p, 'a> {
         if link.sink.has_errors() || self.resizes == MAX_RESIZES {
             return ControlFlow::Break(link);
         }
-        let Made { thunks, chosen, .. } = &mut self.made;
+        let RoundResults { thunks, chosen, .. } = &mut self.made;
         let described = sframe_output::thunks::describe(&link, thunks, chosen);
         sizes.extend(kinds::needed_sizes(&link, chosen, described));
-        let inserted = thunks::insert(&link, thunks, &mut self.watched, &mut self.machine);
+        let inserted = thunks::insert(&link, thunks, &mut self.watched, &mut self.layout_state);
         let grows = sizes.iter().any(|&(kind, size)| link.synthetics.is_smaller(kind, size));
         if !grows && !inserted {
             return ControlFlow::Break(link);
@@ -119,17 +119,17 @@ impl<'p, 'a> Rounds<'p, 'a> {
         }
         let first_internal = link.first_internal();
         thunks::size_pools::<T>(&mut link.synthetics, first_internal, thunks);
-        for list in self.machine.lists.iter_mut().filter(|list| list.has_internal) {
+        for list in self.layout_state.lists.iter_mut().filter(|list| list.has_internal) {
             list.gather(&link);
         }
-        refresh(&mut self.machine, link.config);
+        refresh(&mut self.layout_state, link.config);
         self.resizes += 1;
         ControlFlow::Continue(link)
     }
 
     /// Reports what was found in the last round. `link` is its geometry.
-    pub fn finish<T: Target>(self, link: &Geometry<'_, T>) -> Made {
-        let Machine { plan, findings, section_rules, .. } = self.machine;
+    pub fn finish<T: Target>(self, link: &Geometry<'_, T>) -> RoundResults {
+        let LayoutState { plan, findings, section_rules, .. } = self.layout_state;
         for finding in findings {
             link.sink.report_recoverable(finding);
         }
@@ -141,7 +141,7 @@ impl<'p, 'a> Rounds<'p, 'a> {
                 link.sink.report_recoverable(finding);
             }
         }
-        Made { rules: section_rules, ..self.made }
+        RoundResults { rules: section_rules, ..self.made }
     }
 }
 
@@ -156,13 +156,14 @@ fn needed_by_android<T: Target>(link: Geometry<'_, T>) -> (Geometry<'_, T>, Vec<
 }
 
 /// Updates type and flags of every output section from its lists.
-fn refresh(machine: &mut Machine<'_>, config: &Config) {
-    converge::refresh_outputs(machine, config.is_relocatable(), config.sframe.alloc);
+fn refresh(layout_state: &mut LayoutState<'_>, config: &Config) {
+    converge::refresh_outputs(layout_state, config.is_relocatable(), config.sframe.alloc);
 }
 
-fn name_outputs(machine: &mut Machine<'_>) {
-    let outputs = &machine.outputs;
-    machine.output_names = OutputNames::new(machine.plan, &|output| outputs[output.index()].facts.count > 0);
+fn name_outputs(layout_state: &mut LayoutState<'_>) {
+    let outputs = &layout_state.outputs;
+    layout_state.output_names =
+        OutputNames::new(layout_state.plan, &|output| outputs[output.index()].facts.count > 0);
 }
 
 /// Whether an assignment on demand (`PROVIDE`) makes the symbol.
@@ -173,9 +174,9 @@ fn is_made<T: Target>(link: &Contents<'_, T>, assignment: &Assignment) -> bool {
 
 /// Decides which output sections exist in the first round: those with input sections, with data, or with an
 /// assignment to dot.
-fn start_outputs<T: Target>(link: &Contents<'_, T>, machine: &mut Machine<'_>) {
-    for (index, output) in machine.plan.outputs.iter().enumerate() {
-        let mut lists = output.rules().map(|rule| &machine.lists[rule.index()]);
+fn start_outputs<T: Target>(link: &Contents<'_, T>, layout_state: &mut LayoutState<'_>) {
+    for (index, output) in layout_state.plan.outputs.iter().enumerate() {
+        let mut lists = output.rules().map(|rule| &layout_state.lists[rule.index()]);
         // Tables about the file get their sizes after layout, so they look empty here.
         let is_table = |id: &SectionId| {
             link.synthetic_row(*id).is_some_and(|row| link.synthetics.section(row).kind.is_about_file())
@@ -191,7 +192,7 @@ fn start_outputs<T: Target>(link: &Contents<'_, T>, machine: &mut Machine<'_>) {
             Body::Assignment(assignment) => !assignment.kind.is_provide() || is_made(link, assignment),
             _ => false,
         };
-        let state = &mut machine.outputs[index];
+        let state = &mut layout_state.outputs[index];
         if keep {
             state.keep();
         }
@@ -199,17 +200,17 @@ fn start_outputs<T: Target>(link: &Contents<'_, T>, machine: &mut Machine<'_>) {
         state.assigns = output.body.iter().any(assigns);
     }
     if !link.config.is_relocatable() {
-        kept::keep_those_with_symbols(link, machine);
+        kept::keep_those_with_symbols(link, layout_state);
     }
     // A table of long section numbers is only needed where there are so many.
-    let count = machine.outputs.iter().filter(|state| state.in_output).count();
+    let count = layout_state.outputs.iter().filter(|state| state.in_output).count();
     if count < usize::from(elf::SHN_LORESERVE) - MARGIN
         && !emit::is_wanted(link)
         && let Some(row) = link.synthetics.find(Kind::SymTabShndx)
     {
         let id = link.synthetic_id(row);
-        if let Some(rule) = machine.section_rules[id.index()] {
-            let state = &mut machine.outputs[machine.plan.rule(rule).output.index()];
+        if let Some(rule) = layout_state.section_rules[id.index()] {
+            let state = &mut layout_state.outputs[layout_state.plan.rule(rule).output.index()];
             (state.in_output, state.stays) = (false, Stays::Never);
         }
     }
@@ -219,8 +220,8 @@ fn start_outputs<T: Target>(link: &Contents<'_, T>, machine: &mut Machine<'_>) {
 const MARGIN: usize = 256;
 
 /// Warns of output sections whose input sections have types that do not go together.
-fn report_types<T: Target>(link: &Contents<'_, T>, machine: &Machine<'_>) {
-    for (plan, state) in machine.plan.outputs.iter().zip(&machine.outputs) {
+fn report_types<T: Target>(link: &Contents<'_, T>, layout_state: &LayoutState<'_>) {
+    for (plan, state) in layout_state.plan.outputs.iter().zip(&layout_state.outputs) {
         let Some((first, other)) = state.facts.mismatch.filter(|_| !plan.discard) else { continue };
         let described = |id: SectionId| {
             format!("{} has type {:#x}", link.describe_place(id, 0), link.section_info(id).sh_type)

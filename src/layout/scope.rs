@@ -3,15 +3,15 @@
 //! A layout runs in rounds. A name that this round has not reached yet has its value of the round
 //! before, and rounds go on until both are equal.
 
-use super::machine::Machine;
 use super::names::{Entry, InObject, Source};
+use super::state::LayoutState;
 use crate::ids::{OutputId, SectionId};
 use crate::plan::Command;
 use crate::plan::memory;
 use crate::script::data_segment::DataSegment;
-use crate::script::eval::{Lookup, Scope, SectionFacts, Symbol, Value};
+use crate::script::eval::{Lookup, OutputSectionValues, Scope, Symbol, Value};
 
-impl Machine<'_> {
+impl LayoutState<'_> {
     /// The value of a symbol at this point of the round.
     fn value_of(&self, entry: &Entry) -> Symbol {
         match entry.source {
@@ -49,9 +49,9 @@ impl Machine<'_> {
         Symbol::Defined(Value::relative(rule.output.number(), in_output))
     }
 
-    fn facts(&self, output: OutputId) -> SectionFacts {
+    fn facts(&self, output: OutputId) -> OutputSectionValues {
         let state = &self.outputs[output.index()];
-        SectionFacts {
+        OutputSectionValues {
             section: output.number(),
             load_address: state.load_address,
             size: state.size,
@@ -60,7 +60,7 @@ impl Machine<'_> {
     }
 }
 
-impl Scope for Machine<'_> {
+impl Scope for LayoutState<'_> {
     fn dot(&self) -> Option<u64> {
         Some(self.dot)
     }
@@ -73,7 +73,7 @@ impl Scope for Machine<'_> {
         self.outputs[section as usize].address
     }
 
-    fn section(&self, name: &[u8]) -> Lookup<SectionFacts> {
+    fn section(&self, name: &[u8]) -> Lookup<OutputSectionValues> {
         let Some(output) = self.output_names.find(name) else { return Lookup::Missing };
         let state = &self.outputs[output.index()];
         if !state.placed && state.is_processed() {
@@ -82,7 +82,7 @@ impl Scope for Machine<'_> {
         Lookup::Known(self.facts(output))
     }
 
-    fn next_section(&self) -> Lookup<SectionFacts> {
+    fn next_section(&self) -> Lookup<OutputSectionValues> {
         let mut behind = self.plan.commands[self.position..].iter().skip(1).filter_map(Command::output);
         let next = behind.find(|output| self.outputs[output.index()].in_output);
         next.map_or(Lookup::Missing, |output| Lookup::Known(self.facts(output)))

@@ -20,7 +20,7 @@ pub const PT_GNU_PROPERTY: u32 = 0x6474_e553;
 
 /// The segments that options and inputs ask for.
 #[derive(Clone, Debug, Default)]
-pub struct Wishes {
+pub struct SegmentPolicy {
     /// Size of a page in bytes (`-z max-page-size`).
     pub page_size: u64,
     /// Alignment of loaded segments in the file: the page size, or 1 where the output is not paged.
@@ -61,13 +61,13 @@ pub struct PhdrValues {
 /// The segments that the chunks, in order of address, need. Offsets and sizes come later, from
 /// [`super::file_offsets`]; addresses of segments that hold chunks too. `headers_size` counts the
 /// file header and the room for program headers.
-pub fn derive(chunks: &[&Chunk<'_>], wishes: &Wishes, headers_size: u64) -> Vec<Segment> {
-    let loads = loads(chunks, wishes);
+pub fn derive(chunks: &[&Chunk<'_>], policy: &SegmentPolicy, headers_size: u64) -> Vec<Segment> {
+    let loads = loads(chunks, policy);
     let mut segments = Vec::new();
-    let headers_loaded = loads.first().is_some_and(|load| fits_headers(chunks, load, wishes, headers_size));
+    let headers_loaded = loads.first().is_some_and(|load| fits_headers(chunks, load, policy, headers_size));
     let interp = chunks.iter().position(|chunk| is_alloc(chunk.flags) && chunk.name == b".interp");
-    let headers_room = wishes.headers_room || interp.is_some();
-    let headers_alone = headers_alone(chunks, loads.first(), wishes, headers_size)
+    let headers_room = policy.headers_room || interp.is_some();
+    let headers_alone = headers_alone(chunks, loads.first(), policy, headers_size)
         .filter(|_| !headers_loaded && headers_room);
     if interp.is_some() && (headers_loaded || headers_alone.is_some()) {
         segments.push(Segment {
@@ -91,7 +91,7 @@ pub fn derive(chunks: &[&Chunk<'_>], wishes: &Wishes, headers_size: u64) -> Vec<
     let of = |position: Option<usize>| {
         position.filter(|&index| chunks.get(index).is_some_and(|chunk| is_alloc(chunk.flags)))
     };
-    if let Some(dynamic) = of(wishes.dynamic) {
+    if let Some(dynamic) = of(policy.dynamic) {
         segments.push(one(
             elf::PT_DYNAMIC,
             chunks,
@@ -108,13 +108,13 @@ pub fn derive(chunks: &[&Chunk<'_>], wishes: &Wishes, headers_size: u64) -> Vec<
     if let Some(property) = property {
         segments.push(one(PT_GNU_PROPERTY, chunks, property, elf::PF_R, chunks[property].align));
     }
-    if let Some(header) = of(wishes.eh_frame_hdr) {
+    if let Some(header) = of(policy.eh_frame_hdr) {
         segments.push(one(elf::PT_GNU_EH_FRAME, chunks, header, elf::PF_R, chunks[header].align));
     }
-    if let Some(sframe) = of(wishes.sframe) {
+    if let Some(sframe) = of(policy.sframe) {
         segments.push(one(PT_GNU_SFRAME, chunks, sframe, elf::PF_R, 8));
     }
-    if let Some((executable, size)) = wishes.stack {
+    if let Some((executable, size)) = policy.stack {
         let flags = elf::PF_R | elf::PF_W | if executable { elf::PF_X } else { 0 };
         segments.push(Segment {
             p_type: elf::PT_GNU_STACK,
@@ -124,7 +124,7 @@ pub fn derive(chunks: &[&Chunk<'_>], wishes: &Wishes, headers_size: u64) -> Vec<
             ..Segment::default()
         });
     }
-    if let Some(relro) = relro(chunks, wishes) {
+    if let Some(relro) = relro(chunks, policy) {
         segments.push(relro);
     }
     segments
@@ -156,26 +156,26 @@ fn permissions(chunk: &Chunk<'_>) -> u32 {
 
 /// The loaded segments. An empty section lies in one, but does not count for its permissions: an empty
 /// `.text` before data does not make the data executable.
-fn loads(chunks: &[&Chunk<'_>], wishes: &Wishes) -> Vec<Segment> {
+fn loads(chunks: &[&Chunk<'_>], policy: &SegmentPolicy) -> Vec<Segment> {
     let mut loads: Vec<Segment> = Vec::new();
     // The last chunk with bytes of the last segment, or its first one.
     let mut last = 0;
     for (index, chunk) in chunks.iter().enumerate().filter(|(_, chunk)| chunk.takes_address_space()) {
         let is_empty = chunk.size == 0;
         let mut flags = permissions(chunk);
-        if wishes.writable_text {
+        if policy.writable_text {
             flags = elf::PF_R | elf::PF_W | elf::PF_X;
         }
         let wanted = loads.last().filter(|_| is_empty).map_or(flags, |load| load.flags);
         match loads.last_mut() {
-            Some(load) if !starts_load(chunks[last], load.flags, chunk, wanted, wishes) => {
+            Some(load) if !starts_load(chunks[last], load.flags, chunk, wanted, policy) => {
                 let before = if chunks[last].size == 0 { 0 } else { load.flags };
                 load.flags = before | wanted;
                 load.end = index as u32 + 1;
                 load.align = load.align.max(chunk.align);
             }
             _ => {
-                let mut load = one(elf::PT_LOAD, chunks, index, flags, wishes.align_page.max(chunk.align));
+                let mut load = one(elf::PT_LOAD, chunks, index, flags, policy.align_page.max(chunk.align));
                 load.load_address = chunk.load_address;
                 loads.push(load);
                 last = index;
@@ -189,7 +189,13 @@ fn loads(chunks: &[&Chunk<'_>], wishes: &Wishes) -> Vec<Segment> {
 }
 
 /// Whether `chunk` cannot be in the segment that ends with `last`.
-fn starts_load(last: &Chunk<'_>, load_flags: u32, chunk: &Chunk<'_>, flags: u32, wishes: &Wishes) -> bool {
+fn starts_load(
+    last: &Chunk<'_>,
+    load_flags: u32,
+    chunk: &Chunk<'_>,
+    flags: u32,
+    policy: &SegmentPolicy,
+) -> bool {
     let end = last.address.wrapping_add(last.size);
     let load_end = last.load_address.wrapping_add(last.size);
     if chunk.load_address.wrapping_sub(chunk.address) != last.load_address.wrapping_sub(last.address) {
@@ -199,11 +205,11 @@ fn starts_load(last: &Chunk<'_>, load_flags: u32, chunk: &Chunk<'_>, flags: u32,
     if chunk.load_address < load_end || chunk.region != last.region {
         return true;
     }
-    if !wishes.paged {
+    if !policy.paged {
         return false;
     }
-    let page = |address: u64| address & wishes.page_size.wrapping_neg();
-    let next_page = crate::chunks::align::round_up(end, wishes.page_size);
+    let page = |address: u64| address & policy.page_size.wrapping_neg();
+    let next_page = crate::chunks::align::round_up(end, policy.page_size);
     if next_page.is_none_or(|next| next < page(chunk.address)) {
         return true;
     }
@@ -214,12 +220,12 @@ fn starts_load(last: &Chunk<'_>, load_flags: u32, chunk: &Chunk<'_>, flags: u32,
     if last.sh_type == elf::SHT_NOBITS && chunk.sh_type != elf::SHT_NOBITS {
         return true;
     }
-    if wishes.separate_all && load_flags != flags {
+    if policy.separate_all && load_flags != flags {
         return true;
     }
     // A read-only section may follow in a writable segment, but not the other way round.
     let writes_more = flags & !load_flags & elf::PF_W != 0;
-    writes_more || wishes.separate_code && (load_flags ^ flags) & elf::PF_X != 0
+    writes_more || policy.separate_code && (load_flags ^ flags) & elf::PF_X != 0
 }
 
 /// A segment for the headers alone, on the pages before that of the first chunk; `None` if there are none.
@@ -228,21 +234,21 @@ fn starts_load(last: &Chunk<'_>, load_flags: u32, chunk: &Chunk<'_>, flags: u32,
 fn headers_alone(
     chunks: &[&Chunk<'_>],
     load: Option<&Segment>,
-    wishes: &Wishes,
+    policy: &SegmentPolicy,
     headers_size: u64,
 ) -> Option<Segment> {
-    if !wishes.paged {
+    if !policy.paged {
         return None;
     }
     let first = &chunks[load?.first as usize];
-    let room = crate::chunks::align::round_up(headers_size, wishes.page_size)?;
-    let start_of = |address: u64| address & wishes.page_size.wrapping_neg();
+    let room = crate::chunks::align::round_up(headers_size, policy.page_size)?;
+    let start_of = |address: u64| address & policy.page_size.wrapping_neg();
     let address = start_of(first.address).checked_sub(room)?;
     let load_address = start_of(first.load_address).checked_sub(room)?;
     Some(Segment {
         p_type: elf::PT_LOAD,
         flags: elf::PF_R,
-        align: wishes.align_page,
+        align: policy.align_page,
         address,
         load_address,
         file_header: true,
@@ -253,10 +259,10 @@ fn headers_alone(
 
 /// Whether the file header and the program headers fit in front of the first chunk, in its page; if the
 /// output is not paged, whether they end exactly there and begin at the start of a page.
-fn fits_headers(chunks: &[&Chunk<'_>], load: &Segment, wishes: &Wishes, headers_size: u64) -> bool {
+fn fits_headers(chunks: &[&Chunk<'_>], load: &Segment, policy: &SegmentPolicy, headers_size: u64) -> bool {
     let chunk = &chunks[load.first as usize];
-    let in_page = |bytes: u64| bytes & wishes.page_size.wrapping_sub(1);
-    if !wishes.paged {
+    let in_page = |bytes: u64| bytes & policy.page_size.wrapping_sub(1);
+    if !policy.paged {
         let offset = congruent(headers_size, chunk.address, load.align);
         return offset.is_some_and(|offset| offset <= chunk.address && in_page(chunk.address - offset) == 0);
     }
@@ -306,8 +312,8 @@ pub fn tls(chunks: &[&Chunk<'_>]) -> Option<Segment> {
     Some(segment)
 }
 
-fn relro(chunks: &[&Chunk<'_>], wishes: &Wishes) -> Option<Segment> {
-    let (start, end) = wishes.relro?;
+fn relro(chunks: &[&Chunk<'_>], policy: &SegmentPolicy) -> Option<Segment> {
+    let (start, end) = policy.relro?;
     let inside = |chunk: &&Chunk<'_>| {
         chunk.takes_address_space() && chunk.size > 0 && chunk.address >= start && chunk.address < end
     };
@@ -545,13 +551,13 @@ mod tests {
         }
     }
 
-    fn wishes() -> Wishes {
-        Wishes {
+    fn policy() -> SegmentPolicy {
+        SegmentPolicy {
             page_size: 0x1000,
             align_page: 0x1000,
             separate_code: true,
             paged: true,
-            ..Wishes::default()
+            ..SegmentPolicy::default()
         }
     }
 
@@ -573,7 +579,7 @@ mod tests {
             chunk(b".data", elf::SHT_PROGBITS, data, 0x402000, 0x10),
             chunk(b".bss", elf::SHT_NOBITS, data, 0x402010, 0x5000),
         ];
-        let segments = derive(&views(&far), &wishes(), 0x200);
+        let segments = derive(&views(&far), &policy(), 0x200);
         let loads = of_type(&segments, elf::PT_LOAD);
         assert_eq!(loads.iter().map(|load| load.flags).collect::<Vec<_>>(), [4, 5, 6]);
         assert!(loads[0].file_header && loads[0].program_headers);
@@ -582,7 +588,7 @@ mod tests {
         let mut near = far.clone();
         near[1].address = 0x400300;
         near[1].load_address = 0x400300;
-        let segments = derive(&views(&near), &wishes(), 0x200);
+        let segments = derive(&views(&near), &policy(), 0x200);
         let loads = of_type(&segments, elf::PT_LOAD);
         assert_eq!(loads.iter().map(|load| load.flags).collect::<Vec<_>>(), [5, 6]);
     }
@@ -591,7 +597,7 @@ mod tests {
     fn sections_without_bytes_have_no_say_in_permissions() {
         let (text, data) = (elf::SHF_EXECINSTR, elf::SHF_WRITE);
         let flags = |chunks: &[Chunk<'static>]| {
-            let segments = derive(&views(chunks), &wishes(), 0x200);
+            let segments = derive(&views(chunks), &policy(), 0x200);
             of_type(&segments, elf::PT_LOAD)
                 .iter()
                 .map(|load| (load.flags, load.first, load.end))
@@ -608,10 +614,10 @@ mod tests {
     #[test]
     fn headers_are_loaded_only_where_they_fit() {
         let chunks = [chunk(b".text", elf::SHT_PROGBITS, elf::SHF_EXECINSTR, 0x400100, 0x10)];
-        assert!(derive(&views(&chunks), &wishes(), 0x100)[0].file_header);
-        assert!(!derive(&views(&chunks), &wishes(), 0x101)[0].file_header);
+        assert!(derive(&views(&chunks), &policy(), 0x100)[0].file_header);
+        assert!(!derive(&views(&chunks), &policy(), 0x101)[0].file_header);
         let low = [chunk(b".text", elf::SHT_PROGBITS, elf::SHF_EXECINSTR, 0, 0x10)];
-        assert!(!derive(&views(&low), &wishes(), 0x100)[0].file_header);
+        assert!(!derive(&views(&low), &policy(), 0x100)[0].file_header);
     }
 
     #[test]
@@ -622,7 +628,7 @@ mod tests {
             chunk(b".note.ABI-tag", elf::SHT_NOTE, 0, 0x400344, 0x20),
         ];
         chunks[0].align = 8;
-        let segments = derive(&views(&chunks), &wishes(), 0x200);
+        let segments = derive(&views(&chunks), &policy(), 0x200);
         let notes = of_type(&segments, elf::PT_NOTE);
         assert_eq!(notes.len(), 2);
         assert_eq!(notes[1].positions(), 1..3);
@@ -637,7 +643,7 @@ mod tests {
             chunk(b".tbss", elf::SHT_NOBITS, tls, 0x403010, 0x100),
             chunk(b".data", elf::SHT_PROGBITS, elf::SHF_WRITE, 0x403010, 0x10),
         ];
-        let segments = derive(&views(&chunks), &wishes(), 0x200);
+        let segments = derive(&views(&chunks), &policy(), 0x200);
         assert_eq!(of_type(&segments, elf::PT_LOAD).len(), 1);
         let template = of_type(&segments, elf::PT_TLS)[0];
         assert_eq!(template.positions(), 0..2);

@@ -2,15 +2,15 @@
 
 use super::converge::{Fixed, Special};
 use super::file_offsets;
-use super::machine::Settings;
-use super::segments::Wishes;
+use super::segments::SegmentPolicy;
+use super::state::Settings;
 use crate::arch::Target;
 use crate::cli::{Config, Magic, OutputFormat, SFrameIndex, SeparateCode};
 use crate::diag::{Code, Diagnostic};
 use crate::elf::consts as elf;
 use crate::phase::{Contents, Inputs};
 use crate::plan::LayoutPlan;
-use crate::script::builtin::Switches;
+use crate::script::builtin::LayoutConstants;
 use crate::script::expr::{Expr, ExprKind};
 use crate::tables::section::Kind;
 
@@ -57,7 +57,7 @@ pub fn settings<T: Target>(config: &Config) -> Settings {
         max_page_size,
         common_page_size,
         relro_page_size: if T::RELRO_ENDS_ON_MAX_PAGE { max_page_size } else { 0 },
-        switches: Some(Switches {
+        switches: Some(LayoutConstants {
             separate_code: separate_code::<T>(config),
             protect_got: config.dynamic.bind_now && layout.relro,
             paged_data: layout.magic != Magic::OMagic,
@@ -105,7 +105,7 @@ pub fn fixed<'a, T: Target>(link: &Contents<'a, T>, plan: &LayoutPlan) -> Fixed<
             eh_frame_hdr: alive(Kind::EhFrameHdr),
             sframe_index: alive(Kind::SFrame).filter(|_| config.sframe.index == Some(SFrameIndex::V3)),
         },
-        wishes: Wishes {
+        policy: SegmentPolicy {
             page_size: max_page_size,
             align_page: if paged { max_page_size } else { 1 },
             separate_code: separate_code::<T>(config),
@@ -115,7 +115,7 @@ pub fn fixed<'a, T: Target>(link: &Contents<'a, T>, plan: &LayoutPlan) -> Fixed<
             // The flag of a section of an object would stay in the program that is made of it.
             writable_text: layout.magic == Magic::OMagic && !config.is_relocatable(),
             stack: stack.map(|executable| (executable, layout.stack_size.unwrap_or(0))),
-            ..Wishes::default()
+            ..SegmentPolicy::default()
         },
         segments: !config.is_relocatable() && !image,
         file_header_size: if image { 0 } else { file_offsets::FILE_HEADER_SIZE },

@@ -5,10 +5,10 @@
 //! behind it, even where a small one would still fit, so that the order of sections stays that of
 //! the script. Then everything is laid out again. A section never goes back, so the loop ends.
 
-use super::machine::Machine;
 use super::place;
 use super::shuffle::InputOrder;
 use super::sort;
+use super::state::LayoutState;
 use crate::arch::Target;
 use crate::diag::{Code, Diagnostic};
 use crate::ids::{OutputId, RuleId, SectionId};
@@ -25,17 +25,17 @@ pub type Alternatives = HashMap<SectionId, VecDeque<RuleId>, foldhash::fast::Fix
 /// without a further rule is reported and stays.
 pub fn run<T: Target>(
     link: &Contents<'_, T>,
-    machine: &mut Machine<'_>,
+    layout_state: &mut LayoutState<'_>,
     alternatives: &mut Alternatives,
 ) -> bool {
     if !link.config.layout.non_contiguous_regions || link.config.is_relocatable() || link.sink.has_errors() {
         return false;
     }
-    let plan = machine.plan;
+    let plan = layout_state.plan;
     for output in plan.in_order() {
-        let moving = behind_region(link, machine, output);
+        let moving = behind_region(link, layout_state, output);
         if !moving.is_empty() {
-            return move_on(link, machine, alternatives, &moving);
+            return move_on(link, layout_state, alternatives, &moving);
         }
     }
     false
@@ -44,20 +44,20 @@ pub fn run<T: Target>(
 /// The sections of an output section from the first one on that ends behind its region.
 fn behind_region<T: Target>(
     link: &Contents<'_, T>,
-    machine: &Machine<'_>,
+    layout_state: &LayoutState<'_>,
     output: OutputId,
 ) -> Vec<SectionId> {
-    let state = &machine.outputs[output.index()];
-    let plan = &machine.plan.outputs[output.index()];
+    let state = &layout_state.outputs[output.index()];
+    let plan = &layout_state.plan.outputs[output.index()];
     if !state.in_output || state.region == memory::DEFAULT || plan.discard || plan.overlay {
         return Vec::new();
     }
-    let region = &machine.regions[state.region];
+    let region = &layout_state.regions[state.region];
     let mut moving = Vec::new();
     for rule in plan.rules() {
-        let list = &machine.lists[rule.index()];
+        let list = &layout_state.lists[rule.index()];
         for (&id, &size) in list.items.iter().zip(&list.sizes) {
-            let offset = list.start.wrapping_add(machine.offsets[id.index()]);
+            let offset = list.start.wrapping_add(layout_state.offsets[id.index()]);
             let end = state.address.wrapping_add(offset).wrapping_add(size);
             let over = !moving.is_empty() || region.overflow(end) > 0;
             if size > 0 && over && can_move(link, id) {
@@ -76,21 +76,21 @@ fn can_move<T: Target>(link: &Contents<'_, T>, id: SectionId) -> bool {
 
 fn move_on<T: Target>(
     link: &Contents<'_, T>,
-    machine: &mut Machine<'_>,
+    layout_state: &mut LayoutState<'_>,
     alternatives: &mut Alternatives,
     moving: &[SectionId],
 ) -> bool {
     let mut touched = Vec::new();
     for &id in moving {
-        let Some(from) = machine.section_rules[id.index()] else { continue };
+        let Some(from) = layout_state.section_rules[id.index()] else { continue };
         let Some(to) = alternatives.get_mut(&id).and_then(VecDeque::pop_front) else {
-            report_stuck(link, machine, id, from);
+            report_stuck(link, layout_state, id, from);
             continue;
         };
-        report_move(link, machine, id, from, to);
-        machine.section_rules[id.index()] = Some(to);
-        machine.lists[from.index()].items.retain(|&item| item != id);
-        let target = &mut machine.lists[to.index()];
+        report_move(link, layout_state, id, from, to);
+        layout_state.section_rules[id.index()] = Some(to);
+        layout_state.lists[from.index()].items.retain(|&item| item != id);
+        let target = &mut layout_state.lists[to.index()];
         target.items.push(id);
         target.has_internal |= id.0 >= link.first_internal();
         touched.extend([from, to]);
@@ -99,22 +99,22 @@ fn move_on<T: Target>(
     touched.dedup();
     let order = InputOrder::new(link);
     for &rule in &touched {
-        let list = &mut machine.lists[rule.index()];
+        let list = &mut layout_state.lists[rule.index()];
         list.items.sort_by_key(|&id| place::input_position(link, &order, id));
-        sort::sort(link, machine.plan.rule(rule), &mut list.items);
+        sort::sort(link, layout_state.plan.rule(rule), &mut list.items);
         list.gather(link);
     }
     !touched.is_empty()
 }
 
-fn output_name(machine: &Machine<'_>, rule: RuleId) -> String {
-    let output = machine.plan.rule(rule).output;
-    machine.plan.outputs[output.index()].name_text().into_owned()
+fn output_name(layout_state: &LayoutState<'_>, rule: RuleId) -> String {
+    let output = layout_state.plan.rule(rule).output;
+    layout_state.plan.outputs[output.index()].name_text().into_owned()
 }
 
 fn report_move<T: Target>(
     link: &Contents<'_, T>,
-    machine: &Machine<'_>,
+    layout_state: &LayoutState<'_>,
     id: SectionId,
     from: RuleId,
     to: RuleId,
@@ -122,7 +122,7 @@ fn report_move<T: Target>(
     if !link.config.layout.non_contiguous_regions_warnings {
         return;
     }
-    let (from, to) = (output_name(machine, from), output_name(machine, to));
+    let (from, to) = (output_name(layout_state, from), output_name(layout_state, to));
     let message = format!(
         "{} does not fit the region of output section `{from}` and is put into `{to}`",
         link.describe_place(id, 0)
@@ -131,8 +131,13 @@ fn report_move<T: Target>(
     link.sink.report(diagnostic.ordered(link.rank_of_file(id), id.0, 0));
 }
 
-fn report_stuck<T: Target>(link: &Contents<'_, T>, machine: &Machine<'_>, id: SectionId, last: RuleId) {
-    let last = output_name(machine, last);
+fn report_stuck<T: Target>(
+    link: &Contents<'_, T>,
+    layout_state: &LayoutState<'_>,
+    id: SectionId,
+    last: RuleId,
+) {
+    let last = output_name(layout_state, last);
     let size = link.section_size(id);
     let message = format!(
         "{} ({size:#x} bytes) does not fit the region of any output section that matches it",

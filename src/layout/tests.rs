@@ -1,11 +1,11 @@
 //! Tests of the layout engine on scripts in memory and sections without contents.
 
 use super::converge;
-use super::machine::{Machine, OutputState, Settings};
 use super::names::{OutputNames, Symbols};
 use super::orphan::{self, Key, Orphan};
-use super::output::Facts;
+use super::output::OutputFacts;
 use super::place::List;
+use super::state::{LayoutState, OutputState, Settings};
 use crate::chunks::align;
 use crate::cli::Config;
 use crate::diag::Diagnostic;
@@ -108,25 +108,31 @@ impl Case {
     }
 
     /// Runs the plan `runs` times.
-    fn run(&self, runs: u32) -> Machine<'_> {
+    fn run(&self, runs: u32) -> LayoutState<'_> {
         let outputs = self.plan.outputs.iter().map(|_| OutputState::default()).collect();
         let offsets = vec![0; self.rules.len()];
-        let mut machine =
-            Machine::new(&self.plan, self.rules.clone(), self.lists.clone(), offsets, outputs, self.settings);
-        converge::refresh_outputs(&mut machine, false, true);
-        for (state, output) in machine.outputs.iter_mut().zip(&self.plan.outputs) {
+        let mut layout_state = LayoutState::new(
+            &self.plan,
+            self.rules.clone(),
+            self.lists.clone(),
+            offsets,
+            outputs,
+            self.settings,
+        );
+        converge::refresh_outputs(&mut layout_state, false, true);
+        for (state, output) in layout_state.outputs.iter_mut().zip(&self.plan.outputs) {
             state.in_output = state.facts.count > 0 || !output.body.is_empty();
         }
-        machine.output_names =
-            OutputNames::new(&self.plan, &|output| machine.outputs[output.index()].facts.count > 0);
-        machine.symbols = Symbols::of_script(&self.plan);
+        layout_state.output_names =
+            OutputNames::new(&self.plan, &|output| layout_state.outputs[output.index()].facts.count > 0);
+        layout_state.symbols = Symbols::of_script(&self.plan);
         for _ in 0..runs {
-            machine.run();
-            for entry in &mut machine.symbols.entries {
+            layout_state.run();
+            for entry in &mut layout_state.symbols.entries {
                 entry.previous = entry.value.or(entry.previous);
             }
         }
-        machine
+        layout_state
     }
 
     fn names(&self) -> Vec<String> {
@@ -143,22 +149,25 @@ fn gather(list: &mut List, sections: &[Section]) {
     list.sizes = list.items.iter().map(|id| of(id).3).collect();
     list.aligns = list.items.iter().map(|id| of(id).4.trailing_zeros() as u8).collect();
     list.max_align = list.aligns.iter().copied().max().unwrap_or(0);
-    list.facts =
-        list.items.iter().map(|&id| Facts::of(id, &info(of(&id)))).fold(Facts::default(), Facts::join);
+    list.facts = list
+        .items
+        .iter()
+        .map(|&id| OutputFacts::of(id, &info(of(&id))))
+        .fold(OutputFacts::default(), OutputFacts::join);
 }
 
-fn output<'m>(machine: &'m Machine<'_>, name: &str) -> &'m OutputState {
-    let index = machine.plan.outputs.iter().position(|output| output.name == name.as_bytes());
-    &machine.outputs[index.expect(name)]
+fn output<'m>(layout_state: &'m LayoutState<'_>, name: &str) -> &'m OutputState {
+    let index = layout_state.plan.outputs.iter().position(|output| output.name == name.as_bytes());
+    &layout_state.outputs[index.expect(name)]
 }
 
-fn symbol(machine: &Machine<'_>, name: &str) -> u64 {
-    let row = machine.symbols.row(name.as_bytes()).expect(name);
-    machine.symbols.entries[row as usize].value.expect(name).address(None, machine)
+fn symbol(layout_state: &LayoutState<'_>, name: &str) -> u64 {
+    let row = layout_state.symbols.row(name.as_bytes()).expect(name);
+    layout_state.symbols.entries[row as usize].value.expect(name).address(None, layout_state)
 }
 
-fn messages(machine: &Machine<'_>) -> Vec<String> {
-    machine.findings.iter().map(|finding| finding.message.clone()).collect()
+fn messages(layout_state: &LayoutState<'_>) -> Vec<String> {
+    layout_state.findings.iter().map(|finding| finding.message.clone()).collect()
 }
 
 #[test]
@@ -168,14 +177,14 @@ fn location_counter_moves_as_written() {
            . = ALIGN(0x100); d = .; .data : { *(.data) BYTE(1) SHORT(0x203) . += 5; FILL(0xabcd) . += 2; e = .; } f = .; }",
         &[progbits(".text", CODE, 6, 4), progbits(".text", CODE, 3, 16), progbits(".data", DATA, 5, 8)],
     );
-    let machine = case.run(1);
-    assert_eq!(messages(&machine), [""; 0]);
-    assert_eq!(output(&machine, ".text").address, 0x1000);
+    let layout_state = case.run(1);
+    assert_eq!(messages(&layout_state), [""; 0]);
+    assert_eq!(output(&layout_state, ".text").address, 0x1000);
     assert_eq!(
-        ["a", "b", "c", "d", "e", "f"].map(|name| symbol(&machine, name)),
+        ["a", "b", "c", "d", "e", "f"].map(|name| symbol(&layout_state, name)),
         [0x1000, 0x1013, 0x1020, 0x1100, 0x110f, 0x110f]
     );
-    let data = output(&machine, ".data");
+    let data = output(&layout_state, ".data");
     assert_eq!((data.address, data.size), (0x1100, 15));
     let bytes: Vec<_> = data.data.iter().map(|data| (data.offset, &data.bytes[..])).collect();
     assert_eq!(bytes, [(5, &[1][..]), (6, &[3, 2][..])]);
@@ -191,10 +200,10 @@ fn symbols_belong_to_sections() {
         "SECTIONS { first = .; . = 0x2000; .text : { in = .; *(.text) } after = .; number = 7; }",
         &[progbits(".text", CODE, 8, 4)],
     );
-    let machine = case.run(1);
+    let layout_state = case.run(1);
     let base = |name: &str| {
-        let row = machine.symbols.row(name.as_bytes()).expect(name);
-        machine.symbols.entries[row as usize].value.expect(name).base
+        let row = layout_state.symbols.row(name.as_bytes()).expect(name);
+        layout_state.symbols.entries[row as usize].value.expect(name).base
     };
     assert_eq!([base("in"), base("after")], [Base::Section(0); 2]);
     assert_eq!([base("first"), base("number")], [Base::Absolute; 2]);
@@ -207,9 +216,9 @@ fn later_values_are_known_in_the_next_run() {
         &[progbits(".text", CODE, 16, 1), progbits(".data", DATA, 4, 4)],
     );
     assert_eq!(messages(&case.run(1)).len(), 2);
-    let machine = case.run(2);
-    assert_eq!(messages(&machine), [""; 0]);
-    assert_eq!((symbol(&machine, "a"), symbol(&machine, "size")), (17, 4));
+    let layout_state = case.run(2);
+    assert_eq!(messages(&layout_state), [""; 0]);
+    assert_eq!((symbol(&layout_state, "a"), symbol(&layout_state, "size")), (17, 4));
 }
 
 #[test]
@@ -218,16 +227,16 @@ fn faults_point_at_the_script() {
         "SECTIONS {\n .text : { *(.text) . = 4; }\n ASSERT(SIZEOF(.text) < 4, \"too large\")\n x = 1 / 0; }",
         &[progbits(".text", CODE, 16, 1)],
     );
-    let machine = case.run(2);
+    let layout_state = case.run(2);
     assert_eq!(
-        messages(&machine),
+        messages(&layout_state),
         [
             "the location counter cannot move backwards in output section `.text`, from 0x10 to 0x4",
             "too large",
             "division by zero: the divisor `0` is 0",
         ]
     );
-    let lines: Vec<u32> = machine
+    let lines: Vec<u32> = layout_state
         .findings
         .iter()
         .map(|finding| match finding.location {
@@ -249,14 +258,14 @@ fn regions_take_sections_one_after_another() {
             (".bss", elf::SHT_NOBITS, DATA, 12, 4),
         ],
     );
-    let machine = case.run(1);
+    let layout_state = case.run(1);
     let places = [".text", ".data", ".bss"].map(|name| {
-        let state = output(&machine, name);
+        let state = output(&layout_state, name);
         (state.address, state.load_address)
     });
     assert_eq!(places, [(0x100, 0x100), (0x1000, 0x114), (0x1008, 0x1008)]);
     assert_eq!(
-        messages(&machine),
+        messages(&layout_state),
         [
             "output section `.bss` does not fit region `ram`: it ends at 0x1014, 4 bytes (0x4) behind the region's end"
         ]
@@ -269,9 +278,9 @@ fn load_addresses_keep_their_distance() {
         "SECTIONS { . = 0x80000000; .text : AT(ADDR(.text) - 0x7f000000) { *(.text) } .data : { *(.data) } }",
         &[progbits(".text", CODE, 16, 4), progbits(".data", DATA, 8, 4)],
     );
-    let machine = case.run(1);
-    assert_eq!(output(&machine, ".text").load_address, 0x100_0000);
-    assert_eq!(output(&machine, ".data").load_address, 0x100_0010);
+    let layout_state = case.run(1);
+    assert_eq!(output(&layout_state, ".text").load_address, 0x100_0000);
+    assert_eq!(output(&layout_state, ".data").load_address, 0x100_0010);
 }
 
 #[test]
@@ -280,14 +289,14 @@ fn sections_of_an_overlay_share_an_address() {
         "SECTIONS { OVERLAY 0x1000 : AT(0x4000) { .a { *(.a) } .b { *(.b) } } .c : { *(.c) } }",
         &[progbits(".a", DATA, 8, 1), progbits(".b", DATA, 24, 1), progbits(".c", DATA, 4, 1)],
     );
-    let machine = case.run(2);
+    let layout_state = case.run(2);
     let places = [".a", ".b", ".c"].map(|name| {
-        let state = output(&machine, name);
+        let state = output(&layout_state, name);
         (state.address, state.load_address)
     });
     assert_eq!(places, [(0x1000, 0x4000), (0x1000, 0x4008), (0x1018, 0x4020)]);
-    assert_eq!(symbol(&machine, "__load_start_b"), 0x4008);
-    assert_eq!(symbol(&machine, "__load_stop_b"), 0x4020);
+    assert_eq!(symbol(&layout_state, "__load_start_b"), 0x4008);
+    assert_eq!(symbol(&layout_state, "__load_stop_b"), 0x4020);
 }
 
 #[test]
@@ -301,10 +310,10 @@ fn thread_local_zeros_take_no_addresses() {
             progbits(".data", DATA, 4, 4),
         ],
     );
-    let machine = case.run(1);
-    assert_eq!(output(&machine, ".tdata").align, 32);
-    assert_eq!((output(&machine, ".tbss").address, output(&machine, ".tbss").size), (0x1020, 64));
-    assert_eq!(output(&machine, ".data").address, 0x1020);
+    let layout_state = case.run(1);
+    assert_eq!(output(&layout_state, ".tdata").align, 32);
+    assert_eq!((output(&layout_state, ".tbss").address, output(&layout_state, ".tbss").size), (0x1020, 64));
+    assert_eq!(output(&layout_state, ".data").address, 0x1020);
 }
 
 #[test]
@@ -330,10 +339,10 @@ fn orphans_stand_beside_their_like() {
         case.names(),
         [".text", "mycode", "constants", ".data", "mydata", "mydata2", ".bss", ".mybss", ".comment", ".meta"]
     );
-    let machine = case.run(1);
-    assert_eq!(output(&machine, "mydata").size, 8);
-    assert_eq!(symbol(&machine, "etext"), 4);
-    assert_eq!(output(&machine, ".data").address, 0x1000);
+    let layout_state = case.run(1);
+    assert_eq!(output(&layout_state, "mydata").size, 8);
+    assert_eq!(symbol(&layout_state, "etext"), 4);
+    assert_eq!(output(&layout_state, ".data").address, 0x1000);
 }
 
 #[test]
@@ -378,9 +387,9 @@ fn options_edit_the_plan() {
     assert_eq!(plan.rules[0].sort.first, crate::script::ast::SortKey::Name);
     assert_eq!(plan.rules[1].sort.first, crate::script::ast::SortKey::None);
     let case = Case::of_plan(plan, &[progbits(".text", CODE, 4, 4), progbits("orphan", DATA, 4, 4)]);
-    let machine = case.run(1);
-    assert_eq!(output(&machine, ".text").address, 0x5000);
-    assert_eq!(output(&machine, "orphan").address, 0x9000);
+    let layout_state = case.run(1);
+    assert_eq!(output(&layout_state, ".text").address, 0x5000);
+    assert_eq!(output(&layout_state, "orphan").address, 0x9000);
 }
 
 #[test]
@@ -422,9 +431,9 @@ fn sections_beyond_the_address_space_are_reported() {
         "SECTIONS { . = 0xfffffffffffffff0; .data : { *(.data) } }",
         &[progbits(".data", DATA, 64, 4)],
     );
-    let machine = case.run(1);
+    let layout_state = case.run(1);
     assert_eq!(
-        messages(&machine),
+        messages(&layout_state),
         ["output section `.data` does not fit the address space, from 0xfffffffffffffff0"]
     );
     assert_eq!(align::align_to(u64::MAX, 2), None);

@@ -13,7 +13,7 @@
 //! All branches of the program are looked at once. Later rounds look only at the watched ones, whose targets
 //! are out of reach or almost so, until some section has moved far.
 
-use super::machine::Machine;
+use super::state::LayoutState;
 use super::values;
 use crate::arch::Target;
 use crate::arch::thunk::{ThunkForm, ThunkSpec};
@@ -43,10 +43,10 @@ pub fn insert<T: Target>(
     link: &Geometry<'_, T>,
     thunks: &mut Thunks,
     watched: &mut Option<Watched>,
-    machine: &mut Machine<'_>,
+    layout_state: &mut LayoutState<'_>,
 ) -> bool {
     let Some(spec) = T::THUNKS.filter(|_| !link.config.is_relocatable()) else { return false };
-    let moves = T::avoids_errata(&link.config.relocations);
+    let moves = T::avoids_erratum(&link.config.relocations);
     let far = may_be_far(link, spec.reach);
     if !far && !moves {
         return false;
@@ -54,8 +54,15 @@ pub fn insert<T: Target>(
     for pool in &mut thunks.pools {
         pool.address = link.section_address(pool.section);
     }
-    let mut insertion =
-        Insertion { link, machine, thunks, spec, changed: false, boundaries: None, inserted: Vec::new() };
+    let mut insertion = Insertion {
+        link,
+        layout_state,
+        thunks,
+        spec,
+        changed: false,
+        boundaries: None,
+        inserted: Vec::new(),
+    };
     if far {
         let branches = far_branches(link, insertion.thunks, watch(link, watched, spec.reach), spec.reach);
         insertion.add_pools(&branches);
@@ -64,7 +71,7 @@ pub fn insert<T: Target>(
     }
     if moves {
         for (section, offset) in errata(link) {
-            insertion.move_away(section, offset);
+            insertion.replace_by_branch(section, offset);
         }
     }
     insertion.finish()
@@ -256,7 +263,7 @@ fn errata<T: Target>(link: &Geometry<'_, T>) -> Vec<(SectionId, u64)> {
             for (index, id) in code_sections(link, object) {
                 let bytes = object.section_bytes(index).unwrap_or_default();
                 offsets.clear();
-                T::find_errata(bytes, link.section_address(id), &mut offsets);
+                T::find_erratum_sequences(bytes, link.section_address(id), &mut offsets);
                 let code = offsets.iter().filter(|&&offset| !is_data::<T>(object, index as u32, offset));
                 found.extend(code.map(|&offset| (id, offset)));
             }
@@ -295,7 +302,7 @@ struct Boundary {
 
 struct Insertion<'i, 'a, 'p, T: Target> {
     link: &'i Geometry<'a, T>,
-    machine: &'i mut Machine<'p>,
+    layout_state: &'i mut LayoutState<'p>,
     thunks: &'i mut Thunks,
     spec: ThunkSpec,
     /// Thunks were added.
@@ -398,7 +405,7 @@ impl<T: Target> Insertion<'_, '_, '_, T> {
     }
 
     /// Adds a thunk for an instruction that an erratum concerns, unless it has one.
-    fn move_away(&mut self, section: SectionId, offset: u64) {
+    fn replace_by_branch(&mut self, section: SectionId, offset: u64) {
         let known = self.thunks.moved.get(&section);
         if known.is_some_and(|known| known.binary_search_by_key(&offset, |entry| entry.0).is_ok()) {
             return;
@@ -437,13 +444,13 @@ impl<T: Target> Insertion<'_, '_, '_, T> {
     /// A pool that a branch at address `place` reaches, an existing one or a new one; `None` if there is no
     /// place for one within reach.
     fn pool(&mut self, place: u64) -> Option<u32> {
-        let (link, machine) = (self.link, &*self.machine);
+        let (link, layout_state) = (self.link, &*self.layout_state);
         let reach = self.spec.reach - SLACK;
         let fits = |pool: &Pool| reaches(place, pool.address, reach) && !is_full(pool);
         if let Some(found) = self.thunks.pools.iter().position(fits) {
             return Some(found as u32);
         }
-        let boundaries = self.boundaries.get_or_insert_with(|| boundaries(link, machine));
+        let boundaries = self.boundaries.get_or_insert_with(|| boundaries(link, layout_state));
         let from = boundaries.partition_point(|boundary| boundary.address < place.saturating_sub(reach));
         // The pool itself begins at the next aligned address.
         let end = place.saturating_add(reach - self.spec.align);
@@ -451,7 +458,8 @@ impl<T: Target> Insertion<'_, '_, '_, T> {
         let candidates = boundaries.get(from..to)?;
         // Prefers the output section of the branch itself: a script may put others anywhere.
         let own = link.layout.chunk_at(place).map(|chunk| link.layout.chunks[chunk.index()].address);
-        let is_own = |boundary: &&Boundary| own == Some(machine.outputs[boundary.output.index()].address);
+        let is_own =
+            |boundary: &&Boundary| own == Some(layout_state.outputs[boundary.output.index()].address);
         let boundary = *candidates.iter().rfind(is_own).or(candidates.last())?;
         let number = self.thunks.pools.len() as u32;
         let section = SectionId::from_index(link.section_count() + self.inserted.len());
@@ -468,14 +476,14 @@ impl<T: Target> Insertion<'_, '_, '_, T> {
             self.thunks.pools.truncate(self.thunks.pools.len() - self.inserted.len());
             return false;
         }
-        let (machine, count) = (self.machine, self.link.section_count() + self.inserted.len());
-        machine.section_rules.resize(count, None);
-        machine.offsets.resize(count, 0);
+        let (layout_state, count) = (self.layout_state, self.link.section_count() + self.inserted.len());
+        layout_state.section_rules.resize(count, None);
+        layout_state.offsets.resize(count, 0);
         // From the end, so that positions of pools that are still to insert stay right.
         self.inserted.sort_by_key(|(boundary, section)| (boundary.position, section.0));
         for (boundary, section) in self.inserted.iter().rev() {
-            machine.section_rules[section.index()] = Some(boundary.rule);
-            let list = &mut machine.lists[boundary.rule.index()];
+            layout_state.section_rules[section.index()] = Some(boundary.rule);
+            let list = &mut layout_state.lists[boundary.rule.index()];
             list.items.insert(boundary.position as usize, *section);
             list.has_internal = true;
         }
@@ -503,16 +511,16 @@ fn needs_landing_pad<T: Target>(link: &Geometry<'_, T>, (symbol, addend): Destin
 
 /// The places for pools: behind sections of code, but not of `.init` and `.fini`, whose sections
 /// make up one function.
-fn boundaries<T: Target>(link: &Geometry<'_, T>, machine: &Machine<'_>) -> Vec<Boundary> {
+fn boundaries<T: Target>(link: &Geometry<'_, T>, layout_state: &LayoutState<'_>) -> Vec<Boundary> {
     let mut found = Vec::new();
-    for (number, output) in machine.plan.outputs.iter().enumerate() {
-        let state = &machine.outputs[number];
+    for (number, output) in layout_state.plan.outputs.iter().enumerate() {
+        let state = &layout_state.outputs[number];
         let code = state.attributes.flags & u64::from(elf::SHF_EXECINSTR) != 0;
         if !state.in_output || !code || matches!(&output.name[..], b".init" | b".fini") {
             continue;
         }
         for rule in output.rules() {
-            let list = &machine.lists[rule.index()];
+            let list = &layout_state.lists[rule.index()];
             for (position, (&id, &size)) in list.items.iter().zip(&list.sizes).enumerate() {
                 let flags = link.section_info(id).flags;
                 if flags & u64::from(elf::SHF_EXECINSTR) == 0 {

@@ -78,7 +78,7 @@ struct Row {
 
 /// All groups of a link.
 #[derive(Debug, Default)]
-pub struct Merges<'a> {
+pub struct MergedSections<'a> {
     groups: Vec<Group<'a>>,
     rows: Vec<Row>,
     /// For each input section, its row, counted from 1. The kernel gives no memory to pages of this vector
@@ -155,10 +155,10 @@ fn cut<'i, 'a>(inputs: &'i [MergeInput<'a>]) -> Vec<&'i [MergeInput<'a>]> {
     runs
 }
 
-impl<'a> Merges<'a> {
+impl<'a> MergedSections<'a> {
     /// A table for `sections` input sections, none of them merged yet.
     pub fn new(sections: usize) -> Self {
-        Merges { groups: Vec::new(), rows: Vec::new(), row_of: vec![None; sections] }
+        MergedSections { groups: Vec::new(), rows: Vec::new(), row_of: vec![None; sections] }
     }
 
     /// Adds a group. `inputs` are the sections that it was made of, in the same order.

@@ -3,7 +3,7 @@
 use super::*;
 use proptest::prelude::*;
 
-fn merges_of(pieces: Pieces, sections: &[(Vec<u8>, u8)], tails: bool) -> (Vec<u8>, u64, Merges<'_>) {
+fn merges_of(pieces: Pieces, sections: &[(Vec<u8>, u8)], tails: bool) -> (Vec<u8>, u64, MergedSections<'_>) {
     let inputs: Vec<_> = sections
         .iter()
         .enumerate()
@@ -25,7 +25,7 @@ fn merges_of(pieces: Pieces, sections: &[(Vec<u8>, u8)], tails: bool) -> (Vec<u8
     }
     assert!(rest.is_empty());
     let size = group.size;
-    let mut merges = Merges::new(sections.len());
+    let mut merges = MergedSections::new(sections.len());
     let ids: Vec<SectionId> = inputs.iter().map(|input| input.section).collect();
     merges.add(group, &ids);
     (out, size, merges)

@@ -159,7 +159,7 @@ fn zstd(contents: &[u8], level: u8) -> Option<Vec<Vec<u8>>> {
 mod tests {
     use super::*;
     use crate::cli::CompressSections;
-    use crate::input::decompress::{Format, Packed, unpack};
+    use crate::input::decompress::{CompressedSection, Format, unpack};
     use proptest::prelude::*;
     use zerocopy::FromBytes;
     use zerocopy::byteorder::{BigEndian, LittleEndian};
@@ -173,8 +173,14 @@ mod tests {
     }
 
     fn unpacked(packed: &[u8], format: Format, size: usize) -> Vec<u8> {
-        unpack(&Packed { section: 1, format, packed, size: size as u64, bytes: Default::default() })
-            .expect("sound data")
+        unpack(&CompressedSection {
+            section: 1,
+            format,
+            packed,
+            size: size as u64,
+            bytes: Default::default(),
+        })
+        .expect("sound data")
     }
 
     #[test]

@@ -30,7 +30,7 @@ struct Waiter {
 
 /// Makes the process, if this one uses much memory. A command must call it right before it exits: the two
 /// processes share memory, which nobody may free any more.
-pub fn leave_memory_behind(replaced: Option<&File>) {
+pub fn free_memory_after_exit(replaced: Option<&File>) {
     if peak_memory() < MIN_PEAK_MEMORY || is_emulated() {
         return;
     }
@@ -78,7 +78,7 @@ fn peak_memory() -> i64 {
 /// The main function of the process. The process shares the C library's variables with a command that is
 /// ending, so it makes its system calls without that library.
 extern "C" fn wait(waiter: *mut libc::c_void) -> libc::c_int {
-    // SAFETY: the pointer is that of `leave_memory_behind`; descriptors are this process's own.
+    // SAFETY: the pointer is that of `free_memory_after_exit`; descriptors are this process's own.
     unsafe {
         let waiter = &*waiter.cast::<Waiter>();
         if close_others(waiter) {

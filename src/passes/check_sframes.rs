@@ -10,7 +10,7 @@ use crate::phase::{Scanned, SectionState};
 use crate::sframe_output;
 use rayon::prelude::*;
 
-/// Reports findings. Gives the corrupt inputs, which `sframe_output::concat` must not mend.
+/// Reports findings. Gives the corrupt inputs, which `sframe_output::concat` must not fix_up.
 pub fn run<T: Target>(link: &Scanned<'_, T>) -> Vec<SectionId> {
     let corrupt = |object: &ObjectFile<'_, T::E>| -> Vec<SectionId> {
         let kept = object.sframes.iter().copied().filter(|&index| {

@@ -18,13 +18,13 @@ use crate::ids::{FileId, SectionId, SymbolId};
 use crate::input::object::SymbolPlace;
 use crate::input::{ObjectFile, SectionClass};
 use crate::layout::link_order::{Dependents, dependents_of};
+use crate::passes::bind_symbols::{DefiningSections, global_flags};
 use crate::passes::define_linker_symbols::{matches_any, undefined_globs};
 use crate::passes::drop_commons;
-use crate::passes::settle_symbols::{Homes, global_flags};
 use crate::phase::{Bound, Inputs, Resolved, SectionState, SectionStates, split_locals};
 use crate::relocs::undefined;
 use crate::sframe_output;
-use crate::symbols::Mentions;
+use crate::symbols::MentionedBy;
 use crate::symbols::{Definition, LinkerSymbol, LinkerSymbolOrigin, SymbolFlags, start_stop};
 use rayon::prelude::*;
 use std::hint::black_box;
@@ -35,12 +35,12 @@ use zerocopy::byteorder::ByteOrder;
 pub fn run<'a, T: Target>(
     mut bound: Bound<'a, T>,
     sections: &mut SectionStates,
-    homes: &Homes,
+    defining_sections: &DefiningSections,
 ) -> Bound<'a, T> {
     let dependents = link_order_dependents(&bound);
     let collects = bound.config.gc.enabled;
     if collects {
-        let marks = mark(&bound, sections, &dependents, homes);
+        let marks = mark(&bound, sections, &dependents, defining_sections);
         let names = bound.symbols.par_iter_mut().zip(marks.names).with_min_len(4096);
         names.for_each(|(flags, mark)| flags.set(SymbolFlags::LIVE, mark.into_inner()));
         sweep(&bound, sections, &marks.sections);
@@ -265,7 +265,7 @@ pub(super) struct Marker<'m, 'a, T: Target, V> {
     link: &'m Bound<'a, T>,
     sections: &'m SectionStates,
     dependents: &'m Dependents,
-    homes: &'m Homes,
+    defining_sections: &'m DefiningSections,
     visits: V,
     /// Number of stacks that threads work on or that wait for a thread.
     stacks: AtomicUsize,
@@ -276,10 +276,10 @@ fn mark<T: Target>(
     link: &Bound<'_, T>,
     sections: &SectionStates,
     dependents: &Dependents,
-    homes: &Homes,
+    defining_sections: &DefiningSections,
 ) -> Marks {
     let marks = Marks::new(link.section_count(), link.globals.len());
-    let marker = Marker::new(link, sections, dependents, homes, marks);
+    let marker = Marker::new(link, sections, dependents, defining_sections, marks);
     let mut frontier: Vec<SectionId> =
         link.objects.par_iter().flat_map_iter(|object| marker.root_sections(object)).collect();
     marker.root_symbols(&mut frontier);
@@ -311,8 +311,8 @@ fn sweep<T: Target>(link: &Inputs<'_, T>, sections: &mut SectionStates, marks: &
 /// sees the shortest way to each section.
 pub(super) fn retrace<T: Target, V: Visits>(link: &Bound<'_, T>, sections: &SectionStates, visits: V) -> V {
     let dependents = link_order_dependents(link);
-    let homes = Homes::of(link);
-    let marker = Marker::new(link, sections, &dependents, &homes, visits);
+    let defining_sections = DefiningSections::of(link);
+    let marker = Marker::new(link, sections, &dependents, &defining_sections, visits);
     let mut queue = Vec::new();
     marker.root_symbols(&mut queue);
     for object in &link.objects {
@@ -331,10 +331,10 @@ impl<'m, 'a, T: Target, V: Visits> Marker<'m, 'a, T, V> {
         link: &'m Bound<'a, T>,
         sections: &'m SectionStates,
         dependents: &'m Dependents,
-        homes: &'m Homes,
+        defining_sections: &'m DefiningSections,
         visits: V,
     ) -> Self {
-        Marker { link, sections, dependents, homes, visits, stacks: AtomicUsize::new(0) }
+        Marker { link, sections, dependents, defining_sections, visits, stacks: AtomicUsize::new(0) }
     }
 
     /// Marks a section; whether its edges must be followed, because it was not marked before. Never marks
@@ -436,7 +436,7 @@ impl<'m, 'a, T: Target, V: Visits> Marker<'m, 'a, T, V> {
             return exported;
         }
         exported
-            && (self.link.mentions(id).contains(Mentions::IN_SHARED)
+            && (self.link.mentions(id).contains(MentionedBy::IN_SHARED)
                 || self.link.config.symbols.export_dynamic
                 || self.link.lists.dynamic.is_some())
     }
@@ -583,7 +583,7 @@ impl<'m, 'a, T: Target, V: Visits> Marker<'m, 'a, T, V> {
     fn symbol(&self, id: SymbolId, addend: u64, how: Reach, stack: &mut Vec<SectionId>) {
         let link = self.link;
         let section = if link.globals.contains(id) {
-            self.homes.of_global(id)
+            self.defining_sections.of_global(id)
         } else {
             link.symbol_section(id).map(|(section, _)| section)
         };

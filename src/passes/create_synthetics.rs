@@ -8,7 +8,7 @@
 use crate::arch::Target;
 use crate::frames::Frames;
 use crate::ids::SectionId;
-use crate::phase::{Made, Resolved, SectionStates};
+use crate::phase::{Resolved, SectionStates, Synthesized};
 use crate::plan::LayoutPlan;
 use crate::sframe::collect;
 use crate::synth::synthesis::{Create, Ingredients};
@@ -22,7 +22,7 @@ pub fn run<'a, T: Target>(
     plan: &LayoutPlan,
     frames: Frames<'a, T::E>,
     described: collect::Inputs,
-) -> Made<'a, T> {
+) -> Synthesized<'a, T> {
     let properties = property_note::merge(&resolved, sections);
     let plt_shape = T::plt_shape(&resolved.config.properties, properties.features);
     let mut synthetic = SyntheticSections::default();
@@ -46,5 +46,13 @@ pub fn run<'a, T: Target>(
     }
     sections.absorb(absorbed);
     sections.add_alive(synthetic.rows.len());
-    Made { resolved, frames, described, synthetic, features: properties.features, plt_shape, common_places }
+    Synthesized {
+        resolved,
+        frames,
+        described,
+        synthetic,
+        features: properties.features,
+        plt_shape,
+        common_places,
+    }
 }

@@ -16,7 +16,7 @@ use crate::plan::LayoutPlan;
 use crate::script::expr::Expr;
 use crate::script::fixed;
 use crate::script::glob::Glob;
-use crate::symbols::Mentions;
+use crate::symbols::MentionedBy;
 use crate::symbols::{Definition, Definitions, Globals};
 use crate::symbols::{LinkerSymbol, LinkerSymbolOrigin, Reserved, start_stop};
 use hashbrown::HashMap;
@@ -37,7 +37,7 @@ pub struct Assigned {
 
 /// Names from outside the objects, as globals.
 #[derive(Default, Debug)]
-pub struct Interned {
+pub struct OutsideNames {
     /// References that archives are searched for.
     pub wanted: Vec<SymbolId>,
     /// Definitions that satisfy references in the search: all assignments but `PROVIDE`.
@@ -53,8 +53,8 @@ pub fn intern_names<'a>(
     directives: &Directives<'a>,
     plan: &LayoutPlan,
     globals: &mut Globals<'a>,
-) -> Interned {
-    let mut interned = Interned::default();
+) -> OutsideNames {
+    let mut outside_names = OutsideNames::default();
     let Session { config, store, .. } = directives.session;
     let symbols = &config.symbols;
     let entry = (!config.is_relocatable() || symbols.entry.is_some()).then_some(&directives.entry[..]);
@@ -62,12 +62,12 @@ pub fn intern_names<'a>(
     let references = directives.script_references.iter().copied();
     let intern = |globals: &mut Globals<'a>, name: &[u8]| globals.intern(name, |name| store.keep(name));
     for name in entry.into_iter().filter(|name| !name.is_empty()).chain(named).chain(references) {
-        interned.wanted.push(intern(globals, name));
+        outside_names.wanted.push(intern(globals, name));
     }
     let globs = undefined_globs(config);
     if !globs.is_empty() {
         let matching = globals.names.iter().enumerate().filter(|(_, name)| matches_any(&globs, name));
-        interned.wanted.extend(matching.map(|(row, _)| SymbolId::from_index(row)));
+        outside_names.wanted.extend(matching.map(|(row, _)| SymbolId::from_index(row)));
     }
     if !config.is_relocatable() {
         for name in version_names(directives) {
@@ -81,22 +81,22 @@ pub fn intern_names<'a>(
     for symbol in plan.symbols() {
         let id = intern(globals, symbol.name);
         let source = symbol.source.map(|name| intern(globals, name));
-        interned.symbols.push(Assigned {
+        outside_names.symbols.push(Assigned {
             symbol: id,
             provide: symbol.provide,
             hidden: symbol.hidden,
             source,
         });
         if !symbol.provide {
-            interned.defined.push(id);
+            outside_names.defined.push(id);
         }
     }
     for name in &symbols.wrap {
         let wrapper = [b"__wrap_", &name[..]].concat();
         let (name, wrapper) = (intern(globals, name), intern(globals, &wrapper));
-        interned.wrappers.insert(name, wrapper);
+        outside_names.wrappers.insert(name, wrapper);
     }
-    interned
+    outside_names
 }
 
 /// The reserved names and `__start_NAME` symbols in expressions of scripts, which the linker itself may
@@ -384,13 +384,13 @@ impl<T: Target> Definer<'_, '_, T> {
 
     /// Whether an object refers to the symbol and no object defines it.
     fn is_wanted(&self, symbol: SymbolId) -> bool {
-        self.definitions.mentions(symbol).contains(Mentions::IN_OBJECT) && self.is_open(symbol)
+        self.definitions.mentions(symbol).contains(MentionedBy::IN_OBJECT) && self.is_open(symbol)
     }
 
     /// Whether an object refers to the symbol and no object defines it, or a library refers to it and
     /// nothing defines it.
     fn is_wanted_anywhere(&self, symbol: SymbolId) -> bool {
-        let only_in_library = self.definitions.mentions(symbol).contains(Mentions::IN_SHARED)
+        let only_in_library = self.definitions.mentions(symbol).contains(MentionedBy::IN_SHARED)
             && self.definitions.definition(symbol) == Definition::Undefined;
         only_in_library || self.is_wanted(symbol)
     }

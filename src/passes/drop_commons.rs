@@ -5,7 +5,7 @@
 //! out like every empty section of the linker. `KEEP(*(COMMON))` keeps all blocks.
 
 use crate::arch::Target;
-use crate::phase::{Bound, CommonPlace, Made, SectionState, SectionStates};
+use crate::phase::{Bound, CommonPlace, SectionState, SectionStates, Synthesized};
 use crate::symbols::{CommonBlock, SymbolFlags};
 
 /// Drops dead blocks: their symbols become [`SymbolFlags::DISCARDED`], and the others get their final places.
@@ -22,28 +22,28 @@ pub fn run<'a, T: Target>(mut bound: Bound<'a, T>, sections: &SectionStates) -> 
         let symbol = bound.definitions.commons[row].symbol;
         bound.symbols[symbol.index()].insert(SymbolFlags::DISCARDED);
     }
-    bound.refine(|matched| matched.refine(|made| without(made, &dead)))
+    bound.refine(|matched| matched.refine(|synthesized| without(synthesized, &dead)))
 }
 
 /// The places of the blocks that stay, and their sections, without the blocks of these rows.
-fn without<'a, T: Target>(made: Made<'a, T>, dead: &[usize]) -> Made<'a, T> {
-    let mut places = made.common_places.clone();
-    let mut sections = made.synthetic.clone();
+fn without<'a, T: Target>(synthesized: Synthesized<'a, T>, dead: &[usize]) -> Synthesized<'a, T> {
+    let mut places = synthesized.common_places.clone();
+    let mut sections = synthesized.synthetic.clone();
     let mut order: Vec<(CommonPlace, usize)> =
         places.iter().enumerate().filter_map(|(row, place)| Some(((*place)?, row))).collect();
     order.sort_by_key(|(place, _)| (place.section, place.offset));
     let mut current = None;
     for (place, row) in order {
-        let section = &mut sections.rows[(place.section.0 - made.first_internal()) as usize];
+        let section = &mut sections.rows[(place.section.0 - synthesized.first_internal()) as usize];
         if current.replace(place.section) != Some(place.section) {
             (section.size, section.align) = (0, 1);
         }
         places[row] = dead.binary_search(&row).is_err().then(|| {
-            let offset = section.append_block(&made.definitions.commons[row]);
+            let offset = section.append_block(&synthesized.definitions.commons[row]);
             CommonPlace { offset, ..place }
         });
     }
-    Made { common_places: places, synthetic: sections, ..made }
+    Synthesized { common_places: places, synthetic: sections, ..synthesized }
 }
 
 /// The blocks that were dropped, in the order of their symbols' rows.

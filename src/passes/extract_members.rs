@@ -12,13 +12,13 @@
 pub mod again;
 mod by_name;
 
-use super::define_linker_symbols::Interned;
+use super::define_linker_symbols::OutsideNames;
 use super::open_inputs::Step;
 use super::parse_inputs::Parsed;
 use crate::arch::Target;
 use crate::ids::SymbolId;
 use crate::input::object::SymbolPlace;
-use crate::input::{ObjectFile, SharedFile, Usage};
+use crate::input::{ObjectFile, SharedFile, SymbolUse};
 use hashbrown::HashMap;
 
 /// The state of a global in the search.
@@ -69,7 +69,7 @@ pub fn run<T: Target>(
     files: &[Parsed<'_, T>],
     steps: &[Step],
     global_count: usize,
-    named: &Interned,
+    named: &OutsideNames,
     calls: &[SymbolId],
 ) -> Extracted {
     let mut search = Search::new(files, global_count, named);
@@ -80,7 +80,7 @@ pub fn run<T: Target>(
 
 struct Search<'s, 'a, T: Target> {
     files: &'s [Parsed<'a, T>],
-    /// [`Interned::wrappers`].
+    /// [`OutsideNames::wrappers`].
     wrappers: &'s HashMap<SymbolId, SymbolId>,
     known: Vec<Known>,
     /// By global: an object refers to it with other than default visibility.
@@ -96,7 +96,7 @@ struct Search<'s, 'a, T: Target> {
 }
 
 impl<'s, 'a, T: Target> Search<'s, 'a, T> {
-    fn new(files: &'s [Parsed<'a, T>], global_count: usize, named: &'s Interned) -> Self {
+    fn new(files: &'s [Parsed<'a, T>], global_count: usize, named: &'s OutsideNames) -> Self {
         let mut search = Search {
             files,
             wrappers: &named.wrappers,
@@ -226,18 +226,18 @@ impl<'s, 'a, T: Target> Search<'s, 'a, T> {
         for (&id, usage) in object.globals.iter().zip(&object.usages) {
             let known = self.known[id.index()];
             match usage {
-                Usage::Definition => self.known[id.index()] = Known::Defined,
-                Usage::Common if matches!(known, Known::Defined | Known::InLibrary) => {}
-                Usage::Common => self.set(id, Known::Common),
-                Usage::Reference => self.want(id),
-                Usage::WeakReference => {}
-                Usage::ConstrainedReference => {
+                SymbolUse::Definition => self.known[id.index()] = Known::Defined,
+                SymbolUse::Common if matches!(known, Known::Defined | Known::InLibrary) => {}
+                SymbolUse::Common => self.set(id, Known::Common),
+                SymbolUse::Reference => self.want(id),
+                SymbolUse::WeakReference => {}
+                SymbolUse::ConstrainedReference => {
                     self.constrained[id.index()] = true;
                     if matches!(known, Known::Nothing | Known::InLibrary) {
                         self.set(id, Known::Wanted);
                     }
                 }
-                Usage::WeakConstrainedReference => self.constrained[id.index()] = true,
+                SymbolUse::WeakConstrainedReference => self.constrained[id.index()] = true,
             }
         }
     }

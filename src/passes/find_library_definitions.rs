@@ -30,7 +30,7 @@ pub fn run<T: Target>(config: &Config, plan: &LayoutPlan, parsed: &mut ParsedInp
         Parsed::Object(_) | Parsed::Broken | Parsed::Nothing => None,
     });
     for library in libraries {
-        let found: Vec<Found> = (0..library.symbols.len())
+        let found: Vec<Mention> = (0..library.symbols.len())
             .into_par_iter()
             .with_min_len(AT_A_TIME)
             .map(|row| find(library, row, globals, &asked))
@@ -41,12 +41,12 @@ pub fn run<T: Target>(config: &Config, plan: &LayoutPlan, parsed: &mut ParsedInp
             let symbol = &library.symbols[row];
             let is_alias = || mentioned.contains(&symbol.st_value.get()) && library.is_plain_definition(row);
             library.globals[row] = match found {
-                Found::Global(id) => id,
-                Found::Asked => intern(library.symbol_name(row)),
-                Found::Nobody if SharedFile::is_data(symbol) && is_alias() => {
+                Mention::Global(id) => id,
+                Mention::Asked => intern(library.symbol_name(row)),
+                Mention::Nobody if SharedFile::is_data(symbol) && is_alias() => {
                     intern(library.symbol_name(row))
                 }
-                Found::Nobody => continue,
+                Mention::Nobody => continue,
             };
         }
     }
@@ -54,7 +54,7 @@ pub fn run<T: Target>(config: &Config, plan: &LayoutPlan, parsed: &mut ParsedInp
 
 /// Whether anything mentions a symbol of a library.
 #[derive(Clone, Copy)]
-enum Found {
+enum Mention {
     /// Its name is a global already.
     Global(SymbolId),
     /// Its name is on the list of [`asked`] and becomes a global.
@@ -70,25 +70,25 @@ fn find<E: ByteOrder>(
     row: usize,
     globals: &Globals<'_>,
     asked: &HashSet<u64>,
-) -> Found {
+) -> Mention {
     if library.globals[row].is_some() {
-        return Found::Global(library.globals[row]);
+        return Mention::Global(library.globals[row]);
     }
     if !library.is_plain_definition(row) {
-        return Found::Nobody;
+        return Mention::Nobody;
     }
     let name = HashedName::new(library.symbol_name(row));
     match globals.find(name) {
-        Some(id) => Found::Global(id),
-        None if asked.contains(&name.hash) => Found::Asked,
-        None => Found::Nobody,
+        Some(id) => Mention::Global(id),
+        None if asked.contains(&name.hash) => Mention::Asked,
+        None => Mention::Nobody,
     }
 }
 
 /// The `st_value`s of data that is mentioned by one of its names.
-fn mentioned_data<E: ByteOrder>(library: &SharedFile<'_, E>, found: &[Found]) -> HashSet<u64> {
+fn mentioned_data<E: ByteOrder>(library: &SharedFile<'_, E>, found: &[Mention]) -> HashSet<u64> {
     let mentioned = library.symbols.iter().zip(found).filter(|(symbol, found)| {
-        matches!(found, Found::Global(_) | Found::Asked) && SharedFile::is_data(symbol)
+        matches!(found, Mention::Global(_) | Mention::Asked) && SharedFile::is_data(symbol)
     });
     mentioned.map(|(symbol, _)| symbol.st_value.get()).collect()
 }

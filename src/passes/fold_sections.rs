@@ -27,7 +27,7 @@ use crate::passes::collect_garbage::link_order_dependents;
 use crate::phase::{Bound, Folds, SectionState, SectionStates};
 use crate::sframe_output;
 use crate::symbols::is_identifier;
-use described::Described;
+use described::FunctionsByPlace;
 use rayon::prelude::*;
 use significance::Pinned;
 use std::cmp::Reverse;
@@ -41,7 +41,7 @@ pub fn run<T: Target>(link: &Bound<'_, T>, sections: &mut SectionStates) -> Fold
     let dependents = link_order_dependents(link);
     let pinned = significance::pin(link, sections);
     let read = described::read(link, sections);
-    let described = Described::new(link, &read);
+    let described = FunctionsByPlace::new(link, &read);
     let shapes = Shapes { link, sections, dependents: &dependents, described: &described };
     let pairs = pairs(&shapes, &alike(&shapes, &pinned));
     let folds = Folds::new(link.first_internal() as usize, &pairs);

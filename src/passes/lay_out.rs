@@ -4,13 +4,13 @@ use crate::arch::Target;
 use crate::cli::Config;
 use crate::diag::{Code, Diagnostic};
 use crate::layout::priority::Priorities;
-use crate::layout::rounds::{Made, Rounds};
+use crate::layout::rounds::{RoundResults, Rounds};
 use crate::layout::{finish, lists, relocatable, settings, values};
 use crate::passes::{match_script, read_scripts};
 use crate::phase::{Arranged, Contents, Geometry, Located, Placed};
 use crate::sframe::collect::Chosen;
 use crate::sframe_output;
-use crate::symbols::{LinkerSymbolOrigin, Mentions, Reserved};
+use crate::symbols::{LinkerSymbolOrigin, MentionedBy, Reserved};
 use crate::synth::{self, references, symtab_entries};
 use crate::timing::Timings;
 use std::ops::ControlFlow;
@@ -35,7 +35,7 @@ pub fn run<'a, T: Target>(
             ControlFlow::Continue(larger) => contents = larger,
         }
     };
-    let Made { mut rules, thunks, chosen } = rounds.finish(&geometry);
+    let RoundResults { mut rules, thunks, chosen } = rounds.finish(&geometry);
     report_missing_headers(&geometry);
     timings.pass("lay out");
     let located = Located { values: values::all(&geometry), geometry };
@@ -68,7 +68,7 @@ pub fn built_in_text<T: Target>(config: &Config) -> String {
 fn report_missing_headers<T: Target>(link: &Geometry<'_, T>) {
     let headers = link.linker_symbols.iter().find(|symbol| {
         symbol.origin == LinkerSymbolOrigin::Reserved(Reserved::EhdrStart)
-            && link.mentions(symbol.symbol).contains(Mentions::STRONG_REFERENCE)
+            && link.mentions(symbol.symbol).contains(MentionedBy::STRONG_REFERENCE)
             && link.is_name_used(symbol.symbol)
     });
     if headers.is_some() && link.layout.headers_address.is_none() {

@@ -13,13 +13,13 @@ use crate::arch::Target;
 use crate::ids::SymbolId;
 use crate::input::{ObjectFile, SharedFile};
 use crate::phase::Inputs;
-use crate::symbols::{Definition, Definitions, Mentions};
+use crate::symbols::{Definition, Definitions, MentionedBy};
 use hashbrown::HashSet;
 use std::cell::OnceCell;
 use zerocopy::byteorder::ByteOrder;
 
-/// Sets [`Mentions::IN_SHARED`] and [`Definitions::loaded_libraries`], and binds weak references to libraries
-/// that are loaded.
+/// Sets [`MentionedBy::IN_SHARED`] and [`Definitions::loaded_libraries`], and binds weak references to
+/// libraries that are loaded.
 pub fn run<T: Target>(inputs: &Inputs<'_, T>, definitions: &mut Definitions) {
     let mut takes_part: Vec<bool> =
         inputs.shared.iter().map(|library| is_named(library, definitions)).collect();
@@ -45,7 +45,7 @@ pub fn run<T: Target>(inputs: &Inputs<'_, T>, definitions: &mut Definitions) {
                 && library.wanted_version(index).is_some()
                 && old.get_or_init(|| OldVersions::of(&inputs.shared)).has(library, index);
             if !is_newer {
-                definitions.mentions[id.index()] |= Mentions::IN_SHARED;
+                definitions.mentions[id.index()] |= MentionedBy::IN_SHARED;
             }
             if let Definition::Shared { library: definer, symbol: definition } = definitions.definition(id)
                 && symbol.is_undefined()
@@ -90,7 +90,7 @@ impl<'a> OldVersions<'a> {
 fn bind_weak_references<T: Target>(inputs: &Inputs<'_, T>, loaded: &[bool], definitions: &mut Definitions) {
     let is_lost = |definitions: &Definitions, id: SymbolId| {
         matches!(definitions.definition(id), Definition::Shared { library, .. } if !loaded[library.index()])
-            && definitions.mentions(id).contains(Mentions::IN_OBJECT)
+            && definitions.mentions(id).contains(MentionedBy::IN_OBJECT)
     };
     let of = |wanted: bool| inputs.shared.iter().zip(loaded).filter(move |(_, loaded)| **loaded == wanted);
     let dropped = of(false).flat_map(|(library, _)| &library.globals).filter(|id| id.is_some());
@@ -114,7 +114,7 @@ fn bind_weak_references<T: Target>(inputs: &Inputs<'_, T>, loaded: &[bool], defi
 
 /// Whether the command line asks for the library, or an object takes something from it.
 fn is_named<E: ByteOrder>(library: &SharedFile<'_, E>, definitions: &Definitions) -> bool {
-    let strong = Mentions::IN_OBJECT | Mentions::STRONG_REFERENCE;
+    let strong = MentionedBy::IN_OBJECT | MentionedBy::STRONG_REFERENCE;
     let takes = |id: SymbolId| {
         let is_of_it =
             matches!(definitions.definition(id), Definition::Shared { library: of, .. } if of == library.id);

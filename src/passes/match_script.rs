@@ -17,13 +17,13 @@ use crate::input::{ObjectFile, SectionClass, SectionInfo};
 use crate::layout::link_order::{self, dependents_of};
 use crate::layout::orphan::is_debug;
 use crate::layout::spill::Alternatives;
-use crate::phase::{Inputs, Live, Made, Matched, Resolved, SectionState, SectionStates};
+use crate::phase::{Inputs, Live, Matched, Resolved, SectionState, SectionStates, Synthesized};
 use crate::plan::finder::{RuleFinder, file_of};
 use crate::plan::{Body, LayoutPlan};
 use crate::script::ast::Constraint;
 use crate::script::glob::Glob;
 use crate::script::matcher::File;
-use crate::symbols::{LinkerSymbol, LinkerSymbolOrigin, Mentions, start_stop};
+use crate::symbols::{LinkerSymbol, LinkerSymbolOrigin, MentionedBy, start_stop};
 use hashbrown::HashSet;
 use rayon::prelude::*;
 use zerocopy::IntoBytes;
@@ -33,19 +33,19 @@ const BLOCK: usize = 4096;
 
 /// Matches all sections.
 pub fn run<'a, T: Target>(
-    mut made: Made<'a, T>,
+    mut synthesized: Synthesized<'a, T>,
     sections: &mut SectionStates,
     mut plan: LayoutPlan,
 ) -> Matched<'a, T> {
-    drop_unwanted_provides(&made, &mut plan);
-    let mut rules = vec![None; made.section_count()];
+    drop_unwanted_provides(&synthesized, &mut plan);
+    let mut rules = vec![None; synthesized.section_count()];
     let mut disabled = vec![false; plan.outputs.len()];
-    if made.config.is_relocatable() && plan.outputs.iter().any(|output| output.discard) {
-        let members = Matching::new(&made, sections, &plan).members_of_discarded_groups();
-        made = made
+    if synthesized.config.is_relocatable() && plan.outputs.iter().any(|output| output.discard) {
+        let members = Matching::new(&synthesized, sections, &plan).members_of_discarded_groups();
+        synthesized = synthesized
             .refine(|resolved| Resolved { inputs: dissolve_groups(resolved.inputs, members), ..resolved });
     }
-    let matching = Matching::new(&made, sections, &plan);
+    let matching = Matching::new(&synthesized, sections, &plan);
     let mut dropped = matching.all(&mut rules, &disabled);
     dropped.append(&mut matching.check_constraints(&mut rules, &mut disabled));
     dropped.into_iter().for_each(|id| sections.discard(id, SectionState::DISCARDED_BY_SCRIPT));
@@ -53,26 +53,27 @@ pub fn run<'a, T: Target>(
     let mut withdrawn = Vec::new();
     if disabled.contains(&true) {
         drop_disabled(&mut plan, &disabled);
-        withdrawn = without_assignment(&made, &plan);
+        withdrawn = without_assignment(&synthesized, &plan);
     }
-    discard_dependents(&made, sections);
-    withdrawn.extend(edges_without_output(&made, sections, &plan, &rules));
-    let made = made.refine(|resolved| resolved.without(&withdrawn));
-    let matched = Matched { made, rules, plan };
+    discard_dependents(&synthesized, sections);
+    withdrawn.extend(edges_without_output(&synthesized, sections, &plan, &rules));
+    let synthesized = synthesized.refine(|resolved| resolved.without(&withdrawn));
+    let matched = Matched { synthesized, rules, plan };
     report_shared_sframe(&matched, sections);
     matched
 }
 
 /// Drops each `PROVIDE` in front of an ordinary assignment whose symbol no object, library or option names,
 /// nor the script before it.
-fn drop_unwanted_provides<T: Target>(made: &Made<'_, T>, plan: &mut LayoutPlan) {
-    let options = &made.config.symbols;
-    let named = options.undefined.iter().chain(&options.require_defined).chain([&made.directives.entry]);
+fn drop_unwanted_provides<T: Target>(synthesized: &Synthesized<'_, T>, plan: &mut LayoutPlan) {
+    let options = &synthesized.config.symbols;
+    let named =
+        options.undefined.iter().chain(&options.require_defined).chain([&synthesized.directives.entry]);
     let named: HashSet<&[u8]> = named.map(Vec::as_slice).collect();
-    let mentioned = Mentions::IN_OBJECT | Mentions::IN_SHARED;
+    let mentioned = MentionedBy::IN_OBJECT | MentionedBy::IN_SHARED;
     plan.drop_unwanted_provides(&|name| {
-        let symbol = made.globals.lookup(name);
-        named.contains(name) || symbol.is_some_and(|id| made.mentions(id).intersects(mentioned))
+        let symbol = synthesized.globals.lookup(name);
+        named.contains(name) || symbol.is_some_and(|id| synthesized.mentions(id).intersects(mentioned))
     });
 }
 
@@ -123,7 +124,7 @@ pub fn alternatives<T: Target>(link: &Live<'_, T>) -> Alternatives {
 }
 
 struct Matching<'l, 'a, T: Target> {
-    link: &'l Made<'a, T>,
+    link: &'l Synthesized<'a, T>,
     sections: &'l SectionStates,
     plan: &'l LayoutPlan,
     finder: RuleFinder<'l>,
@@ -140,7 +141,7 @@ enum Fate {
 }
 
 impl<'l, 'a, T: Target> Matching<'l, 'a, T> {
-    fn new(link: &'l Made<'a, T>, sections: &'l SectionStates, plan: &'l LayoutPlan) -> Self {
+    fn new(link: &'l Synthesized<'a, T>, sections: &'l SectionStates, plan: &'l LayoutPlan) -> Self {
         Matching { link, sections, plan, finder: RuleFinder::new(plan), unique: unique_patterns(link.config) }
     }
 

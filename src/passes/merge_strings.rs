@@ -16,8 +16,8 @@ use crate::elf::consts as elf;
 use crate::ids::{OutputId, SectionId};
 use crate::input::SectionInfo;
 use crate::input::{ObjectFile, SectionClass};
-use crate::merge::{Group, MergeInput, Merges, Pieces};
-use crate::phase::{Asked, Inputs, Live, MergedSection, Scanned, SectionState};
+use crate::merge::{Group, MergeInput, MergedSections, Pieces};
+use crate::phase::{Inputs, Live, MergedSection, RelocNeeds, Scanned, SectionState};
 use crate::tables::section::{Kind, SyntheticSection};
 use indexmap::IndexMap;
 use rayon::prelude::*;
@@ -88,8 +88,12 @@ fn merge<'a>(
 }
 
 /// Makes a synthetic section for each group. The sections of a group count as absorbed from here on.
-pub fn place<'a, T: Target>(mut live: Live<'a, T>, asked: Asked, groups: Merged<'a>) -> Scanned<'a, T> {
-    let mut merges = Merges::new(live.first_internal() as usize);
+pub fn place<'a, T: Target>(
+    mut live: Live<'a, T>,
+    reloc_needs: RelocNeeds,
+    groups: Merged<'a>,
+) -> Scanned<'a, T> {
+    let mut merges = MergedSections::new(live.first_internal() as usize);
     let mut merged: Vec<MergedSection<'a>> = Vec::with_capacity(groups.groups.len());
     for (number, (key, inputs, mut group)) in (0..).zip(groups.groups) {
         let first = inputs[0];
@@ -106,7 +110,7 @@ pub fn place<'a, T: Target>(mut live: Live<'a, T>, asked: Asked, groups: Merged<
         merges.add(group, &inputs);
         live.sections.absorb(inputs);
     }
-    Scanned { live, asked, merges, merged }
+    Scanned { live, reloc_needs, merges, merged }
 }
 
 fn candidate<'a, T: Target>(

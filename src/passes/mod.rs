@@ -1,6 +1,7 @@
 //! The passes of a link, one file each, named by their verbs. `pipeline.rs` calls them in order.
 
 pub mod assign_versions;
+pub mod bind_symbols;
 pub mod bind_versions;
 pub mod build_sframe;
 pub mod check_cross_references;
@@ -39,7 +40,6 @@ pub mod run_plugins;
 pub mod scan_relocations;
 pub mod select_comdats;
 pub mod select_definitions;
-pub mod settle_symbols;
 pub mod size_tables;
 pub mod split_eh_frames;
 pub mod unify_versions;

@@ -15,11 +15,11 @@ pub fn run<T: Target>(mut scanned: Scanned<'_, T>) -> Numbered<'_, T> {
     // First, because all names of a copied variable get rows.
     let (copies, names) = copy::collect(&scanned);
     for id in names {
-        scanned.asked.of_symbols[id.index()] |= Needs::COPY | Needs::DYNSYM;
+        scanned.reloc_needs.of_symbols[id.index()] |= Needs::COPY | Needs::DYNSYM;
     }
     let mut numbers = Numbers { got: T::GOT_RESERVED as u32, ..Numbers::default() };
     let (rows, row_of) = number(&scanned, &copies, &mut numbers);
-    let module = scanned.asked.needs.contains(Needs::TLS_MODULE);
+    let module = scanned.reloc_needs.needs.contains(Needs::TLS_MODULE);
     let tls_module = if module { numbers.words(2) } else { None };
     let mut slots = Slots {
         got_words: numbers.got,
@@ -122,7 +122,7 @@ impl Numbers {
 /// to `_GLOBAL_OFFSET_TABLE_` need them; else takes back the room that [`Target::GOT_RESERVED`] kept in an
 /// empty `.got`.
 fn reserve_words<T: Target>(link: &Scanned<'_, T>, slots: &mut Slots) {
-    let base_needed = link.asked.needs.contains(Needs::GOT_BASE) || is_base_in_expressions(link);
+    let base_needed = link.reloc_needs.needs.contains(Needs::GOT_BASE) || is_base_in_expressions(link);
     let entries = u64::from(slots.plt);
     // Where `.rela.plt` has entries, dynamic linkers fill these words without looking for jump slots.
     let bound = entries > 0 || slots.resolved > 0 && link.is_dynamic();

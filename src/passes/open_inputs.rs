@@ -18,7 +18,7 @@ pub use dependents::Dependents;
 use early::Contents;
 
 use crate::cli::{
-    Config, InputFormat, InputSource as Named, InputSpec, InputState, Machine, NarrowLink, TARGETS,
+    Config, InputFormat, InputSource as Named, InputSpec, InputState, Link32Bit, Machine, TARGETS,
 };
 use crate::diag::words::shown;
 use crate::diag::{Code, Diagnostic, Location, Sink};
@@ -55,7 +55,7 @@ pub struct Opened<'a> {
     /// The machine of the link; `None` until an option or the first ELF file tells it.
     pub machine: Option<Machine>,
     /// The first ELF file, if it is one of 32 bits and no option names a machine.
-    pub first_of_32_bits: Option<NarrowLink>,
+    pub first_of_32_bits: Option<Link32Bit>,
     /// Directories of `-L` and `SEARCH_DIR`, which are searched for libraries before the machine's own.
     directories: Vec<PathBuf>,
     /// By path of a shared library: its row in `files`.
@@ -379,7 +379,7 @@ impl<'a> Walk<'_, 'a> {
     fn narrow(&mut self, name: FileName<'a>, bytes: &[u8]) {
         if self.opened.machine.is_none() {
             let emulation = machine(bytes).and_then(crate::arch::machine::narrow_emulation);
-            let link = || NarrowLink { asked_by: name.to_string(), emulation };
+            let link = || Link32Bit { asked_by: name.to_string(), emulation };
             self.opened.first_of_32_bits.get_or_insert_with(link);
         }
         self.report(wrong_machine(name, "32-bit", self.opened.machine));

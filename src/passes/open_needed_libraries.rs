@@ -8,7 +8,7 @@
 //!
 //! Directories are searched as GNU ld does: those of `-rpath-link`, of `-rpath`, of the needing
 //! library itself (`DT_RUNPATH`, `DT_RPATH`), and the machine's own. A library chooses both how many
-//! libraries it needs and how many directories it names, so their product has a bound ([`MOST_LOOK_UPS`]).
+//! libraries it needs and how many directories it names, so their product has a bound ([`MAX_LOOK_UPS`]).
 
 use crate::arch::Target;
 use crate::cli::Config;
@@ -26,7 +26,7 @@ use zerocopy::byteorder::ByteOrder;
 
 /// So many directories are asked for needed libraries; those that are wanted later stay closed, as if no
 /// directory had them. A large desktop program needs some 300 libraries, each of few directories.
-const MOST_LOOK_UPS: usize = 1 << 20;
+const MAX_LOOK_UPS: usize = 1 << 20;
 
 /// A needed library's name, and the directories of the library that needs it.
 type Wanted<'a> = (&'a [u8], Rc<[PathBuf]>);
@@ -58,7 +58,7 @@ fn open_all<'a, T: Target>(
     let mut wanted: Vec<Wanted> = Vec::new();
     inputs.shared.iter().for_each(|library| want(library, &mut wanted));
     // Libraries may need each other in circles; a library is opened once.
-    let (mut next, mut left) = (0, MOST_LOOK_UPS);
+    let (mut next, mut left) = (0, MAX_LOOK_UPS);
     while let Some((name, own)) = wanted.get(next) {
         next += 1;
         if named.contains(name) || needed.found.contains(name) {

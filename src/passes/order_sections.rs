@@ -20,7 +20,7 @@ use crate::layout::priority::{Priorities, may_move};
 use crate::passes::read_orders::warn;
 use crate::phase::Scanned;
 use crate::script::glob::Glob;
-use crate::symbols::{Definition, Mentions};
+use crate::symbols::{Definition, MentionedBy};
 use hashbrown::HashMap;
 use rayon::prelude::*;
 
@@ -96,7 +96,7 @@ fn by_symbols<T: Target>(link: &Scanned<'_, T>, symbols: &[Word]) -> Vec<(Sectio
 
 /// The sections of the symbols that a name in an ordering file means.
 #[derive(Clone, Default)]
-struct Found {
+struct OrderedSymbol {
     /// The sections of all symbols of that name, the global's first.
     sections: Vec<SectionId>,
     /// File and kind of a symbol of that name that no section can be ordered by.
@@ -104,7 +104,7 @@ struct Found {
 }
 
 /// Reports a name that no symbol has, or whose symbol lies in no section of the output.
-fn report<T: Target>(link: &Scanned<'_, T>, word: &Word, found: &Found) {
+fn report<T: Target>(link: &Scanned<'_, T>, word: &Word, found: &OrderedSymbol) {
     if !link.config.diagnostics.warn_symbol_ordering || !found.sections.is_empty() {
         return;
     }
@@ -118,8 +118,8 @@ fn report<T: Target>(link: &Scanned<'_, T>, word: &Word, found: &Found) {
 
 /// Looks for names among globals and the local symbols of all objects. Where a name comes again, only its
 /// first section does.
-fn find<T: Target>(link: &Scanned<'_, T>, names: &[&[u8]]) -> Vec<Found> {
-    let mut found: Vec<Found> = names.iter().map(|name| find_global(link, name)).collect();
+fn find<T: Target>(link: &Scanned<'_, T>, names: &[&[u8]]) -> Vec<OrderedSymbol> {
+    let mut found: Vec<OrderedSymbol> = names.iter().map(|name| find_global(link, name)).collect();
     if names.is_empty() {
         return found;
     }
@@ -153,16 +153,16 @@ fn find<T: Target>(link: &Scanned<'_, T>, names: &[&[u8]]) -> Vec<Found> {
         let first = rows[names[row]];
         if first != row {
             // Many calls may be of one function, which may have sections in all files: the first one counts.
-            let Found { sections, trouble } = &found[first];
+            let OrderedSymbol { sections, trouble } = &found[first];
             let sections = sections.first().copied().into_iter().collect();
-            found[row] = Found { sections, trouble: trouble.clone() };
+            found[row] = OrderedSymbol { sections, trouble: trouble.clone() };
         }
     }
     found
 }
 
-fn find_global<T: Target>(link: &Scanned<'_, T>, name: &[u8]) -> Found {
-    let Some(id) = link.globals.lookup(name) else { return Found::default() };
+fn find_global<T: Target>(link: &Scanned<'_, T>, name: &[u8]) -> OrderedSymbol {
+    let Some(id) = link.globals.lookup(name) else { return OrderedSymbol::default() };
     let (file, place) = match link.definition(id) {
         Definition::Object { file, symbol } => {
             let object = &link.objects[file.index()];
@@ -177,12 +177,14 @@ fn find_global<T: Target>(link: &Scanned<'_, T>, name: &[u8]) -> Found {
         Definition::Shared { library, .. } => (link.shared[library.index()].name.to_string(), Err("shared")),
         Definition::Linker(_) => ("<internal>".to_owned(), Err("synthetic")),
         // The name may be a global only because of a member that was not extracted.
-        Definition::Undefined if !link.mentions(id).contains(Mentions::IN_OBJECT) => return Found::default(),
+        Definition::Undefined if !link.mentions(id).contains(MentionedBy::IN_OBJECT) => {
+            return OrderedSymbol::default();
+        }
         Definition::Undefined => ("<internal>".to_owned(), Err("undefined")),
     };
     match place {
-        Ok(section) => Found { sections: vec![section], trouble: None },
-        Err(kind) => Found { sections: Vec::new(), trouble: Some((file, kind)) },
+        Ok(section) => OrderedSymbol { sections: vec![section], trouble: None },
+        Err(kind) => OrderedSymbol { sections: Vec::new(), trouble: Some((file, kind)) },
     }
 }
 

@@ -11,7 +11,7 @@ use crate::cli::Config;
 use crate::diag::{Code, Diagnostic, Location, Sink};
 use crate::ids::SymbolId;
 use crate::input::object::{FileName, Intermediate, Malformed, VersionedSymbol};
-use crate::input::{InputStore, ObjectFile, SharedFile, Usage};
+use crate::input::{InputStore, ObjectFile, SharedFile, SymbolUse};
 use crate::phase::Session;
 use crate::symbols::Globals;
 use crate::symbols::intern::{Batch, HashedName, Interner};
@@ -228,7 +228,7 @@ fn push_object_names<'a, E: zerocopy::byteorder::ByteOrder>(
         if name == b"__gnu_lto_slim" {
             object.intermediate = Intermediate::Only;
         }
-        let usage = Usage::of(symbol);
+        let usage = SymbolUse::of(symbol);
         let name = if usage.is_reference() { wrap.reference(name) } else { name };
         globals.push(SymbolId(batch.push(HashedName::new(name))));
         usages.push(usage);

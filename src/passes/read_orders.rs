@@ -6,7 +6,7 @@
 
 use crate::diag::{Code, Diagnostic};
 use crate::input::ordering::{Call, OrderFiles, Word};
-use crate::input::side_files::SideFiles;
+use crate::input::side_files::OptionFiles;
 use crate::phase::Session;
 use crate::script::ast::OutputSection;
 use crate::script::{Sources, Span, parse_section_order};
@@ -15,7 +15,7 @@ use std::path::Path;
 
 /// Reads ordering files. Gives the orders of gold's and lld's forms, and the scripts of section
 /// ordering files in GNU ld's form.
-pub fn run(session: Session<'_>, files: &mut SideFiles<'_>) -> (OrderFiles, Vec<OutputSection>) {
+pub fn run(session: Session<'_>, files: &mut OptionFiles<'_>) -> (OrderFiles, Vec<OutputSection>) {
     let options = &session.config.scripts;
     let mut orders = OrderFiles::default();
     let mut scripts = Vec::new();
@@ -46,7 +46,7 @@ pub fn run(session: Session<'_>, files: &mut SideFiles<'_>) -> (OrderFiles, Vec<
 }
 
 /// The lines of a file.
-fn listed(files: &mut SideFiles<'_>, path: &Path, kind: &str) -> Vec<Word> {
+fn listed(files: &mut OptionFiles<'_>, path: &Path, kind: &str) -> Vec<Word> {
     match files.read(path, kind) {
         Some(text) => lines(files, &path.to_string_lossy(), &text),
         None => Vec::new(),
@@ -54,7 +54,7 @@ fn listed(files: &mut SideFiles<'_>, path: &Path, kind: &str) -> Vec<Word> {
 }
 
 /// The trimmed lines, without empty ones and comments (`#`).
-fn lines(files: &mut SideFiles<'_>, name: &str, text: &[u8]) -> Vec<Word> {
+fn lines(files: &mut OptionFiles<'_>, name: &str, text: &[u8]) -> Vec<Word> {
     let Some(file) = files.sources.add(name, text) else {
         let message = format!("{name} is larger than 4 GiB");
         files.sink.report(Diagnostic::error(Code::CannotOpen, message));

@@ -9,7 +9,7 @@ use crate::cli::{
 };
 use crate::diag::{Code, Diagnostic, Sink};
 use crate::input::InputSource;
-use crate::input::side_files::{SideFiles, read_include};
+use crate::input::side_files::{OptionFiles, read_include};
 use crate::passes::{read_orders, read_versions};
 use crate::phase::{Directives, Session};
 use crate::plan::LayoutPlan;
@@ -45,7 +45,7 @@ pub struct MainScript {
 /// Reads the scripts of `-T` and `-dT`.
 pub fn open(config: &Config, source: &dyn InputSource, sources: &mut Sources, sink: &Sink) -> MainScripts {
     let mut main = MainScripts::default();
-    let mut files = SideFiles { source, sources, sink, paths: &mut main.paths };
+    let mut files = OptionFiles { source, sources, sink, paths: &mut main.paths };
     for file in &config.scripts.scripts {
         let found = main_script(
             config,
@@ -87,7 +87,7 @@ pub fn configure<'c>(config: &'c Config, main: &MainScripts) -> Cow<'c, Config> 
 
 /// The command of a `-T` script that asks for an output of 32 bits. Scripts among the inputs do not count:
 /// where compilers serve several machines, libraries of another one may be such scripts.
-pub fn asks_for_32_bits(config: &Config, main: &MainScripts) -> Option<String> {
+pub fn needs_32_bit_linker(config: &Config, main: &MainScripts) -> Option<String> {
     if config.output_format == OutputFormat::Binary {
         return None;
     }
@@ -135,7 +135,7 @@ pub fn run<'a>(
             Err(found) => found.into_iter().for_each(|diagnostic| sink.report(diagnostic)),
         }
     }
-    let mut files = SideFiles { source, sources: &mut sources, sink, paths: &mut paths };
+    let mut files = OptionFiles { source, sources: &mut sources, sink, paths: &mut paths };
     let lists = read_versions::run(session, &version_commands(&scripts), &mut files);
     let (orders, ordered) = read_orders::run(session, &mut files);
     scripts.orders = ordered;
@@ -211,7 +211,7 @@ type Parse = fn(&mut Sources, &str, &[u8], &mut Include<'_>) -> Result<Script, V
 /// A script that an option names, with its path: as given, or in the first `-L` directory that has it.
 fn main_script(
     config: &Config,
-    files: &mut SideFiles<'_>,
+    files: &mut OptionFiles<'_>,
     path: &Path,
     parse: Parse,
 ) -> Option<(PathBuf, Script)> {

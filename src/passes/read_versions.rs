@@ -6,7 +6,7 @@
 
 use crate::cli::Config;
 use crate::diag::Diagnostic;
-use crate::input::side_files::SideFiles;
+use crate::input::side_files::OptionFiles;
 use crate::phase::{Lists, Session};
 use crate::script::version::{
     Language, SymbolPattern, VersionMatcher, VersionScript, parse_dynamic_list, parse_symbol_names,
@@ -17,7 +17,7 @@ use crate::symbols::NameList;
 use std::path::Path;
 
 /// Reads all lists that options name. `commands` are the `VERSION` commands of linker scripts.
-pub fn run(session: Session<'_>, commands: &[Span], files: &mut SideFiles<'_>) -> Lists {
+pub fn run(session: Session<'_>, commands: &[Span], files: &mut OptionFiles<'_>) -> Lists {
     let Session { config, sink, .. } = session;
     let mut script = VersionScript::default();
     for &command in commands {
@@ -65,7 +65,7 @@ pub fn run(session: Session<'_>, commands: &[Span], files: &mut SideFiles<'_>) -
 /// be read or parsed, which is reported.
 fn parsed<R: Default>(
     config: &Config,
-    files: &mut SideFiles<'_>,
+    files: &mut OptionFiles<'_>,
     path: &Path,
     kind: &str,
     parse: impl Fn(&mut Sources, &str, &[u8]) -> Result<R, Vec<Diagnostic>>,

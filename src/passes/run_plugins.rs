@@ -20,7 +20,7 @@ use crate::diag::{Aborted, Code, Diagnostic, Location, Severity, Sink};
 use crate::ids::FileId;
 use crate::input::object::Intermediate;
 use crate::input::{InputSource, stand_in};
-use crate::passes::define_linker_symbols::Interned;
+use crate::passes::define_linker_symbols::OutsideNames;
 use crate::passes::extract_members::again::Before;
 use crate::passes::extract_members::{self, Extracted, again};
 use crate::passes::open_inputs::{Candidate, Opened, Role, open_added};
@@ -140,7 +140,7 @@ impl<'a> Plugins<'a> {
         &self,
         parsed: &ParsedInputs<'a, T>,
         opened: &Opened<'a>,
-        assigned: &Interned,
+        assigned: &OutsideNames,
     ) -> Extracted {
         let (files, globals) = (&parsed.files, &parsed.globals);
         match &self.before {
@@ -174,7 +174,7 @@ impl<'a> Plugins<'a> {
     pub fn compile<T: Target>(
         &mut self,
         (resolved, sections): (Resolved<'a, T>, SectionStates),
-        assigned: &Interned,
+        assigned: &OutsideNames,
         extracted: &Extracted,
         opened: &mut Opened<'a>,
         sources: &mut Sources,

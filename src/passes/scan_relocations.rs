@@ -5,7 +5,7 @@
 //! the results, and do not scan again. A few problems are reported for each section, so that one broken
 //! section does not hide the next.
 
-use crate::arch::relocation::Facts;
+use crate::arch::relocation::SymbolFacts;
 use crate::arch::{RelocExpr, RelocInfo, Target};
 use crate::cli::TextRelocations;
 use crate::decision::decide::{Action, DynamicKind, Problem};
@@ -16,18 +16,18 @@ use crate::elf::consts as elf;
 use crate::ids::SectionId;
 use crate::input::{InputSource, ObjectFile, SectionClass};
 use crate::passes::open_needed_libraries;
-use crate::phase::{Asked, Live, SectionState};
+use crate::phase::{Live, RelocNeeds, SectionState};
 use crate::relocs::walk::{Decided, Undecided, Visitor, Walk};
 use crate::relocs::{discarded, undefined};
-use crate::symbols::{Definition, GatheredNeeds, Needs, SymbolFlags};
+use crate::symbols::{AtomicNeeds, Definition, Needs, SymbolFlags};
 use rayon::prelude::*;
 
 /// Most problems that are reported for one section.
-const TOLD: u32 = 8;
+const MAX_REPORTS: u32 = 8;
 
 /// The results of scanning one object.
 #[derive(Default)]
-pub struct Found {
+pub struct ScanResults {
     /// Places of dynamic relocations.
     pub sites: Vec<DynRelocSite>,
     /// References to symbols that nothing defines.
@@ -43,14 +43,14 @@ pub struct Found {
 /// Scans all objects; under `-r` only for references to discarded sections. Only reads the link, so that
 /// mergeable sections can be merged at the same time. Gives the results of each object, and the needs of each
 /// symbol.
-pub fn run<T: Target>(link: &Live<'_, T>) -> (Vec<Found>, Vec<Needs>) {
+pub fn run<T: Target>(link: &Live<'_, T>) -> (Vec<ScanResults>, Vec<Needs>) {
     let relocatable = link.config.is_relocatable();
-    let needs = GatheredNeeds::new(link.symbol_count);
+    let needs = AtomicNeeds::new(link.symbol_count);
     let found = link
         .objects
         .par_iter()
         .map_init(Vec::new, |sites, object| {
-            let mut found = Found { sites: std::mem::take(sites), ..Found::default() };
+            let mut found = ScanResults { sites: std::mem::take(sites), ..ScanResults::default() };
             for index in 1..object.headers.len() {
                 if is_scanned(link, object, index) {
                     let section = object.section_id(index as u32);
@@ -78,12 +78,12 @@ pub fn run<T: Target>(link: &Live<'_, T>) -> (Vec<Found>, Vec<Needs>) {
 /// Joins the results of all objects, and reports problems.
 pub fn finish<T: Target>(
     link: &Live<'_, T>,
-    (found, of_symbols): (Vec<Found>, Vec<Needs>),
+    (found, of_symbols): (Vec<ScanResults>, Vec<Needs>),
     source: &dyn InputSource,
-) -> Asked {
+) -> RelocNeeds {
     let mut undefined = Vec::with_capacity(found.len());
     let mut text_relocation = None;
-    let mut asked = Asked { of_symbols, ..Asked::default() };
+    let mut asked = RelocNeeds { of_symbols, ..RelocNeeds::default() };
     for found in found {
         asked.sites.push(found.sites);
         asked.discarded.push(found.discarded);
@@ -128,7 +128,7 @@ fn find_discarded<T: Target>(
     object: &ObjectFile<'_, T::E>,
     section: SectionId,
     relocations: &[Rela<T::E>],
-    found: &mut Found,
+    found: &mut ScanResults,
 ) {
     for relocation in relocations {
         let symbol = object.symbol_id(relocation.symbol());
@@ -142,8 +142,8 @@ fn find_discarded<T: Target>(
 fn scan_frames<T: Target>(
     link: &Live<'_, T>,
     object: &ObjectFile<'_, T::E>,
-    needs: &GatheredNeeds,
-    found: &mut Found,
+    needs: &AtomicNeeds,
+    found: &mut ScanResults,
 ) {
     let Some(kept) = link.kept_frames.files.get(object.id.index()) else { return };
     let frames = &link.frames.files[object.id.index()];
@@ -158,8 +158,8 @@ fn scan_lists<'r, T: Target>(
     link: &Live<'_, T>,
     section: SectionId,
     lists: impl IntoIterator<Item = &'r [Rela<T::E>]>,
-    needs: &GatheredNeeds,
-    found: &mut Found,
+    needs: &AtomicNeeds,
+    found: &mut ScanResults,
 ) {
     let Some((object, index)) = link.locate(section) else { return };
     let walk = Walk::new(link, object, index as usize);
@@ -174,8 +174,8 @@ struct Scan<'s, 'a, T: Target> {
     walk: &'s Walk<'s, 'a, T>,
     section: SectionId,
     told: u32,
-    needs: &'s GatheredNeeds,
-    found: &'s mut Found,
+    needs: &'s AtomicNeeds,
+    found: &'s mut ScanResults,
 }
 
 impl<T: Target> Visitor<T> for Scan<'_, '_, T> {
@@ -183,19 +183,19 @@ impl<T: Target> Visitor<T> for Scan<'_, '_, T> {
     fn decided(&mut self, relocation: Decided<'_, T>) {
         let Decided { info, offset, index, symbol, addend, facts, action } = relocation;
         let reference = Reference { section: self.section, offset, symbol };
-        if facts.contains(Facts::UNDEFINED) {
+        if facts.contains(SymbolFacts::UNDEFINED) {
             self.found.undefined.push(reference);
         }
-        if facts.contains(Facts::GOT_BASE) {
+        if facts.contains(SymbolFacts::GOT_BASE) {
             self.found.needs |= Needs::GOT_BASE;
         }
-        if info.expr.is_tls() != facts.contains(Facts::TLS) {
+        if info.expr.is_tls() != facts.contains(SymbolFacts::TLS) {
             self.check_thread_locality(info, &reference, index);
         }
         self.take(info, action, &reference, addend);
         // The undefined symbol itself is reported already.
         if let Some(problem) = action.problem
-            && !facts.contains(Facts::UNDEFINED)
+            && !facts.contains(SymbolFacts::UNDEFINED)
         {
             self.problem(info, problem, &reference);
         }
@@ -254,7 +254,7 @@ impl<T: Target> Scan<'_, '_, T> {
 
     fn tell(&mut self, offset: u64, diagnostic: Diagnostic) {
         self.told += 1;
-        if self.told > TOLD {
+        if self.told > MAX_REPORTS {
             return;
         }
         let index = self.section.0 - self.walk.object.first_section;
@@ -423,7 +423,9 @@ impl<T: Target> Scan<'_, '_, T> {
                 format!(
                     "relocation {relocation} against {symbol} is on an instruction that its ABI does not allow"
                 ),
-                Some("the linker rewrites only the sequences of the psABI; recompile, or mend the assembly"),
+                Some(
+                    "the linker rewrites only the sequences of the psABI; recompile, or fix_up the assembly",
+                ),
             ),
         };
         let diagnostic = Diagnostic::error(Code::RelocationNotAllowed, message);
@@ -456,7 +458,7 @@ fn report_text_relocations<T: Target>(link: &Live<'_, T>, first: Reference) {
 
 /// Warns of `STT_GNU_IFUNC` functions together with text relocations: while the dynamic linker applies the
 /// latter, it makes the code writable and not executable, and it may call resolvers in that time.
-fn report_resolvers<T: Target>(link: &Live<'_, T>, asked: &Asked) {
+fn report_resolvers<T: Target>(link: &Live<'_, T>, asked: &RelocNeeds) {
     let is_resolved = |site: &DynRelocSite| site.kind() == DynamicKind::Resolved;
     let in_words = asked.sites.iter().flatten().any(is_resolved);
     let by_needs = || {

@@ -12,11 +12,11 @@ use crate::diag::{Code, Diagnostic, Location, Sink};
 use crate::elf::consts as elf;
 use crate::ids::{FileId, SectionId, SharedId, SymbolId};
 use crate::input::object::SymbolPlace;
-use crate::input::source_lines::{Deed, SourceLines};
+use crate::input::source_lines::{PlaceRole, SourceLines};
 use crate::input::{ObjectFile, SharedFile};
 use crate::phase::{Inputs, SectionState, SectionStates};
 use crate::plan::LayoutPlan;
-use crate::symbols::{CommonBlock, Definition, Definitions, Mentions};
+use crate::symbols::{CommonBlock, Definition, Definitions, MentionedBy};
 use rayon::prelude::*;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
@@ -83,16 +83,16 @@ fn leave_commons(definitions: &mut Definitions) {
     for block in std::mem::take(&mut definitions.commons) {
         let row = block.symbol.index();
         definitions.of[row] = Definition::Undefined;
-        definitions.mentions[row] |= Mentions::IN_OBJECT | Mentions::STRONG_REFERENCE;
+        definitions.mentions[row] |= MentionedBy::IN_OBJECT | MentionedBy::STRONG_REFERENCE;
     }
 }
 
 /// The mentions of globals. The common blocks in `replaced`, which a library's data replaced, count as
 /// references.
-fn with_references(mentions: Vec<AtomicU8>, replaced: &[CommonBlock]) -> Vec<Mentions> {
-    let mut mentions: Vec<Mentions> =
-        mentions.into_par_iter().map(|bits| Mentions::from_bits_retain(bits.into_inner())).collect();
-    replaced.iter().for_each(|block| mentions[block.symbol.index()] |= Mentions::STRONG_REFERENCE);
+fn with_references(mentions: Vec<AtomicU8>, replaced: &[CommonBlock]) -> Vec<MentionedBy> {
+    let mut mentions: Vec<MentionedBy> =
+        mentions.into_par_iter().map(|bits| MentionedBy::from_bits_retain(bits.into_inner())).collect();
+    replaced.iter().for_each(|block| mentions[block.symbol.index()] |= MentionedBy::STRONG_REFERENCE);
     mentions
 }
 
@@ -232,7 +232,7 @@ pub fn may_define(sections: &SectionStates, section: SectionId) -> bool {
     !state.is_empty() && !state.contains(SectionState::DISCARDED_BY_GROUP)
 }
 
-fn mention(mentions: &AtomicU8, how: Mentions) {
+fn mention(mentions: &AtomicU8, how: MentionedBy) {
     let bits = how.bits();
     if mentions.load(Ordering::Relaxed) & bits != bits {
         mentions.fetch_or(bits, Ordering::Relaxed);
@@ -254,7 +254,7 @@ fn offer_object<E: zerocopy::byteorder::ByteOrder>(
     for (offset, &id) in object.globals.iter().enumerate() {
         let index = first + offset;
         let symbol = &object.symbols[index];
-        let mut how = Mentions::IN_OBJECT;
+        let mut how = MentionedBy::IN_OBJECT;
         if symbol.visibility() != elf::STV_DEFAULT {
             visibility[id.index()].fetch_min(to_rank(symbol.visibility()), Ordering::Relaxed);
         }
@@ -274,9 +274,9 @@ fn offer_object<E: zerocopy::byteorder::ByteOrder>(
                     report_misplaced(object, index, sink);
                 }
                 if !symbol.is_weak() {
-                    how |= Mentions::STRONG_REFERENCE;
+                    how |= MentionedBy::STRONG_REFERENCE;
                 }
-                how |= Mentions::of_kind(symbol.kind());
+                how |= MentionedBy::of_kind(symbol.kind());
             }
         }
         mention(&mentions[id.index()], how);
@@ -428,7 +428,7 @@ fn defined_at<E: zerocopy::byteorder::ByteOrder>(
     match object.symbol_place(index) {
         SymbolPlace::Section(section) => {
             let offset = object.symbols[index].st_value.get();
-            lines.notes(Deed::Defined, object, section, offset, demangled)
+            lines.notes(PlaceRole::Defined, object, section, offset, demangled)
         }
         _ => vec![format!("defined at {}", object.name)],
     }

@@ -1,8 +1,8 @@
 //! Fills the dynamic linker's tables up to addresses, and sizes all synthetic sections.
 //!
-//! [`crate::synth::kinds`] says how large each is. Comes before the layout. Two sections may still grow while addresses are found: `.relr.dyn`, whose
-//! size depends on how close its places lie, and the SFrame table, which describes thunks, and in its
-//! compact form has pages.
+//! [`crate::synth::kinds`] says how large each is. Comes before the layout. Two sections may still grow while
+//! addresses are found: `.relr.dyn`, whose size depends on how close its places lie, and the SFrame table,
+//! which describes thunks, and in its compact form has pages.
 
 use crate::arch::Target;
 use crate::debug_index::debug_names::NameIndex;
@@ -12,7 +12,7 @@ use crate::ids::{SectionId, SymbolId};
 use crate::phase::{Contents, Extent, Numbered, Resolved, Scanned, Tables};
 use crate::relocs::dynamic;
 use crate::sframe::collect::Chosen;
-use crate::symbols::{Definition, Mentions, Needs};
+use crate::symbols::{Definition, MentionedBy, Needs};
 use crate::synth::dynamic::entries;
 use crate::synth::synthesis::{Size, Sizing};
 use crate::synth::{android, dynsym, kinds, symbol_versions};
@@ -67,7 +67,7 @@ pub fn run<'a, T: Target>(
 fn size<T: Target>(link: &Sizing<'_, '_, T>, sections: &mut SyntheticSections<'_>, kinds: &[Kind]) {
     for &kind in kinds {
         let (size, needed) = match kinds::of::<T>(kind).size {
-            Size::Made | Size::File => continue,
+            Size::AtCreation | Size::File => continue,
             Size::Numbered(size) => (size, false),
             Size::Needed(size) => (size, true),
         };
@@ -124,15 +124,15 @@ fn rows<T: Target>(link: &Numbered<'_, T>, tables: &DynamicTables<'_>) -> Vec<u3
 fn needed_libraries<T: Target>(link: &Scanned<'_, T>) -> Vec<bool> {
     let rows = (0..link.globals.len() as u32).into_par_iter().with_min_len(4096);
     let has_address =
-        |id: SymbolId| link.asked.of_symbols[id.index()].intersects(Needs::COPY | Needs::CANONICAL_PLT);
+        |id: SymbolId| link.reloc_needs.of_symbols[id.index()].intersects(Needs::COPY | Needs::CANONICAL_PLT);
     let used = rows.fold(
         || vec![false; link.shared.len()],
         |mut used, row| {
             let id = SymbolId(row);
             if let Definition::Shared { library, .. } = link.definition(id)
                 && !used[library.index()]
-                && link.mentions(id).contains(Mentions::IN_OBJECT)
-                && (link.mentions(id).contains(Mentions::STRONG_REFERENCE) || has_address(id))
+                && link.mentions(id).contains(MentionedBy::IN_OBJECT)
+                && (link.mentions(id).contains(MentionedBy::STRONG_REFERENCE) || has_address(id))
                 && link.is_name_used(id)
             {
                 used[library.index()] = true;

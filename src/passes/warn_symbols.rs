@@ -16,7 +16,7 @@ use crate::phase::Live;
 use crate::phase::Resolved;
 use crate::phase::SectionState;
 use crate::symbols::Definition;
-use crate::symbols::Mentions;
+use crate::symbols::MentionedBy;
 use hashbrown::HashMap;
 use rayon::prelude::*;
 use zerocopy::byteorder::ByteOrder;
@@ -94,7 +94,7 @@ fn of_libraries<T: Target>(link: &Resolved<'_, T>) -> Vec<Warning> {
             }
             let symbol = name().strip_prefix(NAME).and_then(|rest| rest.strip_prefix(b"."));
             let Some(symbol) = symbol.and_then(|symbol| used(link, symbol)) else { continue };
-            let strong = link.mentions(symbol).contains(Mentions::STRONG_REFERENCE);
+            let strong = link.mentions(symbol).contains(MentionedBy::STRONG_REFERENCE);
             let bound = matches!(
                 link.definition(symbol),
                 Definition::Shared { library: definer, .. } if definer == library.id
@@ -109,7 +109,7 @@ fn of_libraries<T: Target>(link: &Resolved<'_, T>) -> Vec<Warning> {
 
 /// The symbol of this name, if an object mentions it.
 fn used<T: Target>(link: &Resolved<'_, T>, name: &[u8]) -> Option<SymbolId> {
-    link.globals.lookup(name).filter(|&id| link.mentions(id).contains(Mentions::IN_OBJECT))
+    link.globals.lookup(name).filter(|&id| link.mentions(id).contains(MentionedBy::IN_OBJECT))
 }
 
 fn shown(bytes: &[u8]) -> String {

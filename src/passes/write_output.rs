@@ -125,8 +125,8 @@ pub fn write_chunk<T: Target>(link: &Placed<'_, T>, id: ChunkId, out: Region<'_>
 }
 
 /// Most items and most bytes that one job writes in one piece: so few bytes stay in the processor's cache.
-const MOST_ITEMS: usize = 4096;
-const MOST_BYTES: u64 = 256 << 10;
+const MAX_ITEMS: usize = 4096;
+const MAX_BYTES: u64 = 256 << 10;
 
 /// Fills `out`, which starts at offset `base` of the chunk, with `items` and the gaps between them.
 fn write_items<T: Target>(
@@ -142,7 +142,7 @@ fn write_items<T: Target>(
     {
         return write_own(link, chunk, *own, base, out);
     }
-    if items.len() >= 2 && (items.len() > MOST_ITEMS || out.len() > MOST_BYTES || items.iter().any(is_own)) {
+    if items.len() >= 2 && (items.len() > MAX_ITEMS || out.len() > MAX_BYTES || items.iter().any(is_own)) {
         let middle = items.len() / 2;
         let split = link.layout.offset_of(items[middle]).max(base);
         let left = out.take_first(split - base);
@@ -271,12 +271,12 @@ fn write_section<T: Target>(link: &Placed<'_, T>, id: SectionId, out: &mut [u8])
         if !link.config.is_relocatable() {
             relocs::apply::apply_section(link, id, &mut out[..size]);
         }
-        sframe_output::concat::mend(link, id, &mut out[..size]);
+        sframe_output::concat::fix_up(link, id, &mut out[..size]);
     } else if link.config.is_relocatable() {
-        relocs::emit::bury(link, id, out);
+        relocs::emit::write_tombstones(link, id, out);
         relocs::emit::write_addends(link, id, out);
     } else {
         relocs::apply::apply_section(link, id, out);
-        synth::thunks::move_away(link, id, out);
+        synth::thunks::replace_by_branch(link, id, out);
     }
 }

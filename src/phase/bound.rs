@@ -1,6 +1,6 @@
 //! The phase that knows which symbols are imported and which are exported.
 //!
-//! `settle_symbols` makes it before garbage collection, because an exported symbol is a root.
+//! `bind_symbols` makes it before garbage collection, because an exported symbol is a root.
 
 use super::{Matched, builds_on};
 use crate::arch::Target;
@@ -51,8 +51,8 @@ pub fn split_locals<'s, E: ByteOrder>(
 #[cfg(test)]
 impl<'a, T: Target> Bound<'a, T> {
     /// For tests of later passes: symbols without flags, and sections with the given rules.
-    pub fn of(made: super::Made<'a, T>, rules: Vec<Option<crate::ids::RuleId>>) -> Self {
-        let symbols = vec![SymbolFlags::empty(); made.symbol_count];
-        Bound { matched: Matched { made, rules, plan: Default::default() }, symbols }
+    pub fn of(synthesized: super::Synthesized<'a, T>, rules: Vec<Option<crate::ids::RuleId>>) -> Self {
+        let symbols = vec![SymbolFlags::empty(); synthesized.symbol_count];
+        Bound { matched: Matched { synthesized, rules, plan: Default::default() }, symbols }
     }
 }

@@ -13,7 +13,7 @@ use crate::tables::section::SyntheticSections;
 pub struct Contents<'a, T: Target> {
     /// The phase before: tables for the dynamic linker.
     pub tables: Tables<'a, T>,
-    /// The linker's own sections: those of [`super::Made::synthetic`], the merged ones, pools of
+    /// The linker's own sections: those of [`super::Synthesized::synthetic`], the merged ones, pools of
     /// thunks, and the relocation and group sections of `-r`.
     pub synthetics: SyntheticSections<'a>,
 }

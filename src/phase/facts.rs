@@ -1,8 +1,8 @@
 //! Facts about a symbol, as input of [`crate::decision`].
 
-use super::{Bound, Live, Made, Resolved, SectionState};
+use super::{Bound, Live, Resolved, SectionState, Synthesized};
 use crate::arch::Target;
-use crate::arch::relocation::Facts;
+use crate::arch::relocation::SymbolFacts;
 use crate::elf::Rela;
 use crate::elf::consts as elf;
 use crate::ids::SymbolId;
@@ -12,14 +12,14 @@ use crate::symbols::{Definition, SymbolFlags};
 
 /// The facts that [`crate::decision::decide::decide`] takes, for symbol `index` of an object.
 #[inline]
-pub fn facts<T: Target>(link: &Bound<'_, T>, index: u32, id: SymbolId) -> Facts {
+pub fn facts<T: Target>(link: &Bound<'_, T>, index: u32, id: SymbolId) -> SymbolFacts {
     if index == 0 {
-        return Facts::ABSOLUTE;
+        return SymbolFacts::ABSOLUTE;
     }
-    let facts = Facts::from(link.symbol_flags(id));
+    let facts = SymbolFacts::from(link.symbol_flags(id));
     let is_undefined = || link.globals.contains(id) && link.definition(id) == Definition::Undefined;
-    if facts.intersects(Facts::IMPORTED | Facts::ABSOLUTE) && is_undefined() {
-        return facts | Facts::NO_DEFINITION;
+    if facts.intersects(SymbolFacts::IMPORTED | SymbolFacts::ABSOLUTE) && is_undefined() {
+        return facts | SymbolFacts::NO_DEFINITION;
     }
     facts
 }
@@ -27,10 +27,12 @@ pub fn facts<T: Target>(link: &Bound<'_, T>, index: u32, id: SymbolId) -> Facts 
 /// The facts of a symbol for `.sframe`, which describes functions and does not call them: there the symbol
 /// means this output's own code, even if another module may preempt it or a resolver chooses for callers.
 #[inline]
-pub fn described<T: Target>(link: &Resolved<'_, T>, id: SymbolId, facts: Facts) -> Facts {
+pub fn described<T: Target>(link: &Resolved<'_, T>, id: SymbolId, facts: SymbolFacts) -> SymbolFacts {
     match link.definition(id) {
         Definition::Undefined if link.globals.contains(id) => facts,
-        Definition::Undefined | Definition::Object { .. } => facts - (Facts::IMPORTED | Facts::IFUNC),
+        Definition::Undefined | Definition::Object { .. } => {
+            facts - (SymbolFacts::IMPORTED | SymbolFacts::IFUNC)
+        }
         _ => facts,
     }
 }
@@ -38,27 +40,28 @@ pub fn described<T: Target>(link: &Resolved<'_, T>, id: SymbolId, facts: Facts) 
 /// Facts about a symbol's place that decide whether a GOT load can be relaxed. They cost look-ups in the
 /// defining object, so only GOT relocations ask for them. `facts` are those known so far.
 #[inline]
-pub fn slot_facts<T: Target>(link: &Made<'_, T>, id: SymbolId, facts: Facts) -> Facts {
-    let odd = if T::EVEN_TARGETS && !is_even(link, id) { Facts::ODD } else { Facts::empty() };
+pub fn slot_facts<T: Target>(link: &Synthesized<'_, T>, id: SymbolId, facts: SymbolFacts) -> SymbolFacts {
+    let odd = if T::EVEN_TARGETS && !is_even(link, id) { SymbolFacts::ODD } else { SymbolFacts::empty() };
     // Few symbols are absolute, and only for these the symbol table entry is read again.
-    let small = if facts.contains(Facts::ABSOLUTE) { small_fact(link, id) } else { Facts::empty() };
+    let small =
+        if facts.contains(SymbolFacts::ABSOLUTE) { small_fact(link, id) } else { SymbolFacts::empty() };
     odd | large_fact(link, id) | small
 }
 
-/// [`Facts::SMALL`] if an object defines the symbol as an absolute number below 2^31.
-fn small_fact<T: Target>(link: &Resolved<'_, T>, id: SymbolId) -> Facts {
-    let Some((file, symbol)) = link.symbol_entry(id) else { return Facts::empty() };
+/// [`SymbolFacts::SMALL`] if an object defines the symbol as an absolute number below 2^31.
+fn small_fact<T: Target>(link: &Resolved<'_, T>, id: SymbolId) -> SymbolFacts {
+    let Some((file, symbol)) = link.symbol_entry(id) else { return SymbolFacts::empty() };
     let object = &link.objects[file.index()];
     let absolute = object.symbol_place(symbol as usize) == SymbolPlace::Absolute;
     if absolute && object.symbols[symbol as usize].st_value.get() < 1 << 31 {
-        Facts::SMALL
+        SymbolFacts::SMALL
     } else {
-        Facts::empty()
+        SymbolFacts::empty()
     }
 }
 
 /// Whether a symbol's address is even wherever the layout puts its section.
-fn is_even<T: Target>(link: &Made<'_, T>, id: SymbolId) -> bool {
+fn is_even<T: Target>(link: &Synthesized<'_, T>, id: SymbolId) -> bool {
     let Some((section, value)) = link.symbol_section(id) else {
         return link.common_block(id).is_some_and(|block| block.align >= 2);
     };
@@ -67,16 +70,16 @@ fn is_even<T: Target>(link: &Made<'_, T>, id: SymbolId) -> bool {
     value.is_multiple_of(2) && info.align >= 2 && info.flags & u64::from(elf::SHF_MERGE) == 0
 }
 
-/// [`Facts::FAR`] if the symbol is defined in a section of the large code model.
-fn large_fact<T: Target>(link: &Resolved<'_, T>, id: SymbolId) -> Facts {
+/// [`SymbolFacts::FAR`] if the symbol is defined in a section of the large code model.
+fn large_fact<T: Target>(link: &Resolved<'_, T>, id: SymbolId) -> SymbolFacts {
     if !link.has_large {
-        return Facts::empty();
+        return SymbolFacts::empty();
     }
     match link.symbol_section(id).and_then(|(section, _)| link.locate(section)) {
         Some((object, index)) if object.headers[index as usize].sh_flags.get() & T::SHF_LARGE != 0 => {
-            Facts::FAR
+            SymbolFacts::FAR
         }
-        _ => Facts::empty(),
+        _ => SymbolFacts::empty(),
     }
 }
 

@@ -9,7 +9,7 @@ use crate::arch::{Mode, Target};
 use crate::cli::OutputMode;
 use crate::ids::{FileId, SectionId, SymbolId};
 use crate::input::SectionClass;
-use crate::input::source_lines::{Deed, SourceLines};
+use crate::input::source_lines::{PlaceRole, SourceLines};
 use crate::input::{ObjectFile, SharedFile};
 use crate::symbols::Globals;
 
@@ -134,7 +134,7 @@ impl<'a, T: Target> Inputs<'a, T> {
     pub fn describe_source(
         &self,
         lines: &mut SourceLines,
-        deed: Deed,
+        deed: PlaceRole,
         id: SectionId,
         offset: u64,
     ) -> Vec<String> {

@@ -2,7 +2,7 @@
 //!
 //! `match_script` makes it before garbage collection, because `KEEP` makes roots.
 
-use super::{Made, builds_on};
+use super::{Synthesized, builds_on};
 use crate::arch::Target;
 use crate::ids::RuleId;
 use crate::plan::LayoutPlan;
@@ -10,7 +10,7 @@ use crate::plan::LayoutPlan;
 /// Sections with their rules, and the plan that the rules belong to.
 pub struct Matched<'a, T: Target> {
     /// The phase before: sections.
-    pub made: Made<'a, T>,
+    pub synthesized: Synthesized<'a, T>,
     /// The rule of [`Matched::plan`] that takes each section, by [`crate::ids::SectionId`];
     /// `None` for orphans.
     pub rules: Vec<Option<RuleId>>,
@@ -19,12 +19,12 @@ pub struct Matched<'a, T: Target> {
     pub plan: LayoutPlan,
 }
 
-builds_on!(['a, T: Target] Matched<'a, T>, made: Made<'a, T>);
+builds_on!(['a, T: Target] Matched<'a, T>, synthesized: Synthesized<'a, T>);
 
 impl<'a, T: Target> Matched<'a, T> {
     /// Exchanges the phase before for one that a pass before [`super::Live`] has refined.
     #[must_use]
-    pub fn refine(self, change: impl FnOnce(Made<'a, T>) -> Made<'a, T>) -> Self {
-        Matched { made: change(self.made), ..self }
+    pub fn refine(self, change: impl FnOnce(Synthesized<'a, T>) -> Synthesized<'a, T>) -> Self {
+        Matched { synthesized: change(self.synthesized), ..self }
     }
 }

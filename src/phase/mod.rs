@@ -4,7 +4,7 @@
 //! Each phase owns the one before it and derefs to it, so that the type in a pass's signature says
 //! how much of the link the pass may see, and a pass that asks too early does not compile:
 //!
-//! [`Session`] → [`Directives`] → [`Inputs`] → [`Resolved`] → [`Made`] → [`Matched`] → [`Bound`] →
+//! [`Session`] → [`Directives`] → [`Inputs`] → [`Resolved`] → [`Synthesized`] → [`Matched`] → [`Bound`] →
 //! [`Live`] → [`Scanned`] → [`Numbered`] → [`Tables`] → [`Contents`] → [`Geometry`] → [`Located`] →
 //! [`Arranged`] → [`Placed`] → [`Image`]
 //!
@@ -22,7 +22,6 @@ mod image;
 mod inputs;
 mod live;
 mod located;
-mod made;
 mod matched;
 mod numbered;
 mod placed;
@@ -30,6 +29,7 @@ mod resolved;
 mod scanned;
 mod section_states;
 mod session;
+mod synthesized;
 mod tables;
 
 pub use arranged::{Arranged, OutputGroup, OutputRelocations};
@@ -43,12 +43,12 @@ pub use image::{FilePlan, FileSection, Image};
 pub use inputs::Inputs;
 pub use live::Live;
 pub use located::Located;
-pub use made::{CommonPlace, Made};
 pub use matched::Matched;
 pub use numbered::{Copies, Copy, DynamicRow, Extent, Numbered, Slots};
 pub use placed::Placed;
 pub use resolved::{IdentifierSections, Resolved};
-pub use scanned::{Asked, MergedSection, Scanned};
+pub use scanned::{MergedSection, RelocNeeds, Scanned};
 pub use section_states::{SectionState, SectionStates};
 pub use session::Session;
+pub use synthesized::{CommonPlace, Synthesized};
 pub use tables::Tables;

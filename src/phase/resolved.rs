@@ -12,7 +12,7 @@ use crate::input::ObjectFile;
 use crate::input::group::GroupTable;
 use crate::input::object::SymbolPlace;
 use crate::input::shared::NeededLibraries;
-use crate::symbols::{CommonBlock, Definition, Definitions, LinkerSymbol, Mentions, Versions, start_stop};
+use crate::symbols::{CommonBlock, Definition, Definitions, LinkerSymbol, MentionedBy, Versions, start_stop};
 use hashbrown::HashMap;
 
 /// Input files with their symbols resolved.
@@ -56,7 +56,7 @@ impl<'a, T: Target> Resolved<'a, T> {
 
     /// How files mention a global; empty for a local symbol.
     #[inline]
-    pub fn mentions(&self, id: SymbolId) -> Mentions {
+    pub fn mentions(&self, id: SymbolId) -> MentionedBy {
         self.definitions.mentions(id)
     }
 

@@ -7,7 +7,7 @@ use crate::arch::Target;
 use crate::decision::site::{DynRelocSite, Reference};
 use crate::ids::{RuleId, SectionId, SymbolId};
 use crate::input::SectionInfo;
-use crate::merge::Merges;
+use crate::merge::MergedSections;
 use crate::symbols::Needs;
 use crate::tables::section::{Kind, SyntheticSection};
 
@@ -16,10 +16,10 @@ pub struct Scanned<'a, T: Target> {
     /// The phase before: live sections and records.
     pub live: Live<'a, T>,
     /// Needs of symbols and of the link, and places of dynamic relocations.
-    pub asked: Asked,
+    pub reloc_needs: RelocNeeds,
     /// The place of each piece of a mergeable section.
-    pub merges: Merges<'a>,
-    /// The synthetic sections of merged pieces. Their ids follow those of [`super::Made::synthetic`].
+    pub merges: MergedSections<'a>,
+    /// The synthetic sections of merged pieces. Their ids follow those of [`super::Synthesized::synthetic`].
     pub merged: Vec<MergedSection<'a>>,
 }
 
@@ -27,7 +27,7 @@ builds_on!(['a, T: Target] Scanned<'a, T>, live: Live<'a, T>);
 
 /// Needs of relocations.
 #[derive(Default)]
-pub struct Asked {
+pub struct RelocNeeds {
     /// The needs of each symbol, by [`SymbolId`].
     pub of_symbols: Vec<Needs>,
     /// By object: places of dynamic relocations, by section, then in order of the relocation table.
@@ -52,7 +52,7 @@ impl<'a, T: Target> Scanned<'a, T> {
     /// The needs of a symbol.
     #[inline]
     pub fn symbol_needs(&self, id: SymbolId) -> Needs {
-        self.asked.of_symbols[id.index()]
+        self.reloc_needs.of_symbols[id.index()]
     }
 
     /// Number of sections: input, synthetic and merged ones.
@@ -115,8 +115,8 @@ impl<'a, T: Target> Scanned<'a, T> {
     pub fn of(live: Live<'a, T>) -> Self {
         let of_symbols = vec![Needs::empty(); live.symbol_count];
         Scanned {
-            asked: Asked { of_symbols, ..Asked::default() },
-            merges: Merges::new(0),
+            reloc_needs: RelocNeeds { of_symbols, ..RelocNeeds::default() },
+            merges: MergedSections::new(0),
             merged: Vec::new(),
             live,
         }

@@ -7,7 +7,7 @@ use super::address::{self, from_thread_pointer, in_tls_block, symbol_size};
 use super::branches;
 use super::slots::fills_places;
 use super::walk::{Decided, Undecided, Visitor, Walk};
-use crate::arch::relocation::Facts;
+use crate::arch::relocation::SymbolFacts;
 use crate::arch::{RelocBase, RelocExpr, RelocInfo, Target};
 use crate::decision::decide::{Action, DynamicKind};
 use crate::diag::{Code, Diagnostic, Location};
@@ -160,7 +160,7 @@ impl<T: Target> Visitor<T> for Loaded<'_, '_, T> {
         }
         // This symbol may still be defined at run time. Its GOT slot or PLT entry has an address
         // nevertheless.
-        let is_nothing = facts.contains(Facts::UNDEFINED_WEAK)
+        let is_nothing = facts.contains(SymbolFacts::UNDEFINED_WEAK)
             && !matches!(action.expr, RelocExpr::GotSlot | RelocExpr::Plt);
         if !is_nothing {
             apply.overflow(info, action, symbol, offset, value);
@@ -282,7 +282,8 @@ impl<T: Target> Apply<'_, '_, T> {
         let facts = facts(self.link, index, symbol);
         let addend = relocation.r_addend.get();
         let place = &mut self.out[at as usize..];
-        if facts.contains(Facts::DISCARDED) || drops_folded && is_folded(self.link, self.object, index) {
+        if facts.contains(SymbolFacts::DISCARDED) || drops_folded && is_folded(self.link, self.object, index)
+        {
             let value = match tombstone {
                 Tombstone::Value(value) => value as i64,
                 Tombstone::Addend => addend,
@@ -316,7 +317,7 @@ impl<T: Target> Apply<'_, '_, T> {
         };
         let value = self.value(&action, index, symbol, addend, self.address.wrapping_add(at));
         T::write_field(info.field, &mut self.out[at as usize..], value);
-        if !info.holds(value) && !facts.contains(Facts::UNDEFINED_WEAK) {
+        if !info.holds(value) && !facts.contains(SymbolFacts::UNDEFINED_WEAK) {
             self.overflow(info, &action, symbol, offset, value);
         }
     }

@@ -27,7 +27,7 @@ use crate::decision::site::Reference;
 use crate::diag::{Code, Diagnostic, Severity};
 use crate::elf::consts as elf;
 use crate::ids::SectionId;
-use crate::input::source_lines::{Deed, SourceLines, referenced_more};
+use crate::input::source_lines::{PlaceRole, SourceLines, referenced_more};
 use crate::phase::{Live, SectionState};
 use crate::sframe;
 use hashbrown::HashMap;
@@ -159,7 +159,7 @@ fn with_details<T: Target>(
     }
     for reference in violation.references.iter().take(MAX_SHOWN) {
         diagnostic = link
-            .describe_source(lines, Deed::Referenced, reference.section, reference.offset)
+            .describe_source(lines, PlaceRole::Referenced, reference.section, reference.offset)
             .into_iter()
             .fold(diagnostic, Diagnostic::note);
     }

@@ -102,7 +102,7 @@ fn settled_kind<T: Target>(link: &Scanned<'_, T>, site: &DynRelocSite) -> Dynami
 pub fn count<T: Target>(link: &Numbered<'_, T>) -> Counts {
     let packs = packs(link);
     let mut counts = link
-        .asked
+        .reloc_needs
         .sites
         .par_iter()
         .map(|sites| {
@@ -186,7 +186,7 @@ pub fn site_target<T: Target>(link: &Located<'_, T>, site: &DynRelocSite) -> u64
 pub fn resolved_in_plt<T: Target>(link: &Located<'_, T>) -> Vec<Entry> {
     let mut entries = Vec::new();
     if irelative_in_plt(link) {
-        let sites = link.asked.sites.iter().flatten();
+        let sites = link.reloc_needs.sites.iter().flatten();
         let resolved = sites.filter(|site| settled_kind(link, site) == DynamicKind::Resolved);
         entries.extend(resolved.map(|site| of_site(link, site)));
         entries.extend(own(link).into_iter().filter(|entry| entry.kind == T::DYNAMIC.irelative));
@@ -229,7 +229,7 @@ pub fn packed_places<T: Target>(link: &Geometry<'_, T>) -> Vec<u64> {
     let is_packed =
         |site: &&DynRelocSite| settled_kind(link, site) == DynamicKind::Relative && is_packable(link, site);
     let mut places: Vec<u64> = link
-        .asked
+        .reloc_needs
         .sites
         .par_iter()
         .flat_map_iter(|sites| {

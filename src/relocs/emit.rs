@@ -236,7 +236,7 @@ fn for_each_of_frames<'l, 'a, T: Target>(
 
 /// Writes tombstones into a section that is not loaded, for the fields whose relocations are dropped (`-r`).
 /// A later link cannot know that these fields referred to anything.
-pub fn bury<T: Target>(link: &Placed<'_, T>, id: SectionId, out: &mut [u8]) {
+pub fn write_tombstones<T: Target>(link: &Placed<'_, T>, id: SectionId, out: &mut [u8]) {
     let Some((object, index)) = link.locate(id) else { return };
     if is_alloc(object.headers[index as usize].sh_flags.get()) {
         return;

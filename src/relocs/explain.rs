@@ -164,7 +164,7 @@ struct Shared<'a> {
 
 /// The accounts of all violations, in link order of the referring objects.
 fn accounts<T: Target>(link: &Scanned<'_, T>) -> Vec<Account> {
-    let references = link.asked.discarded.iter().flatten();
+    let references = link.reloc_needs.discarded.iter().flatten();
     let mut shared = Shared::default();
     references
         .filter(|reference| is_violation(link, reference))

@@ -2,8 +2,8 @@
 //! linker.
 //!
 //! [`decide`](crate::decision::decide) decides about one relocation. `passes::scan_relocations` asks it about
-//! every relocation of live loaded sections, and keeps the needs in [`crate::phase::Asked`] and in the flags
-//! of symbols. [`apply`] asks again when it writes the output. [`undefined`] and [`discarded`] report
+//! every relocation of live loaded sections, and keeps the needs in [`crate::phase::RelocNeeds`] and in the
+//! flags of symbols. [`apply`] asks again when it writes the output. [`undefined`] and [`discarded`] report
 //! references to undefined symbols and to discarded sections, and [`explain`] gives a full account of the
 //! latter.
 

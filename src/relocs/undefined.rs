@@ -10,10 +10,10 @@ use crate::ids::{FileId, SymbolId};
 use crate::input::SharedFile;
 use crate::input::object::{FileName, SymbolPlace};
 use crate::input::shared::NeededLibraries;
-use crate::input::source_lines::{Deed, SourceLines, referenced_more};
+use crate::input::source_lines::{PlaceRole, SourceLines, referenced_more};
 use crate::phase::{Bound, Inputs, Live, Resolved, SectionState};
 use crate::symbols::versions::split;
-use crate::symbols::{Definition, Mentions, SymbolFlags, start_stop};
+use crate::symbols::{Definition, MentionedBy, SymbolFlags, start_stop};
 use hashbrown::{HashMap, HashSet};
 use rayon::prelude::*;
 use std::sync::OnceLock;
@@ -27,7 +27,7 @@ const MAX_SUGGESTIONS: usize = 16;
 /// [`unreported`].
 pub fn is_reported<T: Target>(link: &Resolved<'_, T>, unreported: &HashSet<&[u8]>, id: SymbolId) -> bool {
     !link.config.is_relocatable()
-        && link.mentions(id).contains(Mentions::STRONG_REFERENCE)
+        && link.mentions(id).contains(MentionedBy::STRONG_REFERENCE)
         && severity(link, id) != Report::Ignore
         && !unreported.contains(link.globals.names[id.index()])
 }
@@ -133,7 +133,7 @@ fn describe<T: Target>(
     let shown = if link.config.diagnostics.warn_once { &shown[..shown.len().min(1)] } else { shown };
     for reference in shown {
         diagnostic = link
-            .describe_source(lines, Deed::Referenced, reference.section, reference.offset)
+            .describe_source(lines, PlaceRole::Referenced, reference.section, reference.offset)
             .into_iter()
             .fold(diagnostic, Diagnostic::note);
     }

@@ -3,7 +3,7 @@
 //! `scan_relocations` and `write_output` both use this walk. So they see the same facts, skip the same
 //! relocations and get the same decisions, and the output has exactly the slots that it uses.
 
-use crate::arch::relocation::{Facts, NextRelocation};
+use crate::arch::relocation::{NextRelocation, SymbolFacts};
 use crate::arch::{RelocExpr, RelocInfo, Site, Target};
 use crate::decision::decide::{Action, decide, plain};
 use crate::elf::Rela;
@@ -46,7 +46,7 @@ pub struct Decided<'r, T: Target> {
     /// Addend.
     pub addend: i64,
     /// The facts that the decision rests on.
-    pub facts: Facts,
+    pub facts: SymbolFacts,
     /// The decision.
     pub action: &'r Action<T>,
 }
@@ -124,7 +124,7 @@ impl<'w, 'a, T: Target> Walk<'w, 'a, T> {
         let symbol = self.object.symbol_id(index);
         let mut facts = facts(self.link, index, symbol);
         let dead_row = self.is_sframe && is_folded(self.link, self.object, index);
-        if facts.contains(Facts::DISCARDED) || dead_row {
+        if facts.contains(SymbolFacts::DISCARDED) || dead_row {
             visitor.undecided(Undecided::Discarded(info, relocation, symbol));
             return false;
         }
@@ -136,7 +136,7 @@ impl<'w, 'a, T: Target> Walk<'w, 'a, T> {
             let is_far = !self.link.far_loads.is_empty()
                 && self.link.far_loads.binary_search(&(self.section, symbol)).is_ok();
             if is_far || *self.splits_loads.get_or_init(|| T::splits_loads(self.relocations)) {
-                facts |= Facts::FAR;
+                facts |= SymbolFacts::FAR;
             }
         }
         let addend = relocation.r_addend.get();

@@ -7,7 +7,7 @@ use crate::input::object::FileName;
 use crate::phase::Inputs;
 use crate::phase::Resolved;
 use crate::symbols::Definition;
-use crate::symbols::Mentions;
+use crate::symbols::MentionedBy;
 use rayon::prelude::*;
 use std::fmt::Write;
 
@@ -31,7 +31,7 @@ pub fn table<T: Target>(link: &Resolved<'_, T>) -> String {
     mentions.dedup();
     let mut groups: Vec<(String, &[Mention])> = mentions
         .chunk_by(|a, b| a.symbol == b.symbol)
-        .filter(|group| link.mentions(group[0].symbol).contains(Mentions::IN_OBJECT))
+        .filter(|group| link.mentions(group[0].symbol).contains(MentionedBy::IN_OBJECT))
         .map(|group| (link.name_text(link.globals.names[group[0].symbol.index()]), group))
         .collect();
     groups.par_sort_by(|a, b| a.0.cmp(&b.0).then(a.1[0].symbol.cmp(&b.1[0].symbol)));

@@ -11,7 +11,7 @@ use crate::elf::consts as elf;
 use crate::frames::Frames;
 use crate::ids::SectionId;
 use crate::input::sframe::{orphan_name, output_type};
-use crate::phase::{Inputs, Made, Resolved, SectionState, SectionStates};
+use crate::phase::{Inputs, Resolved, SectionState, SectionStates, Synthesized};
 use crate::sframe::collect::{self, Batch, Origin, Refused, Role};
 use crate::sframe::{derive, read};
 use crate::tables::section::{Kind, SyntheticSection};
@@ -147,6 +147,6 @@ fn report<T: Target>(link: &Inputs<'_, T>, refused: &Refused) {
 }
 
 /// Whether an input was reported as not recognised.
-pub fn is_refused<T: Target>(link: &Made<'_, T>, id: SectionId) -> bool {
+pub fn is_refused<T: Target>(link: &Synthesized<'_, T>, id: SectionId) -> bool {
     link.described.refused.binary_search_by_key(&id, |refused| refused.section).is_ok()
 }

@@ -29,12 +29,12 @@ use sframe_format::{BlobMut, ErrorKind, Header, Piece, Section, Version};
 use std::ops::Range;
 
 /// Fixes up the output's copy of an SFrame input. In a final link, its relocations have been applied.
-pub fn mend<T: Target>(link: &Placed<'_, T>, id: SectionId, place: &mut [u8]) {
+pub fn fix_up<T: Target>(link: &Placed<'_, T>, id: SectionId, place: &mut [u8]) {
     let Some((object, index)) = link.locate(id) else { return };
     let Ok(bytes) = object.section_bytes(index as usize) else { return };
     let relocatable = link.config.is_relocatable();
     let relocations = in_order(object.relocations(index as usize));
-    let mender = Mender {
+    let mender = BlobFixer {
         link,
         id,
         object,
@@ -63,7 +63,7 @@ pub fn mend<T: Target>(link: &Placed<'_, T>, id: SectionId, place: &mut [u8]) {
                 mender.empty(&mut place[range.clone()], blob.header(), range.start, next..end);
             }
             Piece::Blob(blob) => {
-                mender.mend(&mut place[range.clone()], blob.header(), range.start, next..end, alone);
+                mender.fix_up(&mut place[range.clone()], blob.header(), range.start, next..end, alone);
             }
             Piece::Gap(_) if relocatable => mender.clear(place, next..end),
             Piece::Gap(_) => {}
@@ -79,7 +79,7 @@ fn range_of(piece: &Piece<'_>) -> Range<usize> {
     }
 }
 
-struct Mender<'m, 'a, T: Target> {
+struct BlobFixer<'m, 'a, T: Target> {
     link: &'m Placed<'a, T>,
     id: SectionId,
     object: &'m ObjectFile<'a, T::E>,
@@ -89,7 +89,7 @@ struct Mender<'m, 'a, T: Target> {
     address: u64,
 }
 
-impl<T: Target> Mender<'_, '_, T> {
+impl<T: Target> BlobFixer<'_, '_, T> {
     /// The first relocation from `row` whose offset is at least `offset`.
     fn skip_to(&self, row: usize, offset: usize) -> usize {
         let rest = self.relocations.get(row..).unwrap_or_default();
@@ -114,7 +114,14 @@ impl<T: Target> Mender<'_, '_, T> {
     }
 
     /// Fixes up a blob of a final link. `start` is its offset in its section.
-    fn mend(&self, bytes: &mut [u8], header: &Header, start: usize, relocations: Range<usize>, alone: bool) {
+    fn fix_up(
+        &self,
+        bytes: &mut [u8],
+        header: &Header,
+        start: usize,
+        relocations: Range<usize>,
+        alone: bool,
+    ) {
         let header = *header;
         let mut blob = BlobMut::with_header(header, bytes, self.address.wrapping_add(start as u64));
         if !relocations.is_empty() {

@@ -38,7 +38,7 @@ pub fn collect<T: Target>(link: &Placed<'_, T>) -> Vec<Derived> {
     batches.flat_map(numbered).filter_map(of).collect()
 }
 
-/// The largest number of functions that [`line`] names.
+/// The largest number of functions that [`line()`] names.
 const MAX_NAMED: usize = 5;
 
 /// One line about all functions that the linker cannot derive, wholly or in part, for links without a report.

@@ -33,7 +33,7 @@ pub enum Definition {
 bitflags! {
     /// The kinds of files that refer to a global or define it.
     #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-    pub struct Mentions: u8 {
+    pub struct MentionedBy: u8 {
         /// An object that takes part refers to it or defines it.
         const IN_OBJECT = 1 << 0;
         /// Some reference from an object is not weak.
@@ -50,23 +50,23 @@ bitflags! {
     }
 }
 
-impl Mentions {
+impl MentionedBy {
     /// The flag for a reference of type `kind` (`STT_*`).
     pub fn of_kind(kind: u8) -> Self {
         match kind {
-            elf::STT_TLS => Mentions::TLS,
-            elf::STT_FUNC | elf::STT_GNU_IFUNC => Mentions::FUNCTION,
-            elf::STT_OBJECT | elf::STT_COMMON => Mentions::OBJECT,
-            _ => Mentions::empty(),
+            elf::STT_TLS => MentionedBy::TLS,
+            elf::STT_FUNC | elf::STT_GNU_IFUNC => MentionedBy::FUNCTION,
+            elf::STT_OBJECT | elf::STT_COMMON => MentionedBy::OBJECT,
+            _ => MentionedBy::empty(),
         }
     }
 
     /// The type (`STT_*`) that references give. If they disagree, thread-local comes first, then function.
     pub fn kind(self) -> u8 {
         let kinds = [
-            (Mentions::TLS, elf::STT_TLS),
-            (Mentions::FUNCTION, elf::STT_FUNC),
-            (Mentions::OBJECT, elf::STT_OBJECT),
+            (MentionedBy::TLS, elf::STT_TLS),
+            (MentionedBy::FUNCTION, elf::STT_FUNC),
+            (MentionedBy::OBJECT, elf::STT_OBJECT),
         ];
         kinds.into_iter().find(|&(said, _)| self.contains(said)).map_or(elf::STT_NOTYPE, |(_, kind)| kind)
     }
@@ -80,7 +80,7 @@ pub struct Definitions {
     /// Visibility (`STV_*`) of each global: the most constraining one that any object gives it.
     pub visibility: Vec<u8>,
     /// The kinds of files that refer to each global or define it.
-    pub mentions: Vec<Mentions>,
+    pub mentions: Vec<MentionedBy>,
     /// The common blocks that prevail, sorted by symbol.
     pub commons: Vec<CommonBlock>,
     /// The common blocks that a library's data replaced, sorted by symbol.
@@ -108,7 +108,7 @@ impl Definitions {
 
     /// The kinds of files that refer to a symbol or define it; none for a local symbol.
     #[inline]
-    pub fn mentions(&self, id: SymbolId) -> Mentions {
+    pub fn mentions(&self, id: SymbolId) -> MentionedBy {
         self.mentions.get(id.index()).copied().unwrap_or_default()
     }
 }

@@ -6,7 +6,7 @@ use rayon::prelude::*;
 use std::sync::atomic::{AtomicU16, Ordering};
 
 bitflags! {
-    /// How a symbol is bound and used. `settle_symbols` sets most flags; `collect_garbage` adds those that
+    /// How a symbol is bound and used. `bind_symbols` sets most flags; `collect_garbage` adds those that
     /// depend on liveness.
     #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
     pub struct SymbolFlags: u16 {
@@ -75,12 +75,12 @@ bitflags! {
 
 /// The needs of each symbol while many threads gather them. Threads only set bits, so the order in which they
 /// come to a symbol does not matter.
-pub struct GatheredNeeds(Vec<AtomicU16>);
+pub struct AtomicNeeds(Vec<AtomicU16>);
 
-impl GatheredNeeds {
+impl AtomicNeeds {
     /// A table of `symbols` symbols that need nothing yet.
     pub fn new(symbols: usize) -> Self {
-        GatheredNeeds((0..symbols).into_par_iter().map(|_| AtomicU16::new(0)).collect())
+        AtomicNeeds((0..symbols).into_par_iter().map(|_| AtomicU16::new(0)).collect())
     }
 
     /// Adds needs of a symbol. Most of the time they are set already. So it reads first, because a cache line
@@ -105,7 +105,7 @@ mod tests {
 
     #[test]
     fn gathered_needs_add_up_for_each_symbol() {
-        let gathered = GatheredNeeds::new(3);
+        let gathered = AtomicNeeds::new(3);
         gathered.add(SymbolId(1), Needs::GOT);
         gathered.add(SymbolId(1), Needs::PLT | Needs::GOT);
         assert_eq!(gathered.into_needs(), [Needs::empty(), Needs::GOT | Needs::PLT, Needs::empty()]);

@@ -26,7 +26,7 @@
 //!    block, a common block before a weak one, a weak one before a shared library's, and the first file among
 //!    equals.
 //! 5. `bind_versions` binds references that name a version to the definition of that version.
-//! 6. `settle_symbols` decides what the dynamic linker binds: what is imported and what is exported.
+//! 6. `bind_symbols` decides what the dynamic linker binds: what is imported and what is exported.
 //!
 //! The objects of step 4 are read in parallel. If the first thread to offer a definition won, two runs of one
 //! link could choose different functions. So a candidate is a key made of its rank and of its file's and its
@@ -42,8 +42,8 @@ pub mod start_stop;
 pub mod versions;
 
 pub use common::CommonBlock;
-pub use definitions::{Definition, Definitions, LinkerSymbol, LinkerSymbolOrigin, Mentions, Reserved};
-pub use flags::{GatheredNeeds, Needs, SymbolFlags};
+pub use definitions::{Definition, Definitions, LinkerSymbol, LinkerSymbolOrigin, MentionedBy, Reserved};
+pub use flags::{AtomicNeeds, Needs, SymbolFlags};
 pub use globals::Globals;
 pub use intern::Interner;
 pub use name_list::NameList;

@@ -29,7 +29,7 @@ pub fn synthesis<T: Target>() -> Synthesis<T> {
             let sections = (!contents.is_empty()).then(section).into_iter().collect();
             Created { sections, absorbed, ..Created::default() }
         }),
-        size: Size::Made,
+        size: Size::AtCreation,
         grow: Grow::Never,
         write: Write::Fixed,
     }

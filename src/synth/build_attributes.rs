@@ -28,7 +28,7 @@ pub fn synthesis<T: Target>() -> Synthesis<T> {
             };
             T::BUILD_ATTRIBUTES.filter(|_| !bytes.is_empty()).map(section).into()
         }),
-        size: Size::Made,
+        size: Size::AtCreation,
         grow: Grow::Never,
         write: Write::Fixed,
     }

@@ -18,7 +18,7 @@ pub fn synthesis<T: Target>() -> Synthesis<T> {
             let wanted = !link.config.is_relocatable() && !link.plan.replaces_default;
             wanted.then(|| section().entries(1)).into()
         }),
-        size: Size::Made,
+        size: Size::AtCreation,
         grow: Grow::Never,
         write: Write::Fixed,
     }

@@ -19,7 +19,7 @@ pub fn synthesis<T: Target>() -> Synthesis<T> {
         create: Create::Early(|link| {
             if link.plan.allocates_commons(link.config) { sections(link) } else { Created::default() }
         }),
-        size: Size::Made,
+        size: Size::AtCreation,
         grow: Grow::Never,
         write: Write::Nothing,
     }

@@ -246,15 +246,15 @@ fn flags<T: Target>(list: &mut List<'_, '_, T>) {
     let bits = [
         (options.origin, elf::DF_ORIGIN),
         (symbolic, elf::DF_SYMBOLIC),
-        (link.asked.text_relocations, elf::DF_TEXTREL),
+        (link.reloc_needs.text_relocations, elf::DF_TEXTREL),
         (options.bind_now, elf::DF_BIND_NOW),
-        (link.asked.needs.contains(Needs::STATIC_TLS), elf::DF_STATIC_TLS),
+        (link.reloc_needs.needs.contains(Needs::STATIC_TLS), elf::DF_STATIC_TLS),
     ];
     // Dynamic linkers that predate DT_FLAGS read these.
     if symbolic {
         list.number(elf::DT_SYMBOLIC, 0u64);
     }
-    if link.asked.text_relocations {
+    if link.reloc_needs.text_relocations {
         list.number(elf::DT_TEXTREL, 0u64);
     }
     if options.bind_now && !options.new_dtags {

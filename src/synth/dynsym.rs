@@ -14,7 +14,7 @@ use crate::ids::{ChunkId, SectionId, SymbolId};
 use crate::input::object::SymbolPlace;
 use crate::phase::{Inputs, Live, Placed, Resolved, Scanned};
 use crate::relocs::address;
-use crate::symbols::Mentions;
+use crate::symbols::MentionedBy;
 use crate::symbols::{Definition, Needs, SymbolFlags};
 use crate::tables::dynamic_tables::{DynamicSymbol, GnuHashShape};
 use crate::tables::section::{Kind, READ_ONLY, SyntheticSection, WORD};
@@ -96,7 +96,7 @@ fn role<T: Target>(link: &Scanned<'_, T>, id: SymbolId) -> Option<Role> {
             (exported && representative(link, id) == id && is_in_output(link, id)).then_some(Role::Definition)
         }
         Definition::Shared { .. } | Definition::Undefined => {
-            let referenced = link.mentions(id).contains(Mentions::IN_OBJECT) && link.is_name_used(id);
+            let referenced = link.mentions(id).contains(MentionedBy::IN_OBJECT) && link.is_name_used(id);
             // Without libraries no symbol can come from elsewhere, even if a reference that was
             // relaxed away still names it.
             let elsewhere = link.config.mode == OutputMode::Shared || !link.shared.is_empty();
@@ -259,7 +259,7 @@ fn defined_info<T: Target>(link: &Inputs<'_, T>, info: u8, canonical: bool) -> u
 }
 
 fn reference_binding<T: Target>(link: &Resolved<'_, T>, id: SymbolId) -> u8 {
-    if link.mentions(id).contains(Mentions::STRONG_REFERENCE) { elf::STB_GLOBAL } else { elf::STB_WEAK }
+    if link.mentions(id).contains(MentionedBy::STRONG_REFERENCE) { elf::STB_GLOBAL } else { elf::STB_WEAK }
 }
 
 fn in_section<T: Target>(link: &Placed<'_, T>, section: SectionId, kind: u8, value: u64) -> (u16, u64) {

@@ -86,7 +86,7 @@ impl Row {
 
 /// The rows of an object.
 #[derive(Default)]
-struct Found {
+struct ObjectRows {
     rows: Vec<Row>,
     /// Rows of FDEs without code, which are written only if no other row has their address.
     empty: Vec<Row>,
@@ -127,9 +127,10 @@ fn store<T: Target>(rows: &[Row], out: &mut [u8]) {
 /// All rows, ascending by code, one for each address.
 fn rows<T: Target>(link: &Located<'_, T>, address: u64, eh_frame: u64) -> Vec<Row> {
     let files = link.kept_frames.files.par_iter().zip(&link.frames.files).enumerate();
-    let found: Vec<Found> = files
+    let found: Vec<ObjectRows> = files
         .map(|(file, (kept, frames))| {
-            let mut found = Found { rows: Vec::with_capacity(frames.fdes.len()), ..Found::default() };
+            let mut found =
+                ObjectRows { rows: Vec::with_capacity(frames.fdes.len()), ..ObjectRows::default() };
             for record in kept.all_records(frames) {
                 found.add(link, FileId::from_index(file), &record, address, eh_frame);
             }
@@ -164,7 +165,7 @@ fn sort(rows: &mut Vec<Row>) {
     rows.dedup_by_key(|row| row.code());
 }
 
-impl Found {
+impl ObjectRows {
     /// Takes the row of a record, if it has one: CIEs and FDEs of undefined code have none.
     fn add<T: Target>(
         &mut self,

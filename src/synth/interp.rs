@@ -16,7 +16,7 @@ pub fn synthesis<T: Target>() -> Synthesis<T> {
             };
             path(link).map(section).into()
         }),
-        size: Size::Made,
+        size: Size::AtCreation,
         grow: Grow::Never,
         write: Write::Fixed,
     }

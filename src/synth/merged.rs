@@ -11,7 +11,7 @@ use rayon::prelude::*;
 pub fn synthesis<T: Target>() -> Synthesis<T> {
     Synthesis {
         create: Create::Later,
-        size: Size::Made,
+        size: Size::AtCreation,
         grow: Grow::Never,
         write: Write::Jobs(|link, section, out| write(link, section.number, out)),
     }

@@ -21,7 +21,7 @@ pub fn build_id<T: Target>() -> Synthesis<T> {
             let bytes = encode::<T>(b"GNU", elf::NT_GNU_BUILD_ID, &identifier);
             Some(section(Kind::BuildIdNote, b".note.gnu.build-id", link.store.keep(bytes))).into()
         }),
-        size: Size::Made,
+        size: Size::AtCreation,
         grow: Grow::Never,
         write: Write::Fixed,
     }
@@ -39,7 +39,7 @@ pub fn package<T: Target>() -> Synthesis<T> {
             let bytes = encode::<T>(b"FDO", NT_FDO_PACKAGING_METADATA, &text);
             Some(section(Kind::PackageNote, b".note.package", link.store.keep(bytes))).into()
         }),
-        size: Size::Made,
+        size: Size::AtCreation,
         grow: Grow::Never,
         write: Write::Fixed,
     }

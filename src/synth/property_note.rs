@@ -80,7 +80,7 @@ pub fn synthesis<T: Target>() -> Synthesis<T> {
                 ..Created::default()
             }
         }),
-        size: Size::Made,
+        size: Size::AtCreation,
         grow: Grow::Never,
         write: Write::Fixed,
     }

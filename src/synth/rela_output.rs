@@ -15,7 +15,7 @@ use zerocopy::{FromBytes, IntoBytes, KnownLayout, Unaligned};
 pub fn synthesis<T: Target>() -> Synthesis<T> {
     Synthesis {
         create: Create::Later,
-        size: Size::Made,
+        size: Size::AtCreation,
         grow: Grow::Never,
         write: Write::Bytes(|link, section, out| write(link, section.number, out)),
     }

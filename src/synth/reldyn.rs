@@ -149,7 +149,7 @@ impl<'l> Order<'l> {
         let goes_by_address =
             |kind: u32| if combine { kind == T::DYNAMIC.relative } else { kind != T::DYNAMIC.irelative };
         let packs = dynamic::packs(link);
-        let sites = &link.asked.sites[..];
+        let sites = &link.reloc_needs.sites[..];
         let found: Vec<(Vec<Stretch>, Vec<Entry>)> = sites
             .par_iter()
             .enumerate()

@@ -15,7 +15,7 @@ use crate::phase::Inputs;
 use crate::phase::Resolved;
 use crate::region::copy_bytes;
 use crate::symbols::Definition;
-use crate::symbols::Mentions;
+use crate::symbols::MentionedBy;
 use crate::symbols::versions::{FIRST_VERSION, too_many};
 use crate::tables::dynamic_tables::{DefinedVersion, DynamicTables, NeededLibrary, NeededVersion};
 use crate::tables::dynstr::DynamicStrings;
@@ -106,7 +106,7 @@ fn needed_version<T: Target>(
     if version <= elf::VER_NDX_GLOBAL || file.version_name(version).is_empty() || !tables.needs(library) {
         return None;
     }
-    Some(((library, version), !link.mentions(id).contains(Mentions::STRONG_REFERENCE)))
+    Some(((library, version), !link.mentions(id).contains(MentionedBy::STRONG_REFERENCE)))
 }
 
 /// Versions that the C library defines to tell that it supports a feature of this output, such as

@@ -12,7 +12,7 @@ use crate::input::object::SymbolPlace;
 use crate::phase::Placed;
 use crate::region::Region;
 use crate::relocs::address;
-use crate::symbols::{Definition, Mentions, Needs, SymbolFlags};
+use crate::symbols::{Definition, MentionedBy, Needs, SymbolFlags};
 use crate::synth::references;
 use crate::synth::symtab_entries::{Entry, for_each_entry};
 use crate::tables::symtab_plan::Part;
@@ -331,7 +331,7 @@ impl<T: Target> Writer<'_, '_, '_, T> {
     fn reference_binding(&self, id: SymbolId) -> u8 {
         // A symbol that no object mentions is there because of -u.
         let mentions = self.link.mentions(id);
-        if mentions.contains(Mentions::STRONG_REFERENCE) || !mentions.contains(Mentions::IN_OBJECT) {
+        if mentions.contains(MentionedBy::STRONG_REFERENCE) || !mentions.contains(MentionedBy::IN_OBJECT) {
             elf::STB_GLOBAL
         } else {
             elf::STB_WEAK

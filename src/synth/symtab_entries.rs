@@ -18,7 +18,7 @@ use crate::phase::Arranged;
 use crate::phase::Inputs;
 use crate::phase::Resolved;
 use crate::phase::SectionState;
-use crate::symbols::{Definition, LinkerSymbolOrigin, Mentions, Needs, Reserved, SymbolFlags};
+use crate::symbols::{Definition, LinkerSymbolOrigin, MentionedBy, Needs, Reserved, SymbolFlags};
 use crate::synth::{groups, references};
 use crate::tables::local_names::LocalNames;
 use crate::tables::symtab_plan::{Part, SymtabPlan};
@@ -303,8 +303,8 @@ fn is_without_place<T: Target>(link: &Arranged<'_, T>, id: SymbolId, row: u32) -
     };
     link.linker_values[row as usize].chunk.is_none()
         && match reserved {
-            Reserved::Dynamic => !link.mentions(id).contains(Mentions::IN_OBJECT),
-            Reserved::GlobalOffsetTable => !link.asked.needs.contains(Needs::GOT_BASE),
+            Reserved::Dynamic => !link.mentions(id).contains(MentionedBy::IN_OBJECT),
+            Reserved::GlobalOffsetTable => !link.reloc_needs.needs.contains(Needs::GOT_BASE),
             _ => false,
         }
 }
@@ -322,9 +322,9 @@ fn unowned<'l, 'a, T: Target>(link: &'l Arranged<'a, T>) -> impl Iterator<Item =
         let written = match link.definition(id) {
             Definition::Object { .. } => false,
             Definition::Linker(row) => !is_without_place(link, id, row),
-            Definition::Shared { .. } => link.mentions(id).contains(Mentions::IN_OBJECT),
+            Definition::Shared { .. } => link.mentions(id).contains(MentionedBy::IN_OBJECT),
             Definition::Undefined => {
-                link.mentions(id).contains(Mentions::IN_OBJECT)
+                link.mentions(id).contains(MentionedBy::IN_OBJECT)
                     && is_named()
                     && unreferenced.binary_search(&id).is_err()
                     || wanted.binary_search(&id).is_ok()

@@ -47,7 +47,7 @@ pub enum Create<T: Target> {
 /// When the size of a kind's sections is known.
 pub enum Size<T: Target> {
     /// When they are made.
-    Made,
+    AtCreation,
     /// When slots, entries and tables for the dynamic linker are numbered.
     Numbered(fn(&Sizing<'_, '_, T>) -> Extent),
     /// Then, too; and since no other section could hold the contents, a link whose contents are not empty
@@ -119,7 +119,7 @@ builds_on!(['l, 'a, T: Target] Ingredients<'l, 'a, T>, resolved: &'l Resolved<'a
 pub struct MergedProperties {
     /// The contents of the note; empty if no property holds.
     pub note: Vec<u8>,
-    /// The machine's feature bits that hold for the whole output ([`crate::phase::Made::features`]).
+    /// The machine's feature bits that hold for the whole output ([`crate::phase::Synthesized::features`]).
     pub features: u32,
     /// The contents of the section with build attributes; empty if no object has one.
     pub attributes: Vec<u8>,
@@ -134,7 +134,7 @@ pub struct Created<'a> {
     pub sections: Vec<SyntheticSection<'a>>,
     /// Input sections whose contents live on in them.
     pub absorbed: Vec<SectionId>,
-    /// The place of each common block in them, by its row; only from [`common`].
+    /// The place of each common block in them, by its row; only from [`super::common`].
     pub common_places: Vec<Option<CommonPlace>>,
 }
 

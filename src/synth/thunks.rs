@@ -18,7 +18,7 @@ use crate::tables::section::{Kind, SyntheticSymbol};
 pub fn synthesis<T: Target>() -> Synthesis<T> {
     Synthesis {
         create: Create::Later,
-        size: Size::Made,
+        size: Size::AtCreation,
         grow: Grow::Never,
         write: Write::Bytes(|link, section, out| write(link, section.number, out)),
     }
@@ -70,7 +70,7 @@ fn copy_relocated<T: Target>(link: &Placed<'_, T>, section: SectionId, offset: u
 }
 
 /// Replaces the moved instructions of a section, which is relocated already, by branches.
-pub fn move_away<T: Target>(link: &Placed<'_, T>, section: SectionId, out: &mut [u8]) {
+pub fn replace_by_branch<T: Target>(link: &Placed<'_, T>, section: SectionId, out: &mut [u8]) {
     if T::THUNKS.is_none() || link.thunks.moved.is_empty() {
         return;
     }
@@ -79,7 +79,7 @@ pub fn move_away<T: Target>(link: &Placed<'_, T>, section: SectionId, out: &mut 
     for &(offset, thunk) in entries {
         let place = start.wrapping_add(offset);
         let distance = link.thunks.address(thunk).wrapping_sub(place) as i64;
-        T::move_away(out, offset as usize, distance);
+        T::replace_by_branch(out, offset as usize, distance);
     }
 }
 

@@ -107,7 +107,8 @@ kinds! {
         ShStrTab,
     }
     later {
-        /// Merged pieces of `SHF_MERGE` sections; the number is the row in [`crate::merge::Merges::groups()`].
+        /// Merged pieces of `SHF_MERGE` sections; the number is the row in
+        /// [`crate::merge::MergedSections::groups()`].
         Merged,
         /// Thunks; the number is the row in [`super::pools::Thunks::pools`].
         Thunks,

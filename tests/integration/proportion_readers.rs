@@ -2,7 +2,7 @@
 //! their bytes when they are written out.
 
 use crate::support::{Outcome, Work, built};
-use sframe_format::compact::{MOST_ROWS, write_table};
+use sframe_format::compact::{MAX_ROWS, write_table};
 use sframe_format::write::{Function, Options, write_sorted};
 use sframe_format::{Abi, CfaRule, Frame, Location, RegisterRule, Row, Rules};
 
@@ -29,7 +29,7 @@ fn functions_that_share_all_their_rows() {
         let rules = Frame { cfa, ra, fp: RegisterRule::Unchanged, mangled: false };
         Row { start, rules: Rules::Frame(rules) }
     };
-    let size = MOST_ROWS as u32;
+    let size = MAX_ROWS as u32;
     let function = Function { size, rows: (0..size).map(row).collect(), ..Function::default() };
     let functions: Vec<_> =
         (0..20_000).map(|number| (0x1000 + number * u64::from(size), function.clone())).collect();
@@ -37,7 +37,7 @@ fn functions_that_share_all_their_rows() {
     let sframe = write_sorted(Options::new(Abi::Amd64), 0, &functions).unwrap().bytes;
     let work = Work::new();
     for (bytes, least, most) in [(compact, 15, 16), (sframe, 3, 4)] {
-        let rows = 20_000 * MOST_ROWS;
+        let rows = 20_000 * MAX_ROWS;
         assert!((rows / most..rows / least).contains(&bytes.len()), "{rows} rows in {} bytes", bytes.len());
         work.write("table", &bytes);
         for (words, factor) in READERS {

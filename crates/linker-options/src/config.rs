@@ -78,7 +78,7 @@ pub struct Config {
     /// `--no-detach`: no background process frees a large link's memory.
     pub foreground: bool,
     /// What asks for a link for a 32-bit machine, which only another linker can make.
-    pub asks_for_32_bits: Option<NarrowLink>,
+    pub needs_32_bit_linker: Option<Link32Bit>,
     /// `--no-fallback`: no other linker may make a link for a 32-bit machine.
     pub no_fallback: bool,
 }
@@ -118,7 +118,7 @@ impl Config {
 
 /// A link for a 32-bit machine.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct NarrowLink {
+pub struct Link32Bit {
     /// The option, script or input that asks for it.
     pub asked_by: String,
     /// The emulation to pass to another linker, if no option says it because only an input asks for the

@@ -306,7 +306,7 @@ fn finish(mut state: State<'_>, sink: &Sink) -> Result<Invocation, Aborted> {
     let program = state.config.program.clone();
     let (mut config, inputs) = resolve(state);
     let only_prints = requests.prints(inputs.is_empty());
-    if config.asks_for_32_bits.is_some() && !config.no_fallback && !only_prints {
+    if config.needs_32_bit_linker.is_some() && !config.no_fallback && !only_prints {
         // Another linker checks the options then.
         return Ok(Invocation::Link(Box::new(config), inputs));
     }

@@ -1,8 +1,8 @@
 //! Settles values that depend on several options, once all options are read.
 
-use super::config::{Config, NarrowLink, OutputMode, Report, SFrameIndex, SFrameMode, Strip};
+use super::config::{Config, Link32Bit, OutputMode, Report, SFrameIndex, SFrameMode, Strip};
 use super::inputs::InputSpec;
-use super::state::{Kind, Narrow, State};
+use super::state::{Kind, Option32Bit, State};
 use super::values::{drop_repeated, path};
 use diagnostics::{Code, Diagnostic, Location};
 use std::path::{Path, PathBuf};
@@ -187,7 +187,7 @@ fn refuse_index_of_objects(state: &State<'_>) {
 
 fn resolve_machine(state: &mut State<'_>) {
     let narrow = [state.pending.narrow_emulation.take(), state.pending.narrow_format.take()];
-    for Narrow { argument, fault } in narrow.into_iter().flatten() {
+    for Option32Bit { argument, fault } in narrow.into_iter().flatten() {
         if state.config.no_fallback {
             state.report(
                 Diagnostic::error(Code::BadOption, fault)
@@ -195,7 +195,7 @@ fn resolve_machine(state: &mut State<'_>) {
                     .help("without --no-fallback the system's linker makes links for machines of 32 bits"),
             );
         }
-        state.config.asks_for_32_bits.get_or_insert(NarrowLink { asked_by: argument, emulation: None });
+        state.config.needs_32_bit_linker.get_or_insert(Link32Bit { asked_by: argument, emulation: None });
     }
     if let Some((machine, argument)) = state.pending.format_machine.take() {
         match state.config.machine {

@@ -66,8 +66,8 @@ pub struct Pending {
     /// The machine that `--oformat` names, and the option as written.
     pub format_machine: Option<(Machine, String)>,
     /// The last emulation and the last format, if they are those of a 32-bit machine.
-    pub narrow_emulation: Option<Narrow>,
-    pub narrow_format: Option<Narrow>,
+    pub narrow_emulation: Option<Option32Bit>,
+    pub narrow_format: Option<Option32Bit>,
     /// `-z pack-relative-relocs`. `--pack-dyn-relocs` may ask for the same.
     pub pack_relative: bool,
     /// `--sframe-plt`, `--no-sframe-plt`.
@@ -78,7 +78,7 @@ pub struct Pending {
 
 /// An option that names a 32-bit machine.
 #[derive(Clone, Debug)]
-pub struct Narrow {
+pub struct Option32Bit {
     /// The option as written.
     pub argument: String,
     /// The error if no other linker may make the link.

@@ -1,8 +1,8 @@
 //! The default layouts: the scripts `linker-scripts/*.ld` of this repository, built into the program.
 //!
 //! There is one script for each kind of output. A value that options change is written as `CONSTANT(name)` in
-//! the script's expressions, and [`Switches`] gives the values of these constants. Options that change the
-//! order of sections ([`Order`]) move parts of the text, which comments in the script mark. `--verbose`
+//! the script's expressions, and [`LayoutConstants`] gives the values of these constants. Options that change
+//! the order of sections ([`Order`]) move parts of the text, which comments in the script mark. `--verbose`
 //! prints the script with the values in their places, so GNU ld can read it too.
 
 use super::ast::Script;
@@ -94,7 +94,7 @@ impl Layout {
     }
 
     /// The text of the script with its switches resolved, for `--verbose`.
-    pub fn resolved_text(self, order: Order, switches: &Switches) -> String {
+    pub fn resolved_text(self, order: Order, switches: &LayoutConstants) -> String {
         let mut text = self.text_for(order).into_owned();
         for (name, value) in switches.constants() {
             let value = if name == "IMAGE_BASE" { format!("{value:#x}") } else { value.to_string() };
@@ -121,7 +121,7 @@ fn part_text(text: Cow<'static, str>) -> Cow<'static, str> {
 
 /// The values that options and targets change in a default layout.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Switches {
+pub struct LayoutConstants {
     /// Whether code shares no page with anything else: `-z separate-code`, with neither `-N` nor `-n`.
     pub separate_code: bool,
     /// Whether all of `.got.plt` is protected: `-z now` with `-z relro`.
@@ -137,7 +137,7 @@ pub struct Switches {
     pub symbol_alignment: u64,
 }
 
-impl Switches {
+impl LayoutConstants {
     /// The value of `CONSTANT(name)` if the name is one of the switches. `MAXPAGESIZE` and `COMMONPAGESIZE`
     /// are not.
     pub fn constant(&self, name: &[u8]) -> Option<u64> {
@@ -294,7 +294,7 @@ mod tests {
 
     #[test]
     fn switches_are_constants() {
-        let switches = Switches {
+        let switches = LayoutConstants {
             separate_code: true,
             protect_got: false,
             paged_data: true,

@@ -93,7 +93,7 @@ pub enum Symbol {
 
 /// The properties of an output section that expressions can ask for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct SectionFacts {
+pub struct OutputSectionValues {
     /// Its number, for [`Value::relative`].
     pub section: u32,
     /// Its load address.
@@ -128,10 +128,10 @@ pub trait Scope {
     fn section_address(&self, section: u32) -> u64;
 
     /// An output section by name. If the script describes it but the output does not have it, its size is 0.
-    fn section(&self, name: &[u8]) -> Lookup<SectionFacts>;
+    fn section(&self, name: &[u8]) -> Lookup<OutputSectionValues>;
 
     /// The first output section of the output behind the place of the expression.
-    fn next_section(&self) -> Lookup<SectionFacts>;
+    fn next_section(&self) -> Lookup<OutputSectionValues>;
 
     /// A symbol.
     fn symbol(&self, name: &[u8]) -> Symbol;
@@ -190,7 +190,7 @@ pub enum EvalError {
     },
     /// The location counter is used where there is none, or a `DATA_SEGMENT_` function inside an output
     /// section.
-    NotHere {
+    InvalidContext {
         /// The place.
         span: Span,
     },
@@ -221,7 +221,7 @@ impl EvalError {
             | EvalError::Undefined { span, .. }
             | EvalError::Discarded { span }
             | EvalError::DivisionByZero { span }
-            | EvalError::NotHere { span }
+            | EvalError::InvalidContext { span }
             | EvalError::AssertionFailed { span, .. } => *span,
         }
     }
@@ -260,7 +260,7 @@ impl EvalError {
             EvalError::DivisionByZero { .. } => {
                 (Code::ScriptError, format!("division by zero: the divisor `{text}` is 0"))
             }
-            EvalError::NotHere { .. } => (Code::ScriptError, format!("`{text}` has no meaning here")),
+            EvalError::InvalidContext { .. } => (Code::ScriptError, format!("`{text}` has no meaning here")),
             EvalError::AssertionFailed { message, .. } => (Code::AssertionFailed, message.clone()),
         };
         let diagnostic = Diagnostic::error(code, message).at(sources.location(span)).ordered(
@@ -422,7 +422,7 @@ impl Evaluator<'_> {
     }
 
     fn dot(&self, span: Span) -> Result<u64, EvalError> {
-        self.scope.dot().ok_or(EvalError::NotHere { span })
+        self.scope.dot().ok_or(EvalError::InvalidContext { span })
     }
 
     fn symbol(&mut self, name: &[u8], span: Span) -> Result<Value, EvalError> {
@@ -441,7 +441,7 @@ impl Evaluator<'_> {
         }
     }
 
-    fn section(&self, operand: &SectionOperand) -> Result<SectionFacts, EvalError> {
+    fn section(&self, operand: &SectionOperand) -> Result<OutputSectionValues, EvalError> {
         let (lookup, span) = match operand {
             SectionOperand::Named(name) => (self.scope.section(&name.bytes), name.span),
             SectionOperand::Next(span) => (self.scope.next_section(), *span),
@@ -463,7 +463,7 @@ impl Evaluator<'_> {
 
     fn data_segment(&mut self, span: Span) -> Result<&mut DataSegment, EvalError> {
         if self.current.is_some() {
-            return Err(EvalError::NotHere { span });
+            return Err(EvalError::InvalidContext { span });
         }
         Ok(self.scope.data_segment())
     }

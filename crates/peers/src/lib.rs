@@ -15,7 +15,8 @@ use std::process::{Command, Stdio};
 #[serde(rename_all = "kebab-case")]
 pub enum Family {
     /// This project's.
-    SframeLd,
+    #[serde(rename = "sframe-ld")]
+    SFrameLd,
     /// GNU ld.
     Gnu,
     /// GNU gold.
@@ -56,7 +57,7 @@ impl Linker {
 
     /// Whether it is this project's.
     pub fn is_ours(&self) -> bool {
-        self.family == Family::SframeLd
+        self.family == Family::SFrameLd
     }
 }
 
@@ -65,7 +66,7 @@ impl Linker {
 fn family(version: &str) -> Family {
     let lower = version.to_lowercase();
     let families = [
-        ("sframe-ld", Family::SframeLd),
+        ("sframe-ld", Family::SFrameLd),
         ("wild", Family::Wild),
         ("mold", Family::Mold),
         ("lld", Family::Lld),
@@ -90,8 +91,8 @@ mod tests {
             ("Debian LLD 22.1.8 (compatible with GNU linkers)", Family::Lld),
             ("mold 3.0.0 (compatible with GNU ld)", Family::Mold),
             ("Wild 0.10.0 (compatible with GNU linkers)", Family::Wild),
-            ("sframe-ld 0.1.0 (compatible with GNU ld)", Family::SframeLd),
-            ("GNU ld (sframe-ld) 2.44", Family::SframeLd),
+            ("sframe-ld 0.1.0 (compatible with GNU ld)", Family::SFrameLd),
+            ("GNU ld (sframe-ld) 2.44", Family::SFrameLd),
             ("cc 12", Family::Other),
         ];
         families.into_iter().for_each(|(line, expected)| assert_eq!(family(line), expected, "{line}"));

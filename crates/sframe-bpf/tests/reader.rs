@@ -47,7 +47,7 @@ fn ask(program: &Path, questions: &[Question<'_>]) -> Vec<Vec<Answer>> {
     }
     let output = common::run(program, input);
     let mut answers = output.as_chunks::<3>().0.iter().map(|&[answer, word, loads]| {
-        assert!(loads <= common::MOST_LOADS, "{loads} loads for one look-up");
+        assert!(loads <= common::MAX_LOADS, "{loads} loads for one look-up");
         Answer { answer, word }
     });
     let all = questions.iter().map(|question| answers.by_ref().take(question.addresses.len()).collect());

@@ -12,13 +12,13 @@ use sframe_format::{Abi, Base, CfaRule, CompactTable, Frame, Location, RegisterR
 use std::path::PathBuf;
 
 /// Most frames of a stack, and bytes of `struct sample` before its frames.
-const MOST_FRAMES: u64 = 1024;
+const MAX_FRAMES: u64 = 1024;
 const HEADER: u64 = 40;
 /// Reads of the stack for one step: the CFA, the kernel's frame of a signal, return address and frame
 /// pointer, and a look for a trampoline.
-const MOST_READS: u64 = 5;
+const MAX_READS: u64 = 5;
 /// Loads of a look-up (`tests/reader.rs`), and those of a long rule.
-const MOST_LOADS: u64 = common::MOST_LOADS + 7;
+const MAX_LOADS: u64 = common::MAX_LOADS + 7;
 
 /// Where the registers are in `struct pt_regs`.
 const FP: usize = 4;
@@ -100,8 +100,8 @@ impl Program {
         let outcomes = words.as_chunks::<14>().0;
         assert_eq!(outcomes.len(), samples.len());
         let outcome = |&[end, frames, steps, reads, loads, ring, ref innermost @ ..]: &[u64; 14]| {
-            assert!(frames <= MOST_FRAMES && steps <= MOST_FRAMES, "{frames} frames in {steps} steps");
-            assert!(reads <= MOST_READS && loads <= MOST_LOADS, "{reads} reads, {loads} loads");
+            assert!(frames <= MAX_FRAMES && steps <= MAX_FRAMES, "{frames} frames in {steps} steps");
+            assert!(reads <= MAX_READS && loads <= MAX_LOADS, "{reads} reads, {loads} loads");
             let end = End::ALL[end as usize];
             assert_eq!(ring > 0, end <= End::TooDeep, "whole stacks go to the ring");
             Outcome { end, frames, ring, innermost: *innermost }
@@ -240,8 +240,8 @@ fn a_stack_that_goes_in_circles_ends_as_too_deep() {
     for mut sample in [by_rows, by_code] {
         sample.kernel_frames = 127;
         let outcome = &Program::new().walk(&[sample])[0];
-        assert_eq!((outcome.end, outcome.frames), (End::TooDeep, MOST_FRAMES), "{outcome:#x?}");
-        assert_eq!(outcome.ring, HEADER + 8 * (127 + MOST_FRAMES));
+        assert_eq!((outcome.end, outcome.frames), (End::TooDeep, MAX_FRAMES), "{outcome:#x?}");
+        assert_eq!(outcome.ring, HEADER + 8 * (127 + MAX_FRAMES));
     }
 }
 

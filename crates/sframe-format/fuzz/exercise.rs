@@ -2,7 +2,7 @@
 
 use sframe_format::compact::{CompactTable, write_table};
 use sframe_format::convert::convert as convert_section;
-use sframe_format::table::{Listed, RuleTable};
+use sframe_format::table::{RuleTable, TableAnswer};
 use sframe_format::verify::{Context, verify};
 use sframe_format::write::{Encoder, Function, Options};
 use sframe_format::{
@@ -63,7 +63,7 @@ fn assert_copied_as_encoded(blob: &Blob<'_>, fde: &Fde, attributes: &Attributes)
 }
 
 /// The largest number of words that a step reads: a signal frame contains all registers.
-const MOST_READS: usize = 40;
+const MAX_READS: usize = 40;
 
 /// Looks up addresses in and around every function in every possible way, and steps from there.
 pub fn look_up(bytes: &[u8]) {
@@ -93,7 +93,7 @@ pub fn look_up(bytes: &[u8]) {
                     };
                     let at = FrameAddress::InstructionPointer(pc);
                     let caller = unwinder.unwind_frame(at, &mut registers, &mut cache, &mut read);
-                    assert!(reads <= MOST_READS, "{reads} words for one step");
+                    assert!(reads <= MAX_READS, "{reads} words for one step");
                     (caller, registers)
                 };
                 let [by_section, by_table] = unwinders.each_ref().map(&mut step);
@@ -111,11 +111,11 @@ pub fn assert_agrees(table: &RuleTable, index: &SectionIndex<&[u8]>, pc: u64) {
     let rules =
         |found: Match| UnwindRules { abi: found.abi, signal: found.is_signal(), rules: found.row.rules };
     match table.find(pc) {
-        Listed::Row(listed) => {
+        TableAnswer::Row(listed) => {
             assert_eq!(index.lookup(pc).map(|found| found.map(rules)), Ok(Some(listed)), "{pc:#x}")
         }
-        Listed::NoRow => assert_eq!(index.lookup(pc), Ok(None), "{pc:#x}"),
-        Listed::Elsewhere => {}
+        TableAnswer::NoRow => assert_eq!(index.lookup(pc), Ok(None), "{pc:#x}"),
+        TableAnswer::Elsewhere => {}
     }
 }
 

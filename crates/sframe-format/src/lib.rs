@@ -27,7 +27,7 @@
 //! | one section, or a part of it | a few addresses, perhaps in a kernel | [`Section::lookup`], [`Blob::lookup`] | never |
 //! | one section, of any number of blobs | many addresses | `SectionIndex::lookup` | once, if blobs overlap or are not sorted |
 //! | one section, with a million rows | the same addresses again and again | `RuleTable::find` | once, five bytes for each row |
-//! | a compact table | anything | [`CompactTable::lookup`], and [`compact::Found::step`] | never |
+//! | a compact table | anything | [`CompactTable::lookup`], and [`compact::CompactMatch::step`] | never |
 //! | one file: its section, a compact table, `.eh_frame` | rules, from whichever has them | `FileRows::rules_at` | once |
 //! | the files of a process, and a sample | whole stacks | `Unwinder::iter_frames`, with a `RuleCache` | once for each file |
 //! | rules, and registers | the caller | [`unwind::step`] | never |
@@ -36,7 +36,7 @@
 //!
 //! ```
 //! # #[cfg(feature = "alloc")] {
-//! use sframe_format::table::Listed;
+//! use sframe_format::table::TableAnswer;
 //! use sframe_format::write::{Function, Options, write_sorted};
 //! use sframe_format::*;
 //!
@@ -57,7 +57,7 @@
 //! assert_eq!(index.lookup(0x40_1010), Ok(None), "behind the function");
 //!
 //! let table = RuleTable::new(&index).unwrap();
-//! assert!(matches!(table.find(0x40_1004), Listed::Row(found) if found.rules == once.row.rules));
+//! assert!(matches!(table.find(0x40_1004), TableAnswer::Row(found) if found.rules == once.row.rules));
 //!
 //! let compact = compact::write_table(Abi::Amd64, 0x40_0300, &functions).unwrap().bytes;
 //! let compact = CompactTable::parse(&compact[..], 0x40_0300).unwrap();

@@ -22,13 +22,16 @@ enum General {
     /// `count` registers, by ascending DWARF number from 0.
     InOrder { start: u64, count: u32 },
     /// Registers with these DWARF numbers.
-    Listed { start: u64, numbers: &'static [u8] },
+    TableAnswer { start: u64, numbers: &'static [u8] },
 }
 
 /// x86-64, `struct rt_sigframe` after the return address. It begins with `ucontext`, whose `sigcontext`
 /// starts at byte 40.
 const AMD64: Layout = Layout {
-    general: General::Listed { start: 40, numbers: &[8, 9, 10, 11, 12, 13, 14, 15, 5, 4, 6, 3, 1, 0, 2] },
+    general: General::TableAnswer {
+        start: 40,
+        numbers: &[8, 9, 10, 11, 12, 13, 14, 15, 5, 4, 6, 3, 1, 0, 2],
+    },
     sp: 160,
     pc: 168,
 };
@@ -82,7 +85,7 @@ pub fn interrupted(
                 registers.set(abi, number, read(start + 8 * u64::from(number))?);
             }
         }
-        General::Listed { start, numbers } => {
+        General::TableAnswer { start, numbers } => {
             for (place, &number) in (0..).zip(numbers) {
                 registers.set(abi, number.into(), read(start + 8 * place)?);
             }

@@ -71,7 +71,7 @@ struct TableRow {
 
 /// The answer of a [`RuleTable`] for an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Listed {
+pub enum TableAnswer {
     /// The rules of the row that holds there.
     Row(UnwindRules),
     /// No row covers the address.
@@ -98,13 +98,13 @@ impl RuleTable {
 
     /// The rules at `address`.
     #[inline]
-    pub fn find(&self, address: u64) -> Listed {
-        let Some(packed) = self.packed_at(address) else { return Listed::Elsewhere };
+    pub fn find(&self, address: u64) -> TableAnswer {
+        let Some(packed) = self.packed_at(address) else { return TableAnswer::Elsewhere };
         let rules = match packed.kind() {
             Kind::Kept(place) => self.kept.get(place).copied(),
             _ => packed.unpack(),
         };
-        rules.map_or(Listed::NoRow, Listed::Row)
+        rules.map_or(TableAnswer::NoRow, TableAnswer::Row)
     }
 
     /// The rules at `address` as a word. `None`: the table does not know. [`RuleTable::kept`] finds rules of

@@ -276,7 +276,7 @@ fn damage_of_any_byte_is_survived() {
 }
 
 /// Rows of an entry, and one more for the error.
-const MOST_ROWS_READ: usize = sframe_format::compact::MOST_ROWS + 2;
+const MAX_ROWS_READ: usize = sframe_format::compact::MAX_ROWS + 2;
 
 /// Whatever a shape says, its rows come to an end, and so do the entries.
 #[test]
@@ -294,8 +294,8 @@ fn rows_and_entries_of_damaged_tables_are_bounded() {
             let entries = table.header().entries as usize;
             assert!(table.pieces().take(entries + 1).count() <= entries);
             for piece in table.pieces() {
-                let rows = piece.rows().take(MOST_ROWS_READ + 1).count();
-                assert!(rows <= MOST_ROWS_READ, "{rows} rows");
+                let rows = piece.rows().take(MAX_ROWS_READ + 1).count();
+                assert!(rows <= MAX_ROWS_READ, "{rows} rows");
                 longest = longest.max(rows);
             }
         }

@@ -3,7 +3,7 @@
 mod common;
 
 use pretty_assertions::assert_eq;
-use sframe_format::table::Listed;
+use sframe_format::table::TableAnswer;
 use sframe_format::write::{Encoder, Function, Options, write_sorted};
 use sframe_format::{
     Abi, BlobMut, CfaRule, FileRows, Frame, FrameAddress, Location, Module, ModuleId, RegisterRule,
@@ -36,10 +36,10 @@ fn listed(bytes: &[u8], addresses: impl IntoIterator<Item = u64>) -> Vec<Option<
     let one = |address| {
         common::exercise::assert_agrees(&table, &index, address);
         match table.find(address) {
-            Listed::Row(UnwindRules { rules: Rules::Frame(frame), .. }) => Some(frame.cfa.offset),
-            Listed::Row(_) => panic!("{address:#x}"),
-            Listed::NoRow => None,
-            Listed::Elsewhere => Some(-1),
+            TableAnswer::Row(UnwindRules { rules: Rules::Frame(frame), .. }) => Some(frame.cfa.offset),
+            TableAnswer::Row(_) => panic!("{address:#x}"),
+            TableAnswer::NoRow => None,
+            TableAnswer::Elsewhere => Some(-1),
         }
     };
     addresses.into_iter().map(one).collect()
@@ -183,7 +183,7 @@ fn tables_answer_for_most_bytes_of_every_fixture() {
             for fde in blob.fdes() {
                 for pc in fde.address..fde.address + u64::from(fde.size) {
                     common::exercise::assert_agrees(&table, &index, pc);
-                    rows += usize::from(matches!(table.find(pc), Listed::Row(_)));
+                    rows += usize::from(matches!(table.find(pc), TableAnswer::Row(_)));
                     all += 1;
                 }
             }

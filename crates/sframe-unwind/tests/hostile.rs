@@ -73,9 +73,9 @@ const MALFORMED: c_int = 7;
 const SIGNAL_CONTEXT: c_int = 3;
 
 /// Most words of a step: a signal frame holds all registers.
-const MOST_READS: usize = 40;
+const MAX_READS: usize = 40;
 /// The caller's bound for a walk.
-const MOST_FRAMES: usize = 64;
+const MAX_FRAMES: usize = 64;
 
 /// A small generator (splitmix64): the same stacks every run.
 struct Random(u64);
@@ -168,14 +168,14 @@ impl Unwinder {
         // SAFETY: there are as many values as are told.
         unsafe { sframe_unwinder_begin(self.0, pc, values.as_ptr(), [1; 33].as_ptr(), values.len()) };
         let mut frames = Vec::new();
-        while frames.len() < MOST_FRAMES {
+        while frames.len() < MAX_FRAMES {
             let mut frame = Frame::default();
             stack.reads = 0;
             // SAFETY: `read` takes a stack.
             let end = unsafe {
                 sframe_unwinder_step(self.0, read, std::ptr::from_mut(stack).cast(), &raw mut frame)
             };
-            assert!(stack.reads <= MOST_READS, "{} words for a step", stack.reads);
+            assert!(stack.reads <= MAX_READS, "{} words for a step", stack.reads);
             assert!((CALLER..=MALFORMED).contains(&end), "end {end}");
             if end != CALLER {
                 return (frames, end);
@@ -343,7 +343,7 @@ fn a_signal_frame_that_leads_to_itself_goes_on_until_the_caller_stops() {
     let unwinder = Unwinder::new(Abi::Amd64);
     let mut stack = Stack::new(START, words);
     let (frames, end) = unwinder.walk(Abi::Amd64, &mut stack, trampoline, sp, 0, 0);
-    assert_eq!((frames.len(), end), (MOST_FRAMES, CALLER));
+    assert_eq!((frames.len(), end), (MAX_FRAMES, CALLER));
     let same = Frame { address: trampoline, sp, source: SIGNAL_CONTEXT };
     assert!(frames.iter().all(|frame| *frame == same), "{frames:#x?}");
 }
@@ -369,7 +369,7 @@ fn registers_of_an_interrupted_program_may_hold_anything() {
     unsafe { sframe_refresh() };
     let mut random = Random(4);
     let code = [backtrace as *const () as u64, sframe_refresh as *const () as u64];
-    let mut frames = [Frame::default(); MOST_FRAMES];
+    let mut frames = [Frame::default(); MAX_FRAMES];
     let mut found = 0;
     for _ in 0..3000 {
         let mut context = [0; CONTEXT];
@@ -397,8 +397,8 @@ fn a_walk_in_a_circle_ends_with_the_room() {
     let code = [0x0f00_0000_0fc0_c748u64, 5];
     let mut context = [0; CONTEXT];
     (context[160 / 8], context[168 / 8]) = (context.as_ptr() as u64, code.as_ptr() as u64);
-    let mut frames = [Frame::default(); MOST_FRAMES];
-    assert_eq!(backtrace(&context, &mut frames), (MOST_FRAMES, FULL));
+    let mut frames = [Frame::default(); MAX_FRAMES];
+    assert_eq!(backtrace(&context, &mut frames), (MAX_FRAMES, FULL));
 }
 
 /// A frame whose caller is said to lie at the same place.

@@ -60,7 +60,7 @@ pub struct Image {
 }
 
 /// The largest page of the machines. A segment's offset and address agree modulo this.
-const LARGEST_PAGE: u64 = 0x1_0000;
+const MAX_PAGE: u64 = 0x1_0000;
 const PAGE: u64 = 0x1000;
 /// Type of the note with the build-id.
 const NT_GNU_BUILD_ID: u32 = 3;
@@ -132,7 +132,7 @@ impl Image {
     /// are mapped at `address`. `None`: no segment is there. The mapping begins at a page boundary, but its
     /// segment need not. If several segments share a page, the one with code counts.
     pub fn bias(&self, offset: u64, address: u64) -> Option<u64> {
-        let starts = |load: &&Load| load.offset - load.offset % LARGEST_PAGE <= offset;
+        let starts = |load: &&Load| load.offset - load.offset % MAX_PAGE <= offset;
         let holds = |load: &&Load| starts(load) && offset < load.offset.saturating_add(load.file_size);
         let exact = |load: &Load| load.offset - load.offset % PAGE == offset;
         let best = self.loads.iter().filter(holds).max_by_key(|load| (load.executable, exact(load)))?;

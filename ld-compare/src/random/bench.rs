@@ -55,7 +55,7 @@ impl Bench {
         };
         let mut linkers: Vec<Linker> = Vec::new();
         for linker in wanted.find(machine)? {
-            let voting = matches!(linker.family, Family::SframeLd | Family::Gnu | Family::Lld | Family::Mold);
+            let voting = matches!(linker.family, Family::SFrameLd | Family::Gnu | Family::Lld | Family::Mold);
             // The last one of a family is the newest.
             linkers.retain(|other| other.family != linker.family || linker.is_ours() || !voting);
             let known = linkers.iter().any(|other| other.family == linker.family);

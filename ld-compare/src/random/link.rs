@@ -184,7 +184,7 @@ const JOINED: &str = "joined.o";
 
 /// Options of one family's links only.
 fn extra(program: &Program, way: &Way, family: Family, place: &Place) -> Vec<String> {
-    let folds = matches!(family, Family::SframeLd | Family::Lld | Family::Mold);
+    let folds = matches!(family, Family::SFrameLd | Family::Lld | Family::Mold);
     let mut extra: Vec<String> = way.fold.filter(|_| folds).into_iter().map(String::from).collect();
     // For small programs, threads of the other linkers cost more than they gain.
     let own: &[&str] = match family {
@@ -193,7 +193,7 @@ fn extra(program: &Program, way: &Way, family: Family, place: &Place) -> Vec<Str
         _ => &[],
     };
     extra.extend(own.iter().copied().map(String::from));
-    if family == Family::SframeLd {
+    if family == Family::SFrameLd {
         extra.extend(way.own.iter().cloned());
     }
     if program.is_optimized() && family != Family::Lld {

@@ -177,7 +177,7 @@ impl Place<'_> {
         for entry in std::fs::read_dir(self.folder)?.flatten() {
             std::fs::copy(entry.path(), folder.join(entry.file_name()))?;
         }
-        let case = judge::case(self.bench, self.program, self.way, Family::SframeLd, &folder);
+        let case = judge::case(self.bench, self.program, self.way, Family::SFrameLd, &folder);
         let file =
             CaseFile { name: Some(case.name), machine: Some(machine), build: Vec::new(), steps: case.steps };
         std::fs::write(folder.join(FILE), serde_json::to_string_pretty(&file)? + "\n")?;

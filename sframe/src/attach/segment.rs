@@ -19,7 +19,7 @@ use zerocopy::{FromZeros, IntoBytes};
 pub type Blob<'a> = &'a dyn Fn(u64) -> Result<(Vec<u8>, Vec<String>), Problem>;
 
 /// Largest hole in the file for the sake of old kernels. Programs with more `.bss` need Linux 5.18.
-const LARGEST_HOLE: u64 = 64 << 20;
+const MAX_HOLE: u64 = 64 << 20;
 /// Alignment of the blob and the program headers.
 const ALIGNMENT: u64 = 8;
 
@@ -245,8 +245,7 @@ fn place<E: ByteOrder>(image: &Image<'_, E>) -> Result<Place, Problem> {
     let same_distance = || {
         let address = up(memory_end.max(file_end.checked_add(distance)?))?;
         let offset = address.checked_sub(distance)?;
-        (distance.is_multiple_of(page) && offset - file_end <= LARGEST_HOLE)
-            .then_some(Place { address, offset })
+        (distance.is_multiple_of(page) && offset - file_end <= MAX_HOLE).then_some(Place { address, offset })
     };
     let near = || Some(Place { address: up(memory_end)?, offset: up(file_end)? });
     same_distance().or_else(near).ok_or_else(|| no_space(image))

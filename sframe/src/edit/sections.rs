@@ -12,7 +12,7 @@ use zerocopy::byteorder::{ByteOrder, U16, U32, U64};
 /// Alignment of the section header table.
 const TABLE_ALIGNMENT: u64 = 8;
 /// Largest alignment in the file that contents get, whatever a header says.
-const LARGEST_ALIGNMENT: u64 = 1 << 16;
+const MAX_ALIGNMENT: u64 = 1 << 16;
 
 /// Changes to the sections of a file. Headers may be changed at will through [`Sections::headers`];
 /// sizes and offsets of new contents are filled in when the file is [written](Sections::write).
@@ -79,7 +79,7 @@ impl<'image, 'data, E: ByteOrder> Sections<'image, 'data, E> {
         out.truncate(room.end() as usize);
         for (&index, contents) in &self.contents {
             let Some(header) = self.headers.get_mut(index) else { continue };
-            let offset = room.take(contents.len() as u64, header.sh_addralign.get().min(LARGEST_ALIGNMENT));
+            let offset = room.take(contents.len() as u64, header.sh_addralign.get().min(MAX_ALIGNMENT));
             header.sh_offset = U64::new(offset);
             header.sh_size = U64::new(contents.len() as u64);
             store(&mut out, offset, contents);

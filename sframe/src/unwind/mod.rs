@@ -29,7 +29,7 @@ use sframe_format::{Abi, FrameAddress, Registers, RuleCache, StackFrame, UnwindE
 use std::io::{self, Write};
 
 /// Most frames of one stack; a walk in circles ends here.
-const DEEPEST: usize = 100_000;
+const MAX_DEPTH: usize = 100_000;
 
 /// The frames of a thread.
 #[derive(Debug, Serialize)]
@@ -94,9 +94,11 @@ pub fn unwind(process: &Process, thread: &Thread, demangled: bool, room: &mut us
     let read = |address| process.memory.word(abi.endian(), address).ok_or(());
     let (mut frames, mut stopped) = (Vec::new(), None);
     for frame in process.modules.unwinder().iter_frames(thread.pc, start, &mut cache, read) {
-        if frames.len() == DEEPEST.min(*room) {
+        if frames.len() == MAX_DEPTH.min(*room) {
             stopped = Some(match frames.len() {
-                DEEPEST => format!("more than {DEEPEST} frames: the stack is that deep, or goes in circles"),
+                MAX_DEPTH => {
+                    format!("more than {MAX_DEPTH} frames: the stack is that deep, or goes in circles")
+                }
                 _ => format!(
                     "all threads together have more frames than the saved memory can hold ({} at most): stacks go in circles, \
                      or what was saved is damaged",

@@ -1,11 +1,11 @@
 //! The structure of a section: the library's checks, with the file's own facts.
 
-use crate::open::{Input, Kind, SframeSection};
+use crate::open::{Input, Kind, SFrameSection};
 use sframe_format::verify::{Context, Finding, FindingKind, Severity, verify};
 
 /// Findings in one section. Functions that start at no symbol are findings only if the file has a
 /// full symbol table.
-pub fn check(input: &Input<'_>, section: &SframeSection<'_>) -> Vec<Finding> {
+pub fn check(input: &Input<'_>, section: &SFrameSection<'_>) -> Vec<Finding> {
     let mut starts: Vec<u64> = if input.has_symbol_table {
         input.places.symbols().iter().filter(|s| s.function).map(|s| s.address).collect()
     } else {
@@ -27,7 +27,7 @@ pub fn check(input: &Input<'_>, section: &SframeSection<'_>) -> Vec<Finding> {
 }
 
 /// Linkers leave functions of discarded sections behind under `-r`: size 0, and no relocation or `R_*_NONE`.
-fn mark_dead(section: &SframeSection<'_>, findings: &mut [Finding]) {
+fn mark_dead(section: &SFrameSection<'_>, findings: &mut [Finding]) {
     let sizes: Vec<(usize, u32)> =
         section.section().blobs().flat_map(|blob| blob.fdes()).map(|fde| (fde.offset, fde.size)).collect();
     for finding in findings.iter_mut().filter(|finding| finding.kind == FindingKind::NoRelocation) {

@@ -42,7 +42,7 @@ use std::process::{Command, ExitCode};
 /// The environment variable that names the real linker.
 const REAL_LINKER: &str = "SFRAME_REAL_LD";
 /// Most scripts that may be nested by naming each other.
-const DEEPEST: usize = 8;
+const MAX_DEPTH: usize = 8;
 
 /// The arguments of the wrapper if the command is called by the name of a linker: `ld`, `ld.lld` and so on.
 pub fn invoked_as(mut words: impl Iterator<Item = OsString>) -> Option<WrapLd> {
@@ -255,7 +255,7 @@ impl Wrapper {
     /// A copy of a script, in which names of copies replace names of inputs; `None` if no input is split.
     fn script(&mut self, path: &Path, text: &[u8], role: Role) -> Option<PathBuf> {
         let folder = path.parent().filter(|_| role == Role::Input);
-        if self.depth == DEEPEST || role == Role::Script && self.is_disputed(path, text) {
+        if self.depth == MAX_DEPTH || role == Role::Script && self.is_disputed(path, text) {
             return None;
         }
         self.folders.take_folders(text);

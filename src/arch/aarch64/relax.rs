@@ -8,7 +8,7 @@
 
 use super::instructions::*;
 use super::relocs::{Family, Field, encode};
-use crate::arch::relocation::{Facts, Mode, Relaxed, RelocBase, RelocExpr, Site};
+use crate::arch::relocation::{Mode, Relaxed, RelocBase, RelocExpr, Site, SymbolFacts};
 use crate::elf::Rela;
 use crate::elf::consts as elf;
 use zerocopy::byteorder::ByteOrder;
@@ -63,7 +63,7 @@ pub fn relax(family: Family, site: &Site<'_>, mode: &Mode) -> Option<Relaxed<Edi
         Family::GeneralPage | Family::GeneralLow => general_dynamic(family, site),
         Family::LocalPage | Family::LocalLow => local_dynamic(family, site),
         Family::InitialPage | Family::InitialLow => initial_exec(family, site),
-        _ => Some(descriptor(family, site.has(Facts::IMPORTED))),
+        _ => Some(descriptor(family, site.has(SymbolFacts::IMPORTED))),
     }
 }
 
@@ -73,7 +73,7 @@ fn relaxed(expr: RelocExpr, base: RelocBase, edit: Edit) -> Relaxed<Edit> {
 
 /// Whether no module defines the symbol or will define it.
 fn is_absent(site: &Site<'_>) -> bool {
-    site.is_bound() && site.has(Facts::UNDEFINED_WEAK)
+    site.is_bound() && site.has(SymbolFacts::UNDEFINED_WEAK)
 }
 
 /// A branch to an undefined weak function becomes `nop` (AAELF64, "Call and Jump relocations").
@@ -91,7 +91,7 @@ fn page_of_nothing(site: &Site<'_>) -> Option<Relaxed<Edit>> {
 }
 
 /// Symbols that `adrp` might not reach.
-const KEPT: Facts = Facts::ABSOLUTE.union(Facts::UNDEFINED_WEAK).union(Facts::FAR);
+const KEPT: SymbolFacts = SymbolFacts::ABSOLUTE.union(SymbolFacts::UNDEFINED_WEAK).union(SymbolFacts::FAR);
 
 /// Whether some load from the GOT has its two halves apart (AAELF64, "Relocation optimization").
 pub fn splits_loads<E: ByteOrder>(relocations: &[Rela<E>]) -> bool {
@@ -156,7 +156,7 @@ fn takes_call(site: &Site<'_>) -> bool {
 fn general_dynamic(family: Family, site: &Site<'_>) -> Option<Relaxed<Edit>> {
     let first = family == Family::GeneralPage;
     is_call_sequence(site, first)?;
-    let imported = site.has(Facts::IMPORTED);
+    let imported = site.has(SymbolFacts::IMPORTED);
     Some(match (first, imported) {
         (true, true) => relaxed(RelocExpr::GotTp, RelocBase::PlacePage, Edit::Field(Field::Page)),
         (true, false) => relaxed(RelocExpr::TpOffset, RelocBase::Zero, Edit::MoveHigh),
@@ -188,7 +188,7 @@ fn local_dynamic(family: Family, site: &Site<'_>) -> Option<Relaxed<Edit>> {
 /// half of the offset. The load then becomes a `movz` of the low half alone, which suffices up to 64 KiB of
 /// thread-local data.
 fn initial_exec(family: Family, site: &Site<'_>) -> Option<Relaxed<Edit>> {
-    if site.has(Facts::IMPORTED) {
+    if site.has(SymbolFacts::IMPORTED) {
         return None;
     }
     let instruction = at(site.bytes, site.offset)?;

@@ -193,15 +193,15 @@ impl Target for AArch64 {
         }
     }
 
-    fn avoids_errata(options: &RelocationOptions) -> bool {
+    fn avoids_erratum(options: &RelocationOptions) -> bool {
         options.fix_cortex_a53_843419
     }
 
-    fn find_errata(code: &[u8], address: u64, found: &mut Vec<u64>) {
-        thunks::find_errata(code, address, found);
+    fn find_erratum_sequences(code: &[u8], address: u64, found: &mut Vec<u64>) {
+        thunks::find_erratum_sequences(code, address, found);
     }
 
-    fn move_away(section: &mut [u8], offset: usize, distance: i64) {
-        thunks::move_away(section, offset, distance);
+    fn replace_by_branch(section: &mut [u8], offset: usize, distance: i64) {
+        thunks::replace_by_branch(section, offset, distance);
     }
 }

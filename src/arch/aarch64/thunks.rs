@@ -101,7 +101,7 @@ fn is_address(instruction: u32) -> bool {
 /// may err after an `adrp` in one of the last two words of a page, an access, perhaps one more instruction,
 /// and an access relative to the page that the `adrp` computed. `address` is that of the code; the result is
 /// the offsets of the last accesses.
-pub fn find_errata(code: &[u8], address: u64, found: &mut Vec<u64>) {
+pub fn find_erratum_sequences(code: &[u8], address: u64, found: &mut Vec<u64>) {
     let mut offset = 0xff8u64.wrapping_sub(address) & 0xfff;
     if offset == 0xffc {
         // The code begins with the last word of a page.
@@ -130,7 +130,7 @@ fn sequence_at(code: &[u8], offset: u64) -> Option<u64> {
 }
 
 /// Replaces an access by a branch, if relocation has left it an access. (A relaxed load may be none.)
-pub fn move_away(section: &mut [u8], offset: usize, distance: i64) {
+pub fn replace_by_branch(section: &mut [u8], offset: usize, distance: i64) {
     if at(section, offset).is_some_and(is_offset_access)
         && let Some(place) = section.get_mut(offset..).and_then(<[u8]>::first_chunk_mut::<4>)
     {
@@ -166,7 +166,7 @@ mod tests {
     fn errata(address: u64, code: &[u32]) -> Vec<u64> {
         let bytes: Vec<u8> = code.iter().flat_map(|word| word.to_le_bytes()).collect();
         let mut found = Vec::new();
-        find_errata(&bytes, address, &mut found);
+        find_erratum_sequences(&bytes, address, &mut found);
         found
     }
 

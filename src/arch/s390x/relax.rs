@@ -13,7 +13,7 @@
 //! | initial exec | local exec | offset from the thread pointer | copy of the register |
 
 use super::relocs::{Family, Field, write};
-use crate::arch::relocation::{Facts, Mode, Relaxed, RelocBase, RelocExpr, Site};
+use crate::arch::relocation::{Mode, Relaxed, RelocBase, RelocExpr, Site, SymbolFacts};
 use crate::elf::consts as elf;
 
 /// A rewriting of the bytes around a field.
@@ -44,7 +44,7 @@ const LOAD_SLOT: [u8; 6] = [0xe3, 0x22, 0xc0, 0, 0, 0x04];
 
 /// The rewriting that applies at a site, if any does.
 pub fn relax(family: Family, site: &Site<'_>, mode: &Mode) -> Option<Relaxed<Edit>> {
-    let imported = site.has(Facts::IMPORTED);
+    let imported = site.has(SymbolFacts::IMPORTED);
     match family {
         Family::Fixed => None,
         Family::GotEntry => got_entry(site, mode),
@@ -79,7 +79,7 @@ fn got_entry(site: &Site<'_>, mode: &Mode) -> Option<Relaxed<Edit>> {
     if !mode.relax
         || !site.is_bound()
         || site.addend != 2
-        || site.facts.intersects(Facts::ABSOLUTE | Facts::ODD | Facts::FAR)
+        || site.facts.intersects(SymbolFacts::ABSOLUTE | SymbolFacts::ODD | SymbolFacts::FAR)
     {
         return None;
     }

@@ -18,7 +18,7 @@
 //! instruction keeps its GOT slot.
 
 use super::relocs::Family;
-use crate::arch::relocation::{Facts, Mode, Relaxed, RelocBase, RelocExpr, Site};
+use crate::arch::relocation::{Mode, Relaxed, RelocBase, RelocExpr, Site, SymbolFacts};
 use crate::elf::consts as elf;
 
 /// A rewriting of the bytes around a field.
@@ -173,15 +173,15 @@ fn is_rip_relative(modrm: u8) -> bool {
 }
 
 fn got_load(family: Family, site: &Site<'_>, mode: &Mode) -> Option<Relaxed<Edit>> {
-    if !mode.relax || !site.is_bound() || site.addend != -4 || site.has(Facts::FAR) {
+    if !mode.relax || !site.is_bound() || site.addend != -4 || site.has(SymbolFacts::FAR) {
         return None;
     }
     let &[opcode, modrm] = site.around(2, 2)? else { return None };
-    let undefined_weak = site.has(Facts::UNDEFINED_WEAK);
+    let undefined_weak = site.has(SymbolFacts::UNDEFINED_WEAK);
     // In position-independent code, the distance to an absolute number changes with the load address. In
     // other code it may not fit.
-    let small = site.has(Facts::SMALL) && !mode.position_independent;
-    if site.has(Facts::ABSOLUTE) && !undefined_weak && !small {
+    let small = site.has(SymbolFacts::SMALL) && !mode.position_independent;
+    if site.has(SymbolFacts::ABSOLUTE) && !undefined_weak && !small {
         return None;
     }
     let number = undefined_weak || small;
@@ -293,7 +293,7 @@ fn general_dynamic(site: &Site<'_>) -> Option<Relaxed<Edit>> {
     if !small && !is_large_model_call(site) {
         return None;
     }
-    let (expr, base, sequence) = match (site.has(Facts::IMPORTED), small) {
+    let (expr, base, sequence) = match (site.has(SymbolFacts::IMPORTED), small) {
         (true, true) => (RelocExpr::GotTp, RelocBase::Place, &GD_TO_IE),
         (true, false) => (RelocExpr::GotTp, RelocBase::Place, &GD_LARGE_TO_IE),
         (false, true) => (RelocExpr::TpOffset, RelocBase::Zero, &GD_TO_LE),
@@ -331,7 +331,7 @@ fn block_offset(site: &Site<'_>, edit: Edit) -> Option<Relaxed<Edit>> {
 
 fn initial_exec(site: &Site<'_>) -> Option<Relaxed<Edit>> {
     let &[rex, opcode, modrm] = site.around(3, 3)? else { return None };
-    if site.has(Facts::IMPORTED) || rex & !0x04 != 0x48 || !is_rip_relative(modrm) {
+    if site.has(SymbolFacts::IMPORTED) || rex & !0x04 != 0x48 || !is_rip_relative(modrm) {
         return None;
     }
     let register = (modrm >> 3) & 7;
@@ -350,7 +350,7 @@ fn initial_exec(site: &Site<'_>) -> Option<Relaxed<Edit>> {
 
 fn initial_exec_rex2(site: &Site<'_>) -> Option<Relaxed<Edit>> {
     let &[0xd5, payload, opcode, modrm] = site.around(4, 4)? else { return None };
-    if site.has(Facts::IMPORTED) || payload & 0x80 != 0 || !is_rip_relative(modrm) {
+    if site.has(SymbolFacts::IMPORTED) || payload & 0x80 != 0 || !is_rip_relative(modrm) {
         return None;
     }
     let opcode = match opcode {
@@ -365,7 +365,7 @@ fn initial_exec_rex2(site: &Site<'_>) -> Option<Relaxed<Edit>> {
 /// `add x@gottpoff(%rip), %reg1, %reg2` (either order of the first two).
 fn initial_exec_evex(site: &Site<'_>) -> Option<Relaxed<Edit>> {
     let &[0x62, payload, second, third, 0x01 | 0x03, modrm] = site.around(6, 6)? else { return None };
-    if site.has(Facts::IMPORTED) || !is_rip_relative(modrm) {
+    if site.has(SymbolFacts::IMPORTED) || !is_rip_relative(modrm) {
         return None;
     }
     // Payload 0 holds R3, X3, B3 and R4 inverted, then B4 as it is, then the opcode map.
@@ -385,7 +385,7 @@ fn descriptor(family: Family, site: &Site<'_>) -> Option<Relaxed<Edit>> {
     if !fits || opcode != 0x8d || !is_rip_relative(modrm) {
         return None;
     }
-    if site.has(Facts::IMPORTED) {
+    if site.has(SymbolFacts::IMPORTED) {
         return relaxed(RelocExpr::GotTp, RelocBase::Place, prefix(&[0x8b, modrm], 0));
     }
     let before = match family {

@@ -47,7 +47,7 @@ fn bytes(text: &str) -> (Vec<u8>, usize) {
 /// One check: the facts about a relocation at the dots. The tests use 0x11223344 as its value.
 struct Case {
     kind: u32,
-    facts: Facts,
+    facts: SymbolFacts,
     addend: i64,
     next: Option<(u32, u64)>,
     code: bool,
@@ -55,7 +55,7 @@ struct Case {
 
 impl Default for Case {
     fn default() -> Self {
-        Case { kind: 0, facts: Facts::empty(), addend: -4, next: None, code: true }
+        Case { kind: 0, facts: SymbolFacts::empty(), addend: -4, next: None, code: true }
     }
 }
 
@@ -183,19 +183,19 @@ fn operands_become_immediate_at_low_addresses() {
 
 #[test]
 fn undefined_weak_is_zero_everywhere() {
-    let weak = || Case { facts: Facts::UNDEFINED_WEAK | Facts::ABSOLUTE, ..got(REX_GOTPCRELX) };
+    let weak = || Case { facts: SymbolFacts::UNDEFINED_WEAK | SymbolFacts::ABSOLUTE, ..got(REX_GOTPCRELX) };
     for mode in [&EXECUTABLE, &PIE, &SHARED] {
         check(weak(), mode, "4c 8b 3d ........", RelocExpr::Symbol, RelocBase::Zero, "49 c7 c7 ........", 4);
         check(weak(), mode, "48 3b 05 ........", RelocExpr::Symbol, RelocBase::Zero, "48 81 f8 ........", 4);
     }
-    let weak = || Case { facts: Facts::UNDEFINED_WEAK | Facts::ABSOLUTE, ..got(GOTPCRELX) };
+    let weak = || Case { facts: SymbolFacts::UNDEFINED_WEAK | SymbolFacts::ABSOLUTE, ..got(GOTPCRELX) };
     check(weak(), &PIE, "8b 05 ........", RelocExpr::Symbol, RelocBase::Zero, "c7 c0 ........", 4);
     stays(weak(), &PIE, "ff 15 ........");
 }
 
 #[test]
 fn small_numbers_are_immediates_in_fixed_code() {
-    let small = |kind| Case { facts: Facts::SMALL | Facts::ABSOLUTE, ..got(kind) };
+    let small = |kind| Case { facts: SymbolFacts::SMALL | SymbolFacts::ABSOLUTE, ..got(kind) };
     let far = Mode { low_addresses: false, ..EXECUTABLE };
     for mode in [&EXECUTABLE, &far] {
         let (before, after) = ("48 8b 05 ........", "48 c7 c0 ........");
@@ -230,7 +230,7 @@ fn other_instructions_keep_their_slot() {
 
 #[test]
 fn loads_stay_where_the_address_is_not_settled_or_far() {
-    for facts in [Facts::IMPORTED, Facts::IFUNC, Facts::ABSOLUTE, Facts::FAR] {
+    for facts in [SymbolFacts::IMPORTED, SymbolFacts::IFUNC, SymbolFacts::ABSOLUTE, SymbolFacts::FAR] {
         stays(Case { facts, ..got(REX_GOTPCRELX) }, &EXECUTABLE, "48 8b 05 ........");
     }
     stays(Case { addend: 0, ..got(REX_GOTPCRELX) }, &EXECUTABLE, "48 8b 05 ........");
@@ -258,20 +258,20 @@ fn general_dynamic_in_executables() {
     for &(before, kind, offset) in GD_SEQUENCES {
         let case = |facts| Case { facts, next: Some((kind, offset)), ..got(TLSGD) };
         let exec = format!("{THREAD_POINTER} 48 8d 80 ........");
-        check(case(Facts::TLS), &PIE, before, RelocExpr::TpOffset, RelocBase::Zero, &exec, 4);
+        check(case(SymbolFacts::TLS), &PIE, before, RelocExpr::TpOffset, RelocBase::Zero, &exec, 4);
         let initial = format!("{THREAD_POINTER} 48 03 05 ........");
-        let imported = Facts::TLS | Facts::IMPORTED;
+        let imported = SymbolFacts::TLS | SymbolFacts::IMPORTED;
         check(case(imported), &EXECUTABLE, before, RelocExpr::GotTp, RelocBase::Place, &initial, -8);
-        stays(case(Facts::TLS), &SHARED, before);
+        stays(case(SymbolFacts::TLS), &SHARED, before);
         stays(Case { next: None, ..got(TLSGD) }, &PIE, before);
         stays(Case { next: Some((kind, offset + 1)), ..got(TLSGD) }, &PIE, before);
     }
     for before in GD_LARGE {
         let case = |facts| Case { facts, next: Some((31, 9)), ..got(TLSGD) };
         let exec = format!("{THREAD_POINTER} 48 8d 80 ........ 66 0f 1f 44 00 00");
-        check(case(Facts::TLS), &PIE, before, RelocExpr::TpOffset, RelocBase::Zero, &exec, 4);
+        check(case(SymbolFacts::TLS), &PIE, before, RelocExpr::TpOffset, RelocBase::Zero, &exec, 4);
         let initial = format!("{THREAD_POINTER} 48 03 05 ........ 66 0f 1f 44 00 00");
-        check(case(Facts::IMPORTED), &PIE, before, RelocExpr::GotTp, RelocBase::Place, &initial, -9);
+        check(case(SymbolFacts::IMPORTED), &PIE, before, RelocExpr::GotTp, RelocBase::Place, &initial, -9);
     }
 }
 
@@ -332,7 +332,7 @@ fn initial_exec_in_executables() {
         (CODE_6_GOTTPOFF, "62 74 f4 10 01 05 ........", "62 d4 f4 10 81 c0 ........"),
     ] {
         check(
-            Case { facts: Facts::TLS, ..got(kind) },
+            Case { facts: SymbolFacts::TLS, ..got(kind) },
             &PIE,
             before,
             RelocExpr::TpOffset,
@@ -340,8 +340,8 @@ fn initial_exec_in_executables() {
             after,
             4,
         );
-        stays(Case { facts: Facts::TLS | Facts::IMPORTED, ..got(kind) }, &PIE, before);
-        stays(Case { facts: Facts::TLS, ..got(kind) }, &SHARED, before);
+        stays(Case { facts: SymbolFacts::TLS | SymbolFacts::IMPORTED, ..got(kind) }, &PIE, before);
+        stays(Case { facts: SymbolFacts::TLS, ..got(kind) }, &SHARED, before);
     }
     stays(got(GOTTPOFF), &PIE, "48 3b 05 ........");
     stays(got(GOTTPOFF), &PIE, "0f 8b 05 ........");
@@ -356,9 +356,9 @@ fn descriptors_in_executables() {
         (CODE_4_TLSDESC, "d5 48 8d 05 ........", "d5 18 c7 c0 ........", "d5 48 8b 05 ........"),
     ] {
         let case = |facts| Case { facts, ..got(kind) };
-        check(case(Facts::TLS), &PIE, before, RelocExpr::TpOffset, RelocBase::Zero, exec, 4);
-        check(case(Facts::IMPORTED), &PIE, before, RelocExpr::GotTp, RelocBase::Place, initial, 0);
-        stays(case(Facts::TLS), &SHARED, before);
+        check(case(SymbolFacts::TLS), &PIE, before, RelocExpr::TpOffset, RelocBase::Zero, exec, 4);
+        check(case(SymbolFacts::IMPORTED), &PIE, before, RelocExpr::GotTp, RelocBase::Place, initial, 0);
+        stays(case(SymbolFacts::TLS), &SHARED, before);
     }
     stays(got(TLSDESC), &PIE, "48 8b 05 ........");
     for (call, nop) in [("ff 10", "66 90"), ("67 ff 10", "0f 1f 00")] {

@@ -6,7 +6,7 @@
 
 use commands::programs::Programs;
 use commands::tell;
-use sframe_ld::cli::NarrowLink;
+use sframe_ld::cli::Link32Bit;
 use sframe_ld::diag::Severity;
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
@@ -14,7 +14,7 @@ use std::path::Path;
 use std::process::{Command, ExitCode};
 
 /// Becomes the system's linker. Returns only if none can be run.
-pub fn run(program: &str, link: &NarrowLink, arguments: &[OsString]) -> ExitCode {
+pub fn run(program: &str, link: &Link32Bit, arguments: &[OsString]) -> ExitCode {
     let what = &link.asked_by;
     let fail = |message: String| {
         let text = format!("{what} asks for a link for a machine of 32 bits, and {message}");

@@ -45,11 +45,11 @@ fn main() -> ExitCode {
         }
         Ok(Invocation::Link(config, inputs)) => {
             let early = sink.into_sorted();
-            if let Some(banner) = config.banner.as_ref().filter(|_| config.asks_for_32_bits.is_none()) {
+            if let Some(banner) = config.banner.as_ref().filter(|_| config.needs_32_bit_linker.is_none()) {
                 print(banner);
             }
             let outcome = sframe_ld::link(&config, &inputs, &SystemSource, early, Memory::Left);
-            if let Some(link) = outcome.asks_for_32_bits.filter(|_| !config.no_fallback) {
+            if let Some(link) = outcome.needs_32_bit_linker.filter(|_| !config.no_fallback) {
                 return fallback::run(&program, &link, &arguments);
             }
             print(&outcome.printed);
@@ -60,7 +60,7 @@ fn main() -> ExitCode {
             // Not with sanitizers (builds without `mimalloc`), which do not support processes that share
             // memory.
             if !config.foreground && cfg!(feature = "mimalloc") {
-                detach::leave_memory_behind(outcome.replaced.as_ref());
+                detach::free_memory_after_exit(outcome.replaced.as_ref());
             }
             end(if outcome.succeeded { 0 } else { 1 })
         }

@@ -94,15 +94,20 @@ fn what_cannot_be_true_is_a_finding() {
 fn broken_data_are_an_error() {
     let text = b"some text that is long enough".repeat(20);
     let packed = zlib(&text);
-    let entry =
-        |packed, size| Packed { section: 1, format: Format::Zlib, packed, size, bytes: Default::default() };
+    let entry = |packed, size| CompressedSection {
+        section: 1,
+        format: Format::Zlib,
+        packed,
+        size,
+        bytes: Default::default(),
+    };
     let size = text.len() as u64;
     assert_eq!(unpack(&entry(&packed, size)), Ok(text.clone()));
     assert!(unpack(&entry(&packed[..10], size)).unwrap_err().contains("too early"));
     assert!(unpack(&entry(b"no zlib data at all", size)).unwrap_err().contains("bad zlib data"));
     assert!(unpack(&entry(&packed, size + 1)).unwrap_err().contains("the header says"));
     assert!(unpack(&entry(&packed, size - 1)).unwrap_err().contains("more than the header says"));
-    let zstd = Packed { format: Format::Zstd, ..entry(b"no zstd data", 5) };
+    let zstd = CompressedSection { format: Format::Zstd, ..entry(b"no zstd data", 5) };
     assert!(unpack(&zstd).unwrap_err().contains("bad zstd data"));
 }
 
@@ -111,6 +116,12 @@ fn streams_in_a_row_are_one_content() {
     let (first, second) = (b"first".repeat(50), b"second".repeat(50));
     let packed = [zlib(&first), zlib(&second)].concat();
     let size = (first.len() + second.len()) as u64;
-    let entry = Packed { section: 1, format: Format::Zlib, packed: &packed, size, bytes: Default::default() };
+    let entry = CompressedSection {
+        section: 1,
+        format: Format::Zlib,
+        packed: &packed,
+        size,
+        bytes: Default::default(),
+    };
     assert_eq!(unpack(&entry), Ok([first, second].concat()));
 }

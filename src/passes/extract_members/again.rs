@@ -8,7 +8,7 @@
 use super::{Extracted, Known, Search};
 use crate::arch::Target;
 use crate::ids::SymbolId;
-use crate::passes::define_linker_symbols::Interned;
+use crate::passes::define_linker_symbols::OutsideNames;
 use crate::passes::open_inputs::Step;
 use crate::passes::parse_inputs::Parsed;
 use crate::symbols::Globals;
@@ -61,7 +61,7 @@ pub fn run<T: Target>(
     files: &[Parsed<'_, T>],
     steps: &[Step],
     globals: &Globals<'_>,
-    named: &Interned,
+    named: &OutsideNames,
 ) -> Extracted {
     let mut search = Search::new(files, globals.len(), named);
     search.repeat(before, globals);

@@ -12,7 +12,7 @@ use crate::sframe::read;
 use std::hash::Hash;
 
 /// Functions by place.
-pub(super) struct Described<'d> {
+pub(super) struct FunctionsByPlace<'d> {
     batches: &'d [Batch],
     functions: Vec<Function>,
 }
@@ -36,7 +36,7 @@ pub(super) fn read<T: Target>(link: &Bound<'_, T>, sections: &SectionStates) -> 
     if are_dropped || are_read { Vec::new() } else { read::inputs(link, sections, Role::Written).0 }
 }
 
-impl<'d> Described<'d> {
+impl<'d> FunctionsByPlace<'d> {
     /// The functions of these batches, or else of those that the link has read.
     pub(super) fn new<T: Target>(link: &'d Bound<'_, T>, read: &'d [Batch]) -> Self {
         let batches = if read.is_empty() { &link.described.batches } else { read };
@@ -51,7 +51,7 @@ impl<'d> Described<'d> {
             }));
         }
         functions.sort_unstable();
-        Described { batches, functions }
+        FunctionsByPlace { batches, functions }
     }
 
     /// The functions in a section, in its order: offset, size, attributes and rows.

@@ -5,9 +5,9 @@
 //! relocations. The target of a relocation is known at once (a symbol, a place), or it is another unit, whose
 //! class the fixed point decides.
 
-use super::described::Described;
+use super::described::FunctionsByPlace;
 use crate::arch::Target;
-use crate::arch::relocation::{Facts, RelocExpr};
+use crate::arch::relocation::{RelocExpr, SymbolFacts};
 use crate::elf::Rela;
 use crate::elf::consts as elf;
 use crate::frames::eh_frame::unwinding_of;
@@ -34,7 +34,7 @@ pub(super) struct Shapes<'s, 'a, T: Target> {
     pub(super) link: &'s Bound<'a, T>,
     pub(super) sections: &'s SectionStates,
     pub(super) dependents: &'s Dependents,
-    pub(super) described: &'s Described<'s>,
+    pub(super) described: &'s FunctionsByPlace<'s>,
 }
 
 /// A part of a unit.
@@ -269,4 +269,7 @@ impl<'u, 's, 'a, T: Target> Units<'u, 's, 'a, T> {
 }
 
 /// Facts by which a symbol stands for itself and not for a place in this output.
-const APART: Facts = Facts::IMPORTED.union(Facts::IFUNC).union(Facts::DISCARDED).union(Facts::UNDEFINED);
+const APART: SymbolFacts = SymbolFacts::IMPORTED
+    .union(SymbolFacts::IFUNC)
+    .union(SymbolFacts::DISCARDED)
+    .union(SymbolFacts::UNDEFINED);

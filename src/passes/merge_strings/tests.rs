@@ -1,6 +1,6 @@
 //! Tests of which sections are merged with which.
 
-use super::{Asked, Kind, MergedSection, ObjectFile, SectionId, SectionState, elf, place, run};
+use super::{Kind, MergedSection, ObjectFile, RelocNeeds, SectionId, SectionState, elf, place, run};
 use crate::arch::x86_64::X86_64;
 use crate::cli::{Config, OutputMode};
 use crate::diag::Sink;
@@ -9,7 +9,7 @@ use crate::ids::{FileId, RuleId};
 use crate::input::InputStore;
 use crate::input::object::FileName;
 use crate::passes::keep_eh_frames;
-use crate::phase::{Bound, Folds, Inputs, Made, Resolved, SectionStates, Session};
+use crate::phase::{Bound, Folds, Inputs, Resolved, SectionStates, Session, Synthesized};
 use crate::region::Region;
 use crate::report_files::ReportFiles;
 use object::write::{Object, Relocation, Symbol, SymbolSection};
@@ -89,17 +89,18 @@ fn merged(mode: OutputMode, objects: &[Vec<u8>]) -> Vec<Merged> {
         parsed.push(object);
     }
     let inputs = Inputs::of(session, parsed, Vec::new(), states);
-    let made = Made::<X86_64>::of(Resolved::of(inputs), Frames::default());
+    let synthesized = Synthesized::<X86_64>::of(Resolved::of(inputs), Frames::default());
     // As a default script matches them: `.rodata` and its kin by one rule, the rest as orphans.
-    let is_data = |id| made.section_info(SectionId(id)).name.starts_with(b".rodata");
-    let rules =
-        (0..made.first_internal()).map(|id| if is_data(id) { Some(RuleId::new(0)) } else { None }).collect();
-    let mut bound = Bound::of(made, rules);
+    let is_data = |id| synthesized.section_info(SectionId(id)).name.starts_with(b".rodata");
+    let rules = (0..synthesized.first_internal())
+        .map(|id| if is_data(id) { Some(RuleId::new(0)) } else { None })
+        .collect();
+    let mut bound = Bound::of(synthesized, rules);
     bound.matched.plan.add_orphan_output(b".rodata");
     let sections = SectionStates::of_inputs(&bound.section_states);
     let live = keep_eh_frames::run(bound, sections, Folds::default());
     let groups = run(&live);
-    let link = place(live, Asked::default(), groups);
+    let link = place(live, RelocNeeds::default(), groups);
     let sections = link.merged.iter().enumerate();
     sections
         .map(|(row, MergedSection { section, .. })| {

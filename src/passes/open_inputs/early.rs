@@ -30,7 +30,7 @@ impl<'a> From<&'a [u8]> for Contents<'a> {
 }
 
 /// Most files that one job opens: archives take much longer than objects.
-const MOST_FILES: usize = 16;
+const MAX_FILES: usize = 16;
 
 /// Opens the inputs that are named by path, by position. `None` for inputs that the walk must open:
 /// libraries, and all inputs under `--remap-inputs`.
@@ -58,7 +58,7 @@ pub(super) fn open<'a>(
         });
         Some(read)
     };
-    inputs.par_iter().enumerate().with_max_len(MOST_FILES).map(open).collect()
+    inputs.par_iter().enumerate().with_max_len(MAX_FILES).map(open).collect()
 }
 
 /// The positions of archives (`.a`) that an earlier input names, too: mostly the walk uses the members of

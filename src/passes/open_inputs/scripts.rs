@@ -21,7 +21,7 @@ const MAX_SCRIPT_DEPTH: usize = 20;
 /// Most files and directories that scripts may name again. Drivers name `-lc` often, and many systems have a
 /// script there; but an object takes kilobytes of memory each time, so a few kilobytes of scripts could take
 /// all memory.
-const MOST_NAMED_AGAIN: usize = 1 << 15;
+const MAX_NAMED_AGAIN: usize = 1 << 15;
 
 impl<'a> Walk<'_, 'a> {
     pub(super) fn script(&mut self, path: &Path, name: FileName<'a>, bytes: &'a [u8], state: &InputState) {
@@ -55,10 +55,10 @@ impl<'a> Walk<'_, 'a> {
         if again {
             self.scripts.named_again += count_names(&script);
             let count = self.scripts.named_again;
-            if count > MOST_NAMED_AGAIN {
+            if count > MAX_NAMED_AGAIN {
                 let message = format!(
                     "scripts that are opened more than once name {count} files, not counted the first time, at most \
-                     {MOST_NAMED_AGAIN} may be"
+                     {MAX_NAMED_AGAIN} may be"
                 );
                 return self.give_up(name, message);
             }

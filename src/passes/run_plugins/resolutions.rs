@@ -9,9 +9,9 @@ use super::library_calls;
 use crate::arch::Target;
 use crate::cli::Config;
 use crate::ids::{FileId, SymbolId};
-use crate::passes::define_linker_symbols::Interned;
+use crate::passes::bind_symbols;
+use crate::passes::define_linker_symbols::OutsideNames;
 use crate::passes::open_inputs::Role;
-use crate::passes::settle_symbols;
 use crate::phase::{Resolved, SectionStates};
 use crate::relocs::undefined;
 use crate::symbols::{Definition, Globals, SymbolFlags};
@@ -34,7 +34,7 @@ pub fn all<T: Target>(
     link: &Resolved<'_, T>,
     sections: &SectionStates,
     roles: &[Role],
-    assigned: &Interned,
+    assigned: &OutsideNames,
     owners: &[usize],
 ) -> Vec<Option<Vec<Resolution>>> {
     let (users, unreported) = (users(link, roles, assigned, owners), undefined::unreported(link));
@@ -64,7 +64,7 @@ pub fn all<T: Target>(
 fn users<T: Target>(
     link: &Resolved<'_, T>,
     roles: &[Role],
-    assigned: &Interned,
+    assigned: &OutsideNames,
     owners: &[usize],
 ) -> Vec<Users> {
     let mut users = vec![0; link.globals.len()];
@@ -140,7 +140,7 @@ impl<T: Target> Judge<'_, '_, T> {
         if self.users[id.index()] & !bit(self.plugin) != 0 {
             return Resolution::Prevailing;
         }
-        let flags = settle_symbols::global_flags(self.link, self.sections, &self.unreported, id);
+        let flags = bind_symbols::global_flags(self.link, self.sections, &self.unreported, id);
         if self.link.config.is_relocatable() || flags.contains(SymbolFlags::EXPORTED) {
             Resolution::PrevailingExported
         } else {

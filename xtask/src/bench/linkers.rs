@@ -19,7 +19,7 @@ pub fn find(ours: Option<&Path>, peers: &Path, chosen: &[String]) -> Result<Vec<
     for (name, command) in candidates(peers)? {
         let wanted = chosen.is_empty() || chosen.contains(&name);
         let Some(linker) = wanted.then(|| Linker::probe(&name, command)).flatten() else { continue };
-        let is_peer = !matches!(linker.family, Family::SframeLd | Family::Other);
+        let is_peer = !matches!(linker.family, Family::SFrameLd | Family::Other);
         if is_peer && found.iter().all(|other| other.version != linker.version) {
             found.push(linker);
         }

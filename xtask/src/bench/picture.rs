@@ -24,7 +24,7 @@ type Area<'a> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;
 
 fn color(family: Family) -> RGBColor {
     match family {
-        Family::SframeLd => RGBColor(0xc4, 0x4e, 0x52),
+        Family::SFrameLd => RGBColor(0xc4, 0x4e, 0x52),
         Family::Wild => RGBColor(0xdd, 0x84, 0x52),
         Family::Mold => RGBColor(0x4c, 0x72, 0xb0),
         Family::Lld => RGBColor(0x55, 0xa8, 0x68),
@@ -161,7 +161,7 @@ mod tests {
     fn pictures_show_each_linker_of_each_workload() {
         let linker =
             |name: &str, family| Linker { name: name.into(), family, version: name.into(), command: vec![] };
-        let linkers = [linker("ours", Family::SframeLd), linker("theirs", Family::Mold)];
+        let linkers = [linker("ours", Family::SFrameLd), linker("theirs", Family::Mold)];
         let result = |linker: &Linker| {
             let cost =
                 Cost { wall: 1.0, cpu: 1.0, cpu_behind: 0.0, faults: 1, peak_memory: 1, success: true };

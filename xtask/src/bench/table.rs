@@ -186,7 +186,7 @@ mod tests {
 
     #[test]
     fn ratios_refer_to_the_median_of_mold() {
-        let linkers = [linker("ours", Family::SframeLd), linker("mold", Family::Mold)];
+        let linkers = [linker("ours", Family::SFrameLd), linker("mold", Family::Mold)];
         let results = vec![result("ours", &[0.3, 0.1, 0.2]), result("mold", &[0.1, 0.1, 0.9])];
         let case = CaseResult { name: "x".into(), description: "y", objects: None, linkers: results };
         let mut text = String::new();
@@ -202,7 +202,7 @@ mod tests {
 
     #[test]
     fn growth_is_cpu_per_object_of_largest_to_smallest() {
-        let linkers = [linker("ours", Family::SframeLd)];
+        let linkers = [linker("ours", Family::SFrameLd)];
         let case = |objects, wall| CaseResult {
             name: "x".into(),
             description: "y",

@@ -48,7 +48,7 @@ const SCRIPT_TO_DEFAULT: f64 = 1.05;
 /// None in practice: a `String` takes everything.
 pub fn render(text: &mut String, results: &[CaseResult], linkers: &[Linker]) -> Result<()> {
     let of_family = |family| linkers.iter().find(|linker| linker.family == family).map(|linker| &linker.name);
-    let Some(ours) = of_family(Family::SframeLd) else { return Ok(()) };
+    let Some(ours) = of_family(Family::SFrameLd) else { return Ok(()) };
     let find = |workload: &str, name: Option<&String>| -> Option<&LinkerResult> {
         let case = results.iter().find(|case| case.name == workload)?;
         case.linkers.iter().find(|result| Some(&result.name) == name)

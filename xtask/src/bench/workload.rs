@@ -132,7 +132,7 @@ impl Workload {
     fn arguments(self, family: Family) -> &'static [&'static str] {
         match (self, family) {
             (Workload::LlvmGc, _) => &["--gc-sections"],
-            (Workload::Database | Workload::Functions, Family::SframeLd) => &["--sframe-index"],
+            (Workload::Database | Workload::Functions, Family::SFrameLd) => &["--sframe-index"],
             // wild collects garbage unless told otherwise.
             (Workload::Functions, Family::Wild) => &["--no-gc-sections"],
             _ => &[],
@@ -141,9 +141,9 @@ impl Workload {
 
     fn variants(self, family: Family) -> &'static [&'static [&'static str]] {
         match (self, family) {
-            (Workload::Llvm, Family::SframeLd) => &[&["--no-detach"], &["-T", SCRIPT]],
-            (Workload::Rust, Family::SframeLd) => &[&["--no-detach"]],
-            (Workload::Database, Family::SframeLd) => &[
+            (Workload::Llvm, Family::SFrameLd) => &[&["--no-detach"], &["-T", SCRIPT]],
+            (Workload::Rust, Family::SFrameLd) => &[&["--no-detach"]],
+            (Workload::Database, Family::SFrameLd) => &[
                 &["--no-sframe-index"],
                 &["--sframe-index=compact", "--sframe=discard"],
                 &["--no-sframe-index", "--sframe=discard"],

@@ -36,7 +36,7 @@ struct Inputs {
 pub fn browser(proof: &mut Proof) -> Result<()> {
     let linkers = find(Some(&proof.prefix.join("ld")), &peers::folder(), &[])?;
     let is_fast = |linker: &Linker| {
-        matches!(linker.family, Family::SframeLd | Family::Lld | Family::Mold | Family::Wild)
+        matches!(linker.family, Family::SFrameLd | Family::Lld | Family::Mold | Family::Wild)
     };
     let linkers: Vec<Linker> = linkers.into_iter().filter(is_fast).collect();
     let half = prepare(proof, OBJECTS / 2, "half")?;
@@ -113,7 +113,7 @@ fn beside_others(proof: &mut Proof, inputs: &Inputs, linkers: &[Linker]) -> Resu
         let costs = match costs {
             Ok(costs) => costs,
             Err(problem) => {
-                ensure!(linker.family != Family::SframeLd, "{problem}");
+                ensure!(linker.family != Family::SFrameLd, "{problem}");
                 proof.note(format!("| {} | fails: {} | | |", linker.version, problem.replace('|', "/")))?;
                 continue;
             }
@@ -128,7 +128,7 @@ fn beside_others(proof: &mut Proof, inputs: &Inputs, linkers: &[Linker]) -> Resu
             Measured(memory / f64::from(1 << 30)),
         ))?;
         ensure!(
-            linker.family != Family::SframeLd || memory <= MEMORY as f64,
+            linker.family != Family::SFrameLd || memory <= MEMORY as f64,
             "the link takes {memory} bytes"
         );
     }

@@ -54,7 +54,7 @@ pub fn gdb_index(proof: &mut Proof) -> Result<()> {
     proof.note(format!(
         "\nMedians of {ROUNDS} rounds in turns, on two processors, over the output of the link before.\n"
     ))?;
-    let ours = turns.row(Family::SframeLd)?;
+    let ours = turns.row(Family::SFrameLd)?;
     for family in [Family::Lld, Family::Mold] {
         let row = turns.row(family)?;
         ensure!(areas(&indexes[ours]) == areas(&indexes[row]), "{family:?} has other areas");

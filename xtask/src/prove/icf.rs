@@ -27,7 +27,7 @@ pub fn icf(proof: &mut Proof) -> Result<()> {
         let (none, all, safe) = (none?, all?, safe?);
         folded.push([none, none - all.min(none), none - safe.min(none)]);
     }
-    let (ours, lld) = (turns.row(Family::SframeLd)?, turns.row(Family::Lld)?);
+    let (ours, lld) = (turns.row(Family::SFrameLd)?, turns.row(Family::Lld)?);
     for linker in &turns.linkers {
         proof.note(format!("- {}", linker.version))?;
     }

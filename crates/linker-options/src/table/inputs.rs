@@ -3,7 +3,7 @@
 use crate::config::{Machine, OutputFormat, ScriptFile};
 use crate::inputs::InputFormat;
 use crate::spec::{OptionSpec, Reach, flag, optional, positional, value};
-use crate::state::{Kind, Narrow, State};
+use crate::state::{Kind, Option32Bit, State};
 use crate::values::{EMULATIONS, Outcome, TARGETS, is_32_bit, list, pair, path, shown, word};
 
 pub(super) static OPTIONS: &[OptionSpec] = &[
@@ -318,7 +318,7 @@ fn emulation(state: &mut State<'_>, name: &[u8]) -> Outcome {
         if !is_32_bit(name) {
             return Err(fault);
         }
-        state.pending.narrow_emulation = Some(Narrow { argument: state.argument.clone(), fault });
+        state.pending.narrow_emulation = Some(Option32Bit { argument: state.argument.clone(), fault });
         return Ok(());
     };
     state.pending.narrow_emulation = None;
@@ -327,8 +327,8 @@ fn emulation(state: &mut State<'_>, name: &[u8]) -> Outcome {
 }
 
 fn output_format(state: &mut State<'_>, name: &[u8]) -> Outcome {
-    state.pending.narrow_format =
-        is_32_bit(name).then(|| Narrow { argument: state.argument.clone(), fault: unknown_format(name) });
+    state.pending.narrow_format = is_32_bit(name)
+        .then(|| Option32Bit { argument: state.argument.clone(), fault: unknown_format(name) });
     if state.pending.narrow_format.is_some() {
         return Ok(());
     }

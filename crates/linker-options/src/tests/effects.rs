@@ -133,7 +133,7 @@ fn machines() {
 #[test]
 fn links_for_32_bits_are_for_another_linker() {
     let asks = |words: &[&str]| match run(words).0 {
-        Ok(Invocation::Link(config, _)) => config.asks_for_32_bits.map(|link| link.asked_by),
+        Ok(Invocation::Link(config, _)) => config.needs_32_bit_linker.map(|link| link.asked_by),
         other => panic!("{words:?}: {other:?}"),
     };
     let names =

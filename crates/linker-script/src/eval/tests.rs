@@ -25,20 +25,26 @@ impl Scope for Fixture {
         0x1000 * (u64::from(section) + 1)
     }
 
-    fn section(&self, name: &[u8]) -> Lookup<SectionFacts> {
+    fn section(&self, name: &[u8]) -> Lookup<OutputSectionValues> {
         match name {
-            b".text" => {
-                Lookup::Known(SectionFacts { section: 0, load_address: 0x9000, size: 1, alignment: 16 })
-            }
-            b".data" => {
-                Lookup::Known(SectionFacts { section: 1, load_address: 0x2000, size: 16, alignment: 8 })
-            }
+            b".text" => Lookup::Known(OutputSectionValues {
+                section: 0,
+                load_address: 0x9000,
+                size: 1,
+                alignment: 16,
+            }),
+            b".data" => Lookup::Known(OutputSectionValues {
+                section: 1,
+                load_address: 0x2000,
+                size: 16,
+                alignment: 8,
+            }),
             b".later" => Lookup::NotYetKnown,
             _ => Lookup::Missing,
         }
     }
 
-    fn next_section(&self) -> Lookup<SectionFacts> {
+    fn next_section(&self) -> Lookup<OutputSectionValues> {
         if self.current.is_some() { Lookup::Missing } else { self.section(b".data") }
     }
 
@@ -262,8 +268,8 @@ fn errors_tell_missing_from_not_yet() {
     assert_eq!(undefined("CONSTANT(zz)"), NameKind::Constant);
     assert!(matches!(error("gone", &mut outside()), EvalError::Discarded { .. }));
     assert!(matches!(error("4 % (1 - 1)", &mut outside()), EvalError::DivisionByZero { .. }));
-    assert!(matches!(error(".", &mut Fixture { dot: None, ..outside() }), EvalError::NotHere { .. }));
-    assert!(matches!(error("DATA_SEGMENT_END(.)", &mut in_data()), EvalError::NotHere { .. }));
+    assert!(matches!(error(".", &mut Fixture { dot: None, ..outside() }), EvalError::InvalidContext { .. }));
+    assert!(matches!(error("DATA_SEGMENT_END(.)", &mut in_data()), EvalError::InvalidContext { .. }));
     let failed = error("ASSERT(1 == 2, \"no\")", &mut outside());
     assert!(matches!(&failed, EvalError::AssertionFailed { message, .. } if message == "no"));
 }

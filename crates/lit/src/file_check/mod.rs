@@ -157,7 +157,7 @@ struct Place {
 
 /// Where a pattern matched. It is always in one line.
 #[derive(Clone, Copy, Debug)]
-struct Found {
+struct Match {
     start: Place,
     end: Place,
 }
@@ -297,13 +297,13 @@ impl Checker<'_> {
 
     /// Finds each of several patterns in any order. No two matches may overlap.
     fn in_any_order(&mut self, directives: &[Directive], from: Place, to: Place) -> Checked<(Place, Place)> {
-        let mut taken: Vec<Found> = Vec::new();
+        let mut taken: Vec<Match> = Vec::new();
         for directive in directives {
             let mut at = from;
             let found = loop {
                 let found = self.search(directive, at, to)?;
                 let found = found.ok_or_else(|| self.failure(directive, "not found from here", from))?;
-                let overlaps = |other: &&Found| found.start < other.end && other.start < found.end;
+                let overlaps = |other: &&Match| found.start < other.end && other.start < found.end;
                 match taken.iter().find(overlaps) {
                     Some(other) => at = other.end,
                     None => break found,
@@ -326,7 +326,7 @@ impl Checker<'_> {
     }
 
     /// The first match between two places. This sets the variables that the pattern defines.
-    fn search(&mut self, directive: &Directive, from: Place, to: Place) -> Checked<Option<Found>> {
+    fn search(&mut self, directive: &Directive, from: Place, to: Place) -> Checked<Option<Match>> {
         let matcher = directive.pattern.matcher(&self.variables);
         let matcher = matcher.map_err(|error| self.failure(directive, &format!("{error:#}"), from))?;
         // An empty line is a line of its own, never the rest of the line of the last match.
@@ -341,7 +341,7 @@ impl Checker<'_> {
             let found = found.map_err(|error| self.failure(directive, &format!("{error:#}"), from))?;
             if let Some((start, end)) = found {
                 let place = |byte| Place { line, byte };
-                return Ok(Some(Found { start: place(start), end: place(end) }));
+                return Ok(Some(Match { start: place(start), end: place(end) }));
             }
         }
         Ok(None)

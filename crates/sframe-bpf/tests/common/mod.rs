@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 /// Most loads of a look-up, by the bounds of the loops in `compact.h`: regions and entries by bisection, the
 /// numbers of a shape (4 bytes each at most), and its rows.
-pub const MOST_LOADS: u64 = {
+pub const MAX_LOADS: u64 = {
     let (region, page, entry) = (32 + 3, 4, 17 + 2);
     let (shape, rows, rule) = (4 + 4 * 4, 65 * (1 + 2 * 4), 1);
     region + page + entry + shape + rows + rule

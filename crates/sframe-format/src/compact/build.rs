@@ -16,7 +16,7 @@ use super::intern::Lists;
 use super::rule::long_bytes;
 use super::shape::{COVERED_BITS, ENDS, FOUR_BYTES, GOES_ON, TWO_BYTES};
 use super::{
-    HEADER_SIZE, Header, LONG_RULE_SIZE, MOST_BYTES, MOST_ROWS, PAGE, PAGE_SIZE, REGION_SIZE, RULE_SIZE,
+    HEADER_SIZE, Header, LONG_RULE_SIZE, MAX_BYTES, MAX_ROWS, PAGE, PAGE_SIZE, REGION_SIZE, RULE_SIZE,
 };
 use crate::abi::Abi;
 use crate::decoded::Decoded;
@@ -106,7 +106,7 @@ impl Builder {
     ///
     /// # Errors
     /// The function has no bytes, its rows do not ascend, or its repetition has no bytes or more than
-    /// [`MOST_ROWS`] rows. Nothing is added then.
+    /// [`MAX_ROWS`] rows. Nothing is added then.
     pub fn add(&mut self, function: &Function) -> Result<ShapeId, Inexpressible> {
         let refuse = |reason| Inexpressible { row: None, reason };
         if function.size == 0 {
@@ -124,7 +124,7 @@ impl Builder {
         self.pieces.clear();
         match repeat {
             Some(repeat) if self.rows.len() > 1 && repeat < function.size => {
-                if self.rows.len() > MOST_ROWS {
+                if self.rows.len() > MAX_ROWS {
                     return Err(refuse(Reason::TooManyRows { count: self.rows.len() }));
                 }
                 self.add_repeating(repeat, function.size);
@@ -156,7 +156,7 @@ impl Builder {
     }
 
     fn add_repeating(&mut self, repeat: u32, size: u32) {
-        let stride = MOST_BYTES / repeat * repeat;
+        let stride = MAX_BYTES / repeat * repeat;
         let (full, rest) = (size / stride, size % stride);
         for (offset, count, whole) in [(0, full, stride), (full * stride, rest.min(1), rest)] {
             if count > 0 {
@@ -170,8 +170,8 @@ impl Builder {
     pub(super) fn add_pieces(&mut self, size: u32) {
         let (mut first, mut start) = (0, 0);
         while first < self.rows.len() {
-            let fits = |row: &usize| self.end_of(*row, size) - start <= MOST_BYTES;
-            let count = (first..self.rows.len()).take(MOST_ROWS).take_while(fits).count();
+            let fits = |row: &usize| self.end_of(*row, size) - start <= MAX_BYTES;
+            let count = (first..self.rows.len()).take(MAX_ROWS).take_while(fits).count();
             if count > 0 {
                 let (rows, end) = (first..first + count, self.end_of(first + count - 1, size));
                 self.add_piece(rows, start, end, None, (start, 1, 0));
@@ -179,10 +179,10 @@ impl Builder {
                 continue;
             }
             let row_end = self.end_of(first, size);
-            let full = (row_end - start) / MOST_BYTES;
-            let end = start + MOST_BYTES;
-            self.add_piece(first..first + 1, start, end, None, (start, full, MOST_BYTES));
-            start += full * MOST_BYTES;
+            let full = (row_end - start) / MAX_BYTES;
+            let end = start + MAX_BYTES;
+            self.add_piece(first..first + 1, start, end, None, (start, full, MAX_BYTES));
+            start += full * MAX_BYTES;
             if start == row_end {
                 first += 1;
             }

@@ -12,7 +12,7 @@ use crate::unwind::{FrameAddress, Registers, UnwindError, step};
 
 /// The row that a look-up found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Found {
+pub struct CompactMatch {
     /// Address of the function, or of the piece of it that the entry describes.
     pub function: u64,
     /// Address of the row's first byte.
@@ -23,7 +23,7 @@ pub struct Found {
     pub rules: UnwindRules,
 }
 
-impl Found {
+impl CompactMatch {
     /// Does a [`step`] by the rules of the row.
     ///
     /// # Errors
@@ -66,14 +66,14 @@ impl<D: Deref<Target = [u8]>> CompactTable<D> {
     /// # Errors
     /// The look-up came across a defect of the table.
     #[inline]
-    pub fn lookup(&self, pc: u64) -> Result<Option<Found>, Error> {
+    pub fn lookup(&self, pc: u64) -> Result<Option<CompactMatch>, Error> {
         let view = self.view();
         let Some(place) = view.place(pc) else { return Ok(None) };
         let Some(row) = view.rows(view.shape(place.entry))?.find(place.offset)? else { return Ok(None) };
         let function = pc.wrapping_sub(place.offset.into());
         let start = function.wrapping_add(row.start.into());
         let rules = view.unpacked(view.rule(row.rule)?)?;
-        Ok(rules.map(|rules| Found { function, start, size: row.covered, rules }))
+        Ok(rules.map(|rules| CompactMatch { function, start, size: row.covered, rules }))
     }
 
     /// The rules at the address `pc` as a word. Rules that do not fit a word are written to `kept`.

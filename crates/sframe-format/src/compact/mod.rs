@@ -30,8 +30,8 @@
 //!
 //! The table serves readers that hold many tables, such as profilers, also in the kernel. It contains no
 //! absolute address, so they read it where it is mapped. The kernel's verifier rejects a BPF program with an
-//! unbounded loop, so a constant bounds every loop of a look-up: an entry has at most [`MOST_ROWS`] rows and
-//! [`MOST_BYTES`] bytes, and a longer function has several entries. A shape says where its function ends.
+//! unbounded loop, so a constant bounds every loop of a look-up: an entry has at most [`MAX_ROWS`] rows and
+//! [`MAX_BYTES`] bytes, and a longer function has several entries. A shape says where its function ends.
 //! Otherwise a look-up in the gap behind a function would find its last rule.
 //!
 //! A compact table is not an SFrame section. `COMPACT.md` of this crate specifies every byte.
@@ -65,7 +65,7 @@ use crate::error::{Error, ErrorKind};
 
 #[cfg(feature = "alloc")]
 pub use build::{Builder, Pages, ShapeId, Shapes, Written, write_table};
-pub use look_up::Found;
+pub use look_up::CompactMatch;
 pub use pieces::{Piece, PieceRow, Pieces, Summary};
 
 /// Name of the section that linkers write.
@@ -79,9 +79,9 @@ pub const HEADER_SIZE: usize = 40;
 /// Bytes of text in a page.
 pub const PAGE: u64 = 1 << 16;
 /// The largest number of rows of an entry.
-pub const MOST_ROWS: usize = 64;
+pub const MAX_ROWS: usize = 64;
 /// The largest number of bytes of text that an entry covers.
-pub const MOST_BYTES: u32 = 0xffff;
+pub const MAX_BYTES: u32 = 0xffff;
 
 const REGION_SIZE: usize = 16;
 const RULE_SIZE: usize = 8;

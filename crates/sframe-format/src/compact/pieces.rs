@@ -3,7 +3,7 @@
 use core::ops::Deref;
 
 use super::shape::ShapeRows;
-use super::{CompactTable, MOST_BYTES, PAGE, View};
+use super::{CompactTable, MAX_BYTES, PAGE, View};
 use crate::error::{Error, ErrorKind};
 use crate::rules::UnwindRules;
 
@@ -151,7 +151,7 @@ impl<D: Deref<Target = [u8]>> CompactTable<D> {
     ///
     /// # Errors
     /// The regions and pages do not lead to every entry once; entries do not ascend; a shape does not end, or
-    /// covers nothing or more than [`MOST_BYTES`]; or the table does not have a rule.
+    /// covers nothing or more than [`MAX_BYTES`]; or the table does not have a rule.
     pub fn check(&self) -> Result<Summary, Error> {
         let view = self.view();
         check_pages(&view)?;
@@ -163,7 +163,7 @@ impl<D: Deref<Target = [u8]>> CompactTable<D> {
             let disorder = Error::new(at, ErrorKind::CompactOrder { what: "entries" });
             let size = piece.size()?;
             let ascends = last.replace(piece.address).is_none_or(|last| last < piece.address);
-            if piece.number != seen || !ascends || size == 0 || size > MOST_BYTES {
+            if piece.number != seen || !ascends || size == 0 || size > MAX_BYTES {
                 return Err(disorder);
             }
             for row in piece.rows() {

@@ -9,7 +9,7 @@
 //! shape says how many bytes that row covers. A shape that begins with 0 repeats: the bytes of a repetition
 //! and of the entry come next.
 
-use super::{MOST_ROWS, View};
+use super::{MAX_ROWS, View};
 use crate::error::{Error, ErrorKind};
 
 /// The low bits of a step. They say how many bytes its row covers.
@@ -56,7 +56,7 @@ impl<'data> View<'data> {
     #[inline]
     pub(super) fn rows(self, position: usize) -> Result<ShapeRows<'data>, Error> {
         let mut rows =
-            ShapeRows { view: self, position, step: None, passed: 0, left: MOST_ROWS + 1, repeat: None };
+            ShapeRows { view: self, position, step: None, passed: 0, left: MAX_ROWS + 1, repeat: None };
         let mut first = rows.number()?;
         if first == 0 {
             let repeat = (rows.number()?, rows.number()?);

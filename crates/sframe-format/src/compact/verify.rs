@@ -4,7 +4,7 @@ use core::ops::Deref;
 
 use super::rule::{CFA_READ, FRAME, FROM_REGISTER, OUTERMOST, READ, SAVED, SIGNAL, SIGNAL_CONTEXT, SIGNED};
 use super::shape::COVERED_BITS;
-use super::{CompactTable, LONG_RULE_SIZE, MOST_ROWS, RULE_SIZE, View};
+use super::{CompactTable, LONG_RULE_SIZE, MAX_ROWS, RULE_SIZE, View};
 use crate::error::{Error, ErrorKind};
 
 /// Bits of a rule's word.
@@ -24,7 +24,7 @@ impl<D: Deref<Target = [u8]>> CompactTable<D> {
     /// # Errors
     /// Any error of [`CompactTable::check`]; bits without a meaning are set in a rule, in a long rule or
     /// after the table; a rule is of an unknown kind; a row covers nothing; a repetition does not end with
-    /// its rows; an entry has more than [`MOST_ROWS`] rows.
+    /// its rows; an entry has more than [`MAX_ROWS`] rows.
     pub fn verify(&self) -> Result<(), Error> {
         self.check()?;
         let view = self.view();
@@ -130,7 +130,7 @@ fn check_shape(view: &View<'_>, place: usize) -> Result<(), Error> {
         }
         (count, end) = (count + 1, row.start.saturating_add(row.covered));
     }
-    if count > MOST_ROWS {
+    if count > MAX_ROWS {
         let found = count as u32 - 1;
         return Err(Error::new(place, ErrorKind::CompactNumber { what: "row", found }));
     }

@@ -2,7 +2,7 @@
 //! itself.
 
 use super::names::{OutputNames, Symbols};
-use super::output::{Attributes, Facts};
+use super::output::{Attributes, OutputFacts};
 use super::place::List;
 use crate::chunks::memory::Region;
 use crate::chunks::{Data, Fill};
@@ -10,7 +10,7 @@ use crate::diag::Diagnostic;
 use crate::elf::consts as elf;
 use crate::ids::{OutputId, RuleId};
 use crate::plan::{LayoutPlan, memory};
-use crate::script::builtin::Switches;
+use crate::script::builtin::LayoutConstants;
 use crate::script::data_segment::DataSegment;
 use std::cell::Cell;
 
@@ -25,7 +25,7 @@ pub struct Settings {
     /// than `common_page_size`.
     pub relro_page_size: u64,
     /// Values for the conditions of built-in scripts; `None` in tests, which read no such script.
-    pub switches: Option<Switches>,
+    pub switches: Option<LayoutConstants>,
     /// `-Ttext-segment`, `--image-base`.
     pub image_base: Option<u64>,
     /// `-Trodata-segment`.
@@ -55,7 +55,7 @@ pub enum Stays {
 #[derive(Clone, Debug, Default)]
 pub struct OutputState {
     /// Header fields of its sections, joined.
-    pub facts: Facts,
+    pub facts: OutputFacts,
     /// Type and flags.
     pub attributes: Attributes,
     /// Largest alignment of its sections, in bytes.
@@ -107,7 +107,7 @@ impl OutputState {
 }
 
 /// The state of a run.
-pub struct Machine<'p> {
+pub struct LayoutState<'p> {
     /// The commands to carry out.
     pub plan: &'p LayoutPlan,
     /// Sections of each rule.
@@ -175,7 +175,7 @@ pub(super) struct Start {
     pub(super) asked: u64,
 }
 
-impl<'p> Machine<'p> {
+impl<'p> LayoutState<'p> {
     /// Before the first run.
     pub fn new(
         plan: &'p LayoutPlan,
@@ -185,7 +185,7 @@ impl<'p> Machine<'p> {
         outputs: Vec<OutputState>,
         settings: Settings,
     ) -> Self {
-        Machine {
+        LayoutState {
             plan,
             lists,
             offsets,

@@ -15,7 +15,7 @@ use crate::sframe::collect;
 use crate::tables::section::SyntheticSections;
 
 /// All input sections, and the synthetic ones that exist before scripts are matched.
-pub struct Made<'a, T: Target> {
+pub struct Synthesized<'a, T: Target> {
     /// The phase before: definitions and versions.
     pub resolved: Resolved<'a, T>,
     /// CIEs and FDEs of all `.eh_frame` inputs.
@@ -34,7 +34,7 @@ pub struct Made<'a, T: Target> {
     pub common_places: Vec<Option<CommonPlace>>,
 }
 
-builds_on!(['a, T: Target] Made<'a, T>, resolved: Resolved<'a, T>);
+builds_on!(['a, T: Target] Synthesized<'a, T>, resolved: Resolved<'a, T>);
 
 /// The place of a common block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -45,11 +45,11 @@ pub struct CommonPlace {
     pub offset: u64,
 }
 
-impl<'a, T: Target> Made<'a, T> {
+impl<'a, T: Target> Synthesized<'a, T> {
     /// Exchanges the phase before for one that a pass before [`super::Live`] has refined.
     #[must_use]
     pub fn refine(self, change: impl FnOnce(Resolved<'a, T>) -> Resolved<'a, T>) -> Self {
-        Made { resolved: change(self.resolved), ..self }
+        Synthesized { resolved: change(self.resolved), ..self }
     }
 
     /// Number of input sections and synthetic ones together.
@@ -87,10 +87,10 @@ impl<'a, T: Target> Made<'a, T> {
 }
 
 #[cfg(test)]
-impl<'a, T: Target> Made<'a, T> {
+impl<'a, T: Target> Synthesized<'a, T> {
     /// For tests of later passes: no synthetic sections.
     pub fn of(resolved: Resolved<'a, T>, frames: Frames<'a, T::E>) -> Self {
-        Made {
+        Synthesized {
             resolved,
             frames,
             described: collect::Inputs::default(),

@@ -14,29 +14,32 @@ use crate::input::object::SymbolPlace;
 use crate::input::sframe::is_input;
 use crate::phase::{Bound, Inputs, Matched, Resolved, SectionState, SectionStates, split_locals};
 use crate::relocs::undefined;
-use crate::symbols::{Definition, LinkerSymbolOrigin, Mentions, Reserved, SymbolFlags};
+use crate::symbols::{Definition, LinkerSymbolOrigin, MentionedBy, Reserved, SymbolFlags};
 use hashbrown::HashSet;
 use rayon::prelude::*;
 
-/// Sets the flags of all symbols. With `--gc-sections`, also gives the homes of globals: the definitions are
-/// in the cache here, and marking needs the homes for most of its edges.
-pub fn run<'a, T: Target>(matched: Matched<'a, T>, sections: &SectionStates) -> (Bound<'a, T>, Homes) {
-    let mut homes = Homes::default();
+/// Sets the flags of all symbols. With `--gc-sections`, also gives the defining sections of globals: the
+/// definitions are in the cache here, and marking needs the defining sections for most of its edges.
+pub fn run<'a, T: Target>(
+    matched: Matched<'a, T>,
+    sections: &SectionStates,
+) -> (Bound<'a, T>, DefiningSections) {
+    let mut defining_sections = DefiningSections::default();
     if matched.config.gc.enabled {
-        homes.0 = vec![SectionId::NONE; matched.globals.len()];
+        defining_sections.0 = vec![SectionId::NONE; matched.globals.len()];
     }
-    let symbols = flags(&matched, sections, &mut homes);
-    (Bound { matched, symbols }, homes)
+    let symbols = flags(&matched, sections, &mut defining_sections);
+    (Bound { matched, symbols }, defining_sections)
 }
 
 /// For each global, its home: the section of an object that defines it. Empty without `--gc-sections`.
 #[derive(Default)]
-pub struct Homes(Vec<SectionId>);
+pub struct DefiningSections(Vec<SectionId>);
 
-impl Homes {
-    /// The homes of all globals.
+impl DefiningSections {
+    /// The defining sections of all globals.
     pub fn of<T: Target>(link: &Resolved<'_, T>) -> Self {
-        Homes(link.globals.ids().map(|id| home(link, id)).collect())
+        DefiningSections(link.globals.ids().map(|id| home(link, id)).collect())
     }
 
     /// The section of an object that defines a global; `None` if there is none.
@@ -54,22 +57,28 @@ fn home<T: Target>(link: &Resolved<'_, T>, id: SymbolId) -> SectionId {
 /// Globals that one job settles.
 const BLOCK: usize = 1024;
 
-fn flags<T: Target>(link: &Matched<'_, T>, sections: &SectionStates, homes: &mut Homes) -> Vec<SymbolFlags> {
+fn flags<T: Target>(
+    link: &Matched<'_, T>,
+    sections: &SectionStates,
+    defining_sections: &mut DefiningSections,
+) -> Vec<SymbolFlags> {
     let mut symbols: Vec<SymbolFlags> =
         (0..link.symbol_count).into_par_iter().map(|_| SymbolFlags::empty()).collect();
     let (globals, locals) = symbols.split_at_mut(link.globals.len());
     let unreported = undefined::unreported(link);
-    let mut homes: Vec<&mut [SectionId]> = homes.0.chunks_mut(BLOCK).collect();
-    homes.resize_with(globals.len().div_ceil(BLOCK), Default::default);
-    globals.par_chunks_mut(BLOCK).zip(homes).enumerate().for_each(|(block, (flags, homes))| {
-        let ids = || (block * BLOCK..).map(|row| SymbolId(row as u32));
-        for (flags, id) in flags.iter_mut().zip(ids()) {
-            *flags = global_flags(link, sections, &unreported, id);
-        }
-        for (section, id) in homes.iter_mut().zip(ids()) {
-            *section = home(link, id);
-        }
-    });
+    let mut defining_sections: Vec<&mut [SectionId]> = defining_sections.0.chunks_mut(BLOCK).collect();
+    defining_sections.resize_with(globals.len().div_ceil(BLOCK), Default::default);
+    globals.par_chunks_mut(BLOCK).zip(defining_sections).enumerate().for_each(
+        |(block, (flags, defining_sections))| {
+            let ids = || (block * BLOCK..).map(|row| SymbolId(row as u32));
+            for (flags, id) in flags.iter_mut().zip(ids()) {
+                *flags = global_flags(link, sections, &unreported, id);
+            }
+            for (section, id) in defining_sections.iter_mut().zip(ids()) {
+                *section = home(link, id);
+            }
+        },
+    );
     let own = split_locals(locals, &link.objects);
     // A local symbol that is undefined stays so: no other file can define it.
     let reports = !link.config.is_relocatable() && link.config.undefined.in_objects != Report::Ignore;
@@ -168,10 +177,10 @@ pub fn global_flags<T: Target>(
 /// every load address, and one that is not weak may be reported.
 fn undefined_flags<T: Target>(link: &Resolved<'_, T>, id: SymbolId, visibility: u8) -> SymbolFlags {
     let mentions = link.mentions(id);
-    if !mentions.contains(Mentions::IN_OBJECT) {
+    if !mentions.contains(MentionedBy::IN_OBJECT) {
         return SymbolFlags::empty();
     }
-    let weak = !mentions.contains(Mentions::STRONG_REFERENCE);
+    let weak = !mentions.contains(MentionedBy::STRONG_REFERENCE);
     let may_be_imported =
         link.is_dynamic() && visibility == elf::STV_DEFAULT && link.versions.words[id.index()] != 0;
     let imported = may_be_imported
@@ -181,7 +190,7 @@ fn undefined_flags<T: Target>(link: &Resolved<'_, T>, id: SymbolId, visibility: 
             // a library may turn up later that defines a weak one, or one that a library of this link finds
             // there, too.
             _ if weak => link.config.undefined.dynamic_undefined_weak.unwrap_or(!link.shared.is_empty()),
-            _ => mentions.contains(Mentions::IN_SHARED),
+            _ => mentions.contains(MentionedBy::IN_SHARED),
         };
     let mut flags = if weak { SymbolFlags::UNDEFINED_WEAK } else { SymbolFlags::empty() };
     if imported {
@@ -230,7 +239,7 @@ fn export_flags<T: Target>(
     let symbols = &link.config.symbols;
     let exported = match link.config.mode {
         OutputMode::Shared => true,
-        _ => symbols.export_dynamic || link.mentions(id).contains(Mentions::IN_SHARED) || listed,
+        _ => symbols.export_dynamic || link.mentions(id).contains(MentionedBy::IN_SHARED) || listed,
     };
     if !exported {
         return SymbolFlags::empty();
