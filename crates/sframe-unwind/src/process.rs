@@ -70,8 +70,9 @@ pub fn without_forks<R>(work: impl FnOnce() -> R) -> R {
 }
 
 fn this_thread() -> u32 {
+    // C libraries before glibc 2.30 have no function for it.
     // SAFETY: a system call without arguments.
-    unsafe { libc::gettid() }.cast_unsigned()
+    unsafe { libc::syscall(libc::SYS_gettid) as u32 }
 }
 
 extern "C" fn before_fork() {
