@@ -297,8 +297,20 @@ fn nothing_names_a_machine() {
 fn every_dependency_has_its_reason() {
     let reasons = std::fs::read_to_string(root().join("docs/design/dependencies.md")).unwrap();
     let mut found = Vec::new();
-    let crates = ["demangle", "diagnostics", "elf", "stacks"].map(|name| format!("crates/{name}/Cargo.toml"));
-    for manifest in ["Cargo.toml".to_owned()].into_iter().chain(crates) {
+    let crates = [
+        "build-id",
+        "commands",
+        "demangle",
+        "diagnostics",
+        "elf",
+        "files",
+        "linker-options",
+        "linker-script",
+        "sframe-sections",
+        "stacks",
+    ];
+    let crates = crates.map(|name| format!("crates/{name}/Cargo.toml"));
+    for manifest in ["Cargo.toml", "sframe/Cargo.toml"].map(str::to_owned).into_iter().chain(crates) {
         let text = std::fs::read_to_string(root().join(manifest)).unwrap();
         let list = text.split("\n[dependencies]\n").nth(1).and_then(|rest| rest.split("\n[").next()).unwrap();
         let others = list.lines().filter(|line| line.contains('=') && !line.contains("path ="));

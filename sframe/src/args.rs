@@ -111,11 +111,6 @@ impl Derivation {
 }
 
 impl Derivation {
-    /// V3 for files that have none.
-    pub fn of_files_without() -> Self {
-        Self { derived: true, always: false, version: 3 }
-    }
-
     /// Whether SFrame is to be derived for a file.
     pub fn wanted(&self, input: &Input<'_>) -> bool {
         self.derived && (self.always || !input.has_rows())
@@ -168,13 +163,9 @@ pub struct Unwind {
     #[arg(value_name = "FILE[@BIAS]", value_parser = parse_placed)]
     pub modules: Vec<PlacedFile>,
     #[command(flatten)]
-    pub derivation: Derivation,
-    /// Print C++ and Rust names as people write them
-    #[arg(short = 'C', long)]
-    pub demangle: bool,
-    /// Print JSON
-    #[arg(long)]
-    pub json: bool,
+    pub rows: StackRows,
+    #[command(flatten)]
+    pub output: StackOutput,
 }
 
 /// Unwind the samples of a recording of perf

@@ -8,12 +8,7 @@ use stacks::bytes::Bytes;
 /// Reads `bytes` as a core file, and as an assembler's output, which is split in both forms and read again.
 /// Any result is right, as long as no reader panics and no walk is endless.
 pub fn exercise(bytes: &[u8]) {
-    if let Ok(process) = unwind::core::threads("fuzz.core", &Bytes::from(bytes.to_vec())) {
-        let mut room = process.frames_at_most();
-        for thread in &process.threads {
-            unwind::unwind(&process, thread, true, &mut room);
-        }
-    }
+    unwind::exercise(&Bytes::from(bytes.to_vec()));
     let _ = open::open_elf("fuzz.o", bytes);
     for form in [Form::Same, Form::Light] {
         let split = split("fuzz.o", bytes, form).ok().and_then(|done| done.bytes);

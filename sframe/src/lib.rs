@@ -8,7 +8,6 @@ mod addends;
 pub mod args;
 pub mod assembler;
 mod attach;
-mod build_id;
 mod compact;
 mod derive;
 mod derived;

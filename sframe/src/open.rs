@@ -6,8 +6,8 @@
 //! out one behind the other and its relocations applied; messages about such an object name
 //! sections and offsets.
 
+use super::addends;
 use super::places::{PlacedSection, Places, Symbol};
-use super::{addends, build_id};
 use crate::ranges::joined;
 use files::archive::Outside;
 use files::{InputSource, InputStore, SystemSource, open_regular};
@@ -122,21 +122,6 @@ impl<'data> SFrameSection<'data> {
     }
 }
 
-/// A loadable segment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Load {
-    /// Offset in the file, in bytes.
-    pub offset: u64,
-    /// `p_vaddr`.
-    pub address: u64,
-    /// Bytes in the file.
-    pub file_size: u64,
-    /// Bytes in memory.
-    pub memory_size: u64,
-    /// Whether code may run there.
-    pub executable: bool,
-}
-
 /// One ELF file, or one raw section.
 #[derive(Clone, Debug)]
 pub struct Input<'data> {
@@ -158,10 +143,6 @@ pub struct Input<'data> {
     pub eh_frame_hdr: Option<FrameSection<'data>>,
     /// Address ranges of code, ascending and disjoint.
     pub text: Vec<Range<u64>>,
-    /// Loadable segments in the order of the program headers.
-    pub loads: Vec<Load>,
-    /// The build-id that its segments hold.
-    pub build_id: Option<Vec<u8>>,
     /// Names for addresses.
     pub places: Places,
     /// Whether the file has a full symbol table (`SHT_SYMTAB`), not only the dynamic one.
@@ -307,8 +288,6 @@ pub fn raw_section<'data>(name: &str, bytes: &'data [u8], address: u64) -> Input
         eh_frame: Vec::new(),
         eh_frame_hdr: None,
         text: Vec::new(),
-        loads: Vec::new(),
-        build_id: None,
         places: Places::default(),
         has_symbol_table: false,
         free_address: 0,
@@ -354,16 +333,6 @@ pub fn open_elf<'data>(name: &str, bytes: &'data [u8]) -> Result<Input<'data>, P
         Reader { name, bytes, endian, abi, relocatable, sections, relocation_sections, without_addends };
     let mut input = reader.read()?;
     let segments = header.program_headers(endian, bytes).map_err(malformed)?;
-    let loads = segments.iter().filter(|segment| segment.p_type(endian) == elf::PT_LOAD);
-    let loads = loads.map(|segment| Load {
-        offset: segment.p_offset(endian),
-        address: segment.p_vaddr(endian),
-        file_size: segment.p_filesz(endian),
-        memory_size: segment.p_memsz(endian),
-        executable: segment.p_flags(endian) & elf::PF_X != 0,
-    });
-    input.loads = loads.collect();
-    input.build_id = build_id::of_file(endian, bytes, segments);
     if input.sframe.is_empty() && !relocatable {
         input.sframe = segments
             .iter()
@@ -427,8 +396,6 @@ impl<'data> Reader<'_, 'data> {
             eh_frame: Vec::new(),
             eh_frame_hdr: None,
             text: Vec::new(),
-            loads: Vec::new(),
-            build_id: None,
             places: Places::default(),
             has_symbol_table: self.sections.iter().any(|s| s.sh_type(endian) == elf::SHT_SYMTAB),
             free_address: 0,

@@ -2,7 +2,7 @@
 
 use super::open::Problem;
 use diagnostics::Severity;
-use serde::{Serialize, Serializer as _};
+use serde::Serialize;
 use std::io::{self, BufWriter, ErrorKind, Write};
 use std::process::ExitCode;
 
@@ -67,17 +67,6 @@ pub fn print(text: &str) -> Result<(), Problem> {
 pub fn print_json(value: &impl Serialize) -> Result<(), Problem> {
     write(|output| {
         serde_json::to_writer_pretty(&mut *output, value)?;
-        output.write_all(b"\n")
-    })
-}
-
-/// Prints values as an array of JSON, each before the next one is made.
-///
-/// # Errors
-/// As [`write()`].
-pub fn print_json_array<V: Serialize>(values: impl Iterator<Item = V>) -> Result<(), Problem> {
-    write(|output| {
-        serde_json::Serializer::pretty(&mut *output).collect_seq(values)?;
         output.write_all(b"\n")
     })
 }

@@ -16,7 +16,7 @@ const COMMANDS: [&[&str]; 12] = [
     &["stat", "program"],
     &["lookup", "program", "_start"],
     &["unwind", "--registers", "registers", "program"],
-    &["unwind", "--json", "--registers", "registers", "program"],
+    &["unwind", "--format", "json", "--registers", "registers", "program"],
     &["split", "--verbose", "-o", "split.o", "object.o"],
 ];
 

@@ -193,16 +193,35 @@ impl Files {
             return id;
         }
         let key = (path.to_string(), key.1.map(<[u8]>::to_vec));
+        let image = self.find(stored, key.1.as_deref(), running);
+        let id = self.add(&key.0, key.1.clone(), image);
+        self.by_key.insert(key, id);
+        id
+    }
+
+    /// The file at a path of this machine, wherever others of the recording are. It must have the build-id.
+    pub fn open_here(&mut self, path: &Path, build_id: Option<&[u8]>) -> FileId {
+        let image = Image::open(path).and_then(|image| self.accept(image, build_id));
+        self.add(&path.to_string_lossy(), build_id.map(<[u8]>::to_vec), image)
+    }
+
+    /// A file that is in no folder: its bytes.
+    pub fn add_image(&mut self, name: &str, bytes: Bytes) -> FileId {
+        let image = Image::new(bytes).and_then(|image| self.accept(image, None));
+        self.add(name, None, image)
+    }
+
+    fn add(&mut self, path: &str, expected: Option<Vec<u8>>, image: Result<Image, String>) -> FileId {
         let id = FileId(self.files.len() as u32);
-        let image = self.find(stored, key.1.as_deref(), running).map(Arc::new);
+        let image = image.map(Arc::new);
         let rows = |image: &Arc<Image>| {
             Arc::new(Rows::new(Arc::clone(image), self.options.sources, self.reading.clone()))
         };
         let made = image.as_ref().ok().map(rows);
         let unwinding = |rows: &Arc<Rows>| FileRows::default().with_source(Arc::clone(rows) as _);
         self.files.push(MappedFile {
-            path: key.0.as_str().into(),
-            expected: key.1.clone(),
+            path: path.into(),
+            expected,
             image,
             rows: made.as_ref().map(unwinding).unwrap_or_default().into(),
             made,
@@ -210,7 +229,6 @@ impl Files {
             symbols: OnceCell::new(),
             inlines: OnceCell::new(),
         });
-        self.by_key.insert(key, id);
         id
     }
 
@@ -235,11 +253,11 @@ impl Files {
     /// Checks that a file is the one that was mapped.
     fn accept(&self, image: Image, build_id: Option<&[u8]>) -> Result<Image, String> {
         if image.abi() != self.abi {
-            return Err(format!("it is for {}, the recording is of {}", image.abi(), self.abi));
+            return Err(format!("it is for {}, the process was {}", image.abi(), self.abi));
         }
         match (build_id, image.build_id()) {
             (Some(expected), Some(found)) if !same_id(expected, found) => Err(format!(
-                "the file was replaced: its build-id is {}, the recording says {}",
+                "the file was replaced: its build-id is {}, the process saw {}",
                 hexadecimal(found),
                 hexadecimal(expected)
             )),

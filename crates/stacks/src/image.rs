@@ -1,5 +1,6 @@
 //! ELF files for an unwinder: their segments, their rows, their build-id.
 
+use crate::build_id;
 use crate::bytes::{Bytes, word};
 use crate::code::{Area, Code};
 use object::Endian as _;
@@ -62,8 +63,6 @@ pub struct Image {
 /// The largest page of the machines. A segment's offset and address agree modulo this.
 const MAX_PAGE: u64 = 0x1_0000;
 const PAGE: u64 = 0x1000;
-/// Type of the note with the build-id.
-const NT_GNU_BUILD_ID: u32 = 3;
 
 impl Image {
     /// Opens a file.
@@ -100,10 +99,7 @@ impl Image {
             executable: segment.p_flags(endian) & elf::PF_X != 0,
         });
         let loads = loads.collect();
-        let notes = segments.iter().filter_map(|segment| segment.notes(endian, &*bytes).ok().flatten());
-        let build_id = notes
-            .flat_map(std::iter::IntoIterator::into_iter)
-            .find_map(|mut note| build_id(endian, &mut note));
+        let build_id = build_id::of_file(endian, &bytes, segments);
         let entry = header.e_entry(endian);
         Ok(Self { abi, loads, build_id, entry, bytes })
     }
@@ -352,14 +348,4 @@ impl Image {
 fn functions(data: &[u8], address: u64) -> Vec<Range<u64>> {
     let fdes = Section::new(data, address).blobs().flat_map(|blob| blob.fdes());
     fdes.map(|fde| fde.address..fde.address.saturating_add(fde.size.into())).collect()
-}
-
-/// The build-id among notes.
-fn build_id(
-    endian: Endianness,
-    note: &mut Result<object::read::elf::Note<'_, Header>, object::read::Error>,
-) -> Option<Vec<u8>> {
-    let note = note.as_ref().ok()?;
-    let found = note.name() == elf::ELF_NOTE_GNU && note.n_type(endian) == NT_GNU_BUILD_ID;
-    found.then(|| note.desc().to_vec())
 }

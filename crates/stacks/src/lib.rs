@@ -12,7 +12,8 @@
 //! | `digits` | numbers as text |
 //! | [`event`] | records of `perf_event_open(2)` as values |
 //! | [`recording`] | the files that `perf record` writes |
-//! | [`image`], `vdso` | ELF files: segments, rows, build-ids; the kernel's own |
+//! | [`core_file`], [`memory`], [`snapshot`] | what core files, or other files, have saved of a process |
+//! | [`image`], `build_id`, `vdso` | ELF files: segments, rows, build-ids; the kernel's own |
 //! | `rows` | their rows, made as samples ask for them |
 //! | `code` | rows for code that no file describes, read off its instructions |
 //! | [`table`] | their compact tables, for the kernel |
@@ -32,8 +33,10 @@
 //! names the file.
 #![warn(missing_docs)]
 
+mod build_id;
 pub mod bytes;
 mod code;
+pub mod core_file;
 mod digits;
 pub mod event;
 pub mod files;
@@ -41,6 +44,7 @@ pub mod image;
 mod inlines;
 pub mod kernel;
 pub mod live;
+pub mod memory;
 mod name;
 pub mod process;
 pub mod profile;
@@ -48,6 +52,7 @@ pub mod recording;
 mod rows;
 mod saved;
 pub mod session;
+pub mod snapshot;
 pub mod statistics;
 mod symbols;
 pub mod table;

@@ -96,7 +96,13 @@ impl Process {
         }
     }
 
-    fn map(&mut self, range: Range<u64>, executable: bool, file: Option<(FileId, u64)>, files: &Files) {
+    pub(crate) fn map(
+        &mut self,
+        range: Range<u64>,
+        executable: bool,
+        file: Option<(FileId, u64)>,
+        files: &Files,
+    ) {
         self.unmap(&range);
         match file {
             Some((id, bias)) => {

@@ -8,14 +8,17 @@
 
 use crate::bytes::Bytes;
 use crate::event::{Chain, Event, Mapped, Sample};
-use crate::files::{Files, Options};
+use crate::files::{FileId, Files, Options};
+use crate::image::Image;
 use crate::kernel::Reference;
 use crate::process::{Last, Place, Process, Processes};
+use crate::snapshot::{Snapshot, Thread};
 use crate::statistics::{End, Statistics};
 pub use crate::walk::Frame;
-use crate::walk::{Number, SLOTS, dwarf_number, walk};
+use crate::walk::{Copied, Number, SLOTS, Saved, dwarf_number, most_frames, walk};
 use hashbrown::HashMap;
 use sframe_format::{Abi, Module, Registers, RuleCache, Source};
+use std::ops::Range;
 use std::time::Instant;
 
 /// Marks in call chains (`enum perf_callchain_context`): the kernel part follows, the user part follows, or
@@ -126,6 +129,11 @@ impl Session {
     /// The files that were mapped.
     pub fn files(&self) -> &Files {
         &self.files
+    }
+
+    /// The files, to add some.
+    pub fn files_mut(&mut self) -> &mut Files {
+        &mut self.files
     }
 
     /// Records the build-id that a path had when it was mapped.
@@ -378,7 +386,54 @@ impl Session {
         }
         let Some(pc) = pc else { return End::NoRegisters };
         let process = self.processes.get(pid);
-        walk(process, &self.files, &mut self.cache, &mut self.frames, pc, registers, stack)
+        let mut copied = Copied::new(stack, registers.sp, abi.endian());
+        let frames = (&mut self.frames, most_frames(stack.len()));
+        walk(process, &self.files, &mut self.cache, frames, (pc, registers), &mut copied)
+    }
+
+    /// Maps a file into a process as a whole, where `bias` says how far its addresses are raised. A file that
+    /// cannot be used is mapped nowhere.
+    pub fn map_whole(&mut self, pid: u32, file: FileId, bias: impl Fn(&Image) -> Option<u64>) {
+        let place = |image: &Image| Some((image.extent(), bias(image)?));
+        let image = self.files.get(file).and_then(|file| file.image().ok());
+        if let Some((extent, bias)) = image.and_then(place) {
+            self.map(pid, extent.start.wrapping_add(bias)..extent.end.wrapping_add(bias), file, bias);
+        }
+    }
+
+    /// Maps code of a file into a process. The addresses of the file are raised by `bias`.
+    pub fn map(&mut self, pid: u32, range: Range<u64>, file: FileId, bias: u64) {
+        self.processes.get(pid).map(range, true, Some((file, bias)), &self.files);
+    }
+
+    /// Unwinds the threads of a process that was saved, by the files that were mapped into it.
+    ///
+    /// All threads together have no more frames than the saved memory can hold. Without that bound, a small
+    /// file with many threads whose stacks go in circles would give any number of frames.
+    pub fn unwind_saved(&mut self, snapshot: &Snapshot, take: &mut dyn FnMut(&Stack<'_>)) {
+        let mut room = snapshot.threads.len() + most_frames(snapshot.saved);
+        for (number, thread) in snapshot.threads.iter().enumerate() {
+            room -= self.unwind_thread(snapshot, thread, (number.min(1), room), take);
+        }
+    }
+
+    /// Unwinds a thread for the event with the number `event`: at most `most` frames. Returns their number.
+    fn unwind_thread(
+        &mut self,
+        snapshot: &Snapshot,
+        thread: &Thread,
+        (event, most): (usize, usize),
+        take: &mut dyn FnMut(&Stack<'_>),
+    ) -> usize {
+        let (abi, pid, tid) = (self.abi, snapshot.pid, thread.tid);
+        self.processes.name(pid, tid, &snapshot.name, false);
+        let mut stack = Saved { memory: &snapshot.memory, endian: abi.endian() };
+        let mut frames = Vec::new();
+        let process = self.processes.get(pid);
+        let start = (thread.pc, thread.start(abi));
+        let end = walk(process, &self.files, &mut self.cache, (&mut frames, most), start, &mut stack);
+        let (cpu, time, period, in_kernel) = (None, None, 1, false);
+        self.pass_on(Waiting { pid, tid, event, cpu, time, period, frames, in_kernel }, end, take).len()
     }
 }
 

@@ -2,14 +2,15 @@
 
 use crate::bytes::{fetch_ahead, word};
 use crate::files::{FileId, Files};
+use crate::memory::Memory;
 use crate::process::{Last, Place, Process};
 use crate::saved::Trail;
 use crate::statistics::End;
 use sframe_format::abi::Register;
-use sframe_format::{Abi, FrameAddress, Registers, RuleCache, Source, UnwindError};
+use sframe_format::{Abi, Endian, FrameAddress, Registers, RuleCache, Source, UnwindError};
 
 /// The largest number of frames of a stack. A walk in circles ends here.
-const MAX_FRAMES: usize = 4096;
+const MAX_FRAMES: usize = 100_000;
 /// An address that is less than this many bytes above the stack pointer counts as an address in the stack.
 const MAX_STACK_SIZE: u64 = 1 << 30;
 /// The code of a program's entry has fewer bytes than this.
@@ -32,39 +33,100 @@ pub struct Frame {
     pub source: Option<Source>,
 }
 
-/// Walks outwards from the instruction at `pc`, and adds a frame for each step. `stack` are the bytes from
-/// the stack pointer of `registers` on.
+/// The memory that a walk reads.
+pub trait Stack {
+    /// The word at an address; `None` if it is not known.
+    fn word(&mut self, address: u64) -> Option<u64>;
+
+    /// Why the word at an address is not known.
+    fn lacks(&self, address: u64) -> End;
+}
+
+/// A copy of the top of a stack, as samples have it.
+pub struct Copied<'a> {
+    bytes: &'a [u8],
+    /// The address of the first byte.
+    start: u64,
+    endian: Endian,
+    /// How far it was fetched ahead.
+    fetched: usize,
+}
+
+impl<'a> Copied<'a> {
+    /// The bytes from the address `start` on.
+    pub fn new(bytes: &'a [u8], start: u64, endian: Endian) -> Self {
+        Self { bytes, start, endian, fetched: 0 }
+    }
+}
+
+impl Stack for Copied<'_> {
+    #[inline]
+    fn word(&mut self, address: u64) -> Option<u64> {
+        let offset = usize::try_from(address.wrapping_sub(self.start)).unwrap_or(usize::MAX);
+        if offset > self.fetched && offset < self.bytes.len() {
+            fetch_ahead(&self.bytes[offset..], AHEAD);
+            self.fetched = offset + AHEAD / 2;
+        }
+        let bytes = self.bytes.get(offset..)?.first_chunk()?;
+        Some(word(*bytes, self.endian))
+    }
+
+    fn lacks(&self, address: u64) -> End {
+        let above = address.wrapping_sub(self.start);
+        // The word may be the one that the copy's end cuts through.
+        if above < MAX_STACK_SIZE && above.saturating_add(8) > self.bytes.len() as u64 {
+            End::CopyEnded
+        } else {
+            End::Memory
+        }
+    }
+}
+
+/// All the memory of a process, or what was saved of it.
+pub struct Saved<'a> {
+    /// The memory.
+    pub memory: &'a Memory,
+    /// Its byte order.
+    pub endian: Endian,
+}
+
+impl Stack for Saved<'_> {
+    fn word(&mut self, address: u64) -> Option<u64> {
+        self.memory.word(self.endian, address)
+    }
+
+    fn lacks(&self, _: u64) -> End {
+        End::Memory
+    }
+}
+
+/// The most frames that stacks of so many bytes together can have: every frame except the topmost ones has a
+/// word of its own there. A walk in circles ends with them.
+pub fn most_frames(bytes: usize) -> usize {
+    2 + bytes / size_of::<u64>()
+}
+
+/// Walks outwards from the instruction at `pc`, and adds a frame for each step, up to the number `most`.
 pub fn walk(
-    process: &mut Process,
+    process: &Process,
     files: &Files,
     cache: &mut RuleCache<SLOTS>,
-    frames: &mut Vec<Frame>,
-    pc: u64,
-    mut registers: Registers,
-    stack: &[u8],
+    (frames, most): (&mut Vec<Frame>, usize),
+    (pc, mut registers): (u64, Registers),
+    stack: &mut impl Stack,
 ) -> End {
-    let (base, endian) = (registers.sp, process.unwinder().abi().endian());
+    let most = frames.len() + most.min(MAX_FRAMES);
     let (mut at, mut source) = (FrameAddress::InstructionPointer(pc), Source::Topmost);
     let (mut fresh, mut last) = (true, Last::default());
     let (mut trail, mut steps, mut looked_for) = (Trail::new(pc, registers), 0, false);
-    let mut fetched = 0;
-    while frames.len() < MAX_FRAMES {
+    while frames.len() < most {
         if fresh {
             let place = process.place_after(&mut last, at.lookup_address());
             let returns = matches!(at, FrameAddress::ReturnAddress(_));
             frames.push(Frame { address: at.address(), place, returns, source: Some(source) });
         }
-        let mut read = |address: u64| {
-            let offset = usize::try_from(address.wrapping_sub(base)).unwrap_or(usize::MAX);
-            if offset > fetched && offset < stack.len() {
-                fetch_ahead(&stack[offset..], AHEAD);
-                fetched = offset + AHEAD / 2;
-            }
-            match stack.get(offset..).and_then(|rest| rest.first_chunk()) {
-                Some(bytes) => Ok(word(*bytes, endian)),
-                None => code_word(process, files, address).ok_or(()),
-            }
-        };
+        let mut read =
+            |address: u64| stack.word(address).or_else(|| code_word(process, files, address)).ok_or(());
         match process.unwinder().unwind_frame(at, &mut registers, cache, &mut read) {
             Ok(Some(frame)) => {
                 (at, source, fresh, looked_for) = (frame.address, frame.source, true, false);
@@ -72,7 +134,7 @@ pub fn walk(
             }
             Ok(None) => return End::Root,
             Err(UnwindError::Register { register }) if steps > 0 && !looked_for => {
-                let within = (&*process, files);
+                let within = (process, files);
                 match trail.value_after(within, cache, steps, register, &mut read) {
                     Some(value) => registers.set(process.unwinder().abi(), register, value),
                     None => return End::Register,
@@ -84,7 +146,7 @@ pub fn walk(
                     (at, source, fresh, looked_for) = (caller, Source::FramePointer, true, false);
                     steps += 1;
                 }
-                None => return end_of(error, files, process, at, base, stack.len()),
+                None => return end_of(error, files, process, at, stack),
             },
         }
     }
@@ -128,14 +190,7 @@ fn is_entry(files: &Files, file: FileId, own: u64) -> bool {
 
 /// Why a walk ended.
 #[cold]
-fn end_of(
-    error: UnwindError,
-    files: &Files,
-    process: &Process,
-    at: FrameAddress,
-    base: u64,
-    copied: usize,
-) -> End {
+fn end_of(error: UnwindError, files: &Files, process: &Process, at: FrameAddress, stack: &impl Stack) -> End {
     match error {
         UnwindError::NoInformation { module: Some(id), .. } => {
             let file = FileId(id.0 as u32);
@@ -152,15 +207,7 @@ fn end_of(
             Place::File(file, _) => End::Malformed(file),
             _ => End::Unmapped,
         },
-        UnwindError::Memory { address } => {
-            let above = address.wrapping_sub(base);
-            // The end of the copy may cut this word in two.
-            if above < MAX_STACK_SIZE && above.saturating_add(8) > copied as u64 {
-                End::CopyEnded
-            } else {
-                End::Memory
-            }
-        }
+        UnwindError::Memory { address } => stack.lacks(address),
         UnwindError::Register { .. } => End::Register,
         _ => End::NoProgress,
     }

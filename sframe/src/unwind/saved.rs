@@ -1,31 +1,32 @@
 //! Registers and memory that something else saved: a text file with registers, a binary file with the stack.
 
-use super::memory::Memory;
-use super::modules::{Loading, Modules, Place};
-use super::process::{Process, Thread, bad};
+use super::{Mapped, bad};
 use crate::args::Unwind;
-use crate::open::{Problem, for_each_input};
+use crate::open::Problem;
 use crate::registers;
 use sframe_format::Abi;
 use stacks::bytes::Bytes;
+use stacks::image::Image;
+use stacks::memory::Memory;
+use stacks::session::{Session, Settings};
+use stacks::snapshot::{Snapshot, Thread};
 
 /// Reads registers, memory and modules as the command line names them.
 ///
 /// # Errors
 /// A file cannot be read, a register is not known, or one that is needed is missing.
-pub fn read(arguments: &Unwind) -> Result<Process, Problem> {
+pub fn read(arguments: &Unwind, settings: Settings) -> Result<Mapped, Problem> {
     let (Some(path), Some(first)) = (&arguments.registers, arguments.modules.first()) else {
         return Err(bad("arguments", "expected --core, or --registers, --memory and modules as FILE@BIAS"));
     };
-    let mut abi = None;
-    for_each_input(&first.path, 0, &mut |input| {
-        abi = input.abi;
-        Ok(())
-    })?;
-    let abi = abi.ok_or_else(|| bad(&first.path.display().to_string(), "neither a program nor a library"))?;
+    let abi = match Image::open(&first.path) {
+        Ok(image) => image.abi(),
+        Err(message) => return Err(bad(&first.path.display().to_string(), message)),
+    };
     let name = path.display().to_string();
     let text = std::fs::read_to_string(path).map_err(|error| bad(&name, format!("cannot read: {error}")))?;
-    let thread = parse_registers(abi, &text).map_err(|message| bad(&name, message))?;
+    let mut snapshot = Snapshot::new(abi);
+    snapshot.threads.push(parse_registers(abi, &text).map_err(|message| bad(&name, message))?);
     let mut pieces = Vec::new();
     for piece in &arguments.memory {
         let file = piece.path.display().to_string();
@@ -33,20 +34,21 @@ pub fn read(arguments: &Unwind) -> Result<Process, Problem> {
         let address = piece.bias.ok_or_else(|| bad(&file, "expected FILE@ADDRESS"))?;
         pieces.push((address, bytes));
     }
-    let mut modules = Modules::new(abi);
+    snapshot.saved = pieces.iter().map(|(_, bytes)| bytes.len()).sum();
+    snapshot.memory = Memory::new(pieces);
+    snapshot.name = first.path.file_name().unwrap_or_default().as_encoded_bytes().to_vec();
+    let mut session = Session::new(abi, settings);
     for module in &arguments.modules {
-        let file = module.path.display().to_string();
-        let place = Place::Bias(module.bias.unwrap_or(0));
-        modules.add_file(&module.path, &file, &[Loading { place, build_id: None }], arguments.derivation);
+        let id = session.files_mut().open_here(&module.path, None);
+        session.map_whole(snapshot.pid, id, |_| Some(module.bias.unwrap_or(0)));
     }
-    let saved = pieces.iter().map(|(_, bytes)| bytes.len()).sum();
-    Ok(Process { abi, threads: vec![thread], memory: Memory::new(pieces), modules, saved })
+    Ok((snapshot, session))
 }
 
 /// Reads registers from lines such as `rip 0x401000` or `rsp = 0x7ffe00001000`; a third column, as
 /// gdb's `info registers` has it, is not read.
 pub fn parse_registers(abi: Abi, text: &str) -> Result<Thread, String> {
-    let mut thread = Thread { name: "saved registers".into(), pc: 0, registers: vec![None; 33] };
+    let mut thread = Thread { tid: 0, signal: 0, pc: 0, registers: vec![None; 33] };
     let mut pc = None;
     for (line, content) in text.lines().enumerate() {
         let mut words =

@@ -1,7 +1,7 @@
 //! The saved memory of a process: pieces of bytes by address.
 
+use crate::bytes::{Bytes, word};
 use sframe_format::Endian;
-use stacks::bytes::Bytes;
 
 /// Bytes at addresses.
 #[derive(Clone, Default)]
@@ -27,12 +27,14 @@ impl Memory {
         (!rest.is_empty()).then_some(rest)
     }
 
+    /// As [`Memory::from`], shared.
+    pub fn part(&self, address: u64) -> Option<Bytes> {
+        let place = self.pieces.partition_point(|(start, _)| *start <= address).checked_sub(1)?;
+        self.pieces.get(place)?.1.part(self.from(address)?)
+    }
+
     /// The 8 bytes at an address as a number.
     pub fn word(&self, endian: Endian, address: u64) -> Option<u64> {
-        let bytes = *self.from(address)?.first_chunk()?;
-        Some(match endian {
-            Endian::Little => u64::from_le_bytes(bytes),
-            Endian::Big => u64::from_be_bytes(bytes),
-        })
+        Some(word(*self.from(address)?.first_chunk()?, endian))
     }
 }

@@ -4,10 +4,9 @@
 //! it runs. Only what is executable is a place that code is loaded at. That the segments of the core file
 //! say.
 
-use super::memory::Memory;
-use super::modules::{Loading, Place};
 use super::words::Words;
 use crate::build_id;
+use crate::memory::Memory;
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::ops::Range;
@@ -35,52 +34,59 @@ impl Protections {
     }
 }
 
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 struct Mapping {
-    address: u64,
+    addresses: Range<u64>,
     /// Offset in the file, in bytes.
     offset: u64,
 }
 
+/// A part of a file that is mapped as code.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Code {
+    /// Where it is.
+    pub addresses: Range<u64>,
+    /// Its offset in the file, in bytes.
+    pub offset: u64,
+    /// The build-id that the process saw in the file, if memory tells.
+    pub build_id: Option<Vec<u8>>,
+}
+
 /// A file that was mapped.
 pub struct MappedFile {
-    /// Its path as text, for messages.
-    pub name: String,
     /// Its path. The kernel puts ` (deleted)` behind it if the file is no longer there.
     pub path: PathBuf,
     /// Ascending by address, as the kernel writes them.
     mappings: Vec<Mapping>,
-    /// Bytes of a page: mappings begin at one.
-    page: u64,
 }
 
 impl MappedFile {
-    /// The places at which its code is loaded; none if it was only read. Where a core file has no segment for
-    /// its code, it is the first mapping without a segment: `gcore` leaves out what the file holds, which is
-    /// its code but not its header.
-    pub fn loadings(&self, protections: &Protections, memory: &Memory) -> Vec<Loading> {
-        let executable = |mapping: &Mapping| protections.executable(mapping.address);
-        let (mut loadings, mut header) = (Vec::new(), None);
+    /// The parts of it that are mapped as code; none if it was only read. Where a core file has no segment
+    /// for its code, it is the first mapping without a segment: `gcore` leaves out what the file holds, which
+    /// is its code but not its header.
+    pub fn code(&self, protections: &Protections, memory: &Memory) -> Vec<Code> {
+        let executable = |mapping: &Mapping| protections.executable(mapping.addresses.start);
+        let code = |mapping: &Mapping, build_id: &Option<Vec<u8>>| Code {
+            addresses: mapping.addresses.clone(),
+            offset: mapping.offset,
+            build_id: build_id.clone(),
+        };
+        let (mut found, mut header) = (Vec::new(), None);
         for mapping in &self.mappings {
             // A file's segments lie behind its header, in the order of their addresses.
             if mapping.offset == 0 {
-                header = build_id::in_memory(|address| memory.from(address), mapping.address);
+                header = build_id::in_memory(|address| memory.from(address), mapping.addresses.start);
             }
             if executable(mapping) == Some(true) {
-                loadings.push(self.loading(mapping, Some(true), header.clone()));
+                found.push(code(mapping, &header));
             }
         }
-        if loadings.is_empty() {
+        if found.is_empty() {
             let unknown = self.mappings.iter().filter(|mapping| executable(mapping).is_none());
             let first = unknown.min_by_key(|mapping| mapping.offset);
-            loadings.extend(first.map(|mapping| self.loading(mapping, None, header)));
+            found.extend(first.map(|mapping| code(mapping, &header)));
         }
-        loadings
-    }
-
-    fn loading(&self, mapping: &Mapping, executable: Option<bool>, build_id: Option<Vec<u8>>) -> Loading {
-        let Mapping { address, offset } = *mapping;
-        Loading { place: Place::Mapping { offset, address, page: self.page, executable }, build_id }
+        found
     }
 }
 
@@ -94,15 +100,17 @@ pub fn mapped_files(words: &Words<'_>) -> Vec<MappedFile> {
     let names = words.bytes.get(16 + 24 * count..).unwrap_or_default().split(|&byte| byte == 0);
     for (place, name) in names.take(count).enumerate() {
         let entry = 16 + 24 * place;
-        let (Some(address), Some(offset)) = (words.at(entry), words.at(entry + 16)) else { break };
-        let mapping = Mapping { address, offset: offset.saturating_mul(page) };
+        let (Some(start), Some(end), Some(offset)) =
+            (words.at(entry), words.at(entry + 8), words.at(entry + 16))
+        else {
+            break;
+        };
+        let mapping = Mapping { addresses: start..end, offset: offset.saturating_mul(page) };
         files.entry(name).or_default().push(mapping);
     }
     let file = |(name, mappings): (&[u8], _)| MappedFile {
-        name: String::from_utf8_lossy(name).into_owned(),
         path: OsStr::from_bytes(name.strip_suffix(b" (deleted)").unwrap_or(name)).into(),
         mappings,
-        page: page.max(1),
     };
     files.into_iter().map(file).collect()
 }
@@ -114,23 +122,16 @@ mod tests {
     /// `gcore` writes the page of the header and data, and has no segment for code, which the file holds.
     #[test]
     fn code_without_a_segment_is_between_what_has_one() {
-        let mapping = |offset: u64| Mapping { address: 0x7000_0000 + offset, offset };
-        let file = MappedFile {
-            name: "p".into(),
-            path: "p".into(),
-            mappings: [0, 0x1000, 0x2000, 0x3000].map(mapping).into(),
-            page: 0x1000,
-        };
+        let mapping = |offset: u64| Mapping { addresses: 0x7000_0000 + offset..0x7000_1000 + offset, offset };
+        let file = MappedFile { path: "p".into(), mappings: [0, 0x1000, 0x2000, 0x3000].map(mapping).into() };
         let of = |offset: u64, executable| (0x7000_0000 + offset..0x7000_1000 + offset, executable);
         let places = |ranges| {
-            let loadings = file.loadings(&Protections::new(ranges), &Memory::default());
-            loadings.iter().map(|loading| loading.place).collect::<Vec<_>>()
+            let code = file.code(&Protections::new(ranges), &Memory::default());
+            code.into_iter().map(|code| (code.addresses.start, code.offset)).collect::<Vec<_>>()
         };
-        let text = |executable| {
-            vec![Place::Mapping { offset: 0x1000, address: 0x7000_1000, page: 0x1000, executable }]
-        };
-        assert_eq!(places(vec![of(0, false), of(0x3000, false)]), text(None));
-        assert_eq!(places(vec![of(0, false), of(0x1000, true), of(0x3000, false)]), text(Some(true)));
+        let text = [(0x7000_1000, 0x1000)];
+        assert_eq!(places(vec![of(0, false), of(0x3000, false)]), text);
+        assert_eq!(places(vec![of(0, false), of(0x1000, true), of(0x3000, false)]), text);
         assert_eq!(places((0..4u64).map(|page| of(page << 12, false)).collect()), []);
     }
 }

@@ -1,0 +1,78 @@
+//! `sframe unwind`: stacks of a process that is no longer there, from a core file or from saved registers
+//! and memory. The engine is that of `sframe stacks` (`crates/stacks`), and so are the forms of output. This
+//! module says which files are mapped where.
+//!
+//! | module | contents |
+//! |---|---|
+//! | `core` | the files that a core file says were mapped, and those that stand in for them |
+//! | `saved` | registers and memory that something saved in plain files |
+
+mod core;
+mod saved;
+
+use super::args::Unwind;
+use super::open::Problem;
+use super::report::{Outcome, complain};
+use super::stack_output::{Plan, settings, write_all};
+use stacks::kernel::Kernel;
+use stacks::profile::Profile;
+use stacks::session::{Session, Settings};
+use stacks::snapshot::Snapshot;
+
+/// Unwinds every thread.
+pub fn run(arguments: &Unwind) -> Outcome {
+    match unwind(arguments) {
+        Ok(true) => Outcome::Fine,
+        Ok(false) => Outcome::Findings,
+        Err(problem) => {
+            complain(&problem);
+            Outcome::Unusable
+        }
+    }
+}
+
+/// Writes the stacks. Whether all reach their roots.
+fn unwind(arguments: &Unwind) -> Result<bool, Problem> {
+    let plan = Plan::new(&arguments.output, arguments.core.as_deref())?;
+    let stats = arguments.output.stats.is_some();
+    let settings = settings(&arguments.rows, arguments.sysroot.clone(), stats);
+    let (snapshot, mut session) = match &arguments.core {
+        Some(path) => core::read(path, arguments, settings)?,
+        None => saved::read(arguments, settings)?,
+    };
+    let mut profile = Profile::new(plan.wants_addresses());
+    profile.events = snapshot.events();
+    let mut complete = true;
+    session.unwind_saved(&snapshot, &mut |stack| {
+        complete &= stack.end.is_rooted();
+        profile.add(stack);
+    });
+    let (files, statistics) = session.finish(&mut |_| {});
+    for (_, file) in files.iter() {
+        if let Err(reason) = file.image() {
+            complain(&Problem::new(&*file.path, reason));
+        }
+    }
+    let title = String::from_utf8_lossy(&snapshot.name);
+    write_all(&plan, &profile, &files, &statistics, &Kernel::default(), &title)?;
+    Ok(complete)
+}
+
+/// Reads bytes as a core file and unwinds its threads with no file but its vDSO, for `exercise`.
+pub fn exercise(bytes: &stacks::bytes::Bytes) {
+    let Ok(core) = stacks::core_file::CoreFile::read(bytes) else { return };
+    let mut session = Session::new(core.snapshot.abi, Settings::default());
+    core.map_vdso(&mut session);
+    session.unwind_saved(&core.snapshot, &mut |_| {});
+}
+
+/// An error in an argument.
+fn bad(argument: &str, message: impl Into<String>) -> Problem {
+    Problem::new(argument, message)
+}
+
+/// A process with files mapped into it.
+type Mapped = (Snapshot, Session);
+
+#[cfg(test)]
+mod tests;
