@@ -20,7 +20,7 @@ use crate::input::group::{Group, GroupEntry, GroupTable, groups};
 use crate::phase::{Inputs, SectionState, SectionStates};
 use crate::symbols::Globals;
 use hashbrown::HashMap;
-use linkonce::key;
+use linkonce::Position;
 use rayon::prelude::*;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -45,7 +45,7 @@ pub fn run<'a, T: Target>(
                 );
             }
             let takes_part = |group: &Group<'_>| {
-                group.is_comdat() && !by_compiled.contains_key(&key(object.id, group.section))
+                group.is_comdat() && !by_compiled.contains_key(&Position::new(object.id, group.section))
             };
             let claim = |group: Group<'a>| {
                 let global = takes_part(&group).then(|| claim(object, &group, globals, &owners)).flatten();
@@ -55,9 +55,9 @@ pub fn run<'a, T: Target>(
         })
         .collect();
     let local_owners = claim_by_local_signatures(&found, &by_compiled);
-    let global_owner = |id: SymbolId| owners[id.index()].load(Ordering::Relaxed);
+    let global_owner = |id: SymbolId| Position::of_word(owners[id.index()].load(Ordering::Relaxed));
     let owner = |signature: &[u8]| {
-        let of_global = globals.lookup(signature).map(global_owner).filter(|&owner| owner != u64::MAX);
+        let of_global = globals.lookup(signature).and_then(global_owner);
         of_global.or_else(|| local_owners.get(signature).copied())
     };
     let displaced = linkonce::displace(objects, owner, |position| group_at(&found, position));
@@ -70,11 +70,11 @@ pub fn run<'a, T: Target>(
             groups
                 .into_iter()
                 .map(|(group, global)| {
-                    let own_key = key(file, group.section);
+                    let at = Position::new(file, group.section);
                     let owner = match global {
-                        _ if !group.is_comdat() => own_key,
-                        _ if by_compiled.contains_key(&own_key) => key(by_compiled[&own_key], 0),
-                        Some(global) => owners[global as usize].load(Ordering::Relaxed),
+                        _ if !group.is_comdat() => at,
+                        _ if by_compiled.contains_key(&at) => Position::new(by_compiled[&at], 0),
+                        Some(global) => global_owner(SymbolId(global)).unwrap_or(at),
                         None => local_owners[group.signature],
                     };
                     let object = &objects[file.index()];
@@ -90,9 +90,9 @@ pub fn run<'a, T: Target>(
 }
 
 /// The group whose own section is at a position; groups of a file are in the order of theirs.
-fn group_at<'g, 'a>(found: &'g [Vec<(Group<'a>, Option<u32>)>], position: u64) -> Option<&'g Group<'a>> {
-    let groups = found.get((position >> 32) as usize)?;
-    let row = groups.binary_search_by_key(&(position as u32), |(group, _)| group.section).ok()?;
+fn group_at<'g, 'a>(found: &'g [Vec<(Group<'a>, Option<u32>)>], position: Position) -> Option<&'g Group<'a>> {
+    let groups = found.get(position.file.index())?;
+    let row = groups.binary_search_by_key(&position.section, |(group, _)| group.section).ok()?;
     Some(&groups[row].0)
 }
 
@@ -118,20 +118,20 @@ fn claim<'a, E: zerocopy::byteorder::ByteOrder>(
         // Undefined signatures may have been renamed by --wrap: the name decides.
         globals.lookup(group.signature)
     }?;
-    owners[id.index()].fetch_min(key(object.id, group.section), Ordering::Relaxed);
+    owners[id.index()].fetch_min(Position::new(object.id, group.section).word(), Ordering::Relaxed);
     Some(id.0)
 }
 
 fn claim_by_local_signatures<'a>(
     found: &[Vec<(Group<'a>, Option<u32>)>],
-    by_compiled: &HashMap<u64, FileId>,
-) -> HashMap<&'a [u8], u64> {
+    by_compiled: &HashMap<Position, FileId>,
+) -> HashMap<&'a [u8], Position> {
     let mut owners = HashMap::new();
     for (file, groups) in found.iter().enumerate() {
         for (group, global) in groups {
-            let key = key(FileId::from_index(file), group.section);
-            if group.is_comdat() && global.is_none() && !by_compiled.contains_key(&key) {
-                owners.entry(group.signature).or_insert(key);
+            let own = Position::new(FileId::from_index(file), group.section);
+            if group.is_comdat() && global.is_none() && !by_compiled.contains_key(&own) {
+                owners.entry(group.signature).or_insert(own);
             }
         }
     }
@@ -141,11 +141,11 @@ fn claim_by_local_signatures<'a>(
 fn decide<'a, E: zerocopy::byteorder::ByteOrder>(
     object: &ObjectFile<'a, E>,
     group: Group<'a>,
-    owner: u64,
+    owner: Position,
     own: &mut [SectionState],
 ) -> GroupEntry<'a> {
-    let prevailing = FileId((owner >> 32) as u32);
-    let discarded = owner != key(object.id, group.section);
+    let prevailing = owner.file;
+    let discarded = owner != Position::new(object.id, group.section);
     if discarded {
         for &member in &group.members {
             own[member as usize].discard(SectionState::DISCARDED_BY_GROUP);

@@ -15,7 +15,7 @@ use hashbrown::{HashMap, HashSet};
 use rayon::prelude::*;
 use zerocopy::byteorder::ByteOrder;
 
-use super::linkonce::key;
+use super::linkonce::Position;
 
 /// What plugins compiled.
 #[derive(Default)]
@@ -29,13 +29,16 @@ pub struct Compiled<'a> {
 /// A group, and the globals that it defines.
 struct Copy {
     /// The position of the group.
-    position: u64,
+    position: Position,
     globals: Vec<SymbolId>,
 }
 
 /// The groups that are discarded for definitions of compiled code, by their positions, each with the file
 /// that has the definitions.
-pub(super) fn displaced<T: Target>(inputs: &Inputs<'_, T>, compiled: &Compiled<'_>) -> HashMap<u64, FileId> {
+pub(super) fn displaced<T: Target>(
+    inputs: &Inputs<'_, T>,
+    compiled: &Compiled<'_>,
+) -> HashMap<Position, FileId> {
     if compiled.signatures.is_empty() {
         return HashMap::new();
     }
@@ -79,7 +82,7 @@ fn copies_in<E: ByteOrder>(object: &ObjectFile<'_, E>, is_wanted: impl Fn(&Group
     let mut of_section: HashMap<u32, usize> = HashMap::new();
     for group in groups(object).0.iter().filter(|group| is_wanted(group)) {
         of_section.extend(group.members.iter().map(|&member| (member, copies.len())));
-        copies.push(Copy { position: key(object.id, group.section), globals: Vec::new() });
+        copies.push(Copy { position: Position::new(object.id, group.section), globals: Vec::new() });
     }
     if copies.is_empty() {
         return copies;

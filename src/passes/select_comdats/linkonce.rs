@@ -17,9 +17,28 @@ use hashbrown::{HashMap, HashSet};
 use rayon::prelude::*;
 use zerocopy::byteorder::ByteOrder;
 
-/// The position of a section in the link.
-pub(super) fn key(file: FileId, section: u32) -> u64 {
-    u64::from(file.0) << 32 | u64::from(section)
+/// The position of a section in the link: the first one is the least.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub(super) struct Position {
+    pub file: FileId,
+    /// Header index.
+    pub section: u32,
+}
+
+impl Position {
+    pub(super) fn new(file: FileId, section: u32) -> Self {
+        Position { file, section }
+    }
+
+    /// As a number of the same order, for atomics.
+    pub(super) fn word(self) -> u64 {
+        u64::from(self.file.0) << 32 | u64::from(self.section)
+    }
+
+    /// The position of such a number; `None` for that of no position, `u64::MAX`.
+    pub(super) fn of_word(word: u64) -> Option<Self> {
+        (word != u64::MAX).then(|| Position::new(FileId((word >> 32) as u32), word as u32))
+    }
 }
 
 const PREFIX: &[u8; 14] = b".gnu.linkonce.";
@@ -28,7 +47,7 @@ const PREFIX: &[u8; 14] = b".gnu.linkonce.";
 #[derive(Default)]
 pub(super) struct Displaced {
     /// Groups that would prevail, by their positions, and the sections in their place.
-    pub groups: HashMap<u64, u64>,
+    pub groups: HashMap<Position, Position>,
     /// Sections that are dropped.
     pub sections: Vec<SectionId>,
 }
@@ -38,7 +57,7 @@ struct Sections<'a> {
     /// By file: their header indices.
     by_file: Vec<Vec<u32>>,
     /// By name: the position of the first one in link order.
-    first: HashMap<&'a [u8], u64>,
+    first: HashMap<&'a [u8], Position>,
 }
 
 impl<'a> Sections<'a> {
@@ -55,54 +74,52 @@ impl<'a> Sections<'a> {
         let mut first = HashMap::new();
         for (object, found) in objects.iter().zip(&by_file) {
             for &index in found {
-                first.entry(object.section_name(index as usize)).or_insert(key(object.id, index));
+                first.entry(object.section_name(index as usize)).or_insert(Position::new(object.id, index));
             }
         }
         Sections { by_file, first }
     }
 
-    fn each(&self) -> impl Iterator<Item = (FileId, u32)> + '_ {
+    fn each(&self) -> impl Iterator<Item = Position> + '_ {
         let files = self.by_file.iter().enumerate();
-        files.flat_map(|(file, found)| found.iter().map(move |&index| (FileId::from_index(file), index)))
+        files.flat_map(|(file, found)| {
+            found.iter().map(move |&index| Position::new(FileId::from_index(file), index))
+        })
     }
 }
 
 /// A section and a group that may be two copies of one thing.
 struct Pair {
-    /// Position of the section.
-    section: u64,
-    /// Position of the group.
-    group: u64,
+    section: Position,
+    group: Position,
     /// The only member of the group.
-    member: u32,
+    member: Position,
 }
 
 /// Decides what is displaced. `owner` gives the position of the group that prevails among those of a
 /// signature, and `group` the group at a position.
 pub(super) fn displace<'g, 'a: 'g, E: ByteOrder + Sync>(
     objects: &[ObjectFile<'a, E>],
-    owner: impl Fn(&[u8]) -> Option<u64>,
-    group: impl Fn(u64) -> Option<&'g Group<'a>>,
+    owner: impl Fn(&[u8]) -> Option<Position>,
+    group: impl Fn(Position) -> Option<&'g Group<'a>>,
 ) -> Displaced {
     let sections = Sections::find(objects);
     let mut displaced = Displaced::default();
     if sections.first.is_empty() {
         return displaced;
     }
-    let name = |(file, index): (FileId, u32)| objects[file.index()].section_name(index as usize);
-    let is_first = |at: (FileId, u32)| sections.first.get(name(at)) == Some(&key(at.0, at.1));
-    let pair = |at: (FileId, u32)| {
-        let position = owner(signature(name(at))?)?;
-        let object = &objects[(position >> 32) as usize];
-        let member = only_member(object, group(position)?)?;
-        Some(Pair { section: key(at.0, at.1), group: position, member })
+    let name = |at: Position| objects[at.file.index()].section_name(at.section as usize);
+    let is_first = |at: Position| sections.first.get(name(at)) == Some(&at);
+    let pair = |section: Position| {
+        let position = owner(signature(name(section))?)?;
+        let member = only_member(&objects[position.file.index()], group(position)?)?;
+        Some(Pair { section, group: position, member: Position::new(position.file, member) })
     };
     let pairs: Vec<Pair> = sections.each().filter(|&at| is_first(at)).filter_map(pair).collect();
     let definitions = Definitions::of(objects, &pairs);
     let mut lost = HashSet::new();
     for Pair { section, group, member } in pairs {
-        let file_of_group = FileId((group >> 32) as u32);
-        if !definitions.match_in(objects, section, key(file_of_group, member)) {
+        if !definitions.match_in(objects, section, member) {
             continue;
         }
         if section < group {
@@ -111,14 +128,14 @@ pub(super) fn displace<'g, 'a: 'g, E: ByteOrder + Sync>(
             lost.insert(section);
         }
     }
-    let is_lost = |&(file, index): &(FileId, u32)| {
-        let name = name((file, index));
+    let is_lost = |&at: &Position| {
+        let name = name(at);
         // Of one file, an assembler was asked for several.
-        let is_copy = sections.first.get(name).is_some_and(|first| first >> 32 != u64::from(file.0));
-        is_copy || lost.contains(&key(file, index)) || is_of_other_text(&sections, name, file)
+        let is_copy = sections.first.get(name).is_some_and(|first| first.file != at.file);
+        is_copy || lost.contains(&at) || is_of_other_text(&sections, name, at.file)
     };
     let ids = sections.each().filter(is_lost);
-    displaced.sections = ids.map(|(file, index)| objects[file.index()].section_id(index)).collect();
+    displaced.sections = ids.map(|at| objects[at.file.index()].section_id(at.section)).collect();
     displaced
 }
 
@@ -132,7 +149,7 @@ fn signature(name: &[u8]) -> Option<&[u8]> {
 fn is_of_other_text(sections: &Sections<'_>, name: &[u8], file: FileId) -> bool {
     let Some(rest) = name.strip_prefix(b".gnu.linkonce.r.") else { return false };
     let text = [b".gnu.linkonce.t.", rest].concat();
-    sections.first.get(&text[..]).is_some_and(|first| first >> 32 < u64::from(file.0))
+    sections.first.get(&text[..]).is_some_and(|first| first.file < file)
 }
 
 /// The member of a group that has only one, relocations apart.
@@ -149,24 +166,23 @@ fn only_member<E: ByteOrder>(object: &ObjectFile<'_, E>, group: &Group<'_>) -> O
 type Symbol<'a> = (&'a [u8], u8, u8);
 
 /// The symbols that some sections define, by position.
-struct Definitions<'a>(HashMap<u64, Vec<Symbol<'a>>>);
+struct Definitions<'a>(HashMap<Position, Vec<Symbol<'a>>>);
 
 impl<'a> Definitions<'a> {
     /// Those of all sections of the pairs, by one look at the symbols of each file.
     fn of<E: ByteOrder + Sync>(objects: &[ObjectFile<'a, E>], pairs: &[Pair]) -> Self {
-        let member = |pair: &Pair| pair.group >> 32 << 32 | u64::from(pair.member);
-        let mut defined: HashMap<u64, Vec<Symbol<'a>>> = HashMap::new();
-        defined.extend(pairs.iter().flat_map(|pair| [pair.section, member(pair)]).map(|at| (at, Vec::new())));
+        let mut defined: HashMap<Position, Vec<Symbol<'a>>> = HashMap::new();
+        defined.extend(pairs.iter().flat_map(|pair| [pair.section, pair.member]).map(|at| (at, Vec::new())));
         // In any order: sorted below.
-        let mut files: Vec<u64> = defined.keys().map(|at| at >> 32).collect();
+        let mut files: Vec<FileId> = defined.keys().map(|at| at.file).collect();
         files.sort_unstable();
         files.dedup();
         for file in files {
-            let object = &objects[file as usize];
+            let object = &objects[file.index()];
             for (index, symbol) in object.symbols.iter().enumerate() {
                 if symbol.kind() != elf::STT_SECTION
                     && let SymbolPlace::Section(section) = object.symbol_place(index)
-                    && let Some(symbols) = defined.get_mut(&key(object.id, section))
+                    && let Some(symbols) = defined.get_mut(&Position::new(object.id, section))
                 {
                     let name = string_at(object.symbol_names, symbol.st_name.get() as usize);
                     symbols.push((name.unwrap_or_default(), symbol.st_info, symbol.st_other));
@@ -179,9 +195,9 @@ impl<'a> Definitions<'a> {
     }
 
     /// Whether two sections have the same type and define the same symbols, at least one.
-    fn match_in<E: ByteOrder>(&self, objects: &[ObjectFile<'_, E>], a: u64, b: u64) -> bool {
-        let sh_type = |at: u64| objects[(at >> 32) as usize].headers[at as u32 as usize].sh_type.get();
-        let symbols = |at: u64| self.0.get(&at).filter(|symbols| !symbols.is_empty());
+    fn match_in<E: ByteOrder>(&self, objects: &[ObjectFile<'_, E>], a: Position, b: Position) -> bool {
+        let sh_type = |at: Position| objects[at.file.index()].headers[at.section as usize].sh_type.get();
+        let symbols = |at: Position| self.0.get(&at).filter(|symbols| !symbols.is_empty());
         sh_type(a) == sh_type(b) && symbols(a).is_some() && symbols(a) == symbols(b)
     }
 }
