@@ -88,8 +88,7 @@ fn an_order_finds_upward_arrows_and_unknown_files() {
         ("b/inner.rs", "pub fn g() { crate::c::h() }"),
         ("c.rs", "pub fn h() {}"),
     ]);
-    let table =
-        "# Modules\n| module | owns |\n|---|---|\n| `crates/x` | |\n| `a.rs` | |\n| `b/`, `d/` | |\n# Next";
+    let table = "# Modules\n| module | owns |\n|---|---|\n| `a.rs` | |\n| `b/`, `d/` | |\n# Next";
     let order = Order::from_table(table, "Modules").unwrap();
     let against = order.against(&graph);
     assert_eq!(against.upward.len(), 1);
