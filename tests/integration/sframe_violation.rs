@@ -61,7 +61,7 @@ fn a_monolithic_section_is_a_violation() {
             "shared_inline(int)",
             ".sframe+0x",
             "-z sframe-violation=warning",
-            "--sframe-split takes",
+            "--sframe-split splits",
             "discard",
         ]);
         assert!(!case.work.exists("program"));
