@@ -17,7 +17,6 @@ use super::stack_output::{Plan, settings, write_all};
 use stacks::kernel::Kernel;
 use stacks::profile::Profile;
 use stacks::session::{Session, Settings};
-use stacks::snapshot::Snapshot;
 
 /// Unwinds every thread.
 pub fn run(arguments: &Unwind) -> Outcome {
@@ -65,14 +64,6 @@ pub fn exercise(bytes: &stacks::bytes::Bytes) {
     core.map_vdso(&mut session);
     session.unwind_saved(&core.snapshot, &mut |_| {});
 }
-
-/// An error in an argument.
-fn bad(argument: &str, message: impl Into<String>) -> Problem {
-    Problem::new(argument, message)
-}
-
-/// A process with files mapped into it.
-type Mapped = (Snapshot, Session);
 
 #[cfg(test)]
 mod tests;

@@ -1,6 +1,5 @@
 //! The files of a core file's process, and where their code is.
 
-use super::{Mapped, bad};
 use crate::args::{PlacedFile, Unwind};
 use crate::open::Problem;
 use object::elf::ELFMAG;
@@ -8,6 +7,7 @@ use stacks::bytes::Bytes;
 use stacks::core_file::{Code, CoreFile, MappedFile};
 use stacks::files::FileId;
 use stacks::session::{Session, Settings};
+use stacks::snapshot::Snapshot;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
@@ -15,10 +15,10 @@ use std::path::Path;
 ///
 /// # Errors
 /// It is no core file, or an argument names a file of which it does not say the place.
-pub fn read(path: &Path, arguments: &Unwind, settings: Settings) -> Result<Mapped, Problem> {
+pub fn read(path: &Path, arguments: &Unwind, settings: Settings) -> Result<(Snapshot, Session), Problem> {
     let name = path.display().to_string();
-    let bytes = Bytes::open(path).map_err(|error| bad(&name, format!("cannot read: {error}")))?;
-    let core = CoreFile::read(&bytes).map_err(|message| bad(&name, message))?;
+    let bytes = Bytes::open(path).map_err(|error| Problem::new(&name, format!("cannot read: {error}")))?;
+    let core = CoreFile::read(&bytes).map_err(|message| Problem::new(&name, message))?;
     let mut session = Session::new(core.snapshot.abi, settings);
     for file in &core.files {
         if !arguments.modules.iter().any(|module| is_named(file, &module.path)) {
@@ -62,11 +62,11 @@ fn map_stand_in(core: &CoreFile, module: &PlacedFile, session: &mut Session) -> 
         return Ok(());
     }
     let Some(file) = core.files.iter().find(|file| is_named(file, &module.path)) else {
-        return Err(bad(&name, "the core file maps no file of that name; say FILE@BIAS"));
+        return Err(Problem::new(&name, "the core file maps no file of that name; say FILE@BIAS"));
     };
     let code = core.code(file);
     let Some(first) = code.first() else {
-        return Err(bad(&name, "the process only read the file of that name; say FILE@BIAS"));
+        return Err(Problem::new(&name, "the process only read the file of that name; say FILE@BIAS"));
     };
     let id = session.files_mut().open_here(&module.path, first.build_id.as_deref());
     code.iter().for_each(|code| map_code(core, id, code, session));

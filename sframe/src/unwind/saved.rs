@@ -1,6 +1,5 @@
 //! Registers and memory that something else saved: a text file with registers, a binary file with the stack.
 
-use super::{Mapped, bad};
 use crate::args::Unwind;
 use crate::open::Problem;
 use crate::registers;
@@ -15,23 +14,28 @@ use stacks::snapshot::{Snapshot, Thread};
 ///
 /// # Errors
 /// A file cannot be read, a register is not known, or one that is needed is missing.
-pub fn read(arguments: &Unwind, settings: Settings) -> Result<Mapped, Problem> {
+pub fn read(arguments: &Unwind, settings: Settings) -> Result<(Snapshot, Session), Problem> {
     let (Some(path), Some(first)) = (&arguments.registers, arguments.modules.first()) else {
-        return Err(bad("arguments", "expected --core, or --registers, --memory and modules as FILE@BIAS"));
+        return Err(Problem::new(
+            "arguments",
+            "expected --core, or --registers, --memory and modules as FILE@BIAS",
+        ));
     };
     let abi = match Image::open(&first.path) {
         Ok(image) => image.abi(),
-        Err(message) => return Err(bad(&first.path.display().to_string(), message)),
+        Err(message) => return Err(Problem::new(&first.path.display().to_string(), message)),
     };
     let name = path.display().to_string();
-    let text = std::fs::read_to_string(path).map_err(|error| bad(&name, format!("cannot read: {error}")))?;
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| Problem::new(&name, format!("cannot read: {error}")))?;
     let mut snapshot = Snapshot::new(abi);
-    snapshot.threads.push(parse_registers(abi, &text).map_err(|message| bad(&name, message))?);
+    snapshot.threads.push(parse_registers(abi, &text).map_err(|message| Problem::new(&name, message))?);
     let mut pieces = Vec::new();
     for piece in &arguments.memory {
         let file = piece.path.display().to_string();
-        let bytes = Bytes::open(&piece.path).map_err(|error| bad(&file, format!("cannot read: {error}")))?;
-        let address = piece.bias.ok_or_else(|| bad(&file, "expected FILE@ADDRESS"))?;
+        let bytes =
+            Bytes::open(&piece.path).map_err(|error| Problem::new(&file, format!("cannot read: {error}")))?;
+        let address = piece.bias.ok_or_else(|| Problem::new(&file, "expected FILE@ADDRESS"))?;
         pieces.push((address, bytes));
     }
     snapshot.saved = pieces.iter().map(|(_, bytes)| bytes.len()).sum();

@@ -1,13 +1,13 @@
 //! Tests of `sframe unwind` on a stack made by hand for a fixture program.
 
-use super::saved::parse_registers;
-use super::{Mapped, saved};
+use super::saved::{self, parse_registers};
 use crate::args::{PlacedFile, RowSources, StackOutput, StackRows, Unwind};
 use crate::fixtures;
 use sframe_format::Abi;
 use stacks::kernel::Kernel;
 use stacks::profile::{Names, Profile};
-use stacks::session::Settings;
+use stacks::session::{Session, Settings};
+use stacks::snapshot::Snapshot;
 use std::path::Path;
 
 const PROGRAM: &str = "linked/prog.x86_64.ld2.47";
@@ -31,7 +31,7 @@ fn arguments() -> Unwind {
 type Walked = (Vec<String>, String);
 
 /// The threads of a process, and the files that could not be used, each with the reason.
-fn walked((snapshot, mut session): Mapped) -> (Vec<Walked>, String) {
+fn walked((snapshot, mut session): (Snapshot, Session)) -> (Vec<Walked>, String) {
     let (mut profile, mut ends) = (Profile::new(true), Vec::new());
     profile.events = snapshot.events();
     session.unwind_saved(&snapshot, &mut |stack| {
