@@ -23,7 +23,7 @@ pub fn read(arguments: &Unwind, settings: Settings) -> Result<(Snapshot, Session
     };
     let abi = match Image::open(&first.path) {
         Ok(image) => image.abi(),
-        Err(message) => return Err(Problem::new(&first.path.display().to_string(), message)),
+        Err(message) => return Err(Problem::new(first.path.display().to_string(), message)),
     };
     let name = path.display().to_string();
     let text = std::fs::read_to_string(path)
