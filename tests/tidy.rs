@@ -159,6 +159,7 @@ fn files_import_one_another_in_no_circle() {
         "sframe/src/lib.rs",
         "ld-compare/src/lib.rs",
         "split-plugin/src/lib.rs",
+        "fuzz/links/src/lib.rs",
         "xtask/src/main.rs",
         "tests/integration/main.rs",
     ]

@@ -5,7 +5,7 @@
 //! both. The merged number is the largest, because higher ones stand for more demanding ABIs.
 //! Attributes of single sections and symbols are skipped: no compiler writes any.
 
-use super::synthesis::{Create, Created, Grow, Size, Synthesis, Write};
+use super::synthesis::{Created, Synthesis};
 use crate::arch::Target;
 use crate::diag::{Code, Diagnostic, Location};
 use crate::ids::SectionId;
@@ -19,20 +19,16 @@ use zerocopy::byteorder::{ByteOrder, U32};
 
 /// `.gnu.attributes`, if an object has one.
 pub fn synthesis<T: Target>() -> Synthesis<T> {
-    Synthesis {
-        create: Create::Early(|link| {
-            let (contents, absorbed) = merge(link, link.sections);
-            let section = || {
-                let (name, bytes) = (b".gnu.attributes", link.store.keep(contents.clone()));
-                SyntheticSection::of_bytes(Kind::GnuAttributes, name, SHT_GNU_ATTRIBUTES, 0, 1, bytes)
-            };
-            let sections = (!contents.is_empty()).then(section).into_iter().collect();
-            Created { sections, absorbed, ..Created::default() }
-        }),
-        size: Size::AtCreation,
-        grow: Grow::Never,
-        write: Write::Fixed,
-    }
+    Synthesis::fixed(|link| {
+        let (contents, absorbed) = merge(link, link.sections);
+        let section = |contents| {
+            let (name, bytes) = (b".gnu.attributes", link.store.keep(contents));
+            SyntheticSection::of_bytes(Kind::GnuAttributes, name, SHT_GNU_ATTRIBUTES, 0, 1, bytes)
+        };
+        let contents = Some(contents).filter(|contents: &Vec<u8>| !contents.is_empty());
+        let sections = contents.map(section).into_iter().collect();
+        Created { sections, absorbed, ..Created::default() }
+    })
 }
 
 /// `SHT_GNU_ATTRIBUTES`.

@@ -7,7 +7,7 @@
 //! another, sections would be none that a reader takes.
 
 use super::attributes::{push_number, split_sized, take_number};
-use super::synthesis::{Create, Grow, Size, Synthesis, Write};
+use super::synthesis::Synthesis;
 use crate::arch::Target;
 use crate::arch::machine::{FEATURE_BTI, FEATURE_GCS, FEATURE_PAC};
 use crate::diag::{Code, Diagnostic, Location};
@@ -19,19 +19,14 @@ use zerocopy::byteorder::{ByteOrder, U32};
 
 /// `.ARM.attributes`, if an object has one.
 pub fn synthesis<T: Target>() -> Synthesis<T> {
-    Synthesis {
-        create: Create::Early(|link| {
-            let bytes = &link.properties.attributes;
-            let section = |sh_type| {
-                let bytes = link.store.keep(bytes.clone());
-                SyntheticSection::of_bytes(Kind::BuildAttributes, b".ARM.attributes", sh_type, 0, 1, bytes)
-            };
-            T::BUILD_ATTRIBUTES.filter(|_| !bytes.is_empty()).map(section).into()
-        }),
-        size: Size::AtCreation,
-        grow: Grow::Never,
-        write: Write::Fixed,
-    }
+    Synthesis::fixed(|link| {
+        let bytes = &link.properties.attributes;
+        let section = |sh_type| {
+            let bytes = link.store.keep(bytes.clone());
+            SyntheticSection::of_bytes(Kind::BuildAttributes, b".ARM.attributes", sh_type, 0, 1, bytes)
+        };
+        T::BUILD_ATTRIBUTES.filter(|_| !bytes.is_empty()).map(section).into()
+    })
 }
 
 /// The only version of the format.

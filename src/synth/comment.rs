@@ -1,6 +1,6 @@
 //! `.comment`: names this linker, as compilers name themselves.
 
-use super::synthesis::{Create, Grow, Size, Synthesis, Write};
+use super::synthesis::Synthesis;
 use crate::arch::Target;
 use crate::elf::consts as elf;
 use crate::tables::section::{Kind, SyntheticSection};
@@ -9,17 +9,12 @@ const TEXT: &str = concat!("Linker: sframe-ld ", env!("CARGO_PKG_VERSION"), "\0"
 
 /// `.comment`. An image whose layout a script replaces holds only what the script asks for.
 pub fn synthesis<T: Target>() -> Synthesis<T> {
-    Synthesis {
-        create: Create::Early(|link| {
-            let flags = u64::from(elf::SHF_MERGE | elf::SHF_STRINGS);
-            let bytes = TEXT.as_bytes();
-            let section =
-                || SyntheticSection::of_bytes(Kind::Comment, b".comment", elf::SHT_PROGBITS, flags, 1, bytes);
-            let wanted = !link.config.is_relocatable() && !link.plan.replaces_default;
-            wanted.then(|| section().entries(1)).into()
-        }),
-        size: Size::AtCreation,
-        grow: Grow::Never,
-        write: Write::Fixed,
-    }
+    Synthesis::fixed(|link| {
+        let flags = u64::from(elf::SHF_MERGE | elf::SHF_STRINGS);
+        let bytes = TEXT.as_bytes();
+        let section =
+            || SyntheticSection::of_bytes(Kind::Comment, b".comment", elf::SHT_PROGBITS, flags, 1, bytes);
+        let wanted = !link.config.is_relocatable() && !link.plan.replaces_default;
+        wanted.then(|| section().entries(1)).into()
+    })
 }

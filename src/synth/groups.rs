@@ -3,7 +3,7 @@
 //! A prevailing group goes into the output with its live members, so that the next link can choose
 //! again. Members are output sections here, with their relocation sections.
 
-use super::synthesis::{Create, Grow, Size, Synthesis, Write};
+use super::synthesis::{Synthesis, Write};
 use crate::arch::Target;
 use crate::ids::{FileId, SymbolId};
 use crate::input::object::SymbolPlace;
@@ -11,14 +11,9 @@ use crate::phase::{Arranged, Inputs, OutputGroup, Placed};
 use zerocopy::FromBytes;
 use zerocopy::byteorder::U32;
 
-/// The groups, which `create_relocatable` makes.
+/// The groups, which the layout makes once sections have places.
 pub fn synthesis<T: Target>() -> Synthesis<T> {
-    Synthesis {
-        create: Create::Later,
-        size: Size::AtCreation,
-        grow: Grow::Never,
-        write: Write::Bytes(|link, section, out| write(link, section.number, out)),
-    }
+    Synthesis::later(Write::Bytes(|link, section, out| write(link, section.number, out)))
 }
 
 /// Writes a group. `row` is a row of [`Arranged::output_groups`].

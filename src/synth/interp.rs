@@ -1,6 +1,6 @@
 //! `.interp`: the path of the dynamic linker that starts the program (gABI, "Program Interpreter").
 
-use super::synthesis::{Create, Grow, Size, Synthesis, Write};
+use super::synthesis::Synthesis;
 use crate::arch::Target;
 use crate::elf::consts as elf;
 use crate::phase::Inputs;
@@ -8,18 +8,13 @@ use crate::tables::section::{Kind, READ_ONLY, SyntheticSection};
 
 /// `.interp`.
 pub fn synthesis<T: Target>() -> Synthesis<T> {
-    Synthesis {
-        create: Create::Early(|link| {
-            let section = |path: &[u8]| {
-                let bytes = link.store.keep([path, b"\0"].concat());
-                SyntheticSection::of_bytes(Kind::Interp, b".interp", elf::SHT_PROGBITS, READ_ONLY, 1, bytes)
-            };
-            path(link).map(section).into()
-        }),
-        size: Size::AtCreation,
-        grow: Grow::Never,
-        write: Write::Fixed,
-    }
+    Synthesis::fixed(|link| {
+        let section = |path: &[u8]| {
+            let bytes = link.store.keep([path, b"\0"].concat());
+            SyntheticSection::of_bytes(Kind::Interp, b".interp", elf::SHT_PROGBITS, READ_ONLY, 1, bytes)
+        };
+        path(link).map(section).into()
+    })
 }
 
 /// The path; `None` for outputs that no dynamic linker starts.

@@ -1,6 +1,6 @@
 //! Contents of sections that `merge_strings` made of the pieces of `SHF_MERGE` sections.
 
-use super::synthesis::{Create, Grow, Size, Synthesis, Write};
+use super::synthesis::{Synthesis, Write};
 use crate::arch::Target;
 use crate::merge::Shard;
 use crate::phase::Scanned;
@@ -9,12 +9,7 @@ use rayon::prelude::*;
 
 /// The sections, which `merge_strings` makes.
 pub fn synthesis<T: Target>() -> Synthesis<T> {
-    Synthesis {
-        create: Create::Later,
-        size: Size::AtCreation,
-        grow: Grow::Never,
-        write: Write::Jobs(|link, section, out| write(link, section.number, out)),
-    }
+    Synthesis::later(Write::Jobs(|link, section, out| write(link, section.number, out)))
 }
 
 /// Writes the merged section of a group: `number` is that of [`crate::tables::section::Kind::Merged`].

@@ -1,6 +1,6 @@
 //! Notes that the linker makes (gABI, "Note Section").
 
-use super::synthesis::{Create, Grow, Size, Synthesis, Write};
+use super::synthesis::Synthesis;
 use crate::arch::Target;
 use crate::cli::BuildId;
 use crate::elf::consts as elf;
@@ -9,40 +9,30 @@ use zerocopy::byteorder::U32;
 
 /// `.note.gnu.build-id`; its bytes are written when all others are.
 pub fn build_id<T: Target>() -> Synthesis<T> {
-    Synthesis {
-        create: Create::Early(|link| {
-            let identifier = match &link.config.notes.build_id {
-                BuildId::None => return None.into(),
-                BuildId::Fast => vec![0; 8],
-                BuildId::Md5 | BuildId::Uuid => vec![0; 16],
-                BuildId::Sha1 => vec![0; 20],
-                BuildId::Hex(bytes) => bytes.clone(),
-            };
-            let bytes = encode::<T>(b"GNU", elf::NT_GNU_BUILD_ID, &identifier);
-            Some(section(Kind::BuildIdNote, b".note.gnu.build-id", link.store.keep(bytes))).into()
-        }),
-        size: Size::AtCreation,
-        grow: Grow::Never,
-        write: Write::Fixed,
-    }
+    Synthesis::fixed(|link| {
+        let identifier = match &link.config.notes.build_id {
+            BuildId::None => return None.into(),
+            BuildId::Fast => vec![0; 8],
+            BuildId::Md5 | BuildId::Uuid => vec![0; 16],
+            BuildId::Sha1 => vec![0; 20],
+            BuildId::Hex(bytes) => bytes.clone(),
+        };
+        let bytes = encode::<T>(b"GNU", elf::NT_GNU_BUILD_ID, &identifier);
+        Some(section(Kind::BuildIdNote, b".note.gnu.build-id", link.store.keep(bytes))).into()
+    })
 }
 
 /// `.note.package`, with `--package-metadata`.
 pub fn package<T: Target>() -> Synthesis<T> {
-    Synthesis {
-        create: Create::Early(|link| {
-            let text = link.config.notes.package_metadata.as_ref();
-            let Some(text) = text.filter(|_| !link.config.is_relocatable()) else { return None.into() };
-            // Its size counts the padding, too, as in GNU ld and mold.
-            let mut text = [&text[..], b"\0"].concat();
-            text.resize(text.len().next_multiple_of(4), 0);
-            let bytes = encode::<T>(b"FDO", NT_FDO_PACKAGING_METADATA, &text);
-            Some(section(Kind::PackageNote, b".note.package", link.store.keep(bytes))).into()
-        }),
-        size: Size::AtCreation,
-        grow: Grow::Never,
-        write: Write::Fixed,
-    }
+    Synthesis::fixed(|link| {
+        let text = link.config.notes.package_metadata.as_ref();
+        let Some(text) = text.filter(|_| !link.config.is_relocatable()) else { return None.into() };
+        // Its size counts the padding, too, as in GNU ld and mold.
+        let mut text = [&text[..], b"\0"].concat();
+        text.resize(text.len().next_multiple_of(4), 0);
+        let bytes = encode::<T>(b"FDO", NT_FDO_PACKAGING_METADATA, &text);
+        Some(section(Kind::PackageNote, b".note.package", link.store.keep(bytes))).into()
+    })
 }
 
 fn section<'a>(kind: Kind, name: &'static [u8], bytes: &'a [u8]) -> SyntheticSection<'a> {

@@ -6,7 +6,7 @@
 //! without the note promises nothing.
 
 use super::build_attributes::{self, BuildAttributes};
-use super::synthesis::{Create, Created, Grow, MergedProperties, Size, Synthesis, Write};
+use super::synthesis::{Created, MergedProperties, Synthesis};
 use crate::arch::{Target, machine};
 use crate::cli::{Machine, Report};
 use crate::diag::{Code, Diagnostic, Location, Severity};
@@ -67,23 +67,18 @@ type Properties = Option<BTreeMap<u32, u128>>;
 
 /// `.note.gnu.property`, if a property holds.
 pub fn synthesis<T: Target>() -> Synthesis<T> {
-    Synthesis {
-        create: Create::Early(|link| {
-            let (name, note) = (b".note.gnu.property", &link.properties.note);
-            let section = || {
-                let bytes = link.store.keep(note.clone());
-                SyntheticSection::of_bytes(Kind::PropertyNote, name, elf::SHT_NOTE, READ_ONLY, WORD, bytes)
-            };
-            Created {
-                sections: (!note.is_empty()).then(section).into_iter().collect(),
-                absorbed: link.properties.absorbed.clone(),
-                ..Created::default()
-            }
-        }),
-        size: Size::AtCreation,
-        grow: Grow::Never,
-        write: Write::Fixed,
-    }
+    Synthesis::fixed(|link| {
+        let (name, note) = (b".note.gnu.property", &link.properties.note);
+        let section = || {
+            let bytes = link.store.keep(note.clone());
+            SyntheticSection::of_bytes(Kind::PropertyNote, name, elf::SHT_NOTE, READ_ONLY, WORD, bytes)
+        };
+        Created {
+            sections: (!note.is_empty()).then(section).into_iter().collect(),
+            absorbed: link.properties.absorbed.clone(),
+            ..Created::default()
+        }
+    })
 }
 
 /// Merges the notes and build attributes of all objects.

@@ -3,7 +3,7 @@
 //! One section for each output section that has relocations left, with `SHF_INFO_LINK`: `sh_info`
 //! names the section that they apply to, `sh_link` the symbol table (gABI, "Relocation").
 
-use super::synthesis::{Create, Grow, Size, Synthesis, Write};
+use super::synthesis::{Synthesis, Write};
 use crate::arch::Target;
 use crate::ids::SectionId;
 use crate::phase::{OutputRelocations, Placed};
@@ -11,14 +11,9 @@ use crate::relocs::emit;
 use rayon::prelude::*;
 use zerocopy::{FromBytes, IntoBytes, KnownLayout, Unaligned};
 
-/// The sections, which `create_relocatable` makes.
+/// The sections, which the layout makes once it has counted relocations.
 pub fn synthesis<T: Target>() -> Synthesis<T> {
-    Synthesis {
-        create: Create::Later,
-        size: Size::AtCreation,
-        grow: Grow::Never,
-        write: Write::Bytes(|link, section, out| write(link, section.number, out)),
-    }
+    Synthesis::later(Write::Bytes(|link, section, out| write(link, section.number, out)))
 }
 
 /// Writes the section. `row` is a row of [`crate::phase::Arranged::output_relocations`].

@@ -36,10 +36,26 @@ pub struct Synthesis<T: Target> {
     pub write: Write<T>,
 }
 
+impl<T: Target> Synthesis<T> {
+    /// An early section whose contents are final when it is made.
+    pub fn fixed(create: Creator<T>) -> Self {
+        let (size, grow, write) = (Size::AtCreation, Grow::Never, Write::Fixed);
+        Synthesis { create: Create::Early(create), size, grow, write }
+    }
+
+    /// Sections that a later pass makes, with their sizes.
+    pub fn later(write: Write<T>) -> Self {
+        Synthesis { create: Create::Later, size: Size::AtCreation, grow: Grow::Never, write }
+    }
+}
+
+/// Makes the sections of a kind, if this link may need them.
+pub type Creator<T> = for<'l, 'a> fn(&Ingredients<'l, 'a, T>) -> Created<'a>;
+
 /// How the sections of a kind are made.
 pub enum Create<T: Target> {
-    /// Before scripts are matched, if this link may need them. Sections that turn out empty are dropped.
-    Early(for<'l, 'a> fn(&Ingredients<'l, 'a, T>) -> Created<'a>),
+    /// Before scripts are matched. Sections that turn out empty are dropped.
+    Early(Creator<T>),
     /// By a later pass, which knows how many there are.
     Later,
 }

@@ -4,7 +4,7 @@
 //! They stand in pools, which are sections of the linker between other code. The layout's loop
 //! makes them (`layout::thunks`); neither a pool nor a thunk ever goes away again.
 
-use super::synthesis::{Create, Grow, Size, Synthesis, Write};
+use super::synthesis::{Synthesis, Write};
 use crate::arch::Target;
 use crate::elf::consts as elf;
 use crate::ids::{SectionId, SymbolId};
@@ -14,14 +14,9 @@ use crate::relocs::branches::target;
 use crate::tables::pools::{Destination, Purpose, Thunk, Thunks};
 use crate::tables::section::{Kind, SyntheticSymbol};
 
-/// Pools, which `insert_thunks` makes.
+/// Pools, which the rounds of the layout make ([`crate::layout`]).
 pub fn synthesis<T: Target>() -> Synthesis<T> {
-    Synthesis {
-        create: Create::Later,
-        size: Size::AtCreation,
-        grow: Grow::Never,
-        write: Write::Bytes(|link, section, out| write(link, section.number, out)),
-    }
+    Synthesis::later(Write::Bytes(|link, section, out| write(link, section.number, out)))
 }
 
 /// Writes a pool.

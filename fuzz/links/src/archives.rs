@@ -1,6 +1,6 @@
 //! Archives of a link: with one member or several, with an index or without, or thin.
 
-use crate::description::File;
+use crate::file::File;
 use crate::more;
 use crate::object::{self, Described};
 use arbitrary::{Result, Unstructured};

@@ -1,6 +1,7 @@
 //! The link that a fuzzer's bytes describe.
 
 use crate::damage::Damage;
+use crate::file::File;
 use crate::more::{self, now_and_then};
 use crate::object::{self, Described};
 use crate::{archives, options, script};
@@ -14,12 +15,6 @@ const DAMAGE: usize = 6;
 /// Most places of damage in the library that is made, and the length that it counts as having.
 const LIBRARY_DAMAGE: usize = 3;
 const LIBRARY: usize = 1 << 13;
-
-/// A file of a link.
-pub struct File {
-    pub name: String,
-    pub bytes: Vec<u8>,
-}
 
 /// A link.
 pub struct Link {

@@ -12,6 +12,7 @@ mod compact;
 pub mod complaints;
 mod damage;
 mod description;
+mod file;
 mod frames;
 mod more;
 mod object;
