@@ -9,9 +9,9 @@ use std::path::{Path, PathBuf};
 
 /// Look at, check and look up SFrame stack-trace sections
 ///
-/// Reads executables, shared libraries, relocatable objects and archives for x86-64, AArch64 and
-/// s390x, and `-` for the bytes of a section on standard input. Exit status: 0 if all is well, 1 if
-/// there are findings, 2 if an input cannot be used or an output cannot be written.
+/// Reads executables, shared libraries, relocatable objects and archives for x86-64, AArch64 and s390x, and
+/// `-` for the bytes of a section on standard input. Exit status: 0 if all is well, 1 if there are findings,
+/// 2 if an input cannot be used or an output cannot be written.
 #[derive(Parser)]
 #[command(name = "sframe", version, max_term_width = 100)]
 pub struct Arguments {
@@ -92,26 +92,26 @@ pub struct Dump {
 /// SFrame that is derived from `.eh_frame` in memory
 #[derive(Args, Clone, Copy)]
 pub struct Derivation {
-    /// Where a file has no SFrame section, derive one from .eh_frame in memory
+    /// Derive SFrame from .eh_frame in memory where a file has no SFrame section
     #[arg(long)]
     pub derived: bool,
     /// Derive even where a file has an SFrame section
     #[arg(long = "derived-always", requires = "derived")]
     pub always: bool,
-    /// Version to derive
+    /// SFrame version to derive
     #[arg(long = "sframe-version", value_name = "VERSION", default_value = "3", value_parser = clap::value_parser!(u8).range(2..=3))]
     version: u8,
 }
 
 impl Derivation {
-    /// The version to derive.
+    /// The SFrame version to derive.
     pub fn version(&self) -> Version {
         if self.version == 2 { Version::V2 } else { Version::V3 }
     }
 }
 
 impl Derivation {
-    /// Whether SFrame is to be derived for a file.
+    /// Whether to derive SFrame for a file.
     pub fn wanted(&self, input: &Input<'_>) -> bool {
         self.derived && (self.always || !input.has_rows())
     }
@@ -119,7 +119,8 @@ impl Derivation {
 
 /// Count sizes, functions and rows, and what sharing saves
 ///
-/// Over many files also how the share of file size is distributed that .eh_frame and .sframe take.
+/// For many files, also show how large a share of the file size .eh_frame and .sframe take, as a
+/// distribution.
 #[derive(Args)]
 pub struct Stat {
     /// Files to count, or folders whose ELF files are counted; `-` is a section on standard input
@@ -127,7 +128,7 @@ pub struct Stat {
     pub files: Vec<PathBuf>,
     #[command(flatten)]
     pub derivation: Derivation,
-    /// Draw the distribution of shares of file size
+    /// Draw the distribution of the shares of file size
     #[arg(long, value_name = "FILE.svg")]
     pub plot: Option<PathBuf>,
     /// Print JSON
@@ -140,26 +141,26 @@ pub struct Stat {
 
 /// Unwind stacks offline, from a core file or from saved registers and memory
 ///
-/// With --core the threads, the stack and the mapped files come from a Linux core file; further
-/// FILEs stand in for mapped files of the same name. Without it registers come from a text file
-/// (`rip 0x401000`, a line each), memory from binary files, and every module is said with the bias
-/// it was loaded at.
+/// With --core, the threads, the stack and the list of mapped files come from a Linux core file; each further
+/// FILE replaces the mapped file of the same name. Without --core, registers come from a text file (`rip
+/// 0x401000`, a line each) and memory from binary files, and each module is given with the bias that it was
+/// loaded at.
 #[derive(Args)]
 #[command(group = ArgGroup::new("source").required(true).args(["core", "registers"]))]
 pub struct Unwind {
     /// Core file
     #[arg(long, value_name = "FILE", conflicts_with = "memory")]
     pub core: Option<PathBuf>,
-    /// Folder below which the mapped files of the core file are
+    /// Folder that contains the mapped files of the core file
     #[arg(long, value_name = "FOLDER", requires = "core")]
     pub sysroot: Option<PathBuf>,
-    /// Text file with registers, one a line
+    /// Text file with registers, one per line
     #[arg(long, value_name = "FILE")]
     pub registers: Option<PathBuf>,
     /// Binary file with memory, and the address of its first byte
     #[arg(long, value_name = "FILE@ADDRESS", value_parser = parse_placed)]
     pub memory: Vec<PlacedFile>,
-    /// Programs and libraries, with what their addresses are to be raised by
+    /// Programs and libraries, each with the number to add to its addresses
     #[arg(value_name = "FILE[@BIAS]", value_parser = parse_placed)]
     pub modules: Vec<PlacedFile>,
     #[command(flatten)]
@@ -170,16 +171,15 @@ pub struct Unwind {
 
 /// Unwind the samples of a recording of perf
 ///
-/// perf record --call-graph dwarf takes the registers and a copy of the stack for each sample; perf
-/// record -g takes call chains, which are kept. Each file's rows are its SFrame, and where that
-/// says nothing what its .eh_frame gives. A sample that does not reach the root of its stack says
-/// why.
+/// perf record --call-graph dwarf takes the registers and a copy of the stack for each sample; perf record -g
+/// takes call chains, which are kept. The rows of a file come from its SFrame, and from its .eh_frame where
+/// SFrame has none. A sample that does not reach the root of its stack says why.
 #[derive(Args)]
 pub struct Stacks {
     /// Recording; `-` is standard input
     #[arg(value_name = "perf.data", default_value = "perf.data")]
     pub recording: PathBuf,
-    /// Folder below which the files of the recording are
+    /// Folder that contains the files of the recording
     #[arg(long, value_name = "FOLDER")]
     pub sysroot: Option<PathBuf>,
     #[command(flatten)]
@@ -188,11 +188,11 @@ pub struct Stacks {
     pub output: StackOutput,
 }
 
-/// Sample the stacks of a program that runs
+/// Sample the stacks of a running program
 ///
-/// The kernel takes samples, and they are unwound as they come; nothing is stored. Without -o and
-/// --html the page stacks.html is written; one that is there becomes stacks.html.old. Ctrl-C ends
-/// the recording. The exit status is that of the command, if one is started.
+/// The kernel takes the samples; this command unwinds them as they arrive and stores none. Without -o and
+/// --html, it writes the page stacks.html, and renames an existing one to stacks.html.old. Ctrl-C ends the
+/// recording. If a command is started, its exit status becomes the exit status.
 #[derive(Args)]
 #[command(group = ArgGroup::new("target").required(true).args(["pid", "command"]))]
 pub struct Record {
@@ -207,8 +207,8 @@ pub struct Record {
     pub frequency: u64,
     /// Unwind in the kernel, by a BPF program and compact tables; needs CAP_BPF and Linux 5.17 on x86-64
     ///
-    /// What the program cannot unwind is copied and unwound here, as without this option; so is everything,
-    /// with a warning, where the kernel does not allow bpf().
+    /// Samples that the program cannot unwind are copied and unwound here, as without this option. If the
+    /// kernel does not allow bpf(), a warning says so, and all samples are unwound here.
     #[arg(long)]
     pub bpf: bool,
     /// Bytes of the stack to copy for each sample
@@ -223,34 +223,33 @@ pub struct Record {
     pub output: StackOutput,
 }
 
-/// What to unwind by
+/// How to find the caller of a frame
 #[derive(Args)]
 pub struct StackRows {
-    /// Which rows of files serve
+    /// Sources of the rows
     #[arg(long = "rows", value_enum, default_value_t)]
     pub sources: RowSources,
-    /// Follow frame pointers in files, too, where there are no rows; wrong where code keeps none
+    /// Where a file has no rows, follow frame pointers; wrong in code that keeps none
     #[arg(long)]
     pub frame_pointers: bool,
 }
 
-/// Which rows of files serve
+/// Sources of the rows
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum RowSources {
-    /// A file's SFrame, what its .eh_frame gives where that says nothing, and what instructions tell where
-    /// neither does
+    /// SFrame; where it has no row, .eh_frame; where that has none either, the instructions
     #[default]
     All,
     /// SFrame only
     Sframe,
-    /// What .eh_frame gives, only
+    /// .eh_frame only
     EhFrame,
 }
 
 /// What to write
 #[derive(Args, Clone)]
 pub struct StackOutput {
-    /// Form of the output; by the ending of its name, if it is not said
+    /// Form of the output [default: what the ending of its name says]
     #[arg(long, value_enum)]
     pub format: Option<stacks::write::Format>,
     /// Write here instead of to standard output: .html, .folded, .json, .pb.gz for pprof, else .txt
@@ -259,10 +258,10 @@ pub struct StackOutput {
     /// Write a page with a flame graph
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
-    /// Name functions that the compiler put into others, and source lines
+    /// Name inlined functions too, and source lines
     #[arg(long)]
     pub inline: bool,
-    /// Print on standard error how many stacks are whole, and why the others are not
+    /// Print on standard error how many stacks are complete, and why the others are not
     #[arg(long, value_enum, value_name = "FORM", num_args = 0..=1, require_equals = true, default_missing_value = "text")]
     pub stats: Option<StatsFormat>,
 }
@@ -281,11 +280,11 @@ pub enum StatsFormat {
 pub struct PlacedFile {
     /// The file.
     pub path: PathBuf,
-    /// The address, or what addresses are to be raised by.
+    /// The address, or the number to add to addresses.
     pub bias: Option<u64>,
 }
 
-/// Reads `FILE@ADDRESS`. A file name may hold `@` if no address follows it.
+/// Reads `FILE@ADDRESS`. A file name may contain `@` if no address follows it.
 fn parse_placed(text: &str) -> Result<PlacedFile, String> {
     if let Some((file, address)) = text.rsplit_once('@')
         && let Ok(address) = parse_address(address)
@@ -318,15 +317,14 @@ pub struct Lookup {
 
 /// Check the format, and every row against .eh_frame
 ///
-/// With .eh_frame present every range of program counters of every function is compared: do both
-/// sides give the same CFA, return address and frame pointer? Wrong and malformed frames make the
-/// exit status 1.
+/// If the file has .eh_frame, every range of program counters of every function is compared: do both sides
+/// give the same CFA, return address and frame pointer? Wrong and malformed frames make the exit status 1.
 #[derive(Args)]
 pub struct Verify {
     /// Files to verify, or folders whose ELF files are verified; `-` is a section on standard input
     #[arg(required = true)]
     pub files: Vec<PathBuf>,
-    /// Code that SFrame does not cover is a finding, too
+    /// Report code that SFrame does not cover as a finding, too
     #[arg(long)]
     pub complete: bool,
     #[command(flatten)]
@@ -353,15 +351,14 @@ pub struct Verify {
 
 /// Give each text section of an object its own .sframe
 ///
-/// Each part joins the section group of its text section and is linked to it (SHF_LINK_ORDER),
-/// which every linker understands. Objects without SFrame, and those in this shape already, stay as
-/// they are.
+/// Each part joins the section group of its text section and is linked to it (SHF_LINK_ORDER), which every
+/// linker understands. Objects without SFrame, and objects that are split already, stay as they are.
 #[derive(Args)]
 pub struct Split {
     /// Relocatable objects, rewritten in place
     #[arg(required = true)]
     pub files: Vec<PathBuf>,
-    /// Write here instead; for one input
+    /// Write here instead; for one input only
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
     /// Write the light linking form: one unit for each text section, in sections .sframe_light
@@ -374,16 +371,17 @@ pub struct Split {
 
 /// Run another linker on split inputs
 ///
-/// Objects and members of archives whose .sframe covers several text sections are split into a cache, and
-/// the linker gets the same command line with the names of the copies. Called by the name of a linker
-/// (ld, ld.bfd, ld.gold, ld.lld, ld.mold), the command does this for the program of that name on PATH, or
-/// for the one that SFRAME_REAL_LD names. Objects for link-time optimization are left alone.
+/// Splits each object and each archive member whose .sframe covers several text sections, stores the copies
+/// in a cache, and gives the linker the same command line with the names of the copies. If the command is
+/// called by the name of a linker (ld, ld.bfd, ld.gold, ld.lld, ld.mold), it does this for the program of
+/// that name on PATH, or for the one that SFRAME_REAL_LD names. Objects for link-time optimization are left
+/// alone.
 #[derive(Args)]
 pub struct WrapLd {
-    /// Folder of the copies [default: $SFRAME_WRAP_CACHE, else the user's cache]
+    /// Folder for the copies [default: $SFRAME_WRAP_CACHE, else the user's cache]
     #[arg(long, value_name = "FOLDER")]
     pub cache: Option<PathBuf>,
-    /// Size of the cache in MiB above which copies that nobody used for an hour are removed
+    /// Size of the cache in MiB; above it, copies that nobody used for an hour are removed
     #[arg(long, value_name = "MIB", default_value_t = 2048)]
     pub cache_limit: u64,
     /// Write the light linking form (or SFRAME_AS_LIGHT=1)
@@ -402,7 +400,7 @@ pub struct WrapLd {
 /// What SFrame to write
 #[derive(Args, Clone, Copy)]
 pub struct Format {
-    /// Version to write
+    /// SFrame version to write
     #[arg(long = "sframe-version", value_name = "VERSION", default_value = "3", value_parser = clap::value_parser!(u8).range(2..=3))]
     version: u8,
     /// Do not let functions share identical rows (they never do in big-endian files)
@@ -411,7 +409,7 @@ pub struct Format {
 }
 
 impl Format {
-    /// How to write for an ABI.
+    /// The options of the writer for an ABI.
     pub fn options(&self, abi: sframe_format::Abi) -> sframe_format::write::Options {
         let options = sframe_format::write::Options::new(abi);
         let version = if self.version == 2 { Version::V2 } else { Version::V3 };
@@ -421,9 +419,9 @@ impl Format {
 
 /// Make frames from .eh_frame
 ///
-/// A relocatable object gets an .sframe with relocations for each text section, in place or as a
-/// new file; what SFrame it had is replaced. Of a linked file only the bytes of the section are
-/// written: attach puts them in.
+/// A relocatable object gets an .sframe with relocations for each text section, in place or as a new file;
+/// SFrame that it had is replaced. For a linked file, only the bytes of the section are written: attach puts
+/// them in.
 #[derive(Args)]
 pub struct Derive {
     /// File with .eh_frame
@@ -433,7 +431,7 @@ pub struct Derive {
     pub output: Option<PathBuf>,
     #[command(flatten)]
     pub format: Format,
-    /// Address that the section of a linked file is to have
+    /// Address of the section in the linked file
     #[arg(long, value_name = "ADDRESS", default_value = "0", value_parser = parse_address)]
     pub address: u64,
     /// List the functions that have no SFrame form
@@ -455,7 +453,7 @@ pub struct Change {
     /// compact table, without a program header of its own
     #[arg(long, value_name = "NAME", value_parser = [".sframe", ".sframe_idx", ".sframe_compact"])]
     pub name: Option<String>,
-    /// What becomes of the build-id
+    /// What to do with the build-id
     #[arg(long, value_enum, default_value_t)]
     pub build_id: BuildId,
     /// List the functions that were left out
@@ -464,26 +462,26 @@ pub struct Change {
 }
 
 impl Change {
-    /// The file that gets the result.
+    /// The file that receives the result.
     pub fn output(&self) -> &Path {
         self.output.as_deref().unwrap_or(&self.file)
     }
 }
 
-/// What becomes of the build-id
+/// What to do with the build-id
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum BuildId {
-    /// It stays: debug information and caches still find the file
+    /// Keep it: debug information and caches still find the file
     #[default]
     Keep,
-    /// It is computed anew from the changed file
+    /// Compute it anew from the changed file
     Recompute,
 }
 
 /// Make one sorted table of all SFrame in a finished file
 ///
-/// All blobs of all SFrame sections, whatever their versions, become one sorted blob, which takes
-/// the place of the section.
+/// All blobs of all SFrame sections, whatever their versions, become one sorted blob, which replaces the
+/// section.
 #[derive(Args)]
 pub struct Index {
     #[command(flatten)]
@@ -495,21 +493,20 @@ pub struct Index {
 
 /// Make a compact table for a finished file
 ///
-/// The table says the same as the file's SFrame, or as its .eh_frame where it has none, in less room
-/// than .eh_frame: a sixth for large C++ files, a half for a typical small file.
-/// crates/sframe-format/COMPACT.md specifies it. It is written alone; attach --name .sframe_compact
-/// puts one into the file.
+/// The table says the same as the file's SFrame, or as its .eh_frame if it has no SFrame, in less room than
+/// .eh_frame: a sixth for large C++ files, a half for a typical small file. crates/sframe-format/COMPACT.md
+/// specifies it. The table is a file of its own; attach --name .sframe_compact puts one into the program.
 #[derive(Args)]
 pub struct Table {
     /// Executable or shared library
     pub file: PathBuf,
-    /// Write here instead of to the file's name with .sframe_compact behind it, in this folder
+    /// Write here [default: FILE's name with .sframe_compact appended, in this folder]
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
     /// Take .eh_frame even where the file has SFrame
     #[arg(long)]
     pub eh_frame: bool,
-    /// Address that the table is to have beside the file's own
+    /// Address of the table, in the address space of the file
     #[arg(long, value_name = "ADDRESS", default_value = "0", value_parser = parse_address)]
     pub address: u64,
     /// List the functions that were left out
@@ -519,15 +516,14 @@ pub struct Table {
 
 /// Add or replace SFrame in a finished file
 ///
-/// The section is derived from .eh_frame unless one is given. It takes the room of the section that
-/// it replaces, or gets a load segment of its own at the end. The program header PT_GNU_SFRAME
-/// covers it. Strip before, not afterwards: GNU strip breaks files whose program headers have
-/// moved.
+/// The section is derived from .eh_frame unless one is given. It goes where the section was that it replaces,
+/// or into a load segment of its own at the end. The program header PT_GNU_SFRAME covers it. Strip before,
+/// not afterwards: GNU strip breaks files whose program headers have moved.
 #[derive(Args)]
 pub struct Attach {
     #[command(flatten)]
     pub change: Change,
-    /// Take the functions of this file: the bytes of a section, as derive writes them
+    /// Take the functions from this file: the bytes of a section, as derive writes them
     #[arg(long, value_name = "FILE")]
     pub section: Option<PathBuf>,
     /// Address that those bytes were made for
@@ -535,7 +531,7 @@ pub struct Attach {
     pub address: u64,
 }
 
-/// Reads a number of bytes of the stack: what the kernel copies is a multiple of 8 and fits a record.
+/// Reads the number of bytes of the stack to copy. The kernel copies a multiple of 8 that fits a record.
 fn parse_stack_size(text: &str) -> Result<u32, String> {
     let size: u32 = text.parse().map_err(|error| format!("expected a number of bytes: {error}"))?;
     if (8..=65_528).contains(&size) && size.is_multiple_of(8) {
@@ -550,7 +546,7 @@ fn parse_seconds(text: &str) -> Result<std::time::Duration, String> {
     std::time::Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())
 }
 
-/// Reads an address: hexadecimal with or without `0x`.
+/// Reads an address: hexadecimal, with or without `0x`.
 pub fn parse_address(text: &str) -> Result<u64, String> {
     let digits = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")).unwrap_or(text);
     u64::from_str_radix(digits, 16).map_err(|error| format!("expected a hexadecimal address: {error}"))

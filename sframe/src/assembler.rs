@@ -1,8 +1,12 @@
 //! The assembler wrapper: runs the real assembler and splits the `.sframe` of its output.
 //!
-//! Installed as `as` in a folder of its own, it is the assembler that `gcc -B` finds. It passes its
-//! arguments on as they are, so it needs to understand just one of them: where the output goes. Its
-//! exit status is that of the real assembler.
+//! GNU as writes one `.sframe` for all text sections of an object. If the linker discards one of these
+//! sections, its rows stay behind. This wrapper gives each text section an `.sframe` of its own, so that both
+//! live and die together.
+//!
+//! Users install it as `as` in a folder of its own, where `gcc -B` finds it. It passes its arguments on
+//! unchanged, so it has to understand only one of them: the name of the output. Its exit status is that of
+//! the real assembler.
 
 use super::edit::{ORDER_LITTLE, byte_order};
 use super::split::split_file;
@@ -22,12 +26,12 @@ use std::process::{Command, ExitCode, ExitStatus};
 use zerocopy::FromBytes;
 use zerocopy::byteorder::{BE, ByteOrder, LE};
 
-/// The environment variable that asks for units instead of blobs, by any value except an empty one and `0`.
+/// The environment variable that asks for light units instead of blobs. An empty value and `0` mean no.
 pub const LIGHT: &str = "SFRAME_AS_LIGHT";
 /// The environment variable that names the real assembler.
 pub const REAL_ASSEMBLER: &str = "SFRAME_REAL_AS";
 
-/// Options of GNU as besides `-o` whose argument is a word of its own.
+/// The options of GNU as, besides `-o`, that take the next word as their argument.
 const WITH_ARGUMENT: [&[u8]; 4] = [b"-I", b"--defsym", b"--MD", b"--debug-prefix-map"];
 
 /// Runs the assembler with these arguments (without the program's name) and splits its output.
@@ -47,7 +51,7 @@ pub fn run(arguments: Vec<OsString>) -> ExitCode {
     if !status.success() {
         return ended(status);
     }
-    // `--version` and the like write nothing; /dev/null is no file.
+    // `--version` and the like write no output, and /dev/null is no regular file.
     let after = std::fs::metadata(&output).ok().filter(Metadata::is_file);
     let written =
         after.is_some_and(|after| before.is_none_or(|before| identity(&before) != identity(&after)));
@@ -70,18 +74,18 @@ fn fail(message: &str) -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// The exit status of an assembler that failed. A signal that ended it is named as shells do.
+/// The exit status of an assembler that failed. If a signal ended it, the status is the one that shells use.
 fn ended(status: ExitStatus) -> ExitCode {
     let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0));
     ExitCode::from(u8::try_from(code).unwrap_or(1))
 }
 
-/// A value that changes when the file is written again.
+/// A value that changes if the file is written again.
 fn identity(metadata: &Metadata) -> (u64, u64, i64, i64, u64) {
     (metadata.dev(), metadata.ino(), metadata.mtime(), metadata.mtime_nsec(), metadata.size())
 }
 
-/// The file that the assembler writes, by its command line: the last `-o`, `a.out` without.
+/// The file that the assembler writes: the argument of the last `-o`, otherwise `a.out`.
 fn output(arguments: &[OsString]) -> PathBuf {
     let words = arguments.iter().map(|word| word.as_bytes().to_vec()).collect();
     // The assembler itself reports a broken response file.
@@ -102,13 +106,13 @@ fn output(arguments: &[OsString]) -> PathBuf {
     OsString::from_vec(output).into()
 }
 
-/// The assembler that `SFRAME_REAL_AS` names, else the first `as` on `PATH` that is no wrapper.
+/// The assembler that `SFRAME_REAL_AS` names, otherwise the first `as` on `PATH` that is not this wrapper.
 fn real_assembler(programs: &Programs) -> Result<PathBuf, String> {
     let named = std::env::var_os(REAL_ASSEMBLER).filter(|name| !name.is_empty());
     programs.real(named.as_deref().unwrap_or(OsStr::new("as")), REAL_ASSEMBLER)
 }
 
-/// Whether an object has an SFrame section, by reading as few bytes as possible. `true` in doubt.
+/// Whether an object has an SFrame section; `true` if in doubt. Reads as few bytes as possible.
 fn has_sframe(path: &Path) -> bool {
     let look = || -> std::io::Result<bool> {
         let (file, _) = open_regular(path)?;

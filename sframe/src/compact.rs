@@ -1,5 +1,5 @@
-//! Compact tables of files: made by `sframe table`, printed, and converted to SFrame for
-//! subcommands that compare.
+//! Compact tables of files: `sframe table` makes them, other subcommands print them or convert them to SFrame
+//! to compare them.
 
 use super::args::{Dump, Table};
 use super::edit::{Image, ORDER_LITTLE, byte_order, check_output, read_file, replace_file};
@@ -56,7 +56,7 @@ fn make_of_image<E: ByteOrder>(image: &Image<'_, E>, arguments: &Table) -> Resul
 }
 
 impl Table {
-    /// The file that gets the table.
+    /// The file that receives the table.
     fn output(&self) -> PathBuf {
         self.output.clone().unwrap_or_else(|| {
             let mut name = self.file.file_name().unwrap_or_default().to_owned();
@@ -66,7 +66,7 @@ impl Table {
     }
 }
 
-/// The table of a section.
+/// Reads the header of the table in a section.
 ///
 /// # Errors
 /// Its header is malformed.
@@ -78,10 +78,10 @@ pub fn parse<'a>(
         .map_err(|error| Problem::new(&*input.name, format!("section {SECTION_NAME}: {error}")))
 }
 
-/// Number of entries and sums of all tables of a file.
+/// The number of entries and the sums over all tables of a file.
 ///
 /// # Errors
-/// One is not sound.
+/// A table breaks a rule of the format.
 pub fn summary(input: &Input<'_>) -> Result<(u64, Summary), Problem> {
     let (mut entries, mut sum) = (0, Summary::default());
     for section in &input.compact {
@@ -97,8 +97,8 @@ pub fn summary(input: &Input<'_>) -> Result<(u64, Summary), Problem> {
     Ok((entries, sum))
 }
 
-/// Adds the file's sound tables as SFrame sections in memory, in which every entry that SFrame can express is
-/// a function. Returns the errors of the other tables, which break a rule of the format.
+/// Adds each sound table of the file as an SFrame section in memory. Each entry that SFrame can express
+/// becomes a function. Returns the errors of the other tables, which break a rule of the format.
 pub fn expand(input: &mut Input<'_>) -> Vec<sframe_format::Error> {
     let mut findings = Vec::new();
     let mut sections = Vec::new();
@@ -120,8 +120,8 @@ pub fn expand(input: &mut Input<'_>) -> Vec<sframe_format::Error> {
     findings
 }
 
-/// The rows of a table as one sorted V3 blob for its address. Each function is encoded before the next one is
-/// read: rows that functions share in the table are shared in the blob, too.
+/// The rows of a table as one sorted V3 blob for its address. It encodes each function before it reads the
+/// next one, so the blob shares the rows that functions share in the table.
 fn as_v3(table: &CompactTable<&[u8]>) -> Result<Vec<u8>, sframe_format::Error> {
     let mut encoder = Encoder::new(Options::new(table.header().abi));
     let mut functions = Vec::new();
@@ -138,7 +138,7 @@ fn as_v3(table: &CompactTable<&[u8]>) -> Result<Vec<u8>, sframe_format::Error> {
             take(piece.address, &Function { repeat_size, ..function_of(&rows, 0, size) });
             continue;
         }
-        // SFrame has no rule for "no row", so a function ends there.
+        // SFrame has no rule for "no row", so the function ends there.
         for known in rows.chunk_by(|one, other| one.rules.is_some() == other.rules.is_some()) {
             let (Some(first), Some(last)) = (known.first(), known.last()) else { continue };
             let size = last.start + last.size - first.start;
@@ -166,7 +166,7 @@ fn function_of(rows: &[PieceRow], start: u32, size: u32) -> Function {
     }
 }
 
-/// A table, for people and machines.
+/// A table, as people and programs read it.
 #[derive(Serialize)]
 pub struct TableDump<'a> {
     name: String,
@@ -181,7 +181,8 @@ pub struct TableDump<'a> {
     error: Option<String>,
 }
 
-/// The entries of a table, made while they are written: each may have [`MAX_ROWS`] rows for its few bytes.
+/// The entries of a table. They are made while they are written, because each entry may have [`MAX_ROWS`]
+/// rows in a few bytes.
 ///
 /// [`MAX_ROWS`]: sframe_format::compact::MAX_ROWS
 struct Entries<'a> {
@@ -229,7 +230,7 @@ struct EntryRow {
     rules: RulesDump,
 }
 
-/// Everything that a table holds.
+/// Everything that a table contains.
 pub fn table_dump<'a>(
     input: &'a Input<'a>,
     section: &'a FrameSection<'a>,
@@ -379,7 +380,7 @@ pub fn look_up(input: &Input<'_>, address: u64) -> Result<Option<CompactRow>, Pr
     Ok(None)
 }
 
-/// Prints a finding about a table as those about SFrame sections are printed.
+/// Puts a finding about a table into the form of the findings about SFrame sections.
 pub fn finding(error: &sframe_format::Error) -> (String, String) {
     (hexadecimal(error.offset as u64), error.kind.to_string())
 }

@@ -1,4 +1,4 @@
-//! SFrame that is derived in memory from a file's `.eh_frame`.
+//! Derives SFrame in memory from a file's `.eh_frame`.
 
 use super::open::{Input, Problem, SFrameSection};
 use sframe_format::Version;
@@ -9,8 +9,8 @@ use std::borrow::Cow;
 /// Name of derived sections.
 pub const NAME: &str = ".sframe (derived)";
 
-/// Replaces the SFrame sections of a file by ones derived from its `.eh_frame`, at addresses that
-/// are free. A file without functions in `.eh_frame` gets none.
+/// Replaces the SFrame sections of a file by sections that are derived from its `.eh_frame`, at free
+/// addresses. If `.eh_frame` has no functions, the file gets no section.
 ///
 /// # Errors
 /// `.eh_frame` cannot be read.

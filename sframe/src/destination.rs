@@ -1,5 +1,5 @@
-//! Where a command's results go, checked before its work begins: a recording must not be lost, nor an hour of
-//! work, for a folder that does not exist.
+//! Checks where the results of a command go before its work begins. If the folder does not exist, the user
+//! learns it at once, and loses neither a recording nor an hour of work.
 
 use rustix::fs::{Access, access};
 use std::fs::{File, Metadata};
@@ -7,19 +7,19 @@ use std::io::IsTerminal;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-/// How a file is written.
+/// How to write a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Way {
-    /// A new file takes the place of one that is there.
+    /// A new file replaces an existing one.
     Replaced,
-    /// The contents of one that is there are overwritten.
+    /// The new contents overwrite those of an existing file.
     Written,
 }
 
-/// Checks that a file can be written. Nothing is changed yet.
+/// Checks that a file can be written, and changes nothing.
 ///
 /// # Errors
-/// The reason why it cannot, and what helps.
+/// The reason why it cannot be written, and what helps.
 pub fn check(path: &Path, way: Way) -> Result<(), String> {
     let there = std::fs::metadata(path).ok();
     match &there {
@@ -35,12 +35,12 @@ pub fn check(path: &Path, way: Way) -> Result<(), String> {
         Some(_) if way == Way::Written => return reason(path, access(path, Access::WRITE_OK)),
         _ => {}
     }
-    // A link to a file: the new one is made beside that.
+    // For a link to a file, the new file goes beside that file.
     let real = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     check_folder(&folder_of(&real))
 }
 
-/// Checks that a folder is there, and that files can be made in it.
+/// Checks that a folder exists and that files can be made in it.
 ///
 /// # Errors
 /// The reason why they cannot.
@@ -54,7 +54,7 @@ pub fn check_folder(folder: &Path) -> Result<(), String> {
     }
 }
 
-/// Checks that a folder is there, or that it can be made with those above it.
+/// Checks that a folder exists, or that it and the missing folders above it can be made.
 ///
 /// # Errors
 /// The reason why it cannot.
@@ -64,10 +64,10 @@ pub fn check_new_folder(folder: &Path) -> Result<(), String> {
     check_folder(there)
 }
 
-/// Checks that two results do not go into one file.
+/// Checks that two results do not go into the same file.
 ///
 /// # Errors
-/// They do.
+/// They go into the same file.
 pub fn check_apart(one: &Path, other: &Path) -> Result<(), String> {
     let place = |path: &Path| {
         let folder = folder_of(path);
@@ -81,7 +81,7 @@ pub fn check_apart(one: &Path, other: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// A pipe or a device is written to and stays. A terminal would take the bytes of a file for commands.
+/// Writing to a pipe or a device does not replace it. A terminal would take the bytes of a file for commands.
 fn check_special(path: &Path, metadata: &Metadata, way: Way) -> Result<(), String> {
     let is_terminal = metadata.file_type().is_char_device()
         && File::options().write(true).open(path).is_ok_and(|file| file.is_terminal());

@@ -1,7 +1,7 @@
-//! `sframe dump`: everything that a section holds, with names for addresses.
+//! `sframe dump`: prints everything that a section contains, with names for addresses.
 //!
-//! A row in words takes many times its bytes, so functions and rows are made while they are written, one at a
-//! time.
+//! A row in words takes many times the bytes of the row in the section. So functions and rows are made while
+//! they are written, one at a time, and never all at once.
 
 use super::args::Dump;
 use super::compact::{TableDump, table_dump, write_table};
@@ -48,7 +48,7 @@ struct GapDump {
 
 #[derive(Serialize)]
 struct BlobDump<'a> {
-    /// `blob`, or `light-unit` with a version of its own.
+    /// `blob`, or `light-unit`, which has versions of its own.
     form: &'static str,
     offset: usize,
     size: usize,
@@ -66,12 +66,13 @@ struct BlobDump<'a> {
     functions: Functions<'a>,
 }
 
-/// The functions of a blob, or of the blobs that a light unit holds, one for each.
+/// The functions of a blob. A light unit contains one blob for each function; then the functions of all of
+/// them.
 struct Functions<'a> {
     input: &'a Input<'a>,
     section: &'a SFrameSection<'a>,
     blobs: Vec<Blob<'a>>,
-    /// Not with `--headers`.
+    /// `false` with `--headers`.
     shown: bool,
     demangled: bool,
 }
@@ -95,7 +96,7 @@ struct FunctionDump<'a> {
     error: Option<String>,
 }
 
-/// The rows of a function: none if one of them is malformed.
+/// The rows of a function; `None` if one of them is malformed.
 struct Rows<'a>(Option<(Blob<'a>, Attributes)>);
 
 #[derive(Serialize)]
@@ -150,8 +151,8 @@ impl Functions<'_> {
         })
     }
 
-    /// In a relocatable object, the place that the function's relocation names, and no symbol by an address
-    /// that this module made up.
+    /// Sets the place of a function in a relocatable object: the place that the function's relocation names.
+    /// A symbol found by address would be wrong, because this module made up the address.
     fn place(&self, function: &mut FunctionDump<'_>) {
         match self.section.target_at(function.offset) {
             Some(Target::Place(_, name, offset)) => {
@@ -182,7 +183,7 @@ impl Serialize for Functions<'_> {
 }
 
 impl<'a> Rows<'a> {
-    /// Reads all rows once, for their errors.
+    /// Reads all rows once, to find their errors.
     fn checked(blob: &Blob<'a>, attributes: &Attributes) -> Result<Self, sframe_format::Error> {
         blob.rows(attributes).try_for_each(|row| row.map(|_| ()))?;
         Ok(Self(Some((*blob, *attributes))))
@@ -221,7 +222,7 @@ pub fn run(arguments: &Dump) -> Outcome {
     })
 }
 
-/// Prints an array of all files, each before the next one is read.
+/// Prints an array of all files, and writes each one before it reads the next.
 fn print_json(arguments: &Dump) -> Outcome {
     let mut outcome = Outcome::Fine;
     let written = write(|output| {
@@ -240,7 +241,7 @@ fn print_json(arguments: &Dump) -> Outcome {
     outcome.max(Outcome::of(written))
 }
 
-/// Calls `visit` for each file that can be read, and complains about the others.
+/// Calls `visit` for each file that can be read, and reports the others.
 fn for_each_file(arguments: &Dump, visit: &mut dyn FnMut(&Input<'_>) -> Result<(), Problem>) -> Outcome {
     let mut outcome = Outcome::Fine;
     for path in &arguments.files {
@@ -293,7 +294,7 @@ fn section_dump<'a>(
 }
 
 impl<'a> BlobDump<'a> {
-    /// Adds a function to the unit that it is in.
+    /// Adds a function to its unit.
     fn add(&mut self, function: &Blob<'a>) {
         let header = function.header();
         self.function_count += header.fde_count;
@@ -303,7 +304,7 @@ impl<'a> BlobDump<'a> {
     }
 }
 
-/// Names of the flags, for people and machines.
+/// Names of the flags, as people and programs read them.
 fn flag_names(flags: Flags) -> Vec<&'static str> {
     let known = [
         (Flags::SORTED, "sorted"),

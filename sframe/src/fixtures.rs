@@ -1,5 +1,5 @@
-//! Objects that real assemblers and linkers wrote, with the output of `readelf --sframe` for each, for
-//! tests.
+//! Objects for tests: real assemblers and linkers wrote them, and the output of `readelf --sframe` lies
+//! beside each.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,4 @@
-//! Functions with their addresses, on the way from one SFrame section or `.eh_frame` to another section.
+//! Functions with their addresses, on the way from an SFrame section or `.eh_frame` to another section.
 
 use super::edit::Image;
 use super::open::Problem;
@@ -10,10 +10,10 @@ use sframe_format::{Abi, Piece, Section, derive};
 use zerocopy::FromBytes;
 use zerocopy::byteorder::{ByteOrder, I32};
 
-/// Functions of a linked file, and reasons for those that are missing.
+/// The functions of a linked file, and why others are missing.
 #[derive(Default)]
 pub struct Functions {
-    /// Address and rows.
+    /// The address and the rows of each.
     pub list: Vec<(u64, Function)>,
     /// One line for each function that was left out.
     pub left_out: Vec<String>,
@@ -42,7 +42,7 @@ impl Functions {
         Ok(functions)
     }
 
-    /// Adds all functions of a section, of all its blobs.
+    /// Adds the functions of all blobs of a section.
     pub fn read(&mut self, section: &Section<'_>, abi: Abi) {
         for piece in section.pieces() {
             let blob = match piece {
@@ -68,7 +68,7 @@ impl Functions {
         }
     }
 
-    /// Leaves out functions outside executable memory. Empty functions stay; the writers leave them out.
+    /// Removes functions outside executable memory. Empty functions stay here; the writers leave them out.
     pub fn keep_code<E: ByteOrder>(&mut self, image: &Image<'_, E>) {
         let code: Vec<(u64, u64)> = image
             .segments
@@ -95,7 +95,7 @@ impl Functions {
     /// A compact table for a section at an address, and a line for each function that was left out.
     ///
     /// # Errors
-    /// There is more than a table can hold.
+    /// The functions are more than a table can hold.
     pub fn write_compact(
         &self,
         name: &str,
@@ -107,8 +107,8 @@ impl Functions {
         Ok(self.with_lines(written))
     }
 
-    /// One sorted blob for a section at an address, and a line for each function that was left out, among
-    /// them those that the version cannot express.
+    /// One sorted blob for a section at an address. Also returns a line for each function that was left out,
+    /// which includes those that the version cannot express.
     ///
     /// # Errors
     /// Version 2 does not reach all functions from the address.
@@ -135,7 +135,7 @@ impl Functions {
     }
 }
 
-/// Every `.eh_frame` with its address. Where section headers are stripped, the program header of
+/// Every `.eh_frame` with its address. If the file has no section headers, the program header of
 /// `.eh_frame_hdr` leads to it (LSB, "Exception Frames").
 fn eh_frames<'data, E: ByteOrder>(image: &Image<'data, E>) -> Result<Vec<(&'data [u8], u64)>, Problem> {
     let mut found = Vec::new();
@@ -159,7 +159,7 @@ fn eh_frame_header<'data, E: ByteOrder>(image: &Image<'data, E>) -> Option<(&'da
     Some((image.range(header.p_offset.get(), header.p_filesz.get())?, header.p_vaddr.get()))
 }
 
-/// `DW_EH_PE_pcrel | DW_EH_PE_sdata4`, the encoding that all linkers use for the pointer to `.eh_frame`.
+/// `DW_EH_PE_pcrel | DW_EH_PE_sdata4`: all linkers encode the pointer to `.eh_frame` in this way.
 const RELATIVE_4: u8 = 0x1b;
 
 fn eh_frame_by_header<'data, E: ByteOrder>(image: &Image<'data, E>) -> Option<(&'data [u8], u64)> {

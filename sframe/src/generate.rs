@@ -1,4 +1,4 @@
-//! Man pages and shell completions for an installation, made from the description of the command line.
+//! Writes man pages and shell completions for an installation, from the description of the command line.
 
 use super::args::{Arguments, Generate};
 use super::open::Problem;
@@ -8,16 +8,16 @@ use clap_complete::{Shell, generate_to};
 use std::io;
 use std::path::Path;
 
-/// Folder of the man pages, below `share`.
+/// The folder of the man pages, below `share`.
 const MAN_PAGES: &str = "man/man1";
-/// Where shells look for completions, below `share`.
+/// The files where shells look for completions, below `share`.
 const COMPLETIONS: [(Shell, &str, &str); 3] = [
     (Shell::Bash, "bash-completion/completions", "sframe"),
     (Shell::Zsh, "zsh/site-functions", "_sframe"),
     (Shell::Fish, "fish/vendor_completions.d", "sframe.fish"),
 ];
 
-/// Writes everything below a folder, the `share` of an installation.
+/// Writes everything below a folder: the `share` of an installation.
 pub fn run(arguments: &Generate) -> Outcome {
     match generate(&arguments.folder) {
         Ok(()) => Outcome::Fine,

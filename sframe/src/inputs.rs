@@ -1,8 +1,9 @@
-//! Walks files and folders for subcommands that take many: files are read in parallel, results come
-//! in order.
+//! Walks the files and folders of subcommands that take many. It reads files in parallel, and gives their
+//! results in order.
 //!
-//! Files differ in size by orders of magnitude, and one is never shared between threads, so each thread takes
-//! the next file when it is done with one.
+//! The sizes of files differ by orders of magnitude, and only one thread reads a file. If each thread got the
+//! same number of files, one would work long after the others. So each thread takes the next file when it is
+//! done with one.
 
 use super::open::{Input, Problem, for_each_input};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -14,22 +15,22 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-/// Number of files from which on progress is shown.
+/// From this number of files on, the command shows its progress.
 const MANY: usize = 8;
 
-/// The result of looking at an input.
+/// What came of looking at an input.
 pub enum FileResult<T> {
-    /// It was looked at.
+    /// The command looked at it.
     Done(T),
     /// It cannot be used.
     Problem(Problem),
-    /// It has nothing to look at: its name, and whether it was named on the command line.
+    /// It contains nothing to look at. Its name, and whether the command line named it.
     Nothing(String, bool),
 }
 
-/// Calls `look` for every file named, and for every ELF file below every folder named. `look`
-/// returns `None` if a file has nothing to look at; it is called from several threads, and results
-/// are in the order of the files.
+/// Calls `look` for every file that the command line names, and for every ELF file below every folder that it
+/// names. `look` returns `None` if a file has nothing to look at. Several threads call it; the results are in
+/// the order of the files.
 pub fn for_each_file<T: Send + Sync>(
     paths: &[PathBuf],
     raw_address: u64,
@@ -47,8 +48,8 @@ pub fn for_each_file<T: Send + Sync>(
     results.into_iter().filter_map(OnceLock::into_inner).flatten().collect()
 }
 
-/// Calls `work` for every number below `count`, in this thread and one for each other processor. Where the
-/// system gives fewer threads (`ulimit -u`, `ulimit -v`), those that are there do all.
+/// Calls `work` for every number below `count`, in this thread and in one for each other processor. If the
+/// system gives fewer threads (`ulimit -u`, `ulimit -v`), those that exist do all the work.
 fn in_parallel(count: usize, work: &(dyn Fn(usize) + Sync)) {
     let next = AtomicUsize::new(0);
     let take = || {
@@ -96,7 +97,7 @@ fn look_at<T>(
     results
 }
 
-/// A bar on a terminal for many files; nothing otherwise.
+/// A progress bar if there are many files and a terminal.
 fn progress(count: usize) -> ProgressBar {
     let target = if count < MANY { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
     let bar = ProgressBar::with_draw_target(Some(count as u64), target);
@@ -106,8 +107,8 @@ fn progress(count: usize) -> ProgressBar {
     bar
 }
 
-/// The file itself, or the ELF files of a folder and below it, links not followed, sorted by path;
-/// each with whether it was named.
+/// The file itself, or the ELF files in a folder and below it, sorted by path; links are not followed. The
+/// flag says whether the command line named the file.
 fn files(path: &Path) -> Vec<(PathBuf, bool)> {
     if !path.is_dir() {
         return vec![(path.into(), true)];

@@ -1,8 +1,8 @@
-//! The command `sframe`: looks at, checks and looks up SFrame sections in finished files.
+//! The command `sframe`: prints, checks and searches SFrame sections of finished files, and changes them.
 //!
-//! Every subcommand is a module with a function `run` that prints its result and returns a
-//! `report::Outcome`. Files come in through `open`, which gives sections of relocatable objects
-//! addresses, so that no subcommand needs to know whether a file was linked.
+//! Every subcommand is a module with a function `run`. It prints the result and returns a `report::Outcome`.
+//! The module `open` reads input files. It also gives addresses to the sections of relocatable objects, so
+//! that no subcommand needs to know whether a file was linked.
 
 mod addends;
 pub mod args;
@@ -47,12 +47,12 @@ use report::Outcome;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-/// The exit status when an input cannot be used or an output not be written.
+/// The exit status if an input cannot be used or an output cannot be written.
 pub const UNUSABLE: i32 = Outcome::Unusable as i32;
 
-/// Carries a command line out, whose first word is the command's name. Results, help and the version go to
-/// standard output, complaints to standard error. Exit status 0 is fine, 1 means findings, 2 wrong words, an
-/// input that could not be used or an output that could not be written.
+/// Runs a command line; its first word is the command's name. Results, help and the version go to standard
+/// output, complaints to standard error. Exit status 0 means that all is well and 1 that there are findings.
+/// 2 means that the command line was wrong, an input could not be used, or an output could not be written.
 pub fn run(words: impl IntoIterator<Item = OsString>) -> ExitCode {
     match commands::parse::<Arguments>(words) {
         Ok(arguments) => carry_out(&arguments),

@@ -27,7 +27,7 @@ struct RowAnswer {
     section: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     blob: Option<String>,
-    /// Whether the row is of a unit of the light form.
+    /// Whether the row belongs to a unit of the light form.
     light: bool,
     version: u8,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -44,7 +44,7 @@ struct RowAnswer {
     pauth_key: Option<&'static str>,
 }
 
-/// Looks all addresses up.
+/// Looks up all addresses.
 pub fn run(arguments: &Lookup) -> Outcome {
     let mut answers = Vec::new();
     let mut any = false;
@@ -82,7 +82,7 @@ pub fn run(arguments: &Lookup) -> Outcome {
     outcome.max(Outcome::of(printed))
 }
 
-/// The addresses that a word on the command line stands for: itself, or those of a symbol or
+/// The addresses that a word on the command line stands for: the word itself, or those of a symbol or
 /// section, with an offset.
 fn addresses(input: &Input<'_>, word: &str) -> Result<Vec<u64>, Problem> {
     let number = |text: &str| u64::from_str_radix(text, 16).ok();
@@ -147,7 +147,7 @@ fn answer(input: &Input<'_>, address: u64, demangled: bool) -> Result<Answer, Pr
     Ok(answer)
 }
 
-/// The row of a compact table, whose entry stands for its function.
+/// Describes the row of a compact table. The table knows no functions, so the entry is shown as one.
 fn describe_entry(input: &Input<'_>, found: &compact::CompactRow, demangled: bool) -> RowAnswer {
     let UnwindRules { abi, signal, rules } = found.rules;
     RowAnswer {

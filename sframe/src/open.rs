@@ -1,10 +1,10 @@
-//! Input files of the subcommands.
+//! Reads the input files of the subcommands.
 //!
-//! Executables, shared libraries, relocatable objects, archives and raw sections all become an
-//! [`Input`]: SFrame sections and call frame information with addresses in them, and names for
-//! those addresses. In a relocatable object nothing has an address yet, so its sections are laid
-//! out one behind the other and its relocations applied; messages about such an object name
-//! sections and offsets.
+//! Executables, shared libraries, relocatable objects, archives and raw sections all become an [`Input`]:
+//! SFrame sections and call frame information that contain addresses, and names for these addresses. In a
+//! relocatable object nothing has an address yet. So this module lays its sections out one after the other
+//! and applies its relocations. Messages about such an object name sections and offsets, because its
+//! addresses are made up.
 
 use super::addends;
 use super::places::{PlacedSection, Places, Symbol};
@@ -29,12 +29,12 @@ use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// An input that cannot be used, and why.
+/// An input that cannot be used, and the reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// File name, with the member in parentheses for archives.
+    /// The file name; for a member of an archive, with the member in parentheses.
     pub file: String,
-    /// The finding and the expectation.
+    /// What was found, and what was expected.
     pub message: String,
 }
 
@@ -53,10 +53,10 @@ impl fmt::Display for Problem {
 
 impl std::error::Error for Problem {}
 
-/// Kinds of input files.
+/// The kinds of input files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Bytes of one section, without a file around them.
+    /// The bytes of one section, without a file around them.
     Raw,
     /// `ET_REL`: this module assigns the addresses.
     Relocatable,
@@ -64,7 +64,7 @@ pub enum Kind {
     Linked,
 }
 
-/// A section with frame information, with addresses in place.
+/// A section with frame information; its relocations are applied.
 #[derive(Clone, Debug)]
 pub struct FrameSection<'data> {
     /// Its bytes.
@@ -78,39 +78,39 @@ pub struct FrameSection<'data> {
 pub struct SFrameSection<'data> {
     /// Name.
     pub name: String,
-    /// Bytes with relocations applied.
+    /// Its bytes; relocations are applied.
     pub data: Cow<'data, [u8]>,
-    /// Address; in a relocatable object the one that it was laid out at.
+    /// Its address; in a relocatable object, the one that this module gave it.
     pub address: u64,
-    /// Relocations of a relocatable object, `R_*_NONE` left out.
+    /// The relocations of a relocatable object, without `R_*_NONE`.
     pub relocations: Vec<Relocation>,
-    /// The offset in this section of each relocation, ascending, and its target.
+    /// Each relocation's offset in this section and its target, ascending.
     pub targets: Vec<(u64, Target)>,
-    /// Whether this tool made it, of `.eh_frame` or a compact table; it is in no file then.
+    /// Whether this command made it from `.eh_frame` or a compact table. Then no file contains it.
     pub derived: bool,
 }
 
 /// The target of a relocation of an SFrame section.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
-    /// A place in a section of the object: section number, name, offset.
+    /// A place in a section of the object: section number, section name, offset.
     Place(usize, String, u64),
     /// A symbol that the object does not define.
     Undefined(String),
 }
 
 impl<'data> SFrameSection<'data> {
-    /// The section, for readers of the format crate.
+    /// The section in the form that readers of the format crate take.
     pub fn section(&self) -> Section<'_> {
         Section::new(&self.data, self.address)
     }
 
-    /// Whether it holds units of the light form.
+    /// Whether it contains units of the light form.
     pub fn is_light(&self) -> bool {
         self.section().blobs().next().is_some_and(|blob| blob.header().is_light())
     }
 
-    /// Whether it holds the rows of a compact table, which says less than SFrame does.
+    /// Whether it contains the rows of a compact table, which says less than SFrame does.
     pub fn is_of_table(&self) -> bool {
         self.derived && self.name == compact::SECTION_NAME
     }
@@ -129,7 +129,7 @@ pub struct Input<'data> {
     pub name: String,
     /// The kind of file.
     pub kind: Kind,
-    /// ABI by the ELF header; `None` for raw sections.
+    /// The ABI that the ELF header names; `None` for raw sections.
     pub abi: Option<Abi>,
     /// Size of the file in bytes.
     pub size: u64,
@@ -145,9 +145,9 @@ pub struct Input<'data> {
     pub text: Vec<Range<u64>>,
     /// Names for addresses.
     pub places: Places,
-    /// Whether the file has a full symbol table (`SHT_SYMTAB`), not only the dynamic one.
+    /// Whether the file has a full symbol table (`SHT_SYMTAB`), and not only the dynamic one.
     pub has_symbol_table: bool,
-    /// An address behind all addresses of the file, at which a derived section may lie.
+    /// An address after all addresses of the file, where a derived section may lie.
     pub free_address: u64,
 }
 
@@ -164,8 +164,8 @@ impl Input<'_> {
     }
 }
 
-/// Calls `visit` for a file, or for each ELF member of an archive. `-` is standard input: an ELF
-/// file, or the bytes of a section at `raw_address`.
+/// Calls `visit` for a file, or for each ELF member of an archive. `-` is standard input: an ELF file, or the
+/// bytes of a section at `raw_address`.
 ///
 /// # Errors
 /// The file cannot be read, or is none of these; any error of `visit`.
@@ -249,8 +249,8 @@ fn open_archive(
     Ok(())
 }
 
-/// The bytes, copied if need be to an address with the alignment of ELF structures. Members of
-/// archives start at any even address.
+/// Returns the bytes at an address that is aligned for ELF structures, in a copy if necessary. Members of
+/// archives may start at any even address.
 fn aligned<'data>(data: &'data [u8], copy: &'data mut Vec<u8>) -> &'data [u8] {
     if data.as_ptr().addr().is_multiple_of(8) {
         return data;
@@ -262,12 +262,12 @@ fn aligned<'data>(data: &'data [u8], copy: &'data mut Vec<u8>) -> &'data [u8] {
     &copy[start..]
 }
 
-/// Whether bytes begin with a compact table.
+/// Whether these bytes start with a compact table.
 fn is_table(bytes: &[u8]) -> bool {
     bytes.starts_with(&compact::MAGIC.to_le_bytes()) || bytes.starts_with(&compact::MAGIC.to_be_bytes())
 }
 
-/// The bytes of a section, SFrame or a compact table, without a file around them.
+/// An input of the bytes of a section, without a file around them: SFrame or a compact table.
 pub fn raw_section<'data>(name: &str, bytes: &'data [u8], address: u64) -> Input<'data> {
     let compact = is_table(bytes).then_some(FrameSection { data: Cow::Borrowed(bytes), address });
     let section = SFrameSection {
@@ -300,7 +300,7 @@ type Elf<'data> = SectionTable<'data, Header>;
 /// Reads an ELF file.
 ///
 /// # Errors
-/// It is no ELF file of a machine that SFrame is defined for, or malformed.
+/// It is not an ELF file of a machine that SFrame is defined for, or it is malformed.
 pub fn open_elf<'data>(name: &str, bytes: &'data [u8]) -> Result<Input<'data>, Problem> {
     let malformed = |error: object::read::Error| Problem::new(name, format!("malformed ELF file: {error}"));
     if !bytes.starts_with(&elf::ELFMAG) {
@@ -347,7 +347,7 @@ pub fn open_elf<'data>(name: &str, bytes: &'data [u8]) -> Result<Input<'data>, P
     Ok(input)
 }
 
-/// Room between sections of a relocatable object, so that the end of a section is not the start of the next.
+/// Gap between sections of a relocatable object, so that the end of one section is not the start of the next.
 const GAP: u64 = 16;
 
 struct Reader<'a, 'data> {
@@ -357,13 +357,13 @@ struct Reader<'a, 'data> {
     abi: Abi,
     relocatable: bool,
     sections: Elf<'data>,
-    /// The relocation sections of each section that has any.
+    /// The relocation sections of each section that has one.
     relocation_sections: HashMap<usize, Vec<SectionIndex>>,
-    /// A section with relocations without addends, of each section that has one.
+    /// For each section that has relocations without addends, the section that contains them.
     without_addends: HashMap<usize, SectionIndex>,
 }
 
-/// A relocation, resolved.
+/// A relocation with its target.
 struct Resolved {
     offset: u64,
     kind: u32,
@@ -428,19 +428,19 @@ impl<'data> Reader<'_, 'data> {
         Ok(input)
     }
 
-    /// Whether a section of this name holds call frame information. Objects have `.eh_frame.*` too, which
-    /// linkers put into `.eh_frame`.
+    /// Whether a section of this name contains call frame information. Objects may also have `.eh_frame.*`,
+    /// which linkers put into `.eh_frame`.
     fn is_eh_frame(&self, name: &str) -> bool {
         name == ".eh_frame" || self.relocatable && name.starts_with(".eh_frame.")
     }
 
-    /// The address of each section; `None` for sections that are not loaded and hold no frames.
+    /// The address of each section; `None` for sections that are not loaded and contain no frames.
     fn addresses(&self) -> Result<Vec<Option<u64>>, Problem> {
         let endian = self.endian;
         let wanted = |header: &elf::SectionHeader64<Endianness>| {
             let name = self.section_name(header);
             let alloc = header.sh_flags(endian) & u64::from(elf::SHF_ALLOC) != 0;
-            // SFrame and `.eh_frame` need not be loaded, as in kernels.
+            // SFrame and `.eh_frame` need not be loaded; in kernels they are not.
             let frames = is_sframe(header.sh_type(endian), name.as_bytes()) || self.is_eh_frame(&name);
             let code = header.sh_flags(endian) & u64::from(elf::SHF_EXECINSTR) != 0;
             (alloc || frames, code || frames)
@@ -449,7 +449,8 @@ impl<'data> Reader<'_, 'data> {
             let address = |header| wanted(header).0.then(|| header.sh_addr(endian));
             return Ok(self.sections.iter().map(address).collect());
         }
-        // Code and frames come first, so that 32-bit fields reach from one to the other past any data.
+        // Code and frames come first. Otherwise large data could lie between them, out of reach for 32-bit
+        // fields.
         let mut addresses = vec![None; self.sections.len()];
         let mut next = 0x1000u64;
         for first in [true, false] {
@@ -494,7 +495,7 @@ impl<'data> Reader<'_, 'data> {
             let section = table.symbol_section(endian, symbol, index).ok()??;
             let base = addresses.get(section.0).copied().flatten()?;
             let name = table.symbol_name(endian, symbol).ok()?;
-            // `$x` and `$d` only tell code from data (AArch64 ELF ABI, "Mapping symbols").
+            // `$x` and `$d` only separate code from data (AArch64 ELF ABI, "Mapping symbols").
             if name.is_empty() || name.starts_with(b"$") {
                 return None;
             }
@@ -510,7 +511,7 @@ impl<'data> Reader<'_, 'data> {
         table.enumerate().filter_map(symbol).collect()
     }
 
-    /// The relocations of a section, in the order of their offsets.
+    /// The relocations of a section, ordered by offset.
     fn relocations(
         &self,
         index: SectionIndex,
@@ -538,7 +539,7 @@ impl<'data> Reader<'_, 'data> {
         Ok(resolved)
     }
 
-    /// The target of a relocation, symbol and addend, and its address if the object has it.
+    /// The target of a relocation, as symbol and addend, and its address if the object defines it.
     fn resolve(
         &self,
         relocation: &elf::Rela64<Endianness>,
@@ -627,7 +628,7 @@ impl<'data> Reader<'_, 'data> {
             let bytes = data.to_mut();
             for relocation in self.relocations(index, table, addresses)? {
                 let Some((width, relative)) = data_relocation(self.abi, relocation.kind) else { continue };
-                // Undefined symbols are personality routines, whose addresses no reader here needs.
+                // Undefined symbols are personality routines. No reader here needs their addresses.
                 let value = relocation.address.unwrap_or(0);
                 let place = address.wrapping_add(relocation.offset);
                 let value = if relative { value.wrapping_sub(place) } else { value };
@@ -644,7 +645,7 @@ impl<'data> Reader<'_, 'data> {
     }
 }
 
-/// Width in bytes and whether it is PC-relative, for the relocations that assemblers put into
+/// The width in bytes of a relocation and whether it is PC-relative, for the types that assemblers put into
 /// `.eh_frame` (x86-64, AArch64 and s390x psABI).
 fn data_relocation(abi: Abi, kind: u32) -> Option<(usize, bool)> {
     match (abi, kind) {
@@ -660,7 +661,7 @@ fn data_relocation(abi: Abi, kind: u32) -> Option<(usize, bool)> {
     }
 }
 
-/// The address ranges of code, ascending, neighbours joined.
+/// The address ranges of code in ascending order; neighbours are joined.
 fn text_ranges(sections: &[PlacedSection]) -> Vec<Range<u64>> {
     let code = sections.iter().filter(|section| section.executable && section.size > 0);
     joined(code.map(|section| section.address..section.address.saturating_add(section.size)).collect())

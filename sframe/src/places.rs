@@ -3,18 +3,18 @@
 use diagnostics::demangle::demangle;
 use std::borrow::Cow;
 
-/// A section and where it lies.
+/// A section and its place.
 #[derive(Clone, Debug)]
 pub struct PlacedSection {
     /// Number in the section table.
     pub index: usize,
     /// Name.
     pub name: String,
-    /// Address; in a relocatable object the one that it was laid out at.
+    /// Its address; in a relocatable object, the one that it was given when the object was read.
     pub address: u64,
     /// Size in bytes.
     pub size: u64,
-    /// Whether it holds code.
+    /// Whether it contains code.
     pub executable: bool,
 }
 
@@ -25,15 +25,15 @@ pub struct Symbol {
     pub address: u64,
     /// Size in bytes, 0 if not known.
     pub size: u64,
-    /// Name as it is in the symbol table.
+    /// The name as the symbol table has it.
     pub name: String,
     /// Whether it names a function.
     pub function: bool,
-    /// Whether it is visible outside its file.
+    /// Whether other files can see it.
     pub global: bool,
 }
 
-/// Sections and symbols of a file by address.
+/// The sections and symbols of a file, by address.
 #[derive(Clone, Debug, Default)]
 pub struct Places {
     sections: Vec<PlacedSection>,
@@ -41,14 +41,14 @@ pub struct Places {
     relocatable: bool,
 }
 
-/// Number of sections or symbols before an address that are checked for holding it.
+/// How many sections or symbols that start before an address are checked whether they contain it.
 const NESTING: usize = 64;
 
 impl Places {
     /// Sorts sections and symbols by address.
     pub fn new(mut sections: Vec<PlacedSection>, mut symbols: Vec<Symbol>, relocatable: bool) -> Self {
         sections.sort_by_key(|section| (section.address, section.index));
-        // The best name for an address comes last.
+        // Of several symbols with one address, the best name comes last.
         symbols.sort_by(|a, b| {
             let rank = |symbol: &Symbol| {
                 let public = !symbol.name.starts_with("__");
@@ -69,14 +69,14 @@ impl Places {
         &self.symbols
     }
 
-    /// The section that holds an address.
+    /// The section that contains an address.
     pub fn section_at(&self, address: u64) -> Option<&PlacedSection> {
         let end = self.sections.partition_point(|section| section.address <= address);
         let mut before = self.sections.get(..end)?.iter().rev().take(NESTING);
         before.find(|section| address - section.address < section.size.max(1))
     }
 
-    /// The symbol that holds an address, functions before others.
+    /// The symbol that contains an address; functions come before other symbols.
     pub fn symbol_at(&self, address: u64) -> Option<&Symbol> {
         let end = self.symbols.partition_point(|symbol| symbol.address <= address);
         let before = self.symbols.get(..end)?.iter().rev().take(NESTING);
@@ -94,7 +94,7 @@ impl Places {
         self.symbols.iter().filter(move |symbol| symbol.name == name)
     }
 
-    /// `symbol+0x12`, or nothing where no symbol is known.
+    /// `symbol+0x12`; `None` if no symbol contains the address.
     pub fn symbol_name(&self, address: u64, demangled: bool) -> Option<String> {
         let symbol = self.symbol_at(address)?;
         let name = if demangled {
@@ -105,14 +105,14 @@ impl Places {
         Some(plus(&name, address - symbol.address))
     }
 
-    /// `.text+0x12`, or nothing outside every section.
+    /// `.text+0x12`; `None` outside all sections.
     pub fn section_name(&self, address: u64) -> Option<String> {
         let section = self.section_at(address)?;
         Some(plus(&section.name, address - section.address))
     }
 
-    /// An address as people read it: an absolute one in linked files, section and offset in
-    /// relocatable objects; then the symbol.
+    /// Describes an address: in linked files the absolute address, in relocatable objects section and offset;
+    /// then the symbol.
     pub fn describe(&self, address: u64, demangled: bool) -> String {
         let place = if self.relocatable {
             self.section_name(address).unwrap_or_else(|| format!("{address:#x}"))

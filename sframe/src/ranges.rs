@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-/// The ranges in ascending order, overlapping and touching ones joined, empty ones left out.
+/// The ranges in ascending order. Ranges that overlap or touch become one; empty ranges go.
 pub fn joined(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
     ranges.retain(|range| range.start < range.end);
     ranges.sort_by_key(|range| (range.start, range.end));

@@ -1,8 +1,8 @@
-//! `sframe dump --readelf`: the text of GNU `readelf --sframe`, so that the two can be compared by `diff`.
+//! `sframe dump --readelf`: prints the text of GNU `readelf --sframe`, so that `diff` can compare the two.
 //!
-//! The layout is that of binutils 2.47, and of 2.40 for V1, which newer releases cannot read. In a
-//! relocatable object readelf shows relocated values where starts count from their field, and
-//! stored ones (zeros) elsewhere. It knows nothing of units.
+//! The layout is that of binutils 2.47. For V1, which newer releases cannot read, it is that of 2.40. In a
+//! relocatable object, readelf shows relocated starts if starts count from their own field, and otherwise the
+//! stored ones, which are zeros. It knows nothing of light units.
 
 use super::open::{Input, Kind, SFrameSection, Target};
 use sframe_format::abi::Register;
@@ -139,13 +139,13 @@ fn cfa(abi: Abi, rule: &CfaRule) -> String {
     if rule.dereference { format!("({sum})") } else { sum }
 }
 
-/// readelf does not show whether a value that counts from the CFA is dereferenced.
+/// Writes a rule. readelf does not show whether a value that counts from the CFA is dereferenced.
 fn register_rule(abi: Abi, version: Version, rule: &RegisterRule) -> String {
     let RegisterRule::Saved(Location { base, offset, dereference }) = *rule else { return "u".into() };
     match base {
         Base::Cfa => format!("c{offset:+}"),
         Base::Register(number) if dereference => format!("({}{offset:+})", register(abi, number)),
-        // A register number in a V2 word has no offset (V2 errata 1, s390x).
+        // In V2, a register number has no offset (V2 errata 1, s390x).
         Base::Register(number) if version != Version::V3 => format!("r{number}"),
         Base::Register(number) => format!("{}{offset:+}", register(abi, number)),
     }
@@ -157,9 +157,9 @@ mod tests {
     use crate::fixtures;
     use crate::open::open_elf;
 
-    /// The text of every fixture, but for three habits of readelf: it shows the first blob of a
-    /// section only, it looks for the name `.sframe`, and it refuses foreign byte orders when bytes
-    /// are shared or stand behind the blob.
+    /// Compares the text of every fixture, with three exceptions. readelf shows only the first blob of a
+    /// section, and it looks for the name `.sframe`. It also refuses a foreign byte order if functions share
+    /// bytes or bytes follow the blob.
     #[test]
     fn fixtures_read_as_readelf_prints_them() {
         let (mut same, mut refused) = (0, 0);

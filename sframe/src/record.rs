@@ -1,4 +1,4 @@
-//! `sframe record`: samples of a program that runs.
+//! `sframe record`: samples the stacks of a running program.
 
 use super::args::Record;
 use super::open::Problem;
@@ -13,13 +13,13 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// The page that is written when nothing else is asked for.
+/// The page that the command writes if the user asks for nothing else.
 const PAGE: &str = "stacks.html";
 
 /// Set by Ctrl-C.
 static STOP: AtomicBool = AtomicBool::new(false);
 
-/// Records and writes. The exit status is the command's, if one was started and all went well.
+/// Records and writes. The exit status is that of the started command, if one was started and all went well.
 pub fn run(arguments: &Record) -> ExitCode {
     match sample(arguments) {
         Ok(status) => ExitCode::from(status),
@@ -57,7 +57,7 @@ fn sample(arguments: &Record) -> Result<u8, Problem> {
     let mut progress = |now: Progress| {
         let samples = count(now.samples, "sample");
         bar.set_message(format!("{samples}, {} lost, {} s", now.lost, now.elapsed.as_secs()));
-        // Not by a thread of its own, which there may be none for.
+        // A thread of its own could do this, but the system may have no thread left.
         bar.tick();
     };
     let settings = settings(&arguments.rows, None, arguments.output.stats.is_some());
@@ -80,7 +80,7 @@ fn sample(arguments: &Record) -> Result<u8, Problem> {
     Ok(recorded.status.and_then(|status| u8::try_from(status).ok()).unwrap_or(0))
 }
 
-/// Gives the page of an earlier recording another name, as perf does with its recordings. Returns what to say
+/// Renames the page of an earlier recording, as perf does with its recordings. Returns what to tell the user
 /// about it.
 fn keep_earlier(page: &str) -> &'static str {
     if !std::fs::symlink_metadata(page).is_ok_and(|metadata| metadata.is_file()) {
@@ -92,8 +92,8 @@ fn keep_earlier(page: &str) -> &'static str {
     }
 }
 
-/// The program that unwinds in the kernel. If it cannot be loaded, a warning says why, and everything is
-/// unwound here.
+/// The program that unwinds in the kernel. If it cannot be loaded, a warning says why, and this process
+/// unwinds everything.
 fn in_kernel() -> Option<InKernel> {
     InKernel::load(false)
         .map_err(|reason| {
@@ -102,7 +102,7 @@ fn in_kernel() -> Option<InKernel> {
         .ok()
 }
 
-/// A line on the terminal; nothing if there is no terminal.
+/// A progress line on the terminal; nothing without a terminal.
 fn progress_bar() -> ProgressBar {
     let bar = ProgressBar::new_spinner();
     if let Ok(style) = ProgressStyle::with_template("{spinner} sampling: {msg} (Ctrl-C ends)") {
@@ -111,7 +111,7 @@ fn progress_bar() -> ProgressBar {
     bar
 }
 
-/// Lets Ctrl-C and a request to end finish the recording instead of this process.
+/// Makes Ctrl-C and a request to terminate finish the recording instead of ending this process.
 fn stop_by_signals() {
     extern "C" fn stop(_: libc::c_int) {
         STOP.store(true, Ordering::Relaxed);

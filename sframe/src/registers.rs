@@ -1,4 +1,4 @@
-//! Names of registers, and rules written with them.
+//! Writes names of registers, and rules that use them.
 
 use sframe_format::abi::Register;
 use sframe_format::{Abi, Base, CfaRule, Location, RegisterRule, Rules};
@@ -20,7 +20,7 @@ pub fn register(abi: Abi, number: Register) -> String {
         },
         Abi::S390x => match number {
             0..=15 => Some(format!("r{number}")),
-            // The first sixteen floating-point registers, in the psABI's peculiar order.
+            // The first sixteen floating-point registers have their own order in the psABI.
             16..=31 => {
                 let order = [0, 2, 4, 6, 1, 3, 5, 7, 8, 10, 12, 14, 9, 11, 13, 15];
                 order.get(number as usize - 16).map(|place: &u8| format!("f{place}"))
@@ -50,7 +50,7 @@ fn sum(base: &str, offset: i64, dereference: bool) -> String {
     if dereference { format!("*({sum})") } else { sum }
 }
 
-/// Where the caller's value of a register is; `u` is "unchanged".
+/// Where to find the caller's value of a register; `u` means "unchanged".
 pub fn rule(abi: Abi, rule: &RegisterRule) -> String {
     match rule {
         RegisterRule::Unchanged => "u".into(),
@@ -58,7 +58,7 @@ pub fn rule(abi: Abi, rule: &RegisterRule) -> String {
     }
 }
 
-/// All rules of a row on one line.
+/// All rules of a row, on one line.
 pub fn rules(abi: Abi, rules: &Rules) -> String {
     match rules {
         Rules::Frame(frame) => format!(

@@ -12,16 +12,16 @@ const PROGRAM: &str = "sframe";
 /// How a subcommand ended, from best to worst.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Outcome {
-    /// No findings.
+    /// There are no findings.
     Fine,
-    /// Findings were reported.
+    /// There are findings.
     Findings,
-    /// An input could not be used, or an output not be written.
+    /// An input could not be used, or an output could not be written.
     Unusable,
 }
 
 impl Outcome {
-    /// Fine, or unusable with a complaint.
+    /// `Fine`, or `Unusable` with a complaint.
     pub fn of(result: Result<(), Problem>) -> Self {
         match result {
             Ok(()) => Self::Fine,
@@ -38,7 +38,8 @@ impl Outcome {
     }
 }
 
-/// Writes on standard output, with a buffer for many small pieces. A reader that has gone away is no error.
+/// Writes on standard output, through a buffer for many small pieces. If the reader has gone away, that is no
+/// error.
 ///
 /// # Errors
 /// A part of the output could not be written.
@@ -71,7 +72,7 @@ pub fn print_json(value: &impl Serialize) -> Result<(), Problem> {
     })
 }
 
-/// Prints on standard error why an input could not be used, or an output not be written.
+/// Prints on standard error why an input could not be used, or an output could not be written.
 pub fn complain(problem: &Problem) {
     commands::tell(PROGRAM, Severity::Error, &problem.to_string());
 }
@@ -86,7 +87,7 @@ pub fn tell(text: &str) {
     commands::tell(PROGRAM, Severity::Note, text);
 }
 
-/// An address or offset as JSON readers without 64-bit integers can take it: `0x401000`.
+/// Writes an address or offset in a form that JSON readers without 64-bit integers can take: `0x401000`.
 pub fn hexadecimal(value: u64) -> String {
     format!("{value:#x}")
 }

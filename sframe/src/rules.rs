@@ -1,4 +1,4 @@
-//! The rules of a row, for people and machines.
+//! The rules of a row, as people and programs read them.
 
 use super::registers::{cfa, rule};
 use super::report::hexadecimal;
@@ -21,19 +21,19 @@ pub enum RulesDump {
         /// Whether it is signed.
         ra_signed: bool,
     },
-    /// Anything else, by its name.
+    /// Anything else, by name.
     Special {
         /// The name.
         special: &'static str,
     },
 }
 
-/// Writes a number as people write addresses.
+/// Writes a number in the form of an address.
 pub fn as_hexadecimal<S: serde::Serializer>(value: &u64, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(&hexadecimal(*value))
 }
 
-/// Rules in words; `None` where nothing is known.
+/// Rules in words; `None` if no rule is known.
 pub fn rules_dump(abi: Abi, rules: Option<&Rules>) -> RulesDump {
     match rules {
         Some(Rules::Frame(frame)) => RulesDump::Frame {

@@ -1,9 +1,11 @@
-//! `sframe split`: a relocatable object's `.sframe`, which covers all its text sections, becomes
-//! one `.sframe` for each, or with `--light` one `.sframe_light`.
+//! `sframe split`: an assembler writes one `.sframe` for all text sections of an object; this command gives
+//! each text section one of its own, or with `--light` one `.sframe_light`.
 //!
-//! [`sframe_sections::split`] decides which function goes into which part; this module writes the
-//! parts into the file. No section number changes, so nothing else in the object needs to be
-//! touched.
+//! A linker discards sections, not parts of them. While one `.sframe` covers all functions, the rows of
+//! discarded functions stay in the output. A part that is linked to its text section goes with it.
+//!
+//! [`sframe_sections::split`] decides which function goes into which part. This module writes the parts into
+//! the file. No section number changes, so nothing else in the object has to change.
 
 use super::args::Split;
 use super::edit::{
@@ -19,16 +21,16 @@ use sframe_sections::split::{Defect, Form, Plan, Ties};
 use std::path::Path;
 use zerocopy::byteorder::{BE, ByteOrder, LE, U32};
 
-/// The result of splitting an object.
+/// What came of splitting an object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Done {
-    /// The new object; `None` if nothing had to be changed.
+    /// The new object; `None` if nothing had to change.
     pub bytes: Option<Vec<u8>>,
-    /// Parts that were written.
+    /// Number of parts that were written.
     pub parts: usize,
-    /// Functions in them.
+    /// Number of functions in them.
     pub functions: usize,
-    /// Functions that were left out, because an earlier link had removed their text.
+    /// Number of functions that were left out, because an earlier link had removed their text.
     pub dead: usize,
 }
 
@@ -40,7 +42,7 @@ pub fn run(arguments: &Split) -> Outcome {
             format!("for one input, but {count} are named: each would replace what the last one gave");
         return Outcome::of(Err(Problem::new("--output", message)));
     }
-    // All places before the first change.
+    // Checks all destinations before the first change.
     let mut outputs = arguments.files.iter().map(|path| arguments.output.as_deref().unwrap_or(path));
     if let Err(problem) = outputs.try_for_each(|path| check_output(path, None)) {
         return Outcome::of(Err(problem));
@@ -49,7 +51,7 @@ pub fn run(arguments: &Split) -> Outcome {
     outcomes.max().unwrap_or(Outcome::Fine)
 }
 
-/// Splits one of the files that were named, and says what was done.
+/// Splits a file that the command line names, and reports it.
 fn split_one(path: &Path, arguments: &Split) -> Result<(), Problem> {
     let form = if arguments.light { Form::Light } else { Form::Same };
     let done = split_file(path, arguments.output.as_deref().unwrap_or(path), form)?;
@@ -65,11 +67,11 @@ fn split_one(path: &Path, arguments: &Split) -> Result<(), Problem> {
     Ok(())
 }
 
-/// Splits a file. Where there is nothing to split, the input is left alone, and copied if the
-/// output is another file.
+/// Splits a file. If there is nothing to split, the input stays as it is, or is copied if the output is
+/// another file.
 ///
 /// # Errors
-/// The file cannot be read, written, or taken apart.
+/// The file cannot be read, written or taken apart.
 pub fn split_file(path: &Path, output: &Path, form: Form) -> Result<Done, Problem> {
     let bytes = read_file(path)?;
     let done = split(&path.display().to_string(), &bytes, form)?;
@@ -80,10 +82,10 @@ pub fn split_file(path: &Path, output: &Path, form: Form) -> Result<Done, Proble
     Ok(done)
 }
 
-/// Splits an object. Every defect leaves it as it is.
+/// Splits an object. If there is any error, the object stays as it is.
 ///
 /// # Errors
-/// It is no relocatable object, or its SFrame sections cannot be taken apart.
+/// It is not a relocatable object, or its SFrame sections cannot be taken apart.
 pub fn split(name: &str, bytes: &[u8], form: Form) -> Result<Done, Problem> {
     match byte_order(name, bytes)? {
         ORDER_LITTLE => split_image(&Image::<LE>::parse(name, bytes)?, form),
@@ -120,7 +122,7 @@ fn split_image<E: ByteOrder>(image: &Image<'_, E>, form: Form) -> Result<Done, P
     Ok(done)
 }
 
-/// Whether a section holds SFrame. [`Splitter::is_in_shape`] finds out whether it is per-text already.
+/// Whether a section contains SFrame. [`Splitter::is_in_shape`] then says whether it is split already.
 fn has_frames<E: ByteOrder>(image: &Image<'_, E>, index: usize) -> bool {
     let Some(section) = image.sections.get(index) else { return false };
     image.is_sframe(index) && section.sh_size.get() > 0
@@ -133,7 +135,8 @@ struct Splitter<'object, 'image, 'data, E: ByteOrder> {
 }
 
 impl<'image, 'data, E: ByteOrder> Splitter<'_, 'image, 'data, E> {
-    /// The plan for a section. `None` if it has no relocations, which tie functions to their text.
+    /// The plan for a section; `None` if it has no relocations, because only these tell which text a function
+    /// belongs to.
     fn plan(&self, frame: usize) -> Result<Option<Plan<'data, E>>, Problem> {
         let image = self.object.image;
         let Some(table) = self.object.relocations_of(frame)? else { return Ok(None) };
@@ -158,7 +161,7 @@ impl<'image, 'data, E: ByteOrder> Splitter<'_, 'image, 'data, E> {
         self.object.groups.get(&(section as usize)).map(|&group| group as u32)
     }
 
-    /// Whether a section already has the form that the plan gives it.
+    /// Whether a section already has the form that the plan would give it.
     fn is_in_shape(&self, frame: usize, plan: &Plan<'_, E>) -> bool {
         let header = &self.object.image.sections[frame];
         let linked = header.sh_flags.get() & u64::from(consts::SHF_LINK_ORDER) != 0;

@@ -1,5 +1,5 @@
-//! The output of `sframe stacks` and `sframe record`: the samples in one form or several, and statistics.
-//! Where it goes is settled and checked first.
+//! The output of `sframe stacks` and `sframe record`: the samples in one or several forms, and statistics.
+//! The command settles and checks where it goes before it does any work.
 
 use super::args::{RowSources, StackOutput, StackRows, StatsFormat};
 use super::destination::{self, Way};
@@ -27,7 +27,7 @@ pub fn settings(rows: &StackRows, sysroot: Option<PathBuf>, measure: bool) -> Se
     Settings { files, frame_pointers: rows.frame_pointers }
 }
 
-/// What is written where, checked before samples are taken or read.
+/// What to write where. This is checked before samples are taken or read.
 pub struct Plan<'a> {
     arguments: &'a StackOutput,
     format: Format,
@@ -36,12 +36,12 @@ pub struct Plan<'a> {
 }
 
 impl<'a> Plan<'a> {
-    /// Settles the main output's form: that of `--format`, else that of the ending of the output's name, else
-    /// text. [`Format::None`] if only a page is asked for.
+    /// Settles the form of the main output: the one of `--format`, otherwise the one that the ending of the
+    /// output's name means, otherwise text. It is [`Format::None`] if the user asks for a page only.
     ///
     /// # Errors
-    /// A file cannot be written, is the input, or has an ending that names no form; a form is not fit for a
-    /// terminal.
+    /// A file cannot be written, is the input, or has an ending that names no form; or a form is not fit for
+    /// a terminal.
     pub fn new(arguments: &'a StackOutput, input: Option<&Path>) -> Result<Self, Problem> {
         let output = arguments.output.as_deref().filter(|path| path.as_os_str() != "-");
         let format = match (arguments.format, output) {
@@ -68,12 +68,12 @@ impl<'a> Plan<'a> {
         Ok(Self { arguments, format, output })
     }
 
-    /// Whether the addresses of frames are written.
+    /// Whether the output contains the addresses of frames.
     pub fn wants_addresses(&self) -> bool {
         matches!(self.format, Format::Text | Format::Json)
     }
 
-    /// The files that are written.
+    /// The files to write.
     pub fn files(&self) -> impl Iterator<Item = &'a Path> {
         self.output.into_iter().chain(self.arguments.html.as_deref())
     }
@@ -83,7 +83,7 @@ fn problem(path: &Path, message: String) -> Problem {
     Problem::new(path.display().to_string(), message)
 }
 
-/// Writes everything that was asked for.
+/// Writes everything that the user asked for.
 ///
 /// # Errors
 /// A file or standard output cannot be written.
@@ -123,7 +123,7 @@ fn write_file(format: Format, named: Named<'_>, path: &Path) -> Result<(), Probl
     write(format, named, &mut file).and_then(|()| file.flush()).map_err(failed)
 }
 
-/// The form that the ending of a file's name asks for; text for a name without one.
+/// The form that the ending of a file's name means; text for a name without an ending.
 fn format_of(path: &Path) -> Result<Format, String> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let Some((stem, ending)) = name.rsplit_once('.').filter(|(stem, _)| !stem.is_empty()) else {

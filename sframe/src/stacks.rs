@@ -1,4 +1,4 @@
-//! `sframe stacks`: the samples of a recording of perf.
+//! `sframe stacks`: unwinds the samples of a recording of perf.
 
 use super::args::Stacks;
 use super::open::Problem;
@@ -15,7 +15,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-/// Unwinds all samples and writes them. Of a damaged recording, the samples before the damage are written.
+/// Unwinds all samples and writes them. If a recording is damaged, the samples before the damage are written.
 pub fn run(arguments: &Stacks) -> Outcome {
     let name = arguments.recording.display().to_string();
     match unwind(arguments, &name) {
@@ -27,7 +27,7 @@ pub fn run(arguments: &Stacks) -> Outcome {
     }
 }
 
-/// Writes the samples. Returns the recording's damage, if it has any.
+/// Writes the samples. Returns the damage of the recording, if there is any.
 fn unwind(arguments: &Stacks, name: &str) -> Result<Option<Problem>, Problem> {
     let plan = Plan::new(&arguments.output, Some(&arguments.recording))?;
     let bytes =
@@ -53,7 +53,7 @@ fn unwind(arguments: &Stacks, name: &str) -> Result<Option<Problem>, Problem> {
     let (files, statistics) = session.finish(&mut take);
     write_all(&plan, &profile, &files, &statistics, &kernel, name)?;
     let damage = recording.damage.as_ref().map(|damage| Problem::new(name, damage.to_string()));
-    // The process ends, and the system frees memory faster.
+    // The process ends now, and the system frees its memory faster than destructors would.
     std::mem::forget((recording, files, profile));
     Ok(damage)
 }
@@ -67,7 +67,7 @@ fn read(path: &Path) -> std::io::Result<Bytes> {
     Bytes::map(&File::open(path)?)
 }
 
-/// The machine of a recording; this machine if the recording does not tell.
+/// The machine of a recording; this machine if the recording does not name one.
 fn machine(recording: &Recording) -> Result<Abi, String> {
     let abi = match recording.machine.as_deref() {
         Some("x86_64") => Some(Abi::Amd64),

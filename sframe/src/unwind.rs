@@ -1,11 +1,12 @@
-//! `sframe unwind`: stacks of a process that is no longer there, from a core file or from saved registers
-//! and memory. The engine is that of `sframe stacks` (`crates/stacks`), and so are the forms of output. This
-//! module says which files are mapped where.
+//! `sframe unwind`: the stacks of a process that no longer exists, from a core file or from saved registers
+//! and memory. Both the engine and the forms of output are those of `sframe stacks` (`crates/stacks`). The
+//! modules find out which files were mapped where.
 //!
 //! | module | contents |
+//! | module | contents |
 //! |---|---|
-//! | `core` | the files that a core file says were mapped, and those that stand in for them |
-//! | `saved` | registers and memory that something saved in plain files |
+//! | `core` | the files that a core file says were mapped, and those that replace them |
+//! | `saved` | registers and memory that another program saved in plain files |
 
 mod core;
 mod saved;
@@ -30,7 +31,7 @@ pub fn run(arguments: &Unwind) -> Outcome {
     }
 }
 
-/// Writes the stacks. Whether all reach their roots.
+/// Writes the stacks. Returns whether all of them reach their roots.
 fn unwind(arguments: &Unwind) -> Result<bool, Problem> {
     let plan = Plan::new(&arguments.output, arguments.core.as_deref())?;
     let stats = arguments.output.stats.is_some();
@@ -57,7 +58,8 @@ fn unwind(arguments: &Unwind) -> Result<bool, Problem> {
     Ok(complete)
 }
 
-/// Reads bytes as a core file and unwinds its threads with no file but its vDSO, for `exercise`.
+/// Reads bytes as a core file and unwinds its threads. It has no file but the vDSO that the bytes contain.
+/// For `exercise`.
 pub fn exercise(bytes: &stacks::bytes::Bytes) {
     let Ok(core) = stacks::core_file::CoreFile::read(bytes) else { return };
     let mut session = Session::new(core.snapshot.abi, Settings::default());

@@ -1,4 +1,4 @@
-//! Computes the build-id of a changed file anew.
+//! Computes the build-id of a changed file again.
 
 use super::super::edit::Image;
 use super::super::open::Problem;
@@ -6,11 +6,11 @@ use build_id::Algorithm;
 use elf::{consts, notes::notes};
 use zerocopy::byteorder::ByteOrder;
 
-/// Computes the build-id anew: a hash of the file with zeros in place of the build-id, by the
-/// algorithm with results of its length.
+/// Computes the build-id again: a hash of the file, with zeros in place of the build-id. The length of the
+/// build-id decides which algorithm computes it.
 ///
 /// # Errors
-/// There is none, or no known algorithm has its length.
+/// The file has no build-id, or no known algorithm gives one of this length.
 pub fn recompute<E: ByteOrder>(name: &str, bytes: &mut [u8]) -> Result<(), Problem> {
     let problem = |message: String| Problem::new(name, message);
     let place = {

@@ -1,11 +1,12 @@
 //! `sframe attach`: SFrame for a finished file.
 //!
-//! The functions of a section, or those that `.eh_frame` describes, are written as one sorted blob.
-//! It replaces the file's SFrame section, whatever its name, or the section of the name that was
-//! asked for. If the blob fits that section's room, it goes there. Otherwise the file
-//! gets one more load segment at its end ([`segment`]); no byte of code or data moves, so the file
-//! runs as before. `PT_GNU_SFRAME` covers the blob, and the section header table names it if the
-//! file has one. A compact table, which is no SFrame, has no program header of its own.
+//! The functions of a given section, or those that `.eh_frame` describes, become one sorted blob. The blob
+//! replaces the file's SFrame section, whatever its name, or the section of the name that the user gave. It
+//! goes to the place of that section if it fits there. Otherwise the file gets one more load segment at its
+//! end ([`segment`]). No byte of code or data moves, so the file runs as before.
+//!
+//! `PT_GNU_SFRAME` covers the blob, and the section header table names it if the file has one. A compact
+//! table is no SFrame, so it gets no program header of its own.
 
 mod build_id;
 mod segment;
@@ -22,7 +23,7 @@ use sframe_format::{Abi, PT_GNU_SFRAME, SHT_GNU_SFRAME, Section, compact};
 use std::path::PathBuf;
 use zerocopy::byteorder::{BE, ByteOrder, LE};
 
-/// What is written.
+/// What to write.
 #[derive(Clone, Copy)]
 pub enum Form {
     /// One sorted blob.
@@ -32,7 +33,7 @@ pub enum Form {
 }
 
 impl Form {
-    /// The form of a section with the name that was asked for.
+    /// The form that belongs to the name of the section: `.sframe_compact` is a compact table.
     pub fn of(arguments: &args::Change, abi: Abi) -> Self {
         match arguments.name.as_deref() {
             Some(compact::SECTION_NAME) => Self::Compact,
@@ -41,26 +42,26 @@ impl Form {
     }
 }
 
-/// The change to a file.
+/// One change to a file.
 pub struct Change {
-    /// The file that is changed.
+    /// The file to change.
     pub input: PathBuf,
-    /// The file that gets the result.
+    /// The file that receives the result.
     pub output: PathBuf,
-    /// What is written, and how.
+    /// What to write, and how.
     pub form: Form,
     /// The file's architecture.
     pub abi: Abi,
     /// Name of the section.
     pub section: Vec<u8>,
-    /// Treatment of the build-id.
+    /// What to do with the build-id.
     pub build_id: BuildId,
     /// Whether to list the functions that were left out.
     pub verbose: bool,
 }
 
 impl Change {
-    /// What the command line asks for a file.
+    /// The change that the command line asks for.
     pub fn new<E: ByteOrder>(image: &Image<'_, E>, arguments: &args::Change, abi: Abi) -> Self {
         let asked = arguments.name.as_ref().map(String::as_bytes);
         Self {
@@ -75,8 +76,8 @@ impl Change {
     }
 }
 
-/// The name of a file's SFrame section, which need not be `.sframe`: the one that `PT_GNU_SFRAME` covers if
-/// there are several.
+/// The name of a file's SFrame section, which need not be `.sframe`. If there are several, the name of the
+/// one that `PT_GNU_SFRAME` covers.
 fn present_name<'data, E: ByteOrder>(image: &Image<'data, E>) -> &'data [u8] {
     let is_frames = |&index: &usize| image.sections[index].sh_type.get() == SHT_GNU_SFRAME;
     let frames: Vec<usize> = (0..image.sections.len()).filter(is_frames).collect();
@@ -121,7 +122,7 @@ fn attach_image<E: ByteOrder>(image: &Image<'_, E>, arguments: &Attach) -> Resul
     change_file(image, &functions, &Change::new(image, &arguments.change, abi))
 }
 
-/// Checks that a file can be changed and still works.
+/// Checks that this command can change the file, and that the file still works afterwards.
 fn check<E: ByteOrder>(image: &Image<'_, E>) -> Result<(), Problem> {
     match image.header.e_type.get() {
         consts::ET_EXEC | consts::ET_DYN => {}
@@ -139,7 +140,7 @@ fn check<E: ByteOrder>(image: &Image<'_, E>) -> Result<(), Problem> {
     }
     let end = image.end();
     let behind = image.bytes.get(end..).unwrap_or_default();
-    // Without section headers, these may be the sections that are not loaded.
+    // Without section headers, these bytes may be sections that are not loaded.
     if !image.sections.is_empty() && behind.iter().any(|&byte| byte != 0) {
         let message = format!(
             "{} bytes behind the end of the ELF file at {end:#x}: a signature or a payload that is found from there \
@@ -151,7 +152,7 @@ fn check<E: ByteOrder>(image: &Image<'_, E>) -> Result<(), Problem> {
     Ok(())
 }
 
-/// Gives a file these functions as its SFrame section.
+/// Makes these functions the SFrame section of a file.
 ///
 /// # Errors
 /// The file cannot be changed, no function is left, or the result cannot be written.
@@ -179,7 +180,7 @@ pub fn change_file<E: ByteOrder>(
     Ok(())
 }
 
-/// Reports the functions that were left out, in a line or in full.
+/// Reports the functions that were left out: in one line, or one line for each.
 pub fn report(name: &str, left_out: &[String], verbose: bool) {
     if left_out.is_empty() {
         return;

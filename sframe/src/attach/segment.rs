@@ -1,12 +1,20 @@
-//! A place for a blob in a finished file.
+//! Finds a place for a blob in a finished file and writes it there.
 //!
-//! A new segment lies behind all others, in memory and in the file. The program headers, which have
-//! to name it, hardly ever have room to grow in place. So they move to the front of the new
-//! segment, and `PT_PHDR` and the file header are changed. Linux before 5.18 computes the address that
-//! it passes to programs (`AT_PHDR`) from the file offset of the program headers and the distance
-//! between address and offset of the first segment, and so do the dynamic loader for itself and
-//! static programs. So the new segment has the same distance, which leaves a hole in the file where
-//! the memory of `.bss` is.
+//! If the file has an SFrame section, and the blob fits into it and the unused bytes after it, the blob goes
+//! there. Otherwise the blob needs a new segment after all others, in memory and in the file. The program
+//! headers have to name that segment, but the bytes after them are nearly always in use, so the table cannot
+//! grow in place. It moves to the front of the new segment, and `PT_PHDR` and the file header follow it:
+//!
+//! ```text
+//! before:  │ headers, table │ code │ data │ section headers │
+//! after:   │ headers        │ code │ data │ unused          │ hole │ table, blob │ section headers │
+//! ```
+//!
+//! Why the hole: Linux before 5.18 tells a program where its program headers are (`AT_PHDR`) by adding their
+//! file offset to the distance between address and offset of the first segment. The dynamic loader, for
+//! itself, and static programs compute the address in the same way. So the new segment has to keep that
+//! distance. But `.bss` takes memory and no bytes of the file, so the new segment's place in the file lies
+//! after the file's end by about the size of `.bss`.
 
 use crate::Problem;
 use crate::edit::{Image, Sections};
@@ -15,18 +23,19 @@ use sframe_format::{PT_GNU_SFRAME, SHT_GNU_SFRAME};
 use zerocopy::byteorder::{ByteOrder, U16, U32, U64};
 use zerocopy::{FromZeros, IntoBytes};
 
-/// The blob for an address, and the functions that are missing from it.
+/// Makes the blob for an address. Also returns a line for each function that is missing from it.
 pub type Blob<'a> = &'a dyn Fn(u64) -> Result<(Vec<u8>, Vec<String>), Problem>;
 
-/// Largest hole in the file for the sake of old kernels. Programs with more `.bss` need Linux 5.18.
+/// Largest hole in the file for the sake of old kernels. Programs with a larger `.bss` need Linux 5.18.
 const MAX_HOLE: u64 = 64 << 20;
 /// Alignment of the blob and the program headers.
 const ALIGNMENT: u64 = 8;
 
-/// The changed file, and the functions that are missing from the blob, which may be a compact table.
+/// The changed file, and a line for each function that is missing from the blob. The blob may be a compact
+/// table.
 ///
 /// # Errors
-/// The blob cannot be written for its address, or the file has no address space left behind its segments.
+/// The blob cannot be written for its address, or the file has no address space left after its segments.
 pub fn put<E: ByteOrder>(
     image: &Image<'_, E>,
     name: &[u8],
@@ -43,18 +52,18 @@ pub fn put<E: ByteOrder>(
     put_behind(image, name, own, blob, compact)
 }
 
-/// The room of the file's present SFrame section.
+/// The place of the file's present SFrame section.
 struct Slot {
     section: Option<usize>,
-    /// `PT_GNU_SFRAME`, which SFrame alone has.
+    /// The number of `PT_GNU_SFRAME`; `None` for a compact table.
     segment: Option<usize>,
     address: u64,
     offset: u64,
     room: u64,
 }
 
-/// The room of a section with its program header, or of the program header alone in a file without
-/// section headers.
+/// The place of a section and its program header. In a file without section headers, the program header alone
+/// gives the place.
 fn slot<E: ByteOrder>(image: &Image<'_, E>, section: Option<usize>, compact: bool) -> Option<Slot> {
     let is_wanted = |s: &Phdr<E>| s.p_type.get() == PT_GNU_SFRAME && !compact;
     let segment = image.segments.iter().position(is_wanted);
@@ -81,14 +90,14 @@ fn slot<E: ByteOrder>(image: &Image<'_, E>, section: Option<usize>, compact: boo
     fits.then_some(Slot { section, segment, address, offset, room })
 }
 
-/// The load segment that holds an address.
+/// The load segment that contains an address.
 fn load_of<'image, E: ByteOrder>(image: &'image Image<'_, E>, address: u64) -> Option<&'image Phdr<E>> {
     let loads = image.segments.iter().filter(|s| s.p_type.get() == consts::PT_LOAD);
     loads.into_iter().find(|s| address.wrapping_sub(s.p_vaddr.get()) < s.p_filesz.get())
 }
 
-/// Number of unused bytes behind `start`: zeros up to the next range that a header names, at most
-/// to `limit`. 0 without section headers, since only these show which bytes are used.
+/// Number of unused bytes from `start` on: zeros up to the next range that a header names, and at most up to
+/// `limit`. 0 without section headers, because only these show which bytes are used.
 fn padding<E: ByteOrder>(image: &Image<'_, E>, start: u64, limit: u64) -> u64 {
     if image.sections.is_empty() || start >= limit {
         return 0;
@@ -107,7 +116,7 @@ fn padding<E: ByteOrder>(image: &Image<'_, E>, start: u64, limit: u64) -> u64 {
     bytes.iter().position(|&byte| byte != 0).unwrap_or(bytes.len()) as u64
 }
 
-/// Writes the blob into the room of the present section.
+/// Writes the blob to the place of the present section.
 fn put_into<E: ByteOrder>(image: &Image<'_, E>, slot: &Slot, blob: &[u8]) -> Vec<u8> {
     let mut out = image.bytes.to_vec();
     let start = slot.offset as usize;
@@ -127,7 +136,7 @@ fn put_into<E: ByteOrder>(image: &Image<'_, E>, slot: &Slot, blob: &[u8]) -> Vec
     out
 }
 
-/// The place of a new segment.
+/// Where a new segment starts.
 struct Place {
     address: u64,
     offset: u64,
@@ -175,7 +184,7 @@ fn put_behind<E: ByteOrder>(
     header.e_phnum = U16::new(u16::try_from(count).map_err(too_many)?);
     let mut out = image.bytes.to_vec();
     if let Some(old) = own.map(|index| &image.sections[index]) {
-        // No header refers to its old bytes any more.
+        // No header refers to the old bytes any more.
         let old =
             old.sh_offset.get() as usize..old.sh_offset.get().saturating_add(old.sh_size.get()) as usize;
         if let Some(old) = out.get_mut(old) {
@@ -212,7 +221,7 @@ fn name_section<E: ByteOrder>(
     Ok(edit.write())
 }
 
-/// Whether the program headers can grow where they are.
+/// Whether the table of program headers can grow where it is.
 fn has_room_for<E: ByteOrder>(image: &Image<'_, E>, size: u64) -> bool {
     let start = image.header.e_phoff.get();
     let end = start + (image.segments.len() * size_of::<Phdr<E>>()) as u64;
@@ -223,7 +232,7 @@ fn has_room_for<E: ByteOrder>(image: &Image<'_, E>, size: u64) -> bool {
     limit.is_some_and(|limit| start + size <= end + padding(image, end, limit))
 }
 
-/// The largest page that the ABI allows, as linkers assume it (psABI of the machine).
+/// The largest page size that the ABI allows; linkers assume it, too (psABI of the machine).
 fn page<E: ByteOrder>(image: &Image<'_, E>) -> u64 {
     if image.header.e_machine.get() == consts::EM_AARCH64 { 0x1_0000 } else { 0x1000 }
 }

@@ -1,4 +1,4 @@
-//! The assembler wrapper: arguments in, exit status out. All the work is the library's.
+//! The assembler wrapper: passes its arguments to the library and returns the exit status.
 
 use commands::{self, Heap};
 use std::process::ExitCode;

@@ -1,5 +1,5 @@
-//! The command `sframe`, and by the names of linkers the wrapper around them: arguments in, exit status out.
-//! All the work is the library's.
+//! The command `sframe`; called by the name of a linker, the wrapper around that linker. It passes its
+//! arguments to the library and returns the exit status.
 
 use commands::{self, Heap};
 use std::process::ExitCode;

@@ -1,7 +1,7 @@
-//! Frames for a relocatable object: an `.sframe` for each text section, with relocations.
+//! Makes frames for a relocatable object: an `.sframe` with relocations for each text section.
 //!
-//! The relocation of a function's start is that of its `.eh_frame` entry: the same symbol, the same
-//! addend. So whatever a linker does with the one, it does with the other.
+//! The relocation of a function's start is a copy of the one in its `.eh_frame` entry: the same symbol, the
+//! same addend. So a linker that moves, folds or discards the function treats both alike.
 
 use crate::Problem;
 use crate::edit::{Frames, Image, Members, Object, Pair, Sections};
@@ -19,8 +19,8 @@ struct Part<E: ByteOrder> {
     functions: Vec<(FunctionId, Rela<E>)>,
 }
 
-/// The object with frames for all functions that the version can express, and a line for each of
-/// the others. SFrame that it had is gone.
+/// The object with frames for each function that the version can express, and a line for each function that
+/// it cannot express. The object's own SFrame is gone.
 ///
 /// # Errors
 /// It has no `.eh_frame`, or one that cannot be read.
@@ -73,8 +73,9 @@ pub fn derive<E: ByteOrder>(
     Ok((edit.write(), left_out))
 }
 
-/// Empties the SFrame sections that are there, so that every linker overlooks them. Returns those
-/// outside groups, whose numbers can be used again, with their relocation sections, the last first.
+/// Empties the SFrame sections of the object, so that linkers ignore them. Returns the numbers of those
+/// outside groups, each with that of its relocation section, the last first: new sections can use these
+/// numbers.
 fn empty_frames<E: ByteOrder>(
     object: &Object<'_, '_, E>,
     edit: &mut Sections<'_, '_, E>,
@@ -94,7 +95,7 @@ fn empty_frames<E: ByteOrder>(
     Ok(free)
 }
 
-/// Sorts the functions of an `.eh_frame` by their text sections.
+/// Sorts the functions of an `.eh_frame` by text section.
 fn collect<E: ByteOrder>(
     object: &Object<'_, '_, E>,
     section: usize,
@@ -109,7 +110,7 @@ fn collect<E: ByteOrder>(
     let by_offset: HashMap<u64, &Rela<E>> = live.map(|r| (r.r_offset.get(), r)).collect();
     let mut problem = None;
     let take = |source: from_eh_frame::Source, result: Result<&Function, from_eh_frame::Reason>| {
-        // An entry without relocation is of a function that an earlier link removed.
+        // If an FDE has no relocation, an earlier link removed its function.
         let Some(relocation) = start_field(data, source.offset).and_then(|at| by_offset.get(&at)) else {
             return;
         };
@@ -142,15 +143,16 @@ fn collect<E: ByteOrder>(
     problem.map_or(Ok(()), Err)
 }
 
-/// Offset of the start of the range in an FDE: behind its length, 4 or 12 bytes, and the distance
-/// of its CIE, 4 or 8 (LSB, "Exception Frames"; GNU as writes the short form).
+/// Offset of the field in an FDE that contains the start of the function. The length comes before it (4 or 12
+/// bytes), and the pointer to the CIE (4 or 8 bytes); see LSB, "Exception Frames". GNU as writes the short
+/// form.
 fn start_field(data: &[u8], entry: usize) -> Option<u64> {
     let length = data.get(entry..)?.get(..4)?;
     let head = if length == [0xff; 4] { 12 + 8 } else { 4 + 4 };
     Some(entry as u64 + head)
 }
 
-/// The section and its relocations.
+/// The SFrame section of a text section, with its relocations.
 fn frames<E: ByteOrder>(text: usize, part: &Part<E>, options: Options) -> Result<Frames<E>, String> {
     let ids: Vec<FunctionId> = part.functions.iter().map(|(id, _)| *id).collect();
     let mut contents = vec![0; part.encoder.size()];
@@ -166,7 +168,7 @@ fn frames<E: ByteOrder>(text: usize, part: &Part<E>, options: Options) -> Result
     Ok(Frames { text: Some(text), contents, relocations, alignment: BLOB_ALIGNMENT as u64 })
 }
 
-/// The relocation type of function starts: PC-relative, 4 bytes in V2, 8 in V3.
+/// The relocation type of function starts: PC-relative, 4 bytes in V2 and 8 in V3.
 fn start_relocation(options: Options) -> u32 {
     let wide = options.version == Version::V3;
     match (options.abi, wide) {

@@ -11,13 +11,13 @@ use std::io::Write;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, fchown};
 use std::path::Path;
 
-/// Bits of a mode by which a program runs as the owner or the group of its file.
+/// The bits of a mode that let a program run as the owner or the group of its file.
 const RUNS_AS_OWNER: u32 = 0o6000;
 
 /// Reads a whole file.
 ///
 /// # Errors
-/// It is no regular file, or cannot be read.
+/// It is not a regular file, or cannot be read.
 pub fn read_file(path: &Path) -> Result<Vec<u8>, Problem> {
     let problem =
         |error: std::io::Error| Problem::new(path.display().to_string(), format!("cannot read: {error}"));
@@ -27,11 +27,11 @@ pub fn read_file(path: &Path) -> Result<Vec<u8>, Problem> {
     std::fs::read(path).map_err(problem)
 }
 
-/// Checks that a file can be put in the place of `path`, before work for it begins. `made_from` is the input
-/// of a command that writes something else than a changed input, and so must not replace it.
+/// Checks that a file can replace the one at `path`, before the work for it begins. `made_from` is the input
+/// of a command that writes something other than a changed input; the result must not replace it.
 ///
 /// # Errors
-/// It cannot, or it is the input.
+/// The file cannot be replaced, or is the input.
 pub fn check_output(path: &Path, made_from: Option<&Path>) -> Result<(), Problem> {
     let apart = made_from.map_or(Ok(()), |input| {
         destination::check_apart(path, input).map_err(|_| "the input, which the result would replace".into())
@@ -41,19 +41,19 @@ pub fn check_output(path: &Path, made_from: Option<&Path>) -> Result<(), Problem
         .map_err(|message| Problem::new(path.display().to_string(), message))
 }
 
-/// Writes a file under a temporary name beside `path` and moves it there, so that nobody ever sees
-/// an incomplete file, and a running program keeps its old bytes. Long runs of zeros become holes. A
-/// symbolic link is followed. A path that is no regular file, a device or a pipe, stays and is written to.
+/// Writes a file under a temporary name beside `path` and moves it there. So nobody ever sees an incomplete
+/// file, and a running program keeps its old bytes. Long runs of zeros become holes. The function follows a
+/// symbolic link. If the path is a device or a pipe, it writes to that and replaces nothing.
 ///
-/// The new file has the permissions and the extended attributes (file capabilities among them) of `model`,
-/// the file that it was made from, else of the one that it replaces.
+/// The new file gets the permissions and the extended attributes (such as file capabilities) of `model`, the
+/// file that it was made from. Without `model`, it gets those of the file that it replaces.
 ///
-/// The file keeps its owner if it may, and then its set-user-id and set-group-id bits, too. A file of another
-/// owner never gets them: the program would run as somebody else.
+/// The file keeps its owner if the system allows that, and then also its set-user-id and set-group-id bits.
+/// If the owner changes, these bits go: the program would run as somebody else.
 ///
 /// # Errors
-/// The folder cannot be written to, or an attribute of a file that is changed in place cannot be kept; a copy
-/// without it gets a warning.
+/// The folder cannot be written to, or an attribute of a file that is changed in place cannot be kept. If the
+/// file is a copy, a lost attribute is only a warning.
 pub fn replace_file(path: &Path, bytes: &[u8], model: Option<&Path>) -> Result<(), Problem> {
     let permissions =
         model.and_then(|model| std::fs::metadata(model).ok()).map(|metadata| metadata.permissions());
@@ -70,17 +70,17 @@ pub fn replace_file(path: &Path, bytes: &[u8], model: Option<&Path>) -> Result<(
     let mut builder = tempfile::Builder::new();
     builder.prefix(".sframe-").suffix(".new");
     let permissions = permissions.or_else(|| old.as_ref().map(Metadata::permissions));
-    // For a new file, the process's umask decides.
+    // The process's umask decides about a new file.
     if permissions.is_none() {
         builder.permissions(Permissions::from_mode(0o666));
     }
-    // Signals wait while the list of temporary files is locked: none finds the file without its entry.
+    // Signals wait while the list of temporary files is locked, so none finds the file without its entry.
     let mut temporaries = Temporaries::lock();
     let file = builder.tempfile_in(folder).map_err(problem)?;
     temporaries.add(file.path());
     drop(temporaries);
     let filled = fill(file.as_file(), bytes, permissions, old.as_ref()).map_err(problem);
-    // After the last change of contents and owner, which clears capabilities.
+    // This comes after the last change of contents and owner, because both clear capabilities.
     let in_place = model.is_none_or(|model| destination::check_apart(&path, model).is_err());
     let filled = filled.and_then(|()| match give_attributes(file.as_file(), &attributes) {
         Err(message) if in_place => Err(Problem::new(path.display().to_string(), message)),
@@ -98,10 +98,11 @@ pub fn replace_file(path: &Path, bytes: &[u8], model: Option<&Path>) -> Result<(
 /// An extended attribute: its name and its value.
 type Attribute = (Vec<u8>, Vec<u8>);
 
-/// Most bytes of all names, and of a value, that Linux allows (`XATTR_LIST_MAX`, `XATTR_SIZE_MAX`).
+/// The most bytes that Linux allows for all names together, and for a value (`XATTR_LIST_MAX`,
+/// `XATTR_SIZE_MAX`).
 const ATTRIBUTE_BYTES: usize = 1 << 16;
 
-/// The extended attributes of a file; none where the file system has no such thing.
+/// The extended attributes of a file; none if the file system does not support them.
 fn attributes(path: &Path) -> Vec<Attribute> {
     let mut buffer = vec![0; ATTRIBUTE_BYTES];
     let Ok(length) = listxattr(path, &mut buffer[..]) else { return Vec::new() };
@@ -114,11 +115,11 @@ fn attributes(path: &Path) -> Vec<Attribute> {
     names.into_iter().filter_map(value).collect()
 }
 
-/// Gives a file the attributes of another. Labels of a security policy, which the system gives by its own
-/// rules, may differ.
+/// Gives a file the attributes of another. Labels of a security policy may differ, because the system sets
+/// them by its own rules.
 ///
 /// # Errors
-/// Another one cannot be set, as file capabilities without the right to give them.
+/// Another attribute cannot be set, such as file capabilities without the right to give them.
 fn give_attributes(file: &File, attributes: &[Attribute]) -> Result<(), String> {
     for (name, value) in attributes {
         let Ok(named) = CStr::from_bytes_with_nul(name) else { continue };
@@ -139,7 +140,7 @@ fn give_attributes(file: &File, attributes: &[Attribute]) -> Result<(), String> 
     Ok(())
 }
 
-/// Writes the contents of a new file and sets its permissions, with what it may keep of the old file's.
+/// Writes the contents of a new file and sets its permissions, and keeps what it may of the old file's.
 fn fill(
     mut file: &File,
     bytes: &[u8],
@@ -150,18 +151,18 @@ fn fill(
     let Some(permissions) = permissions else { return Ok(()) };
     let kept = old.filter(|old| give_owner(file, old)).map_or(0, MetadataExt::mode);
     let mode = permissions.mode() & (!RUNS_AS_OWNER | kept);
-    // After the change of the owner, which clears these bits.
+    // This comes after the change of the owner, which clears these bits.
     file.set_permissions(Permissions::from_mode(mode))
 }
 
-/// Gives a file the owner and the group of another. Whether it has them.
+/// Gives a file the owner and the group of another. Returns whether the file has them now.
 fn give_owner(file: &File, old: &Metadata) -> bool {
     let of = |metadata: &Metadata| (metadata.uid(), metadata.gid());
     file.metadata().is_ok_and(|new| of(&new) == of(old))
         || fchown(file, Some(old.uid()), Some(old.gid())).is_ok()
 }
 
-/// Runs of zeros of this many bytes are not written.
+/// Runs of at least this many zeros are not written.
 const HOLE: usize = 1 << 20;
 
 fn write_sparse(file: &mut &File, bytes: &[u8]) -> std::io::Result<()> {
@@ -203,7 +204,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (file, new) = (folder.path().join("file"), folder.path().join("new"));
         std::fs::write(&file, "old").unwrap();
-        // Only a test that root runs can give files away.
+        // Only root can give files away.
         let given = chown(&file, Some(65534), Some(65534)).is_ok();
         std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o4755)).unwrap();
         let mode = |path| std::fs::metadata(path).unwrap().permissions().mode() & 0o7777;
@@ -216,7 +217,7 @@ mod tests {
         assert!(!given || std::fs::metadata(&file).unwrap().uid() == 65534, "it stays the owner's");
     }
 
-    /// Extended attributes of users, and where the test may give them, file capabilities.
+    /// Extended attributes of users stay, and file capabilities where the test may set them.
     #[test]
     fn extended_attributes_stay() {
         use rustix::fs::{XattrFlags, getxattr, setxattr};
@@ -239,7 +240,8 @@ mod tests {
         }
     }
 
-    /// `-o /dev/stdout`, or a device: a file in its place would be seen by all.
+    /// The output may be `-o /dev/stdout` or another device. A file in its place would harm every other
+    /// program.
     #[test]
     fn what_is_no_regular_file_is_written_to_and_stays() {
         use std::os::unix::fs::FileTypeExt;

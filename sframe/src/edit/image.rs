@@ -12,13 +12,13 @@ pub const ORDER_LITTLE: u8 = consts::ELFDATA2LSB;
 /// `EI_DATA` of big-endian files.
 pub const ORDER_BIG: u8 = consts::ELFDATA2MSB;
 
-/// Kernels put this behind a signed module (`kernel/module_signature.h`).
+/// Kernels append this to a signed module (`kernel/module_signature.h`).
 const MODULE_SIGNATURE: &[u8] = b"~Module signature appended~\n";
 
 /// The byte order of a 64-bit ELF file, [`ORDER_LITTLE`] or [`ORDER_BIG`].
 ///
 /// # Errors
-/// It is no 64-bit ELF file.
+/// It is not a 64-bit ELF file.
 pub fn byte_order(name: &str, bytes: &[u8]) -> Result<u8, Problem> {
     let what = match bytes {
         [0x7f, b'E', b'L', b'F', 2, order @ (ORDER_LITTLE | ORDER_BIG), ..] => return Ok(*order),
@@ -50,11 +50,11 @@ pub struct Image<'data, E: ByteOrder> {
 }
 
 impl<'data, E: ByteOrder> Image<'data, E> {
-    /// Reads headers; the byte order was settled before ([`byte_order`]).
+    /// Reads the headers. [`byte_order`] has settled the byte order before.
     ///
     /// # Errors
-    /// A header table lies outside the file, or the file is a signed kernel module, whose signature any
-    /// change breaks.
+    /// A header table lies outside the file, or the file is a signed kernel module: any change breaks its
+    /// signature.
     pub fn parse(name: &'data str, bytes: &'data [u8]) -> Result<Self, Problem> {
         let problem = |message: &str| Problem::new(name, format!("malformed ELF file: {message}"));
         if bytes.ends_with(MODULE_SIGNATURE) {
@@ -106,14 +106,14 @@ impl<'data, E: ByteOrder> Image<'data, E> {
         Problem::new(self.name, message)
     }
 
-    /// The name of a section; empty where there is none.
+    /// The name of a section; empty if it has none.
     pub fn section_name(&self, index: usize) -> &'data [u8] {
         let names = self.sections.get(self.names).and_then(|names| self.contents(names));
         let offset = self.sections.get(index).map_or(0, |section| section.sh_name.get() as usize);
         names.and_then(|names| string_at(names, offset)).unwrap_or_default()
     }
 
-    /// A section as messages name it.
+    /// The name of a section for messages.
     pub fn shown(&self, index: usize) -> String {
         format!("section {} [{index}]", String::from_utf8_lossy(self.section_name(index)))
     }
@@ -149,7 +149,7 @@ impl<'data, E: ByteOrder> Image<'data, E> {
         (0..self.sections.len()).filter(move |&index| self.section_name(index) == name)
     }
 
-    /// The ABI by machine and byte order.
+    /// The ABI, from machine and byte order.
     ///
     /// # Errors
     /// SFrame is not defined for it.
@@ -182,7 +182,7 @@ impl<'data, E: ByteOrder> Image<'data, E> {
         self.header.e_type.get() == consts::ET_REL
     }
 
-    /// Whether a section is SFrame: by type of any name, by name where old assemblers chose the type.
+    /// Whether a section is SFrame: by its type, or by its name if an old assembler chose another type.
     pub fn is_sframe(&self, index: usize) -> bool {
         let Some(section) = self.sections.get(index) else { return false };
         is_sframe(section.sh_type.get(), self.section_name(index))

@@ -1,11 +1,18 @@
-//! Changes to ELF files that leave all other bytes in place.
+//! Changes ELF files and leaves all other bytes in place.
 //!
-//! An [`Image`] is a file read in place, with the headers of its sections by number. A [`Sections`]
-//! edit gives some sections other contents and adds new ones: every other section keeps its number
-//! and its bytes their place in the file, so that symbols, relocations and debug information need
-//! not be touched. New contents go into the room that replaced contents leave, then to the end; the
-//! section header table comes last. [`replace_file`] puts the result in the place of a file in one
-//! step.
+//! Symbols, relocations and debug information refer to sections by number and to bytes by offset. An edit
+//! that moved sections would have to find and change all of them. So an edit here moves nothing: it writes
+//! new contents into the room that replaced contents leave, then at the end of the file, and the section
+//! header table last.
+//!
+//! ```text
+//! before:  │ .text │ .sframe │ .data │ section headers │
+//! after:   │ .text │ new     │ .data │ larger new contents │ section headers │
+//! ```
+//!
+//! An [`Image`] is a file that is read in place, with the headers of its sections by number. A [`Sections`]
+//! edit gives some sections other contents and adds new ones; every other section keeps its number and its
+//! place. [`replace_file`] replaces the old file by the result in one step.
 
 mod file;
 mod image;

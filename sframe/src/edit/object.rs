@@ -1,4 +1,4 @@
-//! A relocatable object: the section of each symbol, and the group and relocations of each section.
+//! A relocatable object: which section defines each symbol, and which group and relocations each section has.
 
 use super::image::Image;
 use super::sections::Sections;
@@ -15,11 +15,11 @@ pub struct Object<'image, 'data, E: ByteOrder> {
     symbols: &'data [Sym<E>],
     /// Section numbers that do not fit `st_shndx` (`SHT_SYMTAB_SHNDX`).
     wide: &'data [U32<E>],
-    /// The group of each section that is in one.
+    /// The group of each section that belongs to one.
     pub groups: HashMap<usize, usize>,
     /// The relocation section of each section that has one.
     pub relocations: HashMap<usize, usize>,
-    /// The same of relocations without addends.
+    /// The relocation sections without addends, in the same form.
     without_addends: HashMap<usize, usize>,
 }
 
@@ -68,10 +68,10 @@ impl<'image, 'data, E: ByteOrder> Object<'image, 'data, E> {
         Ok(table.map(whole_table))
     }
 
-    /// The section that a symbol is defined in; `None` for undefined, absolute and common ones.
+    /// The section that defines a symbol; `None` for undefined, absolute and common symbols.
     ///
     /// # Errors
-    /// The symbol does not exist, or its section does not.
+    /// The symbol or its section does not exist.
     pub fn section_of(&self, symbol: u32) -> Result<Option<usize>, Problem> {
         let problem = |what: &str| self.image.problem(format!("malformed ELF file: symbol {symbol} {what}"));
         let entry = self.symbols.get(symbol as usize).ok_or_else(|| problem("does not exist"))?;
@@ -90,9 +90,9 @@ impl<'image, 'data, E: ByteOrder> Object<'image, 'data, E> {
     }
 }
 
-/// Frames of one text section: an SFrame section and its relocations.
+/// The frames of one text section: an SFrame section and its relocations.
 pub struct Frames<E: ByteOrder> {
-    /// The text section; `None` ties the frames to no section.
+    /// The text section; `None` if the frames belong to no section.
     pub text: Option<usize>,
     /// Bytes of the SFrame section.
     pub contents: Vec<u8>,
@@ -102,14 +102,14 @@ pub struct Frames<E: ByteOrder> {
     pub alignment: u64,
 }
 
-/// Headers of an SFrame section and its relocation section, and their numbers.
+/// The headers of an SFrame section and of its relocation section, and their numbers.
 #[derive(Clone, Copy)]
 pub struct Pair<E: ByteOrder> {
     /// Header of the SFrame section.
     pub section: Shdr<E>,
     /// Header of the relocation section.
     pub relocations: Shdr<E>,
-    /// Section numbers to put them at; `None` adds them behind all sections.
+    /// The numbers that the two sections get; `None` adds them after all other sections.
     pub numbers: Option<(usize, usize)>,
 }
 
@@ -138,13 +138,13 @@ impl Members {
 }
 
 impl<'image, 'data, E: ByteOrder> Object<'image, 'data, E> {
-    /// The group that frames of a text section have to be in.
+    /// The group that the frames of a text section must join.
     pub fn group_of(&self, text: Option<usize>) -> Option<usize> {
         text.and_then(|text| self.groups.get(&text).copied())
     }
 
-    /// Puts frames into the object: linked to their text section (`SHF_LINK_ORDER`), and members of
-    /// its group.
+    /// Puts frames into the object. They are linked to their text section (`SHF_LINK_ORDER`) and join its
+    /// group.
     pub fn put_frames(
         &self,
         edit: &mut Sections<'image, 'data, E>,

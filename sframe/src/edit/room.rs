@@ -1,10 +1,11 @@
-//! Room in a file for new contents: ranges that became free, then the end.
+//! Finds room in a file for new contents: first in ranges that became free, then at the end.
 
 use crate::ranges::joined;
 use std::ops::Range;
 
-/// Hands out file offsets. Free ranges are used from front to back, and never again after the next
-/// was used: their rests are small, and every later search would have to pass them.
+/// Hands out file offsets. It uses free ranges from front to back, and gives up what is left of a range when
+/// it moves to the next. If it kept these remainders, every later search would have to pass all of them, for
+/// few bytes.
 #[derive(Debug)]
 pub struct Room {
     free: std::vec::IntoIter<Range<u64>>,
@@ -13,8 +14,8 @@ pub struct Room {
 }
 
 impl Room {
-    /// Room in a file of `length` bytes. `freed` are ranges without use; the parts of them that lie
-    /// in one of `kept` are not free.
+    /// The room in a file of `length` bytes. Nothing uses the ranges `freed`, except for the parts of them
+    /// that lie in one of `kept`.
     pub fn new(length: u64, freed: Vec<Range<u64>>, mut kept: Vec<Range<u64>>) -> Self {
         kept = joined(kept);
         let mut free = Vec::new();
@@ -38,12 +39,13 @@ impl Room {
         Self { free: free.into_iter(), current: 0..0, end }
     }
 
-    /// The present end of the file.
+    /// The end of the file so far.
     pub fn end(&self) -> u64 {
         self.end
     }
 
-    /// The free ranges that were not used yet. All are filled with zeros before anything is written.
+    /// The free ranges that [`Room::take`] has not reached. The caller fills all of them with zeros before it
+    /// writes anything.
     pub fn free(&self) -> &[Range<u64>] {
         self.free.as_slice()
     }
@@ -63,7 +65,7 @@ impl Room {
         }
     }
 
-    /// A place behind everything else.
+    /// A place after everything else.
     pub fn take_at_end(&mut self, size: u64, alignment: u64) -> u64 {
         let start = self.end.next_multiple_of(alignment.max(1));
         self.end = start + size;

@@ -11,20 +11,20 @@ use zerocopy::byteorder::{ByteOrder, U16, U32, U64};
 
 /// Alignment of the section header table.
 const TABLE_ALIGNMENT: u64 = 8;
-/// Largest alignment in the file that contents get, whatever a header says.
+/// The largest alignment that contents get in the file, even if a header asks for more.
 const MAX_ALIGNMENT: u64 = 1 << 16;
 
-/// Changes to the sections of a file. Headers may be changed at will through [`Sections::headers`];
-/// sizes and offsets of new contents are filled in when the file is [written](Sections::write).
+/// Changes to the sections of a file. Callers may change headers as they like through [`Sections::headers`];
+/// [`Sections::write`] fills in the sizes and offsets of new contents.
 pub struct Sections<'image, 'data, E: ByteOrder> {
     image: &'image Image<'data, E>,
-    /// Section headers by number, new ones behind those of the file.
+    /// Section headers by number; new ones come after those of the file.
     pub headers: Vec<Shdr<E>>,
     contents: BTreeMap<usize, Vec<u8>>,
 }
 
 impl<'image, 'data, E: ByteOrder> Sections<'image, 'data, E> {
-    /// No change.
+    /// An edit that changes nothing yet.
     pub fn new(image: &'image Image<'data, E>) -> Self {
         Self { image, headers: image.sections.clone(), contents: BTreeMap::new() }
     }
@@ -47,7 +47,7 @@ impl<'image, 'data, E: ByteOrder> Sections<'image, 'data, E> {
         self.contents.get(&index).map(Vec::as_slice)
     }
 
-    /// The offset of a name in the section name table, which grows if it does not hold the name.
+    /// The offset of a name in the section name table. If the table does not contain the name, it grows.
     ///
     /// # Errors
     /// The file has no section name table.
@@ -94,7 +94,7 @@ impl<'image, 'data, E: ByteOrder> Sections<'image, 'data, E> {
         out
     }
 
-    /// The ranges of replaced contents and of the old section header table, and the end.
+    /// The room that replaced contents and the old section header table leave, then the end of the file.
     fn room(&self) -> Room {
         let image = self.image;
         let range = |offset: u64, size: usize| offset..offset.saturating_add(size as u64);
@@ -113,8 +113,8 @@ impl<'image, 'data, E: ByteOrder> Sections<'image, 'data, E> {
     }
 }
 
-/// Writes the number of sections where it belongs: into the file header, or section 0 where it is
-/// too large for that (gABI, "ELF Header", `e_shnum`).
+/// Writes the number of sections into the file header, or into section 0 if it is too large for that (gABI,
+/// "ELF Header", `e_shnum`).
 fn count_sections<E: ByteOrder>(header: &mut Ehdr<E>, sections: &mut [Shdr<E>]) {
     let count = sections.len();
     let fits = count < usize::from(consts::SHN_LORESERVE);
@@ -124,7 +124,7 @@ fn count_sections<E: ByteOrder>(header: &mut Ehdr<E>, sections: &mut [Shdr<E>]) 
     }
 }
 
-/// Stores bytes at an offset; the file grows with zeros where it must.
+/// Stores bytes at an offset. If the file is too short, it grows with zeros.
 fn store(out: &mut Vec<u8>, offset: u64, bytes: &[u8]) {
     let start = offset as usize;
     let end = start + bytes.len();

@@ -1,4 +1,4 @@
-//! `sframe stat`: size and contents of the tables, and the bytes that sharing saves.
+//! `sframe stat`: counts the size and the contents of tables, and the bytes that sharing saves.
 
 mod plot;
 mod spread;
@@ -26,7 +26,7 @@ pub struct FileStatistics {
     file: String,
     file_size: u64,
     sframe_size: u64,
-    /// Bytes of sections with units.
+    /// Bytes of sections that contain light units.
     light_size: u64,
     compact_size: u64,
     derived: bool,
@@ -34,14 +34,14 @@ pub struct FileStatistics {
     eh_frame_hdr_size: u64,
     sections: usize,
     blobs: u64,
-    /// Units of the light form; they are no blobs.
+    /// Units of the light form; these are not blobs.
     units: u64,
     functions: u64,
     rows: u64,
     flexible_functions: u64,
     repeating_functions: u64,
     signal_functions: u64,
-    /// Bytes of rows (with attributes) as if no function shared them.
+    /// Bytes that rows and attributes would take if functions shared none.
     row_bytes: u64,
     /// Bytes of rows that are stored.
     stored_row_bytes: u64,
@@ -51,7 +51,7 @@ pub struct FileStatistics {
     functions_by_start_width: BTreeMap<u8, u64>,
     /// Rows by size of their data words, in bytes.
     rows_by_word_size: BTreeMap<u8, u64>,
-    /// Size of the same functions written anew as one sorted V3 blob, without and with shared rows.
+    /// Size of the same functions, encoded again as one sorted V3 blob: without sharing, and with it.
     #[serde(skip_serializing_if = "Option::is_none")]
     rewritten: Option<Rewritten>,
 }
@@ -60,7 +60,7 @@ pub struct FileStatistics {
 struct Rewritten {
     plain: u64,
     shared: u64,
-    /// As a compact table.
+    /// The size as a compact table.
     compact: u64,
 }
 
@@ -69,7 +69,8 @@ impl FileStatistics {
         self.eh_frame_size + self.eh_frame_hdr_size
     }
 
-    /// Percentage of the file that a table takes. A derived table is in no file, so it counts on top.
+    /// The percentage of the file that a table takes. A derived table is in no file, so its size is added to
+    /// the file's.
     fn share(&self, size: u64) -> f64 {
         let whole = self.file_size + if self.derived { self.sframe_size } else { 0 };
         percent(size, whole)
@@ -112,14 +113,14 @@ fn statistics(input: &Input<'_>) -> Result<FileStatistics, Problem> {
     found.compact_size = input.compact.iter().map(|section| section.data.len() as u64).sum();
     let (entries, summary) = compact::summary(input)?;
     if input.sframe.is_empty() {
-        // Entries are functions, except that very long functions have several.
+        // An entry is a function, except that a very long function has several.
         (found.functions, found.rows, rewritten) = (entries, summary.rows, None);
     }
     found.rewritten = rewritten.filter(|_| found.functions > 0);
     Ok(found)
 }
 
-/// The section written again as one sorted V3 blob.
+/// The sizes of the section, encoded again as one sorted V3 blob.
 fn rewrite(section: &Section<'_>, abi: Abi) -> Option<Rewritten> {
     let size = |share| {
         let options = Options::new(abi).version(Version::V3).share(share);
@@ -206,7 +207,7 @@ pub fn run(arguments: &Stat) -> Outcome {
     outcome
 }
 
-/// How the shares of file size are distributed, for each table that any file has.
+/// For each table that any file has, how the shares of file size are distributed.
 fn spreads(files: &[FileStatistics]) -> Vec<Spread> {
     let eh_frame = files.iter().filter(|file| file.tables() > 0);
     let sframe = files.iter().filter(|file| file.sframe_size > 0);
@@ -366,7 +367,7 @@ mod tests {
     fn sections_are_counted() {
         let found = of("v3-gas2.47/demo.x86_64.o");
         assert_eq!((found.functions, found.rows, found.blobs), (7, 25, 1));
-        // Header 28, 7 entries of 16, and the rows with their attributes.
+        // The header takes 28 bytes, 7 entries take 16 each, and the rows come with their attributes.
         assert_eq!(found.sframe_size, 28 + 7 * 16 + found.stored_row_bytes);
         assert_eq!(found.functions_by_rows.values().sum::<u64>(), 7);
         let rewritten = found.rewritten.unwrap();

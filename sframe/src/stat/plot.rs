@@ -1,4 +1,4 @@
-//! The distribution of table sizes as a picture (SVG), fit to be put into a mail.
+//! Draws the distribution of table sizes (SVG), in a size that fits into a mail.
 
 use super::spread::Spread;
 use crate::Problem;
@@ -28,7 +28,7 @@ pub fn check(path: &Path) -> Result<(), Problem> {
         .map_err(|message| Problem::new(path.display().to_string(), message))
 }
 
-/// Draws one panel for each table, all over the same axis.
+/// Draws one panel for each table. All panels have the same axes.
 ///
 /// # Errors
 /// There is nothing to draw, or the file cannot be written.
@@ -44,7 +44,7 @@ fn draw(spreads: &[Spread], files: usize) -> Result<String, String> {
     let mut text = String::new();
     let end = spreads.iter().map(Spread::end).fold(0.0, f64::max);
     let most = spreads.iter().flat_map(|spread| &spread.buckets).copied().max().unwrap_or(0);
-    // Room above the highest bar for the name of the median.
+    // Leave room above the highest bar for the name of the median.
     let axes = Axes { end, top: most + most / 8 + 1 };
     {
         let size = (PANEL.0, HEADING + PANEL.1 * spreads.len() as u32);
@@ -68,9 +68,9 @@ type Failure<'a> = DrawingAreaErrorKind<<SVGBackend<'a> as DrawingBackend>::Erro
 /// Where the axes of all panels end, so that the panels can be compared.
 #[derive(Clone, Copy)]
 struct Axes {
-    /// Per cent.
+    /// In per cent.
     end: f64,
-    /// Files.
+    /// In files.
     top: u64,
 }
 

@@ -5,15 +5,15 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-/// Most buckets that a distribution is shown in.
+/// The largest number of buckets that a distribution is shown in.
 const BUCKETS: usize = 20;
-/// Widths a bucket may have, in percentage points.
+/// The widths that a bucket may have, in percentage points.
 const WIDTHS: [f64; 6] = [0.5, 1.0, 2.0, 5.0, 10.0, 20.0];
 
-/// The distribution of the share of file size that a table takes.
+/// How the share of file size that a table takes is distributed over files.
 #[derive(Clone, Debug, Serialize)]
 pub struct Spread {
-    /// Names of the sections that make up the table.
+    /// Names of the sections that the table consists of.
     pub table: String,
     /// Number of files.
     pub files: usize,
@@ -76,7 +76,7 @@ impl Spread {
     }
 }
 
-/// Counts in ranges whose ends are powers of two: 0, 1, 2, 3-4, 5-8 and so on.
+/// Groups counts into ranges whose ends are powers of two: 0, 1, 2, 3-4, 5-8 and so on.
 pub fn by_powers(counts: &BTreeMap<u64, u64>) -> Vec<(String, u64)> {
     let mut ranges: BTreeMap<(u64, u64), u64> = BTreeMap::new();
     for (&number, &count) in counts {

@@ -1,4 +1,4 @@
-//! The files of a core file's process, and where their code is.
+//! The files that the process of a core file had mapped, and the places of their code.
 
 use crate::args::{PlacedFile, Unwind};
 use crate::open::Problem;
@@ -14,7 +14,7 @@ use std::path::Path;
 /// Reads a core file, and maps the files that its process had mapped.
 ///
 /// # Errors
-/// It is no core file, or an argument names a file of which it does not say the place.
+/// It is not a core file, or an argument names a file that has no place in it.
 pub fn read(path: &Path, arguments: &Unwind, settings: Settings) -> Result<(Snapshot, Session), Problem> {
     let name = path.display().to_string();
     let bytes = Bytes::open(path).map_err(|error| Problem::new(&name, format!("cannot read: {error}")))?;
@@ -32,18 +32,19 @@ pub fn read(path: &Path, arguments: &Unwind, settings: Settings) -> Result<(Snap
     Ok((core.snapshot, session))
 }
 
-/// Whether a file of the process has the name that a path ends with.
+/// Whether the name of a mapped file is the last part of a path.
 fn is_named(file: &MappedFile, path: &Path) -> bool {
     path.file_name() == file.path.file_name()
 }
 
-/// Maps a file that is where the process had it, below the sysroot.
+/// Maps a file that lies where the process had it, below the sysroot.
 fn map_file(core: &CoreFile, file: &MappedFile, sysroot: Option<&Path>, session: &mut Session) {
     let place = match sysroot {
         Some(root) => root.join(file.path.strip_prefix("/").unwrap_or(&file.path)),
         None => file.path.clone(),
     };
-    // Code may be mapped of a file that is no program: made as the process ran, or of another system.
+    // A process may map code from a file that is not a program: one made at run time, or one of another
+    // system.
     if is_data(&place) {
         return;
     }
@@ -53,7 +54,7 @@ fn map_file(core: &CoreFile, file: &MappedFile, sysroot: Option<&Path>, session:
     }
 }
 
-/// Maps a file that stands in for one of the process.
+/// Maps a file that replaces one of the process's files.
 fn map_stand_in(core: &CoreFile, module: &PlacedFile, session: &mut Session) -> Result<(), Problem> {
     let name = module.path.display().to_string();
     if let Some(bias) = module.bias {
@@ -73,7 +74,7 @@ fn map_stand_in(core: &CoreFile, module: &PlacedFile, session: &mut Session) -> 
     Ok(())
 }
 
-/// Maps a part of a file. A file that cannot be used still has a name; its addresses are its offsets then.
+/// Maps a part of a file. A file that cannot be used still has a name; its addresses are then its offsets.
 fn map_code(core: &CoreFile, id: FileId, code: &Code, session: &mut Session) {
     let (start, offset) = (code.addresses.start, code.offset);
     let image = session.files().get(id).and_then(|file| file.image().ok());
@@ -81,7 +82,8 @@ fn map_code(core: &CoreFile, id: FileId, code: &Code, session: &mut Session) {
     session.map(core.snapshot.pid, code.addresses.clone(), id, bias);
 }
 
-/// Whether a mapped file exists and is no ELF file. A core file may name a pipe, which nothing is read from.
+/// Whether a mapped file exists and is not an ELF file. A core file may name a pipe, which this does not
+/// read.
 fn is_data(path: &Path) -> bool {
     use std::io::Read;
     let mut magic = [0; 4];

@@ -1,4 +1,4 @@
-//! Registers and memory that something else saved: a text file with registers, a binary file with the stack.
+//! Registers and memory that another program saved: a text file with registers, a binary file with the stack.
 
 use crate::args::Unwind;
 use crate::open::Problem;
@@ -10,10 +10,10 @@ use stacks::memory::Memory;
 use stacks::session::{Session, Settings};
 use stacks::snapshot::{Snapshot, Thread};
 
-/// Reads registers, memory and modules as the command line names them.
+/// Reads the registers, memory and modules that the command line names.
 ///
 /// # Errors
-/// A file cannot be read, a register is not known, or one that is needed is missing.
+/// A file cannot be read, a register is unknown, or a necessary one is missing.
 pub fn read(arguments: &Unwind, settings: Settings) -> Result<(Snapshot, Session), Problem> {
     let (Some(path), Some(first)) = (&arguments.registers, arguments.modules.first()) else {
         return Err(Problem::new(
@@ -49,8 +49,8 @@ pub fn read(arguments: &Unwind, settings: Settings) -> Result<(Snapshot, Session
     Ok((snapshot, session))
 }
 
-/// Reads registers from lines such as `rip 0x401000` or `rsp = 0x7ffe00001000`; a third column, as
-/// gdb's `info registers` has it, is not read.
+/// Reads registers from lines such as `rip 0x401000` or `rsp = 0x7ffe00001000`. It ignores a third column,
+/// which gdb's `info registers` has.
 pub fn parse_registers(abi: Abi, text: &str) -> Result<Thread, String> {
     let mut thread = Thread { tid: 0, signal: 0, pc: 0, registers: vec![None; 33] };
     let mut pc = None;

@@ -1,4 +1,4 @@
-//! Tests of `sframe unwind` on a stack made by hand for a fixture program.
+//! Tests of `sframe unwind` with a handmade stack of a fixture program.
 
 use super::saved::{self, parse_registers};
 use crate::args::{PlacedFile, RowSources, StackOutput, StackRows, Unwind};
@@ -13,13 +13,13 @@ use std::path::Path;
 const PROGRAM: &str = "linked/prog.x86_64.ld2.47";
 const STACK: u64 = 0x7ffe_0000_1000;
 
-/// `_start` called a function that is at its first instruction: `*rsp` is the return address, above
-/// it are the 8 bytes that `_start` took.
+/// `_start` called a function that is at its first instruction: `*rsp` is the return address, and above it
+/// are the 8 bytes that `_start` took.
 fn stack() -> Vec<u8> {
     [0x401049u64, 0, 0x1234].iter().flat_map(|word| word.to_le_bytes()).collect()
 }
 
-/// Arguments that name nothing.
+/// Arguments without any file.
 fn arguments() -> Unwind {
     let rows = StackRows { sources: RowSources::All, frame_pointers: false };
     let output = StackOutput { format: None, output: None, html: None, inline: false, stats: None };
@@ -27,7 +27,7 @@ fn arguments() -> Unwind {
     Unwind { core, sysroot, registers, memory: Vec::new(), modules: Vec::new(), rows, output }
 }
 
-/// A thread: its frames, each with its address, function, offset and file, and why it ended.
+/// A thread: its frames, each with address, function, offset and file, and the reason why it ended.
 type Walked = (Vec<String>, String);
 
 /// The threads of a process, and the files that could not be used, each with the reason.
@@ -82,7 +82,7 @@ fn saved_registers_and_memory_give_the_callers() {
     assert_eq!(end, "an address in no file");
 }
 
-/// Stacks that go in circles would otherwise make any number of frames of a few bytes for each thread.
+/// Otherwise a stack that goes in a circle would make any number of frames out of a few bytes per thread.
 #[test]
 fn threads_have_no_more_frames_than_their_memory_can_hold() {
     let folder = tempfile::tempdir().unwrap();
@@ -92,7 +92,7 @@ fn threads_have_no_more_frames_than_their_memory_can_hold() {
     snapshot.saved = 16;
     let (threads, _) = walked((snapshot, session));
     let counts: Vec<usize> = threads.iter().map(|(frames, _)| frames.len()).collect();
-    // Five threads, two words, and two more.
+    // There are words for five threads at two each, and two more.
     assert_eq!(counts, [3, 3, 3, 0, 0]);
     assert_eq!(threads[4].1, "too many frames");
 }
@@ -105,8 +105,8 @@ fn registers_that_are_needed_are_asked_for() {
     assert_eq!((thread.pc, thread.registers[30], thread.registers[29]), (0x10, Some(0x30), Some(0x40)));
 }
 
-/// A mapping of the program: address, offset in the file, protection (`PF_*`), and what the core file has of
-/// it.
+/// A mapping of the program: address, offset in the file, protection (`PF_*`), and the bytes of it that the
+/// core file contains.
 struct Mapping {
     address: u64,
     offset: u64,
@@ -136,7 +136,8 @@ fn note(owner: &str, kind: u32, contents: &[u8]) -> Vec<u8> {
     note
 }
 
-/// An ELF file of x86-64 with segments of a type, flags, address and contents, which come behind the headers.
+/// An x86-64 ELF file with segments; each has a type, flags, an address and contents. The contents follow the
+/// headers.
 fn elf(kind: u16, segments: &[(u32, u32, u64, u64, Vec<u8>)]) -> Vec<u8> {
     let mut file = b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0".to_vec();
     file.extend([kind, 62].iter().flat_map(|half| half.to_le_bytes()));
@@ -154,7 +155,7 @@ fn elf(kind: u16, segments: &[(u32, u32, u64, u64, Vec<u8>)]) -> Vec<u8> {
     file
 }
 
-/// A core file with one thread, the stack, and mappings of a page of the program.
+/// A core file with one thread, the stack, and mappings of one page of the program each.
 fn core_file(program: &str, mappings: &[Mapping]) -> Vec<u8> {
     let mut status = vec![0u8; 112 + 27 * 8];
     status[32..36].copy_from_slice(&77u32.to_le_bytes());
@@ -174,7 +175,7 @@ fn core_file(program: &str, mappings: &[Mapping]) -> Vec<u8> {
     elf(4, &segments)
 }
 
-/// What `sframe unwind --core` makes of it: the frames of its thread, and its complaints.
+/// What `sframe unwind --core` makes of it: the frames of the thread, and the complaints.
 fn unwound(core: &[u8], sysroot: Option<&Path>, modules: Vec<PlacedFile>) -> (Vec<String>, String) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("core");
@@ -200,12 +201,13 @@ fn core_files_hold_threads_memory_and_files() {
     assert_whole(unwound(&core_file(program.to_str().unwrap(), &[code()]), None, Vec::new()));
 }
 
-/// Debuggers and profilers map libraries to read them, those that they run among them.
+/// Debuggers and profilers map libraries to read them. Some of these are libraries that they also run.
 #[test]
 fn what_is_mapped_as_data_is_no_module() {
     let program = fixtures::path(PROGRAM);
     let read = |address| Mapping { address, offset: 0, flags: 4, bytes: Vec::new() };
-    // Before and behind the code, and where the code's own pages would be if this was the code.
+    // Addresses before and after the code, and where the pages of the code would be if this mapping was the
+    // code.
     for address in [0x10_0000, 0x400000, 0x402000, 0x7f00_0000_0000] {
         let mut mappings = vec![code(), read(address)];
         mappings.sort_by_key(|mapping| mapping.address);
@@ -215,7 +217,7 @@ fn what_is_mapped_as_data_is_no_module() {
     assert_eq!((places.len(), &*problems), (1, ""));
 }
 
-/// A program of one page of code with a build-id, and what a core file has of its first page.
+/// A program with one page of code and a build-id, and the bytes of its first page that a core file contains.
 fn with_build_id(id: &[u8]) -> Vec<u8> {
     let notes = note("GNU", 3, id);
     elf(2, &[(1, 5, 0x40_0000, 0x2000, Vec::new()), (4, 4, 0x40_0000 + 64 + 112, notes.len() as u64, notes)])
@@ -243,7 +245,7 @@ fn a_file_that_was_rebuilt_since_is_told_and_not_used() {
     let (_, problems) = unwound(&core(name, 2), None, Vec::new());
     let said = format!("its build-id is {}, the process saw {}", "01".repeat(20), "02".repeat(20));
     assert!(problems.contains(&said), "{problems}");
-    // What stands in for a file is compared as well, unless the place is said.
+    // A file that replaces another is compared too, unless the user gives its place.
     let stand_in = |bias| vec![PlacedFile { path: path.clone(), bias }];
     let (_, problems) = unwound(&core("/gone/program (deleted)", 2), None, stand_in(None));
     assert!(problems.contains(&said), "{problems}");
@@ -258,7 +260,7 @@ fn files_of_a_core_file_lie_below_the_sysroot() {
     std::fs::create_dir_all(root.path().join("usr/bin")).unwrap();
     std::fs::copy(&program, root.path().join("usr/bin/true")).unwrap();
     std::fs::write(root.path().join("usr/bin/false"), b"no program").unwrap();
-    // Here they are something else, or are not.
+    // On this machine, these files have other contents or do not exist.
     for name in ["/usr/bin/true", "/usr/bin/true (deleted)"] {
         assert_whole(unwound(&core_file(name, &[code()]), Some(root.path()), Vec::new()));
     }

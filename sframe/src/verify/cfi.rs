@@ -1,8 +1,8 @@
-//! Call frame information as the verifier reads it.
+//! Reads call frame information for the verifier.
 //!
-//! This module runs the instructions of `.eh_frame` and keeps the DWARF rules of each row as they
-//! are; nothing is converted to SFrame. It shares no code with the derivation of SFrame from
-//! `.eh_frame`, so that a mistake there cannot hide here.
+//! This module runs the instructions of `.eh_frame` and keeps the DWARF rules of each row as they are,
+//! without a conversion to SFrame. It shares no code with the derivation of SFrame from `.eh_frame`. If it
+//! did, the verifier would repeat a mistake of the derivation and call the result right.
 
 use gimli::{
     BaseAddresses, CieOrFde, EhFrame, EndianSlice, RegisterRule, RunTimeEndian, StoreOnHeap, UnwindContext,
@@ -13,18 +13,18 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-/// Bytes of `.eh_frame`.
+/// The bytes of `.eh_frame`.
 pub type Bytes<'data> = EndianSlice<'data, RunTimeEndian>;
 /// A rule for the CFA.
 pub type DwarfCfa = gimli::CfaRule<usize>;
-/// A rule for a register; `None` where a row has none.
+/// A rule for a register; `None` if the row has none.
 pub type DwarfRule = Option<RegisterRule<usize>>;
 
 /// A function that `.eh_frame` describes.
 pub struct CfiFunction<'data> {
     /// Offset of its FDE in the section.
     pub offset: usize,
-    /// The addresses it covers.
+    /// The addresses that it covers.
     pub range: Range<u64>,
     /// Whether it is a signal frame.
     pub signal: bool,
@@ -33,18 +33,18 @@ pub struct CfiFunction<'data> {
     fde: gimli::FrameDescriptionEntry<Bytes<'data>>,
 }
 
-/// One row: the rules that hold for some addresses.
+/// One row: the rules for a range of addresses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CfiRow {
     /// The range that the row covers.
     pub range: Range<u64>,
-    /// Rule of the canonical frame address.
+    /// The rule for the canonical frame address.
     pub cfa: DwarfCfa,
-    /// Rule of the return address.
+    /// The rule for the return address.
     pub ra: DwarfRule,
-    /// Rule of the frame pointer.
+    /// The rule for the frame pointer.
     pub fp: DwarfRule,
-    /// Rule of the stack pointer.
+    /// The rule for the stack pointer.
     pub sp: DwarfRule,
     /// Whether the return address is signed (AArch64).
     pub signed: bool,
@@ -59,12 +59,12 @@ impl CfiRow {
 
 /// `.eh_frame` in a form that gimli takes.
 ///
-/// AArch64 marks CIEs with augmentation letters that gimli does not know: `B` (key B) and `G`
-/// (tagged frames). Like `S` they have no data, so `S` replaces them in a copy; the original letters
-/// are noted.
+/// AArch64 marks CIEs with augmentation letters that gimli does not know: `B` (key B) and `G` (tagged
+/// frames). Like `S`, they have no data. So a copy of the section has `S` in their place, and [`Prepared`]
+/// remembers the original letters.
 pub struct Prepared<'data> {
     data: Cow<'data, [u8]>,
-    /// Offset of each changed CIE, whether it is a signal frame, whether it has key B; ascending.
+    /// For each changed CIE its offset, whether it is a signal frame, and whether it has key B; ascending.
     changed: Vec<(usize, bool, bool)>,
 }
 
@@ -80,7 +80,7 @@ impl<'data> Prepared<'data> {
 
     fn change_letters(&mut self, endian: Endian, data: &[u8]) {
         for Entry { offset, id, end, .. } in entries(endian, data) {
-            // Behind the id stands the version.
+            // The version follows the id.
             let start = id + 5;
             let letters = data.get(start..end).unwrap_or_default();
             let letters = letters.split(|&byte| byte == 0).next().unwrap_or_default();
@@ -109,14 +109,14 @@ impl<'data> Prepared<'data> {
 /// A CIE or an FDE.
 struct Entry {
     offset: usize,
-    /// Offset of the field that tells which it is.
+    /// Offset of the field that tells a CIE from an FDE.
     id: usize,
     end: usize,
-    /// Whether a length of zero stands before it, where a walk over the section ends.
+    /// Whether a length of zero precedes it. An ordinary walk over the section ends at such a length.
     behind: bool,
 }
 
-/// The entries of a section, also those behind zeros, up to one that does not fit.
+/// The entries of a section, up to one that does not fit. Entries after a length of zero are included.
 fn entries(endian: Endian, data: &[u8]) -> impl Iterator<Item = Entry> {
     let (mut offset, mut behind) = (0usize, false);
     std::iter::from_fn(move || {
@@ -136,7 +136,7 @@ fn entries(endian: Endian, data: &[u8]) -> impl Iterator<Item = Entry> {
 pub struct CallFrames<'data> {
     /// By address.
     pub functions: Vec<CfiFunction<'data>>,
-    /// FDEs that cannot be read, with their offsets; the last error may have ended the reading.
+    /// FDEs that cannot be read, with their offsets. The last error may have ended the reading.
     pub unreadable: Vec<(usize, gimli::Error)>,
     section: EhFrame<Bytes<'data>>,
     bases: BaseAddresses,
@@ -144,8 +144,9 @@ pub struct CallFrames<'data> {
 }
 
 impl<'data> CallFrames<'data> {
-    /// Reads the functions of a section that lies at `address`. `header` are the bytes and the address of
-    /// `.eh_frame_hdr`: at run time it leads to entries behind a length of zero, which a walk does not find.
+    /// Reads the functions of a section that lies at `address`. `header` is the bytes and the address of
+    /// `.eh_frame_hdr`. At run time, that table leads to entries after a length of zero, which a walk does
+    /// not find.
     pub fn read(abi: Abi, prepared: &'data Prepared<'_>, address: u64, header: Option<(&[u8], u64)>) -> Self {
         let endian = match abi.endian() {
             Endian::Little => RunTimeEndian::Little,
@@ -170,7 +171,7 @@ impl<'data> CallFrames<'data> {
     fn read_functions(&mut self, prepared: &Prepared<'_>) {
         let (section, bases) = (self.section, self.bases.clone());
         let mut entries = section.entries(&bases);
-        // FDEs of one CIE follow each other.
+        // The FDEs of one CIE usually follow each other.
         let mut known: Option<gimli::CommonInformationEntry<Bytes<'_>>> = None;
         loop {
             let entry = match entries.next() {
@@ -213,7 +214,7 @@ impl<'data> CallFrames<'data> {
         }
     }
 
-    /// Reads the functions behind a length of zero whose offsets are among these.
+    /// Reads those functions after a length of zero whose offsets are in this set.
     fn read_listed(&mut self, prepared: &Prepared<'_>, listed: &BTreeSet<u64>) {
         let Some(&last) = listed.last() else { return };
         let reached =
@@ -235,10 +236,10 @@ impl<'data> CallFrames<'data> {
         function.fde.cie().return_address_register().0.into()
     }
 
-    /// Fills `rows` with the rows of a function, ascending, equal neighbours joined.
+    /// Fills `rows` with the rows of a function in ascending order. Equal neighbours become one row.
     ///
     /// # Errors
-    /// An instruction is unknown or invalid; the rows before it are in `rows`.
+    /// An instruction is unknown or invalid; `rows` has the rows before it.
     pub fn rows(
         &self,
         function: &CfiFunction<'data>,
@@ -277,8 +278,8 @@ impl<'data> CallFrames<'data> {
     }
 }
 
-/// The offsets in the section at `section` that the table of `.eh_frame_hdr` leads to; none if it is of
-/// another section.
+/// The offsets in the section at `section` that the table of `.eh_frame_hdr` points to; none if the table is
+/// for another section.
 fn listed(endian: RunTimeEndian, (data, address): (&[u8], u64), section: u64) -> BTreeSet<u64> {
     let bases = BaseAddresses::default().set_eh_frame_hdr(address);
     let Ok(header) = gimli::EhFrameHdr::new(data, endian).parse(&bases, 8) else { return BTreeSet::new() };

@@ -1,8 +1,17 @@
-//! SFrame against call frame information, program counter by program counter.
+//! Compares SFrame with call frame information, program counter by program counter.
 //!
-//! Functions of `.eh_frame` and of SFrame are compared by address. Where both have rows, the rules
-//! of both are carried out on made-up machines, on every stretch of addresses in which neither
-//! changes. Code that only one side describes is counted.
+//! Both describe the same code, in different forms and with different boundaries between rows. This module
+//! cuts a function where either side changes:
+//!
+//! ```text
+//! .eh_frame:   │ CFA = rsp+8 │ CFA = rsp+16       │ CFA = rbp+16 │
+//! SFrame:      │ rsp+8       │ rsp+16 │ rbp+16                   │
+//! stretches:   │ 1           │ 2      │ 3         │ 4            │
+//! ```
+//!
+//! In each stretch, both rules are evaluated on a made-up machine, and must give the same values; here
+//! stretch 3 is wrong. Code that only one side describes is counted, not compared. changes. Code that only
+//! one side describes is counted.
 
 use super::cfi::{CallFrames, CfiFunction, CfiRow};
 use super::explain::{self, DifferenceKind, Gap};
@@ -16,20 +25,20 @@ use sframe_format::{Abi, Blob, CompactTable, Fde, PauthKey, PcType, Rules, Versi
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// A stretch of code for which SFrame is wrong.
+/// A range of addresses for which SFrame is wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Difference {
     /// The kind of error.
     pub kind: DifferenceKind,
     /// The addresses.
     pub range: Range<u64>,
-    /// The rule of the call frame information.
+    /// The rule in the call frame information.
     pub expected: String,
-    /// The rule of SFrame.
+    /// The rule in SFrame.
     pub found: String,
-    /// Number of the SFrame section among those of the file.
+    /// The number of the SFrame section in the file.
     pub section: usize,
-    /// Offset of the FDE in that section.
+    /// The offset of the FDE in that section.
     pub fde: usize,
 }
 
@@ -61,25 +70,25 @@ impl Count {
 pub struct Comparison {
     /// Functions of `.eh_frame`.
     pub cfi: Count,
-    /// Functions of `.eh_frame` that SFrame covers in full.
+    /// Functions of `.eh_frame` that SFrame covers completely.
     pub covered: Count,
-    /// Functions that SFrame leaves out, wholly or in part, with the number of bytes left out.
+    /// Functions that SFrame leaves out completely or in part, with the number of bytes that it leaves out.
     pub uncovered: BTreeMap<Gap, Count>,
-    /// SFrame functions that `.eh_frame` does not describe in full, with the number of bytes that it leaves
-    /// out.
+    /// SFrame functions that `.eh_frame` does not describe completely, with the number of bytes that it
+    /// leaves out.
     pub extra: Count,
-    /// Functions with a symbol that neither covers.
+    /// Functions with a symbol that neither side covers.
     pub unknown: Count,
     /// Functions that have differences.
     pub wrong: Count,
-    /// Functions of `.eh_frame` that were not compared to their end: more functions share addresses than
-    /// compilers make.
+    /// Functions of `.eh_frame` that were not compared to their end, because more functions share addresses
+    /// than compilers produce.
     pub not_compared: Count,
-    /// Stretches compared.
+    /// Number of compared stretches.
     pub stretches: u64,
-    /// Signal frames whose mark V1 and V2 cannot keep.
+    /// Signal frames whose mark was lost, because V1 and V2 have none.
     pub lost_signals: u64,
-    /// SFrame functions of relocatable objects without a relocation to a section of the object.
+    /// SFrame functions of relocatable objects that have no relocation to a section of the object.
     pub unresolved: u64,
     /// All differences, sorted by kind and address.
     pub differences: Vec<Difference>,
@@ -94,7 +103,7 @@ struct Function<'a> {
     source: Source<'a>,
 }
 
-/// Where the rows of a function stand. Each kind of table is read as its own readers read it.
+/// Where the rows of a function are. Each kind of table is read in the way its users read it.
 enum Source<'a> {
     SFrame(Blob<'a>, Fde),
     Compact(Piece<'a>),
@@ -109,7 +118,7 @@ impl Function<'_> {
         }
     }
 
-    /// Compact tables say all that V3 can say.
+    /// The SFrame version that bounds what the table can say. A compact table can say all that V3 can say.
     fn version(&self) -> Version {
         match &self.source {
             Source::SFrame(blob, _) => blob.header().version,
@@ -118,7 +127,7 @@ impl Function<'_> {
     }
 
     /// Whether it is marked as a signal frame, and whether it has key B; `None` for a key that the table does
-    /// not keep. No marks if it is malformed.
+    /// not keep. A malformed function has no marks.
     fn marks(&self) -> Option<(bool, Option<bool>)> {
         match &self.source {
             Source::SFrame(blob, fde) => {
@@ -132,8 +141,8 @@ impl Function<'_> {
         }
     }
 
-    /// Adds its rows, at most `most`: each with its first byte, the byte behind it if another row does not
-    /// end it, and its rules. Gives the bytes after which they repeat.
+    /// Adds its rows, but at most `most`: for each row its first byte, the byte after it if something other
+    /// than the next row ends it, and its rules. Returns the number of bytes after which the rows repeat.
     fn rows(&self, most: usize, rows: &mut Vec<(u32, Option<u32>, Rules)>) -> Option<u64> {
         match &self.source {
             Source::SFrame(blob, fde) => {
@@ -161,8 +170,8 @@ impl Function<'_> {
 /// Seeds of the machines on which rules are compared.
 const SEEDS: [u64; 2] = [0x5f72_616d_6531, 0x2e65_685f_6672];
 
-/// Compares every SFrame section of a file with all of its `.eh_frame`. `version` counts if the file
-/// has no blob.
+/// Compares every SFrame section of a file with all of its `.eh_frame`. `version` applies if the file has no
+/// blob.
 pub fn compare(abi: Abi, version: Version, input: &Input<'_>) -> Comparison {
     let mut result = Comparison::default();
     let tables: Vec<(usize, CompactTable<&[u8]>)> = tables(input).collect();
@@ -189,7 +198,7 @@ pub fn compare(abi: Abi, version: Version, input: &Input<'_>) -> Comparison {
             left,
         };
         for cfi in &frames.functions {
-            // Hand-made call frame information may reach anywhere; only code is of interest.
+            // Handmade call frame information may point anywhere; only code matters here.
             if !inside(&input.text, &cfi.range) {
                 continue;
             }
@@ -214,8 +223,8 @@ pub fn compare(abi: Abi, version: Version, input: &Input<'_>) -> Comparison {
     result
 }
 
-/// Counts functions of the symbol table of which no byte is described. Several symbols of one
-/// address are one function.
+/// Counts functions of the symbol table that neither side describes with a single byte. Several symbols at
+/// one address are one function.
 fn count_unknown(input: &Input<'_>, described: &Covered, unknown: &mut Count) {
     let mut last = None;
     for symbol in input.places.symbols().iter().filter(|symbol| symbol.function && symbol.size > 0) {
@@ -227,7 +236,7 @@ fn count_unknown(input: &Input<'_>, described: &Covered, unknown: &mut Count) {
     }
 }
 
-/// SFrame functions that have bytes and an address.
+/// The SFrame functions that have bytes and an address.
 fn functions<'a>(input: &'a Input<'_>, result: &mut Comparison) -> Vec<Function<'a>> {
     let mut functions = Vec::new();
     for (number, section) in input.sframe.iter().enumerate().filter(|(_, section)| !section.is_of_table()) {
@@ -248,7 +257,7 @@ fn functions<'a>(input: &'a Input<'_>, result: &mut Comparison) -> Vec<Function<
     functions
 }
 
-/// The compact tables of a file, each with the number of the section that [`compact::expand`] made of it.
+/// The compact tables of a file, each with the number of the section that [`compact::expand`] made from it.
 ///
 /// [`compact::expand`]: crate::compact::expand
 fn tables<'a>(input: &'a Input<'_>) -> impl Iterator<Item = (usize, CompactTable<&'a [u8]>)> {
@@ -259,7 +268,8 @@ fn tables<'a>(input: &'a Input<'_>) -> impl Iterator<Item = (usize, CompactTable
     })
 }
 
-/// Adds the entries of a table. Where two overlap, readers find only the one that starts last.
+/// Adds the entries of a table. If two overlap, a reader finds only the one that starts last, so the first
+/// ends there.
 fn entries<'a>(section: usize, table: &'a CompactTable<&[u8]>, functions: &mut Vec<Function<'a>>) {
     let mut pieces = table.pieces().peekable();
     while let Some(piece) = pieces.next() {
@@ -277,9 +287,9 @@ fn inside(text: &[Range<u64>], range: &Range<u64>) -> bool {
     text.get(place).is_some_and(|text| text.start <= range.start && range.end <= text.end)
 }
 
-/// So many steps a comparison takes at most: for each byte of tables and code two, which is more than tables
-/// need that describe an address once, or once in each of several blobs. In damaged ones any function may
-/// overlap all others.
+/// The largest number of steps that a comparison takes: two for each byte of tables and code. Tables that
+/// describe an address once, or once in each of several blobs, need fewer. In a damaged table, each function
+/// may overlap all others, and the comparison would take the square of their number.
 fn most_steps(input: &Input<'_>) -> u64 {
     let tables = input.eh_frame.iter().map(|section| section.data.len());
     let tables = tables.chain(input.sframe.iter().map(|section| section.data.len()));
@@ -295,7 +305,7 @@ struct Comparer<'a, 'data> {
     context: UnwindContext<usize, StoreOnHeap>,
     rows: Vec<CfiRow>,
     stretches: Vec<(Range<u64>, Rules)>,
-    /// Steps that may still be taken.
+    /// The steps that are left.
     left: u64,
 }
 
@@ -355,7 +365,7 @@ impl<'data> Comparer<'_, 'data> {
         self.left = self.left.saturating_sub(1);
     }
 
-    /// The stretches of a function inside `limits`, each with its SFrame rules.
+    /// Finds the stretches of a function inside `limits`, each with its SFrame rules.
     fn fill_stretches(&mut self, function: &Function<'_>, limits: &Range<u64>) {
         self.stretches.clear();
         let mut rows = Vec::new();
@@ -379,7 +389,7 @@ impl<'data> Comparer<'_, 'data> {
         }
     }
 
-    /// Compares marks that hold for whole functions: signal frame and signing key.
+    /// Compares the marks that apply to a whole function: signal frame and signing key.
     fn marks(&mut self, cfi: &CfiFunction<'data>, rows: &[CfiRow], function: &Function<'_>) {
         let Some((signal, key_b)) = function.marks() else { return };
         let range = cfi.range.start.max(function.range.start)..cfi.range.end.min(function.range.end);
@@ -402,7 +412,7 @@ impl<'data> Comparer<'_, 'data> {
         }
     }
 
-    /// Compares a stretch with constant SFrame rules against the rows there.
+    /// Compares a stretch that has constant SFrame rules with the call frame rows in it.
     fn stretch(
         &mut self,
         cfi: &CfiFunction<'data>,
@@ -421,8 +431,8 @@ impl<'data> Comparer<'_, 'data> {
         }
     }
 
-    /// Compares a stretch in which neither side changes. If an expression reads the program counter,
-    /// every address of the stretch is tried.
+    /// Compares a stretch in which neither side changes. If an expression reads the program counter, its
+    /// value changes within the stretch, so every address is tried.
     fn part(
         &mut self,
         cfi: &CfiFunction<'data>,
@@ -443,7 +453,7 @@ impl<'data> Comparer<'_, 'data> {
         }
     }
 
-    /// Compares both sides at one program counter, and reports differences for the range, or for that
+    /// Compares both sides at one program counter. It reports differences for the whole range, or for that
     /// address alone if an expression read the program counter. Returns whether one did.
     fn at(
         &mut self,
@@ -473,7 +483,7 @@ impl<'data> Comparer<'_, 'data> {
         pc_matters
     }
 
-    /// Notes a difference, or extends an equal difference that ends where this one starts.
+    /// Records a difference. If an equal difference ends where this one starts, that one grows.
     fn differs(
         &mut self,
         kind: DifferenceKind,
@@ -505,22 +515,22 @@ fn differing(
     found: &mut Vec<DifferenceKind>,
 ) {
     match (rules, dwarf) {
-        // GNU as writes a signal frame without rows where it cannot express them: "ask the operating system".
+        // GNU as writes a signal frame without rows if it cannot express them: "ask the operating system".
         (Rules::SignalContext, _) if signal => {}
         (Rules::SignalContext, _) => found.push(DifferenceKind::Signal),
-        // Without a CFA no unwinder finds a caller.
+        // Without a CFA, no unwinder finds a caller, so both sides agree.
         (Rules::Outermost, Ok(Values { ra: None, .. }) | Err(Failure::NoCfa)) => {}
         (Rules::Outermost, _) | (Rules::Frame(_), Ok(Values { ra: None, .. })) => {
             found.push(DifferenceKind::Outermost);
         }
         (Rules::Frame(_), Err(Failure::NoCfa)) => found.push(DifferenceKind::NoCfa),
-        // A rule that cannot be evaluated cannot be right either.
+        // If a rule cannot be evaluated, SFrame's rule cannot be right either.
         (Rules::Frame(_), Err(_)) => found.push(DifferenceKind::Cfa),
         (Rules::Frame(frame), Ok(want)) => {
             let got = machine.by_sframe(frame);
             let pairs = [
                 (want.cfa != got.cfa, DifferenceKind::Cfa),
-                // Rules that count from a wrong CFA are wrong with it.
+                // If the CFA is wrong, rules that count from it are wrong too. One report is enough.
                 (want.cfa == got.cfa && want.ra != got.ra, DifferenceKind::ReturnAddress),
                 (want.cfa == got.cfa && want.fp != got.fp, DifferenceKind::FramePointer),
                 (want.cfa == got.cfa && want.sp.is_some() && want.sp != got.sp, DifferenceKind::StackPointer),

@@ -7,38 +7,38 @@ use serde::Serialize;
 use sframe_format::abi::Register;
 use sframe_format::{Abi, Rules, Version};
 
-/// Why SFrame does not cover code that call frame information describes. The first says that its
-/// producer left the code out; all others say why SFrame, or an old version, cannot describe it.
+/// Why SFrame does not cover code that call frame information describes. The first reason says that the
+/// producer left the code out. All others say why SFrame, or an old version of it, cannot describe the code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Gap {
-    /// The version can express every row.
+    /// The version can express every row; the producer left it out.
     Expressible,
     /// The call frame information is malformed.
     Unreadable,
     /// The function, or a part of it, has no row.
     NoRow,
-    /// The return address is in another column than the ABI's.
+    /// The return address is in another column than the one of the ABI.
     ReturnColumn,
     /// No CFA is defined.
     NoCfa,
     /// The CFA is a DWARF expression.
     CfaExpression,
-    /// The return address is found by a DWARF expression.
+    /// A DWARF expression finds the return address.
     ReturnAddressExpression,
-    /// The frame pointer is found by a DWARF expression.
+    /// A DWARF expression finds the frame pointer.
     FramePointerExpression,
-    /// The frame pointer is a sum such as `CFA + offset`, not a word in memory.
+    /// The frame pointer is a sum such as `CFA + offset`, and not a word in memory.
     FramePointerValue,
     /// The frame pointer is lost.
     LostFramePointer,
     /// The stack pointer has a rule of its own.
     StackPointerRule,
-    /// x86-64: the return address has no rule.
+    /// x86-64: there is no rule for the return address.
     NoReturnAddress,
-    /// V1 and V2: the CFA counts from a register other than stack and frame pointer.
+    /// V1 and V2: the CFA counts from a register other than the stack pointer and the frame pointer.
     CfaRegister,
-    /// V1 and V2: the return address is elsewhere than in its slot.
+    /// V1 and V2: the return address is not in its slot.
     ReturnAddressRule,
     /// V1 and V2: the frame pointer is in a register.
     FramePointerRegister,
@@ -77,23 +77,23 @@ impl Gap {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum DifferenceKind {
-    /// Another canonical frame address.
+    /// The canonical frame addresses differ.
     Cfa,
-    /// Another return address.
+    /// The return addresses differ.
     ReturnAddress,
-    /// Another frame pointer.
+    /// The frame pointers differ.
     FramePointer,
-    /// Another stack pointer than the one implied by the CFA.
+    /// The stack pointer differs from the one that the CFA implies.
     StackPointer,
     /// One side has no caller, the other has one.
     Outermost,
     /// Only one side has a signed return address.
     Signing,
-    /// The return address is signed with another key.
+    /// The keys that sign the return address differ.
     Key,
     /// Only one side marks a signal frame (V3; earlier versions have no mark).
     Signal,
-    /// A row where DWARF has no CFA.
+    /// SFrame has a row where DWARF has no CFA.
     NoCfa,
 }
 
@@ -114,7 +114,8 @@ impl DifferenceKind {
     }
 }
 
-/// Why these rows of a function are not covered: of several reasons the first in the order of [`Gap`].
+/// Why these rows of a function are not covered. If there are several reasons, the first in the order of
+/// [`Gap`].
 pub fn explain<'a>(
     abi: Abi,
     version: Version,
@@ -157,7 +158,7 @@ fn row_reasons(abi: Abi, old: bool, row: &CfiRow, reasons: &mut Vec<Gap>) {
         None | Some(Rule::SameValue) if abi == Abi::Amd64 => reasons.push(Gap::NoReturnAddress),
         Some(Rule::Offset(-8)) if abi == Abi::Amd64 => {}
         Some(Rule::Offset(_)) | None | Some(Rule::SameValue) if abi != Abi::Amd64 => {}
-        // In V2 s390x can name a register.
+        // In V2, a rule can name a register on s390x.
         Some(Rule::Register(_)) if abi == Abi::S390x => {}
         _ => reasons.extend(old.then_some(Gap::ReturnAddressRule)),
     }
@@ -170,8 +171,8 @@ fn row_reasons(abi: Abi, old: bool, row: &CfiRow, reasons: &mut Vec<Gap>) {
         Some(Rule::Register(_)) if abi != Abi::S390x => {
             reasons.extend(old.then_some(Gap::FramePointerRegister));
         }
-        // AArch64 rows hold the return address before the frame pointer: the one without the other
-        // has no form.
+        // AArch64 rows store the return address before the frame pointer. No row can have the frame pointer
+        // alone.
         Some(Rule::Offset(_)) if abi.is_aarch64() && !matches!(row.ra, Some(Rule::Offset(_))) => {
             reasons.extend(old.then_some(Gap::ReturnAddressRule));
         }
@@ -186,7 +187,8 @@ fn row_reasons(abi: Abi, old: bool, row: &CfiRow, reasons: &mut Vec<Gap>) {
     }
 }
 
-/// The rules of call frame information and SFrame for the register or address that differs.
+/// Writes the two rules for the register or address that differs: the one of the call frame information and
+/// the one of SFrame.
 pub fn words(
     abi: Abi,
     section: &EhFrame<Bytes<'_>>,

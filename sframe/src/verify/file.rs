@@ -1,4 +1,4 @@
-//! Verifies one file: the structure of its sections, and the comparison with `.eh_frame`.
+//! Verifies one file: checks the structure of its sections, and compares them with `.eh_frame`.
 
 use super::compare::{self, Comparison};
 use super::structure;
@@ -10,15 +10,15 @@ use sframe_format::verify::Finding;
 pub struct Verified {
     /// Findings of each section.
     pub structure: Vec<Vec<Finding>>,
-    /// Versions of the blobs, ascending, without repetition.
+    /// Versions of the blobs, in ascending order and without repetition.
     pub versions: Vec<Version>,
-    /// Functions of the SFrame sections.
+    /// Number of functions in the SFrame sections.
     pub functions: u64,
-    /// Comparison with `.eh_frame`, if the file has one.
+    /// The comparison with `.eh_frame`, if the file has one.
     pub comparison: Option<Comparison>,
 }
 
-/// Verifies one file. `version` is the requested version, which counts if the file has no blob.
+/// Verifies one file. `version` is the requested version; it applies if the file has no blob.
 pub fn verify_input(input: &Input<'_>, version: Version) -> Verified {
     let structure = input.sframe.iter().map(|section| structure::check(input, section)).collect();
     let headers =

@@ -1,9 +1,10 @@
-//! Carries out rules on a made-up machine.
+//! Evaluates rules on a made-up machine.
 //!
-//! Two rules are the same if they give the same values. So both sides, DWARF and SFrame, are
-//! evaluated on a machine whose registers and memory hold hashes as values: sums over different
-//! registers, different words of memory, or different offsets then differ, except with a
-//! probability of 2⁻⁶⁴.
+//! Are `rbp + 16` and a DWARF expression that pushes 16 and adds rbp the same rule? Their texts differ, and
+//! no text comparison knows all forms. But two rules are the same if they give the same values. So both
+//! sides, DWARF and SFrame, are evaluated on a machine whose registers and memory contain hashes. If two
+//! rules use different registers, different words of memory or different offsets, their values differ, except
+//! with a probability of 2⁻⁶⁴. Small or equal register values would let wrong rules pass.
 
 use super::cfi::{Bytes, CfiRow, DwarfCfa, DwarfRule};
 use gimli::{
@@ -13,10 +14,10 @@ use sframe_format::abi::Register;
 use sframe_format::{Abi, Base, Frame, Location, RegisterRule};
 use std::cell::Cell;
 
-/// Most operations of an expression, against endless loops.
+/// The most operations that an expression may take; it may contain an endless loop.
 const EXPRESSION_LIMIT: u32 = 10_000;
 
-/// A machine in some state.
+/// A machine in some state; the seed determines all registers and all memory.
 pub struct Machine {
     abi: Abi,
     seed: u64,
@@ -24,20 +25,20 @@ pub struct Machine {
     pc_was_read: Cell<bool>,
 }
 
-/// The caller's frame by one side's rules.
+/// The caller's frame according to one side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Values {
-    /// Canonical frame address.
+    /// The canonical frame address.
     pub cfa: u64,
-    /// Return address; `None` is "there is no caller".
+    /// The return address; `None` means that there is no caller.
     pub ra: Option<u64>,
-    /// Frame pointer; `None` if it is lost.
+    /// The frame pointer; `None` if it is lost.
     pub fp: Option<u64>,
-    /// Stack pointer; `None` if DWARF saves it like any other register, or if there is no caller.
+    /// The stack pointer; `None` if DWARF saves it like any other register, or if there is no caller.
     pub sp: Option<u64>,
 }
 
-/// The reason why DWARF rules give no values.
+/// Why DWARF rules give no values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failure {
     /// No CFA is defined.
@@ -49,17 +50,17 @@ pub enum Failure {
 }
 
 impl Machine {
-    /// The machine of a seed, about to carry out the instruction at `pc`.
+    /// The machine of a seed, before it executes the instruction at `pc`.
     pub fn new(abi: Abi, seed: u64, pc: u64) -> Self {
         Self { abi, seed, pc, pc_was_read: Cell::new(false) }
     }
 
-    /// Whether an expression read the program counter. Its value then holds for this program counter only.
+    /// Whether an expression read the program counter. If so, its value holds for this program counter only.
     pub fn pc_was_read(&self) -> bool {
         self.pc_was_read.get()
     }
 
-    /// A good mixture of all bits (the finalizer of splitmix64).
+    /// Mixes all bits well (the finalizer of splitmix64).
     fn mix(&self, value: u64) -> u64 {
         let mut mixed = value.wrapping_add(self.seed).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -78,7 +79,7 @@ impl Machine {
         self.mix(self.mix(address))
     }
 
-    /// The caller's frame by SFrame.
+    /// The caller's frame according to SFrame.
     pub fn by_sframe(&self, frame: &Frame) -> Values {
         let sum = self.register(frame.cfa.register).wrapping_add_signed(frame.cfa.offset);
         let cfa = if frame.cfa.dereference { self.memory(sum) } else { sum };
@@ -101,7 +102,7 @@ impl Machine {
         }
     }
 
-    /// The caller's frame by DWARF; `column` is the return address column.
+    /// The caller's frame according to DWARF; `column` is the return address column.
     ///
     /// # Errors
     /// The rules do not give values.
@@ -113,7 +114,7 @@ impl Machine {
     ) -> Result<Values, Failure> {
         let undefined = matches!(row.ra, Some(Rule::Undefined));
         let cfa = match &row.cfa {
-            // gimli holds this before any rule for the CFA.
+            // gimli returns this before any rule defines the CFA.
             DwarfCfa::RegisterAndOffset { register, offset: 0 } if register.0 == 0 => {
                 return if undefined {
                     Ok(Values { cfa: 0, ra: None, fp: None, sp: None })
@@ -135,12 +136,12 @@ impl Machine {
             rule => Some(self.dwarf_value(section, rule, self.abi.frame_pointer(), cfa)?),
         };
         let sp = match &row.sp {
-            // Unwinders take the CFA (s390x: less its bias) for a stack pointer that was not saved.
+            // If the stack pointer was not saved, unwinders use the CFA (on s390x, the CFA less its bias).
             None | Some(Rule::SameValue | Rule::Undefined) => {
                 Some(cfa.wrapping_sub(self.abi.cfa_bias() as u64))
             }
-            // s390x functions save the stack pointer with the other registers; the saved value is
-            // the implied one.
+            // s390x functions save the stack pointer with the other registers. The saved value is the implied
+            // one.
             Some(Rule::Offset(_) | Rule::Register(_)) if self.abi == Abi::S390x => None,
             rule => Some(self.dwarf_value(section, rule, self.abi.stack_pointer(), cfa)?),
         };
@@ -192,7 +193,7 @@ impl Machine {
                 }
                 EvaluationResult::RequiresRegister { register, .. } => {
                     let number = register.0.into();
-                    // No architecture but x86-64 has a DWARF number for the program counter.
+                    // x86-64 alone has a DWARF number for the program counter.
                     let counter = self.abi == Abi::Amd64 && number == self.abi.return_address();
                     self.pc_was_read.set(self.pc_was_read.get() || counter);
                     let value = self.register(number);

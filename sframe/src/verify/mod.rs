@@ -1,14 +1,14 @@
-//! `sframe verify`: checks that the section is well-formed and agrees with call frame information.
+//! `sframe verify`: checks that SFrame sections are well-formed and agree with call frame information.
 //!
 //! | module | contents |
 //! |---|---|
-//! | `structure` | the demands of the format |
-//! | `cfi` | `.eh_frame`, read anew |
-//! | `machine` | carries out the rules of both sides on made-up machines |
-//! | `overlap` | finds the ranges of addresses that overlap |
+//! | `structure` | the rules of the format |
+//! | `cfi` | `.eh_frame`, read independently of the derivation |
+//! | `machine` | evaluates the rules of both sides on made-up machines |
+//! | `overlap` | finds ranges of addresses that overlap |
 //! | `compare` | compares both sides by address |
 //! | `explain` | why code is not covered, and differences in words |
-//! | `file` | all of that for one file |
+//! | `file` | all of this for one file |
 //! | `report` | the printed text |
 
 mod cfi;

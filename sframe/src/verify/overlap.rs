@@ -1,20 +1,32 @@
-//! Ranges of addresses that share some: which of many do so with one, and how much of one they cover.
+//! Finds which of many address ranges overlap a given one, and how many of its bytes they cover.
 //!
-//! Functions may overlap in any way in a damaged file. Each question takes a few steps for each answer,
-//! whatever the ranges look like.
+//! In a sound file, functions do not overlap, and a binary search would do. In a damaged file, they may
+//! overlap in any way: one function may span all others, and a search would have to look at every range that
+//! starts earlier. With 100,000 functions that all overlap, that would take 10¹⁰ steps. A tree over the ends
+//! of the ranges avoids it:
+//!
+//! ```text
+//! ranges by start:   0..3   1..9   4..5   6..8
+//! largest end:          9             8           a node has the largest end below it
+//!                              9
+//! ```
+//!
+//! A search for the ranges that end after 5 skips a node whose largest end is 5 or less, with all ranges
+//! below it. So each answer takes a logarithmic number of steps, whatever the ranges look like.
 
 use crate::ranges::joined;
 use std::ops::Range;
 
-/// Ranges sorted by their starts, to be asked which overlap another.
+/// Ranges in the order of their starts, ready for questions which of them overlap another.
 pub struct Overlaps {
-    /// A tree in an array: the largest end below each node; the leaves are the ranges, the root is at 1.
+    /// A tree in an array: each node has the largest end below it. The leaves are the ranges; the root is at
+    /// 1.
     largest: Vec<u64>,
     starts: Vec<u64>,
 }
 
 impl Overlaps {
-    /// Ranges in the order of their starts.
+    /// Takes ranges in the order of their starts.
     pub fn new(ranges: impl Iterator<Item = Range<u64>>) -> Self {
         let ranges: Vec<Range<u64>> = ranges.collect();
         let leaves = ranges.len().next_power_of_two();
@@ -28,7 +40,7 @@ impl Overlaps {
         Self { largest, starts: ranges.into_iter().map(|range| range.start).collect() }
     }
 
-    /// The numbers of the ranges that share addresses with one, ascending.
+    /// The numbers of the ranges that overlap a range, ascending.
     pub fn with(&self, range: Range<u64>) -> impl Iterator<Item = usize> {
         let last = self.starts.partition_point(|&start| start < range.end);
         let mut next = Some(0);
@@ -39,12 +51,12 @@ impl Overlaps {
         })
     }
 
-    /// The first range from number `from` on that ends behind an address.
+    /// The first range, from number `from` on, that ends after an address.
     fn first_ending_behind(&self, from: usize, address: u64) -> Option<usize> {
         let leaves = self.largest.len() / 2;
         let mut node = leaves.checked_add(from).filter(|&node| node < self.largest.len())?;
-        // Up to a node whose leaves all stand at or behind `from` and of which one reaches far enough; then
-        // down to it.
+        // Climb to a node whose leaves all stand at `from` or after it, and one of which reaches far enough.
+        // Then descend to that leaf.
         while self.largest[node] <= address {
             while node % 2 == 1 {
                 node /= 2;
@@ -67,14 +79,14 @@ impl Overlaps {
 /// The addresses that ranges cover together.
 #[derive(Default)]
 pub struct Covered {
-    /// Disjoint, ascending, and none touches the next.
+    /// Disjoint and ascending; no range touches the next.
     ranges: Vec<Range<u64>>,
-    /// Bytes of the ranges before each, and of all.
+    /// The number of bytes in the ranges before each one, and in all of them.
     before: Vec<u64>,
 }
 
 impl Covered {
-    /// By any ranges.
+    /// Takes ranges in any order, which may overlap.
     pub fn new(ranges: Vec<Range<u64>>) -> Self {
         let joined = joined(ranges);
         let mut sum = 0;
@@ -86,17 +98,17 @@ impl Covered {
         Self { ranges: joined, before }
     }
 
-    /// The ranges, joined.
+    /// The ranges; those that overlapped or touched are one.
     pub fn into_ranges(self) -> Vec<Range<u64>> {
         self.ranges
     }
 
-    /// Number of bytes of a range that are not covered.
+    /// The number of bytes of a range that are not covered.
     pub fn missing(&self, range: &Range<u64>) -> u64 {
         (range.end - range.start) - (self.below(range.end) - self.below(range.start))
     }
 
-    /// Number of covered bytes below an address.
+    /// The number of covered bytes below an address.
     fn below(&self, address: u64) -> u64 {
         let place = self.ranges.partition_point(|range| range.start < address);
         let Some(last) = place.checked_sub(1) else { return 0 };
@@ -109,7 +121,7 @@ mod tests {
     use super::{Covered, Overlaps};
     use std::ops::Range;
 
-    /// Numbers that look random.
+    /// Ranges that look random.
     fn ranges(count: u64) -> Vec<Range<u64>> {
         let mut state = 1u64;
         let mut number = |below: u64| {

@@ -1,4 +1,4 @@
-//! The output of `sframe verify`.
+//! Prints what `sframe verify` found.
 
 use super::compare::{Comparison, Count, Difference};
 use super::explain::{DifferenceKind, Gap};
@@ -15,7 +15,7 @@ use sframe_format::verify::{FindingKind, Severity};
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-/// Differences of one kind in one file that are printed unless all are asked for.
+/// How many differences of one kind are printed for a file, unless the user asks for all.
 const SHOWN: usize = 20;
 
 /// The findings about one file.
@@ -27,15 +27,15 @@ pub struct FileReport {
     pub versions: Vec<u8>,
     /// Functions of its SFrame sections.
     pub functions: u64,
-    /// Errors and warnings about the structure; notes only if asked for.
+    /// Errors and warnings about the structure, and notes if the user asks for them.
     pub structure: Vec<StructureReport>,
     /// Number of structural errors.
     pub errors: u64,
     /// Number of warnings.
     pub warnings: u64,
-    /// Functions of discarded text that were left behind.
+    /// Functions of discarded text that are still there.
     pub dead: u64,
-    /// The comparison with its call frame information.
+    /// The comparison with the call frame information.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub comparison: Option<ComparisonReport>,
 }
@@ -54,21 +54,21 @@ pub struct StructureReport {
 pub struct ComparisonReport {
     /// Functions of `.eh_frame`.
     pub cfi: Count,
-    /// Functions of `.eh_frame` covered in full.
+    /// Functions of `.eh_frame` that SFrame covers completely.
     pub covered: Count,
-    /// Functions of `.eh_frame` not covered, by reason.
+    /// Functions of `.eh_frame` that SFrame does not cover, by reason.
     pub uncovered: BTreeMap<Gap, Count>,
-    /// SFrame functions beyond `.eh_frame`.
+    /// SFrame functions that `.eh_frame` does not describe.
     pub extra: Count,
-    /// Functions with a symbol that neither describes.
+    /// Functions with a symbol that neither side describes.
     pub unknown: Count,
     /// Functions with differences.
     pub wrong: Count,
-    /// Functions of `.eh_frame` that were not compared: too many share addresses.
+    /// Functions of `.eh_frame` that were not compared, because too many share addresses.
     pub not_compared: Count,
     /// Stretches of code with constant rules that were compared.
     pub stretches: u64,
-    /// Signal frames without a mark, which V1 and V2 do not have.
+    /// Signal frames without a mark, because V1 and V2 have none.
     pub lost_signals: u64,
     /// Functions without a relocation.
     pub unresolved: u64,
@@ -142,7 +142,7 @@ impl FileReport {
         report
     }
 
-    /// Whether there is something wrong; code that is not covered counts only if it is asked for.
+    /// Whether there is something wrong. Code that is not covered counts only with `complete`.
     pub fn outcome(&self, complete: bool) -> Outcome {
         let wrong =
             |found: &ComparisonReport| !found.differences.is_empty() || found.not_compared.functions > 0;
@@ -194,7 +194,7 @@ impl ComparisonReport {
 /// Sums over files.
 #[derive(Debug, Default, Serialize)]
 pub struct Total {
-    /// Files verified.
+    /// Files that were verified.
     pub files: u64,
     /// Files that have no SFrame section.
     pub without: u64,
@@ -210,19 +210,19 @@ pub struct Total {
     pub dead: u64,
     /// Functions of `.eh_frame`.
     pub cfi: Count,
-    /// Functions of `.eh_frame` covered in full.
+    /// Functions of `.eh_frame` that SFrame covers completely.
     pub covered: Count,
-    /// Functions of `.eh_frame` not covered, by reason.
+    /// Functions of `.eh_frame` that SFrame does not cover, by reason.
     pub uncovered: BTreeMap<Gap, Count>,
-    /// SFrame functions beyond `.eh_frame`.
+    /// SFrame functions that `.eh_frame` does not describe.
     pub extra: Count,
-    /// Functions with a symbol that neither describes.
+    /// Functions with a symbol that neither side describes.
     pub unknown: Count,
     /// Functions with differences.
     pub wrong: Count,
-    /// Functions of `.eh_frame` that were not compared: too many share addresses.
+    /// Functions of `.eh_frame` that were not compared, because too many share addresses.
     pub not_compared: Count,
-    /// Stretches of code compared.
+    /// Stretches of code that were compared.
     pub stretches: u64,
     /// Differences by kind.
     pub kinds: BTreeMap<DifferenceKind, u64>,

@@ -1,10 +1,10 @@
-//! The structure of a section: the library's checks, with the file's own facts.
+//! Checks the structure of a section: the checks of the format crate, together with facts about the file.
 
 use crate::open::{Input, Kind, SFrameSection};
 use sframe_format::verify::{Context, Finding, FindingKind, Severity, verify};
 
-/// Findings in one section. Functions that start at no symbol are findings only if the file has a
-/// full symbol table.
+/// The findings in one section. A function that starts at no symbol is a finding only if the file has a full
+/// symbol table.
 pub fn check(input: &Input<'_>, section: &SFrameSection<'_>) -> Vec<Finding> {
     let mut starts: Vec<u64> = if input.has_symbol_table {
         input.places.symbols().iter().filter(|s| s.function).map(|s| s.address).collect()
@@ -26,7 +26,8 @@ pub fn check(input: &Input<'_>, section: &SFrameSection<'_>) -> Vec<Finding> {
     findings
 }
 
-/// Linkers leave functions of discarded sections behind under `-r`: size 0, and no relocation or `R_*_NONE`.
+/// Marks dead functions. With `-r`, linkers leave functions of discarded sections behind: their size is 0,
+/// and they have no relocation or `R_*_NONE`.
 fn mark_dead(section: &SFrameSection<'_>, findings: &mut [Finding]) {
     let sizes: Vec<(usize, u32)> =
         section.section().blobs().flat_map(|blob| blob.fdes()).map(|fde| (fde.offset, fde.size)).collect();

@@ -1,4 +1,4 @@
-//! Tests of `sframe verify`, on the output of real assemblers and linkers, and on errors planted in real
+//! Tests of `sframe verify`: with the output of real assemblers and linkers, and with errors planted in real
 //! tables.
 
 use super::explain::{DifferenceKind, Gap};
@@ -24,7 +24,7 @@ fn kinds(verified: &Verified) -> Vec<DifferenceKind> {
     verified.comparison.as_ref().unwrap().differences.iter().map(|found| found.kind).collect()
 }
 
-/// Every function of the fixtures is right, but for a known few.
+/// Every function of the fixtures is right, except for a known few.
 #[test]
 fn fixtures_agree_with_their_eh_frame() {
     let mut compared = 0;
@@ -33,7 +33,7 @@ fn fixtures_agree_with_their_eh_frame() {
         let errors = verified.structure.iter().flatten().filter(|f| super::structure::is_error(f)).count();
         let expected_errors = match fixture.name.as_str() {
             "linked/reloc.x86_64.ld2.44.o" => 14,
-            // The index of these objects covers the blobs behind it, whose relocations then belong
+            // The index of these objects covers the blobs after it, so the relocations of those blobs belong
             // to nothing.
             name if name.starts_with("crafted-v3/overlay.") => 3,
             "crafted-v3/padnz.s390x.o" | "crafted-v3/padnz.x86_64.o" => 1,
@@ -65,7 +65,7 @@ fn what_is_not_covered_is_explained() {
     assert_eq!(gaps, [Gap::CfaRegister, Gap::Outermost]);
 }
 
-/// Rows that GNU as 2.44 gets wrong without a warning; `sframe-faults` holds the source that it was given.
+/// GNU as 2.44 writes these rows wrong, without a warning. `sframe-faults` contains the source.
 #[test]
 fn faults_of_old_assemblers_are_found() {
     let name = "../sframe-faults/gas2.44.x86_64.o";
@@ -92,7 +92,7 @@ fn read(section: &Section<'_>) -> Vec<(u64, Function)> {
     blob.fdes().map(|fde| (fde.address, Function::read(&blob, &fde).unwrap())).collect()
 }
 
-/// Puts functions in place of the first SFrame section, as a derived one.
+/// Replaces the first SFrame section by these functions, as a derived section.
 fn plant(input: &mut Input<'_>, functions: &[(u64, Function)]) {
     let section = &mut input.sframe[0];
     let options = Options::new(input.abi.unwrap());
@@ -147,8 +147,8 @@ fn spoil(abi: Abi, random: &mut Random, rules: Rules) -> Rules {
     })
 }
 
-/// A thousand wrong rows, each planted alone in a table of functions as compilers make them, and
-/// each found in the stretch where it was planted.
+/// Plants a thousand wrong rows, each alone in a table of functions as compilers make them. Each must be
+/// found in the stretch where it was planted.
 #[test]
 fn every_planted_error_is_found() {
     let program = std::env::current_exe().unwrap();
@@ -159,7 +159,7 @@ fn every_planted_error_is_found() {
     let all = read(&input.sframe[0].section());
     assert!(all.len() > 2000);
     let mut random = Random(0x5eed_0f5f_4a3e);
-    // In batches: each batch spoils a hundred functions, one row in each.
+    // Each of ten batches spoils a hundred functions, one row in each.
     for _ in 0..10 {
         let mut functions = all.clone();
         let mut planted: Vec<(u64, u64)> = Vec::new();
@@ -186,7 +186,7 @@ fn every_planted_error_is_found() {
     }
 }
 
-/// Rows of the procedure linkage table repeat; an error in them is found at every entry.
+/// Rows of the procedure linkage table repeat, so an error in them is found at every entry.
 #[test]
 fn errors_in_repeated_rows_are_found() {
     let name = "linked/prog.x86_64.ld2.47";
@@ -217,7 +217,7 @@ fn rules_are_compared_by_what_they_do() {
     for (_, function) in &mut functions {
         for row in &mut function.rows {
             let Rules::Frame(frame) = &mut row.rules else { continue };
-            // The return address at CFA - 8, said from the register that the CFA counts from.
+            // The return address at CFA - 8, expressed by the register that the CFA counts from.
             let offset = frame.cfa.offset as i32 - 8;
             frame.ra = RegisterRule::Saved(Location {
                 base: Base::Register(frame.cfa.register),
@@ -232,7 +232,7 @@ fn rules_are_compared_by_what_they_do() {
     assert_eq!(kinds(&verify_input(&input, Version::V3)), []);
 }
 
-/// SFrame without the key of its signatures is wrong, a compact table without it is not (`COMPACT.md`,
+/// SFrame without the key of its signatures is wrong. A compact table without it is not (`COMPACT.md`,
 /// "Rules").
 #[test]
 fn keys_are_compared_where_the_table_keeps_them() {
@@ -253,7 +253,7 @@ fn keys_are_compared_where_the_table_keeps_them() {
     assert_eq!(verified.comparison.unwrap().covered.functions, 1);
 }
 
-/// The signal return of glibc, by expressions that read everything from the saved context.
+/// The signal return of glibc: its expressions read everything from the saved context.
 #[test]
 fn signal_frames_are_derived_and_verified() {
     let context = |register: u8, offset: u16| {
@@ -265,7 +265,7 @@ fn signal_frames_are_derived_and_verified() {
         instructions.extend(context(register, offset));
     }
     instructions.resize(instructions.len().next_multiple_of(8) + 7, 0);
-    // CIE "zRS", then an FDE of 9 bytes at 0x1000 for a section at 0x2000.
+    // A CIE "zRS", then an FDE of 9 bytes at 0x1000, for a section at 0x2000.
     let mut eh_frame =
         vec![0x14, 0, 0, 0, 0, 0, 0, 0, 1, b'z', b'R', b'S', 0, 1, 0x78, 16, 1, 0x1b, 0, 0, 0, 0, 0, 0];
     let start = (0x1000u32).wrapping_sub(0x2000 + eh_frame.len() as u32 + 8);
@@ -288,7 +288,8 @@ fn signal_frames_are_derived_and_verified() {
     assert_eq!(comparison.uncovered[&Gap::CfaExpression].bytes, 9);
 }
 
-/// `.eh_frame` at `address`: a CIE of x86-64, and FDEs for these functions, each with a second row at byte 4.
+/// `.eh_frame` at `address`: an x86-64 CIE, and an FDE for each of these functions, with a second row at byte
+/// 4.
 fn eh_frame(address: u64, functions: &[Range<u64>]) -> Vec<u8> {
     let mut data =
         vec![0x14, 0, 0, 0, 0, 0, 0, 0, 1, b'z', b'R', 0, 1, 0x78, 16, 1, 0x1b, 0x0c, 7, 8, 0x90, 1, 0, 0];
@@ -302,7 +303,7 @@ fn eh_frame(address: u64, functions: &[Range<u64>]) -> Vec<u8> {
     data
 }
 
-/// Functions of which each overlaps many: every FDE against every function would take the square of their
+/// Each function overlaps many others. Comparing every FDE with every function would take the square of their
 /// number.
 #[test]
 fn functions_that_overlap_take_no_more_than_their_share() {
@@ -327,7 +328,7 @@ fn functions_that_overlap_take_no_more_than_their_share() {
     let equal = vec![one(0); COUNT as usize];
     let around: Vec<_> = short.iter().cloned().chain([all.clone()]).collect();
     let nested: Vec<_> = (0..COUNT).map(|number| text.start + number..all.end - number).collect();
-    // Functions by `.eh_frame` and by SFrame, and whether all can be compared.
+    // Functions by `.eh_frame`, functions by SFrame, and whether all of them can be compared.
     for (cfi, functions, whole) in [
         (&short, &short, true),
         (&short, &around, true),
@@ -356,14 +357,14 @@ fn functions_that_overlap_take_no_more_than_their_share() {
     }
 }
 
-/// SFrame has no word for a register that is lost, so a row there is wrong, and deriving makes none.
+/// SFrame cannot express that a register is lost. So a row there is wrong, and the derivation makes none.
 #[test]
 fn a_lost_frame_pointer_is_not_an_unchanged_one() {
     let name = "linked/prog.x86_64.ld2.47";
     let bytes = std::fs::read(fixtures::path(name)).unwrap();
     let mut input = open_elf(name, &bytes).unwrap();
     let mut frames = eh_frame(0x2000, std::slice::from_ref(&(0x1000..0x1009)));
-    // Behind the CIE and the fields of the FDE: from byte 4 on rbp is undefined.
+    // After the CIE and the fields of the FDE: from byte 4 on, rbp is undefined.
     frames[24 + 17..][..3].copy_from_slice(&[0x44, 0x07, 6]);
     input.eh_frame = vec![FrameSection { data: Cow::Owned(frames), address: 0x2000 }];
     input.eh_frame_hdr = None;

@@ -1,5 +1,5 @@
-//! Archives whose members are split: the same members, names and order, and an index with their new
-//! offsets. A thin archive becomes an ordinary one, which holds its members.
+//! Splits the members of archives. The copy has the same members, names and order, and an index with the new
+//! offsets. A thin archive becomes an ordinary one, which contains its members.
 
 use super::candidate::is_candidate;
 use crate::Problem;
@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 
 const MAGIC: &[u8] = b"!<arch>\n";
 const THIN: &[u8] = b"!<thin>\n";
-/// Size of a member's header: name, four fields, then the size in 10 decimal digits and two bytes.
+/// Size of a member's header: the name and four fields, the size in 10 decimal digits, and two bytes.
 const HEADER: usize = 60;
 
 /// Whether a file is an archive.
@@ -23,13 +23,13 @@ pub fn is_archive(bytes: &[u8]) -> bool {
     bytes.starts_with(MAGIC) || is_thin(bytes)
 }
 
-/// Whether a file is a thin archive, which only names its members.
+/// Whether a file is a thin archive, which contains only the names of its members.
 pub fn is_thin(bytes: &[u8]) -> bool {
     bytes.starts_with(THIN)
 }
 
 struct Member<'data> {
-    /// Offset of its header.
+    /// Offset of its header in the original.
     old: usize,
     header: &'data [u8; HEADER],
     contents: Cow<'data, [u8]>,
@@ -40,7 +40,7 @@ impl Member<'_> {
         self.header[..16].trim_ascii_end()
     }
 
-    /// Width in bytes of the offsets of an index; `None` for other members.
+    /// Width in bytes of the offsets in an index; `None` for other members.
     fn index_width(&self) -> Option<usize> {
         match self.name() {
             b"/" => Some(4),
@@ -50,11 +50,12 @@ impl Member<'_> {
     }
 }
 
-/// Why an input is not split, and what is to become of the link.
+/// Why an input is not split, and what happens to the link.
 pub enum Unsplit {
     /// The linker gets the input as it is.
     AsItIs(Problem),
-    /// The input leads to a pipe or a device: some linkers wait for it for ever.
+    /// The link is refused, because the input leads to a pipe or a device. Some linkers would wait for it for
+    /// ever.
     Refused(Problem),
 }
 
@@ -64,15 +65,16 @@ impl From<Problem> for Unsplit {
     }
 }
 
-/// Whether there is something at a path that an input must not lead to.
+/// Whether a path leads to something that is not a regular file; an input must not do that.
 pub fn is_irregular(path: &Path) -> bool {
     path.metadata().is_ok_and(|data| !data.is_file() && !data.is_dir())
 }
 
-/// The archive at `path`, of these bytes, with split members; `None` if there is nothing to split.
+/// A copy with split members of the archive at `path`, which has these bytes; `None` if there is nothing to
+/// split.
 ///
 /// # Errors
-/// It is malformed, a file that it names cannot be read, or a member cannot be split.
+/// The archive is malformed, a file that it names cannot be read, or a member cannot be split.
 pub fn split(path: &Path, bytes: &[u8], form: Form) -> Result<Option<Vec<u8>>, Unsplit> {
     let store = InputStore::default();
     let mut members = read(path, bytes, &store)?;
@@ -91,7 +93,7 @@ pub fn split(path: &Path, bytes: &[u8], form: Form) -> Result<Option<Vec<u8>>, U
     Ok(Some(write(members).ok_or_else(too_far)?))
 }
 
-/// Lists the members. The files that a thin archive names are mapped, each once, and kept in the store.
+/// Lists the members. It maps each file that a thin archive names once, and keeps it in the store.
 fn read<'data>(
     path: &Path,
     bytes: &'data [u8],
@@ -147,7 +149,8 @@ fn read<'data>(
     Ok(members)
 }
 
-/// The path of a member of a thin archive: `name/`, or a slash and an offset in the table of long names.
+/// The path of a member of a thin archive, from its name: `name/`, or a slash and an offset in the table of
+/// long names.
 fn outside_name<'n>(name: &'n [u8], names: &'n [u8]) -> Option<&'n [u8]> {
     match name.strip_prefix(b"/") {
         Some(offset) => {
@@ -160,8 +163,8 @@ fn outside_name<'n>(name: &'n [u8], names: &'n [u8]) -> Option<&'n [u8]> {
     }
 }
 
-/// The archive of these members. `None` if its index names an offset where no member is, or a new offset does
-/// not fit the index.
+/// Writes an archive with these members. `None` if its index contains an offset where no member starts, or if
+/// a new offset does not fit the index.
 fn write(mut members: Vec<Member<'_>>) -> Option<Vec<u8>> {
     let (mut places, mut at) = (HashMap::new(), MAGIC.len());
     for member in &members {
@@ -196,7 +199,7 @@ fn write(mut members: Vec<Member<'_>>) -> Option<Vec<u8>> {
     Some(out)
 }
 
-/// A big-endian number; indexes have these on every machine.
+/// Reads a big-endian number. Indexes use big-endian numbers on every machine.
 fn number(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0, |number, &byte| number << 8 | u64::from(byte))
 }

@@ -1,12 +1,12 @@
-//! The wrapper's split copies, kept for later links: keyed by the contents that they were made of, shared by
-//! any number of links at a time, and of bounded size.
+//! The cache of the wrapper's split copies. Their keys are the contents that they were made from. Any number
+//! of links can use the cache at the same time, and its size is bounded.
 //!
-//! A file gets its name when it is complete, and is never changed, so readers need no lock. Each use
-//! sets its time. When the cache is larger than its limit, the files that were not used for longest are
-//! removed, but none that was used in the last hour: a linker may still be reading it.
+//! A file gets its final name only when it is complete, and never changes afterwards, so readers need no
+//! lock. Each use sets the file's time. If the cache is larger than its limit, it removes the files that were
+//! not used for the longest time, but none that was used in the last hour: a linker may still be reading it.
 //!
-//! What is in the cache becomes part of programs. So its folder is used only if no other user can write
-//! there; else the wrapper says so and links its inputs as they are.
+//! The contents of the cache become part of programs, so another user must not be able to change them. If
+//! others can write to the folder, the wrapper says so and links its inputs as they are.
 
 use crate::Problem;
 use crate::edit::replace_file;
@@ -16,11 +16,11 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-/// Limit in MiB without an option.
+/// The limit in MiB if no option sets one.
 pub const DEFAULT_LIMIT: u64 = 2048;
-/// Files used since then may be in use.
+/// Files that were used within this time may still be in use.
 const IN_USE: Duration = Duration::from_secs(3600);
-/// Least time between two sums of all sizes.
+/// Shortest time between two sums over all sizes.
 const SWEEP: Duration = Duration::from_secs(60);
 
 /// A folder of copies.
@@ -30,7 +30,7 @@ pub struct Cache {
     limit: u64,
 }
 
-/// The key of the copy that this version of the program makes of these bytes.
+/// The key for the copy that this version of the program makes of these bytes.
 pub fn key(bytes: &[u8], light: bool) -> String {
     let mut hasher = blake3::Hasher::new();
     hasher.update(concat!(env!("CARGO_PKG_VERSION"), "\n").as_bytes());
@@ -39,11 +39,11 @@ pub fn key(bytes: &[u8], light: bool) -> String {
     hasher.finalize().to_hex().to_string()
 }
 
-/// Which folder the cache is in.
+/// Which folder contains the cache.
 enum Place {
     /// The one that the option or `SFRAME_WRAP_CACHE` names.
     Named(PathBuf),
-    /// In a folder of the user or of temporary files, the folders of these names, each in the one before.
+    /// In a folder of the user or of temporary files: two nested folders with these names.
     Own(PathBuf, [String; 2]),
 }
 
@@ -55,8 +55,8 @@ impl Place {
             return Self::Named(folder);
         }
         let caches = variable("XDG_CACHE_HOME").or_else(|| Some(variable("HOME")?.join(".cache")));
-        // XDG's specification has relative folders ignored; so has this program, since they would lie in the
-        // sources.
+        // XDG's specification says to ignore relative folders. They would lie among the sources, so this
+        // program ignores them too.
         let caches = caches.filter(|folder| folder.is_absolute());
         let (folder, name) = match caches {
             Some(caches) => (caches, "sframe".to_owned()),
@@ -65,10 +65,10 @@ impl Place {
         Self::Own(folder, [name, "wrap-ld".to_owned()])
     }
 
-    /// Makes the folder where it is missing.
+    /// Makes the folder if it is missing.
     ///
     /// # Errors
-    /// It cannot be made, or is not this user's alone.
+    /// It cannot be made, or others than this user can write to it.
     fn make(self) -> Result<PathBuf, Problem> {
         let mut builder = DirBuilder::new();
         builder.recursive(true).mode(0o700);
@@ -78,7 +78,7 @@ impl Place {
         match self {
             Self::Named(folder) => {
                 make(&folder)?;
-                // The user names it, by a link, too.
+                // The user names it, so it may be a link.
                 let folder = folder.canonicalize().unwrap_or(folder);
                 check(&folder)?;
                 Ok(folder)
@@ -99,8 +99,8 @@ impl Place {
     }
 }
 
-/// Demands that a folder is this user's, and that no other may write there, but for members of the user's own
-/// group.
+/// Checks that a folder belongs to this user, and that nobody else may write to it, except for members of the
+/// user's own group.
 fn check(folder: &Path) -> Result<(), Problem> {
     let data = folder.symlink_metadata().map_err(|error| problem(folder, &error.to_string()))?;
     // SAFETY: a system call without arguments.
@@ -127,11 +127,11 @@ fn user() -> u32 {
 }
 
 impl Cache {
-    /// The cache in a folder: that of the option, of `SFRAME_WRAP_CACHE`, or the user's own. `limit` is in
-    /// MiB.
+    /// The cache in a folder: the one of the option, the one of `SFRAME_WRAP_CACHE`, or the user's own.
+    /// `limit` is in MiB.
     ///
     /// # Errors
-    /// The folder cannot be made, or others may write there.
+    /// The folder cannot be made, or others may write to it.
     pub fn open(folder: Option<&Path>, limit: u64) -> Result<Self, Problem> {
         Ok(Self { folder: Place::choose(folder).make()?, limit: limit.saturating_mul(1 << 20) })
     }
@@ -140,16 +140,16 @@ impl Cache {
         self.folder.join(key.get(..2).unwrap_or_default()).join(key).join(name)
     }
 
-    /// The copy of this key and name, if there is one.
+    /// The copy with this key and name, if there is one.
     pub fn get(&self, key: &str, name: &OsStr) -> Option<PathBuf> {
         let path = self.path(key, name);
-        // A file whose time cannot be set might be removed while it is read.
+        // If its time cannot be set, the file might be removed while the linker reads it.
         let file = unlinked().append(true).open(&path).ok()?;
         file.set_modified(SystemTime::now()).ok()?;
         Some(path)
     }
 
-    /// Adds a copy. `None`, with a complaint, if that fails.
+    /// Adds a copy. Returns `None`, with a complaint, if that fails.
     pub fn add(&self, key: &str, name: &OsStr, bytes: &[u8]) -> Option<PathBuf> {
         let path = self.path(key, name);
         let folder = path.parent()?;
@@ -166,13 +166,13 @@ impl Cache {
         }
     }
 
-    /// Adds a file by its own contents.
+    /// Adds a file; its own contents are its key.
     pub fn put(&self, name: &str, bytes: &[u8]) -> Option<PathBuf> {
         let key = key(bytes, false);
         self.get(&key, OsStr::new(name)).or_else(|| self.add(&key, OsStr::new(name), bytes))
     }
 
-    /// Removes the files that were not used for longest, if the cache is larger than its limit.
+    /// If the cache is larger than its limit, removes the files that were not used for the longest time.
     pub fn shrink(&self) {
         let stamp = self.folder.join("swept");
         let age = |data: &Metadata| data.modified().ok().and_then(|time| time.elapsed().ok());
@@ -201,21 +201,21 @@ impl Cache {
             }
             if std::fs::remove_file(&path).is_ok() {
                 size -= bytes;
-                // The folder goes with its last file.
+                // When its last file is gone, the folder goes too.
                 let _ = path.parent().map(std::fs::remove_dir);
             }
         }
     }
 }
 
-/// How to open files of the cache: not through links.
+/// How to open files of the cache: links are not followed.
 fn unlinked() -> std::fs::OpenOptions {
     let mut options = File::options();
     options.custom_flags(libc::O_NOFOLLOW);
     options
 }
 
-/// The entries of a folder of one type. A link is of neither.
+/// The entries of a folder that have one type. A link has neither of the types.
 fn entries(folder: &Path, of_type: fn(&FileType) -> bool) -> impl Iterator<Item = DirEntry> + use<> {
     let all = std::fs::read_dir(folder).into_iter().flatten().flatten();
     all.filter(move |entry| entry.file_type().is_ok_and(|it| of_type(&it)))
@@ -263,7 +263,7 @@ mod tests {
             assert!(Cache::open(Some(&at(name)), 1).is_err(), "{name}");
             std::fs::set_permissions(at(name), Permissions::from_mode(0o755)).unwrap();
         }
-        // A link leads somewhere only if the user says so.
+        // A link is followed only if the user names it.
         std::fs::rename(at("cache"), at("elsewhere")).unwrap();
         symlink("elsewhere", at("cache")).unwrap();
         assert!(own().unwrap_err().to_string().contains("no folder"));

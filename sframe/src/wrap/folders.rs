@@ -1,4 +1,4 @@
-//! Where the real linker looks for libraries and for files that scripts name.
+//! Finds the files that the real linker would find: libraries, and files that scripts name.
 
 use files::{InputSource, SystemSource};
 use linker_options::{WrittenOption, written_option};
@@ -11,16 +11,16 @@ use std::process::{Command, Stdio};
 /// The folders of a command line.
 pub struct Folders {
     linker: PathBuf,
-    /// The folders of `-L`, in their order: they hold for all `-l` of the command line.
+    /// The folders of `-L`, in their order. They apply to all `-l` of the command line.
     named: Vec<PathBuf>,
-    /// The linker's own folders; it is asked for them when a library is in no folder of `-L`.
+    /// The linker's own folders. The wrapper asks for them when no folder of `-L` has a library.
     own: Option<Vec<PathBuf>>,
-    /// The folders of `SEARCH_DIR` in scripts, which the linker searches last.
+    /// The folders of `SEARCH_DIR` in scripts. The linker searches them last.
     scripted: Vec<PathBuf>,
-    /// Whether only the folders of `-L` are searched.
+    /// Whether the linker searches the folders of `-L` only.
     only_named: bool,
     sysroot: Option<PathBuf>,
-    /// Words on which the linker's own folders depend.
+    /// Words that change the linker's own folders.
     choice: Vec<OsString>,
 }
 
@@ -60,10 +60,10 @@ impl Folders {
         }
     }
 
-    /// Takes the folders of a script in the place of the built-in one, which GNU ld then does not search.
-    /// `INSERT` leaves that in force.
+    /// Takes the folders of a script that replaces the built-in one, which GNU ld then does not search. A
+    /// script with `INSERT` does not replace it.
     fn take_script(&mut self, script: PathBuf) {
-        // A pipe has its text once, for the linker.
+        // A pipe gives its text only once, and the linker needs it.
         let Ok(text) = SystemSource.read(&script) else { return };
         if memchr::memmem::find(&text, b"INSERT").is_none() {
             self.own.get_or_insert_default();
@@ -80,7 +80,7 @@ impl Folders {
         }
     }
 
-    /// The file of the library with a name behind `-l`. With `shared`, a shared library is found, too.
+    /// The file of the library that `-l` names. With `shared`, it may be a shared library.
     pub fn library(&mut self, name: &[u8], shared: bool) -> Option<PathBuf> {
         let find = |folders: &[PathBuf]| folders.iter().find_map(|folder| library_in(folder, name, shared));
         let found = find(&self.named);
@@ -90,13 +90,13 @@ impl Folders {
         find(self.own()).or_else(|| find(&self.scripted))
     }
 
-    /// A file that a script names, where neither the script's folder nor a folder of `SEARCH_DIR` has it: in
-    /// the working directory or a folder of `-L`. Linkers disagree on which of these comes first, so `None`
-    /// if both have one.
+    /// A file that a script names, if neither the script's folder nor a folder of `SEARCH_DIR` has it: it is
+    /// in the working directory or a folder of `-L`. Linkers disagree on which of the two comes first, so the
+    /// result is `None` if both have one.
     pub fn file(&self, name: &[u8]) -> Option<PathBuf> {
         let name = path(name);
         if name.is_absolute() {
-            // With a sysroot, the linker may mean a file below that.
+            // With a sysroot, the linker may mean a file below the sysroot.
             return Some(name).filter(|it| self.sysroot.is_none() && it.is_file());
         }
         let named = self.named.iter().map(|folder| folder.join(&name)).find(|it| it.is_file());
@@ -106,7 +106,8 @@ impl Folders {
         }
     }
 
-    /// The file that an absolute name in a script below the sysroot means: it is below that, too.
+    /// The file for an absolute name in a script that lies below the sysroot: that file lies below the
+    /// sysroot, too.
     pub fn below_sysroot(&self, script: &Path, name: &[u8]) -> Option<PathBuf> {
         let inside = name.strip_prefix(b"/")?;
         let root = self.sysroot.as_ref()?.canonicalize().ok()?;
@@ -114,7 +115,7 @@ impl Folders {
         Some(root.join(path(inside))).filter(|it| is_below && it.is_file())
     }
 
-    /// The linker's own folders: GNU ld prints its built-in script, which names them.
+    /// The linker's own folders: the built-in script names them, and GNU ld prints it.
     fn own(&mut self) -> &[PathBuf] {
         if self.own.is_none() {
             let ask = |option: &str| {
@@ -145,17 +146,17 @@ pub fn beside(folder: Option<&Path>, name: &[u8]) -> Option<PathBuf> {
     folder.map(|folder| folder.join(&name)).filter(|it| it.is_file())
 }
 
-/// Whether two paths lead to one file.
+/// Whether two paths lead to the same file.
 pub fn is_same(one: &Path, other: &Path) -> bool {
     one.canonicalize().is_ok_and(|one| other.canonicalize().is_ok_and(|other| one == other))
 }
 
-/// The option that a word is. What starts with no dash is an input.
+/// The option that a word is. A word that does not start with a dash is an input.
 pub fn option_of(word: &[u8]) -> Option<WrittenOption<'_>> {
     word.starts_with(b"-").then(|| written_option(word)).flatten()
 }
 
-/// The arguments of `SEARCH_DIR` in a script as GNU ld prints it.
+/// The arguments of `SEARCH_DIR` in a script, as GNU ld prints them.
 fn directories(script: &[u8]) -> impl Iterator<Item = &[u8]> {
     let starts = memchr::memmem::find_iter(script, b"SEARCH_DIR(\"");
     starts.filter_map(|at| {

@@ -1,16 +1,17 @@
-//! `sframe wrap-ld`: runs another linker on inputs whose `.sframe` is split, so that each text
-//! section's frames live and die with it there, too.
+//! `sframe wrap-ld`: runs another linker on split inputs, so that the frames of each text section live and
+//! die with it in that linker, too.
 //!
-//! The command line stays the same, word for word, except that names of split copies replace names of
-//! inputs that hold monolithic frames. The copies lie in a [cache](cache::Cache) under the base names of
-//! the originals, which patterns in scripts match. Then this process becomes the real linker, so exit
-//! status, signals and output are the linker's own.
+//! The command line stays the same, word for word, except that the names of split copies replace the names of
+//! inputs whose one `.sframe` covers several text sections. The copies lie in a [cache](cache::Cache) under
+//! the base names of the originals, because patterns in scripts match these. Then this process becomes the
+//! real linker, so exit status, signals and output are the linker's own.
 //!
-//! A linker script that names such inputs is replaced by a copy with the other names. For libraries (`-l`)
-//! that are only in the linker's own folders, GNU ld is asked for these folders ([`folders::Folders`]); other
+//! If a linker script names such inputs, a copy of it with the other names replaces it. Some libraries (`-l`)
+//! are only in the linker's own folders. GNU ld is asked for these folders ([`folders::Folders`]); other
 //! linkers do not tell them.
 //!
-//! Compilers find the wrapper by links to the command with the names of linkers (`gcc -B`): [`invoked_as`].
+//! Compilers find the wrapper through links to the command that have the names of linkers (`gcc -B`): see
+//! [`invoked_as`].
 
 mod archive;
 mod cache;
@@ -41,10 +42,10 @@ use std::process::{Command, ExitCode};
 
 /// The environment variable that names the real linker.
 const REAL_LINKER: &str = "SFRAME_REAL_LD";
-/// Most scripts that may be nested by naming each other.
+/// How deep scripts may be nested that name each other.
 const MAX_DEPTH: usize = 8;
 
-/// The arguments of the wrapper if the command is called by the name of a linker: `ld`, `ld.lld` and so on.
+/// The arguments of the wrapper if the command was called by the name of a linker: `ld`, `ld.lld` and so on.
 pub fn invoked_as(mut words: impl Iterator<Item = OsString>) -> Option<WrapLd> {
     let program = words.next()?;
     let name = Path::new(&program).file_name()?.to_owned();
@@ -117,7 +118,7 @@ fn become_linker(programs: &Programs, linker: &Path, words: &[OsString]) -> Exit
 /// How the command line names a file.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Role {
-    /// As an input, which may be a script.
+    /// As an input; the file may be a script.
     Input,
     /// As the script of `-T`.
     Script,
@@ -128,15 +129,15 @@ struct Wrapper {
     verbose: bool,
     cache: Cache,
     folders: Folders,
-    /// Whether `-l` finds shared libraries, too.
+    /// Whether `-l` also finds shared libraries.
     shared: bool,
-    /// Its values that `--push-state` saved.
+    /// The values of `shared` that `--push-state` saved.
     pushed: Vec<bool>,
     /// Number of inputs that were replaced.
     split: usize,
-    /// Nesting of the current script.
+    /// How deep the current script is nested.
     depth: usize,
-    /// Why there is to be no link: the first reason.
+    /// The first reason to refuse the link.
     refused: Option<Problem>,
 }
 
@@ -158,7 +159,7 @@ impl Wrapper {
         }
     }
 
-    /// The words, with the names of split inputs replaced by names of their copies.
+    /// The words, with the names of copies instead of the names of split inputs.
     fn replace(&mut self, words: &[Vec<u8>]) -> Vec<Vec<u8>> {
         let (mut out, mut binary) = (Vec::with_capacity(words.len()), false);
         let mut words = words.iter();
@@ -181,7 +182,7 @@ impl Wrapper {
             };
             match (option.name, value) {
                 ("b", Some(format)) => binary = format == b"binary",
-                // GNU ld looks for no shared libraries behind these either.
+                // After these, GNU ld does not look for shared libraries either.
                 ("Bstatic" | "static" | "r" | "n" | "N", _) => self.shared = false,
                 ("Bdynamic", _) => self.shared = true,
                 ("push-state", _) => self.pushed.push(self.shared),
@@ -189,7 +190,7 @@ impl Wrapper {
                 _ => {}
             }
             match copy.map(bytes_of) {
-                // Its path stands for a library, without an option.
+                // The path of the copy names the library, so the option goes.
                 Some(copy) if option.name == "l" => out.push(copy),
                 Some(copy) if separate.is_some() => out.extend([word.clone(), copy]),
                 Some(copy) => {
@@ -221,7 +222,7 @@ impl Wrapper {
             return None;
         }
         let light = self.form == Form::Light;
-        // The members of a thin archive lie in other files, so its own bytes are no key.
+        // The members of a thin archive lie in other files, so its own bytes are not a key.
         let key = cache::key(&bytes, light);
         let known = || self.cache.get(&key, name);
         let copy = if let Some(copy) = (!thin).then(known).flatten() {
@@ -252,7 +253,8 @@ impl Wrapper {
         Some(copy)
     }
 
-    /// A copy of a script, in which names of copies replace names of inputs; `None` if no input is split.
+    /// A copy of a script with the names of copies instead of the names of split inputs; `None` if no input
+    /// is split.
     fn script(&mut self, path: &Path, text: &[u8], role: Role) -> Option<PathBuf> {
         let folder = path.parent().filter(|_| role == Role::Input);
         if self.depth == MAX_DEPTH || role == Role::Script && self.is_disputed(path, text) {
@@ -272,12 +274,12 @@ impl Wrapper {
                 }
             };
             split |= copy.is_some();
-            // The copy of the script lies in another folder.
+            // The copy of the script lies in another folder, so relative names would mean other files there.
             let Some(file) = copy.or_else(|| std::path::absolute(own?).ok()) else { continue };
             new.extend_from_slice(&text[done..input.place.start]);
             new.extend_from_slice(&[b"\"", file.as_os_str().as_bytes(), b"\""].concat());
             done = input.place.end;
-            // The script language cannot quote a name with a quote.
+            // A script cannot quote a name that contains a quote.
             quotable &= !file.as_os_str().as_bytes().contains(&b'"');
         }
         self.depth -= 1;
@@ -288,8 +290,8 @@ impl Wrapper {
         self.cache.put(&path.file_name()?.to_string_lossy(), &new)
     }
 
-    /// Refuses the link if the name in a script, in the script's folder or the current one, leads to a pipe
-    /// or a device.
+    /// Refuses the link if a name in a script leads to a pipe or a device, in the script's folder or in the
+    /// current one.
     fn refuse_irregular(&mut self, folder: Option<&Path>, name: &[u8]) {
         let name = path(name);
         let mut places = folder.map(|folder| folder.join(name)).into_iter().chain([name.to_owned()]);
@@ -299,8 +301,8 @@ impl Wrapper {
         }
     }
 
-    /// Whether linkers disagree on the files that a script of `-T` names: GNU ld does not look in its folder,
-    /// others do.
+    /// Whether linkers disagree on the files that a script of `-T` names: GNU ld does not look in the
+    /// script's folder, others do.
     fn is_disputed(&self, path: &Path, text: &[u8]) -> bool {
         input_names(text)
             .iter()
@@ -314,9 +316,9 @@ impl Wrapper {
     }
 }
 
-/// The contents of a file that may have to be split; `None` for others by their first bytes. They are read
-/// and not mapped: the key of a copy and the copy itself must be made of the same bytes, though the file may
-/// change meanwhile.
+/// The contents of a file that may have to be split; `None` if its first bytes show that it need not be. The
+/// file is read, not mapped: it may change meanwhile, and the key and the copy must be made from the same
+/// bytes.
 fn contents(path: &Path) -> Option<Vec<u8>> {
     let (mut file, _) = open_regular(path).ok()?;
     let mut bytes = Vec::new();
@@ -328,7 +330,7 @@ fn contents(path: &Path) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// Bytes that say whether a file is a relocatable object.
+/// The first bytes of a file, which say whether it is a relocatable object.
 const START: u64 = 18;
 
 fn path(bytes: &[u8]) -> &Path {
@@ -339,7 +341,7 @@ fn bytes_of(path: PathBuf) -> Vec<u8> {
     path.into_os_string().into_vec()
 }
 
-/// The text of a response file with these words.
+/// The text of a response file that contains these words.
 fn quoted(words: &[Vec<u8>]) -> Vec<u8> {
     let mut text = Vec::new();
     for word in words {
