@@ -1,9 +1,9 @@
 //! Gives each definition of the output its version.
 //!
-//! A version script names symbols by pattern; a definition that carries a version of its own (`.symver` or an
-//! assignment to `name@VERSION` and `name@@VERSION`) keeps it. Symbols that a script lists under `local:` get
-//! version 0 and are not exported. References take the versions of the libraries that define them
-//! (`synth/symbol_versions`).
+//! A version script names symbols by pattern. A definition that carries a version of its own keeps it; such
+//! versions come from `.symver` and from assignments to `name@VERSION` and `name@@VERSION`. Symbols that a
+//! script lists under `local:` get version 0 and are not exported. References take the versions of the
+//! libraries that define them (`synth/symbol_versions`).
 
 use crate::arch::Target;
 use crate::diag::{Code, Diagnostic};
@@ -20,8 +20,7 @@ use crate::symbols::{Definition, Definitions, LinkerSymbol, VersionDefinition, V
 use hashbrown::{HashMap, HashSet};
 use rayon::prelude::*;
 
-/// Gives the versions that the output defines, and the version word (`.gnu.version`) of every
-/// definition.
+/// Returns the versions that the output defines, and the version word (`.gnu.version`) of each definition.
 pub fn run<'a, T: Target>(
     inputs: &Inputs<'a, T>,
     plan: &LayoutPlan,
@@ -48,8 +47,8 @@ pub fn run<'a, T: Target>(
     versions
 }
 
-/// The versions of scripts, in their order. `--default-symver` puts one in front of them that has
-/// the output's own name.
+/// The versions of scripts, in their order. `--default-symver` puts one before them that has the output's own
+/// name.
 fn define_versions<'a, T: Target>(inputs: &Inputs<'a, T>) -> Vec<VersionDefinition<'a>> {
     let Session { config, sink, store, .. } = inputs.session;
     let mut definitions = Vec::new();
@@ -91,7 +90,7 @@ fn assign_by_script<T: Target>(
         }
         *word = match lists.version_matcher.find(inputs.globals.names[row]) {
             Some(found) if found.local => elf::VER_NDX_LOCAL,
-            // With --default-symver, the anonymous version is the output's.
+            // With --default-symver, the anonymous version is the one that has the output's name.
             Some(found) if is_anonymous(found.node) => unlisted,
             Some(found) => index_of.get(found.node as usize).copied().unwrap_or(unlisted),
             None => unlisted,
@@ -126,7 +125,7 @@ fn assign_own_versions<'a, T: Target>(
             }
             match own.index_of(inputs, versioned.version, versions) {
                 Some(index) => {
-                    // `unify_versions` gave a symbol that is one with `name@@VERSION` the plain name.
+                    // `unify_versions` gave the plain name to a symbol that is the same as `name@@VERSION`.
                     let default = versioned.default || !inputs.globals.names[id.index()].contains(&b'@');
                     versions.words[id.index()] = index | if default { 0 } else { VERSION_HIDDEN };
                     if !default {
@@ -145,7 +144,7 @@ fn assign_own_versions<'a, T: Target>(
 }
 
 /// A version has one definition of a name. If that is `name@VERSION`, and the script's pattern gave the same
-/// version to another definition of the plain name, the latter becomes local.
+/// version to another definition of the plain name, this function makes the latter local.
 fn hide_twin<T: Target>(
     inputs: &Inputs<'_, T>,
     definitions: &Definitions,
@@ -161,7 +160,7 @@ fn hide_twin<T: Target>(
     }
 }
 
-/// Assigns the versions of scripts' and options' assignments to `name@VERSION` and `name@@VERSION`.
+/// Assigns versions to symbols that scripts and options assign as `name@VERSION` or `name@@VERSION`.
 fn assign_to_linker_symbols<'a, T: Target>(
     inputs: &Inputs<'a, T>,
     linker_symbols: &[LinkerSymbol],
@@ -184,11 +183,11 @@ fn assign_to_linker_symbols<'a, T: Target>(
     }
 }
 
-/// What scripts say of versions that definitions carry.
+/// What scripts say about the versions that definitions carry.
 struct OwnVersions<'a> {
     indices: Indices<'a>,
-    /// The patterns that a version's own node exports and those that it makes local, once they were asked
-    /// for; `None`: no node has that name.
+    /// The patterns that a version's own node exports, and those that it makes local, once a definition asked
+    /// for them. `None` if no node has that name.
     matchers: HashMap<&'a [u8], Option<[VersionMatcher; 2]>>,
     /// The places of nodes by their names.
     places: HashMap<Vec<u8>, usize>,
@@ -200,7 +199,7 @@ impl<'a> OwnVersions<'a> {
     }
 
     /// The index of a version that a definition carries; `None` if no script defines the version. In an
-    /// executable the definition makes the version itself: nothing is linked against it.
+    /// executable, the definition itself makes the version, because nothing is linked against an executable.
     fn index_of<T: Target>(
         &mut self,
         inputs: &Inputs<'_, T>,
@@ -208,7 +207,7 @@ impl<'a> OwnVersions<'a> {
         versions: &mut Versions<'a>,
     ) -> Option<u16> {
         if version.is_empty() {
-            // `name@` and `name@@`: without a version, whatever a script says.
+            // `name@` and `name@@` have no version, whatever a script says.
             return Some(elf::VER_NDX_GLOBAL);
         }
         if self.indices.of(version).is_none() && !inputs.config.is_shared() {
@@ -219,9 +218,9 @@ impl<'a> OwnVersions<'a> {
     }
 
     /// Whether a script makes a symbol local that carries a version. The node of that version decides,
-    /// because the patterns of others are for other versions of the name. There a pattern under `global:`
-    /// prevails over any under `local:`, as in the other linkers: the object says that the symbol is of this
-    /// version. No node speaks of `name@` and `name@@`.
+    /// because the patterns of other nodes are about other versions of the name. In that node, a pattern
+    /// under `global:` prevails over any under `local:`, as in other linkers: the object says that the symbol
+    /// has this version. No node is about `name@` and `name@@`.
     fn is_local<T: Target>(&mut self, inputs: &Inputs<'_, T>, id: SymbolId, version: &'a [u8]) -> bool {
         let name = inputs.globals.names[id.index()];
         let base = split(name).map_or(name, |(base, _)| base);
@@ -255,7 +254,8 @@ fn not_found(symbol: &str, version: &[u8]) -> Diagnostic {
         .help(format!("define the version in a version script: {version} {{ … }};"))
 }
 
-/// Gives the symbol that has a version's name (`STT_OBJECT`, as GNU ld makes it) that version.
+/// If the linker defines a symbol with a version's name (`STT_OBJECT`, as GNU ld makes it), gives it that
+/// version.
 fn assign_to_version_symbols<T: Target>(
     inputs: &Inputs<'_, T>,
     definitions: &Definitions,
@@ -270,8 +270,8 @@ fn assign_to_version_symbols<T: Target>(
     }
 }
 
-/// Marks versions without patterns and without symbols as weak (`VER_FLG_WEAK`): such a version
-/// only serves as a parent of others.
+/// Marks versions without patterns and without symbols as weak (`VER_FLG_WEAK`): such a version is only a
+/// parent of others.
 fn mark_unused(script: &VersionScript, versions: &mut Versions<'_>) {
     let lists_nothing = |node: &&VersionNode| node.global.is_empty() && node.local.is_empty();
     let names = script.nodes.iter().filter(lists_nothing).filter_map(|node| node.name.as_ref());
@@ -292,7 +292,7 @@ fn mark_unused(script: &VersionScript, versions: &mut Versions<'_>) {
     }
 }
 
-/// `--no-undefined-version`: names of the script that nothing defines.
+/// `--no-undefined-version`: reports names of the script that nothing defines.
 fn report_undefined<T: Target>(inputs: &Inputs<'_, T>, sources: &Sources, definitions: &Definitions) {
     let script = &inputs.lists.version_script;
     let is_defined =

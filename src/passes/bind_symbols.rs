@@ -1,9 +1,9 @@
-//! Decides for each symbol whether it is imported, exported or bound inside the output.
+//! Decides for each symbol whether the output imports it, exports it, or binds it inside itself.
 //!
-//! After this pass the flags that later passes ask for (imported, function, TLS, absolute, …) are set for
-//! globals and locals. Garbage collection only adds `DISCARDED` for symbols of collected sections and common
-//! blocks and `LIVE` for names that live sections refer to, and settles `__start_NAME` of collected sections
-//! again.
+//! After this pass, globals and locals have all flags that later passes ask for (imported, function, TLS,
+//! absolute, …). Garbage collection only adds to them: `DISCARDED` for symbols of collected sections and
+//! common blocks, and `LIVE` for names that live sections refer to. It also settles again `__start_NAME` of
+//! collected sections.
 
 use crate::arch::Target;
 use crate::cli::{OutputMode, Report, Symbolic};
@@ -18,8 +18,8 @@ use crate::symbols::{Definition, LinkerSymbolOrigin, MentionedBy, Reserved, Symb
 use hashbrown::HashSet;
 use rayon::prelude::*;
 
-/// Sets the flags of all symbols. With `--gc-sections`, also gives the defining sections of globals: the
-/// definitions are in the cache here, and marking needs the defining sections for most of its edges.
+/// Sets the flags of all symbols. With `--gc-sections`, also returns the sections that define the globals:
+/// here the definitions are in the cache, and marking needs the sections for most of its edges.
 pub fn run<'a, T: Target>(
     matched: Matched<'a, T>,
     sections: &SectionStates,
@@ -32,7 +32,7 @@ pub fn run<'a, T: Target>(
     (Bound { matched, symbols }, defining_sections)
 }
 
-/// For each global, its home: the section of an object that defines it. Empty without `--gc-sections`.
+/// The home of each global: the section of an object that defines it. Empty without `--gc-sections`.
 #[derive(Default)]
 pub struct DefiningSections(Vec<SectionId>);
 
@@ -80,7 +80,7 @@ fn flags<T: Target>(
         },
     );
     let own = split_locals(locals, &link.objects);
-    // A local symbol that is undefined stays so: no other file can define it.
+    // An undefined local symbol stays undefined, because no other file can define it.
     let reports = !link.config.is_relocatable() && link.config.undefined.in_objects != Report::Ignore;
     link.objects.par_iter().zip(own).for_each(|(object, own)| {
         for (index, flags) in own.iter_mut().enumerate().take(object.first_global as usize).skip(1) {
@@ -93,7 +93,7 @@ fn flags<T: Target>(
     symbols
 }
 
-/// The flags by the symbol's own definition.
+/// The flags that follow from the symbol's own definition.
 #[inline]
 fn definition_flags<E: zerocopy::byteorder::ByteOrder>(
     object: &ObjectFile<'_, E>,
@@ -110,7 +110,8 @@ fn definition_flags<E: zerocopy::byteorder::ByteOrder>(
         SymbolPlace::Section(section) => {
             let discarded = SectionState::DISCARDED_BY_GROUP | SectionState::DISCARDED_BY_SCRIPT;
             let state = sections.get(object.section_id(section));
-            // Symbols in SFrame inputs that the linker's own blob replaces have no place in the output.
+            // Symbols in SFrame inputs have no place in the output if the linker's own section replaces these
+            // inputs.
             let replaced = state.contains(SectionState::ABSORBED) && is_input(object, section as usize);
             if state.intersects(discarded) || replaced {
                 flags |= SymbolFlags::DISCARDED;
@@ -130,7 +131,7 @@ fn type_flags(kind: u8) -> SymbolFlags {
     }
 }
 
-/// The flags of a global. `unreported` are the names of [`undefined::unreported`].
+/// The flags of a global. `unreported` has the names of [`undefined::unreported`].
 pub fn global_flags<T: Target>(
     link: &Resolved<'_, T>,
     sections: &SectionStates,
@@ -141,7 +142,8 @@ pub fn global_flags<T: Target>(
     match link.definition(id) {
         Definition::Undefined => {
             let mut flags = undefined_flags(link, id, visibility);
-            // Not even a weak one can be left to the dynamic linker without the library that has the version.
+            // Without a library that has the version, the dynamic linker finds no definition, so even a weak
+            // symbol cannot be left to it.
             let lost = flags.contains(SymbolFlags::IMPORTED) && undefined::names_a_version(link, id);
             flags.set(SymbolFlags::UNDEFINED, lost || undefined::is_reported(link, unreported, id));
             flags
@@ -173,8 +175,8 @@ pub fn global_flags<T: Target>(
     }
 }
 
-/// The flags of an undefined symbol: imported if the dynamic linker may resolve it; otherwise it is 0 at
-/// every load address, and one that is not weak may be reported.
+/// The flags of an undefined symbol. It is imported if the dynamic linker may resolve it. Otherwise it is 0
+/// at every load address, and the link may report one that is not weak.
 fn undefined_flags<T: Target>(link: &Resolved<'_, T>, id: SymbolId, visibility: u8) -> SymbolFlags {
     let mentions = link.mentions(id);
     if !mentions.contains(MentionedBy::IN_OBJECT) {
@@ -186,9 +188,9 @@ fn undefined_flags<T: Target>(link: &Resolved<'_, T>, id: SymbolId, visibility: 
     let imported = may_be_imported
         && match link.config.mode {
             OutputMode::Shared => link.config.undefined.dynamic_undefined_weak != Some(false) || !weak,
-            // An executable is linked last: a symbol that is missing now is missing at run time, except that
-            // a library may turn up later that defines a weak one, or one that a library of this link finds
-            // there, too.
+            // An executable is linked last, so a symbol that is missing now is missing at run time, too.
+            // There are two exceptions: a library may turn up later that defines a weak symbol, and a library
+            // of this link may refer to the symbol, and will find it there.
             _ if weak => link.config.undefined.dynamic_undefined_weak.unwrap_or(!link.shared.is_empty()),
             _ => mentions.contains(MentionedBy::IN_SHARED),
         };
@@ -201,16 +203,16 @@ fn undefined_flags<T: Target>(link: &Resolved<'_, T>, id: SymbolId, visibility: 
     flags
 }
 
-/// Properties of a definition by which a shared library leaves it preemptible in spite of `-Bsymbolic`.
+/// Properties of a definition that leave it preemptible in a shared library in spite of `-Bsymbolic`.
 #[derive(Clone, Copy)]
 struct Exemption {
     /// `STB_GNU_UNIQUE`.
     unique: bool,
-    /// A dynamic list names it, or it is the symbol of a version. Programs export it, too.
+    /// A dynamic list names it, or it is the symbol of a version. Executables export it, too.
     listed: bool,
 }
 
-/// Whether `--dynamic-list` or one of its kin names a definition of type `kind` (`STT_*`).
+/// Whether `--dynamic-list` or a related option names a definition of type `kind` (`STT_*`).
 fn is_listed<T: Target>(link: &Inputs<'_, T>, id: SymbolId, kind: u8) -> bool {
     let data = matches!(kind, elf::STT_OBJECT | elf::STT_COMMON);
     (data && link.config.symbols.dynamic_list_data)
@@ -249,7 +251,7 @@ fn export_flags<T: Target>(
     }
     let function = flags.contains(SymbolFlags::FUNCTION);
     let weak = link.is_weak_definition(id);
-    // A list that is exclusive binds all that it does not name, whatever else an option binds.
+    // An exclusive list binds all symbols that it does not name, whatever else an option binds.
     let symbolic = link.lists.dynamic_is_exclusive
         || match symbols.symbolic {
             Symbolic::No => false,

@@ -1,10 +1,10 @@
 //! Binds references that name a version.
 //!
 //! `name@VERSION` is a global of its own. If no object defines it under that name, it means the default
-//! definition `name@@VERSION` of an object, or the symbol of that name and version in a shared library, where
-//! plain references cannot see it if it is hidden. Such names are rare, so libraries are searched only for
-//! them. One that no library has stays undefined, and is an error where plain names may be left to the
-//! dynamic linker ([`crate::relocs::undefined`]).
+//! definition `name@@VERSION` of an object, or the symbol of that name and version in a shared library. That
+//! symbol may be hidden, so that plain references cannot see it. Such names are rare, so libraries are
+//! searched only for them. A reference that no library satisfies stays undefined. It is an error even where
+//! plain names may be left to the dynamic linker ([`crate::relocs::undefined`]).
 
 use crate::arch::Target;
 use crate::ids::SymbolId;
@@ -14,11 +14,11 @@ use crate::symbols::versions::split;
 use crate::symbols::{Definition, Definitions};
 use hashbrown::HashMap;
 
-/// Binds every undefined `name@VERSION`. If that is a library's default version, the plain name means the
+/// Binds every undefined `name@VERSION`. If it names a library's default version, the plain name means the
 /// same definition, so objects' references to `name@VERSION` become references to the plain name.
 pub fn run<'a, T: Target>(mut inputs: Inputs<'a, T>, definitions: &mut Definitions) -> Inputs<'a, T> {
     if inputs.config.is_relocatable() {
-        // The next link binds them; those to an object's default definition name it already
+        // The next link binds these references. References to an object's default definition name it already
         // (`unify_versions`).
         return inputs;
     }
@@ -51,7 +51,7 @@ pub fn run<'a, T: Target>(mut inputs: Inputs<'a, T>, definitions: &mut Definitio
     inputs
 }
 
-/// Binds the undefined `name@VERSION`; gives their ids, sorted.
+/// Binds the undefined `name@VERSION`. Returns their ids, sorted.
 fn bind<'a, T: Target>(inputs: &Inputs<'a, T>, definitions: &mut Definitions) -> Vec<SymbolId> {
     let names = &inputs.globals.names;
     let mut wanted: Vec<SymbolId> = inputs

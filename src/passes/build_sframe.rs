@@ -1,7 +1,7 @@
 //! Chooses the functions of the linker's own SFrame section, which determines its size.
 //!
-//! The functions of inputs are united once liveness is frozen, beside other passes. Those of the PLTs follow
-//! when the PLTs have their entries.
+//! The functions of inputs are united once liveness is frozen, at the same time as other passes run. The
+//! functions of the PLTs follow when the PLTs have their entries.
 
 use crate::arch::Target;
 use crate::diag::{Code, Diagnostic, Location};
@@ -12,18 +12,18 @@ use crate::sframe_output::table::describe;
 use crate::sframe_output::{compact, plt};
 use crate::tables::section::Kind;
 
-/// Most functions that one message names.
+/// One message names at most so many functions.
 const NAMED: usize = 5;
 
-/// Unites the functions of inputs; `None` if the linker makes no SFrame section. Only reads the link, so that
-/// relocations can be scanned beside it.
+/// Unites the functions of inputs; `None` if the linker makes no SFrame section. It only reads the link, so
+/// another thread can scan relocations at the same time.
 pub fn unite_inputs<T: Target>(link: &Live<'_, T>) -> Option<Table> {
     let row = link.synthetic.find(Kind::SFrame)?;
     let alive = link.sections.is_alive(link.synthetic_id(row));
     alive.then(|| unite(link, &link.sections, &link.described.batches))
 }
 
-/// Chooses the functions; none if the linker makes no SFrame section. `united` are the functions of inputs.
+/// Chooses the functions; none if the linker makes no SFrame section. `united` has the functions of inputs.
 pub fn run<T: Target>(link: &Numbered<'_, T>, united: Option<Table>) -> Chosen {
     let Some(mut table) = united else { return Chosen::default() };
     let plts = (link.config.sframe.plt && !link.config.is_relocatable()).then(|| plt::describe(link));
@@ -40,8 +40,8 @@ pub fn run<T: Target>(link: &Numbered<'_, T>, united: Option<Table>) -> Chosen {
     Chosen { plts, table: Some(table), compact }
 }
 
-/// One message for all functions that the version cannot express. Functions that cannot be derived
-/// are named by reports only, because every C library has some.
+/// Reports in one message all functions that the SFrame version cannot express. Functions whose rows cannot
+/// be derived from `.eh_frame` appear only in reports, because every C library has some.
 fn report_left_out<T: Target>(link: &Scanned<'_, T>, batches: &[&Batch]) {
     let written = batches.iter().filter(|batch| batch.role == Role::Written);
     let all: Vec<&LeftOut> = written
@@ -76,8 +76,8 @@ fn report_left_out<T: Target>(link: &Scanned<'_, T>, batches: &[&Batch]) {
     link.sink.report(diagnostic);
 }
 
-/// Refuses functions in overlays (an error, one for each output section): these sections share addresses, so
-/// a program counter does not identify a function.
+/// Refuses functions in overlays, with one error for each output section: sections of an overlay share
+/// addresses, so a program counter does not identify a function.
 fn report_overlays<T: Target>(link: &Scanned<'_, T>, table: &Table) {
     let plan = &link.plan;
     if plan.outputs.iter().all(|output| !output.overlay) {

@@ -1,7 +1,7 @@
-//! `NOCROSSREFS` and `NOCROSSREFS_TO`: references between output sections that the script forbids.
+//! `NOCROSSREFS` and `NOCROSSREFS_TO`: reports references between output sections that the script forbids.
 //!
-//! Sections of an overlay are never in memory together, so a reference from one to another is a
-//! mistake. Checked after the layout, over the relocations of the sections that rules name.
+//! The sections of an overlay are never in memory together, so a reference from one to another is a mistake.
+//! The pass runs after the layout, over the relocations of the sections that rules name.
 
 use crate::arch::Target;
 use crate::diag::{Code, Diagnostic};
@@ -11,12 +11,12 @@ use crate::script::ast::Name;
 use hashbrown::HashMap;
 use rayon::prelude::*;
 
-/// The rules, by number, in which output sections stand.
+/// By output section, the rules that name it. A rule is a number.
 #[derive(Default)]
 struct Rules {
-    /// Those by which an output section may not refer to others; ascending.
+    /// Rules that forbid references from an output section to others; ascending.
     of_referring: HashMap<ChunkId, Vec<u32>>,
-    /// Those by which others may not refer to an output section; ascending.
+    /// Rules that forbid references from others to an output section; ascending.
     of_referred: HashMap<ChunkId, Vec<u32>>,
 }
 

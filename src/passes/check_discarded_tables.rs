@@ -1,14 +1,14 @@
 //! Reports tables that code needs and that the script discards.
 //!
 //! A script may discard tables that only tools or the dynamic linker read. But code holds the addresses of
-//! PLT entries, GOT words and copies of libraries' variables: without them it would jump and read anywhere.
+//! PLT entries, GOT slots and copies of libraries' variables. Without them, it would jump and read anywhere.
 
 use crate::arch::Target;
 use crate::diag::{Code, Diagnostic};
 use crate::phase::{Copies, DynamicRow, Numbered, SectionState};
 use crate::tables::section::Kind;
 
-/// Reports each such table, with a symbol that needs it.
+/// Reports each such table, and names a symbol that needs it.
 pub fn run<T: Target>(link: &Numbered<'_, T>) {
     for (kind, is_in) in TABLES {
         let Some(row) = link.synthetic.find(kind) else { continue };
@@ -34,7 +34,7 @@ pub fn run<T: Target>(link: &Numbered<'_, T>) {
     }
 }
 
-/// A table, and whether a row has an entry in it.
+/// A kind of table, and a test whether a row has an entry in it.
 type Table = (Kind, fn(&DynamicRow, &Copies) -> bool);
 
 const TABLES: [Table; 7] = [

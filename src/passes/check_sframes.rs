@@ -1,7 +1,7 @@
 //! Reports kept SFrame inputs that are corrupt or of an unknown version.
 //!
-//! Comes once liveness and dead symbols are known, and early, so that the reports appear even if the link
-//! fails later.
+//! The pass runs when liveness and dead symbols are known, but early, so that the reports appear even if the
+//! link fails later.
 
 use crate::arch::Target;
 use crate::ids::SectionId;
@@ -10,7 +10,7 @@ use crate::phase::{Scanned, SectionState};
 use crate::sframe_output;
 use rayon::prelude::*;
 
-/// Reports findings. Gives the corrupt inputs, which `sframe_output::concat` must not fix_up.
+/// Reports findings. Returns the corrupt inputs, which `sframe_output::concat` must not fix up.
 pub fn run<T: Target>(link: &Scanned<'_, T>) -> Vec<SectionId> {
     let corrupt = |object: &ObjectFile<'_, T::E>| -> Vec<SectionId> {
         let kept = object.sframes.iter().copied().filter(|&index| {

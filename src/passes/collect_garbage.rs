@@ -1,14 +1,26 @@
-//! Decides which sections are in the output: `--gc-sections`, and sections that live and die with
-//! others (`SHF_LINK_ORDER`, `.sframe`).
+//! Garbage collection (`--gc-sections`): finds the sections that the program can reach, and drops the others.
 //!
-//! Marking starts from the roots (entry, exports, `KEEP`, retained sections, init arrays, notes)
-//! and follows relocations, group membership, link order, the language-specific data of live
-//! functions' FDEs, and `__start_NAME`. It is parallel: a mark is set once, by any thread, so the
-//! outcome does not depend on the order. Sections that are not loaded are roots too, unless a group or
-//! link order ties them to loaded sections; only notes among them keep what they refer to.
+//! A compiler with `-ffunction-sections` puts each function into a section of its own, and a program uses a
+//! small part of the libraries that it links. Relocations show who uses what, so the linker marks what the
+//! roots reach, and sweeps the rest:
 //!
-//! `.sframe` is never a root and never keeps text alive (SFrame rule 2): its liveness is derived
-//! last, from that of all other sections, in links without `--gc-sections` too.
+//! ```text
+//! _start -> main -> parse -> table        marked
+//!           help <-> usage                not marked: they name each other, but no root leads here
+//! ```
+//!
+//! The roots are what something outside the relocations can find: the entry, exported symbols, `KEEP`,
+//! retained sections, init arrays, notes. From a live section, marking follows its relocations, the members
+//! of its group, the `SHF_LINK_ORDER` sections that describe it, what its functions' FDEs refer to
+//! (language-specific data, personality routines), and `__start_NAME`. Sections that are not loaded are roots
+//! too, unless a group or link order ties them to loaded sections; of these, only notes keep what they refer
+//! to. Otherwise debug information, which names every function, would keep everything.
+//!
+//! Many threads mark at once. A mark is only ever set, and whoever sets it first follows the edges, so the
+//! result does not depend on the order of threads.
+//!
+//! `.sframe` is neither a root nor an edge (SFrame rule 2): a table that describes all functions would keep
+//! them all. Its liveness follows last from that of all other sections, in links without `--gc-sections` too.
 
 use crate::arch::Target;
 use crate::diag::{Code, Diagnostic};
@@ -89,7 +101,7 @@ fn mark_dead_symbols<T: Target>(
     }
 }
 
-/// Marks the local symbols in an object's collected sections; gives the globals that it defines there.
+/// Marks the local symbols in an object's collected sections. Returns the globals that it defines there.
 fn mark_dead_locals<T: Target>(
     link: &Resolved<'_, T>,
     sections: &SectionStates,
@@ -137,8 +149,8 @@ pub(super) fn link_order_dependents<T: Target>(link: &Inputs<'_, T>) -> Dependen
     pairs
 }
 
-/// Collects `SHF_LINK_ORDER` sections whose target is dead, and so on along chains. SFrame has rules of its
-/// own.
+/// Collects `SHF_LINK_ORDER` sections whose target is dead, and those that describe them in turn. SFrame
+/// sections have rules of their own.
 fn drop_orphaned_dependents<T: Target>(
     link: &Inputs<'_, T>,
     sections: &mut SectionStates,
@@ -167,7 +179,7 @@ pub(super) enum Root {
     Initializer,
     /// `-fini`.
     Finalizer,
-    /// `-u`, `--require-defined` and their like.
+    /// `-u`, `--require-defined` and similar options.
     Option,
     /// An expression of a script refers to it.
     Script,
@@ -179,9 +191,9 @@ pub(super) enum Root {
     Keep,
     /// Start-up code or readers of the program look for it by type or name: initializers, notes.
     Reserved,
-    /// `.eh_frame`: live functions keep the targets of their own records.
+    /// `.eh_frame`: each live function keeps the targets of its own records.
     Frames,
-    /// Debug information and the like, which keeps no other section alive.
+    /// Debug information and other sections that are not loaded. They keep no other section alive.
     NotLoaded,
 }
 
@@ -202,19 +214,19 @@ pub(super) enum Reach {
 
 /// A record of the sections and symbols that marking has reached.
 pub(super) trait Visits {
-    /// Notes that marking reached a section; `by` is the symbol and addend of the reference, if there is one.
-    /// Gives whether this is the first time.
+    /// Notes that marking reached a section. `by` is the symbol and addend of the reference, if there is one.
+    /// Returns whether this is the first time.
     fn section(&self, id: SectionId, by: Option<(SymbolId, u64)>, how: Reach) -> bool;
-    /// The same for a global that no section of an object defines.
+    /// The same for a global that no object defines in a section.
     fn name(&self, id: SymbolId, how: Reach) -> bool;
-    /// Whether marking surely reached a section before: a cheap test, because most edges lead to such
+    /// Whether marking certainly reached a section before. The test must be cheap: most edges lead to such
     /// sections.
     fn has_seen(&self, _: SectionId) -> bool {
         false
     }
 }
 
-/// The marking of the pass itself: marks that any thread may set.
+/// The marks of the pass itself, which any thread may set.
 struct Marks {
     /// For each section, whether marking has reached it.
     sections: Vec<AtomicBool>,
@@ -229,8 +241,8 @@ impl Marks {
     }
 }
 
-/// Sets a mark; whether it was not set before. Reads first: mostly the mark is set, and a cache line that is
-/// only read stays shared between processors.
+/// Sets a mark. Returns whether it was not set before. The mark is read first: mostly it is set, and a cache
+/// line that is only read stays shared between processors.
 #[inline]
 fn set(mark: &AtomicBool) -> bool {
     !mark.load(Ordering::Relaxed) && !mark.swap(true, Ordering::Relaxed)
@@ -251,13 +263,13 @@ impl Visits for Marks {
     }
 }
 
-/// Number of sections that a busy thread hands on in any case.
+/// A thread whose stack has twice this many sections hands half of them on, even if no thread is idle.
 const SHARE: usize = 512;
 
-/// Fewest sections that are worth handing to an idle thread.
+/// A thread hands on at least this many sections to an idle one. Fewer are not worth the cost of a job.
 const LEAST_SHARE: usize = 16;
 
-/// Sections whose edges are followed together.
+/// Sections whose edges a thread follows together.
 const WINDOW: usize = 16;
 
 /// The walk along edges that keep sections alive.
@@ -271,7 +283,7 @@ pub(super) struct Marker<'m, 'a, T: Target, V> {
     stacks: AtomicUsize,
 }
 
-/// Marks what roots lead to.
+/// Marks the roots and what they lead to.
 fn mark<T: Target>(
     link: &Bound<'_, T>,
     sections: &SectionStates,
@@ -307,8 +319,8 @@ fn sweep<T: Target>(link: &Inputs<'_, T>, sections: &mut SectionStates, marks: &
     });
 }
 
-/// Walks the edges of a finished collection again, serially and breadth first, so that `visits`
-/// sees the shortest way to each section.
+/// Walks the edges of a finished collection again, serially and breadth first, so that `visits` sees the
+/// shortest path to each section.
 pub(super) fn retrace<T: Target, V: Visits>(link: &Bound<'_, T>, sections: &SectionStates, visits: V) -> V {
     let dependents = link_order_dependents(link);
     let defining_sections = DefiningSections::of(link);
@@ -337,8 +349,8 @@ impl<'m, 'a, T: Target, V: Visits> Marker<'m, 'a, T, V> {
         Marker { link, sections, dependents, defining_sections, visits, stacks: AtomicUsize::new(0) }
     }
 
-    /// Marks a section; whether its edges must be followed, because it was not marked before. Never marks
-    /// `.sframe`, which keeps no section alive.
+    /// Marks a section. Returns whether the caller must follow its edges, because it was not marked before.
+    /// Never marks `.sframe`, which keeps no section alive.
     fn mark(&self, id: SectionId, by: Option<(SymbolId, u64)>, how: Reach) -> bool {
         !self.visits.has_seen(id)
             && self.sections.is_alive(id)
@@ -372,8 +384,8 @@ impl<'m, 'a, T: Target, V: Visits> Marker<'m, 'a, T, V> {
         }
     }
 
-    /// Under `-r` the command line has to say what the output is for, or nothing of it would be left: an
-    /// error, as in GNU ld. Sections that their objects or a script keep say it, too.
+    /// Under `-r`, the command line has to say what the output is for. Without any root nothing would be
+    /// left, so this is an error, as in GNU ld. A section that its object or a script keeps is a root, too.
     fn check_roots(&self) {
         let link = self.link;
         if !link.config.is_relocatable() || link.config.gc.keep_exported {
@@ -414,8 +426,8 @@ impl<'m, 'a, T: Target, V: Visits> Marker<'m, 'a, T, V> {
             .chain(self.names_in_provides().map(|name| (name, Root::Script)))
     }
 
-    /// The symbols that values of `PROVIDE` ask for, if the provided symbol is used: only now it is known to
-    /// be.
+    /// The symbols that the values of used `PROVIDE`s refer to. Only now it is known which provided symbols
+    /// are used.
     fn names_in_provides(&self) -> impl Iterator<Item = &[u8]> {
         let link = self.link;
         let is_made = |name: &[u8]| {
@@ -473,7 +485,7 @@ impl<'m, 'a, T: Target, V: Visits> Marker<'m, 'a, T, V> {
         (!is_alloc(flags) && !ordered && is_free).then_some(Root::NotLoaded)
     }
 
-    /// Whether the group of a section has loaded members, which the section then lives and dies with. Groups
+    /// Whether the group of a section has loaded members. Then the section lives and dies with them. Groups
     /// without loaded members hold types and macros of debug information, which only debug information needs.
     fn is_of_loaded_group(&self, object: &ObjectFile<'_, T::E>, section: u32) -> bool {
         let Some(entry) = self.link.groups.of_section(object.id, section) else { return true };
@@ -482,7 +494,7 @@ impl<'m, 'a, T: Target, V: Visits> Marker<'m, 'a, T, V> {
         })
     }
 
-    /// Spawns a job that traces a stack.
+    /// Spawns a job that follows the edges of a stack of sections.
     fn hand_on<'s>(&'s self, stack: Vec<SectionId>, scope: &rayon::Scope<'s>)
     where
         V: Sync,
@@ -494,8 +506,8 @@ impl<'m, 'a, T: Target, V: Visits> Marker<'m, 'a, T, V> {
         });
     }
 
-    /// Follows edges depth first. If another thread is idle or the stack is long, its older half becomes a
-    /// job of its own: more sections are reachable from there than from the newer half.
+    /// Follows edges depth first. If another thread is idle or the stack is long, the older half of the stack
+    /// becomes a job of its own: it leads to more sections than the newer half.
     fn trace<'s>(&'s self, mut stack: Vec<SectionId>, scope: &rayon::Scope<'s>)
     where
         V: Sync,
@@ -514,8 +526,8 @@ impl<'m, 'a, T: Target, V: Visits> Marker<'m, 'a, T, V> {
         }
     }
 
-    /// Touches the first relocation of each section. They lie far apart in the inputs, and no read depends on
-    /// another, so the processor waits for all cache misses at once.
+    /// Reads the first relocation of each section. They lie far apart in the inputs, and no read depends on
+    /// another, so the processor waits for all these cache misses at once instead of one after the other.
     #[inline]
     fn touch(&self, window: &[SectionId]) {
         let link = self.link;
@@ -545,7 +557,7 @@ impl<'m, 'a, T: Target, V: Visits> Marker<'m, 'a, T, V> {
             return;
         }
         if self.sections.is(id, SectionState::ABSORBED) || class.contains(SectionClass::EH_FRAME) {
-            // Records of live functions are followed with the function; see `fde_edges`.
+            // `Synthesized::frame_edges` follows the records of a live function with the function.
             return;
         }
         for relocation in object.relocations(index as usize) {
@@ -578,8 +590,8 @@ impl<'m, 'a, T: Target, V: Visits> Marker<'m, 'a, T, V> {
         }
     }
 
-    /// Marks the section that a reference to a symbol leads to; for `__start_NAME` and `__stop_NAME` all
-    /// sections `NAME`.
+    /// Marks the section that a reference to a symbol leads to. For `__start_NAME` and `__stop_NAME` it marks
+    /// all sections `NAME`.
     fn symbol(&self, id: SymbolId, addend: u64, how: Reach, stack: &mut Vec<SectionId>) {
         let link = self.link;
         let section = if link.globals.contains(id) {
@@ -612,8 +624,8 @@ impl<'m, 'a, T: Target, V: Visits> Marker<'m, 'a, T, V> {
     }
 }
 
-/// Whether a section is a note on its own. Its references keep sections alive whether it is loaded or
-/// not, as in GNU ld: a reader of the file looks for it.
+/// Whether a section is a note that belongs to no group and to no other section. What it refers to stays
+/// alive even if the note is not loaded, as in GNU ld: a reader of the file looks for the note.
 fn is_plain_note(sh_type: u32, flags: u64) -> bool {
     sh_type == elf::SHT_NOTE && flags & u64::from(elf::SHF_GROUP | elf::SHF_LINK_ORDER) == 0
 }
@@ -627,8 +639,8 @@ fn is_reserved<E: ByteOrder>(object: &ObjectFile<'_, E>, index: usize, sh_type: 
     }
 }
 
-/// Whether start-up code relies on a section of this name without a reference. Compares two bytes first: to
-/// find the end of every name would read all string tables.
+/// Whether start-up code relies on a section of this name without a reference to it. Two bytes are compared
+/// first: to find the end of each name, the linker would have to read all string tables.
 fn has_root_name<E: ByteOrder>(object: &ObjectFile<'_, E>, index: usize) -> bool {
     const EXACT: &[&[u8]] = &[b".init", b".fini", b".jcr"];
     const PREFIXES: &[&[u8]] = &[b".ctors", b".dtors", b".init_array", b".fini_array", b".preinit_array"];
@@ -641,7 +653,7 @@ fn has_root_name<E: ByteOrder>(object: &ObjectFile<'_, E>, index: usize) -> bool
     EXACT.contains(&name) || PREFIXES.iter().any(|prefix| is_of(prefix))
 }
 
-/// Texts of `--print-gc-sections`, in file order; common blocks stand behind the sections of their object.
+/// The lines of `--print-gc-sections`, in file order. Common blocks follow the sections of their object.
 pub fn removed_sections<T: Target>(link: &Bound<'_, T>, sections: &SectionStates) -> Vec<String> {
     let mut blocks = vec![0_usize; link.objects.len()];
     for block in drop_commons::dropped(link) {

@@ -1,8 +1,9 @@
 //! Compresses sections that are not loaded (`--compress-debug-sections`, `--compress-sections`).
 //!
-//! Their contents depend on addresses, and their compressed sizes decide file offsets; no address
-//! depends on those sizes, since the sections are not loaded. So their contents are written here, between
-//! layout and output, one section after the other, so that memory holds one uncompressed section at a time.
+//! Their contents depend on addresses, and their compressed sizes decide file offsets. No address depends on
+//! these sizes, because the sections are not loaded. So this pass writes their contents between layout and
+//! output. It takes one section after the other, so that memory holds only one uncompressed section at a
+//! time.
 
 use super::write_output::write_chunk;
 use crate::arch::Target;
@@ -17,7 +18,7 @@ use crate::region::Region;
 use memmap2::MmapMut;
 use std::io::{self, ErrorKind};
 
-/// Gives the compressed contents of the sections that shrink, by [`ChunkId`], and changes their headers in
+/// Returns the compressed contents of the sections that shrink, by [`ChunkId`], and changes their headers in
 /// `sections`. A section that would not shrink stays uncompressed.
 pub fn run<'a, T: Target>(link: &Placed<'a, T>, sections: &mut [FileSection<'a>]) -> Vec<Option<Vec<u8>>> {
     let options = &link.config.strip;
@@ -56,8 +57,9 @@ fn compress_section<'a, T: Target>(
     Some(packed)
 }
 
-/// Zeros of a section's size, which take no memory before they are written; `None` after an error. Nothing
-/// bounds the size: zeros of an input that stand beside contents (`SHT_NOBITS`) are contents, too.
+/// Zeros of a section's size, which take no memory before something is written to them; `None` after an
+/// error. Nothing bounds the size: zeros of an input (`SHT_NOBITS`) that stand beside contents are contents,
+/// too.
 fn memory<T: Target>(link: &Inputs<'_, T>, section: &FileSection<'_>) -> Option<MmapMut> {
     let size = section.file_size();
     let mapped = usize::try_from(size).map_err(|_| ErrorKind::OutOfMemory.into()).and_then(MmapMut::map_anon);
@@ -71,8 +73,8 @@ fn memory<T: Target>(link: &Inputs<'_, T>, section: &FileSection<'_>) -> Option<
     mapped.map_err(report).ok()
 }
 
-/// Tables of the file format, which readers expect uncompressed. Those of symbols and names even
-/// get their sizes only after this pass.
+/// Whether a section is a table of the file format. Readers expect these tables uncompressed, and those of
+/// symbols and names get their sizes only after this pass.
 fn is_table(sh_type: u32) -> bool {
     matches!(
         sh_type,
@@ -85,8 +87,8 @@ fn is_table(sh_type: u32) -> bool {
     )
 }
 
-/// gABI, `SHF_COMPRESSED`: never together with `SHF_ALLOC`. Only `--compress-sections` can name a
-/// loaded section.
+/// Reports a loaded section. By the gABI, a section never has both `SHF_COMPRESSED` and `SHF_ALLOC`. Only
+/// `--compress-sections` can name a loaded section.
 fn report_loaded<T: Target>(link: &Inputs<'_, T>, name: &[u8]) {
     let name = String::from_utf8_lossy(name);
     let message =

@@ -1,9 +1,9 @@
 //! Makes the synthetic sections that this link may need.
 //!
-//! Whether a section is needed and how large it is shows only later (relocations, layout), but
-//! scripts match names, so every section that may be needed exists from here on; the layout drops
-//! sections that stay empty. [`crate::synth::kinds`] says how each is made. Types, flags and entry sizes are
-//! those of GNU ld.
+//! Whether the output needs a section, and how large it is, shows only later (relocations, layout). But
+//! scripts match names, so every section that may be needed exists from here on. The layout drops sections
+//! that stay empty. [`crate::synth::kinds`] says how each one is made. Types, flags and entry sizes are those
+//! of GNU ld.
 
 use crate::arch::Target;
 use crate::frames::Frames;
@@ -15,7 +15,7 @@ use crate::synth::synthesis::{Create, Ingredients};
 use crate::synth::{kinds, property_note};
 use crate::tables::section::{Kind, SyntheticSections};
 
-/// Makes the synthetic sections, and allocates common blocks.
+/// Makes the synthetic sections, and gives common blocks their places.
 pub fn run<'a, T: Target>(
     resolved: Resolved<'a, T>,
     sections: &mut SectionStates,

@@ -1,9 +1,10 @@
-//! Defines symbols of scripts, of `--defsym`, and reserved names.
+//! Defines the symbols of scripts and `--defsym`, and reserved names.
 //!
-//! A plain assignment overrides any other definition of its symbol. `PROVIDE` and the reserved
-//! names (`__ehdr_start`, `__start_NAME`, …) are defined only if an object or an expression refers to them
-//! and no object defines them; `PROVIDE` and `__start_NAME` also if only a library refers to them,
-//! `PROVIDE` also if an option names it. `_DYNAMIC` is in every dynamic output. Values come with the layout.
+//! A plain assignment overrides any other definition of its symbol. The linker defines `PROVIDE` symbols and
+//! the reserved names (`__ehdr_start`, `__start_NAME`, …) only if an object or an expression refers to them
+//! and no object defines them. It also defines `PROVIDE` symbols and `__start_NAME` if only a library refers
+//! to them, and a `PROVIDE` symbol if an option names it. `_DYNAMIC` is in every dynamic output. Values come
+//! with the layout.
 
 use crate::arch::Target;
 use crate::cli::{Config, Visibility};
@@ -31,24 +32,24 @@ pub struct Assigned {
     pub provide: bool,
     /// Hidden visibility.
     pub hidden: bool,
-    /// The symbol that is its whole value (`b` of `a = b`): the assigned symbol takes its type.
+    /// The symbol that is the whole value (`b` of `a = b`). The assigned symbol takes its type.
     pub source: Option<SymbolId>,
 }
 
-/// Names from outside the objects, as globals.
+/// Names that do not come from objects, as globals.
 #[derive(Default, Debug)]
 pub struct OutsideNames {
-    /// References that archives are searched for.
+    /// References for which archives are searched.
     pub wanted: Vec<SymbolId>,
-    /// Definitions that satisfy references in the search: all assignments but `PROVIDE`.
+    /// Definitions that satisfy references in the search: all assignments except `PROVIDE`.
     pub defined: Vec<SymbolId>,
     /// All assignments.
     pub symbols: Vec<Assigned>,
-    /// `--wrap`: by a name, the name that libraries' references to it may also mean.
+    /// `--wrap`: for a name, the name that libraries' references to it may also mean.
     pub wrappers: HashMap<SymbolId, SymbolId>,
 }
 
-/// Makes globals of the names in options and scripts.
+/// Makes the names in options and scripts globals.
 pub fn intern_names<'a>(
     directives: &Directives<'a>,
     plan: &LayoutPlan,
@@ -99,8 +100,8 @@ pub fn intern_names<'a>(
     outside_names
 }
 
-/// The reserved names and `__start_NAME` symbols in expressions of scripts, which the linker itself may
-/// define.
+/// The reserved names and `__start_NAME` symbols in expressions of scripts. The linker itself may define
+/// these.
 fn linker_names(plan: &LayoutPlan) -> impl Iterator<Item = &[u8]> {
     let names = plan.referenced_symbols(&|_| true).into_iter().map(|name| &name.bytes[..]);
     names.filter(|name| start_stop(name).is_some() || RESERVED.iter().any(|(reserved, _)| reserved == name))
@@ -114,7 +115,7 @@ fn version_names<'d>(directives: &'d Directives<'_>) -> impl Iterator<Item = &'d
     own.into_iter().chain(nodes.filter_map(|node| Some(&*node.name.as_ref()?.bytes)))
 }
 
-/// The patterns of `--undefined-glob`, compiled: they are compared with every symbol.
+/// The patterns of `--undefined-glob`, compiled, because each is compared with every symbol.
 pub fn undefined_globs(config: &Config) -> Vec<Glob> {
     config.symbols.undefined_globs.iter().map(|pattern| Glob::new(pattern)).collect()
 }
@@ -133,7 +134,7 @@ const RESERVED: &[(&[u8], Reserved)] = &[
     (b"_PROCEDURE_LINKAGE_TABLE_", Reserved::ProcedureLinkageTable),
 ];
 
-/// Finds the live sections `NAME` for the `__start_NAME` and `__stop_NAME` symbols among the globals.
+/// Finds the live sections `NAME` for those globals that are named `__start_NAME` or `__stop_NAME`.
 pub fn find_identifier_sections<'a, T: Target>(
     inputs: &Inputs<'a, T>,
     sections: &SectionStates,
@@ -165,7 +166,7 @@ pub fn find_identifier_sections<'a, T: Target>(
     wanted
 }
 
-/// Defines linker symbols. Gives their table, whose rows `definitions` then names.
+/// Defines linker symbols. Returns their table, and lets `definitions` name its rows.
 pub fn run<T: Target>(
     inputs: &Inputs<'_, T>,
     plan: &LayoutPlan,
@@ -203,7 +204,8 @@ enum Assignee<'p> {
     Values(Vec<&'p Expr>),
     /// An assignment inside an output section's description, whose value is an offset there.
     Moves,
-    /// A degree that was found; `None`: unknown, or the search is still inside it.
+    /// The degree of the symbol's value. `None` if it is unknown, or if the search is still inside this
+    /// symbol.
     Degree(Option<i32>),
 }
 
@@ -282,8 +284,8 @@ impl<T: Target> Definer<'_, '_, T> {
         }
     }
 
-    /// How often the load address counts in a symbol's value (0: absolute, 1: an address); `None`
-    /// if unknown.
+    /// How often the load address counts in a symbol's value: 0 for an absolute number, 1 for an address.
+    /// `None` if unknown.
     fn degree(&self, assignees: &mut HashMap<&[u8], Assignee<'_>>, name: &[u8], chain: u32) -> Option<i32> {
         let id = self.inputs.globals.lookup(name)?;
         match self.definitions.definition(id) {
@@ -334,7 +336,7 @@ impl<T: Target> Definer<'_, '_, T> {
         if provided.is_empty() {
             return provided;
         }
-        // A provided symbol that is needed makes the symbols in its values needed.
+        // If a provided symbol is needed, the symbols in its value are needed, too.
         let mut values: Vec<Vec<&Expr>> = vec![Vec::new(); provided.len()];
         let row_of = |name: &[u8]| provided.binary_search(&self.inputs.globals.lookup(name)?).ok();
         self.plan.for_each_placed_assignment(&mut |assignment, _| {
@@ -361,13 +363,14 @@ impl<T: Target> Definer<'_, '_, T> {
         (0..provided.len()).filter(|&row| wanted[row]).map(|row| provided[row]).collect()
     }
 
-    /// Whether this output can have a reserved symbol: without a dynamic section, `_DYNAMIC` stays undefined,
-    /// which start-up code tests for.
+    /// Whether this output can have a reserved symbol. Without a dynamic section, `_DYNAMIC` stays undefined;
+    /// start-up code tests for that.
     fn is_made(&self, reserved: Reserved) -> bool {
         reserved != Reserved::Dynamic || self.inputs.is_dynamic()
     }
 
-    /// `_DYNAMIC` is in the symbol table of every dynamic output, as debuggers expect it.
+    /// Whether the output defines a reserved symbol that nobody refers to. `_DYNAMIC` is in the symbol table
+    /// of every dynamic output, because debuggers expect it.
     fn is_always_there(&self, reserved: Reserved, symbol: SymbolId) -> bool {
         reserved == Reserved::Dynamic && self.is_open(symbol)
     }
@@ -387,15 +390,15 @@ impl<T: Target> Definer<'_, '_, T> {
         self.definitions.mentions(symbol).contains(MentionedBy::IN_OBJECT) && self.is_open(symbol)
     }
 
-    /// Whether an object refers to the symbol and no object defines it, or a library refers to it and
-    /// nothing defines it.
+    /// Whether an object refers to the symbol and no object defines it, or a library refers to it and nothing
+    /// defines it.
     fn is_wanted_anywhere(&self, symbol: SymbolId) -> bool {
         let only_in_library = self.definitions.mentions(symbol).contains(MentionedBy::IN_SHARED)
             && self.definitions.definition(symbol) == Definition::Undefined;
         only_in_library || self.is_wanted(symbol)
     }
 
-    /// The type (`STT_*`) that a symbol passes on to one assigned from it: that of its definition.
+    /// The type (`STT_*`) that a symbol passes on to a symbol assigned from it: the type of its definition.
     fn kind_of(&self, symbol: SymbolId) -> u8 {
         let kind = match self.definitions.definition(symbol) {
             Definition::Object { file, symbol } => {
@@ -408,7 +411,7 @@ impl<T: Target> Definer<'_, '_, T> {
         if passes_on.contains(&kind) { kind } else { elf::STT_NOTYPE }
     }
 
-    /// Makes the linker define a symbol; gives its row.
+    /// Makes the linker define a symbol. Returns the row.
     fn define(&mut self, symbol: SymbolId, origin: LinkerSymbolOrigin, hidden: bool) -> usize {
         if let Definition::Linker(row) = self.definitions.of[symbol.index()] {
             self.symbols[row as usize].hidden |= hidden;
@@ -422,7 +425,7 @@ impl<T: Target> Definer<'_, '_, T> {
         row as usize
     }
 
-    /// `__start_NAME` and `__stop_NAME` of sections whose names are C identifiers, with the
+    /// Defines `__start_NAME` and `__stop_NAME` of sections whose names are C identifiers, with the
     /// visibility of `-z start-stop-visibility`.
     fn define_start_stop(&mut self, identifier_sections: &IdentifierSections<'_>) {
         let visibility = match self.inputs.config.symbols.start_stop_visibility {
@@ -451,7 +454,7 @@ impl<T: Target> Definer<'_, '_, T> {
         }
     }
 
-    /// `--require-defined`: names that must be defined in the end.
+    /// `--require-defined`: reports names that nothing has defined in the end.
     fn check_required(&self) {
         for name in &self.inputs.config.symbols.require_defined {
             let defined = self

@@ -1,14 +1,15 @@
 //! `--gc-sections` for common blocks: drops those that no live section refers to.
 //!
-//! A common block is an input section in all but form, so each one is dropped for itself, as in lld and mold.
-//! The blocks that stay move together in their object's `COMMON` section; without any, that section is left
-//! out like every empty section of the linker. `KEEP(*(COMMON))` keeps all blocks.
+//! A common block is an input section in all but form, so the linker drops each one by itself, as lld and
+//! mold do. The blocks that stay move together in the `COMMON` section of their object. If none stays, that
+//! section is left out, as every empty section of the linker is. `KEEP(*(COMMON))` keeps all blocks.
 
 use crate::arch::Target;
 use crate::phase::{Bound, CommonPlace, SectionState, SectionStates, Synthesized};
 use crate::symbols::{CommonBlock, SymbolFlags};
 
-/// Drops dead blocks: their symbols become [`SymbolFlags::DISCARDED`], and the others get their final places.
+/// Drops dead blocks. Their symbols become [`SymbolFlags::DISCARDED`], and the other blocks get their final
+/// places.
 pub fn run<'a, T: Target>(mut bound: Bound<'a, T>, sections: &SectionStates) -> Bound<'a, T> {
     if !bound.config.gc.enabled {
         return bound;
@@ -25,7 +26,8 @@ pub fn run<'a, T: Target>(mut bound: Bound<'a, T>, sections: &SectionStates) -> 
     bound.refine(|matched| matched.refine(|synthesized| without(synthesized, &dead)))
 }
 
-/// The places of the blocks that stay, and their sections, without the blocks of these rows.
+/// The link without the blocks of these rows. The blocks that stay, and their sections, get new places and
+/// sizes.
 fn without<'a, T: Target>(synthesized: Synthesized<'a, T>, dead: &[usize]) -> Synthesized<'a, T> {
     let mut places = synthesized.common_places.clone();
     let mut sections = synthesized.synthetic.clone();
@@ -46,7 +48,7 @@ fn without<'a, T: Target>(synthesized: Synthesized<'a, T>, dead: &[usize]) -> Sy
     Synthesized { common_places: places, synthetic: sections, ..synthesized }
 }
 
-/// The blocks that were dropped, in the order of their symbols' rows.
+/// The dropped blocks, in the order of their symbols' rows.
 pub fn dropped<'l, T: Target>(link: &'l Bound<'_, T>) -> impl Iterator<Item = &'l CommonBlock> {
     let is_dropped = |block: &&CommonBlock| link.symbol_flags(block.symbol).contains(SymbolFlags::DISCARDED);
     link.definitions.commons.iter().filter(move |block| link.config.gc.enabled && is_dropped(block))

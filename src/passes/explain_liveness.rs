@@ -1,8 +1,8 @@
-//! `--why-live`: for each symbol that the option names and that is in the output, the references
-//! that kept it, up to a root of `--gc-sections`.
+//! `--why-live`: for each symbol that the option names and that is in the output, shows the references that
+//! kept it, up to a root of `--gc-sections`.
 //!
-//! `collect_garbage` remembers no paths. With the option, its edges are walked once more, serially
-//! and breadth first, which gives the shortest path to each section, the same in every link.
+//! `collect_garbage` remembers no paths. With this option, the linker walks its edges once more, serially and
+//! breadth first. This finds the shortest path to each section, and the same path in every link.
 
 use super::collect_garbage::{Reach, Root, Visits, retrace};
 use crate::arch::Target;
@@ -19,7 +19,7 @@ use std::fmt::Write;
 
 type Map<K, V> = HashMap<K, V, foldhash::fast::FixedState>;
 
-/// The path to each section, and to each global that no section of an object defines.
+/// The path to each section, and to each global that no object defines in a section.
 #[derive(Default)]
 struct Trail {
     sections: RefCell<Map<SectionId, Step>>,
@@ -54,12 +54,12 @@ enum Item {
 enum Line {
     /// The root, with its reason.
     End(&'static str),
-    /// The kind of edge, and the item on its other end.
+    /// The kind of edge, and the item at its other end.
     Kept(&'static str, Item),
 }
 
-/// The paths to all symbols that `--why-live` names: globals in order of first mention, then the
-/// local ones of each object.
+/// The paths to all symbols that `--why-live` names: first globals, in the order of their first mention, then
+/// the local symbols of each object.
 pub fn text<T: Target>(link: &Bound<'_, T>, sections: &SectionStates) -> String {
     let globs: Vec<Glob> = link.config.gc.why_live.iter().map(|pattern| Glob::new(pattern)).collect();
     let report = Report { link, trail: retrace(link, sections, Trail::default()) };
@@ -112,7 +112,7 @@ impl<T: Target> Report<'_, '_, T> {
             return self.trail.sections.borrow().contains_key(&section);
         }
         match self.link.definition(id) {
-            // A library's symbol or a common block has no section; it is alive if a live section refers to
+            // A library's symbol or a common block has no section. It is alive if a live section refers to
             // it.
             Definition::Shared { .. } => self.trail.names.borrow().contains_key(&id),
             Definition::Object { .. } if self.is_common(id) => self.trail.names.borrow().contains_key(&id),
@@ -158,8 +158,8 @@ impl<T: Target> Report<'_, '_, T> {
         self.trail.sections.borrow().get(&section).copied()
     }
 
-    /// The symbol by which marking reached a section: that of the relocation, or for a section symbol the
-    /// symbol that encloses the place which the addend selects.
+    /// The symbol by which marking reached a section: the symbol of the relocation. If that is a section
+    /// symbol, it is the symbol that encloses the place which the addend selects.
     fn way_in(&self, section: SectionId, step: Step) -> Option<SymbolId> {
         let (symbol, addend) = step.by?;
         let (file, index) = self.link.symbol_entry(symbol)?;
@@ -170,7 +170,7 @@ impl<T: Target> Report<'_, '_, T> {
         }
     }
 
-    /// The first symbol of a section whose extent holds an offset.
+    /// The first symbol of a section whose bytes include an offset.
     fn enclosing(&self, section: SectionId, offset: u64) -> Option<SymbolId> {
         let (object, _) = self.link.locate(section)?;
         (1..object.symbols.len() as u32).find_map(|index| {
@@ -195,7 +195,7 @@ impl<T: Target> Report<'_, '_, T> {
         }
     }
 
-    /// `FILE:(NAME)`.
+    /// The text of an item: `FILE:(NAME)`.
     fn describe(&self, item: Item) -> String {
         match item {
             Item::Section(section) => match self.link.locate(section) {
@@ -208,7 +208,7 @@ impl<T: Target> Report<'_, '_, T> {
         }
     }
 
-    /// The file that defines a symbol, or else the first that mentions it.
+    /// The file that defines a symbol, or else the first file that mentions it.
     fn file_of(&self, id: SymbolId) -> String {
         let link = self.link;
         if let Some((file, _)) = link.symbol_entry(id) {

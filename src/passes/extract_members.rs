@@ -1,13 +1,25 @@
-//! Decides which files take part: the search for definitions, in command-line order.
+//! Decides which files take part in the link.
 //!
-//! As GNU ld does it: an archive is searched where it stands, for members that define symbols
-//! wanted at that point, until none does; archives of a group are searched in turn until a round
-//! takes no member. A library with `--as-needed` that no file before it needs is deferred: it ends no search
-//! of archives, but later references may still bind to it. A library cannot satisfy a reference that is
-//! not of default visibility, so archives are searched for a definition.
+//! An object on the command line always takes part. An archive such as `libc.a` has some two thousand
+//! members, and a program needs about a hundred of them: those that define a symbol which the program refers
+//! to, those that define what these refer to, and so on. So the linker searches the archive for members that
+//! define wanted symbols until it finds none.
 //!
-//! The search is serial, but cheap even for thousands of objects: names are ids by now, and each global has
-//! one byte of state.
+//! The order counts, and scripts and build systems rely on GNU ld's. An archive is searched where it stands
+//! on the command line, for what is wanted at that point:
+//!
+//! ```text
+//! ld main.o liba.a libb.a     main wants f; liba defines f and wants g; libb defines g
+//! ld main.o libb.a liba.a     libb is searched before anyone wants g: g stays undefined
+//! ```
+//!
+//! The archives of a group (`--start-group`) are searched in turn until a round takes no member. A library
+//! with `--as-needed` that no file before it needs is deferred: it does not end the search of archives for
+//! its symbols, but later references may still bind to it. A library cannot satisfy a reference that is not
+//! of default visibility, so archives are searched for such a symbol even if a library defines it.
+//!
+//! The search is serial, because each step depends on the one before. It is cheap even for thousands of
+//! objects: names are numbers by now, and each global has one byte of state.
 
 pub mod again;
 mod by_name;
@@ -21,16 +33,16 @@ use crate::input::object::SymbolPlace;
 use crate::input::{ObjectFile, SharedFile, SymbolUse};
 use hashbrown::HashMap;
 
-/// The state of a global in the search.
+/// What the search knows of a global.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Known {
-    /// Not seen, or only weak references.
+    /// No file has named it yet, or only by weak references.
     Nothing,
     /// Referenced, not defined.
     Wanted,
     /// Defined as a common block: a member with a strong definition of data replaces it.
     Common,
-    /// Defined by a shared library, where every reference can see that.
+    /// A shared library defines it, and every reference can see that.
     InLibrary,
     /// Defined.
     Defined,
@@ -45,11 +57,12 @@ pub struct Extracted {
     pub shared: Vec<u32>,
     /// Archive members among `objects`, each with the global that asked for it (`--why-extract`).
     pub reasons: Vec<(u32, SymbolId)>,
-    /// `--as-needed` libraries among `shared`, each with globals that were wanted when it was reached.
+    /// `--as-needed` libraries among `shared`, each with the globals that were wanted when the search came to
+    /// it.
     pub needed_for: Vec<(u32, SymbolId)>,
 }
 
-/// Rounds over all members of an archive: more would cost more than to list their definitions.
+/// Rounds over all members of an archive. Further rounds would cost more than a list of their definitions.
 const ROUNDS: u32 = 3;
 
 /// What a search remembers of an archive.
@@ -57,13 +70,13 @@ const ROUNDS: u32 = 3;
 struct Archive {
     /// Rounds over all members so far.
     rounds: u32,
-    /// Where the symbols that became wanted since the last round begin in [`Search::asked`].
+    /// Where the symbols that became wanted since the last round start in [`Search::asked`].
     seen: usize,
     /// The members that define a symbol, each with the symbol's position among its globals.
     definers: Option<HashMap<SymbolId, Vec<(u32, u32)>>>,
 }
 
-/// Runs the search. `named` are the references and definitions of options and scripts, `calls` further
+/// Runs the search. `named` has the references and definitions of options and scripts, `calls` has further
 /// references.
 pub fn run<T: Target>(
     files: &[Parsed<'_, T>],
@@ -83,12 +96,12 @@ struct Search<'s, 'a, T: Target> {
     /// [`OutsideNames::wrappers`].
     wrappers: &'s HashMap<SymbolId, SymbolId>,
     known: Vec<Known>,
-    /// By global: an object refers to it with other than default visibility.
+    /// By global: an object refers to it with another visibility than the default one.
     constrained: Vec<bool>,
     taken: Vec<bool>,
-    /// Symbols in the order in which they became wanted, or common blocks.
+    /// Symbols in the order in which they became wanted or became common blocks.
     asked: Vec<SymbolId>,
-    /// What was found out about archives, by their rows.
+    /// What the search found out about archives, by their rows.
     archives: HashMap<(u32, u32), Archive>,
     /// `--as-needed` libraries that no file before them needed.
     deferred: Vec<u32>,
@@ -151,7 +164,7 @@ impl<'s, 'a, T: Target> Search<'s, 'a, T> {
         }
     }
 
-    /// One round over all members of an archive; whether one was taken.
+    /// Makes one round over all members of an archive. Returns whether it took one.
     fn round(&mut self, range: std::ops::Range<u32>) -> bool {
         let mut any = false;
         for file in range {
@@ -253,8 +266,8 @@ impl<'s, 'a, T: Target> Search<'s, 'a, T> {
                     *known = Known::InLibrary;
                 }
             } else if !symbol.is_weak() && shared.wanted_version(index).is_none() {
-                // If the library wants the version of another library, an archive's plain definition is not
-                // it.
+                // A library may want the version of another library. An archive's plain definition is not
+                // that version.
                 self.want(id);
                 if let Some(&wrapper) = self.wrappers.get(&id) {
                     self.want(wrapper);
@@ -263,7 +276,7 @@ impl<'s, 'a, T: Target> Search<'s, 'a, T> {
         }
     }
 
-    /// Notes the globals that a library defines and that are wanted here.
+    /// Notes the globals that a library defines and that the link wants here.
     fn note_needs(&mut self, file: u32, shared: &SharedFile<'_, T::E>) {
         let satisfied = shared.symbols.iter().zip(&shared.globals).filter(|(symbol, id)| {
             id.is_some()

@@ -1,10 +1,10 @@
-//! Finds the call frame information in sections of other names than `.eh_frame`.
+//! Finds call frame information in sections whose names are not `.eh_frame`.
 //!
-//! What counts is the output section, as in GNU ld: whatever a script puts into `.eh_frame` is read as frame
-//! records. The customary scripts put `.eh_frame.*` there, names that `-r --split-by-file` and objcopy make.
-//! Under `-r` sections of these names stay apart, and are frame records all the same.
+//! The output section counts, as in GNU ld: whatever a script puts into `.eh_frame` is read as frame records.
+//! The usual scripts put `.eh_frame.*` there, names that `-r --split-by-file` and objcopy make. Under `-r`,
+//! sections of these names stay apart, and still are frame records.
 //!
-//! The sections get [`SectionClass::EH_FRAME`]; all later passes ask for that.
+//! The sections get [`SectionClass::EH_FRAME`], and all later passes ask for that.
 
 use crate::arch::Target;
 use crate::arch::machine::SHT_UNWIND;
@@ -29,8 +29,8 @@ pub fn run<T: Target>(link: &Inputs<'_, T>, sections: &SectionStates, plan: &Lay
     }
 }
 
-/// The sections that may hold call frame information by their type and flags: those named `.eh_frame.*`, or
-/// with `all` those of any name.
+/// The sections that may hold call frame information by their type and flags. With `all`, sections of any
+/// name; otherwise only those named `.eh_frame.*`.
 fn candidates<T: Target>(link: &Inputs<'_, T>, sections: &SectionStates, all: bool) -> Vec<SectionId> {
     let of_object = |object: &ObjectFile<'_, T::E>| -> Vec<SectionId> {
         let may_hold = |index: &usize| may_hold_frames(link, sections, object, *index);
@@ -45,7 +45,7 @@ fn candidates<T: Target>(link: &Inputs<'_, T>, sections: &SectionStates, all: bo
     link.objects.par_iter().flat_map_iter(of_object).collect()
 }
 
-/// Whether a section is loaded contents of the program of which nothing else is known.
+/// Whether a section has loaded contents of the program about which nothing else is known.
 fn may_hold_frames<T: Target>(
     link: &Inputs<'_, T>,
     sections: &SectionStates,
@@ -72,7 +72,7 @@ struct Search<'l, 'a, T: Target> {
 impl<T: Target> Search<'_, '_, T> {
     fn sections(&self) -> Vec<SectionId> {
         let mut found = candidates(self.link, self.sections, self.takes_any_name());
-        // Almost no section fits the few rules of `.eh_frame`; a rule before them may take one that does.
+        // Almost no section fits the few rules of `.eh_frame`. A rule before them may take one that does.
         for finder in
             [RuleFinder::of_outputs(self.plan, |output| self.is_eh_frame(output)), RuleFinder::new(self.plan)]
         {
@@ -83,8 +83,8 @@ impl<T: Target> Search<'_, '_, T> {
         found
     }
 
-    /// Whether a rule of `.eh_frame` takes sections of other names than `.eh_frame` and `.eh_frame.*`: then
-    /// the names of all sections have to be looked at.
+    /// Whether a rule of `.eh_frame` takes sections of other names than `.eh_frame` and `.eh_frame.*`. Then
+    /// the names of all sections have to be compared.
     fn takes_any_name(&self) -> bool {
         self.plan.rules.iter().filter(|rule| self.is_eh_frame(rule.output.index())).any(|rule| {
             let Some(statement) = rule.statement else { return false };

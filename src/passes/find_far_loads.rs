@@ -1,8 +1,8 @@
 //! Finds GOT loads that were relaxed to address their symbol directly, and do not reach it.
 //!
-//! Decisions on relocations come before addresses. In an output that is larger than relative addresses
-//! reach, some turn out wrong: then the link starts again, and these loads keep their GOT slots.
-//! The first and the last address of an ordinary output show that all loads reach.
+//! The linker decides on relocations before it knows addresses. In an output larger than what relative
+//! addresses reach, some decisions turn out wrong. Then the link starts again, and these loads keep their GOT
+//! slots. In an ordinary output, the first and the last address show that all loads reach.
 
 use crate::arch::{RelocBase, RelocExpr, Target};
 use crate::elf::is_alloc;
@@ -16,10 +16,10 @@ use rayon::prelude::*;
 /// The distance that relative addresses reach on every machine, in bytes.
 const REACH: u64 = 1 << 31;
 
-/// Margin for the few bytes that an edit may add to the value, such as the length of an instruction.
+/// A margin for the few bytes that a relaxed instruction may add to the value, such as its length.
 const SLACK: i64 = 32;
 
-/// The loads, as pairs of the section that holds the load and the load's symbol; sorted, each once.
+/// The loads, as pairs of the section that holds the load and the symbol of the load. Sorted, each pair once.
 pub fn run<T: Target>(link: &Placed<'_, T>) -> Vec<(SectionId, SymbolId)> {
     let loaded = || link.layout.chunks.iter().filter(|chunk| is_alloc(chunk.flags) && chunk.size > 0);
     let start = loaded().map(|chunk| chunk.address).min().unwrap_or(0);

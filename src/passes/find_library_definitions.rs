@@ -1,9 +1,9 @@
 //! Finds the definitions of shared libraries that the link mentions.
 //!
-//! A program needs a few hundred of the ten thousand names that the C and C++ libraries define. The others
-//! would only fill the tables of symbols, so libraries come last: a definition whose name no object, library,
-//! option or script mentions does not become a global. Other names of data that is mentioned do: a program
-//! that copies the data exports it under all its names.
+//! The C and C++ libraries define ten thousand names, and a program needs a few hundred of them. The others
+//! would only fill the symbol tables. So libraries come last: a definition does not become a global if no
+//! object, library, option or script mentions its name. There is one exception, other names of data that
+//! something mentions: a program that copies the data exports it under all its names.
 
 use super::parse_inputs::{Parsed, ParsedInputs};
 use crate::arch::Target;
@@ -18,7 +18,7 @@ use hashbrown::HashSet;
 use rayon::prelude::*;
 use zerocopy::byteorder::ByteOrder;
 
-/// Symbols of a library that a thread looks up at a time.
+/// Symbols of a library that one job looks up.
 const AT_A_TIME: usize = 2048;
 
 /// Sets [`SharedFile::globals`] for the definitions that something mentions.
@@ -63,8 +63,8 @@ enum Mention {
     Nobody,
 }
 
-/// Looks a symbol up. One whose version is hidden is bound only by references that name the version:
-/// [`super::bind_versions`] does that.
+/// Looks a symbol up. A symbol whose version is hidden is bound only by references that name the version, in
+/// [`super::bind_versions`].
 fn find<E: ByteOrder>(
     library: &SharedFile<'_, E>,
     row: usize,
@@ -85,7 +85,7 @@ fn find<E: ByteOrder>(
     }
 }
 
-/// The `st_value`s of data that is mentioned by one of its names.
+/// The `st_value`s of data that something mentions by one of its names.
 fn mentioned_data<E: ByteOrder>(library: &SharedFile<'_, E>, found: &[Mention]) -> HashSet<u64> {
     let mentioned = library.symbols.iter().zip(found).filter(|(symbol, found)| {
         matches!(found, Mention::Global(_) | Mention::Asked) && SharedFile::is_data(symbol)
@@ -94,7 +94,7 @@ fn mentioned_data<E: ByteOrder>(library: &SharedFile<'_, E>, found: &[Mention]) 
 }
 
 /// Hashes of further names that become globals if a library defines them: names in expressions, names of
-/// `-y`, and `name` of each `name@VERSION` in objects.
+/// `-y`, and the `name` of each `name@VERSION` in objects.
 fn asked<T: Target>(config: &Config, plan: &LayoutPlan, files: &[Parsed<'_, T>]) -> HashSet<u64> {
     let expressions = plan.referenced_symbols(&|_| true).into_iter().map(|name| &name.bytes[..]);
     let mut names: Vec<&[u8]> = expressions.collect();

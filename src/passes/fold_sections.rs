@@ -1,17 +1,30 @@
-//! Identical code folding (`--icf`): of several equal sections the output has one, the leader.
+//! Identical code folding (`--icf`): keeps one of several equal sections, the leader.
 //!
-//! Two sections are equal if they have the same bytes, the same frames, in `.eh_frame` and in `.sframe`, the
-//! same sections that describe them, and relocations of the same types to the same places, where equal
-//! sections count as the same place. Equality is thus a fixed point, and the largest one is wanted: functions
-//! that call each other in a ring may be equal to another ring. So all sections that look alike start in one
-//! class, and classes are split until the relocations of a class all lead to the same classes (`classes`).
+//! C++ templates make the same machine code again and again: `vector<int*>::push_back` and
+//! `vector<char*>::push_back` differ only in their names. The output needs the code once, and both symbols
+//! may have its address.
 //!
-//! A program can tell folded sections from each other only by their addresses. `--icf=safe` does not fold
-//! sections whose address something may compare (`significance`); `--icf=all` spares only data among those.
+//! Two sections are equal if they have the same bytes, the same frames in `.eh_frame` and in `.sframe`, the
+//! same sections that describe them, and relocations of the same types to the same places. Equal sections
+//! count as the same place, so the definition refers to itself:
+//!
+//! ```text
+//! even: ... call odd          even2: ... call odd2
+//! odd:  ... call even         odd2:  ... call even2
+//! ```
+//!
+//! Here `even` equals `even2` if `odd` equals `odd2`, and the reverse. A linker that folds only what is
+//! already known to be equal would never fold these pairs. So this pass goes the other way: it puts all
+//! sections that look alike into one class, and splits a class whenever the relocations of two members lead
+//! to different classes. What is never split is equal (`classes`).
+//!
+//! A program can tell folded sections from each other only by their addresses. `--icf=safe` therefore does
+//! not fold sections whose addresses something may compare (`significance`); `--icf=all` folds such code, but
+//! not such data.
 //!
 //! A folded section counts as absorbed, and its bytes are those of its leader ([`Folds`]): symbols and
-//! relocations find them as they find merged strings. Frames and `.sframe` rows of a folded section are
-//! dropped, and `SHF_LINK_ORDER` sections that depend on it are folded with it.
+//! relocations find them as they find merged strings. The linker drops the frames and `.sframe` rows of a
+//! folded section, and folds the `SHF_LINK_ORDER` sections that depend on it with it.
 
 mod classes;
 mod described;
@@ -33,7 +46,7 @@ use significance::Pinned;
 use std::cmp::Reverse;
 use units::{Shapes, Units};
 
-/// Folds the sections that options let it fold.
+/// Folds the sections that the options allow to fold.
 pub fn run<T: Target>(link: &Bound<'_, T>, sections: &mut SectionStates) -> Folds {
     if !link.config.icf.is_on() {
         return Folds::default();
@@ -52,8 +65,8 @@ pub fn run<T: Target>(link: &Bound<'_, T>, sections: &mut SectionStates) -> Fold
     folds
 }
 
-/// The candidates whose hash another candidate has too, in link order, with their hashes. Most sections are
-/// unique by their hash alone.
+/// The candidates whose hash another candidate has too, in link order, with their hashes. Most sections have
+/// a hash that no other section has, and are done here.
 fn alike<T: Target>(shapes: &Shapes<'_, '_, T>, pinned: &Pinned) -> Vec<(SectionId, u64)> {
     let link = shapes.link;
     let mut found: Vec<(u64, SectionId)> = link
@@ -72,7 +85,7 @@ fn alike<T: Target>(shapes: &Shapes<'_, '_, T>, pinned: &Pinned) -> Vec<(Section
     alike
 }
 
-/// Whether a section may be folded at all, whatever it is equal to.
+/// Whether a section may be folded at all, if an equal one is found.
 fn is_candidate<T: Target>(
     shapes: &Shapes<'_, '_, T>,
     pinned: &Pinned,
@@ -104,14 +117,14 @@ fn is_candidate<T: Target>(
         && has_simple_dependents(shapes, pinned, id)
 }
 
-/// Whether nothing writes to a section once the program is loaded.
+/// Whether a section is writable only until the program has been relocated, by its name.
 fn is_relro<E: zerocopy::byteorder::ByteOrder>(object: &ObjectFile<'_, E>, index: usize) -> bool {
     let rest = object.section_name(index).strip_prefix(b".data.rel.ro");
     rest.is_some_and(|rest| rest.first().is_none_or(|&byte| byte == b'.'))
 }
 
-/// Whether a program runs through all sections of a name, so that each counts: the parts of `.init` and
-/// `.fini` make up one function, sections between `__start_NAME` and `__stop_NAME` an array.
+/// Whether a program runs through all sections of a name, so that each one counts: the parts of `.init` and
+/// `.fini` make up one function, and the sections between `__start_NAME` and `__stop_NAME` make up an array.
 fn is_counted_by_place(name: &[u8]) -> bool {
     matches!(name, b".init" | b".fini") || is_identifier(name)
 }
@@ -134,12 +147,12 @@ fn pairs<T: Target>(shapes: &Shapes<'_, '_, T>, alike: &[(SectionId, u64)]) -> V
     let mut pairs = Vec::new();
     for class in classes.iter() {
         let members = || class.iter().map(|&row| alike[row as usize].0);
-        // The leader's alignment must do for all members.
+        // The leader's alignment must be enough for all members.
         let Some(leader) = members().min_by_key(|&id| (Reverse(shapes.align(id)), id)) else { continue };
         for folded in members().filter(|&id| id != leader) {
             pairs.push((folded, leader));
             let dependents = shapes.dependents(folded).zip(shapes.dependents(leader));
-            // `sframe_output::discard` drops `.sframe` of folded text, with `SHF_LINK_ORDER` or without.
+            // `sframe_output::discard` drops the `.sframe` of folded text, with `SHF_LINK_ORDER` or without.
             pairs.extend(dependents.filter(|pair| !shapes.link.is_sframe_section(pair.0)));
         }
     }

@@ -1,7 +1,7 @@
 //! Reads debug information for `.gdb_index` (`--gdb-index`).
 //!
-//! Comes once liveness is frozen, because the index leaves out address ranges in dead sections and units of
-//! dead groups. It is complete up to addresses, so its size is known before layout.
+//! The pass runs once liveness is frozen, because the index leaves out address ranges in dead sections and
+//! units of dead groups. The index is then complete except for addresses, so its size is known before layout.
 
 use crate::arch::Target;
 use crate::debug_index::joined::{self, DebugIndex};
@@ -12,7 +12,7 @@ use crate::phase::Live;
 use crate::tables::section::Kind;
 use rayon::prelude::*;
 
-/// Reads the debug information of all objects; nothing if no index is made.
+/// Reads the debug information of all objects; nothing if the output has no index.
 pub fn run<'a, T: Target>(link: &Live<'a, T>, source: &dyn InputSource) -> DebugIndex<'a> {
     let section = link.synthetic.find(Kind::GdbIndex);
     if !section.is_some_and(|row| link.sections.is_alive(link.synthetic_id(row))) {

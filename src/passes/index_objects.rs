@@ -1,9 +1,9 @@
-//! Numbers the files that take part: objects in link order, their local symbols, their sections.
+//! Numbers what takes part in the link: objects in link order, their local symbols, and their sections.
 //!
-//! This pass is the first to go through section tables, in parallel over objects: relocation sections are
-//! tied to the sections that they apply to, SFrame inputs and special sections are listed, and each section
-//! gets its initial state. Sections without contents of the program (tables, relocations, groups) are marked
-//! `NOT_CONTENT`, so that later passes need not check types.
+//! This pass is the first to walk through section tables, in parallel over objects. It ties relocation
+//! sections to the sections that they apply to, lists SFrame inputs and special sections, and gives each
+//! section its initial state. It marks sections without contents of the program (tables, relocations, groups)
+//! as `NOT_CONTENT`, so that later passes need not check types.
 
 use super::extract_members::Extracted;
 use super::parse_inputs::{Parsed, ParsedInputs};
@@ -24,8 +24,8 @@ use crate::phase::{Directives, Inputs, Session};
 use crate::sframe;
 use rayon::prelude::*;
 
-/// Numbers the extracted files, their sections and symbols. Of shared libraries with one soname only the
-/// first takes part.
+/// Numbers the extracted files, their sections and symbols. If several shared libraries have one soname, only
+/// the first takes part.
 pub fn run<'a, T: Target>(
     directives: Directives<'a>,
     parsed: ParsedInputs<'a, T>,
@@ -96,11 +96,11 @@ struct Row {
     classes: Vec<SectionClass>,
     /// Whether `.note.GNU-stack` asks for an executable stack; `None` without the section.
     executable_stack: Option<bool>,
-    /// A loaded section is of the large code model.
+    /// Whether a loaded section belongs to the large code model.
     has_large: bool,
 }
 
-/// `--sframe-split`: gives objects the sections that they would have had the assembler split their SFrame.
+/// `--sframe-split`: gives objects the sections that they would have if the assembler had split their SFrame.
 fn split_frames<'a, E: zerocopy::byteorder::ByteOrder + Send + Sync>(
     objects: &mut [ObjectFile<'a, E>],
     store: &'a InputStore,
@@ -113,8 +113,8 @@ fn split_frames<'a, E: zerocopy::byteorder::ByteOrder + Send + Sync>(
     });
 }
 
-/// Refuses an object whose names of sections overlap. It goes on without sections, since every pass would
-/// read them.
+/// Refuses an object whose section names overlap. The object goes on without sections, because every pass
+/// would read these names.
 fn check_names<E: zerocopy::byteorder::ByteOrder>(object: &mut ObjectFile<'_, E>, order: u32, sink: &Sink) {
     if let Err(Malformed { what, .. }) = object.check_section_names() {
         let place = Location::File(object.name.to_string());
@@ -123,8 +123,8 @@ fn check_names<E: zerocopy::byteorder::ByteOrder>(object: &mut ObjectFile<'_, E>
     }
 }
 
-/// Reports an executable stack that no option asks for. The message is GNU ld's line and nothing more,
-/// because builds filter it out by its text.
+/// Reports an executable stack that no option asks for. The message is exactly GNU ld's line, because builds
+/// filter it out by its text.
 fn report_executable_stack<E: zerocopy::byteorder::ByteOrder>(
     object: &ObjectFile<'_, E>,
     config: &Config,
@@ -146,8 +146,8 @@ fn report_executable_stack<E: zerocopy::byteorder::ByteOrder>(
     );
 }
 
-/// Gives objects their ids, and the first ids of their local symbols and sections. Gives the numbers of
-/// symbols (globals included) and sections.
+/// Gives objects their ids, and the first ids of their local symbols and sections. Returns the number of
+/// symbols, globals included, and the number of sections.
 fn assign_rows<T: Target>(objects: &mut [ObjectFile<'_, T::E>], global_count: usize) -> (usize, usize) {
     let (mut symbols, mut sections) = (global_count, 0usize);
     for (index, object) in objects.iter_mut().enumerate() {
@@ -254,13 +254,13 @@ fn is_content(kind: u32, flags: u64) -> bool {
         | SHT_CREL
         | elf::SHT_GROUP
         | SHT_LLVM_ADDRSIG => false,
-        // String tables of the object itself are not allocated; anything else of that type is data.
+        // The object's own string tables are not allocated. Any other section of that type is data.
         elf::SHT_STRTAB => flags & ALLOC != 0,
         _ => true,
     }
 }
 
-/// Strings of stabs debug information, which no table of the object refers to.
+/// Whether a section holds the strings of stabs debug information. No table of the object refers to them.
 fn is_stab_strings<'n>(kind: u32, name: impl Fn() -> &'n [u8]) -> bool {
     kind == elf::SHT_STRTAB && name().starts_with(b".stab")
 }

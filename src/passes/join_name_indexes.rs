@@ -1,8 +1,8 @@
 //! Joins the name indexes of objects, `.debug_names`, into one (`--debug-names`).
 //!
-//! Comes once liveness is frozen, because the index leaves out units of dead groups, and before the layout,
-//! which needs the size. Objects whose compiler made no index get none, as in lld: debuggers read their units
-//! themselves.
+//! The pass runs once liveness is frozen, because the index leaves out units of dead groups, and before the
+//! layout, which needs the size. If a compiler made no index for an object, the linker makes none, as in lld:
+//! debuggers read the units of that object themselves.
 
 use crate::arch::Target;
 use crate::debug_index::debug_names::{self, NameIndex};
@@ -12,7 +12,7 @@ use crate::phase::Live;
 use crate::tables::section::Kind;
 use rayon::prelude::*;
 
-/// Reads and joins the indexes; nothing if none is made.
+/// Reads and joins the indexes; nothing if the output has none.
 pub fn run<'a, T: Target>(link: &Live<'a, T>) -> NameIndex<'a> {
     let section = link.synthetic.find(Kind::DebugNames);
     if !section.is_some_and(|row| link.sections.is_alive(link.synthetic_id(row))) {

@@ -1,5 +1,7 @@
-//! Decides which `.eh_frame` records are in the output, and gives them offsets. Comes once liveness
-//! is frozen and before relocations are scanned, so that only relocations of kept records count.
+//! Decides which `.eh_frame` records are in the output, and gives them offsets.
+//!
+//! The pass runs once liveness is frozen, and before relocations are scanned, so that only relocations of
+//! kept records count.
 
 use crate::arch::Target;
 use crate::frames::{KeptFrames, eh_merge};
@@ -16,7 +18,7 @@ pub fn run<'a, T: Target>(bound: Bound<'a, T>, sections: SectionStates, folds: F
     Live { bound, sections, folds, kept_frames }
 }
 
-/// Whether the linker makes an `.eh_frame` of the records. A script that discards that section discards all
+/// Whether the linker makes an `.eh_frame` from the records. A script that discards that section discards all
 /// records.
 fn makes_eh_frame<T: Target>(link: &Bound<'_, T>, sections: &SectionStates) -> bool {
     let row = link.synthetic.find(Kind::EhFrame);

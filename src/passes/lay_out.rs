@@ -1,4 +1,10 @@
-//! Gives every section and symbol its address: the list of the layout's steps, which [`crate::layout`] takes.
+//! Gives every section and every symbol its address.
+//!
+//! The layout has a circle in it: addresses depend on sizes, and some sizes depend on addresses. A branch
+//! that is too far from its target needs a thunk, which moves everything behind it, and so may put other
+//! branches out of reach. This pass is the list of steps that break the circle: [`crate::layout`] places
+//! everything, measures what does not fit, enlarges it, and places everything again until nothing changes.
+//! Only then symbols get values and the symbol table is planned.
 
 use crate::arch::Target;
 use crate::cli::Config;
@@ -15,7 +21,7 @@ use crate::synth::{self, references, symtab_entries};
 use crate::timing::Timings;
 use std::ops::ControlFlow;
 
-/// Lays the output out. `chosen` holds the functions of the SFrame table, `priorities` is the order of a
+/// Lays the output out. `chosen` holds the functions of the SFrame table, and `priorities` the order from a
 /// profile or an ordering file.
 pub fn run<'a, T: Target>(
     mut contents: Contents<'a, T>,
@@ -50,12 +56,12 @@ pub fn run<'a, T: Target>(
     timings.pass("plan symbol table");
     let frame_order = sframe_output::table::order(&arranged);
     timings.pass("order SFrame table");
-    // Where the layout failed, the entry may be missing just because of that.
+    // If the layout failed, the entry may be missing only because of that, so it is not reported.
     let entry_address = if arranged.sink.has_errors() { 0 } else { finish::entry(&arranged) };
     Placed { plan, rules, symtab, frame_order, entry_address, arranged }
 }
 
-/// The text of the built-in script that this link uses, as GNU ld would read it.
+/// The text of the built-in script that this link uses, in the form that GNU ld reads.
 pub fn built_in_text<T: Target>(config: &Config) -> String {
     let script = read_scripts::built_in(config);
     let order = read_scripts::built_in_order(config);

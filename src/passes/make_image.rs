@@ -35,7 +35,7 @@ pub fn run<T: Target>(placed: Placed<'_, T>) -> Image<'_, T> {
     Image { file_sections: sections, compressed, names, file, placed }
 }
 
-/// Sizes the tables of symbols and section names; gives the names.
+/// Sizes the tables of symbols and section names. Returns the names.
 fn size_tables<T: Target>(link: &Placed<'_, T>, sections: &mut [FileSection<'_>]) -> SectionNames {
     let names = SectionNames::new(sections.iter().map(|section| section.name));
     let (symbols, strings, extended) = symtab_entries::sizes::<T>(&link.symtab, sections.len() + 1);

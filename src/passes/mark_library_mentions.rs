@@ -1,13 +1,13 @@
 //! Marks the globals that shared libraries mention, because a program exports its own definitions of them.
 //!
 //! A library with `--as-needed` from which no reference takes a symbol is not loaded, so its mentions do not
-//! count. `--require-defined` takes a symbol as a reference does. This is judged by all references, before
-//! garbage is collected, because an exported symbol is a root of the collection.
+//! count. `--require-defined` takes a symbol as a reference does. All references count here, also those of
+//! sections that turn out to be garbage, because an exported symbol is a root of the collection.
 //!
-//! Weak references do not make a library loaded. If a definition of such a library prevails, weak references
-//! bind to the first loaded library that defines the name, or stay undefined. Bound to a library that is not
-//! loaded, the dynamic linker would find neither data to copy nor a function for a PLT entry, and no version,
-//! so that the oldest would be taken.
+//! A weak reference does not make the program load a library. If a definition of such a library prevails,
+//! weak references bind to the first loaded library that defines the name, or stay undefined. If they stayed
+//! bound to a library that is not loaded, the dynamic linker would find neither the data to copy nor the
+//! function for a PLT entry. It would find no version either, and take the oldest.
 
 use crate::arch::Target;
 use crate::ids::SymbolId;
@@ -39,8 +39,7 @@ pub fn run<T: Target>(inputs: &Inputs<'_, T>, definitions: &mut Definitions) {
         let library = &inputs.shared[row];
         let mentioned = library.symbols.iter().zip(&library.globals).enumerate();
         for (index, (symbol, &id)) in mentioned.filter(|(_, (_, id))| id.is_some()) {
-            // A library that wants an old version of another library does not mean the definition of an
-            // object.
+            // A library that wants an old version of another library does not mean an object's definition.
             let is_newer = matches!(definitions.definition(id), Definition::Object { .. })
                 && library.wanted_version(index).is_some()
                 && old.get_or_init(|| OldVersions::of(&inputs.shared)).has(library, index);
@@ -85,8 +84,8 @@ impl<'a> OldVersions<'a> {
     }
 }
 
-/// Binds objects' references that lead to a library which is not loaded: to the first loaded library that
-/// defines the name, or to nothing.
+/// Binds objects' references that lead to a library which is not loaded. They bind to the first loaded
+/// library that defines the name, or to nothing.
 fn bind_weak_references<T: Target>(inputs: &Inputs<'_, T>, loaded: &[bool], definitions: &mut Definitions) {
     let is_lost = |definitions: &Definitions, id: SymbolId| {
         matches!(definitions.definition(id), Definition::Shared { library, .. } if !loaded[library.index()])

@@ -1,9 +1,10 @@
-//! Finds for each section the rule of the layout plan that takes it. Comes before garbage collection, because
-//! `KEEP` makes roots, and sections of `/DISCARD/` are dropped before a reference can keep them.
+//! Finds for each section the rule of the layout plan that takes it. The pass runs before garbage collection,
+//! because `KEEP` makes roots, and because sections of `/DISCARD/` must be dropped before a reference can
+//! keep them.
 //!
-//! The linker's own sections are matched like those of a file `<internal>`. Sections whose contents
-//! are no part of the program (symbol tables, relocations, groups) are not matched, even if a
-//! pattern fits their names. A section that no rule takes is an orphan; `lay_out` finds it a place.
+//! The linker's own sections are matched like sections of a file `<internal>`. Sections whose contents are no
+//! part of the program (symbol tables, relocations, groups) are not matched, even if a pattern fits their
+//! names. A section that no rule takes is an orphan, and `lay_out` finds it a place.
 
 use crate::arch::Target;
 use crate::cli::Config;
@@ -63,8 +64,8 @@ pub fn run<'a, T: Target>(
     matched
 }
 
-/// Drops each `PROVIDE` in front of an ordinary assignment whose symbol no object, library or option names,
-/// nor the script before it.
+/// Drops each `PROVIDE` in front of an ordinary assignment if nothing names its symbol: no object, library or
+/// option, and not the script before it.
 fn drop_unwanted_provides<T: Target>(synthesized: &Synthesized<'_, T>, plan: &mut LayoutPlan) {
     let options = &synthesized.config.symbols;
     let named =
@@ -77,8 +78,8 @@ fn drop_unwanted_provides<T: Target>(synthesized: &Synthesized<'_, T>, plan: &mu
     });
 }
 
-/// Makes the members of groups plain sections, as if their files had no groups: the output has none to keep
-/// them in.
+/// Makes the members of groups plain sections, as if their files had no groups, because the script discards
+/// the sections of these groups.
 fn dissolve_groups<'a, T: Target>(
     mut inputs: Inputs<'a, T>,
     members_by_file: Vec<Vec<u32>>,
@@ -97,8 +98,8 @@ fn dissolve_groups<'a, T: Target>(
     inputs
 }
 
-/// `--enable-non-contiguous-regions`: the rules that also match each section, behind the one that
-/// took it. Liveness is frozen, so a section cannot move on to `/DISCARD/`: the search ends there.
+/// `--enable-non-contiguous-regions`: for each section, the further rules that match it, behind the one that
+/// took it. Liveness is frozen, so a section cannot move on to `/DISCARD/`, and the search ends there.
 pub fn alternatives<T: Target>(link: &Live<'_, T>) -> Alternatives {
     let mut found = Alternatives::default();
     if !link.config.layout.non_contiguous_regions || link.config.is_relocatable() {
@@ -134,9 +135,10 @@ struct Matching<'l, 'a, T: Target> {
 /// The result of matching a section.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Fate {
-    /// This rule takes it; `None` for an orphan.
+    /// This rule takes it; `None` if it is an orphan.
     Rule(Option<RuleId>),
-    /// The output leaves it out, though no rule discards it: by its kind, or by `--orphan-handling=discard`.
+    /// The output leaves it out, though no rule discards it, because of its kind or
+    /// `--orphan-handling=discard`.
     Dropped,
 }
 
@@ -145,7 +147,7 @@ impl<'l, 'a, T: Target> Matching<'l, 'a, T> {
         Matching { link, sections, plan, finder: RuleFinder::new(plan), unique: unique_patterns(link.config) }
     }
 
-    /// Matches all live sections. Gives those with [`Fate::Dropped`].
+    /// Matches all live sections. Returns the sections with [`Fate::Dropped`].
     fn all(&self, rules: &mut [Option<RuleId>], disabled: &[bool]) -> Vec<SectionId> {
         let blocks = rules.par_chunks_mut(BLOCK).enumerate().map(|(block, rules)| {
             let mut dropped = Vec::new();
@@ -164,8 +166,8 @@ impl<'l, 'a, T: Target> Matching<'l, 'a, T> {
         blocks.flatten_iter().collect()
     }
 
-    /// The members of groups that the script discards (`/DISCARD/ : { *(.group) }`), by file, as header
-    /// indices.
+    /// The members of groups that the script discards (`/DISCARD/ : { *(.group) }`), as header indices by
+    /// file.
     fn members_of_discarded_groups(&self) -> Vec<Vec<u32>> {
         let (link, disabled) = (self.link, vec![false; self.plan.outputs.len()]);
         let is_discarded = |object: &ObjectFile<'_, T::E>, entry: &GroupEntry<'_>| {
@@ -187,7 +189,7 @@ impl<'l, 'a, T: Target> Matching<'l, 'a, T> {
         match self.link.synthetic_row(id) {
             // Scripts do not match the tables about the output itself.
             Some(row) => !self.link.synthetic.section(row).kind.is_about_file(),
-            // SFrame inputs that the index replaces are not matched.
+            // SFrame inputs that the linker's own section replaces are not matched.
             None => !self.sections.is(id, SectionState::ABSORBED) || !self.link.is_sframe_section(id),
         }
     }
@@ -207,7 +209,8 @@ impl<'l, 'a, T: Target> Matching<'l, 'a, T> {
         }
     }
 
-    /// Whether a section must not join others: under `-r`, a member of a group.
+    /// Whether a section must not join others, because the output is relocatable and the section is a member
+    /// of a group.
     fn stays_alone(&self, info: &SectionInfo<'_>) -> bool {
         self.link.config.is_relocatable()
             && !self.plan.force_group_allocation
@@ -232,8 +235,8 @@ impl<'l, 'a, T: Target> Matching<'l, 'a, T> {
         self.find(id, info, |statement, output| statement > last.number() && !disabled[output])
     }
 
-    /// The first matching rule, among the statements that `accept` allows, given their number and the row of
-    /// their output section.
+    /// The first matching rule among the statements that `accept` allows. `accept` gets the number of the
+    /// statement and the row of its output section.
     fn find(
         &self,
         id: SectionId,
@@ -255,15 +258,16 @@ impl<'l, 'a, T: Target> Matching<'l, 'a, T> {
         file_of(self.link.objects[file.index()].name)
     }
 
-    /// Checks `ONLY_IF_RO` and `ONLY_IF_RW` in the order of output sections: one whose constraint fails is
-    /// disabled, and its sections are matched again. Gives those with [`Fate::Dropped`].
+    /// Checks `ONLY_IF_RO` and `ONLY_IF_RW` in the order of output sections. If a constraint fails, its
+    /// output section is disabled, and the sections are matched again. Returns the sections with
+    /// [`Fate::Dropped`].
     fn check_constraints(&self, rules: &mut [Option<RuleId>], disabled: &mut [bool]) -> Vec<SectionId> {
         let mut dropped = Vec::new();
         let is_constrained = |number: usize| {
             let output = self.plan.rule(RuleId::from_index(number)).output;
             self.plan.outputs[output.index()].constraint.is_some()
         };
-        // By rule, because this is asked for every section.
+        // By rule, because every section asks for this.
         let constrained: Vec<bool> = (0..self.plan.rules.len()).map(is_constrained).collect();
         if !constrained.contains(&true) {
             return dropped;
@@ -313,7 +317,7 @@ impl<'l, 'a, T: Target> Matching<'l, 'a, T> {
     }
 }
 
-/// Marks sections that rules keep (`KEEP`) and discard (`/DISCARD/`).
+/// Marks sections that rules keep (`KEEP`) or discard (`/DISCARD/`).
 fn mark(plan: &LayoutPlan, rules: &[Option<RuleId>], sections: &mut SectionStates) {
     sections.all_mut().par_iter_mut().zip(rules).with_min_len(BLOCK).for_each(|(state, &rule)| {
         let Some(rule) = rule.map(|rule| plan.rule(rule)) else { return };
@@ -346,7 +350,7 @@ fn drop_disabled(plan: &mut LayoutPlan, disabled: &[bool]) {
     plan.commands.retain(|command| command.output().is_none_or(|output| !disabled[output.index()]));
 }
 
-/// The symbols that only disabled output sections assign: their definitions are withdrawn.
+/// The symbols that only disabled output sections assign. The link withdraws their definitions.
 fn without_assignment<T: Target>(link: &Resolved<'_, T>, plan: &LayoutPlan) -> Vec<LinkerSymbol> {
     let assigned: HashSet<&[u8]> = plan.symbols().iter().map(|symbol| symbol.name).collect();
     let is_lost = |row: &&LinkerSymbol| {
@@ -357,8 +361,8 @@ fn without_assignment<T: Target>(link: &Resolved<'_, T>, plan: &LayoutPlan) -> V
 }
 
 /// The symbols `__start_NAME` and `__stop_NAME` without an output section NAME, because the script puts all
-/// sections of that name into others or discards them: their definitions are withdrawn. As in GNU ld, lld and
-/// gold.
+/// sections of that name into other ones or discards them. The link withdraws their definitions, as GNU ld,
+/// lld and gold do.
 fn edges_without_output<T: Target>(
     link: &Resolved<'_, T>,
     sections: &SectionStates,
@@ -383,7 +387,7 @@ fn edges_without_output<T: Target>(
     edges.into_iter().filter(is_lost).map(|(symbol, _)| symbol).collect()
 }
 
-/// The names of the output sections that statements of the script give contents.
+/// The names of output sections that get contents from statements of the script.
 fn names_of_filled_outputs<'p>(
     plan: &'p LayoutPlan,
     rules: &[Option<RuleId>],
@@ -404,7 +408,7 @@ fn names_of_filled_outputs<'p>(
     filled.collect()
 }
 
-/// Discards sections that describe (`SHF_LINK_ORDER`) a discarded one.
+/// Discards sections that describe a discarded one (`SHF_LINK_ORDER`).
 fn discard_dependents<T: Target>(link: &Resolved<'_, T>, sections: &mut SectionStates) {
     let states = &*sections;
     let mut dependents: Vec<(SectionId, SectionId)> = (0..link.first_internal())
@@ -429,7 +433,7 @@ fn discard_dependents<T: Target>(link: &Resolved<'_, T>, sections: &mut SectionS
     }
 }
 
-/// Under `-r`, a script's rule that names SFrame data may put several blobs into one section,
+/// Reports under `-r` a script's rule that names SFrame data: it may put several SFrame sections into one,
 /// which GNU ld cannot read.
 fn report_shared_sframe<T: Target>(link: &Matched<'_, T>, sections: &SectionStates) {
     if !link.config.is_relocatable() {

@@ -1,14 +1,26 @@
-//! Joins mergeable sections: equal strings and constants are in the output once.
+//! Merges sections with equal strings and constants, so that the output has each of them once.
 //!
-//! Comes after garbage collection and before layout. Sections of the same output section, type, flags and
-//! kind of pieces become one synthetic section, which takes the place of the first of them; they count as
-//! absorbed then. Under `-r`, only sections of one name are joined; members of groups are not, nor is
-//! `.comment`, where each line is a file's own.
+//! Most objects of a program bring strings such as `"error"` or `"%s\n"`, and debug information brings the
+//! same file and type names in each object (`.debug_str`). [`crate::merge`] finds equal pieces. This pass
+//! decides which sections may be merged with each other, and gives each such group one synthetic section:
 //!
-//! `-O0` joins nothing; `-O2` lets a string stand in the end of a longer one, except under `-r`.
+//! ```text
+//! a.o(.rodata.str1.1) --+
+//! b.o(.rodata.str1.1) --+--> one synthetic section, where the section of a.o stood
+//! c.o(.rodata.str1.1) --+
+//! ```
 //!
-//! Sections that cannot be cut into pieces stay: those with relocations, writable ones, those whose
-//! size is no multiple of the entry size, and those whose last string has no end.
+//! A group has sections of the same output section, type, flags and kind of pieces. Sections of different
+//! output sections may not share pieces: the script could put one of them into memory that is not there when
+//! the other is used. Under `-r`, only sections of one name are merged, and neither members of groups, whose
+//! group another file may discard, nor `.comment`, where each line belongs to one file.
+//!
+//! Sections that cannot be cut into pieces stay as they are: sections with relocations, writable ones, those
+//! whose size is no multiple of the entry size, and those whose last string has no end.
+//!
+//! The pass runs after garbage collection, so that no string of a dead section stays, and before layout,
+//! which needs the sizes. The merged input sections count as absorbed. `-O0` merges nothing. `-O2` also lets
+//! a string be the end of a longer one ("name" in "filename"), except under `-r`.
 
 use crate::arch::Target;
 use crate::diag::{Code, Diagnostic, Location};
@@ -23,12 +35,13 @@ use indexmap::IndexMap;
 use rayon::prelude::*;
 use zerocopy::byteorder::ByteOrder;
 
-/// The sections of one key are merged with each other.
+/// What sections must have in common to be merged with each other.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 struct Key<'a> {
-    /// The output section that rules put the sections into, as a row of the plan; `None` for orphans.
+    /// The output section that rules put the sections into; `None` for orphans.
     output: Option<OutputId>,
-    /// For orphans and under `-r` the sections' name, because it decides on the output section; else empty.
+    /// The name of the sections, for orphans and under `-r`, where it decides on the output section.
+    /// Otherwise empty.
     name: &'a [u8],
     sh_type: u32,
     flags: u64,
@@ -41,12 +54,12 @@ struct Candidate<'a> {
     input: MergeInput<'a>,
 }
 
-/// Merged groups of sections, none of them empty, that have no synthetic section yet.
+/// Merged groups of sections, none of them empty. They have no synthetic section yet.
 pub struct Merged<'a> {
     groups: Vec<(Key<'a>, Vec<SectionId>, Group<'a>)>,
 }
 
-/// Merges pieces. Only reads the link, so that relocations can be scanned beside it.
+/// Merges pieces. It only reads the link, so another thread can scan relocations at the same time.
 pub fn run<'a, T: Target>(link: &Live<'a, T>) -> Merged<'a> {
     if link.config.layout.optimization == 0 {
         return Merged { groups: Vec::new() };
@@ -68,8 +81,8 @@ pub fn run<'a, T: Target>(link: &Live<'a, T>) -> Merged<'a> {
     Merged { groups: merged }
 }
 
-/// Merges sections of one key: into one group, or into more if offsets would not fit into 32 bits.
-/// A single section that is too large is not merged.
+/// Merges sections of one key into one group, or into several if offsets would not fit into 32 bits. A single
+/// section that is too large is not merged.
 fn merge<'a>(
     key: Key<'a>,
     inputs: &[MergeInput<'a>],
@@ -87,7 +100,7 @@ fn merge<'a>(
     }
 }
 
-/// Makes a synthetic section for each group. The sections of a group count as absorbed from here on.
+/// Makes a synthetic section for each group. From here on, the sections of a group count as absorbed.
 pub fn place<'a, T: Target>(
     mut live: Live<'a, T>,
     reloc_needs: RelocNeeds,
@@ -134,8 +147,8 @@ fn candidate<'a, T: Target>(
     {
         return None;
     }
-    // A string without an end is an error in a collected section, too: the file is broken whether or not
-    // something refers to the section.
+    // A string without an end is an error in a collected section, too: the file is broken, whether or not
+    // anything refers to the section.
     let (pieces, bytes) = pieces_of(object, index)?;
     if is_endless(pieces, bytes) {
         link.sink.report_recoverable(endless(object, index, bytes.len() as u64));
@@ -175,19 +188,19 @@ fn pieces_of<'a, E: ByteOrder>(object: &ObjectFile<'a, E>, index: usize) -> Opti
     Some((pieces, object.section_bytes(index).ok()?))
 }
 
-/// Whether a section consists of whole pieces, without relocations that tie them to a place.
+/// Whether a section consists of whole pieces and has no relocations, which would tie a piece to its place.
 fn can_be_cut<E: ByteOrder>(object: &ObjectFile<'_, E>, index: usize, pieces: Pieces, bytes: &[u8]) -> bool {
     let nothing = object.headers[index].sh_type.get() == elf::SHT_NOBITS;
     !nothing && holds(pieces, bytes) && object.relocations(index).is_empty()
 }
 
-/// Bytes of the longest string that [`piece_at`] looks for. Thousands of relocations may refer to one string,
-/// and each reads it from its start to its end.
+/// The longest string, in bytes, that [`piece_at`] looks for. Thousands of relocations may refer to one
+/// string, and each of these look-ups reads it from its start to its end.
 const LONGEST_PIECE: usize = 4096;
 
-/// The piece at an offset of a section, and the offset where it starts; `None` if the section's pieces are
-/// not merged, or the piece is a string longer than [`LONGEST_PIECE`]. A program cannot tell equal pieces of
-/// one kind from each other.
+/// The piece at an offset of a section, and the offset where it starts. A program cannot tell equal pieces of
+/// one kind from each other. `None` if the section's pieces are not merged, or if the piece is a string
+/// longer than [`LONGEST_PIECE`].
 pub fn piece_at<'a, E: ByteOrder>(
     object: &ObjectFile<'a, E>,
     index: usize,

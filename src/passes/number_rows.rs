@@ -1,7 +1,8 @@
 //! Numbers GOT slots, PLT entries and copy relocations.
 //!
-//! Serial and in the order of symbol ids, which depends on nothing but the inputs. It numbers only
-//! slots and entries that `scan_relocations` found to be needed; a table that stays empty is dropped.
+//! The pass is serial and goes through symbols in the order of their ids, which depends on the inputs alone.
+//! It numbers only slots and entries that `scan_relocations` found to be needed. A table that stays empty is
+//! dropped.
 
 use crate::arch::Target;
 use crate::ids::{DynamicRowId, SharedId, Slot, SymbolId};
@@ -12,7 +13,7 @@ use rayon::prelude::*;
 
 /// Gives each symbol with needs, and each exported one, its row.
 pub fn run<T: Target>(mut scanned: Scanned<'_, T>) -> Numbered<'_, T> {
-    // First, because all names of a copied variable get rows.
+    // This comes first, because all names of a copied variable get rows.
     let (copies, names) = copy::collect(&scanned);
     for id in names {
         scanned.reloc_needs.of_symbols[id.index()] |= Needs::COPY | Needs::DYNSYM;
@@ -94,8 +95,8 @@ impl Numbers {
         if resolved && (calls || needs(Needs::GOT)) {
             row.resolved = if canonical || row.got.is_none() { self.words(1) } else { row.got };
         }
-        // A function whose PLT entry is its address in this program must have a jump slot: lookups
-        // for other relocations find that address, and the entry would jump to itself.
+        // If a function's PLT entry is its address in this program, the entry needs a jump slot: look-ups for
+        // other relocations find that address, so an entry that used them would jump to itself.
         let direct = resolved || (needs(Needs::GOT) && !canonical);
         if calls && direct {
             row.plt_got = Some(Slot::new(self.plt_got));
@@ -119,12 +120,12 @@ impl Numbers {
 }
 
 /// Makes room for the reserved words at the head of `.got` or `.got.plt`, if the dynamic linker or references
-/// to `_GLOBAL_OFFSET_TABLE_` need them; else takes back the room that [`Target::GOT_RESERVED`] kept in an
-/// empty `.got`.
+/// to `_GLOBAL_OFFSET_TABLE_` need them. Otherwise takes back the room that [`Target::GOT_RESERVED`] kept in
+/// an empty `.got`.
 fn reserve_words<T: Target>(link: &Scanned<'_, T>, slots: &mut Slots) {
     let base_needed = link.reloc_needs.needs.contains(Needs::GOT_BASE) || is_base_in_expressions(link);
     let entries = u64::from(slots.plt);
-    // Where `.rela.plt` has entries, dynamic linkers fill these words without looking for jump slots.
+    // If `.rela.plt` has entries, dynamic linkers fill these words, whether or not there are jump slots.
     let bound = entries > 0 || slots.resolved > 0 && link.is_dynamic();
     let in_got = base_needed && !T::GOT_SYMBOL_IN_GOT_PLT || bound && T::GOT_PLT_RESERVED == 0;
     if in_got {
@@ -138,7 +139,7 @@ fn reserve_words<T: Target>(link: &Scanned<'_, T>, slots: &mut Slots) {
 }
 
 /// The globals that an object or a library marks as functions with a variant calling convention
-/// (`STO_AARCH64_VARIANT_PCS`); sorted.
+/// (`STO_AARCH64_VARIANT_PCS`). Sorted.
 fn variants<T: Target>(link: &Inputs<'_, T>) -> Vec<SymbolId> {
     let Some((bit, _)) = T::VARIANT_CALLS else { return Vec::new() };
     let mut found: Vec<SymbolId> = link
@@ -165,7 +166,7 @@ fn variants<T: Target>(link: &Inputs<'_, T>) -> Vec<SymbolId> {
 }
 
 /// Whether an expression of the script or `--defsym` names `_GLOBAL_OFFSET_TABLE_`. That objects mention the
-/// name says nothing: assemblers add it wherever code uses the GOT, and the linker may relax all that code.
+/// name proves nothing: assemblers add it wherever code uses the GOT, and the linker may relax all that code.
 fn is_base_in_expressions<T: Target>(link: &Scanned<'_, T>) -> bool {
     let name: &[u8] = b"_GLOBAL_OFFSET_TABLE_";
     let made = |id| link.symbol_flags(id).contains(SymbolFlags::GOT_BASE);

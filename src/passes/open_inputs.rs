@@ -1,8 +1,8 @@
 //! Opens the inputs of the command line, in order.
 //!
-//! One walk in command-line order finds libraries, unpacks archives and follows text scripts; it
-//! lists files in link order. Opening takes most of the time, so every path that is named directly
-//! is opened by many threads before the walk comes to it (`early`).
+//! One walk in command-line order finds libraries, unpacks archives, follows text scripts, and lists the
+//! files in link order. To open files takes most of the time, so many threads open each path that is named
+//! directly before the walk comes to it (`early`).
 
 mod added;
 mod archives;
@@ -44,28 +44,29 @@ pub struct Opened<'a> {
     pub files: Vec<Candidate<'a>>,
     /// The steps of the search for definitions.
     pub steps: Vec<Step>,
-    /// Text scripts among the inputs, whose commands augment the layout, each with the number of
-    /// inputs before it.
+    /// Text scripts among the inputs, each with the number of inputs before it. Their commands add to the
+    /// layout.
     pub scripts: Vec<(usize, Script)>,
-    /// Paths of the files that take part or are searched, for `--dependency-file`, `--trace`, the map and the
-    /// check that no report overwrites an input.
+    /// The paths of files that take part or are searched, for `--dependency-file`, `--trace`, the map, and
+    /// the check that no report overwrites an input.
     pub paths: Vec<PathBuf>,
-    /// `--verbose`: a line for each file that was tried.
+    /// `--verbose`: one line for each file that the walk tried to open.
     pub attempts: String,
     /// The machine of the link; `None` until an option or the first ELF file tells it.
     pub machine: Option<Machine>,
-    /// The first ELF file, if it is one of 32 bits and no option names a machine.
+    /// The first ELF file, if it has 32 bits and no option names a machine.
     pub first_of_32_bits: Option<Link32Bit>,
-    /// Directories of `-L` and `SEARCH_DIR`, which are searched for libraries before the machine's own.
+    /// The directories of `-L` and `SEARCH_DIR`. They are searched for libraries before the machine's own
+    /// directories.
     directories: Vec<PathBuf>,
-    /// By path of a shared library: its row in `files`.
+    /// For each path of a shared library, its row in `files`.
     seen_libraries: HashMap<PathBuf, u32>,
-    /// By path of an archive whose members are only searched: their rows in `files`.
+    /// For each path of an archive whose members are only searched, their rows in `files`.
     seen_archives: HashMap<PathBuf, Range<u32>>,
 }
 
-/// Opens all inputs, and the files that scripts of `-T` (`main`) name. Reports every file that cannot be
-/// found or read, and every text that is no script.
+/// Opens all inputs, and the files that scripts of `-T` (`main`) name. Reports each file that cannot be found
+/// or read, and each text that is not a script.
 pub fn run<'a>(
     config: &Config,
     inputs: &[InputSpec],
@@ -101,7 +102,7 @@ pub fn run<'a>(
         walk.input(position, input);
     }
     walk.begin_input(&InputState::default());
-    // `configure` has handled a machine that the command line names.
+    // If the command line names a machine, `configure` has reported this.
     let found = walk.opened.machine.filter(|_| config.machine.is_none());
     if let Some(finding) = found.and_then(|machine| config.wrong_byte_order(machine)) {
         sink.report(finding);
@@ -123,27 +124,28 @@ struct Walk<'w, 'a> {
     /// Number of the open `--start-lib`, and the row of its first file.
     lib: Option<(u32, u32)>,
     scripts: Scripts,
-    /// Number of the input that is being opened.
+    /// The number of the input that the walk is opening.
     position: usize,
 }
 
 /// The scripts that a walk follows.
 #[derive(Default)]
 struct Scripts {
-    /// Those that are being followed, each named by the one before it.
+    /// The scripts that the walk is inside of. Each is named by the one before it.
     open: Vec<PathBuf>,
-    /// How many lists of names, each in a script that the one before it names, are being followed. Those of
-    /// `-T` have a list, too.
+    /// The number of lists of names that the walk is inside of. Each list is in a script that the list before
+    /// it names. Scripts of `-T` have lists, too.
     naming: usize,
-    /// Files and directories that were named again, by a script with the text of one before it.
+    /// Files and directories that were named again by a script whose text another script had before.
     named_again: usize,
-    /// Whether scripts name more than a link may open: no further file of theirs is opened.
+    /// Whether scripts name more than a link may open. Then the walk opens no further file that a script
+    /// names.
     is_too_much: bool,
 }
 
 impl<'a> Walk<'_, 'a> {
-    /// Closes the `--start-lib` and `--start-group` that this input is no longer in, and opens
-    /// those that it is in.
+    /// Closes the `--start-lib` and `--start-group` that this input is no longer in, and opens those that it
+    /// is in.
     fn begin_input(&mut self, state: &InputState) {
         if let Some((number, first)) = self.lib
             && state.lib != Some(number)
@@ -196,7 +198,7 @@ impl<'a> Walk<'_, 'a> {
         }
     }
 
-    /// Notes that a file was tried, for `--verbose`, in GNU ld's words.
+    /// Notes for `--verbose` that the walk tried to open a file, in GNU ld's words.
     fn note_attempt(&mut self, path: &Path, succeeded: bool) {
         if self.config.reports.verbose {
             let outcome = if succeeded { "succeeded" } else { "failed" };
@@ -206,7 +208,7 @@ impl<'a> Walk<'_, 'a> {
         }
     }
 
-    /// The path after `--remap-inputs`; `None` if the input is left out.
+    /// The path after `--remap-inputs`; `None` if the option leaves the input out.
     fn remapped(&self, path: &Path) -> Option<PathBuf> {
         let name = path.as_os_str().as_encoded_bytes();
         for (pattern, replacement) in &self.config.search.remap {
@@ -233,7 +235,7 @@ impl<'a> Walk<'_, 'a> {
         self.sink.report(diagnostic.ordered(self.opened.files.len() as u32, 0, 0));
     }
 
-    /// Opens the library of `-lNAME` or `-l:NAME`. An output that is an object takes nothing of shared
+    /// Opens the library of `-lNAME` or `-l:NAME`. If the output is an object, it takes nothing from shared
     /// libraries.
     fn library(&mut self, name: &[u8], exact: bool, input: &InputSpec) {
         let static_only = input.state.static_only || self.config.is_relocatable();
@@ -259,8 +261,8 @@ impl<'a> Walk<'_, 'a> {
         self.report(diagnostic);
     }
 
-    /// Opens the first file of one of these names in the search directories, passing over files of other
-    /// machines and unreadable ones. Gives whether the search is over: a file was opened, or its error
+    /// Opens the first file in the search directories that has one of these names. Passes over files of other
+    /// machines and over unreadable ones. Returns whether the search is over: a file was opened, or its error
     /// reported.
     fn search(&mut self, candidates: &[Vec<u8>], input: &InputSpec) -> bool {
         let mut passed_over = Vec::new();
@@ -274,9 +276,10 @@ impl<'a> Walk<'_, 'a> {
                 }
                 let bytes = match self.source.read(&path) {
                     Ok(bytes) => bytes,
-                    // As in GNU ld.
+                    // GNU ld goes on to the next directory, too.
                     Err(error) if error.kind() == io::ErrorKind::PermissionDenied => continue,
-                    // Not passed over: the next directory may have another library of that name, unnoticed.
+                    // The search ends here: the next directory may have another library of that name, and
+                    // nobody would notice.
                     Err(error) => {
                         self.cannot_open(&input.argument, &path, &error);
                         return true;
@@ -321,8 +324,8 @@ impl<'a> Walk<'_, 'a> {
         }
     }
 
-    /// Whether a file is an ELF file of another machine, an archive that begins with one, or a script whose
-    /// `OUTPUT_FORMAT` names another machine.
+    /// Whether a file is an ELF file of another machine, an archive that begins with such a file, or a script
+    /// whose `OUTPUT_FORMAT` names another machine.
     fn is_incompatible(&self, bytes: &[u8]) -> bool {
         let Some(wanted) = self.opened.machine else { return false };
         let of_another = |bytes: &[u8]| match file_kind(bytes) {
@@ -375,7 +378,7 @@ impl<'a> Walk<'_, 'a> {
         }
     }
 
-    /// Reports a file of 32 bits.
+    /// Reports an ELF file with 32 bits.
     fn narrow(&mut self, name: FileName<'a>, bytes: &[u8]) {
         if self.opened.machine.is_none() {
             let emulation = machine(bytes).and_then(crate::arch::machine::narrow_emulation);
@@ -385,7 +388,7 @@ impl<'a> Walk<'_, 'a> {
         self.report(wrong_machine(name, "32-bit", self.opened.machine));
     }
 
-    /// Whether a file is of the link's machine; the first ELF file decides it.
+    /// Whether a file is for the link's machine. The first ELF file decides which machine that is.
     fn fits(&mut self, name: FileName<'_>, bytes: &[u8]) -> bool {
         let found = machine(bytes).and_then(crate::arch::machine::from_elf);
         let wanted =
@@ -421,7 +424,7 @@ impl<'a> Walk<'_, 'a> {
         index
     }
 
-    /// The path in the store. `text` is its lossy form, which serves if the path is UTF-8.
+    /// The path, kept in the store. `text` is its lossy form, which is enough if the path is UTF-8.
     fn kept_path(&self, path: &Path, text: &'a str) -> &'a Path {
         match path.to_str() {
             Some(_) => Path::new(text),
@@ -446,7 +449,7 @@ impl<'a> Walk<'_, 'a> {
         }
     }
 
-    /// LLVM bitcode, whose machine only a plugin can tell.
+    /// Adds LLVM bitcode. Only a plugin can tell its machine.
     fn bitcode(
         &mut self,
         name: FileName<'a>,
@@ -505,8 +508,8 @@ impl<'a> Walk<'_, 'a> {
     }
 }
 
-/// The machine that a script's `OUTPUT_FORMAT` names: `None` without the command, `Some(None)` for a format
-/// that is not supported.
+/// The machine that a script's `OUTPUT_FORMAT` names: `None` if the script lacks the command, `Some(None)` if
+/// the format is not supported.
 fn script_format(bytes: &[u8]) -> Option<Option<Machine>> {
     let mut include = |_: &str, _: &str| Err("no script is read yet".to_owned());
     let script = parse_script(&mut Sources::new(), "", bytes, &mut include).ok()?;
@@ -517,8 +520,8 @@ fn script_format(bytes: &[u8]) -> Option<Option<Machine>> {
     Some(TARGETS.iter().find(|(name, _)| name.as_bytes() == &format[..]).map(|(_, machine)| *machine))
 }
 
-/// The error about a file of another architecture, in GNU ld's one line, because builds filter it by its
-/// text.
+/// The error about a file of another architecture. It is GNU ld's line and nothing more, because builds
+/// filter it out by its text.
 fn wrong_machine(name: FileName<'_>, found: &str, wanted: Option<Machine>) -> Diagnostic {
     let wanted = wanted.map_or("64-bit", crate::arch::machine::architecture);
     let message = format!("{found} architecture of input file `{name}' is incompatible with {wanted} output");

@@ -1,14 +1,14 @@
 //! Opens the libraries that libraries need: for `-rpath-link`, and for messages about undefined symbols.
 //!
-//! A library that is opened only because another one needs it takes no part in the link: no symbol
-//! binds to it and the output does not name it. But its symbols are there at run time, so the
-//! linker can tell whether a library's own undefined symbols will be found, and which library an
-//! object's undefined symbol would need. Without the option such libraries are opened only when an
-//! object's symbol turns out to be undefined: a link that succeeds would read them for nothing.
+//! A library that is opened only because another one needs it takes no part in the link: no symbol binds to
+//! it, and the output does not name it. But its symbols are there at run time. So the linker can tell whether
+//! a library's own undefined symbols will be found, and which library an object's undefined symbol would
+//! need. Without the option, the linker opens such libraries only when an object's symbol turns out to be
+//! undefined: a link that succeeds would read them for nothing.
 //!
-//! Directories are searched as GNU ld does: those of `-rpath-link`, of `-rpath`, of the needing
+//! The directories are searched in GNU ld's order: those of `-rpath-link`, of `-rpath`, of the needing
 //! library itself (`DT_RUNPATH`, `DT_RPATH`), and the machine's own. A library chooses both how many
-//! libraries it needs and how many directories it names, so their product has a bound ([`MAX_LOOK_UPS`]).
+//! libraries it needs and how many directories it names, so their product has a limit ([`MAX_LOOK_UPS`]).
 
 use crate::arch::Target;
 use crate::cli::Config;
@@ -24,8 +24,8 @@ use std::path::PathBuf;
 use std::rc::Rc;
 use zerocopy::byteorder::ByteOrder;
 
-/// So many directories are asked for needed libraries; those that are wanted later stay closed, as if no
-/// directory had them. A large desktop program needs some 300 libraries, each of few directories.
+/// The linker looks for needed libraries in at most so many directories, all together. After that, it acts as
+/// if no directory had them. A large desktop program needs some 300 libraries, each with few directories.
 const MAX_LOOK_UPS: usize = 1 << 20;
 
 /// A needed library's name, and the directories of the library that needs it.
@@ -47,7 +47,7 @@ pub fn for_messages<'a, T: Target>(inputs: &Inputs<'a, T>, source: &dyn InputSou
     open_all(inputs, source, SharedFile::is_plain_definition)
 }
 
-/// Opens the libraries and lists their symbols that `counts` accepts.
+/// Opens the libraries, and lists those of their symbols that `counts` accepts.
 fn open_all<'a, T: Target>(
     inputs: &Inputs<'a, T>,
     source: &dyn InputSource,
@@ -57,7 +57,7 @@ fn open_all<'a, T: Target>(
     let named: HashSet<&[u8]> = inputs.shared.iter().map(|library| library.soname).collect();
     let mut wanted: Vec<Wanted> = Vec::new();
     inputs.shared.iter().for_each(|library| want(library, &mut wanted));
-    // Libraries may need each other in circles; a library is opened once.
+    // Libraries may need each other in circles, so each is opened once.
     let (mut next, mut left) = (0, MAX_LOOK_UPS);
     while let Some((name, own)) = wanted.get(next) {
         next += 1;
@@ -114,8 +114,8 @@ fn expand_origin(directory: &[u8], origin: &[u8]) -> PathBuf {
     OsStr::from_bytes(directory).into()
 }
 
-/// Finds a needed library: the first shared library of that name for this link's machine, and its bytes.
-/// `own` are the directories of the library that needs it.
+/// Finds a needed library: the first shared library of that name for this link's machine. Returns its path
+/// and its bytes. `own` has the directories of the library that needs it.
 pub fn find<'a, T: Target>(
     config: &Config,
     source: &dyn InputSource,

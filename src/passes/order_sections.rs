@@ -1,8 +1,8 @@
 //! Computes the order of sections that a profile or an ordering file asks for.
 //!
-//! `--symbol-ordering-file` and `--section-ordering-file` name sections in the order wanted; a call
-//! graph, from profiles in objects or from a file, is made into an order by `cluster`. An order
-//! from a file takes precedence over a computed one. Without either, the pass reads no input. Under `-r` the
+//! `--symbol-ordering-file` and `--section-ordering-file` name sections in the order wanted. A call graph
+//! comes from profiles in objects or from a file, and `cluster` computes an order from it. An order from a
+//! file takes precedence over a computed one. Without either, the pass reads no input. Under `-r`, the
 //! terminators of call frame information come last.
 
 mod cluster;
@@ -39,8 +39,8 @@ pub fn run<T: Target>(link: &Scanned<'_, T>) -> Priorities {
     Priorities::new(rows, written)
 }
 
-/// Under `-r`: the `.eh_frame` sections that end with a terminator (`crtend.o`) stand behind the others. In a
-/// final link they are taken apart.
+/// Under `-r`, puts the `.eh_frame` sections that end with a terminator (`crtend.o`) behind the others. In a
+/// final link, the linker splits these sections into records instead.
 fn terminated_frames<T: Target>(link: &Scanned<'_, T>) -> Vec<(SectionId, i32)> {
     if !link.config.is_relocatable() {
         return Vec::new();
@@ -53,8 +53,8 @@ fn terminated_frames<T: Target>(link: &Scanned<'_, T>) -> Vec<(SectionId, i32)> 
     files.flat_map(of_file).map(|id| (id, i32::MAX)).collect()
 }
 
-/// `--section-ordering-file` as gold reads it: a line that is exactly the section's name counts before
-/// patterns, and the first of several patterns. Named sections stand behind unnamed ones.
+/// `--section-ordering-file` as gold reads it: a line that is exactly the section's name takes precedence
+/// over patterns, and the first of several patterns counts. Named sections stand behind unnamed ones.
 fn by_patterns<T: Target>(link: &Scanned<'_, T>, patterns: &[Word]) -> Vec<(SectionId, i32)> {
     if patterns.is_empty() {
         return Vec::new();
@@ -94,12 +94,12 @@ fn by_symbols<T: Target>(link: &Scanned<'_, T>, symbols: &[Word]) -> Vec<(Sectio
     rows
 }
 
-/// The sections of the symbols that a name in an ordering file means.
+/// The sections of the symbols that have a name from an ordering file.
 #[derive(Clone, Default)]
 struct OrderedSymbol {
     /// The sections of all symbols of that name, the global's first.
     sections: Vec<SectionId>,
-    /// File and kind of a symbol of that name that no section can be ordered by.
+    /// File and kind of a symbol of that name, if the symbol lies in no section that can be ordered.
     trouble: Option<(String, &'static str)>,
 }
 
@@ -116,8 +116,8 @@ fn report<T: Target>(link: &Scanned<'_, T>, word: &Word, found: &OrderedSymbol) 
     warn(link.session, &link.plan.sources, word.span, message);
 }
 
-/// Looks for names among globals and the local symbols of all objects. Where a name comes again, only its
-/// first section does.
+/// Looks for names among globals and the local symbols of all objects. If a name is listed again, only its
+/// first section counts there.
 fn find<T: Target>(link: &Scanned<'_, T>, names: &[&[u8]]) -> Vec<OrderedSymbol> {
     let mut found: Vec<OrderedSymbol> = names.iter().map(|name| find_global(link, name)).collect();
     if names.is_empty() {
@@ -152,7 +152,8 @@ fn find<T: Target>(link: &Scanned<'_, T>, names: &[&[u8]]) -> Vec<OrderedSymbol>
     for row in 0..names.len() {
         let first = rows[names[row]];
         if first != row {
-            // Many calls may be of one function, which may have sections in all files: the first one counts.
+            // Many calls may be calls of one function, and each file may have a section of that name. So only
+            // the first one counts.
             let OrderedSymbol { sections, trouble } = &found[first];
             let sections = sections.first().copied().into_iter().collect();
             found[row] = OrderedSymbol { sections, trouble: trouble.clone() };
@@ -176,7 +177,7 @@ fn find_global<T: Target>(link: &Scanned<'_, T>, name: &[u8]) -> OrderedSymbol {
         }
         Definition::Shared { library, .. } => (link.shared[library.index()].name.to_string(), Err("shared")),
         Definition::Linker(_) => ("<internal>".to_owned(), Err("synthetic")),
-        // The name may be a global only because of a member that was not extracted.
+        // The name may be a global only because a member mentions it that was not extracted.
         Definition::Undefined if !link.mentions(id).contains(MentionedBy::IN_OBJECT) => {
             return OrderedSymbol::default();
         }
@@ -188,7 +189,7 @@ fn find_global<T: Target>(link: &Scanned<'_, T>, name: &[u8]) -> OrderedSymbol {
     }
 }
 
-/// The section of a symbol, or the kind of symbol that has none.
+/// The section of a symbol, or the kind of symbol that cannot be ordered.
 fn place<T: Target>(
     link: &Scanned<'_, T>,
     place: SymbolPlace,
@@ -209,7 +210,7 @@ fn place<T: Target>(
 /// A call between sections that may stand side by side.
 type SectionCall = (SectionId, SectionId, u64);
 
-/// `--call-graph-profile-sort`: sections of functions that call each other come first, close together.
+/// `--call-graph-profile-sort`: puts the sections of functions that call each other first, close together.
 fn by_calls<T: Target>(link: &Scanned<'_, T>, orders: &OrderFiles) -> Vec<(SectionId, i32)> {
     let calls = match &orders.calls {
         Some(_) => calls_of_file(link, orders),
@@ -286,16 +287,16 @@ fn calls_of_objects<T: Target>(link: &Scanned<'_, T>) -> Vec<SectionCall> {
     calls.into_iter().flatten().collect()
 }
 
-/// Whether the script gives two sections to the same statement, so that they can stand side by
-/// side. Calls between others would only distort the sizes and weights that clusters are made by.
+/// Whether the script gives two sections to the same statement, so that they can stand side by side. Other
+/// calls would only distort the sizes and weights from which clusters are made.
 fn share_a_statement<T: Target>(link: &Scanned<'_, T>, a: SectionId, b: SectionId) -> bool {
     let statement = |id: SectionId| link.plan.rule(link.rules[id.index()]?).statement;
     let of_a = statement(a);
     of_a == statement(b) && (of_a.is_some() || link.section_info(a).name == link.section_info(b).name)
 }
 
-/// `--print-symbol-order`: the names of symbols in sections with a priority, a line for each, in
-/// order of sections and symbol tables.
+/// `--print-symbol-order`: one line for each symbol in a section with a priority, in the order of sections
+/// and symbol tables.
 pub fn symbols_in_order<T: Target>(link: &Scanned<'_, T>, priorities: &Priorities) -> Vec<u8> {
     let order = priorities.in_order();
     let ranks: HashMap<SectionId, usize, Hasher> =

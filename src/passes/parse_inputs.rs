@@ -1,9 +1,9 @@
-//! Parses opened files and makes every name a global that an object mentions, or a library refers to.
+//! Parses opened files, and gives a number to each name that an object mentions or that a library refers to.
 //!
-//! All candidates are parsed, archive members that may never be extracted too: the search for
-//! definitions looks at their symbols. Files are parsed in batches, which are cut by the sizes of files
-//! only; each batch hashes its names into lists by shard (see [`crate::symbols::intern`]), so no lock
-//! is taken and ids do not depend on threads.
+//! All candidates are parsed, also archive members that are never extracted, because the search for
+//! definitions looks at their symbols. Files are parsed in batches. Where a batch ends depends only on the
+//! sizes of files, and each batch hashes its names into lists by shard (see [`crate::symbols::intern`]). So
+//! the threads need no lock, and the ids do not depend on them.
 
 use super::open_inputs::{Candidate, Role};
 use crate::arch::Target;
@@ -26,14 +26,14 @@ pub enum Parsed<'a, T: Target> {
     Object(ObjectFile<'a, T::E>),
     /// A shared library.
     Shared(SharedFile<'a, T::E>),
-    /// Broken; reported.
+    /// Broken, which has been reported.
     Broken,
     /// Nothing to link: bitcode, or intermediate code that a plugin has compiled.
     Nothing,
 }
 
 impl<'a, T: Target> Parsed<'a, T> {
-    /// Number of an object's globals; libraries mention few names.
+    /// The number of an object's globals. Libraries mention so few names that they do not count.
     fn global_count(&self) -> usize {
         match self {
             Parsed::Object(object) => object.symbols.len() - object.first_global as usize,
@@ -69,25 +69,25 @@ pub struct ParsedInputs<'a, T: Target> {
     pub globals: Globals<'a>,
 }
 
-/// At most about this many batches: enough for any number of threads, few enough that a batch's lists
-/// stay long.
+/// The largest number of batches, roughly: enough for any number of threads, and few enough that a batch's
+/// lists stay long.
 const BATCHES: usize = 128;
 
-/// A batch has at least this many bytes of files, because its lists cost as much as some hundred names.
+/// A batch has at least so many bytes of files, because its lists cost as much as some hundred names.
 const SMALL: usize = 512 << 10;
 
 /// Parses all candidates.
 pub fn run<'a, T: Target>(session: Session<'a>, candidates: &[Candidate<'a>]) -> ParsedInputs<'a, T> {
     let Session { config, sink, store, .. } = session;
     let wrap = Wrap::new(config, store);
-    // One job for each batch: larger jobs would leave threads waiting for the last one.
+    // Each batch is a job. With larger jobs, threads would wait for the last one.
     let (mut files, batches): (Vec<Vec<Parsed<'a, T>>>, Vec<Batch<'a>>) = cut(candidates)
         .into_par_iter()
         .with_max_len(1)
         .map(|range| {
             let own = &candidates[range.clone()];
             let parsed: Vec<_> = own.iter().map(parse_one::<T>).collect();
-            // The lists have room for all names from the start: growing, they would be copied again and
+            // The lists have room for all names from the start. If they grew, they would be copied again and
             // again.
             let mut batch = Batch::with_capacity(parsed.iter().flatten().map(Parsed::global_count).sum());
             let files = range
@@ -119,9 +119,8 @@ pub fn run<'a, T: Target>(session: Session<'a>, candidates: &[Candidate<'a>]) ->
     ParsedInputs { files: all, globals }
 }
 
-/// Under `-r`: where an object defines `name` and `name@@VERSION` (as `.symver` leaves them), gives the
-/// latter a global of its own. A final link takes both for one symbol; the output of `-r` must have both
-/// names.
+/// Under `-r`, gives `name@@VERSION` a global of its own if an object also defines `name`, as `.symver`
+/// leaves them. A final link takes both for one symbol, but the output of `-r` must have both names.
 fn part_default_versions<'a, E: zerocopy::byteorder::ByteOrder>(
     object: &mut ObjectFile<'a, E>,
     globals: &mut Globals<'a>,
@@ -194,8 +193,8 @@ fn parse_one<'a, T: Target>(candidate: &Candidate<'a>) -> Result<Parsed<'a, T>, 
     Ok(Parsed::Object(object))
 }
 
-/// Pushes the names of an object's globals. Until [`hand_out`] puts ids there, `globals` holds slots of the
-/// batch.
+/// Pushes the names of an object's globals. Until [`hand_out`] replaces them by ids, `globals` holds slots of
+/// the batch.
 fn push_object_names<'a, E: zerocopy::byteorder::ByteOrder>(
     object: &mut ObjectFile<'a, E>,
     wrap: &Wrap<'a>,
@@ -244,8 +243,8 @@ fn unterminated(symbol: usize, offset: usize) -> Malformed {
     )
 }
 
-/// Notes the version of `name@VERSION` or `name@@VERSION`, and gives the name to intern: the plain one for a
-/// default version, the whole one otherwise. A definition with an empty version has none, whatever a script
+/// Notes the version of `name@VERSION` or `name@@VERSION`. Returns the name to intern: the plain one for a
+/// default version, otherwise the whole one. A definition with an empty version has none, whatever a script
 /// says.
 fn versioned_name<'a, E: zerocopy::byteorder::ByteOrder>(
     object: &mut ObjectFile<'a, E>,
@@ -263,8 +262,8 @@ fn versioned_name<'a, E: zerocopy::byteorder::ByteOrder>(
     if default { &whole[..at] } else { whole }
 }
 
-/// Pushes the names that a library refers to. [`super::find_library_definitions`] looks its definitions up
-/// when all other names are known.
+/// Pushes the names that a library refers to. When all other names are known,
+/// [`super::find_library_definitions`] looks up its definitions.
 fn push_shared_names<'a, E: zerocopy::byteorder::ByteOrder>(
     shared: &mut SharedFile<'a, E>,
     batch: &mut Batch<'a>,
@@ -297,8 +296,8 @@ fn hand_out<T: Target>(files: &mut [Parsed<'_, T>], ids: &[SymbolId]) {
     }
 }
 
-/// `--wrap` ([`SymbolOptions::wrapped_references`](crate::cli::SymbolOptions::wrapped_references)), in the
-/// references of files.
+/// `--wrap` ([`SymbolOptions::wrapped_references`](crate::cli::SymbolOptions::wrapped_references)), applied
+/// to the references of files.
 struct Wrap<'a> {
     names: HashMap<Vec<u8>, &'a [u8]>,
 }

@@ -1,8 +1,8 @@
 //! Reads files with an order of sections: `--symbol-ordering-file`, `--section-ordering-file`,
 //! `--call-graph-ordering-file`.
 //!
-//! A section ordering file is in gold's or in GNU ld's form, by its contents: GNU ld's has output
-//! sections with braces, which the patterns of gold's cannot have.
+//! A section ordering file is in gold's or in GNU ld's form. The contents show which: GNU ld's form has
+//! output sections with braces, which gold's patterns cannot have.
 
 use crate::diag::{Code, Diagnostic};
 use crate::input::ordering::{Call, OrderFiles, Word};
@@ -13,8 +13,8 @@ use crate::script::{Sources, Span, parse_section_order};
 use hashbrown::HashSet;
 use std::path::Path;
 
-/// Reads ordering files. Gives the orders of gold's and lld's forms, and the scripts of section
-/// ordering files in GNU ld's form.
+/// Reads ordering files. Returns the orders in gold's and lld's forms, and the scripts of section ordering
+/// files in GNU ld's form.
 pub fn run(session: Session<'_>, files: &mut OptionFiles<'_>) -> (OrderFiles, Vec<OutputSection>) {
     let options = &session.config.scripts;
     let mut orders = OrderFiles::default();
@@ -53,7 +53,7 @@ fn listed(files: &mut OptionFiles<'_>, path: &Path, kind: &str) -> Vec<Word> {
     }
 }
 
-/// The trimmed lines, without empty ones and comments (`#`).
+/// The trimmed lines. Empty lines and comments (`#`) are left out.
 fn lines(files: &mut OptionFiles<'_>, name: &str, text: &[u8]) -> Vec<Word> {
     let Some(file) = files.sources.add(name, text) else {
         let message = format!("{name} is larger than 4 GiB");
@@ -89,7 +89,7 @@ fn without_repetition(session: Session<'_>, sources: &Sources, lines: Vec<Word>)
     symbols
 }
 
-/// Warns of a line of an ordering file that has no effect.
+/// Warns that a line of an ordering file has no effect.
 pub fn warn(session: Session<'_>, sources: &Sources, span: Span, message: String) {
     session.sink.report(Diagnostic::warning(Code::Ordering, message).at(sources.location(span)).ordered(
         span.file,
@@ -98,7 +98,7 @@ pub fn warn(session: Session<'_>, sources: &Sources, span: Span, message: String
     ));
 }
 
-/// Parses a line `caller function count`; reports any other.
+/// Parses a line `caller function count`. Reports any other line.
 fn call(session: Session<'_>, sources: &Sources, line: Word) -> Option<Call> {
     let mut words = Vec::new();
     let mut at = 0;

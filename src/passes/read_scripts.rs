@@ -1,8 +1,8 @@
-//! Reads the scripts of the link and joins them into one layout plan.
+//! Reads the scripts of the link, and joins them into one layout plan.
 //!
-//! There is always a main script: that of `-T`, or the built-in one of the kind of output (`-dT`
-//! names another). Scripts among the inputs and `--defsym` add to it. Their directives about
-//! symbols (entry, references) are taken here, because the search for definitions needs them.
+//! There is always a main script: the one of `-T`, or the built-in one for the kind of output (`-dT` names
+//! another). Scripts among the inputs and `--defsym` add to it. This pass also takes their directives about
+//! symbols (entry, references), because the search for definitions needs them.
 
 use crate::cli::{
     Config, OutputFormat, OutputMode, SeparateCode, TARGETS, is_32_bit, is_32_bit_architecture,
@@ -22,7 +22,8 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// The scripts that options name, read before any input: they may name inputs and the output.
+/// The scripts that options name. They are read before any input, because they may name inputs and the
+/// output.
 #[derive(Default)]
 pub struct MainScripts {
     /// The scripts of `-T`, in order.
@@ -62,7 +63,7 @@ pub fn open(config: &Config, source: &dyn InputSource, sources: &mut Sources, si
     main
 }
 
-/// Applies the commands of `-T` scripts that stand for options: name and format of the output, and the map.
+/// Applies the commands of `-T` scripts that act like options: name and format of the output, and the map.
 /// Also settles what the format implies.
 pub fn configure<'c>(config: &'c Config, main: &MainScripts) -> Cow<'c, Config> {
     let mut config = Cow::Borrowed(config);
@@ -85,8 +86,8 @@ pub fn configure<'c>(config: &'c Config, main: &MainScripts) -> Cow<'c, Config> 
     config
 }
 
-/// The command of a `-T` script that asks for an output of 32 bits. Scripts among the inputs do not count:
-/// where compilers serve several machines, libraries of another one may be such scripts.
+/// The command of a `-T` script that asks for an output with 32 bits. Scripts among the inputs do not count:
+/// on systems whose compilers serve several machines, another machine's libraries may be such scripts.
 pub fn needs_32_bit_linker(config: &Config, main: &MainScripts) -> Option<String> {
     if config.output_format == OutputFormat::Binary {
         return None;
@@ -107,10 +108,10 @@ pub fn needs_32_bit_linker(config: &Config, main: &MainScripts) -> Option<String
     main.replacing.iter().find_map(of_script)
 }
 
-/// Joins all scripts into the layout plan, and collects the directives of scripts and lists about symbols.
-/// `augmenting` are the scripts among the inputs, already parsed into `sources`, each with the number of
-/// inputs before it. Arguments are borrowed, because objects may name libraries that are scripts: then the
-/// caller calls this again.
+/// Joins all scripts into the layout plan, and collects what scripts and lists say about symbols.
+/// `augmenting` has the scripts among the inputs, already parsed into `sources`, each with the number of
+/// inputs before it. The arguments are borrowed, because objects may name libraries that are scripts, and
+/// then the caller calls this again.
 pub fn run<'a>(
     session: Session<'a>,
     main: &MainScripts,
@@ -150,8 +151,8 @@ pub fn run<'a>(
     (Directives { session, entry, script_references, script_paths: paths, lists, orders }, plan)
 }
 
-/// Reports unknown formats in `OUTPUT_FORMAT` and `TARGET`. Any `elf…` is accepted: inputs of another machine
-/// are reported by themselves.
+/// Reports unknown formats in `OUTPUT_FORMAT` and `TARGET`. Any `elf…` is accepted, because inputs of another
+/// machine get a report of their own.
 fn report_formats(scripts: &[(usize, Script)], sources: &Sources, sink: &Sink) {
     for command in scripts.iter().flat_map(|(_, script)| &script.commands) {
         let (format, of, help) = match command {
@@ -208,7 +209,8 @@ pub fn built_in_order(config: &Config) -> Order {
 /// The parser of a script's language.
 type Parse = fn(&mut Sources, &str, &[u8], &mut Include<'_>) -> Result<Script, Vec<Diagnostic>>;
 
-/// A script that an option names, with its path: as given, or in the first `-L` directory that has it.
+/// Reads a script that an option names. Its path is the given one, or it is found in the first `-L` directory
+/// that has it.
 fn main_script(
     config: &Config,
     files: &mut OptionFiles<'_>,
@@ -229,7 +231,7 @@ fn entry(config: &Config, plan: &LayoutPlan) -> Vec<u8> {
         (Some(name), _) => name.clone(),
         (None, Some(name)) => name.bytes.to_vec(),
         (None, None) if config.is_relocatable() => Vec::new(),
-        // GNU ld's own default, which its built-in scripts override.
+        // This is GNU ld's own default. Its built-in scripts override it.
         (None, None) if plan.replaces_default => b"start".to_vec(),
         (None, None) => b"_start".to_vec(),
     }

@@ -1,8 +1,8 @@
 //! Reads version scripts and symbol lists: `--version-script`, `VERSION { … }` of linker scripts,
-//! `--dynamic-list` and its kin, `--retain-symbols-file`.
+//! `--dynamic-list` and related options, and `--retain-symbols-file`.
 //!
-//! Version scripts and lists of dynamic symbols are also looked for where libraries are, as GNU ld
-//! and gold do; the list of symbols to retain is not.
+//! Version scripts and lists of dynamic symbols are also looked for in the directories of libraries, as GNU
+//! ld and gold do. The list of symbols to retain is not.
 
 use crate::cli::Config;
 use crate::diag::Diagnostic;
@@ -16,7 +16,7 @@ use crate::script::{Sources, Span, ast::Name};
 use crate::symbols::NameList;
 use std::path::Path;
 
-/// Reads all lists that options name. `commands` are the `VERSION` commands of linker scripts.
+/// Reads all lists that options name. `commands` has the `VERSION` commands of linker scripts.
 pub fn run(session: Session<'_>, commands: &[Span], files: &mut OptionFiles<'_>) -> Lists {
     let Session { config, sink, .. } = session;
     let mut script = VersionScript::default();
@@ -42,8 +42,8 @@ pub fn run(session: Session<'_>, commands: &[Span], files: &mut OptionFiles<'_>)
     }
     listed.extend(config.symbols.export_symbols.iter().map(|name| SymbolPattern::plain(name)));
     lists.dynamic = (!listed.is_empty()).then(|| NameList::new(&listed));
-    // Unlike --export-dynamic-symbol, these options bind the definitions that no list names inside the
-    // output.
+    // These options, unlike --export-dynamic-symbol, bind definitions inside the output if no list names
+    // them.
     let symbols = &config.symbols;
     lists.dynamic_is_exclusive = !options.dynamic_lists.is_empty()
         || symbols.dynamic_list_data
@@ -61,8 +61,8 @@ pub fn run(session: Session<'_>, commands: &[Span], files: &mut OptionFiles<'_>)
     lists
 }
 
-/// The parsed contents of a file, named by path or found in a `-L` directory; the empty default if it cannot
-/// be read or parsed, which is reported.
+/// The parsed contents of a file, which is named by path or found in a `-L` directory. If it cannot be read
+/// or parsed, this reports it and returns the empty default.
 fn parsed<R: Default>(
     config: &Config,
     files: &mut OptionFiles<'_>,
@@ -77,7 +77,7 @@ fn parsed<R: Default>(
     files.accept(parsed).unwrap_or_default()
 }
 
-/// `--dynamic-list-cpp-new` and `--dynamic-list-cpp-typeinfo`.
+/// The patterns of `--dynamic-list-cpp-new` and `--dynamic-list-cpp-typeinfo`.
 fn cxx_patterns(config: &Config) -> Vec<SymbolPattern> {
     let mut texts: Vec<&[u8]> = Vec::new();
     if config.symbols.dynamic_list_cpp_new {

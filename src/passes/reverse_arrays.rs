@@ -1,10 +1,10 @@
 //! Reverses `.ctors` and `.dtors` sections that a script puts into `.init_array` and `.fini_array`.
 //!
-//! Start-up code runs `.ctors` from its end to its beginning and `.init_array` the other way, so the words of
-//! a `.ctors` section must change their order where it goes into `.init_array`, and those of `.dtors` in
-//! `.fini_array`. Their relocations move with them; symbols stay where they are. As in GNU ld and gold. A
-//! section that is no list of words stays as it is. New contents lie in bytes of the link's own
-//! ([`ObjectFile::made`]), so that later passes see an ordinary section.
+//! Start-up code runs `.ctors` from its end to its beginning, and `.init_array` the other way. So the words
+//! of a `.ctors` section must be reversed if the section goes into `.init_array`, and those of `.dtors` in
+//! `.fini_array`. Their relocations move with them, but symbols stay where they are, as in GNU ld and gold. A
+//! section that is not a list of words stays as it is. The new contents lie in bytes that the link owns
+//! ([`ObjectFile::made`]), so later passes see an ordinary section.
 
 use crate::arch::Target;
 use crate::elf::consts as elf;
@@ -47,7 +47,7 @@ fn reverse<'a, T: Target>(mut inputs: Inputs<'a, T>, found: &[(FileId, u32)]) ->
 
 /// The sections to reverse, as file and header index, in input order.
 fn find<T: Target>(link: &Matched<'_, T>) -> Vec<(FileId, u32)> {
-    // By rule: the section name whose words must be reversed for the rule's output section.
+    // By rule: the name of sections whose words must be reversed in the rule's output section.
     let old_names: Vec<Option<&[u8]>> = link
         .plan
         .rules
@@ -76,7 +76,7 @@ fn find<T: Target>(link: &Matched<'_, T>) -> Vec<(FileId, u32)> {
     link.objects.par_iter().flat_map_iter(of_object).collect()
 }
 
-/// The changed section headers of an object, and its bytes of the link's own with the new contents.
+/// An object's changed section headers, and the bytes with the new contents, which the link owns.
 struct Edit<E: ByteOrder> {
     headers: Vec<Shdr<E>>,
     made: Vec<u8>,
@@ -103,7 +103,7 @@ impl<E: ByteOrder> Edit<E> {
         }
     }
 
-    /// Gives a section other contents, which its header then names behind the file's end.
+    /// Gives a section other contents. Its header then names a place behind the end of the file.
     fn replace(&mut self, object: &ObjectFile<'_, E>, index: usize, contents: &[u8]) {
         self.headers[index].sh_offset.set(object.bytes.len() as u64 + self.made.len() as u64);
         self.headers[index].sh_size.set(contents.len() as u64);
@@ -111,7 +111,7 @@ impl<E: ByteOrder> Edit<E> {
     }
 }
 
-/// The relocation for the same word after a section of `size` bytes was reversed.
+/// A relocation for the same word, after a section of `size` bytes was reversed.
 fn turned<E: ByteOrder>(relocation: Rela<E>, size: u64) -> Rela<E> {
     let offset = relocation.r_offset.get();
     let inside = offset % WORD;

@@ -1,13 +1,14 @@
-//! Has compilers' plugins turn intermediate code into machine code (link-time optimization).
+//! Link-time optimization: lets plugins of compilers turn intermediate code into machine code.
 //!
-//! Compilers name their plugin on every command line, so it is loaded only if an input has intermediate code,
-//! which parsing notices. Other plugins may want machine code, too: they are always loaded, and asked about
-//! every object ([`is_compilers`]). A plugin tells the symbols of the files that it claims, and an object
-//! with these symbols stands in for each ([`crate::input::stand_in`]): the search for definitions and the
-//! passes that resolve symbols treat it like any other. When all symbols are resolved, the plugin learns how
-//! ([`resolutions`]), compiles, and names its objects. Files are then parsed again, the search is repeated
-//! with the new objects in place of the old ones, and the link goes on as if they had been on the command
-//! line.
+//! Compilers name their plugin on every command line, so the linker loads it only if an input has
+//! intermediate code, which parsing notices. Other plugins may want machine code, too: the linker always
+//! loads these, and asks them about every object ([`is_compilers`]).
+//!
+//! A plugin tells the symbols of the files that it claims. An object with these symbols stands in for each
+//! such file ([`crate::input::stand_in`]), so the search for definitions and the passes that resolve symbols
+//! treat it like any other. When all symbols are resolved, the plugin learns how ([`resolutions`]), compiles,
+//! and names its objects. Then the linker parses the files again and repeats the search with the new objects
+//! in place of the old ones. The link goes on as if they had been on the command line.
 
 mod hidden;
 mod library_calls;
@@ -41,7 +42,7 @@ pub struct Plugins<'a> {
     claims: Vec<Claimed<'a>>,
     /// The outcome of the first search, once its intermediate code is compiled.
     before: Option<Before<'a>>,
-    /// Signatures of the COMDAT groups of which a copy in claimed files prevailed.
+    /// The signatures of COMDAT groups whose prevailing copy was in a claimed file.
     prevailing_groups: HashSet<&'a [u8]>,
 }
 
@@ -52,14 +53,14 @@ struct Claimed<'a> {
     file: u32,
     /// Its own contents, which a stand-in replaces in the candidate.
     bytes: &'a [u8],
-    /// It holds machine code, too (`-ffat-lto-objects`).
+    /// Whether it also holds machine code (`-ffat-lto-objects`).
     has_code: bool,
     /// The index of the plugin that claimed it.
     plugin: usize,
 }
 
 impl<'a> Plugins<'a> {
-    /// Offers files with intermediate code to the plugins, or all objects. Gives whether stand-ins replaced
+    /// Offers files with intermediate code to the plugins, or all objects. Returns whether stand-ins replaced
     /// any files: then the candidates must be parsed again. Reports files that hold only intermediate code
     /// and that no plugin claims.
     pub fn claim<T: Target>(
@@ -85,8 +86,8 @@ impl<'a> Plugins<'a> {
         }
         let offered = match session.config.mode {
             _ if wants_all => objects(opened),
-            // Under `-r`, gcc's plugin must also see the files that it does not claim: if one has machine
-            // code, it cannot make an object of intermediate code alone.
+            // Under `-r`, gcc's plugin must also see files that it does not claim: if one of them has machine
+            // code, the plugin cannot make an object of intermediate code alone.
             OutputMode::Relocatable => objects(opened),
             _ => found.iter().map(|&(row, _)| row).collect(),
         };
@@ -134,8 +135,9 @@ impl<'a> Plugins<'a> {
         Ok(())
     }
 
-    /// Searches for definitions ([`extract_members`]): after compilation with all that took part before,
-    /// before it with members that define [`library_calls`] if intermediate code takes part.
+    /// Searches for definitions ([`extract_members`]). After compilation, the search keeps all files that
+    /// took part before. Before it, if intermediate code takes part, the search also takes members that
+    /// define [`library_calls`].
     pub fn search<T: Target>(
         &self,
         parsed: &ParsedInputs<'a, T>,
@@ -161,7 +163,7 @@ impl<'a> Plugins<'a> {
         }
     }
 
-    /// Whether intermediate code takes part that is not compiled yet.
+    /// Whether intermediate code takes part that no plugin has compiled yet.
     pub fn have_work(&self, extracted: &Extracted, opened: &Opened<'a>) -> bool {
         self.before.is_none() && extracted.objects.iter().any(|&row| is_claimed(opened, row))
     }
@@ -221,8 +223,8 @@ impl<'a> Plugins<'a> {
         session.sink.check()
     }
 
-    /// Gives claimed files their roles after compilation: files that were compiled take no further part; of
-    /// claimed files that were not extracted, those with machine code become candidates by that code.
+    /// Gives claimed files their roles after compilation. Compiled files take no further part. A claimed file
+    /// that was not extracted becomes a candidate by its machine code, if it has any.
     fn settle(&self, extracted: &Extracted, opened: &mut Opened<'a>) {
         for &row in &extracted.objects {
             let file = &mut opened.files[row as usize];
@@ -241,7 +243,7 @@ impl<'a> Plugins<'a> {
     /// What the plugins have compiled, among the objects of the second search.
     pub fn compiled(&mut self, extracted: &Extracted, opened: &Opened<'a>) -> Compiled<'a> {
         let Some(before) = &self.before else { return Compiled::default() };
-        // Plugins add archives, too: the compiler's libraries.
+        // Plugins also add archives: the compiler's libraries.
         let is_made =
             |row: u32| row >= before.first_added && opened.files[row as usize].name.member.is_none();
         let made = (0..).zip(&extracted.objects).filter(|(_, row)| is_made(**row));
@@ -249,8 +251,8 @@ impl<'a> Plugins<'a> {
         Compiled { signatures: std::mem::take(&mut self.prevailing_groups), files }
     }
 
-    /// Reports extracted members of intermediate code that nothing will compile: no plugin claims them, or
-    /// only compiled code needs them, after the plugins have finished.
+    /// Reports extracted members of intermediate code that nothing will compile. Either no plugin claims
+    /// them, or only compiled code needs them, and the plugins have finished.
     pub fn report_not_compiled(
         &self,
         extracted: &Extracted,
@@ -295,7 +297,7 @@ impl<'a> Plugins<'a> {
     }
 }
 
-/// Signatures of the COMDAT groups of which a copy in a claimed file prevails.
+/// The signatures of COMDAT groups whose prevailing copy is in a claimed file.
 fn prevailing_groups<'a, T: Target>(link: &Resolved<'a, T>, roles: &[Role]) -> HashSet<&'a [u8]> {
     let claimed = link.groups.by_file.iter().zip(roles).filter(|(_, role)| matches!(role, Role::Claimed(_)));
     let groups = claimed.flat_map(|(groups, _)| groups);
@@ -303,14 +305,14 @@ fn prevailing_groups<'a, T: Target>(link: &Resolved<'a, T>, roles: &[Role]) -> H
     prevailing.map(|entry| entry.group.signature).collect()
 }
 
-/// Whether a plugin is gcc's or LLVM's own. Compiler drivers name it in every link, and it claims nothing but
+/// Whether a plugin is gcc's or LLVM's own. Compiler drivers name it in every link, and it claims only
 /// intermediate code.
 fn is_compilers(plugin: &Path) -> bool {
     let name = plugin.file_name().unwrap_or_default().as_encoded_bytes();
     name.starts_with(b"liblto_plugin") || name.starts_with(b"LLVMgold")
 }
 
-/// The intermediate code of a file that no plugin has been asked about.
+/// The intermediate code of a file about which no plugin was asked yet.
 fn intermediate<T: Target>(parsed: &Parsed<'_, T>, file: &Candidate<'_>) -> Option<Intermediate> {
     match (file.role, parsed) {
         (Role::Bitcode, _) => Some(Intermediate::Only),
@@ -325,7 +327,7 @@ fn is_claimed(opened: &Opened<'_>, row: u32) -> bool {
     opened.files.get(row as usize).is_some_and(|file| matches!(file.role, Role::Claimed(_)))
 }
 
-/// The rows of objects that no plugin has been asked about.
+/// The rows of objects about which no plugin was asked yet.
 fn objects(opened: &Opened<'_>) -> Vec<u32> {
     let open = |file: &Candidate<'_>| matches!(file.role, Role::Opened | Role::Bitcode);
     let files = (0..).zip(&opened.files);
@@ -366,7 +368,7 @@ fn start(config: &Config) -> Result<linker_plugin::Session, Failure> {
 fn report_failure(sink: &Sink, failure: Failure) {
     let name = |path: &Path| path.display().to_string();
     let finding = match failure {
-        // Its message says all.
+        // The plugin's own message says all.
         Failure::Fatal if sink.has_errors() => return,
         Failure::Fatal => Diagnostic::error(Code::LtoPlugin, "an LTO plugin ended without a message"),
         Failure::CannotLoad { plugin, reason } => Diagnostic::error(

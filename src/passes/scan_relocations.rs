@@ -1,9 +1,9 @@
-//! Collects the needs of relocations in live sections.
+//! Collects what the relocations in live sections need.
 //!
-//! One parallel walk over the loaded sections collects needs of symbols, places of dynamic
-//! relocations, and references to undefined and discarded symbols. Later passes count and write from
-//! the results, and do not scan again. A few problems are reported for each section, so that one broken
-//! section does not hide the next.
+//! One parallel walk over the loaded sections collects the needs of symbols (GOT slots, PLT entries, copies),
+//! the places of dynamic relocations, and references to undefined and discarded symbols. Later passes count
+//! and write from these results, and do not scan again. A section may report a few problems, so that one
+//! broken section does not hide the next one.
 
 use crate::arch::relocation::SymbolFacts;
 use crate::arch::{RelocExpr, RelocInfo, Target};
@@ -22,7 +22,7 @@ use crate::relocs::{discarded, undefined};
 use crate::symbols::{AtomicNeeds, Definition, Needs, SymbolFlags};
 use rayon::prelude::*;
 
-/// Most problems that are reported for one section.
+/// One section reports at most so many problems.
 const MAX_REPORTS: u32 = 8;
 
 /// The results of scanning one object.
@@ -34,15 +34,15 @@ pub struct ScanResults {
     pub undefined: Vec<Reference>,
     /// References to symbols of discarded sections.
     pub discarded: Vec<Reference>,
-    /// Needs of the link as a whole ([`Needs::OF_LINK`]).
+    /// Needs that the link as a whole has ([`Needs::OF_LINK`]).
     pub needs: Needs,
     /// The first dynamic relocation in a section that is not writable.
     pub text_relocation: Option<Reference>,
 }
 
-/// Scans all objects; under `-r` only for references to discarded sections. Only reads the link, so that
-/// mergeable sections can be merged at the same time. Gives the results of each object, and the needs of each
-/// symbol.
+/// Scans all objects; under `-r`, only for references to discarded sections. It only reads the link, so
+/// mergeable sections can be merged at the same time. Returns the results of each object, and the needs of
+/// each symbol.
 pub fn run<T: Target>(link: &Live<'_, T>) -> (Vec<ScanResults>, Vec<Needs>) {
     let relocatable = link.config.is_relocatable();
     let needs = AtomicNeeds::new(link.symbol_count);
@@ -56,7 +56,7 @@ pub fn run<T: Target>(link: &Live<'_, T>) -> (Vec<ScanResults>, Vec<Needs>) {
                     let section = object.section_id(index as u32);
                     let relocations = object.relocations(index);
                     match relocatable {
-                        // An FDE whose function is discarded loses its relocations silently.
+                        // An FDE loses its relocations if its function is discarded. Nothing is wrong then.
                         true if is_frame_section(link, object, index) => {}
                         true => find_discarded(link, object, section, relocations, &mut found),
                         false => scan_lists(link, section, [relocations], &needs, &mut found),
@@ -64,7 +64,7 @@ pub fn run<T: Target>(link: &Live<'_, T>) -> (Vec<ScanResults>, Vec<Needs>) {
                 }
             }
             scan_frames(link, object, &needs, &mut found);
-            // The list keeps its capacity from object to object: a new one would be copied again and again as
+            // The list keeps its capacity from object to object. A new one would be copied again and again as
             // it grows.
             *sites = std::mem::take(&mut found.sites);
             found.sites = sites.to_vec();
@@ -107,8 +107,8 @@ pub fn finish<T: Target>(
     asked
 }
 
-/// Whether a section is loaded and copied to the output, so that its relocations count. Absorbed
-/// ones are left out: [`scan_frames`] scans the records of `.eh_frame`.
+/// Whether a section is loaded and copied to the output, so that its relocations count. Absorbed sections are
+/// left out: [`scan_frames`] scans the records of `.eh_frame`.
 fn is_scanned<T: Target>(link: &Live<'_, T>, object: &ObjectFile<'_, T::E>, index: usize) -> bool {
     let id = object.section_id(index as u32);
     link.class_of(id).contains(SectionClass::ALLOC | SectionClass::RELOCATED)
@@ -117,7 +117,7 @@ fn is_scanned<T: Target>(link: &Live<'_, T>, object: &ObjectFile<'_, T::E>, inde
         && !link.sections.is(id, SectionState::NOT_CONTENT)
 }
 
-/// Whether a section is `.eh_frame` that was split into records.
+/// Whether a section is an `.eh_frame` that the linker split into records.
 fn is_frame_section<T: Target>(link: &Live<'_, T>, object: &ObjectFile<'_, T::E>, index: usize) -> bool {
     let frames = link.frames.files.get(object.id.index());
     frames.is_some_and(|frames| frames.section(index as u32).is_some())
@@ -138,7 +138,7 @@ fn find_discarded<T: Target>(
     }
 }
 
-/// Scans the records of an object's `.eh_frame` sections that are kept.
+/// Scans the kept records of an object's `.eh_frame` sections.
 fn scan_frames<T: Target>(
     link: &Live<'_, T>,
     object: &ObjectFile<'_, T::E>,
@@ -153,7 +153,7 @@ fn scan_frames<T: Target>(
     }
 }
 
-/// Scans relocations of one section: the lists hold all of them, or those of the kept records.
+/// Scans relocations of one section. The lists hold all of them, or only those of the kept records.
 fn scan_lists<'r, T: Target>(
     link: &Live<'_, T>,
     section: SectionId,
@@ -193,7 +193,7 @@ impl<T: Target> Visitor<T> for Scan<'_, '_, T> {
             self.check_thread_locality(info, &reference, index);
         }
         self.take(info, action, &reference, addend);
-        // The undefined symbol itself is reported already.
+        // The undefined symbol itself has been reported.
         if let Some(problem) = action.problem
             && !facts.contains(SymbolFacts::UNDEFINED)
         {
@@ -302,7 +302,7 @@ impl<T: Target> Scan<'_, '_, T> {
     }
 
     /// Reports a TLS relocation against a symbol that is not thread-local, or the reverse. Section symbols
-    /// and symbols that the linker defines have no type, so nothing can be said about them.
+    /// and symbols that the linker defines have no type, so they are not checked.
     #[cold]
     fn check_thread_locality(&mut self, info: &RelocInfo<T>, reference: &Reference, index: u32) {
         let symbol = reference.symbol;
@@ -343,7 +343,7 @@ impl<T: Target> Scan<'_, '_, T> {
         );
     }
 
-    /// Reports copies and canonical PLT entries that cannot work: of protected symbols, whose
+    /// Reports copies and canonical PLT entries that cannot work: those of protected symbols, because the
     /// library goes on using its own definition, and copies of data without a size.
     fn check_preemption(&mut self, info: &RelocInfo<T>, reference: &Reference) {
         let link = self.link;
@@ -380,7 +380,7 @@ impl<T: Target> Scan<'_, '_, T> {
             (false, true) => "a position-independent executable",
             (false, false) => "an executable",
         };
-        // In the message's own line, where people look for it.
+        // The option stands in the message's own line, where people look for it.
         let option = if mode.shared { "-fPIC" } else { "-fPIC or -fPIE" };
         let relocation = info.name;
         let symbol = self.link.symbol_text(reference.symbol);
@@ -456,8 +456,8 @@ fn report_text_relocations<T: Target>(link: &Live<'_, T>, first: Reference) {
     );
 }
 
-/// Warns of `STT_GNU_IFUNC` functions together with text relocations: while the dynamic linker applies the
-/// latter, it makes the code writable and not executable, and it may call resolvers in that time.
+/// Warns of `STT_GNU_IFUNC` functions together with text relocations. While the dynamic linker applies text
+/// relocations, it makes the code writable and not executable, and it may call resolvers at that time.
 fn report_resolvers<T: Target>(link: &Live<'_, T>, asked: &RelocNeeds) {
     let is_resolved = |site: &DynRelocSite| site.kind() == DynamicKind::Resolved;
     let in_words = asked.sites.iter().flatten().any(is_resolved);
@@ -476,7 +476,7 @@ fn report_resolvers<T: Target>(link: &Live<'_, T>, asked: &RelocNeeds) {
     }
 }
 
-/// `-z report-relative-reloc`: a note for every place that gets a relative relocation.
+/// `-z report-relative-reloc`: reports a note for every place that gets a relative relocation.
 fn report_relative<T: Target>(link: &Live<'_, T>, sites: &[Vec<DynRelocSite>]) {
     let relative = T::DYNAMIC.relative;
     for site in sites.iter().flatten() {

@@ -1,10 +1,15 @@
 //! Selects the prevailing copy of each COMDAT group.
 //!
-//! Groups are chosen after archive extraction and before definitions: the first file in link order prevails,
-//! as a minimum over keys, so that objects can be looked at in any order. All members of the other copies are
-//! discarded, even if the prevailing copy has other members (gABI, "Section Groups"). Sections named
-//! `.gnu.linkonce.*` are the older form ([`linkonce`]). Copies in intermediate code take part by their
-//! stand-ins; when they have become machine code, it is to have prevailed ([`compiled`]).
+//! Each object that uses `std::vector<int>` brings its code, in a group whose signature is the function's
+//! name. The output needs one copy. The first file in link order prevails: the choice is a minimum over
+//! positions, so that objects can be read in any order. All members of the other copies are discarded, even
+//! if the prevailing copy has other members (gABI, "Section Groups"). The pass runs after archive extraction,
+//! which decides the files, and before definitions are selected, because symbols of discarded copies define
+//! nothing.
+//!
+//! Sections named `.gnu.linkonce.*` are the older form of groups ([`linkonce`]). Copies in intermediate code
+//! take part by their stand-ins. When they have become machine code, that code has to prevail in their place
+//! ([`compiled`]).
 
 mod compiled;
 mod linkonce;
@@ -89,15 +94,15 @@ pub fn run<'a, T: Target>(
     (GroupTable::new(by_file, objects), sections)
 }
 
-/// The group whose own section is at a position; groups of a file are in the order of theirs.
+/// The group whose own section is at a position. The groups of a file are in the order of their sections.
 fn group_at<'g, 'a>(found: &'g [Vec<(Group<'a>, Option<u32>)>], position: Position) -> Option<&'g Group<'a>> {
     let groups = found.get(position.file.index())?;
     let row = groups.binary_search_by_key(&position.section, |(group, _)| group.section).ok()?;
     Some(&groups[row].0)
 }
 
-/// Offers a COMDAT group as owner of its signature's global; gives the global. `None` for signatures that are
-/// no globals: those are claimed by name ([`claim_by_local_signatures`]).
+/// Offers a COMDAT group as owner of its signature's global. Returns the global. If the signature is not a
+/// global, returns `None`, and [`claim_by_local_signatures`] claims it by name.
 fn claim<'a, E: zerocopy::byteorder::ByteOrder>(
     object: &ObjectFile<'a, E>,
     group: &Group<'a>,
@@ -105,7 +110,7 @@ fn claim<'a, E: zerocopy::byteorder::ByteOrder>(
     owners: &[AtomicU64],
 ) -> Option<u32> {
     let symbol = &object.symbols[group.signature_symbol as usize];
-    // In the order of the symbol table.
+    // The list is in the order of the symbol table.
     let versioned = |symbol| object.versioned.binary_search_by_key(&symbol, |versioned| versioned.symbol);
     let is_versioned = || versioned(group.signature_symbol).is_ok();
     let id = if group.signature_symbol >= object.first_global
@@ -115,7 +120,7 @@ fn claim<'a, E: zerocopy::byteorder::ByteOrder>(
     {
         Some(object.symbol_id(group.signature_symbol))
     } else {
-        // Undefined signatures may have been renamed by --wrap: the name decides.
+        // --wrap may have renamed an undefined signature, so the name decides.
         globals.lookup(group.signature)
     }?;
     owners[id.index()].fetch_min(Position::new(object.id, group.section).word(), Ordering::Relaxed);

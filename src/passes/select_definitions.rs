@@ -1,10 +1,21 @@
 //! Selects the prevailing definition of each global.
 //!
-//! By the gABI: a definition that is not weak beats a common block, that beats a weak definition,
-//! that beats a shared library's; among equals the first file in link order wins. The choice is a
-//! minimum over packed keys (rank, file, symbol), which does not depend on the order in which
-//! objects are looked at, so all objects are read in parallel. Symbols in discarded sections define
-//! nothing.
+//! If a.o, b.o and the C library all define `log`, each reference to `log` must lead to one of them, the same
+//! for all. The gABI gives the order: a definition that is not weak beats a common block, which beats a weak
+//! definition, which beats a shared library's. Among equals, the first file in link order wins.
+//!
+//! All objects are read in parallel. If threads took turns, or the first thread to come won, the link would
+//! be slow or its result random. So each candidate becomes a key, and the smallest key of a global prevails.
+//! An atomic minimum gives the same result in any order:
+//!
+//! ```text
+//! rank (8 bits)  file (24)  symbol (32)
+//! 3 weak         a.o  0     12
+//! 1 strong       b.o  1      5              <- the smallest key: b.o's definition prevails
+//! 4 shared       libc 0    310
+//! ```
+//!
+//! Symbols in discarded sections define nothing: they are no candidates.
 
 use crate::arch::Target;
 use crate::diag::demangle::shown;
@@ -28,7 +39,7 @@ const NOTHING: u64 = u64::MAX;
 /// Bits of a key that number the file. [`run`] panics on more objects or libraries.
 const FILE_BITS: u32 = 24;
 
-/// Selects definitions and reports duplicates (unless they are allowed).
+/// Selects definitions, and reports duplicates unless they are allowed.
 pub fn run<T: Target>(inputs: &Inputs<'_, T>, sections: &SectionStates, plan: &LayoutPlan) -> Definitions {
     let Inputs { objects, shared, globals, .. } = inputs;
     assert!(objects.len() < 1 << FILE_BITS && shared.len() < 1 << FILE_BITS, "fewer than 2^24 files");
@@ -48,7 +59,7 @@ pub fn run<T: Target>(inputs: &Inputs<'_, T>, sections: &SectionStates, plan: &L
         report_duplicates(objects, sections, &globals.names, &best, sink, demangle);
     }
     let select = |(key, visibility): (AtomicU64, &AtomicU8)| match unpack(key.into_inner()) {
-        // A reference that is not of default visibility stays inside the output.
+        // A reference that is not of default visibility stays inside the output, so no library can define it.
         Definition::Shared { .. } if visibility.load(Ordering::Relaxed) != VISIBILITY_DEFAULT => {
             Definition::Undefined
         }
@@ -78,7 +89,8 @@ pub fn run<T: Target>(inputs: &Inputs<'_, T>, sections: &SectionStates, plan: &L
     definitions
 }
 
-/// Turns common blocks that get no room in a final link into references: another module may define them.
+/// Turns common blocks that get no room in a final link into references, because another module may define
+/// them.
 fn leave_commons(definitions: &mut Definitions) {
     for block in std::mem::take(&mut definitions.commons) {
         let row = block.symbol.index();
@@ -87,7 +99,7 @@ fn leave_commons(definitions: &mut Definitions) {
     }
 }
 
-/// The mentions of globals. The common blocks in `replaced`, which a library's data replaced, count as
+/// The mentions of globals. A library's data replaced the common blocks in `replaced`, so these count as
 /// references.
 fn with_references(mentions: Vec<AtomicU8>, replaced: &[CommonBlock]) -> Vec<MentionedBy> {
     let mut mentions: Vec<MentionedBy> =
@@ -97,10 +109,10 @@ fn with_references(mentions: Vec<AtomicU8>, replaced: &[CommonBlock]) -> Vec<Men
 }
 
 /// Settles common blocks that a shared library defines, too. The block prevails over zeros and over weak
-/// definitions, and grows to the library's size and alignment, because the library will use it. Initialised
-/// data would be lost, so there the library's definition prevails, and the block is a reference. A block that
-/// is not of default visibility, or that `--exclude-libs` hides, belongs to this output alone. Gives the
-/// blocks that are references, sorted by symbol.
+/// definitions, and grows to the library's size and alignment, because the library will use it. If the
+/// library's data is initialised, the block would hide the values. Then the library's definition prevails,
+/// and the block is a reference. A block that is not of default visibility, or that `--exclude-libs` hides,
+/// belongs to this output alone. Returns the blocks that became references, sorted by symbol.
 fn meet_libraries<T: Target>(
     inputs: &Inputs<'_, T>,
     visibility: &[AtomicU8],
@@ -117,7 +129,7 @@ fn meet_libraries<T: Target>(
             if symbol.is_undefined() || symbol.kind() != elf::STT_OBJECT {
                 continue;
             }
-            // Libraries name many symbols that nobody mentions.
+            // Libraries name many symbols that no object mentions.
             let own = |visibility: &AtomicU8| visibility.load(Ordering::Relaxed) != VISIBILITY_DEFAULT;
             if visibility.get(id.index()).is_none_or(own) {
                 continue;
@@ -141,13 +153,13 @@ fn meet_libraries<T: Target>(
     replaced
 }
 
-/// Whether there is a block of this symbol among blocks that are sorted by symbol.
+/// Whether `blocks`, which are sorted by symbol, hold a block of this symbol.
 fn holds(blocks: &[CommonBlock], symbol: SymbolId) -> bool {
     blocks.binary_search_by_key(&symbol, |block| block.symbol).is_ok()
 }
 
-/// Gives common blocks that are references the first weak definition in an object, if there is one: it
-/// prevails over a library's.
+/// Some common blocks became references. If an object has a weak definition of such a symbol, the first one
+/// prevails over the library's.
 fn prefer_weak_definitions<E: zerocopy::byteorder::ByteOrder + Sync>(
     objects: &[ObjectFile<'_, E>],
     sections: &SectionStates,
@@ -188,8 +200,8 @@ fn unpack(key: u64) -> Definition {
 
 const VISIBILITY_DEFAULT: u8 = 3;
 
-/// The rank of a visibility (`STV_*`), the most constraining first: internal, hidden, protected, default. The
-/// minimum is what the gABI wants for a symbol of several files.
+/// The rank of a visibility (`STV_*`). The most constraining comes first: internal, hidden, protected,
+/// default. If files disagree, the gABI wants the most constraining one, which is the minimum.
 fn to_rank(visibility: u8) -> u8 {
     visibility.wrapping_sub(1) & 3
 }
@@ -215,8 +227,8 @@ fn rank_of<E: zerocopy::byteorder::ByteOrder>(
     }
 }
 
-/// What a symbol of an object is as a candidate: of all candidates for a global the smallest key prevails.
-/// `None` if it is a reference.
+/// The key of an object's symbol as a candidate: of all candidates for a global, the smallest key prevails.
+/// `None` if the symbol is a reference.
 pub fn key_of<E: zerocopy::byteorder::ByteOrder>(
     object: &ObjectFile<'_, E>,
     index: usize,
@@ -225,8 +237,8 @@ pub fn key_of<E: zerocopy::byteorder::ByteOrder>(
     rank_of(object, index, sections).map(|rank| pack(rank, object.id.0, index as u32))
 }
 
-/// Whether symbols of a section are definitions: the section was not discarded with its group, nor left out
-/// of the output (`SHF_EXCLUDE`).
+/// Whether symbols of a section are definitions: the section was neither discarded with its group nor left
+/// out of the output (`SHF_EXCLUDE`).
 pub fn may_define(sections: &SectionStates, section: SectionId) -> bool {
     let state = sections.get(section);
     !state.is_empty() && !state.contains(SectionState::DISCARDED_BY_GROUP)
@@ -239,7 +251,7 @@ fn mention(mentions: &AtomicU8, how: MentionedBy) {
     }
 }
 
-/// Offers an object's definitions, and notes its mentions and visibilities. Gives the indices of its common
+/// Offers an object's definitions, and notes its mentions and visibilities. Returns the indices of its common
 /// symbols.
 fn offer_object<E: zerocopy::byteorder::ByteOrder>(
     object: &ObjectFile<'_, E>,
@@ -311,7 +323,7 @@ fn offer_shared<E: zerocopy::byteorder::ByteOrder>(library: &SharedFile<'_, E>, 
     }
 }
 
-/// The largest declaration of a common block becomes its definition (the first among equals).
+/// Makes the largest declaration of a common block its definition, the first among equals.
 fn join_commons<E: zerocopy::byteorder::ByteOrder>(
     objects: &[ObjectFile<'_, E>],
     commons: &[Vec<u32>],
@@ -345,7 +357,7 @@ fn join_commons<E: zerocopy::byteorder::ByteOrder>(
     blocks
 }
 
-/// Reports strong definitions that do not prevail, because another strong one does.
+/// Reports each strong definition that does not prevail because another strong one does.
 fn report_duplicates<E: zerocopy::byteorder::ByteOrder + Sync>(
     objects: &[ObjectFile<'_, E>],
     sections: &SectionStates,
@@ -395,7 +407,8 @@ fn report_duplicates<E: zerocopy::byteorder::ByteOrder + Sync>(
     }
 }
 
-/// Two names of one object for one place do not clash: `.symver name, name@@VERSION` leaves both.
+/// Whether a symbol and the prevailing one are two names of an object for one place. These do not clash:
+/// `.symver name, name@@VERSION` leaves both names.
 fn same_place<E: zerocopy::byteorder::ByteOrder>(
     winner: u64,
     object: &ObjectFile<'_, E>,
@@ -405,7 +418,7 @@ fn same_place<E: zerocopy::byteorder::ByteOrder>(
         if file == object.id && object.is_same_place(symbol as usize, index))
 }
 
-/// Two absolute symbols of one value do not clash.
+/// Whether a symbol and the prevailing one are absolute and have the same value. Then they do not clash.
 fn same_absolute<E: zerocopy::byteorder::ByteOrder>(
     objects: &[ObjectFile<'_, E>],
     winner: u64,

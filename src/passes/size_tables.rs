@@ -1,8 +1,8 @@
-//! Fills the dynamic linker's tables up to addresses, and sizes all synthetic sections.
+//! Fills the dynamic linker's tables except for addresses, and sizes all synthetic sections.
 //!
-//! [`crate::synth::kinds`] says how large each is. Comes before the layout. Two sections may still grow while
-//! addresses are found: `.relr.dyn`, whose size depends on how close its places lie, and the SFrame table,
-//! which describes thunks, and in its compact form has pages.
+//! [`crate::synth::kinds`] says how large each section is. The pass runs before the layout. Two sections may
+//! still grow while addresses are found: `.relr.dyn`, whose size depends on how close its places lie, and the
+//! SFrame table, which describes thunks, and which has pages in its compact form.
 
 use crate::arch::Target;
 use crate::debug_index::debug_names::NameIndex;
@@ -23,9 +23,9 @@ use hashbrown::HashSet;
 use rayon::prelude::*;
 use std::collections::BTreeSet;
 
-/// Sizes the linker's own sections. `chosen` holds the functions of its SFrame table;
-/// `corrupt_sframes` are inputs that pass unchanged,
-/// `debug_index` is the contents of `.gdb_index`, `name_index` those of `.debug_names`.
+/// Sizes the linker's own sections. `chosen` holds the functions of its SFrame table, `corrupt_sframes` the
+/// inputs that pass unchanged, `debug_index` the contents of `.gdb_index`, and `name_index` those of
+/// `.debug_names`.
 pub fn run<'a, T: Target>(
     numbered: Numbered<'a, T>,
     chosen: Chosen,
@@ -53,7 +53,8 @@ pub fn run<'a, T: Target>(
     let counted = numbered.config.relocations.combine && !android::is_wanted(&numbered);
     let relative_count = if counted { counts.relative } else { 0 };
     if numbered.is_dynamic() {
-        // They depend on which other sections have contents, and add strings.
+        // These two come last: the entries depend on which other sections have contents, and they add
+        // strings.
         sizing.dynamic.entries = entries(&numbered, &synthetics, relative_count, &mut sizing.dynamic);
         size(&sizing, &mut synthetics, &[Kind::Dynamic, Kind::DynStr]);
     }
@@ -82,7 +83,7 @@ fn size<T: Target>(link: &Sizing<'_, '_, T>, sections: &mut SyntheticSections<'_
     }
 }
 
-/// The tables for the dynamic linker, but for the entries of `.dynamic`. `packs` tells whether `.relr.dyn`
+/// The tables for the dynamic linker, without the entries of `.dynamic`. `packs` tells whether `.relr.dyn`
 /// has contents.
 fn dynamic_tables<'a, T: Target>(link: &Numbered<'a, T>, packs: bool) -> DynamicTables<'a> {
     let libraries = needed_libraries(link);
@@ -99,7 +100,7 @@ fn dynamic_tables<'a, T: Target>(link: &Numbered<'a, T>, packs: bool) -> Dynamic
     tables
 }
 
-/// By global: its row in `.dynsym`, or that of its representative.
+/// By global: its row in `.dynsym`, or the row of its representative.
 fn rows<T: Target>(link: &Numbered<'_, T>, tables: &DynamicTables<'_>) -> Vec<u32> {
     let mut row_of = vec![0; link.globals.len()];
     for (row, symbol) in (1..).zip(&tables.symbols) {
@@ -118,9 +119,9 @@ fn rows<T: Target>(link: &Numbered<'_, T>, tables: &DynamicTables<'_>) -> Vec<u3
     row_of
 }
 
-/// By library: whether the output needs it (`DT_NEEDED`). It does without `--as-needed`; if a live section
-/// refers to the library, and not only weakly, or by a copy or canonical PLT entry; if `--require-defined`
-/// names a symbol of it; and if a needed library takes symbols from it without naming it.
+/// By library: whether the output needs it (`DT_NEEDED`). There are four reasons: the library came without
+/// `--as-needed`; a live section refers to it, and not only weakly, or by a copy or a canonical PLT entry;
+/// `--require-defined` names one of its symbols; or a needed library takes symbols from it without naming it.
 fn needed_libraries<T: Target>(link: &Scanned<'_, T>) -> Vec<bool> {
     let rows = (0..link.globals.len() as u32).into_par_iter().with_min_len(4096);
     let has_address =
@@ -161,8 +162,8 @@ fn needed_libraries<T: Target>(link: &Scanned<'_, T>) -> Vec<bool> {
     needed
 }
 
-/// Adds libraries from which needed libraries take symbols while none of these names them. Each needed
-/// library is looked at once, in rounds in input order.
+/// Adds libraries from which needed libraries take symbols, if no needed library names them. Looks at each
+/// needed library once, in rounds in input order.
 fn add_needed_by_libraries<T: Target>(link: &Resolved<'_, T>, needed: &mut [bool]) {
     let is_needed = |row: &usize| needed[*row];
     let mut open: BTreeSet<usize> = (0..link.shared.len()).filter(is_needed).collect();

@@ -1,8 +1,7 @@
-//! Takes `.eh_frame` sections apart into records.
+//! Splits `.eh_frame` sections into records.
 //!
-//! After this pass the sections count as absorbed: their records go into the linker's own `.eh_frame`.
-//! Under `-r` the sections stay whole, and the records only tell which relocations belong to discarded
-//! functions.
+//! After this pass, the sections count as absorbed: their records go into the linker's own `.eh_frame`. Under
+//! `-r`, the sections stay whole, and the records only tell which relocations belong to discarded functions.
 
 use crate::arch::Target;
 use crate::diag::{Code, Diagnostic, Location};
@@ -13,7 +12,7 @@ use crate::input::object::Malformed;
 use crate::phase::{Inputs, Resolved, SectionStates};
 use rayon::prelude::*;
 
-/// Splits the live `.eh_frame` sections. Sections that cannot be split are reported and stay whole.
+/// Splits the live `.eh_frame` sections. A section that cannot be split is reported and stays whole.
 pub fn run<'a, T: Target>(link: &Resolved<'a, T>, sections: &mut SectionStates) -> Frames<'a, T::E> {
     let states = &*sections;
     let splits: Vec<Split<'_, T::E>> = (0..link.objects.len())

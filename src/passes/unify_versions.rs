@@ -1,15 +1,17 @@
 //! Unites globals whose names mean one definition.
 //!
-//! `name@VERSION` and `name@@VERSION` are the same version of a symbol: the second only says that plain
-//! references mean it, too. And if an object has `name` and `name@VERSION` at the same place (`.symver name,
-//! name@VERSION` leaves both), the directive renames the symbol: references to the plain name mean the
-//! versioned one. Not if any object has the plain name as a hidden one (`.symver name, name@VERSION,
-//! hidden`), which keeps it for the module itself: the versioned name stays visible. Nor if another
-//! definition of the plain name prevails, for `name@VERSION` is still the object's own.
+//! `name@VERSION` and `name@@VERSION` are the same version of a symbol. The second form only says that plain
+//! references mean it, too.
 //!
-//! The objects' tables of globals are changed before definitions are selected, so that no later pass sees two
-//! symbols. With `-r`, definitions keep their names, and only references to `name@VERSION` become references
-//! to `name@@VERSION`.
+//! If an object has `name` and `name@VERSION` at the same place (`.symver name, name@VERSION` leaves both),
+//! the directive renames the symbol: references to the plain name mean the versioned one. There are two
+//! exceptions. If any object has the plain name as a hidden one (`.symver name, name@VERSION, hidden`), the
+//! name is for the module itself, and the versioned name stays visible. And if another definition of the
+//! plain name prevails, `name@VERSION` is still the object's own.
+//!
+//! The pass changes the objects' tables of globals before definitions are selected, so that no later pass
+//! sees two symbols. With `-r`, definitions keep their names, and only references to `name@VERSION` become
+//! references to `name@@VERSION`.
 
 use super::select_definitions::{key_of, may_define};
 use crate::arch::Target;
@@ -24,7 +26,7 @@ use hashbrown::{HashMap, HashSet};
 use rayon::prelude::*;
 use zerocopy::byteorder::ByteOrder;
 
-/// Joins the names of the objects that take part. Costs nothing where no object names a version.
+/// Unites the names in the objects that take part. This costs nothing if no object names a version.
 pub fn run<'a, T: Target>(mut inputs: Inputs<'a, T>, sections: &SectionStates) -> Inputs<'a, T> {
     if inputs.objects.iter().all(|object| object.versioned.is_empty()) {
         return inputs;
@@ -65,7 +67,7 @@ fn is_defined<E: ByteOrder>(object: &ObjectFile<'_, E>, symbol: usize, sections:
     }
 }
 
-/// Makes `name@VERSION` of an object the plain name, if some object defines `name@@VERSION`.
+/// Replaces an object's `name@VERSION` by the plain name, if some object defines `name@@VERSION`.
 fn join_with_defaults<E: ByteOrder>(
     object: &mut ObjectFile<'_, E>,
     globals: &Globals<'_>,
@@ -81,7 +83,7 @@ fn join_with_defaults<E: ByteOrder>(
     }
 }
 
-/// Under `-r`: makes references to `name@VERSION` references to an object's `name@@VERSION`.
+/// Under `-r`, turns references to `name@VERSION` into references to an object's `name@@VERSION`.
 fn join_references<'a, T: Target>(mut inputs: Inputs<'a, T>, sections: &SectionStates) -> Inputs<'a, T> {
     let mut defaults: HashMap<(&[u8], &[u8]), SymbolId> = HashMap::new();
     for object in &inputs.objects {
@@ -120,13 +122,14 @@ struct Twin {
     key: u64,
 }
 
-/// Plain names that an object defines at the place of its `name@VERSION`, each with the global of the latter.
+/// The plain names that an object defines at the place of its `name@VERSION`, each with the global of
+/// `name@VERSION`.
 fn renamed<T: Target>(
     inputs: &Inputs<'_, T>,
     sections: &SectionStates,
     defaults: &HashSet<(SymbolId, &[u8])>,
 ) -> HashMap<SymbolId, SymbolId> {
-    // A set, so the order of the walk is lost anyway.
+    // This makes a set, so the order of the walk is lost anyway.
     let has_default: HashSet<SymbolId> = defaults.iter().map(|&(plain, _)| plain).collect();
     let mut twins: HashMap<SymbolId, Twin> = HashMap::new();
     for object in &inputs.objects {
@@ -162,12 +165,12 @@ fn renamed<T: Target>(
     for id in apart {
         twins.remove(&id);
     }
-    // Into a map, so in any order.
+    // This makes a map, so the order of the walk does not matter.
     twins.into_iter().map(|(plain, twin)| (plain, twin.versioned)).collect()
 }
 
-/// The plain names among `twins` of which an object has a definition that prevails, or a mention that makes
-/// them hidden.
+/// The plain names among `twins` that stay apart, because an object has a definition of the name that
+/// prevails, or a mention that makes it hidden.
 fn kept_apart<E: ByteOrder>(
     object: &ObjectFile<'_, E>,
     sections: &SectionStates,

@@ -1,7 +1,8 @@
 //! Decompresses sections that are in the output.
 //!
-//! Comes once garbage is collected, so that no dead section is decompressed, and before any pass reads
-//! contents of sections that are not loaded (`fold_sections`, `merge_strings`, debug indexes, the output).
+//! The pass runs after garbage collection, so that no dead section is decompressed, and before any pass that
+//! reads contents of sections which are not loaded (`fold_sections`, `merge_strings`, debug indexes, the
+//! output).
 
 use crate::arch::Target;
 use crate::diag::{Code, Diagnostic, Location};
@@ -11,7 +12,7 @@ use crate::phase::{Inputs, SectionStates};
 use rayon::prelude::*;
 use zerocopy::byteorder::ByteOrder;
 
-/// Decompresses kept sections; reports those that cannot be.
+/// Decompresses kept sections. Reports those that cannot be decompressed.
 pub fn run<T: Target>(link: &Inputs<'_, T>, sections: &SectionStates) {
     link.objects.par_iter().filter(|object| !object.packed.is_empty()).for_each(|object| {
         object.packed.par_iter().for_each(|entry| {

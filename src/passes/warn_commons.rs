@@ -1,7 +1,7 @@
-//! `--warn-common`: common blocks that meet other declarations of their symbol.
+//! `--warn-common`: reports common blocks that meet other declarations of their symbol.
 //!
-//! A common block is a definition that silently yields to others, which hides that two files mean different
-//! variables. The texts are GNU ld's, one message for each pair of neighbours in link order.
+//! A common block is a definition that silently yields to others. This may hide that two files mean different
+//! variables. The texts are GNU ld's, with one message for each pair of neighbours in link order.
 
 use crate::arch::Target;
 use crate::diag::{Code, Diagnostic, Location};
@@ -17,7 +17,7 @@ enum Declared {
     Definition,
 }
 
-/// Reports every pair, symbols in the order of their first common block.
+/// Reports every pair. Symbols come in the order of their first common block.
 pub fn run<T: Target>(inputs: &Inputs<'_, T>, sections: &SectionStates) {
     if !inputs.config.diagnostics.warn_common {
         return;

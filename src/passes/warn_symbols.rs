@@ -1,9 +1,9 @@
 //! Reports the warnings that inputs hold for users of their symbols.
 //!
-//! A section `.gnu.warning.SYMBOL` holds a warning about references to SYMBOL, `.gnu.warning` one
-//! about linking the object at all (a convention of GNU ld; the C library has them for its
-//! dangerous functions, in its shared form too). One warning for each object that refers to the
-//! symbol from a section that is kept, at the first such place.
+//! A section `.gnu.warning.SYMBOL` holds a warning about references to SYMBOL, and `.gnu.warning` one about
+//! linking the object at all. This is a convention of GNU ld; the C library has such sections for its
+//! dangerous functions, in its shared form, too. Each object that refers to the symbol from a kept section
+//! gets one warning, at the first such place.
 
 use crate::arch::Target;
 use crate::diag::{Code, Diagnostic, Location};
@@ -23,8 +23,8 @@ use zerocopy::byteorder::ByteOrder;
 
 const NAME: &[u8] = b".gnu.warning";
 
-/// Whether a section holds a warning text; executables leave it out. `name` tells whether its name is that of
-/// one ([`is_warning_name`]), and is asked last because it reads the name.
+/// Whether a section holds a warning text. Executables leave such sections out. `name` tells whether the
+/// section has the name of one ([`is_warning_name`]). It is called last, because it reads the name.
 pub fn is_warning<E: ByteOrder>(header: &Shdr<E>, name: impl FnOnce() -> bool) -> bool {
     header.sh_type.get() == elf::SHT_PROGBITS && !is_alloc(header.sh_flags.get()) && name()
 }
@@ -40,7 +40,7 @@ struct Warning {
     text: String,
 }
 
-/// Reports the warnings. Comes after garbage collection, because only references of live sections
+/// Reports the warnings. The pass runs after garbage collection, because only references from live sections
 /// count.
 pub fn run<T: Target>(link: &Live<'_, T>) {
     if link.config.is_relocatable() {
@@ -83,7 +83,7 @@ fn of_objects<T: Target>(link: &Resolved<'_, T>) -> Vec<Warning> {
         .collect()
 }
 
-/// Warnings of libraries for the symbols that are bound to them.
+/// The warnings of libraries about symbols that bind to them.
 fn of_libraries<T: Target>(link: &Resolved<'_, T>) -> Vec<Warning> {
     let mut warnings = Vec::new();
     for library in &link.shared {
@@ -137,7 +137,7 @@ fn report_references<T: Target>(link: &Live<'_, T>, object: &ObjectFile<'_, T::E
             continue;
         }
         for relocation in object.relocations(index) {
-            // The first reference of the object to each symbol.
+            // Only the object's first reference to each symbol is reported.
             if let Some(text) = wanted.remove(&relocation.symbol()) {
                 report(link, object, index, relocation.r_offset.get(), text);
             }

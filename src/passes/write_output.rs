@@ -1,7 +1,7 @@
-//! Writes the bytes of the output: every section copied, relocated and in its place.
+//! Writes the bytes of the output: copies and relocates every section, in its place.
 //!
-//! The file is cut into disjoint regions, one for each output section, and these into regions for the
-//! sections that they hold; any thread may fill any region. A section is copied and relocated in one go,
+//! The file is cut into separate regions, one for each output section, and these into regions for the
+//! sections that they hold. Any thread may fill any region. A section is copied and relocated in one go,
 //! while its bytes are in the processor's cache.
 
 use crate::arch::Target;
@@ -124,7 +124,7 @@ pub fn write_chunk<T: Target>(link: &Placed<'_, T>, id: ChunkId, out: Region<'_>
     });
 }
 
-/// Most items and most bytes that one job writes in one piece: so few bytes stay in the processor's cache.
+/// One job writes at most so many items and bytes in one piece. So few bytes stay in the processor's cache.
 const MAX_ITEMS: usize = 4096;
 const MAX_BYTES: u64 = 256 << 10;
 
@@ -155,7 +155,7 @@ fn write_items<T: Target>(
     out.fill(|out| write_run(link, chunk, items, base, out));
 }
 
-/// Fills `out`, which starts at offset `base` of the chunk, with a section of the linker's own and gaps
+/// Fills `out`, which starts at offset `base` of the chunk, with a section of the linker's own and the gaps
 /// around it.
 fn write_own<T: Target>(
     link: &Placed<'_, T>,
@@ -201,7 +201,8 @@ fn write_run<T: Target>(
     fill_gap::<T>(chunk, position, slice_of(out, base, position, end.saturating_sub(position)));
 }
 
-/// Whether a section is call frame information that others follow in one section of relocatable output.
+/// Whether a section has call frame information, and other such sections follow it in one section of
+/// relocatable output.
 fn stays_whole_before_others<T: Target>(link: &Placed<'_, T>, chunk: &Chunk<'_>, item: SectionId) -> bool {
     link.config.is_relocatable()
         && link.class_of(item).contains(SectionClass::EH_FRAME)
@@ -209,15 +210,15 @@ fn stays_whole_before_others<T: Target>(link: &Placed<'_, T>, chunk: &Chunk<'_>,
         && chunk.items.last() != Some(&item)
 }
 
-/// Bytes `start..start + size` of the chunk, as far as they lie in `out`.
+/// The bytes `start..start + size` of the chunk, as far as they lie in `out`.
 fn slice_of(out: &mut [u8], base: u64, start: u64, size: u64) -> &mut [u8] {
     let from = (start - base).min(out.len() as u64) as usize;
     let to = (start - base).saturating_add(size).min(out.len() as u64) as usize;
     &mut out[from..to]
 }
 
-/// Fills `out`, a gap that starts at `offset` of the chunk: with the script's pattern, else with
-/// no-operation instructions between code and zeros between data.
+/// Fills `out`, a gap that starts at `offset` of the chunk. If the script has a pattern, the pattern fills
+/// it. Otherwise no-operation instructions fill gaps between code, and zeros fill gaps between data.
 fn fill_gap<T: Target>(chunk: &Chunk<'_>, offset: u64, out: &mut [u8]) {
     if out.is_empty() {
         return;
@@ -237,7 +238,7 @@ fn fill_gap<T: Target>(chunk: &Chunk<'_>, offset: u64, out: &mut [u8]) {
     }
 }
 
-/// Fills `out` with copies of a pattern, doubling the filled part each time.
+/// Fills `out` with copies of a pattern. The filled part doubles each time.
 fn repeat(pattern: &[u8], out: &mut [u8]) {
     let mut filled = pattern.len().min(out.len());
     out[..filled].copy_from_slice(&pattern[..filled]);
@@ -248,8 +249,8 @@ fn repeat(pattern: &[u8], out: &mut [u8]) {
     }
 }
 
-/// Fills `out` with no-operation instructions, of which the n-th (from 1) has n bytes; without any, zeros
-/// stay.
+/// Fills `out` with no-operation instructions. The n-th of `instructions`, counted from 1, has n bytes. If
+/// there are none, zeros stay.
 fn fill_code(instructions: &[&[u8]], out: &mut [u8]) {
     let Some(longest) = instructions.last() else { return };
     for part in out.chunks_mut(longest.len()) {
@@ -263,7 +264,7 @@ fn write_section<T: Target>(link: &Placed<'_, T>, id: SectionId, out: &mut [u8])
     if class.contains(SectionClass::NOBITS) || link.sections.is(id, SectionState::ABSORBED) {
         return;
     }
-    // Sections outside of their file were reported when the object was indexed.
+    // If a section lies outside of its file, this was reported when the object was indexed.
     let contents = object.section_bytes(index as usize).unwrap_or_default();
     let size = contents.len().min(out.len());
     out[..size].copy_from_slice(&contents[..size]);

@@ -1,9 +1,9 @@
-//! The search once more, with machine code in place of the intermediate code that plugins compiled.
+//! Repeats the search, with machine code in place of the intermediate code that plugins compiled.
 //!
-//! All files of the first search stay: symbols were resolved with them. The machine code comes in
-//! where the first file of intermediate code stood. Only references of it, and of members that it
-//! brings in, are new: the compiler may call functions that no source names. Archives are searched
-//! for them as one group.
+//! All files of the first search stay, because symbols were resolved with them. The machine code comes in
+//! where the first file of intermediate code stood. Only its references, and those of members that it brings
+//! in, are new: a compiler may call functions that no source names. For these, all archives are searched as
+//! one group.
 
 use super::{Extracted, Known, Search};
 use crate::arch::Target;
@@ -18,21 +18,21 @@ use crate::symbols::Globals;
 pub struct Before<'a> {
     /// Objects without those of intermediate code, as rows of the candidates, in link order.
     pub objects: Vec<u32>,
-    /// How many of them stand before the first file of intermediate code.
+    /// The number of objects before the first file of intermediate code.
     pub place: usize,
-    /// Rows from here on were added by plugins.
+    /// Plugins added the rows from here on.
     pub first_added: u32,
     /// Shared libraries, as rows of the candidates.
     pub shared: Vec<u32>,
-    /// [`Extracted::reasons`] by name: numbers of names differ from search to search.
+    /// [`Extracted::reasons`] by name, because a name has another number in each search.
     pub reasons: Vec<(u32, &'a [u8])>,
     /// [`Extracted::needed_for`] by name.
     pub needed_for: Vec<(u32, &'a [u8])>,
 }
 
 impl<'a> Before<'a> {
-    /// The outcome, with the names of its globals. `is_intermediate` tells of a row whether it is a
-    /// file of intermediate code; rows from `first_added` on will be added.
+    /// The outcome, with the names of its globals. `is_intermediate` tells whether a row is a file of
+    /// intermediate code. Files that are added later get rows from `first_added` on.
     pub fn new(
         extracted: &Extracted,
         names: &[&'a [u8]],
@@ -80,7 +80,7 @@ pub fn run<T: Target>(
 }
 
 impl<T: Target> Search<'_, '_, T> {
-    /// Takes all that the first search took. References that are still open stay so.
+    /// Takes all files that the first search took. References that are still open stay open.
     fn repeat(&mut self, before: &Before<'_>, globals: &Globals<'_>) {
         let numbered = |list: &[(u32, &[u8])]| {
             list.iter().filter_map(|&(file, name)| Some((file, globals.lookup(name)?))).collect()
@@ -110,8 +110,8 @@ impl<T: Target> Search<'_, '_, T> {
     }
 }
 
-/// Puts files that plugins added where the intermediate code was, and other late members where their
-/// archives are.
+/// The order of the objects: files that plugins added stand where the intermediate code was, and other late
+/// members stand where their archives are.
 fn link_order(before: &Before<'_>, objects: &[u32]) -> Vec<u32> {
     let (early, late) = objects.split_at(before.objects.len());
     let slot = |file: u32| match early.iter().rposition(|&other| other < file) {

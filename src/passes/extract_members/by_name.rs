@@ -1,9 +1,9 @@
-//! The search of an archive by the names that became wanted since it was searched before.
+//! Searches an archive by the names that became wanted since its last search.
 //!
-//! An archive whose members need each other is searched again and again: each round may take one member, and
-//! look at all others for nothing. So from the third round on, only members are looked at that define a
-//! symbol which became wanted, or a common block, since the round before. They are those, and in the order,
-//! that a round over all members would take.
+//! In an archive whose members need each other, each round may take only one member and look at all others
+//! for nothing: a thousand members in the wrong order cost half a million looks. So from the fourth round on,
+//! the search looks only at members that define a symbol which became wanted, or a common block, since the
+//! round before. A round over all members would take the same members in the same order.
 
 use super::{Archive, Known, ROUNDS, Search};
 use crate::arch::Target;
@@ -14,12 +14,12 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 impl<T: Target> Search<'_, '_, T> {
-    /// A round over an archive, or all rounds that are left; whether a member was taken.
+    /// Makes a round over an archive, or all rounds that are left. Returns whether it took a member.
     pub(super) fn members(&mut self, range: Range<u32>) -> bool {
         let archive = self.archives.entry((range.start, range.end)).or_default();
         if archive.rounds < ROUNDS {
             archive.rounds += 1;
-            // Members before the one that asks are looked at for it in the next round.
+            // The next round looks at members that stand before the one that wants them.
             archive.seen = self.asked.len();
             return self.round(range);
         }
@@ -46,7 +46,7 @@ impl<T: Target> Search<'_, '_, T> {
         any
     }
 
-    /// Takes a member if one of these of its symbols is a reason.
+    /// Takes a member if a symbol at one of these positions is a reason.
     fn take_for(&mut self, file: u32, positions: &[u32]) -> bool {
         let files = self.files;
         let Parsed::Object(object) = &files[file as usize] else { return false };
@@ -70,7 +70,7 @@ impl<T: Target> Search<'_, '_, T> {
         definers
     }
 
-    /// Notes that a symbol is of another kind now.
+    /// Notes the new state of a symbol.
     pub(super) fn set(&mut self, id: SymbolId, kind: Known) {
         let known = &mut self.known[id.index()];
         if *known != kind {

@@ -1,12 +1,15 @@
-//! The coarsest partition of rows into classes such that rows of a class are alike and their targets are, one
-//! by one, in the same classes.
+//! Divides rows into the fewest classes such that rows of one class are alike, and their targets, one by one,
+//! lie in the same classes.
 //!
-//! Classes are only ever split, and the coarsest partition is unique, so the result depends neither on the
-//! order of the work nor on the number of threads. The first round looks at all rows. Each later round looks
-//! only at those whose targets changed their classes in the round before, and of their targets only at these.
-//! When a class is split, its largest part keeps the class's number: a row gets a new number only when its
-//! class has become half as large, and a chain of functions that call each other takes hardly more time than
-//! its functions ([`changes`]).
+//! Classes are only ever split, and there is exactly one such partition with the fewest classes, so the
+//! result depends neither on the order of the work nor on the number of threads.
+//!
+//! The simple method looks at all rows in each round until nothing changes. A chain of a thousand functions
+//! that call each other needs a thousand rounds of that kind, and so a million looks. So only the first round
+//! looks at all rows. Each later round looks only at the rows whose targets changed their classes in the
+//! round before, and only at these targets. When a class is split, its largest part keeps the class's number:
+//! a row gets a new number only when its class has shrunk to half its size or less, which happens at most 32
+//! times. A chain then takes hardly more time than its functions ([`changes`]).
 
 mod changes;
 mod targets;
@@ -22,7 +25,7 @@ const SHARE: usize = 128;
 
 /// Classes of two rows or more.
 pub(super) struct Classes {
-    /// All rows, those of a class side by side.
+    /// All rows. The rows of a class are neighbours.
     members: Vec<u32>,
     /// The classes as places in `members`, ascending.
     ranges: Vec<Range<u32>>,
@@ -35,9 +38,9 @@ impl Classes {
     }
 }
 
-/// Finds the classes of rows with the given hashes. Rows of one hash belong together if `are_alike` says so,
-/// which must be an equivalence, and if their targets, which `targets_of` lists, belong together one by one.
-/// Rows that are alike have equally many targets.
+/// Finds the classes of rows with the given hashes. Two rows of one hash belong together if `are_alike` says
+/// so, and if their targets, which `targets_of` lists, belong together one by one. `are_alike` must be an
+/// equivalence, and rows that are alike must have equally many targets.
 pub(super) fn find(
     hashes: &[u64],
     are_alike: &(impl Fn(u32, u32) -> bool + Sync),
@@ -60,7 +63,7 @@ pub(super) fn find(
     Classes { members, ranges }
 }
 
-/// Numbers each class by its start in `members`: no other class ever starts there.
+/// Numbers each class by its start in `members`. No other class ever starts there, so the number is free.
 fn assign(class_of: &mut [u32], members: &[u32], ranges: &[Range<u32>]) {
     for range in ranges {
         for &row in &members[range.start as usize..range.end as usize] {
@@ -79,8 +82,8 @@ fn cut(rows: &[u32], start: u32, same: impl Fn(u32, u32) -> bool, found: &mut Ve
     }
 }
 
-/// Splits classes; gives all parts in order. `split` gets the rows of a class and where they start, may
-/// reorder them, and adds the parts.
+/// Splits classes, and returns all parts in order. `split` gets the rows of a class and where they start. It
+/// may reorder them, and adds the parts.
 fn refine(
     members: &mut [u32],
     classes: &[Range<u32>],
@@ -130,7 +133,7 @@ fn split_alike(
     }
 }
 
-/// Puts rows whose targets are of the same classes side by side.
+/// Puts rows side by side whose targets lie in the same classes.
 fn split_by_targets<I: Iterator<Item = u32>>(
     rows: &mut [u32],
     start: u32,
@@ -167,7 +170,7 @@ mod tests {
         all
     }
 
-    /// The same by the definition: all rows are split again until nothing changes.
+    /// The same result by the definition: splits all rows again until nothing changes.
     fn by_definition(rows: &[(u64, Vec<u32>)]) -> Vec<Vec<u32>> {
         let mut class_of: Vec<u64> = rows.iter().map(|row| row.0).collect();
         loop {

@@ -1,7 +1,8 @@
-//! The functions that SFrame inputs describe, which `--icf` compares with the sections that hold them.
+//! The functions that SFrame inputs describe. `--icf` compares these descriptions, too.
 //!
-//! An assembler puts the rows of all functions into one section, which is a dependent of none of them. The
-//! rows of a folded function are dropped, so they must be those of its leader.
+//! An assembler puts the rows of all functions of a file into one section, so no single function owns it as a
+//! dependent. When a function is folded, its rows are dropped, and a stack walker finds those of the leader.
+//! So both must say the same.
 
 use crate::arch::Target;
 use crate::cli::{SFrameFromEhFrame, SFrameMode};
@@ -27,7 +28,7 @@ struct Function {
     number: u32,
 }
 
-/// Reads the SFrame inputs of a link that has not read them for a table of its own.
+/// Reads the SFrame inputs, unless the link has read them for its own table.
 pub(super) fn read<T: Target>(link: &Bound<'_, T>, sections: &SectionStates) -> Vec<Batch> {
     let sframe = &link.config.sframe;
     let are_dropped =
@@ -37,7 +38,7 @@ pub(super) fn read<T: Target>(link: &Bound<'_, T>, sections: &SectionStates) -> 
 }
 
 impl<'d> FunctionsByPlace<'d> {
-    /// The functions of these batches, or else of those that the link has read.
+    /// The functions of these batches. If there are none, those that the link has read.
     pub(super) fn new<T: Target>(link: &'d Bound<'_, T>, read: &'d [Batch]) -> Self {
         let batches = if read.is_empty() { &link.described.batches } else { read };
         let mut functions = Vec::new();
@@ -54,7 +55,7 @@ impl<'d> FunctionsByPlace<'d> {
         FunctionsByPlace { batches, functions }
     }
 
-    /// The functions in a section, in its order: offset, size, attributes and rows.
+    /// The functions in a section, in the order of their offsets: offset, size, attributes and rows.
     pub(super) fn of(
         &self,
         section: SectionId,

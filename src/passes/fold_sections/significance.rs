@@ -1,8 +1,9 @@
-//! Sections whose addresses a program may compare, so that they must not be folded.
+//! Finds the sections whose addresses a program may compare. `--icf=safe` must not fold them: two functions
+//! that had different addresses would have the same one.
 //!
-//! Compilers of the LLVM family say in a table (`SHT_LLVM_ADDRSIG`) which symbols of an object are used by
-//! their address. Other objects show it by their relocations: a function that is only ever called, or named
-//! by a vtable, is not compared. A symbol that other modules can see may be compared by them.
+//! Compilers of the LLVM family write a table (`SHT_LLVM_ADDRSIG`) with the symbols of an object whose
+//! addresses the code uses. For other objects, the relocations show it: nobody compares a function that code
+//! only calls, or that a vtable names. Other modules may compare each symbol that they can see.
 
 use crate::arch::Target;
 use crate::cli::Icf;
@@ -18,7 +19,7 @@ use crate::symbols::SymbolFlags;
 use rayon::prelude::*;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Sections that are not folded. Threads only ever set marks.
+/// The sections that must not be folded. Threads only ever set these marks.
 pub(super) struct Pinned(Vec<AtomicBool>);
 
 impl Pinned {
@@ -36,7 +37,7 @@ impl Pinned {
     }
 }
 
-/// Finds the sections that must not be folded because of an option or of their address.
+/// Finds the sections that must not be folded, because of an option or because of their addresses.
 pub(super) fn pin<T: Target>(link: &Bound<'_, T>, sections: &SectionStates) -> Pinned {
     let marks = (0..link.first_internal()).map(|_| AtomicBool::new(false)).collect();
     let marker = Marker { link, sections, pinned: Pinned(marks), safe: link.config.icf.level == Icf::Safe };
@@ -52,7 +53,7 @@ struct Marker<'m, 'a, T: Target> {
     link: &'m Bound<'a, T>,
     sections: &'m SectionStates,
     pinned: Pinned,
-    /// Functions are kept too.
+    /// Functions must not be folded either, not only data.
     safe: bool,
 }
 
@@ -94,8 +95,8 @@ impl<T: Target> Marker<'_, '_, T> {
     fn object(&self, object: &ObjectFile<'_, T::E>) {
         let is_table = |index: &usize| object.headers[*index].sh_type.get() == SHT_LLVM_ADDRSIG;
         let table = (1..object.headers.len()).find(is_table);
-        // Tools that renumber symbols without knowing the table leave `sh_link` 0 or wrong: its indices are
-        // stale.
+        // Tools that renumber symbols without knowing the table leave a wrong `sh_link`, or 0. Then the
+        // indices of the table are out of date.
         let table = table.filter(|&index| object.headers[index].sh_link.get() == object.symtab_index);
         match table {
             Some(index) => self.by_table(object, index),
@@ -132,7 +133,7 @@ impl<T: Target> Marker<'_, '_, T> {
         );
     }
 
-    /// Marks the sections whose address a relocation takes, other than to jump there.
+    /// Marks the sections whose address a relocation takes for another purpose than to jump there.
     fn by_relocations(&self, object: &ObjectFile<'_, T::E>, index: usize) {
         let (link, id) = (self.link, object.section_id(index as u32));
         let class = link.class_of(id);
@@ -169,8 +170,8 @@ fn is_code<E: zerocopy::byteorder::ByteOrder>(object: &ObjectFile<'_, E>, index:
     is_alloc(flags) && flags & u64::from(elf::SHF_EXECINSTR) != 0
 }
 
-/// Whether a section holds a C++ vtable, by the mangled name that compilers give it. C++ compares virtual
-/// functions by their index in the vtable, never by their address.
+/// Whether a section holds a C++ vtable. The mangled name that compilers give it shows this. C++ compares
+/// virtual functions by their index in the vtable, never by their address.
 fn is_vtable(name: &[u8]) -> bool {
     let rest = [&b".data.rel.ro."[..], b".rodata."].iter().find_map(|prefix| name.strip_prefix(*prefix));
     let rest = rest.map(|rest| rest.strip_prefix(b"local.").unwrap_or(rest));

@@ -1,9 +1,9 @@
 //! The units that `--icf` compares.
 //!
-//! A unit is a section with its frame records, with the `SHF_LINK_ORDER` sections that depend on it and with
-//! the rows that SFrame inputs have for it (`described`). Each of the former is a part: bytes and
-//! relocations. The target of a relocation is known at once (a symbol, a place), or it is another unit, whose
-//! class the fixed point decides.
+//! A unit is a section together with its frame records, the `SHF_LINK_ORDER` sections that depend on it, and
+//! the rows that SFrame inputs have for it (`described`). Each of these but the rows is a *part*: bytes and
+//! relocations. The target of a relocation is either known at once (a symbol, a place), or it lies in another
+//! unit. Which class that unit belongs to, `classes` finds out.
 
 use super::described::FunctionsByPlace;
 use crate::arch::Target;
@@ -29,7 +29,7 @@ use zerocopy::byteorder::ByteOrder;
 /// No row.
 const NONE: u32 = u32::MAX;
 
-/// Access to the parts of units, before it is known which units may be equal.
+/// Access to the parts of units, before the pass knows which units may be equal.
 pub(super) struct Shapes<'s, 'a, T: Target> {
     pub(super) link: &'s Bound<'a, T>,
     pub(super) sections: &'s SectionStates,
@@ -46,17 +46,17 @@ struct Part<'s, E: ByteOrder> {
     relocations: &'s [Rela<E>],
 }
 
-/// Header fields that must be equal, too.
+/// The header fields that must be equal, too.
 #[derive(PartialEq, Eq, Hash)]
 struct Header<'s> {
     sh_type: u32,
     flags: u64,
     /// Alignment in bytes for dependents; 0 for the section itself, since the leader has the largest one.
     align: u64,
-    /// The output section: its row in the plan, or for an orphan the section's name.
+    /// The output section: its row in the plan, or the section's name if it is an orphan.
     output: Result<OutputId, &'s [u8]>,
-    /// The input statement, if the user's script replaces the default one: symbols before and behind the
-    /// statement may bracket code of one kind.
+    /// The input statement, if the user's script replaces the default one: a script may define symbols before
+    /// and behind a statement, which then enclose code of one kind.
     statement: Option<StatementId>,
 }
 
@@ -77,8 +77,8 @@ impl<'s, 'a, T: Target> Shapes<'s, 'a, T> {
         self.link.section_info(id).align
     }
 
-    /// Hash of a unit's headers and bytes, and of the places and types of its relocations, without their
-    /// targets.
+    /// The hash of a unit's headers and bytes, and of the places and types of its relocations. The targets do
+    /// not count.
     pub(super) fn hash(&self, id: SectionId) -> u64 {
         let mut hasher = FixedState::with_seed(0x1cf).build_hasher();
         for part in self.parts(id) {
@@ -115,7 +115,7 @@ impl<'s, 'a, T: Target> Shapes<'s, 'a, T> {
 
 /// A section as a part of a unit.
 fn section_part<'s, T: Target>(link: &'s Bound<'_, T>, id: SectionId) -> Part<'s, T::E> {
-    // Flags about groups and relocation sections do not change the section.
+    // Flags about groups and relocation sections do not change what the section is.
     let irrelevant = u64::from(elf::SHF_GROUP | elf::SHF_INFO_LINK);
     let SectionInfo { name, sh_type, flags, .. } = link.section_info(id);
     let rule = link.rules[id.index()].map(|rule| link.plan.rule(rule));
@@ -136,26 +136,28 @@ fn section_part<'s, T: Target>(link: &'s Bound<'_, T>, id: SectionId) -> Part<'s
 enum Referent<'s> {
     /// A number.
     Number(i64),
-    /// A symbol that no place of this output stands for (imported, undefined, with a resolver), and the
-    /// addend.
+    /// A symbol that stands for itself and not for a place in this output (imported, undefined, with a
+    /// resolver), and the addend.
     Symbol(SymbolId, i64),
-    /// An offset in a section that is not folded, and the addend if it does not count from there (GOT slots).
+    /// An offset in a section that is not folded, and the addend if it counts from a GOT slot and not from
+    /// there.
     Place(SectionId, u64, i64),
-    /// The same in a section of a unit, given by its number in the unit; the unit's class is compared apart.
+    /// The same in a section of a unit, given by the section's number in the unit. The classes of units are
+    /// compared apart.
     Unit(u32, u64, i64),
-    /// The same in a mergeable string or constant, which equal ones are merged with. A reference into a long
+    /// The same in a mergeable string or constant, which is merged with equal ones. A reference into a long
     /// string is a [`Referent::Place`].
     Piece(Pieces, &'s [u8], u64, i64),
 }
 
-/// The units that share their hash with another, by row.
+/// The units that share their hash with another unit, by row.
 pub(super) struct Units<'u, 's, 'a, T: Target> {
     shapes: &'u Shapes<'s, 'a, T>,
     /// The section of each unit, and its [`Shapes::hash`].
     rows: &'u [(SectionId, u64)],
-    /// For each section the row of its unit, or [`NONE`], and which section of its unit it is.
+    /// For each section, the row of its unit, or [`NONE`], and the number of the section in its unit.
     row_of: Vec<(u32, u32)>,
-    /// Mergeable pieces are merged (not with `-O0`).
+    /// The link merges mergeable pieces (not with `-O0`).
     merges: bool,
 }
 
@@ -173,7 +175,8 @@ impl<'u, 's, 'a, T: Target> Units<'u, 's, 'a, T> {
         Units { shapes, rows, row_of, merges: link.config.layout.optimization > 0 }
     }
 
-    /// The hash of each unit, by row: of [`Shapes::hash`] and of the targets as far as no class counts.
+    /// The hash of each unit, by row: from [`Shapes::hash`] and from the targets, as far as classes do not
+    /// decide them.
     pub(super) fn hashes(&self) -> Vec<u64> {
         let hash = |&(id, look): &(SectionId, u64)| {
             let mut hasher = FixedState::with_seed(0x1cf).build_hasher();
@@ -184,7 +187,7 @@ impl<'u, 's, 'a, T: Target> Units<'u, 's, 'a, T> {
         self.rows.par_iter().map(hash).collect()
     }
 
-    /// Whether two units are equal but for the classes that they refer to.
+    /// Whether two units are equal, apart from the classes that they refer to.
     pub(super) fn are_alike(&self, a: u32, b: u32) -> bool {
         let (a, b) = (self.rows[a as usize].0, self.rows[b as usize].0);
         let of = |part: &Part<'s, T::E>| {
@@ -213,7 +216,7 @@ impl<'u, 's, 'a, T: Target> Units<'u, 's, 'a, T> {
         targets.extend(rows.filter(|&row| row != NONE));
     }
 
-    /// The targets of a unit's relocations, each with the row of its [`Referent::Unit`], else [`NONE`].
+    /// The targets of a unit's relocations, each with the row of its [`Referent::Unit`], or with [`NONE`].
     fn referents(&self, id: SectionId) -> impl Iterator<Item = (Referent<'s>, u32)> {
         let object = self.shapes.link.locate(id).map(|(object, _)| object);
         object.into_iter().flat_map(move |object| {
@@ -243,7 +246,7 @@ impl<'u, 's, 'a, T: Target> Units<'u, 's, 'a, T> {
             let number = symbol.st_value.get().wrapping_add_signed(addend) as i64;
             return if is_number { (Referent::Number(number), NONE) } else { as_symbol };
         };
-        // For addresses and distances the addend counts from the place; for others it counts from a GOT slot.
+        // The addend of an address or a distance counts from the symbol. Other addends count from a GOT slot.
         let sum = matches!(info.expr, RelocExpr::Symbol | RelocExpr::Plt);
         if link.class_of(section).contains(SectionClass::MERGE) {
             let chooses = sum && symbol.kind() == elf::STT_SECTION;
@@ -268,7 +271,7 @@ impl<'u, 's, 'a, T: Target> Units<'u, 's, 'a, T> {
     }
 }
 
-/// Facts by which a symbol stands for itself and not for a place in this output.
+/// The facts that make a symbol stand for itself and not for a place in this output.
 const APART: SymbolFacts = SymbolFacts::IMPORTED
     .union(SymbolFacts::IFUNC)
     .union(SymbolFacts::DISCARDED)

@@ -55,7 +55,7 @@ fn object_of(sections: &[Section]) -> Vec<u8> {
     bytes
 }
 
-/// The writer knows entry sizes of strings only.
+/// Sets entry sizes, because the object writer knows only those of strings.
 fn set_entry_sizes(bytes: &mut [u8]) {
     let word = |bytes: &[u8], at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("8 bytes"));
     let table = word(bytes, 40) as usize;
@@ -72,7 +72,7 @@ fn set_entry_sizes(bytes: &mut [u8]) {
 /// A merged section: name, contents, and its inputs by file and name.
 type Merged = (String, Vec<u8>, Vec<(u32, String)>);
 
-/// Links objects up to the merged sections.
+/// Links objects up to the point where strings are merged.
 fn merged(mode: OutputMode, objects: &[Vec<u8>]) -> Vec<Merged> {
     let config = Config { mode, ..Config::default() };
     let (sink, store) = (Sink::default(), InputStore::default());
@@ -90,7 +90,8 @@ fn merged(mode: OutputMode, objects: &[Vec<u8>]) -> Vec<Merged> {
     }
     let inputs = Inputs::of(session, parsed, Vec::new(), states);
     let synthesized = Synthesized::<X86_64>::of(Resolved::of(inputs), Frames::default());
-    // As a default script matches them: `.rodata` and its kin by one rule, the rest as orphans.
+    // Matches sections as a default script does: one rule takes `.rodata` and its kin, and the rest are
+    // orphans.
     let is_data = |id| synthesized.section_info(SectionId(id)).name.starts_with(b".rodata");
     let rules = (0..synthesized.first_internal())
         .map(|id| if is_data(id) { Some(RuleId::new(0)) } else { None })

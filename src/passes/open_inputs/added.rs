@@ -1,7 +1,7 @@
-//! Opens files that plugins add to the link: the machine code of link-time optimization, and
-//! libraries that it may need.
+//! Opens files that plugins add to the link: the machine code of link-time optimization, and libraries that
+//! it may need.
 //!
-//! They are opened when all other files are known, but take part where the intermediate code stood
+//! They are opened after all other files are known, but take part where the intermediate code stood
 //! (`extract_members::again`).
 
 use super::{Opened, Origin, Role, Scripts, Walk};
@@ -51,8 +51,8 @@ pub fn open_added<'a>(
 }
 
 impl<'a> Walk<'_, 'a> {
-    /// Opens a file that a plugin wrote: from the system, whatever the source of other inputs. Its path is
-    /// not among [`Opened::paths`].
+    /// Opens a file that a plugin wrote. It is read from the system, whatever the source of other inputs is,
+    /// and its path is not among [`Opened::paths`].
     fn added_file(&mut self, path: &Path) {
         let bytes = match SystemSource.read(path) {
             Ok(bytes) => self.store.keep_file(bytes),
@@ -71,7 +71,7 @@ impl<'a> Walk<'_, 'a> {
         }
     }
 
-    /// Opens a library that the compiled code may need, as after `--as-needed`.
+    /// Opens a library that the compiled code may need, as if it stood after `--as-needed`.
     fn added_library(&mut self, name: &[u8]) {
         let state =
             InputState { static_only: self.config.static_link, as_needed: true, ..InputState::default() };

@@ -10,8 +10,8 @@ use crate::input::sniff::{FileKind, file_kind};
 use std::path::Path;
 
 impl<'a> Walk<'_, 'a> {
-    /// Adds the members of an archive. Compilers name some archives more than once: if members are only
-    /// searched, each later mention refers to the rows of the first.
+    /// Adds the members of an archive. Compilers name some archives more than once. If members are only
+    /// searched, each later mention refers to the rows of the first one.
     pub(super) fn archive(
         &mut self,
         path: &Path,
@@ -44,8 +44,8 @@ impl<'a> Walk<'_, 'a> {
                     self.narrow(name, member.bytes);
                     break;
                 }
-                // Archives may hold any files (documentation, shared libraries); members that are
-                // not objects define no symbols.
+                // An archive may hold any files (documentation, shared libraries). A member that is not an
+                // object defines no symbol.
                 _ => continue,
             };
             let path = match &member.file {
@@ -70,7 +70,7 @@ impl<'a> Walk<'_, 'a> {
         }
     }
 
-    /// `--exclude-libs`: by file name, with or without `.a`.
+    /// Whether `--exclude-libs` names an archive, by file name, with or without `.a`.
     fn is_excluded(&self, path: &Path) -> bool {
         let file = path.file_name().map_or(&b""[..], |name| name.as_encoded_bytes());
         let stem = file.strip_suffix(b".a");

@@ -10,14 +10,14 @@ pub struct Candidate<'a> {
     pub name: FileName<'a>,
     /// The whole file or member.
     pub bytes: &'a [u8],
-    /// It is a shared library, not an object.
+    /// Whether it is a shared library and not an object.
     pub shared: bool,
     /// For shared libraries: `--as-needed`.
     pub as_needed: bool,
     /// For shared libraries: `--copy-dt-needed-entries`.
     pub copies_needs: bool,
-    /// For shared libraries: found in a search directory, so that the dynamic linker looks for its
-    /// file name; a path that was given is kept (GNU ld's rule).
+    /// For shared libraries: the library was found in a search directory, so the dynamic linker looks for its
+    /// file name. If the command line gives a path, the path is kept (GNU ld's rule).
     pub searched: bool,
     /// `--just-symbols`.
     pub just_symbols: bool,
@@ -25,14 +25,14 @@ pub struct Candidate<'a> {
     pub hide_symbols: bool,
     /// Its part in link-time optimization.
     pub role: Role,
-    /// Its place in the system's files; `None` if the linker made it up.
+    /// Its place in the system's files; `None` if the linker made the file itself.
     pub origin: Option<Origin<'a>>,
 }
 
 /// A file's part in link-time optimization.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Role {
-    /// As it was opened: it may hold intermediate code that no plugin has been asked about.
+    /// As it was opened. It may hold intermediate code about which no plugin was asked yet.
     #[default]
     Opened,
     /// LLVM bitcode, which only a plugin can read.
@@ -42,17 +42,18 @@ pub enum Role {
     Unclaimed,
     /// Machine code: no plugin claimed it, or a plugin made it.
     Code,
-    /// Claimed by a plugin, with the number of the claim. [`Candidate::bytes`] is a stand-in object with the
+    /// A plugin claimed it, with this number of the claim. [`Candidate::bytes`] is a stand-in object with the
     /// symbols that the plugin gave ([`crate::input::stand_in`]).
     Claimed(u32),
-    /// Takes no further part: its intermediate code was compiled, or no index names its symbols.
+    /// It takes no further part, because its intermediate code was compiled or because no index names its
+    /// symbols.
     Spent,
 }
 
 /// The place of a file in the system's files.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Origin<'a> {
-    /// The file; for a member the archive, unless it is a thin one.
+    /// The file. For a member, it is the archive, unless the archive is thin.
     pub path: &'a Path,
     /// Offset of the contents in the file, in bytes.
     pub offset: u64,
@@ -63,9 +64,9 @@ pub struct Origin<'a> {
 pub enum Step {
     /// A file that is always taken.
     File(u32),
-    /// An archive, or objects of one `--start-lib`: a member is taken if it defines a wanted
+    /// An archive, or the objects of one `--start-lib`: the link takes a member if it defines a wanted
     /// symbol.
     Members(std::ops::Range<u32>),
-    /// A group: this many of the next steps are repeated until a round takes no file.
+    /// A group: the search repeats this many of the next steps until a round takes no file.
     Group(u32),
 }

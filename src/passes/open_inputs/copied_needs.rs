@@ -1,10 +1,10 @@
-//! `--copy-dt-needed-entries`: libraries that libraries need, for references of objects.
+//! `--copy-dt-needed-entries`: lets objects use libraries that other libraries need.
 //!
-//! A library after the option brings the libraries of its `DT_NEEDED` into the link, and they bring theirs.
-//! They stand behind all other inputs as if after `--as-needed`: one is recorded only if an object takes a
-//! symbol from it. Which libraries take part is known once the search for definitions is over, so the search
-//! is made again, as for [`super::dependents`]. They are looked for in the directories of `-rpath-link` and
-//! those that follow there.
+//! A library after this option brings the libraries of its `DT_NEEDED` into the link, and they bring theirs.
+//! They stand behind all other inputs, as if after `--as-needed`: the output records such a library only if
+//! an object takes a symbol from it. Which libraries take part is known once the search for definitions is
+//! over, so the linker repeats the search, as for [`super::dependents`]. It looks for these libraries in the
+//! directories of `-rpath-link` and those that come after it in the search.
 
 use super::Walk;
 use crate::arch::Target;
@@ -22,9 +22,9 @@ pub struct Need<'p, 'a, T: Target> {
     name: &'a [u8],
 }
 
-/// The `DT_NEEDED`s of extracted libraries that the link lacks. `is_wanted` tells whether the option holds
-/// for the library in a row of `files`; `known` holds the names that were looked for before, and gets those
-/// of this round.
+/// The `DT_NEEDED`s of extracted libraries that the link lacks. `is_wanted` tells whether the option applies
+/// to the library in a row of `files`. `known` holds the names that were looked for before, and gets the
+/// names of this round.
 pub fn needs<'p, 'a, T: Target>(
     files: &'p [Parsed<'a, T>],
     extracted: &Extracted,

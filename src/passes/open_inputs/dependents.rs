@@ -1,8 +1,8 @@
-//! Libraries that objects name in `.deplibs` (`SHT_LLVM_DEPENDENT_LIBRARIES`, from `#pragma
+//! Opens the libraries that objects name in `.deplibs` (`SHT_LLVM_DEPENDENT_LIBRARIES`, from `#pragma
 //! comment(lib, "NAME")`).
 //!
 //! Only objects that take part count, and these are known once the search for definitions is over. So the
-//! libraries are put behind all other inputs, as lld does, and the search is made again; links without such
+//! libraries stand behind all other inputs, as in lld, and the search is repeated. Links without such
 //! sections pay nothing. Libraries that libraries bring ([`copied_needs`]) come in the same way.
 
 use super::{Opened, Scripts, Walk, copied_needs};
@@ -41,9 +41,9 @@ impl<'c, 'a> Dependents<'c, 'a> {
         Dependents { config, source, store, sink, known: HashSet::new(), sought: HashSet::new() }
     }
 
-    /// Opens libraries that the extracted objects name and no object named before, and those that libraries
-    /// bring ([`copied_needs`]). Adds them to `opened`, and texts of scripts among them to `sources`. Gives
-    /// whether any was added: then all scripts have to be joined and the search made again.
+    /// Opens libraries that the extracted objects name and that no object named before, and libraries that
+    /// libraries bring ([`copied_needs`]). Adds them to `opened`, and the texts of scripts among them to
+    /// `sources`. Returns whether it added any: then the caller must join all scripts and repeat the search.
     pub fn open<T: Target>(
         &mut self,
         files: &[Parsed<'a, T>],
@@ -110,7 +110,7 @@ fn named_by<'a, E: ByteOrder>(object: &ObjectFile<'a, E>) -> Vec<&'a [u8]> {
 
 impl<'a> Walk<'_, 'a> {
     /// Opens a library of `.deplibs`. Its name means `-lNAME`, a file of that name in a search directory, or
-    /// a path, in this order, as in lld.
+    /// a path. They are tried in this order, as in lld.
     fn dependent(&mut self, object: FileName<'a>, name: &[u8]) {
         use std::os::unix::ffi::OsStrExt;
         let text = String::from_utf8_lossy(name);

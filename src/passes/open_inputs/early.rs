@@ -1,7 +1,8 @@
 //! Opens the inputs that are named by path, and lists the members of archives among them, with many threads.
 //!
-//! Opening spends its time in the system: mapping a file, and faulting in the page with each member's header
-//! or, for thin archives, opening each member. So threads do it before the walk needs the files.
+//! To open a file, the system has to map it and to read in the pages with the members' headers; for a thin
+//! archive, it has to open each member. That takes more time than anything that the linker does with the
+//! file, so threads do it before the walk needs the files.
 
 use crate::cli::{Config, InputFormat, InputSource as Named, InputSpec};
 use crate::input::archive::{self, Member};
@@ -15,7 +16,7 @@ use std::path::Path;
 /// The members of an archive, or the fault in it.
 pub(super) type Members<'a> = Result<Vec<Member<'a>>, String>;
 
-/// A file with its members, if it is an archive that has been listed.
+/// A file, with its members if it is an archive and has been listed.
 pub(super) struct Contents<'a> {
     /// The whole file.
     pub bytes: &'a [u8],
@@ -29,11 +30,11 @@ impl<'a> From<&'a [u8]> for Contents<'a> {
     }
 }
 
-/// Most files that one job opens: archives take much longer than objects.
+/// One job opens at most so many files: archives take much longer than objects.
 const MAX_FILES: usize = 16;
 
-/// Opens the inputs that are named by path, by position. `None` for inputs that the walk must open:
-/// libraries, and all inputs under `--remap-inputs`.
+/// Opens the inputs that are named by path. Returns them by position, with `None` for inputs that the walk
+/// must open: libraries, and all inputs under `--remap-inputs`.
 pub(super) fn open<'a>(
     config: &Config,
     inputs: &[InputSpec],
@@ -61,8 +62,8 @@ pub(super) fn open<'a>(
     inputs.par_iter().enumerate().with_max_len(MAX_FILES).map(open).collect()
 }
 
-/// The positions of archives (`.a`) that an earlier input names, too: mostly the walk uses the members of
-/// that one.
+/// The positions of archives (`.a`) that an earlier input names, too. Mostly, the walk uses the members of
+/// the earlier one.
 fn repeated_archives(inputs: &[InputSpec]) -> HashSet<usize> {
     let mut seen: HashSet<&Path> = HashSet::new();
     let archives = inputs.iter().enumerate().filter_map(|(position, input)| match &input.source {

@@ -1,7 +1,8 @@
-//! Text scripts among the inputs: the files and directories that they name (`INPUT`, `GROUP`, `SEARCH_DIR`).
+//! Text scripts among the inputs: opens the files and directories that they name (`INPUT`, `GROUP`,
+//! `SEARCH_DIR`).
 //!
-//! A script may name further scripts. Few of them, which name each other often, could stand for any number of
-//! files, so their depth, their number and what they name again have bounds.
+//! A script may name further scripts. A few scripts that name each other often could stand for any number of
+//! files. So there are limits on how deep scripts nest, how many there are, and how much they name again.
 
 use super::Walk;
 use crate::cli::{InputFormat, InputSource as Named, InputSpec, InputState};
@@ -15,12 +16,12 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// Deepest nesting of scripts that name scripts.
+/// The deepest nesting of scripts that name scripts.
 const MAX_SCRIPT_DEPTH: usize = 20;
 
-/// Most files and directories that scripts may name again. Drivers name `-lc` often, and many systems have a
-/// script there; but an object takes kilobytes of memory each time, so a few kilobytes of scripts could take
-/// all memory.
+/// Scripts may name at most so many files and directories again. Drivers name `-lc` often, and many systems
+/// have a script there. But an object takes kilobytes of memory each time, so without a limit, a few
+/// kilobytes of scripts could take all memory.
 const MAX_NAMED_AGAIN: usize = 1 << 15;
 
 impl<'a> Walk<'_, 'a> {
@@ -44,7 +45,7 @@ impl<'a> Walk<'_, 'a> {
                     first.message =
                         format!("{name}: not an object; read as a linker script: {}", first.message);
                 }
-                // In the order of the text.
+                // The findings are reported in the order of the text.
                 let file = self.opened.files.len() as u32;
                 for (found, place) in diagnostics.into_iter().zip(0..) {
                     self.sink.report(found.ordered(file, 0, place));
@@ -69,7 +70,7 @@ impl<'a> Walk<'_, 'a> {
         self.opened.scripts.push((self.position, script));
     }
 
-    /// Reports that scripts name too much, and opens no further file that a script names.
+    /// Reports that scripts name too much. The walk then opens no further file that a script names.
     fn give_up(&mut self, name: FileName<'_>, message: String) {
         self.scripts.is_too_much = true;
         self.report(
@@ -100,7 +101,7 @@ impl<'a> Walk<'_, 'a> {
         }
     }
 
-    /// `STARTUP` files of the scripts of `-T` stand before all other inputs.
+    /// Puts the `STARTUP` files of scripts of `-T` before all other inputs.
     pub(super) fn startup_files(&mut self, main: &[MainScript]) {
         for MainScript { path, script, .. } in main {
             for command in &script.commands {
@@ -170,9 +171,9 @@ impl<'a> Walk<'_, 'a> {
         }
     }
 
-    /// `=path` and absolute paths of scripts inside the sysroot count from the sysroot; relative names are
-    /// searched beside the script, in the current directory, then in library directories. For scripts of `-T`
-    /// the current directory comes first, as in GNU ld.
+    /// Finds a file that a script names. `=path` counts from the sysroot, and so does an absolute path in a
+    /// script inside the sysroot. A relative name is searched beside the script, in the current directory,
+    /// then in library directories. For scripts of `-T`, the current directory comes first, as in GNU ld.
     fn find_script_file(&self, script: &Path, name: &[u8]) -> Option<PathBuf> {
         let sysroot = self.config.search.sysroot.as_deref();
         if name.starts_with(b"=") {

@@ -1,17 +1,21 @@
-//! Groups functions by their calls, so that those that run together lie together: call-chain
-//! clustering, known as C³ or hfsort (Ottoni and Maher, "Optimizing Function Placement for
-//! Large-Scale Data-Center Applications", CGO 2017).
+//! Groups functions by their calls, so that functions which run together lie together.
 //!
-//! Functions are looked at from the densest on (most calls for each byte). The cluster of each is appended to
-//! the cluster of the function that calls it most, unless that caller has too small a share of the calls, the
-//! cluster would not fit a large page, or the caller's cluster would lose too much density. In the end
-//! clusters are sorted by density.
+//! A processor fetches code in cache lines and keeps the addresses of few pages at hand. If a hot function
+//! and the functions that it calls lie in ten pages, the program waits for ten pages; side by side, they fit
+//! into one. This is call-chain clustering, known as C³ or hfsort (Ottoni and Maher, "Optimizing Function
+//! Placement for Large-Scale Data-Center Applications", CGO 2017).
+//!
+//! The *density* of a function is its number of calls for each byte. The algorithm goes through functions
+//! from the densest on. It appends the cluster of each one to the cluster of the function that calls it most.
+//! There are three exceptions: that caller has too small a share of the calls, the cluster would not fit into
+//! a large page, or the caller's cluster would lose too much density. In the end, it sorts the clusters by
+//! density.
 
-/// Clusters grow no larger than this, in bytes: small enough for one large page and its TLB entry.
+/// The largest size of a cluster, in bytes. It fits into one large page and its TLB entry.
 const MAX_SIZE: u64 = 1 << 20;
-/// A function joins its main caller only if more than one in so many of its calls come from there.
+/// A function joins its main caller only if that caller makes more than one in so many of its calls.
 const MIN_SHARE: u64 = 10;
-/// By appending another cluster, a cluster may become so many times less dense.
+/// A cluster may become at most so many times less dense when another one is appended.
 const MAX_LOSS: f64 = 8.0;
 
 /// Calls between two functions, by rows.
@@ -38,8 +42,8 @@ impl Cluster {
     }
 }
 
-/// The order of functions with these sizes in bytes, as rows. Clusters of equal density keep the order of
-/// rows.
+/// The order of functions with these sizes in bytes, as rows. Clusters of equal density stay in the order of
+/// their rows.
 pub fn order(sizes: &[u64], mut edges: Vec<Edge>) -> Vec<u32> {
     join(&mut edges);
     let mut clusters: Vec<Cluster> = sizes
@@ -96,7 +100,7 @@ fn join(edges: &mut Vec<Edge>) {
     });
 }
 
-/// The cluster that a function is in.
+/// The cluster of a function.
 fn leader(leaders: &mut [u32], mut row: u32) -> u32 {
     while leaders[row as usize] != row {
         let next = leaders[row as usize];
@@ -154,7 +158,7 @@ mod tests {
 
     #[test]
     fn cold_code_does_not_dilute_hot_code() {
-        // The loop's cluster would lose more than its share of heat by the large function.
+        // The large function would take more heat from the loop's cluster than is allowed.
         let calls = edges(&[(0, 1, 1000), (1, 2, 11)]);
         assert_eq!(order(&[16, 16, 100_000], calls), [0, 1, 2]);
         let calls = edges(&[(0, 1, 1000), (1, 2, 11), (3, 2, 2), (0, 3, 500)]);

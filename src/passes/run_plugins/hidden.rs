@@ -1,7 +1,7 @@
 //! `--exclude-libs` for compiled code.
 //!
-//! The option hides the definitions of whole archives. The compiler joins their members with other
-//! files, so the symbols that came from such archives are made hidden one by one.
+//! The option hides the definitions of whole archives. The compiler joins their members with other files, so
+//! the linker hides the symbols that came from such archives one by one.
 
 use crate::arch::Target;
 use crate::elf::Sym;
@@ -28,8 +28,8 @@ pub fn names<'a, T: Target>(link: &Resolved<'a, T>, roles: &[Role]) -> HashSet<&
     names
 }
 
-/// Gives the object with its default-visibility definitions of these names hidden: a copy in the store, or
-/// `bytes` if there are none. A broken object stays as it is; parsing reports it.
+/// Returns the object with its default-visibility definitions of these names hidden: a copy in the store, or
+/// `bytes` if it has no such definition. A broken object stays as it is, and parsing reports it.
 pub fn hide<'a, E: ByteOrder>(bytes: &'a [u8], names: &HashSet<&[u8]>, store: &'a InputStore) -> &'a [u8] {
     /// Offset of `st_other` in a symbol.
     const OTHER: usize = 5;

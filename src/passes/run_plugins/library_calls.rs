@@ -31,7 +31,7 @@ const PLAIN: &[&str] = &[
     "__clear_cache",
 ];
 
-/// Functions of libm, each for `double`, `float` (`f`) and `long double` (`l`).
+/// Functions of libm. Each has a form for `double`, `float` (`f`) and `long double` (`l`).
 const REAL: &[&str] = &[
     "acos",
     "asin",
@@ -128,8 +128,8 @@ fn is_library_call(name: &[u8]) -> bool {
         || name.starts_with("__") && OWN.iter().any(|prefix| name.starts_with(prefix))
 }
 
-/// Library calls whose first definition is in a claimed file, in the order of inputs. `is_claimed` tells
-/// whether a plugin has claimed the file in a row.
+/// Library calls that are first defined in a claimed file, in the order of inputs. `is_claimed` tells whether
+/// a plugin has claimed the file in a row.
 pub fn wanted<T: Target>(parsed: &ParsedInputs<'_, T>, is_claimed: &dyn Fn(u32) -> bool) -> Vec<SymbolId> {
     let calls: HashSet<SymbolId> = of(&parsed.globals).collect();
     let (mut seen, mut wanted) = (HashSet::new(), Vec::new());

@@ -1,9 +1,9 @@
 //! Tells plugins how the symbols of their files are resolved, as GNU ld does.
 //!
-//! A definition that prevails may be changed or dropped by the compiler if nothing but intermediate
-//! code refers to it. Everything else counts as a reference from outside: machine code, options,
-//! scripts, `--wrap`, and whatever the output exports. To one plugin, the files of another are machine
-//! code, since it cannot see into them.
+//! The compiler may change or drop a prevailing definition if nothing but intermediate code refers to it.
+//! Everything else counts as a reference from outside: machine code, options, scripts, `--wrap`, and whatever
+//! the output exports. If there are several plugins, each one cannot see into the files of the others, so
+//! these files count as machine code to it.
 
 use super::library_calls;
 use crate::arch::Target;
@@ -18,18 +18,19 @@ use crate::symbols::{Definition, Globals, SymbolFlags};
 use hashbrown::HashSet;
 use linker_plugin::Resolution;
 
-/// The parties that refer to a symbol or define it, as bits: plugins' claimed files, and [`CODE`].
+/// The parties that refer to a symbol or define it, as bits: the claimed files of each plugin, and [`CODE`].
 type Users = u64;
 /// Machine code, and everything else that is not a claimed file.
 const CODE: Users = 1 << 63;
 
-/// The bit of a plugin. Plugins from number 62 on share a bit, so each counts as outside code to the others.
+/// The bit of a plugin. Plugins from number 62 on share a bit, so each of them counts as outside code to the
+/// others.
 fn bit(plugin: usize) -> Users {
     1 << plugin.min(62)
 }
 
 /// By number of the claim: the resolutions of the file's symbols; `None` if the file takes no part. `roles`
-/// has the role of each object of the link, `owners` the plugin of each claim.
+/// has the role of each object of the link, and `owners` the plugin of each claim.
 pub fn all<T: Target>(
     link: &Resolved<'_, T>,
     sections: &SectionStates,
@@ -117,7 +118,8 @@ impl<T: Target> Judge<'_, '_, T> {
         self.owners.get(*number as usize) == Some(&self.plugin)
     }
 
-    /// The resolution of a reference, or of a common block: that counts as a reference unless it prevails.
+    /// The resolution of a reference or of a common block. A common block counts as a reference unless it
+    /// prevails.
     fn reference(&self, own: FileId, id: SymbolId) -> Resolution {
         match self.link.definition(id) {
             Definition::Undefined => Resolution::Undefined,

@@ -1,8 +1,9 @@
 //! Files that hold only intermediate code and that no plugin takes.
 //!
-//! No one can read such a file, so on the command line it is an error. In an archive it is an error only if
+//! Nobody can read such a file, so on the command line it is an error. In an archive, it is an error only if
 //! the link needs it. The archive's own index tells which symbols the member defines, as for GNU ld, and a
-//! stand-in gets these symbols; members that the index does not name take no part, and a warning says so.
+//! stand-in object gets these symbols. Members that the index does not name take no part, and a warning says
+//! so.
 
 use crate::cli::Config;
 use crate::diag::{Code, Diagnostic, Location};
@@ -15,7 +16,7 @@ use hashbrown::HashMap;
 use linker_plugin::{Binding, Symbol, SymbolKind, Visibility};
 use std::path::Path;
 
-/// Reports files of the command line, and replaces members of searched archives by stand-ins. Gives whether
+/// Reports files of the command line, and replaces members of searched archives by stand-ins. Returns whether
 /// there were such members: then the candidates must be parsed again.
 pub fn settle<'a>(
     files: &[(u32, Intermediate)],
@@ -35,8 +36,8 @@ pub fn settle<'a>(
     }
     let machine = opened.machine.unwrap_or(crate::arch::machine::DEFAULT);
     let mut indexes: HashMap<&str, archive::Index<'a>> = HashMap::new();
-    // By archive: row of the first member that the index does not name, and the number of such members. The
-    // members of an archive have neighbouring rows.
+    // By archive: the row of the first member that the index does not name, and the number of such members.
+    // The members of an archive have neighbouring rows.
     let mut nameless: Vec<(&str, u32, usize)> = Vec::new();
     for &row in &members {
         let file = &mut opened.files[row as usize];
@@ -89,8 +90,8 @@ pub fn report_needed(extracted: &Extracted, opened: &Opened<'_>, names: &[&[u8]]
     }
 }
 
-/// The ranges of rows of searched archives (start, end), ascending. An archive that is named twice has one
-/// range.
+/// The rows of searched archives as pairs of start and end, ascending. An archive that is named twice has one
+/// pair.
 fn searched(opened: &Opened<'_>) -> Vec<(u32, u32)> {
     let mut rows: Vec<(u32, u32)> = opened
         .steps
@@ -105,7 +106,7 @@ fn searched(opened: &Opened<'_>) -> Vec<(u32, u32)> {
     rows
 }
 
-/// A definition of this name. The index tells no more about a symbol.
+/// A definition of this name. The index says nothing else about a symbol.
 fn definition(name: &[u8]) -> Symbol {
     Symbol {
         name: name.to_vec(),

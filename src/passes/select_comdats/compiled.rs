@@ -1,9 +1,9 @@
 //! Groups whose prevailing copies were intermediate code.
 //!
-//! The plugin knows that its copy prevails, so the machine code has these definitions, but often outside any
-//! group: GCC makes them plain globals. The copies in other files are discarded all the same, else one thing
-//! would be defined twice, or stay in the output unused. But if the machine code lacks a definition of a copy
-//! (the compiler dropped it, or kept it to itself), that copy takes part in the choice like any other.
+//! The plugin knows that its copy prevails, so the machine code has its definitions, but often outside any
+//! group: GCC makes them plain globals. The copies in other files are discarded all the same. Otherwise one
+//! thing would be defined twice, or stay in the output unused. But if the machine code lacks a definition of
+//! a copy (the compiler dropped it, or made it local), that copy takes part in the choice like any other.
 
 use crate::arch::Target;
 use crate::ids::{FileId, SymbolId};
@@ -17,10 +17,10 @@ use zerocopy::byteorder::ByteOrder;
 
 use super::linkonce::Position;
 
-/// What plugins compiled.
+/// What the plugins compiled.
 #[derive(Default)]
 pub struct Compiled<'a> {
-    /// Signatures of the COMDAT groups of which a copy in intermediate code prevailed.
+    /// The signatures of COMDAT groups whose prevailing copy was intermediate code.
     pub signatures: HashSet<&'a [u8]>,
     /// The objects that the plugins made, ascending.
     pub files: Vec<FileId>,
@@ -33,8 +33,8 @@ struct Copy {
     globals: Vec<SymbolId>,
 }
 
-/// The groups that are discarded for definitions of compiled code, by their positions, each with the file
-/// that has the definitions.
+/// The groups that are discarded because compiled code has their definitions, by position. Each comes with
+/// the file that has the definitions.
 pub(super) fn displaced<T: Target>(
     inputs: &Inputs<'_, T>,
     compiled: &Compiled<'_>,
@@ -44,7 +44,7 @@ pub(super) fn displaced<T: Target>(
     }
     let objects = &inputs.objects;
     let made = || compiled.files.iter().filter_map(|file| objects.get(file.index()));
-    // Groups of the machine code take part in the choice themselves.
+    // Groups in the machine code take part in the choice themselves.
     let own: HashSet<&[u8]> = made()
         .flat_map(|object| groups(object).0)
         .filter(Group::is_comdat)

@@ -1,12 +1,14 @@
-//! `.gnu.linkonce.*` sections, the form that groups had before there were groups, and what they and
-//! groups displace of each other.
+//! `.gnu.linkonce.*` sections, which compilers made before ELF had groups. Decides which of them displace
+//! groups, and which are displaced.
 //!
-//! Of several sections of one name the first in link order is kept. The part of the name behind the kind
-//! (`.gnu.linkonce.t.NAME`) is the signature of a COMDAT group, but a section and a group are two copies of
-//! one thing only if the group has no other member, and if both sections have the same type and define the
-//! same symbols: then the first of both is kept. These are GNU ld's rules; a name alone says too little,
-//! since whatever else the one that is displaced defines would be lost. Last, `.gnu.linkonce.r.NAME` holds
-//! the constants of `.gnu.linkonce.t.NAME`, and is of no use where another file's prevails.
+//! Of several sections of one name, the first in link order is kept. The part of the name behind the kind
+//! (`.gnu.linkonce.t.NAME`) is the signature of a COMDAT group. But a section and a group are copies of one
+//! thing only if the group has no other member, and if both sections have the same type and define the same
+//! symbols. Then the first of both is kept. These are GNU ld's rules. A name alone says too little: whatever
+//! else the displaced copy defines would be lost.
+//!
+//! There is one more rule. `.gnu.linkonce.r.NAME` holds the constants of `.gnu.linkonce.t.NAME`, and is of no
+//! use if another file's code prevails.
 
 use crate::elf::{consts as elf, string_at};
 use crate::ids::{FileId, SectionId};
@@ -17,7 +19,7 @@ use hashbrown::{HashMap, HashSet};
 use rayon::prelude::*;
 use zerocopy::byteorder::ByteOrder;
 
-/// The position of a section in the link: the first one is the least.
+/// The position of a section in the link. The first section has the smallest position.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(super) struct Position {
     pub file: FileId,
@@ -30,12 +32,12 @@ impl Position {
         Position { file, section }
     }
 
-    /// As a number of the same order, for atomics.
+    /// The position as a number of the same order, for atomics.
     pub(super) fn word(self) -> u64 {
         u64::from(self.file.0) << 32 | u64::from(self.section)
     }
 
-    /// The position of such a number; `None` for that of no position, `u64::MAX`.
+    /// The position of such a number. `u64::MAX` is the number of no position, and gives `None`.
     pub(super) fn of_word(word: u64) -> Option<Self> {
         (word != u64::MAX).then(|| Position::new(FileId((word >> 32) as u32), word as u32))
     }
@@ -46,7 +48,7 @@ const PREFIX: &[u8; 14] = b".gnu.linkonce.";
 /// What the sections and groups displace.
 #[derive(Default)]
 pub(super) struct Displaced {
-    /// Groups that would prevail, by their positions, and the sections in their place.
+    /// Groups that would prevail, by their positions, each with the section that takes its place.
     pub groups: HashMap<Position, Position>,
     /// Sections that are dropped.
     pub sections: Vec<SectionId>,
@@ -54,9 +56,9 @@ pub(super) struct Displaced {
 
 /// Sections named `.gnu.linkonce.*` outside of groups.
 struct Sections<'a> {
-    /// By file: their header indices.
+    /// The header indices of the sections, by file.
     by_file: Vec<Vec<u32>>,
-    /// By name: the position of the first one in link order.
+    /// The position of the first section in link order, by name.
     first: HashMap<&'a [u8], Position>,
 }
 
@@ -88,7 +90,7 @@ impl<'a> Sections<'a> {
     }
 }
 
-/// A section and a group that may be two copies of one thing.
+/// A section and a group that may be copies of one thing.
 struct Pair {
     section: Position,
     group: Position,
@@ -96,7 +98,7 @@ struct Pair {
     member: Position,
 }
 
-/// Decides what is displaced. `owner` gives the position of the group that prevails among those of a
+/// Decides what is displaced. `owner` returns the position of the group that prevails among those of a
 /// signature, and `group` the group at a position.
 pub(super) fn displace<'g, 'a: 'g, E: ByteOrder + Sync>(
     objects: &[ObjectFile<'a, E>],
@@ -130,7 +132,7 @@ pub(super) fn displace<'g, 'a: 'g, E: ByteOrder + Sync>(
     }
     let is_lost = |&at: &Position| {
         let name = name(at);
-        // Of one file, an assembler was asked for several.
+        // If one file has several sections of this name, its author wanted all of them.
         let is_copy = sections.first.get(name).is_some_and(|first| first.file != at.file);
         is_copy || lost.contains(&at) || is_of_other_text(&sections, name, at.file)
     };
@@ -145,14 +147,14 @@ fn signature(name: &[u8]) -> Option<&[u8]> {
     Some(&rest[memchr::memchr(b'.', rest)? + 1..])
 }
 
-/// Whether it holds the constants of code that an earlier file has, too.
+/// Whether a section holds the constants of code for which an earlier file has a copy, too.
 fn is_of_other_text(sections: &Sections<'_>, name: &[u8], file: FileId) -> bool {
     let Some(rest) = name.strip_prefix(b".gnu.linkonce.r.") else { return false };
     let text = [b".gnu.linkonce.t.", rest].concat();
     sections.first.get(&text[..]).is_some_and(|first| first.file < file)
 }
 
-/// The member of a group that has only one, relocations apart.
+/// The only member of a group; `None` if it has several. Relocation sections do not count.
 fn only_member<E: ByteOrder>(object: &ObjectFile<'_, E>, group: &Group<'_>) -> Option<u32> {
     let is_content = |member: &&u32| {
         let sh_type = object.headers[**member as usize].sh_type.get();
@@ -169,11 +171,11 @@ type Symbol<'a> = (&'a [u8], u8, u8);
 struct Definitions<'a>(HashMap<Position, Vec<Symbol<'a>>>);
 
 impl<'a> Definitions<'a> {
-    /// Those of all sections of the pairs, by one look at the symbols of each file.
+    /// The symbols of all sections in the pairs. The symbols of each file are read once.
     fn of<E: ByteOrder + Sync>(objects: &[ObjectFile<'a, E>], pairs: &[Pair]) -> Self {
         let mut defined: HashMap<Position, Vec<Symbol<'a>>> = HashMap::new();
         defined.extend(pairs.iter().flat_map(|pair| [pair.section, pair.member]).map(|at| (at, Vec::new())));
-        // In any order: sorted below.
+        // The walk may have any order, because the list is sorted below.
         let mut files: Vec<FileId> = defined.keys().map(|at| at.file).collect();
         files.sort_unstable();
         files.dedup();
@@ -189,7 +191,7 @@ impl<'a> Definitions<'a> {
                 }
             }
         }
-        // Each by itself, so in any order.
+        // Each list is sorted by itself, so the order of the walk does not matter.
         defined.values_mut().for_each(|symbols| symbols.sort_unstable());
         Definitions(defined)
     }

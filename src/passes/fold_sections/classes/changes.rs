@@ -1,8 +1,8 @@
 //! Splits classes by what changed in the round before, until nothing changes.
 //!
-//! All rows of a class have targets in the same classes, by the numbers of the round before. So two of them
-//! still do if the same targets of theirs got the same new numbers: only these are compared, and the rows
-//! without such a target stay together. Each round costs as much as there are references to rows with a new
+//! By the numbers of the round before, all rows of a class have targets in the same classes. Two rows can
+//! differ now only if one of their targets got a new number. So this round compares only such targets, and
+//! rows without one stay together. Each round costs as much as there are references to rows with a new
 //! number.
 
 use super::targets::Targets;
@@ -25,7 +25,7 @@ impl Class {
 
 /// Rows in classes.
 pub(super) struct Partition {
-    /// All rows, those of a class side by side.
+    /// All rows. The rows of a class are neighbours.
     members: Vec<u32>,
     /// The place of each row in `members`.
     place_of: Vec<u32>,
@@ -48,15 +48,16 @@ struct Change {
     target: u32,
 }
 
-/// For each row the rows that refer to it, and which of their targets it is.
+/// For each row, the rows that refer to it. Each comes with the position of this row among its targets.
 struct References {
-    /// By row, where its references end; they start where those of the row before end.
+    /// By row, where its references end. They start where those of the row before end.
     ends: Vec<u32>,
     all: Vec<(u32, u32)>,
 }
 
 impl Partition {
-    /// Rows whose classes `before` the first round split into `parts`. Classes of one row are in neither.
+    /// The partition after the first round, which split the classes `before` into `parts`. Neither list has
+    /// classes of one row.
     pub(super) fn new(
         members: Vec<u32>,
         class_of: Vec<u32>,
@@ -67,7 +68,7 @@ impl Partition {
         for (place, &row) in (0..).zip(&members) {
             place_of[row as usize] = place;
         }
-        // Classes are numbered by their starts so far; the others of these numbers stay empty.
+        // So far, a class has the number of its start. The other numbers of this range stay empty.
         let mut classes = vec![Class { start: 0, end: 0 }; members.len()];
         for range in before {
             classes[range.start as usize] = Class { start: range.start, end: range.end };
@@ -82,8 +83,8 @@ impl Partition {
         partition
     }
 
-    /// Splits classes until the targets of each are in the same classes. Gives the rows, those of a class
-    /// side by side, and the places of classes of several rows.
+    /// Splits classes until the targets of each class lie in the same classes. Returns the rows, those of a
+    /// class as neighbours, and the ranges of classes with several rows.
     pub(super) fn refine(mut self, targets: &Targets) -> (Vec<u32>, Vec<Range<u32>>) {
         let references = References::new(&self, targets);
         let mut changes: Vec<Change> = Vec::new();
@@ -97,7 +98,7 @@ impl Partition {
                     (!is_alone).then_some(Change { class, row, position, target: new })
                 }));
             }
-            // The rows of a class side by side, and the changes of a row.
+            // Sorting puts the rows of a class side by side, and the changes of a row.
             changes.par_sort_unstable();
             for of_class in changes.chunk_by(|a, b| a.class == b.class) {
                 self.split(of_class);
@@ -109,7 +110,7 @@ impl Partition {
         (self.members, ranges)
     }
 
-    /// Splits a class by the changes of its rows' targets: one part for each different list of them, and one
+    /// Splits a class by what changed for its rows: one part for each different list of changes, and one part
     /// for the rows without any.
     fn split(&mut self, changes: &[Change]) {
         let number = changes[0].class;
@@ -140,7 +141,8 @@ impl Partition {
         (self.place_of[row as usize], self.place_of[other as usize]) = (place, own);
     }
 
-    /// Makes the parts of a class, which lie in order, classes. The largest one keeps the number.
+    /// Makes each part of a class a class of its own. The parts lie in order, and the largest one keeps the
+    /// number.
     fn cut(&mut self, number: u32, parts: &[Class]) {
         let Some(largest) = (0..parts.len()).max_by_key(|&part| parts[part].len()) else { return };
         for (part, &class) in parts.iter().enumerate() {
@@ -158,18 +160,18 @@ impl Partition {
     }
 }
 
-/// Which targets of a row got new numbers, and these.
+/// The targets of a row that got new numbers, by position, each with its new number.
 fn targets(row: &[Change]) -> impl Iterator<Item = (u32, u32)> {
     row.iter().map(|change| (change.position, change.target))
 }
 
 impl References {
-    /// The references to rows that have a new number, or may get one.
+    /// The references to rows that have a new number or may still get one.
     fn new(partition: &Partition, targets: &Targets) -> Self {
         let rows = 0..partition.members.len() as u32;
         let class = |row: u32| partition.classes[partition.class_of[row as usize] as usize];
         let mut open: Vec<bool> = rows.clone().map(|row| class(row).len() > 1).collect();
-        // A row that is alone now gets no further number, but this one is new.
+        // A row that is alone in its class gets no further number, but the number of this round is new.
         partition.changed.iter().for_each(|&row| open[row as usize] = true);
         let kept = |row: u32| {
             let numbered = (0u32..).zip(targets.of(row));
@@ -185,7 +187,8 @@ impl References {
         for end in &mut ends {
             sum += std::mem::replace(end, sum);
         }
-        // Each is the start now, and becomes the end when the row's references are in their places.
+        // Each entry is the start of a row's references now. It becomes the end as these references are put
+        // in their places.
         let mut all = vec![(0, 0); sum as usize];
         for row in rows {
             for (position, target) in kept(row) {

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 /// The targets of each row that is not alone in its class.
 pub(super) struct Targets {
-    /// By row, where its targets end; they start where those of the row before end.
+    /// By row, where its targets end. They start where those of the row before end.
     ends: Vec<u32>,
     all: Vec<u32>,
 }
