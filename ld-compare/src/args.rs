@@ -18,7 +18,7 @@ pub struct Arguments {
     /// Colours of messages
     #[arg(long, value_enum, global = true, default_value_t, value_name = "WHEN")]
     pub color: Color,
-    /// What to do.
+    /// What to do
     #[command(subcommand)]
     pub command: Command,
 }
@@ -26,28 +26,28 @@ pub struct Arguments {
 /// The subcommands.
 #[derive(Subcommand, Debug)]
 pub enum Command {
-    /// Link cases with every linker and compare what comes out
+    /// Link cases with every linker and compare the results
     Run(Run),
     /// Record the links of a build, so that they can be run again
     Capture(Capture),
-    /// Link generated section-group violations, and say what each linker makes of them
+    /// Link generated section-group violations, and judge the output of each linker
     Lab(Lab),
     /// Link random programs with every linker, run them, and compare what they do
     Random(Random),
-    /// Make a failing link as small as it can be
+    /// Make a failing link as small as possible
     Reduce(Reduce),
 }
 
 /// `ld-compare run`.
 #[derive(Args, Debug)]
 pub struct Run {
-    /// Folders with a case.json (or with such folders in them), tarballs of --reproduce
+    /// Folders with a case.json (or of such folders), tarballs of --reproduce
     pub cases: Vec<PathBuf>,
     #[command(flatten)]
     pub wanted: Wanted,
     #[command(flatten)]
     pub limits: Limits,
-    /// Accepted differences, by the version of each linker: exit 1 on any other
+    /// Accepted differences, by the version of each linker; exit 1 if there is any other
     #[arg(long, value_name = "FILE")]
     pub baseline: Option<PathBuf>,
     /// Add all differences, and all new versions, to the baseline
@@ -75,17 +75,17 @@ impl Output {
     /// Checks, before any link, that the reports can be written.
     ///
     /// # Errors
-    /// They cannot, or go into one file.
+    /// A report cannot be written, or two of them go into the same file.
     pub fn check(&self) -> Result<()> {
         let json = self.json.as_deref().filter(|path| *path != Path::new("-"));
         check_files(&[json, self.html.as_deref()])
     }
 }
 
-/// Checks that files can be written, each of its own.
+/// Checks that each of these files can be written, and that no two of them are the same file.
 ///
 /// # Errors
-/// They cannot.
+/// One cannot be written, or two are the same.
 pub fn check_files(files: &[Option<&Path>]) -> Result<()> {
     let files: Vec<&Path> = files.iter().copied().flatten().collect();
     for (number, path) in files.iter().enumerate() {
@@ -98,10 +98,10 @@ pub fn check_files(files: &[Option<&Path>]) -> Result<()> {
     Ok(())
 }
 
-/// Checks that a folder is there or can be made.
+/// Checks that a folder exists or can be made.
 ///
 /// # Errors
-/// It cannot.
+/// It cannot be made.
 pub fn check_folder(folder: Option<&Path>) -> Result<()> {
     let checked = folder.map_or(Ok(()), destination::check_new_folder);
     checked.map_err(|why| anyhow!("{}: {why}", folder.unwrap_or(Path::new("")).display()))
@@ -110,10 +110,11 @@ pub fn check_folder(folder: Option<&Path>) -> Result<()> {
 /// `ld-compare capture`.
 #[derive(Args, Debug)]
 pub struct Capture {
-    /// Folder for the recorded links; one folder with a case.json for each
+    /// Folder for the recorded links: each gets a folder in it, with a case.json
     #[arg(long, env = "LD_COMPARE_LOG", value_name = "DIR")]
     pub log: PathBuf,
-    /// Make a folder with `ld` and its other names in it, for `gcc -B`, that records before it links
+    /// Make a folder that contains `ld` and its other names, for `gcc -B`; each records the link and then
+    /// links
     #[arg(long, value_name = "DIR", conflicts_with = "link")]
     pub setup: Option<PathBuf>,
     /// The linker that the folder's `ld` runs

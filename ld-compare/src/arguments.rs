@@ -1,8 +1,10 @@
-//! The command line of a case: the response files in it, and the options that are left out.
+//! The command line of a case: replaces response files by their words, and leaves some options out.
 //!
-//! The linker's own table of options says which of them write files, run programs or read files. Those that
-//! write or run are left out of every case. A command line of a stranger may name no file outside of its
-//! folder either, and no option that the table does not know: it may mean anything to another linker.
+//! The linker's own table of options says which of them write files, run programs or read files. Every case
+//! leaves out those that write or run. A command line may also come from a stranger, with a bug report. Such
+//! a command line may name no file outside its folder, and no option that the table does not know: another
+//! linker might take that option for anything. folder either, and no option that the table does not know: it
+//! may mean anything to another linker.
 
 use anyhow::{Context, Result, bail, ensure};
 use linker_options::{Reach, WrittenOption, written_option};
@@ -17,10 +19,11 @@ pub enum Author {
     Stranger,
 }
 
-/// The arguments of a case and the name of its output, from what a linker was given in a folder.
+/// The arguments of a case and the name of its output. `arguments` is what a linker got when it ran in
+/// `folder`.
 ///
 /// # Errors
-/// A response file cannot be read, or a stranger's arguments reach outside.
+/// A response file cannot be read, or a stranger's arguments name something outside.
 pub fn of_case(author: Author, folder: &Path, arguments: Vec<String>) -> Result<(Vec<String>, String)> {
     let (arguments, output) = left_over(expand(author, folder, arguments, 0)?);
     if author == Author::Stranger {
@@ -49,7 +52,7 @@ fn expand(author: Author, folder: &Path, arguments: Vec<String>, depth: usize) -
     Ok(expanded)
 }
 
-/// The words of a response file: blanks separate them, unless they are quoted or escaped.
+/// The words of a response file. Blanks separate them unless they are quoted or escaped.
 pub fn words_of(text: &str) -> Vec<String> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;
@@ -77,7 +80,7 @@ fn option_of(word: &str) -> Option<WrittenOption<'_>> {
     word.starts_with('-').then(|| written_option(word.as_bytes())).flatten()
 }
 
-/// The words without the options that write or run, and the name of the output.
+/// The words without the options that write or run; also returns the name of the output.
 fn left_over(arguments: Vec<String>) -> (Vec<String>, String) {
     let mut kept = Vec::with_capacity(arguments.len());
     let mut output = String::from("a.out");
@@ -98,7 +101,7 @@ fn left_over(arguments: Vec<String>) -> (Vec<String>, String) {
     (kept, output)
 }
 
-/// Checks that words of a stranger are known options and lead to files inside of the case's folder.
+/// Checks that a stranger's words are known options and lead to files inside the case's folder.
 fn check(arguments: &[String]) -> Result<()> {
     let is_sysroot = |word: &String| option_of(word).is_some_and(|option| option.name == "sysroot");
     let has_sysroot = arguments.iter().any(is_sysroot);
@@ -111,7 +114,7 @@ fn check(arguments: &[String]) -> Result<()> {
         }
         let option = option_of(word).with_context(|| format!("{word}: sframe-ld knows no such option"))?;
         let next = option.takes_next.then(|| words.next()).flatten();
-        // Another linker may know the option without a value.
+        // Another linker may know this option as one without a value.
         ensure!(
             next.is_none_or(|next| !next.starts_with(['-', '@'])),
             "the value of {word} starts like an option"
@@ -123,7 +126,7 @@ fn check(arguments: &[String]) -> Result<()> {
         let value = next.map_or(&*joined, String::as_str);
         match value.strip_prefix('=').or_else(|| value.strip_prefix("$SYSROOT")) {
             Some(below) if has_sysroot => check_path(below.trim_start_matches('/'))?,
-            // Lists of folders, `PATTERN=FILE`, `:NAME`.
+            // The value may be a list of folders, `PATTERN=FILE` or `:NAME`.
             _ => value.split([':', '=']).try_for_each(check_path)?,
         }
     }
@@ -135,7 +138,7 @@ fn check_path(path: &str) -> Result<()> {
     Ok(())
 }
 
-/// Whether a path leads to the inside of the folder that it counts from, where that has no links.
+/// Whether a relative path leads to the inside of its folder. The folder must not contain links.
 pub fn stays_inside(path: &Path) -> bool {
     let mut depth = 0_i64;
     path.components().all(|component| {

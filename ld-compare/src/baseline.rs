@@ -1,8 +1,9 @@
-//! Known differences, by each linker's version.
+//! Known differences, by the version of each linker.
 //!
-//! A baseline is a file of rules for version strings: a difference that a rule fits is accepted, with the
-//! rule's reason. A version that the file does not name is new: its differences are reported, but are no
-//! failures, and `--record-baseline` adds them. Any other difference without a rule is a failure.
+//! A baseline is a file with rules for version strings. If a rule matches a difference, the difference is
+//! accepted, and the rule gives the reason. If the file does not name a version, that version is new: its
+//! differences are reported but are no failures, and `--record-baseline` adds them. Any other difference
+//! without a rule is a failure.
 
 use crate::differ::Difference;
 use crate::peers::Linker;
@@ -19,7 +20,7 @@ pub struct Baseline {
     pub linkers: BTreeMap<String, Vec<Rule>>,
 }
 
-/// Accepted differences. `*` stands for anything in `cases` and `difference`.
+/// Accepted differences. In `cases` and `difference`, `*` matches anything.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rule {
     /// Names of cases.
@@ -30,7 +31,7 @@ pub struct Rule {
     pub reason: String,
 }
 
-/// A difference by the rules of a baseline.
+/// What a baseline says about a difference.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Judgement {
@@ -42,14 +43,14 @@ pub enum Judgement {
     Unexplained,
 }
 
-/// The reason that a recorded rule gives.
+/// The reason in a rule that `--record-baseline` wrote.
 const RECORDED: &str = "recorded";
 
 impl Baseline {
-    /// Reads a file; one that does not exist is empty if `may_be_new`.
+    /// Reads a file. If it does not exist and `may_be_new` is set, the baseline is empty.
     ///
     /// # Errors
-    /// It cannot be read, is no baseline, or a pattern in it is malformed.
+    /// The file cannot be read or is no baseline, or a pattern in it is malformed.
     pub fn load(path: &Path, may_be_new: bool) -> Result<Self> {
         if may_be_new && !path.exists() {
             return Ok(Self::default());
@@ -84,7 +85,7 @@ impl Baseline {
         rule.map_or(Judgement::Unexplained, |rule| Judgement::Accepted(rule.reason.clone()))
     }
 
-    /// Adds a rule for a difference that has none, and an entry for the linker's version in any case.
+    /// Adds an entry for the linker's version, and a rule for each difference that has none.
     pub fn record(&mut self, linker: &Linker, case: &str, differences: &[Difference]) {
         self.linkers.entry(linker.version.clone()).or_default();
         for difference in differences {
@@ -97,7 +98,7 @@ impl Baseline {
     }
 }
 
-/// A pattern in which only `*` is special.
+/// Makes a pattern in which only `*` is special.
 fn escaped(pattern: &str) -> String {
     pattern.replace('[', "[[]").replace('?', "[?]")
 }

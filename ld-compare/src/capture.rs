@@ -1,10 +1,13 @@
-//! Recording the links of a build.
+//! Records the links of a build.
 //!
 //! `ld-compare capture --log DIR -- LD ARGUMENTS...` writes a case into a new folder below DIR and then runs
-//! the linker as it was called. For builds, `--setup FOLDER` makes a folder with links named `ld`, `ld.bfd`,
-//! ... to this program: `gcc -BFOLDER` then finds it in place of its linker. Inputs that a build may change
-//! or remove are copied. Files of the system (below `/usr`, `/lib` or the link's sysroot, where scripts name
-//! each other by path) and members of thin archives are referred to.
+//! the linker with its own arguments. For whole builds, `--setup FOLDER` makes a folder with links to this
+//! program that have the names of linkers (`ld`, `ld.bfd` and so on). `gcc -BFOLDER` then finds this program
+//! instead of its linker.
+//!
+//! A build may change or remove its inputs later, so they are copied. A case only refers to files of the
+//! system (below `/usr`, `/lib` or the link's sysroot, where scripts name each other by path) and to members
+//! of thin archives.
 
 use crate::args::{Capture, check_folder};
 use crate::cases::{Case, CaseFile, FILE, System};
@@ -17,7 +20,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
-/// File beside the links of a set-up folder.
+/// The file with the settings, beside the links in a set-up folder.
 const SETTINGS: &str = "ld-compare.json";
 /// Names by which compilers look for a linker.
 const NAMES: [&str; 6] = ["ld", "ld.bfd", "ld.gold", "ld.lld", "ld.mold", "ld.wild"];
@@ -28,10 +31,10 @@ struct Settings {
     real: PathBuf,
 }
 
-/// Carries `ld-compare capture` out; its exit status is the linker's.
+/// Runs `ld-compare capture`; its exit status is the linker's.
 ///
 /// # Errors
-/// The folders cannot be written, the linker cannot be run.
+/// The folders cannot be written, or the linker cannot be run.
 pub fn run(arguments: &Capture) -> Result<ExitCode> {
     let log = std::path::absolute(&arguments.log)?;
     check_folder(Some(&log))?;
@@ -65,8 +68,8 @@ fn set_up(folder: &Path, log: PathBuf, real: &Path) -> Result<()> {
     Ok(())
 }
 
-/// If this program was called by a linker's name from a set-up folder, records and links, and returns the
-/// exit status.
+/// If this program was called by a linker's name from a set-up folder, records and links. Returns the exit
+/// status.
 pub fn as_linker() -> Option<ExitCode> {
     let mut words = std::env::args();
     let called = words.next()?;
@@ -87,8 +90,8 @@ pub fn as_linker() -> Option<ExitCode> {
 }
 
 fn record_and_link(log: &Path, real: &Path, arguments: &[String]) -> Result<ExitCode> {
-    // A build asks its linker for version and help, too. A command that cannot be recorded must not stop
-    // the build.
+    // A build also asks its linker for version and help. If a command cannot be recorded, the build must go
+    // on.
     if let Err(error) = record(log, arguments) {
         commands::tell("ld-compare", Severity::Warning, &format!("not recorded: {error:#}"));
     }
@@ -96,7 +99,7 @@ fn record_and_link(log: &Path, real: &Path, arguments: &[String]) -> Result<Exit
     Err(error).with_context(|| format!("cannot run {}", real.display()))
 }
 
-/// Writes a case for a command line; returns its folder, `None` if the command line links nothing.
+/// Writes a case for a command line and returns its folder; `None` if the command line links nothing.
 ///
 /// # Errors
 /// The folder cannot be written, or an input cannot be read.
@@ -129,12 +132,12 @@ pub fn record(log: &Path, arguments: &[String]) -> Result<Option<PathBuf>> {
     Ok(Some(folder))
 }
 
-/// Makes a new folder, which no other link of the build has, even if several run at once.
+/// Makes a new folder. No other link of the build gets the same one, even if several run at the same time.
 fn new_folder(log: &Path, output: &str) -> Result<PathBuf> {
     std::fs::create_dir_all(log).with_context(|| format!("cannot make {}", log.display()))?;
     for number in 1..100_000 {
         let folder = log.join(format!("{number:04}-{output}"));
-        // A file claims the number, so that numbers are unique whatever the rest of the folder's name.
+        // A file claims the number, so that the number is unique, whatever the rest of the folder's name is.
         let claim = log.join(format!(".{number:04}"));
         match std::fs::OpenOptions::new().write(true).create_new(true).open(&claim) {
             Ok(_) => {
@@ -156,7 +159,7 @@ struct Copies<'a> {
 }
 
 impl Copies<'_> {
-    /// An argument whose files are copied: an input, or the value of an option that names a file.
+    /// Copies the files that an argument names: an input, or the value of an option that names a file.
     fn word(&mut self, word: String, all: &[String]) -> Result<String> {
         if let Some(path) = word.strip_prefix("-L").filter(|path| !path.is_empty()) {
             return Ok(format!("-L{}", self.library_folder(path, all)?));
@@ -174,7 +177,7 @@ impl Copies<'_> {
         }
     }
 
-    /// Copies a file into the case; returns its name there.
+    /// Copies a file into the case and returns its name there.
     fn file(&mut self, word: &str) -> Result<String> {
         let path = self.from.join(word);
         if word.is_empty() || !path.is_file() {
@@ -186,7 +189,7 @@ impl Copies<'_> {
             std::io::Read::read_exact(&mut file, &mut magic).is_ok() && magic == object::archive::THIN_MAGIC
         });
         if self.system.holds(&path) || is_thin {
-            // The name may matter (`-dynamic-linker`), so it stays if it can be found from anywhere.
+            // The name may matter (`-dynamic-linker`), so it stays if any folder can find the file by it.
             let absolute = Path::new(word).is_absolute();
             return Ok(if absolute { word.to_owned() } else { path.display().to_string() });
         }
@@ -207,7 +210,7 @@ impl Copies<'_> {
         Ok(())
     }
 
-    /// Copies the libraries of a folder that the command line asks for; returns the folder's name in the
+    /// Copies those libraries of a folder that the command line asks for. Returns the folder's name in the
     /// case.
     fn library_folder(&mut self, word: &str, all: &[String]) -> Result<String> {
         let path = self.from.join(word);

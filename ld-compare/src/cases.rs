@@ -1,15 +1,15 @@
 //! Cases: links that can be run again with any linker.
 //!
-//! A case is a folder and one or several command lines ("steps") for a linker, without `-o`: each step names
-//! its output, which goes elsewhere, and later steps may take it as an input by that name. Cases come from
+//! A case is a folder and one or several command lines ("steps") for a linker, without `-o`. Each step names
+//! its output, which goes elsewhere; later steps may take it as an input by that name. Cases come from
 //! - the command line: `ld-compare run -- ARGUMENTS`;
-//! - a folder with a `case.json`, as `ld-compare capture` and `reduce` write it, or a folder of such folders;
-//!   it can hold commands that build the inputs from sources;
+//! - a folder with a `case.json`, which `ld-compare capture` and `reduce` write, or a folder of such folders;
+//!   a `case.json` can contain commands that build the inputs from sources;
 //! - a tarball of `--reproduce` (lld, sframe-ld): its `response.txt` is the command line.
 //!
-//! Tarballs come with bug reports of strangers and are data: their command lines run nothing, write nothing
-//! and name no file outside ([`arguments`]), and links and devices in them are refused. Folders are the
-//! user's own; their commands are run.
+//! Tarballs come from strangers, with their bug reports. So they are only data: their command lines run
+//! nothing, write nothing and name no file outside ([`arguments`]), and a tarball with links or devices is
+//! refused. Folders are the user's own, so their commands are run.
 
 use crate::arguments::{self, Author};
 use crate::machine::Machine;
@@ -23,7 +23,7 @@ use std::sync::Arc;
 use tar::EntryType;
 use tempfile::TempDir;
 
-/// File that makes a folder a case.
+/// The file that makes a folder a case.
 pub const FILE: &str = "case.json";
 
 /// One command line.
@@ -40,23 +40,23 @@ pub struct Step {
 pub struct Case {
     /// Name in reports.
     pub name: String,
-    /// The machine whose linkers are asked.
+    /// The machine whose linkers take part.
     pub machine: Machine,
     /// Working directory of all steps.
     pub folder: PathBuf,
-    /// The command lines; the last one's output is judged.
+    /// The command lines; the output of the last one is judged.
     pub steps: Vec<Step>,
-    /// Keeps a temporary folder.
+    /// Keeps a temporary folder alive.
     pub keep: Option<Arc<TempDir>>,
 }
 
 /// The contents of `case.json`.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct CaseFile {
-    /// Name in reports; the folder's if none is given.
+    /// Name in reports; if there is none, that of the folder.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// The machine; by the inputs if none is given.
+    /// The machine; if there is none, the inputs decide.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub machine: Option<Machine>,
     /// Commands that make the inputs, run in a copy of the folder.
@@ -67,8 +67,8 @@ pub struct CaseFile {
 }
 
 impl Case {
-    /// A case of one step in a folder, with the arguments that a linker was given. Options that name outputs,
-    /// and those that run programs or plugins, which belong to one linker, are left out.
+    /// A case with one step in a folder, from the arguments that a linker got. It leaves out options that
+    /// name outputs, and options that run programs or plugins, because these belong to one linker.
     ///
     /// # Errors
     /// No input says which machine it is for.
@@ -109,12 +109,12 @@ impl Case {
             .collect()
     }
 
-    /// The arguments of the step that is judged.
+    /// The arguments of the judged step.
     pub fn arguments(&self) -> &[String] {
         self.steps.last().map_or(&[], |step| &step.arguments)
     }
 
-    /// Whether the step that is judged is a relocatable link.
+    /// Whether the judged step is a relocatable link.
     pub fn is_relocatable(&self) -> bool {
         self.arguments().iter().any(|word| matches!(&**word, "-r" | "--relocatable" | "-i"))
     }
@@ -142,7 +142,7 @@ fn load_folder(folder: &Path) -> Result<Case> {
     let first = &file.steps[0].arguments;
     let machine = file.machine.or_else(|| machine_of(&place, first));
     let machine = machine.with_context(|| format!("{FILE} names no machine, and no input says it"))?;
-    // The folder's own name, not that of a copy in which the inputs are built.
+    // Use the folder's own name, not the name of the copy in which the inputs are built.
     let own = std::path::absolute(folder)?
         .file_name()
         .map_or(String::new(), |name| name.to_string_lossy().into_owned());
@@ -152,7 +152,7 @@ fn load_folder(folder: &Path) -> Result<Case> {
 /// Runs a command that makes inputs.
 ///
 /// # Errors
-/// It cannot be started or fails; its messages are in the error.
+/// It cannot be started or it fails; the error contains its messages.
 pub fn build(command: &[String], folder: &Path) -> Result<()> {
     let (program, rest) = command.split_first().context("an empty build command")?;
     let output = Command::new(program).args(rest).current_dir(folder).output();
@@ -192,7 +192,7 @@ fn load_tarball(path: &Path) -> Result<Case> {
     Ok(case)
 }
 
-/// Makes the files and folders of a tarball, with the user's permissions.
+/// Unpacks the files and folders of a tarball, with the user's permissions.
 fn unpack(tarball: File, folder: &Path) -> Result<()> {
     for entry in tar::Archive::new(tarball).entries()? {
         let mut entry = entry?;
@@ -237,7 +237,7 @@ fn machine_of_bytes(bytes: &[u8]) -> Option<Machine> {
     Machine::from_number(number)
 }
 
-/// The folders that a build does not change: those of the system, and the sysroot of a link.
+/// The folders that no build changes: those of the system, and the sysroot of a link.
 pub struct System {
     sysroot: Option<PathBuf>,
 }
@@ -252,7 +252,7 @@ impl System {
         System { sysroot: named.map(|path| here.join(path)) }
     }
 
-    /// Whether an absolute path is below one of them.
+    /// Whether an absolute path leads below one of these folders.
     pub fn holds(&self, path: &Path) -> bool {
         ["/usr", "/lib", "/lib64", "/opt", "/nix"].iter().any(|prefix| path.starts_with(prefix))
             || self.sysroot.as_ref().is_some_and(|sysroot| {
@@ -266,13 +266,13 @@ impl System {
 mod tests {
     use super::*;
 
-    /// A tarball with one entry of a type, and the case's reason for refusing it.
+    /// Makes a tarball with one entry of a type. Returns the reason why the case refuses it.
     fn refused(name: &str, kind: EntryType, response: &str) -> String {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("x.tar");
         let mut tarball = tar::Builder::new(File::create(&path).unwrap());
         let mut header = tar::Header::new_gnu();
-        // The crate's own setter refuses such names.
+        // The setter of the crate refuses such names.
         header.as_old_mut().name[..name.len()].copy_from_slice(name.as_bytes());
         header.set_entry_type(kind);
         header.set_size(0);

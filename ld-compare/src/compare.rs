@@ -1,4 +1,4 @@
-//! Runs cases with linkers, and makes the report from which text, JSON and HTML are written.
+//! Runs cases with linkers and makes a report, which can become text, JSON or HTML.
 
 use crate::baseline::{Baseline, Judgement};
 use crate::cases::Case;
@@ -15,9 +15,9 @@ use std::collections::btree_map::Entry;
 /// The results of all cases.
 #[derive(Debug, Serialize)]
 pub struct Report {
-    /// When, as `YYYY-MM-DD`.
+    /// The date, as `YYYY-MM-DD`.
     pub date: String,
-    /// The cases in the order given.
+    /// The cases in the given order.
     pub cases: Vec<CaseReport>,
 }
 
@@ -28,9 +28,9 @@ pub struct CaseReport {
     pub machine: Machine,
     /// The command lines.
     pub steps: Vec<crate::cases::Step>,
-    /// The link of each linker.
+    /// The links, one for each linker.
     pub results: Vec<LinkerReport>,
-    /// Facts without a majority.
+    /// Facts on which the linkers have no majority.
     pub split: Vec<Split>,
 }
 
@@ -40,7 +40,7 @@ pub struct LinkerReport {
     pub linker: Linker,
     /// Facts of its run and output.
     pub facts: Facts,
-    /// Its messages, cut to the length that a report can hold.
+    /// Its messages, cut to a length that fits a report.
     pub said: String,
     /// Its differences from the majority, judged by the baseline.
     pub differences: Vec<Judged>,
@@ -51,13 +51,13 @@ pub struct LinkerReport {
 pub struct Judged {
     #[serde(flatten)]
     pub difference: Difference,
-    /// The baseline's, if there is one.
+    /// The judgement of the baseline, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub judgement: Option<Judgement>,
 }
 
 impl LinkerReport {
-    /// Differences that fail a comparison with a baseline.
+    /// The differences that make a comparison with a baseline fail.
     pub fn unexplained(&self) -> impl Iterator<Item = &Difference> {
         let unexplained = |judged: &&Judged| judged.judgement == Some(Judgement::Unexplained);
         self.differences.iter().filter(unexplained).map(|judged| &judged.difference)
@@ -65,12 +65,12 @@ impl LinkerReport {
 }
 
 impl Report {
-    /// Number of differences that fail a comparison with a baseline.
+    /// Number of differences that make a comparison with a baseline fail.
     pub fn unexplained(&self) -> usize {
         self.cases.iter().flat_map(|case| &case.results).map(|result| result.unexplained().count()).sum()
     }
 
-    /// Versions that the baseline does not name, with the number of their differences.
+    /// Versions that the baseline does not name, each with the number of its differences.
     pub fn new_versions(&self) -> BTreeMap<&str, usize> {
         let mut versions = BTreeMap::new();
         for result in self.cases.iter().flat_map(|case| &case.results) {
@@ -84,13 +84,13 @@ impl Report {
     }
 }
 
-/// Longest text of a linker that a report keeps, in bytes.
+/// The longest text of a linker that a report keeps, in bytes.
 const SAID: usize = 4000;
 
-/// Runs all cases with the linkers wanted; `told` is called with each finished case.
+/// Runs all cases with the wanted linkers, and calls `told` with each finished case.
 ///
 /// # Errors
-/// A linker that was asked for is not there or cannot be run.
+/// A linker that the user named does not exist or cannot be run.
 pub fn compare(
     cases: &[Case],
     wanted: &Wanted,
@@ -145,11 +145,11 @@ fn one(case: &Case, linkers: &[Linker], limits: &Limits, baseline: Option<&Basel
     })
 }
 
-/// The date in UTC.
+/// Today's date in UTC.
 pub fn today() -> String {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
     let days = (since.as_secs() / 86_400) as i64;
-    // Days of the civil calendar, counted in years that begin in March.
+    // The algorithm counts days of the civil calendar in years that begin in March.
     let shifted = days + 719_468;
     let era = shifted.div_euclid(146_097);
     let day_of_era = shifted.rem_euclid(146_097);

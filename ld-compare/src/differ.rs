@@ -1,17 +1,25 @@
-//! Where linkers disagree, grouped by cause.
+//! Finds where linkers disagree, and groups the differences by cause.
 //!
-//! For each key every family of linkers has one vote, that of its newest version which linked (versions of
-//! one linker agree with each other and are no majority; of several linkers of that version more than half
-//! must agree). A value that more than half of the votes have is the majority's; a linker with another value
-//! differs. Without a majority no linker differs: the key is split. Keys with the same aspect, the same value
-//! and the same value of the majority have one cause.
+//! No specification says what is right for most facts of an output, so the majority of the linkers decides.
+//! But five versions of GNU ld agree because they are one program, not because they are right. So for each
+//! key, every family of linkers has one vote, and its newest version that linked casts it. If several linkers
+//! have that version, more than half of them must agree. This project's own linker has no vote.
+//!
+//! ```text
+//! ld 2.40: a    ld 2.47: b    lld: b    mold: a    ours: a
+//! votes:        b             b         a          majority: b; mold and ours differ, and ld 2.40 too
+//! ```
+//!
+//! If more than half of the votes have one value, a linker with another value differs. Without a majority no
+//! linker differs, and the key is split. Differences with the same aspect, own value and majority value have
+//! the same cause, so a report shows them once, with all their keys.
 
 use crate::facts::{ABSENT, Aspect, Facts};
 use crate::peers::{Family, Linker};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A linker's value that is not the majority's.
+/// A linker's value, which is not the majority's.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Difference {
     /// Its kind of fact.
@@ -24,7 +32,7 @@ pub struct Difference {
 }
 
 impl Difference {
-    /// The difference in one line, by which baselines know it.
+    /// The difference in one line. A baseline knows the difference by it.
     pub fn line(&self) -> String {
         format!("{}: {}: {}", self.aspect.name(), self.key, self.how())
     }
@@ -33,7 +41,7 @@ impl Difference {
         if self.own.len() + self.majority.len() < 160 {
             return format!("{} instead of {}", self.own, self.majority);
         }
-        // Of long lists, the first element in which they differ is shown.
+        // For long lists, show only the first element that differs.
         let pair = self.own.split(' ').zip(self.majority.split(' ')).find(|(own, other)| own != other);
         match pair {
             Some((own, other)) => format!("… {own} instead of … {other}"),
@@ -47,32 +55,33 @@ impl Difference {
 pub struct Cause {
     /// Their kind of fact.
     pub aspect: Aspect,
-    /// The linker's value and the majority's, as in `a instead of b`.
+    /// The linker's value and the majority's, in the form `a instead of b`.
     pub how: String,
-    /// The keys for which it is so, ascending.
+    /// The keys with this difference, ascending.
     pub keys: Vec<String>,
 }
 
-/// A key without majority.
+/// A key without a majority.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Split {
     /// Its kind of fact.
     pub aspect: Aspect,
     pub key: String,
-    /// Values, and the linkers that have them.
+    /// The values, and the linkers that have each.
     pub values: BTreeMap<String, Vec<String>>,
 }
 
 /// All differences of one case.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Differences {
-    /// By the linkers' place in the list: the differences from the majority, sorted.
+    /// For each linker, in the order of the list, its differences from the majority, sorted.
     pub by_linker: Vec<Vec<Difference>>,
-    /// Keys without majority.
+    /// The keys without a majority.
     pub split: Vec<Split>,
 }
 
-/// Compares the facts of several linkers for one case. Facts of outputs count only for linkers that linked.
+/// Compares the facts that several linkers produced for one case. A linker that did not link has no say about
+/// facts of outputs.
 pub fn differ(linkers: &[Linker], facts: &[Facts]) -> Differences {
     let mut result = Differences { by_linker: vec![Vec::new(); linkers.len()], split: Vec::new() };
     let mut keys: BTreeSet<(Aspect, &str)> = BTreeSet::new();
@@ -102,7 +111,7 @@ pub fn differ(linkers: &[Linker], facts: &[Facts]) -> Differences {
     result
 }
 
-/// The value that a run has for a key; `None` if it says nothing about the key.
+/// The value of a key in a run; `None` if the run says nothing about the key.
 fn value<'a>(facts: &'a Facts, aspect: Aspect, key: &str) -> Option<&'a str> {
     let about_output = !matches!(aspect, Aspect::Status | Aspect::Messages);
     if about_output && !facts.status.is_success() {
@@ -111,7 +120,7 @@ fn value<'a>(facts: &'a Facts, aspect: Aspect, key: &str) -> Option<&'a str> {
     Some(facts.table.get(&aspect).and_then(|rows| rows.get(key)).map_or(ABSENT, String::as_str))
 }
 
-/// The value that more than half of the voting families have.
+/// The value for which more than half of the families vote.
 fn majority<'a>(linkers: &[Linker], values: &[Option<&'a str>]) -> Option<&'a str> {
     let mut ballots: BTreeMap<(Family, &str), Ballot<'_>> = BTreeMap::new();
     for (linker, value) in linkers.iter().zip(values) {
@@ -136,14 +145,14 @@ struct Ballot<'a> {
     values: Vec<&'a str>,
 }
 
-/// The value that more than half of some have. A single one is a majority.
+/// The value that more than half of these are. A single value is a majority.
 fn more_than_half<'a>(values: &[&'a str]) -> Option<&'a str> {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     values.iter().for_each(|value| *counts.entry(value).or_default() += 1);
     counts.into_iter().find(|(_, count)| 2 * count > values.len()).map(|(value, _)| value)
 }
 
-/// The numbers in the version that a linker tells. Those of one family stand in the same places.
+/// The numbers in a linker's version. In all versions of one family they are in the same order.
 fn numbers(version: &str) -> Vec<u64> {
     version.split(|c: char| !c.is_ascii_digit()).filter_map(|digits| digits.parse().ok()).collect()
 }
@@ -158,7 +167,7 @@ fn split(linkers: &[Linker], values: &[Option<&str>], aspect: Aspect, key: &str)
     (sides.len() > 1).then(|| Split { aspect, key: key.to_owned(), values: sides })
 }
 
-/// Groups differences by cause, those with most keys first within an aspect.
+/// Groups differences by cause. Within an aspect, the causes with the most keys come first.
 pub fn causes(differences: &[Difference]) -> Vec<Cause> {
     let mut causes: BTreeMap<(Aspect, String), Vec<String>> = BTreeMap::new();
     for difference in differences {
@@ -201,7 +210,7 @@ mod tests {
     #[test]
     fn versions_of_one_linker_have_one_vote() {
         let row = |value| facts(0, &[(Aspect::Sections, ".a", value)]);
-        // Two of GNU ld against lld and mold.
+        // The two of GNU ld have one vote against those of lld and mold.
         let found = differ(&linkers(), &[row("y"), row("x"), row("x"), row("y"), row("y")]);
         let lines: Vec<usize> = found.by_linker.iter().map(Vec::len).collect();
         assert_eq!(lines, [0, 1, 1, 0, 0]);

@@ -1,7 +1,7 @@
-//! Reports as one page that needs nothing else: a matrix whose cells open.
+//! Writes a report as one page that needs no other file: a matrix whose cells open.
 //!
-//! No script and no outside file: `<details>` opens cells, a media query gives dark and light, and the print
-//! rules lay the matrix out on paper.
+//! The page has no script. `<details>` opens cells, a media query chooses dark or light, and the rules for
+//! printing fit the matrix on paper.
 
 use crate::baseline::Judgement;
 use crate::compare::{CaseReport, LinkerReport, Report};
@@ -11,7 +11,7 @@ use crate::table::covered;
 use diagnostics::words::count;
 use std::fmt::Write;
 
-/// The look of a cell.
+/// How a cell looks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mood {
     /// Nothing to report.
@@ -34,7 +34,7 @@ impl Mood {
         }
     }
 
-    /// A sign, for readers who do not see the colour.
+    /// A sign for readers who do not see the colour.
     fn sign(self) -> &'static str {
         match self {
             Mood::Good => "●",
@@ -45,26 +45,26 @@ impl Mood {
     }
 }
 
-/// A cell: a short text, and the lines that it opens to.
+/// A cell: a short text, and lines that it shows when it opens.
 #[derive(Clone, Debug)]
 pub struct Cell {
     /// Its look.
     pub mood: Mood,
     pub text: String,
-    /// Lines behind it; none if empty.
+    /// The lines that it shows when it opens; empty if there are none.
     pub detail: String,
 }
 
 /// A row of the matrix.
 #[derive(Clone, Debug)]
 pub struct Line {
-    /// Rows of one group stand together under its name.
+    /// Rows of the same group stand together under its name.
     pub group: String,
-    /// The subject of the group.
+    /// What the group is about.
     pub about: String,
     /// Name of the row.
     pub name: String,
-    /// A cell for each column.
+    /// One cell for each column.
     pub cells: Vec<Cell>,
 }
 
@@ -73,7 +73,7 @@ pub struct Line {
 pub struct Part {
     /// Heading.
     pub title: String,
-    /// Linkers: name and version.
+    /// Name and version of each linker.
     pub columns: Vec<(String, String)>,
     /// Rows.
     pub lines: Vec<Line>,
@@ -84,11 +84,11 @@ pub struct Part {
 pub struct Page {
     /// Heading.
     pub title: String,
-    /// Its subject, in a sentence or two.
+    /// What it is about, in a sentence or two.
     pub lead: String,
-    /// What it shows, in sentences; `**` and backquotes are marks as in Markdown.
+    /// What it shows, in sentences; `**` and backquotes have their Markdown meaning.
     pub notes: Vec<String>,
-    /// When it was made.
+    /// The date on which it was made.
     pub date: String,
     /// Its matrices.
     pub parts: Vec<Part>,
@@ -144,7 +144,7 @@ footer { margin-top:2.5rem; color:var(--soft); font-size:.82rem; }
   thead { display:table-header-group; } h2 { break-after:avoid; } }
 ";
 
-/// A page as HTML.
+/// Writes a page as HTML.
 pub fn write(page: &Page) -> String {
     let mut html = format!(
         "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" content=\"width=device-width\">\n\
@@ -179,7 +179,7 @@ fn write_notes(html: &mut String, notes: &[String]) {
     html.push_str("</ul>\n");
 }
 
-/// A sentence in Markdown, with the two kinds of marks that the notes have.
+/// Converts a sentence from Markdown; it knows the two kinds of marks that notes use.
 fn marked_up(text: &str) -> String {
     let mut html = escape(text);
     for (mark, open, close) in [("**", "<b>", "</b>"), ("`", "<code>", "</code>")] {
@@ -239,7 +239,7 @@ fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
-/// A comparison as a page: one matrix for each machine, because each has linkers of its own.
+/// A comparison as a page. Each machine has its own linkers, so it gets its own matrix.
 pub fn page(report: &Report) -> Page {
     let mut parts: Vec<Part> = Vec::new();
     for case in &report.cases {

@@ -1,4 +1,4 @@
-//! Compares linkers: runs the same link with each of them and finds where they differ.
+//! Compares linkers: runs the same link with each of them and finds the differences.
 //!
 //! | module | contents |
 //! |---|---|
@@ -7,13 +7,13 @@
 //! | `cases`, `capture` | links that can be run again, and how they are recorded |
 //! | `run` | runs a linker on a case, with limits |
 //! | `facts` | the properties of an output, in a form that can be compared |
-//! | `differ`, `baseline` | differences from the majority, and those that are explained |
-//! | `compare` | from cases to a report |
+//! | `differ`, `baseline` | differences from the majority, and those with a known reason |
+//! | `compare` | makes a report from cases |
 //! | `table`, `html` | the report as text and as a page |
-//! | `lab` | generated section-group violations, and the verdict on each linker's output |
+//! | `lab` | generates section-group violations, and judges each linker's output |
 //! | `random` | random programs, linked by every linker and run |
-//! | `progress` | signs that a long command is at work |
-//! | `reduce` | a failing link made as small as it can be |
+//! | `progress` | shows that a long command is at work |
+//! | `reduce` | makes a failing link as small as possible |
 
 pub mod args;
 mod arguments;

@@ -1,4 +1,4 @@
-//! The machines that links are for: names of their tools, and their numbers.
+//! The machines that links are for: the names of their tools, and their numbers.
 
 use serde::{Deserialize, Serialize};
 
@@ -19,7 +19,7 @@ pub enum Machine {
     S390x,
 }
 
-/// The terms of a machine for assembly texts. Relocations have the names that `.reloc` takes (psABI).
+/// What assembly texts need to know about a machine. Relocations have the names that `.reloc` takes (psABI).
 #[derive(Debug)]
 pub struct Dialect {
     /// `e_machine`.
@@ -28,7 +28,7 @@ pub struct Dialect {
     pub sframe_abi: u8,
     /// Fixed offset of the return address in SFrame headers.
     pub fixed_ra: i8,
-    /// An instruction that calls a symbol: text before the name.
+    /// An instruction that calls a symbol: the text before the symbol's name.
     pub call: &'static str,
     /// The return instruction.
     pub ret: &'static str,
@@ -58,7 +58,7 @@ impl Machine {
         }
     }
 
-    /// Its name for `-m`.
+    /// The machine's name for `-m`.
     pub fn emulation(self) -> &'static str {
         match self {
             Machine::X86_64 => "elf_x86_64",
@@ -81,7 +81,7 @@ impl Machine {
         Self::ALL.into_iter().find(|machine| machine.name() == std::env::consts::ARCH)
     }
 
-    /// A tool of the GNU collection for it (`as`, `gcc`): plain for the native machine.
+    /// The name of a GNU tool (`as`, `gcc`) for this machine; without a prefix for the native machine.
     pub fn tool(self, name: &str) -> String {
         if Self::native() == Some(self) { name.to_owned() } else { format!("{}-{name}", self.triple()) }
     }

@@ -1,4 +1,4 @@
-//! The command `ld-compare`: arguments in, reports and exit status out.
+//! The command `ld-compare`: reads arguments, prints reports, returns the exit status.
 
 use anyhow::{Context, Result, ensure};
 use ld_compare::args::{self, Arguments, Command, Output};
@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    // Called as a linker, from a folder that `capture --setup` made.
+    // This program was called as a linker, from a folder that `capture --setup` made.
     if let Some(code) = capture::as_linker() {
         return code;
     }

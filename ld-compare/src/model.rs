@@ -1,9 +1,10 @@
 //! Relocatable objects as data that can be edited and written again.
 //!
-//! [`Object`] holds an `ET_REL` file without offsets and indices of tables: sections hold their relocations,
-//! groups list their members, and everything refers by row. Reading checks every bound; writing makes a valid
-//! ELF64 file (gABI: group headers before their members, locals before globals in the symbol table, `.rela.X`
-//! a member of X's group). The reducer deletes rows from it.
+//! An ELF file refers to its parts by offsets and indices. If one section goes, all of these change.
+//! [`Object`] is an `ET_REL` file without them: sections contain their relocations, groups list their
+//! members, and references are rows in lists. So the reducer can delete any row. Reading checks every bound.
+//! Writing makes a valid ELF64 file (gABI: group headers before their members, locals before globals in the
+//! symbol table, `.rela.X` in X's group).
 
 use anyhow::{Context, Result, bail, ensure};
 use object::Endianness;
@@ -21,7 +22,8 @@ pub struct Object {
     pub flags: u32,
     /// OS ABI byte of the header.
     pub os_abi: u8,
-    /// Sections with contents; no symbol tables, string tables, relocation sections and group headers.
+    /// Sections with contents; symbol tables, string tables, relocation sections and group headers are not
+    /// among them.
     pub sections: Vec<Section>,
     /// Symbols, without the null symbol.
     pub symbols: Vec<Symbol>,
@@ -45,7 +47,7 @@ pub struct Section {
     pub data: Vec<u8>,
     /// Size in bytes.
     pub size: u64,
-    /// The section that `sh_link` names (`SHF_LINK_ORDER`).
+    /// The section that `sh_link` refers to (`SHF_LINK_ORDER`).
     pub link: Option<usize>,
     /// Relocations by offset.
     pub relocations: Vec<Relocation>,
@@ -56,14 +58,14 @@ pub struct Section {
 pub struct Relocation {
     /// Offset in its section.
     pub offset: u64,
-    /// Row of its symbol; `None` is the null symbol.
+    /// Row of its symbol; `None` for the null symbol.
     pub symbol: Option<usize>,
     /// Type number.
     pub kind: u32,
     pub addend: i64,
 }
 
-/// The place of a symbol's definition.
+/// Where a symbol is defined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     /// Nowhere.
@@ -72,9 +74,9 @@ pub enum Place {
     Absolute,
     /// `SHN_COMMON`.
     Common,
-    /// In a section, by row.
+    /// In the section of this row.
     Section(usize),
-    /// In a group's header, by row: gas puts a signature there that is no other symbol's name.
+    /// In the group header of this row: gas puts a signature there if no other symbol has that name.
     Group(usize),
 }
 
@@ -83,7 +85,7 @@ pub enum Place {
 pub struct Symbol {
     /// Name; empty for section symbols.
     pub name: String,
-    /// Place of its definition.
+    /// Where it is defined.
     pub place: Place,
     /// `st_value`.
     pub value: u64,
@@ -109,7 +111,7 @@ pub struct Group {
 }
 
 impl Group {
-    /// Whether copies in other objects exclude it.
+    /// Whether a copy in another object excludes this group.
     pub fn is_comdat(&self) -> bool {
         self.flags & elf::GRP_COMDAT != 0
     }
@@ -118,7 +120,7 @@ impl Group {
 type Header = elf::FileHeader64<Endianness>;
 
 impl Object {
-    /// Reads an ELF64 relocatable object with addends in its relocations.
+    /// Reads an ELF64 relocatable object whose relocations have addends.
     ///
     /// # Errors
     /// It is something else, or its tables contradict each other.
@@ -127,7 +129,7 @@ impl Object {
         let endian = header.endian().map_err(|e| anyhow::anyhow!("{e}"))?;
         ensure!(header.e_type.get(endian) == elf::ET_REL, "not a relocatable object");
         let table = header.sections(endian, bytes).map_err(|e| anyhow::anyhow!("{e}"))?;
-        // More would need section numbers beyond 16 bits in the symbol table.
+        // With more sections, section numbers would not fit the 16 bits in the symbol table.
         ensure!(
             table.len() < usize::from(elf::SHN_LORESERVE) / 2,
             "{} sections are too many to rewrite",
@@ -188,7 +190,7 @@ impl Object {
                     match (row_of(section), group_rows.get(section).copied().flatten()) {
                         (Some(row), _) => Place::Section(row),
                         (None, Some(group)) => Place::Group(group),
-                        // Symbols of relocation and string sections carry no information.
+                        // Symbols of relocation sections and string tables carry no information.
                         (None, None) => Place::Absolute,
                     }
                 }
@@ -241,7 +243,7 @@ impl Object {
         Ok(object)
     }
 
-    /// Name of a group's signature: an unnamed section symbol has its section's.
+    /// The name of a group's signature; an unnamed section symbol has the name of its section.
     pub fn signature(&self, group: &Group) -> &str {
         let symbol = &self.symbols[group.signature];
         match symbol.place {
@@ -250,20 +252,20 @@ impl Object {
         }
     }
 
-    /// The name of a relocation's symbol: section symbols have their section's name.
+    /// The name of a symbol; a section symbol has the name of its section.
     pub fn symbol_name(&self, row: usize) -> &str {
         self.signature(&Group { signature: row, flags: 0, members: Vec::new() })
     }
 
-    /// The group that a section is in.
+    /// The group that contains a section.
     pub fn group_of(&self, section: usize) -> Option<&Group> {
         self.groups.iter().find(|group| group.members.contains(&section))
     }
 
-    /// Removes rows: keeps the sections, symbols and groups whose flags are set, and keeps the object
-    /// consistent. A symbol of a removed section becomes undefined if it is global, else it is removed;
-    /// relocations with removed symbols are removed, and so are groups without members and links to removed
-    /// sections.
+    /// Keeps the sections, symbols and groups whose flags are set, removes the others, and keeps the object
+    /// consistent. A symbol of a removed section becomes undefined if it is global, and is removed otherwise.
+    /// Relocations with removed symbols, groups without members and links to removed sections are removed,
+    /// too.
     pub fn retain(&mut self, sections: &[bool], symbols: &[bool], groups: &[bool]) {
         let section_rows = renumber(sections);
         let mut group_kept = groups.to_vec();
@@ -301,7 +303,7 @@ impl Object {
             }
         }
         for (row, (group, kept)) in self.groups.iter().zip(&mut group_kept).enumerate() {
-            // A group whose signature's section symbol went has no name any more.
+            // If the section symbol of a group's signature went, the group has no name any more.
             *kept &= keep[group.signature] && group_rows[row].is_some();
         }
         let symbol_rows = renumber(&keep);
@@ -353,7 +355,7 @@ fn retain_rows<T>(rows: &mut Vec<T>, kept: &[bool]) {
     rows.retain(|_| flags.next().copied().unwrap_or(true));
 }
 
-/// Lays the tables of an object out behind each other.
+/// Lays out the tables of an object one after the other.
 struct Writer<'a> {
     object: &'a Object,
     bytes: Vec<u8>,
@@ -390,7 +392,7 @@ impl<'a> Writer<'a> {
         at
     }
 
-    /// Symbols in the order of the table: locals first.
+    /// The symbols in the order of the table: locals first.
     fn symbol_order(&self) -> Vec<usize> {
         let mut order: Vec<usize> = (0..self.object.symbols.len()).collect();
         order.sort_by_key(|row| (self.object.symbols[*row].binding != elf::STB_LOCAL, *row));
@@ -402,8 +404,8 @@ impl<'a> Writer<'a> {
         let order = self.symbol_order();
         let mut numbers = vec![0u64; order.len()];
         order.iter().enumerate().for_each(|(place, row)| numbers[*row] = place as u64 + 1);
-        // Section numbers: null, group headers, each section with its relocations, the symbol table, two of
-        // strings.
+        // The section numbers: null, group headers, each section followed by its relocations, the symbol
+        // table, two string tables.
         let first = 1 + object.groups.len() as u64;
         let mut next = first;
         let mut indices = Vec::new();
@@ -605,7 +607,7 @@ mod tests {
             (object.sections[0].link, object.sections[0].flags),
             (None, u64::from(elf::SHF_ALLOC | elf::SHF_GROUP))
         );
-        // The section symbol went, and with it the relocations against it; the global became undefined.
+        // The section symbol is gone with all relocations against it. The global symbol is undefined now.
         let names: Vec<(&str, Place)> = object.symbols.iter().map(|s| (s.name.as_str(), s.place)).collect();
         assert_eq!(names, [("f", Place::Undefined), ("gone", Place::Undefined)]);
         assert_eq!(object.sections[1].relocations.len(), 2);
@@ -629,7 +631,7 @@ mod tests {
         assert!(Object::parse(&executable).unwrap_err().to_string().contains("relocatable"));
         let whole = object(false).write();
         for end in 0..whole.len() {
-            // Any result will do but a panic.
+            // Any result is right, as long as nothing panics.
             let _ = Object::parse(&whole[..end]);
         }
     }

@@ -1,8 +1,8 @@
 //! Finds the linkers of this machine and identifies them.
 //!
-//! Linkers are found in the folder of peers (`SFRAME_PEERS`, which `cargo xtask peers` makes: `NAME/ld`, and
-//! `NAME/MACHINE/ld` for other machines), then on `PATH`; `--linker NAME=COMMAND` adds any other. This
-//! project's linker is the one that `SFRAME_LD` names, else the one beside this program.
+//! They are in the folder of peers (`SFRAME_PEERS`, which `cargo xtask peers` makes: `NAME/ld`, and
+//! `NAME/MACHINE/ld` for other machines) and on `PATH`; `--linker NAME=COMMAND` adds any other. This
+//! project's linker is the one that `SFRAME_LD` names, otherwise the one beside this program.
 
 use crate::machine::Machine;
 use ::peers::PATH_NAMES;
@@ -14,8 +14,7 @@ pub use ::peers::{Family, Linker};
 /// Which linkers are wanted.
 #[derive(clap::Args, Clone, Debug, Default)]
 pub struct Wanted {
-    /// A linker: a name of the folder of peers or of PATH, or NAME=COMMAND; all that are found if none is
-    /// given
+    /// A linker: a name in the folder of peers or on PATH, or NAME=COMMAND [default: all that are found]
     #[arg(long = "linker", value_name = "NAME[=COMMAND]")]
     pub linkers: Vec<String>,
     /// Folder with the other linkers, as `cargo xtask peers` makes it
@@ -24,12 +23,11 @@ pub struct Wanted {
 }
 
 impl Wanted {
-    /// The linkers for a machine, this project's first, then by name, without linkers that link for other
-    /// machines only.
+    /// The linkers for a machine: this project's first, then the others by name. Linkers that only link for
+    /// other machines are left out.
     ///
     /// # Errors
-    /// A linker that was asked for by name is not there, or does not answer to `--version`; or there is no
-    /// linker.
+    /// A linker that the user named does not exist or does not answer to `--version`, or no linker is found.
     pub fn find(&self, machine: Machine) -> Result<Vec<Linker>> {
         let found = if self.linkers.is_empty() {
             self.all(machine)
@@ -63,8 +61,7 @@ impl Wanted {
         let mut found: Vec<Linker> = Vec::new();
         for (name, command) in self.candidates(machine) {
             let Some(linker) = Linker::probe(&name, command) else { continue };
-            // A linker from `PATH` only fills a gap: names of that sort stand for whatever is
-            // installed.
+            // A linker from `PATH` only fills a gap. Such names mean whatever is installed.
             let known = |other: &Linker| {
                 if PATH_NAMES.contains(&&*linker.name) {
                     other.family == linker.family
@@ -79,7 +76,7 @@ impl Wanted {
         found
     }
 
-    /// Names and commands, in the order of preference.
+    /// Names and commands; the preferred ones come first.
     fn candidates(&self, machine: Machine) -> Vec<(String, Vec<String>)> {
         let mut found = Vec::new();
         let mut add = |name: &str, path: PathBuf| {
@@ -88,7 +85,7 @@ impl Wanted {
             }
         };
         let beside = std::env::current_exe().ok().and_then(|path| Some(path.parent()?.join("sframe-ld")));
-        // Tests run from a folder below that of the programs.
+        // Tests run from a folder below the folder of the programs.
         let above = beside.as_deref().and_then(|path| Some(path.parent()?.parent()?.join("sframe-ld")));
         let chosen = std::env::var_os("SFRAME_LD").map(PathBuf::from);
         chosen.into_iter().chain(beside).chain(above).for_each(|path| add("sframe-ld", path));
@@ -101,7 +98,7 @@ impl Wanted {
                 Machine::X86_64 => folder.join("ld"),
                 other => folder.join(other.name()).join("ld"),
             };
-            // A path with a folder is found from every working directory only if it is absolute.
+            // A path that names a folder works from every working directory only if it is absolute.
             add(&name, std::path::absolute(&program).unwrap_or(program));
         }
         for name in ["sframe-ld"].into_iter().chain(PATH_NAMES.iter().copied()) {
@@ -113,19 +110,19 @@ impl Wanted {
     }
 }
 
-/// A program on `PATH`.
+/// The program of a name on `PATH`.
 pub fn on_path(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     std::env::split_paths(&path).map(|dir| dir.join(name)).find(|file| file.is_file())
 }
 
-/// An assembler for a machine: the newest one in the folder of peers, else the one on `PATH`.
+/// An assembler for a machine: the newest one in the folder of peers, otherwise the one on `PATH`.
 pub fn assembler(peers: &Path, machine: Machine) -> Option<PathBuf> {
     let name = machine.tool("as");
     tool(peers, &name).or_else(|| on_path(&name))
 }
 
-/// The newest program of a name in the folder of peers.
+/// The newest program with a name in the folder of peers.
 pub fn tool(peers: &Path, name: &str) -> Option<PathBuf> {
     let entries = std::fs::read_dir(peers).into_iter().flatten().flatten();
     let mut found: Vec<PathBuf> =

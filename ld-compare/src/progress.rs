@@ -1,30 +1,30 @@
-//! Signs of progress on standard error: a line that changes on a terminal, and elsewhere, in a log, a line
-//! now and then.
+//! Shows on standard error that a long command makes progress: a terminal gets a line that changes, a log
+//! gets a line now and then.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
-/// How often a log gets a line.
+/// The time between two lines in a log.
 const PAUSE: Duration = Duration::from_secs(10);
 
 /// Work whose parts are counted.
 pub struct Progress {
     bar: ProgressBar,
     what: &'static str,
-    /// A terminal has the bar, and no lines.
+    /// Whether this is a terminal, which gets a bar instead of lines.
     terminal: bool,
-    /// When the last line was written.
+    /// The time at which the last line was written.
     written: Option<Instant>,
 }
 
 impl Progress {
-    /// So many parts are to be done; `what` is the name of several.
+    /// Starts with the number of parts to do; `what` names several of them.
     pub fn new(parts: usize, what: &'static str) -> Self {
         let terminal = std::io::stderr().is_terminal();
         let target = if terminal { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
         let bar = ProgressBar::with_draw_target(Some(parts as u64), target);
-        // The template is a constant, so there is no error.
+        // The template is a constant, so this cannot fail.
         if let Ok(style) = ProgressStyle::with_template("{wide_bar} {pos}/{len} {msg}, {eta} left") {
             bar.set_style(style);
         }
@@ -32,7 +32,7 @@ impl Progress {
         Self { bar, what, terminal, written: None }
     }
 
-    /// A part begins.
+    /// Says that a part begins.
     pub fn at(&mut self, part: &str) {
         self.bar.set_message(format!("{} ({part})", self.what));
         if self.terminal || self.written.is_some_and(|written| written.elapsed() < PAUSE) {
@@ -43,12 +43,12 @@ impl Progress {
         self.written = Some(Instant::now());
     }
 
-    /// Parts are done.
+    /// Says that parts are done.
     pub fn done(&mut self, parts: usize) {
         self.bar.inc(parts as u64);
     }
 
-    /// Prints text on standard output in a way that leaves no bar in it.
+    /// Prints text on standard output and keeps the bar out of it.
     pub fn aside(&self, print: impl FnOnce()) {
         self.bar.suspend(print);
     }

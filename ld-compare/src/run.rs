@@ -1,7 +1,8 @@
-//! Running a linker on a case, with limits.
+//! Runs a linker on a case, with limits.
 //!
-//! The output goes into a new temporary folder, never to a device. Time, memory, and the size of any file
-//! that the linker writes are limited, so that an endless loop or a lack of memory is an ordinary outcome.
+//! The output goes into a new temporary folder, never to a device. There are limits on time, on memory, and
+//! on the size of each file that the linker writes. So an endless loop or a lack of memory is an ordinary
+//! outcome.
 
 use crate::cases::Case;
 use crate::peers::Linker;
@@ -24,7 +25,7 @@ pub struct Limits {
     /// Address space of one linker, in MiB
     #[arg(id = "memory-limit", long, default_value_t = 16384, value_name = "MIB")]
     pub memory: u64,
-    /// Size of any file that it writes, in MiB
+    /// Size of each file that it writes, in MiB
     #[arg(id = "output-limit", long, default_value_t = 2048, value_name = "MIB")]
     pub output: u64,
 }
@@ -35,10 +36,10 @@ impl Default for Limits {
     }
 }
 
-/// Most bytes of messages that are kept.
+/// How many bytes of messages are kept.
 const MESSAGES: u64 = 1 << 20;
 
-/// The end of a run.
+/// How a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Status {
@@ -70,7 +71,7 @@ impl fmt::Display for Status {
 
 /// A finished run. The folder with the outputs lives as long as this.
 pub struct Run {
-    /// How it ended; a step that fails ends the case.
+    /// How it ended. If a step fails, the case ends.
     pub status: Status,
     /// Its standard error and output.
     pub messages: String,
@@ -78,7 +79,7 @@ pub struct Run {
     pub seconds: f64,
     /// The output, if the last step wrote one.
     pub output: Option<PathBuf>,
-    /// The outputs of earlier steps that the last step took.
+    /// The outputs of earlier steps that the last step read.
     pub taken: Vec<PathBuf>,
     /// Folder of all outputs.
     pub folder: TempDir,
@@ -125,7 +126,7 @@ pub fn run(linker: &Linker, case: &Case, limits: &Limits) -> Result<Run> {
     Ok(run)
 }
 
-/// A command with limits that has ended.
+/// A command that ran with limits and has ended.
 pub struct Finished {
     /// How it ended.
     pub status: Status,
@@ -135,10 +136,10 @@ pub struct Finished {
     pub seconds: f64,
 }
 
-/// Runs any command with limits, with messages in the language of the C locale.
+/// Runs any command with limits. Its messages are in the language of the C locale.
 ///
 /// # Errors
-/// It cannot be started.
+/// The command cannot be started.
 pub fn limited(command: &mut Command, limits: &Limits) -> std::io::Result<Finished> {
     let (memory, output) = (limits.memory << 20, limits.output << 20);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -148,14 +149,14 @@ pub fn limited(command: &mut Command, limits: &Limits) -> std::io::Result<Finish
             [(libc::RLIMIT_AS, memory), (libc::RLIMIT_FSIZE, output), (libc::RLIMIT_CORE, 0)]
         {
             let limit = libc::rlimit { rlim_cur: value, rlim_max: value };
-            // SAFETY: the structure lives through the call, which only changes this process.
+            // SAFETY: the structure lives until the call returns, and the call only changes this process.
             if unsafe { libc::setrlimit(resource, &limit) } != 0 {
                 return Err(std::io::Error::last_os_error());
             }
         }
         Ok(())
     };
-    // SAFETY: between fork and exec only setrlimit is called, which is safe there.
+    // SAFETY: between fork and exec, only setrlimit is called, which is safe there.
     unsafe { command.pre_exec(limit) };
     let started = Instant::now();
     let mut child = command.spawn()?;
@@ -171,13 +172,13 @@ fn read_all(stream: Option<impl Read + Send + 'static>) -> std::thread::JoinHand
         let Some(mut stream) = stream else { return String::new() };
         let mut bytes = Vec::new();
         let _ = stream.by_ref().take(MESSAGES).read_to_end(&mut bytes);
-        // The rest is read too, so that the writer is not stopped.
+        // Read the rest too, so that the writer does not block.
         let _ = std::io::copy(&mut stream, &mut std::io::sink());
         String::from_utf8_lossy(&bytes).into_owned()
     })
 }
 
-/// Waits for the end of a child, or ends it with its descendants.
+/// Waits until a child ends. After the time limit, it kills the child and its descendants.
 fn wait(child: &mut Child, time: Duration) -> std::io::Result<Status> {
     let started = Instant::now();
     let mut pause = Duration::from_micros(200);
@@ -186,7 +187,7 @@ fn wait(child: &mut Child, time: Duration) -> std::io::Result<Status> {
             return Ok(status_of(status));
         }
         if started.elapsed() >= time {
-            // SAFETY: a signal to the group of processes that this child leads.
+            // SAFETY: this sends a signal to the group of processes that this child leads.
             unsafe { libc::kill(-(child.id() as libc::pid_t), libc::SIGKILL) };
             child.wait()?;
             return Ok(Status::Timeout);

@@ -1,4 +1,4 @@
-//! A report as text: one table for each case, then the differences by cause.
+//! Writes a report as text: a table for each case, then the differences by cause.
 
 use crate::baseline::Judgement;
 use crate::compare::{CaseReport, Judged, LinkerReport, Report};
@@ -7,7 +7,7 @@ use crate::facts::{ABSENT, Aspect};
 use diagnostics::words;
 use std::fmt::Write;
 
-/// Most keys of a cause that are named.
+/// How many keys of a cause are named.
 const SHOWN: usize = 6;
 
 /// One case.
@@ -62,7 +62,7 @@ fn kept(result: &LinkerReport) -> String {
     format!("{kept}/{}", rows.len())
 }
 
-/// Number of functions that `.eh_frame` or SFrame covers, with notes on the SFrame sections.
+/// The number of functions that `.eh_frame` or SFrame covers, with notes on the SFrame sections.
 pub fn covered(result: &LinkerReport, aspect: Aspect) -> String {
     let Some(rows) = result.facts.table.get(&aspect) else { return "-".into() };
     let functions = rows.values().filter(|value| *value == "covered").count();
@@ -131,7 +131,7 @@ fn short(text: &str) -> String {
     }
 }
 
-/// Rows with columns of one width.
+/// Rows with aligned columns.
 pub fn aligned<const N: usize>(rows: &[[String; N]]) -> String {
     let mut widths = [0; N];
     for row in rows {
@@ -149,7 +149,7 @@ pub fn aligned<const N: usize>(rows: &[[String; N]]) -> String {
     text
 }
 
-/// The last lines: how it ended with the baseline.
+/// The last lines: what the baseline says about the run.
 pub fn summary(report: &Report, with_baseline: bool) -> String {
     let links: usize = report.cases.iter().map(|case| case.results.len()).sum();
     let (cases, links) =

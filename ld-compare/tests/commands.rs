@@ -1,10 +1,10 @@
-//! Every subcommand on a tiny case, with the system's assembler and linker.
+//! Tests every subcommand on a tiny case, with the system's assembler and linker.
 
 use ld_compare::machine::Machine;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// The machine, if its assembler and linker are here.
+/// The machine, if this system has its assembler and linker.
 fn machine() -> Option<Machine> {
     let found = ["as", "ld"].iter().all(|tool| Command::new(tool).arg("--version").output().is_ok());
     if !found {
@@ -23,7 +23,7 @@ fn text(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }
 
-/// A linker that calls itself otherwise, and adds options of its own.
+/// Makes a linker that claims another name and version, and adds options of its own.
 fn pretender(folder: &Path, name: &str, version: &str, options: &str) -> String {
     let path = folder.join(name);
     let script = format!(
@@ -130,7 +130,8 @@ fn captured_links_run_again() {
     );
 }
 
-/// A script in a sysroot names its files by the sysroot; a copy outside would name the machine's own.
+/// A script in a sysroot names files below the sysroot. In a copy elsewhere, these names would mean the
+/// machine's own files.
 #[test]
 fn links_with_a_sysroot_are_captured_with_it() {
     if machine().is_none() {
@@ -165,7 +166,8 @@ fn the_lab_lists_the_linkers_that_refuse() {
     let words = ["lab", &machine, "--shape=data", "--shape=eh-frame", "--linker=real=ld", "--json=lab.json"];
     let output = ld_compare(folder.path(), &[&words[..], &["--html=lab.html"]].concat());
     assert!(output.status.success(), "{}", text(&output));
-    // A sign that it is at work, and nothing about linkers, shapes or pages that took no part.
+    // The command shows that it is at work, and says nothing about linkers, shapes or pages that took no
+    // part.
     assert!(String::from_utf8_lossy(&output.stderr).contains("of 8 links"), "{}", text(&output));
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     let page = std::fs::read_to_string(folder.path().join("lab.html")).unwrap();
@@ -185,13 +187,13 @@ fn the_lab_lists_the_linkers_that_refuse() {
             row["verdicts"][0]["made"].as_str().unwrap().to_owned(),
         )
     };
-    // GNU ld's rules (linker's `elf_action_discarded`).
+    // The rules of GNU ld (the linker's `elf_action_discarded`).
     assert_eq!(verdict("data", "final").0, "error");
     assert_eq!(verdict("eh-frame", "final"), ("ok".into(), "4 of 4 functions".into()));
     assert_eq!(verdict("eh-frame", "gc"), ("ok".into(), "3 of 3 functions".into()));
 }
 
-/// A place that cannot be written is found before the first link.
+/// If a result cannot be written, the command says so before the first link.
 #[test]
 fn reports_and_folders_are_checked_before_any_link() {
     if machine().is_none() {

@@ -1,5 +1,5 @@
-//! Random programs: a few of them, linked by this project's linker and every other that is here, do what the
-//! majority says. `cargo xtask prove random` runs thousands.
+//! Links a few random programs with this project's linker and with all others on this machine. They must do
+//! what the majority says. `cargo xtask prove random` runs thousands.
 
 use ld_compare::machine::Machine;
 use ld_compare::peers::Wanted;
@@ -8,7 +8,7 @@ use ld_compare::random::{self, Choice, assembly, c, generate, link};
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// Programs of the machine that the tests run on, and of each that needs an emulator.
+/// The number of programs for the machine that runs the tests, and for each machine that needs an emulator.
 const COUNTS: (u64, u64) = (30, 10);
 
 fn choice(machine: Machine, count: u64) -> Choice {
@@ -51,7 +51,7 @@ fn random_programs_do_what_the_majority_of_linkers_says() {
     }
 }
 
-/// The texts of all units, in assembly or C.
+/// The sources of all units, in assembly or C.
 fn texts(program: &Program) -> Vec<String> {
     let text = |(number, unit): (usize, &random::program::Unit)| match unit.compiled {
         Some(_) => c::unit(program, number),

@@ -1,4 +1,4 @@
-//! Collects the facts of a run: their kinds, and the table that holds them.
+//! Collects the facts of a run in a table.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 pub enum Aspect {
     /// Whether the link succeeded.
     Status,
-    /// Errors and warnings, by their topics.
+    /// Errors and warnings, by topic.
     Messages,
     /// ELF type and flags.
     Header,
@@ -25,8 +25,8 @@ pub enum Aspect {
     LinkOrder,
     /// The symbol table.
     Symbols,
-    /// Symbols that share a value, symbols on the border of a section, and the distances between symbols of
-    /// one input section.
+    /// Symbols that have the same value, symbols at the border of a section, and the distances between
+    /// symbols of one input section.
     Values,
     /// Entries of the dynamic section.
     Dynamic,
@@ -40,7 +40,7 @@ pub enum Aspect {
     Segments,
     /// Functions that `.eh_frame` covers.
     EhFrame,
-    /// SFrame: versions, blobs, functions covered, missing, wrong.
+    /// SFrame: its versions and blobs, and which functions are covered, missing or wrong.
     Sframe,
 }
 
@@ -79,17 +79,17 @@ pub struct Collector {
 }
 
 impl Collector {
-    /// All that was noted.
+    /// All collected values.
     pub fn into_table(self) -> Table {
         self.table
     }
 
-    /// Notes a value.
+    /// Sets a value.
     pub fn set(&mut self, aspect: Aspect, key: impl Into<String>, value: impl Into<String>) {
         self.table.entry(aspect).or_default().insert(key.into(), value.into());
     }
 
-    /// Counts an occurrence: the value is the number.
+    /// Counts an occurrence; the value is the number of occurrences.
     pub fn count(&mut self, aspect: Aspect, key: impl Into<String>) {
         let value = self.table.entry(aspect).or_default().entry(key.into()).or_insert_with(|| "0".into());
         *value = (value.parse::<u64>().unwrap_or(0) + 1).to_string();

@@ -1,11 +1,11 @@
-//! Facts that a file's tables tell.
+//! Collects facts from the tables of a file.
 
 use super::collector::{Aspect, Collector};
 use super::view::{Section, Symbol, View};
 use object::elf;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Notes all facts of the file's tables.
+/// Collects all facts that the tables of the file contain.
 pub fn look_at(collector: &mut Collector, view: &View<'_>) {
     header(collector, view);
     sections(collector, view);
@@ -37,13 +37,13 @@ fn header(collector: &mut Collector, view: &View<'_>) {
     collector.set(Aspect::Header, "entry", entry);
 }
 
-/// Names of tables that each linker makes in its own way.
+/// Whether each linker makes this section, which is a table, in its own way.
 fn is_table(section: &Section<'_>) -> bool {
     let kinds = [elf::SHT_NULL, elf::SHT_SYMTAB, elf::SHT_STRTAB, elf::SHT_RELA, elf::SHT_GROUP];
     (kinds.contains(&section.kind) && !section.is_alloc()) || section.name.is_empty()
 }
 
-/// Letters of `sh_flags` as `readelf` shows them.
+/// The letters of `sh_flags`, as `readelf` shows them.
 pub fn flags_text(flags: u64) -> String {
     let letters = [
         (elf::SHF_WRITE, 'W'),
@@ -85,11 +85,11 @@ fn sections(collector: &mut Collector, view: &View<'_>) {
         if is_table(section) || (section.size == 0 && !view.is_relocatable()) {
             continue;
         }
-        // Flags that do not change the contents of a section when it is loaded.
+        // These flags do not change what a section contains when it is loaded.
         let hidden = elf::SHF_MERGE | elf::SHF_STRINGS | elf::SHF_COMPRESSED | elf::SHF_INFO_LINK;
         let flags = flags_text(section.flags & !u64::from(hidden));
         let kind = match section.name.as_str() {
-            // Some tools write `SHT_PROGBITS`, some `SHT_X86_64_UNWIND`.
+            // Some tools write `SHT_PROGBITS`, others `SHT_X86_64_UNWIND`.
             ".eh_frame" => "PROGBITS".into(),
             _ => type_text(section.kind),
         };
@@ -100,7 +100,7 @@ fn sections(collector: &mut Collector, view: &View<'_>) {
     }
 }
 
-/// A section's name, numbered if there are several in the file.
+/// A section's name; with a number if several sections of the file have it.
 fn name_of(view: &View<'_>, index: usize) -> String {
     let name = &view.sections[index].name;
     let same = view.sections.iter().take(index).filter(|section| section.name == *name).count();
@@ -109,13 +109,13 @@ fn name_of(view: &View<'_>, index: usize) -> String {
 
 fn symbols(collector: &mut Collector, view: &View<'_>) {
     for symbol in view.symbols.iter().filter(|symbol| symbol.is_global() && !symbol.name.is_empty()) {
-        // In linked output a hidden symbol is local, whether the table says so, calls it global or leaves it
+        // In linked output, a hidden symbol is local, whether the table says so, calls it global or leaves it
         // out.
         let hidden = matches!(symbol.visibility, elf::STV_HIDDEN | elf::STV_INTERNAL);
         if hidden && !view.is_relocatable() {
             continue;
         }
-        // Some linkers write the version of an imported symbol into this table, too.
+        // Some linkers also write the version of an imported symbol into this table.
         let name = symbol.name.split('@').next().unwrap_or_default();
         collector.set(Aspect::Symbols, name, symbol_text(view, symbol));
     }
@@ -151,7 +151,7 @@ fn symbol_text(view: &View<'_>, symbol: &Symbol) -> String {
     format!("{binding}{kind}{visibility} {place}")
 }
 
-/// Symbols of linkers and start-up files whose place linkers choose.
+/// Symbols of linkers and start-up files. Linkers choose where these are.
 const BORDERS: &[&str] = &[
     "_end",
     "end",
@@ -200,7 +200,7 @@ fn values(collector: &mut Collector, view: &View<'_>) {
     }
     for names in by_value.values().filter(|names| names.len() > 1) {
         let names: Vec<&str> = names.iter().copied().collect();
-        // Zero-size objects may lie anywhere, so only symbols with a size count.
+        // An object of size zero may lie anywhere, so only symbols with a size count.
         let sized = |name: &&str| view.symbols.iter().any(|s| s.name == **name && s.size > 0);
         let names: Vec<&str> = names.into_iter().filter(sized).collect();
         if names.len() > 1 {
@@ -293,7 +293,7 @@ fn relocations(collector: &mut Collector, view: &View<'_>) {
         for relocation in relocations {
             let symbol = match view.symbols.get(relocation.symbol as usize) {
                 Some(symbol) if relocation.symbol != 0 && symbol.is_global() => symbol.name.clone(),
-                // A local symbol may be replaced by its section's.
+                // A linker may replace a local symbol by the symbol of its section.
                 Some(symbol) if relocation.symbol != 0 => view.section_name(symbol.section).to_owned(),
                 _ => "no symbol".into(),
             };
@@ -303,7 +303,7 @@ fn relocations(collector: &mut Collector, view: &View<'_>) {
     }
 }
 
-/// Tags whose presence is compared; their values are addresses and sizes.
+/// Tags that are compared by their presence only, because their values are addresses and sizes.
 const PRESENT: &[(i64, &str)] = &[
     (elf::DT_TEXTREL, "TEXTREL"),
     (elf::DT_SYMBOLIC, "SYMBOLIC"),
@@ -374,7 +374,7 @@ fn dynamic_relocations(collector: &mut Collector, view: &View<'_>) {
             let place = view.section_at(relocation.offset).map_or("nowhere", |(_, section)| &section.name);
             match symbol.filter(|_| relocation.symbol != 0) {
                 Some(symbol) => {
-                    // Linkers may choose the slots, but not the symbols that are bound.
+                    // Linkers may choose the slots, but not the symbols that the slots are bound to.
                     let kind = if slot_types(view.machine).contains(&relocation.kind) {
                         "slot of".to_owned()
                     } else {
@@ -422,7 +422,8 @@ fn relative_type(machine: u16) -> u32 {
     }
 }
 
-/// Addresses that a `SHT_RELR` section names (gABI: an address, then bit maps of the 63 words behind it).
+/// The addresses that a `SHT_RELR` section contains (gABI: an address, then bit maps for the 63 words after
+/// it).
 fn relr(view: &View<'_>, data: &[u8]) -> Vec<u64> {
     let mut found = Vec::new();
     let mut next = 0u64;

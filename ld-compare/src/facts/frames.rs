@@ -1,4 +1,4 @@
-//! Coverage of functions by `.eh_frame` and SFrame, found with `sframe verify`.
+//! Finds which functions `.eh_frame` and SFrame cover, with `sframe verify`.
 
 use super::collector::{Aspect, Collector};
 use super::view::View;
@@ -10,19 +10,19 @@ use sframe_format::{Section, Version};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Notes the covered functions.
+/// Collects the covered functions.
 pub fn look_at(collector: &mut Collector, view: &View<'_>, path: &Path) {
     let functions = functions(view);
     for (aspect, covered) in [(Aspect::EhFrame, eh_frame(view)), (Aspect::Sframe, sframe(view))] {
         let Some(covered) = covered.filter(|_| !view.is_relocatable()) else { continue };
-        // Functions without a name are the linker's (PLTs) or not the case's.
+        // A function without a name is the linker's (PLT) or does not belong to the case.
         for (address, name) in &functions {
             if covered.binary_search(address).is_ok() {
                 collector.set(aspect, *name, "covered");
             }
         }
     }
-    // Errors about the file are known by now: it is readable ELF.
+    // This cannot fail: the file is known to be readable ELF.
     let _ = for_each_input(path, 0, &mut |input| {
         if input.sframe.is_empty() {
             return Ok(());
@@ -44,7 +44,7 @@ pub fn look_at(collector: &mut Collector, view: &View<'_>, path: &Path) {
     });
 }
 
-/// Functions of the symbol table, one name for each address.
+/// The functions of the symbol table, one name for each address.
 fn functions<'a>(view: &'a View<'_>) -> BTreeMap<u64, &'a str> {
     let mut functions = BTreeMap::new();
     for symbol in view.symbols.iter().filter(|s| s.kind == elf::STT_FUNC && s.is_defined() && s.size > 0) {

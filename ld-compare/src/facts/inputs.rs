@@ -1,9 +1,15 @@
-//! The fate of input sections, by the symbols in them.
+//! Finds what became of each input section, by the symbols in it.
 //!
-//! No output tells which input sections the linker kept, and where. But symbols do: an input section whose
-//! symbols are in the output is there too, their values give its address, and these addresses give the order
-//! of sections. Names that occur twice among the inputs are ambiguous and left out, except names in COMDAT
-//! groups, whose copies are interchangeable.
+//! An output does not say which input sections the linker kept, or where. Symbols tell:
+//!
+//! ```text
+//! input:  a.o:.text.f defines f at 0 and g at 16       output: f = 0x401020, g = 0x401030, no h
+//!         a.o:.text.h defines h at 0                   so .text.f is kept at 0x401020, .text.h is gone
+//! ```
+//!
+//! The addresses of sections give their order. If the distance between two symbols of one section changes,
+//! the linker has edited the section. A name that occurs twice among the inputs is ambiguous, so it is left
+//! out. Copies of a COMDAT group are interchangeable, so their names stay.
 
 use super::collector::{Aspect, Collector};
 use super::view::View;
@@ -14,25 +20,25 @@ use object::elf;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-/// Symbols by which input sections are found again.
+/// The symbols that identify input sections in the output.
 #[derive(Default)]
 pub struct Inputs {
-    /// Each section: its name in reports, its symbols with their offsets.
+    /// For each section, its name in reports and its symbols with their offsets.
     sections: Vec<(String, Vec<(String, u64)>)>,
 }
 
-/// Inputs with more sections than this are not followed, since facts about each section would hide all
-/// others.
+/// If the inputs have more sections than this, the rest is left out. Facts about each section would hide all
+/// other facts.
 const MOST: usize = 20_000;
 
-/// The objects that a command names, without those of the system.
+/// The objects that a command line names, except for those of the system.
 fn own_objects<'a>(step: &'a Step, folder: &Path) -> impl Iterator<Item = &'a String> + use<'a> {
     let system = System::of(&step.arguments, folder);
     step.arguments.iter().filter(move |word| word.ends_with(".o") && !system.holds(Path::new(word)))
 }
 
 impl Inputs {
-    /// Reads the objects that a case names; libraries are not followed.
+    /// Reads the objects that a case names, but no libraries.
     pub fn read(case: &Case) -> Self {
         let mut sections: Vec<(String, Vec<(String, u64)>)> = Vec::new();
         let mut seen: BTreeMap<String, usize> = BTreeMap::new();
@@ -65,7 +71,8 @@ impl Inputs {
         Inputs { sections }
     }
 
-    /// Notes kept and discarded sections, their order, and distances between symbols of one section.
+    /// Collects which sections are kept and discarded, their order, and changed distances between symbols of
+    /// one section.
     pub(super) fn look_at(&self, collector: &mut Collector, view: &View<'_>) {
         if view.symbols.len() < 2 {
             return;

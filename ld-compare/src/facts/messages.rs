@@ -1,7 +1,8 @@
-//! Messages of linkers, brought to one form.
+//! Brings messages of linkers to one form.
 //!
-//! Every linker has its own words. A message is recognised by its topic (a [`TOPICS`] entry) and the name in
-//! it; a message that no pattern knows stays as it is, without paths and addresses.
+//! Every linker words its messages differently. This module recognises a message by its topic (an entry of
+//! [`TOPICS`]) and by the name in it. A message that no pattern matches stays as it is, without paths and
+//! addresses.
 
 use regex::Regex;
 use serde::{Deserialize, Serialize};
@@ -13,21 +14,21 @@ use std::sync::OnceLock;
 pub struct Message {
     /// `error`, `warning` or `note`.
     pub severity: String,
-    /// Its topic; `other` if that is not known.
+    /// Its topic; `other` if no pattern matches.
     pub topic: String,
-    /// The symbol, section, option or library that it names; of other messages the text.
+    /// The symbol, section, option or library that it names; for topic `other`, its text.
     pub subject: String,
     /// The first line as the linker wrote it.
     pub text: String,
 }
 
 impl Message {
-    /// The key by which messages of linkers are compared. Unknown messages all have one key, because their
-    /// texts differ between linkers.
+    /// The key that messages of linkers are compared by. All unknown messages have the same key, because
+    /// their texts differ between linkers.
     pub fn key(&self) -> String {
         match self.topic.as_str() {
             "other" => format!("{}: other", self.severity),
-            // Linkers name the same place in different ways, and report one reference or all.
+            // Linkers name the same place in different ways, and report one reference or all references.
             "discarded-reference" | "sframe" | "corrupt-group" | "execstack" => {
                 format!("{}: {}", self.severity, self.topic)
             }
@@ -36,7 +37,7 @@ impl Message {
     }
 }
 
-/// Topics and the words by which each is recognised; the first group is the subject.
+/// The topics, each with a pattern that recognises it. The first group of the pattern is the subject.
 const TOPICS: &[(&str, &str)] = &[
     ("discarded-reference", r"relocation refers to a discarded section: ?(\S*)"),
     ("discarded-reference", r"relocation refers to a section that the linker script discards: ?(\S*)"),
@@ -83,7 +84,7 @@ struct Patterns {
 
 fn patterns() -> &'static Patterns {
     static PATTERNS: OnceLock<Patterns> = OnceLock::new();
-    // The patterns are constants, and a test compiles them all.
+    // The patterns are constants, and a test compiles all of them.
     let regex = |text: &str| Regex::new(text).expect("a pattern of this file");
     PATTERNS.get_or_init(|| Patterns {
         topics: TOPICS.iter().map(|(name, text)| (*name, regex(text))).collect(),
@@ -94,7 +95,7 @@ fn patterns() -> &'static Patterns {
     })
 }
 
-/// The messages in the text that a linker wrote. `folder` is a path that differs from run to run.
+/// Finds the messages in a linker's output. `folder` is a path that differs from run to run.
 pub fn read(text: &str, folder: &Path) -> Vec<Message> {
     let folder = folder.display().to_string();
     let mut messages: Vec<Message> = Vec::new();

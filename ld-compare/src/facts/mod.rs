@@ -1,8 +1,8 @@
-//! The facts by which a run is judged.
+//! The facts that a run is judged by.
 //!
-//! Everything that can be compared is flattened to an [`Aspect`], a key and a short value, without details
-//! that linkers are free to choose (addresses, sizes of tables, paths). So differences and majorities are
-//! found in one way for all facts. A key that a linker lacks is [`ABSENT`].
+//! A fact is an [`Aspect`], a key and a short value. It has no details that linkers may choose, such as
+//! addresses, sizes of tables and paths. Because all facts have this form, differences and majorities are
+//! found in one way for all of them. If a linker lacks a key, its value is [`ABSENT`].
 
 mod collector;
 mod file;
@@ -20,7 +20,7 @@ use crate::run::{Run, Status};
 use messages::Message;
 use serde::{Deserialize, Serialize};
 
-/// The value of a key that is not there.
+/// The value of a missing key.
 pub const ABSENT: &str = "absent";
 
 /// All facts of one run.
@@ -32,13 +32,13 @@ pub struct Facts {
     pub seconds: f64,
     /// Size of the output in bytes.
     pub size: Option<u64>,
-    /// Its messages, normalised.
+    /// Its messages, in one form for all linkers.
     pub messages: Vec<Message>,
-    /// Its facts to compare.
+    /// The facts to compare.
     pub table: Table,
 }
 
-/// Looks at a run.
+/// Collects the facts of a run.
 pub fn gather(run: &Run, inputs: &Inputs) -> Facts {
     let mut collector = Collector::default();
     let verdict = if run.status.is_success() { "ok".to_owned() } else { failure(run.status) };
@@ -66,7 +66,7 @@ pub fn gather(run: &Run, inputs: &Inputs) -> Facts {
 fn failure(status: Status) -> String {
     match status {
         Status::Exit(_) => "error".to_owned(),
-        // To die is not to refuse.
+        // A linker that dies has not refused the link.
         other => other.to_string(),
     }
 }

@@ -1,4 +1,4 @@
-//! A linked or relocatable file as rows: sections, symbols, segments, relocations.
+//! Reads a linked or relocatable file into rows: sections, symbols, segments, relocations.
 
 use anyhow::{Result, anyhow};
 use object::Endianness;
@@ -49,12 +49,12 @@ pub struct Symbol {
     pub kind: u8,
     /// `STV_*`.
     pub visibility: u8,
-    /// Index of its section; 0 undefined, `SHN_ABS` and `SHN_COMMON` as in the file.
+    /// The number of its section; 0 if undefined, `SHN_ABS` and `SHN_COMMON` as in the file.
     pub section: u32,
 }
 
 impl Symbol {
-    /// Whether it is defined in the file.
+    /// Whether the file defines it.
     pub fn is_defined(&self) -> bool {
         self.section != 0
     }
@@ -101,17 +101,17 @@ pub struct View<'data> {
     pub entry: u64,
     /// Byte order.
     pub big: bool,
-    /// Sections, the null one too.
+    /// Sections, including the null section.
     pub sections: Vec<Section<'data>>,
-    /// `.symtab`, the null symbol too.
+    /// `.symtab`, including the null symbol.
     pub symbols: Vec<Symbol>,
-    /// `.dynsym`, the null symbol too.
+    /// `.dynsym`, including the null symbol.
     pub dynamic_symbols: Vec<Symbol>,
     /// Entries of the dynamic section: tag and value.
     pub dynamic: Vec<(i64, u64)>,
     /// Program headers.
     pub segments: Vec<Segment>,
-    /// Relocation sections: index of the section, the relocations.
+    /// Relocation sections: the number of the section and its relocations.
     pub relocations: Vec<(usize, Vec<Relocation>)>,
 }
 
@@ -119,12 +119,12 @@ impl<'data> View<'data> {
     /// Reads an ELF64 file.
     ///
     /// # Errors
-    /// It is something else, or a table leads out of the file.
+    /// It is something else, or a table reaches beyond its end.
     pub fn parse(bytes: &'data [u8]) -> Result<Self> {
         read(bytes).map_err(|error| anyhow!("{error}"))
     }
 
-    /// The first section of a name.
+    /// The first section with a name.
     pub fn section(&self, name: &str) -> Option<(usize, &Section<'data>)> {
         self.sections.iter().enumerate().find(|(_, section)| section.name == name)
     }
@@ -137,10 +137,10 @@ impl<'data> View<'data> {
         }
     }
 
-    /// The loaded section that holds an address.
+    /// The loaded section that contains an address.
     pub fn section_at(&self, address: u64) -> Option<(usize, &Section<'data>)> {
         let holds = |section: &Section<'_>| {
-            // `.tbss` takes no room among addresses.
+            // `.tbss` takes no addresses.
             let thread_local =
                 section.flags & u64::from(elf::SHF_TLS) != 0 && section.kind == elf::SHT_NOBITS;
             let inside = section.address <= address && address.wrapping_sub(section.address) < section.size;
@@ -183,7 +183,8 @@ fn read(bytes: &[u8]) -> object::read::Result<View<'_>> {
             info: section.sh_info(endian),
             data: section.data(endian, bytes).unwrap_or_default(),
         });
-        // gold writes relocation sections that lead nowhere when it has removed all of their rows.
+        // If gold has removed all relocations of a section, it writes a relocation section that points
+        // nowhere.
         if let Some((records, _)) = section.rela(endian, bytes).unwrap_or_default() {
             let relocation = |record: &elf::Rela64<Endianness>| Relocation {
                 offset: record.r_offset(endian),

@@ -1,12 +1,12 @@
-//! What a run of the lab shows, in sentences that hold for the linkers and shapes that took part and for no
-//! others.
+//! Puts into sentences what a run of the lab shows. A sentence is about the linkers and shapes that took
+//! part, and about no others.
 
 use super::shapes::{SHAPES, Subject};
 use super::verdict::Verdict;
 use super::{Matrix, Mode, Row};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Names by which a finding lists linkers.
+/// The names of the linkers in a finding.
 type Names<'a> = BTreeSet<&'a str>;
 
 /// One sentence for each finding; none if no linker took part.
@@ -19,14 +19,14 @@ pub fn findings(matrix: &Matrix) -> Vec<String> {
     found
 }
 
-/// The verdicts of a row with the names of their linkers.
+/// The verdicts of a row, each with the name of its linker.
 fn verdicts<'a>(matrix: &'a Matrix, row: &'a Row) -> impl Iterator<Item = (&'a str, &'a Verdict)> {
     let bench = matrix.benches.iter().find(|bench| bench.machine == row.machine);
     let linkers = bench.into_iter().flat_map(|bench| &bench.linkers);
     linkers.map(|linker| linker.name.as_str()).zip(&row.verdicts)
 }
 
-/// The names of all linkers, in their order.
+/// The names of all linkers, in order.
 fn linkers(matrix: &Matrix) -> Vec<&str> {
     let mut names: Vec<&str> = Vec::new();
     for linker in matrix.benches.iter().flat_map(|bench| &bench.linkers) {
@@ -45,7 +45,7 @@ fn is_sframe(row: &Row) -> bool {
     SHAPES.iter().any(|shape| shape.name == row.shape && shape.subject == Subject::Sframe)
 }
 
-/// How the links of violating shapes went, linker by linker.
+/// How each linker handled the violating shapes.
 fn outcomes(matrix: &Matrix) -> Vec<String> {
     let mut lines = Vec::new();
     for name in linkers(matrix) {
@@ -82,7 +82,7 @@ fn outcomes(matrix: &Matrix) -> Vec<String> {
     lines
 }
 
-/// Linkers that refuse a shape straight, but make a program of it in two steps.
+/// The linkers that refuse a shape in one step, but make a program of it in two.
 fn refused_once(matrix: &Matrix) -> Vec<String> {
     let mut by_linker: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for row in matrix.rows.iter().filter(|row| row.mode == Mode::Final) {
@@ -102,7 +102,7 @@ fn refused_once(matrix: &Matrix) -> Vec<String> {
     by_linker.into_iter().map(line).collect()
 }
 
-/// Linkers that describe every live function of every `.sframe` shape without a message.
+/// The linkers that describe every live function of every `.sframe` shape and print no message.
 fn frames(matrix: &Matrix) -> Option<String> {
     let rows: Vec<&Row> =
         matrix.rows.iter().filter(|row| is_sframe(row) && row.mode != Mode::Relocatable).collect();
@@ -124,7 +124,7 @@ fn frames(matrix: &Matrix) -> Option<String> {
     })
 }
 
-/// Linkers that took part for some machines only.
+/// The linkers that took part for some machines only.
 fn absent(matrix: &Matrix) -> Vec<String> {
     let lacks = |name: &str| {
         let without =

@@ -1,8 +1,8 @@
-//! The violations lab: generated cases that break the section-group rule, and a verdict on each linker's
+//! The violations lab: links generated cases that break the section-group rule, and judges each linker's
 //! output.
 //!
-//! Every shape is linked in four ways: straight, with `--gc-sections`, with `-r`, and with `-r` and then
-//! straight. The verdict is read from the output and the messages of a run.
+//! Each shape is linked in four ways: in one step, with `--gc-sections`, with `-r`, and with `-r` and then a
+//! final link. The verdict follows from the output and the messages of the run.
 
 mod findings;
 mod mode;
@@ -25,15 +25,15 @@ use shapes::{SHAPES, Shape};
 use std::path::{Path, PathBuf};
 use verdict::Verdict;
 
-/// The verdicts on one shape, linked in one way, for one machine.
+/// The verdicts on one shape that was linked in one way for one machine.
 #[derive(Debug, Serialize)]
 pub struct Row {
     pub machine: Machine,
     /// The shape's name.
     pub shape: &'static str,
-    /// How it was linked.
+    /// How it is linked.
     pub mode: Mode,
-    /// By the linkers of the machine.
+    /// The verdicts, in the order of the machine's linkers.
     pub verdicts: Vec<Verdict>,
 }
 
@@ -50,7 +50,7 @@ pub struct Bench {
 /// The whole matrix.
 #[derive(Debug, Serialize)]
 pub struct Matrix {
-    /// When, as `YYYY-MM-DD`.
+    /// The date, as `YYYY-MM-DD`.
     pub date: String,
     /// The linkers of each machine.
     pub benches: Vec<Bench>,
@@ -58,16 +58,16 @@ pub struct Matrix {
     pub rows: Vec<Row>,
 }
 
-/// The wanted part of the lab.
+/// The part of the lab to run.
 #[derive(clap::Args, Debug, Default)]
 pub struct Choice {
-    /// A machine; every one with an assembler if none is given
+    /// A machine [default: every one that has an assembler]
     #[arg(long = "machine", value_name = "MACHINE")]
     pub machines: Vec<Machine>,
-    /// A shape, by the beginning of its name; all if none is given
+    /// The start of a shape's name [default: all shapes]
     #[arg(long = "shape", value_name = "NAME")]
     pub shapes: Vec<String>,
-    /// Write the cases into this folder too, to be run, reduced or changed
+    /// Write the cases into this folder too, to run, reduce or change them
     #[arg(long, value_name = "DIR")]
     pub cases: Option<PathBuf>,
 }
@@ -84,10 +84,10 @@ impl Choice {
 /// The machines and their linkers.
 type Benches = Vec<(Machine, PathBuf, Vec<Linker>)>;
 
-/// The machines of a choice that there is an assembler for.
+/// The chosen machines that have an assembler.
 ///
 /// # Errors
-/// An assembler or a linker that was asked for is not there.
+/// An assembler or a linker that the user named does not exist.
 fn benches(choice: &Choice, wanted: &Wanted) -> Result<Benches> {
     let machines = if choice.machines.is_empty() { &Machine::ALL[..] } else { &choice.machines };
     let mut benches = Vec::new();
@@ -106,10 +106,10 @@ fn benches(choice: &Choice, wanted: &Wanted) -> Result<Benches> {
     Ok(benches)
 }
 
-/// Runs the lab, with signs of progress on standard error.
+/// Runs the lab and shows its progress on standard error.
 ///
 /// # Errors
-/// An assembler or a linker that was asked for is not there; the assembler refuses a shape.
+/// An assembler or a linker that the user named does not exist, or the assembler refuses a shape.
 pub fn run(choice: &Choice, wanted: &Wanted, limits: &Limits) -> Result<Matrix> {
     let mut matrix = Matrix { date: today(), benches: Vec::new(), rows: Vec::new() };
     let benches = benches(choice, wanted)?;
@@ -140,10 +140,10 @@ pub fn run(choice: &Choice, wanted: &Wanted, limits: &Limits) -> Result<Matrix> 
     Ok(matrix)
 }
 
-/// Assembles a shape into a folder, and makes a case of it.
+/// Assembles a shape into a folder and makes a case of it.
 ///
 /// # Errors
-/// The assembler cannot be run, or refuses.
+/// The assembler cannot be run, or refuses the shape.
 pub fn case(shape: &Shape, mode: Mode, machine: Machine, assembler: &Path, folder: &Path) -> Result<Case> {
     for (name, text) in ["a", "b"].iter().zip(shapes::sources(shape, machine)) {
         let (source, object) = (format!("{name}.s"), format!("{name}.o"));

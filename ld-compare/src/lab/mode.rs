@@ -8,13 +8,13 @@ use serde::Serialize;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mode {
-    /// Straight.
+    /// In one step.
     Final,
     /// With `--gc-sections`.
     Gc,
     /// `-r`.
     Relocatable,
-    /// `-r` of both, then straight.
+    /// Both files with `-r`, then a final link of the result.
     Twice,
 }
 
@@ -32,7 +32,7 @@ impl Mode {
         }
     }
 
-    /// The links, one after the other.
+    /// The steps of the link.
     pub fn steps(self, machine: Machine) -> Vec<Step> {
         // Not every linker takes the machine from the first input.
         let emulation = ["-m", machine.emulation()];

@@ -1,4 +1,4 @@
-//! The lab's matrix as Markdown and as a page.
+//! Writes the lab's matrix as Markdown and as a page.
 
 use super::findings::findings;
 use super::shapes::SHAPES;
@@ -8,13 +8,13 @@ use diagnostics::words::count;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// Verdicts whose word needs an explanation.
+/// The verdicts that need an explanation.
 const WORDS: [(&str, &str); 2] = [
     ("complains", "of an error, and links all the same"),
     ("silent", "no word, and the output is not right: frames are lost or dead, or an address means nothing"),
 ];
 
-/// The matrix with its date and versions, and what it shows.
+/// The matrix as Markdown, with date, versions and findings.
 pub fn markdown(matrix: &Matrix) -> String {
     let mut text = format!(
         "# `ld-compare lab`\n\n{}. Each shape has two files with a copy of `shared` in a COMDAT group; the second copy loses. Verdicts \

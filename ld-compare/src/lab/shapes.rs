@@ -1,18 +1,19 @@
 //! The shapes of the lab: ways to break the section-group rule, as assembly text.
 //!
-//! The program is always the same: `a` defines `_start` and `b` defines `b_fn`, both have a copy of `shared`
-//! in a COMDAT group of that name, and nobody calls `unused`. The copy of `b` is discarded. A shape adds
-//! further sections to the files. SFrame is written as data (V2 or V3), so that any assembler can be used.
+//! The program is always the same. `a` defines `_start` and `b` defines `b_fn`. Both have a copy of `shared`
+//! in a COMDAT group of that name, and the linker discards the copy of `b`. Nobody calls `unused`. A shape
+//! adds further sections to the two files. It writes SFrame (V2 or V3) as data, so any assembler can assemble
+//! it.
 
 use crate::machine::{Dialect, Machine};
 use std::fmt::Write;
 
-/// The subject of a shape, which its verdict looks at.
+/// What the verdict on a shape looks at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Subject {
     /// `.sframe`.
     Sframe,
-    /// A word that refers to the discarded copy, behind [`MARK`].
+    /// A word after [`MARK`] that refers to the discarded copy.
     Word,
     /// `.eh_frame`.
     EhFrame,
@@ -23,39 +24,39 @@ pub enum Subject {
 /// A shape.
 #[derive(Debug)]
 pub struct Shape {
-    /// Short name: of cases, in reports.
+    /// The short name, for cases and reports.
     pub name: &'static str,
-    /// The violation in it, or its absence.
+    /// The violation in it, or that there is none.
     pub what: &'static str,
-    /// The subject of the verdict.
+    /// What the verdict looks at.
     pub subject: Subject,
-    /// Whether a reference breaks the group rule. Shapes without such a reference are for comparison.
+    /// Whether a reference breaks the group rule. Shapes without such a reference serve for comparison.
     pub violates: bool,
     form: Form,
 }
 
 #[derive(Debug)]
 enum Form {
-    /// One `.sframe` for all functions of a file, of a version.
+    /// One `.sframe` for all functions of a file, in this version.
     Monolithic(u8),
-    /// One `.sframe` for each function: in the function's group, linked to its text.
+    /// One `.sframe` for each function: possibly in the function's group, possibly linked to its text.
     PerSection { group: bool, linked: bool },
-    /// A section of `b`, outside the group, that refers to the discarded copy by a local label.
+    /// A section of `b`, outside the group, that refers to the discarded copy through a local label.
     Outside { section: &'static str },
-    /// Text given in full for both files; `{at}`, `{call}`, `{ret}`, `{abs}` are the machine's.
+    /// The full text of both files; `{at}`, `{call}`, `{ret}` and `{abs}` stand for the machine's own words.
     Text { a: &'static str, b: &'static str },
     /// Call frame information outside the group.
     Cfi,
 }
 
 impl Shape {
-    /// Whether the section that refers is loaded.
+    /// Whether the section with the reference is loaded.
     pub fn is_loaded(&self) -> bool {
         matches!(self.form, Form::Outside { section } if section.split('"').nth(1).is_some_and(|flags| flags.contains('a')))
     }
 }
 
-/// Marks the word behind it for the verdict.
+/// Marks the word after it, so that the verdict can find it.
 pub const MARK: u64 = 0x5f4d_4152_4b5f_4c44;
 
 const fn outside(name: &'static str, section: &'static str, what: &'static str) -> Shape {
@@ -76,7 +77,7 @@ const fn text(
     Shape { name, what, subject: Subject::Members, violates, form: Form::Text { a, b } }
 }
 
-/// All shapes, those of `.sframe` first.
+/// All shapes; those for `.sframe` come first.
 pub const SHAPES: &[Shape] = &[
     sframe(
         "sframe-monolithic-v2",
@@ -196,7 +197,7 @@ pub const SHAPES: &[Shape] = &[
     ),
 ];
 
-/// Assembly of both files of a shape.
+/// The assembly of both files of a shape.
 pub fn sources(shape: &Shape, machine: Machine) -> [String; 2] {
     let dialect = machine.dialect();
     let functions: [&[(&str, bool)]; 2] =
@@ -261,7 +262,7 @@ fn function(text: &mut String, name: &str, shared: bool, dialect: &Dialect, cfi:
         let separator = if dialect.call.ends_with(',') { "" } else { " " };
         let _ = writeln!(text, "\t{}{separator}{call}", dialect.call);
     }
-    // Eight bytes at least, so that a label behind the start is still inside.
+    // At least eight bytes, so that a label after the start is still inside.
     for _ in 0..8 {
         let _ = writeln!(text, "\t{}", dialect.ret);
     }
@@ -275,7 +276,7 @@ fn per_section(text: &mut String, name: &str, group: bool, linked: bool, row: us
     let at = dialect.at;
     let mut flags = String::from("a");
     let mut more = String::new();
-    // gas takes the linked section before the group.
+    // gas expects the linked section before the group.
     if group {
         flags.push('G');
     }
@@ -290,7 +291,7 @@ fn per_section(text: &mut String, name: &str, group: bool, linked: bool, row: us
     frames(text, &[name], 3, dialect);
 }
 
-/// An SFrame blob: one row for each function, CFA at the stack pointer of the call.
+/// Writes an SFrame blob. Each function has one row, with the CFA at the stack pointer of the call.
 fn frames(text: &mut String, names: &[&str], version: u8, dialect: &Dialect) {
     let count = names.len();
     let (flags, entry, data) = if version == 2 { (0, 20, 3) } else { (4, 16, 8) };

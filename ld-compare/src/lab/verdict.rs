@@ -1,4 +1,4 @@
-//! The verdict on a linker's output of a shape, in a few words.
+//! Judges what a linker made of a shape, in a few words.
 
 use super::mode::Mode;
 use super::shapes::{MARK, Shape, Subject};
@@ -11,12 +11,12 @@ use sframe_format::{SHT_GNU_SFRAME, Section};
 /// A verdict.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Verdict {
-    /// How the link went: `ok`, `warns`, `complains` (reports errors, and links), `error`, or how the linker
-    /// died; `silent` if it reports nothing and its output is wrong.
+    /// How the link went: `ok`, `warns`, `complains` (reports errors, but links), `error`, how the linker
+    /// died, or `silent` if it reports nothing although its output is wrong.
     pub said: String,
-    /// The contents of the output.
+    /// What the output contains.
     pub made: String,
-    /// Messages and details, for reports that open.
+    /// Messages and details, which a report shows when its cell opens.
     pub detail: String,
 }
 
@@ -62,7 +62,7 @@ pub fn judge(shape: &Shape, mode: Mode, run: &Run) -> Verdict {
     verdict
 }
 
-/// Whether an output lost frames or holds a dangling address. In sections that are not loaded, a tombstone
+/// Whether an output lost frames or contains a dangling address. In sections that are not loaded, a tombstone
 /// marks a discarded target.
 fn is_damage(shape: &Shape, made: &str) -> bool {
     match shape.subject {
@@ -163,7 +163,7 @@ fn relocatable_sframe(view: &View<'_>, rows: &[(usize, &crate::facts::Section<'_
     text
 }
 
-/// The word behind the mark.
+/// The word after the mark.
 fn word(view: &View<'_>) -> String {
     let pattern = if view.big { MARK.to_be_bytes() } else { MARK.to_le_bytes() };
     let mut found = None;
@@ -224,7 +224,7 @@ fn eh_frame(view: &View<'_>) -> String {
     format!("{covered} of {} functions{dead}", live.len())
 }
 
-/// Symbols of the shape, each kept or gone, and sections of its metadata.
+/// The shape's symbols, each kept or gone, and the sections with its metadata.
 fn members(view: &View<'_>) -> String {
     let mut found = Vec::new();
     for name in ["user", "own", "meta", "twice", "only_b", "one", "two"] {

@@ -1,4 +1,4 @@
-//! The templates of AArch64: `A` is x0, `S` is x19.
+//! The templates for AArch64: `A` is x0, `S` is x19.
 
 use super::dialect::{ANY, Dialect, FIXED, Leads, NEAR, Needs, PROGRAM, field, form, word};
 

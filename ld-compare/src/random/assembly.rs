@@ -1,4 +1,4 @@
-//! The assembly of a description: one text for each unit, and one for the function that runs them all.
+//! Writes a description as assembly: one text for each unit, and one for the function that calls all of them.
 
 use super::dialect::{Dialect, Form, Leads};
 use super::frames;
@@ -30,11 +30,11 @@ struct Writer<'a> {
     dialect: &'static Dialect,
     text: String,
     labels: usize,
-    /// Weak references.
+    /// Symbols with weak references.
     weak: BTreeSet<String>,
-    /// Whether each function has a `.sframe` of its own.
+    /// Whether each function gets its own `.sframe`.
     writes_frames: bool,
-    /// `.sframe` sections so far.
+    /// Number of `.sframe` sections so far.
     frames: usize,
 }
 
@@ -92,7 +92,7 @@ impl<'a> Writer<'a> {
         self.line(&format!("\t.cfi_endproc\n\t.size {name}, .-{name}"));
     }
 
-    /// The end of a function that calls nothing, and its `.sframe`.
+    /// Ends a function that calls nothing, and writes its `.sframe`.
     fn leaf_end(&mut self, name: &str, group: bool) {
         self.function_end(name);
         self.line(&format!(".Lend_{name}:\n\t.set .Lbegin_{name}, {name}"));
@@ -154,7 +154,7 @@ impl<'a> Writer<'a> {
         self.text
     }
 
-    /// Binding and visibility.
+    /// Writes the binding and the visibility of a symbol.
     fn symbol(&mut self, entity: &Entity, weak: bool) {
         let name = &entity.name;
         if entity.scope != Scope::Local {
@@ -257,7 +257,7 @@ impl<'a> Writer<'a> {
                 }
             }
             Kind::Text { text, section } => {
-                // Instructions of s390x reach even addresses only.
+                // Instructions of s390x can only form even addresses.
                 let odd = self.program.machine == Machine::S390x && section.ends_with(".1");
                 let section = if odd { ".rodata.str1.2" } else { section };
                 self.section(section, "aMS", "progbits", ",1");
@@ -380,13 +380,13 @@ impl<'a> Writer<'a> {
         self.numbered(dialect.observe, id);
     }
 
-    /// `A` is the address of a symbol that may be missing.
+    /// Makes `A` the address of a symbol that may be missing.
     fn weak_address(&mut self, name: &str, form: &Form) {
         self.weak.insert(name.to_owned());
         self.form(form, name, 0);
     }
 
-    /// Follows a word and reads or calls its target; returns whether the result is a text.
+    /// Follows a word, and reads or calls its target. Returns whether the result is a text.
     fn follow(&mut self, pointer: usize, form: &Form) -> bool {
         let dialect = self.dialect;
         let entity = &self.program.entities[pointer];
@@ -417,13 +417,13 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// The words of a definition of data.
+/// The words of a data definition.
 pub fn words(definition: &Definition, count: usize) -> impl Iterator<Item = u64> + use<> {
     let value = definition.value;
     (0..count).map(move |at| value.rotate_left(at as u32 * 7).wrapping_add(at as u64))
 }
 
-/// What an observation is, in words.
+/// Describes an observation in words.
 pub fn describe(program: &Program, act: &Act) -> String {
     let name = |entity: &usize| {
         let entity = &program.entities[*entity];

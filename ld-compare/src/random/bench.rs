@@ -1,4 +1,4 @@
-//! The tools and the runtime of a machine, with which programs are made, linked and run.
+//! The tools and the runtime of a machine: what it takes to make, link and run programs.
 
 use super::assembly;
 use super::c;
@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use tempfile::TempDir;
 
-/// The runtime's variants: object, words for the compiler.
+/// The variants of the runtime: the object, and the words for the compiler.
 const RUNTIMES: [(&str, &[&str]); 4] = [
     ("runtime-static.o", &["-fno-pie"]),
     ("runtime-static-pie.o", &["-fPIE", "-DPIE"]),
@@ -23,31 +23,31 @@ const RUNTIMES: [(&str, &[&str]); 4] = [
     ("runtime-library.o", &["-fPIC", "-DLIBRARY"]),
 ];
 
-/// Everything that programs of a machine need.
+/// Everything that programs for a machine need.
 pub struct Bench {
     /// The machine.
     pub machine: Machine,
     /// One linker of each family, this project's first.
     pub linkers: Vec<Linker>,
-    /// Where dynamic linkers are.
+    /// Where the dynamic linkers are.
     pub place: Place,
-    /// Reads our outputs.
+    /// The `readelf` that reads this project's outputs.
     pub readelf: PathBuf,
     assembler: PathBuf,
     archiver: PathBuf,
     compiler: PathBuf,
-    /// The compiler's plugin, for link-time optimization.
+    /// The compiler's plugin for link-time optimization.
     plugin: Option<Plugin>,
-    /// The emulator and its words.
+    /// The emulator and its arguments.
     emulator: Vec<String>,
     runtimes: TempDir,
 }
 
 impl Bench {
-    /// Looks for the tools, and compiles the runtime.
+    /// Finds the tools and compiles the runtime.
     ///
     /// # Errors
-    /// A tool is missing, or the compiler refuses.
+    /// A tool is missing, or the compiler refuses the runtime.
     pub fn new(machine: Machine, wanted: &Wanted) -> Result<Self> {
         let find = |name: &str| {
             let found = tool(&wanted.peers, &machine.tool(name));
@@ -56,7 +56,7 @@ impl Bench {
         let mut linkers: Vec<Linker> = Vec::new();
         for linker in wanted.find(machine)? {
             let voting = matches!(linker.family, Family::SFrameLd | Family::Gnu | Family::Lld | Family::Mold);
-            // The last one of a family is the newest.
+            // The last linker of a family is the newest.
             linkers.retain(|other| other.family != linker.family || linker.is_ours() || !voting);
             let known = linkers.iter().any(|other| other.family == linker.family);
             linkers.extend(Some(linker).filter(|_| voting && !known));
@@ -117,10 +117,10 @@ impl Bench {
         })
     }
 
-    /// Writes a program's objects into a folder, with their sources.
+    /// Writes a program's objects and their sources into a folder.
     ///
     /// # Errors
-    /// The assembler refuses, or the folder cannot be written.
+    /// The assembler refuses a source, or the folder cannot be written.
     pub fn make(&self, program: &Program, folder: &Path) -> Result<()> {
         for (object, _) in RUNTIMES {
             std::fs::copy(self.runtimes.path().join(object), folder.join(object))?;
@@ -160,8 +160,8 @@ impl Bench {
         Ok(())
     }
 
-    /// Compiles a unit; returns whether that makes the object already. Otherwise the machine's assembler
-    /// does, which knows more than the compiler's.
+    /// Compiles a unit. Returns whether that already makes the object. Otherwise the compiler only makes
+    /// assembly, and the machine's assembler, which knows more than the compiler's, makes the object.
     fn compile(&self, program: &Program, folder: &Path, name: &str, compiled: &Compiled) -> Result<bool> {
         let mut command = vec![self.compiler.display().to_string()];
         command.extend(compiled.words.iter().cloned());
@@ -176,7 +176,7 @@ impl Bench {
         Ok(compiled.lto)
     }
 
-    /// The linkers that can link a program in a way, this project's first.
+    /// The linkers that can link a program in this way, this project's first.
     pub fn suitable(&self, program: &Program, way: &Way) -> Vec<&Linker> {
         let suits = |linker: &&Linker| way.suits(program, linker.family);
         let by_itself = |linker| match &self.plugin {

@@ -1,6 +1,6 @@
-//! The C of a description: units that a compiler makes, with its own choice of relocations.
+//! Writes a description as C: units that a compiler makes, so that the compiler chooses the relocations.
 //!
-//! Forms are expressions (`compiled`). Notes are described in comments, as in assembly.
+//! Forms are expressions (`compiled`). As in assembly, comments describe the notes.
 
 use super::assembly::{describe, words};
 use super::dialect::{Dialect, Form};
@@ -84,7 +84,7 @@ impl Writer<'_> {
         }
     }
 
-    /// The attributes of a symbol's definition.
+    /// The attributes in a symbol's definition.
     fn attributes(&self, entity: &Entity, definition: &Definition, section: Option<&str>) -> String {
         let mut all: Vec<String> = Vec::new();
         if definition.weak && entity.scope != Scope::Local {
@@ -98,7 +98,7 @@ impl Writer<'_> {
         if let Some(section) = section {
             let (name, at) = (&entity.name, self.dialect.at);
             let flags = if section.starts_with(".text") { "axG" } else { "aG" };
-            // The compiler writes the name as it is: the rest of the line becomes a comment.
+            // The compiler copies the name as it is, so the rest of the line becomes a comment.
             let comment = self.dialect.comment;
             all.push(if entity.group {
                 format!("section(\"{section},\\\"{flags}\\\",{at}progbits,{name},comdat{comment}\")")
@@ -109,7 +109,7 @@ impl Writer<'_> {
         format!("__attribute__(({}))", all.join(", "))
     }
 
-    /// `static`, if the symbol is local.
+    /// `static` if the symbol is local.
     fn storage(entity: &Entity) -> &'static str {
         if entity.scope == Scope::Local { "static " } else { "" }
     }
@@ -119,7 +119,7 @@ impl Writer<'_> {
         let storage = if entity.scope == Scope::Local { "static" } else { "extern" };
         let module = self.program.units[self.number].home.module();
         let is_own = entity.definitions.iter().any(|it| it.unit == self.number);
-        // Code may know that no other file can define it, or learn that from the linker.
+        // The code may know that no other file can define the symbol, or may learn it from the linker.
         let hidden = entity.scope == Scope::Hidden
             && !is_own
             && self.program.module(at) == Some(module)
@@ -244,7 +244,7 @@ impl Writer<'_> {
         }
     }
 
-    /// A form with its symbol; a local text is a literal.
+    /// A form with its symbol; a local text becomes a literal.
     fn expression(&self, form: &Form, entity: usize, addend: usize) -> String {
         let entity = &self.program.entities[entity];
         let name = match &entity.kind {
@@ -301,7 +301,7 @@ impl Writer<'_> {
                 self.line("extern __attribute__((weak)) u64 table_size[];");
                 "(u64)table_size".into()
             }
-            // Fields of instructions belong to assembly.
+            // Fields of instructions can only be written in assembly.
             Act::Number(..) => return String::new(),
         };
         format!("observe({id}, {noted});")
@@ -321,13 +321,13 @@ impl Writer<'_> {
     }
 }
 
-/// The section of a variable. gcc puts constants of its own into `.data.rel.ro` on s390x, and refuses
-/// variables beside them: they get a section apart.
+/// The section of a variable. On s390x, gcc puts its own constants into `.data.rel.ro` and refuses variables
+/// in the same section, so they get another one.
 fn apart(section: &str, name: &str) -> String {
     if section == ".data.rel.ro" { format!("{section}.{name}") } else { section.to_owned() }
 }
 
-/// `const`, for sections that are not written.
+/// `const` for sections that the program does not write.
 fn constant(section: &str) -> &'static str {
     if section.starts_with(".rodata") { "const " } else { "" }
 }
@@ -338,7 +338,7 @@ mod tests {
     use crate::machine::Machine;
     use crate::random::generate::generate;
 
-    /// gcc for s390x refuses a variable in the section where it keeps constants of its own.
+    /// gcc for s390x refuses a variable in the section that contains its own constants.
     #[test]
     fn no_variable_stands_in_the_section_of_the_compilers_constants() {
         let mut apart = 0;

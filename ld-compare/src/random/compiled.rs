@@ -1,7 +1,7 @@
-//! How units of C are compiled, and what their code may say about an address.
+//! How to compile units of C, and how their code may form an address.
 //!
-//! The compiler decides how an address is formed, by the words that it is given and by the visibility of a
-//! declaration. So the forms here are expressions, and say only what the compiler may rely on.
+//! In C, the compiler decides how the code forms an address, by its options and by the visibility in a
+//! declaration. So the forms here are expressions, and say only what the compiler may assume.
 
 use super::dialect::{ANY, FIXED, Form, Leads, NEAR, Word, form, word};
 use super::rng::Rng;
@@ -10,26 +10,26 @@ use crate::machine::Machine;
 /// How a unit is compiled.
 #[derive(Clone, Debug)]
 pub struct Compiled {
-    /// What its code may rely on.
+    /// What its code may assume.
     pub code: Code,
-    /// Words for the compiler.
+    /// Arguments for the compiler.
     pub words: Vec<String>,
     /// Whether the link compiles it (`-flto`).
     pub lto: bool,
 }
 
-/// What code may rely on.
+/// What code may assume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Code {
-    /// Fixed addresses (`-fno-pic`).
+    /// That addresses are fixed (`-fno-pic`).
     Fixed,
-    /// Being a program's (`-fPIE`).
+    /// That it belongs to a program (`-fPIE`).
     Pie,
     /// Nothing (`-fPIC`).
     Pic,
 }
 
-/// The forms of a kind of code.
+/// The forms for a kind of code.
 #[derive(Debug)]
 pub struct Forms {
     /// Addresses of data.
@@ -45,7 +45,7 @@ pub struct Forms {
 }
 
 const ADDRESS: &str = "(u64)&{t}{a}";
-/// An address by way of a word of data.
+/// Loads an address from a word of data.
 const STORED: &str = "({ static const volatile u64 stored = (u64)&{t}{a}; stored; })";
 
 static FIXED_FORMS: Forms = Forms {
@@ -71,7 +71,7 @@ static PIC_FORMS: Forms = Forms {
 };
 
 impl Compiled {
-    /// Random words for a unit of the program or of a library.
+    /// Chooses random compiler arguments for a unit of the program or of a library.
     pub fn new(rng: &mut Rng, machine: Machine, in_program: bool, fixed: bool) -> Self {
         let code = match in_program {
             true if fixed => Code::Fixed,
@@ -114,7 +114,7 @@ impl Compiled {
         Compiled { code, words, lto: false }
     }
 
-    /// The forms of its code.
+    /// The forms for its code.
     pub fn forms(&self) -> &'static Forms {
         match self.code {
             Code::Fixed => &FIXED_FORMS,

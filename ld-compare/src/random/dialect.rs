@@ -1,59 +1,61 @@
-//! A machine's assembly as templates: the ways to form an address, to call, to reach a thread-local variable,
-//! and to store any of it in data. Generated code works with two values only, one that is computed (`A`) and
-//! one that outlives calls (`S`), so that the rest of the generator knows no machine.
+//! A machine's assembly as templates: how to form an address, call, reach a thread-local variable, and store
+//! any of these in data.
 //!
-//! Templates name the symbol `{t}`, its addend `{a}` (as `+8`, or nothing) and `{n}` (as a number), a number
-//! of an observation or constant `{i}`, and a number for labels `{l}` that no other use has.
+//! Generated code works with only two values: `A`, the one that it computes, and `S`, which survives calls.
+//! Each machine says in which registers they are, so the rest of the generator needs to know no machine.
+//!
+//! In a template, `{t}` is the symbol, `{a}` its addend (as `+8`, or nothing) and `{n}` the addend as a
+//! number. `{i}` is the number of an observation or a constant, and `{l}` a number that makes a label unique.
 
-/// Conditions under which a form is right.
+/// When a form is correct.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Needs {
-    /// The symbol cannot be preempted: its module defines it, and no other module's definition comes before.
+    /// The symbol cannot be preempted: its module defines it, and no other module's definition comes first.
     pub near: bool,
     /// The code has fixed addresses.
     pub fixed: bool,
-    /// The code is a program's, not a library's.
+    /// The code belongs to a program, not to a library.
     pub program: bool,
-    /// The symbol is global and no ifunc: GNU ld supports no others here.
+    /// The symbol is global and no ifunc, because GNU ld supports no others here.
     pub global: bool,
 }
 
-/// Right everywhere.
+/// Correct everywhere.
 pub const ANY: Needs = Needs { near: false, fixed: false, program: false, global: false };
-/// Right where the symbol cannot be preempted.
+/// Correct if the symbol cannot be preempted.
 pub const NEAR: Needs = Needs { near: true, ..ANY };
-/// Right in programs with fixed addresses.
+/// Correct in programs with fixed addresses.
 pub const FIXED: Needs = Needs { near: true, fixed: true, program: true, ..ANY };
-/// Right in programs, for what the program defines.
+/// Correct in programs, for symbols that the program defines.
 pub const PROGRAM: Needs = Needs { near: true, program: true, ..ANY };
-/// Right for global symbols that are no ifuncs.
+/// Correct for global symbols that are no ifuncs.
 pub const GLOBAL: Needs = Needs { global: true, ..ANY };
 
 /// A way to do something with a symbol.
 #[derive(Debug)]
 pub struct Form {
-    /// For comments in the generated text.
+    /// The name, for comments in the generated text.
     pub name: &'static str,
-    /// When it is right.
+    /// When it is correct.
     pub needs: Needs,
     /// The template.
     pub text: &'static str,
 }
 
-/// How a word of data leads to its target.
+/// How a word of data refers to its target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Leads {
-    /// It is the address.
+    /// It contains the address.
     Address,
-    /// 32 bits, the address without its upper half.
+    /// It contains the lower 32 bits of the address.
     Short,
-    /// 64 bits, relative to the word.
+    /// 64 bits, relative to the word's own address.
     Relative,
-    /// 32 bits, relative to the word.
+    /// 32 bits, relative to the word's own address.
     ShortRelative,
     /// 64 bits, relative to the GOT.
     GotRelative,
-    /// 32 bits, relative to the word: leads to the target's slot in the GOT.
+    /// 32 bits, relative to the word's own address: leads to the target's slot in the GOT.
     Slot,
 }
 
@@ -66,16 +68,16 @@ pub struct Word {
     pub leads: Leads,
     /// Whether it can take an addend.
     pub addend: bool,
-    /// Whether it can hold addresses of functions only.
+    /// Whether it can contain addresses of functions only.
     pub function: bool,
 }
 
-/// A field for absolute symbols or sizes, with the values at its limits.
+/// A field for absolute symbols or sizes, with the values at the limits of its range.
 #[derive(Debug)]
 pub struct Field {
-    /// The template: makes `A` from the symbol, or 8 bytes of data.
+    /// The template: sets `A` from the symbol, or writes 8 bytes of data.
     pub form: Form,
-    /// Values at the limits.
+    /// The values at the limits.
     pub limits: &'static [i64],
 }
 
@@ -84,7 +86,7 @@ pub const fn form(name: &'static str, needs: Needs, text: &'static str) -> Form 
     Form { name, needs, text }
 }
 
-/// A word that can take an addend and is not for functions alone.
+/// A word that can take an addend and may refer to anything.
 pub const fn word(name: &'static str, needs: Needs, text: &'static str, leads: Leads) -> Word {
     Word { form: form(name, needs, text), leads, addend: true, function: false }
 }
@@ -97,15 +99,15 @@ pub const fn field(name: &'static str, needs: Needs, text: &'static str, limits:
 /// A machine's templates.
 #[derive(Debug)]
 pub struct Dialect {
-    /// Starts a comment.
+    /// The start of a comment.
     pub comment: &'static str,
-    /// Before section and symbol types.
+    /// The sign before section and symbol types.
     pub at: char,
-    /// Start and end of functions that call, after the label; with call frame information.
+    /// The start of a function that calls others, after the label; with call frame information.
     pub enter: &'static str,
-    /// Return from such functions.
+    /// The return from such a function.
     pub leave: &'static str,
-    /// Return from a function that has touched nothing but `A`.
+    /// The return from a function that has only changed `A`.
     pub ret: &'static str,
     /// `A = {i}`, a 64-bit constant.
     pub constant: fn(u64) -> String,
@@ -137,7 +139,7 @@ pub struct Dialect {
     pub subtract: &'static str,
     /// `A = A << {i}`.
     pub shift: &'static str,
-    /// Where a word of data is not aligned: bytes before it.
+    /// Bytes before a word of data that make it unaligned.
     pub unaligned: &'static str,
     /// `64 bits at S = A`.
     pub store: &'static str,

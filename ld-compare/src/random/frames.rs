@@ -1,10 +1,10 @@
-//! `.sframe` of one function as data (V3), for a section of its own in the function's group.
+//! Writes the `.sframe` of one function as data (V3), for a section of its own in the function's group.
 
 use crate::machine::Dialect;
 
-/// The section of a function that keeps the CFA where the call left it, between its symbol and `.Lend_` of
-/// that name. A `.sframe` of all functions cannot be in a group, and refers to functions whose group is
-/// dropped.
+/// The `.sframe` of a function that leaves the CFA where the call put it. The function reaches from its
+/// symbol to the label `.Lend_` with its name. One `.sframe` for all functions could not be in a group, and
+/// would refer to functions whose group is dropped.
 pub fn section(name: &str, group: bool, dialect: &Dialect) -> String {
     let at = dialect.at;
     let (flags, more) = if group { ("aG", format!(",{name},comdat")) } else { ("a", String::new()) };

@@ -1,5 +1,8 @@
-//! Makes descriptions of programs from seeds. Generated programs have one meaning for every linker: a form is
-//! used only where the ABI allows it, and an order is observed only where it is defined.
+//! Makes descriptions of programs from seeds.
+//!
+//! If a program may behave in two ways, two correct linkers can disagree on it, and the comparison is worth
+//! nothing. So a generated program means the same for every linker: it uses a form only where the ABI allows
+//! it, and observes an order only where it is defined.
 
 use super::compiled::Compiled;
 use super::dialect::{Dialect, Form, Needs, Word};
@@ -9,7 +12,7 @@ use super::rng::Rng;
 use super::versions;
 use crate::machine::Machine;
 
-/// Most entities of a unit.
+/// The most entities that a unit has.
 const MOST: usize = 9;
 
 /// Makes the program of a seed.
@@ -113,7 +116,7 @@ impl Generator {
     }
 
     fn value(&mut self) -> u64 {
-        // Some numbers are frequent, so that equal functions and data exist, which can be folded.
+        // Some numbers are frequent, so that some functions and data are equal and can be folded.
         if self.rng.one_in(3) { self.rng.below(3) as u64 + 1 } else { self.rng.number() }
     }
 
@@ -198,7 +201,7 @@ impl Generator {
         self.add(unit, Kind::Text { text, section }, scope, false);
     }
 
-    /// Whether a unit can refer to an entity by a form with these needs.
+    /// Whether a unit can refer to an entity through a form with these needs.
     fn allowed(&self, unit: usize, entity: usize, needs: Needs) -> bool {
         let (from, to) = (&self.program.units[unit], &self.program.entities[entity]);
         let module = from.home.module();
@@ -215,26 +218,26 @@ impl Generator {
             return false;
         }
         if home == module {
-            // GNU ld has no such addresses of ifuncs in libraries.
+            // GNU ld does not support these addresses for ifuncs in libraries.
             let chosen = matches!(self.program.kind(entity), Kind::Ifunc);
             return !needs.near || module == 0 || to.scope != Scope::Default && !chosen;
         }
-        // Another module exports it, and was linked before, or is the program.
+        // Another module exports it: the program itself, or a library that was linked earlier.
         let seen = module == 0 || home == 0 || home < module;
         let exported = to.scope == Scope::Default;
-        // Programs get copy relocations for data and PLT entries for functions.
+        // A program gets copy relocations for data, and PLT entries for functions.
         let copied = module == 0 && matches!(self.program.kind(entity), Kind::Data { .. } | Kind::Bss { .. })
             || module == 0 && from.fixed && matches!(self.program.kind(entity), Kind::Function { .. });
         let copied = copied && !matches!(to.kind, Kind::Alias { .. });
-        // The dynamic linker relocates libraries before the program, and would run a resolver that is not
-        // ready.
+        // The dynamic linker relocates libraries before the program. It would run a resolver that is not
+        // relocated yet.
         let ready = module == 0 || home != 0 || !matches!(self.program.kind(entity), Kind::Ifunc);
         seen && exported
             && ready
             && (!needs.near || copied && !needs.global && (!needs.program || needs.fixed))
     }
 
-    /// The forms of addresses that a unit has for an entity.
+    /// The forms that a unit has for the address of an entity.
     fn addresses(&self, unit: usize, entity: usize) -> &'static [Form] {
         match &self.program.units[unit].compiled {
             Some(it) if self.program.is_function(entity) => it.forms().functions,
@@ -243,17 +246,17 @@ impl Generator {
         }
     }
 
-    /// The forms of calls that a unit has.
+    /// The forms that a unit has for calls.
     fn calls(&self, unit: usize) -> &'static [Form] {
         self.program.units[unit].compiled.as_ref().map_or(self.dialect.calls, |it| it.forms().calls)
     }
 
-    /// The forms of addresses in data that a unit has.
+    /// The forms that a unit has for addresses in data.
     fn words(&self, unit: usize) -> &'static [Word] {
         self.program.units[unit].compiled.as_ref().map_or(self.dialect.words, |it| it.forms().words)
     }
 
-    /// A form of an entity's address.
+    /// A random form for an entity's address.
     fn address(&mut self, unit: usize, entity: usize) -> Option<&'static Form> {
         let forms = self.addresses(unit, entity);
         self.form(unit, entity, forms)
@@ -265,7 +268,7 @@ impl Generator {
         if fitting.is_empty() { None } else { Some(fitting[self.rng.below(fitting.len())]) }
     }
 
-    /// A random entity that fulfils a condition.
+    /// A random entity that meets a condition.
     fn some(&mut self, holds: impl Fn(&Program, usize) -> bool) -> Option<usize> {
         let all: Vec<usize> =
             (0..self.program.entities.len()).filter(|&entity| holds(&self.program, entity)).collect();
@@ -287,8 +290,9 @@ impl Generator {
             .words(unit)
             .iter()
             .filter(|word| self.allowed(unit, target, word.form.needs) && (function || !word.function))
-            // Data of libraries does not name a preemptible symbol relative to itself; a program's that
-            // reaches into a library by 32 bits would need a copy, which the forms of code ask for already.
+            // Data of a library does not refer to a preemptible symbol relative to itself. If a program did
+            // that, in 32 bits, to a symbol of a library, it would need a copy, which the forms of code
+            // already test.
             .filter(|word| {
                 !word.form.needs.near
                     || self.program.module(target) == Some(self.program.units[unit].home.module())
@@ -304,7 +308,7 @@ impl Generator {
         self.add(unit, kind, Scope::Local, false);
     }
 
-    /// Bytes into an entity at which a word can be read.
+    /// An offset in bytes into an entity, where a word can be read.
     fn offset(&mut self, entity: usize) -> usize {
         let into = match &self.program.entities[entity].kind {
             Kind::Alias { .. } => 0,
@@ -322,8 +326,7 @@ impl Generator {
         if self.program.units[unit].compiled.is_some() {
             return;
         }
-        // The unit that defines the symbol is another than the one that refers to it: else the assembler
-        // knows the value.
+        // Two units must define the symbol and refer to it: otherwise the assembler knows the value.
         let Some(user) = (0..self.program.units.len()).find(|&user| {
             user != unit
                 && self.program.units[user].compiled.is_none()
@@ -362,8 +365,8 @@ impl Generator {
         self.add(unit, Kind::Alias { of, by_option: false }, scope, false);
     }
 
-    /// Makes definitions of one symbol in several units: weak ones, COMDAT groups, common symbols,
-    /// definitions that another module preempts; and symbols that nobody defines.
+    /// Makes several definitions of one symbol, in different units: weak definitions, COMDAT groups, common
+    /// symbols, and definitions that another module preempts. Also makes symbols that nobody defines.
     fn repeated(&mut self) {
         let units = self.program.units.len();
         for _ in 0..1 + self.rng.below(4) {
@@ -418,11 +421,11 @@ impl Generator {
     }
 
     fn linked_options(&mut self) {
-        // Linkers differ in what they tell the plugin of such names.
+        // Linkers tell the plugin different things about such names.
         if self.program.lto.is_some() {
             return;
         }
-        // GNU ld and lld differ in what `--wrap` reaches, and mold has no vote over scripts.
+        // GNU ld and lld disagree on what `--wrap` affects, and mold has no vote on scripts.
         if !self.program.scripted && self.rng.one_in(4) {
             self.wrapped();
         }
@@ -444,7 +447,7 @@ impl Generator {
         }
     }
 
-    /// Gives functions of the library with versions the names that they would have in C++.
+    /// Gives functions of the library with versions the names that C++ would give them.
     fn mangle(&mut self) {
         for entity in 0..self.program.entities.len() {
             let it = &self.program.entities[entity];
@@ -457,7 +460,7 @@ impl Generator {
         }
     }
 
-    /// Makes a function that replaces another one (`--wrap`) in all units that do not define that.
+    /// Makes a function that replaces another one (`--wrap`) in all units that do not define that other one.
     fn wrapped(&mut self) {
         let plain = |program: &Program, entity: usize| {
             let it = &program.entities[entity];
@@ -490,7 +493,7 @@ impl Generator {
                 _ => *self.rng.pick(&[Array::Init, Array::Fini]),
             };
             let number = self.number();
-            // Where there is no order, no two have one priority.
+            // If there is no defined order, no two functions have the same priority.
             let priority = match home {
                 _ if !has_order(&self.program.units[unit]) => Some(20_000 + number as u16),
                 _ if array != Array::Preinit && self.rng.one_in(2) => {
@@ -507,7 +510,7 @@ impl Generator {
         self.program.units[unit].compiled.as_ref().is_some_and(|it| it.lto)
     }
 
-    /// Makes observations of the entities that a unit can reach: all of its own, and some of others.
+    /// Makes observations of the entities that a unit can reach: nearly all of its own, and some of others.
     fn observe_own(&mut self, unit: usize) {
         for entity in 0..self.program.entities.len() {
             let own = self.program.entities[entity].definitions.iter().any(|it| it.unit == unit);
@@ -536,8 +539,8 @@ impl Generator {
         }
     }
 
-    /// Makes observations of what linker scripts define. Other programs, too, may have no such script in some
-    /// ways, so the symbols may be missing.
+    /// Makes observations of what linker scripts define. In some ways to link, there is no such script, so
+    /// the symbols may be missing.
     fn observe_script(&mut self, unit: usize) {
         let forms = self.program.units[unit].compiled.as_ref();
         let forms = forms.map_or(self.dialect.addresses, |it| it.forms().data);
@@ -613,7 +616,7 @@ impl Generator {
         }
     }
 
-    /// Whether a unit can ask for an older version: one of another file.
+    /// Whether a unit can ask for an older version of a symbol: only another file can.
     fn older(&self, unit: usize, entity: usize) -> bool {
         !self.is_optimized(unit)
             && self.program.module(entity) != Some(self.program.units[unit].home.module())
@@ -626,16 +629,16 @@ impl Generator {
         }
     }
 
-    /// Whether all ways to form an entity's address must give the same address. Linkers differ for protected
-    /// symbols that other modules refer to, and for ifuncs.
+    /// Whether all ways to form an entity's address must give the same address. For ifuncs, and for protected
+    /// symbols that other modules refer to, linkers differ.
     fn same_is_promised(&self, entity: usize) -> bool {
         let chosen = matches!(self.program.kind(entity), Kind::Ifunc);
         !chosen && self.program.entities[entity].scope != Scope::Protected
     }
 }
 
-/// Whether linkers take a unit's sections in one order. They read members of archives in different orders,
-/// and place what the link compiles in different places.
+/// Whether all linkers take a unit's sections in the same order. Linkers read members of archives in
+/// different orders, and place what the link compiles in different places.
 fn has_order(unit: &Unit) -> bool {
     unit.home != Home::Archive && !unit.compiled.as_ref().is_some_and(|it| it.lto)
 }

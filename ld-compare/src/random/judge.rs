@@ -1,4 +1,4 @@
-//! Compares what a program did by each linker. The majority of the other linkers is taken to be right.
+//! Judges what a program did with each linker. The majority of the other linkers is right.
 
 use super::bench::Bench;
 use super::link::{Way, steps};
@@ -11,25 +11,25 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Generous limits: links take milliseconds, but hundreds may run at once.
+/// Generous limits: a link takes milliseconds, but hundreds may run at the same time.
 const LIMITS: Limits = Limits { time: 300.0, memory: 16384, output: 2048 };
 
 /// The outcome of a link.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Outcome {
-    /// The linker refused; its messages.
+    /// The linker refused, with these messages.
     Refused(String),
-    /// There is no answer: the linker was ended by a signal, an assertion or the time limit, or its program
-    /// by a signal or the time limit. No program is meant to end so, and two that do may do it in different
-    /// places. Or the linker refused a library that it had made itself: one of its two steps is wrong. It has
-    /// no vote.
+    /// There is no answer and no vote. A signal, an assertion or the time limit ended the linker, or a signal
+    /// or the time limit ended its program. No program is meant to end in this way, and two that do may do it
+    /// in different places. Or the linker refused a library that it had made itself: then one of its two
+    /// steps is wrong.
     Broken(String),
-    /// The program ran to this end, and printed this.
+    /// The program ran to this end, and printed this text.
     Ran(String, String),
 }
 
 impl Outcome {
-    /// Whether two outcomes are the same; texts of messages do not count.
+    /// Whether two outcomes are the same; the texts of messages do not matter.
     pub fn agrees(&self, other: &Self) -> bool {
         match (self, other) {
             (Outcome::Refused(_), Outcome::Refused(_)) => true,
@@ -38,9 +38,9 @@ impl Outcome {
         }
     }
 
-    /// Whether two linkers vote for the same: they agree, and if both refuse, they complain about the same
-    /// symbol. One may lack a relocation and the other find an address too far away: that says nothing about
-    /// the program.
+    /// Whether two linkers vote for the same outcome. They must agree. If both refuse, their messages must
+    /// also be about the same symbol: if one lacks a relocation and the other finds an address out of range,
+    /// that says nothing about the program.
     fn votes_with(&self, other: &Self) -> bool {
         match (self, other) {
             (Outcome::Refused(one), Outcome::Refused(other)) => {
@@ -51,7 +51,7 @@ impl Outcome {
     }
 }
 
-/// The program's symbols that a linker's messages name: `kind_number`, where files and functions are
+/// The program's symbols in a linker's messages. A symbol is `kind_number`; files and functions are
 /// `unit_number`.
 fn named_symbols(said: &str) -> BTreeSet<&str> {
     let words = said.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
@@ -65,30 +65,31 @@ fn named_symbols(said: &str) -> BTreeSet<&str> {
     words.filter(is_symbol).collect()
 }
 
-/// The values that a program noted, by the numbers of notes.
+/// The values that a program noted, by the number of the note.
 fn notes(text: &str) -> BTreeMap<&str, &str> {
     text.lines().filter_map(|line| line.split_once(' ')).collect()
 }
 
-/// The numbers of a program's notes, in their order.
+/// The numbers of a program's notes, in order.
 fn order(text: &str) -> Vec<&str> {
     text.lines().map(|line| line.split_once(' ').map_or(line, |(id, _)| id)).collect()
 }
 
-/// The judgement over all linkers.
+/// The judgement on all linkers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// All agree.
     Agreed,
-    /// The majority of the others disagrees with this project's linker.
+    /// The majority of the others disagrees with this project's linker: the number of one of them. 0 if this
+    /// project's outcome is [`Outcome::Broken`].
     OursDiffers(usize),
-    /// These disagree with the rest.
+    /// These linkers disagree with the rest.
     OthersDiffer(Vec<usize>),
     /// The others have no majority.
     Unsettled,
 }
 
-/// The case of a way, for a family of linkers.
+/// The case for one way to link, for a family of linkers.
 pub fn case(bench: &Bench, program: &Program, way: &Way, family: Family, folder: &Path) -> Case {
     Case {
         name: format!("{}-{}", bench.machine.name(), program.seed),
@@ -99,7 +100,7 @@ pub fn case(bench: &Bench, program: &Program, way: &Way, family: Family, folder:
     }
 }
 
-/// Links a way by one linker and runs the program.
+/// Links in one way with one linker and runs the program.
 ///
 /// # Errors
 /// The linker or the program cannot be started.
@@ -124,11 +125,11 @@ pub fn outcome(
     Ok((outcome, linked))
 }
 
-/// The outcome of a link that failed, which took files that the same linker had made.
+/// The outcome of a link that failed; `taken` are the linker's own earlier outputs that it read.
 fn failure(status: Status, messages: &str, taken: &[PathBuf]) -> Outcome {
     let said = format!("{status}: {messages}");
-    // The file that the error is in; others are named below as what refers to a symbol. What is wrong with an
-    // object that `-r` wrote stands in its inputs as a rule.
+    // Only the file with the error counts. Others are named below it because they refer to a symbol. If an
+    // object that `-r` wrote is wrong, its inputs usually are the reason.
     let error = first_error(&said);
     let mut libraries =
         taken.iter().filter(|file| file.extension().is_some_and(|extension| extension == "so"));
@@ -137,7 +138,7 @@ fn failure(status: Status, messages: &str, taken: &[PathBuf]) -> Outcome {
     if refused { Outcome::Refused(said) } else { Outcome::Broken(said) }
 }
 
-/// The judgement; the first outcome is this project's.
+/// Judges the outcomes; the first one is this project's.
 pub fn judge(outcomes: &[Outcome]) -> Verdict {
     let Some((ours, others)) = outcomes.split_first() else { return Verdict::Unsettled };
     if let Outcome::Broken(_) = ours {
@@ -157,8 +158,8 @@ fn others_differ(outcomes: &[Outcome]) -> Verdict {
     Verdict::OthersDiffer((1..outcomes.len()).filter(|at| !outcomes[*at].agrees(&outcomes[0])).collect())
 }
 
-/// The first element of the largest set of agreeing elements, if that has at least two and no other set is as
-/// large.
+/// The first element of the largest set of agreeing elements. The set must have at least two elements, and no
+/// other set may be as large.
 fn majority<T>(all: &[T], agree: impl Fn(&T, &T) -> bool) -> Option<usize> {
     let votes = |at: usize| all.iter().filter(|other| agree(other, &all[at])).count();
     let best = (0..all.len()).max_by_key(|&at| (votes(at), usize::MAX - at))?;
@@ -166,7 +167,7 @@ fn majority<T>(all: &[T], agree: impl Fn(&T, &T) -> bool) -> Option<usize> {
     (votes(best) >= 2 && !rival).then_some(best)
 }
 
-/// The outcomes behind the first whose program came to this end: the place of each, and its notes.
+/// Those outcomes after the first whose program ended in the same way: the place of each, and its notes.
 fn ended_alike<'a>(outcomes: &'a [Outcome], end: &'a str) -> impl Iterator<Item = (usize, &'a str)> {
     outcomes.iter().enumerate().skip(1).filter_map(move |(at, outcome)| match outcome {
         Outcome::Ran(other_end, text) if other_end == end => Some((at, text.as_str())),
@@ -174,8 +175,8 @@ fn ended_alike<'a>(outcomes: &'a [Outcome], end: &'a str) -> impl Iterator<Item 
     })
 }
 
-/// The judgement note by note, for when no two programs of other linkers have equal notes: one may be wrong
-/// in one note, one in another. Every note needs a majority, and so does their order.
+/// Judges note by note, if no two programs of other linkers have equal notes: one linker may be wrong in one
+/// note, another in another. Every note needs a majority, and so does the order of notes.
 fn judge_notes(outcomes: &[Outcome]) -> Verdict {
     let Outcome::Ran(our_end, ours) = &outcomes[0] else { return Verdict::Unsettled };
     let (voters, texts): (Vec<usize>, Vec<&str>) = ended_alike(outcomes, our_end).unzip();
@@ -195,9 +196,9 @@ fn judge_notes(outcomes: &[Outcome]) -> Verdict {
 }
 
 /// Whether the first linker did something that no other linker did: it alone refused, or its program ended in
-/// another way, noted in another order, or noted a value that no other program noted. If each of the others
-/// is wrong in a note of its own, none equals the first as a whole, and yet each value of the first is in one
-/// of them.
+/// another way, noted in another order, or noted a value that no other program noted. Why not compare whole
+/// outcomes: if each of the others is wrong in a note of its own, none equals the first, and yet each value
+/// of the first is in one of them.
 pub fn stands_alone(outcomes: &[Outcome]) -> bool {
     let Some((first, others)) = outcomes.split_first() else { return false };
     let Outcome::Ran(first_end, first_text) = first else {
@@ -209,8 +210,8 @@ pub fn stands_alone(outcomes: &[Outcome]) -> bool {
     !texts.iter().any(|text| order(text) == order(first_text)) || !notes(first_text).iter().all(is_shared)
 }
 
-/// Complaints of other readers about a file of ours: of readelf, and of `sframe verify` if the program has
-/// frames.
+/// What other readers say against a file that this project's linker made: readelf, and `sframe verify` if the
+/// program has frames.
 ///
 /// # Errors
 /// A reader cannot be started.
@@ -236,7 +237,7 @@ pub fn complaints(
     Ok(None)
 }
 
-/// The differences of an outcome from another, a line each, with the descriptions of the notes.
+/// The differences between two outcomes, one line for each, with the descriptions of the notes.
 pub fn difference(found: &Outcome, expected: &Outcome, folder: &Path) -> Vec<String> {
     let (one, other) = match (found, expected) {
         (Outcome::Ran(one_end, one), Outcome::Ran(other_end, other)) => {
@@ -278,7 +279,7 @@ fn first_error(said: &str) -> String {
     line.chars().take(300).collect()
 }
 
-/// The description of each note, from the comments in a program's texts.
+/// The description of each note, from the comments in a program's sources.
 fn descriptions(folder: &Path) -> BTreeMap<String, String> {
     let mut found = BTreeMap::new();
     for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
@@ -327,8 +328,7 @@ mod tests {
         assert_eq!(judge(&[wordless.clone(), unsupported.clone(), wordless, unsupported]), Verdict::Agreed);
     }
 
-    /// Two linkers export a hidden symbol from a library, each in a way that it does not understand
-    /// afterwards.
+    /// Two linkers export a hidden symbol from a library, each in a way that it cannot read afterwards.
     #[test]
     fn who_refuses_a_library_of_its_own_has_no_vote() {
         let taken = ["/tmp/a/lib0.so", "/tmp/a/joined.o"].map(PathBuf::from);

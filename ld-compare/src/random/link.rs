@@ -1,5 +1,5 @@
 //! The ways to link a program: the kind of output, options that must not change what the program does, and
-//! steps.
+//! the steps.
 
 use super::output::Output;
 use super::program::{Home, Lto, Program};
@@ -17,25 +17,26 @@ pub struct Way {
     pub output: Output,
     /// Options of the program's link.
     pub options: Vec<String>,
-    /// Options of the libraries' links.
+    /// Options for the links of the libraries.
     pub library_options: Vec<String>,
     /// `--icf`, for linkers that have it.
     pub fold: Option<&'static str>,
-    /// Options of this project's linker alone.
+    /// Options that only this project's linker has.
     pub own: Vec<String>,
-    /// Whether the program's objects are first linked with `-r`.
+    /// Whether a link with `-r` first joins the program's objects.
     pub relocatable_first: bool,
     /// A linker script for the program's link.
     pub script: Option<Script>,
 }
 
 impl Way {
-    /// Whether the script replaces the linker's own, or adds to it.
+    /// Whether the script replaces the linker's own script, or adds to it.
     fn has_sections(&self) -> bool {
         self.script.as_ref().is_some_and(|script| script.kind != Kind::Inputs)
     }
 
-    /// Whether a family of linkers can link so at all: lld has no plugins, and mold no scripts with sections.
+    /// Whether a family of linkers can link in this way at all: lld has no plugins, and mold has no scripts
+    /// with sections.
     pub fn suits(&self, program: &Program, family: Family) -> bool {
         match family {
             Family::Lld => program.lto != Some(Lto::Slim) || !program.is_optimized(),
@@ -52,7 +53,7 @@ impl Way {
         self.script.as_ref().map_or(Ok(()), |script| std::fs::write(folder.join(&script.file), &script.text))
     }
 
-    /// The parts of programs that are counted.
+    /// The parts of the program that are counted.
     pub fn parts(&self, program: &Program) -> Vec<&'static str> {
         let groups = program.has_groups();
         let all = [
@@ -69,7 +70,7 @@ impl Way {
     }
 }
 
-/// Options of any link; at most one of each line is chosen.
+/// Options for any link; at most one of each line is chosen.
 const OPTIONS: &[&[&str]] = &[
     &["-z now", "-z lazy"],
     &["--hash-style=gnu", "--hash-style=sysv", "--hash-style=both"],
@@ -91,21 +92,21 @@ const OPTIONS: &[&[&str]] = &[
     &["--as-needed", "--no-as-needed"],
     &["-z start-stop-gc", "-z nostart-stop-gc"],
 ];
-/// Options of programs' links only.
+/// Options only for links of programs.
 const PROGRAM_OPTIONS: &[&[&str]] = &[&["--emit-relocs"], &["--export-dynamic", "-E"], &["--no-undefined"]];
-/// Options of libraries' links only.
+/// Options only for links of libraries.
 const LIBRARY_OPTIONS: &[&[&str]] = &[&["-Bsymbolic", "-Bsymbolic-functions"]];
-/// Options of this project's linker for `.sframe`: first those that keep every input's rows.
+/// Options of this project's linker for `.sframe`; the first ones keep the rows of every input.
 const FRAMES: &[&str] =
     &["--sframe=concat", "--sframe-index=compact", "--sframe=merge", "--sframe-index", "--sframe-split"];
 
-/// Several ways to link a program, all different.
+/// Several different ways to link a program.
 pub fn ways(program: &Program, count: usize) -> Vec<Way> {
     let mut rng = Rng::new(program.seed ^ 0x77);
     let mut outputs = Vec::new();
     if program.joinable {
         outputs.push(Output::Static);
-        // There is no rcrt1.o for s390x: static programs have fixed addresses there.
+        // s390x has no rcrt1.o, so static programs have fixed addresses there.
         if !program.fixed && program.machine != Machine::S390x {
             outputs.push(Output::StaticPie);
         }
@@ -114,14 +115,14 @@ pub fn ways(program: &Program, count: usize) -> Vec<Way> {
     if !program.fixed {
         outputs.push(Output::Pie);
     }
-    // Rows of dropped functions refuse a link that keeps all rows, and that is right.
+    // If a link must keep all rows, rows of dropped functions make it fail, and that is correct.
     let drops = program.framed && program.has_groups() && !program.split_frames;
     let frames = if drops { &FRAMES[2..] } else { FRAMES };
     let mut ways: Vec<Way> = Vec::new();
     for number in 0..count {
         let output = outputs[number % outputs.len()];
         let mut script = script::script(&mut rng, program, output, number);
-        // The relocations that stay in the file would match a layout's patterns, too.
+        // With `--emit-relocs`, the relocations would match the patterns of a layout, too.
         let is_layout = script.as_ref().is_some_and(|script| script.kind == Kind::Layout);
         let program_options = if is_layout { &PROGRAM_OPTIONS[1..] } else { PROGRAM_OPTIONS };
         let has_inputs = script.as_ref().is_some_and(|script| script.kind == Kind::Inputs);
@@ -151,18 +152,19 @@ fn options(rng: &mut Rng, all: &[&[&str]]) -> Vec<String> {
     chosen
 }
 
-/// Facts about the machine that steps need.
+/// What the steps need to know about the machine.
 #[derive(Clone, Debug)]
 pub struct Place {
     /// Name of the dynamic linker in programs.
     pub interpreter: &'static str,
-    /// Its file and the C library's, as inputs: the dynamic linker takes `calloc` from there.
+    /// The files of the dynamic linker and of the C library, as inputs: the dynamic linker takes `calloc`
+    /// from there.
     pub libraries: [String; 2],
-    /// Words for linkers that compile intermediate code by a plugin.
+    /// Arguments for linkers that compile intermediate code with a plugin.
     pub plugin: Vec<String>,
 }
 
-/// The links of a way, one after the other.
+/// The steps of a way to link.
 pub fn steps(program: &Program, way: &Way, family: Family, place: &Place) -> Vec<Step> {
     let link = Link { program, way, place, extra: extra(program, way, family, place) };
     let mut steps = Vec::new();
@@ -182,11 +184,11 @@ pub fn steps(program: &Program, way: &Way, family: Family, place: &Place) -> Vec
 /// The output of `-r`.
 const JOINED: &str = "joined.o";
 
-/// Options of one family's links only.
+/// Options for the links of one family only.
 fn extra(program: &Program, way: &Way, family: Family, place: &Place) -> Vec<String> {
     let folds = matches!(family, Family::SFrameLd | Family::Lld | Family::Mold);
     let mut extra: Vec<String> = way.fold.filter(|_| folds).into_iter().map(String::from).collect();
-    // For small programs, threads of the other linkers cost more than they gain.
+    // The other linkers' threads cost more than they gain on small programs.
     let own: &[&str] = match family {
         Family::Lld => &["--threads=1"],
         Family::Mold => &["--thread-count=1", "--no-fork"],
@@ -202,13 +204,13 @@ fn extra(program: &Program, way: &Way, family: Family, place: &Place) -> Vec<Str
     extra
 }
 
-/// The objects of units at these homes.
+/// The objects of the units with these homes.
 fn objects(program: &Program, wanted: impl Fn(Home) -> bool) -> Vec<String> {
     let units = program.units.iter().enumerate().filter(|(_, unit)| wanted(unit.home));
     units.map(|(number, _)| format!("unit{number}.o")).collect()
 }
 
-/// The objects of the program itself: without a dynamic linker, those of the libraries too.
+/// The objects of the program itself. Without a dynamic linker, those of the libraries belong to it.
 fn own_objects(program: &Program, output: Output) -> Vec<String> {
     let is_static = !output.is_dynamic();
     objects(program, |home| home == Home::Program || is_static && matches!(home, Home::Library(_)))
@@ -219,12 +221,12 @@ fn archive(program: &Program) -> Option<String> {
     program.units.iter().any(|unit| unit.home == Home::Archive).then(|| "archive.a".to_owned())
 }
 
-/// A way to link a program, by one family.
+/// One way to link a program, with one family.
 struct Link<'a> {
     program: &'a Program,
     way: &'a Way,
     place: &'a Place,
-    /// Options that this family alone has.
+    /// Options that only this family has.
     extra: Vec<String>,
 }
 
@@ -264,7 +266,8 @@ impl Link<'_> {
         }
         words.extend(self.way.options.iter().chain(&self.extra).chain(&self.program.options).cloned());
         if let Some(script) = self.way.script.as_ref().filter(|script| script.kind != Kind::Inputs) {
-            // Where the linker's own layout ends the part that becomes read-only, a script has nothing.
+            // The linker's own layout marks the end of the part that becomes read-only; a script here does
+            // not.
             words.extend(["-z", "norelro", "-T", &script.file].map(String::from));
         }
         words.extend([output.runtime(), "main.o"].map(String::from));

@@ -1,4 +1,4 @@
-//! Which machine has which templates.
+//! Which templates belong to which machine.
 
 use super::dialect::Dialect;
 use crate::machine::Machine;

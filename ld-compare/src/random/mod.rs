@@ -1,10 +1,15 @@
-//! `ld-compare random`: random programs, linked by each linker in several ways, run, and compared.
+//! `ld-compare random`: makes random programs, links each with every linker in several ways, runs them and
+//! compares what they print.
 //!
-//! A program is described first (`program`, made by `generate` from a seed), then written as assembly
-//! (`assembly`, by the templates of a machine, `dialect`) and as C (`c`). It notes everything that it can
-//! reach: values by every kind of relocation, results of calls, texts, the order of constructors. It prints
-//! no address, and nothing that linkers may decide differently. So a wrong link shows as another output, and
-//! the majority of the other linkers tells which output is right.
+//! A test suite tests what its author thought of. A random program combines what nobody thought of: a
+//! protected symbol, in a COMDAT group, from an archive, by a PC-relative word. To judge it, no oracle is
+//! necessary: the majority of the other linkers tells which output is right.
+//!
+//! `generate` makes a description of a program from a seed (`program`). Then `assembly` writes it by the
+//! templates of a machine (`dialect`), and `c` writes it as C. The program notes everything that it can
+//! reach: values through every kind of relocation, results of calls, texts, the order of constructors. It
+//! prints no address and nothing else that linkers may decide differently. So a wrong link shows as a
+//! different output.
 
 pub mod assembly;
 pub mod bench;
@@ -43,10 +48,10 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tally::{Finding, Tally};
 
-/// Number of programs between two records of the run's progress.
+/// Number of programs between two records of the progress.
 const BATCH: u64 = 40;
 
-/// Runs the programs; returns the counts.
+/// Runs the programs and returns the counts.
 ///
 /// # Errors
 /// A tool is missing or cannot be run, or the assembler refuses a program.
@@ -130,7 +135,7 @@ struct Place<'a> {
     program: &'a Program,
     way: &'a Way,
     number: usize,
-    /// The linkers that were asked, this project's first.
+    /// The linkers that take part, this project's first.
     linkers: Vec<&'a Linker>,
     folder: &'a Path,
 }

@@ -1,4 +1,4 @@
-//! The kinds of output that a program is linked as.
+//! The kinds of output that a program can be linked as.
 
 /// The kind of output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,7 +14,7 @@ pub enum Output {
 }
 
 impl Output {
-    /// The file of the runtime for this kind of output.
+    /// The runtime's file for this kind of output.
     pub fn runtime(self) -> &'static str {
         match self {
             Output::Static => "runtime-static.o",

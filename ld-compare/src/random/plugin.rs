@@ -1,7 +1,7 @@
-//! Link-time optimization: the compiler's plugin for linkers, as the compiler itself would name it to them.
+//! Link-time optimization: names the compiler's plugin to linkers, as the compiler itself would.
 //!
-//! The plugin starts the compiler again, by a program that wants to know the words of the compiler that
-//! started the link. No compiler did, so a script in the program's folder says them.
+//! The plugin starts the compiler again, through a program that asks for the arguments of the compiler that
+//! started the link. Here no compiler started it, so a script in the program's folder supplies the arguments.
 
 use crate::peers::{Family, Linker};
 use anyhow::{Context, Result};
@@ -9,7 +9,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The script that starts the compiler again; linkers find it in the folder of the program.
+/// The script that starts the compiler again. Linkers find it in the folder of the program.
 const WRAPPER: &str = "lto-wrapper";
 
 /// The compiler's plugin.
@@ -18,12 +18,12 @@ pub struct Plugin {
     pub library: String,
     /// The script.
     wrapper: PathBuf,
-    /// mold as a program that can start itself again, if it needs a script for that.
+    /// A mold that can start itself again, if a script is necessary for that.
     mold: Option<Linker>,
 }
 
 impl Plugin {
-    /// The plugin of a compiler, if it has one; scripts go to a folder.
+    /// The plugin of a compiler, if it has one. Scripts are written into `folder`.
     ///
     /// # Errors
     /// The compiler cannot be started, or the folder cannot be written.
@@ -49,7 +49,7 @@ impl Plugin {
         Ok(Some(Plugin { library, wrapper, mold }))
     }
 
-    /// Words for linkers.
+    /// The arguments for linkers.
     pub fn words(&self) -> Vec<String> {
         let wrapper = format!("-plugin-opt=./{WRAPPER}");
         ["-plugin", &self.library, &wrapper, "-plugin-opt=-fresolution=lto.resolution"]
@@ -65,7 +65,7 @@ impl Plugin {
         std::fs::copy(&self.wrapper, folder.join(WRAPPER))
     }
 
-    /// A linker, such that it can start itself again.
+    /// The linker in a form that can start itself again.
     pub fn restarted<'a>(&'a self, linker: &'a Linker) -> &'a Linker {
         self.mold.as_ref().filter(|_| linker.family == Family::Mold).unwrap_or(linker)
     }
@@ -76,9 +76,9 @@ fn write_script(path: &Path, text: &str) -> std::io::Result<()> {
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755))
 }
 
-/// mold starts itself again for link-time optimization. One of another system, which is started by that
-/// system's dynamic linker (the words are in a file `cmd` beside it), would start that. So it is started by
-/// itself here, with the one library that this system lacks.
+/// For link-time optimization, mold starts itself again. A mold from another system is started through that
+/// system's dynamic linker (the file `cmd` beside it has the words), so mold would start that dynamic linker
+/// instead. So a script starts mold directly here, with the one library that this system lacks.
 fn by_itself(mold: &Linker, folder: &Path) -> Result<Option<Linker>> {
     let words = mold.command.last().map(|file| Path::new(file).with_file_name("cmd"));
     let Some(Ok(text)) = words.map(std::fs::read_to_string) else { return Ok(None) };

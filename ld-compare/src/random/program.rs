@@ -1,23 +1,23 @@
-//! The description of a random program: units (objects) with their homes, entities that they define, and
-//! observations that they make of them. Assembly is written from it (`assembly`), and links (`link`).
+//! The description of a random program: units (objects) with their homes, entities that the units define, and
+//! observations that the units make of them. `assembly` and `c` write it, and `link` links it.
 
 use super::compiled::Compiled;
 use super::dialect::{Field, Form, Word};
 use crate::machine::Machine;
 
-/// Where a unit's object goes.
+/// Where the object of a unit goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Home {
-    /// The command line of the program.
+    /// To the command line of the program.
     Program,
-    /// An archive.
+    /// Into an archive.
     Archive,
-    /// A shared library.
+    /// Into a shared library.
     Library(usize),
 }
 
 impl Home {
-    /// The number of the loaded file: 0 for the program, then the libraries.
+    /// The number of the loaded file: 0 is the program, then the libraries follow.
     pub fn module(self) -> usize {
         match self {
             Home::Program | Home::Archive => 0,
@@ -42,11 +42,11 @@ pub enum Scope {
 /// A definition of a symbol.
 #[derive(Clone, Copy, Debug)]
 pub struct Definition {
-    /// The unit that has it.
+    /// The unit that contains it.
     pub unit: usize,
-    /// Whether it gives way to others.
+    /// Whether it is weak.
     pub weak: bool,
-    /// The number that tells it from others.
+    /// The number that identifies it.
     pub value: u64,
 }
 
@@ -55,35 +55,35 @@ pub struct Definition {
 pub enum Kind {
     /// A function that returns its number, plus the result of a callee.
     Function { callee: Option<(usize, &'static Form)> },
-    /// A function that is called instead of another function (`--wrap`), and calls it.
+    /// A function that replaces another function (`--wrap`) and calls it.
     Wrapper { of: usize },
-    /// A function of two versions in a library; the newer is the default.
+    /// A function of a library with two versions; the newer one is the default.
     Versioned,
-    /// A function chosen when the program starts.
+    /// A function that is chosen when the program starts.
     Ifunc,
-    /// Words of data; the section's name says whether it is written.
+    /// Words of data; the section's name says whether the program may write them.
     Data { words: usize, section: String, align: usize },
     /// Zeros.
     Bss { size: usize, align: usize },
     /// `STT_COMMON`.
     Common { size: usize, align: usize },
-    /// A thread-local variable, of words in the TLS image or of zeros.
+    /// A thread-local variable: words in the TLS image, or zeros.
     Tls { words: usize, zero: bool, align: usize },
     /// A text in a merged section.
     Text { text: String, section: String },
-    /// A word that leads to another entity.
+    /// A word that refers to another entity.
     Pointer { word: &'static Word, target: usize, addend: usize, section: String },
     /// An absolute symbol.
     Absolute { value: i64 },
-    /// A field that holds a number or a size.
+    /// A field that contains a number or a size.
     Holder { field: &'static Form, target: usize },
-    /// Another name of an entity, which the assembler or an option makes.
+    /// Another name for an entity, which the assembler or an option makes.
     Alias { of: usize, by_option: bool },
     /// A weak reference without a definition.
     Missing,
 }
 
-/// A symbol with its definitions.
+/// A symbol and its definitions.
 #[derive(Clone, Debug)]
 pub struct Entity {
     /// Its symbol.
@@ -94,7 +94,7 @@ pub struct Entity {
     pub scope: Scope,
     /// All definitions.
     pub definitions: Vec<Definition>,
-    /// Whether definitions are in COMDAT groups of the same name.
+    /// Whether the definitions are in COMDAT groups with its name.
     pub group: bool,
 }
 
@@ -115,21 +115,21 @@ pub enum Act {
     Store(usize, usize, &'static Form, u64),
     /// The result of a call of an older version.
     CallOld(usize, &'static Form),
-    /// The difference of two ways to form the same address.
+    /// The difference between two ways to form the same address.
     Same(usize, &'static Form, &'static Form),
     /// The alignment of an address.
     Aligned(usize, usize, &'static Form),
-    /// The target of a word, which is read or called: the word, a form of its address.
+    /// The target of a word, which is read or called: the word, and a form for its address.
     Follow(usize, &'static Form),
     /// A number.
     Number(usize, &'static Field),
-    /// Whether a symbol without a definition has address 0.
+    /// Whether the address of a symbol without a definition is 0.
     Missing(usize, &'static Form),
-    /// The words of a section that has a C identifier as its name.
+    /// The words of a section whose name is a C identifier.
     Range(String, &'static Form),
-    /// The words between the symbols that a linker script defines; none without such a script.
+    /// The words between the symbols that a linker script defines; none if there is no such script.
     Table(&'static Form),
-    /// The number that a linker script defines; 0 without such a script.
+    /// The number that a linker script defines; 0 if there is no such script.
     TableSize(&'static Form),
 }
 
@@ -156,30 +156,30 @@ pub struct Runner {
 /// An object.
 #[derive(Clone, Debug)]
 pub struct Unit {
-    /// Where it goes.
+    /// Where its object goes.
     pub home: Home,
     /// Whether its code has fixed addresses.
     pub fixed: bool,
-    /// Its observations in order, with the numbers of the notes.
+    /// Its observations in order, each with the number of its note.
     pub acts: Vec<(usize, Act)>,
-    /// Constructors and destructors, with numbers.
+    /// Its constructors and destructors, with their numbers.
     pub runners: Vec<(usize, Runner)>,
-    /// Words that it adds to sections with C identifiers as names.
+    /// Words that it adds to sections whose names are C identifiers.
     pub set_words: Vec<(String, u64)>,
     /// Words that it adds to sections that linker scripts sort: the end of the section's name, and the word.
     pub table_words: Vec<(String, u64)>,
-    /// Sections of their own for functions.
+    /// Whether each function has its own section.
     pub function_sections: bool,
-    /// How its C is compiled; it is written in assembly if there is nothing here.
+    /// How to compile it as C; `None` for a unit in assembly.
     pub compiled: Option<Compiled>,
 }
 
-/// What the objects of link-time optimization hold.
+/// What objects for link-time optimization contain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lto {
-    /// Intermediate code alone.
+    /// Only intermediate code.
     Slim,
-    /// Machine code too, for linkers without the plugin.
+    /// Also machine code, for linkers without the plugin.
     Fat,
 }
 
@@ -198,27 +198,28 @@ pub struct Program {
     pub libraries: usize,
     /// Everything with a name.
     pub entities: Vec<Entity>,
-    /// Whether it can be linked without shared libraries too: no symbol is defined twice then.
+    /// Whether it can also be linked without shared libraries; then no symbol has two definitions.
     pub joinable: bool,
     /// Whether the assembler writes `.sframe`.
     pub framed: bool,
-    /// Options that belong to the program: `--defsym`, `--wrap`.
+    /// Options that the program needs: `--defsym`, `--wrap`.
     pub options: Vec<String>,
     /// Whether the first library has symbol versions.
     pub versioned: bool,
     /// Its version script.
     pub versions: String,
-    /// Link-time optimization of some C units.
+    /// Link-time optimization for some C units.
     pub lto: Option<Lto>,
-    /// Whether it is linked by linker scripts, and notes what they define.
+    /// Whether linker scripts are used and the program notes what they define.
     pub scripted: bool,
     /// Whether units with COMDAT groups have a `.sframe` for each text section, in its group. Otherwise the
-    /// assembler writes one for all of a unit, whose rows of dropped functions the linker has to drop.
+    /// assembler writes one for the whole unit, and the linker has to drop the rows of dropped functions from
+    /// it.
     pub split_frames: bool,
 }
 
 impl Program {
-    /// The kind of an entity, through aliases.
+    /// The kind of an entity; for an alias, that of its target.
     pub fn kind(&self, entity: usize) -> &Kind {
         match &self.entities[entity].kind {
             Kind::Alias { of, .. } => self.kind(*of),
@@ -226,7 +227,7 @@ impl Program {
         }
     }
 
-    /// Whether calls reach code there.
+    /// Whether the entity is code that can be called.
     pub fn is_function(&self, entity: usize) -> bool {
         matches!(
             self.kind(entity),
@@ -234,7 +235,7 @@ impl Program {
         )
     }
 
-    /// Whether the link compiles some of it.
+    /// Whether the link compiles a part of it.
     pub fn is_optimized(&self) -> bool {
         self.units.iter().any(|unit| unit.compiled.as_ref().is_some_and(|it| it.lto))
     }
@@ -244,13 +245,13 @@ impl Program {
         self.entities.iter().any(|entity| entity.group)
     }
 
-    /// Whether a unit writes its `.sframe` sections itself; one of C has none then.
+    /// Whether a unit writes its own `.sframe` sections; a unit of C then has none.
     pub fn writes_frames(&self, unit: usize) -> bool {
         let grouped = |entity: &Entity| entity.group && entity.definitions.iter().any(|it| it.unit == unit);
         self.framed && self.split_frames && self.entities.iter().any(grouped)
     }
 
-    /// The module of the first definition.
+    /// The module with the first definition.
     pub fn module(&self, entity: usize) -> Option<usize> {
         let definition = self.entities[entity].definitions.first()?;
         Some(self.units[definition.unit].home.module())

@@ -1,12 +1,12 @@
-//! Random numbers from a seed: the same seed gives the same program on every machine and in every version
-//! (SplitMix64).
+//! Random numbers from a seed (SplitMix64). The same seed gives the same program on every machine and in
+//! every version.
 
 /// A stream of numbers.
 #[derive(Clone, Debug)]
 pub struct Rng(u64);
 
 impl Rng {
-    /// The stream of a seed.
+    /// The stream for a seed.
     pub fn new(seed: u64) -> Self {
         let mut rng = Rng(seed ^ 0x5f72_616d_655f_6c64);
         rng.number();
@@ -21,12 +21,12 @@ impl Rng {
         mixed ^ mixed >> 31
     }
 
-    /// A number below a limit that is not 0.
+    /// A number below a limit; the limit is not 0.
     pub fn below(&mut self, limit: usize) -> usize {
         (self.number() % limit as u64) as usize
     }
 
-    /// True once in so many times.
+    /// Returns true once in this many times.
     pub fn one_in(&mut self, times: usize) -> bool {
         self.below(times) == 0
     }

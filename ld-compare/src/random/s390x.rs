@@ -1,5 +1,5 @@
-//! The templates of s390x: `A` is r2, `S` is r7. Addresses that instructions form are even, so functions and
-//! data that they name are, too.
+//! The templates for s390x: `A` is r2, `S` is r7. Instructions can only form even addresses, so functions and
+//! data that they refer to have even addresses.
 
 use super::dialect::{ANY, Dialect, FIXED, Leads, NEAR, PROGRAM, field, form, word};
 

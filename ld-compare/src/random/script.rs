@@ -1,8 +1,9 @@
-//! Linker scripts of programs: whole layouts from random parts, sections that are inserted in the linker's
-//! own layout, and scripts of inputs.
+//! Makes linker scripts for programs: whole layouts from random parts, sections that are inserted into the
+//! linker's own layout, and scripts that name inputs.
 //!
-//! A script's symbols surround the words of the sections `.table.*`, in an order that the script says. Their
-//! addresses are not noted, but the words between them are.
+//! A script defines symbols around the words of the sections `.table.*`, and says in which order the words
+//! come. The program notes the words between the symbols, but not the symbols' addresses. addresses are not
+//! noted, but the words between them are.
 
 use super::output::Output;
 use super::program::Program;
@@ -11,26 +12,26 @@ use super::rng::Rng;
 /// A linker script.
 #[derive(Clone, Debug)]
 pub struct Script {
-    /// What it is.
+    /// What it does.
     pub kind: Kind,
-    /// Its text; that of inputs needs the command line.
+    /// Its text. The text of a script with inputs needs the command line first.
     pub text: String,
-    /// Its file.
+    /// The name of its file.
     pub file: String,
 }
 
 /// The kinds of scripts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// `-T`, in place of the linker's own.
+    /// `-T`: replaces the linker's own script.
     Layout,
-    /// `-T`, beside the linker's own.
+    /// `-T`: adds to the linker's own script.
     Insertion,
     /// An input that names inputs.
     Inputs,
 }
 
-/// The script of a way to link a program, if it has one.
+/// The script for a way to link a program, if it has one.
 pub fn script(rng: &mut Rng, program: &Program, output: Output, number: usize) -> Option<Script> {
     let kind = match rng.below(6) {
         0..3 if program.scripted => Kind::Layout,
@@ -62,7 +63,7 @@ pub fn inputs(objects: &[String], archives: &[String]) -> String {
     text
 }
 
-/// The section with the words, and symbols around them.
+/// Writes the section with the words, and the symbols around them.
 fn table(rng: &mut Rng) -> String {
     let pattern = *rng.pick(&[
         "*(SORT_BY_NAME(.table.*))",
@@ -80,18 +81,18 @@ fn table(rng: &mut Rng) -> String {
     format!("  .table : {{ . = ALIGN(8); {start} KEEP({}) {extra} {end} }}\n", kept(pattern))
 }
 
-/// The patterns, each of which is kept.
+/// The patterns, each in `KEEP`.
 fn kept(pattern: &str) -> String {
     pattern.replace(") *(", ")) KEEP(*(")
 }
 
-/// A whole layout. Every output section that holds what a program needs is named; others are placed by the
-/// linker.
+/// A whole layout. It names every output section that contains what a program needs; the linker places
+/// others.
 fn layout(rng: &mut Rng, program: &Program, output: Output) -> String {
     let fixed = matches!(output, Output::Static | Output::NoPie);
     let base = if fixed { *rng.pick(&["0x400000", "0x10000000"]) } else { "0" };
-    // Each linker puts code, constants and data in segments of their own, but the script has to put these on
-    // pages of their own.
+    // In its own layout, each linker puts code, constants and data into different segments. A script has to
+    // put them on different pages.
     let page = "  . = ALIGN(CONSTANT(MAXPAGESIZE));\n";
     let array = |name: &str, sort: &str| {
         format!(

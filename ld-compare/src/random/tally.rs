@@ -1,4 +1,4 @@
-//! The counts of a run of random programs.
+//! Counts the results of a run of random programs.
 
 use super::bench::Bench;
 use super::choice::Choice;
@@ -10,11 +10,11 @@ use diagnostics::words;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// In place of a linker: the others have no majority, but everything that this project's linker did, one of
-/// them did too.
+/// Stands for a linker in a finding: the others have no majority, but for everything that this project's
+/// linker did, at least one of them did the same.
 pub const UNSETTLED: &str = "unsettled";
-/// In place of a linker: the others have no majority, and this project's linker did something that none of
-/// them did ([`super::judge::stands_alone`]).
+/// Stands for a linker in a finding: the others have no majority, and this project's linker did something
+/// that none of them did ([`super::judge::stands_alone`]).
 pub const ALONE: &str = "unsettled, none like ours";
 
 /// A disagreement.
@@ -26,14 +26,14 @@ pub struct Finding {
     pub way: usize,
     /// The kind of output.
     pub output: String,
-    /// The linker that disagrees, or [`UNSETTLED`], or [`ALONE`].
+    /// The linker that disagrees, or [`UNSETTLED`] or [`ALONE`].
     pub linker: String,
     /// The differences.
     pub lines: Vec<String>,
 }
 
 impl Finding {
-    /// In a few lines.
+    /// The finding in a few lines.
     pub fn text(&self) -> String {
         let lines: String = self.lines.iter().take(6).map(|line| format!("\n  {line}")).collect();
         format!("seed {} way {} ({}), {}:{lines}", self.seed, self.way, self.output, self.linker)
@@ -51,32 +51,32 @@ pub struct Tally {
     pub ways: u64,
     /// The linkers.
     pub linkers: Vec<Linker>,
-    /// Descriptions that were made.
+    /// Number of descriptions.
     pub descriptions: u64,
-    /// Programs: descriptions, each linked in one way by every linker.
+    /// Number of programs: a description that every linker links in one way is one.
     pub programs: u64,
     /// Programs by the kind of output.
     pub outputs: BTreeMap<String, u64>,
-    /// Programs that have a part: `.sframe`, C, a script ...
+    /// Programs by the parts that they contain: `.sframe`, C, a script and so on.
     pub parts: BTreeMap<String, u64>,
-    /// Number of values that programs linked by this project's linker noted.
+    /// Number of values that programs noted which this project's linker linked.
     pub notes: u64,
-    /// All linkers made the same.
+    /// Programs on which all linkers agree.
     pub agreed: u64,
-    /// All linkers refused.
+    /// Programs that all linkers refused.
     pub refused: u64,
-    /// One or two of the others disagree with the rest.
+    /// Programs on which one or two of the others disagree with the rest.
     pub others: u64,
-    /// The others have no majority.
+    /// Programs on which the others have no majority.
     pub unsettled: u64,
-    /// The majority disagrees with ours.
+    /// Programs on which the majority disagrees with this project's linker.
     pub ours: u64,
     /// All disagreements.
     pub findings: Vec<Finding>,
 }
 
 impl Tally {
-    /// Nothing yet.
+    /// Counts of nothing yet.
     pub fn new(choice: &Choice, bench: &Bench) -> Self {
         Tally {
             machine: choice.machine.name().into(),
@@ -97,10 +97,10 @@ impl Tally {
         }
     }
 
-    /// Whether the run that these counts are of can be continued.
+    /// Checks that the run with these counts can be continued.
     ///
     /// # Errors
-    /// It is of other programs or linkers.
+    /// It has other programs or other linkers.
     pub fn check(&self, choice: &Choice, bench: &Bench) -> Result<()> {
         let versions = |linkers: &[Linker]| linkers.iter().map(|it| it.version.clone()).collect::<Vec<_>>();
         let same = self.machine == choice.machine.name()
@@ -110,7 +110,7 @@ impl Tally {
         Ok(())
     }
 
-    /// Counts a link by all linkers.
+    /// Counts one link with all linkers.
     pub fn count(&mut self, way: &Way, outcomes: &[Outcome], verdict: &Verdict, parts: &[&str]) {
         self.programs += 1;
         parts.iter().for_each(|part| *self.parts.entry((*part).to_owned()).or_default() += 1);
@@ -174,7 +174,7 @@ impl Tally {
         text
     }
 
-    /// Disagreements with this project's linker, and complaints about its files.
+    /// Disagreements about this project's linker, and complaints about its files.
     pub fn open(&self) -> impl Iterator<Item = &Finding> {
         let ours = self.linkers.first().map_or("", |linker| &linker.name);
         self.findings.iter().filter(move |finding| finding.linker == ours)

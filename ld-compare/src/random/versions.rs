@@ -1,10 +1,11 @@
-//! Version scripts of the first library, in several shapes. What another file may refer to stays exported;
-//! what only the library itself refers to may become local.
+//! Makes version scripts for the first library, in several forms. A symbol that another file may refer to
+//! stays exported. A symbol that only the library itself refers to may become local.
 
 use super::program::{Home, Kind, Program, Scope};
 use super::rng::Rng;
 
-/// The version script of a program; its nodes are `V1` and `V2` at least, as versioned functions need both.
+/// The version script of a program. It has at least the nodes `V1` and `V2`, because versioned functions need
+/// both.
 pub fn script(rng: &mut Rng, program: &Program) -> String {
     let names = exported(program);
     let spare = |name: &&String| name.starts_with(MANGLED);
@@ -30,12 +31,12 @@ pub fn script(rng: &mut Rng, program: &Program) -> String {
 /// The start of mangled names.
 const MANGLED: &str = "_ZN5spare";
 
-/// The name of a function in C++, of which demanglers make `spare::NAME()`.
+/// The name that C++ gives to a function; demanglers show `spare::NAME()`.
 pub fn mangled(name: &str) -> String {
     format!("{MANGLED}{}{name}Ev", name.len())
 }
 
-/// What demanglers make of a mangled name.
+/// What demanglers show for a mangled name.
 fn demangled(name: &str) -> String {
     let name = name.strip_prefix(MANGLED).and_then(|rest| rest.strip_suffix("Ev")).unwrap_or(name);
     format!("spare::{}()", name.trim_start_matches(|c: char| c.is_ascii_digit()))
@@ -54,10 +55,10 @@ fn exported(program: &Program) -> Vec<String> {
     units.chain(entities.map(|entity| entity.name.clone())).collect()
 }
 
-/// Every symbol by its name, in one of three nodes.
+/// Names every symbol, in one of three nodes.
 fn named(rng: &mut Rng, names: &[String]) -> String {
-    // Linkers differ in sets whose symbols are local, and a library without a symbol of the C library's lacks
-    // the version that packed relocations need.
+    // Linkers treat sets with local symbols differently. And a library without any symbol of the C library
+    // lacks the version that packed relocations need.
     let mut nodes = [String::from(" __start_*; __stop_*; uses_*;"), String::new(), String::new()];
     names.iter().for_each(|name| nodes[rng.below(3)].push_str(&format!(" {name};")));
     // A versioned function names its nodes itself.
@@ -65,7 +66,7 @@ fn named(rng: &mut Rng, names: &[String]) -> String {
     format!("V1 {{{one} local: *; }};\nV2 {{{two} }} V1;\nV3 {{{three} }} V2;\n")
 }
 
-/// Globs of each form.
+/// Uses globs of each form.
 fn globs(rng: &mut Rng) -> String {
     let order = rng.one_in(2);
     let (one, two) = if order { ("V1", "V2") } else { ("V2", "V1") };
@@ -74,6 +75,6 @@ fn globs(rng: &mut Rng) -> String {
         format!("{one} {{ global: f*_*; [!f]*_[0-4]*; __st*; uses_*; local: *; }}{first};\n"),
         format!("{two} {{ global: ?*_[5-9]*; }}{second};\n"),
     ];
-    // A node is named before those that inherit from it.
+    // A node must be named before the nodes that inherit from it.
     if order { nodes.concat() } else { nodes.into_iter().rev().collect() }
 }

@@ -1,4 +1,4 @@
-//! The templates of x86-64: `A` is rax, `S` is rbx.
+//! The templates for x86-64: `A` is rax, `S` is rbx.
 
 use super::dialect::{ANY, Dialect, FIXED, GLOBAL, Leads, NEAR, Needs, PROGRAM, Word, field, form, word};
 

@@ -9,7 +9,7 @@ use object::read::archive::ArchiveFile;
 /// A member: its name and bytes.
 pub type Member = (String, Vec<u8>);
 
-/// All members of an archive; of a thin one they are read from beside it.
+/// All members of an archive. The members of a thin archive are read from the files beside it.
 ///
 /// # Errors
 /// It is no archive, or a member cannot be read.

@@ -1,11 +1,11 @@
-//! An object as assembly: sections as directives and bytes, relocations by `.reloc`.
+//! Writes an object as assembly: sections as directives and bytes, relocations with `.reloc`.
 
 use crate::machine::Machine;
 use crate::model::{Object, Place, Section};
 use object::elf;
 use std::fmt::Write;
 
-/// The text, and the number of relocations whose type the assembler has no name for here.
+/// The text, and the number of relocations whose type has no name for the assembler here.
 pub fn write(object: &Object, machine: Machine) -> (String, usize) {
     let mut text = String::new();
     let mut unnamed = 0;
@@ -106,7 +106,7 @@ fn directive(object: &Object, row: usize, section: &Section, machine: Machine) -
     text
 }
 
-/// Labels, bytes and relocations of a section in the order of offsets.
+/// Writes labels, bytes and relocations of a section, ordered by offset.
 fn contents(text: &mut String, object: &Object, row: usize, section: &Section, machine: Machine) -> usize {
     let mut unnamed = 0;
     let own =
@@ -182,7 +182,7 @@ fn bytes(text: &mut String, section: &Section, start: u64, end: u64) {
     }
 }
 
-/// Names that `.reloc` takes (psABI).
+/// The names that `.reloc` takes (psABI).
 fn relocation_name(machine: Machine, kind: u32) -> Option<&'static str> {
     let names: &[(u32, &str)] = match machine {
         Machine::X86_64 => &[

@@ -1,7 +1,19 @@
 //! Delta debugging (Zeller and Hildebrandt, "Simplifying and Isolating Failure-Inducing Input").
+//!
+//! A link with 1,000 inputs fails, and perhaps two of them cause it. To try every subset would take 2¹⁰⁰⁰
+//! links. To leave out one input at a time would take 1,000. Delta debugging leaves out large parts first: it
+//! cuts the units into 2 parts, then 4, then 8, and leaves out each part that the failure does not need. Most
+//! of the units go in a few tests.
+//!
+//! ```text
+//! 1 2 3 4 5 6 7 8     only 3 and 8 together fail
+//! 1 2 3 4 · · · ·     fails no more: keep            · · · · 5 6 7 8   fails no more: keep
+//! 1 2 3 4 · · 7 8     still fails: 5 and 6 go        · · 3 4 7 8       still fails: 1 and 2 go
+//! · · 3 · · · · 8     still fails: 7 and 4 go
+//! ```
 
-/// Finds a subset that passes a test and from which no single unit can be left out, by leaving out ever
-/// smaller parts. The test must pass for all units together. The order of units stays.
+/// Finds a subset that passes a test and from which no single unit can be left out. The test must pass for
+/// all units together. Units stay in order.
 pub fn minimise<T: Clone>(units: Vec<T>, test: &mut dyn FnMut(&[T]) -> bool) -> Vec<T> {
     let mut units = units;
     if units.is_empty() || test(&[]) {
@@ -21,7 +33,8 @@ pub fn minimise<T: Clone>(units: Vec<T>, test: &mut dyn FnMut(&[T]) -> bool) -> 
     units
 }
 
-/// One part alone, or everything but one part, with the number of parts for the next round.
+/// Tries each part alone, then everything without one part. Returns what is left, and the number of parts for
+/// the next round.
 fn smaller<T: Clone>(
     units: &[T],
     parts: usize,
@@ -30,7 +43,7 @@ fn smaller<T: Clone>(
     let size = units.len().div_ceil(parts);
     let bounds: Vec<(usize, usize)> =
         (0..units.len()).step_by(size).map(|start| (start, (start + size).min(units.len()))).collect();
-    // Except at the beginning, one part is rarely enough.
+    // Except in the first rounds, one part is rarely enough.
     if parts <= 4 {
         for &(start, end) in &bounds {
             if test(&units[start..end]) {
@@ -38,7 +51,7 @@ fn smaller<T: Clone>(
             }
         }
     }
-    // All parts that can be left out are, in one round.
+    // One round leaves out every part that it can.
     let mut left = units.to_vec();
     let mut removed = 0;
     for &(start, end) in bounds.iter().rev() {
@@ -78,7 +91,7 @@ mod tests {
 
     #[test]
     fn a_test_that_depends_on_pairs_still_ends() {
-        // Either both of a pair or neither.
+        // Passes only if both units of a pair are there, or neither.
         let mut test = |units: &[usize]| {
             units.contains(&50) && (0..100).step_by(2).all(|n| units.contains(&n) == units.contains(&(n + 1)))
         };

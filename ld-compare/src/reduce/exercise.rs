@@ -1,12 +1,13 @@
-//! Reads, edits and writes arbitrary bytes as the reducer does, for the fuzz target `reduce` and its test.
+//! Reads, edits and writes arbitrary bytes as the reducer does, for the fuzz target `reduce` and a test of
+//! it.
 
 use super::{archive, assembly};
 use crate::machine::Machine;
 use crate::model::Object;
 use std::path::Path;
 
-/// Reads `bytes` as an object and as an archive, and edits it. Any result is right, as long as nothing
-/// panics, and an object that was written can be read again and gives the same bytes.
+/// Reads `bytes` as an object and as an archive, and edits the object. Any result is right, as long as
+/// nothing panics, and a written object can be read again and gives the same bytes.
 ///
 /// # Panics
 /// A written object cannot be read, or gives other bytes.
@@ -14,12 +15,12 @@ pub fn exercise(bytes: &[u8]) {
     if let Ok(object) = Object::parse(bytes) {
         edit(&object);
     }
-    // Members of thin archives are files, of which there are none.
+    // The members of a thin archive are files, and none exist here.
     let Ok(members) = archive::read(bytes, Path::new("/none/such")) else { return };
     let _ = archive::read(&archive::write(&members), Path::new("/none/such"));
 }
 
-/// Leaves out every second row, for each kind of rows alone, and writes the rest.
+/// For each kind of rows, leaves out every second row of that kind alone, and writes the rest.
 fn edit(object: &Object) {
     written(object);
     let _ = assembly::write(object, Machine::X86_64);
@@ -47,7 +48,7 @@ fn written(object: &Object) {
 mod tests {
     use crate::random::rng::Rng;
 
-    /// Objects that assemblers wrote, with bytes damaged.
+    /// Takes objects that assemblers wrote, and damages some bytes.
     #[test]
     fn damaged_objects_are_edited_or_refused() {
         let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/fixtures/sframe/crafted-v3");

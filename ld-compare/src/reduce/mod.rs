@@ -1,9 +1,10 @@
-//! `ld-compare reduce`: a failing link made as small as it can be.
+//! `ld-compare reduce`: makes a failing link as small as possible.
 //!
-//! The goal names the behaviour that must stay: a message, by its topic or by a pattern, or a difference from
-//! the majority. Delta debugging leaves out options and inputs, members of archives, then sections, groups,
-//! relocations, symbols and bytes inside objects, as long as the goal holds. The rest is written with an
-//! assembly form, a script and a text fit for a bug report.
+//! A bug report with a link of 400 objects helps nobody; one with two functions shows the mistake. The goal
+//! says which behaviour must stay: a message, by its topic or by a pattern, or a difference from the
+//! majority. Delta debugging ([`ddmin`]) leaves out everything that the goal does not need: options and
+//! inputs, members of archives, then sections, groups, relocations, symbols and bytes inside objects. The
+//! result is a folder for a bug report, with assembly, a script and a text.
 
 pub mod archive;
 mod assembly;
@@ -27,31 +28,31 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 use tester::{Tester, Wish, describe};
 
-/// What the reduced link must still show, with every linker that `--linker` names. If nothing is said: the
-/// first error that the linker reports now.
+/// What the reduced link must still show, with every linker that `--linker` names [default: the first error
+/// that the linker reports now]
 #[derive(clap::Args, Clone, Debug, Default)]
 pub struct Goal {
-    /// A regular expression that what the linker says must match
+    /// A regular expression that must match what the linker prints
     #[arg(long, value_name = "REGEX", group = "goal")]
     pub message: Option<String>,
     /// A topic of messages, in any linker's words: discarded-reference, undefined, duplicate, overflow, ...
     #[arg(long, value_name = "TOPIC[:SUBJECT]", group = "goal")]
     pub topic: Option<String>,
-    /// A difference from the majority of all linkers, as `run` prints it; * stands for anything
+    /// A difference from the majority of all linkers, as `run` prints it; * matches anything
     #[arg(long, value_name = "ASPECT: KEY: HOW", group = "goal")]
     pub difference: Option<String>,
-    /// The signal that ends the linker, or any if 0
+    /// The signal that ends the linker; 0 is any signal
     #[arg(long, value_name = "SIGNAL", group = "goal")]
     pub crash: Option<i32>,
-    /// Seconds after which what is reached is written
+    /// Seconds after which the smallest link so far is written
     #[arg(long, default_value_t = 900, value_name = "SECONDS")]
     pub budget: u64,
 }
 
-/// Reduces a case into a folder; returns a summary.
+/// Reduces a case into a folder and returns a summary.
 ///
 /// # Errors
-/// The link does not show the goal, a linker is not there, or the folder cannot be written.
+/// The link does not show the goal, a linker does not exist, or the folder cannot be written.
 pub fn run(case: Case, goal: &Goal, wanted: &Wanted, limits: &Limits, output: &Path) -> Result<String> {
     let all = Wanted { linkers: Vec::new(), peers: wanted.peers.clone() };
     let all = all.find(case.machine).unwrap_or_default();
@@ -62,7 +63,7 @@ pub fn run(case: Case, goal: &Goal, wanted: &Wanted, limits: &Limits, output: &P
     };
     ensure!(!linkers.is_empty(), "no linker to reduce with: name one with --linker");
     let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
-    // The template is a constant, so there is no error.
+    // The template is a constant, so this cannot fail.
     if let Ok(style) = ProgressStyle::with_template("{spinner} {elapsed} {pos} links  {msg}") {
         bar.set_style(style);
     }
@@ -87,8 +88,8 @@ pub fn run(case: Case, goal: &Goal, wanted: &Wanted, limits: &Limits, output: &P
     write::write(&state, &tester, &before, seconds, output)
 }
 
-/// Adds an option that lets links go on without the parts that are left out, if the goal holds with it; the
-/// passes remove it again if they can.
+/// Adds an option that lets a link go on if parts are missing, provided that the goal holds with it. The
+/// passes remove the option again if they can.
 fn with_help(state: State, tester: &mut Tester<'_>) -> State {
     let mut helped = state.clone();
     helped.words.push(Word::Plain(vec!["--unresolved-symbols=ignore-all".into()]));

@@ -1,4 +1,4 @@
-//! The passes of a reduction: each leaves out units of one kind.
+//! The passes of a reduction: each of them leaves out units of one kind.
 
 use super::ddmin::minimise;
 use super::state::{Input, State, Word};
@@ -9,7 +9,7 @@ use object::elf;
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
-/// All passes, again until nothing gets smaller.
+/// Runs all passes. Those on the insides of objects run again until nothing gets smaller.
 pub fn run(state: State, tester: &mut Tester<'_>) -> Result<State> {
     let mut state = words(state, tester);
     state = pairs(state, tester);
@@ -42,7 +42,7 @@ fn words(state: State, tester: &mut Tester<'_>) -> State {
     with(&left)
 }
 
-/// Leaves out options that only go together.
+/// Leaves out options that can only go in pairs.
 fn pairs(mut state: State, tester: &mut Tester<'_>) -> State {
     let pairs = [
         ("--start-group", "--end-group"),
@@ -80,7 +80,7 @@ fn members(state: State, tester: &mut Tester<'_>) -> State {
     state
 }
 
-/// Replaces archives by their members as plain objects, if the goal holds with those.
+/// Replaces an archive by its members as plain objects, if the goal then still holds.
 fn unpack(state: State, tester: &mut Tester<'_>) -> State {
     let mut words = Vec::new();
     for word in &state.words {
@@ -89,7 +89,7 @@ fn unpack(state: State, tester: &mut Tester<'_>) -> State {
             word => words.push(word.clone()),
         }
     }
-    // Names of members are unique only within an archive.
+    // A member's name is unique only within its archive.
     let mut names = BTreeSet::new();
     for (row, word) in words.iter_mut().enumerate() {
         if let Word::Object(input) = word
@@ -102,11 +102,11 @@ fn unpack(state: State, tester: &mut Tester<'_>) -> State {
     if tester.holds(&unpacked) { unpacked } else { state }
 }
 
-/// A part of an object: number of the object, row in it.
+/// A part of an object: the number of the object, and the row in it.
 type Unit = (usize, usize);
 
-/// Keeps the needed units of each object. `count` gives the number of its units, `keep` makes an object from
-/// a flag for each.
+/// Keeps the units of each object that the goal needs. `count` returns the number of an object's units, and
+/// `keep` makes an object from a flag for each.
 fn minimise_units(
     state: State,
     tester: &mut Tester<'_>,
@@ -176,7 +176,7 @@ fn relocations(state: State, tester: &mut Tester<'_>) -> State {
     })
 }
 
-/// Removes bytes without references, and values of symbols.
+/// Removes bytes that nothing refers to, and values of symbols.
 fn contents(mut state: State, tester: &mut Tester<'_>) -> State {
     tester.phase("contents");
     let changes: [fn(&mut Object); 5] = [no_sizes, packed, cut, zeroed, plain_names];
@@ -197,7 +197,7 @@ fn contents(mut state: State, tester: &mut Tester<'_>) -> State {
     state
 }
 
-/// Puts symbols at the beginning of their sections, without a size.
+/// Moves symbols to the start of their sections and removes their sizes.
 fn no_sizes(object: &mut Object) {
     for symbol in object.symbols.iter_mut().filter(|symbol| symbol.place != Place::Common) {
         (symbol.value, symbol.size) = (0, 0);
@@ -207,7 +207,7 @@ fn no_sizes(object: &mut Object) {
     }
 }
 
-/// Puts relocations one behind the other, from the beginning of their sections.
+/// Moves relocations together, at the start of their sections.
 fn packed(object: &mut Object) {
     for section in &mut object.sections {
         for (row, relocation) in section.relocations.iter_mut().enumerate() {
@@ -221,7 +221,7 @@ fn packed(object: &mut Object) {
     }
 }
 
-/// Removes bytes behind the last relocation and the last symbol.
+/// Removes the bytes after the last relocation and the last symbol.
 fn cut(object: &mut Object) {
     for row in 0..object.sections.len() {
         let symbols = object.symbols.iter().filter(|symbol| symbol.place == Place::Section(row));

@@ -1,4 +1,4 @@
-//! The link under reduction: a command line whose inputs can be changed.
+//! The link under reduction: a command line whose inputs can change.
 
 use super::archive::{self, Member};
 use crate::cases::{Case, Step};
@@ -11,7 +11,7 @@ use std::rc::Rc;
 /// A part of the command line that stays or goes as a whole.
 #[derive(Clone, Debug)]
 pub enum Word {
-    /// An option with its value, or an input that is not taken apart.
+    /// An option with its value, or an input that the reduction does not take apart.
     Plain(Vec<String>),
     Object(Input),
     /// An archive: its name and its members.
@@ -23,7 +23,7 @@ pub enum Word {
 pub struct Input {
     /// File name, unique in the link.
     pub name: String,
-    /// Its path as given.
+    /// The path as it was given.
     pub original: Option<PathBuf>,
     /// Its bytes, if it could not be taken apart.
     pub raw: Option<Rc<Vec<u8>>>,
@@ -39,7 +39,7 @@ impl Input {
         }
     }
 
-    /// Its bytes as they are now.
+    /// Its present bytes.
     pub fn bytes(&self) -> Vec<u8> {
         match (&self.object, &self.raw) {
             (Some(object), _) => object.write(),
@@ -98,11 +98,11 @@ const WITH_VALUE: &[&str] = &[
 pub struct State {
     /// The first command line.
     pub words: Vec<Word>,
-    /// The folder that its relative names start from.
+    /// The folder that relative names start from.
     pub folder: PathBuf,
-    /// Name of the first output, and all later steps.
+    /// Name of the first output; the steps after it may use it.
     pub output: String,
-    /// Later steps, as they are.
+    /// Later steps, which stay as they are.
     pub later: Vec<Step>,
     /// Name of the case.
     pub name: String,
@@ -135,7 +135,7 @@ impl State {
         }
     }
 
-    /// Objects, those in archives too.
+    /// All objects, including those in archives.
     pub fn inputs(&self) -> impl Iterator<Item = &Input> {
         self.words.iter().flat_map(|word| match word {
             Word::Plain(_) => &[][..],
@@ -144,7 +144,7 @@ impl State {
         })
     }
 
-    /// The link with another form of each object.
+    /// The link with each object changed.
     pub fn map(&self, change: &mut dyn FnMut(usize, &Input) -> Option<Object>) -> Self {
         let mut number = 0;
         let mut changed = |input: &Input| {
@@ -165,8 +165,8 @@ impl State {
         State { words: words.collect(), ..self.clone() }
     }
 
-    /// Writes the changed files into a folder, and makes a case of it. With `everything`, all files that can
-    /// be copied are, and names are relative to that folder.
+    /// Writes the changed files into a folder, and makes a case of it. With `everything`, it also copies all
+    /// other files that it can, and names are relative to that folder.
     ///
     /// # Errors
     /// The folder cannot be written.
@@ -205,7 +205,7 @@ impl State {
         })
     }
 
-    /// A word that may name a file: found from the folder of the case.
+    /// A word that may name a file, written so that the case's folder finds it.
     fn plain(&self, word: &str, folder: &Path, everything: bool) -> String {
         let (option, value) = match word.split_once('=') {
             Some((option, value)) if word.starts_with('-') => (Some(option), value),
@@ -228,13 +228,13 @@ impl State {
         }
     }
 
-    /// Bytes of all inputs that are taken apart.
+    /// The size of all inputs that are taken apart, in bytes.
     pub fn size(&self) -> usize {
         self.inputs().map(|input| input.bytes().len()).sum()
     }
 }
 
-/// The original bytes of an unchanged member, not a rewritten object.
+/// The original bytes of an unchanged member, and not those of a rewritten object.
 fn original_bytes(input: &Input) -> Vec<u8> {
     match &input.original {
         Some(path) => std::fs::read(path).unwrap_or_else(|_| input.bytes()),

@@ -1,4 +1,4 @@
-//! The goal of a reduction, and the test whether linkers still show it.
+//! The goal of a reduction, and the test whether the linkers still show it.
 
 use super::state::State;
 use crate::cases::Case;
@@ -20,7 +20,7 @@ pub enum Wish {
     Crash(i32),
 }
 
-/// Asks linkers whether the goal holds.
+/// Tests whether the goal holds with all linkers.
 pub struct Tester<'a> {
     pub wish: Wish,
     pub linkers: Vec<Linker>,
@@ -34,7 +34,7 @@ pub struct Tester<'a> {
 }
 
 impl Tester<'_> {
-    /// Names the kind of parts that are being left out.
+    /// Sets the name of the kind of parts that a pass leaves out.
     pub fn phase(&mut self, name: &'static str) {
         self.phase = name;
         self.bar.set_message(name);
@@ -45,7 +45,8 @@ impl Tester<'_> {
         self.started.elapsed() > self.budget
     }
 
-    /// Whether a link still shows the goal. `false` when the time is up, so that every pass ends.
+    /// Whether a link still shows the goal. If the time is up, the answer is `false`, so that every pass
+    /// ends.
     pub fn holds(&mut self, state: &State) -> bool {
         if self.is_over() {
             return false;

@@ -1,4 +1,4 @@
-//! The result of a reduction, for a bug report: objects, assembly, the command and the linkers that
+//! Writes the result of a reduction for a bug report: objects, assembly, the command, and the linkers that
 //! show the goal.
 
 use super::assembly;
@@ -13,7 +13,7 @@ use diagnostics::words::count;
 use std::fmt::Write;
 use std::path::Path;
 
-/// Writes the folder; returns a summary.
+/// Writes the folder and returns a summary.
 ///
 /// # Errors
 /// The folder cannot be written.
@@ -102,7 +102,7 @@ fn assemble(name: &str, object: &Object, state: &State, folder: &Path) -> Result
     Ok((source, unnamed))
 }
 
-/// Whether the assembly form shows the goal as well, if there is an assembler.
+/// Whether the assembly form shows the goal too; this needs an assembler.
 fn from_assembly(
     case: &Case,
     sources: &[(String, usize)],
@@ -121,7 +121,7 @@ fn from_assembly(
             return false;
         }
     }
-    // Other files of the case are found in the folder that was written.
+    // The written folder contains the other files of the case.
     for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
         let target = place.path().join(entry.file_name());
         if entry.path().is_file() && !target.exists() && std::fs::copy(entry.path(), target).is_err() {
@@ -166,7 +166,7 @@ fn shell_word(word: &str) -> String {
     }
 }
 
-/// The result of every linker that is there.
+/// The result of every linker that exists on this machine.
 fn runs(case: &Case, tester: &Tester<'_>) -> Result<Vec<(Linker, bool, String)>> {
     let mut linkers = tester.linkers.clone();
     linkers.extend(
