@@ -1,5 +1,5 @@
-//! Checks of a converged layout: overlapping sections, segments that are writable and executable, headers
-//! outside of memory, and sections outside of their segments.
+//! Checks a finished layout: overlapping sections, segments that are writable and executable, headers outside
+//! of memory, and sections outside of their segments.
 
 use super::file_offsets;
 use crate::chunks::{Chunk, Layout, Segment};
@@ -17,7 +17,7 @@ use crate::script::Span;
 pub struct Origin {
     /// Place in the script.
     pub span: Span,
-    /// It stands in an overlay.
+    /// Whether it stands in an overlay.
     pub overlay: bool,
 }
 
@@ -41,8 +41,8 @@ pub fn overlaps(plan: &LayoutPlan, chunks: &[Chunk<'_>], origins: &[Origin]) -> 
 }
 
 /// Whether a script makes an overlay without the command `OVERLAY`: two of the sections start at one address,
-/// and each is loaded at a place of its own. As in GNU ld, any addresses may then overlap, because an overlay
-/// may consist of several sections.
+/// and each is loaded at a place of its own. Then any addresses may overlap, as in GNU ld, because such an
+/// overlay may have several sections in each part.
 fn has_overlay_without_command(chunks: &[Chunk<'_>], sections: &[usize]) -> bool {
     let mut places: Vec<(u64, u64)> =
         sections.iter().map(|&at| (chunks[at].address, chunks[at].load_address)).collect();
@@ -90,7 +90,7 @@ fn find(
 }
 
 /// Reports loaded segments that are writable and executable, and executable thread-local storage. The
-/// messages are GNU ld's lines and nothing more, because builds filter them out by their text.
+/// messages are exactly GNU ld's lines, because builds filter them out by their text.
 pub fn rwx(segments: &[Segment], report: Report, output: &str) -> Vec<Diagnostic> {
     let severity = match report {
         Report::Ignore => return Vec::new(),
@@ -113,9 +113,9 @@ pub fn rwx(segments: &[Segment], report: Report, output: &str) -> Vec<Diagnostic
     findings
 }
 
-/// Reports a program with an interpreter whose program headers, `headers_size` bytes with the file header,
-/// are in no loaded segment. It dies before its first instruction, because the interpreter looks for them in
-/// memory.
+/// Reports a program with an interpreter whose program headers lie in no loaded segment. They and the file
+/// header have `headers_size` bytes. The interpreter looks for them in memory, so such a program dies before
+/// its first instruction.
 pub fn headers_without_memory(segments: &[Segment], headers_size: u64) -> Option<Diagnostic> {
     let mut loads = segments.iter().filter(|segment| segment.p_type == elf::PT_LOAD);
     let first = loads.clone().next()?;
@@ -133,7 +133,7 @@ pub fn headers_without_memory(segments: &[Segment], headers_size: u64) -> Option
     Some(Diagnostic::warning(Code::LayoutError, message).help(help))
 }
 
-/// Reports a segment that the script gives the headers (`FILEHDR`, `PHDRS`) and that would begin below
+/// Reports a segment to which the script gives the headers (`FILEHDR`, `PHDRS`) and which would begin below
 /// address 0, because its first section leaves no room for them.
 pub fn headers_below_zero(segments: &[Segment], headers_size: u64) -> Option<Diagnostic> {
     let below = |segment: &&Segment| {
@@ -153,10 +153,10 @@ pub fn headers_below_zero(segments: &[Segment], headers_size: u64) -> Option<Dia
     Some(Diagnostic::error(Code::LayoutError, message).help(help))
 }
 
-/// Reports program headers that `e_phnum` cannot count. For these, the gABI has the number in the null
-/// section's header; that is meant for core files. No loader looks there: Linux refuses more than 64 KiB of
-/// program headers, the interpreter and other loaders read `e_phnum` alone. So the file would be of no use,
-/// and a link that fails says why.
+/// Reports program headers that `e_phnum` cannot count. For larger numbers, the gABI puts the number into the
+/// null section's header, which is meant for core files. No loader looks there: Linux refuses more than 64
+/// KiB of program headers, and the interpreter and other loaders read only `e_phnum`. So nobody could run the
+/// file, and a link that fails says why.
 pub fn too_many_headers(segments: &[Segment], output: &str) -> Option<Diagnostic> {
     let most = usize::from(elf::PN_XNUM) - 1;
     if segments.len() <= most {
@@ -171,13 +171,13 @@ pub fn too_many_headers(segments: &[Segment], output: &str) -> Option<Diagnostic
     Some(Diagnostic::error(Code::LayoutError, message).help(help))
 }
 
-/// Reports sections whose bytes the file cannot have at their load address: `PHDRS` puts them into a segment,
-/// and their load addresses do not follow from the segment's as their addresses do. A program header has one
-/// distance between the two.
+/// Reports sections whose bytes the file cannot have at their load address. `PHDRS` puts them into a segment,
+/// and they are not as far from the segment's start by load address as by address. A program header has only
+/// one distance between the two.
 pub fn away_from_their_load_addresses(layout: &Layout<'_>) -> Vec<Diagnostic> {
     let apart = file_offsets::are_apart(&layout.segments);
     let loads = layout.segments.iter().filter(|segment| segment.p_type == elf::PT_LOAD);
-    // Sections of an overlay stand in the file as their load addresses say.
+    // Sections of an overlay stand in the file in the order of their load addresses.
     let loads = loads.filter(|segment| !(apart && file_offsets::is_overlaid(layout, segment)));
     loads.flat_map(|segment| away_from_load_address(layout, segment)).collect()
 }
@@ -187,7 +187,7 @@ fn away_from_load_address(layout: &Layout<'_>, segment: &Segment) -> Vec<Diagnos
     let mut with_bytes = held.filter(|chunk| chunk.takes_address_space() && chunk.file_size() > 0).peekable();
     let Some(&first) = with_bytes.peek() else { return Vec::new() };
     let begins = layout.order.get(segment.first as usize).map_or(first, |id| &layout.chunks[id.index()]);
-    // `AT` of the program header is the load address of all sections without one of their own.
+    // `AT` of the program header is the load address of all sections that have none of their own.
     let is_moved = segment.load_address != begins.load_address;
     let base =
         if is_moved { (segment.load_address, begins.address) } else { (first.load_address, first.address) };
@@ -210,9 +210,9 @@ fn away_from_load_address(layout: &Layout<'_>, segment: &Segment) -> Vec<Diagnos
 }
 
 /// Reports thread-local sections that make no template. Each thread's block begins as a copy of the bytes
-/// that `PT_TLS` has in the file, with zeros behind them; so zeros have to stand behind all bytes, and every
-/// section in a place of its own. Other sections may stand between. Thread-local zeros take no addresses:
-/// what follows them begins where they do.
+/// that `PT_TLS` has in the file, followed by zeros. So zeros have to stand behind all bytes, and every
+/// section needs a place of its own. Other sections may stand between. Thread-local zeros take no addresses:
+/// the next section begins where they begin.
 pub fn thread_local_template(
     layout: &Layout<'_>,
     sections: &[FileSection<'_>],
@@ -266,9 +266,9 @@ pub fn thread_local_template(
     None
 }
 
-/// Reports sections that `PHDRS` puts into a segment that begins behind their addresses: their load addresses
-/// are behind that of the segment's first section, but their addresses are before it, which no program
-/// header can express.
+/// Reports sections that `PHDRS` puts into a segment which begins behind their addresses. Their load
+/// addresses are behind that of the segment's first section, but their addresses are before it. No program
+/// header can express this.
 pub fn before_their_segments(layout: &Layout<'_>) -> Vec<Diagnostic> {
     let loads = layout.segments.iter().filter(|segment| segment.p_type == elf::PT_LOAD);
     let held = loads.flat_map(|segment| layout.chunks_of(segment).map(move |id| (segment, id)));

@@ -1,22 +1,24 @@
-//! Which symbols a script assigns by way of themselves, as `a = a + 4` does.
+//! Finds the symbols that a script assigns by way of themselves, as `a = a + 4` does.
 //!
-//! Where an object defines such a symbol, its value before the assignment is the object's: the value of the
-//! round before would grow with every round. Addresses and sizes are one node of the graph, on which every
-//! expression depends that asks for any of them, and which depends on all symbols that other expressions
-//! name.
+//! If an object defines such a symbol, its value before the assignment is the object's. If it were the value
+//! of the round before, it would grow by 4 in every round, and the layout would never come to rest.
+//!
+//! The pass builds a graph of symbols in which each one points at the symbols that its assignments name, and
+//! takes away what is free of circles. Addresses and sizes are one node of the graph: each expression that
+//! asks for any of them depends on it, and it depends on all symbols that other expressions name.
 
 use crate::plan::LayoutPlan;
 use crate::script::expr::{Expr, ExprKind};
 use hashbrown::HashMap;
 
-/// The node of addresses and sizes.
+/// The node for addresses and sizes.
 const LAYOUT: u32 = 0;
 
-/// Which nodes need which.
+/// The graph: which nodes need which.
 struct Graph {
-    /// For each node, those that need it.
+    /// For each node, the nodes that need it.
     needed_by: Vec<Vec<u32>>,
-    /// For each node, the number of those that it needs and that are not known to be free of circles.
+    /// For each node, the number of nodes that it needs and that may still be part of a circle.
     open: Vec<u32>,
 }
 
@@ -26,7 +28,7 @@ impl Graph {
         self.open[node as usize] += 1;
     }
 
-    /// Takes away nodes that need nothing, until each that is left needs a circle.
+    /// Takes away nodes that need nothing, until each node that is left needs a circle.
     fn peel(&mut self) {
         let needs_nothing = |(node, &open): (u32, &u32)| (open == 0).then_some(node);
         let mut free: Vec<u32> = (0..).zip(&self.open).filter_map(needs_nothing).collect();
@@ -42,7 +44,7 @@ impl Graph {
     }
 }
 
-/// For each of these names whether its assignments lead back to it, or to a circle that they depend on.
+/// For each of these names, whether its assignments lead back to it, or to a circle on which they depend.
 pub fn need_themselves(plan: &LayoutPlan, names: &[&[u8]]) -> Vec<bool> {
     let rows: HashMap<&[u8], u32> = names.iter().copied().zip(LAYOUT + 1..).collect();
     let nodes = names.len() + 1;
@@ -51,7 +53,7 @@ pub fn need_themselves(plan: &LayoutPlan, names: &[&[u8]]) -> Vec<bool> {
         let node = if assignment.is_to_dot() { Some(&LAYOUT) } else { rows.get(&*assignment.target.bytes) };
         let Some(&node) = node else { return };
         for_each_need(&assignment.value, &rows, &mut |need| {
-            // `. = ALIGN(8)` and its like ask for addresses before them.
+            // `. = ALIGN(8)` and similar assignments ask only for addresses before them.
             if node != LAYOUT || need != LAYOUT {
                 graph.need(node, need);
             }
@@ -68,8 +70,8 @@ pub fn need_themselves(plan: &LayoutPlan, names: &[&[u8]]) -> Vec<bool> {
     graph.open[1..].iter().map(|open| *open > 0).collect()
 }
 
-/// The nodes that an expression depends on, with repetitions. Symbols that the script does not assign have
-/// addresses.
+/// Visits the nodes that an expression depends on, some more than once. A symbol that the script does not
+/// assign has an address.
 fn for_each_need(expr: &Expr, rows: &HashMap<&[u8], u32>, visit: &mut dyn FnMut(u32)) {
     match &expr.kind {
         ExprKind::Symbol(name) => visit(rows.get(&*name.bytes).copied().unwrap_or(LAYOUT)),

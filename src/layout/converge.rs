@@ -1,9 +1,20 @@
-//! The only fixpoint loop: runs of the plan until no address changes any more.
+//! Runs the plan again and again until no address changes any more.
 //!
-//! A round carries the plan out, lets the relocation-read-only part find its page boundary, puts
-//! link-ordered sections in order of the addresses that came out, and counts segments, whose
-//! headers take room themselves. When two rounds end alike, the addresses are published, and
-//! sections whose size depends on addresses are asked again.
+//! A script may use a value before it defines it:
+//!
+//! ```text
+//! .text : { *(.text) . = . + SIZEOF(.data); }     the size of .data is not known yet
+//! .data : { *(.data) }
+//! ```
+//!
+//! So each round uses the values of the round before where this round has none yet, and the loop ends when
+//! two rounds give the same result. A round carries out the plan, lets the relocation-read-only part find its
+//! page boundary, and sorts link-ordered sections by the addresses that came out. It drops output sections
+//! that stayed empty, and counts segments, whose headers need room themselves. A script whose values keep
+//! growing would never come to rest, so the number of rounds has a limit.
+//!
+//! Sections whose size depends on addresses are not part of this loop: [`super::rounds`] asks them when it
+//! has ended.
 
 use super::output;
 use super::segments::{self, PhdrValues, SegmentPolicy};
@@ -21,7 +32,7 @@ use crate::script::data_segment::{DataSegment, RelroSection};
 use crate::script::eval::eval;
 use sframe_format::SHT_GNU_SFRAME;
 
-/// Number of rounds after which a layout counts as one that never converges. A chain of values that
+/// After this many rounds, the linker reports that the layout does not come to rest. A chain of values that
 /// depend on one another takes as many rounds as it is long.
 const MAX_ROUNDS: u32 = 50;
 
@@ -29,19 +40,19 @@ const MAX_ROUNDS: u32 = 50;
 pub struct Fixed<'a> {
     /// Names of the plan's output sections.
     pub names: Vec<&'a [u8]>,
-    /// `-z relro`, in an output that can have it.
+    /// `-z relro`, if the output can have it.
     pub relro: bool,
     /// Sections that get a segment of their own.
     pub special: Special,
-    /// Demands on segments; chunks and ranges are filled in each round.
+    /// What segments must look like. Each round fills in chunks and ranges.
     pub policy: SegmentPolicy,
-    /// Whether the output has segments: not under `-r`, nor for a binary image.
+    /// Whether the output has segments. Neither an object (`-r`) nor a binary image has any.
     pub segments: bool,
     /// Bytes of the file header; 0 for a binary image.
     pub file_header_size: u64,
 }
 
-/// Sections of the linker for which segments are made.
+/// Sections of the linker that get segments of their own.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Special {
     /// `.dynamic`.
@@ -52,7 +63,7 @@ pub struct Special {
     pub sframe_index: Option<SectionId>,
 }
 
-/// The results of a round that the next one is compared with.
+/// The results of a round that are compared with the next one.
 #[derive(Clone, PartialEq, Eq, Default)]
 struct Signature {
     outputs: Vec<(u64, u64, u64, bool)>,
@@ -73,7 +84,7 @@ pub struct Round<'a> {
     pub segments: Vec<Segment>,
 }
 
-/// Runs rounds until one ends like the round before; gives that one.
+/// Runs rounds until one ends like the round before. Returns that round.
 pub fn repeat<'a, T: Target>(
     link: &Contents<'a, T>,
     layout_state: &mut LayoutState<'_>,
@@ -108,8 +119,8 @@ pub fn repeat<'a, T: Target>(
     finish_round(layout_state, fixed)
 }
 
-/// One run, and a second one if the start of the relocation-read-only part must move for its end to lie on a
-/// page boundary.
+/// Runs the plan, and runs it a second time if the start of the relocation-read-only part must move, so that
+/// its end lies on a page boundary.
 fn run_with_relro(layout_state: &mut LayoutState<'_>, relro: bool) {
     layout_state.data_segment = DataSegment::with_relro_page(layout_state.settings.relro_page_size);
     let before: Vec<(bool, u64, u64)> =
@@ -118,8 +129,8 @@ fn run_with_relro(layout_state: &mut LayoutState<'_>, relro: bool) {
     let sections =
         layout_state.data_segment.relro().map_or_else(Vec::new, |range| relro_sections(layout_state, range));
     if layout_state.data_segment.next_round(relro, &sections) {
-        // Expressions before a section must see its shifted address of the round before, and not that of the
-        // run without shift, which does not count.
+        // Expressions before a section must see its shifted address of the round before. The first run has no
+        // shift, so its addresses do not count.
         for (state, (placed, address, load_address)) in layout_state.outputs.iter_mut().zip(before) {
             if placed {
                 (state.address, state.load_address) = (address, load_address);
@@ -144,7 +155,7 @@ fn relro_sections(layout_state: &LayoutState<'_>, (start, end): (u64, u64)) -> V
         .collect()
 }
 
-/// Puts link-ordered sections in the order of the addresses of this round.
+/// Puts link-ordered sections in the order of this round's addresses.
 fn reorder<T: Target>(link: &Contents<'_, T>, layout_state: &mut LayoutState<'_>) -> bool {
     if !layout_state.lists.iter().any(|list| list.link_order) {
         return false;
@@ -185,7 +196,8 @@ pub fn list_ranks(plan: &LayoutPlan) -> Vec<u32> {
 }
 
 /// Drops empty output sections after the first run that gave them a size, and brings back those that got
-/// contents. `judged` holds, for each output section, whether such a run was seen. Gives whether any changed.
+/// contents. `judged` tells for each output section whether there was such a run. Returns whether any
+/// changed.
 fn drop_empty(layout_state: &mut LayoutState<'_>, relocatable: bool, judged: &mut [bool]) -> bool {
     let mut changed = false;
     for (state, judged) in layout_state.outputs.iter_mut().zip(judged) {
@@ -218,7 +230,7 @@ fn signature(layout_state: &LayoutState<'_>, segments: usize) -> Signature {
     }
 }
 
-/// Names of some symbols and sections that differ between two rounds.
+/// The names of some symbols and sections that differ between two rounds.
 fn changes(layout_state: &LayoutState<'_>, before: &Signature, now: &Signature) -> Vec<String> {
     let text = |name: &[u8]| String::from_utf8_lossy(name).into_owned();
     let mut names = Vec::new();
@@ -239,7 +251,7 @@ fn changes(layout_state: &LayoutState<'_>, before: &Signature, now: &Signature) 
     names
 }
 
-/// The output sections and segments of this round. The room for program headers never shrinks, so that it
+/// Makes the output sections and segments of this round. The room for program headers never shrinks, so it
 /// cannot oscillate.
 fn finish_round<'a>(layout_state: &mut LayoutState<'_>, fixed: &Fixed<'a>) -> Round<'a> {
     let (chunks, outputs) = chunks(layout_state, fixed);
@@ -263,7 +275,7 @@ fn finish_round<'a>(layout_state: &mut LayoutState<'_>, fixed: &Fixed<'a>) -> Ro
     Round { chunks, outputs, order, segments }
 }
 
-/// The output sections of this round, and the row in the plan of each.
+/// The output sections of this round, each with its row in the plan.
 fn chunks<'a>(layout_state: &LayoutState<'_>, fixed: &Fixed<'a>) -> (Vec<Chunk<'a>>, Vec<OutputId>) {
     let mut chunks = Vec::with_capacity(layout_state.outputs.len());
     let mut outputs = Vec::with_capacity(layout_state.outputs.len());
@@ -279,7 +291,7 @@ fn chunks<'a>(layout_state: &LayoutState<'_>, fixed: &Fixed<'a>) -> (Vec<Chunk<'
             flags |= u64::from(elf::SHF_WRITE);
         }
         if crate::elf::is_alloc(state.attributes.flags) && state.address != 0 {
-            // The script may give an address that is less aligned than the section's items.
+            // The script may give an address that is less aligned than the section's items need.
             align = align.min(1 << state.address.trailing_zeros());
         }
         chunks.push(Chunk {
@@ -299,7 +311,7 @@ fn chunks<'a>(layout_state: &LayoutState<'_>, fixed: &Fixed<'a>) -> (Vec<Chunk<'
     (chunks, outputs)
 }
 
-/// The chunks of a round in order of address, with their output sections in the plan.
+/// The chunks of a round in order of address, each with its output section in the plan.
 struct Sorted<'r, 'a> {
     chunks: Vec<&'r Chunk<'a>>,
     outputs: Vec<OutputId>,
@@ -333,7 +345,7 @@ fn segments_of(
         outputs.iter().position(|&other| other == output)
     };
     // Readers of such a segment expect the table at its start. A script may put more into the output section,
-    // so the segment is made only if the table comes first.
+    // so the linker makes the segment only if the table comes first.
     let begins = |section: Option<SectionId>| {
         let is_first = |id: &SectionId| {
             let list = layout_state.section_rules[id.index()].map(|rule| &layout_state.lists[rule.index()]);
@@ -405,8 +417,8 @@ pub fn refresh_outputs(layout_state: &mut LayoutState<'_>, relocatable: bool, sf
     align_tls(layout_state);
 }
 
-/// The first section of the TLS template gets the alignment of the whole template: only then are
-/// offsets from the thread pointer those that the dynamic linker computes.
+/// Gives the first section of the TLS template the alignment of the whole template. Only then offsets from
+/// the thread pointer are the same as the dynamic linker computes.
 fn align_tls(layout_state: &mut LayoutState<'_>) {
     let tls = u64::from(elf::SHF_TLS);
     let of_template: Vec<usize> = layout_state

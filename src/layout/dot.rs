@@ -1,7 +1,7 @@
 //! The location counter: one run over the plan, statement by statement, exactly as written.
 //!
-//! A run gives every output section an address, a load address and a size, and every assigned
-//! symbol a value. Values that come later in the script are those of the run before
+//! A run gives every output section an address, a load address and a size, and every assigned symbol a value.
+//! Where a statement needs a value that comes later in the script, it gets the value of the run before
 //! ([`super::scope`]).
 
 use super::names::{InObject, Source};
@@ -104,8 +104,8 @@ impl<'p> LayoutState<'p> {
         let Some(row) = self.symbols.row(&assignment.target.bytes) else { return };
         let entry = &self.symbols.entries[row as usize];
         let Source::Script(visible) = entry.source else { return };
-        // Of several `PROVIDE`s of a symbol the first one that is carried out counts, unless an object
-        // defines it.
+        // If several `PROVIDE`s assign a symbol, the first one that is carried out counts, unless an object
+        // defines the symbol.
         let in_object = matches!(entry.in_objects, Some(InObject::Section(..) | InObject::Number(_)));
         if assignment.kind.is_provide() && (entry.value.is_some() || in_object) {
             return;
@@ -120,7 +120,8 @@ impl<'p> LayoutState<'p> {
                 return;
             }
         };
-        // Before all sections (`--defsym=a=_end`), only the counter's own address is near the next section.
+        // Before all sections (`--defsym=a=_end`), a value is near the next section only if it is the
+        // counter's own address.
         let is_near = self.last_output.is_some() || asks_for_dot(&assignment.value);
         let anchor = if is_near { self.section_of_dot() } else { None };
         let value = self.anchored(value);
@@ -129,15 +130,16 @@ impl<'p> LayoutState<'p> {
         entry.absolute = matches!(assignment.value.kind, ExprKind::Absolute(_));
     }
 
-    /// At every assignment and assertion outside of sections the default region continues at the location
-    /// counter, even if a section that is not allocated or goes to another region moved the counter.
+    /// At every assignment and assertion outside of sections, the default region continues at the location
+    /// counter, even if the counter was moved by a section that is not allocated or that goes to another
+    /// region.
     fn move_default_region_to_dot(&mut self) {
         if self.current.is_none() {
             self.regions[memory::DEFAULT].current = self.dot;
         }
     }
 
-    /// The section that an address of the location counter belongs to outside of sections: the one
+    /// The section to which an address of the location counter belongs outside of sections: the section
     /// before, or the next one if the counter was assigned since.
     fn section_of_dot(&self) -> Option<OutputId> {
         match self.last_output {
@@ -146,8 +148,8 @@ impl<'p> LayoutState<'p> {
         }
     }
 
-    /// The next section that is loaded, TLS apart. Many assignments may stand before it, so it is searched
-    /// once.
+    /// The next loaded section that is not thread-local. Many assignments may stand before it, so it is
+    /// searched only once.
     fn next_loaded_section(&self) -> Option<OutputId> {
         if let Some((position, found)) = self.next_loaded.get()
             && position >= self.position
@@ -169,8 +171,8 @@ impl<'p> LayoutState<'p> {
         found.1
     }
 
-    /// Makes a number inside an output section's description an offset there, and a relocatable address
-    /// outside relative to the section before it.
+    /// Inside an output section's description, makes a number an offset in that section. Outside, makes a
+    /// relocatable address relative to the section before it.
     fn anchored(&self, value: Value) -> Value {
         let (section, number) = value.symbol(self.current_section());
         match (section, self.last_output) {
@@ -271,8 +273,8 @@ impl<'p> LayoutState<'p> {
         self.overlay_begun |= plan.overlay && self.outputs[index].in_output;
         if self.settings.relocatable {
             if self.outputs[index].in_output {
-                // Sections begin at 0 here, so the location counter is an offset in the one before, whatever
-                // its flags.
+                // Sections begin at 0 here, so the location counter is an offset in the section before,
+                // whatever its flags are.
                 self.last_output = Some(output);
                 self.dot_assigned = false;
             } else {
@@ -284,7 +286,7 @@ impl<'p> LayoutState<'p> {
             self.dot = address;
             return;
         }
-        // Sections that are loaded but not allocated (`INFO` and its kin) move the location counter
+        // Sections that are loaded but not allocated (`INFO` and similar types) move the location counter,
         // too.
         let unallocated = !alloc && !self.is_loaded(plan, index);
         if unallocated {
@@ -307,16 +309,16 @@ impl<'p> LayoutState<'p> {
         self.advance(plan, index, region);
     }
 
-    /// Where the location counter goes on behind a section that stands at address 0: as in GNU ld and gold
-    /// the section takes part of the counter, so the counter does not fall back to where the section's bytes
-    /// end.
+    /// Where the location counter goes on behind a section that stands at address 0. As in GNU ld and gold,
+    /// the section takes its size from the counter, so the counter does not fall back to the end of the
+    /// section's bytes.
     fn behind_unallocated(&self, index: usize, before: u64) -> u64 {
         let state = &self.outputs[index];
         align::round_up(before, state.align).unwrap_or(before).saturating_add(state.size)
     }
 
-    /// Gives addresses to an output section that is not made, because its empty inputs may hold symbols, and
-    /// `ADDR` and `LOADADDR` may name it. Neither the location counter nor a region moves.
+    /// Gives addresses to an output section that is not made: its empty inputs may hold symbols, and `ADDR`
+    /// and `LOADADDR` may name it. Neither the location counter nor a region moves.
     fn unmade(&mut self, plan: &OutputPlan, index: usize) {
         let address = plan.address.as_ref().and_then(|address| self.address(address));
         let load_address = self.own_load_address(plan);
@@ -365,9 +367,10 @@ impl<'p> LayoutState<'p> {
         };
         let (base, used) = match explicit {
             Some(address) => (address, align),
-            // All sections of an overlay share one address. One with a larger alignment begins with padding.
+            // All sections of an overlay have the same address. A section with a larger alignment begins with
+            // padding.
             None if plan.overlay && (self.overlay_begun || self.overlay_fixed) => (self.overlay_start, align),
-            // Under `-r` an address holds for the section that comes next.
+            // Under `-r`, an address is for the section that comes next.
             None if self.settings.relocatable && self.dot_assigned => (self.dot, align),
             None if self.settings.relocatable || stands_at_zero(plan, alloc) => (0, 1),
             None => {
@@ -394,8 +397,8 @@ impl<'p> LayoutState<'p> {
         Some(Start { address, padding: address - base, used, asked: align })
     }
 
-    /// The value of `SUBALIGN`. Readers of SFrame look for each blob at a multiple of its alignment, which a
-    /// script may only raise.
+    /// The value of `SUBALIGN`. Readers of SFrame look for each section's data at a multiple of its
+    /// alignment, so a script may only raise that.
     fn subalign(&mut self, plan: &OutputPlan, index: usize) -> Option<u64> {
         let subalign = self.number(plan.subalign.as_deref()?)?;
         let output = &self.outputs[index];
@@ -437,8 +440,8 @@ impl<'p> LayoutState<'p> {
         Some(())
     }
 
-    /// Evaluates an expression of a data statement or a fill. As in GNU ld it computes with addresses, as
-    /// expressions outside of sections do, and not with offsets in the section that it stands in.
+    /// Evaluates the expression of a data statement or a fill. As in GNU ld, it computes with addresses, as
+    /// expressions outside of sections do, and not with offsets in its section.
     fn outside<R>(&mut self, evaluate: impl FnOnce(&mut Self) -> R) -> R {
         let section = self.current.take();
         let result = evaluate(self);
@@ -465,7 +468,7 @@ impl<'p> LayoutState<'p> {
         }
     }
 
-    /// Begins a gap at `offset`: its fill starts with the first byte of the pattern.
+    /// Begins a gap at `offset`. Its fill starts with the first byte of the pattern.
     fn start_gap(&mut self, index: usize, offset: u64) {
         let pattern = self.pattern.clone();
         let fills = &mut self.outputs[index].fills;
@@ -473,7 +476,7 @@ impl<'p> LayoutState<'p> {
         fills.push(Fill { offset, pattern });
     }
 
-    /// Lets the region continue behind the section; for a section of an overlay, also notes the overlay's
+    /// Lets the region continue behind the section. For a section of an overlay, also notes the overlay's
     /// end.
     fn advance(&mut self, plan: &OutputPlan, index: usize, region: usize) {
         let end = self.dot;
@@ -495,8 +498,8 @@ impl<'p> LayoutState<'p> {
         self.overlay_end = self.overlay_start;
     }
 
-    /// The location counter goes on behind the longest section. An overlay without sections in the output
-    /// takes nothing of its region.
+    /// Ends an overlay: the location counter goes on behind the longest section. An overlay that has no
+    /// section in the output takes nothing from its region.
     fn end_overlay(&mut self) {
         self.dot = self.overlay_end;
         if self.overlay_begun {
@@ -505,8 +508,8 @@ impl<'p> LayoutState<'p> {
     }
 }
 
-/// A section that is not allocated has address 0, so that offsets into it, as debug information has them, are
-/// right, unless the script says where it stands.
+/// Whether a section stands at address 0. A section that is not allocated does, unless the script says where
+/// it stands. Then offsets into it, as debug information has them, are right.
 fn stands_at_zero(plan: &OutputPlan, alloc: bool) -> bool {
     !alloc && plan.address.is_none() && !plan.overlay && !is_unallocated_kind(plan)
 }
@@ -522,8 +525,8 @@ fn asks_for_dot(value: &Expr) -> bool {
         || value.operands().any(asks_for_dot)
 }
 
-/// GNU ld's manual, "Output Section Discarding": assignments to the location counter that do not
-/// keep an empty section.
+/// Whether an assignment to the location counter does not keep an empty section (GNU ld's manual, "Output
+/// Section Discarding").
 fn is_zero_form(value: &Expr) -> bool {
     let is_zero = |expr: &Expr| matches!(&expr.kind, ExprKind::Number(number) if number.value == 0);
     match &value.kind {

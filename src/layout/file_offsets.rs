@@ -1,8 +1,14 @@
-//! File offsets of sections, segments and headers.
+//! Gives sections, segments and headers their places in the file.
 //!
-//! Loaded segments come first, each at an offset that equals its address modulo the page size, so
-//! that the file can be mapped; then sections that are not loaded; the section header table comes
-//! last.
+//! The system maps whole pages of the file into memory, so a loaded segment must stand at a file offset that
+//! equals its address modulo the page size:
+//!
+//! ```text
+//! address 0x401a30, page size 0x1000     offset 0x1a30 will do, offset 0x1800 will not
+//! ```
+//!
+//! Loaded segments come first, each at the next such offset. Then come sections that are not loaded, and last
+//! the section header table.
 
 use crate::chunks::align::round_up;
 use crate::chunks::{Chunk, Layout, Segment};
@@ -23,18 +29,17 @@ pub fn headers_size(count: usize) -> u64 {
     if count == 0 { FILE_HEADER_SIZE } else { FILE_HEADER_SIZE + PROGRAM_HEADER_SIZE * count as u64 }
 }
 
-/// The first offset at or behind `offset` that equals `address` modulo `align`. `None` if there
-/// is none.
+/// The first offset at or behind `offset` that equals `address` modulo `align`; `None` if there is none.
 pub fn congruent(offset: u64, address: u64, align: u64) -> Option<u64> {
     let align = align.max(1);
     let behind = (address % align + align - offset % align) % align;
     offset.checked_add(behind)
 }
 
-/// Gives each section its file offset, and segments their places in the file. `sections` are those
-/// of the layout's chunks; sizes of those that are not allocated may differ from their sizes in
-/// memory, because they were compressed. With `own_pages`, no loaded segment shares a page of the
-/// file with another. `None` if it does not all fit 64 bits.
+/// Gives each section its file offset, and segments their places in the file. `sections` are those of the
+/// layout's chunks. A section that is not allocated may have another size there than in memory, because it
+/// was compressed. With `own_pages`, no loaded segment shares a page of the file with another one. `None` if
+/// the file would not fit 64 bits.
 pub fn assign(
     layout: &Layout<'_>,
     sections: &mut [FileSection<'_>],
@@ -68,15 +73,15 @@ pub fn assign(
 /// Gives out offsets from the start of the file to its end.
 struct Filler<'f, 'l, 's> {
     layout: &'f Layout<'l>,
-    /// No section is in two loaded segments.
+    /// Whether no section is in two loaded segments.
     apart: bool,
     sections: &'f mut [FileSection<'s>],
-    /// By chunk: the offset that belongs to its address, once it has one. Zeros may begin before it.
+    /// By chunk: the offset that belongs to its address, once it has one. Zeros may begin before that offset.
     places: Vec<Option<u64>>,
 }
 
 impl Filler<'_, '_, '_> {
-    /// Places a loaded segment in the file; gives the first offset for the next one.
+    /// Places a loaded segment in the file. Returns the first offset for the next segment.
     fn load(&mut self, segment: &mut Segment, cursor: u64) -> Option<u64> {
         let chunks = &self.layout.chunks;
         let held = self.layout.order.get(segment.positions()).unwrap_or_default();
@@ -120,9 +125,8 @@ impl Filler<'_, '_, '_> {
                 chunk.address.checked_sub(first_address)
             };
             let Some(distance) = distance else {
-                // Its load address is behind the first chunk's and its address before it: no
-                // segment can express that. Its contents go among sections that are not loaded;
-                // zeros take no place.
+                // Its load address is behind the first chunk's, and its address is before it. No segment can
+                // express that. Its contents go among sections that are not loaded; zeros take no place.
                 if section.file_size() == 0 {
                     section.offset = file_end;
                     self.places[index] = Some(file_end);
@@ -130,7 +134,7 @@ impl Filler<'_, '_, '_> {
                 continue;
             };
             if !chunk.takes_address_space() {
-                // A PT_TLS of zeros alone begins inside the segment.
+                // A `PT_TLS` that has only zeros begins inside the segment.
                 section.offset = start.checked_add(chunk.address.wrapping_sub(segment.address))?;
                 self.places[index] = Some(section.offset);
                 continue;
@@ -147,14 +151,14 @@ impl Filler<'_, '_, '_> {
         self.empty_behind(held, file_end, if zeros { cursor } else { file_end });
         segment.file_size = if zeros { 0 } else { file_end.saturating_sub(start) };
         segment.memory_size = memory_end.wrapping_sub(segment.address).max(segment.file_size);
-        // Zeros alone take no room: the next segment may use the offset.
+        // A segment that has only zeros takes no room in the file, so the next segment may use the offset.
         Some(if segment.file_size == 0 { cursor } else { file_end.max(cursor) })
     }
 
     /// Lets `SHT_NOBITS` sections behind the last bytes of a segment begin where the bytes end, whatever
-    /// their alignment, as in GNU ld, gold, lld and mold, and after `objcopy`. Empty sections do so too; in a
-    /// segment without bytes they begin where the bytes of the segment before end, so that they are not
-    /// behind the end of the file.
+    /// their alignment is, as in GNU ld, gold, lld and mold, and after `objcopy`. Empty sections do so, too.
+    /// In a segment without bytes, they begin where the bytes of the segment before end, so that they do not
+    /// lie behind the end of the file.
     fn empty_behind(&mut self, held: &[ChunkId], file_end: u64, filled_end: u64) {
         for id in held {
             let (chunk, section) = (&self.layout.chunks[id.index()], &mut self.sections[id.index()]);
@@ -165,7 +169,7 @@ impl Filler<'_, '_, '_> {
         }
     }
 
-    /// Places the sections that no loaded segment holds, given these segments; gives the end.
+    /// Places the sections that no loaded segment holds, given these segments. Returns the end.
     fn rest(&mut self, loads: &[Segment], mut cursor: u64) -> Option<u64> {
         let rows = self.sections.iter_mut().enumerate().filter(|(index, _)| self.places[*index].is_none());
         for (index, section) in rows {
@@ -185,9 +189,9 @@ impl Filler<'_, '_, '_> {
     }
 }
 
-/// The loaded segments in the order in which they get places in the file: that of the program headers, but
-/// those that share sections come one behind the other, in order of their first sections. So if any section
-/// of a segment has its place already, the first one has, and the others follow at the distances of their
+/// The order in which loaded segments get places in the file: that of the program headers, except that
+/// segments which share sections follow one another, in the order of their first sections. So if any section
+/// of a segment has its place already, the first section has, and the others follow at the distances of their
 /// addresses.
 fn filling_order(segments: &[Segment]) -> Vec<usize> {
     let mut loads: Vec<usize> =
@@ -206,7 +210,7 @@ fn filling_order(segments: &[Segment]) -> Vec<usize> {
     chains.concat()
 }
 
-/// Whether loaded segments hold different sections.
+/// Whether no two loaded segments hold the same section.
 pub fn are_apart(segments: &[Segment]) -> bool {
     let loads = segments.iter().filter(|segment| segment.p_type == elf::PT_LOAD && !segment.is_empty());
     let mut held: Vec<(u32, u32)> = loads.map(|segment| (segment.first, segment.end)).collect();
@@ -214,8 +218,8 @@ pub fn are_apart(segments: &[Segment]) -> bool {
     held.windows(2).all(|pair| pair[0].1 <= pair[1].0)
 }
 
-/// Whether sections of a segment share addresses, as those of an overlay do that a script puts into one: then
-/// they stand in the file, and in the segment, as their load addresses say.
+/// Whether sections of a segment share addresses, as sections of an overlay do if a script puts them into one
+/// segment. Then their load addresses decide where they stand in the file and in the segment.
 pub fn is_overlaid(layout: &Layout<'_>, segment: &Segment) -> bool {
     let (chunks, held) = (&layout.chunks, layout.order.get(segment.positions()).unwrap_or_default());
     let has_bytes = |chunk: &&Chunk<'_>| is_alloc(chunk.flags) && chunk.file_size() > 0;
@@ -230,8 +234,9 @@ pub fn is_overlaid(layout: &Layout<'_>, segment: &Segment) -> bool {
     ranges.windows(2).any(|pair| pair[1].0 < pair[0].1)
 }
 
-/// The offset of `.tbss`, which has an address among loaded sections and takes no room there: the offset that
-/// belongs to this address, so that a `PT_TLS` of `.tbss` alone is congruent, too. `None` for other sections.
+/// The offset of `.tbss`, which has an address among loaded sections and takes no room there. It is the
+/// offset that belongs to this address, so that a `PT_TLS` of only `.tbss` is congruent, too. `None` for
+/// other sections.
 fn offset_in_load(segments: &[Segment], chunk: &Chunk<'_>) -> Option<u64> {
     if chunk.sh_type != elf::SHT_NOBITS || chunk.takes_address_space() {
         return None;
@@ -239,28 +244,28 @@ fn offset_in_load(segments: &[Segment], chunk: &Chunk<'_>) -> Option<u64> {
     let holds = |load: &&Segment| {
         load.p_type == elf::PT_LOAD && chunk.address.wrapping_sub(load.address) <= load.memory_size
     };
-    // The end of one segment may be the start of the next, whose page it then is.
+    // The end of one segment may be the start of the next one. Then the page belongs to the next one.
     let load = segments.iter().rfind(holds)?;
     load.offset.checked_add(chunk.address.wrapping_sub(load.address))
 }
 
-/// The offset at which a loaded segment begins, if its first section stands at `base`. `zeros`: it has no
-/// bytes.
+/// The offset at which a loaded segment begins, if its first section stands at `base`. `zeros` tells that it
+/// has no bytes.
 fn segment_start(segment: &Segment, base: u64, cursor: u64, zeros: bool) -> u64 {
     if segment.file_header {
         0
     } else if segment.program_headers {
         FILE_HEADER_SIZE
     } else if zeros && base > cursor {
-        // The segment reads no bytes, so an offset inside the file will do. `objcopy` chooses the last one,
-        // too.
+        // The segment reads no bytes, so any offset inside the file will do. `objcopy` also chooses the last
+        // one.
         base.checked_sub(segment.align).unwrap_or(base)
     } else {
         base
     }
 }
 
-/// Places and sizes of the segments that lie in others or in none.
+/// Sets places and sizes of segments that lie in other segments or in none.
 fn others(layout: &Layout<'_>, sections: &[FileSection<'_>], segments: &mut [Segment]) {
     let header = segments.iter().find(|segment| segment.p_type == elf::PT_LOAD && segment.file_header);
     let headers_at = header.map(|segment| (segment.address, segment.load_address));
@@ -284,16 +289,17 @@ fn others(layout: &Layout<'_>, sections: &[FileSection<'_>], segments: &mut [Seg
     }
 }
 
-/// The address up to which a segment needs memory for a chunk. An empty one needs none: it may stand pages
+/// The address up to which a segment needs memory for a chunk. An empty chunk needs none: it may stand pages
 /// behind the others, where the next segment begins. `None` if the chunk does not fit the address space.
 fn memory_end_of(chunk: &Chunk<'_>) -> Option<u64> {
     if chunk.size == 0 { Some(0) } else { chunk.address.checked_add(chunk.size) }
 }
 
-/// Makes a segment reach from its first chunk to the end of its last.
+/// Makes a segment reach from its first chunk to the end of its last one.
 ///
-/// Chunks that are not loaded are nowhere in memory. Beside loaded ones they do not count; of a segment of
-/// such chunks alone only the place in the file is right, so it needs no memory, as in GNU ld.
+/// Chunks that are not loaded are nowhere in memory. If a segment also holds loaded chunks, they do not
+/// count. If it holds only such chunks, only its place in the file is right, so it needs no memory, as in GNU
+/// ld.
 fn span(layout: &Layout<'_>, sections: &[FileSection<'_>], segment: &mut Segment) {
     let held = layout.order.get(segment.positions()).unwrap_or_default();
     let is_loaded = |id: &&ChunkId| is_alloc(layout.chunks[id.index()].flags);
@@ -307,7 +313,7 @@ fn span(layout: &Layout<'_>, sections: &[FileSection<'_>], segment: &mut Segment
     let (mut file_end, mut memory_end) = (start, first.address);
     for id in counted() {
         let chunk = &layout.chunks[id.index()];
-        // Other sections that a script puts between thread-local ones are no part of the TLS template.
+        // A script may put other sections between thread-local ones. They are no part of the TLS template.
         if segment.p_type == elf::PT_TLS && chunk.flags & u64::from(elf::SHF_TLS) == 0 {
             continue;
         }
@@ -326,12 +332,12 @@ fn span(layout: &Layout<'_>, sections: &[FileSection<'_>], segment: &mut Segment
     }
 }
 
-/// Places `PT_GNU_RELRO`. It reaches to a page boundary, even behind the end of the loaded segment that holds
-/// it if no section follows: the system maps whole pages.
+/// Places `PT_GNU_RELRO`. It reaches to a page boundary, because the system protects whole pages. If no
+/// section follows, it even reaches behind the end of its loaded segment.
 fn relro(layout: &Layout<'_>, sections: &[FileSection<'_>], segments: &[Segment], segment: &mut Segment) {
     let memory_size = segment.memory_size;
     span(layout, sections, segment);
-    // It may end inside an output section: with lazy binding only the head of `.got.plt` is protected.
+    // It may end inside an output section: with lazy binding, only the head of `.got.plt` is protected.
     segment.memory_size = memory_size;
     let holder = segments.iter().find(|load| {
         load.p_type == elf::PT_LOAD && segment.address.wrapping_sub(load.address) < load.memory_size

@@ -1,5 +1,4 @@
-//! Facts that follow from addresses: places of sections, values of linker-defined symbols, the
-//! entry.
+//! Computes what follows from addresses: places of sections, values of linker-defined symbols, the entry.
 
 use super::converge::Round;
 use super::link_order;
@@ -19,8 +18,8 @@ use crate::symbols::Definition;
 use crate::symbols::{LinkerSymbol, LinkerSymbolOrigin, Reserved};
 use rayon::prelude::*;
 
-/// The geometry of a round: chunks with their items, the place of every section, the values of the linker's
-/// symbols.
+/// The geometry of a round: chunks with their items, the place of every section, and the values of the
+/// linker's symbols.
 pub fn geometry<'a, T: Target>(
     link: Contents<'a, T>,
     layout_state: &LayoutState<'_>,
@@ -53,8 +52,8 @@ pub fn geometry<'a, T: Target>(
     Geometry { layout, linker_values, addresses, contents: link }
 }
 
-/// The TLS template, which `PT_TLS` describes. With `PHDRS` there may be no such segment, or no section in
-/// it; then the template is what the segment would hold.
+/// The TLS template, which `PT_TLS` describes. With `PHDRS`, there may be no such segment, or no section in
+/// it. Then the template is what the segment would hold.
 fn tls_template(layout: &Layout<'_>) -> TlsTemplate {
     let named = layout.segment(elf::PT_TLS).filter(|segment| !segment.is_empty()).copied();
     let derived = || {
@@ -115,7 +114,7 @@ fn fill_chunk<T: Target>(
     };
     let state = &layout_state.outputs[output];
     let chunk = &mut layout.chunks[id.index()];
-    // Of SFrame, later links find what keeps it by its relocations.
+    // Later links find the text that keeps SFrame data by its relocations, so the data needs no `sh_link`.
     if link_order.is_none() && link.config.is_relocatable() && state.facts.sframe {
         chunk.flags &= !ordered;
     }
@@ -125,8 +124,8 @@ fn fill_chunk<T: Target>(
     chunk.data.clone_from(&state.data);
 }
 
-/// Moves the sections of a dropped output section, which are empty but may hold symbols, to the nearest
-/// output section.
+/// Moves the sections of a dropped output section to the nearest output section. They are empty, but may hold
+/// symbols.
 fn move_to_neighbour<T: Target>(
     link: &Contents<'_, T>,
     layout: &mut Layout<'_>,
@@ -141,7 +140,8 @@ fn move_to_neighbour<T: Target>(
     let start = neighbour.map_or(0, |chunk| layout.chunks[chunk.index()].address);
     for list in lists_of(layout_state, output) {
         for &item in &list.items {
-            // Inputs define no symbols in synthetic sections, so an empty one is in no output section.
+            // Inputs define no symbols in synthetic sections, so an empty synthetic section needs no output
+            // section.
             if item.0 < link.first_internal() {
                 layout.places.chunk[item.index()] = neighbour;
                 layout.places.offset[item.index()] = address.wrapping_sub(start);
@@ -150,7 +150,7 @@ fn move_to_neighbour<T: Target>(
     }
 }
 
-/// The last output section in memory that begins at or before an address, else the first one.
+/// The last output section in memory that begins at or before an address. If there is none, the first one.
 pub fn nearest(chunks: &[Chunk<'_>], address: u64) -> Option<ChunkId> {
     let taking = || chunks.iter().enumerate().filter(|(_, chunk)| chunk.takes_address_space());
     let before =
@@ -211,8 +211,9 @@ fn linker_values<T: Target>(
             continue;
         }
         let (mut chunk, value) = place(&nearest, layout_state, chunk_of, value, entry.anchor);
-        // Outside of sections `a + 4` is an absolute address. A dynamic linker would leave it as it is, while
-        // references inside the output move with `a`. Zero is no address: `DEFINED(a) ? a : 0`.
+        // Outside of sections, `a + 4` is an absolute address. A dynamic linker would leave it as it is,
+        // while references inside the output move with `a`. So it becomes relative to a chunk. Zero is not an
+        // address: `DEFINED(a) ? a : 0`.
         if position_independent && !symbol.fixed && !entry.absolute && value != 0 {
             chunk = chunk.or_else(|| nearest.find(value));
         }
@@ -221,7 +222,7 @@ fn linker_values<T: Target>(
     values
 }
 
-/// Chunk and address of a script's value.
+/// The chunk and the address of a script's value.
 fn place(
     nearest: &Nearest,
     layout_state: &LayoutState<'_>,
@@ -276,7 +277,7 @@ fn reserved_place<T: Target>(
     }
 }
 
-/// Address of a symbol that is defined in this output; `None` if it is not.
+/// The address of a symbol that this output defines; `None` if it does not.
 fn address_here<T: Target>(link: &Located<'_, T>, id: SymbolId) -> Option<u64> {
     let is_placed =
         |section: SectionId| link.sections.is_alive(section) && link.output_chunk(section).is_some();
@@ -288,10 +289,10 @@ fn address_here<T: Target>(link: &Located<'_, T>, id: SymbolId) -> Option<u64> {
     is_here.then(|| link.values[id.index()])
 }
 
-/// The entry address (`e_entry`): that of the entry symbol, or the number that is given for it. An executable
-/// without either gets the start of `.text`, with a warning, as in GNU ld. A library or an object (`-r`)
-/// without one gets 0: nobody starts it by accident. In an object the symbol's value is its offset in its
-/// section. Symbols must have their values.
+/// The entry address (`e_entry`): the address of the entry symbol, or the number that is given for it. An
+/// executable without either gets the start of `.text`, with a warning, as in GNU ld. A library or an object
+/// (`-r`) without either gets 0, because nobody starts it by accident. In an object, the symbol's value is
+/// its offset in its section. Symbols must have their values.
 pub fn entry<T: Target>(link: &Located<'_, T>) -> u64 {
     let config = link.config;
     let name = &link.entry[..];
@@ -318,13 +319,13 @@ pub fn entry<T: Target>(link: &Located<'_, T>) -> u64 {
     }
     let name = link.name_text(name);
     link.sink.report(
-        // This line alone: builds filter it out by its text.
+        // The message is this line alone, because builds filter it out by its text.
         Diagnostic::warning(Code::NoEntry, format!("cannot find entry symbol {name}; {outcome}")),
     );
     text.unwrap_or(0)
 }
 
-/// The number that all of the text is, as `strtoul` with base 0 reads it.
+/// The number that the whole text is, as `strtoul` with base 0 reads it.
 fn parse_number(text: &[u8]) -> Option<u64> {
     let text = std::str::from_utf8(text).ok()?;
     if let Some(digits) = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {

@@ -1,8 +1,8 @@
-//! Empty output sections that stay because of symbols.
+//! Keeps empty output sections because of symbols.
 //!
-//! A symbol in an empty section has that section's address. Without the output section, the symbol
-//! would have to move into a neighbour of another kind, or become an absolute number, which no loader
-//! relocates. Hidden symbols keep nothing, because no other module sees them (`__TMC_END__`).
+//! A symbol in an empty section has that section's address. Without the output section, the symbol would have
+//! to move into a neighbour of another kind, or become an absolute number, which no loader relocates. Hidden
+//! symbols keep nothing, because no other module sees them (`__TMC_END__`).
 
 use super::state::{LayoutState, Stays};
 use crate::arch::Target;

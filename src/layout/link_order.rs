@@ -1,10 +1,14 @@
 //! `SHF_LINK_ORDER`: sections that stand in the order of the sections that they describe.
 //!
-//! In each list the plain sections come first, in the order that the list has; after them those
-//! with `SHF_LINK_ORDER`, by the address of the section that `sh_link` names (gABI, "Section
-//! Attribute Flags"); last the linker's own SFrame blob, whose functions no input describes. An SFrame
-//! overlay stands before all, and inputs that it cannot take behind all. The first round has no
-//! addresses yet, so the order of lists takes their place; each round sorts again.
+//! The unwinder of 32-bit ARM looks a function up in `.ARM.exidx`, which the compiler wrote in pieces, one
+//! section for each function. A binary search works only if the pieces have the order of the functions. So
+//! each piece names its function's section in `sh_link`, and the linker sorts the pieces by the addresses of
+//! these sections (gABI, "Section Attribute Flags").
+//!
+//! In each list, plain sections come first, in the list's order. Sections with `SHF_LINK_ORDER` follow,
+//! sorted. The linker's own SFrame data comes last, because no input describes its functions. An SFrame
+//! overlay stands before all, and inputs that it cannot take stand behind all. The first round has no
+//! addresses yet, so the order of lists takes their place. Each round sorts again.
 
 use super::place::{BLOCK, List};
 use crate::arch::Target;
@@ -18,10 +22,11 @@ use crate::sframe_output::{discard, overlay};
 use crate::tables::section::Kind;
 use rayon::prelude::*;
 
-/// Longer chains of `sh_link` count as cycles. Compilers make chains of two: frames or tables of a function.
+/// Longer chains of `sh_link` count as circles. Compilers make chains of two: the frames or tables of a
+/// function.
 const MAX_CHAIN: usize = 32;
 
-/// The section that `id` describes, if it has `SHF_LINK_ORDER` and names one that exists.
+/// The section that `id` describes, if it has `SHF_LINK_ORDER` and names an existing section.
 pub fn target<T: Target>(link: &Inputs<'_, T>, id: SectionId) -> Option<SectionId> {
     if !link.class_of(id).contains(SectionClass::ORDERED) {
         return None;
@@ -32,18 +37,18 @@ pub fn target<T: Target>(link: &Inputs<'_, T>, id: SectionId) -> Option<SectionI
     (target != 0 && (target as usize) < object.headers.len()).then(|| object.section_id(target))
 }
 
-/// Pairs of a section and a dependent one, which lives and dies with it; sorted.
+/// Pairs of a section and a dependent section, which lives and dies with it. Sorted.
 pub type Dependents = Vec<(SectionId, SectionId)>;
 
-/// The sections that live and die with another.
+/// The sections that live and die with a section.
 pub fn dependents_of(dependents: &Dependents, target: SectionId) -> impl Iterator<Item = SectionId> + '_ {
     let start = dependents.partition_point(|pair| pair.0 < target);
     dependents[start..].iter().take_while(move |pair| pair.0 == target).map(|pair| pair.1)
 }
 
-/// The section that `sh_link` names for an output section of these. `None`: none of what they describe is in
-/// the output, or they are SFrame data that describes several sections of relocatable output, with which it
-/// is not to live and die as with one.
+/// The section that `sh_link` names in an output section with these items. There are two reasons for `None`:
+/// nothing that they describe is in the output; or they are SFrame data about several sections of relocatable
+/// output, which must not live and die with one of these.
 pub fn described<T: Target>(
     link: &Contents<'_, T>,
     layout: &Layout<'_>,
@@ -61,8 +66,8 @@ pub fn described<T: Target>(
     (!(sframe && several())).then_some(first)
 }
 
-/// Marks the lists that have such sections, and reports `sh_link`s to nothing, in a circle, or to sections
-/// outside the output.
+/// Marks the lists that have such sections. Reports `sh_link`s that name nothing, that form a circle, or that
+/// name sections outside the output.
 pub fn prepare<T: Target>(link: &Contents<'_, T>, lists: &mut [List]) {
     let flag = u64::from(elf::SHF_LINK_ORDER);
     let overlay = overlay_of(link);
@@ -104,7 +109,7 @@ fn check<T: Target>(link: &Contents<'_, T>, id: SectionId) {
                 "SHF_LINK_ORDER goes round in a circle, or through more than {MAX_CHAIN} sections"
             ));
         } else if !link.sections.is_alive(target) && !link.is_sframe_section(id) {
-            // For `.sframe` the relocation is reported instead of `sh_link`.
+            // For `.sframe`, the relocation is reported, not `sh_link`.
             error(format!(
                 "SHF_LINK_ORDER to section {}, which is not in the output",
                 object.section_name_lossy(linked as usize)
@@ -113,7 +118,7 @@ fn check<T: Target>(link: &Contents<'_, T>, id: SectionId) {
     }
 }
 
-/// The end of the chain of `sh_link`s; `None` if the chain is a cycle.
+/// The end of the chain of `sh_link`s; `None` if the chain is a circle.
 fn root<T: Target>(link: &Inputs<'_, T>, id: SectionId) -> Option<SectionId> {
     let mut at = id;
     for _ in 0..MAX_CHAIN {
@@ -125,9 +130,9 @@ fn root<T: Target>(link: &Inputs<'_, T>, id: SectionId) -> Option<SectionId> {
     None
 }
 
-/// Sorts lists by the `position` of the section that each of their sections describes. `position` gives
-/// addresses, or ranks in their place; `None`: the section is absorbed or dropped. Gives whether any order
-/// changed.
+/// Sorts each list by the `position` of the section that each of its sections describes. `position` returns
+/// an address, or a rank in its place; `None` if that section is absorbed or dropped. Returns whether any
+/// order changed.
 pub fn sort<T: Target>(
     link: &Contents<'_, T>,
     lists: &mut [List],
@@ -140,7 +145,7 @@ pub fn sort<T: Target>(
         .reduce(|| false, |a, b| a | b)
 }
 
-/// The SFrame overlay, which stands before all blobs of `.sframe`.
+/// The SFrame overlay, which stands before all other `.sframe` data.
 fn overlay_of<T: Target>(link: &Contents<'_, T>) -> Option<SectionId> {
     link.synthetics.find(Kind::SFrameOverlay).map(|row| link.synthetic_id(row))
 }
@@ -166,7 +171,7 @@ fn sort_list<T: Target>(
     if order.is_sorted() {
         return false;
     }
-    // Sections of equal keys keep their order: the index in the list is part of what is sorted.
+    // Sections of equal keys keep their order, because the sort key includes the index in the list.
     order.par_sort_unstable();
     let pick = |at: u32| at as usize;
     list.items = order.iter().map(|&(_, at)| list.items[pick(at)]).collect();
@@ -176,9 +181,9 @@ fn sort_list<T: Target>(
     true
 }
 
-/// Writes positions for the time before there are addresses into `scratch`, by section: the rank of the list,
-/// then the index in it. A section with `SHF_LINK_ORDER` has the position of the end of its chain. Gives
-/// whether any list needs them.
+/// Writes positions into `scratch`, by section, for the time before there are addresses: the rank of the
+/// list, then the index in it. A section with `SHF_LINK_ORDER` has the position of the end of its chain.
+/// Returns whether any list needs them.
 pub fn initial_positions<T: Target>(
     link: &Inputs<'_, T>,
     lists: &[List],

@@ -1,7 +1,8 @@
-//! Which sections stand in each rule's place, and in what order, before there are addresses.
+//! Decides which sections stand in the place of each rule, and in which order, before there are addresses.
 //!
-//! A rule has the sections that its pattern took, in the order of the inputs or the one that the pattern, a
-//! profile or an ordering file asks for. Sections that no rule took are orphans: they get rules of their own.
+//! A rule has the sections that its pattern took, in the order of the inputs, or in the order that the
+//! pattern, a profile or an ordering file asks for. Sections that no rule took are orphans and get rules of
+//! their own.
 
 use super::link_order;
 use super::orphan::{self, Key, Orphan};
@@ -33,7 +34,7 @@ pub struct Lists {
 }
 
 /// Lists the sections of each rule, in order. Orphans get rules of their own in the plan. `priorities` is the
-/// order of a profile or an ordering file.
+/// order from a profile or an ordering file.
 pub fn of_rules<T: Target>(link: &Contents<'_, T>, priorities: &Priorities, plan: &mut LayoutPlan) -> Lists {
     let merged = link.merged.iter().map(|merged| merged.rule);
     let mut rules: Vec<Option<RuleId>> = link.rules.iter().copied().chain(merged).collect();
@@ -71,8 +72,8 @@ pub fn of_rules<T: Target>(link: &Contents<'_, T>, priorities: &Priorities, plan
     Lists { lists, rules }
 }
 
-/// Input statements whose patterns ask for different orders: puts the sections of all patterns into the list
-/// of the first, in mixed order.
+/// Puts the sections of all patterns of an input statement into the list of the first pattern, in mixed
+/// order, if the patterns ask for different orders.
 fn mix_orders<T: Target>(
     link: &Contents<'_, T>,
     order: &InputOrder,
@@ -102,14 +103,14 @@ fn mix_orders<T: Target>(
     }
 }
 
-/// The orphans among `left`, with the keys by which they join output sections. Reports them as
-/// `--orphan-handling` asks.
+/// The orphans among `left`, with the keys by which they join output sections. Reports them if
+/// `--orphan-handling` asks for it.
 fn orphans<'a, T: Target>(link: &Contents<'a, T>, left: &[SectionId]) -> Vec<Orphan<'a>> {
     let handling = link.config.layout.orphan_handling;
     left.iter()
         .map(|&id| {
             let orphan = orphan(link, id);
-            // Empty synthetic sections will be dropped, so nobody needs to hear of them.
+            // An empty synthetic section will be dropped, so nobody needs to hear of it.
             let unused = id.0 >= link.first_internal() && orphan.info.size == 0;
             if !orphan.last && !unused && matches!(handling, OrphanHandling::Warn | OrphanHandling::Error) {
                 report_orphan(link, &orphan, handling);
@@ -126,7 +127,7 @@ fn orphan<'a, T: Target>(link: &Contents<'a, T>, id: SectionId) -> Orphan<'a> {
         info.name = b".bss";
     }
     if !relocatable && link.is_sframe_section(id) {
-        // `.sframe.text` and the like, where a script has no place for them.
+        // `.sframe.text` and similar names, if a script has no place for them.
         info.name = orphan_name(info.sh_type);
     }
     let has = |bit: u32| info.flags & u64::from(bit) != 0;
@@ -154,8 +155,9 @@ fn orphan<'a, T: Target>(link: &Contents<'a, T>, id: SectionId) -> Orphan<'a> {
     Orphan { id, info, key, may_join: !alone, last }
 }
 
-/// The target of an `SHF_LINK_ORDER` orphan that may share an output section with orphans of targets in one
-/// output section. Members of groups may not, nor `.sframe`, which tools read as one table.
+/// The target of an `SHF_LINK_ORDER` orphan, if the orphan may share an output section with others whose
+/// targets lie in one output section. Members of groups may not, and neither may `.sframe`, which tools read
+/// as one table.
 fn described<T: Target>(link: &Contents<'_, T>, id: SectionId) -> Option<SectionId> {
     let target = link_order::target(link, id)?;
     let info = link.section_info(id);

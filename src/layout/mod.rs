@@ -1,27 +1,28 @@
-//! Output sections, segments and addresses: the one layout engine.
+//! The layout engine: turns sections into output sections, segments and addresses.
 //!
-//! A layout is always made from a script: the built-in one of the kind of output, or the one that
-//! `-T` names. [`crate::plan`] turns scripts and options into a
-//! [`LayoutPlan`](crate::plan::LayoutPlan), a list of commands whose input patterns have dense rule
-//! numbers. `passes::match_script` gives each section its rule before garbage collection.
-//! `passes::lay_out` then takes the steps of a layout:
+//! A linker could place sections by built-in rules, and carry out a script in another way if the user gives
+//! one. Then there would be two engines, and each feature would have to work in both. This linker has one
+//! engine. A layout is always made from a script: the built-in one for the kind of output, or the one that
+//! `-T` names. [`crate::plan`] turns scripts and options into a [`LayoutPlan`](crate::plan::LayoutPlan), a
+//! list of commands whose input patterns have dense rule numbers. `passes::match_script` gives each section
+//! its rule before garbage collection. `passes::lay_out` then takes the steps of a layout:
 //!
 //! 1. [`lists`]: the sections of each rule, in order ([`place`], [`sort`], [`priority`], [`link_order`]), and
 //!    a rule for each section that no rule took ([`orphan`]);
-//! 2. [`rounds`]: a [`Geometry`](crate::phase::Geometry) in which every section has the size that it needs.
-//!    A round carries the commands out until no address changes ([`converge`]), and moves sections that do
-//!    not fit their region ([`spill`]). Then it makes sections larger that are too small at these addresses,
-//!    and adds [`thunks`], for the next round;
+//! 2. [`rounds`]: a [`Geometry`](crate::phase::Geometry) in which every section has the size that it needs. A
+//!    round carries the commands out until no address changes ([`converge`]), and moves sections that do not
+//!    fit their region ([`spill`]). Then it enlarges sections that are too small at these addresses, and adds
+//!    [`thunks`], for the next round;
 //! 3. [`values`]: the addresses of symbols;
 //! 4. [`relocatable`]: output sections for relocations and groups.
 //!
-//! A run of the commands consists of [`dot`], the location counter, with [`scope`] for the names in
-//! expressions, `circular` for symbols that need their own value, and `regions` for `MEMORY`; [`size`] for
-//! offsets inside an output section; [`output`] for its type and flags; and [`segments`] for program headers,
-//! from `PHDRS` or derived. [`finish`] makes the geometry of its result. [`file_offsets`] gives places in the
-//! file, once `make_image` knows all sizes.
+//! One run of the commands is the work of several modules: [`dot`] is the location counter, with [`scope`]
+//! for the names in expressions, `circular` for symbols that need their own value, and `regions` for
+//! `MEMORY`; [`size`] computes offsets inside an output section, and [`output`] its type and flags;
+//! [`segments`] makes program headers, from `PHDRS` or derived. [`finish`] makes the geometry from the
+//! result. [`file_offsets`] gives places in the file, once `make_image` knows all sizes.
 //!
-//! Relocatable output goes through the same code: its addresses are 0 and it has no segments.
+//! Relocatable output goes through the same code: its addresses are 0, and it has no segments.
 
 pub mod check;
 mod circular;

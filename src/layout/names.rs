@@ -1,4 +1,4 @@
-//! The symbols and output sections that a script names, and the source of each symbol's value.
+//! The symbols and output sections that a script names, and where each symbol's value comes from.
 
 use super::circular::need_themselves;
 use crate::arch::Target;
@@ -12,10 +12,10 @@ use crate::symbols::{Definition, LinkerSymbolOrigin, Needs, Reserved, SymbolFlag
 use crate::tables::section::Kind;
 use hashbrown::HashMap;
 
-/// The source of a symbol's value.
+/// Where a symbol's value comes from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Source {
-    /// Assignments of the script; with the row among linker-defined symbols if the output has the symbol.
+    /// Assignments of the script. If the output has the symbol, with its row among linker-defined symbols.
     Script(Option<u32>),
     /// An offset in a section that is laid out.
     Section(SectionId, u64),
@@ -25,28 +25,28 @@ pub enum Source {
     Edge(OutputId, bool),
     /// The file header, if it is loaded.
     Headers,
-    /// In a section that is not laid out.
+    /// A section that is not laid out.
     Discarded,
-    /// No definition.
+    /// Nowhere: it has no definition.
     Undefined,
 }
 
 /// A symbol that the script assigns or asks for.
 #[derive(Clone, Copy, Debug)]
 pub struct Entry {
-    /// The source of its value.
+    /// Where its value comes from.
     pub source: Source,
     /// The value that this round has assigned; `None` before the assignment.
     pub value: Option<Value>,
-    /// The output section that the symbol belongs to if its value changes with the load address.
+    /// The output section to which the symbol belongs, if its value changes with the load address.
     pub anchor: Option<OutputId>,
-    /// The script asks for an absolute symbol: the value is an `ABSOLUTE(…)`.
+    /// Whether the script asks for an absolute symbol: the value is an `ABSOLUTE(…)`.
     pub absolute: bool,
     /// The value at the end of the round before.
     pub previous: Option<Value>,
     /// An object's definition that the script's assignment overrides.
     pub in_objects: Option<InObject>,
-    /// Its assignments lead back to it (`circular`).
+    /// Whether its assignments lead back to it (`circular`).
     pub needs_itself: bool,
 }
 
@@ -81,7 +81,7 @@ pub struct Symbols<'p> {
 }
 
 impl<'p> Symbols<'p> {
-    /// Finds the source of each name in the plan.
+    /// Finds out where the value of each name in the plan comes from.
     pub fn new<T: Target>(link: &Contents<'_, T>, plan: &'p LayoutPlan, outputs: &OutputNames<'p>) -> Self {
         let mut symbols = Symbols::default();
         for symbol in plan.symbols() {
@@ -181,8 +181,8 @@ fn source<T: Target>(link: &Contents<'_, T>, outputs: &OutputNames<'_>, name: &[
     }
 }
 
-/// The source of a library's symbol: its copy or its canonical PLT entry in this program; undefined without
-/// either.
+/// Where the value of a library's symbol comes from: its copy or its canonical PLT entry in this program.
+/// Without either, the symbol is undefined.
 fn library_source<T: Target>(link: &Contents<'_, T>, id: SymbolId) -> Source {
     let needs = link.symbol_needs(id);
     let place = link.row(id).and_then(|row| {
@@ -280,7 +280,7 @@ pub struct OutputNames<'p> {
 }
 
 impl<'p> OutputNames<'p> {
-    /// For each name the first output section that is not empty, else the first.
+    /// For each name, the first output section that is not empty. If all are empty, the first one.
     pub fn new(plan: &'p LayoutPlan, holds_something: &dyn Fn(OutputId) -> bool) -> Self {
         let mut rows: Names<'p, OutputId> = HashMap::default();
         let mut filled: Names<'p, OutputId> = HashMap::default();

@@ -1,11 +1,24 @@
-//! Places for sections that no rule takes.
+//! Finds places for sections that no rule takes.
 //!
-//! As in GNU ld, an orphan joins the output section of its own name if there is one; else it gets
-//! an output section behind the best neighbour: the customary one of its class (`.text`, `.rodata`,
-//! `.data`, …) or the last one whose properties come nearest. It stands behind the symbols that are
-//! assigned after the neighbour, but before the location counter is moved for the next section.
-//! Orphans of one class stay together, in input order. Orphans that share an output section are placed by
-//! the union of their flags.
+//! A user's script names the sections that its author knew of. A newer compiler brings a section `.note.new`
+//! or `.data.fancy`, and the program may need it, so the linker must find a place that makes sense: not
+//! between code and its constants, and not where `_end` no longer covers it.
+//!
+//! As in GNU ld, such an *orphan* joins the output section of its own name, if there is one. Otherwise it
+//! gets a new output section behind the best neighbour: the customary one of its class (`.text`, `.rodata`,
+//! `.data`, …), or the last one whose properties come nearest. It stands behind the symbols that are assigned
+//! after the neighbour, but before the location counter is moved for the next section:
+//!
+//! ```text
+//! .data : { *(.data) }
+//! edata = .;
+//!                               <- the orphan .data.fancy: edata keeps its value
+//! . = ALIGN(0x1000);
+//! .bss : { *(.bss) }
+//! ```
+//!
+//! Orphans of one class stay together, in input order. Orphans that share an output section are placed by the
+//! union of their flags.
 
 use super::output::OutputFacts;
 use super::place::List;
@@ -26,35 +39,36 @@ pub struct Key<'a> {
     pub alloc: bool,
     /// Whether they are thread-local.
     pub tls: bool,
-    /// Whether they have bytes in the file. Thread-local sections, and those that `__start_NAME` symbols
-    /// may name, count as if they had.
+    /// Whether they have bytes in the file. Thread-local sections count as if they had, and so do sections
+    /// that `__start_NAME` symbols may name.
     pub contents: bool,
-    /// Type and flags under `-r`, where sections that differ in these stay apart. Permissions do not count:
-    /// the output section has those of all its sections. Neither does whether the next link may merge their
-    /// pieces: as in GNU ld and lld, one name makes one section, whose pieces are merged only if all sections
-    /// agree about them.
+    /// Type and flags under `-r`, where sections that differ in these stay apart. Two differences do not
+    /// count. Permissions do not, because the output section has the permissions of all its sections. Whether
+    /// the next link may merge the pieces does not either: as in GNU ld and lld, one name makes one section,
+    /// and the next link merges its pieces only if all sections agree about them.
     pub exact: Option<(u32, u64)>,
-    /// The section itself if it gets an output section of its own (group members under `-r`, `--unique`).
+    /// The section itself, if it gets an output section of its own (group members under `-r`, `--unique`).
     pub own: Option<SectionId>,
-    /// The output section that sections with `SHF_LINK_ORDER` describe, under `-r`, where each output
-    /// section has one `sh_link`.
+    /// Under `-r`, the output section that sections with `SHF_LINK_ORDER` describe, because each output
+    /// section has one `sh_link` there.
     pub describes: Option<DescribedOutput>,
 }
 
-/// An output section that a section describes, named before orphans have output sections.
+/// An output section that a section describes. Orphans have no output sections yet, so it has another name
+/// for theirs.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum DescribedOutput {
     /// An output section of the plan, by row.
     Output(OutputId),
-    /// The output section of orphans that share a key, named by the first of them.
+    /// The output section of orphans that share a key. The first of them stands for it.
     Orphan(SectionId),
 }
 
-/// Lets orphans whose `SHF_LINK_ORDER` targets are in one output section share an output section.
+/// Lets orphans share an output section if their `SHF_LINK_ORDER` targets lie in one output section.
 ///
-/// `target` gives the section that an orphan describes; `None`: it stays alone. `output` gives the
-/// row of the output section that a rule has chosen. A section that describes such an orphan in turn
-/// stays with others that describe the same orphan.
+/// `target` returns the section that an orphan describes; `None` means that the orphan stays alone. `output`
+/// returns the row of the output section that a rule has chosen. If a section describes such an orphan in
+/// turn, it joins others that describe the same orphan.
 pub fn join_described(
     orphans: &mut [Orphan<'_>],
     target: impl Fn(SectionId) -> Option<SectionId>,
@@ -93,11 +107,11 @@ pub struct Orphan<'a> {
     pub key: Key<'a>,
     /// Whether it may join an output section of the script that has its name.
     pub may_join: bool,
-    /// Placed behind all other sections, like the symbol table.
+    /// Whether it stands behind all other sections, like the symbol table.
     pub last: bool,
 }
 
-/// The properties that decide about neighbours.
+/// The properties by which neighbours are chosen.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Properties {
     sh_type: u32,
@@ -133,14 +147,14 @@ impl Properties {
     }
 }
 
-/// Whether a section that is not allocated is debug information, by its name.
+/// Whether the name says that a section is debug information, if it is not allocated.
 pub fn is_debug(name: &[u8]) -> bool {
     const PREFIXES: &[&[u8]] =
         &[b".debug", b".zdebug", b".gnu.debuglto_", b".gnu.linkonce.wi.", b".line", b".stab", b".gdb_index"];
     PREFIXES.iter().any(|prefix| name.starts_with(prefix))
 }
 
-/// Classes of orphans, each with a customary neighbour.
+/// The classes of orphans, each with its customary neighbour.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 enum Class {
     Text,
@@ -193,8 +207,8 @@ impl Class {
 
 type Hasher = foldhash::fast::FixedState;
 
-/// Puts orphans, in input order, into lists: one new rule for each new output section. `lists`
-/// grows with the plan's rules; `rules` tells which rule each section has.
+/// Puts orphans, in input order, into lists. Each new output section gets one new rule. `lists` grows with
+/// the plan's rules, and `rules` tells the rule of each section.
 ///
 /// With `append`, new output sections stand behind all others, as in relocatable output.
 pub fn place(
@@ -215,7 +229,7 @@ pub fn place(
         joined.entry(orphan.key).and_modify(|all| *all = join(*all, own)).or_insert(own);
     }
     let mut known: HashMap<Key<'_>, RuleId, Hasher> = HashMap::default();
-    // Tables that stand last are placed after all others, so that no section gets behind them.
+    // Tables that stand last are placed after all other orphans, so that no section gets behind them.
     let (last, others): (Vec<&Orphan<'_>>, Vec<&Orphan<'_>>) = orphans.iter().partition(|orphan| orphan.last);
     for orphan in others.into_iter().chain(last) {
         let properties = joined.get(&orphan.key).copied().unwrap_or_else(|| Properties::of(orphan));
@@ -229,15 +243,15 @@ pub fn place(
 struct Placer<'p> {
     plan: &'p mut LayoutPlan,
     lists: &'p mut Vec<List>,
-    /// The commands of the plan as a linked list: orphans are put in without moving others.
+    /// The commands of the plan as a linked list, so that an orphan can be put in without moving others.
     nodes: Vec<Node>,
     first: Option<usize>,
     last_of_class: HashMap<Class, usize, Hasher>,
-    /// The last orphan that `--section-start` gives an address: these stand before all others.
+    /// The last orphan to which `--section-start` gives an address. These stand before all others.
     last_started: Option<usize>,
-    /// All orphans go behind the script's output sections (`-r`).
+    /// Whether all orphans go behind the script's output sections (`-r`).
     append: bool,
-    /// Properties of output sections that are not empty, by row.
+    /// The properties of output sections that are not empty, by row.
     properties: Vec<Option<Properties>>,
     by_name: HashMap<Vec<u8>, OutputId, Hasher>,
 }
@@ -270,8 +284,8 @@ impl<'p> Placer<'p> {
         }
         for (described, row) in plan.outputs.iter().zip(&mut properties) {
             if row.is_none() && !described.discard && described.body.iter().any(crate::plan::Body::writes) {
-                // Only the script fills it, so it has no type yet: orphans prefer a neighbour of their own
-                // type.
+                // Only the script fills this output section, so it has no type yet. Orphans prefer a
+                // neighbour of their own type.
                 *row = Some(Properties::new(elf::SHT_NULL, elf::SHF_ALLOC.into(), &described.name));
             }
         }
@@ -298,7 +312,7 @@ impl<'p> Placer<'p> {
         }
     }
 
-    /// The rule for an orphan; `properties` are those of all that share its key.
+    /// The rule for an orphan. `properties` are those of all orphans that share its key.
     fn rule_for(&mut self, orphan: &Orphan<'_>, properties: Properties) -> RuleId {
         if orphan.may_join
             && let Some(&output) = self.by_name.get(orphan.info.name)
@@ -314,7 +328,7 @@ impl<'p> Placer<'p> {
         self.properties.push(None);
         self.new_list(output, properties);
         if !self.append && properties.alloc && self.plan.section_starts.contains_key(orphan.info.name) {
-            // Behind others, it would move them to its address.
+            // If this section stood behind others, later sections would move to its address.
             self.last_started = Some(self.insert(self.last_started, Command::Output(output)));
             return rule;
         }
@@ -332,7 +346,7 @@ impl<'p> Placer<'p> {
         if properties.alloc
             && let Some(Command::Output(neighbour)) = neighbour.map(|node| &self.nodes[node].command)
         {
-            // An orphan goes to the regions and segments of its neighbour.
+            // An orphan goes into the regions and segments of its neighbour.
             let OutputPlan { region, load_region, phdrs, .. } = &self.plan.outputs[neighbour.index()];
             let (region, load_region, phdrs) = (region.clone(), load_region.clone(), phdrs.clone());
             let plan = &mut self.plan.outputs[output.index()];
@@ -349,7 +363,7 @@ impl<'p> Placer<'p> {
         *row = Some(row.map_or(properties, |all| join(all, properties)));
     }
 
-    /// The node behind which the first orphan of a class goes, and the neighbour's.
+    /// The node behind which the first orphan of a class goes, and the node of its neighbour.
     fn node_after_neighbour(&self, class: Class, properties: Properties) -> (Option<usize>, Option<usize>) {
         if matches!(class, Class::Debug | Class::Last) {
             return (self.last_node(), None);
@@ -361,7 +375,7 @@ impl<'p> Placer<'p> {
         (self.position_after(neighbour), neighbour)
     }
 
-    /// The nodes of output sections but `/DISCARD/`, in order, with their rows.
+    /// The nodes of all output sections except `/DISCARD/`, in order, with their rows.
     fn walk(&self) -> impl Iterator<Item = (usize, OutputId)> + '_ {
         std::iter::successors(self.first, |&node| self.nodes[node].next).filter_map(|node| {
             match self.nodes[node].command {
@@ -375,10 +389,10 @@ impl<'p> Placer<'p> {
         std::iter::successors(self.first, |&node| self.nodes[node].next).last()
     }
 
-    /// The last output section of the same properties, or else the last of similar ones: each
-    /// attempt compares fewer properties.
+    /// The last output section of the same properties, or else the last of similar ones. Each attempt
+    /// compares fewer properties.
     fn nearest(&self, own: Properties) -> Option<usize> {
-        // Sections of another type come into question only where there is none of the same.
+        // A section of another type is chosen only if there is none of the same type.
         self.nearest_of(own, &|other| other.sh_type == own.sh_type)
             .or_else(|| self.nearest_of(own, &|_| true))
     }
@@ -388,8 +402,8 @@ impl<'p> Placer<'p> {
         filled.filter(|&(_, other)| near(other)).last().map(|(node, _)| node)
     }
 
-    /// The node behind which a note goes; `None` if there are no other notes. Notes stay together, larger
-    /// alignments first.
+    /// The node behind which a note goes; `None` if there are no other notes. Notes stay together, those with
+    /// larger alignments first.
     fn node_among_notes(&self, own: Properties) -> Option<Option<usize>> {
         let is_note = |other: Properties| other.alloc && other.sh_type == elf::SHT_NOTE;
         let mut before_first = None;
@@ -446,13 +460,13 @@ impl<'p> Placer<'p> {
         } else {
             None
         };
-        // Code, and data that is only read, stand before all that is written.
+        // Code and read-only data stand before everything that is written.
         let begins = own.code || own.read_only;
         near.or_else(|| if own.alloc && !begins { last(&|other| other.alloc) } else { None })
     }
 
-    /// The neighbour of a thread-local section: the last thread-local section, for data the last one before
-    /// zeros; without any, the last loaded section.
+    /// The neighbour of a thread-local section: the last thread-local section, but for data the last one
+    /// before zeros. If there is none, the last loaded section.
     fn nearest_for_tls(&self, own: Properties) -> Option<usize> {
         let mut found = None;
         let mut seen = false;
@@ -472,10 +486,10 @@ impl<'p> Placer<'p> {
         found
     }
 
-    /// The node behind which an orphan goes whose neighbour is this node (`None`: the start): behind the
-    /// neighbour and the symbols that are assigned after it, but before the location counter is moved for the
-    /// next allocated section. If the neighbour is in an overlay, which shares its addresses, behind the
-    /// whole overlay.
+    /// The node behind which an orphan goes whose neighbour is this node (`None`: the start). It goes behind
+    /// the neighbour and the symbols that are assigned after it, but before the location counter is moved for
+    /// the next allocated section. If the neighbour is in an overlay, whose sections share their addresses,
+    /// it goes behind the whole overlay.
     fn position_after(&self, neighbour: Option<usize>) -> Option<usize> {
         let mut in_overlay = neighbour.is_some_and(|node| self.is_in_overlay(node));
         let mut skip_dot = neighbour.is_none();

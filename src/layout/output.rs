@@ -1,4 +1,4 @@
-//! Type and flags of output sections, derived from those of their items.
+//! Derives the type and flags of output sections from their items.
 
 use crate::arch::machine::SHT_UNWIND;
 use crate::elf::consts as elf;
@@ -10,18 +10,17 @@ use crate::script::ast::OutputSectionType;
 use sframe_format::SHT_GNU_SFRAME;
 use sframe_format::light::SHT_SFRAME_LIGHT;
 
-/// Header fields of several sections, joined. Joining is associative, so blocks can be read in
-/// parallel.
+/// The header fields of several sections, joined. Joining is associative, so blocks can be read in parallel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OutputFacts {
     /// Number of sections.
     pub count: u32,
-    /// Type of all of them; `SHT_NOBITS` gives way to types with contents, and different ones make
+    /// The type of all of them. If some are `SHT_NOBITS`, the type of the others; if the others differ,
     /// `SHT_PROGBITS`.
     pub sh_type: u32,
-    /// The first section, and the first one whose type does not go with its type.
+    /// The first section, and the first one whose type does not go together with the type of the first.
     pub mismatch: Option<(SectionId, SectionId)>,
-    /// First section that is not `SHT_NOBITS`.
+    /// The first section that is not `SHT_NOBITS`.
     first: Option<(SectionId, u32)>,
     /// Flags that any of them has.
     pub any: u64,
@@ -56,7 +55,7 @@ impl OutputFacts {
         }
     }
 
-    /// The fields of both, joined; `self` stands first.
+    /// The fields of both, joined. `self` stands first.
     #[must_use]
     pub fn join(self, next: OutputFacts) -> OutputFacts {
         if self.count == 0 {
@@ -65,7 +64,7 @@ impl OutputFacts {
         if next.count == 0 {
             return self;
         }
-        // Going together is an equivalence, so everything is compared with the first section.
+        // Going together is an equivalence, so it is enough to compare everything with the first section.
         let mismatch = self.mismatch.or(match (self.first, next.first) {
             (Some((a, a_type)), Some((b, b_type))) if !go_together(a_type, b_type) => Some((a, b)),
             (Some((a, _)), _) => next.mismatch.map(|(_, other)| (a, other)),
@@ -86,13 +85,14 @@ impl OutputFacts {
     }
 }
 
-/// The alignment of a section, in bytes. SFrame blobs start at multiples of 8, where readers look for the
-/// next one (SFrame rule 4); light units need none, because they tell their length.
+/// The alignment of a section, in bytes. SFrame data starts at multiples of 8, because readers look for the
+/// next section's data there (SFrame rule 4). Light units need no such alignment, because they tell their
+/// length.
 pub fn alignment(info: &SectionInfo<'_>) -> u64 {
     if info.sh_type == SHT_GNU_SFRAME { info.align.max(8) } else { info.align.max(1) }
 }
 
-/// The type of an output section with sections of both types: contents count more than `SHT_NOBITS`, and
+/// The type of an output section with sections of both types. Contents count more than `SHT_NOBITS`, and
 /// contents of different types are `SHT_PROGBITS`.
 fn join_types(a: u32, b: u32) -> u32 {
     match (a, b) {
@@ -103,8 +103,7 @@ fn join_types(a: u32, b: u32) -> u32 {
     }
 }
 
-/// Whether sections of both types can stand in one output section without a loss that deserves a
-/// warning.
+/// Whether sections of both types can stand in one output section without a loss that deserves a warning.
 fn go_together(a: u32, b: u32) -> bool {
     let plain = |sh_type| {
         matches!(
@@ -129,14 +128,14 @@ pub struct Attributes {
     pub sh_type: u32,
     /// `SHF_*`.
     pub flags: u64,
-    /// Those of the flags that the section has only by its name. They do not choose its memory region.
+    /// The flags that the section has only because of its name. They do not choose its memory region.
     pub by_name: u64,
     /// Size of an entry in bytes; 0 if entries have no common size.
     pub entsize: u64,
 }
 
-/// Header fields of an output section, from its items and the script. `script_data` tells whether
-/// the script writes bytes into it, `script_type` is the value of `TYPE = …`.
+/// The header fields of an output section, from its items and the script. `script_data` tells whether the
+/// script writes bytes into it, and `script_type` is the value of `TYPE = …`.
 pub fn attributes(
     plan: &OutputPlan,
     facts: &OutputFacts,
@@ -160,7 +159,7 @@ pub fn attributes(
     }
     let by_name = if facts.count == 0 { flags_by_name(&plan.name) & !flags } else { 0 };
     flags |= by_name;
-    // Contents of the older form (`.ctors`) in an array of functions do not change its type.
+    // If contents of the older form (`.ctors`) stand in an array of functions, they do not change its type.
     if sh_type == elf::SHT_PROGBITS {
         sh_type = match &plan.name[..] {
             b".init_array" => elf::SHT_INIT_ARRAY,
@@ -188,7 +187,7 @@ pub fn attributes(
         }
         Some(OutputSectionType::ReadOnly) => flags &= !u64::from(elf::SHF_WRITE),
         Some(OutputSectionType::Type { read_only, .. }) => {
-            // The type of its input sections counts more (GNU ld's manual, "Output Section Type").
+            // The type of its input sections takes precedence (GNU ld's manual, "Output Section Type").
             if let Some(value) = script_type.filter(|_| facts.count == 0) {
                 sh_type = value as u32;
             }
@@ -201,8 +200,8 @@ pub fn attributes(
     Attributes { sh_type, flags, by_name, entsize: facts.entsize }
 }
 
-/// The permissions that a section without input sections has by its name (gABI, "Special Sections"), as in
-/// GNU ld: what a script writes into `.data` can be changed, and what it writes into `.text` can run.
+/// The permissions that a section without input sections has because of its name (gABI, "Special Sections"),
+/// as in GNU ld: a program can change what a script writes into `.data`, and run what it writes into `.text`.
 fn flags_by_name(name: &[u8]) -> u64 {
     const WRITABLE: [&[u8]; 7] =
         [b".data", b".data1", b".tdata", b".bss", b".init_array", b".fini_array", b".preinit_array"];
@@ -219,7 +218,7 @@ fn flags_by_name(name: &[u8]) -> u64 {
     }
 }
 
-/// Whether data statements stand before all assignments: as in GNU ld, such a section is read-only if it has
+/// Whether data statements stand before all assignments. As in GNU ld, such a section is read-only if it has
 /// no input sections.
 fn starts_with_data(plan: &OutputPlan) -> bool {
     let first = plan.body.iter().find(|item| item.writes() || matches!(item, Body::Assignment(_)));
@@ -230,16 +229,17 @@ fn output_flags(facts: &OutputFacts, relocatable: bool) -> u64 {
     let merge = u64::from(elf::SHF_MERGE | elf::SHF_STRINGS);
     let of_inputs = u64::from(elf::SHF_INFO_LINK | elf::SHF_COMPRESSED);
     let mut flags = facts.any & !(merge | of_inputs);
-    // Only `.rela.plt` of the linker has this flag: its `sh_info` names the section that it is for.
+    // Only the linker's own `.rela.plt` has this flag. Its `sh_info` names the section that it applies to.
     if is_alloc(flags) {
         flags |= facts.all & u64::from(elf::SHF_INFO_LINK);
     }
-    // Only if all pieces have one size: else no reader could take the section apart.
+    // The flags stay only if all pieces have one size. Otherwise no reader could split the section into
+    // pieces.
     if facts.all & u64::from(elf::SHF_MERGE) != 0 && facts.entsize != 0 {
         flags |= facts.all & merge;
     }
-    // The flag holds for the whole section in later links, so under `-r` all input sections must have it. In
-    // a final link, plain sections may stand before the ordered ones.
+    // In later links, the flag applies to the whole section, so under `-r` all input sections must have it.
+    // In a final link, plain sections may stand before the ordered ones.
     if relocatable && facts.all & u64::from(elf::SHF_LINK_ORDER) == 0 {
         flags &= !u64::from(elf::SHF_LINK_ORDER);
     }

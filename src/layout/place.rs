@@ -1,9 +1,9 @@
-//! The sections of each rule, in input order.
+//! Lists the sections of each rule, in input order.
 //!
-//! Sections are listed in blocks, whose parts of a list are joined, so a million sections cost one parallel
-//! walk over dense arrays. The linker's own sections come after those of all inputs, unless they
-//! stand for inputs: commons for their object, merged pieces for the first section that they came
-//! from.
+//! A link may have a million sections. They are listed in blocks, and the parts of each list are joined, so
+//! this costs one parallel walk over dense arrays. The linker's own sections come after those of all inputs,
+//! unless they stand for inputs: commons stand for their object, and merged pieces for the first section that
+//! they came from.
 
 use super::output::{self, OutputFacts};
 use super::shuffle::InputOrder;
@@ -19,7 +19,7 @@ use rayon::prelude::*;
 /// Number of sections that one job handles.
 pub const BLOCK: usize = 1 << 14;
 
-/// In place of an alignment: the section has no part in the layout, not even where `SUBALIGN` gives all
+/// Stands in place of an alignment: the section has no part in the layout, even if `SUBALIGN` gives all
 /// sections an alignment.
 pub const NO_PART: u8 = u8::MAX;
 
@@ -30,28 +30,28 @@ pub struct List {
     pub items: Vec<SectionId>,
     /// Size of each, in bytes.
     pub sizes: Vec<u64>,
-    /// Alignment of each, as a power of two; [`NO_PART`] for tables of the linker that are empty.
+    /// The alignment of each, as a power of two; [`NO_PART`] for empty tables of the linker.
     pub aligns: Vec<u8>,
     /// Their header fields, joined.
     pub facts: OutputFacts,
-    /// Whether a section of the linker is among them: its size may still change.
+    /// Whether it has a section of the linker, whose size may still change.
     pub has_internal: bool,
-    /// In order already: the statement's patterns ask for different orders.
+    /// Whether it is in order already, because the statement's patterns ask for different orders.
     pub mixed: bool,
-    /// Whether their order follows that of other sections.
+    /// Whether its order follows the order of other sections.
     pub link_order: bool,
-    /// Offset of the first one in the output section, in bytes.
+    /// Offset of the first section in the output section, in bytes.
     pub start: u64,
-    /// Bytes from `start` to the end of the last one.
+    /// Bytes from `start` to the end of the last section.
     pub length: u64,
     /// Largest alignment, as a power of two.
     pub max_align: u8,
-    /// Start (modulo the largest alignment) and `SUBALIGN` that the offsets were computed for;
-    /// `None`: not computed yet.
+    /// The start (modulo the largest alignment) and the `SUBALIGN` for which the offsets were computed;
+    /// `None` if they were not computed yet.
     pub computed_for: Option<(u64, Option<u8>)>,
 }
 
-/// Lists the live sections of each rule, and the sections without a rule, both in input order.
+/// Lists the live sections of each rule, and the sections without a rule. Both are in input order.
 pub fn list<T: Target>(
     link: &Contents<'_, T>,
     rules: &[Option<RuleId>],
@@ -138,14 +138,14 @@ impl List {
     }
 }
 
-/// Whether a section of the linker is left out while it is empty, so that its type, flags and
-/// alignment do not count. The symbol table and its kin get their sizes only after the layout.
+/// Whether a section of the linker is left out while it is empty, so that its type, flags and alignment do
+/// not count. The symbol table and other tables about the file get their sizes only after the layout.
 fn is_dropped_if_empty<T: Target>(link: &Contents<'_, T>, id: SectionId) -> bool {
     link.synthetic_row(id).is_some_and(|row| !link.synthetics.section(row).kind.is_about_file())
 }
 
-/// Header fields of a section, without its name unless it is SFrame data, whose type the name may decide: to
-/// find the end of every name takes time.
+/// The header fields of a section. The name is left out, because it takes time to find the end of every name.
+/// Only SFrame data has its name, because the name may decide its type.
 fn brief_info<'a, T: Target>(link: &Contents<'a, T>, id: SectionId) -> SectionInfo<'a> {
     let Some((object, index)) = link.locate(id) else { return link.section_info(id) };
     let Some(header) = object.headers.get(index as usize) else { return link.section_info(id) };
@@ -167,7 +167,7 @@ fn brief_info<'a, T: Target>(link: &Contents<'a, T>, id: SectionId) -> SectionIn
     }
 }
 
-/// Entry sizes up to this count even if the section is smaller (empty).
+/// An entry size up to this one counts even if the section is smaller (empty).
 const MAX_ENTRY: u64 = 256;
 
 /// Calls [`List::gather`] for all lists.

@@ -1,10 +1,10 @@
-//! An order of input sections that no script asks for: that of a profile or of an ordering file.
+//! Gives input sections an order that no script asks for: that of a profile or of an ordering file.
 //!
-//! Sections with a priority move inside the list of their rule, so that the order of a script's
-//! input statements, and the symbols assigned between them, stay valid. The built-in scripts have
-//! several statements for code and data only to put cold and hot parts together; an order from a
-//! file counts more than that, so there sections move through the whole output section, as in lld
-//! and gold, which lay out without a script.
+//! Sections with a priority move inside the list of their rule, so that the order of a script's input
+//! statements stays valid, and so do the symbols assigned between them. The built-in scripts have several
+//! statements for code and data only to keep cold and hot parts together. An order from a file counts more
+//! than that. So under a built-in script, these sections move through the whole output section, as in lld and
+//! gold, which lay out without a script.
 
 use super::place::{self, List};
 use super::shuffle::InputOrder;
@@ -14,18 +14,18 @@ use crate::ids::{RuleId, SectionId};
 use crate::phase::{Contents, Scanned, SectionState};
 use crate::plan::LayoutPlan;
 
-/// Priorities of sections. A section with a priority below 0 stands before sections without one, with a
-/// priority above 0 behind them.
+/// The priorities of sections. Sections with a priority below 0 stand before sections without one, and
+/// sections with a priority above 0 stand behind them.
 #[derive(Clone, Debug, Default)]
 pub struct Priorities {
     rows: Vec<(SectionId, i32)>,
-    /// The order comes from a file and is not computed: it holds across the statements of built-in
-    /// scripts.
+    /// Whether the order comes from a file and is not computed. Then it holds across the statements of
+    /// built-in scripts.
     pub written: bool,
 }
 
 impl Priorities {
-    /// Takes priorities; of several for one section, the smallest counts.
+    /// Takes priorities. If a section has several, the smallest counts.
     pub fn new(mut rows: Vec<(SectionId, i32)>, written: bool) -> Self {
         rows.sort_unstable();
         rows.dedup_by_key(|row| row.0);
@@ -42,7 +42,7 @@ impl Priorities {
         self.rows.binary_search_by_key(&id, |row| row.0).map_or(0, |row| self.rows[row].1)
     }
 
-    /// The sections that have one, in order of their priorities.
+    /// The sections that have a priority, in the order of their priorities.
     pub fn in_order(&self) -> Vec<SectionId> {
         let mut rows = self.rows.clone();
         rows.sort_by_key(|&(id, priority)| (priority, id));
@@ -57,9 +57,9 @@ impl Priorities {
     }
 }
 
-/// Whether a section may leave its place in input order: it is laid out, and it is no part of `.init` or
-/// `.fini`, which make up one function, nor of an array of constructors or destructors, which has an order of
-/// its own.
+/// Whether a section may leave its place in input order. It must be laid out. It must not be a part of
+/// `.init` or `.fini`, which make up one function, nor of an array of constructors or destructors, which has
+/// an order of its own.
 pub fn may_move<T: Target>(link: &Scanned<'_, T>, id: SectionId) -> bool {
     let sections = &link.sections;
     if !sections.is_alive(id)
@@ -78,8 +78,8 @@ pub fn may_move<T: Target>(link: &Scanned<'_, T>, id: SectionId) -> bool {
         && !fixed.iter().any(is_fixed)
 }
 
-/// With an order from a file and a built-in script: moves the sections that the file names to the start or
-/// the last statement of their output sections, across input statements.
+/// Applies an order from a file under a built-in script: moves the sections that the file names to the first
+/// or the last statement of their output sections, across input statements.
 pub fn gather<T: Target>(
     link: &Contents<'_, T>,
     rules: &mut [Option<RuleId>],

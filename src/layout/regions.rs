@@ -1,5 +1,5 @@
-//! The part of the location counter that is about regions: where a section goes, where it is
-//! loaded, and whether it fits ("Output Section LMA" and "Output Section Region" in GNU ld's manual).
+//! The part of the location counter that is about regions: where a section goes, where it is loaded, and
+//! whether it fits ("Output Section LMA" and "Output Section Region" in GNU ld's manual).
 
 use super::state::{LayoutState, OutputState, Start};
 use crate::chunks::align;
@@ -12,16 +12,16 @@ use crate::plan::memory;
 use crate::script::ast::{Name, OutputSectionType};
 
 impl LayoutState<'_> {
-    /// Whether an output section of kind `INFO` or its like has allocated contents: these are
-    /// loaded though the script makes the section not allocated.
+    /// Whether an output section of kind `INFO`, or of a similar kind, has allocated contents. These are
+    /// loaded, though the script makes the section not allocated.
     pub(super) fn is_loaded(&self, plan: &OutputPlan, index: usize) -> bool {
         let facts = &self.outputs[index].facts;
         is_unallocated_kind(plan) && is_alloc(facts.any) && facts.sh_type != elf::SHT_NOBITS
     }
 
-    /// The regions for addresses and load addresses that the script names for a section. `AT>`
-    /// alone is for both. A section without load address or load region has the load region of the
-    /// one before it, if both go to the same region.
+    /// The regions for addresses and load addresses that the script names for a section. `AT>` alone is for
+    /// both. A section without load address or load region has the load region of the section before, if both
+    /// go to the same region.
     pub(super) fn declared_regions(&self, plan: &OutputPlan) -> (usize, Option<usize>) {
         let find = |name: &Option<Name>| memory::find(self.plan, &name.as_ref()?.bytes);
         let (region, load) = (find(&plan.region), find(&plan.load_region));
@@ -30,13 +30,14 @@ impl LayoutState<'_> {
             (region, _) => region.unwrap_or(memory::DEFAULT),
         };
         let (region_before, load_before) = self.regions_before;
-        // A section with an address of its own is in no region, so no other is in the same one.
+        // A section with an address of its own is in no region, so it does not share one with the section
+        // before.
         let same_region = region == region_before && region != memory::DEFAULT;
         let inherits = plan.load_address.is_none() && plan.address.is_none() && same_region;
         (region, load.or(load_before.filter(|_| inherits)))
     }
 
-    /// Row of the region that the section goes to. `declared` is the region that the script names for it.
+    /// The row of the region that the section goes to. `declared` is the region that the script names for it.
     pub(super) fn region_of(
         &mut self,
         plan: &OutputPlan,
@@ -115,19 +116,19 @@ impl LayoutState<'_> {
         }
     }
 
-    /// Whether a section that is made now is the first of its overlay: those before it stay empty and are not
-    /// made.
+    /// Whether a section that is made now is the first of its overlay. Sections of the overlay before it are
+    /// empty, and are not made.
     pub(super) fn begins_overlay(&self, plan: &OutputPlan) -> bool {
         plan.overlay && !self.overlay_begun
     }
 
-    /// The value of `AT(…)`; in an overlay it holds for the first section.
+    /// The value of `AT(…)`. In an overlay, it is for the first section.
     pub(super) fn own_load_address(&mut self, plan: &OutputPlan) -> Option<u64> {
         let load = plan.load_address.as_ref().filter(|_| !plan.overlay || self.begins_overlay(plan))?;
         self.address(load)
     }
 
-    /// Where a section of an overlay is loaded that does not begin it: behind the one before.
+    /// Where a section of an overlay is loaded if it is not the first one: behind the section before.
     pub(super) fn load_address_in_overlay(&self, plan: &OutputPlan, region: usize) -> Option<u64> {
         let last = self.regions[region].last.filter(|_| plan.overlay && self.overlay_begun)?;
         Some(last.load.wrapping_add(last.size))
@@ -161,7 +162,7 @@ impl LayoutState<'_> {
     }
 }
 
-/// `INFO` and its kin: not allocated, but laid out among allocated sections.
+/// Whether the kind is `INFO` or a similar one: not allocated, but laid out among allocated sections.
 pub(super) fn is_unallocated_kind(plan: &OutputPlan) -> bool {
     matches!(plan.kind.as_deref(), Some(OutputSectionType::NoAlloc))
 }

@@ -1,12 +1,12 @@
 //! Adds relocation sections (`-r`, `--emit-relocs`) and section groups (`-r`).
 //!
-//! Which output section has relocations, and which members of a group are left, is known when the
-//! output sections are; so this is the layout's last step. The added sections have no addresses.
+//! Only when all output sections are known, it is known which of them have relocations and which members of a
+//! group are left. So this is the layout's last step. The added sections have no addresses.
 //!
-//! Groups stand before everything else, because the gABI wants a group's header before those of its
-//! members. Under `-r`, relocations stand behind the section that they apply to; in a final link
-//! (`--emit-relocs`) they stand before the symbol table, behind all other sections. This step also drops
-//! `.symtab_shndx` if it is not needed: only here the number of sections is final.
+//! Groups stand before everything else, because the gABI wants a group's header before those of its members.
+//! Under `-r`, relocations stand behind the section that they apply to. In a final link (`--emit-relocs`),
+//! they stand before the symbol table, behind all other sections. This step also drops `.symtab_shndx` if it
+//! is not needed, because only here the number of sections is final.
 
 use crate::arch::Target;
 use crate::chunks::{Chunk, Layout};
@@ -19,9 +19,9 @@ use crate::tables::section::{Kind, SyntheticSection};
 use hashbrown::HashSet;
 use rayon::prelude::*;
 
-/// Adds the sections and their chunks; returns the relocation tables and groups that they stand for. All ids
-/// of chunks change, so it numbers the chunks anew in places of sections, in the layout's order and in
-/// linker-defined symbols. `chosen` holds the functions of the SFrame table.
+/// Adds the sections and their chunks. Returns the relocation tables and groups that they stand for. All ids
+/// of chunks change, so the places of sections, the layout's order and linker-defined symbols get the new
+/// ids. `chosen` holds the functions of the SFrame table.
 pub fn run<'a, T: Target>(
     link: Located<'a, T>,
     chosen: &Chosen,
@@ -63,7 +63,7 @@ fn relocations<T: Target>(link: &Geometry<'_, T>, chosen: &Chosen) -> Vec<Output
         .collect()
 }
 
-/// The prevailing groups that have live members; none if the output dissolves groups (final links,
+/// The prevailing groups that have live members. There are none if the output dissolves groups (final links,
 /// `--force-group-allocation`).
 fn groups<T: Target>(link: &Geometry<'_, T>) -> Vec<OutputGroup> {
     if !link.config.is_relocatable() || link.config.layout.force_group_allocation {
@@ -87,8 +87,8 @@ fn groups<T: Target>(link: &Geometry<'_, T>) -> Vec<OutputGroup> {
     found
 }
 
-/// The output sections of a group's members, each once. An output section that a script also gave sections
-/// outside the group has lost `SHF_GROUP` and is no member.
+/// The output sections of a group's members, each once. If a script gave an output section also sections from
+/// outside the group, it has lost `SHF_GROUP` and is no member.
 fn members<T: Target>(link: &Geometry<'_, T>, sections: impl Iterator<Item = SectionId>) -> Vec<ChunkId> {
     let (mut members, mut known) = (Vec::new(), HashSet::new());
     for id in sections.filter(|&id| link.sections.is_alive(id)) {
@@ -147,7 +147,7 @@ fn insert<'a, T: Target>(
         match *place {
             Place::Chunk(_) => {}
             Place::Relocations(row) => relocations_of[relocations[row].target.index()] = Some(id),
-            // A local signature may be defined in the group section itself.
+            // The group section itself may define a local signature.
             Place::Group(row) => layout.places.chunk[group_rows[row]] = Some(id),
         }
     }
@@ -179,7 +179,7 @@ fn insert<'a, T: Target>(
     (link, relocations, groups)
 }
 
-/// Row of a group's own section in the section table.
+/// The row of a group's own section in the section table.
 fn group_row<T: Target>(link: &Inputs<'_, T>, group: &OutputGroup) -> usize {
     link.objects[group.file.index()].section_id(group.section).index()
 }
@@ -195,7 +195,7 @@ fn moved(order: &[Place], count: usize) -> Vec<Option<ChunkId>> {
     moved
 }
 
-/// The section of a relocation table whose target has its old number.
+/// The section of a relocation table. Its target still has the old number.
 fn relocation_section<'a, T: Target>(
     link: &Inputs<'a, T>,
     layout: &Layout<'a>,

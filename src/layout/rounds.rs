@@ -1,9 +1,21 @@
-//! The rounds in which a layout is found.
+//! Finds a layout in which every section is large enough for the addresses of all others.
 //!
-//! A round carries the plan out until no address changes ([`converge`]); its result is a [`Geometry`]. Some
-//! sections have a size that depends on addresses: `.relr.dyn`, Android's `.rela.dyn`, the SFrame table, and
-//! pools of thunks. Where one of them is too small for the geometry, the geometry is given up, the section
-//! grows, and another round begins. None ever shrinks, so the rounds end.
+//! Some sections have a size that depends on addresses: `.relr.dyn`, Android's `.rela.dyn`, the SFrame table,
+//! and pools of thunks. But addresses depend on the sizes of all sections:
+//!
+//! ```text
+//! round 1   .text at 0x1000, and a call in it does not reach `far`
+//!           -> a pool with a thunk gets 12 bytes in .text
+//! round 2   everything behind it moves by 12 bytes; now a second call does not reach
+//!           -> the pool grows to 28 bytes
+//! round 3   everything reaches
+//! ```
+//!
+//! A round carries out the plan until no address changes ([`converge`]), and gives a [`Geometry`]. If a
+//! section is too small for this geometry, the section grows, the linker gives up the geometry, and another
+//! round begins. If a section could also shrink, two rounds could alternate for ever: it would shrink, then
+//! be too small, then grow. So sections only grow, and the rounds end. A section may end up larger than it
+//! needs to be, by a few bytes.
 
 use super::check::{self, Origin};
 use super::converge::{self, Fixed};
@@ -31,8 +43,8 @@ use crate::tables::pools::Thunks;
 use crate::tables::section::Kind;
 use std::ops::ControlFlow;
 
-/// Most rounds in which sections may change their size because addresses changed. Sections only grow, so few
-/// rounds are needed.
+/// The most rounds in which sections may change their size because addresses changed. Sections only grow, so
+/// few rounds are enough.
 const MAX_RESIZES: u32 = 32;
 
 /// What passes from one round to the next.
@@ -47,19 +59,19 @@ pub struct Rounds<'p, 'a> {
     resizes: u32,
 }
 
-/// What the rounds made, besides the geometry.
+/// What the rounds make, besides the geometry.
 pub struct RoundResults {
-    /// The rule of each section: `--enable-non-contiguous-regions` changes them, and pools of thunks get
-    /// theirs here.
+    /// The rule of each section. `--enable-non-contiguous-regions` changes these rules, and pools of thunks
+    /// get theirs here.
     pub rules: Vec<Option<RuleId>>,
     /// Thunks and their pools.
     pub thunks: Thunks,
-    /// The functions of the SFrame table, with those of thunks.
+    /// The functions of the SFrame table, including those of thunks.
     pub chosen: Chosen,
 }
 
 impl<'p, 'a> Rounds<'p, 'a> {
-    /// Before the first round. `chosen` holds the functions of the SFrame table.
+    /// The state before the first round. `chosen` holds the functions of the SFrame table.
     pub fn new<T: Target>(
         link: &Contents<'a, T>,
         plan: &'p LayoutPlan,
@@ -95,8 +107,8 @@ impl<'p, 'a> Rounds<'p, 'a> {
         finish::geometry(link, layout_state, round)
     }
 
-    /// Makes the sections larger that are too small for these addresses, for another round. Breaks with the
-    /// geometry if all fit.
+    /// Enlarges the sections that are too small for these addresses, for another round. If all fit, breaks
+    /// with the geometry.
     pub fn grow<T: Target>(
         &mut self,
         link: Geometry<'a, T>,
@@ -127,7 +139,7 @@ impl<'p, 'a> Rounds<'p, 'a> {
         ControlFlow::Continue(link)
     }
 
-    /// Reports what was found in the last round. `link` is its geometry.
+    /// Reports the findings of the last round. `link` is its geometry.
     pub fn finish<T: Target>(self, link: &Geometry<'_, T>) -> RoundResults {
         let LayoutState { plan, findings, section_rules, .. } = self.layout_state;
         for finding in findings {
@@ -145,7 +157,7 @@ impl<'p, 'a> Rounds<'p, 'a> {
     }
 }
 
-/// The size of Android's packed relocations, which depends on addends, that is on the addresses of symbols.
+/// The size of Android's packed relocations. It depends on addends, and so on the addresses of symbols.
 fn needed_by_android<T: Target>(link: Geometry<'_, T>) -> (Geometry<'_, T>, Vec<(Kind, u64)>) {
     if !android::is_wanted(&link) {
         return (link, Vec::new());
@@ -166,14 +178,14 @@ fn name_outputs(layout_state: &mut LayoutState<'_>) {
         OutputNames::new(layout_state.plan, &|output| outputs[output.index()].facts.count > 0);
 }
 
-/// Whether an assignment on demand (`PROVIDE`) makes the symbol.
+/// Whether the output makes the symbol of an assignment on demand (`PROVIDE`).
 fn is_made<T: Target>(link: &Contents<'_, T>, assignment: &Assignment) -> bool {
     let id = link.globals.lookup(&assignment.target.bytes);
     id.is_some_and(|id| matches!(link.definition(id), Definition::Linker(_)))
 }
 
 /// Decides which output sections exist in the first round: those with input sections, with data, or with an
-/// assignment to dot.
+/// assignment to the location counter.
 fn start_outputs<T: Target>(link: &Contents<'_, T>, layout_state: &mut LayoutState<'_>) {
     for (index, output) in layout_state.plan.outputs.iter().enumerate() {
         let mut lists = output.rules().map(|rule| &layout_state.lists[rule.index()]);
@@ -202,7 +214,7 @@ fn start_outputs<T: Target>(link: &Contents<'_, T>, layout_state: &mut LayoutSta
     if !link.config.is_relocatable() {
         kept::keep_those_with_symbols(link, layout_state);
     }
-    // A table of long section numbers is only needed where there are so many.
+    // Only an output with very many sections needs a table of long section numbers.
     let count = layout_state.outputs.iter().filter(|state| state.in_output).count();
     if count < usize::from(elf::SHN_LORESERVE) - MARGIN
         && !emit::is_wanted(link)
@@ -216,7 +228,7 @@ fn start_outputs<T: Target>(link: &Contents<'_, T>, layout_state: &mut LayoutSta
     }
 }
 
-/// Number of output sections that may still be added: empty ones that get contents in a later round.
+/// The number of output sections that may still be added: empty ones that get contents in a later round.
 const MARGIN: usize = 256;
 
 /// Warns of output sections whose input sections have types that do not go together.

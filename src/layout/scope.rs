@@ -1,7 +1,7 @@
 //! The scope of expressions in scripts: symbols, output sections, regions, constants.
 //!
-//! A layout runs in rounds. A name that this round has not reached yet has its value of the round
-//! before, and rounds go on until both are equal.
+//! A layout runs in rounds. If this round has not reached a name yet, the name has its value of the round
+//! before. Rounds go on until both values are equal.
 
 use super::names::{Entry, InObject, Source};
 use super::state::LayoutState;
@@ -15,8 +15,8 @@ impl LayoutState<'_> {
     /// The value of a symbol at this point of the round.
     fn value_of(&self, entry: &Entry) -> Symbol {
         match entry.source {
-            // Before its assignment a symbol that needs itself has the value that an object gives it, so `a =
-            // a + 1` adds 1 in every round.
+            // Before its assignment, a symbol that needs itself has the value that an object gives it. So `a
+            // = a + 1` adds 1 to the same value in each round.
             Source::Script(_) => match (entry.value.or(entry.settled()), entry.in_objects) {
                 (Some(value), _) => Symbol::Defined(value),
                 (None, Some(InObject::Section(section, offset))) => self.value_in_section(section, offset),

@@ -1,7 +1,8 @@
-//! Program headers: from `PHDRS`, or derived from type and flags of the output sections.
+//! Makes program headers: from `PHDRS`, or derived from type and flags of the output sections.
 //!
-//! A derived loaded segment holds consecutive output sections of equal permissions; where two of
-//! different permissions share a page they must share the segment.
+//! A derived loaded segment holds consecutive output sections of equal permissions. The system gives
+//! permissions to whole pages, so if two sections of different permissions share a page, they must share the
+//! segment.
 
 use super::file_offsets::congruent;
 use crate::chunks::{Chunk, Segment};
@@ -23,21 +24,21 @@ pub const PT_GNU_PROPERTY: u32 = 0x6474_e553;
 pub struct SegmentPolicy {
     /// Size of a page in bytes (`-z max-page-size`).
     pub page_size: u64,
-    /// Alignment of loaded segments in the file: the page size, or 1 where the output is not paged.
+    /// The alignment of loaded segments in the file: the page size, or 1 if the output is not paged.
     pub align_page: u64,
-    /// Code has pages of its own.
+    /// Whether code has pages of its own.
     pub separate_code: bool,
-    /// Every segment has pages of its own.
+    /// Whether every segment has pages of its own.
     pub separate_all: bool,
-    /// The output is paged: `-n` and `-N` are not given.
+    /// Whether the output is paged: neither `-n` nor `-N` is given.
     pub paged: bool,
-    /// The script keeps room for the headers (`SIZEOF_HEADERS`).
+    /// Whether the script keeps room for the headers (`SIZEOF_HEADERS`).
     pub headers_room: bool,
-    /// `-N`: text is writable.
+    /// `-N`: whether text is writable.
     pub writable_text: bool,
     /// `PT_GNU_STACK`: whether it is executable, and its size.
     pub stack: Option<(bool, u64)>,
-    /// Address range that is read-only after relocation.
+    /// The address range that is read-only after relocation.
     pub relro: Option<(u64, u64)>,
     /// Position of `.dynamic`.
     pub dynamic: Option<usize>,
@@ -59,7 +60,7 @@ pub struct PhdrValues {
 }
 
 /// The segments that the chunks, in order of address, need. Offsets and sizes come later, from
-/// [`super::file_offsets`]; addresses of segments that hold chunks too. `headers_size` counts the
+/// [`super::file_offsets`], and so do the addresses of segments that hold chunks. `headers_size` counts the
 /// file header and the room for program headers.
 pub fn derive(chunks: &[&Chunk<'_>], policy: &SegmentPolicy, headers_size: u64) -> Vec<Segment> {
     let loads = loads(chunks, policy);
@@ -154,11 +155,11 @@ fn permissions(chunk: &Chunk<'_>) -> u32 {
     flags
 }
 
-/// The loaded segments. An empty section lies in one, but does not count for its permissions: an empty
-/// `.text` before data does not make the data executable.
+/// The loaded segments. An empty section lies in one of them, but does not count for its permissions: an
+/// empty `.text` before data does not make the data executable.
 fn loads(chunks: &[&Chunk<'_>], policy: &SegmentPolicy) -> Vec<Segment> {
     let mut loads: Vec<Segment> = Vec::new();
-    // The last chunk with bytes of the last segment, or its first one.
+    // The last chunk with bytes in the last segment. If it has none, its first chunk.
     let mut last = 0;
     for (index, chunk) in chunks.iter().enumerate().filter(|(_, chunk)| chunk.takes_address_space()) {
         let is_empty = chunk.size == 0;
@@ -223,14 +224,16 @@ fn starts_load(
     if policy.separate_all && load_flags != flags {
         return true;
     }
-    // A read-only section may follow in a writable segment, but not the other way round.
+    // A read-only section may follow in a writable segment, but a writable section may not follow in a
+    // read-only one.
     let writes_more = flags & !load_flags & elf::PF_W != 0;
     writes_more || policy.separate_code && (load_flags ^ flags) & elf::PF_X != 0
 }
 
-/// A segment for the headers alone, on the pages before that of the first chunk; `None` if there are none.
-/// For scripts that keep room for headers where the first segment has none, as code on pages of its own, and
-/// for programs with an interpreter, which reads the headers in memory.
+/// A segment for the headers alone, on the pages before that of the first chunk; `None` if there are no such
+/// pages. Some scripts keep room for headers where the first segment has none, for example because code has
+/// pages of its own. And a program with an interpreter needs the headers in memory, because the interpreter
+/// reads them there.
 fn headers_alone(
     chunks: &[&Chunk<'_>],
     load: Option<&Segment>,
@@ -257,8 +260,8 @@ fn headers_alone(
     })
 }
 
-/// Whether the file header and the program headers fit in front of the first chunk, in its page; if the
-/// output is not paged, whether they end exactly there and begin at the start of a page.
+/// Whether the file header and the program headers fit in front of the first chunk, in its page. If the
+/// output is not paged, whether they begin at the start of a page and end exactly where the chunk begins.
 fn fits_headers(chunks: &[&Chunk<'_>], load: &Segment, policy: &SegmentPolicy, headers_size: u64) -> bool {
     let chunk = &chunks[load.first as usize];
     let in_page = |bytes: u64| bytes & policy.page_size.wrapping_sub(1);
@@ -270,8 +273,8 @@ fn fits_headers(chunks: &[&Chunk<'_>], load: &Segment, policy: &SegmentPolicy, h
     fit_before(chunk.address) && fit_before(chunk.load_address)
 }
 
-/// Neighbouring notes of one alignment share a segment: their entries follow one another, in memory
-/// and where they are loaded.
+/// Adds the segments of notes. Neighbouring notes of one alignment share a segment, because their entries
+/// follow one another, in memory and where they are loaded.
 fn notes(chunks: &[&Chunk<'_>], segments: &mut Vec<Segment>) {
     let mut run: Option<Segment> = None;
     for (index, chunk) in chunks.iter().enumerate() {
@@ -329,13 +332,13 @@ fn relro(chunks: &[&Chunk<'_>], policy: &SegmentPolicy) -> Option<Segment> {
 #[derive(Clone, Copy)]
 pub struct Named<'p> {
     names: &'p [Name],
-    /// The script names the segments for this very section; an orphan has those of its neighbour.
+    /// Whether the script names the segments for this very section. An orphan has those of its neighbour.
     own: bool,
 }
 
-/// For each chunk the segments that its output section names in the script; `outputs` gives the row of each.
-/// An output section that names none inherits from the last one before it that names any, if that is empty
-/// and so has no chunk.
+/// For each chunk, the segments that its output section names in the script. `outputs` has the row of each
+/// output section. An output section that names none inherits them from the last one before it that names
+/// any, if that one is empty and so has no chunk.
 pub fn names_in_script<'p>(
     plan: &'p LayoutPlan,
     chunks: &[&Chunk<'_>],
@@ -360,9 +363,9 @@ pub fn names_in_script<'p>(
     outputs.iter().zip(chunks).map(name).collect()
 }
 
-/// The segments of `PHDRS`, for chunks in order of address. `of_chunk` is the result of [`names_in_script`];
-/// a section without names goes into the segments of the one before it. Into `PT_INTERP` and `PT_GNU_SFRAME`
-/// go only sections that name them themselves.
+/// The segments of `PHDRS`, for chunks in order of address. `of_chunk` is the result of [`names_in_script`].
+/// A section without names goes into the segments of the section before. Only sections that name them
+/// themselves go into `PT_INTERP` and `PT_GNU_SFRAME`.
 pub fn from_phdrs(
     plan: &LayoutPlan,
     values: &[PhdrValues],
@@ -396,10 +399,10 @@ pub fn from_phdrs(
             match rows.get(&name.bytes[..]) {
                 Some(&row) => match segments[row].p_type {
                     // The kernel refuses a `PT_INTERP` with more than the path, and orphans stand behind
-                    // `.interp`. Readers of `PT_GNU_SFRAME` take all that it covers for one table (SFrame
-                    // rule 8).
+                    // `.interp`. Readers of `PT_GNU_SFRAME` take everything that it covers for one table
+                    // (SFrame rule 8).
                     elf::PT_INTERP | PT_GNU_SFRAME if !run.own => {}
-                    // Readers find the table in memory, so one that is not loaded has no segment.
+                    // Readers look for the table in memory, so a table that is not loaded has no segment.
                     elf::PT_LOAD | PT_GNU_SFRAME => join(&mut segments[row], &run.loaded),
                     _ => join(&mut segments[row], &run.all),
                 },
@@ -425,14 +428,14 @@ pub fn from_phdrs(
 }
 
 /// Chunks that follow one another and go into the same segments. A script may name tens of thousands of
-/// segments for one section, from which as many sections inherit.
+/// segments for one section, and as many sections may inherit them.
 struct Run<'p> {
     names: &'p [Name],
     own: bool,
-    /// A segment of all chunks.
+    /// A segment of all these chunks.
     all: Segment,
-    /// A segment of those that are loaded: thread-local zeros are only in the template, and sections that are
-    /// not allocated have no addresses to load.
+    /// A segment of the chunks that are loaded. Thread-local zeros are only in the template, and sections
+    /// that are not allocated have no addresses to load.
     loaded: Segment,
 }
 
@@ -475,7 +478,7 @@ fn segment_of(chunk: &Chunk<'_>, index: usize) -> Segment {
     }
 }
 
-/// Adds the chunks of `more`, which are behind those of the segment.
+/// Adds the chunks of `more`, which stand behind those of the segment.
 fn join(segment: &mut Segment, more: &Segment) {
     if more.is_empty() {
         return;
@@ -490,7 +493,7 @@ fn join(segment: &mut Segment, more: &Segment) {
     segment.align = segment.align.max(more.align);
 }
 
-/// The error that `PHDRS` is given, but no output section names a program header.
+/// The error for a script that has `PHDRS`, but no output section that names a program header.
 fn no_phdrs(plan: &LayoutPlan) -> Diagnostic {
     let diagnostic = Diagnostic::error(Code::ScriptError, "no sections assigned to phdrs")
         .help("write the name of a program header behind an output section: `} :text`");
@@ -504,8 +507,8 @@ fn no_phdrs(plan: &LayoutPlan) -> Diagnostic {
     }
 }
 
-/// An error for every program header that one of these sections of the output names although the script has
-/// no `PHDRS`. A name behind a section that is not made asks for nothing.
+/// An error for each program header that one of these output sections names, although the script has no
+/// `PHDRS`. A name behind a section that is not made asks for nothing.
 pub fn unknown_without_phdrs(plan: &LayoutPlan, outputs: &[OutputId]) -> impl Iterator<Item = Diagnostic> {
     let made = outputs.iter().filter_map(|&output| plan.outputs.get(output.index()));
     let mut seen = HashSet::new();
@@ -514,7 +517,7 @@ pub fn unknown_without_phdrs(plan: &LayoutPlan, outputs: &[OutputId]) -> impl It
     names.filter(|name| *name.bytes != *b"NONE").map(|name| unknown_phdr(plan, name))
 }
 
-/// Most program headers that one message names.
+/// One message names at most so many program headers.
 const NAMED: usize = 10;
 
 fn unknown_phdr(plan: &LayoutPlan, name: &Name) -> Diagnostic {

@@ -28,7 +28,7 @@ fn separate_code<T: Target>(config: &Config) -> bool {
     layout.magic == Magic::Paged && wanted
 }
 
-/// Warns of an image base that is no multiple of the page size: the system maps a program in whole pages.
+/// Warns of an image base that is not a multiple of the page size. The system maps a program in whole pages.
 pub fn warn_image_base<T: Target>(link: &Inputs<'_, T>) {
     let (max_page_size, _) = page_sizes::<T>(link.config);
     if let Some(base) = link.config.layout.image_base
@@ -73,7 +73,7 @@ pub fn settings<T: Target>(config: &Config) -> Settings {
     }
 }
 
-/// Whether the script makes room for headers: whether an expression uses `SIZEOF_HEADERS`.
+/// Whether the script makes room for headers: an expression uses `SIZEOF_HEADERS`.
 fn keeps_headers_room(plan: &LayoutPlan) -> bool {
     fn speaks_of(expr: &Expr) -> bool {
         matches!(expr.kind, ExprKind::SizeOfHeaders) || expr.operands().into_iter().any(speaks_of)
@@ -112,7 +112,7 @@ pub fn fixed<'a, T: Target>(link: &Contents<'a, T>, plan: &LayoutPlan) -> Fixed<
             separate_all: layout.separate_code == Some(SeparateCode::AllSegments),
             paged,
             headers_room: keeps_headers_room(plan),
-            // The flag of a section of an object would stay in the program that is made of it.
+            // If an object's section had the flag, it would stay in the program made from that object.
             writable_text: layout.magic == Magic::OMagic && !config.is_relocatable(),
             stack: stack.map(|executable| (executable, layout.stack_size.unwrap_or(0))),
             ..SegmentPolicy::default()

@@ -1,5 +1,5 @@
-//! `--shuffle-sections`: another order of the input sections before scripts sort them, to find code
-//! that relies on the order and to measure how much speed depends on it.
+//! `--shuffle-sections`: puts the input sections in another order before scripts sort them. This finds code
+//! that relies on the order, and shows how much speed depends on it.
 
 use crate::arch::Target;
 use crate::cli::{Shuffle, ShuffleOrder};
@@ -10,12 +10,12 @@ use crate::script::glob::Glob;
 /// The input order, or a permutation of it by `--shuffle-sections`.
 #[derive(Default)]
 pub struct InputOrder {
-    /// For each input section its rank in the shuffled order; empty without `--shuffle-sections`.
+    /// For each input section, its rank in the shuffled order. Empty without `--shuffle-sections`.
     ranks: Vec<u32>,
 }
 
 impl InputOrder {
-    /// The order that options ask for. Relocatable output keeps its order: the final link shuffles.
+    /// The order that options ask for. Relocatable output keeps the input order, and the final link shuffles.
     pub fn new<T: Target>(link: &Contents<'_, T>) -> Self {
         let shuffles = &link.config.layout.shuffles;
         if shuffles.is_empty() || link.config.is_relocatable() {
@@ -38,12 +38,12 @@ impl InputOrder {
         InputOrder { ranks }
     }
 
-    /// Whether it differs from the order of the inputs.
+    /// Whether this order differs from the order of the inputs.
     pub fn is_shuffled(&self) -> bool {
         !self.ranks.is_empty()
     }
 
-    /// The rank of an input section: its id if nothing is shuffled.
+    /// The rank of an input section. If nothing is shuffled, it is the section's id.
     pub fn rank(&self, id: u32) -> u32 {
         self.ranks.get(id as usize).copied().unwrap_or(id)
     }
@@ -54,7 +54,7 @@ fn is_one_function(name: &[u8]) -> bool {
     matches!(name, b".init" | b".fini")
 }
 
-/// Sections that match change places among themselves; others stay where they are.
+/// Lets sections that match change places among themselves. Others stay where they are.
 fn permute(shuffle: &Shuffle, order: &mut [u32], matches: &dyn Fn(u32) -> bool) {
     let places: Vec<usize> = (0..order.len()).filter(|&place| matches(order[place])).collect();
     let mut matched: Vec<u32> = places.iter().map(|&place| order[place]).collect();
@@ -76,8 +76,8 @@ fn scramble(items: &mut [u32], seed: u64) {
     }
 }
 
-/// SplitMix64 (Steele, Lea and Flood 2014): the order of a seed is the same on every machine and in
-/// every version, which library generators do not promise.
+/// The next number of SplitMix64 (Steele, Lea and Flood 2014). With it, a seed gives the same order on every
+/// machine and in every version. Generators of libraries do not promise that.
 fn next(state: &mut u64) -> u64 {
     *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let mut mixed = *state;

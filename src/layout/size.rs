@@ -1,18 +1,18 @@
-//! Offsets inside an output section: one exact scan over dense sizes and alignments.
+//! Computes offsets inside an output section: one exact scan over dense sizes and alignments.
 //!
-//! The scan is repeated only if one of its inputs changed: mostly it is addresses of whole output
-//! sections that change from one round of the layout to the next.
+//! The scan is repeated only if one of its inputs changed. Mostly, only the addresses of whole output
+//! sections change from one round of the layout to the next.
 
 use super::place::{List, NO_PART};
 use crate::chunks::align::align_to;
 use crate::ids::SectionId;
 
 /// Lays a list out from address `start`, and writes for each section its offset *in the list*. `subalign`
-/// replaces the sections' own alignments, but not that of empty tables. Gives the address of the list's end;
-/// `None` if it overflows.
+/// replaces the sections' own alignments, but not that of empty tables. Returns the address of the list's
+/// end; `None` if it overflows.
 ///
-/// An output section starts at a multiple of its largest alignment, so offsets decide alignment
-/// alone, and two starts that are equal modulo the list's largest alignment give the same offsets.
+/// An output section starts at a multiple of its largest alignment, so offsets alone decide alignment. Two
+/// starts that are equal modulo the list's largest alignment give the same offsets.
 pub fn lay_out(list: &mut List, start: u64, subalign: Option<u8>, offsets: &mut [u64]) -> Option<u64> {
     let exponent = subalign.unwrap_or(list.max_align);
     let mask = 1u64.checked_shl(exponent.into())?.wrapping_sub(1);
@@ -34,7 +34,7 @@ fn scan(list: &List, start: u64, subalign: Option<u8>, offsets: &mut [u64]) -> O
     Some(at)
 }
 
-/// Where a section begins that stands at or behind `at`. `None` if that overflows.
+/// Where a section begins whose earliest place is `at`; `None` if that overflows.
 #[inline]
 pub fn start_of(at: u64, align: u8, subalign: Option<u8>) -> Option<u64> {
     if align == NO_PART { Some(at) } else { align_to(at, subalign.unwrap_or(align)) }

@@ -1,4 +1,4 @@
-//! Orders that scripts ask for: `SORT_BY_NAME` and its kin.
+//! Sorts sections as scripts ask: `SORT_BY_NAME` and similar keywords.
 
 use super::shuffle::InputOrder;
 use crate::arch::Target;
@@ -8,8 +8,8 @@ use crate::plan::Rule;
 use crate::script::ast::{Sort, SortKey};
 use std::cmp::{Ordering, Reverse};
 
-/// Puts the sections of a rule in the order that it asks for. The sort is stable, so sections of equal keys
-/// stay in input order.
+/// Puts the sections of a rule in the order that the rule asks for. The sort is stable, so sections of equal
+/// keys stay in input order.
 pub fn sort<T: Target>(link: &Contents<'_, T>, rule: &Rule, items: &mut [SectionId]) {
     if is_plain(rule.file_sort) && is_plain(rule.sort) {
         return;
@@ -22,8 +22,8 @@ pub fn sort<T: Target>(link: &Contents<'_, T>, rule: &Rule, items: &mut [Section
 }
 
 /// Joins the lists of a statement whose patterns ask for different orders. As in GNU ld, sections are
-/// inserted in input order, and a section of a sorted pattern goes in front of the first section that it
-/// sorts before, even if another pattern took that one.
+/// inserted in input order. A section of a sorted pattern goes in front of the first section that it sorts
+/// before, even if another pattern took that one.
 pub fn mix<T: Target>(
     link: &Contents<'_, T>,
     order: &InputOrder,
@@ -68,7 +68,7 @@ impl<'a> Keyed<'a> {
     }
 }
 
-/// The file of a section; for the common blocks of a file, that file.
+/// The file of a section. For common blocks, the file that they come from.
 fn file_of<T: Target>(link: &Contents<'_, T>, id: SectionId) -> Option<FileId> {
     match link.synthetic_row(id) {
         Some(row) => link.synthetics.section(row).file,
@@ -101,7 +101,7 @@ fn compare_by(key: SortKey, a: &Keyed<'_>, b: &Keyed<'_>) -> Ordering {
     }
 }
 
-/// The priority at the end of a name: `.init_array.00101` has 101, and so has `.ctors.65434`, whose
+/// The priority at the end of a name: `.init_array.00101` has 101. So has `.ctors.65434`, because these
 /// numbers count backwards.
 pub fn init_priority(name: &[u8]) -> Option<u64> {
     let dot = memchr::memrchr(b'.', name)?;

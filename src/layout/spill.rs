@@ -1,9 +1,9 @@
-//! `--enable-non-contiguous-regions`: sections that do not fit the region of their output section go
-//! on to the next statement that matches them (GNU ld's manual, "Command-line Options").
+//! `--enable-non-contiguous-regions`: moves sections that do not fit the region of their output section on to
+//! the next statement that matches them (GNU ld's manual, "Command-line Options").
 //!
-//! The first output section that leaves its region gives up the section that does not fit and all
-//! behind it, even where a small one would still fit, so that the order of sections stays that of
-//! the script. Then everything is laid out again. A section never goes back, so the loop ends.
+//! The first output section that leaves its region gives up the section that does not fit and all sections
+//! behind it. It does so even if a small one would still fit, so that sections stay in the order of the
+//! script. Then everything is laid out again. A section never goes back, so the loop ends.
 
 use super::place;
 use super::shuffle::InputOrder;
@@ -18,11 +18,11 @@ use crate::tables::section::Kind;
 use hashbrown::HashMap;
 use std::collections::VecDeque;
 
-/// The rules that each section can still go on to, in order.
+/// The rules to which each section can still go on, in order.
 pub type Alternatives = HashMap<SectionId, VecDeque<RuleId>, foldhash::fast::FixedState>;
 
-/// Moves sections out of the first output section that leaves its region. Gives whether any moved. A section
-/// without a further rule is reported and stays.
+/// Moves sections out of the first output section that leaves its region. Returns whether it moved any. A
+/// section without a further rule is reported and stays.
 pub fn run<T: Target>(
     link: &Contents<'_, T>,
     layout_state: &mut LayoutState<'_>,
@@ -41,7 +41,8 @@ pub fn run<T: Target>(
     false
 }
 
-/// The sections of an output section from the first one on that ends behind its region.
+/// The sections of an output section that lie behind its region: the first one that ends behind it, and all
+/// that follow.
 fn behind_region<T: Target>(
     link: &Contents<'_, T>,
     layout_state: &LayoutState<'_>,
@@ -68,7 +69,7 @@ fn behind_region<T: Target>(
     moving
 }
 
-/// Whether a section may go on to another rule: input sections and common blocks.
+/// Whether a section may go on to another rule. Input sections and common blocks may.
 fn can_move<T: Target>(link: &Contents<'_, T>, id: SectionId) -> bool {
     let row = link.synthetic_row(id);
     row.is_none_or(|row| link.synthetics.section(row).kind == Kind::Common)

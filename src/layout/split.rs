@@ -1,9 +1,9 @@
-//! `--split-by-file`, `--split-by-reloc`: under `-r`, output sections of a bounded size or number of
+//! `--split-by-file`, `--split-by-reloc`: under `-r`, makes output sections of a limited size or number of
 //! relocations, for loaders that take no more.
 //!
-//! An output section ends before the input section with which it would reach a bound, as in GNU ld;
-//! the rest goes into `NAME.0`, `NAME.1` and so on, right behind it. An input section is never
-//! split, so a large one may exceed a bound by itself.
+//! An output section ends before the input section with which it would reach a limit, as in GNU ld. The rest
+//! goes into `NAME.0`, `NAME.1` and so on, right behind it. An input section is never split, so a large one
+//! may exceed a limit by itself.
 
 use super::place::{self, List};
 use super::size;
@@ -16,8 +16,8 @@ use hashbrown::HashSet;
 /// The pieces of an output section, each with its input sections.
 type Pieces = Vec<Vec<SectionId>>;
 
-/// Splits the output sections of a plan whose lists are full. `rules` tells which rule each section
-/// has, and `lists` grows with the plan's rules.
+/// Splits the output sections of a plan whose lists are full. `rules` has the rule of each section, and
+/// `lists` grows with the plan's rules.
 pub fn run<T: Target>(
     link: &Contents<'_, T>,
     plan: &mut LayoutPlan,
@@ -50,8 +50,8 @@ pub fn run<T: Target>(
     plan.commands = commands;
 }
 
-/// Takes the sections beyond the bounds out of an output section. An output section in which the script
-/// writes bytes or assigns symbols stays whole, because bytes and symbols have their place among the
+/// Takes the sections beyond the limits out of an output section. If the script writes bytes or assigns
+/// symbols in an output section, that one stays whole, because bytes and symbols have their place among the
 /// sections.
 fn pieces<T: Target>(
     link: &Contents<'_, T>,
@@ -88,7 +88,7 @@ fn pieces<T: Target>(
     pieces
 }
 
-/// The contents of a piece so far.
+/// What a piece contains so far.
 #[derive(Default)]
 struct Piece {
     /// Size in bytes.
@@ -117,7 +117,7 @@ impl Piece {
     }
 
     fn add(&mut self, size: u64, align: u8, relocations: u64) {
-        // Empty sections do not make a piece: they go with the next section that is not empty.
+        // Empty sections make no piece of their own. They go with the next section that is not empty.
         self.sections += u32::from(size > 0);
         self.size = self.size_with(size, align);
         self.relocations = self.relocations.saturating_add(relocations);

@@ -1,5 +1,4 @@
-//! The state of one run of the location counter: sections, symbols, regions, and the counter
-//! itself.
+//! The state of one run of the location counter: sections, symbols, regions, and the counter itself.
 
 use super::names::{OutputNames, Symbols};
 use super::output::{Attributes, OutputFacts};
@@ -14,14 +13,14 @@ use crate::script::builtin::LayoutConstants;
 use crate::script::data_segment::DataSegment;
 use std::cell::Cell;
 
-/// Settings by options and the machine.
+/// Settings that options and the machine determine.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Settings {
     /// The largest page size that the output may run with, in bytes (`-z max-page-size`).
     pub max_page_size: u64,
     /// The usual page size, in bytes (`-z common-page-size`).
     pub common_page_size: u64,
-    /// Size in bytes of the page on whose boundary the relocation-read-only part ends, if larger
+    /// The size in bytes of the page on whose boundary the relocation-read-only part ends, if it is larger
     /// than `common_page_size`.
     pub relro_page_size: u64,
     /// Values for the conditions of built-in scripts; `None` in tests, which read no such script.
@@ -41,13 +40,13 @@ pub struct Settings {
 /// Whether an output section is in the output.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Stays {
-    /// If it has contents.
+    /// Only if it has contents.
     #[default]
     IfFilled,
-    /// In any case: because of a statement (`. = .`), a visible symbol in it, or a table that gets its size
-    /// after layout.
+    /// Always, because of a statement (`. = .`), a visible symbol in it, or a table that gets its size after
+    /// layout.
     Always,
-    /// In no case, even if statements would keep it.
+    /// Never, even if statements would keep it.
     Never,
 }
 
@@ -70,16 +69,16 @@ pub struct OutputState {
     pub size: u64,
     /// The region that it is in, as `memory::find` numbers them.
     pub region: usize,
-    /// It has a header in the output. Empty output sections are dropped.
+    /// Whether it has a header in the output. Empty output sections are dropped.
     pub in_output: bool,
     /// Whether it stays while it is empty.
     pub stays: Stays,
-    /// It assigns symbols: its statements are carried out even if it is dropped.
+    /// Whether it assigns symbols. Then its statements are carried out even if it is dropped.
     pub assigns: bool,
-    /// It has an address, of this run or the one before.
+    /// Whether it has an address, from this run or the one before.
     pub placed: bool,
-    /// This run did not find its address or its size: an expression names a value that only later statements
-    /// give, or is wrong.
+    /// Whether this run did not find its address or its size, because an expression is wrong or names a value
+    /// that only later statements give.
     pub undetermined: bool,
     /// Fills, by offset.
     pub fills: Vec<Fill>,
@@ -88,7 +87,7 @@ pub struct OutputState {
 }
 
 impl OutputState {
-    /// Lets it stay although it is empty.
+    /// Makes it stay although it is empty.
     pub fn keep(&mut self) {
         if self.stays == Stays::IfFilled {
             self.stays = Stays::Always;
@@ -122,7 +121,7 @@ pub struct LayoutState<'p> {
     pub output_names: OutputNames<'p>,
     /// Symbols that the plan mentions.
     pub symbols: Symbols<'p>,
-    /// Settings by options and the machine.
+    /// Settings that options and the machine determine.
     pub settings: Settings,
     /// Bytes of the file header and the program headers.
     pub headers_size: u64,
@@ -134,32 +133,34 @@ pub struct LayoutState<'p> {
     pub data_segment: DataSegment,
     /// Address of the location counter.
     pub dot: u64,
-    /// The output section that is being carried out.
+    /// The output section that the run is in.
     pub current: Option<OutputId>,
-    /// The command that is being carried out.
+    /// The command that the run has come to.
     pub position: usize,
-    /// Bounds of regions are being evaluated, for which all statements of the script count as carried out.
+    /// Whether the run evaluates bounds of regions. For these, all statements of the script count as carried
+    /// out.
     pub(super) in_regions: bool,
-    /// Errors and warnings of this run; the next one starts without.
+    /// Errors and warnings of this run. The next run starts without any.
     pub findings: Vec<Diagnostic>,
-    /// The last allocated output section before the location counter, TLS apart.
+    /// The last allocated output section before the location counter that is not thread-local.
     pub(super) last_output: Option<OutputId>,
-    /// The position of the next command whose section is loaded, and that section; `None`: not searched yet.
+    /// The position of the next command whose section is loaded, and that section; `None` if it was not
+    /// searched yet.
     pub(super) next_loaded: Cell<Option<(usize, Option<OutputId>)>>,
-    /// The end of `.tbss`, if that was the last section: another `.tbss` continues there.
+    /// The end of `.tbss`, if that was the last section. Another `.tbss` continues there.
     pub(super) tls_zeros_end: Option<u64>,
     pub(super) overlay_start: u64,
     pub(super) overlay_end: u64,
-    /// The script gives the overlay an address.
+    /// Whether the script gives the overlay an address.
     pub(super) overlay_fixed: bool,
-    /// A section of the overlay has been made.
+    /// Whether a section of the overlay has been made.
     pub(super) overlay_begun: bool,
     pub(super) overlay_region: usize,
-    /// The fill of gaps, empty for the default.
+    /// The fill of gaps. Empty for the default.
     pub(super) pattern: Vec<u8>,
-    /// The location counter was assigned outside of sections, and no section has come since.
+    /// Whether the location counter was assigned outside of sections, and no section has come since.
     pub(super) dot_assigned: bool,
-    /// Regions for addresses and load addresses of the output section before.
+    /// The regions for addresses and load addresses of the output section before.
     pub(super) regions_before: (usize, Option<usize>),
 }
 
@@ -176,7 +177,7 @@ pub(super) struct Start {
 }
 
 impl<'p> LayoutState<'p> {
-    /// Before the first run.
+    /// The state before the first run.
     pub fn new(
         plan: &'p LayoutPlan,
         section_rules: Vec<Option<RuleId>>,

@@ -41,7 +41,7 @@ fn plan_of(texts: &[&str], config: &Config) -> (LayoutPlan, Vec<Diagnostic>) {
     LayoutPlan::new(Scripts { builtin, replacing, sources, ..Scripts::default() }, config)
 }
 
-/// The rule of a section, by trying all patterns.
+/// The rule of a section, found by trying all patterns.
 fn rule_of(plan: &LayoutPlan, name: &str) -> Option<RuleId> {
     let takes = |rule: &crate::plan::Rule| {
         let Some(statement) = rule.statement else { return false };
@@ -421,7 +421,7 @@ fn symbols_of_a_plan_are_listed_once() {
         ]
     );
     let names = |wanted: bool| plan.referenced_symbols(&move |_| wanted).len();
-    // Whether something asks for `b` in front of its assignment is not known yet.
+    // It is not known yet whether something asks for `b` in front of its assignment.
     assert_eq!((names(false), names(true)), (0, 2));
 }
 

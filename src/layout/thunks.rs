@@ -1,17 +1,33 @@
-//! Makes thunks for branches that do not reach their targets, and moves instructions away from
-//! addresses at which a processor's erratum would hit them.
+//! Makes thunks for branches that do not reach their targets.
 //!
-//! Part of the layout's rounds: it takes the geometry of one, and adds missing thunks; then another round
-//! begins. Thunks stand in pools, which may be behind any section of code of any
-//! output section. A new pool is put as far ahead of the branch as that reaches, so that it serves
-//! branches from both sides; a slack remains for thunks that are inserted in between later. Thunks
-//! and pools are never removed, so the loop ends.
+//! A `bl` of AArch64 has 26 bits for its distance and reaches 128 MiB. Programs with more code than that
+//! exist. If a call does not reach, the linker lets it go to a *thunk*, a few instructions within reach that
+//! load the target's whole address and jump there:
 //!
-//! The threads only add to a set of pairs (pool, symbol), so their order does not matter; thunks are then
-//! made in the order of pools and symbols.
+//! ```text
+//! 0x0000_1000   bl thunk ---------+           (f is 300 MiB away)
+//!                                 |
+//! 0x07d0_0000   thunk: adrp/add/br    ->  0x12c0_0000   f
+//!                                 |
+//! 0x0900_0000   bl thunk ---------+           (the same thunk serves calls behind it)
+//! ```
 //!
-//! All branches of the program are looked at once. Later rounds look only at the watched ones, whose targets
-//! are out of reach or almost so, until some section has moved far.
+//! Thunks stand in *pools*, which may stand behind any section of code. A thunk behind each function that
+//! needs one would be simple, and would repeat it for every caller. So a new pool goes as far ahead of the
+//! branch as the branch reaches, and then serves branches from both sides. The linker does not use the last 2
+//! MiB of the reach, because thunks that are added in between later move the branch and its pool apart.
+//!
+//! This is a part of the layout's rounds ([`super::rounds`]). It takes the geometry of one round and adds
+//! missing thunks, and then another round begins. Thunks and pools are never removed, even if they are no
+//! longer needed, so the rounds end.
+//!
+//! A large program has millions of branches. The first round looks at all of them. Later rounds look only at
+//! the watched ones, whose targets are out of reach or almost so, until some section has moved far. Threads
+//! only add to a set of pairs (pool, symbol), so their order does not matter. Thunks are then made in the
+//! order of pools and symbols.
+//!
+//! The pools have a second use: some processors have errata that hit an instruction only at certain
+//! addresses. The linker moves such instructions into a pool and puts a branch in their place.
 
 use super::state::LayoutState;
 use super::values;
@@ -29,16 +45,16 @@ use crate::tables::section::{Kind, SyntheticSection, SyntheticSections};
 use rayon::prelude::*;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Bytes by which later insertions may move a branch and its pool apart.
+/// Later insertions may move a branch and its pool apart by so many bytes.
 const SLACK: u64 = 2 << 20;
-/// A branch is watched if it would not reach were it this many bytes longer.
+/// A branch is watched if it would not reach its target with so many bytes more.
 const MARGIN: u64 = 16 << 20;
-/// Pools with moved instructions have multiples of this size, so that code behind them keeps its
-/// offset in its page, and no new instruction must be moved.
+/// Pools with moved instructions have multiples of this size. So the code behind them keeps its offset in its
+/// page, and no further instruction must be moved.
 const PAGE: u64 = 0x1000;
 
 /// Adds missing thunks and moves instructions. Returns whether there were any. New pools get their places in
-/// the lists of `machine`; `watched` passes from one round to the next.
+/// the lists of `layout_state`. `watched` passes from one round to the next.
 pub fn insert<T: Target>(
     link: &Geometry<'_, T>,
     thunks: &mut Thunks,
@@ -77,7 +93,7 @@ pub fn insert<T: Target>(
     insertion.finish()
 }
 
-/// Gives the sections of all pools their sizes, and makes those of new pools.
+/// Gives the sections of all pools their sizes, and makes sections for new pools.
 pub fn size_pools<T: Target>(synthetics: &mut SyntheticSections<'_>, first_internal: u32, thunks: &Thunks) {
     let flags = u64::from(elf::SHF_ALLOC | elf::SHF_EXECINSTR);
     let align = T::THUNKS.map_or(1, |spec| spec.align);
@@ -104,15 +120,14 @@ struct Branch {
     symbol: u32,
 }
 
-/// Branches that need a thunk, or may need one if addresses move a little. Later rounds look at
-/// these only.
+/// Branches that need a thunk, or may need one if addresses move a little. Later rounds look only at these.
 #[derive(Debug)]
 pub struct Watched {
     /// The branches, by object.
     branches: Vec<Vec<Branch>>,
-    /// The symbols that they go to, each once; ascending.
+    /// The symbols to which they go, each once, ascending.
     symbols: Vec<SymbolId>,
-    /// Addresses of all laid out sections when the list was made.
+    /// The addresses of all sections when the list was made.
     sections: Vec<(SectionId, u64)>,
 }
 
@@ -154,7 +169,7 @@ fn absolute_value<T: Target>(link: &Geometry<'_, T>, id: SymbolId) -> Option<u64
     }
 }
 
-/// The sections of an object with code of the program, each with its header index.
+/// The sections of an object that have code of the program, each with its header index.
 fn code_sections<'l, T: Target>(
     link: &'l Geometry<'_, T>,
     object: &'l ObjectFile<'_, T::E>,
@@ -181,7 +196,7 @@ fn watch<'w, T: Target>(link: &Geometry<'_, T>, watched: &'w mut Option<Watched>
     watched.get_or_insert_with(|| all_to_watch(link, reach - MARGIN))
 }
 
-/// Looks at all branches of the program for those that are longer than `limit` bytes.
+/// Finds all branches of the program that are longer than `limit` bytes.
 fn all_to_watch<T: Target>(link: &Geometry<'_, T>, limit: u64) -> Watched {
     let values = values::all(link);
     let of_object = |object| long_branches(link, &values, object, limit);
@@ -198,13 +213,13 @@ fn all_to_watch<T: Target>(link: &Geometry<'_, T>, limit: u64) -> Watched {
     Watched { branches, symbols, sections }
 }
 
-/// Address that a branch goes to at present.
+/// The address to which a branch goes at present.
 fn goal<T: Target>(link: &Geometry<'_, T>, destination: Destination) -> Option<u64> {
     target_by(link, destination, |symbol| values::of(link, symbol))
 }
 
-/// Branches of an object that are longer than `limit` bytes, or whose target an expression of the script
-/// places.
+/// The branches of an object that are longer than `limit` bytes, or whose target is a symbol that the linker
+/// defines: an expression of the script may move it far at once.
 fn long_branches<T: Target>(
     link: &Geometry<'_, T>,
     values: &[u64],
@@ -234,7 +249,7 @@ fn long_branches<T: Target>(
     found
 }
 
-/// By object, the branches that reach neither their target nor a thunk.
+/// The branches that reach neither their target nor a thunk, by object.
 fn far_branches<T: Target>(
     link: &Geometry<'_, T>,
     thunks: &Thunks,
@@ -296,7 +311,7 @@ struct Boundary {
     address: u64,
     output: OutputId,
     rule: RuleId,
-    /// Number of sections of the rule that stand before it.
+    /// The number of sections of the rule that stand before it.
     position: u32,
 }
 
@@ -305,16 +320,16 @@ struct Insertion<'i, 'a, 'p, T: Target> {
     layout_state: &'i mut LayoutState<'p>,
     thunks: &'i mut Thunks,
     spec: ThunkSpec,
-    /// Thunks were added.
+    /// Whether any thunk was added.
     changed: bool,
-    /// The places for pools, in order of address; `None` until the first new pool asks for them.
+    /// The places for pools, in order of address; `None` until the first new pool needs one.
     boundaries: Option<Vec<Boundary>>,
-    /// Pools that are new, the last of all, with their places.
+    /// The new pools, which are the last of all, with their places.
     inserted: Vec<(Boundary, SectionId)>,
 }
 
 impl<T: Target> Insertion<'_, '_, '_, T> {
-    /// Adds pools so that the first and the last far branch of each object reach one.
+    /// Adds pools until the first and the last far branch of each object reach one.
     fn add_pools(&mut self, branches: &[Vec<FarBranch>]) {
         let ends = |branches: &Vec<FarBranch>| {
             let places = || branches.iter().map(|branch| branch.place);
@@ -327,8 +342,8 @@ impl<T: Target> Insertion<'_, '_, '_, T> {
         }
     }
 
-    /// Makes thunks for branches. Threads set a bit for each pool and symbol, because there can be millions
-    /// of branches to sort. Destinations with an addend are rare and are sorted.
+    /// Makes thunks for branches. Threads set a bit for each pool and symbol, because there may be too many
+    /// branches to sort: millions. Destinations with an addend are rare, so these are sorted.
     fn bridge(&mut self, branches: &[Vec<FarBranch>]) {
         if branches.iter().all(Vec::is_empty) {
             return;
@@ -384,11 +399,11 @@ impl<T: Target> Insertion<'_, '_, '_, T> {
         self.add(pool, Purpose::Call(destination), form);
     }
 
-    /// Adds landing pads near the targets of thunks that jump indirectly, where the output enforces landing
-    /// pads (BTI) and the target has none.
+    /// Adds landing pads near the targets of thunks that jump indirectly, if the output enforces landing pads
+    /// (BTI) and the target has none.
     fn add_landing_pads(&mut self) {
         let link = self.link;
-        // The PLT has landing pads exactly if the output enforces them.
+        // The PLT has landing pads if and only if the output enforces them.
         if !link.plt_shape.landing_pad {
             return;
         }
@@ -404,7 +419,7 @@ impl<T: Target> Insertion<'_, '_, '_, T> {
         }
     }
 
-    /// Adds a thunk for an instruction that an erratum concerns, unless it has one.
+    /// Adds a thunk for an instruction that an erratum concerns, unless the instruction has one.
     fn replace_by_branch(&mut self, section: SectionId, offset: u64) {
         let known = self.thunks.moved.get(&section);
         if known.is_some_and(|known| known.binary_search_by_key(&offset, |entry| entry.0).is_ok()) {
@@ -441,8 +456,8 @@ impl<T: Target> Insertion<'_, '_, '_, T> {
         id
     }
 
-    /// A pool that a branch at address `place` reaches, an existing one or a new one; `None` if there is no
-    /// place for one within reach.
+    /// A pool that a branch at address `place` reaches. It may be a new one. `None` if there is no place for
+    /// a pool within reach.
     fn pool(&mut self, place: u64) -> Option<u32> {
         let (link, layout_state) = (self.link, &*self.layout_state);
         let reach = self.spec.reach - SLACK;
@@ -456,7 +471,7 @@ impl<T: Target> Insertion<'_, '_, '_, T> {
         let end = place.saturating_add(reach - self.spec.align);
         let to = boundaries.partition_point(|boundary| boundary.address < end);
         let candidates = boundaries.get(from..to)?;
-        // Prefers the output section of the branch itself: a script may put others anywhere.
+        // The output section of the branch itself is preferred, because a script may put others anywhere.
         let own = link.layout.chunk_at(place).map(|chunk| link.layout.chunks[chunk.index()].address);
         let is_own =
             |boundary: &&Boundary| own == Some(layout_state.outputs[boundary.output.index()].address);
@@ -469,7 +484,7 @@ impl<T: Target> Insertion<'_, '_, '_, T> {
         Some(number)
     }
 
-    /// Puts the new pools into the lists of the layout. Gives whether any thunk was added; without one, the
+    /// Puts the new pools into the lists of the layout. Returns whether any thunk was added. Without one, the
     /// new pools are given up.
     fn finish(mut self) -> bool {
         if !self.changed {
@@ -479,7 +494,7 @@ impl<T: Target> Insertion<'_, '_, '_, T> {
         let (layout_state, count) = (self.layout_state, self.link.section_count() + self.inserted.len());
         layout_state.section_rules.resize(count, None);
         layout_state.offsets.resize(count, 0);
-        // From the end, so that positions of pools that are still to insert stay right.
+        // Pools are inserted from the end, so that the positions of the others stay right.
         self.inserted.sort_by_key(|(boundary, section)| (boundary.position, section.0));
         for (boundary, section) in self.inserted.iter().rev() {
             layout_state.section_rules[section.index()] = Some(boundary.rule);
@@ -491,7 +506,7 @@ impl<T: Target> Insertion<'_, '_, '_, T> {
     }
 }
 
-/// Whether a thunk at the end of a pool might be out of reach of branches that reach its beginning.
+/// Whether a thunk at the end of a pool might be out of reach of branches that reach the pool's beginning.
 fn is_full(pool: &Pool) -> bool {
     pool.size > SLACK / 2
 }
@@ -509,8 +524,8 @@ fn needs_landing_pad<T: Target>(link: &Geometry<'_, T>, (symbol, addend): Destin
     code.is_some_and(|code| !T::is_landing_pad(code))
 }
 
-/// The places for pools: behind sections of code, but not of `.init` and `.fini`, whose sections
-/// make up one function.
+/// The places for pools: behind each section of code, except in `.init` and `.fini`, whose sections make up
+/// one function.
 fn boundaries<T: Target>(link: &Geometry<'_, T>, layout_state: &LayoutState<'_>) -> Vec<Boundary> {
     let mut found = Vec::new();
     for (number, output) in layout_state.plan.outputs.iter().enumerate() {

@@ -1,7 +1,8 @@
 //! Computes the addresses of all symbols, once sections have theirs.
 //!
-//! Applying relocations asks for symbols' addresses millions of times; looking each up through
-//! its object, section and output section once, in parallel, is cheaper than doing it each time.
+//! Relocations ask for symbols' addresses millions of times. To find an address, the linker has to look up
+//! the symbol's object, its section and its output section. It is cheaper to do this once for each symbol, in
+//! parallel, than at each relocation.
 
 use crate::arch::Target;
 use crate::ids::SymbolId;
