@@ -1,7 +1,8 @@
 //! `.rela.dyn` in Android's packed form (`--pack-dyn-relocs=android`): `APS2`, then numbers in SLEB128.
 //!
-//! Places and addends are differences to those of the entry before, and entries that have something in
-//! common form a group that says it once. The format is that of Bionic's dynamic linker.
+//! A `Rela` entry takes 24 bytes, and most entries of a library differ from the one before only in their
+//! places, which lie 8 bytes apart. So the packed form stores differences to the entry before. Entries that
+//! have something in common form a group, which says it once. The format is that of Bionic's dynamic linker.
 
 use crate::arch::Target;
 use crate::phase::Inputs;
@@ -12,14 +13,14 @@ pub const SHT_ANDROID_RELA: u32 = 0x6000_0002;
 
 const MAGIC: &[u8] = b"APS2";
 
-/// All entries of the group have one info word.
+/// All entries of the group have the same info word.
 const BY_INFO: i64 = 1;
-/// All have one distance to the entry before.
+/// All entries have the same distance to the entry before.
 const BY_DISTANCE: i64 = 2;
-/// They have addends.
+/// The entries have addends.
 const HAS_ADDEND: i64 = 8;
 
-/// Number of entries at one distance that makes a group of its own worthwhile.
+/// So many entries at one distance are worth a group of their own.
 const LONG_STRETCH: usize = 4;
 
 /// Whether `.rela.dyn` is packed.
@@ -27,12 +28,12 @@ pub fn is_wanted<T: Target>(link: &Inputs<'_, T>) -> bool {
     link.config.relocations.pack_android && link.is_dynamic()
 }
 
-/// A lower bound of the size in bytes for `count` entries, for the layout to start with.
+/// A lower limit of the size in bytes for `count` entries, with which the layout starts.
 pub fn first_guess(count: u64) -> u64 {
     if count == 0 { 0 } else { MAGIC.len() as u64 + 2 }
 }
 
-/// Encodes entries in this order.
+/// Encodes entries in the given order.
 pub fn encode(entries: &[Entry]) -> Vec<u8> {
     let mut packed = Packed { bytes: MAGIC.to_vec(), address: 0, addend: 0 };
     packed.number(entries.len() as i64);
@@ -52,8 +53,8 @@ fn info(entry: &Entry) -> u64 {
     u64::from(entry.symbol) << 32 | u64::from(entry.kind)
 }
 
-/// The number of entries in the next group, and whether each is as far from the entry before as the first
-/// entry is from `address`. `entries` have one info word.
+/// The number of entries in the next group, and whether each entry is as far from the one before as the first
+/// entry is from `address`. All `entries` have the same info word.
 fn next_group(entries: &[Entry], address: u64) -> (usize, bool) {
     let distance = |at: usize| {
         let before = at.checked_sub(1).map_or(address, |at| entries[at].address);
@@ -72,9 +73,9 @@ fn next_group(entries: &[Entry], address: u64) -> (usize, bool) {
 
 struct Packed {
     bytes: Vec<u8>,
-    /// Address of the entry before.
+    /// The address of the entry before.
     address: u64,
-    /// Its addend.
+    /// The addend of the entry before.
     addend: u64,
 }
 

@@ -1,9 +1,9 @@
-//! `.gnu.attributes`: the compilers' notes about the ABI of each object, merged into one section
-//! (GNU as manual, "Object Attributes").
+//! `.gnu.attributes`: the compilers' notes about the ABI of each object, merged into one section (GNU as
+//! manual, "Object Attributes").
 //!
-//! An attribute has a number, and by its number a value that is a number (even), a text (odd) or
-//! both. The merged number is the largest, because higher ones stand for more demanding ABIs.
-//! Attributes of single sections and symbols are skipped: no compiler writes any.
+//! An attribute has a number and a value. If its number is even, the value is a number; if it is odd, a text;
+//! one attribute has both. The largest number becomes the merged one, because higher numbers stand for more
+//! demanding ABIs. Attributes of single sections and symbols are skipped, because no compiler writes any.
 
 use super::synthesis::{Created, Synthesis};
 use crate::arch::Target;
@@ -39,7 +39,7 @@ const VERSION: u8 = b'A';
 const VENDOR: &[u8] = b"gnu\0";
 /// Attributes of the whole file.
 const TAG_FILE: u8 = 1;
-/// The attribute that has both values.
+/// The attribute whose value is a number and a text.
 const TAG_COMPATIBILITY: u64 = 32;
 
 /// The value of an attribute.
@@ -52,8 +52,8 @@ struct Value<'a> {
 /// The attributes of an object, by number.
 type Attributes<'a> = BTreeMap<u64, Value<'a>>;
 
-/// Merges the sections of all objects. Gives the contents, empty if there are no attributes, and the merged
-/// sections.
+/// Merges the sections of all objects. Returns the contents, which are empty if there are no attributes, and
+/// the sections that were merged.
 fn merge<T: Target>(link: &Inputs<'_, T>, states: &SectionStates) -> (Vec<u8>, Vec<SectionId>) {
     let mut absorbed = Vec::new();
     let found: Vec<_> = link.objects.par_iter().map(|object| read(link, states, object)).collect();
@@ -120,8 +120,8 @@ fn read<'a, T: Target>(
     (attributes, sections)
 }
 
-/// Reads a section: a version, then for each vendor a length and a name, then lists of attributes,
-/// each with its scope (file, section or symbol). `None` if the section is malformed.
+/// Reads a section: a version; for each vendor a length and a name; then lists of attributes, each with its
+/// scope (file, section or symbol). `None` if the section is malformed.
 fn read_section<'a, E: ByteOrder>(bytes: &'a [u8], attributes: &mut Attributes<'a>) -> Option<()> {
     let Some((&version, mut rest)) = bytes.split_first() else { return Some(()) };
     if version != VERSION {
@@ -142,8 +142,8 @@ fn read_section<'a, E: ByteOrder>(bytes: &'a [u8], attributes: &mut Attributes<'
     Some(())
 }
 
-/// Splits off a block whose length, in 4 bytes, stands behind `before` others. The length counts
-/// these bytes too.
+/// Splits off a block whose length, in 4 bytes, stands behind `before` others. The length counts all these
+/// bytes, too.
 pub(super) fn split_sized<E: ByteOrder>(bytes: &[u8], before: usize) -> Option<(&[u8], &[u8])> {
     let field: [u8; 4] = bytes.get(before..before + 4)?.try_into().ok()?;
     let (all, rest) = bytes.split_at_checked(U32::<E>::from_bytes(field).get() as usize)?;

@@ -1,10 +1,11 @@
-//! Build attributes of AArch64 (`.ARM.attributes`; "Build Attributes for the Arm 64-bit Architecture"): an
-//! assembler's way to say what program properties say.
+//! Build attributes of AArch64 (`.ARM.attributes`; "Build Attributes for the Arm 64-bit Architecture"), by
+//! which an assembler says what program properties say.
 //!
-//! A section is a version and subsections, each with a name, two bytes about it, and pairs of a number and a
-//! value. What is known of them counts as the properties of the object ([`super::property_note`]), so that
-//! there is one rule for both; the output gets a section of its own that says the same. Put behind one
-//! another, sections would be none that a reader takes.
+//! A section is a version and subsections. Each subsection has a name, two bytes about it, and pairs of a
+//! number and a value. The attributes that the linker knows count as the properties of the object
+//! ([`super::property_note`]), so that one rule is enough for both. The output gets a section of its own that
+//! says the same. The sections of the inputs cannot simply stand behind one another: no reader would
+//! understand the result.
 
 use super::attributes::{push_number, split_sized, take_number};
 use super::synthesis::Synthesis;
@@ -33,24 +34,24 @@ pub fn synthesis<T: Target>() -> Synthesis<T> {
 const VERSION: u8 = b'A';
 const FEATURES: &[u8] = b"aeabi_feature_and_bits";
 const SIGNED_POINTERS: &[u8] = b"aeabi_pauthabi";
-/// The features by the numbers of their attributes.
+/// The features, by the numbers of their attributes.
 const BITS: [u32; 3] = [FEATURE_BTI, FEATURE_PAC, FEATURE_GCS];
 /// The numbers of the platform and of the version of the ABI of signed pointers.
 const PLATFORM: u64 = 1;
 const SCHEMA: u64 = 2;
-/// Readers that do not know a subsection have to refuse the file.
+/// A reader that does not know the subsection has to refuse the file.
 const REQUIRED: u8 = 0;
-/// Readers may pass over a subsection.
+/// A reader may skip the subsection.
 const OPTIONAL: u8 = 1;
-/// Values are numbers (ULEB128).
+/// The values are numbers (ULEB128).
 const NUMBERS: u8 = 0;
 
 /// The attributes of an object, or of the output.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct BuildAttributes {
-    /// Bits of the machine's features, if they are said.
+    /// Bits of the machine's features; `None` if nothing says them.
     pub features: Option<u32>,
-    /// Platform and version of the ABI of signed pointers, if they are said.
+    /// Platform and version of the ABI of signed pointers; `None` if nothing says them.
     pub signed_pointers: Option<(u64, u64)>,
 }
 
@@ -92,8 +93,8 @@ fn report<T: Target>(link: &Inputs<'_, T>, object: &ObjectFile<'_, T::E>, index:
     link.sink.report(finding.ordered(object.id.0, index as u32, 0));
 }
 
-/// Reads a section; `None` if it is malformed. Gives the names of unknown subsections that are not optional,
-/// too.
+/// Reads a section; `None` if it is malformed. Also returns the names of unknown subsections that are not
+/// optional.
 fn read_section<'a, E: ByteOrder>(
     bytes: &'a [u8],
     attributes: &mut BuildAttributes,
@@ -141,7 +142,7 @@ fn read_signed_pointers(mut list: &[u8], (platform, schema): &mut (u64, u64)) ->
     Some(())
 }
 
-/// The contents of a section; empty if there is nothing to say.
+/// The contents of a section. They are empty if there is nothing to say.
 pub fn encode<E: ByteOrder>(attributes: BuildAttributes) -> Vec<u8> {
     let mut out = vec![VERSION];
     if let Some(features) = attributes.features {

@@ -7,7 +7,7 @@ use crate::tables::section::{Kind, SyntheticSection};
 
 const TEXT: &str = concat!("Linker: sframe-ld ", env!("CARGO_PKG_VERSION"), "\0");
 
-/// `.comment`. An image whose layout a script replaces holds only what the script asks for.
+/// `.comment`. If a script replaces the layout of an image, the image holds only what the script asks for.
 pub fn synthesis<T: Target>() -> Synthesis<T> {
     Synthesis::fixed(|link| {
         let flags = u64::from(elf::SHF_MERGE | elf::SHF_STRINGS);

@@ -1,7 +1,7 @@
 //! `COMMON`: room for common blocks.
 //!
-//! Each object has one section for each kind of block, as scripts expect it (`file.o(COMMON)`), though the
-//! blocks of all objects are known together.
+//! The blocks of all objects are known together, and one section would hold them all. But scripts name the
+//! common blocks of single files (`file.o(COMMON)`), so each object has one section for each kind of block.
 
 use super::synthesis::{Create, Created, Grow, Ingredients, Size, Synthesis, Write};
 use crate::arch::Target;
@@ -13,7 +13,7 @@ use crate::phase::{CommonPlace, Inputs};
 use crate::symbols::Definition;
 use crate::tables::section::{Kind, SyntheticSection, WRITABLE};
 
-/// The sections, where blocks do not stay common.
+/// The sections, unless blocks stay common.
 pub fn synthesis<T: Target>() -> Synthesis<T> {
     Synthesis {
         create: Create::Early(|link| {

@@ -1,9 +1,17 @@
 //! Copies of libraries' data (`R_*_COPY`).
 //!
-//! Code that is not position-independent has the address of a library's variable built in. The
-//! program therefore gets room for a copy of the variable, and the library uses the copy through
-//! its GOT. All names of the variable must then mean the copy, so symbols at one address of one
-//! library share it and all are exported.
+//! Code that is not position-independent has addresses built in, also the address of a variable of a library.
+//! The library may lie anywhere, so the program cannot know this address. Therefore the program gets room for
+//! a copy of the variable, and the library uses the copy, too, through its GOT:
+//!
+//! ```text
+//! libc.so    stdout at any address; its own code reads the GOT: finds the copy
+//! program    .dynbss: stdout, 8 bytes; its code has this address built in
+//! ```
+//!
+//! If the library has other names for the same variable, they must also mean the copy. Otherwise a write
+//! through one name would not be seen through another. So all symbols at one address of a library share a
+//! copy, and all are exported.
 
 use super::synthesis::{Create, Grow, Size, Synthesis, Write};
 use crate::arch::Target;
@@ -49,7 +57,7 @@ fn copies<T: Target>(link: &Inputs<'_, T>) -> bool {
     matches!(link.config.mode, OutputMode::Executable { .. }) && !link.shared.is_empty()
 }
 
-/// Allocates a copy for each library variable that needs one. Gives the copies and all names of the
+/// Makes room for each variable of a library that needs a copy. Returns the copies and all names of the
 /// variables.
 pub fn collect<T: Target>(link: &Scanned<'_, T>) -> (Copies, Vec<SymbolId>) {
     let wanted: Vec<SymbolId> =
@@ -82,7 +90,7 @@ pub fn collect<T: Target>(link: &Scanned<'_, T>) -> (Copies, Vec<SymbolId>) {
                 if copied > largest.0 {
                     largest = (copied, alias);
                 }
-                // Code that declares the variable larger than the library's uses all of the room.
+                // If code declares the variable larger than the library does, it uses all of that room.
                 if let Some(block) = replaced(alias) {
                     (size, align) = (size.max(block.size), align.max(block.align));
                 }
@@ -96,7 +104,7 @@ pub fn collect<T: Target>(link: &Scanned<'_, T>) -> (Copies, Vec<SymbolId>) {
     (copies, all_names)
 }
 
-/// The data symbols of libraries, sorted by address; made for the libraries that need it.
+/// The data symbols of libraries, sorted by address. The list of a library is made when it is needed.
 #[derive(Default)]
 struct Aliases {
     sorted: HashMap<SharedId, Vec<u32>>,

@@ -1,4 +1,4 @@
-//! `.debug_names`: gives the strings and units of the joined index their places in the output.
+//! `.debug_names`: writes the joined index, with the places of its strings and units in the output.
 
 use super::synthesis::{Create, Created, Grow, Ingredients, Size, Synthesis, Write, bytes};
 use crate::arch::Target;
@@ -18,8 +18,8 @@ pub fn synthesis<T: Target>() -> Synthesis<T> {
     }
 }
 
-/// The section, if `--debug-names` asks for it and an object has one. The objects' sections are marked as
-/// absorbed.
+/// The section, if `--debug-names` asks for it and an object has such an index. The objects' own sections are
+/// then absorbed.
 fn section<'a, T: Target>(link: &Ingredients<'_, 'a, T>) -> Option<Created<'a>> {
     if !link.config.strip.debug_names || link.config.is_relocatable() {
         return None;
@@ -37,7 +37,7 @@ fn section<'a, T: Target>(link: &Ingredients<'_, 'a, T>) -> Option<Created<'a>> 
 /// Writes the section.
 fn write<T: Target>(link: &Placed<'_, T>, out: &mut [u8]) {
     let offset = |(section, offset)| {
-        // Strings are merged.
+        // The strings have been merged, so their offsets have changed.
         let place = link.final_place(section, offset);
         place.map_or(0, |(section, offset)| link.layout.offset_of(section).wrapping_add(offset))
     };

@@ -1,4 +1,5 @@
-//! `.dynamic`: the dynamic linker's table of tables (gABI, "Dynamic Section"), in GNU ld's order.
+//! `.dynamic`: the table by which the dynamic linker finds all other tables (gABI, "Dynamic Section"), in GNU
+//! ld's order.
 
 use super::android;
 use super::synthesis::{Create, Grow, Size, Synthesis, Write, bytes};
@@ -42,7 +43,7 @@ impl<T: Target> List<'_, '_, T> {
         self.push(tag, Value::Number(number.into()));
     }
 
-    /// Whether a section that the linker makes has contents.
+    /// Whether a section of the linker has contents.
     fn has(&self, kind: Kind) -> bool {
         self.sizes.find(kind).is_some_and(|row| self.sizes.section(row).size > 0)
     }
@@ -65,7 +66,7 @@ pub fn synthesis<T: Target>() -> Synthesis<T> {
     }
 }
 
-/// All entries but the null ones. `sizes` tells which tables have contents; strings are added to `tables`.
+/// All entries except the null ones. `sizes` tells which tables have contents. Strings are added to `tables`.
 pub fn entries<'a, T: Target>(
     link: &Numbered<'a, T>,
     sizes: &SyntheticSections<'a>,
@@ -79,14 +80,14 @@ pub fn entries<'a, T: Target>(
     relocations(&mut list);
     flags(&mut list);
     versions(&mut list, tables);
-    // Last, as in GNU ld.
+    // This entry comes last, as in GNU ld.
     if relative_count != 0 {
         list.number(elf::DT_RELACOUNT, relative_count);
     }
     list.entries
 }
 
-/// Needed libraries, the output's own name, search paths.
+/// Adds needed libraries, the output's own name, and search paths.
 fn names<'a, T: Target>(list: &mut List<'_, 'a, T>, tables: &mut DynamicTables<'a>) {
     let link = list.link;
     let needed: Vec<_> = link.shared.iter().filter(|library| tables.needs(library.id)).collect();
@@ -120,7 +121,7 @@ fn names<'a, T: Target>(list: &mut List<'_, 'a, T>, tables: &mut DynamicTables<'
     }
 }
 
-/// Initialisers and finalisers, and arrays of them.
+/// Adds initialisers and finalisers, and arrays of them.
 fn functions<T: Target>(list: &mut List<'_, '_, T>) {
     let link = list.link;
     for (tag, name) in [(elf::DT_INIT, &link.config.symbols.init), (elf::DT_FINI, &link.config.symbols.fini)]
@@ -148,8 +149,8 @@ fn functions<T: Target>(list: &mut List<'_, '_, T>) {
     }
 }
 
-/// Whether some section may go into an array of functions. Only layout knows for sure; if it then
-/// does not exist, its entries are left out and null entries take their place.
+/// Whether some section may go into an array of functions. Only the layout knows for sure. If it makes no
+/// such array, its entries are left out, and null entries take their place.
 fn may_have_array<T: Target>(link: &Live<'_, T>, name: &str, sh_type: u32, old_name: &str) -> bool {
     link.objects.par_iter().any(|object| {
         object.special.iter().map(|&index| index as usize).any(|index| {
@@ -174,7 +175,7 @@ fn symbol_tables<T: Target>(list: &mut List<'_, '_, T>) {
     list.push(elf::DT_SYMTAB, Value::AddressOf(Kind::DynSym));
     list.push(elf::DT_STRSZ, Value::SizeOf(Kind::DynStr));
     list.number(elf::DT_SYMENT, 24u64);
-    // The dynamic linker leaves its address for debuggers here, where it can write.
+    // The dynamic linker leaves an address for debuggers here, if it can write to the section.
     if !list.link.config.is_shared() && !list.link.config.dynamic.read_only_dynamic {
         list.number(elf::DT_DEBUG, 0u64);
     }
@@ -228,7 +229,7 @@ fn relocations<T: Target>(list: &mut List<'_, '_, T>) {
     }
 }
 
-/// Whether a function that keeps to another calling convention is called through `.plt`.
+/// Whether any call of a function with another calling convention goes through `.plt`.
 fn calls_variants<T: Target>(link: &Numbered<'_, T>) -> bool {
     let is_called = |id: &SymbolId| link.row(*id).is_some_and(|row| row.plt.is_some());
     link.variants.iter().any(is_called)
@@ -237,8 +238,8 @@ fn calls_variants<T: Target>(link: &Numbered<'_, T>) -> bool {
 fn flags<T: Target>(list: &mut List<'_, '_, T>) {
     let link = list.link;
     let options = &link.config.dynamic;
-    // This link binds references itself. The flag would also bind those that a dynamic list leaves to other
-    // modules.
+    // This link binds references itself, and the flag only tells the dynamic linker to do the same. If there
+    // is a dynamic list, the flag would also bind references that the list leaves to other modules.
     let symbolic = link.config.is_shared()
         && link.config.symbols.symbolic == Symbolic::All
         && link.lists.dynamic.is_none()
@@ -250,7 +251,7 @@ fn flags<T: Target>(list: &mut List<'_, '_, T>) {
         (options.bind_now, elf::DF_BIND_NOW),
         (link.reloc_needs.needs.contains(Needs::STATIC_TLS), elf::DF_STATIC_TLS),
     ];
-    // Dynamic linkers that predate DT_FLAGS read these.
+    // Dynamic linkers that are older than DT_FLAGS read these tags.
     if symbolic {
         list.number(elf::DT_SYMBOLIC, 0u64);
     }
@@ -279,7 +280,7 @@ fn flags_1_bits<T: Target>(link: &Inputs<'_, T>) -> [(bool, u32); 13] {
         (options.bind_now, elf::DF_1_NOW),
         (options.global, elf::DF_1_GLOBAL),
         (options.group, elf::DF_1_GROUP),
-        // These three say how a library may be loaded and unloaded.
+        // These three say how a program may load and unload a library.
         (options.nodelete && shared, elf::DF_1_NODELETE),
         (options.initfirst && shared, elf::DF_1_INITFIRST),
         (options.nodlopen && shared, elf::DF_1_NOOPEN),

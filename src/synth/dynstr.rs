@@ -1,4 +1,4 @@
-//! `.dynstr`: the names in the tables for the dynamic linker ([`crate::tables::dynstr`]).
+//! `.dynstr`: the names in the dynamic linker's tables ([`crate::tables::dynstr`]).
 
 use super::synthesis::{Create, Grow, Size, Synthesis, Write, bytes};
 use crate::arch::Target;

@@ -1,8 +1,8 @@
-//! `.dynsym`: symbols that this output imports from other modules, and symbols that it exports.
+//! `.dynsym`: the symbols that this output imports from other modules, and those that it exports.
 //!
-//! Order: the null symbol, imports, then exports, sorted by bucket of `.gnu.hash`. Copied variables
-//! and functions with a canonical PLT entry count as exports though a library defines them, because
-//! the dynamic linker has to find them here first.
+//! The null symbol comes first, then imports, then exports, sorted by their buckets in `.gnu.hash`. Copied
+//! variables and functions with a canonical PLT entry count as exports, though a library defines them: the
+//! dynamic linker has to find them here first.
 
 use super::gnu_hash;
 use super::synthesis::{Create, Grow, Size, Synthesis, Write, bytes};
@@ -39,11 +39,11 @@ pub fn synthesis<T: Target>() -> Synthesis<T> {
 /// Size of a symbol in bytes (gABI, "Symbol Table").
 const ENTRY: u64 = 24;
 
-/// Needs that put a library's symbol among the definitions: other modules must find it here.
+/// The needs that make a library's symbol a definition here: other modules must find it in this output.
 const FOUND_HERE: Needs = Needs::COPY.union(Needs::CANONICAL_PLT);
 
-/// The symbols in their order, without the null one, and the position of the first hashed one.
-/// Name offsets are still 0.
+/// The symbols in their order, without the null symbol, and the position of the first hashed one. Name
+/// offsets are still 0.
 pub fn select<'a, T: Target>(link: &Scanned<'a, T>) -> (Vec<DynamicSymbol<'a>>, usize, GnuHashShape) {
     let roles: Vec<(SymbolId, Role)> = (0..link.globals.len() as u32)
         .into_par_iter()
@@ -76,14 +76,14 @@ pub fn plain_name(name: &[u8]) -> &[u8] {
 /// The role of a global in the table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Role {
-    /// Another module is to define it.
+    /// Another module has to define it.
     Reference,
-    /// Other modules find it here: hash tables know it.
+    /// Other modules find it here, so the hash tables have it.
     Definition,
 }
 
-/// The role of a global; `None` if it is not in the table. Only this function decides which globals are:
-/// flags and needs say how a symbol is bound and what relocations ask for.
+/// The role of a global; `None` if it is not in the table. Only this function decides which globals are in
+/// the table: flags and needs say how a symbol is bound and what relocations ask for.
 fn role<T: Target>(link: &Scanned<'_, T>, id: SymbolId) -> Option<Role> {
     let (flags, needs) = (link.symbol_flags(id), link.symbol_needs(id));
     let bound_elsewhere = SymbolFlags::EXPORTED | SymbolFlags::IMPORTED;
@@ -97,8 +97,8 @@ fn role<T: Target>(link: &Scanned<'_, T>, id: SymbolId) -> Option<Role> {
         }
         Definition::Shared { .. } | Definition::Undefined => {
             let referenced = link.mentions(id).contains(MentionedBy::IN_OBJECT) && link.is_name_used(id);
-            // Without libraries no symbol can come from elsewhere, even if a reference that was
-            // relaxed away still names it.
+            // Without libraries, no symbol can come from elsewhere, even if a reference names it that was
+            // relaxed away.
             let elsewhere = link.config.mode == OutputMode::Shared || !link.shared.is_empty();
             let imported = flags.contains(SymbolFlags::IMPORTED) && elsewhere;
             let wanted = !needs.is_empty() || imported && referenced;
@@ -108,8 +108,8 @@ fn role<T: Target>(link: &Scanned<'_, T>, id: SymbolId) -> Option<Role> {
     }
 }
 
-/// The global whose row this one shares: if `name@VERSION` and the plain name have the same definition, the
-/// global of the plain name.
+/// The global whose row this one shares. If `name@VERSION` and the plain name have the same definition, it is
+/// the global of the plain name.
 pub fn representative<T: Target>(link: &Resolved<'_, T>, id: SymbolId) -> SymbolId {
     let name = link.globals.names[id.index()];
     let plain = plain_name(name);
@@ -123,7 +123,7 @@ pub fn representative<T: Target>(link: &Resolved<'_, T>, id: SymbolId) -> Symbol
     }
 }
 
-/// Whether a definition of this output is absolute or in a section that is laid out.
+/// Whether a definition of this output is absolute or lies in a section that is laid out.
 fn is_in_output<T: Target>(link: &Live<'_, T>, id: SymbolId) -> bool {
     match link.symbol_section(id) {
         Some((section, _)) => link.sections.is_alive(section),
@@ -131,7 +131,7 @@ fn is_in_output<T: Target>(link: &Live<'_, T>, id: SymbolId) -> bool {
     }
 }
 
-/// The fields of an entry besides its name.
+/// The fields of an entry other than its name.
 struct Entry {
     info: u8,
     other: u8,
@@ -178,7 +178,7 @@ fn plain_entry<T: Target>(link: &Placed<'_, T>, id: SymbolId) -> Entry {
     let needs = link.symbol_needs(id);
     let canonical = address::is_plt_entry(link, id);
     let value = if canonical { address::plt(link, id) } else { link.values[id.index()] };
-    // The table entry of a function of this output whose address is its PLT entry.
+    // The table entry of a function that this output defines and whose address is its PLT entry.
     let plt_entry = |info: u8| {
         let chunk = canonical.then(|| link.layout.chunk_at(value)).flatten()?;
         let (info, section) = (defined_info(link, info, canonical), chunk_index(chunk));
@@ -230,19 +230,19 @@ fn plain_entry<T: Target>(link: &Placed<'_, T>, id: SymbolId) -> Entry {
                 let section = chunk_index(chunk);
                 return Entry { info, other: 0, section, value, size: source.st_size.get() };
             }
-            // psABIs, "Function Addresses": undefined, but with a value: the function's address in
-            // this program.
+            // By the psABIs ("Function Addresses"), such a symbol is undefined, but has a value: the
+            // function's address in this program.
             let value = if canonical { value } else { 0 };
             Entry::undefined(reference_binding(link, id) << 4 | kind, 0, value)
         }
         Definition::Undefined => {
-            // Linkers that read the output compare the type with the definition's.
+            // Linkers that read this output compare the type with that of the definition.
             Entry::undefined(reference_binding(link, id) << 4 | link.mentions(id).kind(), visibility, 0)
         }
     }
 }
 
-/// Binding and type of a definition of ours, whose PLT entry may be `canonical`.
+/// The binding and type of a definition in this output. Its PLT entry may be `canonical`.
 fn defined_info<T: Target>(link: &Inputs<'_, T>, info: u8, canonical: bool) -> u8 {
     let (mut binding, mut kind) = (info >> 4, info & 0xf);
     if binding == elf::STB_GNU_UNIQUE && !link.config.symbols.gnu_unique {
@@ -251,7 +251,7 @@ fn defined_info<T: Target>(link: &Inputs<'_, T>, info: u8, canonical: bool) -> u
     if kind == elf::STT_COMMON {
         kind = elf::STT_OBJECT;
     }
-    // The value is the PLT entry, which is no resolver.
+    // The value is the address of the PLT entry, which is not a resolver.
     if kind == elf::STT_GNU_IFUNC && canonical {
         kind = elf::STT_FUNC;
     }
@@ -267,15 +267,16 @@ fn in_section<T: Target>(link: &Placed<'_, T>, section: SectionId, kind: u8, val
     (chunk_index(chunk), from_tls_start(link, kind, value))
 }
 
-/// gABI: in files that are loaded, TLS symbols count from the start of the TLS segment.
+/// The value of a symbol in a file that is loaded. By the gABI, TLS symbols count from the start of the TLS
+/// segment.
 fn from_tls_start<T: Target>(link: &Placed<'_, T>, kind: u8, value: u64) -> u64 {
     let start = if kind == elf::STT_TLS { link.addresses.tls_start } else { 0 };
     value.wrapping_sub(start)
 }
 
-/// Section index of an output section. There is no table of extended indices for dynamic symbols,
-/// and dynamic linkers only ask whether the index is `SHN_UNDEF` or `SHN_ABS`. So an index that does
-/// not fit, or is missing in a file without section headers, becomes the nearest ordinary index.
+/// The section index of an output section. Dynamic symbols have no table of extended indices, and dynamic
+/// linkers only ask whether the index is `SHN_UNDEF` or `SHN_ABS`. So if an index does not fit, or if the
+/// file has no section headers, the nearest ordinary index takes its place.
 fn chunk_index(chunk: ChunkId) -> u16 {
     chunk.header_index().clamp(1, u32::from(elf::SHN_LORESERVE) - 1) as u16
 }

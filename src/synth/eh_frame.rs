@@ -17,7 +17,7 @@ use zerocopy::byteorder::U32;
 /// Size in bytes of the zero word that ends the list of records.
 const TERMINATOR: u64 = 4;
 
-/// Bytes after which a batch of files is full. One job writes the records of a batch.
+/// A batch of files is full after so many bytes. One job writes the records of a batch.
 const BATCH: u64 = 128 << 10;
 
 /// `.eh_frame`.
@@ -39,7 +39,7 @@ pub fn synthesis<T: Target>() -> Synthesis<T> {
     }
 }
 
-/// The section, if any input has records. Under `-r` inputs stay sections of their own.
+/// The section, if any input has records. Under `-r`, inputs stay sections of their own.
 pub fn section<'a, T: Target>(
     link: &Inputs<'a, T>,
     frames: &Frames<'a, T::E>,
@@ -47,7 +47,7 @@ pub fn section<'a, T: Target>(
     if link.config.is_relocatable() || frames.files.iter().all(|file| file.sections.is_empty()) {
         return None;
     }
-    // Records that the dynamic linker relocates must be writable.
+    // If the dynamic linker relocates records, they must be writable.
     let is_writable =
         |header: &crate::elf::Shdr<T::E>| header.sh_flags.get() & u64::from(elf::SHF_WRITE) != 0;
     let writable = link.objects.iter().zip(&frames.files).any(|(object, file)| {
@@ -59,7 +59,7 @@ pub fn section<'a, T: Target>(
     Some(SyntheticSection::new(Kind::EhFrame, b".eh_frame", elf::SHT_PROGBITS, flags.into(), 8))
 }
 
-/// Size in bytes without the records of [`plt_cfi`], which stand behind those of the inputs.
+/// The size in bytes, without the records of [`plt_cfi`], which stand behind those of the inputs.
 pub fn size<T: Target>(link: &Live<'_, T>) -> u64 {
     link.kept_frames.size + if link.frames.has_terminator { TERMINATOR } else { 0 }
 }
@@ -68,8 +68,8 @@ pub fn size<T: Target>(link: &Live<'_, T>) -> u64 {
 pub struct RelocateRecord<'r, 'o, T: Target> {
     /// The object that it comes from.
     pub file: FileId,
-    /// The record. Its relocations' offsets count from the start of the input section; subtract
-    /// [`KeptRecord::input`].
+    /// The record. The offsets of its relocations count from the start of the input section, so
+    /// [`KeptRecord::input`] must be subtracted from them.
     pub record: &'r KeptRecord<'r, T::E>,
     /// Address of its first byte.
     pub address: u64,
@@ -77,7 +77,7 @@ pub struct RelocateRecord<'r, 'o, T: Target> {
     pub out: &'o mut [u8],
 }
 
-/// Writes the section of [`size`] bytes at `address`. `relocate` applies the relocations of one
+/// Writes the section, which has [`size`] bytes, at `address`. `relocate` applies the relocations of one
 /// record.
 pub fn write<T: Target>(
     link: &Geometry<'_, T>,
@@ -118,7 +118,7 @@ fn write_file<T: Target>(
 ) {
     let frames = &link.frames.files[file.index()];
     let kept = &link.kept_frames.files[file.index()];
-    // The CIE of an FDE in the output is there, too, or an equal CIE that leads it.
+    // If an FDE is in the output, so is its CIE, or an equal CIE that leads it.
     let place_of_cie = |fde: &Fde| {
         let (leader_file, leader) = kept.cies[fde.cie as usize].leader;
         let leader_file = &link.kept_frames.files[leader_file.index()];

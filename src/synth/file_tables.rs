@@ -1,8 +1,8 @@
 //! The tables about the output itself: `.symtab`, `.symtab_shndx`, `.strtab` and `.shstrtab`.
 //!
-//! They are as large as the output has symbols and sections, which is known last: `make_image` computes the
-//! sizes, and `write_output` writes the first three together ([`super::symtab`]) and the names of sections
-//! with the section headers.
+//! Their sizes depend on the number of symbols and sections in the output, which is known last. So
+//! `make_image` computes the sizes. `write_output` writes the first three tables together
+//! ([`super::symtab`]), and the names of sections with the section headers.
 
 use super::synthesis::{Create, Grow, Size, Synthesis, Write};
 use crate::arch::Target;

@@ -1,4 +1,4 @@
-//! `.gdb_index`: gives the units and addresses of the index their places in the output.
+//! `.gdb_index`: writes the index, with the places of its units and addresses in the output.
 
 use super::synthesis::{Create, Created, Grow, Ingredients, Size, Synthesis, Write, bytes};
 use crate::arch::Target;
@@ -18,8 +18,8 @@ pub fn synthesis<T: Target>() -> Synthesis<T> {
     }
 }
 
-/// The section, if `--gdb-index` asks for it. The lists of names that compilers made for it are of no use
-/// in the output, so they are marked as absorbed.
+/// The section, if `--gdb-index` asks for it. Compilers made lists of names for the linker to build it from.
+/// The output has no use for these lists, so they are absorbed.
 fn section<'a, T: Target>(link: &Ingredients<'_, 'a, T>) -> Option<Created<'a>> {
     if !link.config.strip.gdb_index || link.config.is_relocatable() {
         return None;
@@ -40,7 +40,7 @@ fn section<'a, T: Target>(link: &Ingredients<'_, 'a, T>) -> Option<Created<'a>> 
 fn write<T: Target>(link: &Placed<'_, T>, out: &mut [u8]) {
     let index = &link.debug_index;
     let offset = |place: &UnitPlace| link.layout.offset_of(place.section).wrapping_add(place.offset);
-    // A script may change the order of objects, and debuggers search units by their offsets.
+    // Debuggers search for units by their offsets, and a script may change the order of objects.
     let (order, ranks) = ranks(&index.units, &offset);
     let units: Vec<(u64, u64)> =
         order.iter().map(|&row| &index.units[row as usize]).map(|unit| (offset(unit), unit.length)).collect();
@@ -69,7 +69,7 @@ fn write<T: Target>(link: &Placed<'_, T>, out: &mut [u8]) {
         .write(&renumber, out);
 }
 
-/// The rows of units in the order of their offsets, and the place of each in that order.
+/// The rows of units in the order of their offsets, and the place of each row in that order.
 fn ranks(units: &[UnitPlace], offset: &dyn Fn(&UnitPlace) -> u64) -> (Vec<u32>, Vec<u32>) {
     let mut order: Vec<u32> = (0..units.len() as u32).collect();
     order.sort_by_key(|&row| offset(&units[row as usize]));

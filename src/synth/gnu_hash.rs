@@ -1,9 +1,11 @@
 //! `.gnu.hash`: the hash table that dynamic linkers prefer to `.hash`.
 //!
-//! Header (four words: buckets, first hashed row, words of the filter, shift), a Bloom filter that
-//! tells most absent names apart at once, the first row of each bucket, and for each hashed row
-//! its hash, with the low bit set at the end of a bucket. Rows of one bucket follow each other in
-//! `.dynsym`, so [`super::dynsym`] sorts by [`GnuHashShape::bucket`].
+//! A program with fifty libraries asks each of them for each symbol that it imports, and nearly always the
+//! answer is no. So the table begins with a Bloom filter, which tells most absent names by one memory access.
+//! After a header of four words (number of buckets, first hashed row, words in the filter, shift) come the
+//! filter, the first row of each bucket, and the hash of each hashed row. The low bit of a hash is set at the
+//! end of its bucket. The rows of a bucket are neighbours in `.dynsym`, so [`super::dynsym`] sorts by
+//! [`GnuHashShape::bucket`].
 
 use super::synthesis::{Create, Grow, Size, Synthesis, Write, bytes};
 use crate::arch::Target;
@@ -31,10 +33,10 @@ pub fn hash(name: &[u8]) -> u32 {
     name.iter().fold(5381u32, |hash, &byte| hash.wrapping_mul(33).wrapping_add(byte.into()))
 }
 
-/// The second bit of a name in the filter comes from the hash shifted by this.
+/// The hash shifted by so many bits chooses the second bit of a name in the filter.
 const SHIFT: u32 = 26;
 
-/// Writes the table; `out` has [`GnuHashShape::size`] bytes.
+/// Writes the table. `out` has [`GnuHashShape::size`] bytes.
 fn write<T: Target>(tables: &DynamicTables<'_>, out: &mut [u8]) {
     let shape = tables.gnu_hash;
     let hashed = tables.symbols.get(tables.first_hashed..).unwrap_or_default();

@@ -1,5 +1,4 @@
-//! The global offset table: `.got` and `.got.plt`. [`crate::relocs::slots`] defines the content of
-//! each word.
+//! The global offset table: `.got` and `.got.plt`. [`crate::relocs::slots`] defines what each word contains.
 
 use super::synthesis::{Create, Grow, Size, Synthesis, Write};
 use crate::arch::Target;
@@ -9,7 +8,7 @@ use crate::relocs::{address, slots};
 use crate::tables::section::{Kind, SyntheticSection, WORD, WRITABLE};
 use zerocopy::byteorder::U64;
 
-/// `.got`. Static programs have one too, for `STT_GNU_IFUNC`.
+/// `.got`. Static programs have one, too, for `STT_GNU_IFUNC`.
 pub fn got<T: Target>() -> Synthesis<T> {
     Synthesis {
         create: Create::Early(|link| {
@@ -49,8 +48,9 @@ fn write<T: Target>(link: &Placed<'_, T>, out: &mut [u8]) {
     });
 }
 
-/// Writes `.got.plt`: the dynamic linker's reserved words (unless they are in `.got`), the first of
-/// them the address of `.dynamic`, and for each entry of `.plt` the address of its lazy half.
+/// Writes `.got.plt`. It begins with words that are reserved for the dynamic linker, the first with the
+/// address of `.dynamic`, unless these are in `.got`. Then, for each entry of `.plt`, comes the address of
+/// its lazy half.
 fn write_plt<T: Target>(link: &Placed<'_, T>, out: &mut [u8]) {
     if T::GOT_PLT_RESERVED > 0 && T::GOT_RESERVED == 0 {
         store::<T>(out, 0, address::of_synthetic(link, Kind::Dynamic));

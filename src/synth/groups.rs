@@ -1,7 +1,7 @@
 //! `.group`: section groups of relocatable output (gABI, "Section Groups").
 //!
-//! A prevailing group goes into the output with its live members, so that the next link can choose
-//! again. Members are output sections here, with their relocation sections.
+//! A prevailing group goes into the output with its live members, so that the next link can choose again. Its
+//! members are output sections here, and their relocation sections.
 
 use super::synthesis::{Synthesis, Write};
 use crate::arch::Target;
@@ -11,7 +11,7 @@ use crate::phase::{Arranged, Inputs, OutputGroup, Placed};
 use zerocopy::FromBytes;
 use zerocopy::byteorder::U32;
 
-/// The groups, which the layout makes once sections have places.
+/// The groups. The layout makes them once sections have places.
 pub fn synthesis<T: Target>() -> Synthesis<T> {
     Synthesis::later(Write::Bytes(|link, section, out| write(link, section.number, out)))
 }
@@ -26,7 +26,7 @@ fn write<T: Target>(link: &Placed<'_, T>, row: u32, out: &mut [u8]) {
     }
 }
 
-/// Number of a group's signature in the output's symbol table (its `sh_info`).
+/// The number of a group's signature in the output's symbol table (`sh_info` of the group).
 pub fn signature_index<T: Target>(link: &Placed<'_, T>, group: &OutputGroup) -> u32 {
     let object = &link.objects[group.file.index()];
     let id: SymbolId = object.symbol_id(group.signature);
@@ -34,14 +34,14 @@ pub fn signature_index<T: Target>(link: &Placed<'_, T>, group: &OutputGroup) -> 
     if index != 0 {
         return index;
     }
-    // Old assemblers sign with the unnamed symbol of a section.
+    // In objects of old assemblers, the signature is the unnamed symbol of a section.
     let SymbolPlace::Section(section) = object.symbol_place(group.signature as usize) else { return 0 };
     let chunk = link.output_chunk(object.section_id(section));
     chunk.and_then(|chunk| link.symtab.section_symbol.get(chunk.index()).copied()).unwrap_or(0)
 }
 
-/// The globals that sign groups of the output, ascending: they stay in the symbol table even without
-/// references.
+/// The globals that are signatures of groups in the output, ascending. They stay in the symbol table even if
+/// nothing refers to them.
 pub fn global_signatures<T: Target>(link: &Inputs<'_, T>, groups: &[OutputGroup]) -> Vec<SymbolId> {
     let signature = |group: &OutputGroup| link.objects[group.file.index()].symbol_id(group.signature);
     let all = groups.iter().map(signature);
@@ -51,8 +51,8 @@ pub fn global_signatures<T: Target>(link: &Inputs<'_, T>, groups: &[OutputGroup]
     signatures
 }
 
-/// The local symbols of an object that sign groups of the output, ascending: they stay in the
-/// symbol table even if options drop other locals.
+/// An object's local symbols that are signatures of groups in the output, ascending. They stay in the symbol
+/// table even if options drop other locals.
 pub fn local_signatures<T: Target>(link: &Arranged<'_, T>, file: FileId) -> Vec<u32> {
     let groups = &link.output_groups;
     let start = groups.partition_point(|group| group.file < file);

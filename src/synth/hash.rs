@@ -21,7 +21,7 @@ pub fn synthesis<T: Target>() -> Synthesis<T> {
     }
 }
 
-/// The gABI's hash of a name, also of version names.
+/// The gABI's hash of a name. Versions use it, too.
 pub fn hash(name: &[u8]) -> u32 {
     name.iter().fold(0u32, |hash, &byte| {
         let hash = (hash << 4).wrapping_add(byte.into());
@@ -30,13 +30,13 @@ pub fn hash(name: &[u8]) -> u32 {
     })
 }
 
-/// Number of buckets for this many rows of `.dynsym`: two rows a bucket, and odd, so that all
+/// The number of buckets for this many rows of `.dynsym`: one for two rows, and an odd number, so that all
 /// bits of the hash count.
 fn buckets(rows: usize) -> usize {
     (rows / 2) | 1
 }
 
-/// Size in bytes for this many rows of `.dynsym`, the null one included.
+/// The size in bytes for this many rows of `.dynsym`, including the null one.
 fn size<T: Target>(rows: usize) -> u64 {
     (2 + buckets(rows) + rows) as u64 * T::SYSV_HASH_ENTRY
 }
@@ -55,7 +55,8 @@ fn write<T: Target>(tables: &DynamicTables<'_>, out: &mut [u8]) {
     }
 }
 
-/// Numbers of buckets and chains, first row of each bucket, next row of each row.
+/// The words of the table: the numbers of buckets and chains, the first row of each bucket, the next row of
+/// each row.
 fn table(rows: usize, hashes: impl Iterator<Item = u32>) -> Vec<u32> {
     let buckets = buckets(rows);
     let mut words = vec![0u32; 2 + buckets + rows];

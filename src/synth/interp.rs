@@ -17,7 +17,7 @@ pub fn synthesis<T: Target>() -> Synthesis<T> {
     })
 }
 
-/// The path; `None` for outputs that no dynamic linker starts.
+/// The path; `None` if no dynamic linker starts the output.
 fn path<'a, T: Target>(link: &Inputs<'a, T>) -> Option<&'a [u8]> {
     let config = link.config;
     if !link.is_dynamic() || config.is_shared() || config.dynamic.no_dynamic_linker || config.static_link {

@@ -1,4 +1,4 @@
-//! Which file is about which kind of section.
+//! Tells which file is about which kind of section.
 
 use super::synthesis::{Grow, Synthesis, Write, Written};
 use super::*;
@@ -9,7 +9,7 @@ use crate::region::{Region, copy_bytes};
 use crate::sframe::collect::Chosen;
 use crate::tables::section::Kind;
 
-/// How sections of a kind come to be.
+/// How the linker makes, sizes and writes sections of a kind.
 pub fn of<T: Target>(kind: Kind) -> Synthesis<T> {
     match kind {
         Kind::PropertyNote => property_note::synthesis(),
@@ -55,8 +55,8 @@ pub fn of<T: Target>(kind: Kind) -> Synthesis<T> {
     }
 }
 
-/// The sizes in bytes that sections need at these addresses of sections. `added` functions of `chosen` are
-/// new.
+/// The sizes in bytes that sections need at the present addresses of sections. The last `added` functions of
+/// `chosen` are new.
 pub fn needed_sizes<T: Target>(
     link: &Geometry<'_, T>,
     chosen: &mut Chosen,
@@ -69,7 +69,7 @@ pub fn needed_sizes<T: Target>(
     })
 }
 
-/// The sizes in bytes that sections need at these addresses of symbols.
+/// The sizes in bytes that sections need at the present addresses of symbols.
 pub fn needed_by_symbols<T: Target>(link: &Located<'_, T>) -> Vec<(Kind, u64)> {
     let needed = Kind::EARLY.iter().filter_map(|&kind| match of::<T>(kind).grow {
         Grow::Symbols(needed) => Some((kind, needed(link)?)),

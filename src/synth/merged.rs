@@ -1,4 +1,4 @@
-//! Contents of sections that `merge_strings` made of the pieces of `SHF_MERGE` sections.
+//! Writes the sections that `merge_strings` made from pieces of `SHF_MERGE` sections.
 
 use super::synthesis::{Synthesis, Write};
 use crate::arch::Target;
@@ -7,12 +7,12 @@ use crate::phase::Scanned;
 use crate::region::Region;
 use rayon::prelude::*;
 
-/// The sections, which `merge_strings` makes.
+/// The sections. `merge_strings` makes them.
 pub fn synthesis<T: Target>() -> Synthesis<T> {
     Synthesis::later(Write::Jobs(|link, section, out| write(link, section.number, out)))
 }
 
-/// Writes the merged section of a group: `number` is that of [`crate::tables::section::Kind::Merged`].
+/// Writes the merged section of a group. `number` is that of [`crate::tables::section::Kind::Merged`].
 pub fn write<T: Target>(link: &Scanned<'_, T>, number: u32, mut out: Region<'_>) {
     let Some(group) = link.merges.groups().get(number as usize) else { return };
     let parts: Vec<(&Shard<'_>, Region<'_>)> =

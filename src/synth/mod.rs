@@ -1,10 +1,10 @@
 //! Synthetic sections: those that the linker makes itself.
 //!
-//! A synthetic section is a section like any other: it has a [`SectionId`](crate::ids::SectionId),
-//! a name, type and flags, it is matched by the script (as a section of the file `<internal>`) and
-//! laid out. [`synthesis`] says what the linker has to know of one, [`kinds`] which file says it. A new kind
-//! is a line in [`crate::tables::section::Kind`], one in [`kinds`], and a file here. Where the default
-//! scripts do not name it, it is placed like an input section that no rule of the script matches.
+//! A synthetic section is a section like any other. It has a [`SectionId`](crate::ids::SectionId), a name, a
+//! type and flags. A script matches it as a section of the file `<internal>`, and it is laid out.
+//! [`synthesis`] says what the linker has to know about one, and [`kinds`] which file says it. A new kind is
+//! a line in [`crate::tables::section::Kind`], a line in [`kinds`], and a file here. If the default scripts
+//! do not name it, it is placed like an input section that no rule of the script matches.
 
 pub mod android;
 mod attributes;

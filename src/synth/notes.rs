@@ -7,7 +7,7 @@ use crate::elf::consts as elf;
 use crate::tables::section::{Kind, READ_ONLY, SyntheticSection};
 use zerocopy::byteorder::U32;
 
-/// `.note.gnu.build-id`; its bytes are written when all others are.
+/// `.note.gnu.build-id`. Its bytes are written when all others have been written.
 pub fn build_id<T: Target>() -> Synthesis<T> {
     Synthesis::fixed(|link| {
         let identifier = match &link.config.notes.build_id {
@@ -27,7 +27,7 @@ pub fn package<T: Target>() -> Synthesis<T> {
     Synthesis::fixed(|link| {
         let text = link.config.notes.package_metadata.as_ref();
         let Some(text) = text.filter(|_| !link.config.is_relocatable()) else { return None.into() };
-        // Its size counts the padding, too, as in GNU ld and mold.
+        // Its size includes the padding, as in GNU ld and mold.
         let mut text = [&text[..], b"\0"].concat();
         text.resize(text.len().next_multiple_of(4), 0);
         let bytes = encode::<T>(b"FDO", NT_FDO_PACKAGING_METADATA, &text);
@@ -39,11 +39,11 @@ fn section<'a>(kind: Kind, name: &'static [u8], bytes: &'a [u8]) -> SyntheticSec
     SyntheticSection::of_bytes(kind, name, elf::SHT_NOTE, READ_ONLY, 4, bytes)
 }
 
-/// Note type of package metadata, in the name space `FDO` (systemd, "Package Metadata for
-/// Executable Files").
+/// The note type of package metadata, in the name space `FDO` (systemd, "Package Metadata for Executable
+/// Files").
 const NT_FDO_PACKAGING_METADATA: u32 = 0xcafe_1a7e;
 
-/// Offset of the descriptor of a note whose name has three letters, in bytes.
+/// The offset of the descriptor in a note whose name has three letters, in bytes.
 pub const DESCRIPTOR_OFFSET: usize = 16;
 
 /// A note with 4-byte alignment. `name` comes without its NUL.

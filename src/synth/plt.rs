@@ -1,9 +1,18 @@
 //! Procedure linkage tables.
 //!
-//! `.plt` holds the entries that are bound lazily, or at start-up with `-z now`: each has a word in
-//! `.got.plt` and a jump-slot relocation. `.plt.got` holds those whose function has a word in
-//! `.got` anyway, and those of local `STT_GNU_IFUNC` functions. With protection against stray
-//! branches, calls go to `.plt.sec`, and `.plt` holds only the lazy halves.
+//! A program calls `printf` with one instruction, whose target the linker must fill in. But `printf` lies in
+//! a library, at an address that only the dynamic linker knows. So the call goes to an entry of a table in
+//! the program, and the entry jumps to the address in a word that the dynamic linker fills in:
+//!
+//! ```text
+//! main:        call printf@plt
+//! printf@plt:  jmp *word            .got.plt: word, filled in at the first call (or at start-up)
+//! ```
+//!
+//! There are three such tables. `.plt` has the entries that are bound lazily, or at start-up with `-z now`.
+//! Each has a word in `.got.plt` and a jump-slot relocation. `.plt.got` has the entries of functions that
+//! have a word in `.got` anyway, and of local `STT_GNU_IFUNC` functions. If the output is protected against
+//! stray branches, calls go to `.plt.sec`, and `.plt` has only the lazy halves.
 
 use super::synthesis::{Create, Grow, Ingredients, Size, Synthesis, Write};
 use crate::arch::Target;
@@ -53,7 +62,8 @@ pub fn plt_got<T: Target>() -> Synthesis<T> {
     }
 }
 
-/// A table of this alignment and size of entries. Static programs have them too, for `STT_GNU_IFUNC`.
+/// A table with this alignment and this size of entries. Static programs have these tables, too, for
+/// `STT_GNU_IFUNC`.
 fn section<T: Target>(
     link: &Ingredients<'_, '_, T>,
     kind: Kind,
@@ -74,7 +84,7 @@ fn write<T: Target>(link: &Placed<'_, T>, out: &mut [u8]) {
     note_far::<T>(&mut far, 0, at.plt, at.reserved, shape.header);
     for (index, out) in entries.chunks_exact_mut(shape.entry as usize).enumerate() {
         let entry = address::plt_entry(link, index as u32);
-        // In a split table they are lazy halves, which do not read the GOT.
+        // In a split table, the entries are lazy halves, which do not read the GOT.
         if !shape.split {
             note_far::<T>(&mut far, index, entry.entry, entry.slot, shape.entry);
         }
@@ -114,7 +124,7 @@ fn write_got<T: Target>(link: &Placed<'_, T>, out: &mut [u8]) {
     report_far(link, ".plt.got", far, |row| row.plt_got);
 }
 
-/// An entry that does not reach its word.
+/// An entry from which its word is out of reach.
 #[derive(Clone, Copy)]
 struct Far {
     /// Its number in the table.
@@ -125,7 +135,7 @@ struct Far {
     slot: u64,
 }
 
-/// Notes an entry of `size` bytes if its word is out of reach from its start or its end, unless an earlier
+/// Notes an entry of `size` bytes if its word is out of reach from its start or its end. Only the first such
 /// entry is noted.
 #[inline]
 fn note_far<T: Target>(far: &mut Option<Far>, index: usize, entry: u64, slot: u64, size: u64) {

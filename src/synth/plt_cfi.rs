@@ -1,8 +1,8 @@
 //! `.eh_frame` records of the procedure linkage tables, which no assembler describes
-//! (`--ld-generated-unwind-info`): a CIE of their own, and an FDE for each table.
+//! (`--ld-generated-unwind-info`): a CIE for all of them, and an FDE for each table.
 //!
-//! They stand behind those of the inputs, in links that have any. The rows of the SFrame table say the
-//! same ([`crate::sframe_output`]).
+//! They stand behind the records of the inputs. A link whose inputs have none gets none of these either. The
+//! rows of the SFrame table say the same ([`crate::sframe_output`]).
 
 use crate::arch::Target;
 use crate::diag::{Code, Diagnostic};
@@ -11,11 +11,11 @@ use crate::relocs::address;
 use crate::tables::section::Kind;
 use zerocopy::byteorder::{I32, U32};
 
-/// Bytes of an FDE before its instructions: length, pointer to the CIE, start and size of the code,
-/// length of no augmentation data.
+/// The bytes of an FDE before its instructions: length, pointer to the CIE, start and size of the code, and
+/// the length 0 of augmentation data.
 const FDE_HEAD: usize = 17;
 
-/// The tables of this link that have records: size in bytes, and instructions of the FDE.
+/// The tables of this link that have records, each with its size in bytes and the instructions of its FDE.
 fn tables<T: Target>(link: &Numbered<'_, T>) -> Vec<(Kind, u64, &'static [u8])> {
     let wanted = link.config.dynamic.plt_unwind_info && !link.kept_frames.files.is_empty();
     if !wanted || T::PLT_CIE.is_empty() {
@@ -30,17 +30,17 @@ fn tables<T: Target>(link: &Numbered<'_, T>) -> Vec<(Kind, u64, &'static [u8])> 
     tables.into_iter().filter(|&(_, size, _)| size > 0).collect()
 }
 
-/// Size of an FDE with these instructions, in bytes.
+/// The size of an FDE with these instructions, in bytes.
 fn fde_size(instructions: &[u8]) -> usize {
     (FDE_HEAD + instructions.len()).next_multiple_of(8)
 }
 
-/// Number of FDEs.
+/// The number of FDEs.
 pub fn fdes<T: Target>(link: &Numbered<'_, T>) -> usize {
     tables(link).len()
 }
 
-/// Size of all records in bytes.
+/// The size of all records in bytes.
 pub fn size<T: Target>(link: &Numbered<'_, T>) -> u64 {
     let tables = tables(link);
     let cie = if tables.is_empty() { 0 } else { T::PLT_CIE.len() };
@@ -58,7 +58,7 @@ pub fn rows<T: Target>(link: &Geometry<'_, T>) -> Vec<(u64, u64)> {
     tables(link).into_iter().map(row).collect()
 }
 
-/// Writes the records. `place` is the address of the first.
+/// Writes the records. `place` is the address of the first one.
 pub fn write<T: Target>(link: &Geometry<'_, T>, place: u64, out: &mut [u8]) {
     if out.is_empty() {
         return;

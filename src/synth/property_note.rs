@@ -1,9 +1,10 @@
-//! `.note.gnu.property`: promises and needs of all objects, merged into one note (Linux Extensions
-//! to gABI, "Program Property"; psABIs, "Program Property").
+//! `.note.gnu.property`: what all objects promise and need, merged into one note (Linux Extensions to gABI,
+//! "Program Property"; psABIs, "Program Property").
 //!
-//! Each property's number says how it is merged: bits that hold only if every object has them
-//! (control-flow protection), bits that any object may ask for (ISA levels), or both. An object
-//! without the note promises nothing.
+//! If one object of a hundred lacks landing pads, the program must not switch on the check for them. So each
+//! property's number says how it is merged: bits that hold only if every object has them (control-flow
+//! protection), bits that any object may ask for (ISA levels), or both. An object without the note promises
+//! nothing.
 
 use super::build_attributes::{self, BuildAttributes};
 use super::synthesis::{Created, MergedProperties, Synthesis};
@@ -30,12 +31,12 @@ const NEEDED_BY_ALL: u32 = 0xb000_8000;
 const INDIRECT_EXTERN_ACCESS: u128 = 1;
 const NAME: &[u8] = b".note.gnu.property";
 
-/// How the values of a property in several objects become one.
+/// How the values that several objects have for a property become one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Rule {
-    /// The largest.
+    /// The largest value.
     Maximum,
-    /// The property has no value; it holds if any object has it.
+    /// The property has no value. It holds if any object has it.
     Any,
     /// Bits that all objects have.
     And,
@@ -43,7 +44,7 @@ enum Rule {
     Or,
     /// Bits that any object has, if all objects have the property.
     OrIfAll,
-    /// Two numbers, which are the same in all objects that have the property.
+    /// Two numbers, which must be the same in all objects that have the property.
     Same,
 }
 
@@ -52,7 +53,8 @@ fn rule(machine: Machine, property: u32) -> Option<Rule> {
         _ if machine::signed_pointer_property(machine) == Some(property) => Rule::Same,
         STACK_SIZE => Rule::Maximum,
         NO_COPY_ON_PROTECTED => Rule::Any,
-        // The older number of the instruction sets that x86 code needs, in the range of others.
+        // This is the older number for the instruction sets that x86 code needs. It lies in the range of
+        // other properties.
         0xc000_0001 => Rule::Or,
         0xb000_0000..=0xb000_7fff | 0xc000_0000..=0xc000_7fff => Rule::And,
         0xb000_8000..=0xb000_ffff | 0xc000_8000..=0xc000_ffff => Rule::Or,
@@ -61,8 +63,8 @@ fn rule(machine: Machine, property: u32) -> Option<Rule> {
     })
 }
 
-/// The properties of one object, by number; of two numbers, the second is the upper half. `None`: the object
-/// has none.
+/// The properties of one object, by number. If a value is two numbers, the second is the upper half. `None`
+/// if the object has no properties.
 type Properties = Option<BTreeMap<u32, u128>>;
 
 /// `.note.gnu.property`, if a property holds.
@@ -120,7 +122,7 @@ pub fn merge<T: Target>(link: &Inputs<'_, T>, states: &SectionStates) -> MergedP
     if options.memory_seal {
         merged.insert(MEMORY_SEAL, 0);
     }
-    // An `OrIfAll` property of value 0 stays: it tells that all objects state what they use.
+    // An `OrIfAll` property whose value is 0 stays: it tells that all objects state what they use.
     merged.retain(|&property, value| {
         *value != 0
             || matches!(property, NO_COPY_ON_PROTECTED | MEMORY_SEAL)
@@ -133,7 +135,7 @@ pub fn merge<T: Target>(link: &Inputs<'_, T>, states: &SectionStates) -> MergedP
     MergedProperties { note: encode::<T>(&merged), features, attributes, absorbed }
 }
 
-/// The properties of an object, and what its attributes say.
+/// Adds to the properties of an object what its attributes say.
 fn with_attributes<T: Target>(mut properties: Properties, attributes: BuildAttributes) -> Properties {
     if let (Some(property), Some(features)) = (machine::feature_property(T::MACHINE), attributes.features) {
         *properties.get_or_insert_default().entry(property).or_default() |= u128::from(features);
@@ -146,7 +148,7 @@ fn with_attributes<T: Target>(mut properties: Properties, attributes: BuildAttri
     properties
 }
 
-/// Two numbers as one value.
+/// Two numbers, packed into one value.
 fn both(first: u64, second: u64) -> u128 {
     u128::from(first) | u128::from(second) << 64
 }
@@ -186,7 +188,7 @@ fn read<T: Target>(
     (properties, sections)
 }
 
-/// Reads the array of properties; false if it is cut short or a size is wrong.
+/// Reads the array of properties. Returns false if it is cut short or a size is wrong.
 fn read_descriptor<T: Target>(mut bytes: &[u8], properties: &mut BTreeMap<u32, u128>) -> bool {
     while !bytes.is_empty() {
         let Some((head, rest)) = bytes.split_first_chunk::<8>() else { return false };
@@ -216,7 +218,7 @@ fn read_descriptor<T: Target>(mut bytes: &[u8], properties: &mut BTreeMap<u32, u
     true
 }
 
-/// A number of 8 bytes.
+/// Reads a number of 8 bytes.
 fn double<E: ByteOrder>(bytes: &[u8]) -> Option<u64> {
     Some(U64::<E>::from_bytes(bytes.try_into().ok()?).get())
 }
@@ -298,7 +300,7 @@ fn encode<T: Target>(merged: &BTreeMap<u32, u128>) -> Vec<u8> {
     out
 }
 
-/// Objects whose pointers are signed in different ways cannot call each other.
+/// Reports objects whose pointers are signed in different ways, because they cannot call each other.
 fn report_different<T: Target>(link: &Inputs<'_, T>, found: &[Properties]) {
     let Some(property) = machine::signed_pointer_property(T::MACHINE) else { return };
     let value = |properties: &Properties| properties.as_ref().and_then(|own| own.get(&property)).copied();
@@ -317,7 +319,7 @@ fn report_different<T: Target>(link: &Inputs<'_, T>, found: &[Properties]) {
     }
 }
 
-/// `-z cet-report=`, `-z bti-report=`, `-z gcs-report=`: objects that lack the feature asked for.
+/// `-z cet-report=`, `-z bti-report=`, `-z gcs-report=`: reports objects that lack the feature asked for.
 fn report_missing<T: Target>(link: &Inputs<'_, T>, found: &[Properties]) {
     let Some(property) = machine::feature_property(T::MACHINE) else { return };
     let checks = machine::reported_features(T::MACHINE, &link.config.properties);

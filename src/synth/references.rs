@@ -1,5 +1,5 @@
-//! Symbols that are in the symbol table, or have a type there, because relocations refer to them: undefined
-//! names under `-r`, local ones that no section symbol can stand for, and globals that
+//! Finds the symbols that are in the symbol table, or have a type there, because relocations refer to them:
+//! undefined names under `-r`, local symbols that no section symbol can replace, and globals that
 //! `--retain-symbols-file` does not list.
 
 use crate::arch::{RelocExpr, Target};
@@ -15,10 +15,10 @@ use crate::synth::groups;
 use hashbrown::HashMap;
 use rayon::prelude::*;
 
-/// By local symbol of an object: whether a relocation of the output must name it. In a final link
-/// (`--emit-relocs`) those are all that relocations refer to, under `-r` those that the symbol of their
-/// section cannot stand for ([`needs_symbol`]). Empty if there are none, or if all named ones are kept
-/// anyway.
+/// By local symbol of an object, whether a relocation of the output must name it. In a final link
+/// (`--emit-relocs`), these are all symbols that relocations refer to. Under `-r`, they are the symbols that
+/// their section's symbol cannot replace ([`needs_symbol`]). Empty if there are none, or if all symbols with
+/// names are kept anyway.
 pub fn locals<T: Target>(link: &Arranged<'_, T>, object: &ObjectFile<'_, T::E>) -> Vec<bool> {
     let relocatable = link.config.is_relocatable();
     let wanted = if relocatable { may_drop_locals(link, object) } else { link.config.relocations.emit };
@@ -46,8 +46,8 @@ pub fn locals<T: Target>(link: &Arranged<'_, T>, object: &ObjectFile<'_, T::E>) 
     found
 }
 
-/// Whether local symbols of an object may be missing in the output of `-r` although their sections are there:
-/// options say so, or they have no name.
+/// Whether local symbols of an object may be missing in the output of `-r` although their sections are there,
+/// because options say so or because they have no name.
 fn may_drop_locals<T: Target>(link: &Arranged<'_, T>, object: &ObjectFile<'_, T::E>) -> bool {
     let is_nameless = |symbol: &Sym<T::E>| symbol.st_name.get() == 0 && symbol.kind() != elf::STT_SECTION;
     matches!(link.config.strip.discard, Discard::All | Discard::Locals)
@@ -55,9 +55,10 @@ fn may_drop_locals<T: Target>(link: &Arranged<'_, T>, object: &ObjectFile<'_, T:
         || object.symbols.iter().take(object.first_global as usize).skip(1).any(is_nameless)
 }
 
-/// Whether a relocation means the symbol itself and not only its address: a GOT or TLS slot is the symbol's,
-/// and an addend moves the place in the slot, not in the variable; likewise the size, and the resolver of a
-/// function. The next link could not tell from the symbol of a section and an addend what was meant.
+/// Whether a relocation means the symbol itself and not only its address. A GOT or TLS slot belongs to the
+/// symbol, and an addend moves the place in the slot, not in the variable. The size of a symbol, and the
+/// resolver of a function, belong to it in the same way. If the relocation named the section's symbol and an
+/// addend, the next link could not tell what it means.
 fn needs_symbol<T: Target>(object: &ObjectFile<'_, T::E>, symbol: usize, kind: u32) -> bool {
     if matches!(object.symbols[symbol].kind(), elf::STT_TLS | elf::STT_GNU_IFUNC) {
         return true;
@@ -75,9 +76,9 @@ fn needs_symbol<T: Target>(object: &ObjectFile<'_, T::E>, symbol: usize, kind: u
     T::reloc_info(kind).is_none_or(|info| !by_address(info.expr))
 }
 
-/// With `--retain-symbols-file`: the globals that relocations of the output name, and those that sign its
-/// groups; ascending. Without its symbol a relocation would bind to this copy of a definition that a later
-/// link may replace, and a group would have another signature.
+/// With `--retain-symbols-file`, the globals that relocations of the output name, and those that are
+/// signatures of its groups. Ascending. Without its symbol, a relocation would bind to this copy of a
+/// definition, which a later link may replace, and a group would have another signature.
 pub fn globals<T: Target>(link: &Located<'_, T>, groups: &[OutputGroup]) -> Vec<SymbolId> {
     if link.lists.retained.is_none() || !(link.config.is_relocatable() || link.config.relocations.emit) {
         return Vec::new();
@@ -102,8 +103,8 @@ pub fn globals<T: Target>(link: &Located<'_, T>, groups: &[OutputGroup]) -> Vec<
     named
 }
 
-/// Types (`STT_*`) of undefined names, from the first object that refers to them with a type or defines
-/// them in a dropped group. Final links need none.
+/// The types (`STT_*`) of undefined names. They come from the first object that refers to the name with a
+/// type or defines it in a dropped group. Final links need none.
 pub fn kinds<T: Target>(link: &Arranged<'_, T>) -> HashMap<SymbolId, u8> {
     let mut kinds = HashMap::new();
     if !link.config.is_relocatable() {
@@ -126,7 +127,7 @@ pub fn kinds<T: Target>(link: &Arranged<'_, T>) -> HashMap<SymbolId, u8> {
     kinds
 }
 
-/// Names that only members of dropped groups define and that no live section refers to; sorted.
+/// The names that only members of dropped groups define, and to which no live section refers. Sorted.
 pub fn unreferenced<T: Target>(link: &Arranged<'_, T>) -> Vec<SymbolId> {
     if !link.config.is_relocatable() {
         return Vec::new();
@@ -145,7 +146,7 @@ pub fn unreferenced<T: Target>(link: &Arranged<'_, T>) -> Vec<SymbolId> {
     dropped
 }
 
-/// The undefined names that an object defines in a group that is dropped.
+/// The undefined names that an object defines in a group that was dropped.
 fn dropped_by<'l, T: Target>(
     link: &'l Arranged<'_, T>,
     object: &'l ObjectFile<'_, T::E>,
@@ -159,7 +160,7 @@ fn dropped_by<'l, T: Target>(
     })
 }
 
-/// The symbols of `names` (sorted) that live sections of an object refer to.
+/// Those symbols of `names` (sorted) to which live sections of an object refer.
 fn referenced_by<T: Target>(
     link: &Arranged<'_, T>,
     object: &ObjectFile<'_, T::E>,

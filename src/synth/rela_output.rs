@@ -1,7 +1,7 @@
-//! `.rela.NAME` or `.rel.NAME`: relocations of an output section (`-r`, `--emit-relocs`).
+//! `.rela.NAME` or `.rel.NAME`: the relocations of an output section (`-r`, `--emit-relocs`).
 //!
-//! One section for each output section that has relocations left, with `SHF_INFO_LINK`: `sh_info`
-//! names the section that they apply to, `sh_link` the symbol table (gABI, "Relocation").
+//! Each output section that has relocations left has one such section, with `SHF_INFO_LINK`. `sh_info` names
+//! the section that the relocations apply to, and `sh_link` the symbol table (gABI, "Relocation").
 
 use super::synthesis::{Synthesis, Write};
 use crate::arch::Target;
@@ -11,7 +11,7 @@ use crate::relocs::emit;
 use rayon::prelude::*;
 use zerocopy::{FromBytes, IntoBytes, KnownLayout, Unaligned};
 
-/// The sections, which the layout makes once it has counted relocations.
+/// The sections. The layout makes them once it has counted relocations.
 pub fn synthesis<T: Target>() -> Synthesis<T> {
     Synthesis::later(Write::Bytes(|link, section, out| write(link, section.number, out)))
 }

@@ -1,8 +1,9 @@
-//! `.rela.dyn` and `.rela.plt`.
+//! `.rela.dyn` and `.rela.plt`: the relocations that the dynamic linker applies.
 //!
-//! Order of `.rela.dyn` (`-z combreloc`): relative relocations by address, so that the dynamic
-//! linker runs through them without looking at symbols (`DT_RELACOUNT`); then by symbol, so that
-//! each is looked up once; resolvers last, because they may call functions that the others bind.
+//! The order of `.rela.dyn` saves time at start-up (`-z combreloc`). Relative relocations come first, by
+//! address, so that the dynamic linker runs through them without looking at symbols (`DT_RELACOUNT`). Then
+//! come the others by symbol, so that each symbol is looked up once. Resolvers come last, because they may
+//! call functions that the other relocations bind.
 
 use super::android;
 use super::synthesis::{Create, Grow, Size, Synthesis, Write};
@@ -23,7 +24,7 @@ use zerocopy::byteorder::{I64, U64};
 /// Size of an entry in bytes.
 pub const ENTRY: u64 = 24;
 
-/// Entries that one job stores.
+/// One job stores so many entries.
 const BATCH: usize = 8192;
 
 /// `.rela.dyn`.
@@ -41,7 +42,7 @@ pub fn rela_dyn<T: Target>() -> Synthesis<T> {
     }
 }
 
-/// `.rela.plt`. Static programs have one too, for `STT_GNU_IFUNC`: start-up code finds it between
+/// `.rela.plt`. Static programs have one, too, for `STT_GNU_IFUNC`. Start-up code finds it between
 /// `__rela_iplt_start` and `__rela_iplt_end`, which the scripts put around sections of its other name.
 pub fn rela_plt<T: Target>() -> Synthesis<T> {
     Synthesis {
@@ -57,7 +58,7 @@ pub fn rela_plt<T: Target>() -> Synthesis<T> {
     }
 }
 
-/// Sizes of `.rela.dyn` and `.rela.plt` in bytes, for these counts.
+/// The sizes of `.rela.dyn` and `.rela.plt` in bytes, for these counts.
 fn sizes<T: Target>(link: &Numbered<'_, T>, counts: &dynamic::Counts) -> (u64, u64) {
     let (mut rela, mut plt) = (counts.relative + counts.other, u64::from(link.slots.plt));
     let resolved =
@@ -68,8 +69,8 @@ fn sizes<T: Target>(link: &Numbered<'_, T>, counts: &dynamic::Counts) -> (u64, u
     (rela_size, plt * ENTRY)
 }
 
-/// The size in bytes that `.rela.dyn` in Android's packed form needs at these addresses. `None`: there is no
-/// such section, or nothing for it.
+/// The size in bytes that `.rela.dyn` in Android's packed form needs at these addresses. `None` if there is
+/// no such section, or nothing for it.
 fn needed_size<T: Target>(link: &Located<'_, T>) -> Option<u64> {
     let row = link.synthetics.find(Kind::RelaDyn)?;
     let is_used = link.synthetics.section(row).size > 0;
@@ -88,7 +89,7 @@ pub fn entries<T: Target>(link: &Located<'_, T>) -> Vec<Entry> {
 /// Writes `.rela.dyn`.
 fn write<T: Target>(link: &Located<'_, T>, mut out: Region<'_>) {
     if android::is_wanted(link) {
-        // The number of entries tells readers where to stop; zeros remain behind them.
+        // The number of entries tells readers where to stop. Zeros remain behind them.
         return out.fill(|out| copy_bytes(&android::encode(&entries(link)), out));
     }
     let order = Order::new(link);
@@ -111,14 +112,14 @@ fn write<T: Target>(link: &Located<'_, T>, mut out: Region<'_>) {
     );
 }
 
-/// A run of entries of one list: all are sorted by address, lie in one section, and ascend.
+/// Entries that follow one another in a list, are sorted by address, lie in one section, and ascend.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct Stretch {
-    /// Addresses of the first and the last one.
+    /// The addresses of the first and the last entry.
     first: u64,
     last: u64,
     list: u32,
-    /// Their places in the list.
+    /// The places of the entries in the list.
     start: u32,
     end: u32,
 }
@@ -129,17 +130,17 @@ impl Stretch {
     }
 }
 
-/// The order of `.rela.dyn`. Nearly all entries are relative and go by address, and the entries of a section
-/// mostly ascend already, so whole stretches are sorted. Entries are made when they are stored: a large
-/// program has hundreds of thousands.
+/// The order of `.rela.dyn`. A large program has hundreds of thousands of entries. Nearly all are relative
+/// and sorted by address, and the entries of a section mostly ascend already. So whole stretches are sorted,
+/// and the entries are made only when they are stored.
 struct Order<'l> {
     /// By address.
     stretches: Vec<Stretch>,
-    /// The lists that stretches are of: places in each object, ...
+    /// The lists that stretches are parts of: the places in each object, ...
     sites: &'l [Vec<DynRelocSite>],
     /// ... and, as the last list, entries of the linker's own tables by address.
     own: Vec<Entry>,
-    /// Behind them come those that go by symbol, then results of resolvers.
+    /// The entries behind them: those that are sorted by symbol, then the results of resolvers.
     rest: Vec<Entry>,
 }
 
@@ -189,7 +190,7 @@ impl<'l> Order<'l> {
         order
     }
 
-    /// Makes and sorts all entries, for sections whose relocations do not ascend.
+    /// Makes and sorts all entries, if the relocations of some section do not ascend.
     fn sort_all<T: Target>(&mut self, link: &Located<'_, T>) {
         let mut entries = Vec::new();
         self.stretches.iter().for_each(|stretch| self.each(link, stretch, |entry| entries.push(entry)));
@@ -230,8 +231,8 @@ fn key<T: Target>(combine: bool, entry: &Entry) -> (bool, u32, u64, u32, u32, u6
     (is_resolved, group, entry.address, entry.kind, entry.symbol, entry.addend)
 }
 
-/// The stretches of a list. `places` gives for each entry its section and address, or `None` if it does not
-/// go by address.
+/// The stretches of a list. `places` has the section and the address of each entry, or `None` if the entry is
+/// not sorted by address.
 fn stretches(list: u32, places: impl Iterator<Item = Option<(u32, u64)>>) -> Vec<Stretch> {
     let mut found: Vec<Stretch> = Vec::new();
     // The section of the stretch that the next entry may join.
@@ -252,7 +253,7 @@ fn stretches(list: u32, places: impl Iterator<Item = Option<(u32, u64)>>) -> Vec
     found
 }
 
-/// Sorts stretches by address; false if some overlap, so that their entries are not in order.
+/// Sorts stretches by address. Returns false if some overlap, because then their entries are not in order.
 fn put_in_order(stretches: &mut [Stretch]) -> bool {
     stretches.par_sort_unstable();
     stretches.windows(2).all(|pair| pair[0].last < pair[1].first)
@@ -335,7 +336,7 @@ mod tests {
         ) {
             let mut lists: Vec<Vec<(u32, u64)>> = lists;
             if ascending {
-                // Sections that lie apart, as layouts make them.
+                // The sections lie apart, as layouts place them.
                 for (number, list) in (0..).zip(&mut lists) {
                     list.iter_mut().for_each(|(section, address)| *address += 1000 * (3 * number + u64::from(*section)));
                     list.sort_unstable();

@@ -1,9 +1,17 @@
-//! `.relr.dyn` (gABI, "Relative Relocation Table"): the places of relative relocations, one bit
-//! each where they lie close together.
+//! `.relr.dyn` (gABI, "Relative Relocation Table"): the places of relative relocations, in one bit each where
+//! they lie close together.
 //!
-//! An even word is an address, whose word is relocated. An odd word is a bitmap for the 63 words
-//! that follow the last one covered. The size depends on the addresses, so layout asks
-//! [`needed_size`] in its loop.
+//! A table of a hundred pointers needs a hundred relocations of 24 bytes, which say nothing but their places.
+//! This section has two kinds of words. An even word is an address, and the word there is relocated. An odd
+//! word is a bitmap for the 63 words that follow the last one covered:
+//!
+//! ```text
+//! 0x3000              relocate the word at 0x3000
+//! 0x1b = 0b11011      from the right: the mark of a bitmap; 0x3008 yes, 0x3010 no, 0x3018 yes, 0x3020 yes
+//! ```
+//!
+//! How many words the section needs depends on the addresses, so the rounds of the layout ask
+//! [`needed_size`].
 
 use super::synthesis::{Create, Grow, Size, Synthesis, Write};
 use crate::arch::Target;
@@ -28,13 +36,13 @@ pub fn synthesis<T: Target>() -> Synthesis<T> {
     }
 }
 
-/// `SHT_ANDROID_RELR`, the number that RELR had before the gABI took it in.
+/// `SHT_ANDROID_RELR`: the number of this type before the gABI adopted it.
 const SHT_ANDROID_RELR: u32 = 0x6fff_ff00;
 const BITS: u64 = 63;
-/// A bitmap without a bit set: it relocates nothing.
+/// A bitmap in which no bit is set. It relocates nothing.
 const NOTHING: u64 = 1;
 
-/// Encodes sorted even addresses.
+/// Encodes even addresses, which are sorted.
 pub fn encode(places: &[u64]) -> Vec<u64> {
     let mut words = Vec::new();
     let mut rest = places;
@@ -62,7 +70,7 @@ pub fn encode(places: &[u64]) -> Vec<u64> {
     words
 }
 
-/// A lower bound of the size in bytes for `count` places, for the layout to start with.
+/// A lower limit of the size in bytes for `count` places, with which the layout starts.
 fn first_guess(count: u64) -> u64 {
     match count {
         0 => 0,
@@ -77,7 +85,7 @@ fn needed_size<T: Target>(link: &Geometry<'_, T>) -> Option<u64> {
     is_used.then(|| encode(&dynamic::packed_places(link)).len() as u64 * WORD)
 }
 
-/// Writes `.relr.dyn`; a rest is filled with bitmaps that relocate nothing.
+/// Writes `.relr.dyn`. If room is left, bitmaps that relocate nothing fill it.
 fn write<T: Target>(link: &Geometry<'_, T>, out: &mut [u8]) {
     let words = encode(&dynamic::packed_places(link));
     for (index, out) in out.chunks_exact_mut(WORD as usize).enumerate() {
@@ -90,7 +98,7 @@ fn write<T: Target>(link: &Geometry<'_, T>, out: &mut [u8]) {
 mod tests {
     use super::*;
 
-    /// As a dynamic linker reads it.
+    /// Decodes the words as a dynamic linker does.
     fn decode(words: &[u64]) -> Vec<u64> {
         let (mut places, mut base) = (Vec::new(), 0);
         for &word in words {

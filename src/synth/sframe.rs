@@ -1,5 +1,5 @@
-//! The linker's own SFrame sections: a table of functions, and the index of `.sframe`. What they hold is
-//! decided in [`crate::sframe_output`].
+//! The linker's own SFrame sections: a table of functions, and the index of `.sframe`.
+//! [`crate::sframe_output`] decides what they hold.
 
 use super::synthesis::{Create, Grow, Size, Synthesis, Write, bytes};
 use crate::arch::Target;

@@ -1,7 +1,7 @@
 //! `.gnu.version`, `.gnu.version_d`, `.gnu.version_r` (Linux Standard Base, "Symbol Versioning").
 //!
-//! Index 0 is local, 1 the output without a version; then come the versions that the output
-//! defines, then those that it needs from libraries. Outputs without versions have none of the
+//! Index 0 means a local symbol, and index 1 the output without a version. Then come the versions that the
+//! output defines, and then those that it needs from libraries. An output without versions has none of these
 //! tables.
 
 use super::hash::hash;
@@ -24,8 +24,8 @@ use std::collections::BTreeMap;
 use zerocopy::IntoBytes;
 use zerocopy::byteorder::{U16, U32};
 
-/// The versions that the output defines, with the base version first; none if no version script or `.symver`
-/// names any.
+/// The versions that the output defines, with the base version first. There are none if no version script and
+/// no `.symver` names any.
 pub fn defined<'a, T: Target>(
     link: &Resolved<'a, T>,
     strings: &mut DynamicStrings<'a>,
@@ -46,8 +46,8 @@ pub fn defined<'a, T: Target>(
     all
 }
 
-/// Finds the versions that the output needs, and gives each dynamic symbol its version word. The
-/// rows of `.dynsym` are final by now. `packs` tells whether the output has `.relr.dyn`.
+/// Finds the versions that the output needs, and gives each dynamic symbol its version word. The rows of
+/// `.dynsym` are final by now. `packs` tells whether the output has `.relr.dyn`.
 pub fn need<'a, T: Target>(link: &Resolved<'a, T>, packs: bool, tables: &mut DynamicTables<'a>) {
     let mut needed: BTreeMap<(SharedId, u16), bool> = BTreeMap::new();
     for symbol in &tables.symbols {
@@ -93,7 +93,7 @@ pub fn need<'a, T: Target>(link: &Resolved<'a, T>, packs: bool, tables: &mut Dyn
     tables.needed = libraries.into_iter().map(|(_, library)| library).collect();
 }
 
-/// The library and its version index that an imported symbol is bound to, and whether all
+/// The library to which an imported symbol is bound, with the index of the version there, and whether all
 /// references are weak.
 fn needed_version<T: Target>(
     link: &Resolved<'_, T>,
@@ -109,7 +109,7 @@ fn needed_version<T: Target>(
     Some(((library, version), !link.mentions(id).contains(MentionedBy::STRONG_REFERENCE)))
 }
 
-/// Versions that the C library defines to tell that it supports a feature of this output, such as
+/// Versions by which the C library tells that it supports a feature of this output, such as
 /// `GLIBC_ABI_DT_RELR`.
 fn feature_versions<T: Target>(link: &Inputs<'_, T>, packs: bool) -> Vec<&'static [u8]> {
     let mut names: Vec<&[u8]> = Vec::new();
@@ -124,13 +124,14 @@ fn feature_versions<T: Target>(link: &Inputs<'_, T>, packs: bool) -> Vec<&'stati
     names
 }
 
-/// Whether a C library that does not know a feature runs the output right all the same.
+/// Whether a C library that does not know a feature still runs the output correctly.
 fn is_only_information<T: Target>(name: &[u8]) -> bool {
     T::PLT_TAGS.is_some_and(|(_, version)| version == name)
 }
 
-/// Adds such a version of the C library to the needed ones, if the output needs any version of it: the
-/// dynamic linker of an older C library then refuses to start the program instead of running it wrong.
+/// Adds such a version of the C library to the needed versions, if the output needs any version of it. Then
+/// the dynamic linker of an older C library refuses to start the program. Without it, the program would start
+/// and run wrong.
 fn add_feature_version<'a, T: Target>(
     link: &Inputs<'a, T>,
     tables: &mut DynamicTables<'a>,
@@ -199,7 +200,7 @@ pub fn needs<T: Target>() -> Synthesis<T> {
     }
 }
 
-/// Sizes of the three tables in bytes.
+/// The sizes of the three tables in bytes.
 fn sizes(tables: &DynamicTables<'_>) -> (u64, u64, u64) {
     if tables.defined.is_empty() && tables.needed.is_empty() {
         return (0, 0, 0);

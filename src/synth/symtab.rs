@@ -1,7 +1,7 @@
 //! Writes `.symtab`, `.strtab` and `.symtab_shndx` of the output.
 //!
-//! The order is: the null symbol, section symbols (`-r`, `--emit-relocs`), locals by owner, globals by
-//! owner. [`symtab_entries`](super::symtab_entries) says which symbols each owner has.
+//! The null symbol comes first, then section symbols (`-r`, `--emit-relocs`), then local symbols by owner,
+//! then globals by owner. [`symtab_entries`](super::symtab_entries) says which symbols each owner has.
 
 use crate::arch::Target;
 use crate::elf::Sym;
@@ -21,18 +21,18 @@ use rayon::prelude::*;
 use zerocopy::FromBytes;
 use zerocopy::byteorder::{U16, U32, U64};
 
-/// Places for `.symtab`, `.strtab` and, if it is there, `.symtab_shndx`, or for the same stretch of each.
+/// The places for `.symtab`, `.strtab` and, if it is there, `.symtab_shndx`, or for the same part of each.
 #[derive(Default)]
 pub struct Tables<'f> {
     /// Entries.
     pub symbols: Region<'f>,
     /// Their names.
     pub strings: Region<'f>,
-    /// Their section numbers that 16 bits do not hold.
+    /// Their section numbers, where 16 bits are too few for them.
     pub extended: Region<'f>,
 }
 
-/// Sizes of a symbol and of an extended section number in bytes (gABI, "Symbol Table").
+/// The sizes of a symbol and of an extended section number in bytes (gABI, "Symbol Table").
 const SYMBOL: u64 = 24;
 const NUMBER: u64 = 4;
 
@@ -66,14 +66,14 @@ impl<'f> Tables<'f> {
     }
 }
 
-/// Number of owners whose symbols one job writes.
+/// One job writes the symbols of so many owners.
 const BATCH: usize = 16;
 
 /// Writes `.symtab`, `.strtab` and, if it is there, `.symtab_shndx`.
 pub fn write<T: Target>(link: &Placed<'_, T>, mut tables: Tables<'_>) {
     let plan = &link.symtab;
     if tables.symbols.is_empty() {
-        // Binary images and files without section headers have none.
+        // Binary images and files without section headers have no symbols.
         return;
     }
     // The null symbol, and the empty name.
@@ -102,7 +102,7 @@ pub fn write<T: Target>(link: &Placed<'_, T>, mut tables: Tables<'_>) {
     });
 }
 
-/// Writes the symbols of an owner that are local and those that are global.
+/// Writes the local symbols and the global symbols of an owner.
 fn write_owner<'a, T: Target>(
     link: &Placed<'a, T>,
     owner: usize,
@@ -120,7 +120,7 @@ fn write_owner<'a, T: Target>(
     });
 }
 
-/// Slices of the tables, of which each owner gets its part in order.
+/// Slices of the tables. Each owner gets its part, in order.
 struct Cutter<'w, E: zerocopy::byteorder::ByteOrder> {
     symbols: &'w mut [Sym<E>],
     strings: &'w mut [u8],
@@ -246,8 +246,8 @@ impl<T: Target> Writer<'_, '_, '_, T> {
             SymbolPlace::Absolute => Placement::special(elf::SHN_ABS, symbol.st_value.get()),
             SymbolPlace::Common => match self.link.common_place(entry.id) {
                 Some(common) => self.in_section(common.section, symbol.kind(), entry.id),
-                // Under `-r` the block stays one, of the size and alignment that all its
-                // declarations need.
+                // Under `-r`, the block stays a common block. Its size and alignment are enough for all its
+                // declarations.
                 None => {
                     let block = self.link.common_block(entry.id);
                     let align = block.map_or(symbol.st_value.get(), |block| block.align);
@@ -267,13 +267,14 @@ impl<T: Target> Writer<'_, '_, '_, T> {
         Placement::of_chunk(self.link, chunk, self.loaded_value(kind, self.link.values[id.index()]))
     }
 
-    /// gABI: in files that are loaded, TLS symbols count from the start of the TLS segment.
+    /// The value of a symbol in a file that is loaded. By the gABI, TLS symbols count from the start of the
+    /// TLS segment.
     fn loaded_value(&self, kind: u8, value: u64) -> u64 {
         let counts = kind == elf::STT_TLS && !self.link.config.is_relocatable();
         if counts { value.wrapping_sub(self.link.layout.tls.start) } else { value }
     }
 
-    /// The output's type for a common block that has type `kind` in its object (`-z common`).
+    /// The output's type for a common block whose type in its object is `kind` (`-z common`).
     fn common_kind(&self, kind: u8) -> u8 {
         match self.link.config.symbols.common_type {
             _ if !matches!(kind, elf::STT_OBJECT | elf::STT_COMMON) => kind,
@@ -283,7 +284,7 @@ impl<T: Target> Writer<'_, '_, '_, T> {
         }
     }
 
-    /// Writes a global; an undefined one is of type `kind`.
+    /// Writes a global. If it is undefined, it has type `kind`.
     fn global(&mut self, entry: Entry<'_>, local: bool, kind: u8) {
         let link = self.link;
         match link.definition(entry.id) {
@@ -302,7 +303,7 @@ impl<T: Target> Writer<'_, '_, '_, T> {
                 }
                 let mut visibility = link.definitions.visibility[entry.id.index()];
                 if object.hide_symbols && link.config.is_relocatable() && visibility == elf::STV_DEFAULT {
-                    // `--exclude-libs`: the final link does not export it.
+                    // `--exclude-libs`: the final link must not export it.
                     visibility = elf::STV_HIDDEN;
                 }
                 let mut size = link.common_block(entry.id).map_or(source.st_size.get(), |block| block.size);
@@ -329,7 +330,7 @@ impl<T: Target> Writer<'_, '_, '_, T> {
     }
 
     fn reference_binding(&self, id: SymbolId) -> u8 {
-        // A symbol that no object mentions is there because of -u.
+        // If no object mentions a symbol, it is there because of -u.
         let mentions = self.link.mentions(id);
         if mentions.contains(MentionedBy::STRONG_REFERENCE) || !mentions.contains(MentionedBy::IN_OBJECT) {
             elf::STB_GLOBAL
@@ -338,8 +339,8 @@ impl<T: Target> Writer<'_, '_, '_, T> {
         }
     }
 
-    /// A library's symbol that was copied has a place here; one with a canonical PLT entry is
-    /// undefined with a value (psABIs, "Function Addresses").
+    /// The place of a library's symbol. A copied variable has a place in this output. A function with a
+    /// canonical PLT entry is undefined, but has a value (psABIs, "Function Addresses").
     fn imported_place(&self, id: SymbolId) -> Placement {
         let link = self.link;
         let needs = link.symbol_needs(id);
@@ -353,7 +354,8 @@ impl<T: Target> Writer<'_, '_, '_, T> {
         Placement::special(elf::SHN_UNDEF, value)
     }
 
-    /// The PLT entry of a function with a resolver, if that is the function's address for other modules.
+    /// The PLT entry of a function with a resolver, if other modules take that entry for the function's
+    /// address.
     fn plt_place(&self, id: SymbolId) -> Option<Placement> {
         let link = self.link;
         if !link.is_dynamic()

@@ -1,10 +1,11 @@
-//! Which symbols `.symtab` of the output has, and how many bytes their names take.
+//! Decides which symbols `.symtab` of the output has, and how many bytes their names take.
 //!
-//! Each object owns its local symbols and the globals that it defines; symbols without an owner
-//! (undefined ones, those of libraries and the linker's) come after them. Globals that no other
-//! module can see (hidden, or local by a version script) become local symbols, as the gABI asks.
-//! Counting names and bytes per object first makes every object's part a slice of its own, which
-//! [`symtab`](super::symtab) has any thread write.
+//! Each object owns its local symbols and the globals that it defines. Symbols without an owner come after
+//! them: undefined ones, and those of libraries and the linker. If no other module can see a global (it is
+//! hidden, or a version script makes it local), it becomes a local symbol, as the gABI asks.
+//!
+//! This module first counts the symbols of each object and the bytes of their names. So the part of each
+//! object is a slice of its own, and any thread can write it ([`symtab`](super::symtab)).
 
 use crate::arch::Target;
 use crate::cli::{Discard, Strip};
@@ -24,7 +25,7 @@ use crate::tables::local_names::LocalNames;
 use crate::tables::symtab_plan::{Part, SymtabPlan};
 use rayon::prelude::*;
 
-/// Counts symbols and names. Runs when the output sections are known.
+/// Counts symbols and names. The output sections must be known.
 pub fn plan<T: Target>(link: &Arranged<'_, T>) -> SymtabPlan {
     let mut plan = SymtabPlan::default();
     if link.config.strip.strip == Strip::All && !link.config.is_relocatable() {
@@ -80,7 +81,7 @@ fn too_many_names(bytes: u64) -> Diagnostic {
         .help("--discard-all leaves out local symbols, --strip-all the whole table")
 }
 
-/// Distinct names for the local symbols of all objects. Names of files stay.
+/// Different names for the local symbols of all objects. Names of files stay as they are.
 fn unique_names<T: Target>(link: &Arranged<'_, T>) -> LocalNames {
     let is_file = |object: &ObjectFile<'_, T::E>, entry: &Entry<'_>| {
         object.symbols[entry.symbol as usize].kind() == elf::STT_FILE
@@ -108,8 +109,8 @@ fn is_gnu<T: Target>(link: &Inputs<'_, T>, owner: usize, entry: Entry<'_>) -> bo
         || (symbol.binding() == elf::STB_GNU_UNIQUE && link.config.symbols.gnu_unique)
 }
 
-/// Calls `visit` for each symbol of an owner (a file; behind the last one: symbols without an
-/// owner), and tells it whether the symbol is local in the output.
+/// Calls `visit` for each symbol of an owner, and tells it whether the symbol is local in the output. The
+/// owner is a file, or the number behind the last one for symbols without an owner.
 pub(super) fn for_each_entry<'a, T: Target>(
     link: &Arranged<'a, T>,
     owner: usize,
@@ -136,7 +137,7 @@ fn synthetic<'l, 'a, T: Target>(
     symbols.map(|(row, symbol)| Entry { id: SymbolId::NONE, name: symbol.name, symbol: row as u32 })
 }
 
-/// Whether a global is seen by no other module, so that it is a local symbol of the output.
+/// Whether no other module sees a global, so that it is a local symbol of the output.
 fn is_made_local<T: Target>(link: &Resolved<'_, T>, id: SymbolId) -> bool {
     if link.config.is_relocatable() {
         return false;
@@ -150,7 +151,8 @@ fn is_made_local<T: Target>(link: &Resolved<'_, T>, id: SymbolId) -> bool {
     }
 }
 
-/// Relocation, group and symbol sections cannot be targets of relocations.
+/// Whether a section gets a section symbol. Relocations, groups and symbol tables get none, because no
+/// relocation can refer to them.
 fn has_section_symbol(sh_type: u32) -> bool {
     !matches!(
         sh_type,
@@ -197,12 +199,12 @@ pub(super) struct Entry<'n> {
     /// [`SymbolId::NONE`] for a symbol in a section that the linker makes.
     pub id: SymbolId,
     pub name: &'n [u8],
-    /// Index in its object, or row of [`Arranged::local_symbols`] if it has no id; unused for other
-    /// symbols without an object.
+    /// The index in its object. If the symbol has no id, the row of [`Arranged::local_symbols`]. Unused for
+    /// other symbols without an object.
     pub symbol: u32,
 }
 
-/// The local symbols of an object that are written.
+/// The local symbols of an object that the output has.
 fn locals<'l, 'a, T: Target>(
     link: &'l Arranged<'a, T>,
     object: &'l ObjectFile<'a, T::E>,
@@ -230,8 +232,8 @@ fn locals<'l, 'a, T: Target>(
             && is_merge(object, section)
             && is_written(link, object.section_id(section))
         {
-            // The next link must know which piece a reference means, and only a symbol in that
-            // piece can tell: an addend may lead behind the piece.
+            // The next link must know which piece a reference means. Only a symbol in that piece can tell: an
+            // addend may lead behind the piece.
             return Some(Entry { id: SymbolId(object.first_local + index), name, symbol: index });
         }
         if referenced {
@@ -261,7 +263,7 @@ fn is_merge<E: zerocopy::byteorder::ByteOrder>(object: &ObjectFile<'_, E>, secti
     object.headers[section as usize].sh_flags.get() & u64::from(elf::SHF_MERGE) != 0
 }
 
-/// Whether symbols of this section have a place in the output.
+/// Whether symbols of a section have a place in the output.
 fn is_written<T: Target>(link: &Arranged<'_, T>, id: crate::ids::SectionId) -> bool {
     link.sections.is_alive(id) && !link.sections.is(id, SectionState::NOT_CONTENT)
 }
@@ -285,7 +287,7 @@ fn globals<'l, 'a, T: Target>(
         if is_left_out {
             return None;
         }
-        // A later link must see `name@@VERSION`, which here is the definition of the plain name.
+        // A later link must see `name@@VERSION`, which in this link is the definition of the plain name.
         let name = if link.config.is_relocatable() {
             object.symbol_name(symbol as usize)
         } else {
@@ -295,8 +297,9 @@ fn globals<'l, 'a, T: Target>(
     })
 }
 
-/// Whether the symbol is `_DYNAMIC` without a reference, and the script discards `.dynamic`, or
-/// `_GLOBAL_OFFSET_TABLE_`, which only symbol tables of objects name, and the output has no GOT.
+/// Whether a reserved symbol has no place in the output. There are two cases: the symbol is `_DYNAMIC`,
+/// nothing refers to it, and the script discards `.dynamic`; or it is `_GLOBAL_OFFSET_TABLE_`, only symbol
+/// tables of objects name it, and the output has no GOT.
 fn is_without_place<T: Target>(link: &Arranged<'_, T>, id: SymbolId, row: u32) -> bool {
     let LinkerSymbolOrigin::Reserved(reserved) = link.linker_symbols[row as usize].origin else {
         return false;
@@ -309,8 +312,9 @@ fn is_without_place<T: Target>(link: &Arranged<'_, T>, id: SymbolId, row: u32) -
         }
 }
 
-/// The globals that no object defines: those of the linker, those of libraries that objects mention, and
-/// undefined ones that a live section refers to, a group is signed by or `-u` names.
+/// The globals that no object defines: those of the linker, those of libraries that objects mention, and some
+/// undefined ones. An undefined one is there if a live section refers to it, if it is the signature of a
+/// group, or if `-u` names it.
 fn unowned<'l, 'a, T: Target>(link: &'l Arranged<'a, T>) -> impl Iterator<Item = Entry<'a>> + use<'l, 'a, T> {
     let signatures = groups::global_signatures(link, &link.output_groups);
     let mut wanted: Vec<SymbolId> =
@@ -338,7 +342,7 @@ fn unowned<'l, 'a, T: Target>(link: &'l Arranged<'a, T>) -> impl Iterator<Item =
     })
 }
 
-/// Size of the tables in bytes: symbols, strings, extended indices (0 if not needed).
+/// The sizes of the tables in bytes: symbols, strings, extended indices (0 if they are not needed).
 pub fn sizes<T: Target>(plan: &SymtabPlan, section_headers: usize) -> (u64, u64, u64) {
     if plan.count == 0 {
         return (0, 0, 0);

@@ -1,12 +1,12 @@
-//! What the linker knows of a section of its own, all in one place.
+//! What the linker knows about a section of its own, all in one place.
 //!
-//! A section of the linker's own shows up in four passes: `create_synthetics` makes it, so that scripts can
+//! A section of the linker's own appears in four passes. `create_synthetics` makes it, so that scripts can
 //! match its name; `size_tables` gives it a size; a round of the layout lets it grow, if its size depends on
-//! addresses; `write_output` writes it. If each pass listed the sections, a new one would need a line in
-//! all of them, and a forgotten line would leave a section empty without a word. So each kind of section is
-//! one value of [`Synthesis`], in the file that is about it, and the passes only walk over the kinds.
-//! [`super::kinds`] maps a kind to its value; a kind without one, or a value without a part, does not
-//! compile.
+//! addresses; `write_output` writes it. If each pass listed the sections, a new one would need a line in all
+//! of them, and a forgotten line would leave a section empty without a word. So each kind of section is one
+//! value of [`Synthesis`], in the file that is about it, and the passes only walk over the kinds.
+//! [`super::kinds`] maps a kind to its value. If a kind has no value, or a value lacks a part, the linker
+//! does not compile.
 
 use crate::arch::Target;
 use crate::arch::target::PltShape;
@@ -24,7 +24,7 @@ use crate::sframe::collect::{self, Chosen};
 use crate::tables::dynamic_tables::DynamicTables;
 use crate::tables::section::SyntheticSection;
 
-/// How the sections of one kind come to be.
+/// How the linker makes, sizes and writes the sections of one kind.
 pub struct Synthesis<T: Target> {
     /// How they are made.
     pub create: Create<T>,
@@ -66,23 +66,25 @@ pub enum Size<T: Target> {
     AtCreation,
     /// When slots, entries and tables for the dynamic linker are numbered.
     Numbered(fn(&Sizing<'_, '_, T>) -> Extent),
-    /// Then, too; and since no other section could hold the contents, a link whose contents are not empty
-    /// must have made the section.
+    /// At the same time. In addition, no other section could hold the contents: if they are not empty, the
+    /// link must have made the section.
     Needed(fn(&Sizing<'_, '_, T>) -> Extent),
     /// When the output's sections and symbols are counted, for the tables about the file itself.
     File,
 }
 
 /// Whether sections need more room once addresses are known. The functions return the size in bytes that the
-/// section needs at the addresses of the present round; a section never shrinks, or the rounds might not end.
+/// section needs at the addresses of the present round. A section never shrinks, because otherwise the rounds
+/// might not end.
 pub enum Grow<T: Target> {
     /// Their size does not depend on addresses.
     Never,
-    /// It depends on those of sections.
+    /// It depends on the addresses of sections.
     Sections(fn(&Geometry<'_, T>) -> Option<u64>),
-    /// It depends on those of symbols.
+    /// It depends on the addresses of symbols.
     Symbols(fn(&Located<'_, T>) -> Option<u64>),
-    /// It depends on the functions of the SFrame table, of which so many are new: they describe thunks.
+    /// It depends on the functions of the SFrame table. The last argument tells how many of them are new:
+    /// they describe thunks.
     Functions(fn(&Geometry<'_, T>, &mut Chosen, usize) -> Option<u64>),
 }
 

@@ -1,8 +1,8 @@
-//! Thunks: code between a branch and a target that it does not reach, and instructions that were
-//! moved away from a processor's erratum.
+//! Writes thunks: code between a branch and a target that it does not reach, and instructions that were moved
+//! away from a processor's erratum.
 //!
-//! They stand in pools, which are sections of the linker between other code. The layout's loop
-//! makes them (`layout::thunks`); neither a pool nor a thunk ever goes away again.
+//! They stand in pools, which are sections of the linker between other code. The rounds of the layout make
+//! them (`layout::thunks`). Neither a pool nor a thunk is ever removed again.
 
 use super::synthesis::{Synthesis, Write};
 use crate::arch::Target;
@@ -14,7 +14,7 @@ use crate::relocs::branches::target;
 use crate::tables::pools::{Destination, Purpose, Thunk, Thunks};
 use crate::tables::section::{Kind, SyntheticSymbol};
 
-/// Pools, which the rounds of the layout make ([`crate::layout`]).
+/// The pools. The rounds of the layout make them ([`crate::layout`]).
 pub fn synthesis<T: Target>() -> Synthesis<T> {
     Synthesis::later(Write::Bytes(|link, section, out| write(link, section.number, out)))
 }
@@ -40,7 +40,8 @@ fn write<T: Target>(link: &Placed<'_, T>, pool: u32, out: &mut [u8]) {
     }
 }
 
-/// The target of an indirect jump to a destination: its landing pad, if it has one in reach.
+/// The target of an indirect jump to a destination. If the destination has a landing pad within reach, that
+/// is the target.
 fn behind<T: Target>(link: &Placed<'_, T>, destination: Destination) -> Option<u64> {
     let goal = target(link, destination)?;
     let reach = T::THUNKS.map_or(0, |spec| spec.reach);
@@ -64,7 +65,7 @@ fn copy_relocated<T: Target>(link: &Placed<'_, T>, section: SectionId, offset: u
     }
 }
 
-/// Replaces the moved instructions of a section, which is relocated already, by branches.
+/// Replaces the moved instructions of a section by branches. The section is relocated already.
 pub fn replace_by_branch<T: Target>(link: &Placed<'_, T>, section: SectionId, out: &mut [u8]) {
     if T::THUNKS.is_none() || link.thunks.moved.is_empty() {
         return;
@@ -118,7 +119,7 @@ fn thunk_name<T: Target>(link: &Resolved<'_, T>, index: usize, thunk: &Thunk) ->
     name
 }
 
-/// The mangled name of a symbol; for a section symbol, the name of its section.
+/// The mangled name of a symbol. For a section symbol, the name of its section.
 fn raw_name<T: Target>(link: &Resolved<'_, T>, symbol: SymbolId) -> Vec<u8> {
     if link.globals.contains(symbol) {
         return link.globals.names[symbol.index()].to_vec();
