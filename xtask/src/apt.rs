@@ -1,9 +1,9 @@
-//! The system's package client, used without installing anything: packages are downloaded by name
-//! into a state of our own and unpacked into a folder.
+//! Uses the system's package client without installing anything: it downloads packages by name, with a state
+//! of its own, and unpacks them into a folder.
 //!
-//! A named suite is resolved as if nothing were installed, so its packages come with all their
-//! libraries. For the machine's own suite, gcc and g++ with their dependencies count as installed
-//! and nothing else does, whatever the machine has: so every machine fetches the same packages.
+//! A named suite is resolved as if nothing were installed, so its packages come with all their libraries. For
+//! the machine's own suite, gcc and g++ with their dependencies count as installed, and nothing else does,
+//! whatever the machine has. So every machine fetches the same packages.
 
 use crate::commands::output;
 use anyhow::{Context, Result};
@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::Command;
 
-/// The packages that a machine needs for this project; these, with their dependencies, count as installed.
+/// The packages that a machine must have for this project. They and their dependencies count as installed.
 const GIVEN: [&str; 4] = ["gcc", "g++", "libc6", "libc6-dev"];
 /// dpkg's list of installed packages.
 const STATUS: &str = "/var/lib/dpkg/status";
@@ -24,8 +24,8 @@ pub fn mirror() -> Result<String> {
     found.map(str::to_owned).context("apt's configuration names no Debian mirror")
 }
 
-/// Options that give apt a state of its own. With `sources`, nothing counts as installed; without,
-/// the machine's sources are taken, and the packages of [`GIVEN`] count.
+/// The options that give apt a state of its own. With `sources`, nothing counts as installed. Without
+/// `sources`, apt uses the machine's sources, and the packages of [`GIVEN`] count as installed.
 pub fn options(view: &Path, sources: Option<&str>) -> Result<Vec<String>> {
     for folder in ["lists/partial", "cache/archives/partial", "state"] {
         std::fs::create_dir_all(view.join(folder))?;
@@ -57,7 +57,7 @@ pub fn options(view: &Path, sources: Option<&str>) -> Result<Vec<String>> {
     Ok(options)
 }
 
-/// dpkg's entries for the packages that are [`GIVEN`] and for all that they depend on.
+/// dpkg's entries for the packages of [`GIVEN`] and for everything that they depend on.
 fn given(status: &str) -> String {
     let field = |paragraph: &str, name: &str| {
         let mut lines = paragraph.lines();
@@ -65,7 +65,7 @@ fn given(status: &str) -> String {
             .find_map(|line| line.strip_prefix(name)?.strip_prefix(": ").map(str::to_owned))
             .unwrap_or_default()
     };
-    // Names alone: versions agree, since dpkg has installed them together.
+    // Only the names: dpkg has installed the packages together, so their versions fit.
     let names = |list: String| -> Vec<String> {
         let words =
             list.split([',', '|']).filter_map(|one| one.split([' ', '(', ':']).find(|word| !word.is_empty()));
@@ -110,8 +110,8 @@ pub fn fetch_and_unpack(view: &Path, options: &[String], packages: &[&str], root
     Ok(())
 }
 
-/// Downloads the source of a package, as its authors released it, and unpacks it into the folder, without the
-/// folder that the archive has around everything. The view's sources are `deb-src` lines.
+/// Downloads the source of a package as its authors released it, and unpacks it into the folder, without the
+/// folder that encloses everything in the archive. The view's sources are `deb-src` lines.
 pub fn fetch_source(view: &Path, options: &[String], package: &str, folder: &Path) -> Result<()> {
     let archives = view.join("cache/archives");
     let _ = std::fs::remove_dir_all(&archives);
@@ -125,8 +125,8 @@ pub fn fetch_source(view: &Path, options: &[String], package: &str, folder: &Pat
     output(&mut tar).map(drop)
 }
 
-/// Runs apt-get in a folder with these words, which download something. The lists of packages are fetched
-/// where there are none, and again where that fails.
+/// Runs apt-get in a folder with these arguments, which download something. It fetches the lists of packages
+/// if there are none, and again if the download fails.
 fn download(view: &Path, options: &[String], words: &[&str], folder: &Path) -> Result<()> {
     let apt = |words: &[&str]| {
         let mut command = Command::new("apt-get");
@@ -139,7 +139,7 @@ fn download(view: &Path, options: &[String], words: &[&str], folder: &Path) -> R
     };
     let marker = view.join("updated");
     if !marker.exists() || apt(words).is_err() {
-        // Suites move on, and a package that an old list names is gone some day.
+        // Suites move on: some day, a package that an old list names is gone.
         apt(&["update", "-qq"])?;
         std::fs::write(&marker, "")?;
         apt(words)?;

@@ -1,8 +1,8 @@
-//! The pages of `docs/` as a book, made by mdbook, which cargo builds below `target/`.
+//! Makes a book of the pages in `docs/`, with mdbook, which cargo builds below `target/`.
 //!
-//! Pages link to files elsewhere in the repository (`DESIGN.md`, records of proofs), and mdbook knows only
-//! what lies below its own folder. So the book is made from a copy of all Markdown files and pictures, in
-//! which `docs/SUMMARY.md` stands at the top.
+//! Pages link to files elsewhere in the repository (`DESIGN.md`, records of proofs), but mdbook only knows
+//! what lies below its own folder. So the book is made from a copy of all Markdown files and pictures, which
+//! has `docs/SUMMARY.md` at the top.
 
 use crate::folders::{copy_to, files, target, tracked, workspace};
 use anyhow::{Context, Result, ensure};
@@ -10,7 +10,7 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The version that builds the book; another one may want another form of `book.toml`.
+/// The version that builds the book. Another version may expect another form of `book.toml`.
 const VERSION: &str = "0.5.4";
 /// Pages, and what they link to.
 const PARTS: [&str; 12] = [
@@ -28,7 +28,7 @@ const PARTS: [&str; 12] = [
     "tests/proofs",
 ];
 
-/// Endings of pages and pictures.
+/// The endings of pages and pictures.
 const KINDS: [&str; 3] = ["md", "svg", "png"];
 
 #[derive(clap::Args)]
@@ -55,7 +55,7 @@ pub fn run(arguments: Arguments) -> Result<()> {
     Ok(())
 }
 
-/// Copies the pages and their pictures, below `to` where they are below the workspace's folder.
+/// Copies to `to` the pages and their pictures, in the same folders as in the workspace.
 ///
 /// # Errors
 /// A file cannot be read or written.
@@ -67,7 +67,7 @@ pub fn copy_pages(to: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The pages of `docs/SUMMARY.md`, and behind them all records.
+/// The pages of `docs/SUMMARY.md`, followed by all records.
 fn summary(source: &Path) -> Result<String> {
     let pages = std::fs::read_to_string(workspace().join("docs/SUMMARY.md"))?;
     let mut text = pages.replace("](", "](docs/").replace("](docs/../", "](");
@@ -87,7 +87,7 @@ fn summary(source: &Path) -> Result<String> {
     Ok(text)
 }
 
-/// The program, built if it is not there.
+/// The program; it is built if it does not exist.
 fn mdbook() -> Result<PathBuf> {
     let root = target().join("tools");
     let program = root.join("bin/mdbook");

@@ -1,9 +1,9 @@
-//! The program that unwinds in the kernel, compiled: `examples/bpf/unwind.bpf.o`, which machines without a
-//! compiler for BPF load.
+//! Compiles the program that unwinds in the kernel. Machines without a compiler for BPF load the result,
+//! `examples/bpf/unwind.bpf.o`.
 //!
-//! Beside it stands what it was made of: a hash of the sources and the compiler's version. The same compiler
-//! makes the same code again, so a test can hold one against the other; another compiler's code may differ
-//! and be as good.
+//! A file beside it says what it was made from: a hash of the sources, and the version of the compiler. The
+//! same compiler makes the same code again, so a test can compare the two. The code of another compiler may
+//! differ and be as good.
 
 use crate::commands::version;
 use crate::folders::workspace;
@@ -21,10 +21,10 @@ pub struct Arguments {
 }
 
 const SOURCES: [&str; 2] = ["compact.h", "unwind.bpf.c"];
-/// BTF, which the kernel wants of programs with callbacks, is made with debug information only.
+/// The kernel needs BTF for programs with callbacks, and the compiler only writes BTF with debug information.
 const FLAGS: [&str; 9] =
     ["-target", "bpf", "-mcpu=v3", "-O2", "-g", "-Wall", "-Wextra", "-Wno-unused-parameter", "-c"];
-/// What the kernel gets of the object.
+/// The parts of the object that the kernel gets.
 const PARTS: [&str; 6] = [".text", "perf_event", ".rodata", ".maps", "license", ".BTF"];
 
 pub fn run(arguments: &Arguments) -> Result<()> {
@@ -44,7 +44,7 @@ fn make() -> Result<()> {
 
 fn compile(object: &Path) -> Result<()> {
     let mut command = Command::new(peers::program("clang")?);
-    // Without its folder, so that the object says nothing of this machine.
+    // Without the folder, the object says nothing about this machine.
     command.current_dir(folder()).args(FLAGS).arg("-fdebug-compilation-dir=.");
     command.arg("-o").arg(object).arg("unwind.bpf.c");
     ensure!(command.status()?.success(), "clang does not compile the program");
@@ -72,7 +72,7 @@ fn check() -> Result<()> {
     let noted = std::fs::read_to_string(folder().join("unwind.bpf.txt"))?;
     let stale = "unwind.bpf.o is not of these sources: run `cargo xtask bpf`";
     ensure!(noted.lines().next() == Some(&*sources()?), stale);
-    // Without the very compiler there is nothing to hold it against.
+    // Only the same compiler makes the same code, so without it there is nothing to compare.
     if !compiler().is_ok_and(|compiler| noted.lines().nth(1) == Some(&*compiler)) {
         return Ok(());
     }

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 /// Waits until a child has ended. The usage is that of the child and of the descendants that it waited for.
 pub fn wait(child: Child) -> (ExitStatus, libc::rusage) {
-    // SAFETY: the child is this process's own, and nobody else waits for it. All zeros is a value of the
-    // plain data that `rusage` is, and both pointers outlive the call.
+    // SAFETY: the child is this process's own, and nobody else waits for it. `rusage` is plain data that may
+    // be all zeros, and both pointers outlive the call.
     unsafe {
         let (mut status, mut usage) = (0, std::mem::zeroed::<libc::rusage>());
         while libc::wait4(child.id() as i32, &mut status, 0, &mut usage) < 0 {}
@@ -18,7 +18,7 @@ pub fn wait(child: Child) -> (ExitStatus, libc::rusage) {
 
 /// The processor time of all children that have ended and of the descendants that they waited for.
 pub fn processor_time_so_far() -> Duration {
-    // SAFETY: all zeros is a value of the plain data that `rusage` is, and the call fills it.
+    // SAFETY: `rusage` is plain data that may be all zeros, and the call fills it.
     let usage = unsafe {
         let mut usage = std::mem::zeroed();
         libc::getrusage(libc::RUSAGE_CHILDREN, &mut usage);
@@ -27,13 +27,13 @@ pub fn processor_time_so_far() -> Duration {
     processor_time(&usage)
 }
 
-/// The time that processors gave, for the program and for the system on its behalf.
+/// The processor time that the program used, and the system on its behalf.
 pub fn processor_time(usage: &libc::rusage) -> Duration {
     let of = |time: libc::timeval| Duration::new(time.tv_sec as u64, time.tv_usec as u32 * 1000);
     of(usage.ru_utime) + of(usage.ru_stime)
 }
 
-/// Runs a command to its end, or for `limit` at most: then it is killed, and the status says so.
+/// Runs a command to its end, but no longer than `limit`: then it is killed, and the status says so.
 ///
 /// # Errors
 /// It cannot be started or waited for.
@@ -47,8 +47,8 @@ pub fn output_within(command: &mut Command, limit: Duration) -> std::io::Result<
         match ended.recv_timeout(limit) {
             Ok(output) => output,
             Err(_) => {
-                // SAFETY: no pointers are involved. The child has not been waited for, so that the number is
-                // still its own, or it ends at this very moment, and a signal to one that has ended is lost.
+                // SAFETY: no pointers are involved. The child has not been waited for, so the number is still
+                // its own. If it ends at this very moment, the signal is lost, which does no harm.
                 unsafe { libc::kill(process, libc::SIGKILL) };
                 ended.recv().map_err(std::io::Error::other)?
             }

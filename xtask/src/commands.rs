@@ -1,12 +1,12 @@
-//! Commands that chores start, and what they say.
+//! Runs the commands that chores need, and reads what they print.
 
 use anyhow::{Context, Result, bail};
 use std::process::Command;
 
-/// Runs a command to its end. Gives its standard output.
+/// Runs a command to its end and returns its standard output.
 ///
 /// # Errors
-/// It cannot be started, or fails; its messages are in the error.
+/// It cannot be started, or it fails; the error contains its messages.
 pub fn output(command: &mut Command) -> Result<String> {
     let program = command.get_program().to_string_lossy().into_owned();
     let output = command.output().with_context(|| format!("cannot start {program}"))?;
@@ -17,7 +17,7 @@ pub fn output(command: &mut Command) -> Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// The first line of that.
+/// Runs a command and returns the first line of its standard output.
 ///
 /// # Errors
 /// Those of [`output`].
@@ -25,7 +25,7 @@ pub fn first_line(command: &mut Command) -> Result<String> {
     Ok(output(command)?.lines().next().unwrap_or("").to_owned())
 }
 
-/// The first line that a program says for `--version`.
+/// The first line that a program prints for `--version`.
 ///
 /// # Errors
 /// Those of [`output`].

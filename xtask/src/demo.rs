@@ -1,13 +1,13 @@
-//! Shows SFrame linking with frames of its own for every text section, the violation that a monolithic
-//! section causes, and the options that help then. Builds, links, runs and shows; fails if a step does not
-//! end as expected.
+//! Demonstrates SFrame linking: frames of its own for every text section, the violation that one section for
+//! a whole object causes, and the options that help then. It builds, links, runs and shows each step, and
+//! fails if one does not end as expected.
 
 use crate::install;
 use anyhow::{Context, Result, ensure};
 use std::path::Path;
 use std::process::{Command, Output};
 
-/// Output of the program.
+/// The output of the program.
 const EXPECTED: &str = "disc 314, ring 235\n";
 
 #[derive(clap::Args)]
@@ -86,7 +86,7 @@ impl Demo<'_> {
         command.output().context("cannot start g++")
     }
 
-    /// Links the monolithic objects, shows the linker's messages, and runs the program.
+    /// Links the objects whose frames are in one section, shows the linker's messages, and runs the program.
     fn succeed(&self, program: &str, options: &[&str]) -> Result<()> {
         let linked = self.link(program, &["disc-monolithic.o", "ring-monolithic.o"], options)?;
         show(&linked);

@@ -1,4 +1,4 @@
-//! The workspace's folder, cargo's, and the files in any.
+//! Finds the workspace's folder, cargo's folder, and the files in a folder.
 
 use crate::commands::output;
 use anyhow::Context;
@@ -15,16 +15,16 @@ pub fn target() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| workspace().join("target"), PathBuf::from)
 }
 
-/// Files of the project in these folders, relative to the workspace's.
+/// The project's files in these folders, by names relative to the workspace.
 ///
 /// # Errors
-/// This is no work tree of git.
+/// This is not a work tree of git.
 pub fn tracked(parts: &[&str]) -> anyhow::Result<Vec<PathBuf>> {
     let listed = output(Command::new("git").current_dir(workspace()).arg("ls-files").args(parts))?;
     Ok(listed.lines().map(PathBuf::from).collect())
 }
 
-/// Copies a file of the workspace, by its name there, to the same name below `folder`.
+/// Copies a file of the workspace to the same name below `folder`.
 ///
 /// # Errors
 /// A file cannot be read or written.
@@ -34,7 +34,7 @@ pub fn copy_to(name: &Path, folder: &Path) -> std::io::Result<()> {
     std::fs::copy(workspace().join(name), at).map(drop)
 }
 
-/// Makes a symbolic link, in the place of what is there.
+/// Makes a symbolic link and replaces what is there.
 ///
 /// # Errors
 /// It cannot be made.

@@ -1,9 +1,9 @@
-//! Fuzzes every target for a while, keeps the few inputs that reach most, and records the results.
+//! Fuzzes every target for a while, keeps the few inputs that reach most code, and records the results.
 //!
-//! It starts from the kept corpus and from seeds that are taken out of the fixtures afresh. The tests replay
-//! the kept corpus and mutate it without a fuzzer, so that a minute of the same goes into every run of them.
-//! A target that fails still counts: its row has the failure, and the time and inputs that it took, until a
-//! run without one.
+//! A run starts with the kept corpus and with seeds that are taken from the fixtures again. The tests replay
+//! and mutate the kept corpus without a fuzzer, so a minute of the same goes into every run of the tests. If
+//! a target fails, that counts too: until a run without a failure, its row has the failure with its time and
+//! inputs.
 
 mod keep;
 
@@ -22,7 +22,7 @@ use std::time::Duration;
 /// Longest input in bytes.
 const LONGEST: usize = 8192;
 const TRIPLE: &str = "x86_64-unknown-linux-gnu";
-/// Targets at a time.
+/// Targets that run at the same time.
 const AT_A_TIME: usize = 2;
 
 #[derive(clap::Args)]
@@ -44,7 +44,7 @@ pub struct Arguments {
 #[derive(Clone, Copy)]
 struct Target {
     name: &'static str,
-    /// Folder of the package that is fuzzed; its `fuzz/` holds the target.
+    /// The folder of the package that is fuzzed; its `fuzz/` contains the target.
     package: &'static str,
     what: &'static str,
     seeds: fn(&[u8]) -> Vec<Vec<u8>>,
@@ -69,7 +69,7 @@ const TARGETS: [Target; 12] = [
         what: "the linker's readers of objects and archives",
         seeds: whole,
     },
-    // No fixture is a description, but any bytes are one.
+    // No fixture is a description of a link, but any bytes are one.
     Target { name: "link", package: ".", what: "whole links", seeds: patternless },
     Target {
         name: "script",
@@ -89,7 +89,7 @@ const TARGETS: [Target; 12] = [
         what: "objects and archives in the reducer of `ld-compare`",
         seeds: whole,
     },
-    // What is kept are recordings; no fixture is one.
+    // The kept inputs are recordings; no fixture is one.
     Target { name: "recording", package: ".", what: "recordings of perf", seeds: |_| Vec::new() },
 ];
 
@@ -100,18 +100,18 @@ struct Seen {
     executions: u64,
     coverage: u64,
     kept: usize,
-    /// What ended the run, if it did not end in time.
+    /// Why the run ended early, if it did.
     failure: Option<anyhow::Error>,
 }
 
 impl Seen {
-    /// The row of the record, which adds to the row before.
+    /// The row of the record, which adds this run to the earlier ones.
     fn row(&self, date: &str, before: Option<&str>) -> String {
         let Seen { target: Target { name, what, .. }, executions, coverage, kept, .. } = self;
         let (seconds_before, inputs_before) = sums(before);
         let seconds = seconds_before + self.processor_time.as_secs();
         let inputs = inputs_before + executions;
-        // The first failure ends a run.
+        // A run ends with its first failure.
         let failures = u8::from(self.failure.is_some());
         format!("| {name} | {what} | {date} | {seconds} | {inputs} | {coverage} | {failures} | {kept} |")
     }
@@ -153,7 +153,7 @@ pub fn run(arguments: Arguments) -> Result<()> {
     Ok(())
 }
 
-/// Seconds for each of so many targets that run for so many hours together.
+/// Seconds for each of these targets if all of them together may run for these hours.
 fn share(hours: f64, targets: usize) -> u32 {
     let batches = targets.div_ceil(AT_A_TIME).max(1);
     (hours * 3600.0 / batches as f64).ceil() as u32
@@ -177,10 +177,10 @@ fn fuzz(target: Target, seconds: u32) -> Result<Seen> {
     let limits = [
         format!("-max_total_time={seconds}"),
         format!("-max_len={LONGEST}"),
-        // Where a run takes long, lengths that grow with the number of runs stay at a few bytes.
+        // If a run takes long, a length that grows with the number of runs would stay at a few bytes.
         "-len_control=0".into(),
-        // To weigh inputs by how rare their edges are takes longer than a link, of which each reaches ten
-        // thousands.
+        // libFuzzer can weigh inputs by how rare their edges are. For links that takes longer than the link
+        // itself, because each reaches tens of thousands of edges.
         format!("-entropic={}", u8::from(target.name != "link")),
         "-timeout=10".into(),
         // A thread of a link that is about to end looks like a leak.
@@ -203,13 +203,13 @@ fn fuzz(target: Target, seconds: u32) -> Result<Seen> {
     })
 }
 
-/// Replaces the inputs that are kept by the best of a corpus.
+/// Replaces the kept inputs by the best ones of a corpus.
 fn choose(target: Target, work: &Path, corpus: &Path, kept: &Path, limit: &str) -> Result<()> {
     let control = work.join("merge");
     let noted = format!("-merge_control_file={}", text(&control)?);
     keep::begin(&control, &files(corpus)?)?;
-    // The inner step of a merge that takes a minimal set. The outer one takes longer than to fuzz, where
-    // inputs are many.
+    // This is the inner step of a merge, which takes a minimal set. With many inputs, the outer step takes
+    // longer than the fuzzing.
     if let Some(failure) = run_target(target, &["-merge_inner=2", &noted, limit])?.failure {
         return Err(failure);
     }
@@ -217,7 +217,7 @@ fn choose(target: Target, work: &Path, corpus: &Path, kept: &Path, limit: &str) 
     Ok(())
 }
 
-/// The last number behind a mark in what libFuzzer said, which says it of a run that fails too.
+/// The last number after a mark in what libFuzzer printed. libFuzzer prints it even if the run fails.
 fn number(said: &str, mark: &str) -> u64 {
     let rest = said.rsplit_once(mark).map(|(_, rest)| rest.trim_start());
     rest.and_then(|rest| rest.split_whitespace().next()?.parse().ok()).unwrap_or(0)
@@ -243,12 +243,12 @@ fn built() -> Result<PathBuf> {
     Ok(folder.canonicalize()?)
 }
 
-/// Runs a target as it was built, even if the sources have changed since. An input that fails is in the
-/// failure, and kept.
+/// Runs a target as it was built, even if the sources have changed since. If it fails, the failure contains
+/// the input, which is kept.
 fn run_target(target: Target, words: &[&str]) -> Result<Ran> {
     let artifacts = crate::folders::target().join("fuzz").join(target.name).join("failures/");
     std::fs::create_dir_all(&artifacts)?;
-    // cargo-fuzz builds for a named machine.
+    // cargo-fuzz builds for a machine that it is told.
     let program = built()?.join(TRIPLE).join("release").join(target.name);
     let mut command = Command::new(program);
     command.args(words).arg(format!("-artifact_prefix={}", text(&artifacts)?));
@@ -258,12 +258,12 @@ fn run_target(target: Target, words: &[&str]) -> Result<Ran> {
     Ok(ran)
 }
 
-/// What became of a command.
+/// How a command ended.
 struct Ran {
     /// Its standard error.
     said: String,
     processor_time: Duration,
-    /// How it failed, if it did, with the end of what it said.
+    /// How it failed, if it did, with the end of its messages.
     failure: Option<anyhow::Error>,
 }
 
@@ -285,7 +285,7 @@ fn ran(command: &mut Command) -> Result<Ran> {
     Ok(Ran { said, processor_time: children::processor_time(&usage), failure })
 }
 
-/// The seeds of a target: the part of each ELF file of the fixtures that it reads.
+/// The seeds of a target: from each ELF file of the fixtures, the part that the target reads.
 fn seeds(target: Target) -> Result<Vec<Vec<u8>>> {
     let mut seeds = Vec::new();
     for folder in std::fs::read_dir(crate::folders::workspace().join("tests/fixtures/sframe"))?.flatten() {
@@ -310,14 +310,14 @@ fn data<'data>(file: &object::File<'data>, prefix: &str) -> Vec<(u64, &'data [u8
     sections.filter_map(|s| Some((s.address(), s.data().ok()?))).collect()
 }
 
-/// Each `.sframe` section, its address before it.
+/// Each `.sframe` section, with its address before it.
 fn sections(bytes: &[u8]) -> Vec<Vec<u8>> {
     let Ok(file) = object::File::parse(bytes) else { return Vec::new() };
     let found = data(&file, ".sframe").into_iter();
     found.map(|(address, data)| [&address.to_le_bytes(), data].concat()).collect()
 }
 
-/// Each `.eh_frame`, a byte before it that chooses the ABI.
+/// Each `.eh_frame`, with a byte before it that chooses the ABI.
 fn call_frame_information(bytes: &[u8]) -> Vec<Vec<u8>> {
     let Ok(file) = object::File::parse(bytes) else { return Vec::new() };
     let abi = match file.architecture() {
@@ -332,21 +332,21 @@ fn whole(bytes: &[u8]) -> Vec<Vec<u8>> {
     vec![bytes.to_vec()]
 }
 
-/// Bytes without a pattern, for a file always the same.
+/// Bytes without a pattern, always the same for a file.
 fn patternless(bytes: &[u8]) -> Vec<Vec<u8>> {
     let hash = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
     let mut numbers = Numbers::new(bytes.iter().fold(0xcbf2_9ce4_8422_2325, hash));
     vec![(0..512).map(|_| (numbers.next() >> 32) as u8).collect()]
 }
 
-/// Seconds and inputs of a target's runs before, as its row has them.
+/// Seconds and inputs of the earlier runs of a target, from its row.
 fn sums(row: Option<&str>) -> (u64, u64) {
     let cells: Vec<&str> = row.unwrap_or_default().split('|').map(str::trim).collect();
     let number = |cell: usize| cells.get(cell).and_then(|text| text.parse().ok()).unwrap_or(0);
     (number(4), number(5))
 }
 
-/// The record: a row for each target, with the sums of all runs in which it took part.
+/// The record: a row for each target, with the sums of all runs that it took part in.
 fn record(seen: &[Seen], before: &str) -> Result<String> {
     let mut record = "# `cargo xtask fuzz`\n\n".to_owned();
     let date = records::today()?.0;
@@ -386,11 +386,11 @@ mod tests {
         let row = "| read | reader and verifier | 2026-11-21 | 600 | 1971546 | 1711 | 0 | 200 |";
         assert_eq!(sums(Some(row)), (600, 1_971_546));
         assert_eq!(sums(None), (0, 0));
-        // Nine targets, two at a time: five batches.
+        // Nine targets, two at a time, make five batches.
         assert_eq!(share(1.0, 9), 720);
     }
 
-    /// A run that fails once left no row, and its inputs were lost; a row said 0 whatever happened.
+    /// Once, a run that failed left no row, and its inputs were lost; a row said 0 whatever happened.
     #[test]
     fn a_run_that_fails_is_in_the_record() {
         let script = "echo '#9 NEW cov: 70 ft: 80'; echo 'stat::number_of_executed_units: 54'; exit 77";

@@ -1,5 +1,5 @@
-//! Lays the programs out as users find them: `bin/`, and a folder in which the linker answers to
-//! every name that compilers ask for.
+//! Lays out the programs as users find them: `bin/`, and a folder where the linker has every name that
+//! compilers look for.
 
 use crate::folders::link;
 use crate::package::pages;
@@ -8,10 +8,10 @@ use object::{Object, ObjectSection};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Names that gcc, clang and rustc look for.
+/// The names of linkers that gcc, clang and rustc look for.
 const NAMES: [&str; 5] = ["ld", "ld.bfd", "ld.gold", "ld.lld", "ld.mold"];
 
-/// What programs load `libsframe_unwind` by; `crates/sframe-unwind/build.rs` gives it this name.
+/// The name by which programs load `libsframe_unwind`; `crates/sframe-unwind/build.rs` gives it.
 const UNWIND_SONAME: &str = "libsframe_unwind.so.1";
 
 #[derive(clap::Args)]
@@ -32,9 +32,9 @@ pub struct Arguments {
     unwind_library: Option<PathBuf>,
 }
 
-/// An argument for a program or library that a chore is about.
+/// The argument that names a program or library for a chore.
 pub trait Program: clap::Args {
-    /// Its absolute path; built with optimisation if none was given.
+    /// Its absolute path. If none was given, it is built with optimization.
     fn path(&self) -> Result<PathBuf>;
 }
 
@@ -70,7 +70,7 @@ given!(
     Wrapper, "wrapper", "SFRAME_AS", build("sframe-as", "release")
 );
 given!(
-    /// The harness that holds linkers against each other.
+    /// The program that compares linkers.
     Comparer, "ld-compare", "LD_COMPARE", build("ld-compare", "release")
 );
 given!(
@@ -83,8 +83,7 @@ given!(
 );
 
 impl Linker {
-    /// The same in the profile of the tests: it builds faster, and the tests use the same files
-    /// again.
+    /// The same, but built in the profile of the tests, which is quicker; the tests then use the same files.
     pub fn soon(&self) -> Result<PathBuf> {
         match &self.path {
             Some(_) => self.path(),
@@ -111,7 +110,7 @@ pub fn run(arguments: Arguments) -> Result<()> {
     Ok(())
 }
 
-/// All that is installed.
+/// Everything that is installed.
 pub struct Parts {
     pub linker: PathBuf,
     pub command: PathBuf,
@@ -121,7 +120,7 @@ pub struct Parts {
     pub libraries: PathBuf,
 }
 
-/// Lays an installation out below a folder. No file names the folder, so that it can be moved.
+/// Lays out an installation below a folder. No file names the folder, so users can move it.
 pub fn lay_out(parts: &Parts, folder: &Path) -> Result<()> {
     install(&parts.linker, folder)?;
     install_command(&parts.command, folder)?;
@@ -131,8 +130,8 @@ pub fn lay_out(parts: &Parts, folder: &Path) -> Result<()> {
     install_library(&parts.libraries, folder)
 }
 
-/// Builds a program in a profile. All members of the workspace count, as for tests, so that no dependency is
-/// built again with other features.
+/// Builds a program in a profile. It builds with the features of all members of the workspace, as the tests
+/// do; otherwise dependencies would be built again with other features.
 fn build(program: &str, profile: &str) -> Result<PathBuf> {
     let status = Command::new("cargo")
         .current_dir(crate::folders::workspace())
@@ -155,7 +154,7 @@ fn install_command(command: &Path, prefix: &Path) -> Result<()> {
     if !status.success() {
         bail!("sframe generate failed");
     }
-    // By the names of linkers it is the wrapper around them.
+    // Under the names of linkers, the command is the wrapper around them.
     let wrappers = prefix.join("libexec/sframe-wrap-ld");
     std::fs::create_dir_all(&wrappers)?;
     for name in NAMES.iter().chain(&["ld.wild"]) {
@@ -164,8 +163,8 @@ fn install_command(command: &Path, prefix: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Builds the libraries: that by which programs walk their own stacks, that of `sframe-ld -run`, and the
-/// plugin that splits.
+/// Builds the libraries: the one for programs that walk their own stacks, the one of `sframe-ld -run`, and
+/// the plugin that splits.
 fn build_library() -> Result<PathBuf> {
     let status = Command::new("cargo")
         .current_dir(crate::folders::workspace())
@@ -177,14 +176,14 @@ fn build_library() -> Result<PathBuf> {
     Ok(crate::folders::target().join("release"))
 }
 
-/// Copies the library that programs walk their own stacks with: shared and static, its header, and what
-/// `pkg-config` reads; and the libraries of the linker itself.
+/// Copies the library for programs that walk their own stacks: shared and static, its header, and the file
+/// for `pkg-config`. Also copies the libraries of the linker itself.
 fn install_library(built: &Path, folder: &Path) -> Result<()> {
     let root = crate::folders::workspace();
     let (library, include) = (folder.join("lib"), folder.join("include"));
     std::fs::create_dir_all(library.join("pkgconfig"))?;
     std::fs::create_dir_all(&include)?;
-    // Programs are linked by the first name, and load the library by the second.
+    // Programs are linked to the first name, and load the library by the second.
     replace(&built.join("libsframe_unwind.so"), &library.join(UNWIND_SONAME))?;
     link(UNWIND_SONAME, &library.join("libsframe_unwind.so"))?;
     replace(&built.join("libsframe_unwind.a"), &library.join("libsframe_unwind.a"))?;
@@ -201,8 +200,8 @@ fn install_library(built: &Path, folder: &Path) -> Result<()> {
     Ok(std::fs::write(library.join("pkgconfig/sframe-unwind.pc"), text)?)
 }
 
-/// Copies the assembler wrapper below the prefix, into a folder of its own: in the linker's, it would split
-/// every object unasked. Returns the folder for `gcc -B`.
+/// Copies the assembler wrapper below the prefix, into a folder of its own. In the linker's folder, it would
+/// split every object, even if nobody asked for it. Returns the folder for `gcc -B`.
 pub fn install_assembler(wrapper: &Path, prefix: &Path) -> Result<PathBuf> {
     let folder = prefix.join("libexec/sframe-as");
     std::fs::create_dir_all(&folder)?;
@@ -224,9 +223,9 @@ pub fn install(linker: &Path, prefix: &Path) -> Result<PathBuf> {
     Ok(folder.canonicalize()?)
 }
 
-/// Demands that a linked file says in its `.comment` that this linker made it.
+/// Checks that the `.comment` of a linked file names this linker.
 ///
-/// Otherwise a driver that finds another linker first would go unnoticed.
+/// Otherwise a driver could find another linker first, and nobody would notice.
 pub fn made_here(file: &Path) -> Result<()> {
     let bytes = std::fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
     let parsed = object::File::parse(&*bytes).with_context(|| file.display().to_string())?;
@@ -236,8 +235,8 @@ pub fn made_here(file: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Copies over a program that may be running. One that is the same already stays, so that what was made by it
-/// is not old.
+/// Copies a program over one that may be running. If the old one is the same, it stays, so that files made by
+/// it do not count as old.
 fn replace(from: &Path, to: &Path) -> Result<()> {
     let size = |path: &Path| std::fs::metadata(path).map(|data| data.len());
     if size(from).ok() == size(to).ok() && std::fs::read(from)? == std::fs::read(to)? {

@@ -1,4 +1,4 @@
-//! Runs the tests of `lit-tests/` alone, with our linker or a peer.
+//! Runs the tests of `lit-tests/` alone, with this linker or a peer.
 
 use crate::peers;
 use anyhow::{Result, bail};

@@ -1,4 +1,4 @@
-//! Project chores: one subcommand per module.
+//! The project's chores: each subcommand is a module.
 
 use clap::{Parser, Subcommand};
 use folders::workspace;
@@ -33,13 +33,13 @@ struct CommandLine {
 enum Command {
     /// Link and run a C++ program with per-text frames, and show what the linker did
     Demo(demo::Arguments),
-    /// Run all tests, fetching the tools that they need
+    /// Run all tests, and fetch the tools that they need
     Test(test::Arguments),
     /// Run the tests of lit-tests, with our linker or another
     Lit(lit::Arguments),
     /// Fetch assemblers, readelf and other linkers into a folder of their own
     Peers(peers::Arguments),
-    /// Compile the program that unwinds in the kernel, or say whether that is up to date
+    /// Compile the program that unwinds in the kernel, or check that it is up to date
     Bpf(bpf::Arguments),
     /// Make a book of the pages in docs/
     Book(book::Arguments),
@@ -47,7 +47,7 @@ enum Command {
     Install(install::Arguments),
     /// Make a Debian package, another of debug information, a tarball and a wheel
     Package(package::Arguments),
-    /// Link something large and check it
+    /// Link something large, check that it works and record the result
     Prove(prove::Arguments),
     /// Print circles of imports between files, and imports against DESIGN.md's order
     #[command(disable_help_flag = true)]
@@ -55,7 +55,7 @@ enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
-    /// Show that two builds of the linker make the same bytes of the same inputs
+    /// Show that two builds of the linker make the same bytes from the same inputs
     SameBytes(same_bytes::Arguments),
     /// Verify SFrame derived from every program and library of this Debian system
     VerifySystem(verify_system::Arguments),

@@ -1,10 +1,10 @@
-//! Packages that people install: a Debian package, one of debug information beside it, and a tarball and a
-//! wheel with the same files. [`install::lay_out`] says where each lies, and programs start on every Linux of
-//! the last ten years ([`old_libc`]).
+//! Makes the packages that people install: a Debian package, another one with its debug information, and a
+//! tarball and a wheel with the same files. [`install::lay_out`] says where each file goes. The programs
+//! start on every Linux of the last ten years ([`old_libc`]).
 //!
-//! The same commit gives the same bytes: all times are the commit's, names are sorted, and programs name no
-//! folder of the machine that built them ([`build`]). `--again` makes everything twice, from the first file
-//! on, and compares.
+//! The same commit gives the same bytes: all times are those of the commit, names are sorted, and programs
+//! name no folder of the machine that built them ([`build`]). `--again` makes everything twice, from the
+//! first file on, and compares the results.
 
 mod completions;
 mod debian;
@@ -24,7 +24,7 @@ use anyhow::{Context, Result, ensure};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Programs and libraries of the package.
+/// The programs and libraries of the package.
 const BUILT: [&str; 8] = [
     "sframe-ld",
     "sframe",
@@ -49,19 +49,19 @@ pub struct Arguments {
     again: bool,
 }
 
-/// Files of a release.
+/// The files of a release.
 pub struct Package {
     /// The Debian package.
     pub deb: PathBuf,
-    /// Its debug information.
+    /// The Debian package with its debug information.
     pub debug: PathBuf,
     pub tarball: PathBuf,
-    /// For Python's package clients.
+    /// The package for Python's package clients.
     pub wheel: PathBuf,
 }
 
 impl Package {
-    /// All of them.
+    /// All files of the release.
     pub fn files(&self) -> [&Path; 4] {
         [&self.deb, &self.debug, &self.tarball, &self.wheel]
     }
@@ -88,15 +88,15 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
-/// Makes the packages of programs in a folder, or builds these.
+/// Makes the packages from the programs in a folder, or builds the programs first.
 pub fn make_from(built: Option<&Path>, output: &Path) -> Result<Package> {
     let built = built.map_or_else(|| build("package"), |built| Ok(built.to_owned()))?;
     make(&built, output)
 }
 
-/// Makes the packages of programs that are built.
+/// Makes the packages from programs that are already built.
 fn make(built: &Path, output: &Path) -> Result<Package> {
-    // An installation from other folders may lack some.
+    // An installation from other folders may lack some of them.
     for name in BUILT {
         ensure!(built.join(name).is_file(), "no {name} in {}", built.display());
     }
@@ -128,8 +128,8 @@ fn make(built: &Path, output: &Path) -> Result<Package> {
     Ok(Package { deb, debug, tarball, wheel })
 }
 
-/// Builds for a package: for the C library of old systems, and paths of sources are those of no machine.
-/// Gives the folder of programs and libraries.
+/// Builds for a package: for the C library of old systems, and without this machine's paths to the sources.
+/// Returns the folder with the programs and libraries.
 fn build(folder: &str) -> Result<PathBuf> {
     let folder = target().join(folder);
     let cargo = std::env::var_os("CARGO_HOME").map(PathBuf::from);
@@ -149,8 +149,8 @@ fn build(folder: &str) -> Result<PathBuf> {
     Ok(folder.join("release"))
 }
 
-/// The pages, examples and scripts, in the folders where they are here, so that links between them lead
-/// somewhere. Objects and settings of the repository are no documents.
+/// Copies pages, examples and scripts, in the same folders as here, so that the links between them work.
+/// Objects and settings of the repository are not documents.
 fn copy_documents(to: &Path) -> Result<()> {
     crate::book::copy_pages(to)?;
     for file in tracked(&["examples", "linker-scripts"])? {

@@ -1,14 +1,14 @@
-//! Tools of other projects, for the tests and the comparison: fetched by package name through the
-//! system's package client and unpacked into a folder of their own. Nothing is installed.
+//! Fetches tools of other projects, for the tests and the comparisons, by package name through the system's
+//! package client. They are unpacked into a folder of their own, and nothing is installed.
 //!
-//! Suites are named by their word (`bookworm`, `trixie`, `sid`); the mirror is the one that apt is
-//! configured with. Their packages come with all their libraries and run with their own loader.
-//! Compilers and emulators are those of the machine's own suite, which run with its C library;
-//! whether the machine has them installed makes no difference ([`crate::apt`]). libffi comes as source.
+//! A suite has a name (`bookworm`, `trixie`, `sid`), and the mirror is the one that apt is configured with.
+//! Packages of such a suite come with all their libraries and run with their own loader. Compilers and
+//! emulators come from the machine's own suite and run with its C library. Whether the machine has them
+//! installed makes no difference ([`crate::apt`]). libffi comes as source.
 //!
-//! The folder that results has one folder per tool and version: `NAME/ld` with `NAME/cmd` (its words, one a
-//! line) for a linker, and `NAME/MACHINE/ld` for another machine; `NAME/as`, `NAME/readelf`,
-//! `NAME/TRIPLE-as` and so on for the rest. A test chooses among them there, by their behaviour.
+//! The resulting folder has one folder for each tool and version. For a linker it contains `NAME/ld` with
+//! `NAME/cmd` (its words, one per line), and `NAME/MACHINE/ld` for another machine. For the rest it contains
+//! `NAME/as`, `NAME/readelf`, `NAME/TRIPLE-as` and so on. A test chooses among them by what they do.
 
 use crate::apt;
 use crate::commands::output;
@@ -16,10 +16,10 @@ use anyhow::{Context, Result};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Version of wild whose required compiler is no newer than ours.
+/// The version of wild. Its compiler must not have to be newer than ours.
 const WILD_VERSION: &str = "0.10.0";
 const TRIPLE: &str = "x86_64-linux-gnu";
-/// The other machines, as emulators and as packages name them.
+/// The other machines, by the names of emulators and of packages.
 const CROSS: [(&str, &str); 2] = [("aarch64", "aarch64-linux-gnu"), ("s390x", "s390x-linux-gnu")];
 const BINUTILS: [&str; 10] =
     ["as", "readelf", "objdump", "objcopy", "strip", "nm", "ar", "ranlib", "addr2line", "size"];
@@ -40,10 +40,10 @@ pub fn folder() -> PathBuf {
         .map_or_else(|| crate::folders::workspace().join("target/peers"), PathBuf::from)
 }
 
-/// A program of the tools' folder, the newest.
+/// The newest program of this name in the folder of tools.
 ///
 /// # Errors
-/// It was not fetched.
+/// No such program was fetched.
 pub fn program(name: &str) -> Result<PathBuf> {
     let folders = std::fs::read_dir(folder()).into_iter().flatten().flatten().map(|e| e.path());
     let mut found: Vec<PathBuf> = folders.map(|f| f.join(name)).filter(|p| p.is_file()).collect();
@@ -51,7 +51,7 @@ pub fn program(name: &str) -> Result<PathBuf> {
     found.pop().with_context(|| format!("no {name}; run cargo xtask peers"))
 }
 
-/// The names of the folders that hold linkers, sorted.
+/// The names of the folders with linkers, sorted.
 pub fn linkers() -> Vec<String> {
     let folders = std::fs::read_dir(folder()).into_iter().flatten().flatten();
     let linkers = folders.filter(|folder| folder.path().join("ld").is_file());
@@ -60,7 +60,7 @@ pub fn linkers() -> Vec<String> {
     names
 }
 
-/// The folder below which emulators find the dynamic linker and the libraries of a machine.
+/// The folder where emulators find the dynamic linker and the libraries of a machine.
 pub fn sysroot(triple: &str) -> PathBuf {
     folder().join("root-own/usr").join(triple)
 }
@@ -110,16 +110,15 @@ const STEPS: [Step; 22] = [
     Step { name: "wild", for_tests: false, fetch: Peers::wild },
 ];
 
-/// Raised when a step writes something else than before: existing folders are then brought up to
-/// date.
+/// This number goes up when a step writes something different. Then existing folders are brought up to date.
 const LAYOUT: u32 = 2;
 
-/// Fills the folder with the tools that it lacks. Returns those that could not be had, each with
-/// its reason.
+/// Fills the folder with the tools that it lacks. Returns the tools that could not be fetched, each with the
+/// reason.
 pub fn prepare(folder: &Path, for_tests: bool) -> Result<Vec<String>> {
     std::fs::create_dir_all(folder)?;
     let peers = Peers { folder: folder.canonicalize()? };
-    // Two fillers at a time would unpack over each other.
+    // Two processes that fill it at the same time would unpack over each other's files.
     let lock = std::fs::File::create(peers.folder.join(".lock"))?;
     lock.lock()?;
     let mut missing = Vec::new();
@@ -143,10 +142,11 @@ pub fn prepare(folder: &Path, for_tests: bool) -> Result<Vec<String>> {
     Ok(missing)
 }
 
-/// Has Rust's standard library for another machine, which `rustup` adds to the toolchain if it is not there.
+/// Makes sure that Rust's standard library for another machine exists. If not, `rustup` adds it to the
+/// toolchain.
 ///
 /// # Errors
-/// It is not there, and `rustup` is not, or cannot fetch it.
+/// It does not exist, and `rustup` does not exist or cannot fetch it.
 pub fn rust_library(target: &str) -> Result<()> {
     let asked = Command::new("rustc").args(["--print", "target-libdir", "--target", target]).output()?;
     if Path::new(String::from_utf8_lossy(&asked.stdout).trim()).is_dir() {
@@ -184,7 +184,7 @@ impl Peers {
         self.linker("gold", &root.words(&format!("{TRIPLE}-ld.gold")))
     }
 
-    /// Both link for all machines.
+    /// Each of the two links for all machines.
     fn lld_and_mold(&self) -> Result<()> {
         let root = self.unpack("sid", &["lld", "mold"])?;
         let program = find(&root.path.join("usr/lib"), "bin/lld").context("no lld in its package")?;
@@ -200,13 +200,13 @@ impl Peers {
         Ok(())
     }
 
-    /// The debugger without Python, which would need its own modules beside it.
+    /// The debugger, without Python: that would need its own modules.
     fn gdb(&self) -> Result<()> {
         let root = self.unpack_own(&["gdb-minimal"])?;
         self.wrap_own("gdb", "gdb", &root, &root.join("usr/bin/gdb"))
     }
 
-    /// It finds its own tools by a path that is that of an installation, unless the environment has another.
+    /// valgrind finds its own tools at the path of an installation, unless the environment names another one.
     fn valgrind(&self) -> Result<()> {
         let root = self.unpack_own(&["valgrind"])?;
         let tools = root.join("usr/libexec/valgrind");
@@ -230,8 +230,8 @@ impl Peers {
         self.wrap("quickjs", "qjs", &root.words("qjs"))
     }
 
-    /// Programs that the build systems start find these wrappers again: CMake looks beside itself, and Meson
-    /// runs its interpreter by the name that it was started with.
+    /// Programs that the build systems start must find these wrappers again. CMake looks beside itself, and
+    /// Meson runs its interpreter by the name that it was started with.
     fn build_systems(&self) -> Result<()> {
         let root = self.unpack("sid", &["cmake", "meson"])?;
         self.wrap("ninja", "ninja", &root.words("ninja"))?;
@@ -245,9 +245,9 @@ impl Peers {
         self.wrap("meson", "meson", &[&python, "-m", "mesonbuild.mesonmain"].map(str::to_owned))
     }
 
-    /// CMake takes the folder of the program that the kernel has started for its own, and that is the loader.
-    /// So a copy of the loader stands in a tree that looks like CMake's; it has to be of one version with the
-    /// C library, which later packages may replace.
+    /// CMake assumes that it lies in the folder of the program that the kernel started, but that is the
+    /// loader. So a copy of the loader lies in a tree that looks like CMake's. The copy must have the same
+    /// version as the C library, which later packages may replace.
     fn cmake(&self, root: &Root) -> Result<()> {
         let folder = self.folder.join("cmake");
         let copy = folder.join("bin/ld.so").display().to_string();
@@ -263,7 +263,7 @@ impl Peers {
         crate::folders::link(root.path.join("usr/share"), &share)
     }
 
-    /// A library whose release brings a `configure` with libtool and gcc's macros for symbol versions in it.
+    /// A library whose release contains a `configure` with libtool and gcc's macros for symbol versions.
     fn libffi(&self) -> Result<()> {
         let view = self.folder.join("apt/source-bookworm");
         let sources = format!("deb-src {} bookworm main\n", apt::mirror()?);
@@ -271,7 +271,7 @@ impl Peers {
         apt::fetch_source(&view, &options, "libffi", &self.folder.join("libffi"))
     }
 
-    /// `scripts/ld-version.sh`, by which a kernel's configuration recognises its linker.
+    /// `scripts/ld-version.sh`: a kernel's configuration recognises its linker by it.
     fn kernel_test(&self) -> Result<()> {
         let root = self.unpack("bookworm", &["linux-kbuild-6.1"])?;
         let script = root.path.join("usr/lib/linux-kbuild-6.1/scripts/ld-version.sh");
@@ -280,7 +280,7 @@ impl Peers {
         Ok(())
     }
 
-    /// The compiler looks for its library beside itself, or where it is told.
+    /// The compiler looks for its library beside itself, or where the environment says.
     fn go(&self) -> Result<()> {
         let root = self.unpack_own(&["golang-go"])?;
         let program = find(&root.join("usr/lib"), "bin/go").context("no go in its package")?;
@@ -304,8 +304,8 @@ impl Peers {
         self.wrap_own("elfutils", "eu-elflint", &root, &root.join("usr/bin/eu-elflint"))
     }
 
-    /// A compiler for programs that use libdw. They start with the suite's loader, whose C library libdw
-    /// needs.
+    /// A compiler for programs that use libdw. They start with the loader of the suite, because libdw needs
+    /// its C library.
     fn libdw(&self) -> Result<()> {
         let root = self.unpack("sid", &["libdw-dev"])?;
         let words = root.loader("libdw");
@@ -351,7 +351,7 @@ impl Peers {
         Ok(())
     }
 
-    /// The newest binutils for the other machines, whose assemblers emit SFrame V3.
+    /// The newest binutils for the other machines; their assemblers emit SFrame V3.
     fn cross_binutils(&self) -> Result<()> {
         let packages = CROSS.map(|(_, triple)| format!("binutils-{triple}"));
         let root = self.unpack("sid", &packages.each_ref().map(String::as_str))?;
@@ -375,12 +375,12 @@ impl Peers {
         Ok(std::fs::write(self.folder.join(folder).join("cmd"), words.join("\n") + "\n")?)
     }
 
-    /// Writes `FOLDER/TOOL`, a script that runs the words with its own arguments after them.
+    /// Writes `FOLDER/TOOL`, a script that runs these words, followed by the script's own arguments.
     fn wrap(&self, folder: &str, tool: &str, words: &[String]) -> Result<()> {
         self.script(folder, tool, &format!("exec {} \"$@\"", quoted(words)))
     }
 
-    /// The same for a program of the machine's own suite, with the libraries unpacked beside it.
+    /// The same for a program of the machine's own suite, with the libraries that are unpacked beside it.
     fn wrap_own(&self, folder: &str, tool: &str, root: &Path, program: &Path) -> Result<()> {
         self.script(folder, tool, &format!("{} exec '{}' \"$@\"", library_path(root), program.display()))
     }
@@ -399,7 +399,8 @@ impl Peers {
         Ok(Root { path: root })
     }
 
-    /// Unpacks packages of the machine's own suite, with all that gcc does not need as well.
+    /// Unpacks packages of the machine's own suite, with their dependencies, except for those that gcc needs
+    /// anyway.
     fn unpack_own(&self, packages: &[&str]) -> Result<PathBuf> {
         let view = self.folder.join("apt/own");
         let options = apt::options(&view, None)?;
@@ -409,7 +410,7 @@ impl Peers {
     }
 }
 
-/// Writes a shell script. A process that runs the old one meanwhile keeps it.
+/// Writes a shell script. A process that runs the old script keeps the old one.
 pub(crate) fn write_script(path: &Path, text: &str) -> Result<()> {
     use std::os::unix::fs::PermissionsExt;
     std::fs::create_dir_all(path.parent().unwrap_or(Path::new("")))?;
@@ -419,27 +420,28 @@ pub(crate) fn write_script(path: &Path, text: &str) -> Result<()> {
     Ok(std::fs::rename(new, path)?)
 }
 
-/// Words as a shell reads them.
+/// Quotes words for a shell.
 fn quoted(words: &[String]) -> String {
     words.iter().map(|word| format!("'{word}'")).collect::<Vec<_>>().join(" ")
 }
 
-/// The shell's words that let a program of an unpacked tree find its libraries.
+/// The words of the shell with which a program of an unpacked tree finds its libraries.
 fn library_path(root: &Path) -> String {
     let folders = library_folders(root).map(|folder| format!("'{}'", folder.display()));
     format!("LD_LIBRARY_PATH={}:\"$LD_LIBRARY_PATH\"", folders.join(":"))
 }
 
-/// Where packages have their libraries: some of Debian 12 still have `lib` beside `usr/lib`.
+/// The folders where packages have their libraries. Some packages of Debian 12 still use `lib` besides
+/// `usr/lib`.
 pub(crate) fn library_folders(root: &Path) -> [PathBuf; 2] {
     ["usr/lib", "lib"].map(|folder| root.join(folder).join(TRIPLE))
 }
 
 /// The line that runs an unpacked cross compiler.
 ///
-/// It finds its parts and headers relative to itself. It has to be told the places of the C library and,
-/// where the caller names none, of the assembler and linker: gcc asks folders of `-B` in their order, so
-/// the caller's come first.
+/// It finds its parts and headers relative to itself. The line says where the C library is, and where the
+/// assembler and the linker are if the caller names none: gcc searches the folders of `-B` in order, and the
+/// caller's come first.
 fn cross_compiler(root: &Path, triple: &str, program: &Path) -> String {
     let own = root.join("usr").join(triple);
     let (own, root_folder, program) = (own.display(), root.display(), program.display());
@@ -449,13 +451,13 @@ fn cross_compiler(root: &Path, triple: &str, program: &Path) -> String {
     )
 }
 
-/// A tree of unpacked packages with a C library of its own.
+/// A tree of unpacked packages with its own C library.
 struct Root {
     path: PathBuf,
 }
 
 impl Root {
-    /// Words that start a program of `usr/bin` with the tree's own loader and libraries.
+    /// The words that start a program in `usr/bin` with the tree's own loader and libraries.
     fn words(&self, program: &str) -> Vec<String> {
         let path = self.path.join("usr/bin").join(program).display().to_string();
         let mut words = self.loader(&path);
@@ -472,14 +474,14 @@ impl Root {
     }
 }
 
-/// The first two numbers in a program's `--version`, as in `2.44`; one where there is no more.
+/// The first two numbers in a program's `--version`, such as `2.44`; a single one if there are no more.
 fn version_of(words: &[String]) -> Result<String> {
     let output = Command::new(&words[0]).args(&words[1..]).arg("--version").output()?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let line = text.lines().next().context("says nothing for --version")?;
     let number = |w: &&str| w.starts_with(|c: char| c.is_ascii_digit()) && w.contains('.');
     let mut numbers = line.split([' ', '(', ')', '-', '+']).filter(number);
-    // GNU's lines end with the version; others have it first.
+    // GNU's lines end with the version; in others it comes first.
     let version = if line.starts_with("GNU") { numbers.next_back() } else { numbers.next() };
     let version = version.with_context(|| format!("no version in {line:?}"))?;
     Ok(version.split('.').take(2).collect::<Vec<_>>().join("."))
@@ -491,7 +493,7 @@ fn find_library(root: &Path, name: &str) -> Result<PathBuf> {
     places.find(|place| place.exists()).with_context(|| format!("no {name} in its package"))
 }
 
-/// The file of a name in any folder below, the last in order of paths.
+/// The file with this name in any folder below; of several, the last in the order of paths.
 fn find(folder: &Path, suffix: &str) -> Option<PathBuf> {
     let mut found: Vec<PathBuf> = std::fs::read_dir(folder)
         .ok()?

@@ -1,8 +1,8 @@
-//! Large links that CI has no time for: each builds something well known with the linker, checks
-//! that it works, and records the results under `tests/proofs/`.
+//! Proofs: large links that CI has no time for. Each builds something well known with the linker, checks that
+//! it works, and records the results under `tests/proofs/`.
 //!
-//! Each subject is a subcommand with arguments of its own: a type that the module of the proof declares, or
-//! `()`. A new one is a module and an entry in [`subjects`].
+//! Each proof is a subcommand with its own arguments: a type that the proof's module declares, or `()`. For a
+//! new proof, write a module and add an entry to [`subjects`].
 
 use crate::install::{self, Comparer, Program, SframeCommand};
 use crate::{peers, records};
@@ -50,14 +50,14 @@ mod turns;
 mod violations;
 mod vmlinux;
 
-/// The chosen proof, with what its command line says.
+/// The chosen proof, with its arguments from the command line.
 pub struct Arguments {
     subject: Subject,
     common: Common,
     matches: ArgMatches,
 }
 
-/// What every proof takes.
+/// The arguments that every proof takes.
 #[derive(clap::Args)]
 struct Common {
     /// Do not write to tests/proofs
@@ -67,26 +67,26 @@ struct Common {
     linker: install::Linker,
 }
 
-/// How a proof runs, with what its command line says.
+/// How a proof runs, with its arguments from the command line.
 type Run = dyn Fn(&mut Proof, &ArgMatches) -> Result<()>;
 
 /// A proof.
 struct Subject {
-    /// On the command line, and of the record.
+    /// Its name on the command line, and of its record.
     name: &'static str,
     about: &'static str,
-    /// Whether `bare --proofs` proves it too: it neither builds kernels nor needs anything that only a
+    /// Whether `bare --proofs` runs it too. Such a proof builds no kernels, and needs nothing that only a
     /// developer's machine has.
     in_bare_root: bool,
-    /// Whether it takes other projects' tools from the folder of peers. Roots of the distribution fetch for
-    /// themselves.
+    /// Whether it takes tools of other projects from the folder of peers. Roots of the distribution fetch
+    /// their own.
     needs_peers: bool,
     augment: fn(Command) -> Command,
     prove: Box<Run>,
 }
 
 impl Subject {
-    /// A proof whose command line has the arguments `A`.
+    /// A proof with the arguments `A`.
     fn new<A: Args + 'static>(
         name: &'static str,
         about: &'static str,
@@ -102,13 +102,13 @@ impl Subject {
         }
     }
 
-    /// A proof that takes no arguments of its own.
+    /// A proof without arguments of its own.
     fn plain(name: &'static str, about: &'static str, prove: fn(&mut Proof) -> Result<()>) -> Self {
         let prove = Box::new(move |proof: &mut Proof, _: &ArgMatches| prove(proof));
         Subject { prove, ..Subject::new(name, about, |_, ()| Ok(())) }
     }
 
-    /// A proof about a program, of which it gets the path.
+    /// A proof about a program; it gets the program's path.
     fn of<P: Program + 'static>(
         name: &'static str,
         about: &'static str,
@@ -306,7 +306,8 @@ fn subjects() -> Vec<Subject> {
     ]
 }
 
-/// The proof in a minimal root of the distribution, with the others that run there if that is wanted.
+/// The proof in a minimal root of the distribution, together with the other proofs that run there if they are
+/// wanted.
 fn in_minimal_root(proof: &mut Proof, wanted: &bare::Wanted) -> Result<()> {
     let subjects = subjects();
     let inside = subjects.iter().filter(|subject| subject.in_bare_root && wanted.proofs);

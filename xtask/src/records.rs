@@ -1,9 +1,9 @@
-//! The last result of each proof, in `tests/proofs/`: short pages that the tree keeps so that its history
-//! shows when a result changes.
+//! The last result of each proof, in `tests/proofs/`: short pages that are kept in the tree, so that its
+//! history shows when a result changes.
 //!
-//! [`write`] is the only way there. It leaves a page alone whose result is the same, so that running a proof
-//! again changes nothing. What differs from run to run by nature (the date, versions of tools, times) is
-//! [`Measured`]: it stands on the page, and no difference of it is a new result.
+//! Only [`write`] writes there. If the result is the same, it leaves the page alone, so running a proof again
+//! changes nothing. Some figures differ in every run: the date, versions of tools, times. These are
+//! [`Measured`]: the page shows them, but a difference in them is not a new result.
 
 use crate::commands::first_line;
 use anyhow::{Context, Result};
@@ -11,10 +11,11 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Around figures that are measured, in texts on their way to [`write`]: characters for private use.
+/// The marks around measured figures, in texts on their way to [`write`]; they are characters for private
+/// use.
 const MARKS: [char; 2] = ['\u{e000}', '\u{e001}'];
 
-/// A figure that differs from run to run. Its text has no `|` and no newline.
+/// A figure that differs in every run. Its text contains no `|` and no newline.
 pub struct Measured<T>(pub T);
 
 impl<T: fmt::Display> fmt::Display for Measured<T> {
@@ -43,7 +44,7 @@ pub fn shown(text: &str) -> String {
     text.replace(MARKS, "")
 }
 
-/// Writes a record if the result is another than the one that is there; says which.
+/// Writes a record if the result differs from the one in the file; says whether it does.
 ///
 /// # Errors
 /// It cannot be written.
@@ -59,8 +60,8 @@ pub fn write(name: &str, text: &str) -> Result<()> {
     Ok(())
 }
 
-/// Writes a file anew. Whoever reads it meanwhile, or after an interruption, finds the old bytes or the new
-/// ones.
+/// Replaces a file. Someone who reads it meanwhile, or after an interruption, finds either the old bytes or
+/// the new ones.
 ///
 /// # Errors
 /// It cannot be written.
@@ -70,9 +71,9 @@ pub fn replace(file: &Path, bytes: &[u8]) -> Result<()> {
     std::fs::rename(&new, file).with_context(|| file.display().to_string())
 }
 
-/// Whether a record says what a marked text says, measured figures aside.
+/// Whether a record and a marked text say the same, except for measured figures.
 fn is_same_result(record: &str, text: &str) -> bool {
-    // Parts at odd places are measured.
+    // The parts at odd places are measured.
     let mut rest = Some(record);
     let mut after_figure = false;
     for (place, part) in text.split(MARKS).enumerate() {
@@ -82,11 +83,11 @@ fn is_same_result(record: &str, text: &str) -> bool {
             rest = rest.and_then(|rest| skip(rest, part, after_figure));
         }
     }
-    // A figure at the end has nothing behind it.
+    // Nothing comes after a figure at the end.
     rest.is_some_and(|rest| rest.is_empty() || text.ends_with(MARKS[1]) && !rest.contains(['|', '\n']))
 }
 
-/// What follows a part of a record, which begins there or, after a figure, behind it.
+/// What follows a part in a record. The record starts with the part, or with a figure and then the part.
 fn skip<'a>(record: &'a str, part: &str, after_figure: bool) -> Option<&'a str> {
     if !after_figure {
         return record.strip_prefix(part);

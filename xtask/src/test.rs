@@ -1,4 +1,4 @@
-//! Runs all tests, with the tools that they need; the skipped ones are listed at the end.
+//! Runs all tests and fetches the tools that they need. At the end it lists the tests that were skipped.
 
 use crate::peers;
 use anyhow::{Result, bail};
@@ -7,7 +7,7 @@ use std::process::Command;
 
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// Let no test be skipped for want of a tool
+    /// Fail instead of skipping a test whose tool is missing
     #[arg(long)]
     require_all: bool,
     /// Arguments for `cargo test` (`-- FILTER` to run some)

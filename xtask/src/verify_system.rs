@@ -1,5 +1,5 @@
-//! The proof on a whole Debian system: SFrame is derived in memory for every ELF file, and every row of it is
-//! compared with the call frame information that it comes from. Recorded in `tests/proofs/debian.md`.
+//! Proves derivation on a whole Debian system: SFrame is derived in memory for every ELF file, and each row
+//! is compared with the call frame information that it comes from. `tests/proofs/debian.md` has the result.
 
 use crate::commands;
 use crate::install::{Program, SframeCommand};
@@ -22,7 +22,7 @@ pub struct Arguments {
     no_record: bool,
 }
 
-/// The part of `sframe verify --json` that is read.
+/// The part of `sframe verify --json` that this reads.
 #[derive(Deserialize)]
 struct Report {
     files: Vec<File>,
@@ -152,7 +152,7 @@ fn worst(files: &[File]) -> Vec<(&str, u64)> {
     counts
 }
 
-/// The demands that the totals break.
+/// The requirements that the totals break.
 fn complaints(total: &Total, version: u8) -> Vec<String> {
     let left_out = total.uncovered.get("expressible").map_or(0, |count| count.functions);
     let demands = [

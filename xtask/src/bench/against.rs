@@ -1,7 +1,7 @@
 //! `--against COMMIT`: whether this tree links slower than an older one.
 //!
-//! COMMIT is built in a work tree of its own, and the two builds take turns, so that the machine's moods fall
-//! on both. The ratio is taken turn by turn, and its median counts.
+//! COMMIT is built in a work tree of its own. The machine may be faster or slower from one minute to the
+//! next, so the two builds take turns: each turn gives one ratio, and the median of the ratios counts.
 
 use std::path::{Path, PathBuf};
 
@@ -13,10 +13,10 @@ use super::case::must_run;
 use super::link::{Before, Bench};
 use super::measure::median;
 
-/// The greatest ratio of times that counts as equal.
+/// The greatest ratio of times that still counts as equal.
 const ALLOWED: f64 = 1.03;
 
-/// Times `ours` beside a build of `commit`.
+/// Times `ours` together with a build of `commit`.
 ///
 /// # Errors
 /// The commit does not build, a link fails, or a workload takes more than [`ALLOWED`] times as long.
@@ -54,7 +54,7 @@ fn built(commit: &str) -> Result<PathBuf> {
     release_build(&tree, "sframe-ld")
 }
 
-/// The medians of the ratios of wall time, CPU time and peak memory, this to that.
+/// The medians of the ratios of wall time, CPU time and peak memory, `ours` to the other.
 fn ratios(bench: &Bench, pair: &[Linker; 2], rounds: u64) -> Result<[f64; 3]> {
     let pair = &pair.each_ref().map(|linker| bench.workload.given(linker));
     let once = |linker: &Linker| {
@@ -63,7 +63,7 @@ fn ratios(bench: &Bench, pair: &[Linker; 2], rounds: u64) -> Result<[f64; 3]> {
     };
     let mut found: [Vec<f64>; 3] = Default::default();
     for round in 0..=rounds {
-        // The one that begins changes, and the first round warms the file cache.
+        // The two take turns to begin. The first round only warms the file cache.
         let (first, second) = (round as usize % 2, 1 - round as usize % 2);
         let mut costs = [None, None];
         for number in [first, second] {

@@ -1,4 +1,4 @@
-//! Builds of ours to measure.
+//! Builds the programs of this project that are measured.
 
 use std::path::{Path, PathBuf};
 
@@ -6,10 +6,10 @@ use anyhow::{Context, Result};
 
 use super::case::must_run;
 
-/// The program of our package of that name, from a release build of a work tree, as installing leaves it:
-/// copied. Linkers write their output here and there, so that it lies in the system's cache page by page. To
-/// start such a file takes 0.7 ms more (of the 5 ms of a small link) than to start one that was written in a
-/// row, as packages and `cargo install` write the other linkers.
+/// A program of this project's package of that name, from a release build of a work tree. It is copied, as an
+/// installation would do. A linker writes its output in many pieces, so the file lies page by page in the
+/// system's cache. Starting such a file takes 0.7 ms longer (a small link takes 5 ms) than starting a file
+/// that was written from front to back. Packages and `cargo install` write the other linkers in that way.
 pub fn release_build(tree: &Path, program: &str) -> Result<PathBuf> {
     let cargo = std::env::var_os("CARGO").unwrap_or("cargo".into());
     let words = ["build", "--release", "--package", program, "--bin", program, "--message-format=json"];

@@ -1,5 +1,5 @@
-//! `--busy N`: other processes that keep processors busy while times are taken, as the other jobs of a build
-//! do. A linker that arranges its threads for an idle machine has to do as well there.
+//! `--busy N`: other processes keep processors busy while links are timed, as other jobs of a build do. A
+//! linker that arranges its threads for an idle machine must do well there, too.
 
 use anyhow::{Context, Result};
 use std::process::{Child, Command, Stdio};

@@ -1,8 +1,8 @@
 //! A benchmark case: a folder with every input, the exact arguments of the link, and how to check its output.
 //!
-//! A case is prepared once. Its folder holds `case.json` (this module's [`Case`]), `link.args` (the same link
-//! arguments as a response file, for use by hand) and whatever inputs the link names. The compiler driver is
-//! asked for its link line (`-###`) when the case is prepared and takes no part later.
+//! A case is prepared once. Its folder contains `case.json` (this module's [`Case`]), `link.args` (the same
+//! link arguments as a response file, for use by hand) and every input that the link names. The preparation
+//! asks the compiler driver for its link line (`-###`); the driver takes no part later.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 
-/// Raised whenever a recipe changes, so that folders prepared by an older one are made anew.
+/// This number goes up when a recipe changes, so that folders from an older recipe are made again.
 const RECIPE: u32 = 2;
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -19,11 +19,11 @@ pub struct Case {
     recipe: u32,
     /// Arguments of the link, without the output; relative paths start at the case's folder.
     pub link: Vec<String>,
-    /// Arguments with which the output is run, in the case's folder.
+    /// Arguments for running the output, in the case's folder.
     pub run: Vec<String>,
     /// Texts that the run's standard output must contain.
     pub expected: Vec<String>,
-    /// How many object files the link names, where the case is about that number.
+    /// The number of object files in the link, if the case is about that number.
     pub objects: Option<usize>,
 }
 
@@ -56,7 +56,7 @@ impl Case {
         Ok(())
     }
 
-    /// Runs a linked `output`; an error tells how its status or output differ.
+    /// Runs a linked `output`. An error says how its status or its output differs.
     pub fn check(&self, folder: &Path, output: &Path) -> Result<(), String> {
         let run = Command::new(output).args(&self.run).current_dir(folder).output();
         let run = run.map_err(|error| format!("output does not run: {error}"))?;
@@ -75,7 +75,8 @@ impl Case {
     }
 }
 
-/// Runs a command in `folder` and fails with its messages if it fails. Returns its standard output.
+/// Runs a command in `folder` and returns its standard output. If the command fails, the error has its
+/// messages.
 pub fn must_run(folder: &Path, program: impl AsRef<OsStr>, arguments: &[String]) -> Result<String> {
     let program = program.as_ref();
     let output = Command::new(program)
@@ -118,7 +119,7 @@ pub fn link_line(folder: &Path, driver: &str, arguments: &[String]) -> Result<Ve
     Ok(result)
 }
 
-/// Splits a line as gcc prints it: words apart by spaces, double quotes around words, backslash escapes.
+/// Splits a line that gcc printed: spaces separate words, double quotes enclose them, backslashes escape.
 fn words(line: &str) -> Vec<String> {
     let mut result = vec![];
     let mut word: Option<String> = None;

@@ -1,10 +1,16 @@
-//! `--cores`: how long links would take with more processors than the machine has.
+//! `--cores`: how long links would take on more processors than the machine has.
 //!
-//! Every pass of a link begins when the one before has ended, and what runs side by side does so within a
-//! pass. So the time of a link is the sum of its passes, and each pass is split in two by its times with one
-//! thread and with two: a part that another thread does not shorten (one job's work, waiting for memory, the
-//! system's locks), and a part that it halves. With n threads, the second part takes an nth. That is a bound:
-//! it knows nothing of caches, and takes work for divisible without end.
+//! Each pass of a link begins when the one before has ended, and threads work in parallel only within a pass.
+//! So the time of a link is the sum of its passes. The times of a pass with one thread and with two split it
+//! into two parts: one that a second thread does not shorten (work for one thread, waiting for memory, locks
+//! in the system), and one that it halves. With n threads, the second part takes an nth:
+//!
+//! ```text
+//! 1 thread: 10 ms, 2 threads: 6 ms      so 2 ms stay and 8 ms are shared
+//! 16 threads: 2 + 8 / 16 = 2.5 ms
+//! ```
+//!
+//! This is a bound, not a forecast: it ignores caches, and assumes that work can be divided without end.
 
 use std::fmt::Write;
 
@@ -15,22 +21,22 @@ use super::link::Bench;
 use super::measure::measure;
 use super::passes::{self, Pass};
 
-/// Threads of the table; those after the first two are calculated.
+/// The numbers of threads in the table. Those after the first two are calculated.
 const THREADS: [u32; 5] = [1, 2, 4, 8, 16];
-/// Passes that are named as those that take most at the end.
+/// How many passes are listed that take most at the end.
 const LIMITING: usize = 5;
 
-/// A pass, split by what another thread shortens.
+/// A pass, split by what a second thread shortens.
 struct Split {
     name: String,
-    /// Milliseconds that stay.
+    /// Milliseconds that no further thread shortens.
     serial: f64,
-    /// Milliseconds, with one thread, that are shared out.
+    /// Milliseconds, with one thread, that threads share.
     parallel: f64,
 }
 
 impl Split {
-    /// `one` and `two`: milliseconds with so many threads.
+    /// `one` and `two` are the milliseconds with one thread and with two.
     fn new(name: &str, one: f64, two: f64) -> Self {
         let serial = (2.0 * two - one).clamp(0.0, two);
         Split { name: name.to_owned(), serial, parallel: (one - serial).max(0.0) }
@@ -41,7 +47,7 @@ impl Split {
     }
 }
 
-/// Times the links by one thread and by two, and says what more would bring.
+/// Times the links with one thread and with two, and says what more threads would bring.
 ///
 /// # Errors
 /// A link fails.
@@ -73,7 +79,7 @@ fn split(bench: &Bench, ours: &Linker, rounds: u64) -> Result<Vec<Split>> {
             ensure!(run.cost.success, "{}", run.messages);
             let passes = passes::read(&run.messages);
             ensure!(!passes.is_empty(), "no report in {:?}", run.messages);
-            // The first round warms the file cache.
+            // The first round only warms the file cache.
             links.extend((round > 0).then_some(passes));
         }
     }

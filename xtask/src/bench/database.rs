@@ -1,9 +1,9 @@
-//! A C++ database with SFrame: RocksDB from Debian's static archive, three hundred objects and their many
-//! COMDAT groups.
+//! A C++ database with SFrame: RocksDB from Debian's static archive, with three hundred objects and their
+//! many COMDAT groups.
 //!
-//! The archive comes without frames. Each of its objects gets those of its `.eh_frame` (`sframe derive`),
-//! parted by text section (`sframe split`), and all objects are named on the command line, so that every
-//! linker takes the same.
+//! The archive has no frames. Each of its objects gets frames from its `.eh_frame` (`sframe derive`), split
+//! by text section (`sframe split`). The command line names all objects, so that every linker takes the same
+//! ones. linker takes the same.
 
 use std::path::Path;
 
@@ -30,7 +30,7 @@ const LIBRARIES: [&str; 6] = ["libgflags.a", "libsnappy.a", "libbz2.a", "libz.a"
 /// Fetches the packages into `folder`; nothing is installed.
 ///
 /// # Errors
-/// The package client fails, or the archive holds no objects; `sframe` cannot be built or fails.
+/// The package client fails, the archive contains no objects, or `sframe` cannot be built or fails.
 pub fn prepare(folder: &Path) -> Result<Case> {
     let sframe = release_build(Path::new("."), "sframe")?;
     let folder = &folder.canonicalize()?;
@@ -38,7 +38,7 @@ pub fn prepare(folder: &Path) -> Result<Case> {
     let libraries = library_folder(folder)?;
     let mut inputs = vec!["main.o".to_string()];
     for name in objects(folder, &libraries.join("librocksdb.a"))? {
-        // Some hold nothing for this machine.
+        // Some objects contain nothing for this machine.
         if has_frames(&folder.join(&name))? {
             must_run(folder, &sframe, &strings(&["derive", &name]))?;
             must_run(folder, &sframe, &strings(&["split", &name]))?;
@@ -69,7 +69,7 @@ fn unpack(folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Takes the members of an archive out. Names get numbers, because two members may have the same.
+/// Extracts the members of an archive. Their names get numbers, because two members may have the same name.
 fn objects(folder: &Path, archive: &Path) -> Result<Vec<String>> {
     std::fs::create_dir_all(folder.join("objects"))?;
     let bytes = std::fs::read(folder.join(archive))?;

@@ -1,5 +1,5 @@
-//! Many functions with SFrame: 300 objects of assembly, each with one section of frames for all its
-//! functions, as today's assemblers write it.
+//! Many functions with SFrame: 300 objects of assembly. Each has one SFrame section for all its functions, as
+//! today's assemblers write it.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -9,7 +9,7 @@ use anyhow::Result;
 use super::case::{Case, link_line, must_run};
 use crate::peers;
 
-/// Objects, and functions of each.
+/// Number of objects, and of functions in each.
 const OBJECTS: usize = 300;
 const FUNCTIONS: usize = 500;
 
@@ -35,8 +35,8 @@ pub fn prepare(folder: &Path) -> Result<Case> {
     Ok(Case::new(link, &[], &["300 objects\n"]))
 }
 
-/// The source of an object. A function calls the next one of its object, the last one none, so that one call
-/// for an object reaches them all; every third keeps a register, so that rows differ.
+/// The source of an object. Each function calls the next one of its object, except for the last one, so a
+/// single call per object reaches all of them. Every third function saves a register, so that rows differ.
 fn text(object: usize) -> String {
     let mut text = String::new();
     for function in 0..FUNCTIONS {

@@ -1,9 +1,11 @@
-//! Generated links: hundreds to thousands of small objects that look like compiled C++, written directly.
+//! Generated links: hundreds to thousands of small objects that look like compiled C++. They are written
+//! directly, without a compiler.
 //!
-//! Every object holds functions in sections of their own, which call each other, functions of other objects
-//! and inline functions (COMDAT groups of code and constant, defined in several objects each); mergeable
-//! strings with many repeats; an unwind table; and an address table of all its functions. The program calls
-//! every function and sums the results, so a wrong relocation shows in its output.
+//! Every object contains functions in sections of their own. They call each other, functions of other objects
+//! and inline functions (COMDAT groups of code and a constant; several objects define each). Every object
+//! also has mergeable strings with many repeats, an unwind table, and a table with the addresses of all its
+//! functions. The program calls every function and sums the results, so a wrong relocation changes its
+//! output.
 
 use std::path::Path;
 
@@ -15,7 +17,7 @@ use super::generated_object::{
 use super::generated_program::{Function, Program, mix, variable};
 use anyhow::Result;
 
-/// Symbols and relocations of all objects, and their bytes.
+/// The number of symbols and relocations in all objects, and the objects' size in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     pub symbols: u64,
@@ -23,7 +25,7 @@ pub struct Counts {
     pub bytes: u64,
 }
 
-/// Writes the objects of a program, and its main one, into `folder`.
+/// Writes the objects of a program, including the main one, into `folder`.
 pub fn prepare(folder: &Path, program: Program) -> Result<(Case, Counts)> {
     std::fs::create_dir_all(folder.join("objects"))?;
     std::fs::write(folder.join("main.c"), include_str!("programs/generated_main.c"))?;
@@ -48,7 +50,7 @@ pub fn prepare(folder: &Path, program: Program) -> Result<(Case, Counts)> {
     Ok((case, counts))
 }
 
-/// Distinct names of types in debug information.
+/// How many different names of types occur in debug information.
 const SHARED_TYPES: u64 = 50_000;
 
 /// Writes one object of the program.
@@ -104,7 +106,8 @@ impl ObjectWriter {
         self.object.define(&name, SymbolKind::Data, false, section);
     }
 
-    /// A group of code and a read-only constant, named by the function.
+    /// Defines a group with the code and the read-only constant of an inline function; the function's name is
+    /// its signature.
     fn define_inline(&mut self, function: Function) {
         let name = function.name();
         let group = Some(self.object.global(&name));
@@ -114,8 +117,8 @@ impl ObjectWriter {
         self.define(function, text, Some(constant));
     }
 
-    /// Writes the body of `function` into `section`, with its unwind information. Inline functions are weak
-    /// and read their `constant` from a section of their group; the others hold it in an instruction.
+    /// Writes the body of `function` into `section`, with its unwind information. An inline function is weak
+    /// and reads its `constant` from a section of its group. The others have it in an instruction.
     fn define(&mut self, function: Function, section: SectionId, constant: Option<SectionId>) {
         let text = self.string_label(&function.text());
         let (variable, _) = variable(self.program.variable_object(function));
@@ -169,8 +172,8 @@ impl ObjectWriter {
         self.object.relocate(self.unwind, offset + 8, symbol, R_PC32, 0);
     }
 
-    /// A record of debug information for the function that fills `section`: its address, its name, a type's
-    /// name that many share, and bytes as no compression or merging makes them fewer.
+    /// Adds a record of debug information for the function that fills `section`: its address, its name, the
+    /// name of a type that many share, and bytes that neither compression nor merging can shorten.
     fn describe(&mut self, function: Function, section: SectionId) {
         let Some([info, strings]) = self.debug else { return };
         let seed = mix(function.constant().into(), 9);
@@ -187,26 +190,26 @@ impl ObjectWriter {
         self.object.append(info, &words);
     }
 
-    /// A local symbol for a string, as compilers make them.
+    /// A local symbol for a string, as compilers define them.
     fn string_label(&mut self, text: &str) -> SymbolId {
         let value = self.object.append(self.strings, format!("{text}\0").as_bytes());
         self.object.add_label(&format!(".LC{value}"), self.strings, value)
     }
 }
 
-/// Common information entry: version 1, "zR", data alignment -8, return address 16, addresses relative in 4
-/// bytes.
+/// Common information entry: version 1, "zR", data alignment -8, return address column 16, addresses
+/// relative, in 4 bytes.
 const COMMON_INFORMATION: [u8; 24] =
     [20, 0, 0, 0, 0, 0, 0, 0, 1, b'z', b'R', 0, 1, 0x78, 16, 1, 0x1b, 0x0c, 7, 8, 0x90, 1, 0, 0];
 
-/// Machine code under construction.
+/// Machine code that is being written.
 #[derive(Default)]
 struct Code {
     bytes: Vec<u8>,
     places: Vec<Place>,
 }
 
-/// A 4-byte field relative to the end of its instruction, which is where it ends.
+/// A 4-byte field at the end of its instruction, relative to that end.
 struct Place {
     offset: u64,
     symbol: SymbolId,

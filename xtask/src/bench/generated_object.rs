@@ -1,6 +1,6 @@
-//! Writes one little-endian relocatable ELF object, laid out as GNU as does it: every relocation section
-//! right after the section it applies to and a member of the same group, local symbols first (gABI, sections
-//! and symbol table).
+//! Writes one little-endian relocatable ELF object, laid out as GNU as does it: each relocation section
+//! directly follows the section that it applies to and is a member of the same group, and local symbols come
+//! first (gABI, sections and symbol table).
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -43,7 +43,7 @@ pub enum SymbolKind {
 #[derive(Clone, Copy)]
 pub struct SectionId(usize);
 
-/// A symbol's place among the local ones or among the global ones.
+/// The number of a symbol among the local ones or among the global ones.
 #[derive(Clone, Copy)]
 pub enum SymbolId {
     Local(usize),
@@ -57,7 +57,7 @@ struct Section {
     data: Vec<u8>,
     relocations: Vec<(u64, SymbolId, u32, i64)>,
     symbol: Option<SymbolId>,
-    /// Signature of the group that the section is in.
+    /// The signature of the group that contains the section.
     group: Option<SymbolId>,
 }
 
@@ -119,7 +119,7 @@ impl ObjectFile {
         offset
     }
 
-    /// Bytes that the section holds so far.
+    /// The size of the section so far, in bytes.
     pub fn size(&self, section: SectionId) -> u64 {
         self.sections[section.0].data.len() as u64
     }
@@ -139,7 +139,7 @@ impl ObjectFile {
         SymbolId::Local(self.locals.len() - 1)
     }
 
-    /// A local symbol without a type, as compilers make them for constants.
+    /// A local symbol without a type, as compilers define them for constants.
     pub fn add_label(&mut self, name: &str, section: SectionId, value: u64) -> SymbolId {
         self.add_local(name, SymbolKind::Untyped, Some(section), value)
     }
@@ -153,7 +153,7 @@ impl ObjectFile {
         symbol
     }
 
-    /// The global symbol called `name`: undefined until a section defines it.
+    /// The global symbol called `name`. It is undefined until a section defines it.
     pub fn global(&mut self, name: &str) -> SymbolId {
         let next = self.globals.len();
         match self.global_numbers.entry(name.into()) {
@@ -174,7 +174,7 @@ impl ObjectFile {
         }
     }
 
-    /// Defines the global symbol called `name` as the whole of `section`.
+    /// Defines the global symbol called `name`; it covers the whole of `section`.
     pub fn define(&mut self, name: &str, kind: SymbolKind, weak: bool, section: SectionId) {
         let SymbolId::Global(number) = self.global(name) else { return };
         let size = self.sections[section.0].data.len() as u64;
@@ -182,7 +182,7 @@ impl ObjectFile {
         (symbol.kind, symbol.weak, symbol.section, symbol.size) = (kind, weak, Some(section), size);
     }
 
-    /// Entries of the symbol table, without the null one.
+    /// Number of entries in the symbol table, without the null one.
     pub fn symbol_count(&self) -> u64 {
         (self.locals.len() + self.globals.len()) as u64
     }
@@ -194,8 +194,8 @@ impl ObjectFile {
     pub fn write(&self) -> Vec<u8> {
         let mut file = File::default();
         let groups = self.groups();
-        // Section numbers are settled before anything that names them is written: null, groups, then the
-        // rest.
+        // Section numbers must be known before anything refers to them: first the null section, then the
+        // groups, then the rest.
         let mut numbers = vec![];
         let mut next = 1 + groups.len() as u32;
         for section in &self.sections {
@@ -225,7 +225,7 @@ impl ObjectFile {
         file.finish(self.machine)
     }
 
-    /// Signature and members of every group, in order of the first member.
+    /// The signature and the members of every group, in the order of first members.
     fn groups(&self) -> Vec<(SymbolId, Vec<usize>)> {
         let mut groups: Vec<(SymbolId, Vec<usize>)> = vec![];
         for (number, section) in self.sections.iter().enumerate() {
@@ -265,7 +265,7 @@ impl ObjectFile {
         );
     }
 
-    /// Place in the symbol table: the null symbol, local ones, global ones.
+    /// The number in the symbol table: first the null symbol, then the local ones, then the global ones.
     fn symbol_number(&self, symbol: SymbolId) -> u32 {
         match symbol {
             SymbolId::Local(number) => 1 + number as u32,
@@ -298,7 +298,7 @@ impl ObjectFile {
     }
 }
 
-/// The fields of a section header that do not depend on the section's place.
+/// The fields of a section header that do not depend on where the section is.
 #[derive(Clone, Copy, Default)]
 struct Header {
     kind: u32,
@@ -309,7 +309,7 @@ struct Header {
     entry_size: u64,
 }
 
-/// A file under construction: the section contents so far, and their headers.
+/// A file that is being written: the contents of sections so far, and their headers.
 #[derive(Default)]
 struct File {
     contents: Vec<u8>,

@@ -1,28 +1,28 @@
 //! The program that the generated links build: its functions, their callees and their results.
 //!
-//! The program is not stored: all properties of a function follow from its numbers, so any object can be
-//! written alone, and the work per object does not depend on how many there are.
+//! The program is not stored. All properties of a function follow from its numbers, so each object can be
+//! written alone, and the work for an object does not depend on how many objects there are.
 
-/// Objects that define an inline function, on average.
+/// How many objects define an inline function, on average.
 const DEFINITIONS: u64 = 4;
-/// Calls of an ordinary function within its object, and to other objects. One more goes to an inline
-/// function.
+/// How many functions of its own object an ordinary function calls, and how many of other objects. It also
+/// calls one inline function.
 const CALLS_NEAR: u64 = 3;
 const CALLS_FAR: u64 = 2;
-/// Distinct strings of the program that many functions share.
+/// How many different strings many functions share.
 const SHARED_STRINGS: u64 = 5000;
 
-/// These numbers settle the program.
+/// These numbers determine the program.
 #[derive(Clone, Copy)]
 pub struct Program {
     pub objects: u64,
-    /// Ordinary functions per object.
+    /// Ordinary functions in an object.
     pub functions: u64,
-    /// Inline functions that an object defines, at most.
+    /// The most inline functions that an object defines.
     pub inline_functions: u64,
-    /// Bytes of debug information per object, without its strings.
+    /// Bytes of debug information in an object, without its strings.
     pub debug: u64,
-    /// How deep the main program lets each function call others.
+    /// How deep each function may call others when the main program calls it.
     pub depth: u32,
 }
 
@@ -32,7 +32,7 @@ pub enum Function {
     Inline { number: u64 },
 }
 
-/// A well-mixed number from two (the finalizer of splitmix64).
+/// Mixes two numbers well into one (the finalizer of splitmix64).
 pub fn mix(a: u64, b: u64) -> u64 {
     let mut value = a.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(b).wrapping_add(0x632b_e59b_d9b4_e019);
     value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -40,13 +40,13 @@ pub fn mix(a: u64, b: u64) -> u64 {
     value ^ (value >> 31)
 }
 
-/// Name and value of the variable that `object` defines for others.
+/// Name and value of the variable that `object` defines for other objects.
 pub fn variable(object: u64) -> (String, u32) {
     (format!("_ZN9generated10unit_{object:05}8variableE"), mix(object, 4) as u32)
 }
 
 impl Function {
-    /// A number of its own, from which the rest follows.
+    /// The function's own number, from which all else follows.
     fn seed(self) -> u64 {
         match self {
             Function::Ordinary { object, index } => mix(object, 100 + index),
@@ -65,12 +65,13 @@ impl Function {
         }
     }
 
-    /// The constant that it adds.
+    /// The constant that the function adds to its result.
     pub fn constant(self) -> u32 {
         self.seed() as u32
     }
 
-    /// The text whose first byte it adds. A third of the ordinary functions have one of their own.
+    /// The text whose first byte the function adds to its result. A third of the ordinary functions have
+    /// their own text.
     pub fn text(self) -> String {
         let seed = mix(self.seed(), 1);
         match self {
@@ -81,18 +82,18 @@ impl Function {
 }
 
 impl Program {
-    /// So many objects of the size that most C++ sources have.
+    /// A program with this many objects, each as large as most C++ sources make them.
     pub fn usual(objects: u64) -> Self {
         Program { objects, functions: 24, inline_functions: 8, debug: 0, depth: 2 }
     }
 
-    /// So many objects of the size that a browser's have, with debug information: sources are compiled in
-    /// batches there.
+    /// A program with this many objects, each as large as those of a browser, which compiles its sources in
+    /// batches; with debug information.
     pub fn large(objects: u64) -> Self {
         Program { objects, functions: 170, inline_functions: 60, debug: 100 << 10, depth: 1 }
     }
 
-    /// The inline functions that `object` defines, each once.
+    /// The inline functions that `object` defines, each one once.
     pub fn inline_functions(&self, object: u64) -> Vec<Function> {
         let pick = |slot| mix(mix(object, slot), 3) % (self.objects * self.inline_functions / DEFINITIONS);
         let mut numbers: Vec<u64> = (0..self.inline_functions).map(pick).collect();
@@ -101,8 +102,8 @@ impl Program {
         numbers.into_iter().map(|number| Function::Inline { number }).collect()
     }
 
-    /// The functions that `function` calls, in order. An object calls only those inline functions that it
-    /// defines.
+    /// The functions that `function` calls, in order. The inline functions among them are those that its
+    /// object defines.
     pub fn callees(&self, function: Function) -> Vec<Function> {
         let pick = |slot| mix(function.seed(), 16 + slot);
         let elsewhere = |seed: u64| Function::Ordinary {
@@ -118,12 +119,13 @@ impl Program {
         near.chain(far).chain([inline]).collect()
     }
 
-    /// The object whose variable `function` adds: inline functions read the same one in every copy.
+    /// The object whose variable `function` adds to its result. All copies of an inline function read the
+    /// same variable.
     pub fn variable_object(&self, function: Function) -> u64 {
         mix(function.seed(), 5) % self.objects
     }
 
-    /// The result of a call `function(depth)`.
+    /// The result of the call `function(depth)`.
     fn value(&self, function: Function, depth: u32) -> u32 {
         let (_, variable) = variable(self.variable_object(function));
         let own =
@@ -135,7 +137,7 @@ impl Program {
         calls.fold(own, u32::wrapping_add)
     }
 
-    /// The sum that the program prints: every ordinary function, called once.
+    /// The sum that the program prints: the result of every ordinary function, called once.
     pub fn sum(&self) -> u32 {
         let functions = (0..self.objects)
             .flat_map(|object| (0..self.functions).map(move |index| Function::Ordinary { object, index }));

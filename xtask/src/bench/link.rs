@@ -1,4 +1,4 @@
-//! One measured link.
+//! Measures one link.
 
 use std::path::PathBuf;
 
@@ -9,11 +9,11 @@ use super::case::Case;
 use super::measure::{Cost, measure};
 use super::workload::Workload;
 
-/// What is at the output's place before a link.
+/// What lies at the output's place before a link.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Before {
     Nothing,
-    /// The output of the link before.
+    /// The output of the previous link.
     Output,
 }
 
@@ -33,7 +33,8 @@ impl Bench {
         self.folder.join(format!("output-{}", linker.name.replace(' ', "")))
     }
 
-    /// One link by a linker that has the workload's arguments ([`Workload::taking`]): its cost, or the error.
+    /// Links once and returns the cost, or the error. The linker already has the workload's arguments
+    /// ([`Workload::taking`]).
     pub fn link(&self, linker: &Linker, before: Before) -> Result<Result<Cost, String>> {
         let output = self.output(linker);
         if before == Before::Nothing {
@@ -50,7 +51,7 @@ impl Bench {
         Ok(Err(format!("link failed: {}", first_lines.join(" | "))))
     }
 
-    /// Removes the outputs of linkers.
+    /// Removes the outputs of these linkers.
     pub fn clean(&self, linkers: &[Linker]) {
         linkers.iter().for_each(|linker| drop(std::fs::remove_file(self.output(linker))));
     }

@@ -1,14 +1,15 @@
 //! Finds the linkers of this machine.
 //!
-//! A folder of peers holds one folder per linker, with a file `cmd`: the command's words, one a line. Beside
-//! those, the usual names on `PATH` are tried. The output of `--version` identifies a command; two commands
-//! with the same output are one linker.
+//! The folder of peers has one folder for each linker, with a file `cmd`: the words of the command, one per
+//! line. The usual names on `PATH` are tried as well. The output of `--version` identifies a command; two
+//! commands with the same output are one linker.
 
 use ::peers::{Family, Linker, PATH_NAMES};
 use anyhow::{Context, Result, bail};
 use std::path::{Path, PathBuf};
 
-/// Every linker found; `chosen` names those wanted (all if empty). `ours` is the sframe-ld to time, if any.
+/// All linkers that are found. `chosen` names the wanted ones (all if it is empty). `ours` is the sframe-ld
+/// to time, if any.
 pub fn find(ours: Option<&Path>, peers: &Path, chosen: &[String]) -> Result<Vec<Linker>> {
     let mut found = vec![];
     if let Some(path) = ours {

@@ -1,18 +1,19 @@
-//! The cost of one link: wall time, CPU time and peak memory of the whole process tree.
+//! Measures the cost of one link: wall time, CPU time and peak memory of the whole process tree.
 //!
 //! Linkers such as mold and wild fork: the first process returns as soon as the output is complete, while its
-//! child still tears down. So a link is measured from a process of its own (`xtask measure`), which adopts
-//! orphans (`PR_SET_CHILD_SUBREAPER`) and waits for every one of them:
-//! - wall time ends when the first process exits, for a build waits no longer;
-//! - CPU time is user and system time of every process, from `wait4`, teardown included; the part of it that
-//!   is used after the first process ended is told apart, to the system's clock tick;
-//! - faults are those of every process, from `wait4`;
-//! - peak memory is the larger of the greatest `ru_maxrss` of any process and of the resident sizes of all
-//!   processes of the tree, summed every few milliseconds. Resident pages of mapped files count, as
-//!   everywhere.
+//! child still cleans up. If only the first process were measured, the child's work would cost nothing. So a
+//! process of its own (`xtask measure`) runs the link, adopts orphans (`PR_SET_CHILD_SUBREAPER`) and waits
+//! for all of them:
+//! - Wall time ends when the first process exits, because a build waits no longer.
+//! - CPU time is user and system time of every process, from `wait4`, including the cleaning up. The part of
+//!   it that is used after the first process ended is also given by itself, to the system's clock tick.
+//! - Faults are those of every process, from `wait4`.
+//! - Peak memory is the larger of two numbers: the greatest `ru_maxrss` of any process, and the greatest sum
+//!   of the resident sizes of all processes in the tree, taken every few milliseconds. Resident pages of
+//!   mapped files count, as they do everywhere.
 //!
-//! The separate process also keeps the numbers clean: the kernel lets a child inherit the peak of the process
-//! that started it, and this one is small.
+//! The separate process also keeps the numbers clean. The kernel lets a child inherit the peak of the process
+//! that started it, and this process is small.
 
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -32,7 +33,7 @@ pub struct Arguments {
     /// Folder to run the command in
     #[arg(long)]
     directory: PathBuf,
-    /// Confine the command to this many processors
+    /// Confine the command to this number of processors
     #[arg(long)]
     processors: usize,
     /// The command and its arguments
@@ -40,7 +41,7 @@ pub struct Arguments {
     command: Vec<String>,
 }
 
-/// Cost of one run. Times in seconds, memory in bytes.
+/// The cost of one run: times in seconds, memory in bytes.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Cost {
     pub wall: f64,
@@ -59,7 +60,7 @@ pub struct Run {
     pub messages: String,
 }
 
-/// The value in the middle, or the mean of the two; nothing of no values.
+/// The value in the middle, or the mean of the two in the middle; `None` without values.
 pub fn median(values: impl IntoIterator<Item = f64>) -> Option<f64> {
     let mut values: Vec<f64> = values.into_iter().collect();
     values.sort_by(f64::total_cmp);
@@ -84,7 +85,7 @@ pub fn measure(directory: &Path, processors: usize, command: &[String]) -> Resul
     Ok(Run { cost: serde_json::from_slice(&output.stdout)?, messages })
 }
 
-/// The subcommand `xtask measure`: prints a [`Cost`] as JSON; the command's own output goes to standard
+/// The subcommand `xtask measure`: prints a [`Cost`] as JSON. The command's own output goes to standard
 /// error.
 pub fn run(arguments: Arguments) -> Result<()> {
     adopt_orphans()?;
@@ -105,7 +106,7 @@ pub fn run(arguments: Arguments) -> Result<()> {
 }
 
 fn adopt_orphans() -> Result<()> {
-    // SAFETY: sets a flag of this process; no pointers are involved.
+    // SAFETY: this sets a flag of this process, and no pointers are involved.
     let result = unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1) };
     if result != 0 {
         bail!("cannot adopt orphans: {}", std::io::Error::last_os_error());
@@ -113,10 +114,10 @@ fn adopt_orphans() -> Result<()> {
     Ok(())
 }
 
-/// Keeps only the first `processors` of those this process may run on; children inherit that.
+/// Confines this process to the first `processors` of those that it may run on. Children inherit that.
 fn confine(processors: usize) -> Result<()> {
     let size = size_of::<libc::cpu_set_t>();
-    // SAFETY: both sets are plain bit masks of the size given, alive during the calls.
+    // SAFETY: both sets are plain bit masks of the given size, and live during the calls.
     let result = unsafe {
         let mut allowed: libc::cpu_set_t = std::mem::zeroed();
         let mut chosen: libc::cpu_set_t = std::mem::zeroed();
@@ -157,10 +158,10 @@ fn wait_for_tree(first: libc::pid_t, started: Instant) -> Result<Cost> {
     Ok(cost)
 }
 
-/// The next child that ended, or `None` when there are no more children.
+/// The next child that ended; `None` if there are no more children.
 fn wait_for_any() -> Option<(libc::pid_t, i32, libc::rusage)> {
     let mut status = 0;
-    // SAFETY: `rusage` is plain data for which all zeros is a value; both pointers outlive the call.
+    // SAFETY: `rusage` is plain data that may be all zeros, and both pointers outlive the call.
     let (process, usage) = unsafe {
         let mut usage: libc::rusage = std::mem::zeroed();
         (libc::wait4(-1, &mut status, 0, &mut usage), usage)
@@ -168,8 +169,8 @@ fn wait_for_any() -> Option<(libc::pid_t, i32, libc::rusage)> {
     (process > 0).then_some((process, status, usage))
 }
 
-/// Keeps the greatest sum of resident sizes seen until `done`. It sleeps first: a linker that looks, as it
-/// starts, at how busy the machine is shall not find the one that observes it.
+/// Keeps the greatest sum of resident sizes that it sees until `done`. It sleeps first: a linker may look,
+/// when it starts, how busy the machine is, and must not find its observer.
 fn sample(done: &AtomicBool, peak: &AtomicU64) {
     std::thread::sleep(SAMPLE_EVERY);
     while !done.load(Ordering::Relaxed) {
@@ -179,7 +180,7 @@ fn sample(done: &AtomicBool, peak: &AtomicU64) {
     }
 }
 
-/// The descendants of a process. Those that vanish meanwhile are left out.
+/// The descendants of a process, except for those that vanish meanwhile.
 fn descendants(process: u32) -> BTreeSet<u32> {
     let mut found = BTreeSet::new();
     let mut open = vec![process];
@@ -197,10 +198,10 @@ fn descendants(process: u32) -> BTreeSet<u32> {
 /// User and system time of a process and all its threads, in seconds.
 fn cpu_so_far(process: u32) -> Option<f64> {
     let text = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
-    // The name, which may hold anything, ends at the last parenthesis; fields 14 and 15 count from 1.
+    // The name may contain anything; it ends at the last parenthesis. Fields 14 and 15 count from 1.
     let mut fields = text.rsplit_once(')')?.1.split_whitespace().skip(11);
     let mut ticks = || fields.next()?.parse::<u64>().ok();
-    // SAFETY: asks for a constant of the system.
+    // SAFETY: this asks for a constant of the system.
     let per_second = unsafe { libc::sysconf(libc::_SC_CLK_TCK) };
     Some((ticks()? + ticks()?) as f64 / per_second as f64)
 }
@@ -208,6 +209,6 @@ fn cpu_so_far(process: u32) -> Option<f64> {
 fn resident_size(process: u32) -> Option<u64> {
     let text = std::fs::read_to_string(format!("/proc/{process}/statm")).ok()?;
     let pages: u64 = text.split_whitespace().nth(1)?.parse().ok()?;
-    // SAFETY: asks for a constant of the system.
+    // SAFETY: this asks for a constant of the system.
     Some(pages * unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as u64)
 }

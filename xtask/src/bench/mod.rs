@@ -1,15 +1,17 @@
-//! `cargo xtask bench`: times sframe-ld against every linker found on the machine.
+//! `cargo xtask bench`: times sframe-ld against every linker on the machine.
 //!
 //! A case is a folder with every input and the exact arguments of one link ([`case`]); no compiler driver
-//! runs while times are taken. All linkers get the same arguments and as many processors. None is told how
-//! many threads to start: people do not say either, and a default that starts too few would not show. They
-//! take turns: one round runs every linker twice, first where no output is and then over the output that is
-//! there, as a build does; the next round begins with another linker. A first round warms the file cache,
-//! checks that each output runs, and is not counted. Linkers that take many times as long as the quickest one
-//! leave after a few rounds, the others go on: a link of milliseconds needs more of them. The numbers are
-//! those of [`measure`].
+//! runs while links are timed. All linkers get the same arguments and the same number of processors. None is
+//! told how many threads to start: users do not say either, and otherwise a default that starts too few would
+//! not show.
 //!
-//! `--against COMMIT` times two builds of ours in the same way ([`against`]); `--cores` says what more
+//! The linkers take turns. In one round, every linker links twice: first without an old output, then over the
+//! output that is there, as a build does. The next round begins with another linker. A first round warms the
+//! file cache, checks that each output runs, and does not count. Linkers that take many times as long as the
+//! quickest one leave after a few rounds. The others go on, because a link of milliseconds needs more rounds.
+//! [`measure`] takes the numbers.
+//!
+//! `--against COMMIT` times two builds of this linker in the same way ([`against`]). `--cores` says what more
 //! processors would bring ([`cores`]).
 
 use std::path::{Path, PathBuf};
@@ -46,11 +48,11 @@ use link::{Before, Bench};
 use results::{CaseResult, Costs, Figure, LinkerResult};
 use workload::Workload;
 
-/// How many times as long as the quickest linker a quick one takes at most.
+/// A linker is quick if it takes at most this many times as long as the quickest one.
 const QUICK: f64 = 4.0;
-/// Rounds that quick linkers run.
+/// The number of rounds for quick linkers.
 const QUICK_ROUNDS: u64 = 15;
-/// For so long at most beyond the others, in every case.
+/// The longest time that quick linkers go on after the others, in every case.
 const FURTHER_TIME: Duration = Duration::from_secs(60);
 
 #[derive(clap::Args)]
@@ -157,7 +159,7 @@ fn print_prepared(bench: &Bench) {
     println!("  run        cd {} && ./output {}", folder.display(), case.run.join(" "));
 }
 
-/// The linker to time: the one named, or a release build of this workspace.
+/// The linker to time: the given one, or a release build of this workspace.
 fn sframe_ld(arguments: &Arguments) -> Result<PathBuf> {
     if let Some(path) = &arguments.sframe_ld {
         return path.canonicalize().with_context(|| format!("no linker at {}", path.display()));
@@ -165,12 +167,12 @@ fn sframe_ld(arguments: &Arguments) -> Result<PathBuf> {
     release_build(Path::new("."), "sframe-ld")
 }
 
-/// The median of the wall times over an old output, in milliseconds.
+/// The median wall time over an old output, in milliseconds.
 fn wall(result: &LinkerResult) -> Option<f64> {
     result.spread(Figure::WallReplaced).map(|spread| spread.median)
 }
 
-/// Links once in each of two ways with every linker that takes part.
+/// Links once in each of the two ways, with every linker that takes part.
 fn run_round(
     bench: &Bench,
     linkers: &[Linker],
@@ -195,7 +197,7 @@ fn run_round(
     Ok(())
 }
 
-/// Links with every linker in turns.
+/// Links with every linker, in turns.
 fn run_case(bench: &Bench, linkers: &[Linker], rounds: u64) -> Result<Vec<LinkerResult>> {
     let mut results = vec![];
     for linker in linkers {
@@ -211,7 +213,7 @@ fn run_case(bench: &Bench, linkers: &[Linker], rounds: u64) -> Result<Vec<Linker
     for round in 0..rounds {
         run_round(bench, linkers, round, &mut results, |_| true)?;
     }
-    // One link says little where it takes milliseconds: quick linkers run on among themselves.
+    // If a link takes milliseconds, one link says little, so quick linkers go on among themselves.
     let quickest = results.iter().filter_map(wall).min_by(f64::total_cmp).unwrap_or_default();
     let quick: Vec<bool> =
         results.iter().map(|result| wall(result).is_some_and(|wall| wall <= quickest * QUICK)).collect();

@@ -1,4 +1,4 @@
-//! Reads `--time-report`: the passes of a link, and what each took.
+//! Reads `--time-report`: the passes of a link, and how long each took.
 
 use super::measure::median;
 
@@ -10,7 +10,7 @@ pub struct Pass {
     pub wall: f64,
 }
 
-/// The passes that messages of a link report, in order; those that bear one name are one.
+/// The passes that the messages of a link report, in order. Passes with the same name become one.
 pub fn read(messages: &str) -> Vec<Pass> {
     let mut passes: Vec<Pass> = Vec::new();
     for line in messages.lines() {
@@ -27,7 +27,7 @@ pub fn read(messages: &str) -> Vec<Pass> {
     passes
 }
 
-/// The medians of several links' passes, in the order of the first link.
+/// The medians of the passes of several links, in the order of the first link.
 pub fn medians(links: &[Vec<Pass>]) -> Vec<Pass> {
     let names = links.first().into_iter().flatten().map(|pass| &pass.name);
     let wall = |name: &String| {

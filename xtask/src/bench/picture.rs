@@ -1,4 +1,4 @@
-//! The results as pictures (SVG): wall times as ratios, and how the cost grows.
+//! Draws the results (SVG): wall times as ratios, and how the cost grows.
 
 use std::path::Path;
 
@@ -8,14 +8,14 @@ use plotters::prelude::*;
 
 use super::results::{CaseResult, Figure, LinkerResult};
 
-/// Width of a picture, and height of a workload's group and of a bar in it, in pixels.
+/// Width of a picture; height of a workload's group, and of a bar in it; in pixels.
 const WIDTH: u32 = 900;
 const BAR: u32 = 14;
 const GAP: u32 = 14;
 const HEADING: u32 = 50;
-/// Width of the names at the left.
+/// Width of the names on the left.
 const NAMES: u32 = 150;
-/// Ratios beyond this are cut off.
+/// Larger ratios are cut off here.
 const GREATEST: f64 = 4.0;
 const SANS: &str = "sans-serif";
 const GRID: RGBColor = RGBColor(0xe4, 0xe4, 0xe4);
@@ -45,7 +45,8 @@ pub fn write(folder: &Path, results: &[CaseResult], linkers: &[Linker]) -> Resul
     Ok(())
 }
 
-/// The results that have a linker's own name, with its color: variants of a linker are left to the table.
+/// The results of linkers under their own names, each with its color. Variants of a linker are only in the
+/// table.
 fn shown<'r>(case: &'r CaseResult, linkers: &[Linker]) -> Vec<(&'r LinkerResult, RGBColor)> {
     let row = |linker: &Linker| {
         let result = case.linkers.iter().find(|result| result.name == linker.name)?;
@@ -54,7 +55,7 @@ fn shown<'r>(case: &'r CaseResult, linkers: &[Linker]) -> Vec<(&'r LinkerResult,
     linkers.iter().filter_map(row).collect()
 }
 
-/// A group of bars for each workload: wall times over an old output, as ratios to sframe-ld's.
+/// Draws a group of bars for each workload: wall times over an old output, as ratios to sframe-ld's.
 fn wall(results: &[CaseResult], linkers: &[Linker]) -> Result<String> {
     let groups: Vec<_> = results.iter().map(|case| (case, shown(case, linkers))).collect();
     let bars: usize = groups.iter().map(|(_, rows)| rows.len()).sum();
@@ -86,7 +87,7 @@ fn wall(results: &[CaseResult], linkers: &[Linker]) -> Result<String> {
     })
 }
 
-/// CPU time per object over the number of objects.
+/// Draws CPU time per object against the number of objects.
 fn growth(results: &[CaseResult], linkers: &[Linker]) -> Result<String> {
     let points = |linker: &Linker| -> Vec<(f64, f64)> {
         let point = |case: &CaseResult| {
@@ -133,7 +134,7 @@ fn growth(results: &[CaseResult], linkers: &[Linker]) -> Result<String> {
 
 type Failure<'a> = DrawingAreaErrorKind<<SVGBackend<'a> as DrawingBackend>::ErrorType>;
 
-/// A picture with a title; `fill` draws below it.
+/// A picture with a title; `fill` draws what is below it.
 fn draw(
     size: (u32, u32),
     title: &str,

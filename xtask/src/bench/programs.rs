@@ -1,4 +1,5 @@
-//! The cases made from real programs: a tiny C++ program, a Rust program with debug information, and clang.
+//! The cases that are made from real programs: a tiny C++ program, a Rust program with debug information, and
+//! clang.
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +11,7 @@ pub fn strings(words: &[&str]) -> Vec<String> {
     words.iter().map(|&word| word.into()).collect()
 }
 
-/// Two C++ objects against the shared C++ library.
+/// Two C++ objects with the shared C++ library.
 pub fn prepare_tiny(folder: &Path) -> Result<Case> {
     std::fs::write(folder.join("main.cpp"), include_str!("programs/tiny_main.cpp"))?;
     std::fs::write(folder.join("parts.cpp"), include_str!("programs/tiny_parts.cpp"))?;
@@ -31,8 +32,8 @@ const RIPGREP_VERSION: &str = "14.1.1";
 
 /// ripgrep as `cargo install --debug` builds it: full debug information, section garbage collection.
 ///
-/// A stand-in for the compiler driver keeps copies of the files that rustc hands to the link, because rustc
-/// deletes some.
+/// rustc deletes some of the files that it hands to the link. So a script in the place of the compiler driver
+/// keeps copies of them.
 pub fn prepare_rust(folder: &Path) -> Result<Case> {
     let folder = &folder.canonicalize()?;
     std::fs::create_dir_all(folder.join("inputs"))?;
@@ -104,7 +105,7 @@ fn host_target(folder: &Path) -> Result<String> {
     Ok(target.context("rustc -vV names no host")?.into())
 }
 
-/// Packages that LLVM's archives depend on, with the run-time libraries that the program loads.
+/// The packages that LLVM's archives depend on, and the libraries that the program loads when it runs.
 const LLVM_DEPENDENCIES: [&str; 13] = [
     "libedit-dev",
     "libedit2",
@@ -121,9 +122,10 @@ const LLVM_DEPENDENCIES: [&str; 13] = [
     "zlib1g",
 ];
 
-/// A whole C++ compiler from Debian's static archives: every archive of libclang, LLVM and Polly is named.
+/// A whole C++ compiler from Debian's static archives: the link names every archive of libclang, LLVM and
+/// Polly.
 ///
-/// The packages are unpacked into the case's folder; nothing is installed. The program takes LLVM 19 and
+/// The packages are unpacked into the case's folder, and nothing is installed. The program needs LLVM 19 or
 /// newer.
 pub fn prepare_llvm(folder: &Path) -> Result<Case> {
     let folder = &folder.canonicalize()?;
@@ -141,8 +143,8 @@ pub fn prepare_llvm(folder: &Path) -> Result<Case> {
     Ok(Case::new(link, &run, &["_Z7measureP5Shape:", "_ZN5Shape4areaEv:", "br\t%r14"]))
 }
 
-/// The greatest N for which the package client knows `libclang-N-dev`; its lists are fetched if they hold
-/// none.
+/// The greatest N for which the package client knows `libclang-N-dev`. If its lists contain none, they are
+/// fetched.
 fn newest_libclang(folder: &Path) -> Result<String> {
     let known = || -> Result<Option<u32>> {
         let text = must_run(folder, "apt-cache", &strings(&["pkgnames", "libclang-"]))?;

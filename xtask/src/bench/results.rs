@@ -1,11 +1,11 @@
-//! The figures of links, as values: what the tables, the targets and the pictures are made from.
+//! The figures of links as values, for the tables, the targets and the pictures.
 
 use super::measure::{Cost, median};
 
 pub struct CaseResult {
     pub name: String,
     pub description: &'static str,
-    /// How many objects are linked, in the cases that show how the cost grows.
+    /// The number of objects, in the cases that show how the cost grows.
     pub objects: Option<usize>,
     pub linkers: Vec<LinkerResult>,
 }
@@ -18,17 +18,17 @@ pub struct LinkerResult {
     pub outcome: Result<Costs, String>,
 }
 
-/// The costs of a linker's links, one per counted round.
+/// The costs of a linker's links, one for each counted round.
 #[derive(Clone, Debug, Default)]
 pub struct Costs {
-    /// Where no output was.
+    /// Without an old output.
     pub fresh: Vec<Cost>,
-    /// Over the output of the link before.
+    /// Over the output of the previous link.
     pub replaced: Vec<Cost>,
 }
 
 impl LinkerResult {
-    /// The spread of a figure over the rounds; `None` if a link failed.
+    /// The median of a figure over the rounds and its bounds; `None` if a link failed.
     pub fn spread(&self, figure: Figure) -> Option<Spread> {
         let costs = self.outcome.as_ref().ok()?;
         let of = |costs: &[Cost], value: fn(&Cost) -> f64| costs.iter().map(value).collect();
@@ -49,17 +49,17 @@ impl LinkerResult {
 /// A figure of a link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Figure {
-    /// Wall time in milliseconds where no output was.
+    /// Wall time in milliseconds, without an old output.
     WallFresh,
-    /// Wall time in milliseconds over an old output.
+    /// Wall time in milliseconds, over an old output.
     WallReplaced,
     /// CPU time of the process tree in milliseconds.
     Cpu,
-    /// The part of it behind the end of the first process, in milliseconds.
+    /// The part of the CPU time after the end of the first process, in milliseconds.
     CpuBehind,
     /// Page faults, in thousands.
     Faults,
-    /// MiB.
+    /// Peak memory in MiB.
     Memory,
 }
 

@@ -1,7 +1,7 @@
-//! The table of results, as Markdown.
+//! Writes the table of results as Markdown.
 //!
-//! Absolute times depend on the machine more than on a linker, so every number stands beside its ratio to
-//! mold's.
+//! An absolute time says more about the machine than about the linker. So every number stands beside its
+//! ratio to mold's.
 
 use std::fmt::Write;
 use std::process::Command;
@@ -12,7 +12,7 @@ use super::results::{CaseResult, Figure, Spread};
 use super::targets;
 use ::peers::{Family, Linker};
 
-/// Headings of the figures that have ratios, and of those that stand alone.
+/// The headings of the figures that have ratios, and of the figures without.
 const WITH_RATIO: [(&str, Figure); 4] = [
     ("wall, no output before, ms", Figure::WallFresh),
     ("wall, over an old output, ms", Figure::WallReplaced),
@@ -22,14 +22,14 @@ const WITH_RATIO: [(&str, Figure); 4] = [
 const ALONE: [(&str, Figure); 2] =
     [("CPU behind the end, ms", Figure::CpuBehind), ("faults, thousands", Figure::Faults)];
 
-/// How the links ran.
+/// The conditions of the links.
 #[derive(Clone, Copy)]
 pub struct Conditions {
     /// Counted rounds.
     pub rounds: u64,
     /// Processors that each linker could use.
     pub processors: usize,
-    /// Other processes that worked meanwhile.
+    /// Other processes that ran meanwhile.
     pub busy: usize,
 }
 
@@ -65,7 +65,7 @@ pub fn render(results: &[CaseResult], linkers: &[Linker], conditions: Conditions
     Ok(text)
 }
 
-/// The linker that ratios refer to: mold if it is there.
+/// The linker that ratios refer to: mold if it takes part.
 pub fn baseline(linkers: &[Linker]) -> Option<&Linker> {
     linkers.iter().find(|linker| linker.family == Family::Mold).or(linkers.first())
 }
@@ -105,7 +105,7 @@ fn render_case(text: &mut String, case: &CaseResult, linkers: &[Linker]) -> Resu
     Ok(())
 }
 
-/// CPU time per object of every size: flat if the cost grows no faster than the link.
+/// The CPU time per object for every size. It stays the same if the cost grows no faster than the link.
 fn render_growth(text: &mut String, results: &[CaseResult], linkers: &[Linker]) -> Result<()> {
     let sizes: Vec<(usize, &CaseResult)> =
         results.iter().filter_map(|case| Some((case.objects?, case))).collect();
@@ -141,7 +141,7 @@ fn render_growth(text: &mut String, results: &[CaseResult], linkers: &[Linker]) 
     Ok(())
 }
 
-/// The machine in words: processors, memory, system.
+/// Describes the machine: processors, memory, system.
 fn machine() -> String {
     let read = |path| std::fs::read_to_string(path).unwrap_or_default();
     let field = |text: &str, name: &str| {

@@ -1,6 +1,6 @@
-//! The targets: how far sframe-ld is to be ahead of wild and of mold on each workload.
+//! The targets: by how much sframe-ld must be ahead of wild and of mold on each workload.
 //!
-//! The worse of the two ratios counts, with an old output and without one.
+//! Of the two ratios, with an old output and without one, the worse one counts.
 
 use std::fmt::Write;
 
@@ -35,17 +35,17 @@ const TARGETS: &[Target] = &[
     target("generated-8000", 0.8, 0.6, 1.0),
     target("generated-30000", 0.8, 0.6, 1.0),
 ];
-/// CPU time to wild's, on each workload.
+/// The ratio of CPU time to wild's, for each workload.
 const CPU_TO_WILD: f64 = 1.0;
-/// The part of CPU time that is used behind the end.
+/// The share of CPU time that may be used after the first process ended.
 const BEHIND: f64 = 0.1;
-/// The link through GNU ld's script, to that by the default layout.
+/// The ratio of a link with GNU ld's script to the link with the default layout.
 const SCRIPT_TO_DEFAULT: f64 = 1.05;
 
 /// Writes the table of targets, each with the ratio that was reached.
 ///
 /// # Errors
-/// None in practice: a `String` takes everything.
+/// None in practice, because a `String` takes everything.
 pub fn render(text: &mut String, results: &[CaseResult], linkers: &[Linker]) -> Result<()> {
     let of_family = |family| linkers.iter().find(|linker| linker.family == family).map(|linker| &linker.name);
     let Some(ours) = of_family(Family::SFrameLd) else { return Ok(()) };
@@ -96,7 +96,7 @@ fn ratio(own: &LinkerResult, figure: Figure, other: Option<&LinkerResult>, to: F
     Some(own.spread(figure)?.median / other?.spread(to)?.median)
 }
 
-/// The greatest of the ratios of some figures.
+/// The greatest of the ratios of these figures.
 fn worst(own: &LinkerResult, other: Option<&LinkerResult>, figures: &[Figure]) -> Option<f64> {
     figures.iter().filter_map(|&figure| ratio(own, figure, other, figure)).reduce(f64::max)
 }

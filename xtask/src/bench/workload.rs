@@ -1,4 +1,4 @@
-//! The workloads: which links are timed, and how they differ for one linker or another.
+//! The workloads: which links are timed, and which arguments each linker gets in addition.
 
 use std::path::Path;
 
@@ -35,7 +35,7 @@ impl Workload {
         self.to_possible_value().map(|value| value.get_name().to_string()).unwrap_or_default()
     }
 
-    /// The name of the folder with its inputs, which several workloads may share.
+    /// The name of the folder with its inputs. Several workloads may share it.
     pub fn folder(self) -> String {
         match self {
             Workload::LlvmGc => Workload::Llvm.name(),
@@ -63,7 +63,7 @@ impl Workload {
         }
     }
 
-    /// The case in `folder`, made now if it is not there or of an older recipe.
+    /// The case in `folder`. It is made now if it does not exist or comes from an older recipe.
     ///
     /// # Errors
     /// An input cannot be fetched or built.
@@ -96,10 +96,10 @@ impl Workload {
         }
     }
 
-    /// Makes the files that the workload needs beside those of its case.
+    /// Makes the files that the workload needs in addition to those of its case.
     ///
     /// # Errors
-    /// GNU ld, whose script is wanted, is not on `PATH`.
+    /// The workload needs GNU ld's script, and GNU ld is not on `PATH`.
     pub fn complete(self, folder: &Path) -> Result<()> {
         if self != Workload::Llvm {
             return Ok(());
@@ -110,14 +110,14 @@ impl Workload {
         Ok(())
     }
 
-    /// A linker with the arguments that this workload has beside those of its case.
+    /// A linker with the arguments that this workload has in addition to those of its case.
     pub fn given(self, linker: &Linker) -> Linker {
         with(linker, self.arguments(linker.family))
     }
 
-    /// A linker, and those that are timed beside it in the same rounds: the same one without the process that
-    /// takes its memory apart when it has ended, without garbage collection where that is its default, with
-    /// other tables of frames, and ours through GNU ld's script.
+    /// A linker and its variants, which are timed in the same rounds: without the process that frees the
+    /// memory after the link, without garbage collection if that is the default, with other tables of frames,
+    /// and this project's linker with GNU ld's script.
     pub fn taking(self, linker: &Linker) -> Vec<Linker> {
         let given = self.given(linker);
         let named = |words: &&[&str]| {
@@ -133,7 +133,7 @@ impl Workload {
         match (self, family) {
             (Workload::LlvmGc, _) => &["--gc-sections"],
             (Workload::Database | Workload::Functions, Family::SFrameLd) => &["--sframe-index"],
-            // wild collects garbage unless told otherwise.
+            // By default, wild collects garbage.
             (Workload::Functions, Family::Wild) => &["--no-gc-sections"],
             _ => &[],
         }

@@ -1,12 +1,11 @@
-//! Completions for shells of programs whose command lines are not described for a generator, made from their
-//! `--help`.
+//! Makes completions for shells from the `--help` of programs whose command lines no generator knows.
 
 use super::help::Help;
 use anyhow::Result;
 use std::fmt::Write;
 use std::path::Path;
 
-/// Writes the completions of a program, which may have other names, below `share`.
+/// Writes the completions of a program below `share`. The program may have several names.
 pub fn write(help: &Help, names: &[&str], share: &Path) -> Result<()> {
     let name = names[0];
     let files = [
@@ -22,7 +21,7 @@ pub fn write(help: &Help, names: &[&str], share: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The spellings of options in a text of help: `  -o, --output FILE    words`.
+/// The spellings of options in a help text: ` -o, --output FILE words`.
 fn options(help: &str) -> Vec<&str> {
     let mut found = Vec::new();
     for line in help.lines().filter(|line| line.trim_start().starts_with('-')) {
@@ -38,12 +37,12 @@ fn options(help: &str) -> Vec<&str> {
     found
 }
 
-/// A word that means itself to every shell.
+/// A word that every shell takes as it is.
 fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', ""))
 }
 
-/// The lines of a `case` for each command of the program, then for none.
+/// The lines of a `case`: one for each command of the program, then one for no command.
 fn cases(help: &Help, line: &dyn Fn(&[&str]) -> String) -> String {
     let mut text = String::new();
     for (command, of_command) in &help.commands {

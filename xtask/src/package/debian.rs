@@ -1,4 +1,4 @@
-//! Debian packages of a tree of files (Debian policy; `deb-control(5)`).
+//! Makes Debian packages from a tree of files (Debian policy; `deb-control(5)`).
 
 use super::tools::{architecture, files};
 use crate::commands;
@@ -22,7 +22,7 @@ const DESCRIPTION: &str = "ELF linker that shows how .sframe should be linked
 const DEBUG: &str = "debug symbols for sframe-ld
  Lines and functions, for debuggers and stacks of the linker itself.";
 
-/// Packages of libraries that programs load, by the libraries' names.
+/// The packages of the libraries that programs load, by the names of the libraries.
 const LIBRARIES: [(&str, &str); 4] = [
     ("libc.so.6", "libc6"),
     ("libm.so.6", "libc6"),
@@ -30,7 +30,7 @@ const LIBRARIES: [(&str, &str); 4] = [
     ("libstdc++.so.6", "libstdc++6"),
 ];
 
-/// The package of the programs.
+/// Makes the package with the programs.
 pub fn package(tree: &Path, output: &Path, time: u64) -> Result<PathBuf> {
     let documents = tree.join("usr/share/doc/sframe-ld");
     let root = crate::folders::workspace();
@@ -44,7 +44,7 @@ pub fn package(tree: &Path, output: &Path, time: u64) -> Result<PathBuf> {
         let line = if line.trim().is_empty() { "." } else { line };
         writeln!(copyright, " {line}")?;
     }
-    // Debian has this text on every system, and wants it nowhere else.
+    // Every Debian system has this text, and no package may contain it.
     copyright.push_str("\nLicense: Apache-2.0\n See /usr/share/common-licenses/Apache-2.0.\n");
     std::fs::write(documents.join("copyright"), copyright)?;
     let date = commands::output(Command::new("date").args(["-u", "-R", &format!("--date=@{time}")]))?;
@@ -64,13 +64,13 @@ pub fn package(tree: &Path, output: &Path, time: u64) -> Result<PathBuf> {
         "Section: devel\nPriority: optional\nDepends: {}\nRecommends: binutils\nSuggests: gcc, man-db, bash-completion",
         dependencies(tree)?
     );
-    // The library's name goes into the dynamic linker's cache.
+    // The name of the library must go into the cache of the dynamic linker.
     std::fs::create_dir_all(tree.join("DEBIAN"))?;
     std::fs::write(tree.join("DEBIAN/triggers"), "activate-noawait ldconfig\n")?;
     build(tree, output, time, ("sframe-ld", &control, DESCRIPTION))
 }
 
-/// The package of their debug information.
+/// Makes the package with their debug information.
 pub fn debug_package(tree: &Path, output: &Path, time: u64) -> Result<PathBuf> {
     let documents = tree.join("usr/share/doc");
     std::fs::create_dir_all(&documents)?;
@@ -86,7 +86,7 @@ fn version() -> &'static str {
     env!("CARGO_PKG_VERSION")
 }
 
-/// Compresses a text without a time and a name in it.
+/// Compresses a text; the result contains neither a time nor a name.
 fn compressed(path: &Path, text: &str) -> Result<()> {
     let plain = path.with_extension("");
     std::fs::write(&plain, text)?;
@@ -125,7 +125,7 @@ fn build(
     );
     std::fs::write(meta.join("control"), text)?;
     std::fs::write(meta.join("md5sums"), sums)?;
-    // Folders get the usual rights whatever the mask of whoever builds.
+    // Folders get the usual permissions, whatever the umask of the user who builds.
     commands::output(
         Command::new("find").arg(tree).args(["-type", "d", "-exec", "chmod", "755", "{}", "+"]),
     )?;
@@ -146,13 +146,13 @@ fn build(
     Ok(path)
 }
 
-/// Whether a file is run: in a folder of programs.
+/// Whether a file can be run: it is in a folder of programs.
 fn is_program(file: &Path) -> bool {
     file.starts_with("usr/bin") || file.starts_with("usr/libexec")
 }
 
-/// The packages that hold the libraries which programs load, the C library with the newest version that one
-/// asks for.
+/// The packages that contain the libraries which programs load. For the C library, with the newest version
+/// that a program asks for.
 fn dependencies(tree: &Path) -> Result<String> {
     let mut needed: BTreeMap<&str, Vec<u32>> = BTreeMap::new();
     for file in super::stripped::elf_files(tree)? {

@@ -1,19 +1,19 @@
-//! What programs say of themselves (`--help`).
+//! What programs print for `--help`.
 
 use crate::commands;
 use anyhow::Result;
 use std::path::Path;
 use std::process::Command;
 
-/// What a program says of itself.
+/// What a program prints for `--help`.
 pub struct Help {
     pub text: String,
-    /// Its commands, and what it says of each.
+    /// Its commands, each with what its own `--help` prints.
     pub commands: Vec<(String, String)>,
 }
 
 impl Help {
-    /// What a program prints.
+    /// Asks a program.
     pub fn of(program: &Path) -> Result<Self> {
         let text = commands::output(Command::new(program).arg("--help"))?;
         let mut commands = Vec::new();
@@ -28,7 +28,7 @@ impl Help {
         Ok(Self { text, commands })
     }
 
-    /// All of it.
+    /// Everything that the program and its commands print.
     pub fn whole(&self) -> String {
         let commands = self.commands.iter().map(|(name, text)| format!("\n{name}\n{text}"));
         std::iter::once(self.text.clone()).chain(commands).collect()

@@ -1,4 +1,4 @@
-//! Licences of the crates that the programs contain, as their packages have them.
+//! Collects the licences of the crates that the programs contain, from the crates' packages.
 
 use crate::commands;
 use anyhow::{Context, Result};
@@ -8,23 +8,23 @@ use std::fmt::Write;
 use std::path::Path;
 use std::process::Command;
 
-/// Beginnings of the names of files with a licence's text.
+/// How the names of files with the text of a licence start.
 const NAMES: [&str; 6] = ["LICENSE", "LICENCE", "COPYING", "COPYRIGHT", "UNLICENSE", "NOTICE"];
-/// Members of the workspace that are in the package.
+/// The members of the workspace that are in the package.
 const MEMBERS: [&str; 6] =
     ["sframe-ld", "sframe", "ld-compare", "sframe-unwind", "sframe-run", "sframe-split"];
 
-/// A crate that is in the programs.
+/// A crate that the programs contain.
 pub struct Crate {
     pub name: String,
     pub version: String,
-    /// As its manifest states it.
+    /// The licence in its manifest.
     pub licence: String,
     repository: String,
     folder: std::path::PathBuf,
 }
 
-/// Writes the texts, a folder for each crate, and a list.
+/// Writes the texts, in a folder for each crate, and a list.
 pub fn write(folder: &Path) -> Result<()> {
     let mut list = String::from("Libraries that the programs contain, with their licences.\n\n");
     for item in crates()? {
@@ -43,7 +43,7 @@ pub fn write(folder: &Path) -> Result<()> {
     Ok(std::fs::write(folder.join("list.txt"), list)?)
 }
 
-/// The crates of other projects in the programs: normal dependencies for this machine, sorted.
+/// The crates of other projects in the programs: the normal dependencies for this machine, sorted.
 pub fn crates() -> Result<Vec<Crate>> {
     let host = commands::output(Command::new("rustc").args(["--print", "host-tuple"]))?;
     let mut command = Command::new("cargo");

@@ -1,14 +1,21 @@
-//! Programs for every Linux of the last ten years: linked to the C library as it was then.
+//! Links programs so that they start on every Linux of the last ten years.
 //!
-//! A program that is linked on today's system wants today's versions of symbols
-//! (`pthread_create@GLIBC_2.34`), and starts nowhere else, though the C library keeps each older version for
-//! ever. A program that is linked statically starts everywhere, but cannot load compilers' plugins. So
-//! packages are linked to stand-ins for the system's libraries, which define of each symbol the newest
-//! version that [`OLDEST`] has. Symbols that came later have no version there: programs that refer to them
-//! weakly (`statx`) find them where they are, and [`check`] allows no other reference to them.
+//! A program that is linked on today's system asks for today's versions of symbols
+//! (`pthread_create@GLIBC_2.34`), so it starts on no older system, although the C library keeps each older
+//! version for ever. A static program starts everywhere, but cannot load the plugins of compilers.
 //!
-//! Functions that moved into `libc.so.6` since stand in the library where they were: the dynamic linker of an
-//! old system looks for them there.
+//! So packages are linked to stand-ins for the system's libraries. For each symbol, a stand-in defines the
+//! newest version that [`OLDEST`] has:
+//!
+//! ```text
+//! system's libc.so.6:   pthread_create@GLIBC_2.34, pthread_create@GLIBC_2.2.5
+//! stand-in:             pthread_create@GLIBC_2.2.5, in libpthread.so.0
+//! ```
+//!
+//! A symbol that came later has no version in the stand-in. Programs refer to it weakly (`statx`) and find it
+//! where it exists; [`check`] allows no other reference to it. Some functions have moved into `libc.so.6`
+//! since. The stand-ins define them in their old library, because the dynamic linker of an old system looks
+//! for them there.
 
 use crate::commands;
 use anyhow::{Context, Result, ensure};
@@ -21,30 +28,30 @@ use std::process::Command;
 
 /// The C library of RHEL 7 (2014), the oldest that Rust's standard library supports.
 const OLDEST: [u32; 2] = [2, 17];
-/// What start files and headers of today take from the C library, in terms of the older one.
+/// Replaces what today's start files and headers need from the C library, by means of the older one.
 const SHIM: [(&str, &str); 2] =
     [("start", include_str!("old_libc/start.c")), ("status", include_str!("old_libc/status.c"))];
-/// Options of the linker for it.
+/// The options of the linker for it.
 const OPTIONS: [&str; 2] = ["-Wl,--wrap=__libc_start_main", "-lold_libc"];
-/// Libraries that programs of Rust and C are linked to, by the names that gcc finds them by.
+/// The libraries that Rust and C programs are linked to, by the names under which gcc finds them.
 const LIBRARIES: [&str; 3] = ["libc.so.6", "libm.so.6", "libgcc_s.so.1"];
-/// Libraries whose functions are in `libc.so.6` since glibc 2.34, with how the names of their functions
-/// begin.
+/// The libraries whose functions are in `libc.so.6` since glibc 2.34, with the first letters of the
+/// functions' names.
 const MOVED: [(&str, &[&str]); 2] = [("libdl.so.2", &["dl"]), ("libpthread.so.0", &["pthread_", "sem_"])];
 
-/// The version of what libraries of glibc keep among themselves.
+/// The version of symbols that the libraries of glibc share only among themselves.
 const PRIVATE: &str = "GLIBC_PRIVATE";
 
-/// A symbol of a stand-in.
+/// A symbol in a stand-in.
 struct Symbol {
     name: String,
-    /// `None`: it came later.
+    /// `None` if it came later.
     version: Option<String>,
     is_object: bool,
     size: u64,
 }
 
-/// Makes the stand-ins in a folder. Gives flags for rustc.
+/// Makes the stand-ins in a folder. Returns the flags for rustc.
 ///
 /// # Errors
 /// The system's libraries cannot be read, or gcc fails.
@@ -63,7 +70,7 @@ pub fn stand_ins(folder: &Path) -> Result<String> {
         }
         write(folder, library, &symbols)?;
     }
-    // What `-lc` finds. The dynamic linker itself has had `__tls_get_addr` from the beginning.
+    // This is what `-lc` finds. The dynamic linker has had `__tls_get_addr` from the start.
     let usual = std::fs::read_to_string(system("libc.so")?).context("the system's libc.so is no script")?;
     let loader = usual
         .split_whitespace()
@@ -71,7 +78,7 @@ pub fn stand_ins(folder: &Path) -> Result<String> {
         .context("it names no dynamic linker")?;
     let loader = system(&format!("ld{}", loader.1))?;
     let script = format!("GROUP ( libc.so.6 AS_NEEDED ( {} {} ) )\n", group.join(" "), loader.display());
-    // There is a link of this name.
+    // A link with this name exists; replace it.
     crate::records::replace(&folder.join("libc.so"), script.as_bytes())?;
     let archive = folder.join("libold_libc.a");
     let _ = std::fs::remove_file(&archive);
@@ -86,7 +93,7 @@ pub fn stand_ins(folder: &Path) -> Result<String> {
     Ok(format!("-L native={0} -C link-arg=-L{0}{options}", folder.display()))
 }
 
-/// A library of the system, by its name.
+/// The path of a system library.
 fn system(library: &str) -> Result<PathBuf> {
     let path = PathBuf::from(
         commands::output(Command::new("gcc").arg(format!("-print-file-name={library}")))?.trim(),
@@ -95,7 +102,7 @@ fn system(library: &str) -> Result<PathBuf> {
     Ok(path)
 }
 
-/// The symbols of a library, each in the newest version that was there.
+/// The symbols of a library, each in the newest version that the old library has.
 fn symbols(library: &Path) -> Result<Vec<Symbol>> {
     let bytes = std::fs::read(library)?;
     let file = ElfFile64::<Endianness>::parse(&*bytes)?;
@@ -104,7 +111,7 @@ fn symbols(library: &Path) -> Result<Vec<Symbol>> {
     let mut newest: BTreeMap<Vec<u8>, (Vec<u32>, Symbol)> = BTreeMap::new();
     for (index, symbol) in file.elf_dynamic_symbol_table().enumerate() {
         let Some(version) = versions.version(versions.version_index(endian, index))? else { continue };
-        // Absolute ones are the names of versions.
+        // Absolute symbols are the names of versions.
         let is_version = symbol.st_shndx(endian) == elf::SHN_ABS;
         let version = std::str::from_utf8(version.name())?;
         if symbol.is_undefined(endian) || is_version || symbol.st_type() == elf::STT_TLS || version == PRIVATE
@@ -128,14 +135,15 @@ fn symbols(library: &Path) -> Result<Vec<Symbol>> {
     Ok(symbols.filter(|symbol| !is_ours(&symbol.name)).collect())
 }
 
-/// The numbers of a version that [`OLDEST`] has; of compilers' libraries, whose versions are older, any.
+/// The numbers of a version if [`OLDEST`] has it. The versions of compilers' libraries are older, so all of
+/// them pass.
 fn age(version: &str) -> Option<Vec<u32>> {
     let (library, numbers) = version.split_once('_')?;
     let numbers: Vec<u32> = numbers.split('.').map(|number| number.parse().ok()).collect::<Option<_>>()?;
     (library != "GLIBC" || numbers[..] <= OLDEST[..]).then_some(numbers)
 }
 
-/// Writes a stand-in by the library's name, and links it by the name that `-l` looks for.
+/// Writes a stand-in under the library's name, and makes a link with the name that `-l` looks for.
 fn write(folder: &Path, library: &str, symbols: &[Symbol]) -> Result<()> {
     let mut source = String::from(".text\n");
     for (number, symbol) in symbols.iter().enumerate() {
@@ -166,10 +174,10 @@ fn write(folder: &Path, library: &str, symbols: &[Symbol]) -> Result<()> {
     crate::folders::link(library, &folder.join(short))
 }
 
-/// Demands that the programs and libraries below a folder start with the old library.
+/// Checks that the programs and libraries below a folder start with the old library.
 ///
 /// # Errors
-/// One asks for something newer, which the error names.
+/// One needs something newer; the error names it.
 pub fn check(tree: &Path) -> Result<()> {
     for name in super::stripped::elf_files(tree)? {
         let bytes = std::fs::read(tree.join(&name))?;
@@ -197,8 +205,8 @@ pub fn check(tree: &Path) -> Result<()> {
 mod tests {
     use super::*;
 
-    /// Uses what moved between libraries, what came later, constructors, and something that is only in new
-    /// ones.
+    /// Uses functions that moved between libraries, functions that came later, constructors, and something
+    /// that only new libraries have.
     const PROGRAM: &str = r#"
         #define _GNU_SOURCE
         #include <dlfcn.h>

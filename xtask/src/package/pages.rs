@@ -1,12 +1,11 @@
-//! Manual pages and completions of programs whose command lines are not described for a generator: of their
-//! `--help`.
+//! Makes manual pages and completions from the `--help` of programs whose command lines no generator knows.
 
 use super::completions;
 use super::help::Help;
 use anyhow::Result;
 use std::path::Path;
 
-/// Programs, with a line about each.
+/// The programs, with a line about each.
 const PROGRAMS: [(&str, &str); 3] = [
     ("sframe-ld", "an ELF linker that keeps SFrame stack-trace sections right"),
     ("ld-compare", "runs the same link through several linkers and shows where they disagree"),
@@ -23,7 +22,7 @@ pub fn write(linker: &Path, comparer: &Path, share: &Path) -> Result<()> {
         std::fs::write(folder.join(format!("{name}.1")), page(name, about, &help.whole()))?;
         completions::write(&help, names, share)?;
     }
-    // Its options are the assembler's.
+    // Its options are those of the assembler.
     let (name, about) = PROGRAMS[2];
     let text = "Called in the place of as, by gcc -B/usr/libexec/sframe-as, it runs the assembler that SFRAME_REAL_AS names, else\n\
                 the first as on PATH, with the same words, and splits what comes out. See sframe-split(1).\n";
@@ -31,7 +30,7 @@ pub fn write(linker: &Path, comparer: &Path, share: &Path) -> Result<()> {
     Ok(std::fs::write(folder.join("ld.sframe.1"), ".so man1/sframe-ld.1\n")?)
 }
 
-/// A page whose description is this text as it stands.
+/// A manual page with this text, as it is, for its description.
 fn page(name: &str, about: &str, text: &str) -> String {
     let lines: Vec<String> = text.lines().map(escaped).collect();
     format!(
@@ -44,7 +43,7 @@ fn page(name: &str, about: &str, text: &str) -> String {
     )
 }
 
-/// A line without meaning for the formatter.
+/// A line that contains no command for the formatter.
 fn escaped(line: &str) -> String {
     let line = line
         .replace('\\', "\\e")

@@ -1,5 +1,5 @@
-//! Programs without debug information, and that in files of its own, where debuggers look for it by the
-//! build-id.
+//! Takes the debug information out of programs and puts it into files of its own, where debuggers look for it
+//! by build-id.
 
 use super::tools::files;
 use crate::commands;
@@ -9,7 +9,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Programs and shared libraries below a folder, links left out. The object of the BPF program is neither.
+/// The programs and shared libraries below a folder, without links. The object of the BPF program is neither.
 pub fn elf_files(tree: &Path) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for file in files(tree)? {
@@ -21,8 +21,7 @@ pub fn elf_files(tree: &Path) -> Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// Whether a file is an ELF file of type `ET_EXEC` or `ET_DYN`, of the little-endian machines that packages
-/// are for or of the big-endian ones.
+/// Whether a file is an ELF file of type `ET_EXEC` or `ET_DYN`, in either byte order.
 fn is_linked(path: &Path) -> Result<bool> {
     let mut start = Vec::new();
     std::fs::File::open(path)?.take(18).read_to_end(&mut start)?;
@@ -30,7 +29,7 @@ fn is_linked(path: &Path) -> Result<bool> {
     Ok(start.len() == 18 && matches!(first | second, 2 | 3))
 }
 
-/// Moves debug information from the programs of `tree` to `debug`.
+/// Moves the debug information of the programs from `tree` to `debug`.
 pub fn separate(tree: &Path, debug: &Path) -> Result<()> {
     std::fs::create_dir_all(debug)?;
     for file in elf_files(tree)? {

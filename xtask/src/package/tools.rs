@@ -1,16 +1,16 @@
-//! Commands and folders, for the modules around.
+//! Commands and folders for the other modules of packages.
 
 use crate::commands::first_line;
 use anyhow::Result;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The machine, as packages name it: `amd64`.
+/// The name of the machine in packages: `amd64`.
 pub fn architecture() -> Result<String> {
     first_line(Command::new("dpkg").arg("--print-architecture"))
 }
 
-/// All files and links below a folder, sorted, by their paths in it.
+/// All files and links below a folder, sorted, by their paths relative to it.
 pub fn files(folder: &Path) -> Result<Vec<PathBuf>> {
     let (mut found, mut open) = (Vec::new(), vec![folder.to_owned()]);
     while let Some(next) = open.pop() {

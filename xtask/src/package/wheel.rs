@@ -1,8 +1,8 @@
-//! A wheel, which Python's package clients install (`pip install`): the files of a tree, below the prefix of
-//! a Python environment (PEP 427, PEP 600).
+//! Makes a wheel, which Python's package clients install (`pip install`): the files of a tree, below the
+//! prefix of a Python environment (PEP 427, PEP 600).
 //!
-//! Wheels have no links. In the place of a link to a program stands a shell script that becomes the program,
-//! and in the place of a link to a library a linker script that names it.
+//! A wheel cannot contain links. A shell script that becomes the program replaces a link to a program, and a
+//! linker script that names the library replaces a link to a library.
 
 use super::tools::files;
 use super::zip::Zip;
@@ -13,11 +13,11 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Of the wheel, and of the commands' project.
+/// The name of the wheel and of the project in Python's terms.
 const NAME: &str = "sframe_ld";
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// Writes the wheel of a tree whose programs start with the C library of manylinux 2.17.
+/// Writes the wheel of a tree. Its programs start with the C library of manylinux 2.17.
 pub fn wheel(tree: &Path, output: &Path) -> Result<PathBuf> {
     let machine = std::env::consts::ARCH;
     let platforms = format!("manylinux_2_17_{machine}.manylinux2014_{machine}");
@@ -69,8 +69,8 @@ pub fn wheel(tree: &Path, output: &Path) -> Result<PathBuf> {
     Ok(path)
 }
 
-/// A script in the place of a link from `file` to a program. The wrapper around linkers knows by its name
-/// which it stands for; a script has to tell it.
+/// A script that replaces a link from `file` to a program. The wrapper around linkers knows by its own name
+/// which linker it replaces, so the script has to pass that name on.
 fn script(file: &Path, target: &Path) -> Result<String> {
     let wrapped = if file.starts_with("libexec/sframe-wrap-ld") {
         " wrap-ld \"${SFRAME_REAL_LD:-${0##*/}}\""
@@ -86,7 +86,7 @@ fn script(file: &Path, target: &Path) -> Result<String> {
     Ok(format!("#!/bin/sh\nexec \"${{0%/*}}/{target}\"{wrapped} \"$@\"\n"))
 }
 
-/// The SHA-256 of some bytes, in the letters of base64 that names of files may have, without padding.
+/// The SHA-256 of some bytes, in the base64 letters that names of files may contain, without padding.
 fn digest(bytes: &[u8]) -> Result<String> {
     let mut file = tempfile::NamedTempFile::new()?;
     std::io::Write::write_all(&mut file, bytes)?;
@@ -97,7 +97,7 @@ fn digest(bytes: &[u8]) -> Result<String> {
     Ok(letters(&bits))
 }
 
-/// Digits of four bits each as letters of six.
+/// Turns digits of four bits into letters of six bits.
 fn letters(digits: &[u32]) -> String {
     const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
     let bit = |at: usize| digits.get(at / 4).map_or(0, |digit| digit >> (3 - at % 4) & 1);
@@ -111,7 +111,7 @@ mod tests {
 
     #[test]
     fn digests_are_those_of_records() {
-        // RFC 6234's digest of "abc", by Python's base64.urlsafe_b64encode.
+        // The digest of "abc" in RFC 6234, encoded by Python's base64.urlsafe_b64encode.
         assert_eq!(digest(b"abc").unwrap(), "ungWv48Bz-pBQUDeXa4iI7ADYaOWF3qctBD_YfIAFa0");
     }
 

@@ -1,22 +1,22 @@
-//! Archives in the ZIP format, as Python's package clients read them (PKWARE's APPNOTE.TXT 6.3): deflated
-//! files with the rights of Unix and no times.
+//! Writes archives in the ZIP format for Python's package clients (PKWARE's APPNOTE.TXT 6.3): deflated files
+//! with Unix permissions and without times.
 
 use anyhow::Result;
 use flate2::Compression;
 use flate2::write::DeflateEncoder;
 use std::io::Write;
 
-/// 1 January 1980, the first day that the format has.
+/// 1 January 1980, the first day that the format can express.
 const DATE: u16 = 1 << 5 | 1;
-/// Version 2.0, which knows deflated files.
+/// Version 2.0, which supports deflated files.
 const NEEDED: u16 = 20;
-/// The same, made on Unix.
+/// The same version, made on Unix.
 const MADE_BY: u16 = 3 << 8 | NEEDED;
 const DEFLATED: u16 = 8;
-/// Names are UTF-8.
+/// Names are in UTF-8.
 const FLAGS: u16 = 1 << 11;
 
-/// An archive on its way.
+/// An archive that is being written.
 #[derive(Default)]
 pub struct Zip {
     files: Vec<u8>,
@@ -25,10 +25,10 @@ pub struct Zip {
 }
 
 impl Zip {
-    /// Adds a file. `mode` is its type and rights, as in `st_mode`.
+    /// Adds a file. `mode` is its type and permissions, as in `st_mode`.
     ///
     /// # Errors
-    /// The archive would exceed what 32-bit fields hold.
+    /// A number of the archive would no longer fit a 32-bit field.
     pub fn add(&mut self, name: &str, mode: u32, bytes: &[u8]) -> Result<()> {
         let mut encoder = DeflateEncoder::new(Vec::new(), Compression::best());
         encoder.write_all(bytes)?;
@@ -53,7 +53,7 @@ impl Zip {
         self.directory.extend(b"PK\x01\x02");
         self.directory.extend(MADE_BY.to_le_bytes());
         self.directory.extend(common);
-        // No comment, on the first disk, and no attributes of MS-DOS.
+        // No comment, the first disk, and no attributes of MS-DOS.
         self.directory.extend([0; 6]);
         self.directory.extend((mode << 16).to_le_bytes());
         self.directory.extend(offset.to_le_bytes());
@@ -62,10 +62,10 @@ impl Zip {
         Ok(())
     }
 
-    /// The whole archive.
+    /// The complete archive.
     ///
     /// # Errors
-    /// It exceeds what 32-bit fields hold.
+    /// A number of the archive does not fit a 32-bit field.
     pub fn finish(self) -> Result<Vec<u8>> {
         let Zip { files: mut bytes, directory, count } = self;
         let (size, offset) = (u32::try_from(directory.len())?, u32::try_from(bytes.len())?);

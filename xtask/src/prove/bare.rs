@@ -1,10 +1,10 @@
-//! Proof of the README's first words: in a minimal root of the distribution with gcc, git and a Rust
-//! toolchain and nothing else, a fresh clone's two commands work as they stand, with nothing skipped; so do
-//! the proofs, if they are asked for.
+//! Proves the first words of the README. A minimal root of the distribution has gcc, git and a Rust toolchain
+//! and nothing else. In it, the two commands of a fresh clone work as they are written, and skip nothing; so
+//! do the proofs, if they are asked for.
 //!
-//! The root is made by `debootstrap`, which the package client fetches. The machine decides how packages and
-//! crates are reached: its apt configuration, certificates and variables for proxies are taken over when the
-//! root runs, and are named nowhere.
+//! `debootstrap`, which the package client fetches, makes the root. How to reach packages and crates depends
+//! on the machine. So the root gets the machine's apt configuration, certificates and proxy variables when it
+//! runs, and no file names them.
 
 use super::proof::Proof;
 use crate::children::processor_time_so_far;
@@ -17,9 +17,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
-/// Packages of the root beside those that every Debian system has.
+/// The packages of the root, in addition to those that every Debian system has.
 const PACKAGES: &str = "gcc,g++,git,ca-certificates";
-/// Commands that must not be there.
+/// Commands that must not exist there.
 const ABSENT: [&str; 9] = [
     "clang",
     "make",
@@ -31,11 +31,11 @@ const ABSENT: [&str; 9] = [
     "aarch64-linux-gnu-gcc",
     "s390x-linux-gnu-as",
 ];
-/// Beginnings and ends of the names of variables for access to the network.
+/// How names of variables for network access start and end.
 const NETWORK: [&str; 6] =
     ["CARGO_HTTP_", "CARGO_NET_", "CARGO_REGISTRIES_", "CARGO_SOURCE_", "SSL_CERT_", "CURL_CA_"];
 const PROXIES: [&str; 2] = ["_proxy", "_PROXY"];
-/// Files and folders for the same purpose.
+/// Files and folders for network access.
 const CONFIGURATION: [&str; 6] = [
     "/etc/apt",
     "/etc/ssl/certs",
@@ -44,19 +44,19 @@ const CONFIGURATION: [&str; 6] = [
     "/usr/share/keyrings",
     "/usr/local/share/ca-certificates",
 ];
-/// Words of proofs for parts whose tools are missing.
+/// What proofs print for a part whose tools are missing.
 const NOT_HAD: [&str; 3] = ["not to be had", "to be had |", "no chromium here"];
-/// Most seconds that the first command may take on two processors of one's own.
+/// The most seconds that the first command may take on two idle processors.
 const DEMO_SECONDS: f64 = 120.0;
 
 #[derive(clap::Args)]
 pub struct Wanted {
-    /// The proofs too that need nothing but what the root has and fetches
+    /// Also run the proofs that need nothing but what the root has and fetches
     #[arg(long)]
     pub proofs: bool,
 }
 
-/// The two commands, and in the same root the proofs of these names.
+/// Runs the two commands, and in the same root the proofs with these names.
 pub fn bare(proof: &mut Proof, names: &[&str]) -> Result<()> {
     let root = proof.folder.join("root");
     make_root(proof, &root, &release("VERSION_CODENAME")?)?;
@@ -97,7 +97,8 @@ pub fn bare(proof: &mut Proof, names: &[&str]) -> Result<()> {
     fetched(proof, &root.join("src/target/peers"))
 }
 
-/// Runs a proof in the root, which records it there. Its files are removed: some are large.
+/// Runs a proof in the root, which records it there. Then the files of the proof are removed, because some
+/// are large.
 fn prove(proof: &mut Proof, root: &Path, name: &str) -> Result<()> {
     let words = ["cargo", "xtask", "prove", name].map(str::to_owned);
     let (text, cost) = command(root, &words)?;
@@ -126,7 +127,7 @@ pub(super) fn release(field: &str) -> Result<String> {
     value.map(str::to_owned).with_context(|| format!("no {field} in /etc/os-release"))
 }
 
-/// Makes the root of a release anew. Only the processes in it see its mounts.
+/// Makes the root of a release again. Only the processes in it see its mounts.
 pub(super) fn make_root(proof: &Proof, root: &Path, codename: &str) -> Result<()> {
     if root.exists() {
         std::fs::remove_dir_all(root)?;
@@ -136,7 +137,7 @@ pub(super) fn make_root(proof: &Proof, root: &Path, codename: &str) -> Result<()
     apt::fetch_and_unpack(&view, &apt::options(&view, None)?, &["debootstrap"], &tools)?;
     let programs = proof.folder.join("programs");
     std::fs::create_dir_all(&programs)?;
-    // It downloads with wget, whose libraries lie beside it.
+    // debootstrap downloads with wget, whose libraries lie beside it.
     let libraries = peers::library_folders(&tools).map(|folder| folder.display().to_string()).join(":");
     let wget = programs.join("wget");
     let line =
@@ -155,11 +156,11 @@ pub(super) fn make_root(proof: &Proof, root: &Path, codename: &str) -> Result<()
     for path in CONFIGURATION.map(Path::new).into_iter().filter(|path| path.exists()) {
         let parent = root.join(path.parent().and_then(|it| it.strip_prefix("/").ok()).context("a parent")?);
         std::fs::create_dir_all(&parent)?;
-        // A link of the root's own would lead out of it.
+        // A link in the root would lead out of it.
         output(Command::new("rm").arg("-rf").arg(parent.join(path.file_name().context("a name")?)))?;
         output(Command::new("cp").args(["-a", "--dereference"]).arg(path).arg(&parent))?;
     }
-    // Methods for mirrors that the machine has added to the package client.
+    // The machine may have added methods for its mirrors to the package client.
     let methods = "usr/lib/apt/methods";
     for entry in std::fs::read_dir(Path::new("/").join(methods))?.flatten() {
         let own = root.join(methods).join(entry.file_name());
@@ -171,7 +172,7 @@ pub(super) fn make_root(proof: &Proof, root: &Path, codename: &str) -> Result<()
     cargo_configuration(&root.join("cargo"))
 }
 
-/// A home for cargo that holds nothing but how it is configured.
+/// A home for cargo that only contains the configuration.
 fn cargo_configuration(home: &Path) -> Result<()> {
     std::fs::create_dir_all(home)?;
     let own = std::env::var_os("CARGO_HOME").map(PathBuf::from);
@@ -185,7 +186,7 @@ fn cargo_configuration(home: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Clones the current commit; gives its short name.
+/// Clones the current commit and returns its short name.
 fn clone(root: &Path) -> Result<String> {
     let mut command = Command::new("git");
     output(
@@ -197,7 +198,7 @@ fn clone(root: &Path) -> Result<String> {
     first_line(Command::new("git").current_dir(root.join("src")).args(["rev-parse", "--short", "HEAD"]))
 }
 
-/// The set-up commands of the README, the tests with nothing to be skipped.
+/// The set-up commands of the README; the tests must not skip anything.
 fn commands() -> Result<Vec<Vec<String>>> {
     let readme = std::fs::read_to_string(crate::folders::workspace().join("README.md"))?;
     let set_up = readme.split("\n## Get it\n").nth(1).unwrap_or_default();
@@ -212,11 +213,11 @@ fn commands() -> Result<Vec<Vec<String>>> {
 /// The cost of a command, in seconds.
 struct Cost {
     wall: f64,
-    /// Of all processors together.
+    /// Seconds of all processors together.
     work: f64,
 }
 
-/// Runs a command in the clone; its output is shown and returned.
+/// Runs a command in the clone; shows its output and returns it.
 fn command(root: &Path, words: &[String]) -> Result<(String, Cost)> {
     let name =
         words.iter().skip(2).filter(|word| !word.starts_with('-')).cloned().collect::<Vec<_>>().join("-");
@@ -233,7 +234,7 @@ fn command(root: &Path, words: &[String]) -> Result<(String, Cost)> {
     Ok((text, cost))
 }
 
-/// Lets the root's package client have a release's packages and sources, and nothing else.
+/// Gives the root's package client the packages and sources of a release, and nothing else.
 pub(super) fn sources(root: &Path, suite: &str) -> Result<()> {
     let folder = root.join("etc/apt/sources.list.d");
     let _ = std::fs::remove_dir_all(&folder);
@@ -246,7 +247,7 @@ pub(super) fn sources(root: &Path, suite: &str) -> Result<()> {
     enter(root, &["apt-get", "update", "-qq"]).map(drop)
 }
 
-/// Installs packages in the root; [`sources`] was called.
+/// Installs packages in the root. The caller has called [`sources`].
 pub(super) fn add(root: &Path, packages: &[&str]) -> Result<()> {
     let words = [
         "env",
@@ -265,13 +266,14 @@ pub(super) fn enter(root: &Path, words: &[&str]) -> Result<String> {
     output(&mut inside(root, words)?)
 }
 
-/// A command in the root, with processes, devices, `/sys` and the Rust toolchain of this machine, and of its
-/// variables only those for access to the network. The root is a mount of its own, as a machine's is:
-/// without, tests could not mount file systems for themselves.
+/// A command in the root, with processes, devices, `/sys` and this machine's Rust toolchain. It gets only
+/// those of the machine's variables that are about network access. The root is a mount of its own, as on a
+/// machine; otherwise tests could not mount file systems for themselves.
 fn inside(root: &Path, words: &[&str]) -> Result<Command> {
     let rust = first_line(Command::new("rustc").args(["--print", "sysroot"]))?;
-    // Whoever ends the proof ends all that it started: the kernel kills `unshare`, which ignores milder
-    // signals, with the thread that waits for it, and the first process of the new namespace with `unshare`.
+    // If the proof ends, everything that it started must end too. `unshare` ignores milder signals, so the
+    // kernel kills it together with the thread that waits for it, and the first process of the new namespace
+    // together with `unshare`.
     let mut command = Command::new("setpriv");
     command.args(["--pdeathsig", "KILL", "unshare", "--mount", "--pid", "--kill-child", "sh", "-c"]);
     command.arg(
@@ -291,7 +293,7 @@ fn inside(root: &Path, words: &[&str]) -> Result<Command> {
     Ok(command)
 }
 
-/// The counts of the test programs, of which none failed and none was skipped.
+/// The counts of the test programs. No test failed and none was skipped.
 fn counted(text: &str) -> Result<String> {
     let number = |line: &str, word: &str| -> usize {
         let words: Vec<&str> = line.split([' ', ';', ',']).filter(|word| !word.is_empty()).collect();

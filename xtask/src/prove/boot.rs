@@ -1,4 +1,4 @@
-//! A kernel in an emulated machine, with files of ours in its memory.
+//! Boots a kernel in an emulated machine, with files in its memory.
 
 use super::packages::Tools;
 use anyhow::{Context, Result, bail, ensure};
@@ -6,10 +6,10 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-/// Longest that a machine may take from power to power, all in software.
+/// The longest time that a machine may take from power on to power off, all in software.
 const LONGEST: Duration = Duration::from_secs(300);
 
-/// The files of an initramfs: a `cpio` archive of the `newc` kind.
+/// The files of an initramfs: a `cpio` archive in the `newc` format.
 #[derive(Default)]
 pub struct Files {
     bytes: Vec<u8>,
@@ -17,22 +17,23 @@ pub struct Files {
 }
 
 impl Files {
-    /// A folder, by its path without a leading slash.
+    /// Adds a folder; its path has no leading slash.
     pub fn folder(&mut self, path: &str) -> &mut Self {
         self.entry(path, 0o040755, (0, 0), b"")
     }
 
-    /// A program, script or module.
+    /// Adds a program, a script or a module.
     pub fn file(&mut self, path: &str, contents: &[u8]) -> &mut Self {
         self.entry(path, 0o100755, (0, 0), contents)
     }
 
-    /// The device that the first program talks to.
+    /// Adds the device that the first program talks to.
     pub fn console(&mut self) -> &mut Self {
         self.entry("dev/console", 0o020600, (5, 1), b"")
     }
 
-    /// One entry: a header of hexadecimal numbers, the name, the contents, each part filled up to four bytes.
+    /// Adds an entry: a header of hexadecimal numbers, the name, the contents; each part is filled up to four
+    /// bytes.
     fn entry(&mut self, path: &str, mode: u32, device: (u32, u32), contents: &[u8]) -> &mut Self {
         self.count += 1;
         let numbers = [
@@ -71,7 +72,8 @@ impl Files {
     }
 }
 
-/// Boots and returns the console's text. The first program must end by a restart, which ends the machine.
+/// Boots and returns the text on the console. The first program must end with a restart, which ends the
+/// machine.
 pub fn boot(
     tools: &Tools,
     program: &str,

@@ -1,9 +1,10 @@
-//! Proof of unwinding in the kernel: programs sampled with the BPF program and in user space on the same
-//! samples.
+//! Proves unwinding in the kernel: the BPF program and user space unwind the same samples of running
+//! programs.
 //!
-//! `in_kernel`, an example of `crates/stacks`, has events run the program and then make their usual sample
-//! too, with registers and a copy of the stack, and compares the two. What the program costs, the kernel
-//! measures (`bpf_stats_enabled`). The tables that it had are encoded as OpenTelemetry's profiler does, too.
+//! `in_kernel` is an example of `crates/stacks`. It makes events run the program and then take their usual
+//! sample too, with registers and a copy of the stack, and compares the two. The kernel measures what the
+//! program costs (`bpf_stats_enabled`). The program's tables are also encoded in the way of OpenTelemetry's
+//! profiler, to compare sizes.
 
 use super::compact::stack_deltas;
 use super::proof::Proof;
@@ -67,7 +68,7 @@ pub fn bpf(proof: &mut Proof) -> Result<()> {
     let mut reasons = String::new();
     for workload in &WORKLOADS {
         let folder = proof.folder.join("tables").join(workload.name.replace([' ', ',', '+'], "-"));
-        // Else those of another run would count.
+        // Otherwise those of an earlier run would count.
         let _ = std::fs::remove_dir_all(&folder);
         let mut command = Command::new(&program);
         command.current_dir(&proof.folder).arg(&folder).args(workload.command);
@@ -101,7 +102,7 @@ fn line(name: &str, report: &Value, folder: &Path) -> Result<String> {
     }
     let of = |part: u64, all: u64| part as f64 / all.max(1) as f64;
     let share = |counted: &Value| match counted["pairs"].as_u64() {
-        // A program that ends within half a second has none after it.
+        // A program that ends within half a second has none afterwards.
         None | Some(0) => "none".to_owned(),
         Some(pairs) => format!("{:.2} %", 100.0 * of(counted["equal"].as_u64().unwrap_or(0), pairs)),
     };
@@ -127,7 +128,7 @@ fn processor() -> String {
     name.unwrap_or("a processor without a name").trim_start_matches(['\t', ' ', ':']).to_owned()
 }
 
-/// Builds the program that compares. It is optimised, because the kernel has no table of a file until user
+/// Builds the program that compares. It is optimized, because the kernel has no table for a file until user
 /// space has made it.
 fn build() -> Result<PathBuf> {
     let mut command = Command::new("cargo");

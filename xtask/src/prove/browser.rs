@@ -1,6 +1,6 @@
-//! Proof of size: a link as large as a browser's with debug information, as far as memory and disk of a small
-//! machine allow, beside the other fast linkers; and the same with half as many objects, to see that no pass
-//! grows faster than what it is given.
+//! Proves size: links as much as a browser with debug information, as far as memory and disk of a small
+//! machine allow, and compares with the other fast linkers. A second link has half as many objects, to show
+//! that no pass grows faster than its input.
 
 use super::proof::Proof;
 use crate::bench::case::Case;
@@ -17,14 +17,14 @@ use std::path::PathBuf;
 
 const OBJECTS: u64 = 20_000;
 const PROCESSORS: usize = 2;
-/// Counted rounds, of which each of the four linkers begins one: a link finds the memory as the one before it
-/// left it.
+/// Counted rounds. Each of the four linkers begins one of them, because a link finds the memory in the state
+/// that the previous one left.
 const ROUNDS: usize = 4;
 /// The most memory that a link may take.
 const MEMORY: u64 = 24 << 30;
-/// Passes below this share of the link are not in the table.
+/// Passes with a smaller share of the link are not in the table.
 const SMALLEST_SHARE: f64 = 0.01;
-/// How much longer than twice as long a pass may take for twice as many objects, as links vary.
+/// Twice as many objects may take twice as long, times this factor, because links vary.
 const GROWTH: f64 = 1.25;
 
 /// A generated link.
@@ -64,7 +64,7 @@ fn prepare(proof: &mut Proof, objects: u64, name: &str) -> Result<Inputs> {
     Ok(Inputs { folder, case })
 }
 
-/// Links into a file that is removed again, unless `check` wants the program to run first.
+/// Links into a file and removes it again. With `check`, the program runs first.
 fn link(
     inputs: &Inputs,
     linker: &Linker,
@@ -91,7 +91,7 @@ fn link(
     Ok(result)
 }
 
-/// Links by all linkers in turns, and compares the medians.
+/// Links with all linkers in turns, and compares the medians.
 fn beside_others(proof: &mut Proof, inputs: &Inputs, linkers: &[Linker]) -> Result<()> {
     let mut costs: Vec<Result<Vec<Cost>, String>> = linkers.iter().map(|_| Ok(Vec::new())).collect();
     for round in 0..=ROUNDS {
@@ -99,7 +99,7 @@ fn beside_others(proof: &mut Proof, inputs: &Inputs, linkers: &[Linker]) -> Resu
             let number = (round + turn) % linkers.len();
             let Ok(counted) = &mut costs[number] else { continue };
             match link(inputs, &linkers[number], &[], round == 0)? {
-                // The first round warms the file cache.
+                // The first round only warms the file cache.
                 Ok((cost, _)) => counted.extend((round > 0).then_some(cost)),
                 Err(problem) => costs[number] = Err(problem),
             }

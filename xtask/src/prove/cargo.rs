@@ -1,4 +1,4 @@
-//! Proofs by Rust programs that cargo builds with the linker: this project itself, and ripgrep.
+//! Proves that cargo can build Rust programs with the linker: this project itself, and ripgrep.
 
 use super::proof::Proof;
 use crate::commands::output;
@@ -7,10 +7,10 @@ use anyhow::{Context, Result, ensure};
 use std::path::Path;
 use std::process::Command;
 
-/// The release that is built.
+/// The release of ripgrep to build.
 const RIPGREP_VERSION: &str = "14.1.1";
 
-/// The flags that make rustc reach the linker in a folder.
+/// The flags with which rustc finds the linker in a folder.
 fn rust_flags(prefix: &Path) -> String {
     format!("-Clink-self-contained=-linker -Clink-arg=-B{}", prefix.display())
 }
@@ -20,7 +20,7 @@ pub fn itself(proof: &mut Proof) -> Result<()> {
     let program = target.join("release/sframe-ld");
     let mut generations = Vec::new();
     for generation in 2..=3 {
-        // Same objects and same flags: only the linker behind them differs.
+        // The objects and the flags are the same; only the linker differs.
         forget_link(&target, "sframe_ld")?;
         let mut command = Command::new("cargo");
         command.current_dir(crate::folders::workspace()).args([
@@ -49,7 +49,7 @@ pub fn itself(proof: &mut Proof) -> Result<()> {
     proof.note(format!("The integration tests with generation 3: {result}"))
 }
 
-/// Removes the files that cargo has linked of a program, so that it links it again.
+/// Removes the files of a program that cargo has linked, so that cargo links it again.
 fn forget_link(target: &Path, program: &str) -> Result<()> {
     let Ok(entries) = std::fs::read_dir(target.join("release/deps")) else { return Ok(()) };
     for entry in entries {

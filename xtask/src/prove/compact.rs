@@ -1,10 +1,10 @@
-//! Proof of compact tables: well-known system files and own links for three machines, each with a compact
-//! table and a V3 section beside it. At every address both give the same rules, and those of `.eh_frame`;
-//! sizes stand side by side with the stack deltas that OpenTelemetry's profiler keeps of a file.
+//! Proves compact tables: well-known system files, and links of this project for three machines, each get a
+//! compact table and a V3 section. At every address, both must give the same rules, and the rules of
+//! `.eh_frame`. The sizes are compared with the stack deltas that OpenTelemetry's profiler keeps for a file.
 //!
-//! Rules are constant between two boundaries, which are the starts and ends of the rows of either table; so
-//! look-ups at the first and the last address between any two answer for all. Rows that repeat are looked up
-//! address by address.
+//! To look up every address would take too long. But rules are constant between two boundaries, which are the
+//! starts and ends of rows in either table. So look-ups at the first and the last address between two
+//! boundaries answer for all addresses between them. Rows that repeat are looked up address by address.
 
 use super::proof::Proof;
 use super::tools::write_project;
@@ -19,7 +19,8 @@ use std::process::Command;
 
 pub mod stack_deltas;
 
-/// System files: where they are, the last of several that fit counts. `?` stands for a part of a path.
+/// The system files and where they are; of several that match, the last one counts. `?` stands for a part of
+/// a path.
 const FILES: [(&str, &[&str]); 12] = [
     ("libc", &["/usr/lib/x86_64-linux-gnu", "libc.so.6"]),
     ("libstdc++", &["/usr/lib/x86_64-linux-gnu", "libstdc++.so.6"]),
@@ -34,15 +35,16 @@ const FILES: [(&str, &[&str]); 12] = [
     ("libc, AArch64", &["$AARCH64", "lib", "libc.so.6"]),
     ("libstdc++, AArch64", &["$AARCH64", "lib", "libstdc++.so.6"]),
 ];
-/// Most bytes of all compact tables, as a share of `.eh_frame` with its header and of stack deltas.
+/// The most that all compact tables may take, as a share of `.eh_frame` with its header, and as a share of
+/// the stack deltas.
 const OF_FRAMES: f64 = 0.30;
 const OF_DELTAS: f64 = 0.75;
-/// Most of stack deltas for a single file.
+/// The same share of the stack deltas, for a single file.
 const OF_DELTAS_EACH: f64 = 0.85;
-/// Machines of own links, as the peers call their tools.
+/// The machines of this project's own links, by the names of the peers' tools.
 const TRIPLES: [&str; 3] = ["x86_64-linux-gnu", "aarch64-linux-gnu", "s390x-linux-gnu"];
 const KINDS: [&str; 4] = ["-static", "-pie", "-no-pie", "-shared"];
-/// Objects of the project that is linked.
+/// The number of objects in the project that is linked.
 const OBJECTS: usize = 60;
 
 pub fn compact(proof: &mut Proof, sframe: &Path) -> Result<()> {
@@ -93,7 +95,7 @@ fn find(parts: &[&str]) -> Result<Option<PathBuf>> {
     Ok(paths.pop())
 }
 
-/// The files in a folder whose name is a pattern's, but for its `?`.
+/// The files in a folder whose names match a pattern with a `?`.
 fn fitting(folder: &Path, pattern: &str) -> Vec<PathBuf> {
     let (before, behind) = pattern.split_once('?').unwrap_or((pattern, ""));
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
@@ -104,14 +106,14 @@ fn fitting(folder: &Path, pattern: &str) -> Vec<PathBuf> {
     entries.map(|entry| entry.path()).filter(|path| pattern == "?" || fits(path)).collect()
 }
 
-/// Bytes of the tables of a file.
+/// The sizes of the tables of a file, in bytes.
 #[derive(Default)]
 struct Sizes {
     functions: u64,
     frames: u64,
     v3: u64,
     compact: u64,
-    /// None for machines that the profiler does not know.
+    /// `None` for machines that the profiler does not support.
     deltas: Option<stack_deltas::Sizes>,
     looked_up: u64,
 }
@@ -171,8 +173,8 @@ fn explain(proof: &mut Proof, missing: &[&str]) -> Result<()> {
     )
 }
 
-/// Gives a file a compact table and another copy a V3 section, and compares them with call frame information
-/// and with each other.
+/// Gives a file a compact table and a copy of it a V3 section. Compares both with call frame information and
+/// with each other.
 fn prove_file(proof: &Proof, sframe: &Path, path: &Path) -> Result<Sizes> {
     let original = path.display().to_string();
     let mut made = Vec::new();
@@ -192,13 +194,13 @@ fn verify(proof: &Proof, sframe: &Path, file: &str) -> Result<()> {
     Ok(())
 }
 
-/// A section of a file, its address before it; empty if there is none.
+/// A section of a file, with its address before it; empty if there is none.
 fn section(file: &object::File<'_>, name: &str) -> Result<(u64, Vec<u8>)> {
     let Some(section) = file.section_by_name(name) else { return Ok((0, Vec::new())) };
     Ok((section.address(), section.data()?.to_vec()))
 }
 
-/// Holds the compact table of a file against the V3 section of a file with the same code.
+/// Compares the compact table of a file with the V3 section of a file that has the same code.
 fn compare(with_table: &Path, with_v3: &Path) -> Result<Sizes> {
     let malformed = |error: sframe_format::Error| anyhow::anyhow!("{error}");
     let (first, second) = (std::fs::read(with_table)?, std::fs::read(with_v3)?);
@@ -233,7 +235,7 @@ fn compare(with_table: &Path, with_v3: &Path) -> Result<Sizes> {
     Ok(Sizes { functions, frames, v3, compact, deltas, looked_up })
 }
 
-/// The number of functions in V3, and every address at which the rules of either table may change, in order.
+/// The number of functions in V3, and in order every address at which the rules of either table may change.
 fn boundaries(table: &CompactTable<&[u8]>, v3: &Section<'_>) -> Result<(u64, Vec<u64>)> {
     let malformed = |error: sframe_format::Error| anyhow::anyhow!("{error}");
     let mut all = Vec::new();
@@ -267,8 +269,8 @@ fn boundaries(table: &CompactTable<&[u8]>, v3: &Section<'_>) -> Result<(u64, Vec
     Ok((functions, all))
 }
 
-/// The project in every kind of output for a machine, with a compact table and with an index of the same
-/// rows.
+/// Links the project as every kind of output for a machine: with a compact table, and with an index of the
+/// same rows.
 fn own_links(proof: &mut Proof, sframe: &Path, triple: &str) -> Result<()> {
     let own = triple.starts_with("x86_64");
     let driver = if own { "g++".into() } else { peers::program(&format!("{triple}-g++"))? };
@@ -288,13 +290,13 @@ fn own_links(proof: &mut Proof, sframe: &Path, triple: &str) -> Result<()> {
         for (index, out) in [("compact", "with-table"), ("v3", "with-v3")] {
             let mut command = Command::new(&driver);
             command.current_dir(&proof.folder).arg(kind).arg(format!("-B{}", proof.prefix.display()));
-            // Code on pages of its own, so that the program header that only V3 has does not move it.
+            // Code lies on its own pages, so that the program header that only V3 has does not move it.
             let options = format!("-Wl,--sframe-index={index},--sframe-from-eh-frame=all,-z,separate-code");
             output(command.args(["-o", out, &options]).args(&objects))?;
             verify(proof, sframe, out)?;
             made.push(proof.folder.join(out));
         }
-        // Tables stand behind the code, so that it has the same addresses in both.
+        // Tables come after the code, so the code has the same addresses in both files.
         let sizes = compare(&made[0], &made[1]).with_context(|| format!("{triple} {kind}"))?;
         row(proof, &format!("{triple} {kind}"), &sizes)?;
     }

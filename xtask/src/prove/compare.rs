@@ -1,5 +1,5 @@
-//! Proof of agreement: real links of every kind, for three machines, by this linker and every other that is
-//! there. The baseline must explain every difference from the majority.
+//! Proves agreement: this linker and every other one on this machine make real links of every kind, for three
+//! machines. The baseline must explain every difference from the majority.
 
 use super::proof::Proof;
 use crate::commands::output;
@@ -9,14 +9,14 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Least number of links that take part.
+/// The fewest links that must take part.
 const LEAST: usize = 60;
 
-/// A program: name, sources, compiler's flags.
+/// A program: name, sources, flags of the compiler.
 struct Program {
     name: &'static str,
     sources: &'static [&'static str],
-    /// Names of links, and their flags: those of the compiler, then those of the link.
+    /// Names of links, and their flags: those for the compiler, then those for the link.
     forms: &'static [(&'static str, &'static str, &'static str)],
 }
 
@@ -92,7 +92,7 @@ pub fn compare(proof: &mut Proof, program: &Path) -> Result<()> {
     report(proof, program, &cases)
 }
 
-/// Compiles a program, and records how the compiler links it.
+/// Compiles a program and records how the compiler links it.
 fn capture(
     proof: &Proof,
     program: &Path,
@@ -139,7 +139,7 @@ fn compiler(prefix: &str, file: &str) -> Result<PathBuf> {
     if prefix.is_empty() { Ok(name.into()) } else { peers::program(&name) }
 }
 
-/// Runs all, and records versions, counts and the differences that the baseline had to explain.
+/// Runs all links, and records versions, counts and the differences that the baseline had to explain.
 fn report(proof: &mut Proof, program: &Path, cases: &Path) -> Result<()> {
     let (json, html) = (proof.folder.join("report.json"), proof.folder.join("report.html"));
     let mut command = Command::new(program);
@@ -190,7 +190,7 @@ fn report(proof: &mut Proof, program: &Path, cases: &Path) -> Result<()> {
         }
     }
     for (name, version, [links, failed, differences, known, open]) in &rows {
-        // The checked-in baseline is about this linker; differences of others are listed, not
+        // The baseline in the repository is about this linker. Differences of other linkers are listed, not
         // judged.
         let open = if known + open == *differences { open.to_string() } else { "not judged".into() };
         proof.note(format!(

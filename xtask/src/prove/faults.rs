@@ -1,6 +1,6 @@
-//! Proof against faults: a link is killed at random moments and before each system call, each call fails,
-//! disks are full, inputs change while they are mapped, surroundings are poor, and links run beside each
-//! other. It always ends in the output that it makes anyway, or in a message and the old output.
+//! Proves what happens if faults occur. A link is killed at random moments and before each system call, each
+//! call fails, disks are full, inputs change while they are mapped, limits are low, and links run at the same
+//! time. Each link must end in the usual output, or in a message with the old output in place.
 
 mod bench;
 
@@ -12,9 +12,9 @@ use std::fs::OpenOptions;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Links that each signal ends at a random moment, and whose inputs change at one.
+/// The number of links that each signal ends at a random moment, and of links whose inputs change at one.
 const MOMENTS: u32 = 1000;
-/// The calls of a link, and the errors that the system gives for them.
+/// The system calls of a link, and the errors that the system can return for each.
 const CALLS: &[(&str, &[i32])] = &[
     (
         "openat",
@@ -47,7 +47,7 @@ struct Row {
     links: u32,
     ends: [u32; 4],
     litter: u32,
-    /// Links after which the next one did not leave everything in order.
+    /// Links after which the next link did not leave everything in order.
     unclean: u32,
     wrong: Vec<String>,
 }
@@ -66,7 +66,7 @@ impl Row {
     }
 }
 
-/// A table on its way.
+/// A table that is being written.
 struct Table<'p> {
     proof: &'p mut Proof,
     wrong: Vec<String>,
@@ -90,7 +90,7 @@ impl Table<'_> {
 
 #[derive(clap::Args)]
 pub struct Wanted {
-    /// So many links for each kind of random moment
+    /// Number of links for each kind of random moment
     #[arg(long = "count", default_value_t = MOMENTS)]
     moments: u32,
 }
@@ -118,12 +118,12 @@ pub fn faults(proof: &mut Proof, &Wanted { moments }: &Wanted) -> Result<()> {
     Ok(())
 }
 
-/// Moments of a link, spread over it in an order that a golden section gives.
+/// Spreads the moments of a link over its whole time, in the order of a golden section.
 fn moment(round: u32, whole: Duration) -> Duration {
     whole.mul_f64(f64::from(round) * 0.618_033_988_75 % 1.0)
 }
 
-/// The least time of some links.
+/// The shortest time of several links.
 fn usual_time(bench: &Bench) -> Result<Duration> {
     let mut least = Duration::MAX;
     for _ in 0..10 {
@@ -135,8 +135,9 @@ fn usual_time(bench: &Bench) -> Result<Duration> {
 }
 
 fn signals(table: &mut Table<'_>, bench: &Bench, moments: u32) -> Result<()> {
-    // A shell leaves SIGINT ignored in what it starts in the background, and a linker does as it is left.
-    // SAFETY: a system call; this process has no handler of it.
+    // A shell makes the processes that it starts in the background ignore SIGINT, and a linker keeps that
+    // setting.
+    // SAFETY: this is a system call, and this process has no handler for the signal.
     unsafe { libc::signal(libc::SIGINT, libc::SIG_DFL) };
     let whole = usual_time(bench)?;
     for (name, signal) in [("SIGKILL", libc::SIGKILL), ("SIGINT", libc::SIGINT)] {
@@ -146,7 +147,8 @@ fn signals(table: &mut Table<'_>, bench: &Bench, moments: u32) -> Result<()> {
             let mut child =
                 bench.command("out/program").stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
             std::thread::sleep(moment(round, whole));
-            // SAFETY: a system call; the child is not waited for yet, so the number is still its own.
+            // SAFETY: this is a system call. Nobody has waited for the child yet, so the number is still its
+            // own.
             unsafe { libc::kill(child.id() as i32, signal) };
             let ended = Ended { status: child.wait()?, said: String::new(), memory: 0 };
             row.add(bench, &ended, name)?;
@@ -202,7 +204,7 @@ fn disks(table: &mut Table<'_>, bench: &Bench) -> Result<()> {
     let mut row = Row::default();
     for size in (1..70).map(|part| (part * step).next_multiple_of(4096)) {
         bench.reset()?;
-        // The disk is seen in a name space of its own only, so what is there then is copied out.
+        // Only its own name space sees the disk, so the result is copied out of it.
         let script = format!(
             "mount -t tmpfs -o size={size} none disk && echo -n '{}' > disk/program && \
              {} ; status=$?; ls -A disk | grep -v '^program$' >&2; cp disk/program out/program; exit $status",
@@ -225,7 +227,7 @@ fn disks(table: &mut Table<'_>, bench: &Bench) -> Result<()> {
     table.row("a limit on the size of files", row)
 }
 
-/// Inputs that become shorter, are written to, and are replaced at random moments.
+/// Inputs become shorter, are overwritten, or are replaced, at random moments.
 fn inputs(table: &mut Table<'_>, bench: &Bench, moments: u32) -> Result<()> {
     let whole = usual_time(bench)?;
     let object = std::fs::read(bench.path("main.o"))?;
@@ -269,7 +271,7 @@ fn inputs(table: &mut Table<'_>, bench: &Bench, moments: u32) -> Result<()> {
             let status = child.wait()?;
             let said = std::fs::read_to_string(bench.path("log"))?;
             if status.success() && std::fs::read(bench.out())? == of_other {
-                // It was opened when the change was over.
+                // The link opened the file when the change was over.
                 overwrite(&bench.out(), &bench.expected)?;
             }
             row.add(bench, &Ended { status, said, memory: 0 }, &format!("an input {what}"))?;
@@ -367,7 +369,7 @@ fn surroundings(table: &mut Table<'_>, bench: &Bench) -> Result<()> {
     table.row("a pipe as output, and as input", row)
 }
 
-/// Sixteen links at once, to one output and to one each.
+/// Sixteen links at the same time: to the same output, and to different ones.
 fn together(table: &mut Table<'_>, bench: &Bench) -> Result<()> {
     for (what, same) in
         [("sixteen links at once to one output", true), ("sixteen links at once, an output each", false)]

@@ -1,8 +1,8 @@
-//! Proof of `--gdb-index` on a Rust program with debug information, beside lld, mold and gdb's own index.
+//! Proves `--gdb-index` on a Rust program with debug information, against lld, mold and gdb's own index.
 //!
-//! rustc lists no names, so that lld and mold make an index of addresses alone; names are held against those
-//! that gdb writes for the same program (`save gdb-index`). gdb knows linkage names besides, and notes a type
-//! in one unit only.
+//! rustc lists no names, so lld and mold make an index of addresses alone. Names are compared with the index
+//! that gdb writes for the same program (`save gdb-index`). gdb also knows linkage names, and lists a type in
+//! one unit only.
 
 use super::proof::Proof;
 use super::turns::Turns;
@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::Command;
 
-/// The first is in the case anyway: mold has no word for "without".
+/// The case has the first option anyway: mold has no option for the opposite.
 const OPTIONS: [&str; 2] = ["--gc-sections", "--gdb-index"];
 const ROUNDS: usize = 9;
 
@@ -25,9 +25,9 @@ const ROUNDS: usize = 9;
 struct Index {
     /// Offset and length of each unit.
     units: Vec<(u64, u64)>,
-    /// Start, end and unit.
+    /// Start, end and unit of each area.
     areas: Vec<(u64, u64, u32)>,
-    /// Units of each name, with the kind in the upper 8 bits.
+    /// The units of each name, with the kind in the upper 8 bits.
     names: BTreeMap<Vec<u8>, BTreeSet<u32>>,
 }
 
@@ -63,7 +63,7 @@ pub fn gdb_index(proof: &mut Proof) -> Result<()> {
     beside_gdb(proof, &indexes[ours], &turns.output(proof, &turns.linkers[ours], OPTIONS[0]))
 }
 
-/// Areas by size and length of their unit: each linker has an order of its own.
+/// The areas, by their size and the length of their unit, because each linker has its own order of units.
 fn areas(index: &Index) -> Vec<(u64, u64)> {
     let length = |unit: u32| index.units.get(unit as usize).map_or(0, |unit| unit.1);
     let mut areas: Vec<(u64, u64)> =
@@ -72,7 +72,7 @@ fn areas(index: &Index) -> Vec<(u64, u64)> {
     areas
 }
 
-/// Holds an index against the one that gdb makes of the program without.
+/// Compares an index with the one that gdb makes for the program without an index.
 fn beside_gdb(proof: &mut Proof, ours: &Index, program: &Path) -> Result<()> {
     let folder = proof.folder.join("by-gdb");
     std::fs::create_dir_all(&folder)?;
@@ -94,7 +94,7 @@ fn beside_gdb(proof: &mut Proof, ours: &Index, program: &Path) -> Result<()> {
             entries.iter().map(|e| e & mask).collect()
         };
         ensure!(part(theirs, 0xff_ffff).is_subset(&part(entries, 0xff_ffff)), "{text}: gdb lists more units");
-        // The highest bit says that a name is seen in its unit only.
+        // The highest bit says that only its unit sees a name.
         ensure!(
             part(theirs, 0x7000_0000).is_subset(&part(entries, 0x7000_0000)),
             "{text}: gdb has another kind"
@@ -112,7 +112,7 @@ fn beside_gdb(proof: &mut Proof, ours: &Index, program: &Path) -> Result<()> {
     proof.note("- each address that ours gives to a unit gdb gives to the same unit")
 }
 
-/// Areas, adjoining ones of a unit joined.
+/// The areas; adjoining areas of a unit become one.
 fn merged(index: &Index) -> BTreeSet<(u64, u64, u32)> {
     let mut sorted = index.areas.clone();
     sorted.sort_unstable();
@@ -134,7 +134,7 @@ fn of_file(path: &Path) -> Result<Index> {
     read(section.data()?).with_context(|| format!("{}: the index is damaged", path.display()))
 }
 
-/// Reads versions 7 and 8.
+/// Reads an index of version 7 or 8.
 fn read(data: &[u8]) -> Option<Index> {
     let word = |at: usize| Some(u32::from_le_bytes(data.get(at..at + 4)?.try_into().ok()?));
     let long = |at: usize| Some(u64::from_le_bytes(data.get(at..at + 8)?.try_into().ok()?));

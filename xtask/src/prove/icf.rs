@@ -1,9 +1,10 @@
-//! Proof of identical code folding: the LLVM link folded by lld, mold and this linker, `--icf=all` and
+//! Proves identical code folding: lld, mold and this linker fold the LLVM link, with `--icf=all` and with
 //! `--icf=safe`.
 //!
-//! What is folded is counted in the output: bytes that are loaded from the file without and with the option.
-//! The archives are compiled by gcc, without tables of significant addresses (`.llvm_addrsig`), so that lld's
-//! safe mode folds next to nothing; mold and this linker look at the relocations of such objects.
+//! The output shows how much was folded: the bytes that are loaded from the file without the option, and with
+//! it. gcc compiled the archives, without tables of significant addresses (`.llvm_addrsig`). So lld's safe
+//! mode folds next to nothing, while mold and this linker look at the relocations of such objects. safe mode
+//! folds next to nothing; mold and this linker look at the relocations of such objects.
 
 use super::proof::Proof;
 use super::turns::Turns;
@@ -62,7 +63,7 @@ pub fn icf(proof: &mut Proof) -> Result<()> {
     proof.note("\nEach of this linker's three compilers compiles C++ to s390x assembly as expected.")
 }
 
-/// Bytes of the sections that are loaded from the file.
+/// The size of the sections that are loaded from the file, in bytes.
 fn loaded(path: &Path) -> Result<u64> {
     let bytes = std::fs::read(path)?;
     let file = object::File::parse(&bytes[..])?;

@@ -1,6 +1,6 @@
-//! Proof of the index: a C++ project of several hundred objects, in every kind of output, straight and by way
-//! of `-r`, against its `.eh_frame` and against GNU ld's output for the same objects; then with objects of
-//! every SFrame version.
+//! Proves the index: a C++ project with several hundred objects, as every kind of output, in one step and
+//! through `-r`. Its index is compared with its `.eh_frame`, and with GNU ld's output for the same objects.
+//! Then the project gets objects of every SFrame version.
 
 use super::proof::Proof;
 use super::tools::{compile, objects, peer, write_project};
@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Objects of the project.
+/// Number of objects in the project.
 const OBJECTS: usize = 300;
 /// Kinds of output.
 const KINDS: [&str; 8] = [
@@ -24,17 +24,17 @@ const KINDS: [&str; 8] = [
     "-static -Wl,--gc-sections",
     "-shared -Wl,--gc-sections",
 ];
-/// Ways to a table, with its section.
+/// The ways to a table, each with the table's section.
 const MODES: [(&str, &str); 2] = [("--sframe-index", ".sframe_idx"), ("--sframe=merge", ".sframe")];
-/// Runs of a link whose times are compared.
+/// Number of timed runs of a link.
 const RUNS: usize = 25;
-/// Most that the index may cost, of the link's wall time, in percent.
+/// The most that the index may cost, in percent of the link's wall time.
 const SHARE: f64 = 3.0;
-/// Least that the index must be smaller than GNU ld's `.sframe`, in percent.
+/// By at least how much the index must be smaller than GNU ld's `.sframe`, in percent.
 const SMALLER: usize = 15;
-/// Without it, clang emits no SFrame.
+/// Without this option, clang emits no SFrame.
 const EXPERIMENTAL: &str = "-Wa,--allow-experimental-sframe";
-/// Number of names that are written out for one kind of difference.
+/// How many names are shown for one kind of difference.
 const NAMED: usize = 4;
 
 pub fn index(proof: &mut Proof, sframe: &Path) -> Result<()> {
@@ -52,7 +52,7 @@ pub fn index(proof: &mut Proof, sframe: &Path) -> Result<()> {
     share(proof, &whole)
 }
 
-/// Every kind of output in every mode, from the objects and by way of `-r`.
+/// Makes every kind of output in every mode, from the objects and through `-r`.
 fn every_kind(proof: &mut Proof, sframe: &Path, inputs: &[String]) -> Result<()> {
     proof.note("| mode | kind | by way of | bytes | `sframe verify` |\n|---|---|---|---|---|")?;
     for (mode, section) in MODES {
@@ -65,7 +65,7 @@ fn every_kind(proof: &mut Proof, sframe: &Path, inputs: &[String]) -> Result<()>
                 proof.note(format!("| {mode} | {kind} | {way} | {size} | {said} |"))?;
             }
             ensure!(rows[0] == rows[1], "-r loses or adds something: {rows:#?}");
-            // Frames that the C library's objects lack are derived; then nothing is left uncovered.
+            // The C library's objects have no frames, so these are derived; then nothing is left uncovered.
             let out = link(proof, mode, kind, inputs, false, ",--sframe-from-eh-frame=missing")?;
             let (size, said) = check(proof, sframe, &out, section)?;
             ensure!(!said.contains("left out though"), "{kind}: {said}");
@@ -75,7 +75,7 @@ fn every_kind(proof: &mut Proof, sframe: &Path, inputs: &[String]) -> Result<()>
     Ok(())
 }
 
-/// The project with some objects by other assemblers, one for each version that there is.
+/// The project, with some objects from other assemblers: one for each version that an assembler can emit.
 fn mixed(proof: &mut Proof, newest: &Path) -> Result<Vec<String>> {
     let mut folder_of: BTreeMap<char, &str> = BTreeMap::new();
     proof.note("\nThe same with objects of several versions:\n")?;
@@ -113,7 +113,7 @@ fn mixed(proof: &mut Proof, newest: &Path) -> Result<Vec<String>> {
         .collect())
 }
 
-/// All assemblers of the tools' folder and of `PATH`.
+/// All assemblers in the folder of tools and on `PATH`.
 fn assemblers() -> Vec<PathBuf> {
     let folders = std::fs::read_dir(peers::folder()).into_iter().flatten().flatten().map(|e| e.path());
     let mut found: Vec<PathBuf> = folders.map(|folder| folder.join("as")).filter(|p| p.is_file()).collect();
@@ -129,7 +129,7 @@ fn clang() -> Option<PathBuf> {
     names.flat_map(|name| folders.iter().map(move |f| f.join(&name))).find(|path| path.is_file())
 }
 
-/// The SFrame version that an assembler emits, if any.
+/// The SFrame version that an assembler emits, if it emits any.
 fn emitted(proof: &Proof, assembler: &Path, options: &[&str]) -> Option<u8> {
     let source = proof.folder.join("probe.s");
     std::fs::write(&source, ".cfi_sections .sframe\nf: .cfi_startproc\nnop\n.cfi_endproc\n").ok()?;
@@ -140,7 +140,7 @@ fn emitted(proof: &Proof, assembler: &Path, options: &[&str]) -> Option<u8> {
     object.windows(3).find(|bytes| bytes[..2] == [0xe2, 0xde]).map(|bytes| bytes[2])
 }
 
-/// Links and runs; gives the program's name.
+/// Links and runs; returns the name of the program.
 fn link(
     proof: &Proof,
     mode: &str,
@@ -166,7 +166,7 @@ fn link(
     Ok("program".to_owned())
 }
 
-/// Size of the table, and the result of `sframe verify` for it against `.eh_frame`.
+/// The size of the table, and what `sframe verify` says about it and `.eh_frame`.
 fn check(proof: &Proof, sframe: &Path, file: &str, section: &str) -> Result<(usize, String)> {
     let report = proof.tool(sframe, &["verify", file])?;
     ensure!(report.contains(" 0 errors, 0 warnings") && report.contains(", 0 wrong"), "{report}");
@@ -193,8 +193,8 @@ fn sections(proof: &Proof, file: &str) -> Result<Vec<(String, u64, u64)>> {
     Ok(parsed.collect())
 }
 
-/// Functions of a table as `readelf --sframe` lists them: names with how often they occur. A function without
-/// a symbol goes by its section.
+/// The functions of a table as `readelf --sframe` lists them: each name, and how often it occurs. A function
+/// without a symbol has the name of its section.
 fn functions(proof: &Proof, file: &str, section: &str) -> Result<BTreeMap<String, usize>> {
     let readelf = peers::program("readelf")?;
     let mut command = Command::new(&readelf);
@@ -227,7 +227,8 @@ fn functions(proof: &Proof, file: &str, section: &str) -> Result<BTreeMap<String
     Ok(found)
 }
 
-/// Against GNU ld's table of the same objects, in every kind of output; the differences by name.
+/// Compares with GNU ld's table for the same objects, for every kind of output, and lists the differences by
+/// name.
 fn compare(proof: &mut Proof, sframe: &Path, inputs: &[String]) -> Result<()> {
     let gnu = peer("bfd")?;
     let version = proof.tool(&gnu, &["--version"])?;
@@ -258,8 +259,7 @@ fn compare(proof: &mut Proof, sframe: &Path, inputs: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// The functions that one table has more often than another. Names that differ in numbers only
-/// count as one.
+/// The functions that one table has more often than another. Names that only differ in numbers count as one.
 fn surplus(one: &BTreeMap<String, usize>, other: &BTreeMap<String, usize>) -> String {
     let mut more: BTreeMap<String, usize> = BTreeMap::new();
     for (name, &count) in one {
@@ -281,7 +281,8 @@ fn surplus(one: &BTreeMap<String, usize>, other: &BTreeMap<String, usize>) -> St
     if named.is_empty() { "nothing".to_owned() } else { named.join(", ") }
 }
 
-/// The cost of the index. Other work of the machine can only add to a time, so the least of each is compared.
+/// The cost of the index. Other work on the machine can only make a time longer, so the shortest times are
+/// compared.
 fn share(proof: &mut Proof, inputs: &[String]) -> Result<()> {
     let (mut shares, mut passes, mut totals) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..RUNS {

@@ -1,5 +1,5 @@
-//! Proof of whole kernels: Debian's kernel source, a small configuration for each machine, everything linked
-//! by this linker, booted in an emulated machine to a shell script in an initramfs.
+//! Proves whole kernels: this linker makes every link of Debian's kernel source, in a small configuration for
+//! each machine. The kernel boots in an emulated machine and runs a shell script in an initramfs.
 
 pub mod tree;
 
@@ -13,7 +13,7 @@ use tree::{Build, Linker, Machines, each_machine};
 /// The module that the script loads.
 const MODULE: &str = "lib/test_printf.ko";
 
-/// The first program: it shows that system calls, signals, files and modules work.
+/// The first program. It shows that system calls, signals, files and modules work.
 const INIT: &str = r#"#!/bin/busybox sh
 /bin/busybox --install -s /bin
 mount -t proc proc /proc
@@ -30,7 +30,7 @@ echo "== end"
 reboot -f
 "#;
 
-/// Builds and boots the kernels of the named machines, all if none is named.
+/// Builds and boots the kernels of the named machines; all of them if none is named.
 pub fn kernels(proof: &mut Proof, machines: &Machines) -> Result<()> {
     let prefix = proof.prefix.clone();
     let linker = Linker { prefix: &prefix, front: None, options: "" };
@@ -44,7 +44,7 @@ pub fn kernels(proof: &mut Proof, machines: &Machines) -> Result<()> {
     })
 }
 
-/// Notes the links, each with its linker.
+/// Lists the links, each with its linker.
 fn links(proof: &mut Proof, linker: &Path, gnu: &str) -> Result<()> {
     let log = std::fs::read_to_string(linker.with_extension("log"))?;
     let output = |line: &&str| {
@@ -57,7 +57,7 @@ fn links(proof: &mut Proof, linker: &Path, gnu: &str) -> Result<()> {
             log.lines().filter(|line| line.starts_with(&start)).filter_map(|line| output(&line)).collect();
         all.sort();
         all.dedup();
-        // Probes of options link into the folder for temporary files.
+        // Tests of options link into the folder for temporary files.
         all.retain(|file| !file.starts_with('/'));
         all
     };
@@ -71,8 +71,8 @@ fn links(proof: &mut Proof, linker: &Path, gnu: &str) -> Result<()> {
     Ok(())
 }
 
-/// Links vmlinux once more, by GNU ld with the same words, and compares the tables of sections. Tables of
-/// symbols are left out, and emitted relocations, which x86's build takes from the file.
+/// Links vmlinux once more with GNU ld, with the same arguments, and compares the tables of sections. Symbol
+/// tables are left out, and so are emitted relocations, which x86's build takes from the file.
 fn peer(proof: &Proof, build: &Build<'_>) -> Result<String> {
     let words = build.link_of("vmlinux")?.into_iter();
     let words = words.map(|word| if word == "vmlinux" { "vmlinux.gnu".to_owned() } else { word });
@@ -85,7 +85,7 @@ fn peer(proof: &Proof, build: &Build<'_>) -> Result<String> {
             .filter_map(|line| line.split_once("] "))
             .filter(|(start, _)| start.trim().starts_with('['));
         let fields = rows.map(|(_, row)| row.split_whitespace().collect::<Vec<_>>());
-        // Name, type, address, place in the file, size.
+        // Name, type, address, offset in the file, size.
         let emitted = |row: &Vec<&str>| row[1] == "RELA" && row[2].trim_matches('0').is_empty();
         let told = fields
             .filter(|row| row.len() > 6 && !emitted(row) && !row[1].ends_with("TAB") && row[0] != ".comment");

@@ -1,5 +1,5 @@
-//! Proof of the light linking form: a C++ project whose frames are units links with every linker, runs, and
-//! has the same rows as with V3; and how many bytes each form of frames takes.
+//! Proves the light linking form. A C++ project whose frames are units must link with every linker, run, and
+//! have the same rows as with V3. Also counts how many bytes each form of frames takes.
 
 use super::proof::Proof;
 use super::tools::{compile, objects, peer, write_project};
@@ -10,9 +10,9 @@ use serde_json::Value;
 use std::path::{Path, PathBuf};
 
 const OBJECTS: usize = 120;
-/// The other linkers; all but the last are fetched for the tests.
+/// The other linkers. All but the last one are fetched for the tests.
 const FAMILIES: [&str; 5] = ["bfd", "gold", "lld", "mold", "wild"];
-/// Frames of the three forms, by the folder that their objects are in.
+/// The frames in three forms, by the folder of their objects.
 const FORMS: [(&str, &str); 3] = [("whole", ".sframe"), ("split", ".sframe"), ("light", ".sframe_light")];
 
 pub fn light(proof: &mut Proof, sframe: &Path) -> Result<()> {
@@ -23,7 +23,7 @@ pub fn light(proof: &mut Proof, sframe: &Path) -> Result<()> {
     sizes(proof, sframe)
 }
 
-/// Compiles the project, and makes of each object one with V3 for each text section and one with units.
+/// Compiles the project. For each object, makes one with V3 for each text section and one with units.
 fn build(proof: &Proof, sframe: &Path) -> Result<PathBuf> {
     let assembler = peers::program("as")?;
     let (plain, _) = proof.assembler_folder("plain-as", &assembler)?;
@@ -68,8 +68,8 @@ fn link_all(proof: &mut Proof, sframe: &Path) -> Result<()> {
                 "{name}: the program says another thing"
             );
             let mode = &option[4..];
-            // Some keep, besides frames that they know by name, only sections that code refers to. Ours is
-            // held to more.
+            // Some linkers keep frames only if they know the section by name, and otherwise only sections
+            // that code refers to. This linker must do better.
             if collected && name != "sframe-ld" && !has_frames(proof, &out)? {
                 link(proof, &linker, "split", options, "of-v3")?;
                 let other = if has_frames(proof, "of-v3")? { "V3 is kept" } else { "V3 is dropped, too" };
@@ -90,7 +90,7 @@ fn link_all(proof: &mut Proof, sframe: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Whether a program has frames in some form.
+/// Whether a program has frames in any form.
 fn has_frames(proof: &Proof, file: &str) -> Result<bool> {
     let data = std::fs::read(proof.folder.join(file))?;
     let file = object::File::parse(&*data)?;
@@ -111,7 +111,8 @@ fn link(proof: &Proof, linker: &Path, folder: &str, options: &[&str], out: &str)
     proof.tool("g++", &words).map(|_| ())
 }
 
-/// The functions with names, with their sizes and rows, without what the form and the layout change.
+/// The functions that have names, with their sizes and rows, without anything that the form and the layout
+/// change.
 fn rows(proof: &Proof, sframe: &Path, file: &str) -> Result<Vec<String>> {
     let dump: Value = serde_json::from_str(&proof.tool(sframe, &["dump", "--json", file])?)?;
     let list = |value: &Value, name: &str| value[name].as_array().cloned().unwrap_or_default();
@@ -120,7 +121,7 @@ fn rows(proof: &Proof, sframe: &Path, file: &str) -> Result<Vec<String>> {
     let blobs = sections.flat_map(|section| list(&section, "blobs"));
     let mut found = Vec::new();
     for mut function in blobs.flat_map(|blob| list(&blob, "functions")) {
-        // GNU ld's own table has its PLTs, too.
+        // GNU ld's own table also has its PLTs.
         if function["symbol"].as_str().is_none_or(|name| name.contains("plt")) {
             continue;
         }
@@ -137,7 +138,7 @@ fn rows(proof: &Proof, sframe: &Path, file: &str) -> Result<Vec<String>> {
     Ok(found)
 }
 
-/// Bytes of frames in the objects and in the program, in every form.
+/// The bytes of frames in the objects and in the program, for every form.
 fn sizes(proof: &mut Proof, sframe: &Path) -> Result<()> {
     let ours = proof.prefix.join("ld");
     proof.note("\n## Sizes\n\n| form | objects: sections | their relocations | section headers | program |\n|---|---:|---:|---:|---:|")?;
@@ -173,7 +174,7 @@ fn sizes(proof: &mut Proof, sframe: &Path) -> Result<()> {
     proof.note("\nBytes. One table for each object refers to members of groups, which makes the plain link an error. Relocations are those of these sections, 24 bytes each; a section header has 64, and its relocation section another.")
 }
 
-/// Bytes of a form's sections in all objects, of their relocations, and of the headers of both.
+/// The bytes of a form's sections in all objects, of their relocations, and of the headers of both.
 fn in_objects(folder: &Path, section: &str) -> Result<(u64, u64, u64)> {
     let (mut bytes, mut relocations, mut headers) = (0, 0, 0);
     for name in objects(OBJECTS) {

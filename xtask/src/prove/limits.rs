@@ -1,4 +1,4 @@
-//! Runs a program under limits, and tells what became of it.
+//! Runs a program under limits, and says how it ended.
 
 use crate::children;
 use anyhow::{Context, Result};
@@ -12,25 +12,25 @@ use std::process::{Command, ExitStatus, Stdio};
 pub struct Limits {
     /// Seconds of processor time.
     pub processor: u64,
-    /// Seconds on the clock.
+    /// Seconds of wall time.
     pub clock: u32,
     /// Bytes of address space.
     pub address_space: u64,
-    /// Bytes of a file that it writes.
+    /// Bytes of each file that it writes.
     pub file: u64,
 }
 
-/// The end of a program.
+/// How a program ended.
 pub struct Ended {
     pub status: ExitStatus,
-    /// The start of what it said on standard error.
+    /// The start of what it wrote on standard error.
     pub said: String,
-    /// Greatest memory in use, in KiB.
+    /// Peak memory in KiB.
     pub memory: i64,
 }
 
 impl Ended {
-    /// The signal that ended it, or that a script around it reports.
+    /// The signal that ended it, or the one that a script around it reports.
     pub fn signal(&self) -> Option<i32> {
         let reported =
             self.status.code().map(|code| code - 128).filter(|signal| (1..=libc::SIGSYS).contains(signal));
@@ -38,14 +38,14 @@ impl Ended {
     }
 }
 
-/// Bytes that are kept of what a program says.
+/// How many bytes of its messages are kept.
 const SAID: usize = 1 << 16;
 
-/// Runs a command to its end. What it says goes to `log`.
+/// Runs a command to its end. Its messages go to `log`.
 pub fn run(command: &mut Command, limits: Limits, log: &Path) -> Result<Ended> {
     let said = File::create(log)?;
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(said);
-    // SAFETY: between fork and exec only system calls are made.
+    // SAFETY: between fork and exec, only system calls are made.
     unsafe {
         command.pre_exec(move || {
             for (what, soft, hard) in [
@@ -56,7 +56,7 @@ pub fn run(command: &mut Command, limits: Limits, log: &Path) -> Result<Ended> {
             ] {
                 libc::setrlimit(what, &libc::rlimit { rlim_cur: soft, rlim_max: hard });
             }
-            // The clock's limit outlives the start of the program.
+            // The alarm survives the start of the program.
             libc::alarm(limits.clock);
             Ok(())
         });

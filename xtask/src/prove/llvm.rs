@@ -1,4 +1,4 @@
-//! Proof by a C++ compiler, linked from Debian's static archives of libclang and LLVM.
+//! Proves the linker on a C++ compiler, linked from Debian's static archives of libclang and LLVM.
 
 use super::proof::Proof;
 use crate::bench::{case::Case, programs};

@@ -1,9 +1,9 @@
-//! Proof of link-time optimization: sqlite, zstd and a C++ project by gcc's plugin and by LLVM's, linked by
-//! GNU ld, mold and this linker.
+//! Proves link-time optimization: GNU ld, mold and this linker link sqlite, zstd and a C++ project, with
+//! gcc's plugin and with LLVM's.
 //!
-//! The programs must say the same. Most of the time of such a link is the compiler's; the C++ project is
-//! linked in turns, so that the times of one round were taken on the same machine. Rust is linked as rustc
-//! optimises it, and together with C by the plugin of the LLVM that rustc is made with.
+//! The programs must print the same. The compiler takes most of the time of such a link. The C++ project is
+//! linked in turns, so that the times of one round come from the machine in the same state. Rust is linked as
+//! rustc optimizes it, and also together with C, through the plugin of the LLVM that rustc is made with.
 
 use super::machines::{ZSTD_CRATE, ZSTD_EXPECTED, ZSTD_MAIN};
 use super::proof::Proof;
@@ -17,23 +17,23 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Objects of the C++ project.
+/// Number of objects in the C++ project.
 const OBJECTS: usize = 40;
-/// Links of the C++ project by each linker, in turns.
+/// Number of links of the C++ project by each linker, in turns.
 const ROUNDS: usize = 5;
 
-/// A program, its sources, and its output; `None`: whatever the first one says.
+/// A program, its sources, and its output; `None` if any output is right that all linkers agree on.
 struct Project {
     name: &'static str,
     is_cxx: bool,
-    /// The first stays an object, the others become members of an archive.
+    /// The first one stays an object, the others become members of an archive.
     sources: Vec<PathBuf>,
     flags: Vec<String>,
     libraries: &'static [&'static str],
     expected: Option<&'static str>,
 }
 
-/// A compiler for C and for C++, its archiver, and how it is told of a linker.
+/// A compiler for C and for C++, its archiver, and the option that chooses its linker.
 struct Compiler {
     name: &'static str,
     drivers: [PathBuf; 2],
@@ -69,7 +69,8 @@ pub fn lto(proof: &mut Proof) -> Result<()> {
             for (family, linker) in &linkers {
                 let text = match link(proof, &project, compiler, &inputs, (family, linker)) {
                     Err(error) if *family != "sframe-ld" => {
-                        // One that starts itself again does not find its libraries beside another system's.
+                        // A linker that starts itself again does not find its libraries if they belong to
+                        // another system.
                         note_failure(proof, &[project.name, compiler.name, family], &error)?;
                         continue;
                     }
@@ -93,7 +94,7 @@ pub fn lto(proof: &mut Proof) -> Result<()> {
     timed.into_iter().flatten().try_for_each(|row| proof.note(row))
 }
 
-/// The rows of a table of times.
+/// Writes the rows of a table of times.
 fn in_turns(
     proof: &Proof,
     project: &Project,
@@ -120,7 +121,7 @@ fn in_turns(
     Ok(rows.collect())
 }
 
-/// A row for a link by another linker that failed.
+/// Writes a row for a link with another linker that failed.
 fn note_failure(proof: &mut Proof, row: &[&str], error: &anyhow::Error) -> Result<()> {
     let text = format!("{error:#}");
     let reason = text.lines().find(|line| line.contains("mold") || line.contains("ld:")).unwrap_or("fails");
@@ -172,7 +173,7 @@ fn cxx_project(proof: &Proof) -> Result<Project> {
     })
 }
 
-/// Compiles to intermediate code; gives the object and the archive.
+/// Compiles to intermediate code; returns the object and the archive.
 fn compile(proof: &Proof, project: &Project, compiler: &Compiler) -> Result<[String; 2]> {
     let folder = format!("{}-{}", project.name.replace(' ', "-"), compiler.name);
     let _ = std::fs::remove_dir_all(proof.folder.join(&folder));
@@ -193,7 +194,7 @@ fn compile(proof: &Proof, project: &Project, compiler: &Compiler) -> Result<[Str
     Ok([objects.swap_remove(0), archive])
 }
 
-/// Links, checks this linker's output, and gives what the program says.
+/// Links, checks this linker's output, and returns what the program prints.
 fn link(
     proof: &mut Proof,
     project: &Project,
@@ -221,7 +222,7 @@ fn program_of(project: &Project, compiler: &Compiler, family: &str) -> String {
     format!("{}-{}-{}", project.name, compiler.name, family).replace([' ', '+'], "-")
 }
 
-/// One link, compilation of the intermediate code included.
+/// One link, including the compilation of intermediate code.
 fn run_link(
     proof: &Proof,
     project: &Project,
@@ -242,18 +243,18 @@ fn run_link(
     Ok(run.cost)
 }
 
-/// A folder for `gcc -B` where `ld` is this linker.
+/// A folder for `gcc -B` in which `ld` is this linker.
 fn folder_of(proof: &Proof, family: &str, linker: &Path) -> Result<PathBuf> {
     let folder = proof.folder.join(format!("by-{}", family.replace(' ', "-")));
     std::fs::create_dir_all(&folder)?;
-    // rustc asks for lld, gcc for nothing in particular.
+    // rustc asks for lld, gcc for no particular linker.
     for name in ["ld", "ld.lld"] {
         crate::folders::link(linker, &folder.join(name))?;
     }
     Ok(folder)
 }
 
-/// rustc optimises a whole program itself and needs no plugin; what comes out is linked all the same.
+/// rustc optimizes a whole program itself and needs no plugin; the result is linked like any other.
 fn rust(proof: &mut Proof, linkers: &[(&str, PathBuf)]) -> Result<()> {
     let source = "use std::collections::BTreeMap;\nfn main() {\n    let mut words = BTreeMap::new();\n    \
         for word in \"a b a c b a\".split(' ') { *words.entry(word).or_insert(0) += 1; }\n    \
@@ -278,7 +279,7 @@ fn rust(proof: &mut Proof, linkers: &[(&str, PathBuf)]) -> Result<()> {
     Ok(())
 }
 
-/// Rust and C as one program: rustc and the clang of its LLVM hand their intermediate code to that LLVM's
+/// Rust and C as one program: rustc and the clang of its LLVM give their intermediate code to that LLVM's
 /// plugin, and functions of one language are inlined into the other.
 fn with_c(proof: &mut Proof, linkers: &[(&str, PathBuf)]) -> Result<()> {
     let version = output(Command::new("rustc").arg("-vV"))?;
@@ -340,9 +341,9 @@ fn with_c(proof: &mut Proof, linkers: &[(&str, PathBuf)]) -> Result<()> {
     Ok(())
 }
 
-/// A linker as a program of this system, if it runs so with no more than its allocator: with a plugin, mold
-/// starts itself again by the name of the running program, which is another system's loader for the tools
-/// that are unpacked.
+/// A linker as a program of this system, if it only needs its allocator to run. With a plugin, mold starts
+/// itself again by the name of the running program. For the unpacked tools, that is the loader of another
+/// system.
 fn by_itself(proof: &Proof, linker: &Path) -> Result<PathBuf> {
     let words = command_words(linker, "")?;
     let folders = words.iter().position(|word| word == "--library-path").and_then(|at| words.get(at + 1));
@@ -361,8 +362,8 @@ fn by_itself(proof: &Proof, linker: &Path) -> Result<PathBuf> {
     Ok(if runs { script } else { linker.to_owned() })
 }
 
-/// The words of a linker's command. One of another system has its own folders of libraries, and LLVM's joins
-/// them.
+/// The words of a linker's command. A linker of another system has its own library folders; LLVM's folder is
+/// added to them.
 fn command_words(linker: &Path, libraries: &str) -> Result<Vec<String>> {
     let Ok(text) = std::fs::read_to_string(linker.with_file_name("cmd")) else {
         return Ok(vec![linker.display().to_string()]);
@@ -375,7 +376,7 @@ fn command_words(linker: &Path, libraries: &str) -> Result<Vec<String>> {
     Ok(words)
 }
 
-/// A command that starts another with libraries of its own.
+/// A command that starts another command with its own libraries.
 fn script(proof: &Proof, name: &str, libraries: &str, words: &[&str]) -> Result<PathBuf> {
     use std::os::unix::fs::PermissionsExt;
     let path = proof.folder.join(name);

@@ -1,6 +1,6 @@
-//! Proof of the other machines: well-known C, a C++ project of a hundred objects and more, and a Rust
-//! program, with frames by the newest assembler, linked in every SFrame mode; all run under an emulator, and
-//! `sframe verify` is content with every file.
+//! Proves the other machines: well-known C programs, a C++ project with more than a hundred objects, and a
+//! Rust program, with frames from the newest assembler, linked in every SFrame mode. All run under an
+//! emulator, and `sframe verify` must accept every file.
 
 use super::proof::Proof;
 use super::sqlite::{self, crate_source};
@@ -12,17 +12,17 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The machines, as emulators, the GNU tools and rustc call them.
+/// The machines, by the names of emulators, of the GNU tools and of rustc.
 const MACHINES: [(&str, &str, &str); 2] = [
     ("aarch64", "aarch64-linux-gnu", "aarch64-unknown-linux-gnu"),
     ("s390x", "s390x-linux-gnu", "s390x-unknown-linux-gnu"),
 ];
-/// Objects of the C++ project.
+/// Number of objects in the C++ project.
 const OBJECTS: usize = 120;
-/// The crate whose source holds zstd's library.
+/// The crate with the source of zstd's library.
 pub(super) const ZSTD_CRATE: &str = "zstd-sys";
 const KINDS: [&str; 3] = ["-pie", "-no-pie", "-static"];
-/// The modes, and whether the file has frames then.
+/// The modes, and whether the file then has frames.
 const MODES: [(&str, bool); 8] = [
     ("--sframe=concat,-z,sframe-violation=warning", true),
     ("--sframe=concat,--sframe-split", true),
@@ -34,7 +34,7 @@ const MODES: [(&str, bool); 8] = [
     ("--sframe=discard", false),
 ];
 
-/// Compresses a text of words at three levels, takes it apart again, and prints whether it shrank to half.
+/// Compresses a text at three levels, decompresses it, and prints whether it shrank to a half.
 pub(super) const ZSTD_MAIN: &str = r#"
 #include <stdio.h>
 #include <stdlib.h>
@@ -109,7 +109,7 @@ pub fn machines(proof: &mut Proof, sframe: &Path) -> Result<()> {
 struct Tools {
     machine: &'static str,
     triple: &'static str,
-    /// Folder in which the compiler finds the assembler.
+    /// The folder in which the compiler finds the assembler.
     folder: PathBuf,
     emulator: PathBuf,
     compiler: String,
@@ -134,7 +134,7 @@ impl Tools {
         proof.tool(&self.emulator, &["-L", &peers::sysroot(self.triple).display().to_string(), program])
     }
 
-    /// Compiles sources, two at a time; gives the objects.
+    /// Compiles sources, two at a time; returns the objects.
     fn compile(
         &self,
         proof: &Proof,
@@ -199,7 +199,7 @@ fn project(proof: &mut Proof, sframe: &Path, tools: &Tools) -> Result<()> {
     let objects = tools.compile(proof, "project", "g++", &sources, "-O1 -fPIE -ffunction-sections")?;
     let mut said = None;
     every_mode(proof, sframe, tools, ("project", "g++"), &objects, |text| {
-        // All others must print the output of the first one.
+        // All others must print what the first one printed.
         text.trim().parse::<i64>().is_ok() && said.get_or_insert_with(|| text.to_owned()) == text
     })
 }
@@ -242,7 +242,7 @@ fn verify(proof: &Proof, sframe: &Path, program: &str, framed: bool) -> Result<(
     Ok(())
 }
 
-/// A Rust program, in an index that is derived from its `.eh_frame`.
+/// A Rust program with an index that is derived from its `.eh_frame`.
 fn rust_program(proof: &mut Proof, sframe: &Path, tools: &Tools, target: &str) -> Result<()> {
     if peers::rust_library(target).is_err() {
         return proof.note(format!("| Rust | | no target {target} to be had | |"));

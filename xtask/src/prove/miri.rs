@@ -1,6 +1,6 @@
-//! Proof by Miri: an interpreter that knows every rule of Rust's memory runs tests of what is unsafe or reads
-//! bytes as structures. It is some hundred times slower than a processor, so those tests are left out that
-//! repeat for long.
+//! Proves memory safety with Miri: an interpreter that knows every rule of Rust's memory runs the tests of
+//! code that is unsafe or reads bytes as structures. It is some hundred times slower than a processor, so
+//! tests that repeat for long are left out.
 
 use super::proof::Proof;
 use crate::commands::first_line;
@@ -8,13 +8,13 @@ use crate::folders;
 use anyhow::{Context, Result, ensure};
 use std::process::Command;
 
-/// Tests that are interpreted.
+/// Tests to interpret.
 struct Suite {
     package: &'static str,
     about: &'static str,
-    /// Options of `cargo test` and of the test program.
+    /// Options for `cargo test` and for the test program.
     options: &'static [&'static str],
-    /// Options of the interpreter beside those of all suites.
+    /// Options for the interpreter, in addition to those of all suites.
     interpreter: &'static str,
 }
 
@@ -35,7 +35,7 @@ const SUITES: [Suite; 6] = [
             "--",
             "--skip",
             "damage",
-            // `object` passes by files whose bytes are not aligned, as memory of an interpreter seldom is.
+            // `object` skips files whose bytes are not aligned, and an interpreter's memory seldom is.
             "--skip",
             "units_answer",
         ],
@@ -59,7 +59,7 @@ const SUITES: [Suite; 6] = [
         package: "sframe-ld",
         about: "the table of names, flags that threads set",
         options: &["--no-default-features", "--lib", "--", "symbols::"],
-        // rayon's threads never end, and what they own counts as leaked then.
+        // rayon's threads never end, so what they own counts as leaked.
         interpreter: " -Zmiri-ignore-leaks",
     },
 ];
@@ -77,7 +77,7 @@ pub fn miri(proof: &mut Proof) -> Result<()> {
             .args(["+nightly", "miri", "test", "--no-fail-fast", "--package", suite.package])
             .args(suite.options)
             .env("CARGO_TARGET_DIR", proof.folder.join("target"))
-            // Tests read their fixtures; rayon keeps to Tree Borrows, not to the stricter Stacked Borrows.
+            // Tests read their fixtures. rayon follows Tree Borrows, but not the stricter Stacked Borrows.
             .env("MIRIFLAGS", format!("-Zmiri-disable-isolation -Zmiri-tree-borrows{}", suite.interpreter));
         let output = command.output().context("cannot start cargo")?;
         let text = String::from_utf8_lossy(&output.stdout);

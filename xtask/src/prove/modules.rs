@@ -1,6 +1,6 @@
-//! Proof of kernel modules: two out-of-tree modules, built with Debian's kernel headers once by GNU ld and
-//! then in every way that this linker treats SFrame under `-r`; compared, verified, and loaded into Debian's
-//! kernel in an emulated machine.
+//! Proves kernel modules: two out-of-tree modules are built with Debian's kernel headers, once with GNU ld
+//! and then in every way in which this linker treats SFrame under `-r`. They are compared and verified, and
+//! Debian's kernel loads them in an emulated machine.
 
 use super::boot::{Files, boot};
 use super::kernel::tree::Linker;
@@ -15,14 +15,14 @@ use std::path::{Path, PathBuf};
 /// The modules.
 const MODULES: [&str; 2] = ["proof_core", "proof_client"];
 
-/// A way to build them.
+/// A way to build the modules.
 struct Variant {
     name: &'static str,
-    /// Options of this linker; none: GNU ld links.
+    /// The options of this linker; `None` if GNU ld links.
     options: Option<&'static str>,
-    /// Whether the assembler emits frames, and in which section they have to be in the end.
+    /// If the assembler emits frames, the section that must contain them in the end.
     frames: Option<&'static str>,
-    /// Whether the module's link gets `linker-scripts/kernel-module.ld` too.
+    /// Whether the link of the module also gets `linker-scripts/kernel-module.ld`.
     script: bool,
 }
 
@@ -34,7 +34,7 @@ const VARIANTS: [Variant; 5] = [
     Variant { name: "merge", options: Some("--sframe=merge"), frames: Some(".sframe"), script: false },
 ];
 
-/// The work of the machine: loads each pair, uses it, changes a parameter, and unloads it.
+/// What the machine does: it loads each pair, uses it, changes a parameter, and unloads it.
 const INIT: &str = r#"#!/bin/busybox sh
 /bin/busybox --install -s /bin
 mount -t proc proc /proc
@@ -60,7 +60,7 @@ echo "== end"
 reboot -f
 "#;
 
-/// Its expected output for each pair.
+/// The expected output for each pair.
 const EXPECTED: &str = "\
 one 4
 seven 28
@@ -95,7 +95,7 @@ pub fn modules(proof: &mut Proof, sframe: &Path) -> Result<()> {
     load(proof, &tools)
 }
 
-/// Debian's headers, their makefile led to where they were unpacked.
+/// Debian's headers. Their makefile is changed to point to where they were unpacked.
 fn headers() -> Result<PathBuf> {
     let root = packages::unpack("amd64", "linux-headers-amd64", "linux-")?;
     let sources = root.join("usr/src");
@@ -105,8 +105,8 @@ fn headers() -> Result<PathBuf> {
     Ok(own)
 }
 
-/// Builds both modules; they end up in a folder of the variant's name. All are built in the same folder,
-/// which debug information names.
+/// Builds both modules and moves them to a folder with the variant's name. All variants are built in the same
+/// folder, because debug information names it.
 fn build(proof: &Proof, tools: &Tools, headers: &Path, variant: &Variant) -> Result<()> {
     let folder = proof.folder.join("modules");
     let _ = std::fs::remove_dir_all(&folder);
@@ -161,7 +161,7 @@ fn compare(proof: &mut Proof) -> Result<()> {
     Ok(())
 }
 
-/// One table in each module, which verifies.
+/// Each module has one table, which must verify.
 fn frames(proof: &mut Proof, sframe: &Path) -> Result<()> {
     proof.note("\n| variant | module | section | bytes | `sframe verify` |\n|---|---|---|---|---|")?;
     for variant in &VARIANTS {
@@ -191,7 +191,7 @@ fn frames(proof: &mut Proof, sframe: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Loads all of them into Debian's kernel.
+/// Debian's kernel loads all of them.
 fn load(proof: &mut Proof, tools: &Tools) -> Result<()> {
     let image = packages::unpack("amd64", "linux-image-amd64", "linux-image-")?;
     let busybox = packages::unpack("amd64", "busybox-static", "")?;

@@ -1,10 +1,10 @@
-//! Proof over damaged inputs: thousands of objects, archives, shared libraries and scripts of every machine,
-//! each damaged by its structure ([`damage`]), linked by this linker and by every other under limits, and
-//! counted by what became of it.
+//! Proves robustness: thousands of objects, archives, shared libraries and scripts of every machine are
+//! damaged in their structure ([`damage`]). This linker and every other one link them under limits, and the
+//! proof counts how each link ended.
 //!
-//! A mutant is known by its number alone, so a finding comes back: `--seed N --count 1`. This linker links
-//! all of them; the others, which take longer together, the first ones, and of these what they can link
-//! undamaged: not each knows every machine, or scripts.
+//! The number of a mutant alone determines it, so a finding can be repeated: `--seed N --count 1`. This
+//! linker links all mutants. The others together take longer, so they only link the first ones, and only
+//! those whose originals they can link undamaged: not every linker knows every machine, or scripts.
 
 pub mod damage;
 mod originals;
@@ -22,17 +22,17 @@ use std::process::Command;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Mutants that this linker links, and those of them that the others link.
+/// The number of mutants that this linker links, and of those that the others link.
 const COUNT: u64 = 40_000;
 const FOR_OTHERS: u64 = 20_000;
-/// Links at a time.
+/// Links that run at the same time.
 const AT_A_TIME: u64 = 2;
-/// No mutant has more than half a megabyte; a link of the originals takes some hundredths of a second.
+/// No mutant is larger than half a megabyte, and a link of the originals takes some hundredths of a second.
 const LIMITS: Limits = Limits { processor: 10, clock: 120, address_space: 4 << 30, file: 1 << 30 };
-/// More memory in use than this, in KiB, is too much.
+/// More memory than this, in KiB, is too much.
 const MEMORY: i64 = 512 << 10;
 
-/// Options that this linker gets besides, so that they meet damaged inputs too.
+/// Options that only this linker gets, so that they meet damaged inputs too.
 const MODES: &[&str] = &[
     "",
     "",
@@ -46,7 +46,7 @@ const MODES: &[&str] = &[
     "-Map=map --cref --stats",
 ];
 
-/// What became of a mutant.
+/// How the link of a mutant ended.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Fate {
     Refused,
@@ -79,30 +79,30 @@ impl Linker {
         self.name == "sframe-ld"
     }
 
-    /// Its program for a machine: GNU's linkers have one for each.
+    /// Its program for a machine; GNU's linkers have one for each.
     fn program(&self, machine: Machine) -> PathBuf {
         let own = self.folder.join(machine.name).join("ld");
         if own.is_file() { own } else { self.folder.join("ld") }
     }
 }
 
-/// Links of one linker: how many had which fate, by kind of original, and the first findings.
+/// The links of one linker: how many ended in which way, for each kind of original, and the first findings.
 #[derive(Default)]
 struct Counts {
     fates: BTreeMap<(Machine, &'static str, Fate), u64>,
-    /// The fate of each mutant that was linked, by its number.
+    /// How each linked mutant ended, by its number.
     each: BTreeMap<u64, Fate>,
     findings: Vec<String>,
-    /// What readelf complains of in outputs, without numbers and names, by how often.
+    /// What readelf says against outputs, without numbers and names, and how often.
     complaints: BTreeMap<String, u64>,
 }
 
 #[derive(clap::Args)]
 pub struct Wanted {
-    /// So many mutants
+    /// Number of mutants
     #[arg(long, default_value_t = COUNT)]
     count: u64,
-    /// The number of the first one
+    /// Number of the first mutant
     #[arg(long, default_value_t = 1)]
     seed: u64,
 }
@@ -158,14 +158,14 @@ fn linkers(proof: &Proof, count: u64) -> Result<Vec<Linker>> {
     for name in peers::linkers() {
         let folder = peers::folder().join(&name);
         let Ok(version) = first_line(Command::new(folder.join("ld")).arg("--version")) else { continue };
-        // Of GNU ld the newest is enough.
+        // Of GNU ld, the newest one is enough.
         linkers.retain(|linker| !(name.starts_with("bfd-") && linker.name.starts_with("bfd-")));
         linkers.push(Linker { name, version, folder, count: count.min(FOR_OTHERS) });
     }
     Ok(linkers)
 }
 
-/// For each original, the problem that a linker has with it as it is.
+/// For each original, the problem that a linker has with it undamaged.
 fn problems_undamaged(linker: &Linker, originals: &[Original], folder: &Path) -> Result<Vec<Option<String>>> {
     let problem = |original: &Original| -> Result<Option<String>> {
         let folder = folder.join(original.machine.name);
@@ -186,7 +186,7 @@ fn problems_undamaged(linker: &Linker, originals: &[Original], folder: &Path) ->
     originals.iter().map(problem).collect()
 }
 
-/// Links all mutants by one linker, but for those of originals with problems.
+/// Links all mutants with one linker, except for those whose originals it cannot link.
 fn link_all(
     linker: &Linker,
     originals: &[Original],
@@ -238,7 +238,7 @@ fn link_all(
     Ok(counts)
 }
 
-/// Gives a worker a folder of its own with the files that are not damaged.
+/// Gives a worker its own folder with the files that are not damaged.
 fn lay_out(folder: &Path, place: &Path) -> Result<()> {
     for machine in MACHINES {
         let place = place.join(machine.name);
@@ -250,7 +250,7 @@ fn lay_out(folder: &Path, place: &Path) -> Result<()> {
     Ok(())
 }
 
-/// One worker's place of work.
+/// Where one worker works.
 struct Bench<'b> {
     linker: &'b Linker,
     readelf: &'b Path,
@@ -258,7 +258,7 @@ struct Bench<'b> {
 }
 
 impl Bench<'_> {
-    /// Makes a mutant, links it and judges; findings of crashes and the like come with a text.
+    /// Makes a mutant, links it and judges the result. Findings such as crashes come with a text.
     fn link(
         &self,
         original: &Original,
@@ -304,7 +304,7 @@ impl Bench<'_> {
         Ok((fate, finding))
     }
 
-    /// The fate of a link, and what readelf says of its output.
+    /// How a link ended, and what readelf says about its output.
     fn judge(&self, ended: &limits::Ended, out: &Path) -> Result<(Fate, String)> {
         let silent = |fate| Ok((fate, String::new()));
         let said = ended.said.to_lowercase();
@@ -345,14 +345,14 @@ impl Bench<'_> {
     }
 }
 
-/// A complaint without what belongs to one output: numbers, and what stands in quotes.
+/// A complaint without what belongs to one output: numbers, and quoted names.
 fn kind_of(complaint: &str) -> String {
     let has_digit = |word: &str| word.chars().any(|c| c.is_ascii_digit());
     let words = complaint.split_whitespace().skip(1).map(|word| if has_digit(word) { "…" } else { word });
     words.take(16).collect::<Vec<_>>().join(" ")
 }
 
-/// A text in which paths have lost their folders, which are this machine's.
+/// A text whose paths have lost their folders, which are those of this machine.
 fn without_folders(text: &str) -> String {
     let word = |word: &str| match word.rfind('/') {
         Some(at) => word[at + 1..].to_owned(),
@@ -361,8 +361,8 @@ fn without_folders(text: &str) -> String {
     text.split(' ').map(word).collect::<Vec<_>>().join(" ")
 }
 
-/// Each other linker, and this one over exactly the mutants that the other one got. This linker, which links
-/// the most originals undamaged, comes first in `tables`.
+/// Records each other linker, and this linker on exactly the same mutants. This linker comes first in
+/// `tables`, because it links the most originals undamaged.
 fn record_beside(proof: &mut Proof, names: &[&str], tables: &[Counts]) -> Result<()> {
     let [ours, others @ ..] = tables else { return Ok(()) };
     proof.note("\nEach other linker, and sframe-ld over exactly the mutants that the other one linked:\n")?;
@@ -377,7 +377,7 @@ fn record_beside(proof: &mut Proof, names: &[&str], tables: &[Counts]) -> Result
     Ok(())
 }
 
-/// How many mutants there are, and how many of each fate.
+/// The number of mutants, and how many of them ended in each way.
 fn cells<I: Iterator<Item = Fate>>(fates: impl Fn() -> I) -> String {
     let of_fate = FATES.iter().map(|(fate, _)| fates().filter(|found| found == fate).count());
     let counts: Vec<String> =

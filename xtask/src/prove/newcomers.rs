@@ -1,5 +1,5 @@
-//! Proof that CONTRIBUTING.md can be followed: each of its first changes is made in a copy of the sources as
-//! it stands there, and the commands below it succeed. Nothing but the page tells what to do.
+//! Proves that newcomers can follow CONTRIBUTING.md: each of its first changes is applied to a copy of the
+//! sources as the page has it, and the commands below it succeed. Only the page says what to do.
 
 use super::proof::Proof;
 use crate::commands::output;
@@ -12,14 +12,14 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-/// A change of the page: its heading, the diff, and the commands that test it.
+/// A change on the page: its heading, the diff, and the commands that test it.
 struct Change<'a> {
     title: &'a str,
     diff: &'a str,
     commands: &'a str,
 }
 
-/// The changes of a page: sections of the third level with a diff.
+/// The changes on a page: the sections of the third level that have a diff.
 fn changes(page: &str) -> Vec<Change<'_>> {
     page.split("\n### ").skip(1).filter_map(change).collect()
 }
@@ -57,8 +57,8 @@ pub fn newcomers(proof: &mut Proof) -> Result<()> {
     Ok(())
 }
 
-/// Copies the files of the project as they are now, with their times, so that what was built of an earlier
-/// copy stays.
+/// Copies the project's files as they are now, with their times, so that the build of an earlier copy is not
+/// repeated.
 fn copy_sources(to: &Path) -> Result<()> {
     if to.exists() {
         std::fs::remove_dir_all(to)?;
@@ -78,7 +78,7 @@ fn copy_sources(to: &Path) -> Result<()> {
 fn apply(folder: &Path, diff: &str, options: &[&str]) -> Result<()> {
     let mut command = Command::new("git");
     command.current_dir(folder).args(["apply", "--recount", "--unidiff-zero"]).args(options);
-    // The folder may lie inside a work tree, where git would take the diff for that tree's.
+    // The folder may lie inside a work tree; git would then apply the diff to that tree.
     command.env("GIT_CEILING_DIRECTORIES", folder.parent().context("a folder of its own")?);
     command.stdin(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().context("cannot start git")?;
@@ -89,7 +89,7 @@ fn apply(folder: &Path, diff: &str, options: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// Runs a command of the page. Gives the counts that the tests end with; some must have run.
+/// Runs a command of the page. Returns the counts at the end of the tests; some tests must have run.
 fn test(proof: &Proof, copy: &Path, line: &str) -> Result<String> {
     let mut command = Command::new("sh");
     command.current_dir(copy).args(["-ec", line]).env("CARGO_TARGET_DIR", proof.folder.join("target"));
@@ -97,13 +97,13 @@ fn test(proof: &Proof, copy: &Path, line: &str) -> Result<String> {
     let text = output(&mut command).with_context(|| line.to_owned())?;
     let counts = text.lines().rev().find(|line| line.contains(" passed; ") || line.contains(" PASS"));
     let counts = counts.with_context(|| format!("{line} ran no test:\n{text}"))?;
-    // The time stands behind the counts.
+    // The time comes after the counts.
     let counts = counts.split("; 0 ignored").next().unwrap_or(counts);
     ensure!(!counts.contains(" 0 passed"), "{line} ran no test:\n{text}");
     Ok(counts.to_owned())
 }
 
-/// Lines that a diff adds or takes away.
+/// The number of lines that a diff adds or removes.
 fn lines(diff: &str) -> usize {
     let is_changed =
         |line: &&str| line.starts_with(['+', '-']) && !line.starts_with("+++ ") && !line.starts_with("--- ");
@@ -114,7 +114,7 @@ fn lines(diff: &str) -> usize {
 mod tests {
     use super::*;
 
-    /// Whether the changes also compile and do what they should, the proof shows.
+    /// Only checks that the diffs apply. The proof also compiles and tests the changes.
     #[test]
     fn the_diffs_of_contributing_apply() {
         let page = std::fs::read_to_string(workspace().join("CONTRIBUTING.md")).unwrap();

@@ -1,6 +1,6 @@
-//! The packages in minimal roots of the distribution with gcc and nothing else of ours: installed, used and
-//! removed. The Debian package in one of this system's release, the tarball and the wheel in one of the
-//! oldest release that there is.
+//! Proves the packages: they are installed, used and removed in minimal roots of the distribution, which have
+//! gcc and nothing else of this project. The Debian package is tested in a root of this system's release, the
+//! tarball and the wheel in a root of the oldest release that mirrors have.
 
 use super::bare;
 use super::proof::Proof;
@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 const PROGRAM: &str = "#include <stdio.h>\n#include <stdexcept>\n\
     int main() { try { throw std::runtime_error(\"caught\"); } catch (std::exception &e) { printf(\"%s\\n\", e.what()); } }\n";
 
-/// Commands inside the root, each with a text that its output must hold; `@` is the prefix.
+/// Commands inside the root, each with a text that its output must contain; `@` is the prefix.
 const USES: [(&str, &str); 11] = [
     ("sframe-ld --version", "sframe-ld"),
     ("ld-compare --help", "ld-compare"),
@@ -39,7 +39,7 @@ const USES: [(&str, &str); 11] = [
     ("cat @/share/doc/sframe-ld/licences/list.txt", "rayon"),
 ];
 
-/// Uses of what only the Debian package brings.
+/// Uses of what only the Debian package has.
 const DEBIAN_USES: [(&str, &str); 2] = [
     (
         "bash -c 'source @/share/bash-completion/completions/sframe; COMP_WORDS=(sframe ver); COMP_CWORD=1; _sframe sframe ver sframe; echo $COMPREPLY'",
@@ -48,11 +48,11 @@ const DEBIAN_USES: [(&str, &str); 2] = [
     ("zcat @/share/doc/sframe-ld/changelog.gz", "sframe-ld"),
 ];
 
-/// The oldest release of Debian that mirrors have: its C library is from before the one that most functions
-/// of threads moved in.
+/// The oldest release of Debian that mirrors have. Its C library is older than the one into which most thread
+/// functions moved.
 const OLD_RELEASE: &str = "bullseye";
 
-/// Makes the packages of programs in `built`, or builds these.
+/// Makes the packages from programs in `built`, or builds the programs first.
 #[derive(clap::Args)]
 pub struct Wanted {
     /// Take programs and libraries from this folder instead of building them
@@ -85,7 +85,7 @@ pub fn package(proof: &mut Proof, wanted: &Wanted) -> Result<()> {
     elsewhere(proof, &made)
 }
 
-/// Demands that the distribution's checker of packages has no error to tell of. Its warnings are noted.
+/// Checks that the distribution's checker of packages reports no error, and records its warnings.
 fn lint(proof: &mut Proof, root: &Path, made: &Package) -> Result<()> {
     bare::sources(root, &bare::release("VERSION_CODENAME")?)?;
     bare::add(root, &["lintian"])?;
@@ -125,7 +125,7 @@ fn use_and_remove(proof: &mut Proof, root: &Path, made: &Package) -> Result<()> 
     proof.note("\nRemoved: nothing is left that was not there before.")
 }
 
-/// Runs commands in a root, with the programs below a prefix first on `PATH`, and notes what holds.
+/// Runs commands in a root, with the programs below a prefix first on `PATH`, and records what works.
 fn use_in(proof: &mut Proof, root: &Path, prefix: &str, uses: &[(&str, &str)]) -> Result<()> {
     std::fs::create_dir_all(root.join("tmp/use"))?;
     std::fs::write(root.join("tmp/use/program.cc"), PROGRAM)?;
@@ -170,14 +170,14 @@ fn elsewhere(proof: &mut Proof, made: &Package) -> Result<()> {
     proof.note("\nUninstalled: nothing of it is left.")
 }
 
-/// Renders every manual page, by the system's own `man`: the root has none.
+/// Renders every manual page with this system's `man`, because the root has none.
 fn pages(proof: &mut Proof, root: &Path, files: &str) -> Result<()> {
     let pages: Vec<&str> =
         files.lines().filter(|line| line.contains("/man/man1/") && line.ends_with(".gz")).collect();
     let folder = root.join("usr/share/man").display().to_string();
     let mut rendered = 0;
     for page in &pages {
-        // By name, because a page may be another one's (`.so`), which is looked for below the folder.
+        // By name: a page may refer to another one (`.so`), which `man` looks for below the folder.
         let name = page.rsplit('/').next().and_then(|name| name.strip_suffix(".1.gz"));
         let name = name.with_context(|| format!("{page} is in no section"))?;
         let text = proof.tool("man", &["--warnings", "-M", &folder, "1", name])?;
@@ -188,7 +188,7 @@ fn pages(proof: &mut Proof, root: &Path, files: &str) -> Result<()> {
     proof.note(format!("\n{rendered} manual pages are rendered."))
 }
 
-/// All files below a root, but what the package manager notes about itself.
+/// All files below a root, without those in which the package manager keeps its own state.
 fn all(root: &Path) -> Result<BTreeSet<PathBuf>> {
     let own = ["var/lib/dpkg", "var/log", "var/cache", "proc", "dev", "sys"];
     let (mut found, mut open) = (BTreeSet::new(), vec![root.to_owned()]);

@@ -1,5 +1,5 @@
-//! Debian packages that the kernel's proofs need, by package name, unpacked into a folder outside the
-//! repository. Nothing is installed, and no package's scripts run.
+//! Unpacks the Debian packages that the kernel's proofs need, by package name, into a folder outside the
+//! repository. Nothing is installed, and no scripts of packages run.
 
 use crate::apt;
 use crate::commands::output;
@@ -9,8 +9,8 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Packages whose programs build and boot kernels, and those with headers that the kernel's own tools are
-/// compiled with.
+/// The packages with programs that build and boot kernels, and with headers for compiling the kernel's own
+/// tools.
 const TOOLS: [&str; 12] = [
     "make",
     "bc",
@@ -27,8 +27,8 @@ const TOOLS: [&str; 12] = [
 ];
 const TRIPLE: &str = "x86_64-linux-gnu";
 
-/// The folder of all that is fetched and built: `SFRAME_KERNEL`, or one below the system's for temporary
-/// files.
+/// The folder for everything that is fetched and built: `SFRAME_KERNEL`, or one in the system's folder for
+/// temporary files.
 pub fn folder() -> Result<PathBuf> {
     let folder = std::env::var_os("SFRAME_KERNEL")
         .map_or_else(|| std::env::temp_dir().join("sframe-kernel"), PathBuf::from);
@@ -36,8 +36,8 @@ pub fn folder() -> Result<PathBuf> {
     Ok(folder.canonicalize()?)
 }
 
-/// A folder below with the contents of the named package, and of those of its dependencies whose names start
-/// with `follow`, for a machine as Debian names it.
+/// A folder with the contents of the named package, and of those of its dependencies whose names start with
+/// `follow`. `machine` is Debian's name.
 pub fn unpack(machine: &str, package: &str, follow: &str) -> Result<PathBuf> {
     let root = folder()?.join(format!("{package}-{machine}"));
     if root.exists() {
@@ -77,7 +77,8 @@ pub fn unpack(machine: &str, package: &str, follow: &str) -> Result<PathBuf> {
     Ok(root)
 }
 
-/// The versions of packages that [`unpack`] took are in the names of their files; this one finds such a name.
+/// The entry of a folder whose name starts in this way. [`unpack`] uses it, because the names of files
+/// contain versions.
 pub fn entry(folder: &Path, start: &str) -> Result<PathBuf> {
     let entries = std::fs::read_dir(folder).with_context(|| folder.display().to_string())?;
     let mut found: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
@@ -99,7 +100,7 @@ impl Tools {
         Ok(Tools { root })
     }
 
-    /// A command that finds the tools, and hands that on to its children.
+    /// A command that finds the tools and lets its children find them.
     pub fn command(&self, program: &str) -> Command {
         let root = &self.root;
         let own = root.join("usr/bin").join(program);
@@ -116,12 +117,12 @@ impl Tools {
         let headers = format!("{}:{}", usr("include"), usr(&format!("include/{TRIPLE}")));
         command.env("C_INCLUDE_PATH", with("C_INCLUDE_PATH", headers));
         command.env("BISON_PKGDATADIR", usr("share/bison"));
-        // By itself bison runs the one of the system, which need not be there.
+        // By default, bison runs the system's m4, which may not exist.
         command.env("M4", usr("bin/m4"));
         command
     }
 
-    /// Where qemu's firmware is, if not where it looks itself.
+    /// Where qemu's firmware is, if qemu does not look there itself.
     pub fn firmware(&self) -> Vec<PathBuf> {
         let folders = ["qemu", "seabios"].map(|name| self.root.join("usr/share").join(name)).into_iter();
         folders.filter(|folder| folder.exists()).collect()

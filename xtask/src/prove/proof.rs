@@ -1,4 +1,4 @@
-//! A proof on its way: its folder, the linker under proof, and the record.
+//! A running proof: its folder, the linker under test, and the record.
 
 use crate::commands::{output, version};
 use crate::records::{self, Measured};
@@ -9,13 +9,13 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A proof on its way: its folder, the linker laid out for `gcc -B`, and the record so far.
+/// A running proof: its folder, the linker laid out for `gcc -B`, and the record so far.
 pub struct Proof {
     pub folder: PathBuf,
     pub prefix: PathBuf,
-    /// With marks around what is [`Measured`].
+    /// The record so far, with marks around figures that are [`Measured`].
     pub record: String,
-    /// Whether `tests/proofs/` gets the record.
+    /// Whether the record is written to `tests/proofs/`.
     pub is_recorded: bool,
 }
 
@@ -31,7 +31,7 @@ impl Proof {
         Ok(proof)
     }
 
-    /// Adds a line to the record, and shows it. Paths of this machine are left out.
+    /// Adds a line to the record and shows it. Paths of this machine are left out.
     pub fn note(&mut self, line: impl AsRef<str>) -> Result<()> {
         let line = plain(line.as_ref()).replace(&self.folder.display().to_string(), ".");
         println!("{}", records::shown(&line));
@@ -45,7 +45,7 @@ impl Proof {
         output(&mut command).with_context(|| format!("{} {}", program.display(), arguments.join(" ")))
     }
 
-    /// A folder that makes `gcc -B` take an assembler, and the assembler's version.
+    /// A folder that makes `gcc -B` use an assembler, and the version of the assembler.
     pub fn assembler_folder(&self, name: &str, assembler: &Path) -> Result<(PathBuf, String)> {
         let folder = self.folder.join(name);
         std::fs::create_dir_all(&folder)?;
@@ -53,8 +53,7 @@ impl Proof {
         Ok((folder, version(assembler)?))
     }
 
-    /// Demands that this linker made a program and that neither readelf nor eu-elflint complains of
-    /// it.
+    /// Checks that this linker made a program, and that neither readelf nor eu-elflint complains about it.
     pub fn check(&mut self, program: &Path) -> Result<()> {
         let bytes = std::fs::read(program)?;
         install::made_here(program)?;
@@ -69,8 +68,7 @@ impl Proof {
         self.lint(program)
     }
 
-    /// Demands that eu-elflint reports nothing but findings that are known to be no fault, and notes those
-    /// by kind.
+    /// Checks that eu-elflint only reports findings that are known to be no fault, and records those by kind.
     pub fn lint(&mut self, program: &Path) -> Result<()> {
         let elflint = peers::program("eu-elflint")?;
         let output = Command::new(elflint).args(["--gnu-ld", "-q"]).arg(program).output()?;
@@ -97,7 +95,7 @@ fn plain(text: &str) -> String {
     let mut rest = text.chars().peekable();
     while let Some(character) = rest.next() {
         if character == '\x1b' {
-            // `ESC [` takes parameters up to a letter, any other escape one character.
+            // `ESC [` has parameters up to a letter; any other escape has one character.
             if rest.next() == Some('[') {
                 while rest.next().is_some_and(|c| !c.is_ascii_alphabetic()) {}
             }
@@ -108,12 +106,12 @@ fn plain(text: &str) -> String {
     kept
 }
 
-/// Findings that eu-elflint reports for good files too; the file tells why.
+/// Findings that eu-elflint also reports for good files; the file says why.
 fn elflint_known() -> impl Iterator<Item = &'static str> {
     include_str!("../../../tests/elflint-known.txt").lines().filter(|l| !l.is_empty() && !l.starts_with('#'))
 }
 
-/// Whether a line holds the parts of a pattern between its asterisks, in this order.
+/// Whether a line contains the parts between a pattern's asterisks, in this order.
 fn fits(line: &str, pattern: &str) -> bool {
     let mut rest = Some(line);
     for part in pattern.split('*') {

@@ -1,6 +1,6 @@
-//! Proof over random programs: thousands of them, each linked in several ways by this linker and every other,
-//! run, and compared by what they print. `ld-compare random` makes, links and judges them; here it is run for
-//! every machine, and its counts become the record.
+//! Proves the linker on random programs: this linker and every other one link thousands of them, in several
+//! ways. The programs run, and their outputs are compared. `ld-compare random` makes, links and judges the
+//! programs. This proof runs it for every machine and records the counts.
 
 use super::proof::Proof;
 use crate::install::{Comparer, Program, SframeCommand};
@@ -11,21 +11,21 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
 
-/// The machines, as `--machine` and as `ld-compare` call them, and programs of each.
+/// The machines, by the names of `--machine` and of `ld-compare`, and the number of programs for each.
 const MACHINES: [(&str, &str, u64); 3] =
     [("x86-64", "x86_64", 20_000), ("aarch64", "aarch64", 2_000), ("s390x", "s390x", 2_000)];
 
-/// What `ld-compare random` writes in the place of a linker if this one does a thing that no other does, nor
-/// two others the same.
+/// `ld-compare random` writes this instead of a linker's name if this linker did something that no other
+/// linker did, and no two others agree.
 const ALONE: &str = "unsettled, none like ours";
 
-/// How many programs are wanted of which machines.
+/// How many programs are wanted, for which machines.
 #[derive(clap::Args)]
 pub struct Wanted {
-    /// This machine's only, and more by repeating it
+    /// Only this machine; repeat it for more
     #[arg(long = "machine", value_parser = MACHINES.map(|machine| machine.0))]
     machines: Vec<String>,
-    /// So many programs of each machine
+    /// Number of programs for each machine
     #[arg(long)]
     count: Option<u64>,
     /// The first seed
@@ -54,7 +54,7 @@ pub fn random(proof: &mut Proof, wanted: &Wanted) -> Result<()> {
     Ok(())
 }
 
-/// Runs the programs of a machine, or the rest of an earlier run; gives the number of open findings.
+/// Runs the programs of a machine, or the rest of an earlier run. Returns the number of open findings.
 fn one(
     proof: &mut Proof,
     comparer: &Path,

@@ -1,13 +1,14 @@
-//! Debian's source packages in a minimal root of the distribution, each built by its own `debian/rules` with
-//! its own tests, first by GNU ld, then by this linker in the place of GNU ld, and held against each other.
+//! Rebuilds Debian's source packages in a minimal root of the distribution. Each package is built by its own
+//! `debian/rules`, with its own tests: first with GNU ld, then with this linker instead of GNU ld. The
+//! results are compared.
 //!
-//! The distribution's linker is diverted; a script stands in its place, which both builds call, so that
-//! nothing but the linker differs. A compiler cache makes the second build cheap: only links are made again.
-//! Every link of ours is made a second time with derived frames and an index, and verified.
+//! The distribution's linker is moved away, and a script takes its place. Both builds call the script, so
+//! only the linker differs. A compiler cache makes the second build cheap, because only links are made again.
+//! Every link of this linker is made a second time with derived frames and an index, and verified.
 //!
-//! A package that is done has a row in `tests/proofs/rebuild.json` and is built again only if it is named; so
-//! the proof goes on where it was interrupted, on any machine. Several runs may go on at a time: each locks
-//! its roots, and a row is added to those that the file has by then.
+//! A finished package has a row in `tests/proofs/rebuild.json`, and is only built again if it is named. So an
+//! interrupted proof goes on where it stopped, on any machine. Several runs may go on at the same time: each
+//! locks its roots, and adds its row to those that the file has by then.
 
 mod ledger;
 mod list;
@@ -34,13 +35,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::SystemTime;
 use test_counts::Tests;
 
-/// Packages of the root beside those of every bare root.
+/// The packages of the root, in addition to those of every bare root.
 const PACKAGES: [&str; 5] = ["build-essential", "debhelper", "ccache", "fakeroot", "passwd"];
-/// Longest time for a build, in seconds.
+/// The longest time for a build, in seconds.
 const LIMIT: u32 = 3 * 3600;
 
-/// Builds a package by `debian/rules` as a user without rights. `build-arch` runs the tests and makes no
-/// documents.
+/// Builds a package with `debian/rules` as a user without privileges. `build-arch` runs the tests and makes
+/// no documents.
 const BUILD: &str = r#"
 set -e
 name=$1
@@ -58,16 +59,16 @@ timeout --kill-after=60 LIMIT setpriv --reuid builder --regid builder --clear-gr
 echo $status
 "#;
 
-/// What is asked for.
+/// What the command line asks for.
 #[derive(clap::Args)]
 pub struct Wanted {
-    /// This source package only, done or not, and more by repeating it
+    /// Only this source package, finished or not; repeat it for more
     #[arg(long = "source", value_name = "PACKAGE")]
     names: Vec<String>,
-    /// So many packages at a time, each in a root of its own; 0 to write the page from its rows only
+    /// Packages to build at the same time, each in its own root; 0 only writes the page from its rows
     #[arg(long, default_value_t = 1)]
     jobs: usize,
-    /// The commit that the linker was made of, if it is not this one
+    /// The commit that the linker was built from, if it is not this one
     #[arg(long)]
     commit: Option<String>,
     #[command(flatten)]
@@ -101,7 +102,7 @@ pub fn rebuild(proof: &mut Proof, wanted: &Wanted) -> Result<()> {
     Ok(())
 }
 
-/// The package of this name.
+/// The package with this name.
 fn listed(name: &str) -> Result<&'static Source> {
     SOURCES.iter().find(|source| source.name == name).with_context(|| format!("{name} is not in the list"))
 }
@@ -115,12 +116,12 @@ struct Work<'a> {
     proof: &'a Proof,
     wanted: &'a Wanted,
     sources: Vec<&'static Source>,
-    /// The first package that nobody has taken.
+    /// The first package that no worker has taken.
     next: AtomicUsize,
 }
 
 impl Work<'_> {
-    /// Builds packages in a root until none is left. Gives what became of each; an error names its package.
+    /// Builds packages in a root until none is left. Returns what became of each; an error names its package.
     fn packages(&self, root: &Path) -> Vec<Result<Entry>> {
         let mut done = Vec::new();
         while let Some(source) = self.sources.get(self.next.fetch_add(1, Ordering::Relaxed)) {
@@ -135,8 +136,8 @@ impl Work<'_> {
         done
     }
 
-    /// Makes a row an entry, and keeps it. The page is written, too: the proof may be interrupted before its
-    /// end.
+    /// Makes an entry from a row and keeps it. It also writes the page, because the proof may be interrupted
+    /// before its end.
     fn keep(&self, source: &Source, row: &Row) -> Result<Entry> {
         let date = records::today()?.0;
         let head = ["-C", env!("CARGO_MANIFEST_DIR"), "rev-parse", "--short", "HEAD"];
@@ -147,7 +148,7 @@ impl Work<'_> {
         let details = self.proof.folder.join("logs").join(format!("{}.json", source.name));
         std::fs::write(details, serde_json::to_string(row)?)?;
         if self.proof.is_recorded {
-            // Other workers and other runs keep rows, too.
+            // Other workers and other runs also keep rows.
             let lock = std::fs::File::create(self.proof.folder.join("rows.lock"))?;
             lock.lock()?;
             let mut ledger = Ledger::read(&rows_file())?;
@@ -160,14 +161,14 @@ impl Work<'_> {
     }
 }
 
-/// A root that no other run uses as long as this is kept.
+/// A root that no other run uses while this value exists.
 struct Root {
     path: PathBuf,
     _lock: std::fs::File,
 }
 
-/// Takes roots that no other run has, with today's programs. Those that are not there are copies of the first
-/// one taken.
+/// Takes roots that no other run has, and puts today's programs into them. Missing roots are made as copies
+/// of the first one taken.
 fn prepare(proof: &Proof, sframe: &Path, count: usize) -> Result<Vec<Root>> {
     std::fs::create_dir_all(proof.folder.join("logs"))?;
     let mut roots: Vec<Root> = Vec::new();
@@ -187,7 +188,7 @@ fn prepare(proof: &Proof, sframe: &Path, count: usize) -> Result<Vec<Root>> {
     Ok(roots)
 }
 
-/// Makes a root if it is not there, and puts today's programs into it.
+/// Makes a root if it does not exist, and puts today's programs into it.
 fn fill(proof: &Proof, sframe: &Path, root: &Path, like: Option<&Root>) -> Result<()> {
     let place = root.join("opt/linker");
     if !place.join("ready").exists() {
@@ -206,8 +207,8 @@ fn fill(proof: &Proof, sframe: &Path, root: &Path, like: Option<&Root>) -> Resul
     Ok(())
 }
 
-/// Makes a root in which the script stands for the distribution's linker. Its package manager need not
-/// survive a loss of power, nor make an index of manual pages.
+/// Makes a root in which the script replaces the distribution's linker. Its package manager need not be safe
+/// against a loss of power, nor index manual pages.
 fn make_root(proof: &Proof, root: &Path) -> Result<()> {
     let place = root.join("opt/linker");
     let release = bare::release("VERSION_CODENAME")?;
@@ -233,7 +234,7 @@ fn make_root(proof: &Proof, root: &Path) -> Result<()> {
     .map(drop)
 }
 
-/// Builds a package twice. Its files are removed, its logs kept.
+/// Builds a package twice. Then its files are removed, but its logs stay.
 fn package(proof: &Proof, root: &Path, source: &Source) -> Result<Row> {
     let name = source.name;
     let folder = format!("/build/source/{name}");
@@ -275,7 +276,7 @@ fn build(proof: &Proof, root: &Path, name: &str, mode: &str) -> Result<Side> {
     Ok(side)
 }
 
-/// The ELF files of 64 bits in a package's folder that its build made; those of its source are older.
+/// The 64-bit ELF files in a package's folder that its build made. Those of its source are older.
 fn linked(root: &Path, name: &str, begin: SystemTime) -> Result<BTreeMap<String, File>> {
     let tree = root.join("build/tree").join(name);
     let mut files = BTreeMap::new();
@@ -292,15 +293,14 @@ fn linked(root: &Path, name: &str, begin: SystemTime) -> Result<BTreeMap<String,
     Ok(files)
 }
 
-/// Whether an ELF file is of class `ELFCLASS64`. Some packages have libraries for 32 bits, too, which GNU ld
-/// links.
+/// Whether an ELF file has class `ELFCLASS64`. Some packages also have 32-bit libraries, which GNU ld links.
 fn is_64_bit(path: &Path) -> Result<bool> {
     let mut start = [0; 5];
     std::fs::File::open(path)?.read_exact(&mut start)?;
     Ok(start[4] == 2)
 }
 
-/// What others see of a file: libraries, names, and exported symbols with their versions.
+/// What others see of a file: its libraries, its names, and its exported symbols with versions.
 fn interface(path: &Path) -> Result<BTreeSet<String>> {
     let mut lines = BTreeSet::new();
     let text = output(Command::new("readelf").arg("-dW").arg(path))?;

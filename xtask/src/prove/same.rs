@@ -1,8 +1,8 @@
-//! Compares two linkers' relocatable files: sections, symbols and relocations, whatever their order.
+//! Compares the relocatable files of two linkers: sections, symbols and relocations, in whatever order.
 //!
-//! Where strings are shared, linkers differ in the choice and in the order, so a place in such a section
-//! stands for the string that is there. Tables of symbols and of names, and the build-id, follow from the
-//! rest.
+//! If strings are shared, linkers choose different strings and different orders. So a place in such a section
+//! is described by the string that is there. Tables of symbols and names and the build-id are not compared,
+//! because they follow from the rest.
 
 use anyhow::{Context, Result, ensure};
 use object::elf;
@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::path::Path;
 
-/// The facts of one file, a line each, in order.
+/// The facts about one file, one per line, in order.
 #[derive(Default)]
 struct Facts {
     sections: Vec<String>,
@@ -20,7 +20,7 @@ struct Facts {
     relocations: Vec<String>,
 }
 
-/// Compares and tells how much was the same; an error lists the differences.
+/// Compares, and says how much was the same. An error lists the differences.
 pub fn same(ours: &Path, theirs: &Path) -> Result<String> {
     let (a, b) = (read(ours)?, read(theirs)?);
     let mut said = Vec::new();
@@ -36,7 +36,7 @@ pub fn same(ours: &Path, theirs: &Path) -> Result<String> {
     Ok(said.join(", "))
 }
 
-/// The lines of only one of two sorted lists.
+/// The lines that only one of two sorted lists contains.
 fn differences(ours: &[String], theirs: &[String]) -> String {
     let (mut a, mut b) = (ours.iter().peekable(), theirs.iter().peekable());
     let mut text = String::new();
@@ -75,7 +75,8 @@ fn facts(file: ElfFile64<'_, Endianness>) -> Result<Facts> {
     let name = |section: &elf::SectionHeader64<Endianness>| -> Result<String> {
         Ok(String::from_utf8_lossy(sections.section_name(order, section)?).into_owned())
     };
-    // The place of a symbol: a section and its contents there. The addend counts from a string's start.
+    // The place of a symbol: a section, and what it contains there. The addend counts from the start of a
+    // string.
     let place = |symbol: &elf::Sym64<Endianness>, index, addend: i64| -> Result<String> {
         let Some(section) = symbols.symbol_section(order, symbol, index)? else {
             return Ok(format!("{:#x} {:#x} + {addend:#x}", symbol.st_shndx(order), symbol.st_value(order)));
@@ -85,7 +86,7 @@ fn facts(file: ElfFile64<'_, Endianness>) -> Result<Facts> {
         if section.sh_flags(order) & u64::from(elf::SHF_STRINGS) == 0 {
             return Ok(format!("{} {value:#x} + {addend:#x}", name(section)?));
         }
-        // A section's symbol has the string's place in the addend; a name stands for its own string.
+        // For a section symbol, the addend is the place of the string. A name stands for its own string.
         let (at, addend) = if symbol.st_type() == elf::STT_SECTION {
             (value.wrapping_add(addend as u64), 0)
         } else {
@@ -132,7 +133,7 @@ fn facts(file: ElfFile64<'_, Endianness>) -> Result<Facts> {
     }
     for (index, symbol) in symbols.enumerate().skip(1) {
         let place = place(symbol, index, 0)?;
-        // The first string of a section is no fact of the section's own symbol.
+        // For the symbol of the section itself, the first string of the section is not a fact.
         let place =
             if symbol.st_type() == elf::STT_SECTION { place.split(' ').next().unwrap_or("") } else { &place };
         facts.symbols.push(format!(
@@ -146,8 +147,8 @@ fn facts(file: ElfFile64<'_, Endianness>) -> Result<Facts> {
     Ok(facts)
 }
 
-/// A section's contents. Those that the kernel's build derives from the symbol table are sorted, because the
-/// symbol tables differ in order.
+/// The contents of a section. The kernel's build derives some sections from the symbol table; these are
+/// sorted, because the order of symbol tables differs.
 fn ordered(section: &str, contents: &[u8]) -> Vec<u8> {
     let mut entries: Vec<&[u8]> =
         contents.chunks(if section == "__versions" { 64 } else { contents.len().max(1) }).collect();
@@ -159,7 +160,7 @@ fn strings(bytes: &[u8]) -> impl Iterator<Item = String> {
     bytes.split(|&byte| byte == 0).map(|text| String::from_utf8_lossy(text).into_owned())
 }
 
-/// FNV-1a: only to tell contents apart in a line of text.
+/// FNV-1a; it only has to tell contents apart in a line of text.
 fn checksum(bytes: &[u8]) -> u64 {
     bytes
         .iter()

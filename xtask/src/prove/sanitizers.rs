@@ -1,10 +1,11 @@
-//! Proof by sanitizers: the linker is built with AddressSanitizer and with ThreadSanitizer, then the tests
-//! run with it, and benchmarks' links at several numbers of threads, whose outputs must be the same.
+//! Proves memory safety with sanitizers: the linker is built with AddressSanitizer and with ThreadSanitizer.
+//! Then the tests run with it, and so do links of the benchmarks with several numbers of threads, whose
+//! outputs must be the same.
 //!
-//! A nightly compiler has the sanitizers. ThreadSanitizer has to see every access, those of Rust's standard
-//! library among them, which is built with it; it does not know of memory that the C library's allocator did
-//! not give, so the linker is built without its own. What a sanitizer has to say goes to files, so that
-//! messages of links are as ever, and tests that compare them hold.
+//! The sanitizers come with a nightly compiler. ThreadSanitizer has to see every access, including those of
+//! Rust's standard library, so that is built with it. It does not know memory that the C library's allocator
+//! did not give, so the linker is built without its own allocator. The reports of a sanitizer go to files. So
+//! the messages of links are the usual ones, and tests that compare them pass.
 
 use super::proof::Proof;
 use super::threads;
@@ -23,20 +24,20 @@ const TRIPLE: &str = "x86_64-unknown-linux-gnu";
 /// A sanitizer.
 struct Sanitizer {
     name: &'static str,
-    /// As the compiler calls it.
+    /// The compiler's name for it.
     flag: &'static str,
     /// The environment variable with its options.
     variable: &'static str,
     options: &'static str,
     /// Options of cargo.
     build: &'static [&'static str],
-    /// Options of the C compiler, whose libraries get the sanitizer too.
+    /// Options for the C compiler; the C libraries get the sanitizer, too.
     c_options: &'static str,
-    /// Reports that are no fault, by what suppresses them, and why.
+    /// Reports that are no fault: what suppresses them, and why.
     suppressed: &'static [(&'static str, &'static str)],
 }
 
-/// Beginnings of names of tests that cannot pass with a sanitizer, and why.
+/// How the names of tests start that cannot pass with a sanitizer, and why.
 const UNFIT: &[(&str, &str)] = &[
     ("faults::a_link_that_runs_out_of_memory_says_so", "it limits memory, which shadow memory exceeds"),
     ("faults::an_output_without_memory_is_an_error", "it limits memory"),
@@ -62,11 +63,11 @@ const SANITIZERS: [Sanitizer; 2] = [
         name: "AddressSanitizer",
         flag: "address",
         variable: "ASAN_OPTIONS",
-        // The command's own handlers for lost inputs and refused memory are part of what is tested.
+        // The tests also test the command's own handlers for lost inputs and refused memory.
         options: "handle_segv=0:handle_sigbus=0:handle_abort=0:allocator_may_return_null=1",
         build: &[],
-        // gcc 12 moves the look at a table on the stack of an inlined function (`ZSTD_selectBtGetAllMatches`)
-        // behind the end of its scope, and reports that.
+        // gcc 12 moves a read from a table on the stack of an inlined function (`ZSTD_selectBtGetAllMatches`)
+        // to after the end of its scope, and the sanitizer reports that.
         c_options: "-fno-sanitize-address-use-after-scope",
         suppressed: &[],
     },
@@ -95,10 +96,10 @@ const SANITIZERS: [Sanitizer; 2] = [
     },
 ];
 
-/// Says that a process may not have as much memory as a sanitizer takes to begin with.
+/// The sanitizer prints this if the process may not have as much memory as the sanitizer takes at its start.
 const NO_ROOM: &str = "ReserveShadowMemoryRange failed";
 
-/// Links that are made, with these options of the linker each.
+/// The links to make, each with these options of the linker.
 const WORKLOADS: [Workload; 3] = [Workload::Generated500, Workload::Rust, Workload::Database];
 const OPTIONS: [&str; 5] = [
     "",
@@ -108,7 +109,7 @@ const OPTIONS: [&str; 5] = [
     "--emit-relocs --sframe-index=compact --build-id=sha256",
 ];
 const THREADS: [usize; 3] = [2, 3, 8];
-/// Links with the same options and as many threads.
+/// How many links are made with the same options and the same number of threads.
 const ROUNDS: usize = 2;
 
 pub fn sanitizers(proof: &mut Proof) -> Result<()> {
@@ -158,7 +159,7 @@ fn build(proof: &Proof, sanitizer: &Sanitizer) -> Result<PathBuf> {
 struct Bench<'s> {
     sanitizer: &'s Sanitizer,
     linker: PathBuf,
-    /// The folder that gets a file for each process with a report.
+    /// The folder that gets a file for each process that reports something.
     reports: PathBuf,
 }
 
@@ -190,7 +191,7 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// Points the sanitizer of the linkers that a command starts to the folder of reports.
+    /// Makes the sanitizer of all linkers that a command starts write its reports into the folder.
     fn watched(&self, command: &mut Command) {
         let Sanitizer { variable, options, .. } = self.sanitizer;
         let (reports, suppressions) = (self.reports.display(), self.suppressions());
@@ -198,12 +199,12 @@ impl Bench<'_> {
         command.env(variable, format!("{options}:{places}"));
     }
 
-    /// The file with what is left out.
+    /// The file that lists what is suppressed.
     fn suppressions(&self) -> PathBuf {
         self.reports.with_extension("suppressions")
     }
 
-    /// Returns the reports of processes that have ended, and forgets them.
+    /// Returns the reports of processes that have ended, and removes them.
     fn take_reports(&self) -> Result<Vec<String>> {
         let mut reports = Vec::new();
         for entry in std::fs::read_dir(&self.reports)? {
@@ -214,13 +215,14 @@ impl Bench<'_> {
         Ok(reports)
     }
 
-    /// Demands that the linker has the sanitizer.
+    /// Checks that the linker has the sanitizer.
     fn watches(&self, proof: &Proof) -> Result<()> {
         let mut command = Command::new(&self.linker);
         command.arg("--version").current_dir(&proof.folder);
         let options = format!("{}:help=1:log_path={}/report", self.sanitizer.options, self.reports.display());
         let result = command.env(self.sanitizer.variable, options).output()?;
-        // One lists its flags where it is told to write, the other before it reads where that is.
+        // One of the sanitizers lists its flags in the place where reports go; the other one does so before
+        // it knows that place.
         let told =
             self.take_reports()?.into_iter().chain([String::from_utf8_lossy(&result.stderr).into_owned()]);
         let mark = format!("Available flags for {}", self.sanitizer.name);
@@ -232,8 +234,7 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// Runs a test of the workspace with the linker. Tests fail if they are unfit for the sanitizer, and no
-    /// others.
+    /// Runs a test of the workspace with the linker. Only tests that are unfit for the sanitizer may fail.
     fn tests(&self, proof: &mut Proof, test: &str, wrong: &mut Vec<String>) -> Result<()> {
         let mut command = Command::new("cargo");
         command.current_dir(folders::workspace()).args(["test", "--quiet", "--test", test, "--"]);
@@ -263,7 +264,7 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// Links a workload in all ways, and demands the same bytes whatever the number of threads.
+    /// Links a workload in all ways. The bytes must be the same for every number of threads.
     fn links(&self, proof: &mut Proof, workload: Workload, wrong: &mut Vec<String>) -> Result<()> {
         let (folder, case) = prepared(proof, workload)?;
         let threads = THREADS.repeat(ROUNDS);
@@ -292,7 +293,7 @@ impl Bench<'_> {
     }
 }
 
-/// Names of failed tests, of Rust's harness and of the lit tests' runner.
+/// The names of failed tests, from Rust's harness and from the runner of the lit tests.
 fn failed(text: &str) -> BTreeSet<&str> {
     let rust = text.lines().filter_map(|line| line.strip_prefix("---- ")?.strip_suffix(" stdout ----"));
     let lit = text.lines().filter_map(|line| line.strip_prefix("FAIL: "));

@@ -1,6 +1,6 @@
-//! Whole objects linked by other people's linkers: as they are, through the wrapper around linkers, and with
-//! the plugin. Each output is held against what the same linker makes of objects that were split beforehand,
-//! and against this linker's rows.
+//! Proves that other linkers can link whole objects: as they are, through the wrapper around linkers, and
+//! with the plugin. Each output is compared with what the same linker makes from objects that were split
+//! beforehand, and with this linker's rows.
 
 use super::proof::Proof;
 use super::tools::{self, dead_relocations, peer};
@@ -15,19 +15,19 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::Instant;
 
-/// Each link is timed so often, and the shortest counts.
+/// Each link is timed this many times; the shortest time counts.
 const RUNS: usize = 5;
-/// Linkers, by the beginnings of their folders' names, with whether they serve the plugin.
+/// The linkers, by the start of their folders' names, and whether they can load the plugin.
 const LINKERS: [(&str, bool); 5] =
     [("bfd", true), ("gold", true), ("lld", false), ("mold", false), ("wild", false)];
 
-/// The programs that split.
+/// The programs that split objects.
 pub struct Splitters<'a> {
     pub sframe: &'a Path,
     pub plugin: &'a Path,
 }
 
-/// A project: its objects as the assembler made them, and the same split beforehand.
+/// A project: its objects as the assembler made them, and the same objects, split beforehand.
 struct Project {
     whole: Vec<String>,
     split: Vec<String>,
@@ -67,14 +67,15 @@ pub struct Arguments {
     plugin: Plugin,
 }
 
-/// A project split by the wrapper around assemblers, and the same by what other linkers can load.
+/// A project that the wrapper around assemblers splits, and the same project with what other linkers can
+/// load.
 pub fn split_project(proof: &mut Proof, arguments: &Arguments) -> Result<()> {
     let sframe = arguments.command.path()?;
     tools::split_project(proof, &sframe, &arguments.wrapper.path()?)?;
     prove(proof, &Splitters { sframe: &sframe, plugin: &arguments.plugin.path()? })
 }
 
-/// Links the project of `split-project` and one of several hundred objects in every way.
+/// Links the project of `split-project`, and one with several hundred objects, in every way.
 fn prove(proof: &mut Proof, splitters: &Splitters<'_>) -> Result<()> {
     let of = |folder: &str| tools::objects(tools::OBJECTS).map(|name| format!("{folder}/{name}")).collect();
     let project = Project { whole: of("whole"), split: of("split") };
@@ -88,7 +89,7 @@ fn prove(proof: &mut Proof, splitters: &Splitters<'_>) -> Result<()> {
     table(proof, splitters, &project)
 }
 
-/// The project in which `violations` hides one, all of it with frames.
+/// The project in which `violations` hides a violation; here every object has frames.
 fn small(proof: &Proof, sframe: &Path) -> Result<Project> {
     let folder = proof.folder.join("small");
     for name in ["whole", "split"] {
@@ -131,11 +132,11 @@ fn table(proof: &mut Proof, splitters: &Splitters<'_>, project: &Project) -> Res
     Ok(())
 }
 
-/// Links of one project.
+/// The links of one project.
 struct Links<'a> {
     splitters: &'a Splitters<'a>,
     project: &'a Project,
-    /// This linker's rows.
+    /// The rows of this linker.
     ours: Option<Vec<String>>,
 }
 
@@ -149,7 +150,7 @@ impl Links<'_> {
         Ok(())
     }
 
-    /// Links, holds the output against the linker's own of split objects, and notes it.
+    /// Links, compares the output with the same linker's output for split objects, and records the result.
     fn one(
         &mut self,
         proof: &mut Proof,
@@ -195,7 +196,7 @@ impl Links<'_> {
         proof.note(line(format!("runs, says {} | {} | {wrong} | {judged}", text.trim(), found.len())))
     }
 
-    /// What the linker's rows of split objects are, held against this linker's.
+    /// Compares the rows that the linker makes from split objects with this linker's rows.
     fn against_ours(&mut self, found: &[String], expected: &mut Option<Vec<String>>) -> String {
         *expected = Some(found.to_vec());
         match &self.ours {
@@ -255,7 +256,7 @@ impl Links<'_> {
     }
 }
 
-/// The exit status of a program that says nothing; a signal is a failure.
+/// The exit status of a program that prints nothing; a signal is a failure.
 fn ended(program: &Path) -> Result<String> {
     let status = Command::new(program).status()?;
     match status.code() {
@@ -264,12 +265,12 @@ fn ended(program: &Path) -> Result<String> {
     }
 }
 
-/// `sframe verify`, whose findings are counted and not demanded: GNU ld's own rows for PLTs are wrong.
+/// Runs `sframe verify`. Its findings are counted, and may exist: GNU ld's own rows for PLTs are wrong.
 fn verified(folder: &Path, sframe: &Path, file: &str) -> Result<Output> {
     Ok(Command::new(sframe).current_dir(folder).args(["verify", file]).output()?)
 }
 
-/// Size, attributes and rows of every function with a symbol, sorted.
+/// Size, attributes and rows of every function that has a symbol, sorted.
 fn rows(json: &str) -> Vec<String> {
     let dump: Value = serde_json::from_str(json).unwrap_or_default();
     let list = |value: &Value, name: &str| value[name].as_array().cloned().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Proof by sqlite3's amalgamation, in every kind of output.
+//! Proves the linker on sqlite3's amalgamation, as every kind of output.
 
 use super::proof::Proof;
 use crate::commands::output;
@@ -6,10 +6,10 @@ use anyhow::{Context, Result, ensure};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The package whose source holds sqlite's amalgamation.
+/// The package whose source contains the amalgamation of sqlite.
 const SQLITE_CRATE: &str = "libsqlite3-sys";
 
-/// Makes tables, indices and a trigger, and asks questions whose answers are known.
+/// Makes tables, indices and a trigger, and runs queries whose results are known.
 pub const MAIN: &str = r#"
 #include <stdio.h>
 #include "sqlite3.h"
@@ -96,7 +96,7 @@ pub fn source(proof: &Proof) -> Result<PathBuf> {
     Ok(source)
 }
 
-/// The folder of a crate that bundles sources of another project, fetched by cargo.
+/// The folder of a crate that contains sources of another project; cargo fetches it.
 pub fn crate_source(proof: &Proof, name: &str) -> Result<PathBuf> {
     let folder = proof.folder.join("crate").join(name);
     std::fs::create_dir_all(folder.join("src"))?;

@@ -1,10 +1,10 @@
-//! Proof of `sframe stacks`: recordings of real programs, unwound by it, by framehop, libdw and `perf
+//! Proves `sframe stacks`: it unwinds recordings of real programs, and so do framehop, libdw and `perf
 //! script`.
 //!
-//! Nothing that is recorded has a frame pointer to speak of or SFrame of its own, but for one program that is
-//! linked with it: they are the distribution's. Every unwinder reads the same recording. `beside_framehop`,
-//! an example of `crates/stacks`, takes the time of unwinding alone for this crate and framehop in one run,
-//! and compares every frame; those of libdw as well, which `libdw.c` asks.
+//! The recorded programs are the distribution's. Hardly any of them has frame pointers, and only one is
+//! linked with SFrame. Every unwinder reads the same recording. `beside_framehop` is an example of
+//! `crates/stacks`. In one run, it measures the time of unwinding alone for this crate and for framehop, and
+//! compares every frame, also with those of libdw, which `libdw.c` asks for.
 
 use super::proof::Proof;
 use crate::bench::measure::{Cost, measure, median};
@@ -19,9 +19,9 @@ use std::process::Command;
 /// A program to record.
 struct Workload {
     name: &'static str,
-    /// A line for the shell.
+    /// The shell command that runs it.
     line: &'static str,
-    /// Programs that it needs.
+    /// The programs that it needs.
     needs: &'static [&'static str],
 }
 
@@ -73,24 +73,25 @@ const STATIC: &str = "#include <stdio.h>\n#include <stdlib.h>\n#include <string.
     qsort(all, N, sizeof *all, compare); for (int i = 0; i < N; i++) free(all[i]); free(all); } }\n";
 const STORM: &str = "i=0; while [ $i -lt 1500 ]; do /bin/true; ls / >/dev/null; i=$((i + 1)); done\n";
 
-/// Stacks that libdw says it has followed to the root, because it cannot read the next return address.
+/// libdw claims that it has followed these stacks to the root, because it cannot read the next return
+/// address.
 const CUT: [&str; 2] = [
     "same frames; ours ends at CopyEnded, libdw at the root",
     "same frames; ours ends at Memory, libdw at the root",
 ];
-/// How often the whole command and `perf script` run on a recording, in turns; the medians count.
+/// How often the command and `perf script` run on a recording, in turns; the medians count.
 const ROUNDS: usize = 5;
-/// Outermost functions of whole stacks, as perf names them.
+/// The outermost functions of complete stacks, by perf's names.
 const ROOTS: [&str; 7] =
     ["_start", "clone3", "__clone3", "__clone", "clone", "__GI___clone3", "__GI___clone"];
 const HEAD: &str = "| recording | samples | sframe: rooted | SFrame only | framehop: rooted | libdw: rooted | frames equal to libdw's | perf script: rooted | samples/s, unwinding alone | framehop's | times | whole command, s | perf script, s | times | peak MiB | perf's |\n\
     |---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|";
 
-/// What unwinds.
+/// The programs that unwind.
 struct Programs<'a> {
     sframe: &'a Path,
     beside: &'a Path,
-    /// The program that asks libdw.
+    /// The program that calls libdw.
     libdw: Option<String>,
 }
 
@@ -140,7 +141,7 @@ fn kernel() -> Result<String> {
     Ok(format!("Linux {}", output(Command::new("uname").arg("-r"))?.trim()))
 }
 
-/// Builds the program that unwinds by both.
+/// Builds the program that unwinds with this crate and with framehop.
 fn build() -> Result<PathBuf> {
     let root = crate::folders::workspace();
     let mut command = Command::new("cargo");
@@ -157,7 +158,7 @@ fn build() -> Result<PathBuf> {
     Ok(crate::folders::target().canonicalize()?.join("release/examples/beside_framehop"))
 }
 
-/// Has a browser search and zoom the page of `--html`, if there is one.
+/// Lets a browser search and zoom the page of `--html`, if there is a browser.
 fn drive_browser(proof: &mut Proof) -> Result<()> {
     let Some(browser) = ["chromium-headless-shell", "chromium"].into_iter().find(|name| is_there(name))
     else {
@@ -182,7 +183,7 @@ fn drive_browser(proof: &mut Proof) -> Result<()> {
     proof.note("Chromium searches and zooms the page of --html by keys and mouse\n")
 }
 
-/// Builds the program that asks libdw.
+/// Builds the program that calls libdw.
 fn build_for_libdw(proof: &Proof) -> Result<String> {
     let compiler = peers::program("libdw-gcc")?;
     std::fs::write(proof.folder.join("libdw.c"), include_str!("libdw.c"))?;
@@ -261,7 +262,7 @@ fn record(proof: &Proof, workload: &Workload) -> Result<PathBuf> {
     Ok(path)
 }
 
-/// One line of the table; what differs from framehop goes to `differences`.
+/// Writes one line of the table. Differences from framehop go to `differences`.
 fn compare(
     proof: &Proof,
     workload: &Workload,
@@ -284,12 +285,12 @@ fn compare(
     let text = proof.folder.join("stacks.txt").display().to_string();
     let script = proof.folder.join("perf.txt").display().to_string();
     let words = [&sframe.display().to_string(), "stacks", &path, "-o", &text].map(str::to_owned);
-    // Source lines of inlined functions would keep it for hours; nothing here names them.
+    // Source lines of inlined functions would take hours, and nothing here needs them.
     let line = format!("timeout 90 perf script --no-inline -i '{path}' > '{script}' 2>/dev/null");
     let their_words = ["sh".to_owned(), "-c".to_owned(), line];
     let (mut whole, mut perf) = (Vec::new(), Vec::new());
     for _ in 0..ROUNDS {
-        // To take away what the last recording gave takes as long as to write a part of this one.
+        // Removing the results of the last recording takes as long as writing a part of the new ones.
         for old in [&text, &script] {
             let _ = std::fs::remove_file(old);
         }
@@ -317,7 +318,7 @@ fn compare(
         if found.is_null() {
             continue;
         }
-        // Others go on by frame pointers where they have no rows, and may be right: the record tells.
+        // Without rows, others go on by frame pointers and may be right. The record says so.
         if share(ours, &Value::Null) + 0.005 < share(result, found) {
             writeln!(differences, "- {}: {name} reaches the root of more stacks", workload.name)?;
         }
@@ -355,7 +356,7 @@ fn stats(proof: &Proof, sframe: &Path, recording: &str, rows: &str) -> Result<Va
     serde_json::from_str(text.lines().next().unwrap_or_default()).with_context(|| text.into_owned())
 }
 
-/// The number of stacks with a user part whose outermost function is a root.
+/// The number of stacks that have a user part and whose outermost function is a root.
 fn rooted_by_perf(script: &str) -> usize {
     let mut rooted = 0;
     for sample in script.split("\n\n") {

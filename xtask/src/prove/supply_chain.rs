@@ -1,9 +1,9 @@
-//! The crates that this project takes from others and the one that it gives: `cargo deny` over licences,
-//! sources, duplicates and advisories, and `sframe-format` as it would be published, its documentation and
-//! its interface.
+//! Proves the supply chain. `cargo deny` checks the crates that this project takes from others: licences,
+//! sources, duplicates and advisories. The crate that it gives to others, `sframe-format`, is checked as it
+//! would be published, with its documentation and its interface.
 //!
-//! The tools are built from their published crates. Advisories are a repository of their own: where that
-//! cannot be reached, the record says so and the rest counts.
+//! The tools are built from their published crates. Advisories are in a repository of their own. If that
+//! cannot be reached, the record says so, and the rest still counts.
 
 use super::proof::Proof;
 use crate::commands::output;
@@ -15,8 +15,8 @@ use std::process::{Command, Output};
 
 /// The crate that others build on.
 const PUBLISHED: &str = "sframe-format";
-/// The commit whose interface of it is the baseline until a version is released. Whoever changes the
-/// interface on purpose writes that into the changelog and moves this.
+/// Until a version is released, the crate's interface at this commit is the baseline. If you change the
+/// interface on purpose, say so in the changelog and move this.
 const BASELINE: &str = "9339821";
 
 pub fn supply_chain(proof: &mut Proof) -> Result<()> {
@@ -50,8 +50,8 @@ fn here(program: impl AsRef<std::ffi::OsStr>, arguments: &[&str]) -> Command {
     command
 }
 
-/// `name version` of each crate that a finding is about, by the finding's code, from `cargo deny`'s lines of
-/// JSON.
+/// For each code of a finding, the `name version` of the crates that the finding is about, from the JSON
+/// lines of `cargo deny`.
 fn findings(output: &Output) -> BTreeMap<String, BTreeSet<String>> {
     let mut found: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for line in String::from_utf8_lossy(&output.stderr).lines() {
@@ -90,7 +90,7 @@ fn advisories(proof: &mut Proof, deny: &std::path::Path) -> Result<()> {
     proof.note("- `cargo deny check advisories`: no crate has one")
 }
 
-/// The published crate as others would get it: built from its package alone, and documented.
+/// Builds the published crate as others would get it, from its package alone, and documents it.
 fn publishing(proof: &mut Proof) -> Result<()> {
     let result = here("cargo", &["publish", "--dry-run", "--allow-dirty", "-p", PUBLISHED]).output()?;
     let messages = String::from_utf8_lossy(&result.stderr).into_owned();
@@ -105,7 +105,7 @@ fn publishing(proof: &mut Proof) -> Result<()> {
     proof.note("- documentation with all features: no warning")
 }
 
-/// The published crate by the oldest Rust that its manifest names.
+/// Builds the published crate with the oldest Rust that its manifest names.
 fn oldest_rust(proof: &mut Proof) -> Result<()> {
     let text = output(&mut here("cargo", &["metadata", "--format-version=1", "--no-deps"]))?;
     let metadata: serde_json::Value = serde_json::from_str(&text)?;

@@ -1,6 +1,6 @@
-//! Proof that outputs do not depend on the number of threads: all workloads of the benchmarks, each in
-//! several modes, and the links of a hundred random programs, made with 1 to 32 threads. Outputs, maps and
-//! messages must be the same bytes.
+//! Proves that outputs do not depend on the number of threads. All workloads of the benchmarks, each in
+//! several modes, and a hundred random programs are linked with 1 to 32 threads. Outputs, maps and messages
+//! must be the same bytes.
 
 use super::proof::Proof;
 use super::turns;
@@ -22,7 +22,7 @@ const MODES: [&[&str]; 5] = [
     &["--gc-sections", "--strip-debug", "--pack-dyn-relocs=relr"],
 ];
 
-/// Random programs, each linked with its libraries.
+/// The number of random programs. Each is linked with its libraries.
 const PROGRAMS: &str = "100";
 
 pub fn threads(proof: &mut Proof, comparer: &Path) -> Result<()> {
@@ -31,7 +31,7 @@ pub fn threads(proof: &mut Proof, comparer: &Path) -> Result<()> {
          | workload | options | bytes of the output | links | differ |\n|---|---|---:|---:|---:|"
     ))?;
     let mut wrong = Vec::new();
-    // The same inputs with --gc-sections are a mode here.
+    // The same inputs with --gc-sections are one of the modes here.
     for workload in Workload::value_variants().iter().filter(|workload| **workload != Workload::LlvmGc) {
         let (folder, case) = turns::prepared(proof, *workload)?;
         for mode in MODES {
@@ -47,9 +47,9 @@ pub fn threads(proof: &mut Proof, comparer: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Links a case with each of these numbers of threads, by the linker that `linker` begins the command of.
-/// Gives the size of the output in bytes, and the numbers of threads whose output, map or messages are not
-/// those of the first.
+/// Links a case with each of these numbers of threads; `linker` makes the start of the command. Returns the
+/// size of the output in bytes, and the numbers of threads whose output, map or messages differ from those of
+/// the first.
 ///
 /// # Errors
 /// A link fails, or an output cannot be read.
@@ -82,8 +82,7 @@ pub fn varying(
     Ok((size, differ))
 }
 
-/// Links random programs and their libraries, each with every number of threads; gives those whose results
-/// vary.
+/// Links random programs and their libraries with each number of threads. Returns those whose results vary.
 fn random(proof: &mut Proof, comparer: &Path) -> Result<Vec<String>> {
     let folder = proof.folder.join("random");
     if folder.exists() {

@@ -1,11 +1,17 @@
-//! Proof of thunks at size: an AArch64 program of 300 MiB of code in which thousands of functions are called
-//! from further away than a branch reaches, against the same program with near calls in their stead.
+//! Proves thunks at size: an AArch64 program with 300 MiB of code, in which thousands of functions are called
+//! from further away than a branch reaches (128 MiB). It is compared with the same program with near calls.
 //!
-//! The objects are written directly. Each holds functions in sections of their own; a function calls
-//! functions of its object, and every fourth one also a function that lies half of the program away. The
-//! first function of an object calls all others of it, and the main program the first ones, so every call is
-//! made once the program runs. Each function returns the sum of a constant and of its callees' results, so a
-//! branch that goes astray shows in the output.
+//! The objects are written directly. Each contains functions in sections of their own. A function calls
+//! functions of its object; every fourth one also calls a function that is half of the program away:
+//!
+//! ```text
+//! 0 MiB            150 MiB                300 MiB
+//! ├── a calls b ──────► b calls c ──────► c ...      the branches do not reach, so each needs a thunk
+//! ```
+//!
+//! The first function of an object calls all others in it, and the main program calls the first ones. So the
+//! running program makes every call. Each function returns the sum of a constant and its callees' results, so
+//! a branch to the wrong place changes the output.
 
 use super::proof::Proof;
 use crate::bench::case::{link_line, must_run};
@@ -22,22 +28,22 @@ use std::process::Command;
 
 const TRIPLE: &str = "aarch64-linux-gnu";
 const OBJECTS: u64 = 1550;
-/// Functions of an object.
+/// Functions in an object.
 const FUNCTIONS: u64 = 100;
-/// Bytes of a function.
+/// Size of a function in bytes.
 const SIZE: usize = 2048;
-/// Calls of a function.
+/// Calls in a function.
 const CALLS: u64 = 16;
 /// One function in this many makes a far call.
 const FAR_EVERY: u64 = 4;
-/// Functions of an object that are called from far away.
+/// Functions in an object that are called from far away.
 const SHARED: u64 = 4;
-/// Objects by which distances of far calls vary.
+/// The distances of far calls vary by this many objects.
 const JITTER: u64 = 150;
-/// Runs whose times are compared, of each link.
+/// Timed runs of each link.
 const RUNS: usize = 7;
 const THREADS: usize = 2;
-/// Largest ratio of the time of the link with thunks to that without.
+/// The largest allowed ratio between the times of the links with and without thunks.
 const MOST: f64 = 1.3;
 
 /// Relocation types (AArch64 ELF psABI, 5.7).
@@ -70,7 +76,7 @@ pub fn thunks(proof: &mut Proof, sframe: &Path) -> Result<()> {
     let framed =
         link(proof, &far, &["--sframe-index", "--sframe-from-eh-frame=all"].map(String::from), "again")?;
     let said = proof.tool(sframe, &["verify", &framed.display().to_string()])?;
-    // The code has no frames but the main program's; all others in the index are thunks'.
+    // Only the main program has frames in its code; all others in the index are those of thunks.
     let rows = format!("not in .eh_frame: {count} functions");
     ensure!(said.contains(" 0 errors, 0 warnings") && said.contains(&rows), "{said}");
     proof.note(format!("- `--sframe-index` has rows for all {count}, and `sframe verify` is content"))?;
@@ -104,7 +110,7 @@ fn name(object: u64, function: u64) -> String {
     format!("_ZN4unit{object:04}8function{function:02}Em")
 }
 
-/// The constant of a function, without its callees' results. 16 bits.
+/// The constant of a function, without the results of its callees; 16 bits.
 fn constant(object: u64, function: u64) -> u64 {
     (object * 40_503 + function * 30_011 + 7) & 0xffff
 }
@@ -125,7 +131,7 @@ fn callees(object: u64, function: u64, far: bool) -> Vec<(u64, u64)> {
     all
 }
 
-/// The result of a function for a depth.
+/// The result of a function, called with this depth.
 fn result(object: u64, function: u64, depth: u64, far: bool) -> u64 {
     let mut sum = constant(object, function);
     if depth > 0 {
@@ -156,7 +162,8 @@ fn write_object(number: u64, far: bool) -> Vec<u8> {
     object.write()
 }
 
-/// A function that calls others with a depth less by one, unless that is 0; and where its calls are.
+/// The code of a function, and the places of its calls. It calls others with a depth that is less by one,
+/// unless the depth is 0.
 fn code(constant: u32, calls: usize) -> (Vec<u8>, Vec<u64>) {
     let mut words: Vec<u32> = vec![
         0xa9be_7bfd,                               // stp x29, x30, [sp, #-32]!
@@ -212,7 +219,7 @@ fn thunk_count(proof: &Proof, program: &Path) -> Result<usize> {
     Ok(symbols.lines().filter(|line| line.ends_with("_veneer") && !line.contains("__erratum")).count())
 }
 
-/// Links both in turns, and compares the medians.
+/// Links both programs in turns, and compares the medians.
 fn compare(proof: &mut Proof, far: &Inputs, near: &Inputs) -> Result<()> {
     let mut costs: [Vec<Cost>; 2] = [Vec::new(), Vec::new()];
     let out = proof.folder.join("timed");
@@ -222,7 +229,7 @@ fn compare(proof: &mut Proof, far: &Inputs, near: &Inputs) -> Result<()> {
             let words = command(proof, inputs, &[format!("--threads={THREADS}")], &out);
             let run = measure(&inputs.folder, THREADS, &words)?;
             ensure!(run.cost.success, "{}", run.messages);
-            // The first round warms the file cache.
+            // The first round only warms the file cache.
             costs.extend((round > 0).then_some(run.cost));
         }
     }

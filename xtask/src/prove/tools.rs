@@ -1,5 +1,5 @@
-//! Proofs of the tools around the linker: `attach` on well-known binaries, and a project built through the
-//! assembler wrapper.
+//! Proves the tools around the linker: `attach` on well-known programs, and a project that is built through
+//! the assembler wrapper.
 
 use super::proof::Proof;
 use crate::commands::output;
@@ -10,7 +10,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Programs, and words that make them show that they work, whatever their place.
+/// Programs, and arguments that make each show that it works, wherever it lies.
 const PROGRAMS: [(&str, &[&str]); 26] = [
     ("bash", &["-c", "for i in 1 2 3; do echo $((i * i)); done; trap 'echo bye' EXIT"]),
     ("python3", &["-c", "import json, ctypes, re; print(json.dumps([re.sub('a', 'b', 'banana'), 1 / 3]))"]),
@@ -59,10 +59,10 @@ const THROWS: &str = "#include <iostream>\n#include <fstream>\n#include <stdexce
 const SINE: &str = "#include <math.h>\n#include <stdio.h>\nint main(int count, char **words) { FILE *maps = fopen(\"/proc/self/maps\", \"r\");\n\
      printf(\"%.6f\\n\", sin(count)); for (int c; words && (c = getc(maps)) != EOF;) putchar(c); }\n";
 
-/// At least so many files must have been tried.
+/// At least this many files must have been tried.
 const ENOUGH: usize = 20;
 
-/// Attaches frames to real binaries, which then must behave as before.
+/// Attaches frames to real programs, which must then behave as before.
 pub fn attach(proof: &mut Proof, sframe: &Path) -> Result<()> {
     let readelf = peers::program("readelf")?;
     std::fs::write(
@@ -88,7 +88,8 @@ pub fn attach(proof: &mut Proof, sframe: &Path) -> Result<()> {
         let (kind, functions) = attach_one(proof, sframe, &readelf, &original, &new, count)?;
         let run = |program: &Path| {
             let mut command = Command::new(program);
-            // Programs that look for their files relative to their own place find them by these.
+            // Programs that look for their files relative to their own place find them through these
+            // variables.
             command
                 .arg0(name)
                 .current_dir(&proof.folder)
@@ -148,7 +149,7 @@ fn row(
     proof.note(format!("| {name} | {kind} | {} | {} | {functions} | yes |", size(before)?, size(after)?))
 }
 
-/// The program of a name: gcc's own, rustup's behind its proxies, or one on `PATH`.
+/// The program with a name: gcc's own, the one behind rustup's proxies, or one on `PATH`.
 fn locate(name: &str) -> Result<Option<PathBuf>> {
     let path = match name {
         "cc1" | "cc1plus" => output(Command::new("gcc").arg(format!("-print-prog-name={name}")))?,
@@ -163,12 +164,12 @@ fn locate(name: &str) -> Result<Option<PathBuf>> {
     Ok(if elf { Some(path.canonicalize()?) } else { None })
 }
 
-/// The folder of a program's own libraries, if it is beside the program's.
+/// The folder with a program's own libraries, if it is beside the program's folder.
 fn library_folder(program: &Path) -> PathBuf {
     program.parent().and_then(Path::parent).unwrap_or(Path::new("/usr")).join("lib")
 }
 
-/// Copies a file, attaches frames and checks the result. Returns the kind of file and the number of its
+/// Copies a file, attaches frames and checks the result. Returns the kind of the file and the number of its
 /// functions.
 fn attach_one(
     proof: &Proof,
@@ -207,7 +208,7 @@ fn attach_one(
     Ok((kind, functions))
 }
 
-/// Objects of the project.
+/// Objects in the project.
 pub(super) const OBJECTS: usize = 120;
 
 /// Builds a C++ project with and without the assembler wrapper, and links both with gold, lld and this
@@ -247,12 +248,12 @@ pub fn split_project(proof: &mut Proof, sframe: &Path, wrapper: &Path) -> Result
     Ok(())
 }
 
-/// Names of the project's objects.
+/// The names of the project's objects.
 pub(super) fn objects(count: usize) -> impl Iterator<Item = String> {
     (0..count).map(|n| format!("part{n}.o")).chain(["main.o".to_owned()])
 }
 
-/// A linker of the tools' folder.
+/// A linker in the folder of tools.
 pub(super) fn peer(family: &str) -> Result<PathBuf> {
     let folders = std::fs::read_dir(peers::folder()).context("no peers; run cargo xtask peers")?;
     let named = |path: &PathBuf| path.file_name().is_some_and(|n| n.to_string_lossy().starts_with(family));
@@ -263,7 +264,8 @@ pub(super) fn peer(family: &str) -> Result<PathBuf> {
     found.pop().with_context(|| format!("no {family}; run cargo xtask peers"))
 }
 
-/// Sources that share templates, inline functions and virtual tables, throw, and hold code that nobody calls.
+/// Writes sources that share templates, inline functions and virtual tables, throw exceptions, and contain
+/// code that nobody calls.
 pub(super) fn write_project(folder: &Path, count: usize) -> Result<()> {
     let header = "#include <map>\n#include <stdexcept>\n#include <string>\n#include <vector>\n\
         struct Shape { virtual ~Shape() {} virtual int area(int) const { return 0; } };\n\
@@ -295,7 +297,8 @@ pub(super) fn write_project(folder: &Path, count: usize) -> Result<()> {
     write_new(&folder.join("main.cc"), &main)
 }
 
-/// Writes a file unless it has these contents already, so that no object made of it counts as old.
+/// Writes a file, unless it has these contents already: otherwise the objects made from it would count as
+/// old.
 fn write_new(path: &Path, text: &str) -> Result<()> {
     let known = std::fs::read(path).is_ok_and(|old| old == text.as_bytes());
     if !known {
@@ -304,8 +307,7 @@ fn write_new(path: &Path, text: &str) -> Result<()> {
     Ok(())
 }
 
-/// Compiles sources whose names fit, two at a time as a build would; objects that are up to date are left
-/// alone.
+/// Compiles the sources whose names match, two at a time as a build would. Objects that are up to date stay.
 pub(super) fn compile(
     proof: &Proof,
     (compiler, sources): (&str, &str),
@@ -324,7 +326,7 @@ pub(super) fn compile(
     output(&mut command).map(|_| ())
 }
 
-/// Links, checks the output against the linker's known behaviour, and notes it.
+/// Links, checks the output against the known behaviour of the linker, and records it.
 fn link(
     proof: &mut Proof,
     sframe: &Path,
@@ -349,7 +351,7 @@ fn link(
     let linked = result.status.success();
     let text = String::from_utf8_lossy(&result.stderr).into_owned();
     let violation = text.contains("discarded section");
-    // lld and gold refuse whole sections in a plain final link, and so does this linker without its own
+    // In a plain final link, lld and gold refuse whole sections, and so does this linker without its own
     // splitting.
     let refused = folder == "whole" && mode == "final";
     ensure!(linked != refused || family == "sframe-ld", "{family} {folder} {mode}: {text}");
@@ -390,8 +392,8 @@ fn link(
     proof.note(format!("| {family} | {folder} | {mode} | {verdict} | {functions} |"))
 }
 
-/// Relocations of SFrame sections that a linker left without meaning, in the output of `readelf
-/// -rW`.
+/// The number of relocations of SFrame sections that a linker left without meaning, from the output of
+/// `readelf -rW`.
 pub(super) fn dead_relocations(text: &str) -> usize {
     let tables = text.split("Relocation section ").filter(|table| table.starts_with("'.rela.sframe'"));
     tables.map(|table| table.matches("R_X86_64_NONE").count()).sum()

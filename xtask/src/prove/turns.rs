@@ -1,5 +1,5 @@
-//! Links of a benchmark case by several linkers with and without an option, in turns, so that a machine whose
-//! speed changes does the same to all.
+//! Links a benchmark case with several linkers, with and without an option, in turns: if the machine's speed
+//! changes, it changes for all of them.
 
 use super::proof::Proof;
 use crate::bench::case::Case;
@@ -16,11 +16,11 @@ const PROCESSORS: usize = 2;
 pub struct Turns {
     pub folder: PathBuf,
     pub case: Case,
-    /// This linker, and the peers that have the option.
+    /// This linker, and the peers that support the option.
     pub linkers: Vec<Linker>,
 }
 
-/// A workload's folder and case, from the benchmarks' folder if it is prepared there.
+/// The folder and the case of a workload; from the benchmarks' folder if the case is prepared there.
 pub fn prepared(proof: &Proof, workload: Workload) -> Result<(PathBuf, Case)> {
     let shared = std::env::var_os("SFRAME_BENCH").map_or_else(|| proof.folder.clone(), PathBuf::from);
     let folder = shared.join(workload.folder());
@@ -28,11 +28,11 @@ pub fn prepared(proof: &Proof, workload: Workload) -> Result<(PathBuf, Case)> {
     Ok((folder, case))
 }
 
-/// Median wall seconds, by linker and option.
+/// The median wall times in seconds, by linker and option.
 pub type Seconds = Vec<Vec<f64>>;
 
 impl Turns {
-    /// The workload, and linkers of these families.
+    /// Prepares the workload and the linkers of these families.
     pub fn new(proof: &Proof, workload: Workload, families: &[Family]) -> Result<Self> {
         let (folder, case) = prepared(proof, workload)?;
         let ours = proof.folder.join("installed/bin/sframe-ld");
@@ -45,12 +45,12 @@ impl Turns {
         proof.folder.join(format!("{}{option}", linker.name).replace(['=', ' '], "-"))
     }
 
-    /// Links with each of `options` by every linker: once to have the outputs, then in `rounds` for the time.
+    /// Links with each of `options` and every linker: once for the outputs, then in `rounds` for the times.
     pub fn run(&self, proof: &Proof, options: &[&str], rounds: usize) -> Result<Seconds> {
         let mut times = vec![vec![Vec::new(); options.len()]; self.linkers.len()];
         for round in 0..=rounds {
             for turn in 0..self.linkers.len() {
-                // Each round begins with another.
+                // Each round begins with another linker.
                 let number = (turn + round) % self.linkers.len();
                 let linker = &self.linkers[number];
                 for (option, times) in options.iter().zip(&mut times[number]) {

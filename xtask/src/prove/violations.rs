@@ -1,5 +1,5 @@
-//! The violations lab on record: the matrix of every shape, machine and linker, its page and a picture of
-//! that, and a violation that is hidden among several hundred objects and found again.
+//! Records the violations lab: the matrix of every shape, machine and linker, its page and a picture of the
+//! page. Also hides a violation among several hundred objects and finds it again.
 
 use super::proof::Proof;
 use crate::commands::output;
@@ -9,13 +9,13 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
 
-/// Objects among which the violation hides.
+/// Number of objects among which the violation is hidden.
 pub(super) const OBJECTS: usize = 300;
-/// The one that is assembled with frames.
+/// The one object that is assembled with frames.
 const HIDDEN: usize = 137;
-/// Most that the reduction may take, in seconds.
+/// The most seconds that the reduction may take.
 const SECONDS: f64 = 300.0;
-/// Largest object that may be left, in bytes.
+/// The largest object that may be left, in bytes.
 const LARGEST: u64 = 1000;
 
 pub fn violations(proof: &mut Proof, program: &Path) -> Result<()> {
@@ -27,7 +27,7 @@ pub fn violations(proof: &mut Proof, program: &Path) -> Result<()> {
     command.arg(format!("--linker=split={ours} --sframe-split"));
     command.args(peers::linkers().iter().map(|name| format!("--linker={name}")));
     let text = output(&mut command)?;
-    // The heading is there already.
+    // The record has the heading already.
     proof.note(text.split_once("\n\n").map_or("", |(_, rest)| rest))?;
     picture(proof, &page)?;
     hidden(proof, program, &ours)
@@ -63,7 +63,7 @@ fn picture(proof: &Proof, page: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Hides a violation in a C++ project, and reduces the link by lld.
+/// Hides a violation in a C++ project, and reduces the link with lld.
 fn hidden(proof: &mut Proof, program: &Path, ours: &str) -> Result<()> {
     let folder = proof.folder.join("hidden");
     std::fs::create_dir_all(&folder)?;
@@ -124,7 +124,7 @@ fn hidden(proof: &mut Proof, program: &Path, ours: &str) -> Result<()> {
     Ok(())
 }
 
-/// Files that share inline functions and call each other.
+/// Writes files that share inline functions and call each other.
 pub(super) fn write_project(folder: &Path) -> Result<()> {
     let header = "template <int N> __attribute__((noinline)) int shared(int x) { volatile int a[4] = {x + N}; return a[0] * N; }\n";
     std::fs::write(folder.join("shared.h"), header)?;

@@ -1,10 +1,10 @@
-//! Proof of a kernel that has its frames with it: Debian's kernel source, compiled with frames, vmlinux
-//! linked with `.sframe_idx` by `examples/kernel/ld-vmlinux`, booted, and the section read from inside by
-//! `/proc/kcore`.
+//! Proves a kernel that contains its frames: Debian's kernel source is compiled with frames, vmlinux is
+//! linked with `.sframe_idx` by `examples/kernel/ld-vmlinux`, and boots. Then the guest reads the section
+//! through `/proc/kcore`.
 //!
-//! What the guest reads is the section of the file, byte for byte, it verifies by itself and against
-//! `.eh_frame`, and its functions are those that the guest's `/proc/kallsyms` lists. This source of Linux
-//! (6.1) has no reader of SFrame that could be asked, too.
+//! What the guest reads must be the section of the file, byte for byte. It must verify by itself and against
+//! `.eh_frame`, and its functions must be those that the guest's `/proc/kallsyms` lists. This source of Linux
+//! (6.1) has no reader of SFrame that could be tested, too.
 
 use super::kernel::tree::{self, Build, Linker, Machine, each_machine};
 use super::proof::Proof;
@@ -19,13 +19,13 @@ use std::fs::File;
 use std::path::Path;
 use std::process::Command;
 
-/// What makes compilers write call frame information, behind kbuild's own word against it.
+/// Makes compilers write call frame information; it comes after kbuild's own option against it.
 const TABLES: &str = "-fasynchronous-unwind-tables";
 /// What the guest needs to read its own memory.
 const OPTIONS: &str = "CONFIG_PROC_KCORE=y\n";
 
-/// The first program: finds the section by its symbols, and its place in `/proc/kcore` by the program headers
-/// there.
+/// The first program. It finds the section by its symbols, and the section's place in `/proc/kcore` by the
+/// program headers there.
 const INIT: &str = r#"#!/bin/busybox sh
 /bin/busybox --install -s /bin
 mount -t proc proc /proc
@@ -54,7 +54,7 @@ echo "== end"
 reboot -f
 "#;
 
-/// Builds and boots the kernels of the named machines, all if none is named.
+/// Builds and boots the kernels of the named machines; all of them if none is named.
 #[derive(clap::Args)]
 pub struct Wanted {
     #[command(flatten)]
@@ -86,8 +86,8 @@ pub fn vmlinux(proof: &mut Proof, wanted: &Wanted) -> Result<()> {
     })
 }
 
-/// Options of the compiler for frames, and where these come from. One machine's kernel has them from
-/// `.eh_frame`, as with assemblers that know no SFrame.
+/// The compiler's options for frames, and where the frames come from. One machine's kernel gets them from
+/// `.eh_frame`, as with assemblers that do not know SFrame.
 fn frames(machine: &Machine, folder: &Path) -> Result<(String, String)> {
     if machine.name == "arm64" {
         return Ok((TABLES.to_owned(), "frames derived from .eh_frame".to_owned()));
@@ -100,7 +100,7 @@ fn frames(machine: &Machine, folder: &Path) -> Result<(String, String)> {
     Ok((flags, format!("frames by {}", version(&assembler)?)))
 }
 
-/// The table in the file, and what the file's symbols say of it.
+/// The table in the file, and what the file's symbols say about it.
 struct Table {
     address: u64,
     data: Vec<u8>,
@@ -129,7 +129,7 @@ impl Table {
         let functions = kernel.symbols().filter(|symbol| symbol.kind() == SymbolKind::Text);
         let mut functions: Vec<_> =
             functions.map(|f| (f.address(), (f.size(), f.name().unwrap_or_default().to_owned()))).collect();
-        // Of several at one address the largest stays.
+        // If several start at one address, the largest stays.
         functions.sort();
         Ok(Table {
             address,
@@ -149,8 +149,8 @@ impl Table {
     }
 }
 
-/// Demands that `sframe verify` finds no fault in the table of vmlinux, and no row that contradicts
-/// `.eh_frame` but those that contradict it in the objects already.
+/// Checks that `sframe verify` finds no fault in the table of vmlinux. A row may contradict `.eh_frame` only
+/// if it does so in the objects already.
 fn rows(proof: &mut Proof, sframe: &Path, build: &Build<'_>) -> Result<()> {
     let verify = |files: &[&str]| -> Result<(BTreeSet<String>, String)> {
         let mut command = Command::new(sframe);
@@ -179,7 +179,7 @@ fn rows(proof: &mut Proof, sframe: &Path, build: &Build<'_>) -> Result<()> {
     ))
 }
 
-/// Holds what the guest said against the file.
+/// Compares what the guest printed with the file.
 fn guest(proof: &mut Proof, sframe: &Path, build: &Build<'_>, table: &Table, console: &str) -> Result<()> {
     let part = |name: &str| -> Result<&str> {
         let (_, rest) = console.split_once(&format!("== {name}")).with_context(|| format!("no {name}"))?;
@@ -209,8 +209,9 @@ fn guest(proof: &mut Proof, sframe: &Path, build: &Build<'_>, table: &Table, con
     proof.note(format!("  - {}", functions(table, &index, &listed)?))
 }
 
-/// Demands that every function of the table is one of the kernel's, by the addresses that the guest listed,
-/// or a weak definition that another one replaces: code between functions, without a symbol.
+/// Checks that every function of the table is a function of the kernel, by the addresses that the guest
+/// listed, or a weak definition that another one replaced. The latter is code between functions, without a
+/// symbol.
 fn functions(table: &Table, index: &[u8], listed: &str) -> Result<String> {
     let listed: BTreeSet<u64> =
         listed.lines().map(|line| u64::from_str_radix(line, 16)).collect::<Result<_, _>>()?;

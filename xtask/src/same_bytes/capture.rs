@@ -8,7 +8,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Variables that the linker reads and `--reproduce` does not write down. (It does write down the options of
+/// Variables that the linker reads but `--reproduce` does not write down. (It does write down the options in
 /// `SFRAME_LD_OPTIONS`.)
 const VARIABLES: [&str; 2] = ["SFRAME_LD_IDENTITY", "LD_RUN_PATH"];
 
@@ -16,15 +16,15 @@ const VARIABLES: [&str; 2] = ["SFRAME_LD_IDENTITY", "LD_RUN_PATH"];
 pub struct Link {
     #[arg(long)]
     linker: PathBuf,
-    /// The name that the linker is called by
+    /// The name under which the linker is called
     #[arg(long)]
     program: PathBuf,
     #[arg(last = true)]
     arguments: Vec<std::ffi::OsString>,
 }
 
-/// Runs a command with a linker that keeps its inputs, named by the variables of the tests and of
-/// `ld-compare`.
+/// Runs a command with a linker that keeps its inputs. The variables of the tests and of `ld-compare` name
+/// that linker.
 pub fn run(folder: &Path, linker: &Path, command: &[String]) -> Result<()> {
     let corpus = Corpus::open(folder.to_path_buf())?;
     let before = corpus.names()?.len();
@@ -51,7 +51,7 @@ pub fn run(folder: &Path, linker: &Path, command: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// Links as the linker was asked to and keeps the inputs.
+/// Makes the link as asked and keeps the inputs.
 pub fn link(folder: &Path, link: Link) -> Result<()> {
     let program = link.program.file_name().unwrap_or_default().to_os_string();
     let mut command = Command::new(&link.linker);
@@ -64,7 +64,7 @@ pub fn link(folder: &Path, link: Link) -> Result<()> {
     let archive = corpus.new_file()?;
     command.arg(prefixed("--reproduce=", &archive));
     let status = command.status().context("cannot run the linker")?;
-    // Asked for its version or stopped by a wrong option, a linker reads nothing.
+    // If the linker was asked for its version, or an option was wrong, it read nothing.
     if std::fs::metadata(&archive)?.len() > 0 {
         let variables =
             VARIABLES.iter().filter_map(|name| Some((name.to_string(), std::env::var(name).ok()?)));

@@ -1,5 +1,5 @@
-//! Captured links on disk: each different file once, named by its hash, and for each link a list of its
-//! files.
+//! Captured links on disk. Each different file is stored once, under its hash; for each link there is a list
+//! of its files.
 
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
@@ -10,24 +10,24 @@ use std::path::{Component, Path, PathBuf};
 /// One link.
 #[derive(Serialize, Deserialize)]
 pub struct Case {
-    /// Hash of everything below: equal links are kept once.
+    /// The hash of everything below, so equal links are stored once.
     #[serde(skip)]
     pub name: String,
-    /// The name that the linker was called by; messages begin with it.
+    /// The name under which the linker was called; messages start with it.
     pub program: String,
-    /// Variables that the linker reads.
+    /// The variables that the linker reads.
     pub environment: BTreeMap<String, String>,
-    /// Files by their paths in the link's folder, `response.txt` with the options among them.
+    /// The files, by their paths in the link's folder. One of them is `response.txt`, which has the options.
     pub files: BTreeMap<String, String>,
 }
 
-/// The folder of all links.
+/// The folder with all links.
 pub struct Corpus {
     folder: PathBuf,
 }
 
 impl Corpus {
-    /// Opens or makes it.
+    /// Opens the folder, or makes it.
     pub fn open(folder: PathBuf) -> Result<Self> {
         for name in ["files", "links", "new"] {
             std::fs::create_dir_all(folder.join(name))
@@ -36,17 +36,17 @@ impl Corpus {
         Ok(Corpus { folder })
     }
 
-    /// A new name for a file that is not yet part of it.
+    /// A temporary name for a file that is not part of the corpus yet.
     pub fn new_file(&self) -> Result<tempfile::TempPath> {
         Ok(tempfile::NamedTempFile::new_in(self.folder.join("new"))?.into_temp_path())
     }
 
-    /// A scratch folder on the same file system, so that files can be linked into it.
+    /// A temporary folder on the same file system, so that files can be linked into it.
     pub fn scratch(&self) -> Result<tempfile::TempDir> {
         Ok(tempfile::tempdir_in(self.folder.join("new"))?)
     }
 
-    /// Names of all links, sorted.
+    /// The names of all links, sorted.
     pub fn names(&self) -> Result<Vec<String>> {
         let entries = std::fs::read_dir(self.folder.join("links"))?;
         let mut names = Vec::new();
@@ -67,14 +67,14 @@ impl Corpus {
         Ok(case)
     }
 
-    /// Takes the archive that `--reproduce` wrote into the corpus.
+    /// Adds the archive that `--reproduce` wrote to the corpus.
     pub fn add(&self, archive: &Path, program: String, environment: BTreeMap<String, String>) -> Result<()> {
         let mut files = BTreeMap::new();
         let mut archive = tar::Archive::new(std::io::BufReader::new(std::fs::File::open(archive)?));
         let mut output = None;
         for entry in archive.entries()? {
             let mut entry = entry?;
-            // The first component is the archive's own name.
+            // The first component is the name of the archive.
             let path: PathBuf = entry.path()?.components().skip(1).filter(is_name).collect();
             let mut bytes = Vec::new();
             entry.read_to_end(&mut bytes)?;
@@ -106,7 +106,7 @@ impl Corpus {
         self.folder.join("files").join(hash)
     }
 
-    /// Writes a file as a whole or not at all: tests link at the same time.
+    /// Writes a file completely or not at all: tests link at the same time.
     fn write(&self, path: &Path, bytes: &[u8]) -> Result<()> {
         let new = self.new_file()?;
         std::fs::write(&new, bytes)?;
@@ -114,13 +114,13 @@ impl Corpus {
         Ok(())
     }
 
-    /// Lays a link's files out below a folder.
+    /// Unpacks the files of a link below a folder.
     pub fn unpack(&self, case: &Case, folder: &Path) -> Result<()> {
         std::fs::create_dir_all(folder)?;
         case.files.keys().try_for_each(|path| self.unpack_file(case, path, folder))
     }
 
-    /// The same for one of them. A copy: linkers write files that tests name as inputs, too.
+    /// Unpacks one of them. It is a copy, because linkers also write to files that tests name as inputs.
     pub fn unpack_file(&self, case: &Case, path: &str, folder: &Path) -> Result<()> {
         let place = folder.join(path);
         if let Some(parent) = place.parent() {
@@ -137,7 +137,7 @@ fn is_name(component: &Component<'_>) -> bool {
     matches!(component, Component::Normal(_))
 }
 
-/// The output's name, for people; `--reproduce` writes it in a line of its own or behind `-o`.
+/// The name of the output, for people. `--reproduce` writes it in its own line or after `-o`.
 fn output_of(response: &[u8]) -> Option<String> {
     let text = String::from_utf8_lossy(response);
     let mut lines = text.lines();

@@ -1,9 +1,9 @@
 //! Checks that a change of the linker keeps every byte of its outputs.
 //!
-//! `capture` runs a command, such as the tests, with a linker that keeps each link's inputs (`--reproduce`).
-//! `record` links all of these with one linker, at several numbers of threads, and notes hashes of all
-//! results: exit status, both streams, each file. `check` does the same with another linker and names the
-//! differences.
+//! `capture` runs a command, such as the tests, with a linker that keeps the inputs of each link
+//! (`--reproduce`). `record` makes all these links with one linker, with several numbers of threads, and
+//! stores the hashes of all results: exit status, both streams, each file. `check` does the same with another
+//! linker and lists the differences.
 
 use crate::install::{self, Program};
 use anyhow::{Context, Result, bail, ensure};
@@ -29,7 +29,7 @@ pub struct Arguments {
 
 #[derive(clap::Subcommand)]
 enum Step {
-    /// Run a command whose links are to be kept; it finds the linker in SFRAME_TEST_LD and SFRAME_LD
+    /// Run a command and keep the inputs of its links; it finds the linker in SFRAME_TEST_LD and SFRAME_LD
     Capture {
         #[command(flatten)]
         linker: install::Linker,
@@ -37,11 +37,11 @@ enum Step {
         #[arg(last = true, required = true)]
         command: Vec<String>,
     },
-    /// Link everything that FILE does not have yet and add the hashes of what comes out to it
+    /// Make every link that FILE does not have yet, and add the hashes of the results to it
     Record(Comparison),
-    /// Link everything and name what differs from FILE
+    /// Make every link and list what differs from FILE
     Check(Comparison),
-    /// Lay one link's inputs out in a folder of their own, to look into a difference
+    /// Unpack the inputs of one link into a folder, to look into a difference
     Unpack { case: String, folder: PathBuf },
     /// Link and keep the inputs (what SFRAME_TEST_LD calls during `capture`)
     #[command(hide = true)]
@@ -50,7 +50,7 @@ enum Step {
 
 #[derive(clap::Args)]
 struct Comparison {
-    /// Hashes, one link a line
+    /// File with the hashes, one link per line
     file: PathBuf,
     #[command(flatten)]
     linker: install::Linker,
@@ -62,19 +62,19 @@ struct Comparison {
     filter: String,
 }
 
-/// Links that were made at several numbers of threads.
+/// Links that were made with several numbers of threads.
 pub struct Repeated {
-    /// How many there are.
+    /// Number of links.
     pub links: usize,
-    /// Those whose results are not all the same each time, with the names of what varies.
+    /// The links whose results are not the same each time, with the names of what varies.
     pub varying: Vec<String>,
 }
 
-/// Runs a command, keeping its links in an empty folder, and makes each of them again at several numbers of
+/// Runs a command, keeps its links in an empty folder, and makes each of them again with several numbers of
 /// threads.
 ///
 /// # Errors
-/// The command fails or links nothing, or links cannot be made again: all of these are named.
+/// The command fails or makes no links, or links cannot be made again; the error names all of these.
 pub fn repeat(folder: &Path, linker: &Path, command: &[String]) -> Result<Repeated> {
     capture::run(folder, linker, command)?;
     let corpus = Corpus::open(folder.to_path_buf())?;
@@ -95,7 +95,7 @@ pub fn repeat(folder: &Path, linker: &Path, command: &[String]) -> Result<Repeat
     Ok(Repeated { links: names.len(), varying })
 }
 
-/// Stands in a record for a property in which no two runs of the recorded linker agree, such as times.
+/// Stands in a record for a property in which all runs of the recorded linker differ, such as a time.
 const VARIES: &str = "varies";
 
 pub fn run(arguments: Arguments) -> Result<()> {
@@ -118,7 +118,7 @@ pub fn run(arguments: Arguments) -> Result<()> {
 
 fn record(corpus: &Corpus, comparison: &Comparison) -> Result<()> {
     let linker = comparison.linker.path()?;
-    // A record that was broken off goes on where it ended.
+    // An interrupted record goes on where it stopped.
     let recorded = if comparison.file.exists() { read(&comparison.file)? } else { BTreeMap::new() };
     let cannot_write = || format!("cannot write {}", comparison.file.display());
     let mut file = std::fs::OpenOptions::new()
@@ -170,7 +170,7 @@ fn agreed(runs: &[(usize, Facets)]) -> Facets {
     names.into_iter().map(|name| (name.clone(), one(name))).collect()
 }
 
-/// Names of the properties in which runs do not agree.
+/// The names of properties in which runs disagree.
 fn unlike(agreed: &Facets) -> Vec<&String> {
     agreed.iter().filter(|(_, hash)| *hash == VARIES).map(|(name, _)| name).collect()
 }
@@ -203,7 +203,7 @@ fn read(file: &Path) -> Result<BTreeMap<String, Facets>> {
     text.lines().map(|line| Ok(serde_json::from_str(line)?)).collect()
 }
 
-/// Differences of the runs from the record, a line for each facet.
+/// The differences between the runs and the record, one line for each facet.
 fn differences(expected: &Facets, runs: &[(usize, Facets)]) -> Vec<String> {
     let mut at: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
     for (threads, facets) in runs {

@@ -1,4 +1,4 @@
-//! Links captured links again, at several numbers of threads.
+//! Makes captured links again, with several numbers of threads.
 
 use super::corpus::{Case, Corpus};
 use crate::children::output_within;
@@ -13,10 +13,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::time::Duration;
 
-/// Numbers of threads that each link is repeated with.
+/// The numbers of threads with which each link is repeated.
 pub const THREADS: [usize; 5] = [1, 2, 3, 8, 32];
 
-/// For so long a link may run: inputs of tests may make an older linker wait for ever.
+/// The longest time for a link. Inputs of tests may make an older linker wait for ever.
 const LIMIT: Duration = Duration::from_secs(20);
 
 /// The results of one link: a hash for each visible property.
@@ -25,7 +25,7 @@ pub type Facets = BTreeMap<String, String>;
 /// The results of a link, by number of threads.
 pub type Runs = Vec<(usize, Facets)>;
 
-/// Makes these links, some at the same time, and hands in the results of each.
+/// Makes these links, some at the same time, and passes on the results of each.
 pub fn all(
     corpus: &Corpus,
     linker: &Path,
@@ -68,7 +68,7 @@ fn one(corpus: &Corpus, linker: &Path, case: &Case) -> Result<Runs> {
             facets.insert(format!("file {name}"), hash(&std::fs::read(&path)?, folder));
             std::fs::remove_file(&path)?;
         }
-        // Tests link over their inputs, too.
+        // Tests may also write over their inputs.
         let gone: Vec<&PathBuf> = before.keys().filter(|path| !path.exists()).collect();
         for path in &gone {
             let name = path.strip_prefix(folder).unwrap_or(path).display().to_string();
@@ -80,7 +80,7 @@ fn one(corpus: &Corpus, linker: &Path, case: &Case) -> Result<Runs> {
         let is_killed = facets.get("status").is_some_and(|status| status.starts_with("signal: 9"));
         runs.push((threads, facets));
         if is_killed {
-            // It ran for as long as it may, and would again.
+            // It reached the time limit, and would do so again.
             break;
         }
     }
@@ -100,7 +100,7 @@ fn link(linker: &Path, case: &Case, folder: &Path, threads: usize) -> Result<Fac
     ]))
 }
 
-/// A hash of bytes in which the scratch folder, which has another name each time, may be named.
+/// Hashes bytes that may contain the name of the temporary folder, which differs each time.
 fn hash(bytes: &[u8], folder: &Path) -> String {
     let name = folder.as_os_str().as_bytes();
     let mut hasher = blake3::Hasher::new();

@@ -1,45 +1,46 @@
-//! What OpenTelemetry's eBPF profiler keeps of a file's call frame information, in bytes.
+//! How many bytes OpenTelemetry's eBPF profiler keeps for a file's call frame information.
 //!
-//! A delta is an address and the number of the rules from there on. A function's end is a delta without
-//! rules, unless the next function starts at most [`GAP`] bytes behind it; a delta with the rules of the one
-//! before it is dropped. Where the next delta comes one or two bytes later and differs by 8 in its CFA alone,
-//! an opcode in the number's rules stands for both.
+//! A delta is an address and the number of the rules from there on. The end of a function is a delta without
+//! rules, unless the next function starts at most [`GAP`] bytes after it. A delta with the same rules as the
+//! previous one is dropped. If the next delta comes one or two bytes later and only its CFA differs, by 8, an
+//! opcode in the number of rules stands for both deltas.
 
 use anyhow::Result;
 use sframe_format::{CfaRule, CompactTable, RegisterRule, Rules};
 use std::collections::{BTreeSet, HashSet};
 
-/// Bytes between functions that are covered by the rules before them.
+/// In gaps up to this size between functions, the rules before the gap continue.
 const GAP: u64 = 15;
-/// Bytes of a delta: the low 16 bits of the address, the number of rules.
+/// Size of a delta: the low 16 bits of the address, and the number of the rules.
 const DELTA: u64 = 4;
-/// The kernel rounds the elements of arrays up to this.
+/// The kernel rounds the size of array elements up to this.
 const ROUNDED: u64 = 8;
-/// Bytes of a page: the file and the address as the key, the first delta, their number and their map.
+/// Size of a page's entry: the file and the address as the key, the first delta, the number of deltas and
+/// their map.
 const PAGE: u64 = 16 + 8;
 const PAGE_BITS: u32 = 16;
-/// Bytes of rules.
+/// Size of the rules of one number.
 const RULES: u64 = 12;
-/// Deltas of the smallest map.
+/// The number of deltas in the smallest map.
 const SMALLEST_MAP: u64 = 1 << 8;
 
-/// Bytes of a file.
+/// The bytes for a file.
 #[derive(Clone, Copy, Default)]
 pub struct Sizes {
-    /// Deltas, pages and rules.
+    /// Bytes of deltas, pages and rules.
     pub used: u64,
-    /// Bytes of maps beside that: their sizes are powers of two.
+    /// Unused bytes of the maps, whose sizes are powers of two.
     pub slack: u64,
 }
 
-/// Rules as deltas have them: what finds the CFA, its offset, and the registers that are saved.
+/// Rules in the form of deltas: what finds the CFA, its offset, and the saved registers.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 enum Info {
-    /// No rules; at the end of a function it may give way to the next.
+    /// No rules. At the end of a function, the next function may replace this.
     Invalid {
         end: bool,
     },
-    /// A way to the caller that has a number of its own: end of the stack, signal frame, PLT.
+    /// A way to the caller that has its own number: end of the stack, signal frame, PLT.
     Command(u8),
     Frame {
         cfa: CfaRule,
@@ -53,7 +54,7 @@ struct Delta {
     info: Info,
 }
 
-/// Sizes of the deltas for the rows of a table.
+/// The sizes of the deltas for the rows of a table.
 pub fn sizes(table: &CompactTable<&[u8]>) -> Result<Sizes> {
     let deltas = deltas(table)?;
     let mut rules = HashSet::new();
@@ -67,7 +68,7 @@ pub fn sizes(table: &CompactTable<&[u8]>) -> Result<Sizes> {
         kept += 1;
         place += 1 + usize::from(merged.is_some());
     }
-    // Pages without deltas stand in the map too.
+    // The map also contains pages without deltas.
     let pages = match (pages.first(), pages.last()) {
         (Some(first), Some(last)) => last - first + 1,
         _ => 0,
@@ -117,7 +118,7 @@ fn add(deltas: &mut Vec<Delta>, address: u64, info: Info) {
     }
 }
 
-/// The distance of the next delta, and whether the CFA goes down, if one opcode can stand for both.
+/// The distance to the next delta, and whether the CFA goes down, if one opcode can stand for both deltas.
 fn merge_opcode(delta: &Delta, next: &Delta) -> Option<(u64, bool)> {
     let (Info::Frame { cfa, ra, fp }, Info::Frame { cfa: next_cfa, ra: next_ra, fp: next_fp }) =
         (delta.info, next.info)

@@ -1,4 +1,4 @@
-//! The link that faults are injected into, and the judgement of what became of it.
+//! The link that gets the faults, and the judgement of how it ended.
 
 use super::super::limits::{self, Ended, Limits};
 use super::super::proof::Proof;
@@ -10,7 +10,7 @@ use std::time::Duration;
 
 const LIMITS: Limits = Limits { processor: 60, clock: 120, address_space: u64::MAX, file: u64::MAX };
 
-/// Words of the link behind the linker and its output.
+/// The words of the link after the linker and its output.
 const WORDS: &[&str] = &[
     "-pie",
     "-e",
@@ -32,20 +32,20 @@ const SOURCES: &[(&str, &str)] = &[
     ("g.c", "int g(int n) { return 2 * n; }"),
 ];
 
-/// What a link may end in.
+/// How a link may end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum End {
-    /// The output that the link makes without faults.
+    /// With the output that the link makes without faults.
     New,
-    /// A message, exit status 1, and the output that was there before.
+    /// With a message, exit status 1, and the old output in place.
     Old,
-    /// A signal that was sent ended it, and the output is whole, old or new.
+    /// A signal from the proof ended it, and the output is complete, old or new.
     Killed,
-    /// Anything else.
+    /// In any other way.
     Wrong,
 }
 
-/// A folder with the inputs, and what the link makes of them.
+/// A folder with the inputs, and the output that the link makes from them.
 pub struct Bench {
     pub folder: PathBuf,
     pub linker: PathBuf,
@@ -53,7 +53,7 @@ pub struct Bench {
     injector: PathBuf,
 }
 
-/// What stands in the output's place before each link.
+/// What lies in the output's place before each link.
 pub const OLD: &[u8] = b"the old output";
 
 impl Bench {
@@ -89,13 +89,13 @@ impl Bench {
         self.folder.join("out/program")
     }
 
-    /// Puts the old output in its place.
+    /// Puts the old output back.
     pub fn reset(&self) -> Result<()> {
         let _ = std::fs::remove_file(self.out());
         Ok(std::fs::write(self.out(), OLD)?)
     }
 
-    /// The link as words for a shell.
+    /// The link, in words for a shell.
     pub fn words(&self, out: &str) -> String {
         format!("{} -o {out} {}", self.linker.display(), WORDS.join(" "))
     }
@@ -106,14 +106,14 @@ impl Bench {
         command
     }
 
-    /// The link in a shell that prepares its surroundings; `LINK` stands for it.
+    /// The link in a shell that prepares its surroundings; `LINK` in the script stands for it.
     pub fn shell(&self, script: &str) -> Command {
         let mut command = Command::new("bash");
         command.current_dir(&self.folder).args(["-c", &script.replace("LINK", &self.words("out/program"))]);
         command
     }
 
-    /// The link with one of these calls failing, or from there on each `every`'th.
+    /// The link with a call that fails: the one at this place, and from there on every `every`-th one.
     pub fn fault(&self, at: usize, every: usize, what: &str, calls: &str) -> Command {
         let mut command = Command::new(&self.injector);
         command.current_dir(&self.folder).args(["calls", &at.to_string(), &every.to_string(), what, calls]);
@@ -121,7 +121,7 @@ impl Bench {
         command
     }
 
-    /// The calls that a link makes behind the start of the process, which is not the linker's.
+    /// The calls that the linker makes, without those that start its process.
     pub fn calls(&self, calls: &str) -> Result<std::ops::Range<usize>> {
         let mut version = Command::new(&self.injector);
         version.current_dir(&self.folder).args(["calls", "999999", "0", "0", calls]);
@@ -141,7 +141,7 @@ impl Bench {
         limits::run(command, LIMITS, &self.folder.join("log"))
     }
 
-    /// What became of a link, by its end and by the output.
+    /// Judges how a link ended, by its status and its output.
     pub fn judge(&self, ended: &Ended) -> Result<End> {
         let output = std::fs::read(self.out()).context("the output is gone")?;
         let (old, new) = (output == OLD, output == self.expected);
@@ -155,12 +155,12 @@ impl Bench {
         })
     }
 
-    /// Whether something lies beside the output.
+    /// Whether another file lies beside the output.
     pub fn has_litter(&self) -> Result<bool> {
         Ok(std::fs::read_dir(self.folder.join("out"))?.count() != 1)
     }
 
-    /// The next link must make the output and take away what a killed one left.
+    /// Whether the next link makes the output and removes what a killed one left.
     pub fn next_link_is_clean(&self) -> Result<bool> {
         let ended = self.run(self.command("out/program"))?;
         Ok(ended.status.success() && std::fs::read(self.out())? == self.expected && !self.has_litter()?)
@@ -171,9 +171,9 @@ impl Bench {
     }
 }
 
-/// Writes a file again in place, so that its number stays, and its header once more at the end, as assemblers
-/// do. Times of change have ticks on many file systems: who opens a file and sees only writes of the same
-/// tick cannot know that more came.
+/// Writes a file again in place, so that its inode stays. At the end it writes the header once more, as
+/// assemblers do. On many file systems, times of change have ticks: if someone opens the file and sees only
+/// writes of the same tick, they cannot know that more came.
 pub fn overwrite(path: &Path, bytes: &[u8]) -> Result<()> {
     use std::os::unix::fs::FileExt;
     let file = std::fs::OpenOptions::new().write(true).open(path)?;
@@ -183,5 +183,5 @@ pub fn overwrite(path: &Path, bytes: &[u8]) -> Result<()> {
     Ok(file.write_all_at(&bytes[..64.min(bytes.len())], 0)?)
 }
 
-/// The longest tick that is usual, with some room.
+/// The longest tick that is usual, and some more.
 const TICK: Duration = Duration::from_millis(25);

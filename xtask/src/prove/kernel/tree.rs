@@ -1,8 +1,7 @@
-//! Kernels built from Debian's source: the machines, a small configuration for each, and how they are made
-//! and booted.
+//! Builds and boots kernels from Debian's source: the machines, and a small configuration for each.
 //!
-//! The parts of x86 that are linked with `-m elf_i386` (the real-mode blob and the first boot stage) go to
-//! GNU ld, by a script in front of the linker that looks at `-m`: this linker has no 32-bit machine.
+//! Some parts of x86 are linked with `-m elf_i386` (the real-mode blob and the first boot stage). This linker
+//! has no 32-bit machine. So a script in front of it looks at `-m` and gives these links to GNU ld.
 
 use super::super::boot::{Files, boot};
 use super::super::packages::{self, Tools};
@@ -16,15 +15,15 @@ use std::process::Command;
 
 /// One machine's kernel.
 pub struct Machine {
-    /// As this linker names it; the configuration is `tests/fixtures/kernel/NAME.config`.
+    /// This linker's name for it; the configuration is `tests/fixtures/kernel/NAME.config`.
     pub name: &'static str,
-    /// As the kernel's build does.
+    /// The name in the kernel's build.
     pub arch: &'static str,
-    /// As Debian does.
+    /// Debian's name.
     pub debian: &'static str,
-    /// Prefix of the names of the compiler and other tools.
+    /// Prefix of the names of its compiler and other tools.
     pub cross: &'static str,
-    /// The boot image, from the build's folder.
+    /// The boot image, relative to the build's folder.
     pub image: &'static str,
     pub emulator: &'static str,
     pub words: &'static [&'static str],
@@ -32,7 +31,7 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// GNU ld for it.
+    /// The name of GNU ld for it.
     pub fn gnu(&self) -> String {
         format!("{}ld.bfd", self.cross)
     }
@@ -71,11 +70,11 @@ const MACHINES: [Machine; 3] = [
     },
 ];
 
-/// A linker of kernels.
+/// A linker for kernels.
 pub struct Linker<'a> {
-    /// The folder with sframe-ld as `ld`.
+    /// The folder that contains sframe-ld as `ld`.
     pub prefix: &'a Path,
-    /// A script that adds to the words of its command line, and runs `SFRAME_LD`.
+    /// A script that adds arguments to its command line, and runs `SFRAME_LD`.
     pub front: Option<&'a Path>,
     /// Options for all links.
     pub options: &'a str,
@@ -83,7 +82,7 @@ pub struct Linker<'a> {
 
 impl Linker<'_> {
     /// Writes the script that stands in front of it, and returns the script's path. The linker `gnu` links
-    /// 32-bit x86. The command lines go to a file of the same name with `.log`.
+    /// 32-bit x86. The command lines go to a file with the script's name and `.log`.
     pub fn write(&self, folder: &Path, gnu: &str) -> Result<PathBuf> {
         use std::os::unix::fs::PermissionsExt;
         let path = folder.join("ld");
@@ -106,7 +105,7 @@ impl Linker<'_> {
     }
 }
 
-/// Debian's source of the kernel, unpacked.
+/// Debian's kernel source, unpacked.
 fn source(tools: &Tools) -> Result<PathBuf> {
     let root = packages::unpack("amd64", "linux-source", "linux-source-")?;
     let archive = packages::entry(&root.join("usr/src"), "linux-source-")?;
@@ -125,16 +124,16 @@ fn source(tools: &Tools) -> Result<PathBuf> {
 /// The tools and the unpacked source.
 pub type Tree<'a> = (&'a Tools, &'a Path);
 
-/// Which machines' kernels are wanted.
+/// The machines whose kernels are wanted.
 #[derive(clap::Args)]
 pub struct Machines {
-    /// This machine's only, and more by repeating it
+    /// Only this machine; repeat it for more
     #[arg(long = "machine", value_parser = MACHINES.each_ref().map(|machine| machine.name))]
     names: Vec<String>,
 }
 
-/// Proves something of the kernels of the named machines, of all if none is named. What the record of an
-/// earlier run says of the others stays.
+/// Proves something about the kernels of the named machines, or of all if none is named. What the record of
+/// an earlier run says about the other machines stays.
 pub fn each_machine(
     proof: &mut Proof,
     record: &str,
@@ -156,7 +155,7 @@ pub fn each_machine(
     Ok(())
 }
 
-/// A kernel on its way: the folder that it is built in, and the script in front of the linker.
+/// A kernel that is being built: its folder, and the script in front of the linker.
 pub struct Build<'a> {
     tools: &'a Tools,
     source: &'a Path,
@@ -166,7 +165,7 @@ pub struct Build<'a> {
 }
 
 impl<'a> Build<'a> {
-    /// Prepares a folder of this name; its machine's name is added.
+    /// Prepares a folder with this name; the machine's name is added.
     pub fn new(
         (tools, source): Tree<'a>,
         machine: &'static Machine,
@@ -192,7 +191,7 @@ impl<'a> Build<'a> {
         command.arg(format!("ARCH={}", self.machine.arch));
         command.arg(format!("CROSS_COMPILE={}", self.machine.cross));
         command.arg(format!("LD={}", self.linker.display())).args(words);
-        // The kernel's banner must not depend on who builds it and when.
+        // The banner of the kernel must not depend on who builds it, and when.
         command
             .env("KBUILD_BUILD_TIMESTAMP", "2026-01-01")
             .env("KBUILD_BUILD_USER", "proof")
@@ -200,8 +199,8 @@ impl<'a> Build<'a> {
         output(&mut command)
     }
 
-    /// Configures the kernel by the machine's options and `more` of them, builds it, all links anew, and
-    /// returns its version.
+    /// Configures the kernel with the machine's options and with `more`, builds it, makes all links again,
+    /// and returns its version.
     pub fn all(&self, more: &str, words: &[&str]) -> Result<String> {
         let options = format!("tests/fixtures/kernel/{}.config", self.machine.name);
         let wanted = std::fs::read_to_string(crate::folders::workspace().join(options))? + more;
@@ -234,8 +233,8 @@ impl<'a> Build<'a> {
         Ok(line.split(' ').skip(2).map(str::to_owned).collect())
     }
 
-    /// Boots to a script, with busybox and more files beside it, and returns the console's text. The script
-    /// has to end by `== end` and a restart.
+    /// Boots, runs a script with busybox and these further files, and returns the text on the console. The
+    /// script must end with `== end` and a restart.
     pub fn run(&self, script: &str, more: &[(&str, &Path)], words: &str) -> Result<String> {
         let busybox = packages::unpack(self.machine.debian, "busybox-static", "")?;
         let mut files = Files::default();
@@ -260,7 +259,7 @@ impl<'a> Build<'a> {
         Ok(console)
     }
 
-    /// What came out, and where it boots.
+    /// The sizes of the results, and where the kernel boots.
     pub fn sizes(&self) -> Result<String> {
         let Machine { image, emulator, .. } = self.machine;
         let size = |name: &str| std::fs::metadata(self.folder.join(name)).map(|metadata| metadata.len());
@@ -269,7 +268,7 @@ impl<'a> Build<'a> {
     }
 }
 
-/// Removes the results of an earlier run's links, and their list: all is linked anew.
+/// Removes the results of an earlier run's links and their list, so that everything is linked again.
 fn forget_links(linker: &Path) -> Result<()> {
     let log = linker.with_extension("log");
     for line in std::fs::read_to_string(&log).unwrap_or_default().lines() {

@@ -1,8 +1,10 @@
-//! Damages a real file the way that finds weak places: by its structure. Fields of headers, symbols,
-//! relocations, groups and tables get values at the edge of what they hold, or each other's; texts lose,
-//! repeat and change words. The same number makes the same damage.
+//! Damages a real file in its structure.
+//!
+//! Random bytes rarely get further than the first check of a reader. So the damage is aimed: fields of
+//! headers, symbols, relocations, groups and tables get values at the limits of their range, or the values of
+//! other fields; texts lose, repeat and change words. The same number makes the same damage.
 
-/// Numbers without an end (xorshift), from a seed.
+/// An endless sequence of numbers from a seed (xorshift).
 pub struct Numbers(u64);
 
 impl Numbers {
@@ -34,10 +36,10 @@ impl Numbers {
     }
 }
 
-/// A field: where it lies, and how many bytes it has.
+/// A field: its place and its size in bytes.
 type Field = (usize, usize);
 
-/// Fields of a file header, section header, program header, symbol, relocation and dynamic entry.
+/// The fields of a file header, section header, program header, symbol, relocation and dynamic entry.
 const HEADER: &[Field] = &[
     (16, 2),
     (18, 2),
@@ -59,13 +61,13 @@ const SYMBOL: &[Field] = &[(0, 4), (4, 1), (5, 1), (6, 2), (8, 8), (16, 8)];
 const RELOCATION: &[Field] = &[(0, 8), (8, 4), (12, 4), (16, 8)];
 const DYNAMIC: &[Field] = &[(0, 8), (8, 8)];
 
-/// Section types whose entries are known (`SHT_*`).
+/// The section types whose entries are known (`SHT_*`).
 const SYMTAB: u64 = 2;
 const RELA: u64 = 4;
 const DYNAMIC_SECTION: u64 = 6;
 const DYNSYM: u64 = 11;
 
-/// The order of a number's bytes.
+/// A byte order.
 #[derive(Clone, Copy)]
 enum Order {
     Little,
@@ -73,12 +75,12 @@ enum Order {
 }
 
 impl Order {
-    /// As an ELF file says (`EI_DATA`).
+    /// The byte order that an ELF file names (`EI_DATA`).
     fn of(elf: &[u8]) -> Order {
         if elf.get(5) == Some(&2) { Order::Big } else { Order::Little }
     }
 
-    /// 0 if the field lies behind the end.
+    /// Reads a field; 0 if the field lies beyond the end.
     fn read(self, bytes: &[u8], (at, size): Field) -> u64 {
         let field = bytes.get(at..at + size).unwrap_or_default();
         let add = |value: u64, byte: &u8| value << 8 | u64::from(*byte);
@@ -150,7 +152,7 @@ fn elf(bytes: &mut [u8], numbers: &mut Numbers) {
             change(bytes, order, numbers, segment, SEGMENT)
         }
         2 => {
-            // Two headers' fields change places.
+            // Two headers exchange the values of a field.
             let field = *numbers.pick(SECTION);
             let other = table.saturating_add(numbers.below(count) * 64);
             let (a, b) =
@@ -170,7 +172,7 @@ fn elf(bytes: &mut [u8], numbers: &mut Numbers) {
     }
 }
 
-/// Damages an entry of a table, or a word of a section whose entries are not known.
+/// Damages an entry of a table, or a word in a section whose entries are not known.
 fn contents(bytes: &mut [u8], order: Order, numbers: &mut Numbers, header: usize) {
     if header.saturating_add(64) > bytes.len() {
         return;
@@ -194,7 +196,7 @@ fn contents(bytes: &mut [u8], order: Order, numbers: &mut Numbers, header: usize
             change(bytes, order, numbers, entry, fields);
         }
         None => {
-            // Groups, notes, hash tables, versions, frames and strings: words of any width.
+            // In groups, notes, hash tables, versions, frames and strings: a word of any width.
             let width = *numbers.pick(&[1, 1, 2, 4, 4, 8]);
             let word = offset + numbers.below(size) / width * width;
             change(bytes, order, numbers, word, &[(0, width)]);
@@ -210,7 +212,7 @@ fn change(bytes: &mut [u8], order: Order, numbers: &mut Numbers, start: usize, f
     order.write(bytes, (at, size), value);
 }
 
-/// Damages a header of an archive, its table of symbols, or a member.
+/// Damages the header of an archive's member, the archive's table of symbols, or a member.
 fn archive(bytes: &mut Vec<u8>, numbers: &mut Numbers) {
     let mut headers = Vec::new();
     let mut at = 8;
@@ -265,7 +267,7 @@ fn archive(bytes: &mut Vec<u8>, numbers: &mut Numbers) {
     }
 }
 
-/// Words that scripts and version scripts are made of.
+/// The words that scripts and version scripts consist of.
 const WORDS: &[&str] = &[
     "{",
     "}",

@@ -1,5 +1,5 @@
-//! The files that are damaged: what compilers, assemblers and archivers make for each machine, and scripts as
-//! people write them.
+//! The files to damage: what compilers, assemblers and archivers make for each machine, and scripts as people
+//! write them.
 
 use super::super::proof::Proof;
 use crate::commands::output;
@@ -14,11 +14,11 @@ pub type Way = &'static [&'static str];
 /// A machine whose files are damaged.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Machine {
-    /// Its name, and that of the folder with its files.
+    /// Its name, which is also the name of the folder with its files.
     pub name: &'static str,
-    /// As `-m` calls it.
+    /// Its name for `-m`.
     emulation: &'static str,
-    /// Before the names of its tools.
+    /// The prefix of the names of its tools.
     prefix: &'static str,
     /// Compiler options that only it has.
     protection: &'static str,
@@ -123,7 +123,7 @@ V2 { global: extern \"C++\" { std::* ; T<*>::value* ; \"f(int)\" ; } ; com?on ; 
 V3 { local: * ; } V1 V2 ;
 ";
 
-/// Makes the originals of a machine in a folder of its name, and the files that links need besides.
+/// Makes the originals of a machine in a folder with its name, and the other files that links need.
 pub fn make(proof: &Proof, folder: &Path, machine: Machine) -> Result<Vec<Original>> {
     let folder = folder.join(machine.name);
     std::fs::create_dir_all(&folder)?;
@@ -190,7 +190,7 @@ fn compile(proof: &Proof, folder: &Path, machine: Machine) -> Result<()> {
 }
 
 impl Original {
-    /// The arguments of one of its ways, for a file of this name in its place.
+    /// The arguments of one of its ways, with a file of this name in its place.
     pub fn arguments(&self, way: Way, name: &str) -> Vec<String> {
         let words = way.iter().map(|word| word.replace("MUTANT", name));
         ["-m".to_owned(), self.machine.emulation.to_owned()].into_iter().chain(words).collect()

@@ -1,6 +1,6 @@
-//! What the record keeps of every package that was built, on any machine: `tests/proofs/rebuild.json`, a line
-//! for each package in the order of the list. The proof goes on from it, and the page for readers is made of
-//! it.
+//! What is recorded about every package that was ever built, on any machine: `tests/proofs/rebuild.json`,
+//! with a line for each package in the order of the list. The proof continues from it, and makes the page for
+//! readers from it.
 
 use super::list::{SOURCES, Source};
 use super::test_counts::Tests;
@@ -9,15 +9,15 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-/// A package, built by both linkers.
+/// A package that both linkers have built.
 #[derive(Clone, Serialize, Deserialize)]
 pub struct Entry {
     pub name: String,
     pub version: String,
-    /// Of what source the linker was made, and when it built this.
+    /// The commit that the linker was built from, and the date of this build.
     pub commit: String,
     pub date: String,
-    /// By sframe-ld, and the files that came of it.
+    /// The links by sframe-ld, and the files that they made.
     pub links: usize,
     pub files: usize,
     pub by_ours: usize,
@@ -29,7 +29,7 @@ pub struct Entry {
     pub differences: Vec<String>,
 }
 
-/// What a build came to.
+/// The result of a build.
 #[derive(Clone, Serialize, Deserialize)]
 pub struct Outcome {
     /// The exit status of `dpkg-buildpackage`.
@@ -39,7 +39,7 @@ pub struct Outcome {
     pub seconds: f64,
 }
 
-/// Tables of second links, verified.
+/// The tables of the second links, verified.
 #[derive(Clone, Serialize, Deserialize)]
 pub struct Frames {
     pub files: usize,
@@ -54,7 +54,7 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// Reads the file; without one, nothing was built yet.
+    /// Reads the file. If it does not exist, nothing was built yet.
     pub fn read(file: &Path) -> Result<Ledger> {
         if !file.exists() {
             return Ok(Ledger::default());
@@ -90,7 +90,7 @@ impl Ledger {
         SOURCES.iter().filter_map(|source| Some((source, self.entries.get(source.name)?)))
     }
 
-    /// The page for readers, but for its title.
+    /// The page for readers, without its title.
     pub fn page(&self) -> String {
         let good =
             self.in_order().filter(|(_, entry)| entry.gnu.status == 0 && entry.ours.status == 0).count();
@@ -135,7 +135,7 @@ impl Outcome {
 impl Entry {
     /// The columns of the page.
     pub fn show(&self, source: &Source) -> String {
-        // An explanation is no reason to hide a difference that comes later.
+        // An explanation must not hide a difference that comes later.
         let mut differences = self.differences.clone();
         let unlike = !differences.is_empty() || self.gnu.status != 0;
         differences.extend(source.explained.filter(|_| unlike).map(str::to_owned));

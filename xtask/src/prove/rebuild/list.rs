@@ -1,11 +1,11 @@
-//! The source packages that are built, smallest first, chosen for variety.
+//! The source packages to build, smallest first, chosen for variety.
 
 /// A source package.
 pub struct Source {
     pub name: &'static str,
-    /// Where it stands for something in how it is built or linked.
+    /// What is special about how it is built or linked, if something is.
     pub about: &'static str,
-    /// Why builds by the two linkers differ, if they do and neither linker is wrong.
+    /// Why the builds of the two linkers differ, if they differ and neither linker is wrong.
     pub explained: Option<&'static str>,
 }
 
@@ -13,7 +13,7 @@ const fn of(name: &'static str, about: &'static str) -> Source {
     Source { name, about, explained: None }
 }
 
-/// Why programs that use `environ` have another dynamic symbol.
+/// Why programs that use `environ` have an additional dynamic symbol.
 const ENVIRON: &str = "libc's environ is copied under all its names, as gold, lld and mold do; GNU ld keeps those alone that are mentioned or strong";
 
 /// All packages, in the order in which they are built.

@@ -1,4 +1,5 @@
-//! The outcome for one package: read from the linker's log and the build's, and held against the other build.
+//! The result for one package: read from the logs of the linker and of the build, and compared with the other
+//! build.
 
 use super::ledger::{Entry, Frames, Outcome};
 use super::list::Source;
@@ -8,19 +9,19 @@ use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-/// A build by one linker.
+/// A build with one linker.
 #[derive(Serialize, Default)]
 pub struct Side {
     /// The exit status of `dpkg-buildpackage`.
     pub status: i32,
     pub tests: Tests,
-    /// Links of the package itself, without those that a configure tries.
+    /// The links of the package itself, without those that its configure tries.
     pub links: usize,
-    /// The time that processors gave to these.
+    /// The processor time of these links.
     pub seconds: f64,
-    /// What is known of each file that was linked, by its path.
+    /// What is known about each linked file, by its path.
     pub files: BTreeMap<String, File>,
-    /// Options of these links, without values.
+    /// The options of these links, without values.
     pub options: BTreeSet<String>,
     pub verified: Verified,
 }
@@ -31,22 +32,22 @@ pub struct File {
     pub bytes: u64,
     /// Whether `.comment` names sframe-ld.
     pub ours: bool,
-    /// The libraries that it needs, its own name, and what it exports, a line each.
+    /// The libraries that it needs, its own name, and the symbols that it exports; one per line.
     pub interface: BTreeSet<String>,
 }
 
-/// Second links, with frames.
+/// The second links, with frames.
 #[derive(Serialize, Default)]
 pub struct Verified {
     pub files: usize,
     pub functions: u64,
     pub wrong: u64,
     pub errors: u64,
-    /// Outputs whose second link failed, or whose report could not be read, with a reason.
+    /// The outputs whose second link failed or whose report could not be read, each with a reason.
     pub failed: Vec<String>,
 }
 
-/// A package, done.
+/// A finished package.
 #[derive(Serialize)]
 pub struct Row {
     pub version: String,
@@ -55,7 +56,7 @@ pub struct Row {
 }
 
 impl Side {
-    /// Reads the log of the script in the linker's place. Files that it names are in a root.
+    /// Reads the log of the script that replaces the linker. The files that it names are in a root.
     pub fn read_links(&mut self, log: &str, root: &Path) {
         let mut real = false;
         for line in log.lines() {
@@ -105,7 +106,7 @@ impl Verified {
     }
 }
 
-/// The file that the second field of a line of the log names.
+/// Reads the file that the second field of a line in the log names.
 fn read(fields: &[&str], root: &Path) -> Result<String> {
     let path = fields.get(2).context("no file")?;
     Ok(std::fs::read_to_string(root.join(path.trim_start_matches('/')))?)
@@ -115,7 +116,7 @@ fn last_line(fields: &[&str], root: &Path) -> String {
     read(fields, root).unwrap_or_default().lines().last().unwrap_or("no message").to_owned()
 }
 
-/// The options among words: values are left out, but those of `-z` are part of the option.
+/// The options among words. Values are left out, except for those of `-z`, which are part of the option.
 fn options<'a>(words: &'a [&str]) -> impl Iterator<Item = String> + use<'a> {
     words.iter().enumerate().filter_map(|(at, word)| match word.as_bytes() {
         [b'-', b'z'] => Some(format!("-z {}", words.get(at + 1)?.split('=').next()?)),
@@ -126,7 +127,7 @@ fn options<'a>(words: &'a [&str]) -> impl Iterator<Item = String> + use<'a> {
 }
 
 impl Row {
-    /// Where the builds differ, a sentence each.
+    /// The differences between the builds, in a sentence each.
     pub fn differences(&self) -> Vec<String> {
         let (gnu, ours) = (&self.gnu, &self.ours);
         let mut found = Vec::new();
@@ -174,7 +175,7 @@ impl Row {
         found
     }
 
-    /// What the record keeps of it.
+    /// The entry for the record.
     pub fn entry(&self, source: &Source, commit: &str, date: &str) -> Entry {
         let (gnu, ours) = (&self.gnu, &self.ours);
         Entry {

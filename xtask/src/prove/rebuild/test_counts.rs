@@ -1,8 +1,8 @@
-//! How many tests passed and failed, by what their drivers print.
+//! Counts how many tests passed and failed, from what test drivers print.
 
 use serde::{Deserialize, Serialize};
 
-/// Tests that a log tells of.
+/// The tests in a log.
 #[derive(Serialize, Deserialize, Default, Clone, Copy, Debug, PartialEq)]
 pub struct Tests {
     pub passed: usize,
@@ -10,8 +10,8 @@ pub struct Tests {
 }
 
 impl Tests {
-    /// Counts what the usual drivers of tests print: automake's totals and `PASS:` lines, DejaGnu, TAP,
-    /// CTest, Meson, Python's `unittest` and pytest, Perl's `prove`, Tcl's, curl's, Rust's and Go's.
+    /// Counts what the usual test drivers print: automake's totals and `PASS:` lines, DejaGnu, TAP, CTest,
+    /// Meson, Python's `unittest` and pytest, Perl's `prove`, and the drivers of Tcl, curl, Rust and Go.
     pub fn count(log: &str) -> Tests {
         let mut tests = Tests::default();
         let (mut lines_passed, mut lines_failed) = (0, 0);
@@ -51,13 +51,13 @@ impl Tests {
                 self.passed += all.saturating_sub(failed);
                 self.failed += failed;
             }
-            // DejaGnu's totals.
+            // The totals of DejaGnu.
             ["#", "of", "expected", "passes", count] => self.passed += number(count).unwrap_or(0),
             ["#", "of", "unexpected", "failures", count] => self.failed += number(count).unwrap_or(0),
-            // Meson's summary.
+            // The summary of Meson.
             ["Ok:", count] => self.passed += number(count).unwrap_or(0),
             ["Fail:" | "Timeout:", count] => self.failed += number(count).unwrap_or(0),
-            // unittest, then Perl's prove.
+            // First unittest, then Perl's prove.
             ["Ran", count, "tests", "in", ..] => self.passed += number(count).unwrap_or(0),
             [first, count, ..] if first.starts_with("Files=") && count.starts_with("Tests=") => {
                 self.passed += number(count).unwrap_or(0);
