@@ -1,6 +1,7 @@
-//! The phase that knows all output sections and their order: those of `-r` for relocations and groups, too.
+//! The phase that knows all output sections and their order, including those of `-r` for relocations and
+//! groups.
 //!
-//! The layout makes it when no address changes any more. It is what the output's symbol table is planned by.
+//! The layout makes it when no address changes any more. The output's symbol table is planned from it.
 
 use super::{Located, builds_on};
 use crate::arch::Target;
@@ -9,23 +10,23 @@ use crate::sframe::collect::Chosen;
 use crate::tables::pools::Thunks;
 use crate::tables::section::SyntheticSymbol;
 
-/// The sections of the output, with what the layout made on its way.
+/// The sections of the output, and what the layout made on its way.
 pub struct Arranged<'a, T: Target> {
     /// The phase before: addresses of sections and symbols.
     pub located: Located<'a, T>,
     /// Thunks between branches and targets out of their reach.
     pub thunks: Thunks,
-    /// The functions of the SFrame table, thunks included.
+    /// The functions of the SFrame table, including thunks.
     pub chosen: Chosen,
     /// Local symbols in the linker's own sections.
     pub local_symbols: Vec<SyntheticSymbol<'a>>,
     /// The relocation tables of the output (`-r`, `--emit-relocs`), one for each output section that needs
-    /// it.
+    /// one.
     pub output_relocations: Vec<OutputRelocations>,
     /// The section groups of the output, in link order (`-r`).
     pub output_groups: Vec<OutputGroup>,
-    /// Globals that relocations or groups of the output name, ascending, where `--retain-symbols-file` does
-    /// not list all that stay: [`crate::synth::references::globals`].
+    /// Globals that relocations or groups of the output name, ascending. Needed if `--retain-symbols-file`
+    /// does not list all symbols that stay: [`crate::synth::references::globals`].
     pub named_globals: Vec<SymbolId>,
 }
 
@@ -38,7 +39,7 @@ pub struct OutputRelocations {
     pub target: ChunkId,
     /// Number of relocations of each section in `target` ([`crate::chunks::Chunk::items`]), in their order.
     pub counts: Vec<u32>,
-    /// The output table is `SHT_REL`, because all relocations come from `SHT_REL` sections.
+    /// Whether the output table is `SHT_REL`, because all relocations come from `SHT_REL` sections.
     pub implicit: bool,
 }
 
@@ -72,8 +73,8 @@ impl OutputGroup {
 }
 
 impl<T: Target> Arranged<'_, T> {
-    /// Whether a global that has a place in the symbol table stays there: `--retain-symbols-file` keeps those
-    /// that it lists, and those that the output's relocations and groups name.
+    /// Whether a global that has a place in the symbol table stays there. `--retain-symbols-file` keeps the
+    /// globals that it lists, and those that the output's relocations and groups name.
     pub fn keeps_name(&self, id: SymbolId) -> bool {
         self.retains(self.globals.names[id.index()]) || self.named_globals.binary_search(&id).is_ok()
     }

@@ -13,14 +13,14 @@ use zerocopy::byteorder::ByteOrder;
 pub struct Bound<'a, T: Target> {
     /// The phase before: sections and their rules.
     pub matched: Matched<'a, T>,
-    /// Flags of each symbol, by [`SymbolId`]; `collect_garbage` adds those that depend on liveness.
+    /// The flags of each symbol, by [`SymbolId`]. `collect_garbage` adds those that depend on liveness.
     pub symbols: Vec<SymbolFlags>,
 }
 
 builds_on!(['a, T: Target] Bound<'a, T>, matched: Matched<'a, T>);
 
 impl<'a, T: Target> Bound<'a, T> {
-    /// Exchanges the phase before for one that a pass before [`super::Live`] has refined.
+    /// Replaces the phase before by one that a pass before [`super::Live`] has refined.
     #[must_use]
     pub fn refine(self, change: impl FnOnce(Matched<'a, T>) -> Matched<'a, T>) -> Self {
         Bound { matched: change(self.matched), ..self }
@@ -32,8 +32,8 @@ impl<'a, T: Target> Bound<'a, T> {
         self.symbols[id.index()]
     }
 
-    /// Whether a live section refers to a global that no object's section defines. Without
-    /// `--gc-sections` every reference counts as live.
+    /// Whether a live section refers to a global that no object defines in a section. Without
+    /// `--gc-sections`, every reference counts as live.
     pub fn is_name_used(&self, id: SymbolId) -> bool {
         !self.config.gc.enabled || self.symbol_flags(id).contains(SymbolFlags::LIVE)
     }

@@ -1,6 +1,6 @@
 //! The macro by which a phase gives access to the fields of all phases before it.
 
-/// Makes a phase deref to the one that it owns.
+/// Implements `Deref` for a phase, with the phase that it owns as the target.
 macro_rules! builds_on {
     ([$($generics:tt)*] $phase:ty, $field:ident: $before:ty) => {
         impl<$($generics)*> std::ops::Deref for $phase {

@@ -1,7 +1,7 @@
-//! The phase that knows everything that the layout places, with its size, and no address yet.
+//! The phase that knows everything that the layout places, with its size, but no address yet.
 //!
-//! `size_tables` makes it. A round of the layout makes it anew where addresses decide a size: it adds pools
-//! of thunks, and `.relr.dyn`, Android's `.rela.dyn` and the SFrame table may grow.
+//! `size_tables` makes it. If addresses decide a size, a round of the layout makes it anew: the round adds
+//! pools of thunks, and lets `.relr.dyn`, Android's `.rela.dyn` and the SFrame table grow.
 
 use super::{Tables, builds_on};
 use crate::arch::Target;
@@ -21,7 +21,7 @@ pub struct Contents<'a, T: Target> {
 builds_on!(['a, T: Target] Contents<'a, T>, tables: Tables<'a, T>);
 
 impl<'a, T: Target> Contents<'a, T> {
-    /// Number of sections: input, synthetic and merged ones, and those added during layout.
+    /// The number of sections: those of inputs, synthetic and merged ones, and those added during the layout.
     pub fn section_count(&self) -> usize {
         self.first_internal() as usize + self.synthetics.rows.len()
     }
@@ -35,7 +35,7 @@ impl<'a, T: Target> Contents<'a, T> {
         }
     }
 
-    /// Header fields of a section: of an object, synthetic, or merged.
+    /// The header fields of a section, which may be an object's, synthetic, or merged.
     pub fn section_info(&self, id: SectionId) -> SectionInfo<'a> {
         match self.locate(id) {
             Some((object, index)) => SectionInfo::of(object, index as usize, self.config.is_relocatable()),

@@ -1,4 +1,4 @@
-//! Directives about symbols from scripts and lists, which need no object.
+//! What scripts and lists say about symbols, which needs no object.
 //!
 //! `read_scripts` makes it, with the lists of `read_versions` and the orders of `read_orders`. The layout
 //! that scripts describe is not here: it is a [`crate::plan::LayoutPlan`], which later passes refine.
@@ -15,9 +15,9 @@ pub struct Directives<'a> {
     pub session: Session<'a>,
     /// The entry symbol's name; empty if there is none.
     pub entry: Vec<u8>,
-    /// Symbols that expressions and `EXTERN` of scripts refer to; archives are searched for them.
+    /// Symbols to which expressions and `EXTERN` of scripts refer. Archives are searched for them.
     pub script_references: Vec<&'a [u8]>,
-    /// Scripts and lists that options name, as they were opened.
+    /// Scripts and lists that options name, in the order in which they were opened.
     pub script_paths: Vec<PathBuf>,
     /// Version scripts, `VERSION` commands and lists of names.
     pub lists: Lists,
@@ -34,12 +34,12 @@ pub struct Lists {
     pub version_script: VersionScript,
     /// `version_script`, compiled to one look-up for each name.
     pub version_matcher: VersionMatcher,
-    /// Names that `--dynamic-list` and its kin export.
+    /// Names that `--dynamic-list` and related options export.
     pub dynamic: Option<NameList>,
-    /// `--dynamic-list` or one of `--dynamic-list-data`, `-cpp-new` and `-cpp-typeinfo` was given: symbols
-    /// that no such list names bind inside the output, as with `-Bsymbolic`.
+    /// Whether `--dynamic-list` or one of `--dynamic-list-data`, `-cpp-new` and `-cpp-typeinfo` was given.
+    /// Then symbols that no such list names bind inside the output, as with `-Bsymbolic`.
     pub dynamic_is_exclusive: bool,
-    /// `--retain-symbols-file`: the symbols that stay in the symbol table, beside those that the output
-    /// itself needs.
+    /// `--retain-symbols-file`: the symbols that stay in the symbol table, in addition to those that the
+    /// output itself needs.
     pub retained: Option<NameList>,
 }

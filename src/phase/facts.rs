@@ -1,4 +1,4 @@
-//! Facts about a symbol, as input of [`crate::decision`].
+//! The facts about a symbol from which [`crate::decision`] decides.
 
 use super::{Bound, Live, Resolved, SectionState, Synthesized};
 use crate::arch::Target;
@@ -24,8 +24,9 @@ pub fn facts<T: Target>(link: &Bound<'_, T>, index: u32, id: SymbolId) -> Symbol
     facts
 }
 
-/// The facts of a symbol for `.sframe`, which describes functions and does not call them: there the symbol
-/// means this output's own code, even if another module may preempt it or a resolver chooses for callers.
+/// The facts of a symbol for `.sframe`. SFrame data describes functions and does not call them. So the symbol
+/// means this output's own code there, even if another module may preempt it or a resolver chooses for
+/// callers.
 #[inline]
 pub fn described<T: Target>(link: &Resolved<'_, T>, id: SymbolId, facts: SymbolFacts) -> SymbolFacts {
     match link.definition(id) {
@@ -38,11 +39,11 @@ pub fn described<T: Target>(link: &Resolved<'_, T>, id: SymbolId, facts: SymbolF
 }
 
 /// Facts about a symbol's place that decide whether a GOT load can be relaxed. They cost look-ups in the
-/// defining object, so only GOT relocations ask for them. `facts` are those known so far.
+/// defining object, so only GOT relocations ask for them. `facts` has those known so far.
 #[inline]
 pub fn slot_facts<T: Target>(link: &Synthesized<'_, T>, id: SymbolId, facts: SymbolFacts) -> SymbolFacts {
     let odd = if T::EVEN_TARGETS && !is_even(link, id) { SymbolFacts::ODD } else { SymbolFacts::empty() };
-    // Few symbols are absolute, and only for these the symbol table entry is read again.
+    // Few symbols are absolute. Only for these, the symbol table entry is read again.
     let small =
         if facts.contains(SymbolFacts::ABSOLUTE) { small_fact(link, id) } else { SymbolFacts::empty() };
     odd | large_fact(link, id) | small
@@ -65,7 +66,7 @@ fn is_even<T: Target>(link: &Synthesized<'_, T>, id: SymbolId) -> bool {
     let Some((section, value)) = link.symbol_section(id) else {
         return link.common_block(id).is_some_and(|block| block.align >= 2);
     };
-    // A merged string may end up at any address, so offsets of `SHF_MERGE` sections say nothing.
+    // The linker may put a merged string at any address, so offsets of `SHF_MERGE` sections prove nothing.
     let info = link.section_info(section);
     value.is_multiple_of(2) && info.align >= 2 && info.flags & u64::from(elf::SHF_MERGE) == 0
 }
@@ -94,8 +95,8 @@ pub fn is_dropped<T: Target>(
     symbol != 0 && link.symbol_flags(object.symbol_id(symbol)).contains(SymbolFlags::DISCARDED)
 }
 
-/// Whether `--icf` folded the section that holds a symbol of an object. The symbol has an address in the
-/// output all the same: that of its leader.
+/// Whether `--icf` folded the section that holds a symbol of an object. The symbol still has an address in
+/// the output: that of the leader.
 #[inline]
 pub fn is_folded<T: Target>(link: &Live<'_, T>, object: &ObjectFile<'_, T::E>, index: u32) -> bool {
     link.config.icf.is_on()
@@ -104,8 +105,8 @@ pub fn is_folded<T: Target>(link: &Live<'_, T>, object: &ObjectFile<'_, T::E>, i
             .is_some_and(|(section, _)| link.sections.is(section, SectionState::FOLDED))
 }
 
-/// Whether a relocation of SFrame data belongs to a dead row: its function is not in the output, or was
-/// folded into an equal function, which has a row of its own.
+/// Whether a relocation of SFrame data belongs to a dead row. The row's function is not in the output, or it
+/// was folded into an equal function, which has a row of its own.
 #[inline]
 pub fn is_of_dead_row<T: Target>(
     link: &Live<'_, T>,

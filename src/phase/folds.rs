@@ -2,11 +2,11 @@
 
 use crate::ids::SectionId;
 
-/// For each folded section its *leader*, the equal section that stays in the output. A folded section counts
+/// For each folded section, its *leader*: the equal section that stays in the output. A folded section counts
 /// as absorbed ([`super::SectionState::ABSORBED`]): an offset in it is the same offset in its leader.
 #[derive(Default)]
 pub struct Folds {
-    /// By [`SectionId`], [`SectionId::NONE`] for sections that are not folded; empty if nothing is folded.
+    /// By [`SectionId`]; [`SectionId::NONE`] for sections that are not folded. Empty if no section is folded.
     leaders: Vec<SectionId>,
 }
 
@@ -29,7 +29,8 @@ impl Folds {
         self.leaders.get(id.index()).copied().filter(|leader| leader.is_some())
     }
 
-    /// The section whose bytes the output has for a section: its leader if it is folded, else itself.
+    /// The section whose bytes stand in the output for a section: its leader if it is folded, otherwise
+    /// itself.
     #[inline]
     pub fn standing(&self, id: SectionId) -> SectionId {
         self.leader(id).unwrap_or(id)

@@ -1,7 +1,7 @@
 //! The phase that knows the addresses of sections, and of what the linker and scripts define.
 //!
-//! Each round of the layout makes one. If a section must grow because of it, the round is over and the next
-//! one makes another; the last is the one of the output.
+//! Each round of the layout makes one. If a section must grow because of it, the round is over, and the next
+//! round makes another one. The last one is that of the output.
 
 use super::{Contents, builds_on};
 use crate::arch::Target;
@@ -23,14 +23,14 @@ pub struct Geometry<'a, T: Target> {
 
 builds_on!(['a, T: Target] Geometry<'a, T>, contents: Contents<'a, T>);
 
-/// Addresses of the tables, and of the TLS segment. 0 for a table that the output does not have.
+/// The addresses of the tables, and of the TLS segment. 0 for a table that the output does not have.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct Addresses {
     /// `.got`.
     pub got: u64,
     /// `.got.plt`.
     pub got_plt: u64,
-    /// Address of `_GLOBAL_OFFSET_TABLE_`, from which GOT-relative offsets count.
+    /// The address of `_GLOBAL_OFFSET_TABLE_`, from which GOT-relative offsets count.
     pub got_base: u64,
     /// The words reserved for the dynamic linker at the head of `.got.plt` or `.got` (`DT_PLTGOT`).
     pub reserved: u64,
@@ -51,7 +51,7 @@ pub struct Addresses {
 }
 
 impl Addresses {
-    /// Those of a layout.
+    /// The addresses in a layout.
     pub fn of<T: Target>(contents: &Contents<'_, T>, layout: &Layout<'_>) -> Self {
         let table = |kind: Kind| {
             let row = contents.synthetics.find(kind);
@@ -80,7 +80,7 @@ impl<T: Target> Geometry<'_, T> {
         self.layout.chunk_with(self.synthetic_id(self.synthetics.find(kind)?))
     }
 
-    /// The output section with a section's contents. All contents of an absorbed section are in one
+    /// The output section that has a section's contents. All contents of an absorbed section are in one
     /// output section.
     pub fn output_chunk(&self, id: SectionId) -> Option<ChunkId> {
         let (section, _) = self.final_place(id, 0)?;
@@ -93,8 +93,7 @@ impl<T: Target> Geometry<'_, T> {
         self.layout.section_address(id)
     }
 
-    /// Address of the piece or record at an offset of an absorbed section; 0 if it is not in the
-    /// output.
+    /// The address of the piece or record at an offset of an absorbed section; 0 if it is not in the output.
     pub fn absorbed_address(&self, id: SectionId, offset: u64) -> u64 {
         match self.absorbed_place(id, offset) {
             Some((section, offset)) if self.layout.chunk_with(section).is_some() => {

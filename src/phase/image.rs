@@ -1,7 +1,7 @@
 //! The last phase: file offsets, sizes and names as section headers show them.
 //!
-//! Made by `make_image`, once it is known how far compressed sections shrink. Addresses are those
-//! of [`Placed`]; names, types and sizes here are those after compression.
+//! `make_image` makes it, once it knows how much the compressed sections shrink. The addresses are those of
+//! [`Placed`]. Names, types and sizes here are those after compression.
 
 use super::{Placed, builds_on};
 use crate::arch::Target;
@@ -38,7 +38,7 @@ pub struct FileSection<'a> {
     pub flags: u64,
     /// Alignment in bytes.
     pub align: u64,
-    /// Size in bytes: in the file, or for `SHT_NOBITS` in memory.
+    /// The size in bytes: in the file, or for `SHT_NOBITS` in memory.
     pub size: u64,
     /// Offset in the file, in bytes.
     pub offset: u64,
@@ -51,7 +51,7 @@ impl<'a> FileSection<'a> {
         FileSection { name, sh_type, flags, align, size, offset: 0 }
     }
 
-    /// Its size in the file, in bytes: 0 for `SHT_NOBITS`.
+    /// The size in the file, in bytes: 0 for `SHT_NOBITS`.
     #[inline]
     pub fn file_size(&self) -> u64 {
         if self.sh_type == elf::SHT_NOBITS { 0 } else { self.size }
@@ -63,27 +63,27 @@ impl<'a> FileSection<'a> {
     }
 }
 
-/// The parts of the file besides sections.
+/// The parts of the file other than sections.
 #[derive(Clone, Default, Debug)]
 pub struct FilePlan {
     /// Program headers in their order.
     pub segments: Vec<Segment>,
     /// File offset of the section header table; 0 if there is none.
     pub section_headers_offset: u64,
-    /// Number of section headers, the null one included.
+    /// The number of section headers, including the null one.
     pub section_header_count: u32,
     /// Size of the whole file, in bytes.
     pub size: u64,
 }
 
-/// Shortest hole, in bytes.
+/// The shortest hole, in bytes.
 const HOLE: u64 = 1 << 20;
 
 impl<T: Target> Image<'_, T> {
-    /// Stretches of at least [`HOLE`] bytes between sections, in file order: large alignments and scripts of
-    /// firmware make them. No hole holds headers, neither those at the file's start nor the section headers
-    /// behind the last section. In a mapped output nothing may touch a hole: even a read makes the file
-    /// system allocate its blocks.
+    /// The gaps of at least [`HOLE`] bytes between sections, in file order. Large alignments and scripts of
+    /// firmware make them. No hole includes headers, neither those at the file's start nor the section
+    /// headers behind the last section. In a mapped output, nothing may touch a hole: even a read makes the
+    /// file system allocate its blocks.
     pub fn holes(&self) -> Vec<Range<u64>> {
         let ranges = self.file_sections.iter().map(FileSection::range);
         let mut taken: Vec<Range<u64>> = ranges.filter(|range| !range.is_empty()).collect();
@@ -99,8 +99,8 @@ impl<T: Target> Image<'_, T> {
         holes
     }
 
-    /// Size of a section, in bytes. The tables of symbols and names get theirs after layout: it is the size
-    /// of their output section, which holds nothing else.
+    /// The size of a section, in bytes. The tables of symbols and names get their sizes after the layout: the
+    /// size of their output section, which holds nothing else.
     pub fn section_size(&self, id: SectionId) -> u64 {
         let row = self.synthetic_row(id);
         match row.filter(|&row| self.synthetics.section(row).kind.is_about_file()) {

@@ -1,8 +1,8 @@
-//! The files of the link: objects in link order, shared libraries, their sections and the names of
-//! their globals.
+//! The files of the link: objects in link order, shared libraries, their sections, and the names of their
+//! globals.
 //!
-//! `index_objects` makes it after archive extraction, and numbers files and sections: no file joins
-//! the link later.
+//! `index_objects` makes it after archive extraction, and numbers files and sections. No file joins the link
+//! later.
 
 use super::{Directives, SectionState, builds_on};
 use crate::arch::{Mode, Target};
@@ -30,14 +30,14 @@ pub struct Inputs<'a, T: Target> {
     pub section_states: Vec<SectionState>,
     /// The class of each input section, by [`SectionId`].
     pub section_classes: Vec<SectionClass>,
-    /// Number of symbols, locals included.
+    /// The number of symbols, including locals.
     pub symbol_count: usize,
-    /// Whether some object asks for an executable stack (`.note.GNU-stack`); `None`: no object has
-    /// the section.
+    /// Whether some object asks for an executable stack (`.note.GNU-stack`); `None` if no object has the
+    /// section.
     pub executable_stack: Option<bool>,
     /// Whether sections of the large code model take part.
     pub has_large: bool,
-    /// The kind of output, as relocations ask for it.
+    /// The kind of output, in the form that decisions on relocations need.
     pub mode: Mode,
 }
 
@@ -106,7 +106,7 @@ impl<'a, T: Target> Inputs<'a, T> {
         self.describe_place_in(id, || b"", offset)
     }
 
-    /// The same for any section; `own_name` gives the name of a synthetic section.
+    /// The same for any section. `own_name` returns the name of a synthetic section.
     pub fn describe_place_in(
         &self,
         id: SectionId,
@@ -129,8 +129,8 @@ impl<'a, T: Target> Inputs<'a, T> {
         }
     }
 
-    /// Note lines of a message about a place, with source line and function if debug information
-    /// has them. `deed` chooses the verb ("referenced", "defined").
+    /// The note lines of a message about a place. They have the source line and the function, if debug
+    /// information tells them. `deed` chooses the verb ("referenced", "defined").
     pub fn describe_source(
         &self,
         lines: &mut SourceLines,
@@ -160,8 +160,8 @@ impl<'a, T: Target> Inputs<'a, T> {
 
 #[cfg(test)]
 impl<'a, T: Target> Inputs<'a, T> {
-    /// For tests of passes: inputs of numbered objects, the names of their globals, and the initial
-    /// state of each section.
+    /// For tests of passes: inputs with numbered objects, the names of their globals, and the initial state
+    /// of each section.
     pub fn of(
         session: super::Session<'a>,
         objects: Vec<ObjectFile<'a, T::E>>,

@@ -1,8 +1,7 @@
 //! The phase that knows which sections and `.eh_frame` records are in the output.
 //!
-//! `collect_garbage` marks live sections, `fold_sections` folds equal sections into a leader,
-//! `keep_eh_frames` then keeps the records of live functions that are not folded. No later pass changes
-//! liveness.
+//! `collect_garbage` marks live sections, and `fold_sections` folds equal sections into a leader. Then
+//! `keep_eh_frames` keeps the records of live functions that are not folded. No later pass changes liveness.
 
 use super::{Bound, Folds, SectionStates, builds_on};
 use crate::arch::Target;

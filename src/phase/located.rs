@@ -7,9 +7,10 @@ use crate::arch::Target;
 pub struct Located<'a, T: Target> {
     /// The phase before: addresses of sections.
     pub geometry: Geometry<'a, T>,
-    /// Addresses of globals and locals, by [`crate::ids::SymbolId`]; for TLS symbols the address in the
-    /// initialisation image. A library's symbol has the address of its copy or canonical PLT entry, else 0,
-    /// as have undefined symbols; an `STT_GNU_IFUNC` of this output has the address of its resolver.
+    /// The addresses of globals and locals, by [`crate::ids::SymbolId`]. A TLS symbol has its address in the
+    /// initialisation image. A library's symbol has the address of its copy or its canonical PLT entry.
+    /// Without either it has 0, and so do undefined symbols. An `STT_GNU_IFUNC` of this output has the
+    /// address of its resolver.
     pub values: Vec<u64>,
 }
 

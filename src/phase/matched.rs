@@ -11,18 +11,18 @@ use crate::plan::LayoutPlan;
 pub struct Matched<'a, T: Target> {
     /// The phase before: sections.
     pub synthesized: Synthesized<'a, T>,
-    /// The rule of [`Matched::plan`] that takes each section, by [`crate::ids::SectionId`];
-    /// `None` for orphans.
+    /// The rule of [`Matched::plan`] that takes each section, by [`crate::ids::SectionId`]; `None` for
+    /// orphans.
     pub rules: Vec<Option<RuleId>>,
-    /// The layout of scripts and options, without the output sections whose constraint
-    /// (`ONLY_IF_RO`, `ONLY_IF_RW`) fails.
+    /// The layout that scripts and options ask for. Output sections whose constraint (`ONLY_IF_RO`,
+    /// `ONLY_IF_RW`) fails are left out.
     pub plan: LayoutPlan,
 }
 
 builds_on!(['a, T: Target] Matched<'a, T>, synthesized: Synthesized<'a, T>);
 
 impl<'a, T: Target> Matched<'a, T> {
-    /// Exchanges the phase before for one that a pass before [`super::Live`] has refined.
+    /// Replaces the phase before by one that a pass before [`super::Live`] has refined.
     #[must_use]
     pub fn refine(self, change: impl FnOnce(Synthesized<'a, T>) -> Synthesized<'a, T>) -> Self {
         Matched { synthesized: change(self.synthesized), ..self }

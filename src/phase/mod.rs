@@ -1,14 +1,18 @@
 //! The phases of a link, as types.
 //!
-//! A phase is a struct that some passes fill and give away by value; from then on it is only read.
-//! Each phase owns the one before it and derefs to it, so that the type in a pass's signature says
+//! A pass that asks whether a section is alive must run after garbage collection, and one that asks for an
+//! address must run after the layout. If all facts were fields of one struct, nothing would stop a pass from
+//! reading a field that nobody has filled yet.
+//!
+//! So each phase is a struct of its own. Some passes fill it and give it away by value, and from then on it
+//! is only read. Each phase owns the one before it and derefs to it. The type in a pass's signature then says
 //! how much of the link the pass may see, and a pass that asks too early does not compile:
 //!
 //! [`Session`] → [`Directives`] → [`Inputs`] → [`Resolved`] → [`Synthesized`] → [`Matched`] → [`Bound`] →
 //! [`Live`] → [`Scanned`] → [`Numbered`] → [`Tables`] → [`Contents`] → [`Geometry`] → [`Located`] →
 //! [`Arranged`] → [`Placed`] → [`Image`]
 //!
-//! `pipeline.rs` lists the passes that lead from one to the next.
+//! `pipeline.rs` lists the passes that lead from one phase to the next.
 
 mod arranged;
 mod bound;

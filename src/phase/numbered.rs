@@ -1,7 +1,7 @@
 //! The phase that knows the GOT slots, PLT entries and copy relocations of each symbol.
 //!
-//! `number_rows` makes it from the needs that `scan_relocations` collected. Addresses come later:
-//! slots and entries are counted from the start of their table.
+//! `number_rows` makes it from the needs that `scan_relocations` collected. Addresses come later, so slots
+//! and entries are counted from the start of their table.
 
 use super::{Scanned, builds_on};
 use crate::arch::Target;
@@ -13,9 +13,9 @@ use hashbrown::HashMap;
 pub struct Numbered<'a, T: Target> {
     /// The phase before: needs of relocations.
     pub scanned: Scanned<'a, T>,
-    /// Symbols with slots, entries, copies or a row of `.dynsym`, by [`SymbolId`].
+    /// Symbols that have slots, entries, copies or a row of `.dynsym`, by [`SymbolId`].
     pub rows: Vec<DynamicRow>,
-    /// For each symbol: its place in `rows`, if it has one.
+    /// For each symbol, its place in `rows`, if it has one.
     pub row_of: Vec<Option<DynamicRowId>>,
     /// Sizes of the GOT and PLT sections.
     pub slots: Slots,
@@ -36,16 +36,16 @@ pub struct DynamicRow {
     pub got: Option<Slot>,
     /// Word in `.got` with its offset from the thread pointer.
     pub got_tp: Option<Slot>,
-    /// First of two words in `.got` that `__tls_get_addr` takes: module and offset.
+    /// The first of two words in `.got` that `__tls_get_addr` takes: module and offset.
     pub tls_gd: Option<Slot>,
     /// First of two words in `.got` of the TLS descriptor.
     pub tls_desc: Option<Slot>,
-    /// Entry of `.plt` (and word of `.got.plt` after the reserved ones).
+    /// The entry of `.plt`, which is also the word of `.got.plt` behind the reserved ones.
     pub plt: Option<Slot>,
     /// Entry of `.plt.got`.
     pub plt_got: Option<Slot>,
-    /// Word in `.got` with the result of the symbol's resolver, for an `STT_GNU_IFUNC` of this
-    /// output. It is the word of `got`, unless there is none or it holds the canonical PLT entry.
+    /// The word in `.got` with the result of the symbol's resolver, for an `STT_GNU_IFUNC` of this output. It
+    /// is the same word as `got`, unless `got` is missing or holds the canonical PLT entry.
     pub resolved: Option<Slot>,
     /// Row of [`Copies::all`], for symbols with [`crate::symbols::Needs::COPY`].
     pub copy: Option<Slot>,
@@ -73,15 +73,15 @@ impl DynamicRow {
 pub struct Slots {
     /// Words of `.got`.
     pub got_words: u32,
-    /// First of two words in `.got` for local-dynamic code: this module's number, and 0.
+    /// The first of two words in `.got` for local-dynamic code: this module's number, and 0.
     pub tls_module: Option<Slot>,
-    /// Words of `.got.plt`, the reserved ones included.
+    /// Words of `.got.plt`, including the reserved ones.
     pub got_plt_words: u64,
-    /// Entries of `.plt` after the header.
+    /// Entries of `.plt` behind the header.
     pub plt: u32,
     /// Entries of `.plt.got`.
     pub plt_got: u32,
-    /// Entries of `.plt.got` for `STT_GNU_IFUNC` functions of this output: resolvers fill their words.
+    /// Entries of `.plt.got` for `STT_GNU_IFUNC` functions of this output. Resolvers fill their words.
     pub resolved: u32,
 }
 
@@ -96,7 +96,8 @@ pub struct Copy {
     pub value: u64,
     /// Size in bytes: the largest `st_size` among the names of the variable.
     pub size: u64,
-    /// The library's own data is never written once the program runs, so the copy belongs to RELRO.
+    /// Whether the library never writes to its own data once the program runs. Then the copy belongs to
+    /// RELRO.
     pub relro: bool,
     /// Offset in the section of copies, in bytes.
     pub offset: u64,
@@ -176,7 +177,7 @@ impl Copies {
         self.all.get(row.copy?.number() as usize)
     }
 
-    /// Rows by variable (one address of one library), all of whose names share the copy.
+    /// The row of each variable (one address of one library). All names of a variable share its copy.
     pub fn by_variable(&self) -> HashMap<(SharedId, u64), Slot> {
         let rows = self.all.iter().enumerate();
         rows.map(|(row, copy)| ((copy.library, copy.value), Slot::new(row as u32))).collect()

@@ -1,6 +1,7 @@
-//! The phase that knows all that is to know before the file: every address, and the symbol table's plan.
+//! The phase that knows everything before the file is written: every address, and the plan of the symbol
+//! table.
 //!
-//! `lay_out` makes it, whole, once no address changes any more. Writing passes only read it.
+//! `lay_out` makes it as a whole, once no address changes any more. Passes that write only read it.
 
 use super::{Arranged, builds_on};
 use crate::arch::Target;
@@ -14,7 +15,7 @@ use crate::tables::symtab_plan::SymtabPlan;
 pub struct Placed<'a, T: Target> {
     /// The phase before: the sections of the output.
     pub arranged: Arranged<'a, T>,
-    /// The plan of scripts and options, with rules for orphans added.
+    /// The plan of scripts and options, with added rules for orphans.
     pub plan: LayoutPlan,
     /// The rule of [`Placed::plan`] that takes each section, by [`crate::ids::SectionId`]; `None` for
     /// sections outside the layout.
@@ -30,8 +31,8 @@ pub struct Placed<'a, T: Target> {
 builds_on!(['a, T: Target] Placed<'a, T>, arranged: Arranged<'a, T>);
 
 impl<T: Target> Placed<'_, T> {
-    /// Whether the output uses extensions of `ELFOSABI_GNU`: indirect functions, unique symbols and,
-    /// under `-r`, retained sections.
+    /// Whether the output uses extensions of `ELFOSABI_GNU`: indirect functions, unique symbols and, under
+    /// `-r`, retained sections.
     pub fn uses_gnu_extensions(&self) -> bool {
         self.symtab.has_gnu_symbols
             || (self.config.is_relocatable()

@@ -1,9 +1,9 @@
 //! Symbol resolution: prevailing groups and definitions, linker-defined symbols, symbol versions.
 //!
 //! The passes from `select_comdats` to `assign_versions` make it. Until liveness is frozen, passes only
-//! withdraw definitions of the linker ([`Resolved::without`]): symbols of output sections whose constraint
-//! fails (`match_script`), and `__start_NAME` and `__stop_NAME` of sections that the script puts elsewhere
-//! (`match_script`) or that are collected (`collect_garbage`).
+//! withdraw definitions of the linker ([`Resolved::without`]). `match_script` withdraws symbols of output
+//! sections whose constraint fails, and `__start_NAME` and `__stop_NAME` of sections that the script puts
+//! elsewhere. `collect_garbage` withdraws `__start_NAME` and `__stop_NAME` of collected sections.
 
 use super::{Inputs, SectionStates, builds_on};
 use crate::arch::Target;
@@ -27,7 +27,7 @@ pub struct Resolved<'a, T: Target> {
     pub definitions: Definitions,
     /// Symbols that the linker defines.
     pub linker_symbols: Vec<LinkerSymbol>,
-    /// The sections `NAME` of each `__start_NAME` and `__stop_NAME` that is among the globals, by `NAME`.
+    /// For each `__start_NAME` and `__stop_NAME` among the globals, the sections `NAME`.
     pub identifier_sections: IdentifierSections<'a>,
     /// The symbol versions that the output defines, and the version word of each global.
     pub versions: Versions<'a>,
@@ -35,11 +35,11 @@ pub struct Resolved<'a, T: Target> {
 
 builds_on!(['a, T: Target] Resolved<'a, T>, inputs: Inputs<'a, T>);
 
-/// Sections by a name that they share.
+/// Sections, by the name that they share.
 pub type IdentifierSections<'a> = HashMap<&'a [u8], Vec<SectionId>, foldhash::fast::FixedState>;
 
 impl<'a, T: Target> Resolved<'a, T> {
-    /// Without these definitions of the linker: what they override prevails.
+    /// The same without these definitions of the linker. The definitions that they override then prevail.
     #[must_use]
     pub fn without(mut self, symbols: &[LinkerSymbol]) -> Self {
         for symbol in symbols {
@@ -48,7 +48,7 @@ impl<'a, T: Target> Resolved<'a, T> {
         self
     }
 
-    /// Definition of a global; [`Definition::Undefined`] for local symbols.
+    /// The definition of a global; [`Definition::Undefined`] for local symbols.
     #[inline]
     pub fn definition(&self, id: SymbolId) -> Definition {
         self.definitions.definition(id)
@@ -70,14 +70,13 @@ impl<'a, T: Target> Resolved<'a, T> {
         self.definitions.commons.binary_search_by_key(&id, |block| block.symbol).ok()
     }
 
-    /// Whether a name is `__start_NAME` or `__stop_NAME`, and there were sections `NAME`, none of which is
-    /// left.
+    /// Whether a name is `__start_NAME` or `__stop_NAME`, and there were sections `NAME`, but none is left.
     pub fn start_stop_is_collected(&self, sections: &SectionStates, name: &[u8]) -> bool {
         let named = start_stop(name).and_then(|section| self.identifier_sections.get(section));
         named.is_some_and(|named| !named.iter().any(|&id| sections.is_alive(id)))
     }
 
-    /// Whether the prevailing definition is a weak one of an object.
+    /// Whether a weak definition of an object prevails.
     pub fn is_weak_definition(&self, id: SymbolId) -> bool {
         match self.definition(id) {
             Definition::Object { file, symbol } => {
@@ -87,15 +86,15 @@ impl<'a, T: Target> Resolved<'a, T> {
         }
     }
 
-    /// The section that holds a symbol's definition, and the symbol's offset in it; `None` if it is
-    /// not defined in a section of an object.
+    /// The section that holds a symbol's definition, and the symbol's offset in it; `None` if no object
+    /// defines the symbol in a section.
     pub fn symbol_section(&self, id: SymbolId) -> Option<(SectionId, u64)> {
         let (file, symbol) = self.symbol_entry(id)?;
         self.objects[file.index()].symbol_section(symbol)
     }
 
-    /// [`Self::symbol_section`] for symbol `symbol` of an object, as relocations name it. Local
-    /// symbols, which assemblers prefer, need no search for their object.
+    /// [`Self::symbol_section`] for symbol `symbol` of an object, as relocations name it. Most relocations
+    /// name local symbols, and for these the object need not be searched for.
     #[inline]
     pub fn referenced_section(&self, object: &ObjectFile<'_, T::E>, symbol: u32) -> Option<(SectionId, u64)> {
         if symbol < object.first_global {
@@ -116,7 +115,7 @@ impl<'a, T: Target> Resolved<'a, T> {
         self.local_entry(id)
     }
 
-    /// Name of any symbol for messages; a section symbol has its section's name.
+    /// The name of any symbol, for messages. A section symbol has its section's name.
     pub fn symbol_text(&self, id: SymbolId) -> String {
         if self.globals.contains(id) {
             return self.name_text(self.globals.names[id.index()]);

@@ -1,6 +1,6 @@
 //! The phase that knows the needs of relocations and the places of merged pieces.
 //!
-//! `scan_relocations` and `merge_strings` make it, in parallel: neither reads results of the other.
+//! `scan_relocations` and `merge_strings` make it, in parallel: neither reads the results of the other.
 
 use super::{Live, SectionState, builds_on};
 use crate::arch::Target;
@@ -11,7 +11,7 @@ use crate::merge::MergedSections;
 use crate::symbols::Needs;
 use crate::tables::section::{Kind, SyntheticSection};
 
-/// What the output needs besides its inputs: GOT, PLT, dynamic relocations, merged sections.
+/// What the output needs in addition to its inputs: GOT, PLT, dynamic relocations, merged sections.
 pub struct Scanned<'a, T: Target> {
     /// The phase before: live sections and records.
     pub live: Live<'a, T>,
@@ -25,18 +25,19 @@ pub struct Scanned<'a, T: Target> {
 
 builds_on!(['a, T: Target] Scanned<'a, T>, live: Live<'a, T>);
 
-/// Needs of relocations.
+/// The needs of relocations.
 #[derive(Default)]
 pub struct RelocNeeds {
     /// The needs of each symbol, by [`SymbolId`].
     pub of_symbols: Vec<Needs>,
-    /// By object: places of dynamic relocations, by section, then in order of the relocation table.
+    /// The places of dynamic relocations, by object. They are ordered by section, then as in the relocation
+    /// table.
     pub sites: Vec<Vec<DynRelocSite>>,
-    /// By object: references to symbols of discarded sections, in the same order.
+    /// The references to symbols of discarded sections, by object, in the same order.
     pub discarded: Vec<Vec<Reference>>,
     /// The needs that concern the link as a whole.
     pub needs: Needs,
-    /// Some dynamic relocation changes a section that is not writable (`DT_TEXTREL`).
+    /// Whether some dynamic relocation changes a section that is not writable (`DT_TEXTREL`).
     pub text_relocations: bool,
 }
 
@@ -55,12 +56,12 @@ impl<'a, T: Target> Scanned<'a, T> {
         self.reloc_needs.of_symbols[id.index()]
     }
 
-    /// Number of sections: input, synthetic and merged ones.
+    /// The number of sections: those of inputs, synthetic and merged ones.
     pub fn section_count(&self) -> usize {
         self.live.section_count() + self.merged.len()
     }
 
-    /// Header fields of a section: of an object, synthetic, or merged.
+    /// The header fields of a section, which may be an object's, synthetic, or merged.
     pub fn section_info(&self, id: SectionId) -> SectionInfo<'a> {
         match id.index().checked_sub(self.live.section_count()) {
             Some(row) => self.merged[row].section.info(),
@@ -74,11 +75,11 @@ impl<'a, T: Target> Scanned<'a, T> {
     }
 
     /// The section whose contents stand in the output for the byte at an offset of a section, and the offset
-    /// there. Most sections stand for themselves; folded sections, merged pieces and `.eh_frame` records
+    /// there. Most sections stand for themselves. Folded sections, merged pieces and `.eh_frame` records have
     /// moved. `None` if the piece or record is dropped.
     ///
-    /// For a section symbol with an addend, the offset is their sum: the addend selects the piece.
-    /// For any other symbol it is the symbol's value, and the addend is added to the result.
+    /// For a section symbol with an addend, the offset is their sum, because the addend selects the piece.
+    /// For any other symbol, it is the symbol's value, and the addend is added to the result.
     #[inline]
     pub fn final_place(&self, id: SectionId, offset: u64) -> Option<(SectionId, u64)> {
         if !self.sections.is(id, SectionState::ABSORBED) {
@@ -87,7 +88,7 @@ impl<'a, T: Target> Scanned<'a, T> {
         self.absorbed_place(id, offset)
     }
 
-    /// [`Self::final_place`] for a folded section and for pieces that are merged; `None` for others.
+    /// [`Self::final_place`] for folded sections and for merged pieces; `None` for others.
     pub fn joined_place(&self, id: SectionId, offset: u64) -> Option<(SectionId, u64)> {
         match self.folds.leader(id) {
             Some(leader) => Some((leader, offset)),

@@ -1,9 +1,10 @@
 //! The state of each section, in one byte.
 //!
-//! The table belongs to no phase until [`super::Live`] takes it over: passes before that get it beside their
-//! phase, `&mut` if they change states. Afterwards `merge_strings` alone marks sections as absorbed. A pass
-//! that decides in parallel either gives each job the states of one object ([`SectionStates::by_object`]), or
-//! gathers decisions and applies them serially: no state changes behind a shared reference.
+//! The table belongs to no phase until [`super::Live`] takes it over. Passes before that get it in addition
+//! to their phase, as `&mut` if they change states. Afterwards, only `merge_strings` marks sections as
+//! absorbed. No state changes behind a shared reference. A pass that decides in parallel either gives each
+//! job the states of one object ([`SectionStates::by_object`]), or gathers decisions and applies them
+//! serially.
 
 use crate::ids::SectionId;
 use crate::input::ObjectFile;
@@ -16,24 +17,25 @@ pub struct SectionState(u8);
 
 bitflags! {
     impl SectionState: u8 {
-        /// In the output. `index_objects` sets it for sections with contents that the kind of output does not
-        /// leave out (`SHF_EXCLUDE`); [`SectionState::discard`] clears it.
+        /// The section is in the output. `index_objects` sets the bit for sections with contents that this
+        /// kind of output does not leave out (`SHF_EXCLUDE`). [`SectionState::discard`] clears it.
         const ALIVE = 1 << 0;
-        /// A script's `KEEP`, or another reason to be a root of garbage collection.
+        /// The section is a root of garbage collection, because of a script's `KEEP` or for another reason.
         const KEEP = 1 << 1;
-        /// Member of a group that lost to another of the same signature.
+        /// The section is a member of a group, and another group of the same signature prevails.
         const DISCARDED_BY_GROUP = 1 << 2;
-        /// Matched by `/DISCARD/`.
+        /// `/DISCARD/` takes the section.
         const DISCARDED_BY_SCRIPT = 1 << 3;
-        /// Removed by `--gc-sections`.
+        /// `--gc-sections` removed the section.
         const COLLECTED = 1 << 4;
-        /// Its contents live on in another section: `.eh_frame` records, mergeable pieces, properties and
-        /// SFrame functions in a synthetic one, a folded section in its leader. It is not laid out itself.
+        /// The section's contents live on in another section, and it is not laid out itself. `.eh_frame`
+        /// records, mergeable pieces, properties and SFrame functions live on in a synthetic section, and a
+        /// folded section lives on in its leader.
         const ABSORBED = 1 << 5;
-        /// Its contents are no part of the program: symbol tables, relocations, groups.
+        /// The section's contents are no part of the program: symbol tables, relocations, groups.
         const NOT_CONTENT = 1 << 6;
-        /// With `ALIVE`: `--icf` folded it into its leader. Without: SFrame data about folded sections, which
-        /// went with them.
+        /// Together with `ALIVE`, `--icf` folded the section into its leader. Without `ALIVE`, it is SFrame
+        /// data about folded sections, which was dropped with them.
         const FOLDED = 1 << 7;
     }
 }
@@ -51,12 +53,12 @@ impl SectionState {
 pub struct SectionStates(Vec<SectionState>);
 
 impl SectionStates {
-    /// States of the input sections.
+    /// The states of the input sections.
     pub fn of_inputs(states: &[SectionState]) -> Self {
         SectionStates(states.to_vec())
     }
 
-    /// The state of a section. Sections that the linker adds after scripts are matched have no row here and
+    /// The state of a section. Sections that the linker adds after scripts are matched have no row here, and
     /// are alive.
     #[inline]
     pub fn get(&self, id: SectionId) -> SectionState {
@@ -75,7 +77,7 @@ impl SectionStates {
         self.is(id, SectionState::ALIVE)
     }
 
-    /// Whether the section is in the output and not folded: only then frames may describe it.
+    /// Whether the section is in the output and not folded. Only then frames may describe it.
     #[inline]
     pub fn stands(&self, id: SectionId) -> bool {
         self.get(id) & (SectionState::ALIVE | SectionState::FOLDED) == SectionState::ALIVE

@@ -1,4 +1,4 @@
-//! The first phase: the command line, the sink of diagnostics, the store of bytes.
+//! The first phase: the command line, the sink of diagnostics, and the store of bytes.
 
 use crate::cli::Config;
 use crate::diag::Sink;
@@ -16,15 +16,15 @@ pub struct Session<'a> {
     pub sink: &'a Sink,
     /// Owns bytes that inputs and passes refer to until the link ends.
     pub store: &'a InputStore,
-    /// Loads from the GOT that must not be relaxed, as pairs of section and symbol, sorted: in an earlier
-    /// attempt `find_far_loads` found their symbols out of reach.
+    /// Loads from the GOT that must not be relaxed, as pairs of section and symbol, sorted. In an earlier
+    /// attempt, `find_far_loads` found their symbols out of reach.
     pub far_loads: &'a [(SectionId, SymbolId)],
     /// The files of reports.
     pub files: &'a ReportFiles,
 }
 
 impl Session<'_> {
-    /// A symbol's name for messages: demangled, unless `--no-demangle`.
+    /// A symbol's name for messages. It is demangled, unless `--no-demangle` is given.
     pub fn name_text(&self, name: &[u8]) -> String {
         shown(name, self.config.diagnostics.demangle)
     }

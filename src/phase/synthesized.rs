@@ -1,8 +1,8 @@
-//! Frame records, the functions of SFrame inputs, and the synthetic sections that scripts can
-//! place.
+//! The phase that knows frame records, the functions of SFrame inputs, and the synthetic sections that
+//! scripts can place.
 //!
-//! `create_synthetics` makes it from the results of `split_eh_frames` and `sframe_output::absorb`,
-//! before scripts are matched, because patterns match synthetic sections too.
+//! `create_synthetics` makes it from the results of `split_eh_frames` and `sframe_output::absorb`. This comes
+//! before scripts are matched, because patterns match synthetic sections, too.
 
 use super::{Resolved, builds_on};
 use crate::arch::Target;
@@ -22,14 +22,14 @@ pub struct Synthesized<'a, T: Target> {
     pub frames: Frames<'a, T::E>,
     /// Functions from SFrame inputs, and functions derived from `.eh_frame`.
     pub described: collect::Inputs,
-    /// Synthetic sections, also those that may turn out empty. Notes, the interpreter's path and
-    /// common blocks have their sizes; the others get theirs in `size_tables`.
+    /// Synthetic sections, also those that may turn out empty. Notes, the interpreter's path and common
+    /// blocks have their sizes. The others get theirs in `size_tables`.
     pub synthetic: SyntheticSections<'a>,
     /// The machine's feature bits (IBT, SHSTK; BTI, PAC) that hold for the whole output.
     pub features: u32,
     /// The form of PLT entries, which depends on the feature bits and on options.
     pub plt_shape: PltShape,
-    /// The place of each common block, by its row; `None` for one that garbage collection drops. Empty if
+    /// The place of each common block, by its row; `None` for a block that garbage collection drops. Empty if
     /// blocks stay common, as under `-r`.
     pub common_places: Vec<Option<CommonPlace>>,
 }
@@ -46,13 +46,13 @@ pub struct CommonPlace {
 }
 
 impl<'a, T: Target> Synthesized<'a, T> {
-    /// Exchanges the phase before for one that a pass before [`super::Live`] has refined.
+    /// Replaces the phase before by one that a pass before [`super::Live`] has refined.
     #[must_use]
     pub fn refine(self, change: impl FnOnce(Resolved<'a, T>) -> Resolved<'a, T>) -> Self {
         Synthesized { resolved: change(self.resolved), ..self }
     }
 
-    /// Number of input sections and synthetic ones together.
+    /// The number of input sections and synthetic sections together.
     pub fn section_count(&self) -> usize {
         self.first_internal() as usize + self.synthetic.rows.len()
     }
@@ -70,13 +70,12 @@ impl<'a, T: Target> Synthesized<'a, T> {
         self.describe_place_in(id, || self.section_info(id).name, offset)
     }
 
-    /// The place of the common block that defines a symbol; `None` if no block does, or it stays
-    /// common.
+    /// The place of the common block that defines a symbol; `None` if no block does, or if it stays common.
     pub fn common_place(&self, id: SymbolId) -> Option<CommonPlace> {
         *self.common_places.get(self.common_row(id)?)?
     }
 
-    /// Symbols (LSDAs, personality routines) that the FDEs and CIEs of a section's functions refer to: a
+    /// The symbols (LSDAs, personality routines) to which the FDEs and CIEs of a section's functions refer. A
     /// live function keeps them alive through its frame records.
     pub fn frame_edges(&self, function: SectionId) -> impl Iterator<Item = SymbolId> {
         let object = self.locate(function).map(|(object, _)| object);

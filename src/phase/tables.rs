@@ -1,4 +1,4 @@
-//! The phase that knows the contents of `.dynsym`, `.dynstr` and `.dynamic` up to addresses.
+//! The phase that knows the contents of `.dynsym`, `.dynstr` and `.dynamic`, except for addresses.
 //!
 //! `size_tables` makes it before the layout, which needs the sizes.
 
@@ -21,7 +21,7 @@ pub struct Tables<'a, T: Target> {
     pub debug_index: DebugIndex<'a>,
     /// The joined name indexes of objects, for `.debug_names`.
     pub name_index: NameIndex<'a>,
-    /// Corrupt SFrame inputs, in link order; they are copied unchanged.
+    /// Corrupt SFrame inputs, in link order. They are copied unchanged.
     pub corrupt_sframes: Vec<SectionId>,
 }
 
