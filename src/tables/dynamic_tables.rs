@@ -1,8 +1,8 @@
-//! The rows of the dynamic linker's tables before they are bytes: `.dynsym`, `.dynstr`, the hash
-//! tables, `.gnu.version*` and `.dynamic`.
+//! The rows of the dynamic linker's tables before they become bytes: `.dynsym`, `.dynstr`, the hash tables,
+//! `.gnu.version*` and `.dynamic`.
 //!
-//! `passes::size_tables` chooses symbols, names and versions before layout; the modules named after
-//! the tables write them and fill in addresses.
+//! `passes::size_tables` chooses symbols, names and versions before the layout. The modules named after the
+//! tables write them and fill in addresses.
 
 use super::dynstr::DynamicStrings;
 use super::section::Kind;
@@ -21,20 +21,20 @@ pub struct DynamicSymbol<'a> {
     pub gnu_hash: u32,
 }
 
-/// The tables. Those of a static link are empty.
+/// The tables. In a static link, they are empty.
 #[derive(Debug, Default)]
 pub struct DynamicTables<'a> {
-    /// By library: whether the output names it (`DT_NEEDED`).
+    /// For each library, whether the output names it (`DT_NEEDED`).
     pub libraries: Vec<bool>,
     /// Rows of `.dynsym` from row 1 on.
     pub symbols: Vec<DynamicSymbol<'a>>,
-    /// Position in `symbols` of the first definition: definitions come last and are in `.gnu.hash`, for other
-    /// modules to find.
+    /// The position in `symbols` of the first definition. Definitions come last and are in `.gnu.hash`, where
+    /// other modules find them.
     pub first_hashed: usize,
     /// Shape of `.gnu.hash`.
     pub gnu_hash: GnuHashShape,
-    /// By global: row of `.dynsym` of the symbol or of its representative
-    /// ([`crate::synth::dynsym::representative`]), 0 if it has none. Empty in static links.
+    /// For each global, the row of `.dynsym` that it or its representative has
+    /// ([`crate::synth::dynsym::representative`]); 0 if it has none. Empty in static links.
     pub row_of: Vec<u32>,
     /// Version words of `symbols`.
     pub words: Vec<u16>,
@@ -64,10 +64,11 @@ impl DynamicTables<'_> {
 
 /// Bytes of the header of `.gnu.hash`.
 const HEADER: usize = 16;
-/// Bits of the filter for each name, before rounding up: at most about one absent name in forty passes.
+/// The filter has so many bits for each name, before rounding up. Then about one absent name in forty passes
+/// at most.
 const BITS_PER_NAME: usize = 12;
 
-/// Numbers that determine the size of `.gnu.hash`.
+/// The numbers that determine the size of `.gnu.hash`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct GnuHashShape {
     /// Buckets, at least one.
@@ -112,7 +113,7 @@ pub struct DefinedVersion<'a> {
     pub names: Vec<u32>,
 }
 
-/// The versions that the output needs of one library.
+/// The versions that the output needs from one library.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct NeededLibrary<'a> {
     /// Offset of the library's name in `.dynstr`.
@@ -130,7 +131,7 @@ pub struct NeededVersion<'a> {
     pub name_offset: u32,
     /// Index in `.gnu.version`.
     pub index: u16,
-    /// All references to it are weak.
+    /// Whether all references to it are weak.
     pub weak: bool,
 }
 
@@ -148,13 +149,13 @@ pub struct DynamicEntry {
 pub enum EntryValue {
     /// A number that is known before the layout.
     Number(u64),
-    /// Address of a section that the linker makes.
+    /// The address of a section that the linker makes.
     AddressOf(Kind),
-    /// Its size in bytes.
+    /// The size of such a section, in bytes.
     SizeOf(Kind),
     /// Address of the output section of this name.
     OutputAddress(&'static str),
-    /// Its size in bytes.
+    /// The size of such an output section, in bytes.
     OutputSize(&'static str),
     /// Address of the dynamic linker's reserved words (`DT_PLTGOT`).
     ReservedWords,

@@ -1,4 +1,4 @@
-//! `.dynstr`: names for the dynamic linker, each once.
+//! `.dynstr`: the names for the dynamic linker, each of them once.
 
 use hashbrown::HashMap;
 

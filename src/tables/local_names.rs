@@ -1,20 +1,20 @@
-//! Distinct names for local symbols (`-z unique-symbol`).
+//! Different names for all local symbols (`-z unique-symbol`).
 //!
-//! Tools that know functions by their names alone, as live patching does, cannot tell two local symbols of
-//! one name apart. With the option every local symbol gets a suffix `.N`, as in GNU ld: in hexadecimal the
-//! number of local symbols of its name before it. Unique names get a suffix, too, because `f.0` may be the
-//! name of another symbol.
+//! Some tools know functions only by their names, as live patching does, and cannot tell two local symbols of
+//! one name apart. With this option, every local symbol gets a suffix `.N`, as in GNU ld. N is the number of
+//! earlier local symbols of the same name, in hexadecimal. Names that are unique get a suffix, too, because
+//! `f.0` may be the name of another symbol.
 
 use crate::ids::SymbolId;
 use hashbrown::HashMap;
 use std::borrow::Cow;
 
-/// The numbers of local symbols; none without the option.
+/// The numbers of local symbols. Empty without the option.
 #[derive(Default, Debug)]
 pub struct LocalNames(HashMap<SymbolId, u32>);
 
 impl LocalNames {
-    /// Numbers symbols, which come in the order of the output.
+    /// Numbers symbols. They must come in the order of the output.
     pub fn number<'n>(symbols: impl Iterator<Item = (SymbolId, &'n [u8])>) -> Self {
         let mut seen: HashMap<&[u8], u32> = HashMap::new();
         let number = |(id, name)| {

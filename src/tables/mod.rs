@@ -1,6 +1,6 @@
 //! The sections that the linker makes itself, as rows, and the contents of their tables as values.
 //!
-//! Passes fill these tables; [`crate::synth`] writes them. Only [`pools`] hold addresses.
+//! Passes fill these tables, and [`crate::synth`] writes them. Only [`pools`] holds addresses.
 
 pub mod dynamic_tables;
 pub mod dynstr;

@@ -1,4 +1,4 @@
-//! Thunks and their pools, as the layout's loop makes them.
+//! Thunks and their pools, as the rounds of the layout make them.
 
 use crate::arch::thunk::ThunkForm;
 use crate::ids::{SectionId, SymbolId, ThunkId};
@@ -7,21 +7,21 @@ use hashbrown::HashMap;
 /// The destination of a branch: a symbol and an addend.
 pub type Destination = (SymbolId, i64);
 
-/// The use of a thunk. Thunks of equal use can stand in for each other.
+/// What a thunk is for. Thunks of equal purposes can stand in for each other.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Purpose {
-    /// Calls of a destination.
+    /// Calls go through it to a destination.
     Call(Destination),
-    /// A landing pad: indirect jumps of other thunks arrive here and go on to the destination.
+    /// It is a landing pad: indirect jumps of other thunks arrive here and go on to the destination.
     Landing(Destination),
-    /// The instruction at an offset of a section.
+    /// It holds the instruction from an offset of a section.
     Moved(SectionId, u64),
 }
 
 /// A thunk: code that a branch goes through, or an instruction moved out of the way of an erratum.
 #[derive(Clone, Copy, Debug)]
 pub struct Thunk {
-    /// Its use.
+    /// What it is for.
     pub purpose: Purpose,
     /// Its instruction sequence.
     pub form: ThunkForm,
@@ -49,9 +49,9 @@ pub struct Pool {
 /// All thunks of a link.
 #[derive(Default)]
 pub struct Thunks {
-    /// Thunks, in the order of their making.
+    /// The thunks, in the order in which they were made.
     pub all: Vec<Thunk>,
-    /// Pools, in the order of their making.
+    /// The pools, in the order in which they were made.
     pub pools: Vec<Pool>,
     /// The last thunk that was made for each symbol. Empty before there are any.
     pub last_of: Vec<Option<ThunkId>>,

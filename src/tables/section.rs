@@ -5,8 +5,8 @@ use crate::ids::{FileId, SectionId};
 use crate::input::SectionInfo;
 use crate::symbols::CommonBlock;
 
-/// Declares the kinds: those that are made early, before scripts are matched, in the order of their sections;
-/// and those of which later passes make as many as they need.
+/// Declares the kinds of sections. Early kinds are made before scripts are matched, in the order of their
+/// sections. Of the later kinds, passes make as many sections as they need.
 macro_rules! kinds {
     (early { $($(#[$doc:meta])* $one:ident,)* } later { $($(#[$docs:meta])* $many:ident,)* }) => {
         /// The kinds of synthetic sections.
@@ -95,7 +95,8 @@ kinds! {
         GdbIndex,
         /// `.debug_names`, joined.
         DebugNames,
-        /// `COMMON`: the common blocks of one object. The only kind here of which there may be several.
+        /// `COMMON`: the common blocks of one object. This is the only early kind that may have several
+        /// sections.
         Common,
         /// `.symtab`.
         SymTab,
@@ -107,14 +108,15 @@ kinds! {
         ShStrTab,
     }
     later {
-        /// Merged pieces of `SHF_MERGE` sections; the number is the row in
+        /// Merged pieces of `SHF_MERGE` sections. The number is the row in
         /// [`crate::merge::MergedSections::groups()`].
         Merged,
-        /// Thunks; the number is the row in [`super::pools::Thunks::pools`].
+        /// Thunks. The number is the row in [`super::pools::Thunks::pools`].
         Thunks,
-        /// Relocations of an output section: row of [`crate::phase::Arranged::output_relocations`].
+        /// The relocations of an output section. The number is the row in
+        /// [`crate::phase::Arranged::output_relocations`].
         OutputRelocations,
-        /// A section group: row of [`crate::phase::Arranged::output_groups`].
+        /// A section group. The number is the row in [`crate::phase::Arranged::output_groups`].
         OutputGroup,
     }
 }
@@ -124,12 +126,12 @@ pub const READ_ONLY: u64 = elf::SHF_ALLOC as u64;
 pub const WRITABLE: u64 = READ_ONLY | elf::SHF_WRITE as u64;
 pub const CODE: u64 = READ_ONLY | elf::SHF_EXECINSTR as u64;
 
-/// Size of an address in bytes, to which most tables are aligned.
+/// The size of an address in bytes. Most tables are aligned to it.
 pub const WORD: u64 = 8;
 
 impl Kind {
-    /// Whether it is a table of the output's symbols or section names, whose size is known only when
-    /// all output sections are.
+    /// Whether it is a table of the output's symbols or section names. Its size is known only when all output
+    /// sections are known.
     pub fn is_about_file(self) -> bool {
         matches!(self, Kind::SymTab | Kind::SymTabShndx | Kind::StrTab | Kind::ShStrTab)
     }
@@ -152,11 +154,12 @@ pub struct SyntheticSection<'a> {
     pub entsize: u64,
     /// Size in bytes.
     pub size: u64,
-    /// The object that file patterns of scripts see for it; `None`: the file `<internal>`.
+    /// The object from which the section seems to come, for file patterns of scripts; `None` for the file
+    /// `<internal>`.
     pub file: Option<FileId>,
-    /// The input section whose place in input order it takes; `None`: it stands behind all inputs.
+    /// The input section whose place in input order it takes; `None` if it stands behind all inputs.
     pub first_input: Option<SectionId>,
-    /// Fixed contents; empty if a writer computes them.
+    /// Its contents, if they are fixed. Empty if a writer computes them.
     pub bytes: &'a [u8],
 }
 
@@ -177,7 +180,7 @@ impl<'a> SyntheticSection<'a> {
         }
     }
 
-    /// A section of these contents.
+    /// A section with these contents.
     pub fn of_bytes(
         kind: Kind,
         name: &'a [u8],
@@ -195,8 +198,8 @@ impl<'a> SyntheticSection<'a> {
         SyntheticSection { entsize, ..self }
     }
 
-    /// Makes room for a common block at its end, and gives the block's offset. Sizes come from untrusted
-    /// inputs; the layout reports sections that do not fit the address space.
+    /// Makes room for a common block at the end of the section, and returns the block's offset. Sizes come
+    /// from untrusted inputs. The layout reports sections that do not fit the address space.
     pub fn append_block(&mut self, block: &CommonBlock) -> u64 {
         let offset = self.size.checked_next_multiple_of(block.align).unwrap_or(u64::MAX);
         self.align = self.align.max(block.align);
@@ -235,7 +238,7 @@ pub struct SyntheticSymbol<'a> {
 /// Sections that the linker makes.
 #[derive(Clone, Default, Debug)]
 pub struct SyntheticSections<'a> {
-    /// Rows; section `first_internal + n` is row `n`.
+    /// The rows. Row `n` is section `first_internal + n`.
     pub rows: Vec<SyntheticSection<'a>>,
 }
 
@@ -246,8 +249,8 @@ impl<'a> SyntheticSections<'a> {
         &self.rows[index as usize]
     }
 
-    /// Sets the size of the section of a kind, if there is one, and raises its alignment; both in
-    /// bytes. Gives whether there is one.
+    /// If there is a section of a kind, sets its size and raises its alignment, both in bytes. Returns
+    /// whether there is one.
     pub fn set_size(&mut self, kind: Kind, size: u64, align: u64) -> bool {
         let Some(row) = self.find(kind) else { return false };
         let section = &mut self.rows[row as usize];
@@ -256,12 +259,12 @@ impl<'a> SyntheticSections<'a> {
         true
     }
 
-    /// Whether the section of a kind, if there is one, has less than `size` bytes.
+    /// Whether there is a section of a kind that has less than `size` bytes.
     pub fn is_smaller(&self, kind: Kind, size: u64) -> bool {
         self.find(kind).is_some_and(|row| self.section(row).size < size)
     }
 
-    /// Makes the section of a kind, if there is one, at least `size` bytes large.
+    /// If there is a section of a kind, makes it at least `size` bytes large.
     pub fn grow(&mut self, kind: Kind, size: u64) {
         if let Some(row) = self.find(kind) {
             let section = &mut self.rows[row as usize];
@@ -269,7 +272,7 @@ impl<'a> SyntheticSections<'a> {
         }
     }
 
-    /// The first section of a kind, as a row.
+    /// The row of the first section of a kind.
     pub fn find(&self, kind: Kind) -> Option<u32> {
         self.rows.iter().position(|section| section.kind == kind).map(|row| row as u32)
     }

@@ -1,18 +1,18 @@
-//! `.shstrtab`: names of the output sections.
+//! `.shstrtab`: the names of the output sections.
 
 use hashbrown::HashMap;
 
 /// The string table of section names.
 #[derive(Default, Debug)]
 pub struct SectionNames {
-    /// By chunk: offset of its name.
+    /// The offset of each name, by chunk.
     pub offsets: Vec<u32>,
     /// Contents of the section.
     pub bytes: Vec<u8>,
 }
 
 impl SectionNames {
-    /// Lists names by chunk, equal ones once.
+    /// Lists names by chunk. Equal names are listed once.
     pub fn new<'a>(all: impl ExactSizeIterator<Item = &'a [u8]>) -> Self {
         let mut names = SectionNames { offsets: Vec::with_capacity(all.len()), bytes: vec![0] };
         let mut seen: HashMap<&[u8], u32, foldhash::fast::FixedState> = HashMap::default();

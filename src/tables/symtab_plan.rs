@@ -1,5 +1,5 @@
-//! The plan of `.symtab`: a contiguous part of symbols and names for each file, so that any thread
-//! can write any part.
+//! The plan of `.symtab`. Each file has one part of the symbols and one of the names, without gaps, so that
+//! any thread can write any part.
 
 use crate::ids::ChunkId;
 use crate::tables::local_names::LocalNames;
@@ -9,9 +9,9 @@ use crate::tables::local_names::LocalNames;
 pub struct SymtabPlan {
     /// Output sections with a section symbol, in order.
     pub section_symbols: Vec<ChunkId>,
-    /// Locals by file; the last part is that of symbols without a file.
+    /// The parts of local symbols, by file. The last part has the symbols without a file.
     pub locals: Vec<Part>,
-    /// Globals by file; the last part is that of symbols without a file.
+    /// The parts of globals, by file. The last part has the symbols without a file.
     pub globals: Vec<Part>,
     /// Index of the first global.
     pub first_global: u32,
@@ -19,14 +19,14 @@ pub struct SymtabPlan {
     pub count: u32,
     /// Size of the string table in bytes.
     pub string_size: u64,
-    /// Some symbol is an indirect function or unique, which only `ELFOSABI_GNU` has.
+    /// Whether some symbol is an indirect function or unique. Only `ELFOSABI_GNU` has these.
     pub has_gnu_symbols: bool,
-    /// By [`SymbolId`](crate::ids::SymbolId): index in the output's table, 0 if it has none. Only
-    /// where relocations are written (`-r`, `--emit-relocs`).
+    /// The index of each symbol in the output's table, by [`SymbolId`](crate::ids::SymbolId); 0 if it has
+    /// none. Filled only if the link writes relocations (`-r`, `--emit-relocs`).
     pub index_of: Vec<u32>,
-    /// Names of local symbols that differ from those in their objects.
+    /// The names of local symbols that differ from those in their objects.
     pub names: LocalNames,
-    /// By chunk: index of its section symbol, 0 if it has none.
+    /// The index of each chunk's section symbol; 0 if it has none.
     pub section_symbol: Vec<u32>,
 }
 
@@ -39,8 +39,8 @@ pub struct Part {
     pub count: u32,
     /// First byte in the string table.
     pub string_start: u64,
-    /// Bytes of names, NULs included.
+    /// The bytes of the names, including NULs.
     pub string_size: u64,
-    /// Some symbol is an indirect function or unique.
+    /// Whether some symbol is an indirect function or unique.
     pub gnu: bool,
 }
