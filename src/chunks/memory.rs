@@ -1,4 +1,4 @@
-//! `MEMORY` regions: the bounds of each and the address for its next section.
+//! `MEMORY` regions: the limits of each region, and the address for its next section.
 
 /// A region during one run of the plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -9,7 +9,7 @@ pub struct Region {
     pub length: u64,
     /// The address for the next section.
     pub current: u64,
-    /// The last section placed here, from which later ones derive their load addresses.
+    /// The last section placed here. Later sections derive their load addresses from it.
     pub last: Option<Last>,
 }
 
@@ -30,8 +30,8 @@ impl Region {
         Region { origin, length, current: origin, last: None }
     }
 
-    /// Load address of a section without `AT`: its distance from the address is that of the section before,
-    /// unless the section lies wholly below that one.
+    /// The load address of a section without `AT`. It is as far from the address as for the section before,
+    /// unless this section lies wholly below that one.
     pub fn load_address(&self, address: u64, size: u64, align: u64) -> u64 {
         let Some(last) = self.last else { return address };
         if size != 0 && address < last.address && last.address - address >= size {
@@ -41,8 +41,9 @@ impl Region {
         super::align::round_up(load, align).unwrap_or(load)
     }
 
-    /// Remembers a section for the load addresses of later ones. With `always` in any case; an empty section
-    /// otherwise only if it is not below the last one or, as the first, has a load address of its own.
+    /// Remembers a section for the load addresses of later ones. With `always`, every section counts.
+    /// Otherwise, an empty section counts only if it is not below the last one, or if it is the first one and
+    /// has a load address of its own.
     pub fn remember(&mut self, section: Last, always: bool) {
         let counts = match self.last {
             None => section.address != section.load,
@@ -53,12 +54,12 @@ impl Region {
         }
     }
 
-    /// Number of bytes by which a section that starts at `start` lies below the region.
+    /// The number of bytes by which a section that starts at `start` begins below the region.
     pub fn underflow(&self, start: u64) -> u64 {
         self.origin.saturating_sub(start)
     }
 
-    /// Number of bytes by which a section that ends at `end` leaves the region.
+    /// The number of bytes by which a section that ends at `end` leaves the region.
     pub fn overflow(&self, end: u64) -> u64 {
         match self.origin.checked_add(self.length) {
             Some(limit) => end.saturating_sub(limit),

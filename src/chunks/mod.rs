@@ -1,7 +1,7 @@
 //! The result of the layout: output sections with their addresses, and segments.
 //!
-//! File offsets are not here: they depend on the sizes of compressed sections, which `make_image`
-//! finds out ([`crate::phase::Image`]).
+//! File offsets are not here. They depend on the sizes of compressed sections, which `make_image` finds out
+//! ([`crate::phase::Image`]).
 
 pub mod align;
 pub mod memory;
@@ -18,7 +18,7 @@ pub struct Chunk<'a> {
     pub sh_type: u32,
     /// `SHF_*`.
     pub flags: u64,
-    /// Size of an entry in bytes, 0 if items disagree.
+    /// The size of an entry in bytes; 0 if items disagree.
     pub entsize: u64,
     /// Alignment in bytes.
     pub align: u64,
@@ -32,12 +32,12 @@ pub struct Chunk<'a> {
     pub region: usize,
     /// Input and synthetic sections that it holds, in order of address.
     pub items: Vec<SectionId>,
-    /// With `SHF_LINK_ORDER`: an input section whose output section `sh_link` names.
+    /// With `SHF_LINK_ORDER`, an input section. `sh_link` names its output section.
     pub link_order: Option<SectionId>,
-    /// Fill patterns for gaps, in order of offset; before the first one, the default of the machine
-    /// (code) or zeros.
+    /// Fill patterns for gaps, in the order of their offsets. Before the first one, gaps have the default of
+    /// the machine (code) or zeros.
     pub fills: Vec<Fill>,
-    /// Bytes that the script writes, in order of offset.
+    /// Bytes that the script writes, in the order of their offsets.
     pub data: Vec<Data>,
 }
 
@@ -62,13 +62,13 @@ impl Default for Chunk<'_> {
 }
 
 impl Chunk<'_> {
-    /// Bytes that it takes in the file: its size, or nothing for `SHT_NOBITS`.
+    /// The bytes that it takes in the file: its size, or none for `SHT_NOBITS`.
     #[inline]
     pub fn file_size(&self) -> u64 {
         if self.sh_type == crate::elf::consts::SHT_NOBITS { 0 } else { self.size }
     }
 
-    /// Whether it takes addresses in the program's memory: allocated, and not `.tbss`, which is
+    /// Whether it takes addresses in the program's memory: it is allocated, and it is not `.tbss`, which is
     /// only a template for each thread's block.
     #[inline]
     pub fn takes_address_space(&self) -> bool {
@@ -82,7 +82,7 @@ impl Chunk<'_> {
     }
 }
 
-/// A fill pattern, repeated in gaps from `offset` to the next fill's offset.
+/// A fill pattern. It is repeated in gaps from `offset` to the next fill's offset.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Fill {
     /// Offset in the output section, in bytes.
@@ -91,7 +91,7 @@ pub struct Fill {
     pub pattern: Vec<u8>,
 }
 
-/// Bytes of `BYTE`, `QUAD`, `ASCIZ` and their kin, in the output's byte order.
+/// The bytes of `BYTE`, `QUAD`, `ASCIZ` and similar statements, in the output's byte order.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Data {
     /// Offset in the output section, in bytes.
@@ -141,8 +141,8 @@ impl Segment {
     }
 }
 
-/// The chunks in order of load address, those that are not allocated last. Of two at one address,
-/// the one that takes no room in the file comes second, unless both are empty.
+/// The chunks in order of load address. Those that are not allocated come last. If two have one address, the
+/// one that takes no room in the file comes second, unless both are empty.
 pub fn order_of(chunks: &[Chunk<'_>]) -> Vec<ChunkId> {
     let template = TemplateContents::new(chunks);
     let mut order: Vec<ChunkId> = (0..chunks.len()).map(ChunkId::from_index).collect();
@@ -172,7 +172,7 @@ impl TemplateContents {
     }
 
     /// The load address at which thread-local zeros would follow the contents. A script may give them another
-    /// one, but nothing of them is loaded, and they are a part of the template wherever that is loaded.
+    /// one. But nothing of them is loaded, and they are a part of the template wherever that is loaded.
     fn load_address(&self, zeros: &Chunk<'_>) -> u64 {
         let behind = self.0.partition_point(|&(address, _)| address <= zeros.address);
         let before = behind.checked_sub(1).map(|at| self.0[at]);
@@ -185,7 +185,7 @@ impl TemplateContents {
 pub struct TlsTemplate {
     /// Address of its first byte.
     pub start: u64,
-    /// Bytes in memory, `.tbss` included.
+    /// Bytes in memory, including `.tbss`.
     pub size: u64,
     /// Alignment in bytes; 0 if there is no template.
     pub align: u64,
@@ -196,23 +196,23 @@ pub struct TlsTemplate {
 pub struct Places {
     /// The output section; `None` for sections outside the output.
     pub chunk: Vec<Option<ChunkId>>,
-    /// Offset in the output section, in bytes. Absorbed sections have none.
+    /// The offset in the output section, in bytes. Absorbed sections have none.
     pub offset: Vec<u64>,
 }
 
-/// A layout, as a round of `lay_out` leaves it.
+/// A layout, as a round of `lay_out` makes it.
 #[derive(Default)]
 pub struct Layout<'a> {
     /// Output sections, in the order of the section header table.
     pub chunks: Vec<Chunk<'a>>,
     /// Output section and offset of each section.
     pub places: Places,
-    /// The chunks in order of load address, those that are not allocated last: scripts may place
-    /// sections in any order, program headers go by addresses.
+    /// The chunks in order of load address, those that are not allocated last. Scripts may place sections in
+    /// any order, but program headers go by addresses.
     pub order: Vec<ChunkId>,
     /// Program headers in their order.
     pub segments: Vec<Segment>,
-    /// `MEMORY` regions as the layout left them, in the order of
+    /// The `MEMORY` regions as the layout left them, in the order of
     /// [`LayoutPlan::memory`](crate::plan::LayoutPlan::memory).
     pub regions: Vec<Region>,
     /// The TLS template.

@@ -76,7 +76,7 @@ fn assign_by_script<T: Target>(
     versions: &mut Versions<'_>,
 ) {
     let lists = &inputs.lists;
-    // By node: the index of its version, 1 for the anonymous node.
+    // By node: the index of its version. The anonymous node has 1.
     let nodes = lists.version_script.nodes.iter();
     let named = |name: &Name| indices.of(&name.bytes);
     let index_of: Vec<u16> =

@@ -18,11 +18,11 @@ use std::sync::Arc;
 /// The scripts of a link, parsed.
 #[derive(Default)]
 pub struct Scripts {
-    /// The built-in script (or that of `-dT`).
+    /// The built-in script, or the one of `-dT`.
     pub builtin: Script,
     /// Whether `-dT` named the default script.
     pub own_default: bool,
-    /// Scripts of `-T`, in order, each with the number of inputs before it.
+    /// The scripts of `-T`, in order, each with the number of inputs before it.
     pub replacing: Vec<(usize, Script)>,
     /// Scripts among the inputs, in order, each with the number of inputs before it.
     pub augmenting: Vec<(usize, Script)>,
@@ -35,12 +35,12 @@ pub struct Scripts {
 }
 
 impl LayoutPlan {
-    /// Joins scripts and options. A statement that cannot be carried out comes back as a
-    /// diagnostic; the plan leaves it out.
+    /// Joins scripts and options. If a statement cannot be carried out, the plan leaves it out, and a
+    /// diagnostic about it is returned.
     pub fn new(mut scripts: Scripts, config: &Config) -> (LayoutPlan, Vec<Diagnostic>) {
         let mut builder = Builder::new(config);
-        // A script of -T replaces the built-in one if it describes a layout and does not only insert
-        // into that one.
+        // A script of -T replaces the built-in one if it describes a layout. It does not if it only inserts
+        // into the built-in one.
         let replaced =
             scripts.replacing.iter().any(|(_, script)| has_sections(script) && !has_insert(script));
         builder.plan.replaces_default = replaced || scripts.own_default;
@@ -55,7 +55,7 @@ impl LayoutPlan {
             }
         }
         if !replaced {
-            // `ENTRY` of a script of the user goes before that of the built-in script.
+            // `ENTRY` of a user's script takes precedence over that of the built-in script.
             let entry = builder.plan.entry.take();
             builder.script(builtin);
             builder.plan.entry = entry.or(builder.plan.entry.take());
@@ -70,21 +70,21 @@ fn assign(assignment: Assignment) -> Command {
     Command::Assignment(Box::new(assignment))
 }
 
-/// What stands on the command line and adds to the plan.
+/// A part of the command line that adds to the plan.
 enum Part {
     Script(Script),
     Assignment(Assignment),
 }
 
 impl Scripts {
-    /// Takes the scripts of the user and `--defsym`s. The assignments that come first are those of
-    /// `--defsym`, so that scripts can use them; but one that overrides a script stands among the other
-    /// parts, which are in the order of the command line, because the last assignment to a symbol counts.
+    /// Takes the scripts of the user and `--defsym`s. Assignments of `--defsym` come first, so that scripts
+    /// can use them. But the last assignment to a symbol counts, so a `--defsym` that overrides a script
+    /// stands among the other parts, which are in the order of the command line.
     fn take_in_order(&mut self) -> (Vec<Assignment>, Vec<Part>) {
         let (late, early): (Vec<_>, Vec<_>) = std::mem::take(&mut self.defsyms)
             .into_iter()
             .partition(|(defsym, _)| self.assigns_before(defsym));
-        // A key is the number of inputs before a part, then the number of parts before it that are no inputs.
+        // A key is the number of inputs before a part, then the number of other parts before it.
         let mut parts: Vec<((usize, usize), Part)> = Vec::new();
         let replacing = std::mem::take(&mut self.replacing).into_iter().enumerate();
         parts.extend(replacing.map(|(at, (before, script))| ((before, 2 * at + 1), Part::Script(script))));
@@ -114,12 +114,12 @@ fn has_insert(script: &Script) -> bool {
     script.commands.iter().any(|command| matches!(command, ScriptCommand::Insert(_)))
 }
 
-/// The plan on its way.
+/// The plan while it is built.
 pub(super) struct Builder<'c> {
     config: &'c Config,
     pub(super) plan: LayoutPlan,
     inserts: Vec<(Insert, Vec<Command>)>,
-    /// Output sections of these commands.
+    /// The output sections in these commands.
     inserted: HashSet<OutputId>,
     pub(super) findings: Vec<Diagnostic>,
 }
@@ -232,14 +232,14 @@ impl<'c> Builder<'c> {
             BodyItem::Data { size, value } => body.push(Body::Data(size, Box::new(value))),
             BodyItem::Text { bytes, .. } => body.push(Body::Text(bytes)),
             BodyItem::Fill(value) => body.push(Body::Fill(Box::new(value))),
-            // Without --enable-linker-version it writes nothing, as in GNU ld; the others mean
+            // LINKER_VERSION writes nothing without --enable-linker-version, as in GNU ld. The other two mean
             // nothing in ELF.
             BodyItem::LinkerVersion(_) | BodyItem::Constructors(_) | BodyItem::CreateObjectSymbols(_) => {}
         }
     }
 
-    /// One rule for each run of patterns with the same order: sections of such a run are mixed in
-    /// input order or sorted together, as `.init_array.*` and `.ctors.*` must be.
+    /// Makes one rule for each run of patterns with the same order. Sections of such a run are mixed in input
+    /// order or sorted together, as `.init_array.*` and `.ctors.*` must be.
     fn rules(&mut self, output: OutputId, discard: bool, statement: InputStatement, body: &mut Vec<Body>) {
         let row = StatementId::from_index(self.plan.statements.len());
         let sorts: Vec<Sort> = match &statement.sections {
@@ -264,7 +264,7 @@ impl<'c> Builder<'c> {
         self.plan.statements.push(statement);
     }
 
-    /// `--sort-section`: the order for a pattern without one, the second key for the others.
+    /// `--sort-section`: gives a pattern without an order this one. For other patterns, it is the second key.
     fn with_default_sort(&self, sort: Sort) -> Sort {
         let default = match self.config.layout.sort_section {
             SortSection::None => return sort,
@@ -354,7 +354,7 @@ impl<'c> Builder<'c> {
         (self.plan, self.findings)
     }
 
-    /// `--wrap` also renames references in expressions, as in GNU ld and lld; targets of assignments keep
+    /// `--wrap` also renames references in expressions, as in GNU ld and lld. Targets of assignments keep
     /// their names.
     fn wrap_references(&mut self) {
         let mut wrapped = HashMap::new();
@@ -373,7 +373,7 @@ impl<'c> Builder<'c> {
         });
     }
 
-    /// Of several declarations of a region the last one counts, as in GNU ld.
+    /// Adds a region. If a region is declared several times, the last declaration counts, as in GNU ld.
     fn region(&mut self, region: MemoryRegion) {
         let row = match self.plan.region_rows.entry(region.name.bytes.clone()) {
             Entry::Occupied(earlier) => *earlier.get(),
@@ -393,12 +393,12 @@ impl<'c> Builder<'c> {
         ));
     }
 
-    /// A section is loaded at an address of its own or in a region, not both.
+    /// Reports sections with both a load address and a load region. A section can have only one of them.
     fn check_load_addresses(&mut self) {
         let mut before = None;
         for output in &self.plan.outputs {
             let (Some(_), Some(region)) = (&output.load_address, &output.load_region) else { continue };
-            // Sections of an overlay have both from one place.
+            // Sections of an overlay have both from one place in the script.
             if before.replace(region.span) == Some(region.span) {
                 continue;
             }
@@ -413,7 +413,8 @@ impl<'c> Builder<'c> {
         }
     }
 
-    /// A region that sections name and nothing declares has all addresses, from 0 on, as in GNU ld.
+    /// Adds regions that sections name and nothing declares. Such a region has all addresses from 0 on, as in
+    /// GNU ld.
     fn undeclared_regions(&mut self) {
         let outputs = std::mem::take(&mut self.plan.outputs);
         let declared = self.plan.memory.len();
@@ -433,7 +434,8 @@ impl<'c> Builder<'c> {
         self.plan.outputs = outputs;
     }
 
-    /// An alias has a name of its own and names a region; neither is the region of all memory.
+    /// Checks aliases of regions. An alias needs a name of its own and must name a region. Neither of the two
+    /// may be the region of all memory.
     fn check_aliases(&mut self) {
         let mut names: HashSet<&[u8]> =
             self.plan.memory.iter().map(|region| &region.name.bytes[..]).collect();
@@ -460,10 +462,10 @@ impl<'c> Builder<'c> {
         }
     }
 
-    /// Numbers rules in the order in which they are tried: those of inserted output sections first, wherever
-    /// `INSERT` puts them, and then the others in the order of reading. So scripts of the user go before the
-    /// one that they insert into. Statements of `--section-ordering-file` were read last but stand in front
-    /// of others.
+    /// Numbers rules in the order in which they are tried: first those of inserted output sections, wherever
+    /// `INSERT` puts them, then the others in the order of reading. So scripts of the user take precedence
+    /// over the one that they insert into. Statements of `--section-ordering-file` were read last, but stand
+    /// in front of others.
     fn renumber(&mut self) {
         let mut order: Vec<usize> = (0..self.plan.outputs.len()).collect();
         order.sort_by_key(|&output| !self.inserted.contains(&OutputId::from_index(output)));
@@ -481,7 +483,7 @@ impl<'c> Builder<'c> {
     }
 }
 
-/// `__load_start_NAME` and `__load_stop_NAME` of a section of an overlay.
+/// The assignments to `__load_start_NAME` and `__load_stop_NAME` of a section in an overlay.
 fn load_symbols(section: &Name) -> [Assignment; 2] {
     let cleaned = section.bytes.iter().filter(|byte| byte.is_ascii_alphanumeric() || **byte == b'_');
     let cleaned: Vec<u8> = cleaned.copied().collect();

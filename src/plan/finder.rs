@@ -1,4 +1,4 @@
-//! From a section's name, file and flags to the rule that takes it.
+//! Finds the rule that takes a section, from the section's name, file and flags.
 
 use super::LayoutPlan;
 use crate::ids::RuleId;
@@ -10,7 +10,7 @@ use crate::script::matcher::{File, Matcher};
 pub struct RuleFinder<'p> {
     plan: &'p LayoutPlan,
     matcher: Matcher,
-    /// By statement: the rule of each of its patterns.
+    /// For each statement, the rule of each of its patterns.
     rules: Vec<Vec<RuleId>>,
 }
 
@@ -35,8 +35,8 @@ impl<'p> RuleFinder<'p> {
         RuleFinder { plan, matcher: Matcher::new(statements), rules }
     }
 
-    /// The first matching rule, among the statements that `accept` allows, given their number and the row of
-    /// their output section.
+    /// The first matching rule among the statements that `accept` allows. `accept` gets the number of the
+    /// statement and the row of its output section.
     pub fn find(
         &self,
         name: &[u8],
@@ -52,7 +52,7 @@ impl<'p> RuleFinder<'p> {
     }
 }
 
-/// The file's name as patterns see it.
+/// The file's name in the form that patterns match.
 pub fn file_of<'a>(name: FileName<'a>) -> File<'a> {
     match name.member {
         Some(member) => File { name: member.as_bytes(), archive: Some(name.path.as_bytes()) },

@@ -1,4 +1,4 @@
-//! Finds the `MEMORY` region of a section: by name, else by the region's attributes.
+//! Finds the `MEMORY` region of a section: by its name, or else by the region's attributes.
 
 use super::LayoutPlan;
 use crate::diag::{Code, Diagnostic};
@@ -6,13 +6,13 @@ use crate::elf::{consts as elf, is_alloc};
 use crate::script::ast::{MemoryRegion, Name, RegionLetters};
 use std::collections::HashMap;
 
-/// Row of the default region, for sections that fit no declared one.
+/// The row of the default region, for sections that fit no declared region.
 pub const DEFAULT: usize = 0;
 
 /// The name of that region.
 pub const DEFAULT_NAME: &[u8] = b"*default*";
 
-/// Row of a region by name, aliases followed; row 0 is the default region.
+/// The row of a region of this name or alias. Row 0 is the default region.
 pub fn find(plan: &LayoutPlan, name: &[u8]) -> Option<usize> {
     if name == DEFAULT_NAME {
         return Some(DEFAULT);
@@ -20,8 +20,8 @@ pub fn find(plan: &LayoutPlan, name: &[u8]) -> Option<usize> {
     plan.region_rows.get(name).map(|row| row + 1)
 }
 
-/// Gives the aliases of regions the rows of these. An alias may name another one, so a chain of them is
-/// followed, each alias once.
+/// Gives the aliases of regions the rows of these regions. An alias may name another alias, so chains are
+/// followed, and each alias is followed once.
 pub(super) fn follow_aliases(plan: &mut LayoutPlan) {
     let LayoutPlan { region_aliases, region_rows, .. } = plan;
     let mut open: HashMap<&[u8], &[u8]> = HashMap::new();
@@ -42,8 +42,8 @@ pub(super) fn follow_aliases(plan: &mut LayoutPlan) {
     }
 }
 
-/// The region of an allocated section that names none: the first one whose letters fit. `data` says whether
-/// an input section in it is loaded and not code.
+/// The region of an allocated section that names none: the first region whose letters fit. `data` says
+/// whether any input section in it is loaded and not code.
 pub fn by_attributes(plan: &LayoutPlan, sh_type: u32, flags: u64, data: bool) -> usize {
     let has = |letters| has_one(letters, sh_type, flags, data);
     let fits = |region: &MemoryRegion| has(region.attributes.with) && !has(region.attributes.without);
@@ -54,7 +54,8 @@ fn has_one(letters: RegionLetters, sh_type: u32, flags: u64, data: bool) -> bool
     let writable = flags & u64::from(elf::SHF_WRITE) != 0;
     let executable = flags & u64::from(elf::SHF_EXECINSTR) != 0;
     let loaded = is_alloc(flags) && sh_type != elf::SHT_NOBITS;
-    // GNU ld's `w` is data: whatever is loaded and no code, read-only or not, also beside code.
+    // In GNU ld, `w` means data: whatever is loaded and not code, read-only or not, even if there is also
+    // code.
     letters.read_only && !writable
         || letters.writable && (data || !executable && (loaded || writable))
         || letters.executable && executable
@@ -62,10 +63,10 @@ fn has_one(letters: RegionLetters, sh_type: u32, flags: u64, data: bool) -> bool
         || letters.loaded && loaded
 }
 
-/// Most regions that a message lists: there may be as many messages as regions.
+/// A message lists at most so many regions, because there may be as many messages as regions.
 const LISTED: usize = 8;
 
-/// A warning about a region that a section names and nothing declares; the first `declared` regions of the
+/// The warning about a region that a section names and nothing declares. The first `declared` regions of the
 /// plan are those of the script.
 pub fn undeclared_region(plan: &LayoutPlan, declared: usize, name: &Name) -> Diagnostic {
     let diagnostic =

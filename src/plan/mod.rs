@@ -1,9 +1,13 @@
 //! The layout that scripts and options ask for, as one list of commands.
 //!
-//! [`LayoutPlan::new`] joins the main script (built-in, or that of `-T`), scripts among the inputs
-//! and `--defsym` into one list, carries out `INSERT`, takes overlays apart, and gives every run of
-//! input patterns that share an order a dense *rule* number: the first rule that matches a section
-//! takes it. Options that change the layout change the plan here (`--section-start`,
+//! Where a section goes may depend on the built-in script, on scripts of `-T`, on scripts among the inputs,
+//! and on a dozen options. If each later pass asked all of them, two passes could answer differently. So they
+//! are joined once, here.
+//!
+//! [`LayoutPlan::new`] joins the main script (the built-in one, or that of `-T`), the scripts among the
+//! inputs and `--defsym` into one list. It carries out `INSERT`, splits overlays into commands, and gives
+//! every run of input patterns that share an order a dense *rule* number: the first rule that matches a
+//! section takes it. Options that change the layout change the plan here (`--section-start`,
 //! `--sort-section`), so that nothing later asks for options.
 
 mod build;
@@ -33,19 +37,19 @@ use std::sync::Arc;
 pub struct LayoutPlan {
     /// The commands of the layout, in order.
     pub commands: Vec<Command>,
-    /// Output sections that commands name, in order of the text; orphans follow.
+    /// The output sections that commands name, in the order of the text. Those of orphans follow.
     pub outputs: Vec<OutputPlan>,
-    /// Rules in order of priority; those of orphans follow.
+    /// The rules in the order of their priority. Those of orphans follow.
     pub rules: Vec<Rule>,
-    /// Input statements that rules are parts of.
+    /// The input statements that rules are parts of.
     pub statements: Vec<InputStatement>,
-    /// `PHDRS`; empty where segments are derived.
+    /// `PHDRS`; empty if segments are derived.
     pub phdrs: Vec<Phdr>,
     /// `MEMORY` regions.
     pub memory: Vec<MemoryRegion>,
-    /// Rows of `memory` by the names and aliases of regions.
+    /// The rows of `memory`, by the names and aliases of regions.
     region_rows: HashMap<Box<[u8]>, usize>,
-    /// `REGION_ALIAS`: new name and the name that it stands for.
+    /// `REGION_ALIAS`: the new name, and the name that it stands for.
     pub region_aliases: Vec<(Name, Name)>,
     /// `ENTRY`, the last one.
     pub entry: Option<Name>,
@@ -53,20 +57,20 @@ pub struct LayoutPlan {
     pub undefined: Vec<Name>,
     /// `NOCROSSREFS`: sections that may not refer to one another.
     pub no_cross_refs: Vec<Vec<Name>>,
-    /// `NOCROSSREFS_TO`: the section, and those that may not refer to it.
+    /// `NOCROSSREFS_TO`: the section, and the sections that may not refer to it.
     pub no_cross_refs_to: Vec<(Name, Vec<Name>)>,
     /// `FORCE_COMMON_ALLOCATION` (`Some(true)`) or `INHIBIT_COMMON_ALLOCATION` (`Some(false)`).
     pub allocate_commons: Option<bool>,
     /// `--force-group-allocation` or `FORCE_GROUP_ALLOCATION`.
     pub force_group_allocation: bool,
-    /// `--section-start` and its like (`-Ttext`, …), for orphans too.
+    /// `--section-start` and similar options (`-Ttext`, …). They apply to orphans, too.
     pub section_starts: IndexMap<Vec<u8>, u64>,
     /// `LD_FEATURE("SANE_EXPR")`.
     pub sane_expressions: bool,
-    /// A script of the user takes the place of the built-in one: that of `-dT`, or one of `-T` with
-    /// `SECTIONS` and without `INSERT`.
+    /// Whether a script of the user takes the place of the built-in one: a script of `-dT`, or one of `-T`
+    /// with `SECTIONS` and without `INSERT`.
     pub replaces_default: bool,
-    /// Texts that spans point into.
+    /// The texts into which spans point.
     pub sources: Sources,
 }
 
@@ -77,13 +81,13 @@ pub enum Command {
     Assignment(Box<Assignment>),
     /// An assertion.
     Assert(Box<Assert>),
-    /// An output section: row of [`LayoutPlan::outputs`].
+    /// An output section, as a row of [`LayoutPlan::outputs`].
     Output(OutputId),
-    /// The sections up to [`Command::OverlayEnd`] share their address.
+    /// The sections up to [`Command::OverlayEnd`] have the same address.
     OverlayStart {
         /// Place in the script.
         span: Span,
-        /// The shared address; the location counter if absent.
+        /// The shared address. If it is absent, the location counter is.
         address: Option<Box<Expr>>,
     },
     /// The location counter goes behind the longest section of the overlay.
@@ -93,16 +97,16 @@ pub enum Command {
 /// An output section as the plan describes it.
 #[derive(Clone, Debug)]
 pub struct OutputPlan {
-    /// Where it is written; the default for orphans.
+    /// Where the script has it. The default for orphans.
     pub span: Span,
     /// Name.
     pub name: Vec<u8>,
     /// `/DISCARD/`.
     pub discard: bool,
-    /// Made for sections that no rule takes.
+    /// Whether it was made for sections that no rule takes.
     pub orphan: bool,
-    /// Address expression. Few descriptions have one, so it is boxed: relocatable output may have
-    /// an output section for each of a million sections.
+    /// The address expression. It is boxed, because few descriptions have one, and relocatable output may
+    /// have an output section for each of a million sections.
     pub address: Option<Box<Expr>>,
     /// The type in parentheses.
     pub kind: Option<Box<OutputSectionType>>,
@@ -114,7 +118,7 @@ pub struct OutputPlan {
     pub align_with_input: bool,
     /// `SUBALIGN(…)`.
     pub subalign: Option<Box<Expr>>,
-    /// `ONLY_IF_RO` and its like.
+    /// `ONLY_IF_RO` and similar words.
     pub constraint: Option<Constraint>,
     /// Statements between the braces.
     pub body: Vec<Body>,
@@ -122,11 +126,13 @@ pub struct OutputPlan {
     pub region: Option<Name>,
     /// `AT>region`.
     pub load_region: Option<Name>,
-    /// `:phdr`; sections that share a list, as those of an overlay and orphans do, share it in memory.
+    /// `:phdr`. If sections share a list, as sections of an overlay and orphans do, the list is in memory
+    /// once.
     pub phdrs: Arc<[Name]>,
     /// `=fill`.
     pub fill: Option<Box<Expr>>,
-    /// It stands in an overlay, whose `AT(…)` and address hold for the first of its sections that is made.
+    /// Whether it stands in an overlay. The overlay's `AT(…)` and address are for the first of its sections
+    /// that is made.
     pub overlay: bool,
 }
 
@@ -139,7 +145,7 @@ pub enum Body {
     Assignment(Box<Assignment>),
     /// An assertion.
     Assert(Box<Assert>),
-    /// `BYTE(value)` and its like.
+    /// `BYTE(value)` and similar statements.
     Data(DataSize, Box<Expr>),
     /// `ASCIZ "text"`, or the linker's version.
     Text(Box<[u8]>),
@@ -163,13 +169,13 @@ pub struct Rule {
     pub statement: Option<StatementId>,
     /// Patterns of the statement.
     pub patterns: Range<u32>,
-    /// Order of sections, `--sort-section` included.
+    /// The order of sections, with `--sort-section` applied.
     pub sort: Sort,
     /// Order of files.
     pub file_sort: Sort,
-    /// Inside `KEEP`.
+    /// Whether it stands inside `KEEP`.
     pub keep: bool,
-    /// Of `/DISCARD/`.
+    /// Whether it belongs to `/DISCARD/`.
     pub discard: bool,
 }
 
@@ -178,27 +184,27 @@ pub struct Rule {
 pub struct ScriptSymbol<'p> {
     /// Its name.
     pub name: &'p [u8],
-    /// All assignments are `PROVIDE`: they define the symbol only if it is referenced and nothing else
-    /// defines it.
+    /// Whether all assignments are `PROVIDE`. Then they define the symbol only if something refers to it and
+    /// nothing else defines it.
     pub provide: bool,
-    /// Some assignment is `HIDDEN` or `PROVIDE_HIDDEN`.
+    /// Whether some assignment is `HIDDEN` or `PROVIDE_HIDDEN`.
     pub hidden: bool,
     /// The first assignment.
     pub span: Span,
-    /// The only symbol in the expression of the last assignment, or of the first `PROVIDE`, if there is
-    /// exactly one.
+    /// The only symbol in the expression of the last assignment, or of the first `PROVIDE`. `None` if there
+    /// is not exactly one.
     pub source: Option<&'p [u8]>,
 }
 
 impl LayoutPlan {
-    /// Whether common blocks get room: in a final link, and under `-r` if `-d` or the script says so; nowhere
-    /// if `--no-define-common` or the script forbids it.
+    /// Whether common blocks get room. They do in a final link, and under `-r` if `-d` or the script says so.
+    /// They never do if `--no-define-common` or the script forbids it.
     pub fn allocates_commons(&self, config: &Config) -> bool {
         let wishes = [config.symbols.define_common, self.allocate_commons];
         !wishes.contains(&Some(false)) && (wishes.contains(&Some(true)) || !config.is_relocatable())
     }
 
-    /// Every symbol that is assigned, in order of first assignment.
+    /// Every symbol that is assigned, in the order of first assignments.
     pub fn symbols(&self) -> Vec<ScriptSymbol<'_>> {
         let mut found: IndexMap<&[u8], ScriptSymbol<'_>> = IndexMap::new();
         self.for_each_assignment(&mut |assignment| {
@@ -228,8 +234,8 @@ impl LayoutPlan {
         found.into_values().collect()
     }
 
-    /// Every symbol whose value expressions ask for, in order, with repetitions. A `PROVIDE` counts
-    /// only if the symbol that it provides is `wanted`.
+    /// Every symbol whose value expressions ask for, in order, with repetitions. A `PROVIDE` counts only if
+    /// the symbol that it provides is `wanted`.
     pub fn referenced_symbols(&self, wanted: &dyn Fn(&[u8]) -> bool) -> Vec<&Name> {
         let mut found = Vec::new();
         self.for_each_assignment(&mut |assignment| {
@@ -245,7 +251,7 @@ impl LayoutPlan {
         self.for_each_placed_assignment(&mut |assignment, _| visit(assignment));
     }
 
-    /// Every assignment, and whether it stands in an output section's description.
+    /// Visits every assignment, and tells whether it stands in an output section's description.
     pub fn for_each_placed_assignment<'p>(&'p self, visit: &mut dyn FnMut(&'p Assignment, bool)) {
         for command in &self.commands {
             match command {
@@ -262,7 +268,7 @@ impl LayoutPlan {
         }
     }
 
-    /// Every expression that is not the value of an assignment.
+    /// Visits every expression that is not the value of an assignment.
     pub fn for_each_other_expression<'p>(&'p self, visit: &mut dyn FnMut(&'p Expr)) {
         self.memory.iter().flat_map(|region| [&region.origin, &region.length]).for_each(&mut *visit);
         for phdr in &self.phdrs {
@@ -299,7 +305,7 @@ impl LayoutPlan {
         }
     }
 
-    /// Every expression of the plan.
+    /// Visits every expression of the plan.
     pub fn for_each_expression<'p>(&'p self, visit: &mut dyn FnMut(&'p Expr)) {
         self.for_each_assignment(&mut |assignment| visit(&assignment.value));
         self.for_each_other_expression(visit);
@@ -352,8 +358,8 @@ impl LayoutPlan {
         self.commands.iter().filter_map(Command::output)
     }
 
-    /// Adds an output section for orphans, with one rule; the caller adds the command. Gives the
-    /// rows of both.
+    /// Adds an output section for orphans, with one rule. The caller adds the command. Returns the rows of
+    /// both.
     pub fn add_orphan_output(&mut self, name: &[u8]) -> (OutputId, RuleId) {
         let output = OutputId::from_index(self.outputs.len());
         let rule = self.add_orphan_rule(output);
@@ -366,7 +372,7 @@ impl LayoutPlan {
         (output, rule)
     }
 
-    /// A rule for orphans that go into output section `output`; the caller puts it in the body.
+    /// Adds a rule for orphans that go into output section `output`. The caller puts it into the body.
     pub fn add_orphan_rule(&mut self, output: OutputId) -> RuleId {
         let rule = RuleId::from_index(self.rules.len());
         let sort = Sort::default();
@@ -382,9 +388,9 @@ impl LayoutPlan {
         rule
     }
 
-    /// The position at which to insert a command behind the output section at `position`: behind the
+    /// The position at which to insert a command behind the output section at `position`. It is behind the
     /// assignments to symbols that follow the section, but before the location counter is moved for the next
-    /// allocated section. `allocated` tells whether an output section of the plan is allocated (or may be).
+    /// allocated section. `allocated` tells whether an output section of the plan is allocated, or may be.
     pub fn position_after(&self, position: usize, allocated: &dyn Fn(OutputId) -> bool) -> usize {
         let mut dot_moves = None;
         let mut at = position + 1;
@@ -418,7 +424,7 @@ impl Command {
 }
 
 impl OutputPlan {
-    /// Its rules, in the order of its body.
+    /// The rules of its sections, in the order of its body.
     pub fn rules(&self) -> impl Iterator<Item = RuleId> {
         self.body.iter().filter_map(|item| match item {
             Body::Rule(rule) => Some(*rule),
@@ -455,7 +461,7 @@ impl OutputPlan {
     }
 }
 
-/// The symbol of an expression that has one.
+/// The symbol of an expression that has exactly one.
 fn only_symbol(expr: &Expr) -> Option<&[u8]> {
     let (mut found, mut count) = (None, 0);
     expr.for_each_symbol(&mut |name| {

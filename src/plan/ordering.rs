@@ -1,5 +1,5 @@
-//! `--section-ordering-file` in GNU ld's form: input statements that stand in front of those that
-//! the script has for the same output section.
+//! `--section-ordering-file` in GNU ld's form: input statements that stand in front of the script's own
+//! statements for the same output section.
 
 use super::Body;
 use super::build::Builder;
@@ -8,7 +8,7 @@ use crate::ids::OutputId;
 use crate::script::ast::{Name, OutputSection};
 
 impl Builder<'_> {
-    /// Puts the bodies in front of those of the output sections that they name, in order.
+    /// Puts the bodies, in order, in front of the bodies of the output sections that they name.
     pub(super) fn put_first(&mut self, orders: Vec<OutputSection>) {
         let mut bodies: Vec<(OutputId, Vec<Body>)> = Vec::new();
         for section in orders {

@@ -1,10 +1,10 @@
-//! Removes each `PROVIDE` whose symbol an ordinary assignment defines and that has no effect, so that its
+//! Removes each `PROVIDE` that has no effect because an ordinary assignment defines its symbol. Then its
 //! expression is not evaluated.
 //!
-//! Behind the first ordinary assignment, `PROVIDE` never has an effect. In front of it, it has the one that
-//! GNU ld gives it: if something refers to the symbol, it makes a value for the expressions in between.
-//! References in objects, from options and by `EXTERN` count wherever they stand, those of other assignments
-//! only in front of the `PROVIDE`.
+//! Behind the first ordinary assignment, `PROVIDE` never has an effect. In front of it, it has the effect
+//! that GNU ld gives it: if something refers to the symbol, it makes a value for the expressions in between.
+//! References in objects, from options and by `EXTERN` count wherever they stand. References from other
+//! assignments count only in front of the `PROVIDE`.
 
 use super::{Body, Command, LayoutPlan};
 use std::collections::{HashMap, HashSet};
@@ -25,9 +25,9 @@ impl LayoutPlan {
         self.retain_assignments(stays);
     }
 
-    /// Removes each `PROVIDE` in front of an ordinary assignment to its symbol that nothing asks for: neither
-    /// `is_wanted`, which knows objects and options, nor `EXTERN`, nor an assignment in front of it. It stays
-    /// if the ordinary one changes its value (`PROVIDE(s = 8); s -= 4;`).
+    /// Removes each `PROVIDE` in front of an ordinary assignment to its symbol, if nothing asks for the
+    /// symbol: neither `is_wanted`, which knows objects and options, nor `EXTERN`, nor an assignment in front
+    /// of it. The `PROVIDE` stays if the ordinary assignment changes its value (`PROVIDE(s = 8); s -= 4;`).
     pub fn drop_unwanted_provides(&mut self, is_wanted: &dyn Fn(&[u8]) -> bool) {
         let mut changes: HashMap<&[u8], bool> = HashMap::new();
         self.for_each_placed_assignment(&mut |assignment, _| {
@@ -49,7 +49,8 @@ impl LayoutPlan {
         self.retain_assignments(stays);
     }
 
-    /// Keeps some of the assignments, as [`LayoutPlan::for_each_placed_assignment`] visits them.
+    /// Keeps the assignments for which `stays` is true, in the order in which
+    /// [`LayoutPlan::for_each_placed_assignment`] visits them.
     fn retain_assignments(&mut self, stays: Vec<bool>) {
         if !stays.contains(&false) {
             return;
