@@ -1,8 +1,9 @@
-//! Gives the shared library its name for the dynamic linker, which Rust's compiler does not. The name ends
-//! with the version of the interface: it changes when programs that were linked with an older library would
+//! Gives the shared library its name for the dynamic linker, which rustc does not do. The name ends with the
+//! version of the interface. The version changes when programs that were linked with an older library would
 //! break.
 //!
-//! Programs look for the library by that name, so a link of it stands beside the library that is built.
+//! Programs look for the library by this name, so a link with this name lies beside the library that is
+//! built.
 
 use std::path::{Path, PathBuf};
 
@@ -12,8 +13,8 @@ fn main() {
     println!("cargo:rerun-if-changed=build.rs");
     println!("cargo:rustc-cdylib-link-arg=-Wl,-soname,{SONAME}");
     let out = PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo names a folder"));
-    // Programs that run in the folder of the build need it; the build itself does not, so a failure is none
-    // of its own.
+    // Only programs that run in the build folder need the link. The build itself does not, so it ignores a
+    // failure here.
     if let Some(profile) = out.ancestors().nth(3) {
         let link = profile.join(SONAME);
         if !is_link_to_library(&link) {

@@ -1,8 +1,8 @@
-//! The kinds of messages and their stable names, by which tests and tools recognise a message.
+//! The kinds of messages. Each has a stable name, by which tests and tools recognise it.
 
 macro_rules! codes {
     ($($(#[$doc:meta])* $name:ident = $text:literal,)*) => {
-        /// The kind of a message. `as_str` is stable: it is never reused for another meaning.
+        /// The kind of a message. The text of `as_str` is stable: it never gets another meaning.
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
         #[non_exhaustive]
         pub enum Code { $($(#[$doc])* $name,)* }
@@ -29,11 +29,11 @@ codes! {
     CannotOpen = "cannot-open",
     /// A file that is written to while it is linked.
     ChangedInput = "changed-input",
-    /// A library that no search directory holds.
+    /// A library that no search directory contains.
     LibraryNotFound = "library-not-found",
     /// A file for another machine.
     WrongMachine = "wrong-machine",
-    /// A file that is no ELF file, archive or script.
+    /// A file that is neither an ELF file nor an archive nor a script.
     UnknownFileType = "unknown-file-type",
     /// An object, archive or shared library whose structure is broken.
     MalformedInput = "malformed-input",
@@ -41,23 +41,23 @@ codes! {
     MalformedGroup = "malformed-group",
     /// An input that this kind of link cannot take: a shared library in a static or relocatable link.
     UnsupportedInput = "unsupported-input",
-    /// A file that holds only an LTO compiler's intermediate code, which no plugin takes.
+    /// A file that contains only an LTO compiler's intermediate code, and no plugin takes it.
     LtoInput = "lto-input",
     /// A compiler's plugin that cannot be loaded or fails, and its messages.
     LtoPlugin = "lto-plugin",
     /// A linker script that does not parse.
     ScriptSyntax = "script-syntax",
-    /// A linker script that parses but cannot be carried out.
+    /// A linker script that parses but cannot be executed.
     ScriptError = "script-error",
     /// An `ASSERT` that does not hold.
     AssertionFailed = "assertion-failed",
     /// A version script or dynamic list that does not parse or names nothing.
     VersionScript = "version-script",
-    /// A symbol that is referenced and nowhere defined.
+    /// A symbol that is referenced and defined nowhere.
     UndefinedSymbol = "undefined-symbol",
     /// A symbol that two files define.
     DuplicateSymbol = "duplicate-symbol",
-    /// Uses of one symbol that do not fit (TLS against not TLS, hidden against shared).
+    /// Uses of one symbol that contradict each other (TLS and not TLS, hidden and shared).
     SymbolMismatch = "symbol-mismatch",
     /// A symbol version that nothing defines.
     UndefinedVersion = "undefined-version",
@@ -69,13 +69,13 @@ codes! {
     UnknownRelocation = "unknown-relocation",
     /// A relocation whose value does not fit its field.
     RelocationOverflow = "relocation-overflow",
-    /// A relocation that the kind of output cannot hold.
+    /// A relocation that this kind of output cannot contain.
     RelocationNotAllowed = "relocation-not-allowed",
     /// A dynamic relocation in a section that is not writable.
     TextRelocation = "text-relocation",
-    /// A place that becomes a relative relocation (information, `-z report-relative-reloc`).
+    /// A place that gets a relative relocation (information, `-z report-relative-reloc`).
     RelativeRelocation = "relative-relocation",
-    /// Sections that do not fit together or into their place.
+    /// Sections that do not fit together, or not into their place.
     LayoutError = "layout-error",
     /// A layout that does not converge.
     LayoutDiverges = "layout-diverges",
@@ -85,7 +85,7 @@ codes! {
     ExecutableStack = "executable-stack",
     /// GNU properties that are missing.
     MissingProperty = "missing-property",
-    /// Objects whose attributes say that their code does not go together.
+    /// Objects whose attributes say that their code cannot be combined.
     AbiMismatch = "abi-mismatch",
     /// An `.sframe` section whose version is not known.
     SFrameVersion = "sframe-version",
@@ -93,7 +93,7 @@ codes! {
     SFrameCorrupt = "sframe-corrupt",
     /// SFrame rows whose function is not in the output.
     SFrameDeadRows = "sframe-dead-rows",
-    /// SFrame output that is not as one would expect (information).
+    /// SFrame output that may differ from what the user expects (information).
     SFrameNote = "sframe-note",
     /// The output file cannot be written.
     CannotWrite = "cannot-write",
@@ -111,7 +111,7 @@ codes! {
     Compression = "compression",
     /// An `.eh_frame` section whose structure is broken.
     EhFrame = "eh-frame",
-    /// Debug information that an index of it cannot be made of.
+    /// Debug information from which no index can be made.
     DebugInfo = "debug-info",
     /// A line of an ordering file that orders nothing, or a profile that cannot be used.
     Ordering = "ordering",

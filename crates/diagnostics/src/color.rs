@@ -1,4 +1,4 @@
-//! Whether messages are coloured.
+//! Decides whether messages are coloured.
 
 use std::ffi::OsStr;
 
@@ -16,8 +16,8 @@ pub enum Color {
 }
 
 impl Color {
-    /// Whether messages are coloured. `Auto` wants a terminal that shows colours (`TERM` is not
-    /// `dumb`) and a user who has not set `NO_COLOR` (<https://no-color.org>) to any text.
+    /// Whether messages are coloured. `Auto` needs a terminal that shows colours (`TERM` is not `dumb`) and a
+    /// user who has not set `NO_COLOR` (<https://no-color.org>) to any text.
     pub fn is_on(self, is_terminal: bool, no_color: Option<&OsStr>, term: Option<&OsStr>) -> bool {
         match self {
             Color::Always => true,

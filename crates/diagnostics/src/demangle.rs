@@ -3,8 +3,8 @@
 use super::words;
 use std::borrow::Cow;
 
-/// The demangled form of a C++ or Rust symbol name, as GNU tools write it; the name itself if it
-/// is not mangled. A version suffix (`@VER`, `@@VER`) is kept as it is.
+/// The demangled form of a C++ or Rust symbol name, as GNU tools write it; the name itself if it is not
+/// mangled. A version suffix (`@VER`, `@@VER`) stays as it is.
 pub fn demangle(name: &[u8]) -> String {
     let end = memchr::memchr(b'@', name).filter(|&at| at > 0).unwrap_or(name.len());
     let (base, version) = name.split_at(end);
@@ -14,7 +14,7 @@ pub fn demangle(name: &[u8]) -> String {
     }
 }
 
-/// A name for messages: demangled, or as it is (`--no-demangle`); control characters are escaped.
+/// A name for messages: demangled, or as it is (`--no-demangle`). Control characters are escaped.
 pub fn shown(name: &[u8], demangled: bool) -> String {
     let text = if demangled { demangle(name) } else { String::from_utf8_lossy(name).into_owned() };
     match words::shown(&text) {

@@ -1,11 +1,11 @@
-//! Joins equal advice of several diagnostics.
+//! Shows equal advice of several diagnostics only once.
 
 use super::{Code, Diagnostic};
 use std::collections::{HashMap, HashSet};
 
 /// Moves lines of help that several diagnostics of one [`Code`] share to the last diagnostic of that code.
-/// Each stands there once, with the number of diagnostics that gave it unless all did. A refused link may
-/// have dozens of violations with the same advice, and the end of the output is what people see.
+/// Each line stands there once; if not all of these diagnostics gave it, it says how many did. A refused link
+/// may have dozens of violations with the same advice, and users see the end of the output first.
 pub fn share_help(diagnostics: &mut [Diagnostic]) {
     let mut of_code: HashMap<Code, (usize, usize)> = HashMap::new();
     let mut of_line: HashMap<(Code, &str), usize> = HashMap::new();

@@ -1,11 +1,11 @@
 //! Diagnostics as values.
 //!
-//! A pass never prints. It reports [`Diagnostic`]s to the [`Sink`]; the sink puts them in a fixed
-//! order (phase, file, section, offset, text), so the messages of a link do not depend on the
-//! number of threads, and the caller of the link decides how and whether to show them.
-//! `render` turns one into the text that the command prints.
+//! If passes printed their messages, the order of messages would change with the number of threads. So a pass
+//! never prints. It reports [`Diagnostic`]s to the [`Sink`], which sorts them (phase, file, section, offset,
+//! text). The caller of the link decides how and whether to show them; `render` makes the text that the
+//! command prints.
 //!
-//! Every kind of message has a stable [`Code`], so that tests, the peers harness and the reducer
+//! Every kind of message has a stable [`Code`], so that tests, the comparison of linkers and the reducer
 //! recognise it without reading prose.
 
 mod code;
@@ -24,30 +24,30 @@ pub use limit::{LeftOut, limit_messages};
 pub use render::{RenderOptions, render};
 pub use sink::{Aborted, Policy, Sink};
 
-/// The severity of a diagnostic, the most severe last.
+/// The severity of a diagnostic, from least to most severe.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
 pub enum Severity {
-    /// Information that was asked for (`--trace`, `--print-gc-sections`).
+    /// Information that the user asked for (`--trace`, `--print-gc-sections`).
     Note,
-    /// The output is made, but may differ from the user's intent. `--fatal-warnings` makes it an
-    /// error.
+    /// The linker makes the output, but the output may differ from what the user wants. `--fatal-warnings`
+    /// makes it an error.
     Warning,
-    /// No output is made. `--noinhibit-exec` turns some errors into warnings.
+    /// The linker makes no output. `--noinhibit-exec` turns some errors into warnings.
     Error,
 }
 
-/// The file, section, script line or argument that a diagnostic points at, as text: a diagnostic
+/// The file, section, script line or argument that a diagnostic points to. It is text, because a diagnostic
 /// outlives the inputs.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub enum Location {
     /// The link as a whole.
     #[default]
     Link,
-    /// An option or argument of the command line, as written.
+    /// An option or argument of the command line, as the user wrote it.
     Argument(String),
     /// A place in a linker script, version script or other text input.
     Script {
-        /// Path as given, or a name such as `<built-in>`.
+        /// The path as the user gave it, or a name such as `<built-in>`.
         file: String,
         /// 1-based line.
         line: u32,
@@ -60,51 +60,52 @@ pub enum Location {
     },
     /// A whole input file, `archive.a(member.o)` for archive members.
     File(String),
-    /// A place inside an input file's section.
+    /// A place in a section of an input file.
     Section {
         /// The file, as in [`Location::File`].
         file: String,
         /// Name of the section.
         section: String,
-        /// Byte offset inside the section.
+        /// Offset in the section, in bytes.
         offset: u64,
     },
 }
 
-/// The place of a diagnostic among those of its phase. Compared field by field.
+/// The place of a diagnostic among those of its phase. Fields are compared in order.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub struct Order {
-    /// Position of the file in the link (command-line order, archive members at extraction).
+    /// Position of the file in the link: the order of the command line; archive members where they are
+    /// extracted.
     pub file: u32,
     /// Section index in that file.
     pub section: u32,
-    /// Byte offset in that section, or any other number that orders.
+    /// Offset in that section in bytes, or any other number that gives an order.
     pub offset: u64,
 }
 
-/// One message, with everything needed to show, sort and recognise it.
+/// One message, with everything that is needed to show, sort and recognise it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Diagnostic {
     /// Its severity; the policy may change it when the sink takes the diagnostic.
     pub severity: Severity,
     /// Its stable kind, for tests and tools.
     pub code: Code,
-    /// The problem in one line, without a final period, symbols demangled.
+    /// The problem in one line, without a final period; symbols are demangled.
     pub message: String,
-    /// The place that the message points at.
+    /// The place that the message points to.
     pub location: Location,
-    /// Further facts, one line each (`referenced by a.o:(.text+0x1c)`).
+    /// Further facts, one per line (`referenced by a.o:(.text+0x1c)`).
     pub notes: Vec<String>,
-    /// Advice for the user, one line each.
+    /// Advice for the user, one line for each piece.
     pub help: Vec<String>,
-    /// The undefined symbol or missing library as its file names it, for `--error-handling-script`.
+    /// The undefined symbol or missing library, by the name in its file, for `--error-handling-script`.
     pub subject: Option<Box<[u8]>>,
-    /// Place among the diagnostics of the same phase.
+    /// Its place among the diagnostics of the same phase.
     pub order: Order,
 }
 
 impl Diagnostic {
-    /// A diagnostic about the link as a whole; the builder methods say more.
+    /// A diagnostic about the link as a whole; the builder methods add the rest.
     pub fn new(severity: Severity, code: Code, message: impl Into<String>) -> Self {
         Diagnostic {
             severity,
@@ -128,7 +129,7 @@ impl Diagnostic {
         Self::new(Severity::Warning, code, message)
     }
 
-    /// Sets the place that the message points at.
+    /// Sets the place that the message points to.
     #[must_use]
     pub fn at(mut self, location: Location) -> Self {
         self.location = location;

@@ -1,9 +1,9 @@
-//! The number of messages that people are shown.
+//! Limits the number of messages that users see.
 
 use super::{Code, Diagnostic, Severity};
 use std::collections::HashMap;
 
-/// Numbers of messages that are not shown.
+/// How many messages are not shown.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct LeftOut {
     /// Errors.
@@ -12,9 +12,9 @@ pub struct LeftOut {
     pub warnings: usize,
 }
 
-/// Takes away the errors beyond `limit`, with all messages behind them, and the warnings beyond `limit` of
-/// each [`Code`]: what thousands of messages of one kind say is in the first ones, and they would hide the
-/// other kinds.
+/// Removes errors beyond `limit` together with all messages after them, and warnings beyond `limit` of each
+/// [`Code`]. The first messages of a kind say what the next thousand would repeat, and the others would hide
+/// the other kinds.
 pub fn limit_messages(diagnostics: &mut Vec<Diagnostic>, limit: usize) -> LeftOut {
     let is_error = |diagnostic: &Diagnostic| diagnostic.severity == Severity::Error;
     let end = diagnostics.iter().enumerate().filter(|(_, it)| is_error(it)).nth(limit).map(|(end, _)| end);

@@ -1,6 +1,5 @@
-//! Diagnostics as the command prints them.
+//! Diagnostics in the form that the command prints. The form is the one that users know from other linkers:
 //!
-//! The shape is the one that people know from other linkers, first line first:
 //! ```text
 //! sframe-ld: error: undefined symbol: area(shape const&)
 //! >>> referenced by main.o:(.text.main+0x1c)
@@ -12,17 +11,17 @@ use super::{Diagnostic, Location, Severity};
 use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
 use std::fmt::Write;
 
-/// The program's name and the colours of printed diagnostics.
+/// The program's name, and whether printed diagnostics are coloured.
 #[derive(Clone, Debug)]
 pub struct RenderOptions {
-    /// Name of the program, printed first.
+    /// Name of the program; it comes first.
     pub program: String,
     /// Whether to use terminal colours.
     pub color: bool,
 }
 
-/// The text of a diagnostic, one or more lines, each ended by a newline. Whatever names are in it, they begin
-/// no line of their own, and a terminal takes nothing in them for a command.
+/// The text of a diagnostic, as one or more lines that end with a newline. Names in it come from input files.
+/// They cannot begin a line of their own, and contain nothing that a terminal would obey.
 pub fn render(diagnostic: &Diagnostic, options: &RenderOptions) -> String {
     if let Location::Script { .. } = diagnostic.location {
         return render_script(diagnostic, options);
@@ -68,7 +67,7 @@ fn render_script(diagnostic: &Diagnostic, options: &RenderOptions) -> String {
     let Location::Script { file, line, column, length, text } = &diagnostic.location else {
         return String::new();
     };
-    // The renderer panics on places inside a character.
+    // The renderer panics if a place is inside a character.
     let start = text.floor_char_boundary((*column as usize).saturating_sub(1));
     let end = text.ceil_char_boundary(start + (*length).max(1) as usize);
     let level = match diagnostic.severity {
@@ -108,7 +107,7 @@ mod tests {
         );
     }
 
-    /// A name from an input must not be able to write the linker's messages.
+    /// A name from an input must not be able to look like a message of the linker.
     #[test]
     fn names_cannot_forge_messages() {
         let name = "a\n\x1b[2Ksframe-ld: all is well";

@@ -1,4 +1,4 @@
-//! The sink: collects the diagnostics of all passes and threads.
+//! The sink collects the diagnostics of all passes and threads.
 
 use super::{Diagnostic, Severity};
 use std::sync::Mutex;
@@ -11,18 +11,18 @@ pub struct Policy {
     pub fatal_warnings: bool,
     /// `-w`: warnings are dropped, unless `fatal_warnings` makes them errors.
     pub no_warnings: bool,
-    /// `--noinhibit-exec`: an error is a warning wherever an output can still be made.
+    /// `--noinhibit-exec`: if an output can still be made, an error becomes a warning.
     pub noinhibit_exec: bool,
 }
 
-/// The link stops here: the sink holds at least one error.
+/// The link stops here: the sink contains at least one error.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Aborted;
 
-/// Collects diagnostics from all threads and gives them back in a fixed order.
+/// Collects diagnostics from all threads and returns them in a fixed order.
 ///
-/// Reporting takes a lock, so it is meant for rare events. A pass that may find thousands of a kind
-/// collects small records and reports only those that will be shown.
+/// Reporting takes a lock, so it is for rare events. A pass that may find thousands of one kind collects
+/// small records and reports only those that will be shown.
 #[derive(Debug, Default)]
 pub struct Sink {
     policy: Policy,
@@ -37,8 +37,8 @@ impl Sink {
         Sink { policy, ..Sink::default() }
     }
 
-    /// The severity that a diagnostic of this one gets; `None` if it is dropped. A pass that finds thousands
-    /// need not make the text of those.
+    /// The severity that the policy gives to a diagnostic of this severity; `None` if it drops the
+    /// diagnostic. A pass that finds thousands need not make the text of a dropped one.
     pub fn judged(&self, severity: Severity) -> Option<Severity> {
         match severity {
             Severity::Warning if self.policy.fatal_warnings => Some(Severity::Error),
@@ -47,7 +47,7 @@ impl Sink {
         }
     }
 
-    /// Takes one diagnostic. Its severity is adjusted by the policy here and nowhere else.
+    /// Takes one diagnostic. The policy adjusts its severity here and nowhere else.
     pub fn report(&self, mut diagnostic: Diagnostic) {
         let Some(severity) = self.judged(diagnostic.severity) else { return };
         diagnostic.severity = severity;
@@ -58,7 +58,7 @@ impl Sink {
         self.lock().push((phase, diagnostic));
     }
 
-    /// Takes an error that `--noinhibit-exec` turns into a warning, because an output can still be made.
+    /// Takes an error after which an output can still be made; `--noinhibit-exec` turns it into a warning.
     pub fn report_recoverable(&self, mut diagnostic: Diagnostic) {
         if self.policy.noinhibit_exec && diagnostic.severity == Severity::Error {
             diagnostic.severity = Severity::Warning;
@@ -71,20 +71,20 @@ impl Sink {
         self.errors.load(Ordering::Relaxed) > 0
     }
 
-    /// Ends a phase: diagnostics reported before it sort before those reported after it.
+    /// Ends a phase: diagnostics reported before this call sort before those reported after it.
     ///
     /// # Errors
-    /// [`Aborted`] if any error was reported so far.
+    /// [`Aborted`] if an error was reported so far.
     pub fn checkpoint(&self) -> Result<(), Aborted> {
         self.phase.fetch_add(1, Ordering::Relaxed);
         self.check()
     }
 
-    /// Ends a pass inside a phase whose passes may run again: a diagnostic that is reported a
-    /// second time then counts as a repetition.
+    /// Ends a pass within a phase whose passes may run again. If a diagnostic is then reported a second time,
+    /// it counts as a repetition.
     ///
     /// # Errors
-    /// [`Aborted`] if any error was reported so far.
+    /// [`Aborted`] if an error was reported so far.
     pub fn check(&self) -> Result<(), Aborted> {
         if self.has_errors() { Err(Aborted) } else { Ok(()) }
     }
@@ -94,7 +94,7 @@ impl Sink {
         self.lock().len()
     }
 
-    /// Withdraws all diagnostics after the first `count` that are no errors: the passes that reported them
+    /// Withdraws all diagnostics after the first `count` that are not errors. The passes that reported them
     /// run again, on other inputs, and would report them twice.
     pub fn withdraw(&self, count: usize) {
         let mut reported = self.lock();
@@ -103,7 +103,7 @@ impl Sink {
         reported.extend(kept.into_iter().filter(|(_, diagnostic)| diagnostic.severity == Severity::Error));
     }
 
-    /// All diagnostics, by phase, then by place, then by text; exact repetitions once.
+    /// All diagnostics, sorted by phase, then by place, then by text. Exact repetitions appear once.
     pub fn into_sorted(self) -> Vec<Diagnostic> {
         let mut reported = self.reported.into_inner().unwrap_or_else(|p| p.into_inner());
         reported.sort_by(|(phase_a, a), (phase_b, b)| {

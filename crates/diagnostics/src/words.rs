@@ -1,10 +1,9 @@
 //! Words of messages and reports: a number with its noun, the system's reason without its number, and names
 //! that cannot harm a terminal.
 //!
-//! Names come from files that other people made. One that holds an escape character could move a terminal's
-//! cursor and show another message than the one that was meant, and one that holds a newline would make two
-//! lines of one. So all that is meant for people shows such characters as Rust writes them in a string. JSON
-//! has escapes of its own.
+//! Names come from files that other people made. An escape character in a name could move the cursor of a
+//! terminal and replace one message by another; a newline could make two lines of one. So every text for
+//! people shows such characters as Rust writes them in a string. JSON has its own escapes.
 
 use std::borrow::Cow;
 use std::fmt::Write;
@@ -15,7 +14,7 @@ pub fn count(number: impl Into<u64>, noun: &str) -> String {
     format!("{number} {}", form(number, noun))
 }
 
-/// A noun in the form that its number asks for.
+/// A noun in the form that its number requires.
 pub fn form(number: u64, noun: &str) -> Cow<'_, str> {
     if number == 1 {
         return Cow::Borrowed(noun);
@@ -27,8 +26,8 @@ pub fn form(number: u64, noun: &str) -> Cow<'_, str> {
     })
 }
 
-/// A text for people, in one line: control characters escaped, and without the number that `io::Error` puts
-/// behind the system's reason, which says nothing more.
+/// A text for people, in one line. Control characters are escaped. `io::Error` adds a number to the system's
+/// reason; the number goes, because it says nothing more.
 pub fn plain(text: &str) -> Cow<'_, str> {
     match without_numbers(text) {
         Cow::Borrowed(text) => shown(text),
@@ -36,7 +35,7 @@ pub fn plain(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// [`plain`] for a text that has several lines.
+/// [`plain`] for a text with several lines.
 pub fn plain_lines(text: &str) -> String {
     text.split('\n').map(plain).collect::<Vec<_>>().join("\n")
 }
@@ -61,10 +60,10 @@ fn without_numbers(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// A name as people may see it: control characters, and those that change the direction of writing or end a
-/// line, are escaped. Nearly every name is returned as it is.
+/// A name for people. Control characters are escaped, and so are characters that change the direction of
+/// writing or end a line. Nearly every name is returned as it is.
 pub fn shown(name: &str) -> Cow<'_, str> {
-    // Bytes below a blank, DEL, and the first bytes of the others in UTF-8.
+    // Bytes below the blank, DEL, and the first UTF-8 bytes of the other characters.
     let suspicious = |byte: u8| byte < b' ' || byte == 0x7f || byte == 0xc2 || byte == 0xe2;
     if !name.bytes().any(suspicious) || !name.chars().any(is_hidden) {
         return Cow::Borrowed(name);

@@ -1,7 +1,7 @@
 //! ELF structures as they lie in files.
 //!
-//! Only this module and `arch/` know of byte order: every structure is generic over it, fields
-//! convert when they are read or stored, and a view into a mapped file costs nothing.
+//! Only this crate and `arch/` know about byte order. Every structure is generic over it, and fields are
+//! converted when they are read or stored. So a view of a mapped file costs nothing.
 
 pub mod notes;
 pub mod types;
@@ -9,7 +9,7 @@ pub mod types;
 pub use object::elf as consts;
 pub use types::*;
 
-/// Whether a section takes room in the program's memory.
+/// Whether a section takes memory in the running program.
 #[inline]
 pub fn is_alloc(flags: u64) -> bool {
     flags & u64::from(consts::SHF_ALLOC) != 0

@@ -2,18 +2,18 @@
 
 use zerocopy::byteorder::{ByteOrder, U32};
 
-/// One note; slices of the section.
+/// One note; its fields are slices of the section.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Note<'a> {
     /// Name without its final NUL.
     pub name: &'a [u8],
     /// `NT_*`, in the name's own number space.
     pub kind: u32,
-    /// Contents, whose form depends on name and kind.
+    /// Contents; their form depends on name and kind.
     pub descriptor: &'a [u8],
 }
 
-/// Walks the notes of a section whose entries are aligned to `align` (4 or 8) bytes. Ends at the
+/// Walks the notes of a section whose entries are aligned to `align` (4 or 8) bytes. The walk ends at the
 /// first note that does not fit.
 pub fn notes<E: ByteOrder>(mut bytes: &[u8], align: usize) -> impl Iterator<Item = Note<'_>> {
     let align = if align == 8 { 8 } else { 4 };

@@ -1,4 +1,4 @@
-//! The 64-bit ELF structures (gABI, "Object Files"), readable at any address.
+//! The 64-bit ELF structures (gABI, "Object Files"). They can be read at any address.
 
 use zerocopy::byteorder::{ByteOrder, I64, U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -39,9 +39,9 @@ elf_struct! {
         e_phnum: U16<E>,
         /// Size of a section header.
         e_shentsize: U16<E>,
-        /// Number of section headers, 0 if section 0's `sh_size` holds it.
+        /// Number of section headers; 0 if the `sh_size` of section 0 has it.
         e_shnum: U16<E>,
-        /// Section name table, `SHN_XINDEX` if section 0's `sh_link` holds it.
+        /// Section name table; `SHN_XINDEX` if the `sh_link` of section 0 has its number.
         e_shstrndx: U16<E>,
     }
 }
@@ -65,7 +65,7 @@ elf_struct! {
         sh_link: U32<E>,
         /// Related section or number.
         sh_info: U32<E>,
-        /// Alignment, 0 and 1 mean none.
+        /// Alignment; 0 and 1 mean none.
         sh_addralign: U64<E>,
         /// Size of an entry.
         sh_entsize: U64<E>,
@@ -105,7 +105,8 @@ elf_struct! {
         st_other: u8,
         /// Section index or `SHN_*`.
         st_shndx: U16<E>,
-        /// Value: offset in its section in objects, address otherwise, alignment for commons.
+        /// Value: the offset in its section in objects, the alignment of a common symbol, otherwise the
+        /// address.
         st_value: U64<E>,
         /// Size in bytes.
         st_size: U64<E>,
@@ -125,7 +126,7 @@ elf_struct! {
 }
 
 elf_struct! {
-    /// Relocation whose addend lies in the place that it relocates, 16 bytes.
+    /// Relocation whose addend lies at the place that it relocates, 16 bytes.
     Rel {
         /// Offset in the section (objects) or address.
         r_offset: U64<E>,
@@ -278,18 +279,18 @@ impl<E: ByteOrder> Rela<E> {
     }
 }
 
-/// The entries of a table, as many as fit whole; `None` if `bytes` is too short for `count`.
+/// The entries of a table; `None` if `bytes` is too short for `count` of them.
 pub fn table<S: FromBytes + KnownLayout + Immutable + Unaligned>(bytes: &[u8], count: usize) -> Option<&[S]> {
     let length = count.checked_mul(size_of::<S>())?;
     <[S]>::ref_from_bytes(bytes.get(..length)?).ok()
 }
 
-/// All whole entries of a table; a rest shorter than an entry is left out.
+/// All complete entries of a table; bytes after the last complete entry are left out.
 pub fn whole_table<S: FromBytes + KnownLayout + Immutable + Unaligned>(bytes: &[u8]) -> &[S] {
     table(bytes, bytes.len() / size_of::<S>()).unwrap_or(&[])
 }
 
-/// The string that starts at `offset`, without its NUL; `None` if it does not end inside.
+/// The string that starts at `offset`, without its NUL; `None` if it does not end within the table.
 #[inline]
 pub fn string_at(table: &[u8], offset: usize) -> Option<&[u8]> {
     let rest = table.get(offset..)?;

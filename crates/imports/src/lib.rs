@@ -1,9 +1,9 @@
-//! The graph of imports between the files of a crate: its circles, and the arrows that run against a given
-//! order.
+//! The graph of imports between the files of a crate: its circles, and the arrows against a given order.
 //!
-//! An arrow goes from a file that names an item to the file that defines it: `pub use` on the way is
-//! followed, so that importing through a `mod.rs` counts as importing from the file behind it. Methods need
-//! no import and make no arrow. Code that is only built for tests does not count.
+//! If two files import each other, nobody can understand one without the other. An arrow goes from a file
+//! that names an item to the file that defines the item. `pub use` on the way is followed, so an import
+//! through a `mod.rs` counts as an import from the file that `mod.rs` re-exports. Methods need no import and
+//! make no arrow. Code that is only built for tests does not count.
 
 mod modules;
 mod order;
@@ -18,15 +18,15 @@ use petgraph::graphmap::DiGraphMap;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-/// The imports between the files of one crate.
+/// The imports between the files of a crate.
 pub struct Graph {
-    /// Paths of all files, from the folder of the crate's root file on, sorted.
+    /// The paths of all files, relative to the folder of the crate's root file, sorted.
     pub files: Vec<String>,
-    /// From, to (rows of `files`), and where the import stands.
+    /// From, to (rows of `files`), and the places of the import.
     arrows: BTreeMap<(usize, usize), BTreeSet<Use>>,
 }
 
-/// A place that names something of another file.
+/// A place that names something in another file.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Use {
     /// Line, from 1.
@@ -35,28 +35,28 @@ pub struct Use {
     pub path: String,
 }
 
-/// One file naming another.
+/// An import between two files.
 #[derive(Clone, Debug)]
 pub struct Arrow<'g> {
-    /// The file that imports.
+    /// The importing file.
     pub from: &'g str,
-    /// The file that it needs.
+    /// The imported file.
     pub to: &'g str,
-    /// Where.
+    /// The places of the import.
     pub uses: &'g BTreeSet<Use>,
 }
 
-/// Files that import each other, directly or by way of others.
+/// Files that import each other, directly or through others.
 #[derive(Debug)]
 pub struct Circle<'g> {
     /// The files, sorted.
     pub files: Vec<&'g str>,
-    /// The imports among them.
+    /// The imports between them.
     pub arrows: Vec<Arrow<'g>>,
 }
 
 impl Graph {
-    /// Reads the sources of a crate from its root file on (`src/lib.rs`).
+    /// Reads the sources of a crate, starting with its root file (`src/lib.rs`).
     ///
     /// # Errors
     /// A file cannot be read or is not Rust.
@@ -85,7 +85,7 @@ impl Graph {
         })
     }
 
-    /// All circles, the largest first.
+    /// All circles; the largest comes first.
     pub fn circles(&self) -> Vec<Circle<'_>> {
         let graph = DiGraphMap::<usize, ()>::from_edges(self.arrows.keys().copied());
         let components = petgraph::algo::tarjan_scc(&graph);

@@ -1,7 +1,8 @@
-//! `cargo xtask graph`: which file of the linker imports which, circles, and imports that run against the
-//! order of DESIGN.md.
+//! `cargo xtask graph`: prints which file of the linker imports which, circles, and imports against the order
+//! in DESIGN.md.
 //!
-//! A program of its own since parsing Rust takes a large library, which the first build should not wait for.
+//! This is a program of its own because parsing Rust needs a large library, and the first build should not
+//! wait for that.
 
 use anyhow::Result;
 use clap::Parser;

@@ -1,4 +1,4 @@
-//! The tree of a crate's modules, each with the items that it defines and those that it imports.
+//! Reads the tree of a crate's modules: the items that each module defines, and those that it imports.
 
 use anyhow::{Context, Result};
 use std::collections::{BTreeMap, BTreeSet};
@@ -7,41 +7,41 @@ use syn::{Attribute, Item, UseTree, Visibility};
 
 /// A module: a file, or a part of one.
 pub struct Module {
-    /// The file, from the root file's folder on.
+    /// The file, relative to the root file's folder.
     pub file: String,
-    /// The row of the module that holds this one; the root is its own.
+    /// The row of the module that contains this one; the root contains itself.
     pub parent: usize,
-    /// Names from the root on, without `crate`.
+    /// The names from the root to here, without `crate`.
     pub path: Vec<String>,
-    /// Rows of the modules in this one.
+    /// The rows of the modules in this one.
     pub children: BTreeMap<String, usize>,
-    /// Items defined here, modules left out.
+    /// The items defined here, except for modules.
     pub items: BTreeSet<String>,
     pub imports: Vec<Import>,
-    /// All other items, which are searched for paths.
+    /// All other items; they are searched for paths.
     pub body: Vec<Item>,
 }
 
-/// One name of a `use`.
+/// One name in a `use`.
 pub struct Import {
-    /// The name here; `None` for `*`.
+    /// The name that it has here; `None` for `*`.
     pub name: Option<String>,
-    /// The path as written.
+    /// The path in the source.
     pub path: Vec<String>,
     /// Line, from 1.
     pub line: usize,
-    /// Whether other modules see the name.
+    /// Whether other modules can see the name.
     pub public: bool,
 }
 
-/// All modules of a crate; the first is the root.
+/// All modules of a crate; the first one is the root.
 pub struct Modules {
     pub all: Vec<Module>,
     folder: PathBuf,
 }
 
 impl Modules {
-    /// Reads the root file and all that it declares.
+    /// Reads the root file and every module that it declares.
     pub fn read(root: &Path) -> Result<Self> {
         let folder = root.parent().context("the root file has no folder")?.to_path_buf();
         let mut modules = Modules { all: Vec::new(), folder: folder.clone() };
@@ -49,13 +49,13 @@ impl Modules {
         Ok(modules)
     }
 
-    /// Every file once, sorted.
+    /// Every file, once, sorted.
     pub fn files(&self) -> Vec<String> {
         let files: BTreeSet<&String> = self.all.iter().map(|module| &module.file).collect();
         files.into_iter().cloned().collect()
     }
 
-    /// `below` is the folder of the files of child modules.
+    /// Reads a file. `below` is the folder with the files of its child modules.
     fn file(&mut self, path: &Path, below: &Path, parent: usize, names: Vec<String>) -> Result<usize> {
         let shown = path.strip_prefix(&self.folder).unwrap_or(path).display().to_string();
         let text =
@@ -91,7 +91,7 @@ impl Modules {
                     let mut add = |name, path| {
                         self.all[row].imports.push(Import { name, path, line, public });
                     };
-                    // `::name` is another crate, even if a module here has that name.
+                    // `::name` is another crate, even if a module here has this name.
                     let mut start = item.leading_colon.map(|_| "::".to_owned()).into_iter().collect();
                     flatten(&item.tree, &mut start, &mut add);
                 }
@@ -119,7 +119,7 @@ impl Modules {
     }
 }
 
-/// Whether an item is only there in tests.
+/// Whether an item exists in tests only.
 fn is_for_tests(item: &Item) -> bool {
     let attributes: &[Attribute] = match item {
         Item::Mod(item) => &item.attrs,
@@ -154,7 +154,7 @@ fn name_of(item: &Item) -> Option<String> {
     Some(name.to_string())
 }
 
-/// Hands in every name of a `use` with its path.
+/// Calls `add` with every name in a `use` and its path.
 fn flatten(tree: &UseTree, path: &mut Vec<String>, add: &mut impl FnMut(Option<String>, Vec<String>)) {
     match tree {
         UseTree::Path(tree) => {

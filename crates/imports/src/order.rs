@@ -1,37 +1,37 @@
-//! An order of modules, lowest first, and the imports that run against it.
+//! An order of modules, lowest first, and the imports against it.
 
 use crate::{Arrow, Graph};
 use anyhow::{Context, Result, ensure};
 
-/// Modules, lowest first: folders (`elf/`) and files (`ids.rs`).
+/// The modules, lowest first: folders (`elf/`) and files (`ids.rs`).
 pub struct Order {
     modules: Vec<String>,
 }
 
-/// The places where a graph breaks an order.
+/// The places where a graph violates an order.
 #[derive(Debug)]
 pub struct Against<'g> {
     /// Arrows from a module to one above it.
     pub upward: Vec<Arrow<'g>>,
-    /// Files that the order has no place for.
+    /// Files that have no place in the order.
     pub unknown: Vec<&'g str>,
-    /// Modules of the order that no file belongs to.
+    /// Modules in the order that have no file.
     pub empty: Vec<String>,
 }
 
 impl Order {
-    /// Reads the first column of the table below a heading: names in backquotes, several of a row in their
-    /// order.
+    /// Reads the first column of the table below a heading: names in backquotes; several in a row come in
+    /// their order.
     ///
     /// # Errors
-    /// There is no such heading or no table, or a module stands in it twice.
+    /// There is no such heading or no table, or a module occurs twice.
     pub fn from_table(text: &str, heading: &str) -> Result<Self> {
         let mut lines = text.lines();
         lines
             .find(|line| line.starts_with('#') && line.trim_start_matches('#').trim() == heading)
             .with_context(|| format!("there is no heading {heading:?}"))?;
         let rows = lines.take_while(|line| !line.starts_with('#')).filter(|line| line.starts_with('|'));
-        // Above the rows stand the columns' names and a line.
+        // The names of the columns and a line come before the rows.
         let cells = rows.skip(2).filter_map(|row| row.split('|').nth(1));
         let modules: Vec<String> =
             cells.flat_map(|cell| cell.split('`').skip(1).step_by(2)).map(str::to_owned).collect();
@@ -42,13 +42,13 @@ impl Order {
         Ok(Order { modules })
     }
 
-    /// The row of the module that a file belongs to.
+    /// The row of the module that contains a file.
     pub fn row(&self, file: &str) -> Option<usize> {
         let owns = |name: &String| file == name || (name.ends_with('/') && file.starts_with(name.as_str()));
         self.modules.iter().position(owns)
     }
 
-    /// Holds a graph against the order. Root files (`lib.rs`) only say which modules there are.
+    /// Compares a graph with the order. Root files (`lib.rs`) only say which modules exist.
     pub fn against<'g>(&self, graph: &'g Graph) -> Against<'g> {
         let is_root = |file: &str| matches!(file, "lib.rs" | "main.rs");
         let upward = graph

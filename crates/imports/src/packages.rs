@@ -1,4 +1,4 @@
-//! The packages of a workspace, and which of them needs which, as cargo knows it.
+//! The packages of a workspace and which of them needs which, according to cargo.
 
 use crate::Order;
 use anyhow::{Context, Result, ensure};
@@ -6,12 +6,12 @@ use serde_json::Value;
 use std::path::Path;
 use std::process::Command;
 
-/// A package that a workspace holds.
+/// A package of a workspace.
 pub struct Package {
-    /// Its folder below that of the workspace; `src` for the package of the workspace's own folder.
+    /// Its folder, relative to that of the workspace; `src` for the package of the workspace's own folder.
     pub folder: String,
-    /// Folders of the workspace's packages that it is built with. Packages that only its tests need are left
-    /// out.
+    /// The folders of the workspace's packages that it is built with. Packages that only its tests need are
+    /// left out.
     pub needs: Vec<String>,
 }
 
@@ -44,8 +44,7 @@ pub fn packages(workspace: &Path) -> Result<Vec<Package>> {
     Ok(packages)
 }
 
-/// What is wrong with packages in this order: those that need one that stands below them, and those that have
-/// no place.
+/// What is wrong with packages in this order: a package that needs a higher one, or one that has no place.
 pub fn against(order: &Order, packages: &[Package]) -> Vec<String> {
     let mut wrong = Vec::new();
     for package in packages {

@@ -1,35 +1,35 @@
-//! Every path of a crate's files, and the file that defines the item it names.
+//! Finds every path in a crate's files, and the file that defines the item it names.
 
 use crate::modules::{Module, Modules};
 use proc_macro2::{Spacing, TokenStream, TokenTree};
 use syn::visit::Visit;
 
-/// A path that names something of the crate.
+/// A path that names something in the crate.
 pub struct Named<'m> {
-    /// The file that it stands in.
+    /// The file that contains the path.
     pub from: &'m str,
-    /// The file that defines that item.
+    /// The file that defines the item.
     pub to: &'m str,
     /// Line, from 1.
     pub line: usize,
-    /// From `crate` on.
+    /// The path, starting with `crate`.
     pub path: String,
 }
 
-/// The end of a path.
+/// What a path leads to.
 enum Target {
     /// A module itself.
     Module(usize),
     /// An item of a module.
     Item(usize, String),
-    /// Something of another crate, a type parameter, a local name.
+    /// Something in another crate, a type parameter or a local name.
     Foreign,
 }
 
-/// How many `use` a path may lead through: those of a circle have no end.
+/// How many `use` a path may lead through. Those of a circle would never end.
 const DEPTH: usize = 16;
 
-/// Finds them all.
+/// Finds all paths.
 pub fn all(modules: &Modules) -> Vec<Named<'_>> {
     let mut found = Vec::new();
     for (row, module) in modules.all.iter().enumerate() {
@@ -37,7 +37,7 @@ pub fn all(modules: &Modules) -> Vec<Named<'_>> {
             found.extend(modules.named(row, path, line));
         };
         for import in &module.imports {
-            // A folder that hands its own files' items on needs none of them.
+            // A folder that re-exports the items of its own files does not need these files.
             let hands_on = import.public && modules.leads_below(row, &import.path);
             if !hands_on && import.name.is_some() {
                 add(&import.path, import.line);
@@ -56,7 +56,7 @@ impl Modules {
     fn named(&self, from: usize, path: &[String], line: usize) -> Option<Named<'_>> {
         let (to, name) = match self.resolve(from, path, 0) {
             Target::Item(to, name) => (to, Some(name)),
-            // A name for a module is no use of it yet; a path that goes on from that name is.
+            // A name for a module is not a use of the module yet; a path that continues from it is.
             Target::Module(_) | Target::Foreign => return None,
         };
         let target: &Module = &self.all[to];
@@ -77,7 +77,7 @@ impl Modules {
         row == 0
     }
 
-    /// Follows a path that stands in a module.
+    /// Follows a path in a module.
     fn resolve(&self, from: usize, path: &[String], depth: usize) -> Target {
         let Some((first, rest)) = path.split_first() else { return Target::Module(from) };
         match first.as_str() {
@@ -95,7 +95,7 @@ impl Modules {
         }
     }
 
-    /// Follows names from a module on.
+    /// Follows names, starting in a module.
     fn descend(&self, at: usize, path: &[String], depth: usize) -> Target {
         let Some((first, rest)) = path.split_first() else { return Target::Module(at) };
         if depth > DEPTH {
@@ -111,8 +111,7 @@ impl Modules {
         if let Some(import) = module.imports.iter().find(|import| import.name.as_deref() == Some(first)) {
             return match self.resolve(at, &import.path, depth + 1) {
                 Target::Module(module) => self.descend(module, rest, depth + 1),
-                // An item that a module takes from another crate and hands on counts as the
-                // module's.
+                // If a module re-exports an item of another crate, the item counts as the module's own.
                 Target::Foreign => Target::Item(at, first.clone()),
                 target => target,
             };
@@ -154,7 +153,7 @@ impl<'ast> Visit<'ast> for Paths {
 }
 
 impl Paths {
-    /// The arguments of a macro may be anything; names joined by `::` are paths.
+    /// The arguments of a macro may be anything, so names joined by `::` count as paths.
     fn tokens(&mut self, tokens: TokenStream) {
         let mut path: Vec<String> = Vec::new();
         let (mut line, mut colons) = (0, 0);

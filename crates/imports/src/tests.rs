@@ -1,8 +1,8 @@
-//! Small crates whose graphs are known.
+//! Tests with small crates whose graphs are known.
 
 use super::*;
 
-/// A crate of these files; the first is its root.
+/// Makes a crate of these files; the first one is its root.
 fn crate_of(files: &[(&str, &str)]) -> (tempfile::TempDir, Graph) {
     let folder = tempfile::tempdir().unwrap();
     for (name, text) in files {

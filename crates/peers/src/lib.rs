@@ -1,16 +1,16 @@
-//! The identity of a linker: a command, and the line that it answers to `--version`; and the tree of tools
-//! that tests take from other projects ([`tree`]).
+//! The identity of a linker: a command, and its answer to `--version`. Also the tree of tools that tests take
+//! from other projects ([`tree`]).
 //!
-//! Two commands that answer the same are one linker. Callers search for commands themselves, because they
-//! search in different ways: a comparison wants one for each machine, a benchmark the program itself and no
-//! shell script around it.
+//! Two commands with the same answer are one linker. Callers search for commands themselves, because each
+//! searches in its own way: a comparison needs one command for each machine; a benchmark needs the program
+//! itself, and no shell script around it. shell script around it.
 
 pub mod tree;
 
 use serde::{Deserialize, Serialize};
 use std::process::{Command, Stdio};
 
-/// Linkers of one origin: their versions agree with each other, so that a majority counts them once.
+/// Linkers with the same origin. Their versions agree with each other, so they count once in a majority.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Family {
@@ -40,13 +40,13 @@ pub struct Linker {
     pub family: Family,
     /// First line of `--version`.
     pub version: String,
-    /// The program and the words that come before a link's arguments.
+    /// The program, and the words that precede the arguments of a link.
     #[serde(skip)]
     pub command: Vec<String>,
 }
 
 impl Linker {
-    /// Asks a command for its identity; `None` if it does not answer.
+    /// Asks a command who it is; `None` if it does not answer.
     pub fn probe(name: &str, command: Vec<String>) -> Option<Self> {
         let (program, rest) = command.split_first()?;
         let output = Command::new(program).args(rest).arg("--version").stdin(Stdio::null()).output().ok()?;
@@ -55,14 +55,14 @@ impl Linker {
         Some(Linker { name: name.into(), family: family(&version), version, command })
     }
 
-    /// Whether it is this project's.
+    /// Whether it is this project's linker.
     pub fn is_ours(&self) -> bool {
         self.family == Family::SFrameLd
     }
 }
 
-/// Tells the families apart by the first line of `--version`. Most say "compatible with GNU ld", so GNU ld is
-/// last.
+/// Finds the family by the first line of `--version`. Most linkers print "compatible with GNU ld", so the
+/// check for GNU ld comes last.
 fn family(version: &str) -> Family {
     let lower = version.to_lowercase();
     let families = [

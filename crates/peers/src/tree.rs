@@ -1,12 +1,12 @@
-//! The tree of other projects' tools that `cargo xtask peers` makes, and tests that lack one of them.
+//! The tree of other projects' tools, which `cargo xtask peers` makes, and the tests that lack one of them.
 //!
-//! Tests of several packages take tools from there. One that lacks a tool says so by name and is counted by
-//! `cargo xtask test`, wherever it stands.
+//! Tests of several packages take tools from there. A test that lacks a tool reports its name, and `cargo
+//! xtask test` counts these reports from all packages.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-/// The folder: `SFRAME_PEERS`, else `target/peers` of this workspace.
+/// The folder: `SFRAME_PEERS`, otherwise `target/peers` in this workspace.
 pub fn folder() -> PathBuf {
     match std::env::var_os("SFRAME_PEERS") {
         Some(path) => path.into(),
@@ -14,7 +14,7 @@ pub fn folder() -> PathBuf {
     }
 }
 
-/// Reports that a test cannot run here; `scratch` is `CARGO_TARGET_TMPDIR` of the test's program.
+/// Reports that a test cannot run here. `scratch` is `CARGO_TARGET_TMPDIR` of the test's program.
 ///
 /// # Panics
 /// With `SFRAME_TESTS_REQUIRE_ALL=1`: no test may be skipped.
@@ -25,8 +25,8 @@ pub fn skip(scratch: &Path, test: &str, reason: &str) {
     note_skip(scratch, &format!("skipped: {test}: {reason}\n"));
 }
 
-/// Writes a line past the test harness's capture to standard error, and to `skips.txt` in the scratch folder,
-/// which `cargo xtask test` counts.
+/// Writes a line to standard error, past the test harness, which would capture it. Also writes it to
+/// `skips.txt` in the scratch folder, where `cargo xtask test` counts it.
 pub fn note_skip(scratch: &Path, line: &str) {
     let _ = std::io::stderr().write_all(line.as_bytes());
     let path = scratch.join("skips.txt");

@@ -1,15 +1,15 @@
-//! The structures that the program and this crate share (`unwind.bpf.c`, `compact.h`).
+//! The structures that the BPF program and this crate share (`unwind.bpf.c`, `compact.h`).
 
 use aya::Pod;
 use sframe_format::CompactTable;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 
-/// Where a table and its parts are, as `struct table`.
+/// Where a table and its parts are; `struct table` in C.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Table {
-    /// Address of its first byte, as the file states it.
+    /// The address of its first byte, as the file has it.
     pub address: u64,
     regions: u32,
     region_count: u32,
@@ -37,7 +37,7 @@ impl Table {
     pub fn new(table: &CompactTable<&[u8]>, place: u32) -> Option<Self> {
         let (header, parts) = (table.header(), table.parts());
         let end = place.checked_add(u32::try_from(parts.end).ok()?)?;
-        // No part starts behind the end.
+        // No part starts after the end.
         let at = |offset: usize| place + offset as u32;
         Some(Self {
             address: table.address(),
@@ -62,7 +62,7 @@ impl Table {
         })
     }
 
-    /// Its bytes, as the program reads them.
+    /// Its bytes, in the form that the program reads.
     pub fn to_bytes(&self) -> Vec<u8> {
         let words = [
             self.regions,
@@ -89,23 +89,23 @@ impl Table {
     }
 }
 
-/// Executable memory that is of a file, as `struct range`.
+/// Executable memory that a file is mapped to; `struct range` in C.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Range {
     /// First address.
     pub start: u64,
-    /// Address behind the last.
+    /// Address after the last byte.
     pub end: u64,
-    /// What is added to the file's own addresses.
+    /// The number to add to the file's own addresses.
     pub bias: u64,
-    /// Number of the file.
+    /// The number of the file.
     pub file: u32,
-    /// The process, which this crate fills in.
+    /// The process; this crate sets it.
     pub pid: u32,
 }
 
-/// The ranges of a process, as `struct process`.
+/// Where the ranges of a process are; `struct process` in C.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Slice {
@@ -113,29 +113,29 @@ pub(crate) struct Slice {
     pub count: u32,
 }
 
-/// Where stacks ended, as `enum end`.
+/// Where a stack ended; `enum end` in C.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u32)]
 pub enum End {
     /// At the root.
     Root,
-    /// The stack has more frames than the program follows, 1024.
+    /// The stack has more frames than the program follows (1024).
     TooDeep,
     /// The process is not known yet.
     NoProcess,
-    /// An address is in no file that is known.
+    /// An address is in no known file.
     NoMapping,
-    /// A file has no table yet, or none at all.
+    /// A file has no table yet, or will have none.
     NoTable,
     /// The table has no rows for an address.
     NoRows,
     /// The table is damaged.
     Malformed,
-    /// Memory that is not there, or not at once.
+    /// Memory does not exist, or is not present at the moment.
     Memory,
-    /// A register is needed whose value is known in the innermost frame only.
+    /// A rule needs a register whose value is only known in the innermost frame.
     Register,
-    /// The caller's frame would not lie above.
+    /// The caller's frame would not lie above this one.
     NoProgress,
     /// A 32-bit program.
     Narrow,
@@ -144,7 +144,7 @@ pub enum End {
 }
 
 impl End {
-    /// All ends, by number.
+    /// All ends, in the order of their numbers.
     pub const ALL: [Self; 12] = [
         Self::Root,
         Self::TooDeep,
@@ -160,7 +160,7 @@ impl End {
         Self::RingFull,
     ];
 
-    /// A description of a few words, for statistics.
+    /// A description in a few words, for statistics.
     pub const fn describe(self) -> &'static str {
         match self {
             Self::Root => "root",
@@ -179,7 +179,7 @@ impl End {
     }
 }
 
-/// Counts of one processor, as `struct counts`.
+/// The counts of one processor; `struct counts` in C.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Counts {
@@ -187,7 +187,7 @@ pub(crate) struct Counts {
     pub frames: u64,
 }
 
-// SAFETY: they are made of integers without gaps between them.
+// SAFETY: the structure consists of integers, without gaps between them.
 unsafe impl Pod for Table {}
 // SAFETY: as above.
 unsafe impl Pod for Range {}
@@ -196,7 +196,7 @@ unsafe impl Pod for Slice {}
 // SAFETY: as above.
 unsafe impl Pod for Counts {}
 
-/// A PID namespace: numbers of processes are those of this namespace.
+/// A PID namespace. The numbers of processes are those in this namespace.
 pub(crate) struct Namespace {
     pub device: u64,
     pub inode: u64,
@@ -207,7 +207,7 @@ impl Namespace {
     pub fn own() -> io::Result<Self> {
         let namespace = std::fs::metadata("/proc/self/ns/pid")?;
         let device = namespace.dev();
-        // The kernel's own form of device numbers: 12 bits of major number, 20 of minor.
+        // The kernel's form of a device number has 12 bits for the major number and 20 for the minor one.
         let device = u64::from(libc::major(device)) << 20 | u64::from(libc::minor(device));
         Ok(Self { device, inode: namespace.ino() })
     }

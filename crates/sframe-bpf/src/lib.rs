@@ -1,9 +1,12 @@
-//! Stacks of programs, unwound in the kernel as samples are taken.
+//! Unwinds stacks of programs in the kernel, when samples are taken.
 //!
-//! The BPF program of `examples/bpf` runs at samples of perf events. It needs the compact table of every file
-//! (`COMPACT.md` of `sframe-format`) and which process has mapped which file where; this crate puts both into
-//! its maps, and hands out the stacks that the program writes to its ring. If the program cannot unwind a
-//! stack, the event makes its usual sample, with registers and a copy of the stack.
+//! A sample that user space unwinds needs a copy of the top of the stack: 32 KiB by default in `sframe
+//! record`. A sample that the kernel unwinds needs only the addresses of its frames.
+//!
+//! The BPF program of `examples/bpf` runs when perf events take samples. It needs the compact table of every
+//! file (`COMPACT.md` of `sframe-format`), and which process has mapped which file where. This crate puts
+//! both into the program's maps, and returns the stacks that the program writes to its ring. If the program
+//! cannot unwind a stack, the event takes its usual sample, with registers and a copy of the stack.
 //!
 //! | module | contents |
 //! |---|---|
@@ -12,9 +15,9 @@
 //! | `ranges`, `slices` | mappings of processes, as slices of one array |
 //! | `ring` | the stacks |
 //!
-//! The repository holds the compiled program (`unwind.bpf.o`), since machines that run it have no compiler
-//! for it; `cargo xtask bpf` compiles it, and a test checks that it is up to date. It is for x86-64 and Linux
-//! 5.17 or newer, and needs `CAP_BPF` and `CAP_PERFMON`.
+//! The repository contains the compiled program (`unwind.bpf.o`), because machines that run it have no
+//! compiler for it. `cargo xtask bpf` compiles it, and a test checks that it is up to date. It is for x86-64
+//! and Linux 5.17 or newer, and needs `CAP_BPF` and `CAP_PERFMON`.
 #![warn(missing_docs)]
 
 pub mod layout;
@@ -37,7 +40,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 /// The compiled program.
 static OBJECT: &[u8] = aya::include_bytes_aligned!("../../../examples/bpf/unwind.bpf.o");
 
-/// The program in the kernel, with what it knows of files and processes.
+/// The program in the kernel, and what it knows about files and processes.
 pub struct Kernel {
     ebpf: Ebpf,
     tables: tables::Tables,
@@ -50,23 +53,23 @@ pub struct Kernel {
 pub struct RunTime {
     /// Nanoseconds.
     pub nanoseconds: u64,
-    /// Samples.
+    /// Number of samples.
     pub samples: u64,
 }
 
 impl Kernel {
-    /// Loads the program, and opens the ring that it writes stacks to. With `always_sample`, events make
-    /// their own samples also of stacks that the program has unwound.
+    /// Loads the program and opens the ring that it writes stacks to. With `always_sample`, events also take
+    /// their own samples of stacks that the program has unwound.
     ///
     /// # Errors
-    /// The kernel does not allow it, or cannot run it: a sentence that says so and what helps.
+    /// The kernel does not allow it or cannot run it. The text says so, and what helps.
     pub fn load(always_sample: bool) -> Result<(Self, Stacks), String> {
         if !cfg!(target_arch = "x86_64") {
             return Err("the program that unwinds in the kernel is for x86-64".into());
         }
         let (mut ebpf, namespace) =
             (EbpfLoader::new(), Namespace::own().map_err(|error| explain_io(&error))?);
-        // `counts` needs the number of processors; an error there would come too late, after all samples.
+        // `counts` needs the number of processors. An error there would come after all samples, too late.
         nr_cpus().map_err(|(path, error)| {
             format!("it counts for each processor, and {path} cannot be read: {error}; mount sysfs on /sys")
         })?;
@@ -94,19 +97,20 @@ impl Kernel {
         Ok((Self { ebpf, tables, ranges, counts }, Stacks::new(ring)))
     }
 
-    /// Runs the program at samples of a perf event, and of those that other threads inherit from it later.
+    /// Runs the program for samples of a perf event, also for events that other threads inherit from it
+    /// later.
     ///
     /// # Errors
     /// The kernel's.
     pub fn attach(&mut self, event: BorrowedFd<'_>) -> io::Result<()> {
         let program = program(&mut self.ebpf).map_err(io::Error::other)?;
         let program = program.fd().map_err(io::Error::other)?.as_fd().as_raw_fd();
-        // SAFETY: both are open, and the kernel looks at nothing else.
+        // SAFETY: both are open, and the kernel reads nothing else.
         let set = unsafe { perf_event_open_sys::ioctls::SET_BPF(event.as_raw_fd(), program as u32) };
         if set < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
     }
 
-    /// Whether a file has its table in the kernel, or was found to have none that fits.
+    /// Whether the kernel has the table of a file, or the file is known to have none that fits.
     pub fn knows(&self, file: u32) -> bool {
         self.tables.knows(file)
     }
@@ -114,22 +118,23 @@ impl Kernel {
     /// Gives the kernel the table of a file. The caller numbers files from 0 on.
     ///
     /// # Errors
-    /// The table is not sound or not for x86-64, or the kernel has no room for it. The file counts as known
+    /// The table is damaged or is not for x86-64, or the kernel has no room for it. The file counts as known
     /// from now on.
     pub fn add_table(&mut self, file: u32, table: &CompactTable<&[u8]>) -> Result<(), String> {
         self.tables.add(file, table)
     }
 
-    /// Notes that a file has no table.
+    /// Records that a file has no table.
     pub fn add_none(&mut self, file: u32) {
         self.tables.add_none(file);
     }
 
-    /// Sets what a process has mapped: ranges of executable memory that are of files, in ascending order.
+    /// Sets what a process has mapped: the ranges of executable memory that belong to files, in ascending
+    /// order.
     ///
     /// # Errors
-    /// There is no room for so many ranges: the program does not know the process any more. Or the kernel's
-    /// error: the program keeps the ranges that it had.
+    /// There is no room for so many ranges; then the program no longer knows the process. Or the kernel
+    /// reports an error; then the program keeps the old ranges.
     pub fn set_process(&mut self, pid: u32, ranges: &[Range]) -> Result<(), String> {
         self.ranges.set(pid, ranges)
     }
@@ -139,7 +144,7 @@ impl Kernel {
         self.ranges.remove(pid);
     }
 
-    /// Bytes of memory for tables in the kernel, and how many of them tables use.
+    /// The size of the memory for tables in the kernel, and how much of it tables use, in bytes.
     pub fn table_bytes(&self) -> (u64, u64) {
         self.tables.bytes()
     }
@@ -154,11 +159,11 @@ impl Kernel {
         Ok((ends.collect(), each.iter().map(|one| one.frames).sum()))
     }
 
-    /// How long the program has run. The kernel measures that only while it is asked to ([`measure`], or
-    /// `sysctl kernel.bpf_stats_enabled`).
+    /// How long the program has run. The kernel measures this only if it is asked to ([`measure`], or `sysctl
+    /// kernel.bpf_stats_enabled`).
     ///
     /// # Errors
-    /// The kernel does not tell.
+    /// The kernel does not say.
     pub fn run_time(&mut self) -> io::Result<RunTime> {
         let program = program(&mut self.ebpf).map_err(io::Error::other)?;
         let program = program.fd().map_err(io::Error::other)?.as_fd().as_raw_fd();
@@ -176,7 +181,7 @@ fn program(ebpf: &mut Ebpf) -> Result<&mut PerfEvent, String> {
     program.try_into().map_err(|error: ProgramError| error.to_string())
 }
 
-/// Lets the kernel measure run times of BPF programs until the returned value is dropped.
+/// Makes the kernel measure the run times of BPF programs until the returned value is dropped.
 ///
 /// # Errors
 /// The kernel does not allow it.
@@ -184,7 +189,7 @@ pub fn measure() -> Result<impl Sized, String> {
     aya::sys::enable_stats(aya::sys::Stats::RunTime).map_err(|error| error.to_string())
 }
 
-/// Why the program cannot be loaded, and what helps.
+/// Explains why the program cannot be loaded, and what helps.
 fn explain(error: &EbpfError) -> String {
     let mut source: Option<&dyn std::error::Error> = Some(error);
     let mut said = Vec::new();

@@ -1,15 +1,16 @@
-//! Mappings of processes in the kernel: slices of one array, to which the map of processes leads.
+//! The mappings of processes in the kernel: slices of one array. The map of processes says where each slice
+//! is.
 //!
-//! If a process maps something, its ranges are written to a new slice, and then the map is changed to lead
-//! there. The program may still be reading the old slice, which another process may get; so each range names
-//! its process, and the program takes no range of another.
+//! If a process maps something, its ranges are written to a new slice. Then the map is changed to point
+//! there. Meanwhile the program may still be reading the old slice, which another process may get. So each
+//! range names its process, and the program ignores ranges of other processes.
 
 use crate::layout::{Range, Slice};
 use crate::slices::Slices;
 use aya::maps::{Array, HashMap, MapData};
 use std::collections::HashMap as Map;
 
-/// Most ranges of a process; the program halves their number 16 times. Further ranges are left out.
+/// The most ranges of a process; the program's binary search takes 16 steps. Further ranges are left out.
 const MOST: usize = (1 << 16) - 1;
 
 /// All mappings.
@@ -52,7 +53,7 @@ impl Ranges {
     /// Forgets a process.
     pub fn remove(&mut self, pid: u32) {
         if let Some(old) = self.by_pid.remove(&pid) {
-            // The only error is that the entry is not there.
+            // The only possible error is that there is no entry.
             let _ = self.processes.remove(&pid);
             self.slices.give(old.first, old.count);
         }

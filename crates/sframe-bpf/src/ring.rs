@@ -1,11 +1,11 @@
-//! The ring that the program writes stacks to.
+//! Reads the ring that the program writes stacks to.
 
 use crate::layout::End;
 use aya::maps::{MapData, RingBuf};
 
 /// Bytes of `struct sample` before its frames.
 const HEADER: usize = 40;
-/// Marks an address that is no return address, since a signal interrupted the code there.
+/// Marks an address that is not a return address, because a signal interrupted the code there.
 const INTERRUPTED: u64 = 1 << 63;
 
 /// Stacks that wait in the ring.
@@ -18,7 +18,7 @@ impl Stacks {
         Self { ring }
     }
 
-    /// Hands all records in the ring to `take`; each is for [`Sample::read`].
+    /// Passes all records in the ring to `take`. [`Sample::read`] reads each of them.
     pub fn empty(&mut self, mut take: impl FnMut(&[u8])) {
         while let Some(record) = self.ring.next() {
             take(&record);
@@ -29,9 +29,9 @@ impl Stacks {
 /// A stack that the program has unwound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sample<'a> {
-    /// When, in nanoseconds of `CLOCK_MONOTONIC`.
+    /// The time, in nanoseconds of `CLOCK_MONOTONIC`.
     pub time: u64,
-    /// How many events it stands for.
+    /// How many events the sample stands for.
     pub period: u64,
     /// Process.
     pub pid: u32,
@@ -59,7 +59,7 @@ impl<'a> Sample<'a> {
         Some(Self { time, period, pid, tid, cpu, end, kernel, user })
     }
 
-    /// When a record was made.
+    /// The time of a record.
     pub fn time(record: &[u8]) -> Option<u64> {
         record.first_chunk().map(|bytes| u64::from_ne_bytes(*bytes))
     }
@@ -69,7 +69,7 @@ impl<'a> Sample<'a> {
         addresses(self.kernel)
     }
 
-    /// Frames of the user's code, innermost first, each with whether a call returns to the address.
+    /// Frames of user code, innermost first. The flag says whether a call returns to the address.
     pub fn user_frames(&self) -> impl ExactSizeIterator<Item = (u64, bool)> + use<'a> {
         let interrupted = |(place, address): (usize, u64)| {
             (address & !INTERRUPTED, place > 0 && address & INTERRUPTED == 0)

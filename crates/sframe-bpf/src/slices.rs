@@ -1,8 +1,8 @@
-//! Slices of an array: which elements are free.
+//! Slices of an array: keeps track of the free elements.
 
 use std::collections::BTreeMap;
 
-/// Free elements: first and count, no two of them neighbours.
+/// Stretches of free elements, each by its first element and its length. No two of them touch.
 pub struct Slices {
     free: BTreeMap<u32, u32>,
 }
@@ -13,7 +13,7 @@ impl Slices {
         Self { free: BTreeMap::from([(0, count)]) }
     }
 
-    /// Takes a slice from the end of the last free stretch that is long enough. `None` if none is.
+    /// Takes a slice from the end of the last free stretch that is long enough; `None` if there is none.
     pub fn take(&mut self, count: u32) -> Option<u32> {
         let (&first, &room) = self.free.iter().rfind(|&(_, &room)| room >= count)?;
         self.free.remove(&first);

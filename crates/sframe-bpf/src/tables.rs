@@ -1,9 +1,9 @@
-//! Tables in the kernel.
+//! The tables in the kernel.
 //!
-//! Tables lie in blocks of one size. Each block is a BPF map in a map of maps, and made when it is needed, so
-//! that the kernel needs memory for the tables there are, not for those that there may be. Tables follow one
-//! another and may go over the ends of blocks. They stay as long as the program, because files are mapped
-//! again and again.
+//! A BPF map has a fixed size, and memory for all the tables that there might be would be wasted. So tables
+//! lie in blocks of one size. Each block is a BPF map in a map of maps and is only made when it is needed.
+//! Tables follow one another and may extend over the ends of blocks. They stay until the program goes,
+//! because files are mapped again and again.
 
 use crate::layout::Table;
 use aya::Pod;
@@ -18,7 +18,7 @@ const BLOCK: usize = 1 << 18;
 #[derive(Clone, Copy)]
 pub struct Block([u8; BLOCK]);
 
-// SAFETY: it is made of bytes.
+// SAFETY: a block consists of bytes.
 unsafe impl Pod for Block {}
 
 /// All tables.
@@ -28,7 +28,7 @@ pub struct Tables {
     known: HashSet<u32>,
     /// Bytes up to the end of the last table.
     used: usize,
-    /// The last block, which tables fill: its map and a copy of its bytes.
+    /// The last block, which new tables fill: its map, and a copy of its bytes.
     last: Option<(Array<MapData, Block>, Box<Block>)>,
 }
 
@@ -43,7 +43,7 @@ impl Tables {
         self.known.contains(&file)
     }
 
-    /// Notes that a file has no table.
+    /// Records that a file has no table.
     pub fn add_none(&mut self, file: u32) {
         self.known.insert(file);
     }
@@ -61,7 +61,7 @@ impl Tables {
         let description = Table::new(table, place).ok_or_else(full)?;
         self.used = start;
         self.push(table.data())?;
-        // After the bytes, so that no look-up meets a table that is not there yet.
+        // This comes after the bytes, so that no look-up uses a table that is not complete yet.
         self.files.set(file, description, 0).map_err(|error| error.to_string())
     }
 
@@ -84,7 +84,7 @@ impl Tables {
         Ok(())
     }
 
-    /// Bytes of all blocks and those that are used.
+    /// The size of all blocks, and how much of it is used, in bytes.
     pub fn bytes(&self) -> (u64, u64) {
         (self.used.next_multiple_of(BLOCK) as u64, self.used as u64)
     }
@@ -92,6 +92,6 @@ impl Tables {
 
 fn empty() -> Box<Block> {
     let bytes = vec![0; BLOCK].into_boxed_slice();
-    // SAFETY: a block is an array of as many bytes, and has no other alignment.
+    // SAFETY: a block is an array of the same number of bytes, with the same alignment.
     unsafe { Box::from_raw(Box::into_raw(bytes).cast()) }
 }

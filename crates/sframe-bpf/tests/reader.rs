@@ -1,5 +1,5 @@
-//! The look-ups of the kernel's program give the crate's answers: the same C, compiled for the host, is asked
-//! for every address. Where the compiler has its sanitizers, they watch it.
+//! Tests that the look-ups of the kernel's program give the same answers as this crate: the C code, compiled
+//! for this machine, answers for every address. If the compiler has sanitizers, they watch it.
 
 mod common;
 
@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 const FOUND: u64 = 0;
 const NO_ROW: u64 = 1;
 
-/// What the C says of an address.
+/// What the C code says about an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Answer {
     answer: u64,
@@ -28,14 +28,14 @@ fn reader(folder: &Path) -> PathBuf {
     common::compile(folder, "reader")
 }
 
-/// A table, as the loader describes it, and addresses to look up.
+/// A table, in the loader's description, and the addresses to look up.
 struct Question<'a> {
     bytes: &'a [u8],
     table: Table,
     addresses: &'a [u64],
 }
 
-/// What the C says of each address of each table.
+/// What the C code says about each address of each table.
 fn ask(program: &Path, questions: &[Question<'_>]) -> Vec<Vec<Answer>> {
     let mut input = Vec::new();
     for Question { bytes, table, addresses } in questions {
@@ -56,7 +56,7 @@ fn ask(program: &Path, questions: &[Question<'_>]) -> Vec<Vec<Answer>> {
     all
 }
 
-/// The rules that a word means, read off `COMPACT.md`.
+/// The rules that a word means, decoded by `COMPACT.md`.
 fn rules(word: u64, table: &CompactTable<&[u8]>) -> UnwindRules {
     let field = |shift: u32, bits: u32| (word << (64 - bits - shift)) as i64 >> (64 - bits);
     let flag = |bit: u32| word >> bit & 1 != 0;
@@ -105,7 +105,7 @@ fn long_rules(bytes: &[u8]) -> UnwindRules {
     UnwindRules { abi: Abi::Amd64, signal: bytes[28] & 4 != 0, rules }
 }
 
-/// A table in memory behind others, and every address that it covers with some around them.
+/// A table in memory that follows others. Returns all of it.
 fn placed(table: &[u8], place: u32) -> Vec<u8> {
     [vec![0xa5; place as usize], table.to_vec()].concat()
 }
@@ -120,7 +120,7 @@ fn addresses(table: &CompactTable<&[u8]>) -> Vec<u64> {
     all
 }
 
-/// Asks both for every address.
+/// Asks both readers about every address.
 #[track_caller]
 fn compare(bytes: &[u8], address: u64) {
     let folder = tempfile::tempdir().unwrap();
@@ -135,7 +135,7 @@ fn compare(bytes: &[u8], address: u64) {
     assert!(agree(&table, &all, &answers) > 0);
 }
 
-/// The C's answers are those of a sound table; returns how many rows were found.
+/// Checks that the C code's answers are those of a sound table. Returns how many rows were found.
 #[track_caller]
 fn agree(table: &CompactTable<&[u8]>, addresses: &[u64], answers: &[Answer]) -> usize {
     let mut found = 0;
@@ -169,8 +169,8 @@ fn function(size: u32, rows: &[(u32, Rules)]) -> Function {
     }
 }
 
-/// Functions of all kinds: rows that repeat, many rows, many bytes, far apart, rules that fit no word, a
-/// signal frame.
+/// Functions of all kinds: repeating rows, many rows, many bytes, far apart, rules that fit no word, a signal
+/// frame.
 fn functions() -> Vec<(u64, Function)> {
     let odd = Rules::Frame(Frame {
         cfa: CfaRule { register: 10, dereference: true, offset: -8 },
@@ -190,7 +190,7 @@ fn functions() -> Vec<(u64, Function)> {
         (0x50_0040, signal),
         (0x7000_0000, function(5, &[(2, frame(8))])),
     ];
-    // Enough different ones for long numbers of steps, on several pages.
+    // Enough different functions for long step numbers and for several pages.
     for number in 0..9000u32 {
         let rows = [(0, frame(8)), (1 + number % 20, frame(16 + 8 * i64::from(number)))];
         all.push((0x60_0000 + u64::from(number) * 24, function(23, &rows)));
@@ -209,7 +209,7 @@ fn rows_of_all_kinds_are_found_as_the_crate_finds_them() {
 #[test]
 fn every_address_of_the_c_library_is_found_as_the_crate_finds_it() {
     let path = Path::new("/usr/lib/x86_64-linux-gnu/libc.so.6");
-    // Elsewhere this very program has rows of every common kind too.
+    // On other systems, this program itself has rows of every common kind, too.
     let own = std::env::current_exe().unwrap();
     let bytes = std::fs::read(if path.exists() { path } else { own.as_path() }).unwrap();
     let file = object::File::parse(&*bytes).unwrap();
@@ -228,7 +228,7 @@ fn every_address_of_the_c_library_is_found_as_the_crate_finds_it() {
 }
 
 /// Asks about damaged tables, some hundred at a time. `describe` gives the description that the loader would
-/// hand to the kernel. Of a table that is sound in spite of all, the answers are the crate's.
+/// pass to the kernel. If a table is still sound, the answers must be those of this crate.
 fn ask_damaged(tables: &[Vec<u8>], addresses: &[u64], describe: impl Fn(&[u8]) -> Option<Table>) -> usize {
     let folder = tempfile::tempdir().unwrap();
     let program = reader(folder.path());
@@ -249,14 +249,14 @@ fn ask_damaged(tables: &[Vec<u8>], addresses: &[u64], describe: impl Fn(&[u8]) -
     sound
 }
 
-/// A table with rows of all kinds, and some addresses that it covers.
+/// A table with rows of all kinds, and some of the addresses that it covers.
 fn table_and_addresses() -> (Vec<u8>, Vec<u64>) {
     let bytes = write_table(Abi::Amd64, 0, &functions()[..7]).unwrap().bytes;
     let all = addresses(&CompactTable::parse(&bytes[..], 0).unwrap());
     (bytes, all.into_iter().step_by(3001).chain([0, u64::MAX, 0x1001, 0x2005, 0x50_0041]).collect())
 }
 
-/// The description is of the sound table, as if the bytes in the kernel changed later.
+/// The description is that of the sound table, as if the bytes in the kernel had changed later.
 #[test]
 fn damage_of_any_byte_behind_the_header_is_survived() {
     let (bytes, addresses) = table_and_addresses();
@@ -272,8 +272,8 @@ fn damage_of_any_byte_behind_the_header_is_survived() {
     assert!(ask_damaged(&tables, &addresses, |_| Some(description)) > 0);
 }
 
-/// The loader reads the description off the damaged table itself. It hands no table to the kernel that is not
-/// sound; here it does.
+/// The loader reads the description from the damaged table itself. In reality it passes only sound tables to
+/// the kernel; here it passes all.
 #[test]
 fn a_damaged_header_is_survived() {
     let (bytes, addresses) = table_and_addresses();
@@ -285,7 +285,7 @@ fn a_damaged_header_is_survived() {
             tables.push(damaged);
         }
     }
-    // Sizes of parts that have the table's length in sum, so that parts lie anywhere in it.
+    // The sizes of the parts add up to the table's length, so parts can lie anywhere in it.
     let mut random = common::Random(1);
     for _ in 0..3000 {
         let mut damaged = bytes.clone();

@@ -1,6 +1,5 @@
-//! The kernel's program over tables and stacks that an adversary made: the same C, compiled for the host,
-//! ends after its 1024 frames at the latest, reads few words for each, and touches nothing but its maps and
-//! the stack.
+//! Tests the kernel's program with tables and stacks that an adversary made. The C code, compiled for this
+//! machine, must stop after 1024 frames, read few words for each, and touch only its maps and the stack.
 
 mod common;
 
@@ -11,36 +10,36 @@ use sframe_format::write::Function;
 use sframe_format::{Abi, Base, CfaRule, CompactTable, Frame, Location, RegisterRule, Row, Rules};
 use std::path::PathBuf;
 
-/// Most frames of a stack, and bytes of `struct sample` before its frames.
+/// The most frames of a stack, and the bytes of `struct sample` before its frames.
 const MAX_FRAMES: u64 = 1024;
 const HEADER: u64 = 40;
-/// Reads of the stack for one step: the CFA, the kernel's frame of a signal, return address and frame
-/// pointer, and a look for a trampoline.
+/// Reads of the stack in one step: the CFA, the kernel's frame of a signal, return address and frame pointer,
+/// and a check for a trampoline.
 const MAX_READS: u64 = 5;
-/// Loads of a look-up (`tests/reader.rs`), and those of a long rule.
+/// Loads of a look-up (`tests/reader.rs`), and loads of a long rule.
 const MAX_LOADS: u64 = common::MAX_LOADS + 7;
 
-/// Where the registers are in `struct pt_regs`.
+/// The places of registers in `struct pt_regs`.
 const FP: usize = 4;
 const IP: usize = 16;
 const CS: usize = 17;
 const SP: usize = 19;
-/// User code of 64 bits.
+/// The code segment of 64-bit user code.
 const USER: u64 = 0x33;
 
 const FILE: u32 = 3;
 const PID: u32 = 77;
-/// The stack of a program, as a rule.
+/// Where the stack of a program usually is.
 const STACK: u64 = 0x7ffd_0000;
 
-/// A sample: the table of the file that is mapped everywhere, registers, and all memory that can be read.
+/// A sample: the table of the file that is mapped everywhere, the registers, and all readable memory.
 struct Sample {
     bytes: Vec<u8>,
     table: Table,
     registers: [u64; 21],
     stack: u64,
     words: Vec<u64>,
-    /// Every so many reads one fails.
+    /// One of this many reads fails.
     fails: u64,
     kernel_frames: u64,
 }
@@ -52,7 +51,7 @@ impl Sample {
         Self { bytes: bytes.to_vec(), table, registers, stack, words, fails: 0, kernel_frames: 0 }
     }
 
-    /// With the registers that matter for most rules.
+    /// Sets the registers that most rules need.
     fn at(mut self, pc: u64, sp: u64, fp: u64) -> Self {
         (self.registers[IP], self.registers[SP], self.registers[FP]) = (pc, sp, fp);
         self
@@ -72,7 +71,7 @@ impl Sample {
     }
 }
 
-/// `struct outcome`.
+/// `struct outcome` in C.
 #[derive(Debug)]
 struct Outcome {
     end: End,
@@ -92,7 +91,7 @@ impl Program {
         Self { path: common::compile(folder.path(), "walker"), _folder: folder }
     }
 
-    /// What becomes of each sample. Whatever it is, there are bounds.
+    /// The outcome of each sample, after a check of the bounds that hold for every outcome.
     fn walk(&self, samples: &[Sample]) -> Vec<Outcome> {
         let mut input = Vec::new();
         samples.iter().for_each(|sample| sample.write(&mut input));
@@ -118,7 +117,7 @@ fn by_sp(offset: i64) -> Rules {
     frame(CfaRule::register(7, offset), RegisterRule::Unchanged)
 }
 
-/// Functions with the addresses that are named here, one for each way to take a step.
+/// Functions whose addresses have names here, one for each way to take a step.
 const LEAF: u64 = 0x1000;
 const BY_FP: u64 = 0x1100;
 const START: u64 = 0x1200;
@@ -155,7 +154,7 @@ fn sound() -> (Vec<u8>, Table) {
     (bytes, description)
 }
 
-/// Words that an adversary puts on a stack, who knows the code.
+/// Words that an adversary puts on a stack. The adversary knows the code.
 fn stacks(random: &mut Random) -> Vec<(u64, Vec<u64>)> {
     const WORDS: usize = 64;
     const SIZE: u64 = 8 * WORDS as u64;
@@ -168,9 +167,9 @@ fn stacks(random: &mut Random) -> Vec<(u64, Vec<u64>)> {
             _ => random.word(),
         };
         stacks.push((start, (0..WORDS).map(|_| anything()).collect()));
-        // Every word is a place of the stack: frame pointers lead to themselves or back.
+        // Every word is a place on the stack: frame pointers lead to themselves or back.
         stacks.push((start, (0..WORDS).map(|place| start.wrapping_add(8 * (place / 2) as u64)).collect()));
-        // Return addresses and frame pointers by turns.
+        // Return addresses and frame pointers alternate.
         let mut turns = |place: usize| if place.is_multiple_of(2) { start } else { code(random) };
         stacks.push((start, (0..WORDS).map(&mut turns).collect()));
         stacks.push((start, Vec::new()));
@@ -178,13 +177,13 @@ fn stacks(random: &mut Random) -> Vec<(u64, Vec<u64>)> {
     stacks
 }
 
-/// An address in or behind a function.
+/// An address in a function or after it.
 fn code(random: &mut Random) -> u64 {
     let all = [LEAF, BY_FP, START, SIGNAL, CONTEXT, FLEXIBLE, RESTORED];
     all[random.below(all.len())] + random.below(0x44) as u64
 }
 
-/// Some samples with a table.
+/// Several samples with a table.
 fn hostile(random: &mut Random, bytes: &[u8], table: Table, count: usize) -> Vec<Sample> {
     let all = stacks(random);
     let some = |_| {
@@ -193,8 +192,8 @@ fn hostile(random: &mut Random, bytes: &[u8], table: Table, count: usize) -> Vec
         let place = |random: &mut Random| stack.wrapping_add(8 * random.below(70) as u64);
         sample.registers = std::array::from_fn(|_| [place(random), random.word()][random.below(2)]);
         sample = sample.at(code(random), place(random), place(random));
-        // A sample in the kernel has the user's registers elsewhere; 32-bit programs and threads of the
-        // kernel have none.
+        // A sample in the kernel has the user's registers elsewhere. 32-bit programs and kernel threads have
+        // none.
         sample.registers[CS] = [USER, USER, USER, 0x10, 0x23][random.below(5)];
         sample.fails = [0, 0, 1, 2, 7][random.below(5)];
         sample.kernel_frames = random.below(129) as u64;
@@ -206,7 +205,7 @@ fn hostile(random: &mut Random, bytes: &[u8], table: Table, count: usize) -> Vec
 #[test]
 fn a_sound_stack_is_walked_to_its_root() {
     let (bytes, table) = sound();
-    // The leaf's return address, then a frame with a frame pointer, then the start.
+    // The return address of the leaf, then a frame with a frame pointer, then the start.
     let words = vec![BY_FP + 4, 7, 0, START + 1, 9];
     let mut sample = Sample::new(&bytes, table, STACK, words).at(LEAF, STACK, STACK + 16);
     sample.kernel_frames = 5;
@@ -216,8 +215,8 @@ fn a_sound_stack_is_walked_to_its_root() {
     assert_eq!(outcome.ring, HEADER + 8 * (5 + 3));
 }
 
-/// The row says that the frame pointer is saved, but the function has restored it, and what is below the
-/// stack pointer cannot be read: the register keeps its value.
+/// The row says that the frame pointer is saved, but the function has restored it already, and what is below
+/// the stack pointer cannot be read. The register keeps its value.
 #[test]
 fn a_frame_pointer_whose_slot_is_gone_is_kept() {
     let (bytes, table) = sound();
@@ -227,7 +226,7 @@ fn a_frame_pointer_whose_slot_is_gone_is_kept() {
     assert_eq!((outcome.end, outcome.frames), (End::Root, 3), "{outcome:#x?}");
 }
 
-/// A signal frame whose registers are those of the trampoline itself, by rows and by instructions.
+/// A signal frame whose registers are those of the trampoline itself: by rows, and by instructions.
 #[test]
 fn a_stack_that_goes_in_circles_ends_as_too_deep() {
     let (bytes, table) = sound();
@@ -268,7 +267,7 @@ fn hostile_tables_and_stacks_end() {
         for value in [0, 1, 0x0f, 0x7f, 0x80, 0xe0, 0xff, random.word() as u8] {
             let mut damaged = bytes.clone();
             damaged[at] = value;
-            // As the loader reads it, or as it was before the damage.
+            // The description as the loader reads it, or from before the damage.
             let own = CompactTable::parse(&damaged[..], 0).ok().and_then(|table| Table::new(&table, 0));
             samples.extend(hostile(&mut random, &damaged, own.unwrap_or(table), 3));
         }

@@ -1,19 +1,21 @@
-//! `sframe-ld -run COMMAND` loads this library into every program of a build (`LD_PRELOAD`). It stands in
-//! front of the C library's functions that start programs: where the program is a linker, by its name,
-//! another one is started in its place, with the same words and the same environment.
+//! The library of `sframe-ld -run COMMAND`: makes a whole build use sframe-ld.
 //!
-//! These functions are called between `vfork` and the start of a program, in memory that is another
-//! process's, so the hooks allocate nothing and take no lock; whatever they need is made when the library is
-//! loaded.
+//! Every program of the build loads it (`LD_PRELOAD`). It replaces the C library's functions that start
+//! programs. If such a function is asked to start a linker, which it knows by the name, it starts sframe-ld
+//! instead, with the same arguments and the same environment.
 //!
-//! `execl`, `execlp` and `execle` have no hooks: stable Rust cannot define functions of any number of
-//! arguments, and C libraries carry them out by functions of their own that nothing stands in front of.
-//! Neither have system calls that a program makes without the C library.
+//! These functions are called between `vfork` and the start of a program, in memory that belongs to another
+//! process. An allocation or a lock there could change or block that process. So the hooks do neither, and
+//! everything that they need is made when the library is loaded.
+//!
+//! `execl`, `execlp` and `execle` have no hooks. Stable Rust cannot define functions with a variable number
+//! of arguments, and C libraries implement these with internal functions that nothing can replace. System
+//! calls that a program makes without the C library have no hooks either.
 //!
 //! | variable | meaning |
 //! |---|---|
-//! | `SFRAME_RUN_LINKER` | path of the linker that is started |
-//! | `SFRAME_RUN_SAID` | file that exists once it was said that a program cannot be redirected |
+//! | `SFRAME_RUN_LINKER` | path of the linker to start |
+//! | `SFRAME_RUN_SAID` | file that exists once a message has said that a program cannot be redirected |
 
 mod names;
 mod paths;
@@ -37,14 +39,14 @@ type Spawn = unsafe extern "C" fn(
     Words,
 ) -> c_int;
 
-/// The functions behind the hooks, and the environment's words.
+/// The functions that the hooks replace, and values from the environment.
 struct Behind {
     execve: Execve,
     execvpe: Execve,
     execv: Execv,
     execvp: Execv,
     fexecve: Fexecve,
-    /// glibc has it from 2.34 on.
+    /// glibc has it since 2.34.
     execveat: Option<Execveat>,
     spawn: Spawn,
     spawnp: Spawn,
@@ -70,7 +72,8 @@ fn behind() -> &'static Behind {
             use std::os::unix::ffi::OsStringExt;
             CString::new(std::env::var_os(name)?.into_vec()).ok()
         };
-        // SAFETY: these functions are of these types in every C library that has them; a null is `None`.
+        // SAFETY: in every C library that has these functions, they have these types. A null pointer is
+        // `None`.
         unsafe {
             Behind {
                 execve: std::mem::transmute::<*mut c_void, Execve>(next(c"execve")),
@@ -81,7 +84,7 @@ fn behind() -> &'static Behind {
                 execveat: std::mem::transmute::<*mut c_void, Option<Execveat>>(find(c"execveat")),
                 spawn: std::mem::transmute::<*mut c_void, Spawn>(next(c"posix_spawn")),
                 spawnp: std::mem::transmute::<*mut c_void, Spawn>(next(c"posix_spawnp")),
-                // A linker that this one starts is to make a link that this one cannot.
+                // If sframe-ld itself starts a linker, it wants a link that it cannot make.
                 linker: variable("SFRAME_RUN_LINKER").filter(|linker| !is_this_program(linker)),
                 said: variable("SFRAME_RUN_SAID"),
             }
@@ -94,13 +97,13 @@ fn is_this_program(path: &CStr) -> bool {
     std::fs::read_link("/proc/self/exe").is_ok_and(|own| own.as_os_str().as_bytes() == path.to_bytes())
 }
 
-/// The function of a name in the libraries behind this one, or null.
+/// The next function with this name after the one in this library, or null.
 fn find(name: &CStr) -> *mut c_void {
     // SAFETY: the name ends with a zero.
     unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) }
 }
 
-/// The function of a name that every C library has.
+/// The next function with a name that every C library has.
 fn next(name: &CStr) -> *mut c_void {
     let found = find(name);
     if found.is_null() {
@@ -110,11 +113,11 @@ fn next(name: &CStr) -> *mut c_void {
 }
 
 impl Behind {
-    /// The program to start in place of `path`, if that is a linker. Says once if what it starts would
-    /// escape.
+    /// The program to start instead of `path` if that is a linker. If it starts a program that would not load
+    /// this library, a message says so, once.
     ///
     /// # Safety
-    /// `path` is null or ends with a zero, `words` with a null.
+    /// `path` is null or ends with a zero, and `words` ends with a null.
     unsafe fn instead(&self, path: *const c_char, words: Words) -> Option<&CStr> {
         let linker = self.linker.as_deref()?;
         if path.is_null() {
@@ -136,7 +139,7 @@ impl Behind {
         None
     }
 
-    /// Says why links escape, once in a whole build.
+    /// Says why links cannot be redirected; only once in a whole build.
     fn say(&self, program: &CStr, why: &str) {
         let Some(said) = &self.said else { return };
         let flags = libc::O_CREAT | libc::O_EXCL | libc::O_WRONLY | libc::O_CLOEXEC;
@@ -146,15 +149,15 @@ impl Behind {
             return;
         }
         for part in [&b"sframe-ld -run: "[..], program.to_bytes(), b" ", why.as_bytes(), b"\n"] {
-            // SAFETY: the part is as long as it says.
+            // SAFETY: the part has this length.
             unsafe { libc::write(2, part.as_ptr().cast(), part.len()) };
         }
-        // SAFETY: it was opened above.
+        // SAFETY: this function has opened it above.
         unsafe { libc::close(file) };
     }
 }
 
-/// Whether a linker's words ask for a program of 32 bits, which sframe-ld does not link.
+/// Whether the arguments of a linker ask for a 32-bit program, which sframe-ld does not link.
 ///
 /// # Safety
 /// `words` is null or ends with a null.
@@ -162,7 +165,7 @@ unsafe fn is_foreign(words: Words) -> bool {
     let mut at = words;
     let mut emulation = false;
     loop {
-        // SAFETY: the walk stops at the null.
+        // SAFETY: the loop stops at the null.
         let word =
             unsafe { if at.is_null() || (*at).is_null() { return false } else { CStr::from_ptr(*at) } };
         let word = word.to_bytes();
@@ -171,18 +174,18 @@ unsafe fn is_foreign(words: Words) -> bool {
             return true;
         }
         emulation = word == b"-m";
-        // SAFETY: the null is still ahead.
+        // SAFETY: the loop has not reached the null.
         at = unsafe { at.add(1) };
     }
 }
 
-/// Why a program does not load this library, so that what it starts escapes: read from the file with calls of
-/// the system alone. Names that are looked up on `PATH` are not looked at.
+/// Why a program does not load this library, so that its links cannot be redirected. This reads the file with
+/// system calls only. Names that are looked up on `PATH` are not checked.
 fn escapes(path: &CStr) -> Option<&'static str> {
     if !path.to_bytes().contains(&b'/') {
         return None;
     }
-    // SAFETY: the name ends with a zero; a stat of zeros is valid.
+    // SAFETY: the name ends with a zero, and a stat of zeros is valid.
     let (file, status) = unsafe {
         let mut status: libc::stat = std::mem::zeroed();
         let file = libc::open(path.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC);
@@ -193,14 +196,14 @@ fn escapes(path: &CStr) -> Option<&'static str> {
         (file, status)
     };
     let mut start = [0; 4096];
-    // SAFETY: the buffer is as long as it says, and the file open.
+    // SAFETY: the buffer has this length, and the file is open.
     let length = unsafe {
         let length = libc::pread(file, start.as_mut_ptr().cast(), start.len(), 0);
         libc::close(file);
         length
     };
     let start = start.get(..usize::try_from(length).ok()?)?;
-    // SAFETY: a call of the system without arguments.
+    // SAFETY: a system call without arguments.
     let privileged = status.st_mode & (libc::S_ISUID | libc::S_ISGID) != 0 && unsafe { libc::geteuid() } != 0;
     if privileged {
         return Some("runs with other privileges; links that it starts are not redirected");
@@ -210,15 +213,15 @@ fn escapes(path: &CStr) -> Option<&'static str> {
 
 macro_rules! replaced {
     ($path:expr, $words:expr) => {
-        // SAFETY: the caller of the hook promises what the hidden function asks for.
+        // SAFETY: the hook's caller promises what the hidden function requires.
         unsafe { behind().instead($path, $words) }.map(CStr::as_ptr)
     };
 }
 
-/// In front of the C library's function; see execve(2).
+/// Replaces the C library's function; see execve(2).
 ///
 /// # Safety
-/// As there.
+/// The same as for that function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn execve(path: *const c_char, words: Words, environment: Words) -> c_int {
     let path = replaced!(path, words).unwrap_or(path);
@@ -226,10 +229,10 @@ pub unsafe extern "C" fn execve(path: *const c_char, words: Words, environment: 
     unsafe { (behind().execve)(path, words, environment) }
 }
 
-/// In front of the C library's function; see exec(3).
+/// Replaces the C library's function; see exec(3).
 ///
 /// # Safety
-/// As there.
+/// The same as for that function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn execvpe(file: *const c_char, words: Words, environment: Words) -> c_int {
     let file = replaced!(file, words).unwrap_or(file);
@@ -237,10 +240,10 @@ pub unsafe extern "C" fn execvpe(file: *const c_char, words: Words, environment:
     unsafe { (behind().execvpe)(file, words, environment) }
 }
 
-/// In front of the C library's function; see exec(3).
+/// Replaces the C library's function; see exec(3).
 ///
 /// # Safety
-/// As there.
+/// The same as for that function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn execv(path: *const c_char, words: Words) -> c_int {
     let path = replaced!(path, words).unwrap_or(path);
@@ -248,10 +251,10 @@ pub unsafe extern "C" fn execv(path: *const c_char, words: Words) -> c_int {
     unsafe { (behind().execv)(path, words) }
 }
 
-/// In front of the C library's function; see exec(3).
+/// Replaces the C library's function; see exec(3).
 ///
 /// # Safety
-/// As there.
+/// The same as for that function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn execvp(file: *const c_char, words: Words) -> c_int {
     let file = replaced!(file, words).unwrap_or(file);
@@ -259,10 +262,10 @@ pub unsafe extern "C" fn execvp(file: *const c_char, words: Words) -> c_int {
     unsafe { (behind().execvp)(file, words) }
 }
 
-/// In front of the C library's function; see fexecve(3).
+/// Replaces the C library's function; see fexecve(3).
 ///
 /// # Safety
-/// As there.
+/// The same as for that function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fexecve(file: c_int, words: Words, environment: Words) -> c_int {
     let mut buffer = paths::EMPTY;
@@ -275,10 +278,10 @@ pub unsafe extern "C" fn fexecve(file: c_int, words: Words, environment: Words) 
     }
 }
 
-/// In front of the C library's function; see execveat(2).
+/// Replaces the C library's function; see execveat(2).
 ///
 /// # Safety
-/// As there.
+/// The same as for that function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn execveat(
     folder: c_int,
@@ -295,7 +298,7 @@ pub unsafe extern "C" fn execveat(
         paths::started(folder, unsafe { CStr::from_ptr(path) }, &mut buffer)
     };
     let named = named.map_or(ptr::null(), CStr::as_ptr);
-    // The path of the linker begins at the root, so that the folder does not matter.
+    // The linker's path is absolute, so the folder does not matter.
     let path = replaced!(named, words).unwrap_or(path);
     match behind().execveat {
         // SAFETY: as the caller promises.
@@ -307,10 +310,10 @@ pub unsafe extern "C" fn execveat(
     }
 }
 
-/// In front of the C library's function; see posix_spawn(3).
+/// Replaces the C library's function; see posix_spawn(3).
 ///
 /// # Safety
-/// As there.
+/// The same as for that function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn posix_spawn(
     process: *mut pid_t,
@@ -325,10 +328,10 @@ pub unsafe extern "C" fn posix_spawn(
     unsafe { (behind().spawn)(process, path, actions, attributes, words, environment) }
 }
 
-/// In front of the C library's function; see posix_spawn(3).
+/// Replaces the C library's function; see posix_spawn(3).
 ///
 /// # Safety
-/// As there.
+/// The same as for that function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn posix_spawnp(
     process: *mut pid_t,

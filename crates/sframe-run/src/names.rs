@@ -1,13 +1,15 @@
-//! Which programs are linkers, by their names and words, and which load no library, by their bytes.
+//! Which programs are linkers, by their names and arguments, and which programs load no library, by their
+//! bytes.
 
-/// Names by which compilers start linkers. Cross linkers have a machine in front (`aarch64-linux-gnu-ld`).
+/// The names by which compilers start linkers. Cross linkers have a machine before it
+/// (`aarch64-linux-gnu-ld`).
 const LINKERS: [&[u8]; 9] =
     [b"ld", b"ld.bfd", b"ld.gold", b"ld.lld", b"ld.mold", b"ld.wild", b"lld", b"rust-lld", b"mold"];
 
 /// Whether the program at this path is a linker for ELF.
 pub fn is_linker(path: &[u8]) -> bool {
     let name = path.rsplit(|&byte| byte == b'/').next().unwrap_or_default();
-    // `cargo-ld` is none: the machine's name has three parts, or `linux`.
+    // `cargo-ld` is not a linker: the name of a machine has three parts, or contains `linux`.
     let cross = |suffix: &[u8]| {
         let machine = name.strip_suffix(suffix).and_then(|rest| rest.strip_suffix(b"-"));
         machine.is_some_and(|machine| machine.windows(6).any(|window| window == b"-linux"))
@@ -15,13 +17,13 @@ pub fn is_linker(path: &[u8]) -> bool {
     LINKERS.contains(&name) || LINKERS[..5].iter().any(|suffix| cross(suffix))
 }
 
-/// Whether a word of `-m` names an emulation that is not of 64 bits.
+/// Whether an argument of `-m` names an emulation that is not 64-bit.
 pub fn is_32_bit(emulation: &[u8]) -> bool {
     let starts = |prefix: &[u8]| emulation.starts_with(prefix);
     starts(b"elf_i386") || starts(b"elf32") || starts(b"armelf") || emulation == b"elf_s390"
 }
 
-/// Whether a file begins as an ELF program of 64 bits that asks for no interpreter (gABI, "Program Header").
+/// Whether a file starts like a 64-bit ELF program that asks for no interpreter (gABI, "Program Header").
 pub fn is_static(start: &[u8]) -> bool {
     if !start.starts_with(b"\x7fELF\x02") {
         return false;
@@ -42,7 +44,7 @@ pub fn is_static(start: &[u8]) -> bool {
         }
         Some(found)
     };
-    // In doubt it loads libraries.
+    // If in doubt, assume that it loads libraries.
     kinds() == Some(false)
 }
 
@@ -66,7 +68,7 @@ mod tests {
         let own = std::fs::read(std::env::current_exe().unwrap()).unwrap();
         assert!(!is_static(&own) && !is_static(b"#!/bin/sh") && !is_static(&own[..60]));
         let mut without = own[..4096].to_vec();
-        // Makes every program header one of type 1.
+        // Changes the type of every program header to 1.
         let count = usize::from(without[56]);
         (0..count).for_each(|row| without[64 + 56 * row] = 1);
         assert!(is_static(&without));

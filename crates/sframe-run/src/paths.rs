@@ -1,4 +1,4 @@
-//! Paths of programs that are started by open files. Nothing is allocated.
+//! Paths of programs that are started through open files. Nothing here allocates.
 
 use libc::c_int;
 use std::ffi::CStr;
@@ -10,8 +10,8 @@ pub type Buffer = [u8; libc::PATH_MAX as usize];
 /// A buffer without a path.
 pub const EMPTY: Buffer = [0; libc::PATH_MAX as usize];
 
-/// The path of what execveat(2) starts: `path` itself, one in an open folder, or where it is empty that of an
-/// open file.
+/// The path of the program that execveat(2) starts: `path` itself, a path in an open folder, or the path of
+/// an open file if `path` is empty.
 pub fn started<'a>(folder: c_int, path: &'a CStr, buffer: &'a mut Buffer) -> Option<&'a CStr> {
     match path.to_bytes() {
         [] => of_open(folder, buffer),
@@ -25,15 +25,15 @@ pub fn started<'a>(folder: c_int, path: &'a CStr, buffer: &'a mut Buffer) -> Opt
 pub fn of_open(file: c_int, buffer: &mut Buffer) -> Option<&CStr> {
     let mut link = [0u8; 32];
     write!(&mut link[..], "/proc/self/fd/{file}\0").ok()?;
-    // The last byte stays the zero that ends the longest path.
+    // The last byte stays zero, so that it ends the longest path.
     let room = buffer.len() - 1;
-    // SAFETY: the link's name ends with a zero, and the buffer has this room.
+    // SAFETY: the name of the link ends with a zero, and the buffer has this much room.
     let length = unsafe { libc::readlink(link.as_ptr().cast(), buffer.as_mut_ptr().cast(), room) };
     *buffer.get_mut(usize::try_from(length).ok()?)? = 0;
     CStr::from_bytes_until_nul(&buffer[..]).ok()
 }
 
-/// A path that leads to a file in an open folder.
+/// The path of a file in an open folder.
 fn in_open<'a>(folder: c_int, path: &CStr, buffer: &'a mut Buffer) -> Option<&'a CStr> {
     let mut rest = &mut buffer[..];
     write!(rest, "/proc/self/fd/{folder}/").ok()?;

@@ -1,4 +1,4 @@
-//! The interface for C, which `include/sframe-unwind.h` declares and describes.
+//! The C interface, which `include/sframe-unwind.h` declares and describes.
 
 use crate::local::{End, Frame, HERE, Local};
 use sframe_format::{
@@ -8,7 +8,7 @@ use std::ffi::{c_char, c_int, c_void};
 
 static LOCAL: Local = Local::new();
 
-/// `sframe_frame`.
+/// `sframe_frame` in C.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct CFrame {
@@ -17,7 +17,7 @@ pub struct CFrame {
     source: c_int,
 }
 
-/// `enum sframe_source`.
+/// The number in `enum sframe_source`.
 fn source_number(source: Option<Source>) -> c_int {
     match source {
         None | Some(Source::Topmost) => 0,
@@ -29,7 +29,7 @@ fn source_number(source: Option<Source>) -> c_int {
     }
 }
 
-/// `enum sframe_end` for an error.
+/// The number in `enum sframe_end` for an error.
 fn error_number(error: UnwindError) -> c_int {
     match error {
         UnwindError::NoInformation { .. } => 3,
@@ -49,7 +49,7 @@ fn end_number(end: End) -> c_int {
     }
 }
 
-/// The words for a number of `enum sframe_end`; see the header.
+/// The text for a number of `enum sframe_end`; see the header.
 #[unsafe(no_mangle)]
 pub extern "C" fn sframe_end_text(end: c_int) -> *const c_char {
     let text = match end {
@@ -73,11 +73,11 @@ pub extern "C" fn sframe_refresh() {
     LOCAL.refresh();
 }
 
-/// Frames of this thread; see the header.
+/// The frames of this thread; see the header.
 ///
 /// # Safety
-/// `frames` has room for `capacity` frames, `end` is null or writable, `context` is null or what a signal
-/// handler got.
+/// `frames` has room for `capacity` frames, `end` is null or writable, and `context` is null or the argument
+/// that a signal handler got.
 #[unsafe(no_mangle)]
 #[inline(never)]
 pub unsafe extern "C" fn sframe_backtrace(
@@ -86,11 +86,11 @@ pub unsafe extern "C" fn sframe_backtrace(
     capacity: usize,
     end: *mut c_int,
 ) -> usize {
-    // On the stack, because a signal handler must not allocate; so the number of frames is limited.
+    // The frames are on the stack, because a signal handler must not allocate. So their number is limited.
     let mut found = [Frame::default(); MOST];
     let room = capacity.min(MOST);
     let (count, ended) = if context.is_null() {
-        // This function's own frame comes first and is left out.
+        // The frame of this function comes first, and is left out.
         let (count, ended) = LOCAL.walk_from_here(&mut found[..(room + 1).min(MOST)]);
         found.rotate_left(1);
         (count.saturating_sub(1).min(room), ended)
@@ -100,7 +100,7 @@ pub unsafe extern "C" fn sframe_backtrace(
     };
     for (place, frame) in found.iter().take(count).enumerate() {
         let source = source_number(frame.source);
-        // SAFETY: `count` is not more than the capacity.
+        // SAFETY: `count` is at most the capacity.
         unsafe { frames.add(place).write(CFrame { address: frame.address, sp: frame.sp, source }) };
     }
     // SAFETY: as the caller says.
@@ -110,10 +110,10 @@ pub unsafe extern "C" fn sframe_backtrace(
     count
 }
 
-/// Most frames of one call.
+/// The most frames that one call returns.
 const MOST: usize = 256;
 
-/// `sframe_unwinder`: another process, or a stack that was saved.
+/// `sframe_unwinder` in C: unwinds another process, or a saved stack.
 pub struct CUnwinder {
     unwinder: Unwinder<Vec<u8>>,
     cache: RuleCache<512>,
@@ -121,10 +121,10 @@ pub struct CUnwinder {
     at: FrameAddress,
 }
 
-/// `sframe_read`: reads the word at an address; 0 if it could.
+/// `sframe_read` in C: reads the word at an address; returns 0 if it could.
 type Read = unsafe extern "C" fn(address: u64, word: *mut u64, data: *mut c_void) -> c_int;
 
-/// Makes an unwinder; see the header.
+/// Creates an unwinder; see the header.
 #[unsafe(no_mangle)]
 pub extern "C" fn sframe_unwinder_new(machine: c_int) -> *mut CUnwinder {
     let abi = match machine {
@@ -143,7 +143,7 @@ pub extern "C" fn sframe_unwinder_new(machine: c_int) -> *mut CUnwinder {
 /// Frees an unwinder; see the header.
 ///
 /// # Safety
-/// It is null, or came from [`sframe_unwinder_new`] and was not freed.
+/// It is null, or [`sframe_unwinder_new`] returned it and it was not freed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sframe_unwinder_free(unwinder: *mut CUnwinder) {
     if !unwinder.is_null() {
@@ -152,7 +152,7 @@ pub unsafe extern "C" fn sframe_unwinder_free(unwinder: *mut CUnwinder) {
     }
 }
 
-/// `sframe_section`.
+/// `sframe_section` in C.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct Section {
@@ -162,9 +162,9 @@ pub struct Section {
 }
 
 impl Section {
-    /// The bytes, copied.
+    /// A copy of the bytes, and the address.
     unsafe fn copy(section: *const Self) -> Option<(Vec<u8>, u64)> {
-        // SAFETY: the caller of the function that was called from C says that it is null or valid.
+        // SAFETY: the caller in C promises that the pointer is null or valid.
         let section = unsafe { section.as_ref() }?;
         // SAFETY: as above.
         let bytes = unsafe { elements(section.bytes, section.size) };
@@ -172,11 +172,11 @@ impl Section {
     }
 }
 
-/// The elements at a place, which may be null if there are none: C programs say so, and a slice of Rust never
-/// does.
+/// The elements at a place. If there are none, the place may be null: C programs may pass that, but a Rust
+/// slice must not be null.
 ///
 /// # Safety
-/// There are `count` elements, and they stay as they are for `'e`.
+/// There are `count` elements, and nothing changes them during `'e`.
 unsafe fn elements<'e, T>(start: *const T, count: usize) -> &'e [T] {
     if start.is_null() || count == 0 {
         return &[];
@@ -188,7 +188,7 @@ unsafe fn elements<'e, T>(start: *const T, count: usize) -> &'e [T] {
 /// Adds a file; see the header.
 ///
 /// # Safety
-/// The unwinder is valid, the sections are null or valid.
+/// The unwinder is valid, and each section is null or valid.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sframe_unwinder_add(
     unwinder: *mut CUnwinder,
@@ -253,7 +253,7 @@ pub unsafe extern "C" fn sframe_unwinder_begin(
 /// Goes to the caller; see the header.
 ///
 /// # Safety
-/// The unwinder is valid, `frame` writable; `read` may be called with `data`.
+/// The unwinder is valid, `frame` is writable, and `read` may be called with `data`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sframe_unwinder_step(
     unwinder: *mut CUnwinder,

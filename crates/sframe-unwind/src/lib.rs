@@ -1,10 +1,12 @@
 //! Stacks of the calling process: from the caller, or from the code that a signal interrupted.
 //!
-//! A profiler in the process reads the loaded files once ([`Local::refresh`]) and again after others were
-//! loaded. Its handler then walks ([`Local::walk`]) without allocation and without a lock: it takes a cache
-//! that no other handler uses at the time, reads a snapshot of the files behind an atomic pointer, and reads
-//! memory by a system call that fails where there is none. A child of a fork goes on where its parent was.
-//! Rows are those of a file's `.sframe`, then what its `.eh_frame` gives. x86-64, AArch64 and s390x Linux.
+//! A profiler in the process reads the loaded files once ([`Local::refresh`]), and again after further files
+//! were loaded. Its signal handler then walks the stack ([`Local::walk`]). The handler may have interrupted
+//! the allocator or a thread with a lock, so the walk neither allocates nor locks. It takes a cache that no
+//! other handler uses at the moment, reads a snapshot of the files behind an atomic pointer, and reads memory
+//! with a system call that fails if nothing is mapped there. A child of a fork continues where its parent
+//! was. The rows come from the `.sframe` of a file, then from its `.eh_frame`. This works on x86-64, AArch64
+//! and s390x Linux.
 //!
 //! | module | contents |
 //! |---|---|

@@ -1,8 +1,8 @@
-//! The files that the dynamic linker has loaded, the program and the vDSO among them.
+//! The files that the dynamic linker has loaded, including the program and the vDSO.
 //!
-//! Their frames are copied: a file may be unloaded while a handler still looks at it. Program headers are
-//! believed only as far as segments go that are loaded, and memory is read by [`append`], since a file may be
-//! shorter than its headers say, and a program may unmap parts of its files.
+//! Their frames are copied, because a file may be unloaded while a handler still reads its frames. A file may
+//! be shorter than its headers say, and a program may unmap parts of its files. So this module trusts program
+//! headers only within segments that are loaded, and reads memory with [`append`].
 
 use crate::memory::append;
 use libc::{Elf64_Phdr, c_int, c_void, dl_phdr_info, size_t};
@@ -16,32 +16,32 @@ use std::ops::Range;
 pub struct Loaded {
     /// Identifies it among the loaded files.
     pub key: Key,
-    /// The bytes of its SFrame segment, and its address as the file states it.
+    /// The bytes of its SFrame segment, and the address that the file has for it.
     sframe: Option<(Vec<u8>, u64)>,
-    /// The same of `.eh_frame` and `.eh_frame_hdr`.
+    /// The same for `.eh_frame` and `.eh_frame_hdr`.
     eh_frame: Option<[(Vec<u8>, u64); 2]>,
 }
 
-/// The name and place of a loaded file, which no two files have at one time.
+/// The name and place of a loaded file. No two files have the same at one time.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Key {
     /// Path; empty for the program.
     pub path: Vec<u8>,
-    /// What is added to the file's own addresses.
+    /// The number to add to the file's own addresses.
     pub bias: u64,
-    /// First address, and the address behind the last.
+    /// The first address, and the address after the last byte.
     pub range: (u64, u64),
 }
 
 impl Key {
-    /// The addresses it is loaded at.
+    /// The addresses that it is loaded at.
     pub fn addresses(&self) -> Range<u64> {
         self.range.0..self.range.1
     }
 }
 
 impl Loaded {
-    /// Its rows, laid out for speed.
+    /// Its rows, in a form for fast look-ups.
     pub fn rows(self, abi: Abi) -> FileRows<Vec<u8>> {
         let mut rows = FileRows::default();
         if let Some((data, address)) = self.sframe {
@@ -56,10 +56,10 @@ impl Loaded {
     }
 }
 
-/// All files that are loaded now. Frames of files for which `is_known` is true are not copied.
+/// All files that are loaded now. If `is_known` is true for a file, its frames are not copied.
 pub fn loaded(is_known: &mut dyn FnMut(&Key) -> bool) -> Vec<Loaded> {
     let mut request = Request { is_known, found: Vec::new() };
-    // SAFETY: the callback gets the request that is passed with it, and nothing else.
+    // SAFETY: the callback gets the request that is passed here, and nothing else.
     unsafe { libc::dl_iterate_phdr(Some(note), (&raw mut request).cast()) };
     request.found
 }
@@ -70,8 +70,8 @@ struct Request<'a> {
 }
 
 unsafe extern "C" fn note(info: *mut dl_phdr_info, _: size_t, request: *mut c_void) -> c_int {
-    // SAFETY: the dynamic linker passes a valid description of a file that stays loaded until this returns,
-    // and `loaded` its request.
+    // SAFETY: the dynamic linker passes a valid description of a file, which stays loaded until this function
+    // returns, and the request from `loaded`.
     let (info, request) = unsafe { (&*info, &mut *request.cast::<Request<'_>>()) };
     let headers = if info.dlpi_phdr.is_null() {
         &[]
@@ -96,7 +96,7 @@ unsafe extern "C" fn note(info: *mut dl_phdr_info, _: size_t, request: *mut c_vo
     0
 }
 
-/// What the dynamic linker says of a file.
+/// What the dynamic linker says about a file.
 struct File<'a> {
     headers: &'a [Elf64_Phdr],
     bias: u64,
@@ -107,20 +107,21 @@ impl File<'_> {
         self.headers.iter().filter(|header| header.p_type == libc::PT_LOAD)
     }
 
-    /// First address, and the address behind the last.
+    /// The first address, and the address after the last byte.
     fn range(&self) -> (u64, u64) {
         let start = self.loads().map(|load| load.p_vaddr).min().unwrap_or(0);
         let end = self.loads().map(|load| load.p_vaddr.saturating_add(load.p_memsz)).max().unwrap_or(0);
         (self.bias.wrapping_add(start), self.bias.wrapping_add(end))
     }
 
-    /// Number of bytes from an address on that the file has in the segment there.
+    /// How many bytes the segment at an address has in the file, from that address on.
     fn room(&self, address: u64) -> Option<u64> {
         let room = |load: &Elf64_Phdr| load.p_filesz.checked_sub(address.checked_sub(load.p_vaddr)?);
         self.loads().filter_map(room).find(|&room| room > 0)
     }
 
-    /// The bytes of the first segment of a type and its address, if it lies in a loaded one and can be read.
+    /// The bytes of the first segment of a type, and its address. The segment must lie in a loaded one and be
+    /// readable.
     fn segment(&self, kind: u32) -> Option<(Vec<u8>, u64)> {
         let header = self.headers.iter().find(|header| header.p_type == kind)?;
         let mut bytes = Vec::new();
@@ -144,18 +145,18 @@ impl File<'_> {
     }
 }
 
-/// Bytes of `.eh_frame` that are read at a time: only its records say where it ends.
+/// Bytes of `.eh_frame` that are read at a time. Only its records say where it ends.
 const PIECE: u64 = 64 << 10;
 
-/// The address of `.eh_frame` by `.eh_frame_hdr` (LSB, "The .eh_frame_hdr section"), which linkers write as a
-/// distance of 4 bytes from its own place.
+/// The address of `.eh_frame`, from `.eh_frame_hdr` (LSB, "The .eh_frame_hdr section"). Linkers write it as a
+/// 4-byte distance from the field itself.
 fn eh_frame_start(header: &[u8], address: u64) -> Option<u64> {
     let [1, 0x1b, _, _, distance @ ..] = header else { return None };
     let distance = i32::from_ne_bytes(*distance.first_chunk()?);
     Some(address.wrapping_add(4).wrapping_add_signed(distance.into()))
 }
 
-/// Offset of the last FDE in the `.eh_frame` at `start` that a table leads to; 0 without one.
+/// Offset of the last FDE in the `.eh_frame` at `start` that the table points to; 0 without a table.
 fn last_listed(header: &[u8], address: u64, start: u64) -> usize {
     let [1, 0x1b, 0x03, 0x3b, _, _, _, _, count @ ..] = header else { return 0 };
     let Some((count, entries)) = count.split_first_chunk() else { return 0 };
@@ -167,8 +168,8 @@ fn last_listed(header: &[u8], address: u64, start: u64) -> usize {
     entries.map(offset).max().unwrap_or(0)
 }
 
-/// The records that `more` reads piece by piece, up to the word of zeros that ends them. Behind it may be
-/// others: `last` is the offset of one that is known to be there. `more` is false at the end of what can be
+/// The records that `more` reads piece by piece, up to the word of zeros that ends them. More records may
+/// follow: `last` is the offset of one that is known to exist. `more` returns false when nothing more can be
 /// read.
 fn records(more: &mut dyn FnMut(&mut Vec<u8>) -> bool, last: usize) -> Vec<u8> {
     let (mut bytes, mut end) = (Vec::new(), 0usize);
@@ -193,7 +194,7 @@ mod tests {
     use libc::Elf64_Phdr;
     use sframe_format::PT_GNU_SFRAME;
 
-    /// The records of `bytes`, which are read in pieces of 5.
+    /// The records in `bytes`, read in pieces of 5 bytes.
     fn records(bytes: &[u8], last: usize) -> Vec<u8> {
         let mut more = |read: &mut Vec<u8>| {
             let rest = &bytes[read.len()..];
@@ -203,8 +204,8 @@ mod tests {
         super::records(&mut more, last)
     }
 
-    /// Every file of this process with its program headers changed, as a damaged file has them: nothing is
-    /// read that is not there.
+    /// Changes the program headers of every file in this process, as if they were damaged. Nothing may be
+    /// read that does not exist. read that is not there.
     #[test]
     fn headers_of_frames_may_say_anything() {
         let words = vec![0x1111_1111_1111_1111u64; 64];
@@ -220,7 +221,7 @@ mod tests {
             p_align: 8,
         };
         let places = [0, 1, size - 4, size, size + 1, 1 << 45, 1 << 63, u64::MAX];
-        // The segment is all of the words, or is said to be more than there is.
+        // The size of the segment is that of all words, or claims more than exists.
         for segment in [size, 1 << 46] {
             for (address, length) in places.iter().flat_map(|&at| places.map(|length| (at, length))) {
                 for kind in [PT_GNU_SFRAME, libc::PT_GNU_EH_FRAME] {

@@ -1,4 +1,4 @@
-//! Snapshots of the loaded files, and walks over this process's stacks.
+//! Snapshots of the loaded files, and walks over the stacks of this process.
 
 use crate::current::{Current, Scratch};
 use crate::loaded::{Key, loaded};
@@ -23,13 +23,13 @@ pub const HERE: Abi = if cfg!(target_arch = "x86_64") {
     Abi::S390x
 };
 
-/// Number of caches, and so of simultaneous walks; a further walk ends as [`End::Busy`].
+/// Number of caches, which is the number of walks at the same time. A further walk ends with [`End::Busy`].
 const CACHES: usize = 16;
 
 /// A frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Frame {
-    /// The address where its code goes on.
+    /// The address where its code continues.
     pub address: u64,
     /// Its stack pointer.
     pub sp: u64,
@@ -42,23 +42,23 @@ pub struct Frame {
 pub enum End {
     /// At the root of the stack.
     Root,
-    /// There is room for no more frames.
+    /// There is no room for more frames.
     Full,
-    /// Before the root, with the reason.
+    /// Before the root, for this reason.
     Stopped(UnwindError),
-    /// At its beginning: the files have not been read, or too many threads walk at this time (16 is not too
+    /// At its beginning: the files have not been read, or too many threads walk at the moment (16 are not too
     /// many).
     Busy,
 }
 
 impl End {
-    /// Whether the walk is as long as the stack.
+    /// Whether the walk reached the root of the stack.
     pub fn is_root(self) -> bool {
         self == Self::Root
     }
 }
 
-/// The loaded files at one time.
+/// The files that were loaded at one time.
 type Snapshot = Unwinder<Vec<u8>>;
 type Cache = RuleCache<512>;
 
@@ -72,7 +72,7 @@ impl Scratch for Cache {
     }
 }
 
-/// The rows of files, kept from one refresh to the next, and the last number of a file.
+/// The rows of files, which one refresh passes to the next, and the last number of a file.
 type Known = (BTreeMap<Key, (ModuleId, Arc<FileRows<Vec<u8>>>)>, u64);
 
 const NOTHING_KNOWN: Known = (BTreeMap::new(), 0);
@@ -90,7 +90,7 @@ impl Default for Local {
 }
 
 impl Local {
-    /// Without any files yet.
+    /// Without any files.
     pub const fn new() -> Self {
         let slots = [const { Slot::new(AtomicU64::new(0)) }; CACHES];
         Self {
@@ -99,11 +99,11 @@ impl Local {
         }
     }
 
-    /// Reads the loaded files. Call it once at first, and again after files were loaded or unloaded. Not in a
-    /// signal handler: it allocates, and waits for walks that still use the snapshot before, but for none
-    /// that begins later.
+    /// Reads the loaded files. Call it once at the start, and again after files were loaded or unloaded. Do
+    /// not call it in a signal handler: it allocates. It waits for walks that still use the previous
+    /// snapshot, but for no walk that begins later.
     ///
-    /// A child of a fork goes on with its parent's snapshot, and can refresh it, whatever other threads of
+    /// A child of a fork continues with its parent's snapshot and can refresh it, whatever other threads of
     /// the parent did.
     pub fn refresh(&self) {
         let process = process::begin();
@@ -127,14 +127,14 @@ impl Local {
         self.current.replace(process, unwinder);
     }
 
-    /// Walks outwards from the code that a signal interrupted. Fit for a signal handler: it allocates nothing
-    /// and takes no lock. Returns the number of frames and where the walk ended.
+    /// Walks outwards from the code that a signal interrupted. A signal handler may call it: it neither
+    /// allocates nor locks. Returns the number of frames and where the walk ended.
     ///
     /// # Safety
-    /// `context` is the third argument of a signal handler (`SA_SIGINFO`), in that handler.
+    /// `context` is the third argument of a signal handler (`SA_SIGINFO`), and that handler is running.
     pub unsafe fn walk(&self, context: *const libc::ucontext_t, frames: &mut [Frame]) -> (usize, End) {
         let at = Registers::new((context as u64).wrapping_sub(ucontext_offset(HERE)), 0, None);
-        // SAFETY: the caller says that the kernel's frame is there.
+        // SAFETY: the caller promises that the kernel's frame exists.
         let mut read = |address: u64| Ok(unsafe { (address as *const u64).read_unaligned() });
         match interrupted(HERE, &at, &mut read) {
             Ok((pc, registers)) => self.walk_by(pc, registers, frames),
@@ -176,7 +176,7 @@ impl Local {
         registers: Registers,
         room: &mut dyn FnMut() -> Option<&'f mut Frame>,
     ) -> (usize, End) {
-        // SAFETY: the C library's own place for this thread.
+        // SAFETY: this is the C library's own variable for this thread.
         let error = unsafe { *libc::__errno_location() };
         let walk = |unwinder: &Snapshot, rules: &mut Cache| walk(unwinder, rules, pc, registers, room);
         let found = process::current().and_then(|process| self.current.look(process, walk));
@@ -208,11 +208,11 @@ fn walk<'f>(
     }
 }
 
-/// The program counter and registers of the function that this is inlined into.
+/// The program counter and the registers of the function into which this one is inlined.
 #[inline(always)]
 fn here() -> (u64, Registers) {
     let (pc, sp, fp): (u64, u64, u64);
-    // SAFETY: it reads three registers.
+    // SAFETY: this reads three registers.
     #[cfg(target_arch = "x86_64")]
     unsafe {
         std::arch::asm!("lea {}, [rip]", "mov {}, rsp", "mov {}, rbp", out(reg) pc, out(reg) sp, out(reg) fp);

@@ -1,29 +1,30 @@
-//! Reads of this process's memory that cannot fault.
+//! Reads memory of this process in a way that cannot fault.
 //!
-//! The kernel copies memory (`process_vm_readv`), and reports an error where nothing is mapped. Under an
-//! emulator or a filter of system calls that refuses this, another call tells whether a word can be read, and
-//! then it is read. Only memory that another thread takes away between the two could still fault.
+//! A stack may be damaged, and a load from an address on it could end the program. So the kernel copies the
+//! memory (`process_vm_readv`), and returns an error if nothing is mapped there. Some emulators and system
+//! call filters refuse this call. Then another call tells whether a word can be read, and the word is loaded
+//! directly. This could still fault if another thread unmaps the memory between the two.
 
 use std::ptr::null_mut;
 
-/// Bytes that are copied at a time; a handler may have a small stack.
+/// Bytes that are copied at a time. It is small, because a handler may have a small stack.
 const WINDOW: usize = 512;
-/// Bytes that are copied at a time where there is a heap.
+/// Bytes that are copied at a time if the heap may be used.
 const CHUNK: usize = 64 << 10;
-/// The smallest page of any machine: all of it can be read, or nothing.
+/// The smallest page of any machine: either all of it can be read, or nothing.
 const PAGE: u64 = 4096;
 
-/// Reads memory, a window at a time.
+/// Reads memory, one window at a time.
 pub struct Memory {
     window: [u8; WINDOW],
-    /// Address of the window; 1 where there is none.
+    /// Address of the window; 1 if there is none.
     start: u64,
     /// Whether the kernel refuses to copy.
     refused: bool,
 }
 
 impl Memory {
-    /// Nothing is read yet.
+    /// A reader that has read nothing yet.
     pub fn new() -> Self {
         Self { window: [0; WINDOW], start: 1, refused: false }
     }
@@ -38,7 +39,7 @@ impl Memory {
         bytes.map(|bytes| u64::from_ne_bytes(*bytes)).ok_or(())
     }
 
-    /// Copies a window from the word on, or the word alone where less is mapped.
+    /// Copies a window that starts with the word, or the word alone if less is mapped.
     fn load(&mut self, address: u64) -> Result<u64, ()> {
         self.start = 1;
         for size in [WINDOW, 8] {
@@ -64,13 +65,13 @@ impl Memory {
     }
 }
 
-/// Appends the `size` bytes at an address, which may be said by a damaged file. If less can be read, `bytes`
-/// holds what can, and the answer is false. It allocates little more than it reads.
+/// Appends the `size` bytes at an address; the size may come from a damaged file. If fewer bytes can be read,
+/// `bytes` gets those, and the result is false. It allocates little more than it reads.
 pub fn append(address: u64, size: u64, bytes: &mut Vec<u8>) -> bool {
     append_by(copied, address, size, bytes)
 }
 
-/// [`append`] by one of the ways to copy.
+/// [`append`] with one of the ways to copy.
 fn append_by(
     copied: fn(u64, &mut [u8]) -> Result<usize, Refused>,
     address: u64,
@@ -95,23 +96,23 @@ fn append_by(
 /// The kernel does not copy memory for this process.
 struct Refused;
 
-/// Number of bytes at an address that the kernel copies.
+/// How many of the bytes at an address the kernel copies.
 fn copied(address: u64, to: &mut [u8]) -> Result<usize, Refused> {
     let here = libc::iovec { iov_base: to.as_mut_ptr().cast(), iov_len: to.len() };
     let there = libc::iovec { iov_base: address as *mut libc::c_void, iov_len: to.len() };
-    // SAFETY: it writes to the buffer only, and a bad source address is an error.
+    // SAFETY: it only writes to the buffer, and a bad source address gives an error.
     let count = unsafe { libc::process_vm_readv(libc::getpid(), &raw const here, 1, &raw const there, 1, 0) };
-    // SAFETY: the C library's own place for this thread.
+    // SAFETY: this is the C library's own variable for this thread.
     let error = unsafe { *libc::__errno_location() };
     match usize::try_from(count) {
         Ok(count) => Ok(count),
-        // An address beyond all addresses may be an invalid argument.
+        // An address beyond all addresses may count as an invalid argument.
         Err(_) if matches!(error, libc::EFAULT | libc::EINVAL) => Ok(0),
         Err(_) => Err(Refused),
     }
 }
 
-/// Number of bytes at an address that can be read without the kernel's help, page by page.
+/// How many of the bytes at an address can be read without the kernel's copy, page by page.
 fn look(address: u64, to: &mut [u8]) -> usize {
     let mut done = 0;
     while done < to.len() {
@@ -127,16 +128,16 @@ fn look(address: u64, to: &mut [u8]) -> usize {
     done
 }
 
-/// Whether the 8 bytes at an address can be read: the kernel reads a set of signals there before it finds
-/// that it is not told what to do with it.
+/// Whether the 8 bytes at an address can be read. The kernel reads a set of signals there before it notices
+/// that the first argument is invalid.
 fn is_readable(address: u64) -> bool {
     const NOTHING_KNOWN: libc::c_int = -1;
     let (set, before) = (address as *const libc::c_void, null_mut::<libc::c_void>());
-    // SAFETY: the call changes nothing, because of its first argument.
+    // SAFETY: because of its first argument, the call changes nothing.
     let result =
         unsafe { libc::syscall(libc::SYS_rt_sigprocmask, NOTHING_KNOWN, set, before, size_of::<u64>()) };
-    // SAFETY: the C library's own place for this thread. Null is no address to the kernel, but the lack of a
-    // set.
+    // SAFETY: this is the C library's own variable for this thread. For the kernel, null is not an address
+    // but means that there is no set.
     address != 0 && result == -1 && unsafe { *libc::__errno_location() } == libc::EINVAL
 }
 
@@ -153,7 +154,7 @@ mod tests {
             let size = count * PAGE as usize;
             let (access, kind) =
                 (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
-            // SAFETY: new mappings.
+            // SAFETY: these are new mappings.
             unsafe {
                 let start = libc::mmap(null_mut(), size, access, kind, -1, 0);
                 assert_ne!(start, libc::MAP_FAILED);

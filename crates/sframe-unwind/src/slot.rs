@@ -1,29 +1,36 @@
-//! A mark that one thread at a time sets, without a lock, and that a fork frees: a child process has none of
-//! the threads that had set marks when it was made.
+//! A mark that one thread at a time sets, without a lock, and that a fork frees. A child process does not
+//! have the threads that had set marks when it was made, so nobody there would free these.
 //!
-//! The mark is a word: the number of the process that used it last ([`super::process`]), and how often it was
-//! set and freed. An odd count means that it is set. Every change is a compare-and-exchange, so whoever reads
-//! a later word has seen what came before an earlier one.
+//! The mark is a word with two parts: the number of the process that used it last ([`super::process`]), and a
+//! count of how often it was set and freed. An odd count means that the mark is set. Every change is a
+//! compare-and-exchange, so whoever reads a later word has seen what came before an earlier one.
 //!
-//! It is made of the atomics in [`super::sync`]; `tests/models.rs` puts loom's in their place, which try
-//! every order of its steps and every value that a processor may read in them.
+//! ```text
+//! count 4, process 1:   free
+//! count 5, process 1:   set by process 1; in a child, process 2, it counts as free
+//! count 7, process 2:   the child has set it
+//! ```
+//!
+//! The atomics come from [`super::sync`]. `tests/models.rs` replaces them by those of loom, which tries every
+//! order of the steps and every value that a processor may read in them. every order of its steps and every
+//! value that a processor may read in them.
 
 use super::sync::{AtomicU64, Ordering, yield_now};
 use std::cell::UnsafeCell;
 
-/// The count stands above the number of the process, so that it may overflow.
+/// The count is above the number of the process, so it may overflow.
 const STEP: u64 = 1 << 32;
 
 /// The mark.
 pub struct Slot(AtomicU64);
 
 impl Slot {
-    /// `zero` is a word of nothing.
+    /// `zero` is a word with the value 0.
     pub const fn new(zero: AtomicU64) -> Self {
         Self(zero)
     }
 
-    /// Sets the mark; `None` if it is set, or another thread is faster. It never waits.
+    /// Sets the mark; `None` if it is set or another thread is faster. It never waits.
     pub fn take(&self, process: u32) -> Option<Taken<'_>> {
         let word = self.0.load(Ordering::Relaxed);
         let was_set = word & STEP != 0;
@@ -37,15 +44,15 @@ impl Slot {
         Some(Taken { slot: self, word: taken, abandoned })
     }
 
-    /// What is seen of the mark now, for [`Slot::wait`]. A thread that sets it later has seen what this
-    /// thread did before.
+    /// The present state of the mark, for [`Slot::wait`]. A thread that sets the mark later has seen what
+    /// this thread did before.
     pub fn see(&self) -> Seen {
-        // A load might miss that the mark was set. An addition of 0 is ordered among the changes: it comes
-        // before or after each, and what comes after it has seen this thread's writes.
+        // A load might miss that the mark was set. An addition of 0 has a place in the order of changes: each
+        // change comes before it or after it, and a change after it has seen this thread's writes.
         Seen(self.0.fetch_add(0, Ordering::AcqRel))
     }
 
-    /// Waits until the thread frees the mark that had set it when it was seen.
+    /// If the mark was set when it was seen, waits until that thread frees it.
     pub fn wait(&self, Seen(word): Seen, process: u32) {
         let is_set = word & STEP != 0 && word as u32 == process;
         while is_set && self.0.load(Ordering::Acquire) == word {
@@ -54,22 +61,22 @@ impl Slot {
     }
 }
 
-/// A mark at one moment.
+/// The state of a mark at one moment.
 #[derive(Clone, Copy)]
 pub struct Seen(u64);
 
-/// A mark that is set until this is dropped, by a panic, too.
+/// A mark that is set until this value is dropped, even by a panic.
 pub struct Taken<'s> {
     slot: &'s Slot,
     word: u64,
-    /// Whether a thread of a former process had set it: what that thread was changing may be half changed.
+    /// Whether a thread of an earlier process had set it. What that thread was changing may be half changed.
     pub abandoned: bool,
 }
 
 impl Drop for Taken<'_> {
     fn drop(&mut self) {
         let freed = self.word.wrapping_add(STEP);
-        // It fails if the process was forked meanwhile, and the mark is another's now.
+        // This fails if the process was forked meanwhile; then the mark belongs to another thread.
         let _ = self.slot.0.compare_exchange(self.word, freed, Ordering::Release, Ordering::Relaxed);
     }
 }
@@ -80,17 +87,18 @@ pub struct Guarded<T> {
     value: UnsafeCell<T>,
 }
 
-// SAFETY: only the thread that has set the mark touches the value, which goes from thread to thread.
+// SAFETY: only the thread that has set the mark touches the value, and the value passes from thread to
+// thread.
 unsafe impl<T: Send> Sync for Guarded<T> {}
 
 impl<T> Guarded<T> {
-    /// `zero` is a word of nothing.
+    /// `zero` is a word with the value 0.
     pub const fn new(zero: AtomicU64, value: T) -> Self {
         Self { slot: Slot::new(zero), value: UnsafeCell::new(value) }
     }
 
-    /// Waits for its turn and uses the value, or the value of `fresh` where a fork left one behind half
-    /// changed.
+    /// Waits for its turn and uses the value. If a fork left the value behind half changed, it uses the value
+    /// of `fresh` instead.
     pub fn with<R>(&self, process: u32, fresh: impl FnOnce() -> T, using: impl FnOnce(&mut T) -> R) -> R {
         let taken = loop {
             match self.slot.take(process) {
@@ -99,10 +107,10 @@ impl<T> Guarded<T> {
             }
         };
         if taken.abandoned {
-            // SAFETY: the mark is set. The old value is not dropped, because it may be half changed.
+            // SAFETY: the mark is set. The old value may be half changed, so it is not dropped.
             unsafe { self.value.get().write(fresh()) };
         }
-        // SAFETY: the mark is set until `taken` is dropped, after this.
+        // SAFETY: the mark is set until `taken` is dropped, which comes later.
         using(unsafe { &mut *self.value.get() })
     }
 }

@@ -1,9 +1,9 @@
-//! The C interface against tables and stacks that an adversary made: a step ends, reads few words and only by
-//! the caller's function, and gives the same answer again.
+//! Tests the C interface with tables and stacks that an adversary made. A step must end, read few words and
+//! only through the caller's function, and give the same answer when it is repeated.
 //!
-//! Tables are those of real linked programs of three architectures, damaged byte by byte and at random.
-//! Stacks are random, lead back to themselves, or lie at the ends of the address space. The functions are
-//! called as a program in C does, by the declarations of `include/sframe-unwind.h`.
+//! The tables are those of real linked programs for three architectures, damaged byte by byte and at random.
+//! The stacks are random, lead back to themselves, or lie at the ends of the address space. The tests call
+//! the functions as a C program does, through the declarations of `include/sframe-unwind.h`.
 
 #[path = "../../sframe-format/tests/common/mod.rs"]
 mod common;
@@ -12,7 +12,7 @@ use common::Fixture;
 use sframe_format::{Abi, Section};
 use std::ffi::{CStr, c_char, c_int, c_void};
 
-// The functions that are declared below.
+// This links the functions that are declared below.
 use sframe_unwind as _;
 
 #[repr(C)]
@@ -69,15 +69,15 @@ const CALLER: c_int = 0;
 const FULL: c_int = 2;
 const NO_PROGRESS: c_int = 6;
 const MALFORMED: c_int = 7;
-/// The registers that the kernel saved for a signal handler.
+/// The kernel saved the registers for a signal handler.
 const SIGNAL_CONTEXT: c_int = 3;
 
-/// Most words of a step: a signal frame holds all registers.
+/// The most words that a step may read; a signal frame contains all registers.
 const MAX_READS: usize = 40;
-/// The caller's bound for a walk.
+/// The bound that the caller sets for a walk.
 const MAX_FRAMES: usize = 64;
 
-/// A small generator (splitmix64): the same stacks every run.
+/// A small random generator (splitmix64), so that every run has the same stacks.
 struct Random(u64);
 
 impl Random {
@@ -94,7 +94,7 @@ impl Random {
     }
 }
 
-/// All memory that there is: a stack. Counts what is asked of it.
+/// All memory that exists: a stack. Counts the reads.
 struct Stack {
     start: u64,
     words: Vec<u64>,
@@ -106,7 +106,7 @@ impl Stack {
         Self { start, words, reads: 0 }
     }
 
-    /// The word at an address; between two words there is none.
+    /// The word at an address; `None` between two words.
     fn word(&self, address: u64) -> Option<u64> {
         let offset = address.wrapping_sub(self.start);
         let place = usize::try_from(offset / 8).ok().filter(|_| offset.is_multiple_of(8))?;
@@ -115,7 +115,7 @@ impl Stack {
 }
 
 unsafe extern "C" fn read(address: u64, word: *mut u64, stack: *mut c_void) -> c_int {
-    // SAFETY: `Unwinder::walk` passes the stack, and the library a place for the word.
+    // SAFETY: `Unwinder::walk` passes the stack, and the library passes a place for the word.
     let (stack, word) = unsafe { (&mut *stack.cast::<Stack>(), &mut *word) };
     stack.reads += 1;
     match stack.word(address) {
@@ -142,18 +142,18 @@ impl Unwinder {
         Self(unwinder)
     }
 
-    /// Puts a file at all addresses, in the place of the one before.
+    /// Adds a file that covers all addresses, and replaces the one before.
     fn add(&self, sframe: &[u8], address: u64, eh_frame: &[u8], eh_frame_address: u64) {
         let of = |bytes: &[u8], address| Bytes { bytes: bytes.as_ptr(), size: bytes.len(), address };
         let (sframe, eh_frame) = (of(sframe, address), of(eh_frame, eh_frame_address));
-        // SAFETY: the sections live through the call.
+        // SAFETY: the sections live until the call returns.
         unsafe {
             sframe_unwinder_remove(self.0, 0);
             sframe_unwinder_add(self.0, 1, 0, u64::MAX, 0, &raw const sframe, &raw const eh_frame);
         }
     }
 
-    /// Walks over a stack by the registers at its top, which all hold `value` beside `sp` and `fp`.
+    /// Walks a stack, starting with registers that all contain `value`, except for `sp` and `fp`.
     fn walk(
         &self,
         abi: Abi,
@@ -165,7 +165,7 @@ impl Unwinder {
     ) -> (Vec<Frame>, c_int) {
         let mut values = [value; 33];
         (values[abi.stack_pointer() as usize], values[abi.frame_pointer() as usize]) = (sp, fp);
-        // SAFETY: there are as many values as are told.
+        // SAFETY: the number of values is the one that is passed.
         unsafe { sframe_unwinder_begin(self.0, pc, values.as_ptr(), [1; 33].as_ptr(), values.len()) };
         let mut frames = Vec::new();
         while frames.len() < MAX_FRAMES {
@@ -186,7 +186,7 @@ impl Unwinder {
     }
 }
 
-/// Stacks of an adversary who knows the addresses of the code.
+/// The stacks of an adversary who knows the addresses of the code.
 fn stacks(random: &mut Random, code: &[u64]) -> Vec<Stack> {
     const WORDS: usize = 48;
     const SIZE: u64 = 8 * WORDS as u64;
@@ -199,17 +199,17 @@ fn stacks(random: &mut Random, code: &[u64]) -> Vec<Stack> {
             _ => random.word(),
         };
         stacks.push(Stack::new(start, (0..WORDS).map(|_| anything()).collect()));
-        // Every word is a place of the stack: frame pointers lead to themselves or back.
+        // Every word is a place on the stack: frame pointers lead to themselves or back.
         let back = |place: usize| start.wrapping_add(8 * (place / 2) as u64);
         stacks.push(Stack::new(start, (0..WORDS).map(back).collect()));
-        // Return addresses and frame pointers by turns.
+        // Return addresses and frame pointers alternate.
         let turns = |place: usize| if place.is_multiple_of(2) { start } else { code[place % code.len()] };
         stacks.push(Stack::new(start, (0..WORDS).map(turns).collect()));
     }
     stacks
 }
 
-/// Addresses in and around the functions of a table.
+/// Addresses in the functions of a table, and around them.
 fn code(fixture: &Fixture) -> Vec<u64> {
     let section = Section::new(&fixture.data, fixture.address);
     let around = |start: u64, size: u32| {
@@ -225,7 +225,7 @@ fn code(fixture: &Fixture) -> Vec<u64> {
     all
 }
 
-/// Walks over stacks; each walk twice, since the second one finds its rules in the cache.
+/// Walks stacks, each one twice: the second walk finds its rules in the cache.
 fn walk_all(unwinder: &Unwinder, abi: Abi, random: &mut Random, code: &[u64], count: usize) -> usize {
     let mut steps = 0;
     for mut stack in stacks(random, code).into_iter().skip(random.below(12)).take(count) {
@@ -241,7 +241,7 @@ fn walk_all(unwinder: &Unwinder, abi: Abi, random: &mut Random, code: &[u64], co
     steps
 }
 
-/// The tables of linked programs, one for each architecture, with one of the sort that `--sframe-index`
+/// The tables of linked programs, one for each architecture, and one of the kind that `--sframe-index`
 /// writes.
 fn fixtures() -> Vec<(Abi, Fixture)> {
     let names = ["prog.x86_64.ld2.47", "prog.aarch64.ld2.47", "prog.s390x.ld2.47", "overlay.x86_64.lld22"];
@@ -252,7 +252,7 @@ fn fixtures() -> Vec<(Abi, Fixture)> {
     all
 }
 
-/// An interpreter takes a few of the inputs.
+/// An interpreter such as Miri takes only a few of the inputs.
 fn some(count: usize) -> usize {
     if cfg!(miri) { count.div_ceil(500) } else { count }
 }
@@ -315,7 +315,7 @@ fn a_sound_table_leads_over_no_stack_for_ever() {
                 let pc = code[random.below(code.len())];
                 let sp = stack.start.wrapping_add(8 * random.below(stack.words.len()) as u64);
                 let (frames, _) = unwinder.walk(abi, stack, pc, sp, stack.start, sp);
-                // Only a signal frame leads to another stack; the programs have none.
+                // Only a signal frame leads to another stack, and these programs have none.
                 if frames.iter().all(|frame| frame.source != SIGNAL_CONTEXT) {
                     let above =
                         frames.iter().skip(1).zip(&frames).all(|(caller, frame)| caller.sp > frame.sp);
@@ -329,8 +329,8 @@ fn a_sound_table_leads_over_no_stack_for_ever() {
     }
 }
 
-/// The trampoline of a signal handler, and the kernel's frame of it, whose registers are those of the
-/// trampoline itself. A walk over that never ends: the header says that the caller has to bound it.
+/// A signal handler's trampoline, and the kernel's frame for it, whose registers are those of the trampoline
+/// itself. A walk over it never ends; the header says that the caller has to limit it.
 #[test]
 fn a_signal_frame_that_leads_to_itself_goes_on_until_the_caller_stops() {
     const START: u64 = 0x7ffd_0000;
@@ -348,24 +348,24 @@ fn a_signal_frame_that_leads_to_itself_goes_on_until_the_caller_stops() {
     assert!(frames.iter().all(|frame| *frame == same), "{frames:#x?}");
 }
 
-/// Frames of this process by a handler's third argument, whose registers may hold anything: code that is
-/// interrupted may have any stack pointer.
+/// Frames of this process from a handler's third argument. Its registers may contain anything: interrupted
+/// code may have any stack pointer.
 fn backtrace(context: &[u64], frames: &mut [Frame]) -> (usize, c_int) {
     let mut end = -1;
-    // SAFETY: the words are more than the kernel's structure has, and there is room for the frames.
+    // SAFETY: there are more words than the kernel's structure has, and there is room for the frames.
     let count =
         unsafe { sframe_backtrace(context.as_ptr().cast(), frames.as_mut_ptr(), frames.len(), &raw mut end) };
     assert!(count <= frames.len() && (1..=8).contains(&end), "{count} frames, end {end}");
     (count, end)
 }
 
-/// Words of `ucontext_t` with its registers, on every machine.
+/// The number of words in a `ucontext_t` with its registers, on every machine.
 const CONTEXT: usize = 128;
 
 #[test]
 #[cfg_attr(miri, ignore = "an interpreter has no loaded files")]
 fn registers_of_an_interrupted_program_may_hold_anything() {
-    // SAFETY: no handler runs.
+    // SAFETY: no handler is running.
     unsafe { sframe_refresh() };
     let mut random = Random(4);
     let code = [backtrace as *const () as u64, sframe_refresh as *const () as u64];
@@ -391,9 +391,9 @@ fn registers_of_an_interrupted_program_may_hold_anything() {
 #[test]
 #[cfg_attr(miri, ignore = "an interpreter has no loaded files")]
 fn a_walk_in_a_circle_ends_with_the_room() {
-    // SAFETY: no handler runs.
+    // SAFETY: no handler is running.
     unsafe { sframe_refresh() };
-    // As above: a trampoline that no file covers, and a context that leads to it again.
+    // As above: a trampoline that no file covers, and a context that leads back to it.
     let code = [0x0f00_0000_0fc0_c748u64, 5];
     let mut context = [0; CONTEXT];
     (context[160 / 8], context[168 / 8]) = (context.as_ptr() as u64, code.as_ptr() as u64);
@@ -401,7 +401,7 @@ fn a_walk_in_a_circle_ends_with_the_room() {
     assert_eq!(backtrace(&context, &mut frames), (MAX_FRAMES, FULL));
 }
 
-/// A frame whose caller is said to lie at the same place.
+/// A frame that claims that its caller lies at the same place.
 #[test]
 fn a_frame_that_leads_to_itself_ends_the_walk() {
     let (abi, fixture) =
@@ -410,7 +410,7 @@ fn a_frame_that_leads_to_itself_ends_the_walk() {
     unwinder.add(&fixture.data, fixture.address, &fixture.eh_frame, fixture.eh_frame_address);
     let mut ends = 0;
     for &pc in &code {
-        // All frame pointers and return addresses are the same, and the stack ends at the end of the address
+        // All frame pointers and return addresses are equal, and the stack ends at the end of the address
         // space.
         let mut stack = Stack::new(0u64.wrapping_sub(256), vec![pc; 32]);
         let (_, end) = unwinder.walk(abi, &mut stack, pc, u64::MAX - 15, u64::MAX - 7, 0);
@@ -419,13 +419,13 @@ fn a_frame_that_leads_to_itself_ends_the_walk() {
     assert!(ends > 0, "no walk went around the end of the address space");
 }
 
-/// The words are those of the header's comments.
+/// The texts are those in the header's comments.
 #[test]
 fn every_end_has_words() {
     let (_, header) = include_str!("../include/sframe-unwind.h").split_once("enum sframe_end {").expect("it");
     let mut texts = Vec::new();
     for end in -1..=9 {
-        // SAFETY: it takes any number, and gives a text.
+        // SAFETY: it takes any number and returns a text.
         let text = unsafe { CStr::from_ptr(sframe_end_text(end)) }.to_str().expect("a text");
         texts.push(text);
     }
@@ -441,14 +441,14 @@ fn every_end_has_words() {
     assert_eq!(texts.len(), 10);
 }
 
-/// A program in C has null where it has nothing.
+/// A C program passes null if it has nothing.
 #[test]
 fn sections_and_registers_that_are_null_are_empty() {
     let unwinder = Unwinder::new(Abi::Amd64);
     let nothing = Bytes { bytes: std::ptr::null(), size: 0, address: 0 };
     let mut stack = Stack::new(0, Vec::new());
     let mut frame = Frame::default();
-    // SAFETY: what is null has no elements.
+    // SAFETY: whatever is null has no elements.
     let end = unsafe {
         let added = sframe_unwinder_add(unwinder.0, 1, 0, 100, 0, &raw const nothing, &raw const nothing);
         assert_eq!(added, 0);

@@ -1,8 +1,8 @@
-//! The lock-free parts under loom, which tries every order of their steps, and every value that the memory
-//! model lets a load give. A value that is dropped while somebody looks at it, or used by two threads, ends a
-//! run.
+//! Tests the lock-free parts with loom. It tries every order of their steps, and every value that the memory
+//! model allows a load to return. If a value is dropped while somebody looks at it, or two threads use it,
+//! the test fails.
 
-// Parts that only the library uses.
+// Some parts are only used by the library.
 #![allow(dead_code)]
 
 #[path = "../src/current.rs"]
@@ -10,7 +10,7 @@ mod current;
 #[path = "../src/slot.rs"]
 mod slot;
 
-/// Loom's atomics and `yield_now`, in place of those that the library uses.
+/// loom's atomics and `yield_now` replace those of the library.
 mod sync {
     pub use loom::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
     pub use loom::thread::yield_now;
@@ -24,12 +24,12 @@ use slot::{Guarded, Slot};
 use std::ptr::null_mut;
 use sync::{AtomicPtr, AtomicU64};
 
-/// The number of the process, and that of a child.
+/// The number of the process, and the number of a child.
 const HERE: u32 = 1;
 const CHILD: u32 = 2;
 
-/// A value that must not be read any more once it is dropped: loom counts a read beside the drop's write as a
-/// fault.
+/// A value that nobody may read after it is dropped. The drop writes it, and loom reports a read that is not
+/// ordered with that write.
 struct Watched(UnsafeCell<u32>);
 
 impl Watched {
@@ -38,7 +38,7 @@ impl Watched {
     }
 
     fn read(&self) -> u32 {
-        // SAFETY: loom refuses a run in which another thread writes.
+        // SAFETY: loom rejects a run in which another thread writes.
         self.0.with(|value| unsafe { *value })
     }
 }
@@ -48,12 +48,12 @@ unsafe impl Sync for Watched {}
 
 impl Drop for Watched {
     fn drop(&mut self) {
-        // SAFETY: loom refuses a run in which another thread reads or writes.
+        // SAFETY: loom rejects a run in which another thread reads or writes.
         self.0.with_mut(|value| unsafe { *value = u32::MAX });
     }
 }
 
-/// Counts its uses; loom refuses a run in which two threads use it.
+/// Counts its uses. loom rejects a run in which two threads use it.
 struct Uses(UnsafeCell<u32>);
 
 impl Scratch for Uses {
@@ -62,7 +62,7 @@ impl Scratch for Uses {
     }
 
     fn forget(&mut self) {
-        // SAFETY: loom refuses a run in which two threads write.
+        // SAFETY: loom rejects a run in which two threads write.
         self.0.with_mut(|uses| unsafe { *uses = 0 });
     }
 }
@@ -77,16 +77,17 @@ fn nothing_yet() -> Shared {
     Current::new(AtomicPtr::new(null_mut()), [slot(), slot()])
 }
 
-/// The value, by a look that also uses the scratch.
+/// Reads the value with a look that also uses the scratch.
 fn read(current: &Shared) -> Option<u32> {
     current.look(HERE, |value, uses| {
-        // SAFETY: loom refuses a run in which two threads write.
+        // SAFETY: loom rejects a run in which two threads write.
         uses.0.with_mut(|uses| unsafe { *uses += 1 });
         value.read()
     })
 }
 
-/// Checks all orders with this number of interruptions at most; without a bound the tests take minutes.
+/// Checks all orders with at most this number of interruptions. Without a limit, the tests would take
+/// minutes.
 fn check(interruptions: usize, model: impl Fn() + Sync + Send + 'static) {
     let mut models = loom::model::Builder::new();
     models.preemption_bound = Some(interruptions);
@@ -114,8 +115,8 @@ fn a_value_outlives_all_looks_at_it() {
     });
 }
 
-/// A thread that looks again and again takes the slot that the replacement waits for: it waits for no look
-/// that begins behind it, and these see the new value.
+/// A thread that looks again and again takes the slot that the replacement waits for. The replacement must
+/// not wait for looks that begin after it, and these must see the new value.
 #[test]
 fn a_replacement_waits_for_no_look_that_begins_after_it() {
     check(3, || {
@@ -149,14 +150,15 @@ fn looks_within_looks_and_looks_before_the_first_value() {
     });
 }
 
-/// The slots that a parent's threads had taken at the fork are free in the child, with an empty scratch, and
-/// nobody waits for these threads.
+/// If threads of the parent had taken slots at the time of the fork, these slots are free in the child, with
+/// an empty scratch. Nobody waits for those threads.
 #[test]
 fn a_child_does_not_wait_for_the_threads_of_its_parent() {
     check(3, || {
         let current = Arc::new(nothing_yet());
         current.replace(HERE, Watched::new(1));
-        // Two looks that never end in the child: in the model their frees come when the child has ended.
+        // Two looks that never end in the child: in the model, they free their slots after the child has
+        // ended.
         current.look(HERE, |_, outer| {
             // SAFETY: nobody else uses the scratch.
             outer.0.with_mut(|uses| unsafe { *uses = 7 });
@@ -179,9 +181,9 @@ fn a_child_does_not_wait_for_the_threads_of_its_parent() {
     });
 }
 
-/// Number of uses of a scratch.
+/// How often a scratch was used.
 fn used(uses: &mut Uses) -> u32 {
-    // SAFETY: loom refuses a run in which another thread writes.
+    // SAFETY: loom rejects a run in which another thread writes.
     uses.0.with(|uses| unsafe { *uses })
 }
 
@@ -190,7 +192,7 @@ fn one_thread_at_a_time_uses_a_guarded_value() {
     loom::model(|| {
         let guarded = Arc::new(Guarded::new(AtomicU64::new(0), UnsafeCell::new(0)));
         let fresh = || UnsafeCell::new(100);
-        // SAFETY: loom refuses a run in which two threads write.
+        // SAFETY: loom rejects a run in which two threads write.
         let add = |cell: &mut UnsafeCell<u32>| cell.with_mut(|value| unsafe { *value += 1 });
         let user = {
             let guarded = Arc::clone(&guarded);
@@ -201,7 +203,7 @@ fn one_thread_at_a_time_uses_a_guarded_value() {
         // SAFETY: the other thread has ended.
         let read = |cell: &mut UnsafeCell<u32>| cell.with(|value| unsafe { *value });
         assert_eq!(guarded.with(HERE, fresh, read), 2);
-        // The value that is in use at a fork is left as it is.
+        // A value that is in use at a fork stays as it is.
         let child = guarded.with(HERE, fresh, |_| guarded.with(CHILD, fresh, read));
         assert_eq!(child, 100);
     });

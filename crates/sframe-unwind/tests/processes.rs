@@ -1,5 +1,5 @@
-//! Stacks in children of a fork, whatever the parent's other threads did at that moment; and in processes in
-//! which the kernel refuses to copy memory.
+//! Tests stacks in children of a fork, whatever the parent's other threads did at that moment, and in
+//! processes for which the kernel refuses to copy memory.
 
 #![cfg(not(miri))]
 
@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 static STACKS: Local = Local::new();
 
-/// Seconds until a child that hangs is ended, by a signal.
+/// Seconds after which a signal ends a child that hangs.
 const PATIENCE: u32 = 60;
 
 fn walk() -> (usize, End) {
@@ -19,9 +19,10 @@ fn walk_on() {
     walk();
 }
 
-/// Runs `child` in a child process, which has only this thread. What it returns is the child's exit status.
+/// Runs `child` in a child process, which has only this thread. The result of `child` is the child's exit
+/// status.
 fn in_child(fork: fn() -> libc::pid_t, child: impl FnOnce() -> i32) -> i32 {
-    // SAFETY: the child ends without the destructors and handlers of the parent.
+    // SAFETY: the child ends without the parent's destructors and handlers.
     unsafe {
         let process = fork();
         assert!(process >= 0, "no child");
@@ -36,18 +37,18 @@ fn in_child(fork: fn() -> libc::pid_t, child: impl FnOnce() -> i32) -> i32 {
 }
 
 fn fork() -> libc::pid_t {
-    // SAFETY: what the child may call is known to the caller.
+    // SAFETY: the caller knows what the child may call.
     unsafe { libc::fork() }
 }
 
-/// A fork of which the C library knows nothing, so that it calls no handlers.
+/// A fork that the C library does not know about, so it calls no handlers.
 fn fork_in_silence() -> libc::pid_t {
     let (flags, none) = (libc::c_long::from(libc::SIGCHLD), 0 as libc::c_long);
-    // SAFETY: as above; without a stack the child goes on with a copy of this one.
+    // SAFETY: as above. Without a stack of its own, the child continues on a copy of this one.
     unsafe { libc::syscall(libc::SYS_clone, flags, none, none, none, none) as libc::pid_t }
 }
 
-/// Asks threads to stop when it goes, by a panic, too.
+/// Asks threads to stop when it is dropped, even by a panic.
 struct Stop<'s>(&'s AtomicBool);
 
 impl Drop for Stop<'_> {
@@ -56,7 +57,7 @@ impl Drop for Stop<'_> {
     }
 }
 
-/// Runs `meanwhile` while threads do `work` again and again.
+/// Runs `meanwhile` while threads repeat `work`.
 fn beside<R>(threads: usize, work: fn(), meanwhile: impl FnOnce() -> R) -> R {
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -72,7 +73,7 @@ fn beside<R>(threads: usize, work: fn(), meanwhile: impl FnOnce() -> R) -> R {
     })
 }
 
-/// What a child says of its walks.
+/// What a child reports about its walks.
 fn walks(refresh: bool) -> i32 {
     if refresh {
         STACKS.refresh();
@@ -88,16 +89,16 @@ fn walks(refresh: bool) -> i32 {
 #[test]
 fn children_of_a_process_that_walks_refresh_and_walk() {
     STACKS.refresh();
-    // As many threads as there are caches: at a fork, most are taken, and some threads wait in the middle of
-    // a walk.
+    // There are as many threads as caches. At a fork most caches are taken, and some threads are in the
+    // middle of a walk.
     beside(16, walk_on, || {
         for turn in 0..6 {
             assert_eq!(in_child(fork, || walks(false)), 0, "child {turn} walks");
             assert_eq!(in_child(fork, || walks(true)), 0, "child {turn} refreshes");
-            // It may only do what a signal handler may.
+            // The child may only do what a signal handler may do.
             assert_eq!(in_child(fork_in_silence, || walks(false)), 0, "child {turn} of no handlers walks");
         }
-        // Each of a line of children leaves threads behind.
+        // Each child in a line of children leaves threads behind.
         let line = in_child(fork, || {
             beside(4, walk_on, || {
                 in_child(fork, || walks(false)) + in_child(fork, || walks(true)) + walks(true)
@@ -121,7 +122,7 @@ fn children_of_a_process_that_refreshes_refresh_and_walk() {
     );
 }
 
-/// More threads walk than there are processors, so that there is no moment in which none walks.
+/// More threads walk than there are processors, so there is no moment without a walk.
 #[test]
 fn a_refresh_ends_though_threads_walk_all_the_time() {
     STACKS.refresh();
@@ -132,7 +133,7 @@ fn a_refresh_ends_though_threads_walk_all_the_time() {
     assert_eq!(ended, 0);
 }
 
-/// Lets the kernel refuse to copy memory in this process from now on, with an error.
+/// From now on, makes the kernel refuse to copy memory in this process, with an error.
 fn refuse_copies(error: i32) {
     const LOAD: u16 = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
     const JUMP: u16 = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;
@@ -145,14 +146,14 @@ fn refuse_copies(error: i32) {
         word(RETURN, 0, 0, libc::SECCOMP_RET_ALLOW),
     ];
     let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_mut_ptr() };
-    // SAFETY: the filter is as long as it says.
+    // SAFETY: the filter has this length.
     unsafe {
         assert_eq!(libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
         assert_eq!(libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program), 0);
     }
 }
 
-/// A context whose registers lead to memory that is there no more, or never was.
+/// Walks from a context whose registers point to memory that is gone or never existed.
 fn walk_from_anywhere(places: &[u64]) -> usize {
     let code = [walk as *const () as u64, walks as *const () as u64];
     let mut steps = 0;
@@ -160,10 +161,10 @@ fn walk_from_anywhere(places: &[u64]) -> usize {
         for offset in 0..40 {
             let mut context = [place; 256];
             context.iter_mut().step_by(2).for_each(|word| *word = pc + offset);
-            // Another stack than that of the place, which leads there.
+            // Another stack than that of the place, which points there.
             for shift in 0..2 {
                 let mut frames = [Frame::default(); 64];
-                // SAFETY: the words are more than the structure has.
+                // SAFETY: there are more words than the structure has.
                 let (count, _) = unsafe { STACKS.walk(context[shift..].as_ptr().cast(), &mut frames) };
                 steps += count;
             }
@@ -180,11 +181,11 @@ fn no_pointer_ends_a_process_in_which_the_kernel_refuses_to_copy_memory() {
             let (access, kind) =
                 (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
             let size = 1 << 20;
-            // SAFETY: a new mapping, to which nothing refers.
+            // SAFETY: this is a new mapping, and nothing refers to it.
             let gone = unsafe {
                 let gone = libc::mmap(std::ptr::null_mut(), size, access, kind, -1, 0);
                 gone.cast::<u8>().write_bytes(1, size);
-                // It was there when the files were read.
+                // It existed when the files were read.
                 STACKS.refresh();
                 libc::munmap(gone.byte_add(size / 2), size / 2);
                 gone as u64
@@ -193,7 +194,7 @@ fn no_pointer_ends_a_process_in_which_the_kernel_refuses_to_copy_memory() {
             let places =
                 [gone, half - 8, half - 4, half, half + 8, 0, 8, 1 << 47, 1 << 63, u64::MAX - 7, u64::MAX];
             let steps = walk_from_anywhere(&places);
-            // It still walks where the pointers are right, in a thread that began later, too.
+            // It still walks if the pointers are right, also in a thread that began later.
             let there = std::thread::spawn(|| walks(false)).join().unwrap_or(9);
             i32::from(steps == 0) + walks(false) + there
         });

@@ -1,12 +1,12 @@
-//! The C of the kernel's program, compiled for the host: with the compiler's sanitizers, if it has them, so
-//! that an access outside of the tables or the stack ends a test.
+//! Compiles the C code of the kernel's program for this machine. If the compiler has sanitizers, they end a
+//! test that accesses anything outside the tables and the stack.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Most loads of a look-up, by the bounds of the loops in `compact.h`: regions and entries by bisection, the
-/// numbers of a shape (4 bytes each at most), and its rows.
+/// The most loads of a look-up, by the bounds of the loops in `compact.h`: regions and entries by bisection,
+/// the numbers of a shape (at most 4 bytes each), and its rows.
 pub const MAX_LOADS: u64 = {
     let (region, page, entry) = (32 + 3, 4, 17 + 2);
     let (shape, rows, rule) = (4 + 4 * 4, 65 * (1 + 2 * 4), 1);
@@ -41,7 +41,7 @@ pub fn run(program: &Path, input: Vec<u8>) -> Vec<u64> {
     output.stdout.as_chunks().0.iter().map(|word| u64::from_ne_bytes(*word)).collect()
 }
 
-/// A small generator (splitmix64): the same inputs every run.
+/// A small random generator (splitmix64), so that every run has the same inputs.
 pub struct Random(pub u64);
 
 impl Random {
