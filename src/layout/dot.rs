@@ -61,7 +61,7 @@ impl<'p> LayoutState<'p> {
         self.in_regions = false;
     }
 
-    /// The value of an expression; its errors go into `findings`.
+    /// The value of an expression. Errors go into `findings`.
     fn eval(&mut self, expr: &Expr) -> Option<Value> {
         match eval(expr, self) {
             Ok(value) => Some(value),

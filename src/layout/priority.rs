@@ -49,7 +49,7 @@ impl Priorities {
         rows.into_iter().map(|(id, _)| id).collect()
     }
 
-    /// Orders the sections of a list; the sort is stable.
+    /// Orders the sections of a list. The sort is stable, so sections of equal priority stay in their order.
     pub fn sort(&self, items: &mut [SectionId]) {
         if !self.is_empty() && items.iter().any(|&id| self.of(id) != 0) {
             items.sort_by_cached_key(|&id| self.of(id));

@@ -15,7 +15,7 @@
 //! section is too small for this geometry, the section grows, the linker gives up the geometry, and another
 //! round begins. If a section could also shrink, two rounds could alternate for ever: it would shrink, then
 //! be too small, then grow. So sections only grow, and the rounds end. A section may end up larger than it
-//! needs to be, by a few bytes.
+//! needs to be.
 
 use super::check::{self, Origin};
 use super::converge::{self, Fixed};

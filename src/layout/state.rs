@@ -127,7 +127,7 @@ pub struct LayoutState<'p> {
     pub headers_size: u64,
     /// Address of the file header in the round before; `None` if no segment loads it.
     pub headers_address: Option<u64>,
-    /// Regions; the first one is the default.
+    /// The regions. The first one is the default region.
     pub regions: Vec<Region>,
     /// The relocation-read-only part.
     pub data_segment: DataSegment,

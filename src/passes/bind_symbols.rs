@@ -219,8 +219,8 @@ fn is_listed<T: Target>(link: &Inputs<'_, T>, id: SymbolId, kind: u8) -> bool {
         || link.lists.dynamic.as_ref().is_some_and(|list| list.contains(link.globals.names[id.index()]))
 }
 
-/// [`SymbolFlags::EXPORTED`] if other modules see a definition of this output, with [`SymbolFlags::IMPORTED`]
-/// if they may preempt it.
+/// [`SymbolFlags::EXPORTED`] if other modules see a definition of this output. If they may preempt it, also
+/// [`SymbolFlags::IMPORTED`].
 fn export_flags<T: Target>(
     link: &Resolved<'_, T>,
     id: SymbolId,

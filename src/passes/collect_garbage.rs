@@ -85,7 +85,8 @@ fn without_collected_edges<'a, T: Target>(bound: Bound<'a, T>, sections: &Sectio
     Bound { matched, symbols }
 }
 
-/// Marks the symbols of collected sections as [`SymbolFlags::DISCARDED`], as those of discarded sections are.
+/// Marks the symbols of collected sections as [`SymbolFlags::DISCARDED`], like the symbols of discarded
+/// sections.
 fn mark_dead_symbols<T: Target>(
     link: &Resolved<'_, T>,
     sections: &SectionStates,

@@ -1,9 +1,9 @@
 //! Decides which files take part in the link.
 //!
-//! An object on the command line always takes part. An archive such as `libc.a` has some two thousand
-//! members, and a program needs about a hundred of them: those that define a symbol which the program refers
-//! to, those that define what these refer to, and so on. So the linker searches the archive for members that
-//! define wanted symbols until it finds none.
+//! An object on the command line always takes part. An archive such as `libc.a` has thousands of members, and
+//! a program needs few of them: those that define a symbol which the program refers to, those that define
+//! what these refer to, and so on. So the linker searches the archive for members that define wanted symbols
+//! until it finds none.
 //!
 //! The order counts, and scripts and build systems rely on GNU ld's. An archive is searched where it stands
 //! on the command line, for what is wanted at that point:
@@ -178,7 +178,7 @@ impl<'s, 'a, T: Target> Search<'s, 'a, T> {
         any
     }
 
-    /// Takes a member if it defines a symbol that the link wants; the first one is the reason.
+    /// Takes a member if it defines a symbol that the link wants. The first such symbol is the reason.
     fn take_member(&mut self, file: u32, object: &ObjectFile<'_, T::E>) -> bool {
         let reason = (0..object.globals.len()).find(|&position| self.is_reason(object, position));
         if let Some(position) = reason {

@@ -1,8 +1,8 @@
 //! Opens the inputs of the command line, in order.
 //!
 //! One walk in command-line order finds libraries, unpacks archives, follows text scripts, and lists the
-//! files in link order. To open files takes most of the time, so many threads open each path that is named
-//! directly before the walk comes to it (`early`).
+//! files in link order. Opening the files takes most of the time, so many threads open each path that is
+//! named directly before the walk comes to it (`early`).
 
 mod added;
 mod archives;

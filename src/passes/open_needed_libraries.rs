@@ -93,7 +93,7 @@ fn want<'a, E: ByteOrder>(library: &SharedFile<'a, E>, wanted: &mut Vec<Wanted<'
     wanted.extend(library.needed.iter().map(|&name| (name, Rc::clone(&own))));
 }
 
-/// The directories in which a library wants the libraries that it needs (`DT_RUNPATH`, `DT_RPATH`).
+/// The directories in which a library's own needs are searched for (`DT_RUNPATH`, `DT_RPATH`).
 pub fn own_directories<E: ByteOrder>(library: &SharedFile<'_, E>) -> Vec<PathBuf> {
     let path = std::path::Path::new(library.name.path);
     let origin = match path.parent() {

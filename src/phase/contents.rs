@@ -9,7 +9,7 @@ use crate::ids::SectionId;
 use crate::input::SectionInfo;
 use crate::tables::section::SyntheticSections;
 
-/// All sections, those of inputs and those of the linker, with their sizes.
+/// All sections of the inputs and of the linker, with their sizes.
 pub struct Contents<'a, T: Target> {
     /// The phase before: tables for the dynamic linker.
     pub tables: Tables<'a, T>,

@@ -10,7 +10,7 @@ use crate::report_files::ReportFiles;
 /// The references that every pass has. `pipeline` makes them for each attempt to link.
 #[derive(Clone, Copy)]
 pub struct Session<'a> {
-    /// The options of the command line, with those that scripts of `-T` set.
+    /// The options of the command line, and the settings that scripts of `-T` make.
     pub config: &'a Config,
     /// Where diagnostics go.
     pub sink: &'a Sink,

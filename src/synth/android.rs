@@ -1,7 +1,7 @@
 //! `.rela.dyn` in Android's packed form (`--pack-dyn-relocs=android`): `APS2`, then numbers in SLEB128.
 //!
-//! A `Rela` entry takes 24 bytes, and most entries of a library differ from the one before only in their
-//! places, which lie 8 bytes apart. So the packed form stores differences to the entry before. Entries that
+//! A `Rela` entry takes 24 bytes, but most entries of a library lie close to the entry before, are of the
+//! same type, and name no symbol. So the packed form stores differences to the entry before. Entries that
 //! have something in common form a group, which says it once. The format is that of Bionic's dynamic linker.
 
 use crate::arch::Target;

@@ -1,9 +1,10 @@
 //! `.relr.dyn` (gABI, "Relative Relocation Table"): the places of relative relocations, in one bit each where
 //! they lie close together.
 //!
-//! A table of a hundred pointers needs a hundred relocations of 24 bytes, which say nothing but their places.
-//! This section has two kinds of words. An even word is an address, and the word there is relocated. An odd
-//! word is a bitmap for the 63 words that follow the last one covered:
+//! In `.rela.dyn`, the relocations of a table of a hundred pointers take 2400 bytes. If each pointer itself
+//! holds its addend, only the place is left to say, and neighbours need one bit each. This section has two
+//! kinds of words. An even word is an address, and the word there is relocated. An odd word is a bitmap for
+//! the 63 words that follow the last one covered:
 //!
 //! ```text
 //! 0x3000              relocate the word at 0x3000

@@ -107,7 +107,7 @@ pub enum Write<T: Target> {
 pub struct Written {
     /// The section.
     pub id: SectionId,
-    /// Its number among those of its kind ([`crate::tables::section::Kind::number`]).
+    /// Its number among the sections of its kind ([`crate::tables::section::Kind::number`]).
     pub number: u32,
 }
 
@@ -152,7 +152,8 @@ pub struct Created<'a> {
     pub sections: Vec<SyntheticSection<'a>>,
     /// Input sections whose contents live on in them.
     pub absorbed: Vec<SectionId>,
-    /// The place of each common block in them, by its row; only from [`super::common`].
+    /// The place of each common block in these sections, by the block's row. Only [`super::common`] fills
+    /// this.
     pub common_places: Vec<Option<CommonPlace>>,
 }
 

@@ -20,7 +20,7 @@ macro_rules! kinds {
             /// The kinds that are made early, in the order of their sections.
             pub const EARLY: &[Kind] = &[$(Kind::$one),*];
 
-            /// The number of a section among those of its kind; 0 for early kinds.
+            /// The number of a section among the sections of its kind. Early kinds have 0.
             pub fn number(self) -> u32 {
                 match self {
                     $(Kind::$many(number) => number,)*

@@ -16,7 +16,7 @@ use crate::symbols::Globals;
 /// The outcome of the first search.
 #[derive(Default)]
 pub struct Before<'a> {
-    /// Objects without those of intermediate code, as rows of the candidates, in link order.
+    /// The objects, except those of intermediate code, as rows of the candidates, in link order.
     pub objects: Vec<u32>,
     /// The number of objects before the first file of intermediate code.
     pub place: usize,
@@ -55,7 +55,7 @@ impl<'a> Before<'a> {
     }
 }
 
-/// Runs the search. The other arguments are those of [`super::run`].
+/// Runs the search. The other arguments are the same as in [`super::run`].
 pub fn run<T: Target>(
     before: &Before<'_>,
     files: &[Parsed<'_, T>],

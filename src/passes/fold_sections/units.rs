@@ -51,7 +51,8 @@ struct Part<'s, E: ByteOrder> {
 struct Header<'s> {
     sh_type: u32,
     flags: u64,
-    /// Alignment in bytes for dependents; 0 for the section itself, since the leader has the largest one.
+    /// The alignment of a dependent, in bytes. The section itself has 0 here, because the leader has the
+    /// largest alignment.
     align: u64,
     /// The output section: its row in the plan, or the section's name if it is an orphan.
     output: Result<OutputId, &'s [u8]>,

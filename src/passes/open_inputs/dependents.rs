@@ -18,7 +18,7 @@ use std::collections::HashSet;
 use std::path::Path;
 use zerocopy::byteorder::ByteOrder;
 
-/// Opens the libraries that objects name, and those that libraries bring, each name once.
+/// Opens the libraries that objects name, and those that libraries bring. Each name is opened once.
 pub struct Dependents<'c, 'a> {
     config: &'c Config,
     source: &'c dyn InputSource,

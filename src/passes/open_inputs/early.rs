@@ -1,8 +1,8 @@
 //! Opens the inputs that are named by path, and lists the members of archives among them, with many threads.
 //!
 //! To open a file, the system has to map it and to read in the pages with the members' headers; for a thin
-//! archive, it has to open each member. That takes more time than anything that the linker does with the
-//! file, so threads do it before the walk needs the files.
+//! archive, it has to open each member. A thread mostly waits for this, so many threads do it before the walk
+//! needs the files.
 
 use crate::cli::{Config, InputFormat, InputSource as Named, InputSpec};
 use crate::input::archive::{self, Member};

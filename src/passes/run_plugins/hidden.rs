@@ -14,7 +14,7 @@ use crate::symbols::Definition;
 use hashbrown::HashSet;
 use zerocopy::byteorder::ByteOrder;
 
-/// Names that a claimed file of an excluded archive defines. `roles` are those of the link's objects.
+/// The names that a claimed file of an excluded archive defines. `roles` has the roles of the link's objects.
 pub fn names<'a, T: Target>(link: &Resolved<'a, T>, roles: &[Role]) -> HashSet<&'a [u8]> {
     let mut names = HashSet::new();
     for (object, role) in link.objects.iter().zip(roles) {
