@@ -20,7 +20,7 @@
 //!
 //! A program can tell folded sections from each other only by their addresses. `--icf=safe` therefore does
 //! not fold sections whose addresses something may compare (`significance`); `--icf=all` folds such code, but
-//! not such data.
+//! not such data, unless `--ignore-data-address-equality` is given.
 //!
 //! A folded section counts as absorbed, and its bytes are those of its leader ([`Folds`]): symbols and
 //! relocations find them as they find merged strings. The linker drops the frames and `.sframe` rows of a
