@@ -1,4 +1,4 @@
-//! The tests of `lit-tests/`, with this build's linker: `cargo test --test lit -- FILTER`.
+//! Runs the tests of `lit-tests/` with the linker of this build: `cargo test --test lit -- FILTER`.
 
 #[allow(dead_code)] // The runner needs one of the commands.
 #[path = "integration/support/built.rs"]

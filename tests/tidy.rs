@@ -1,18 +1,18 @@
-//! The house's own rules, checked on the sources: files of a readable length, modules that say
-//! what they are for, dependencies that point downward, no paths of anybody's machine.
+//! Checks the project's own rules on the sources: files have a readable length, modules say what they are
+//! for, dependencies point downward, and no file contains a path of anybody's machine.
 
 use std::path::{Path, PathBuf};
 
 /// Longest Rust source file, in lines.
 const LONGEST: usize = 700;
-/// Columns of a comment, as `rustfmt.toml` says of code.
+/// The most columns of a comment; `rustfmt.toml` has the same number for code.
 const WIDEST: usize = 110;
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// All files below these folders with one of these suffixes, with their text, sorted by path.
+/// All files below these folders with one of these suffixes, and their texts, sorted by path.
 fn files(folders: &[&str], suffixes: &[&str]) -> Vec<(String, String)> {
     let mut found = Vec::new();
     for folder in folders {
@@ -48,7 +48,7 @@ fn sources() -> Vec<(String, String)> {
     )
 }
 
-/// The lines of code, comments left out.
+/// The lines of code, without comments.
 fn code(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let lines = text.lines().enumerate().map(|(n, l)| (n + 1, l));
     lines.filter(|(_, l)| !l.trim_start().starts_with("//"))
@@ -68,7 +68,8 @@ fn files_are_of_readable_length() {
     none("files longer than 700 lines", sources().into_iter().filter_map(long).collect());
 }
 
-/// As rustfmt holds code, which leaves comments as they are. Tables and code in comments cannot be broken.
+/// rustfmt checks the width of code, but leaves comments as they are. Tables and code in comments cannot be
+/// broken.
 #[test]
 fn comments_fit_the_width_of_the_code() {
     let mut found = Vec::new();
@@ -98,7 +99,7 @@ fn every_module_says_what_it_is_for() {
 
 #[test]
 fn nothing_is_left_undone() {
-    // Put together here, so that this file does not find itself.
+    // The words are put together here, so that this file does not find itself.
     let words = [
         ["todo", "!("],
         ["unimplement", "ed!("],
@@ -133,7 +134,7 @@ fn modules_depend_downward() {
     none("imports from above", against.upward.iter().map(shown).collect());
     let unknown = against.unknown.iter().map(|file| (*file).to_owned());
     none("files that DESIGN.md's table has no place for", unknown.collect());
-    // The command is a crate of its own and stands above the library.
+    // The command is a crate of its own, above the library.
     let exists = |module: &str| root().join("src").join(module).exists();
     let missing = against.empty.into_iter().filter(|module| !exists(module));
     none("modules of DESIGN.md's table that are not there", missing.collect());
@@ -189,8 +190,8 @@ fn the_format_crate_knows_nothing_of_the_linker() {
 
 #[test]
 fn hash_maps_are_not_iterated_where_order_matters() {
-    // A walk over a map needs a comment with the reason why its order does not matter, on the same
-    // line or the one before.
+    // A walk over a map needs a comment that says why its order does not matter, on the same line or the one
+    // before.
     let walks =
         [".iter()", ".keys()", ".values()", ".into_iter()", ".drain(", ".values_mut()", ".iter_mut()"];
     let mut found = Vec::new();
@@ -214,7 +215,7 @@ fn hash_maps_are_not_iterated_where_order_matters() {
     none("walks over a hash map that do not say why the order is right", found);
 }
 
-/// Names of fields and variables that are declared as a hash map or set in this text.
+/// The names of fields and variables that this text declares as a hash map or set.
 fn hash_maps(text: &str) -> Vec<String> {
     let mut names = Vec::new();
     for (_, line) in code(text) {
@@ -232,7 +233,7 @@ fn hash_maps(text: &str) -> Vec<String> {
 
 #[test]
 fn only_the_arch_folder_names_architectures() {
-    // Only options and commands remain, whose words are architectures' names.
+    // Only options and commands remain; their words are names of architectures.
     const NEUTRAL: [&str; 11] = [
         "frames", "input", "layout", "merge", "output", "passes", "phase", "relocs", "sframe", "symbols",
         "synth",
@@ -355,8 +356,8 @@ fn recorded_proofs_are_plain_text() {
 
 #[test]
 fn tests_start_only_programs_that_a_fresh_machine_has() {
-    // Of gcc and its packages, Rust, and what every system of the distribution has. All else comes from
-    // `tools`.
+    // These programs come with gcc and its packages, with Rust, or with every system of the distribution. All
+    // others must come from `tools`.
     let of_compilers =
         ["gcc", "g++", "cc", "gcc-ar", "as", "ar", "nm", "readelf", "c++filt", "cargo", "rustc"];
     let of_system = ["sh", "bash", "cp", "mv", "chmod", "mkfifo", "mknod", "tar", "unshare", "setpriv"];

@@ -1,5 +1,5 @@
-//! Features that only AArch64 has: calls that do not reach, branch protection, an erratum, rewritings by
-//! pairs.
+//! Features that only AArch64 has: calls out of reach, branch protection, an erratum, rewriting of
+//! instruction pairs.
 
 use crate::need;
 use crate::support::Work;
@@ -10,7 +10,7 @@ fn on_aarch64(test: fn(Work)) {
     machine::check(&AARCH64, |machine| test(Work::on(machine)));
 }
 
-/// Three functions that call one another from ends of the program, and print.
+/// Three functions at opposite ends of the program that call one another and print.
 const FAR: &str = r#"
 #include <stdio.h>
 #define IN(name) __attribute__((section(name), noipa))
@@ -23,7 +23,7 @@ IN(".far.c") int unused(int x) { return twice(helper(x)); }
 /// A function with frames that nothing calls.
 const FRAMES: &str = ".globl framed\nframed: .cfi_startproc\nnop\nret\n.cfi_endproc\n.size framed,.-framed\n";
 
-/// Puts each of the sections so many bytes behind the one before.
+/// A script that puts each of the sections this many bytes after the previous one.
 fn far_script(gap: &str) -> String {
     format!(
         "SECTIONS {{ .far : {{ *(.far.a) . = . + {gap}; *(.far.b) . = . + {gap}; *(.far.c) }} }} INSERT AFTER .text;"
@@ -75,7 +75,7 @@ fn check_thunks(work: &Work, mode: &str) {
     }
 }
 
-/// Where inputs stay in `.sframe`, rows for thunks are in a blob beside them, also if the link has no PLT and
+/// If inputs stay in `.sframe`, a blob beside them has the rows for thunks, even if the link has no PLT and
 /// no other rows.
 #[test]
 fn thunks_are_described_beside_inputs_that_stay() {
@@ -121,7 +121,7 @@ fn emitted_relocations_of_the_index_pass_thunks_by() {
         let thunks = count(&|name| name.ends_with("_veneer"));
         let veneers = count(&|name| name.starts_with("__erratum_veneer"));
         let made = rows - relocations.len();
-        // Code moved from code without rows has none either.
+        // Code that is moved out of code without rows has no rows either.
         assert!(
             thunks > 0 && (thunks..=thunks + veneers).contains(&made),
             "{made} of {thunks} and {veneers}"
@@ -152,7 +152,7 @@ fn far_calls_go_through_thunks_between_output_sections_in_any_order() {
     });
 }
 
-/// A program without a C library: `value` gives its exit status.
+/// A program without a C library; its exit status is `value`.
 const BARE: &str = "
 \t.text
 \t.globl _start
@@ -387,7 +387,7 @@ value:\t.quad 42
             let moved = row(&format!("{veneer:#x}"));
             assert_eq!(moved, row(&format!("{:#x}", start + 16)), "{mode}");
             assert!(moved.is_some_and(|row| row.contains("cfa=sp+32")), "{mode}");
-            // The load behind it restores the registers: it has another row, in its own place.
+            // The load after it restores the registers, so it has another row in its own place.
             assert_ne!(row(&format!("{:#x}", veneer + 4)), row(&format!("{:#x}", start + 24)), "{mode}");
             let said = work.sframe(&["verify", "a"]).ok().stdout;
             assert!(said.contains(" 0 errors") && said.contains("0 wrong"), "{mode}: {said}");

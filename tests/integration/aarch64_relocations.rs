@@ -1,9 +1,8 @@
-//! Relocations of AArch64 at the ends of their ranges: the linked bytes equal GNU ld's, and a value one past
-//! the end is an error that names relocation, place and excess.
+//! Tests relocations of AArch64 at the ends of their ranges. The linked bytes must equal GNU ld's, and a
+//! value one past the end must be an error that names the relocation, the place and the excess.
 //!
-//! Values of plain types come from absolute symbols and from addends. Where a slot of the GOT takes part, the
-//! slots are looked up in a first link, and each field is put where its distance from its slot is the wanted
-//! one.
+//! The values of plain types come from absolute symbols and from addends. If a GOT slot takes part, a first
+//! link shows where the slots are. Then each field goes to a place at the wanted distance from its slot.
 
 use crate::need;
 use crate::support::machine::{self, AARCH64};
@@ -15,21 +14,22 @@ fn on_aarch64(test: fn(Work)) {
     machine::check(&AARCH64, |machine| test(Work::on(machine)));
 }
 
-/// The operands of a value.
+/// What the value is computed from.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     /// `S + A`.
     Value,
     /// `S + A - P`.
     Distance,
-    /// Pages of the same.
+    /// The pages of that distance.
     Pages,
     /// The offset from the thread pointer.
     Thread,
 }
 
-/// A relocation type, an instruction for it (`None`: data), the operands, the smallest value, the largest,
-/// and the distance of values; 0 for types that take some bits of any value.
+/// A relocation type, an instruction for it (`None`: data), what the value is computed from, the smallest
+/// value, the largest value, and the distance between values. The distance is 0 for types that take some bits
+/// of any value.
 struct Case(&'static str, Option<u32>, Kind, i64, i64, i64);
 
 const MOVZ: Option<u32> = Some(0xd280_0001);
@@ -105,7 +105,7 @@ const TEXT: i64 = 1 << 52;
 const THREAD_HEADER: i64 = 16;
 
 impl Case {
-    /// The object's part for a value at an offset. `symbol` is a name that no other has.
+    /// The part of the object for a value at an offset. No other part uses the name `symbol`.
     fn source(&self, symbol: &str, value: i64, offset: usize) -> String {
         let content =
             self.1.map_or("\t.word 0, 0".to_owned(), |word| format!("\t.inst {word:#x}, 0xd503201f"));
@@ -116,7 +116,7 @@ impl Case {
         format!("\t.reloc {offset}, {}, {target}\n{content}\n", self.0)
     }
 
-    /// The option that defines the symbol that gives a value at an offset.
+    /// The option that defines the symbol, so that it gives this value at this offset.
     fn symbol(&self, symbol: &str, value: i64, offset: usize) -> String {
         let base = match self.2 {
             Kind::Value | Kind::Thread => 0,
@@ -129,10 +129,10 @@ impl Case {
 
 const THREAD_LOCAL: &str = "\t.section .tdata,\"awT\"\n\t.balign 8\nlocal:\t.quad 0\n";
 
-/// The first word of a field that GNU ld writes in a way of its own.
+/// Whether only GNU ld writes the first word of a field in this way.
 fn is_gnu_alone(name: &str, value: i64) -> bool {
-    // It has the high halves of negative offsets overflow, and the highest one of large ones, puts `movn`
-    // where the ABI has `movk`, and from 2.47 on takes an addition of 0 for a move.
+    // GNU ld reports an overflow for the high halves of negative offsets, and for the highest half of large
+    // ones. It writes `movn` where the ABI has `movk`, and from 2.47 on it takes an addition of 0 for a move.
     value < 0 && (name.contains("TLS") && name.contains("PREL_G") || name.ends_with("MOVW_PREL_G3"))
         || name.ends_with("TLSLE_MOVW_TPREL_G2")
         || name.contains("_ADD_") && value & 0xfff == 0
@@ -168,7 +168,7 @@ fn fields_hold_their_ends_as_gnu_ld_writes_them() {
         }
         let peer = need!(AARCH64.tool("ld"));
         args[1] = "theirs";
-        // It takes ABS32 for unsigned, and complains, but writes the value.
+        // GNU ld takes ABS32 for unsigned and complains, but it writes the value.
         args.push("--noinhibit-exec");
         work.command(peer, &args);
         let theirs = work.elf_unchecked("theirs").section(".text").data.clone();
@@ -187,7 +187,7 @@ fn one_past_the_end_is_an_error_with_place_and_value() {
         let mut source = String::from("\t.globl _start\n_start: ret\n");
         let mut symbols = Vec::new();
         let mut expected = Vec::new();
-        // Farther calls get thunks.
+        // Calls that reach further get thunks.
         let checked =
             CASES.iter().filter(|c| c.5 != 0 && !matches!(c.0, "R_AARCH64_JUMP26" | "R_AARCH64_CALL26"));
         let beyond = checked.flat_map(|case| [(case, case.3 - case.5), (case, case.4 + case.5)]);
@@ -226,7 +226,7 @@ fn accesses_must_be_aligned_to_their_size() {
     });
 }
 
-/// The contents of a slot of the GOT.
+/// What a GOT slot contains.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Slot {
     Address,
@@ -237,22 +237,22 @@ enum Slot {
     /// The offset from the thread pointer.
     Offset,
     Descriptor,
-    /// There is none: the offset in the module's block.
+    /// There is no slot: the offset in the module's block.
     Block,
 }
 
 /// The value that is computed from a slot.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Part {
-    /// The distance from the field to it; ends and their distance, as in [`Case`].
+    /// The distance from the field to the slot; ends and distance as in [`Case`].
     Distance(i64, i64, i64),
-    /// Pages of the same.
+    /// The pages of that distance.
     Pages(i64, i64, i64),
-    /// The offset in the block, of which there is no slot.
+    /// The offset in the block; there is no slot for it.
     Value(i64, i64, i64),
-    /// The low twelve bits of its address, shifted right.
+    /// The low twelve bits of the slot's address, shifted right.
     Low(u32),
-    /// Sixteen bits of its offset in the GOT, so many bits up.
+    /// Sixteen bits of the slot's offset in the GOT, starting at this bit.
     Half(u32),
     /// Nothing.
     Mark,
@@ -270,7 +270,7 @@ const fn signed(bits: u32) -> Part {
     Part::Value(-(1 << bits), (1 << bits) - 1, 1)
 }
 
-/// Types of a library, where no sequence is rewritten.
+/// Types in a library, where no sequence is rewritten.
 const LIBRARY_CASES: &[(&str, Option<u32>, Slot, Part)] = &[
     ("R_AARCH64_GOT_LD_PREL19", LITERAL, Slot::Address, WORDS),
     ("R_AARCH64_ADR_GOT_PAGE", ADRP, Slot::Address, PAGES),
@@ -322,7 +322,7 @@ const GOT: i64 = 0x10_0000_0000;
 /// A field of a library: row of [`LIBRARY_CASES`] and value.
 type Field = (usize, i64);
 
-/// The fields at the ends of all types, or one past them.
+/// The fields at the ends of all types, or one past the ends.
 fn library_fields(past: bool) -> Vec<Field> {
     let mut all = Vec::new();
     for (row, case) in LIBRARY_CASES.iter().enumerate() {
@@ -341,7 +341,7 @@ fn library_fields(past: bool) -> Vec<Field> {
     all
 }
 
-/// The variable whose slot a case is about. Each of them has one, but for those that one library shares.
+/// The variable for the slot of a case. Each case has its own, except for those that a library shares.
 fn variable(row: usize) -> String {
     match LIBRARY_CASES[row].2 {
         Slot::Module => "module".into(),
@@ -351,7 +351,7 @@ fn variable(row: usize) -> String {
     }
 }
 
-/// An object with a section for each field, and a script that puts them at addresses.
+/// An object with a section for each field, and a script that puts the sections at these addresses.
 fn write_library(work: &Work, fields: &[Field], places: &[i64]) -> String {
     let (mut source, mut script) = (String::new(), vec![(GOT, ".got : { *(.got) *(.got.plt) }".to_owned())]);
     for (number, (&(row, value), place)) in fields.iter().zip(places).enumerate() {
@@ -394,14 +394,14 @@ fn write_library(work: &Work, fields: &[Field], places: &[i64]) -> String {
     work.s("library", &source)
 }
 
-/// The slot of each row, in a linked library.
+/// The slot of each row in a linked library.
 fn slots(elf: &Elf) -> Vec<i64> {
     let numbers = &AARCH64.relocations;
     let all = |kind: u32| elf.dynamic_relocations_of(kind);
     let data = elf.section(".data").addr;
     let address_of =
         |row: usize| LIBRARY_CASES[..row].iter().filter(|case| case.2 == Slot::Address).count() as i64;
-    // Variables of threads stand behind `block` and `module`.
+    // Thread-local variables come after `block` and `module`.
     let offset_of = |row: usize| {
         let before = LIBRARY_CASES[..row].iter();
         16 + 8 * before
@@ -429,7 +429,7 @@ fn slots(elf: &Elf) -> Vec<i64> {
     (0..LIBRARY_CASES.len()).map(slot).collect()
 }
 
-/// Where fields go so that they have their values.
+/// The places of the fields at which they have their values.
 fn places(fields: &[Field], slots: &[i64]) -> Vec<i64> {
     let place = |(number, &(row, value)): (usize, &Field)| match LIBRARY_CASES[row].3 {
         Part::Distance(..) => slots[row] - value,
@@ -439,7 +439,7 @@ fn places(fields: &[Field], slots: &[i64]) -> Vec<i64> {
     fields.iter().enumerate().map(place).collect()
 }
 
-/// Links the fields with their values; gives their words, and the slots of all rows.
+/// Links the fields with their values. Returns their words, and the slots of all rows.
 fn link_library(work: &Work, link: &dyn Fn(&[&str]), fields: &[Field]) -> (Vec<u32>, Vec<i64>) {
     const ARGS: &[&str] = &["-shared", "-z", "norelro", "-T", "library.ld", "-o", "library", "library.o"];
     let near: Vec<i64> = (0..fields.len() as i64).map(|number| GOT + 0x8000 + 16 * number).collect();
@@ -518,7 +518,7 @@ fn one_past_the_end_of_slots_is_an_error_with_place_and_value() {
 #[test]
 fn slots_past_the_end_of_the_small_table_are_errors() {
     on_aarch64(|work| {
-        // One word is reserved; the table of 32 KiB begins at a page.
+        // One word is reserved. The table of 32 KiB starts at a page.
         const SLOTS: usize = 32768 / 8 - 1;
         let link = |count: usize, kind: &str| {
             let mut source = String::from("\t.globl _start\n_start:\n");
@@ -545,7 +545,7 @@ fn slots_past_the_end_of_the_small_table_are_errors() {
     });
 }
 
-/// Gives relocations of an object other types.
+/// Changes the types of an object's relocations.
 fn retype(work: &Work, object: &str, types: &[(u32, u32)]) {
     let mut bytes = work.read(object);
     let elf = work.elf_unchecked(object);
@@ -579,7 +579,7 @@ fn distances_that_gnu_as_does_not_know_hold_their_ends() {
             work.ld(&["-o", "a", &object, &text, &symbols[0], &symbols[1], &got])
         };
         let (low, high) = (-(1 << 31), (1 << 31) - 1);
-        // The slot stands behind the reserved word.
+        // The slot comes after the reserved word.
         for slot in [low, high - 7] {
             link(low, high, slot - 8).ok();
             let words = work.elf_unchecked("a").section(".text").words();

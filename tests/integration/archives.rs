@@ -99,7 +99,7 @@ fn whole_archive_takes_everything_once() {
     assert!(elf.find_symbol("spare").is_some() && elf.find_symbol("other").is_none());
 }
 
-/// Few bytes of a thin archive may name a file any number of times, itself too.
+/// A thin archive of a few bytes may name a file any number of times, even itself.
 #[test]
 fn a_thin_archive_that_names_a_file_again_and_again() {
     let work = Work::new();

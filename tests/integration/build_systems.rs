@@ -1,17 +1,17 @@
-//! Build systems learn by tests of their own which features their linker has, and go without symbol control,
-//! symbol versions or dependency files where they do not know it. Here they run themselves: libtool and gcc's
-//! macros inside libffi's `configure`, CMake, Meson, Go, the kernel's script; Bazel's questions are asked in
-//! its place.
+//! Tests that build systems work with the linker. They run small tests to learn what their linker can do. If
+//! they do not recognise it, they do without symbol control, symbol versions or dependency files. Here they
+//! run themselves: libtool and gcc's macros in libffi's `configure`, CMake, Meson, Go, and the kernel's
+//! script. Bazel is too large, so the tests ask Bazel's questions.
 
 use crate::need;
 use crate::support::elf::{DT_SONAME, STB_LOCAL};
 use crate::support::{Work, tools, work};
 use std::path::Path;
 
-/// The GNU ld that build systems take us for.
+/// The version of GNU ld that build systems take this linker for.
 const VERSION: &str = "2.44";
 
-/// A scratch directory where compilers link with the linker under test.
+/// A scratch directory in which compilers link with the linker under test.
 fn work_with_compilers() -> Work {
     let mut work = Work::new();
     let folder = work::linker_directory().display();
@@ -20,14 +20,14 @@ fn work_with_compilers() -> Work {
     work
 }
 
-/// Lets commands find a program's folder before all others.
+/// Puts a program's folder first on the `PATH` of commands.
 fn put_on_path(work: &mut Work, program: &Path) {
     let path = std::env::var("PATH").unwrap_or_default();
     let folder = program.parent().expect("a program is in a folder").display();
     work.env("PATH", &format!("{folder}:{path}"));
 }
 
-/// The exports of a library, sorted: names, and their versions where they have any.
+/// The exports of a library, sorted: names, and the versions of those that have one.
 fn exports(work: &Work, library: &str) -> Vec<(String, Option<String>)> {
     let symbols = work.elf(library).dynamic_symbols().into_iter();
     let defined = symbols.filter(|symbol| symbol.section != 0 && symbol.binding != STB_LOCAL);
@@ -86,7 +86,7 @@ fn libffi_has_the_versions_of_its_map(work: &Work) {
     assert!(work.made_here(library));
     let exports = exports(work, library);
     let allowed = versioned_names(&String::from_utf8(work.read("libffi.map")).unwrap());
-    // Each version has a symbol of its own.
+    // Each version has its own symbol.
     let is_version = |(name, version): &(String, Option<String>)| {
         version.as_deref().is_some_and(|version| version.strip_prefix('@') == Some(name))
     };
@@ -103,7 +103,7 @@ fn libffi_has_the_versions_of_its_map(work: &Work) {
     assert_eq!(needed.as_deref(), Some("@LIBFFI_BASE_8.0"));
 }
 
-/// Runs the `libtool` that `configure` has made, in a mode.
+/// Runs the `libtool` that `configure` made, in this mode.
 fn libtool(work: &Work, mode: &str, arguments: &[&str]) {
     let prefix = format!("-B{}", work::linker_directory().display());
     let words = ["libtool", "--tag=CC", mode, "gcc", &prefix];
@@ -141,7 +141,7 @@ fn libtool_exports_only_what_is_asked_for(work: &Work) {
     }
 }
 
-/// Writes the program that CMake and Meson build, and the library that they do not know of.
+/// Writes the program that CMake and Meson build, and the library that they do not know about.
 fn write_project(work: &Work) {
     work.write("CMakeLists.txt", include_str!("build_systems/CMakeLists.txt"));
     work.write("meson.build", include_str!("build_systems/meson.build"));
@@ -155,13 +155,13 @@ fn write_project(work: &Work) {
     write_extra(work, 1);
 }
 
-/// Makes the library `extra` anew, with another result.
+/// Makes the library `extra` again, with another result.
 fn write_extra(work: &Work, result: u32) {
     let object = work.c("extra", &format!("int extra(void) {{ return {result}; }}"), &[]);
     work.ar("libextra.a", "", &[&object]);
 }
 
-/// The text that CMake should write into `answers`.
+/// The text that CMake should write to `answers`.
 fn expected_of_cmake() -> String {
     let mut answers = String::new();
     for language in ["C", "CXX"] {
@@ -239,8 +239,8 @@ fn meson_knows_the_linker_and_its_options() {
     assert!(work.elf("built/program").find_symbol("whole").is_some(), "link_whole");
 }
 
-/// Bazel's configuration of a toolchain asks which linker serves, and whether options come back as
-/// complaints; its links pass libraries as groups of objects, by parameter files.
+/// Bazel's toolchain configuration asks which linker works, and whether options lead to complaints. Its links
+/// pass libraries as groups of objects, in parameter files.
 #[test]
 fn what_bazel_asks_is_answered_and_its_parameter_files_link() {
     need!(tools::own_linker());
@@ -314,7 +314,7 @@ fn the_kernel_takes_the_linker_for_its_identity() {
     let script = need!(tools::peer_program("ld-version.sh"));
     let work = Work::new();
     work.write("ld-version.sh", std::fs::read(script).unwrap());
-    // Its companion is not in the package. These versions are Linux 6.16's.
+    // The other script that it calls is not in the package. These versions are those of Linux 6.16.
     let least = "#!/bin/sh\ncase $1 in binutils) echo 2.30.0;; llvm) echo 13.0.1;; esac\n";
     work.write_program("min-tool-version.sh", least);
     let linker = work::linker().display().to_string();

@@ -1,5 +1,5 @@
-//! `--gdb-index`: units, addresses and names of debug information in all its forms, held against the
-//! indexes of lld and gold and against the debugger that reads them.
+//! Tests `--gdb-index`: units, addresses and names from debug information in all its forms. The index is
+//! compared with those of lld and gold, and the debugger reads it.
 
 use crate::need;
 use crate::support::elf::*;
@@ -38,16 +38,16 @@ int other(int a) { enum kind k = first; return a + table.a++ + k; }
 int unused(int a) { return a * 2; }
 ";
 
-/// An index, as a reader sees it.
+/// An index as a reader sees it.
 #[derive(Debug, PartialEq)]
 struct Index {
-    /// Offset and length.
+    /// Offset and length of each unit.
     units: Vec<(u64, u64)>,
-    /// Offset, offset of the type, signature.
+    /// Offset, offset of the type, and signature of each type unit.
     type_units: BTreeSet<(u64, u64, u64)>,
-    /// Sizes of areas, with their unit.
+    /// Size and unit of each area.
     areas: Vec<(u64, u32)>,
-    /// Units of each name with the name's kind.
+    /// The units of each name, with the kind of the name.
     names: BTreeMap<String, BTreeSet<(u32, u8)>>,
 }
 
@@ -82,7 +82,7 @@ impl Index {
         }
     }
 
-    /// Names with the numbers of their units only.
+    /// Names with only the numbers of their units.
     fn units_of_names(&self) -> BTreeMap<&str, BTreeSet<u32>> {
         let units = |entries: &BTreeSet<(u32, u8)>| entries.iter().map(|entry| entry.0).collect();
         self.names.iter().map(|(name, entries)| (&name[..], units(entries))).collect()
@@ -134,7 +134,7 @@ fn index_of_listed_names_is_that_of_lld() {
         let own = link(&work, &objects, &["--compress-debug-sections=zlib"]);
         assert_eq!(own, link_by(&work, &lld, &objects), "{flags:?}");
         assert!(!own.areas.is_empty() && own.names.len() > 20, "{flags:?}");
-        // They were made for the index, and say nothing that it does not say.
+        // These sections were made for the index, and say nothing that it does not say.
         let elf = work.elf_unchecked("own");
         assert!(elf.find(".debug_gnu_pubnames").is_none() && elf.find(".debug_gnu_pubtypes").is_none());
     }
@@ -152,7 +152,7 @@ fn index_without_lists_has_the_same_names_as_with_them() {
         let gold = link_by(&work, &gold, &objects);
         assert_eq!((&own.units, &own.areas), (&gold.units, &gold.areas), "{flags:?}");
         let (own, mut gold) = (own.units_of_names(), gold.units_of_names());
-        // gold does not look for the declaration of a member that is a variable.
+        // If a member is a variable, gold does not look for its declaration.
         gold.insert("ns::S::total", BTreeSet::from([0]));
         assert_eq!(own, gold, "{flags:?}");
     }
@@ -239,7 +239,7 @@ fn no_index_is_made_of_stripped_or_relocatable_output() {
     work.ld(&[&index[..], &["-r"]].concat()).fails().says(&["--gdb-index"]);
 }
 
-/// Found by fuzzing: a script's pattern keeps an index although there is nothing to list.
+/// Found by fuzzing: a script's pattern keeps an index although it has nothing to list.
 #[test]
 fn an_empty_index_that_a_script_names_is_written() {
     need!(tools::own_linker());
@@ -250,7 +250,7 @@ fn an_empty_index_that_a_script_names_is_written() {
     assert!(work.elf_unchecked("out").find(".gdb_index").is_none());
 }
 
-/// Damage in debug sections is told, or changes some names; it never ends the linker.
+/// Damage in debug sections is reported or changes some names. It never ends the linker.
 #[test]
 fn damaged_debug_information_is_survived() {
     need!(tools::own_linker());
@@ -301,7 +301,7 @@ fn gdb_finds_functions_and_lines_by_the_index() {
             assert!(read.contains(text), "{flags:?}: {text}: {read}");
         }
         assert!(!read.contains("symtab left.c"), "{flags:?}: all was read: {read}");
-        // Types are found too, those of type units as well.
+        // gdb also finds types, including those of type units.
         let read = work.command(&gdb, &["-nx", "-batch", "-ex", "ptype struct left_type", "own"]).ok().stdout;
         assert!(read.contains("int x;"), "{flags:?}: {read}");
     }

@@ -1,4 +1,5 @@
-//! `--debug-names`: the name indexes of objects (DWARF 5, section 6.1.1) joined into one, held against lld's.
+//! Tests `--debug-names`: the linker joins the name indexes of objects (DWARF 5, section 6.1.1) into one,
+//! which is compared with lld's.
 
 use crate::support::machine::Machine;
 use crate::support::{Work, tools};
@@ -21,10 +22,10 @@ static int own(int a) { return a * 5; }
 extern \"C\" int other(int a) { ns::S s{a}; return own(s.x) + ns::twice(a); }
 ";
 
-/// An entry: its name, tag, unit, offset there, what it says of its parent, and further attributes.
+/// An entry: its name, tag, unit, offset in the unit, what it says about its parent, and further attributes.
 type Row = (String, u16, String, usize, String, Vec<(u16, u64)>);
 
-/// The rows of the only index in a file. Each name must be found by its hash.
+/// The rows of the only index in a file. Each name must be found through its hash.
 #[track_caller]
 fn rows(work: &Work, file: &str) -> BTreeSet<Row> {
     let elf = work.elf_unchecked(file);
@@ -74,7 +75,7 @@ fn rows(work: &Work, file: &str) -> BTreeSet<Row> {
     found
 }
 
-/// The hash of a name of lower-case letters, and of the two capitals of [`FIRST`] that are none.
+/// The hash of a name after case folding. For the names here, that makes lower case.
 fn gimli_hash(name: &str) -> u32 {
     name.to_lowercase().bytes().fold(5381u32, |hash, byte| hash.wrapping_mul(33).wrapping_add(byte.into()))
 }
@@ -98,14 +99,15 @@ fn index_is_that_of_lld() {
         let own = rows(&work, "own");
         assert!(own.len() > 10, "{flags:?}: {own:?}");
         assert_eq!(own, rows(&work, "peer"), "{flags:?}");
-        // The same from an object that has two indexes.
+        // The same from an object with two indexes.
         work.ld(&["-r", a, b, "-o", "both.o"]).quiet();
         work.ld(&["--debug-names", "-e", "main", "both.o", "-o", "again"]).quiet();
         assert_eq!(rows(&work, "again"), own, "{flags:?}");
     }
 }
 
-/// An object with an index of its own unit, a type unit that all objects have, and one in another file.
+/// An object with an index of its own unit, of a type unit that all objects have, and of a unit in another
+/// file.
 fn indexed(name: &str, long: bool) -> String {
     let (length, offset) = if long { (".4byte 0xffffffff\n .8byte", ".8byte") } else { (".4byte", ".4byte") };
     format!(
@@ -162,7 +164,8 @@ fn units_and_parents_get_their_numbers_in_the_output(machine: &'static Machine) 
         let row = |name: &str, tag, unit: &str, offset, parent: &str, more: &[(u16, u64)]| {
             (name.to_owned(), tag, unit.to_owned(), offset, parent.to_owned(), more.to_vec())
         };
-        // `.debug_info`: the type unit of the first object at 0, its unit at 8, the second's at 24.
+        // `.debug_info`: the type unit of the first object is at 0, its other unit at 8, the second object's
+        // unit at 24.
         let expected = [
             row("one", 0x34, "unit Some(8)", 0x10, "none", &[(5, 0x99)]),
             row("two", 0x34, "unit Some(24)", 0x10, "none", &[(5, 0x99)]),
@@ -175,8 +178,9 @@ fn units_and_parents_get_their_numbers_in_the_output(machine: &'static Machine) 
     }
 }
 
-/// Names up to the first bad one are kept. Entries whose parent was to come behind it say nothing about their
-/// parent, and neither do those whose parent's name breaks off behind the parent.
+/// Names up to the first bad one stay. If the parent of an entry would come after the bad name, the entry
+/// says nothing about its parent. It says nothing either if the name of its parent breaks off after the
+/// parent.
 fn names_before_a_bad_one_have_the_right_parents(machine: &'static Machine) {
     let work = &Work::on(machine);
     for (number, (good, bad)) in [

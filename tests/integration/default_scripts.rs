@@ -1,8 +1,8 @@
-//! The scripts that `ld --verbose` of GNU ld prints, given back with `-T`: the sections that GNU ld
-//! makes of them, in its order, and programs that run.
+//! Tests the scripts that GNU ld's `ld --verbose` prints, passed back with `-T`. The output must have the
+//! sections that GNU ld makes, in its order, and programs must run.
 //!
-//! Linkers differ in the tables that they make for themselves (PLT forms, dynamic relocations), so
-//! these are compared only where both have them.
+//! Linkers differ in the tables that they make themselves (forms of PLTs, dynamic relocations), so these are
+//! only compared if both linkers have them.
 
 use crate::on_every_machine;
 use crate::support::tools::GnuLd;
@@ -24,7 +24,7 @@ int main(int argc, char **argv) {
 }
 "#;
 
-/// Ends with status 42 and needs no library.
+/// Ends with status 42, and needs no library.
 const BARE: &str = r#"
 int value = 40;
 static volatile int zeros[4];
@@ -44,7 +44,7 @@ __attribute__((noreturn)) void _start(void) {
 }
 "#;
 
-/// Kind of program, and options that give GNU ld another script.
+/// The kind of program, and options with which GNU ld uses another script.
 const FORMS: &[(&str, &[&str])] = &[
     ("-no-pie", &[]),
     ("-no-pie", &["-z", "separate-code"]),
@@ -68,8 +68,8 @@ fn printed_script(work: &Work, folder: &Path, options: &[&str]) -> String {
     printed.split(&rule).nth(1).expect("a script").to_owned()
 }
 
-/// Names of the sections that both have, in each one's order; all others must be tables that a
-/// linker makes for itself.
+/// The names of the sections that both have, in the order of each. All others must be tables that a linker
+/// makes itself.
 fn compare_sections(ours: &Elf, theirs: &Elf, what: &str) {
     let own_tables = [
         ".plt",
@@ -97,8 +97,8 @@ fn compare_sections(ours: &Elf, theirs: &Elf, what: &str) {
     assert_eq!(names(ours, theirs), names(theirs, ours), "{what}");
 }
 
-/// With the oldest and the newest GNU ld that there are; `test` gets the name of one and a folder with it as
-/// `ld`.
+/// Runs `test` with the oldest and the newest GNU ld that exist. It gets the linker, and a folder that
+/// contains it as `ld`.
 fn each_version(machine: &'static Machine, test: impl Fn(&Work, &GnuLd, &Path)) {
     let found = machine.gnu_lds();
     let ends = match &found[..] {
@@ -173,8 +173,8 @@ fn the_relocatable_script_of_gnu_ld_gives_its_sections(machine: &'static Machine
         };
         let (ours, theirs) = (work.elf_unchecked("ours.o"), work.elf_unchecked("theirs.o"));
         let (mut ours, mut theirs) = (contents(&ours), contents(&theirs));
-        // Sections that the script does not name stood beside those that they are like (seen with 2.40);
-        // later (seen with 2.47) they stand behind all others, in input order, as here.
+        // In 2.40, sections that the script does not name stood beside similar ones. In 2.47, they come after
+        // all others, in input order, as here.
         if ld.version < (2, 47) {
             ours.sort();
             theirs.sort();

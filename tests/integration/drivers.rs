@@ -1,9 +1,9 @@
-//! gcc, clang and cargo reach this linker, as the output shows.
+//! Tests that gcc, clang and cargo reach this linker; the output shows it.
 
 use crate::need;
 use crate::support::{Work, tools, work};
 
-/// As people start it: a child of gcc, without `--threads`.
+/// As users start it: as a child of gcc, without `--threads`.
 #[test]
 fn a_link_by_gcc_has_a_thread_for_each_processor() {
     let work = Work::new();
@@ -63,7 +63,7 @@ fn cargo_builds_and_tests_through_it() {
     let cargo = need!(tools::program("cargo"));
     let mut work = cargo_package();
     let directory = work::linker_directory().display().to_string();
-    // Without the first flag, rustc puts a folder with a linker of its own before ours.
+    // Without the first flag, rustc puts a folder with its own linker before ours.
     work.env("RUSTFLAGS", &format!("-Clink-self-contained=-linker -Clink-arg=-B{directory}"));
     work.linked(&cargo, &["build", "--offline", "--quiet"]).ok();
     work.linked(&cargo, &["test", "--offline", "--quiet"]).ok();
@@ -79,7 +79,7 @@ fn cargo_takes_it_from_its_configuration() {
     let directory = work::linker_directory().display();
     let flags = format!("rustflags = [\"-Clink-self-contained=-linker\", \"-Clink-arg=-B{directory}\"]\n");
     work.write(".cargo/config.toml", format!("[target.'cfg(all())']\n{flags}"));
-    // Flags of the environment would stand in for those of the file.
+    // Flags from the environment would replace those of the file.
     let shell = "unset RUSTFLAGS CARGO_ENCODED_RUSTFLAGS; exec \"$0\" \"$@\"";
     let cargo = cargo.display().to_string();
     work.linked("sh", &["-c", shell, &cargo, "build", "--offline", "--quiet"]).ok();

@@ -75,7 +75,7 @@ fn every_hash_style_finds_every_symbol() {
     }
 }
 
-/// Every defined symbol is found by the lookup that the dynamic loader does.
+/// Checks that the dynamic loader's look-up finds every defined symbol.
 fn check_gnu_hash(elf: &Elf) {
     let data = &elf.section(".gnu.hash").data;
     let (buckets, first, words, shift) = (word(data, 0), word(data, 4), word(data, 8), word(data, 12));

@@ -1,4 +1,4 @@
-//! Options that change the contents of the output or the places of a search.
+//! Options that change the contents of the output, or where the linker searches.
 
 use crate::need;
 use crate::support::elf::*;

@@ -17,7 +17,7 @@ fn example(work: &Work, name: &str) -> String {
     work.write(name, std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display())))
 }
 
-/// The segment by which readers find the index, and rows for the program's own functions.
+/// Readers find the index through its segment, and it has rows for the program's own functions.
 fn a_program_by_the_example_script_holds_the_index(machine: &'static Machine) {
     let work = Work::on(machine);
     let script = example(&work, "user-program.ld");
@@ -57,7 +57,8 @@ SECTIONS
 }
 ";
 
-/// The index stands behind `.rodata`, loaded as far from its address as the rest of the kernel.
+/// The index comes after `.rodata`. Its load address differs from its address by as much as for the rest of
+/// the kernel.
 #[test]
 fn a_kernel_by_the_example_script_holds_the_index() {
     let work = Work::new();
@@ -98,7 +99,7 @@ startup:
         assert_eq!(rows.len(), 1);
         assert_eq!(rows[0].start, value("startup"));
         assert_eq!(value("phys_startup"), 0x100_0000);
-        // Call frame information takes no memory, and the frames are held against it.
+        // Call frame information takes no memory here; the index is compared with it.
         let frames = elf.section(".eh_frame");
         assert_eq!(
             (frames.flags & SHF_ALLOC, elf.section(".data").addr),

@@ -1,4 +1,4 @@
-//! C++ exceptions, with throw and catch on two sides of shared libraries.
+//! C++ exceptions: throw and catch are on two sides of a shared library's boundary.
 
 use crate::on_every_machine;
 use crate::support::elf::*;
@@ -99,7 +99,7 @@ template <int N> __attribute__((noinline)) int attempt(int x) {
     assert_eq!(of_attempt, 1, "one FDE for the one kept copy");
 }
 
-/// `-r --split-by-file` makes `.eh_frame.0` and further ones; the customary scripts put them into
+/// `-r --split-by-file` makes `.eh_frame.0` and further sections. The usual scripts put them into
 /// `.eh_frame`.
 fn exceptions_cross_functions_whose_frames_have_a_section_of_their_own(machine: &'static Machine) {
     let work = Work::on(machine);
@@ -120,7 +120,7 @@ fn exceptions_cross_functions_whose_frames_have_a_section_of_their_own(machine: 
     }
 }
 
-/// What counts is the output section, not the name of the input.
+/// The output section counts, not the name of the input section.
 #[test]
 fn frames_that_a_script_puts_into_eh_frame_are_in_the_table() {
     let work = Work::new();

@@ -1,13 +1,13 @@
-//! Links for machines of 32 bits go to the system's linker of the asked name.
+//! Links for 32-bit machines go to the system's linker with the requested name.
 
 use crate::support::Work;
 use crate::support::work::linker;
 use std::os::unix::fs::symlink;
 
-/// Stands for a linker of the system: says its name and its words, and ends with status 7.
+/// Replaces a linker of the system: prints its name and its arguments, and ends with status 7.
 const SYSTEM: &str = "#!/bin/sh\necho \"system ${0##*/}: $*\"\nexit 7\n";
 
-/// A folder `own` with this linker by some names, and a folder `system` with others'.
+/// A folder `own` with this linker under several names, and a folder `system` with other linkers.
 fn work() -> Work {
     let mut work = Work::new();
     work.write("own/empty", "");
@@ -17,7 +17,7 @@ fn work() -> Work {
     work.write_program("system/ld", SYSTEM);
     work.write_program("system/ld.lld", SYSTEM);
     path(&mut work, &["own", "system"]);
-    // A header of an object for the i386 is enough: nothing else of it is read.
+    // The header of an i386 object is enough, because nothing else of it is read.
     let mut header = [0; 52];
     header[..7].copy_from_slice(b"\x7fELF\x01\x01\x01");
     (header[16], header[18], header[20]) = (1, 3, 1);
@@ -25,7 +25,7 @@ fn work() -> Work {
     work
 }
 
-/// Sets `PATH` to folders of the scratch directory.
+/// Sets `PATH` to folders in the scratch directory.
 fn path(work: &mut Work, folders: &[&str]) {
     let path = std::env::join_paths(folders.iter().map(|folder| work.path(folder))).unwrap();
     work.env("PATH", path.to_str().unwrap());
@@ -49,11 +49,11 @@ fn emulations_of_32_bits_go_to_the_linker_of_the_asked_name() {
     handed_on(&work, "own/ld", &i386, "ld");
     handed_on(&work, "own/ld.lld", &i386, "ld.lld");
     handed_on(&work, "own/sframe-ld", &i386, "ld");
-    // The system has no linker of that name.
+    // The system has no linker with that name.
     handed_on(&work, "own/ld.gold", &i386, "ld");
     handed_on(&work, "own/ld", &["-melf_x86_64", "-melf32_x86_64", "-r", "a.o"], "ld");
     handed_on(&work, "own/ld", &["--oformat=elf32-i386", "a.o"], "ld");
-    // What only prints, and what ends with an emulation of 64 bits, stays here.
+    // If the link only prints something, or ends with a 64-bit emulation, it stays here.
     let version = work.command(work.path("own/ld"), &["-m", "elf_i386", "-v"]).ok();
     assert!(version.stdout.contains("sframe-ld"), "{version}");
     work.command(work.path("own/ld"), &["-melf_i386", "-melf_x86_64", "no.o"]).fails().says(&["no.o"]);
@@ -62,7 +62,7 @@ fn emulations_of_32_bits_go_to_the_linker_of_the_asked_name() {
 #[test]
 fn inputs_and_scripts_of_32_bits_go_there_too() {
     let work = work();
-    // Linkers take the machine from options, if they do not look at inputs.
+    // If linkers do not look at inputs, they take the machine from options.
     became(&work, "own/ld", &["narrow.o", "-o", "x"], "system ld: -m elf_i386 narrow.o -o x\n");
     let header = format!("!<arch>\n{:<48}{:<10}`\n", "narrow.o/", 52);
     work.write("libn.a", [header.as_bytes(), &work.read("narrow.o")].concat());
@@ -72,8 +72,7 @@ fn inputs_and_scripts_of_32_bits_go_there_too() {
     for script in ["format.ld", "arch.ld"] {
         handed_on(&work, "own/ld", &["-T", script, "a.o"], "ld");
     }
-    // An object of another machine among those of this one is a mistake.
-    // Made where `PATH` has a compiler.
+    // An object for another machine among objects for this one is a mistake. A compiler on `PATH` makes it.
     let made = Work::new();
     let a = work.write("a.o", made.read(&made.s("a", ".globl _start\n_start: ret\n")));
     work.command(work.path("own/ld"), &[&a, "narrow.o"]).fails().says(&["32-bit", "narrow.o"]);
@@ -102,7 +101,7 @@ fn no_copy_and_no_wrapper_of_this_linker_makes_a_loop() {
     path(&mut work, &["own", "copy", "wrapper", "system"]);
     became(&work, "own/ld", &["narrow.o"], "system ld: -m elf_i386 narrow.o\n");
     handed_on(&work, "copy/ld", &["-m", "elf_i386", "a.o"], "ld");
-    // Nothing but this linker.
+    // Only this linker exists.
     path(&mut work, &["own", "copy", "wrapper"]);
     for program in ["own/ld", "copy/ld"] {
         work.command(work.path(program), &["narrow.o"]).fails().says(&["no other linker ld"]);

@@ -1,8 +1,8 @@
-//! Links around which everything fails: system calls, disks, limits, and other programs that write to the
-//! inputs.
+//! Links while everything around them fails: system calls, disks, limits, and other programs that write to
+//! the inputs.
 //!
-//! Whatever happens, a link either makes the output that it would make anyway, or it says what is wrong,
-//! exits with status 1, and the old output is still there.
+//! In each case, the link must make its usual output. Otherwise it must say what is wrong, exit with status
+//! 1, and leave the old output as it is.
 
 use crate::support::work::{Outcome, linker};
 use crate::support::{Work, tools};
@@ -18,7 +18,7 @@ use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Calls of which one fails, each with an error number that the system gives for it.
+/// System calls that fail, one at a time, each with the error numbers that the system can give for it.
 const CALLS: &[(&str, &[i32])] = &[
     ("openat", &[libc::EMFILE, libc::EIO]),
     ("read", &[libc::EIO, libc::EINTR]),
@@ -70,7 +70,7 @@ impl Bench {
         self.work.ld(&self.arguments.iter().map(String::as_str).collect::<Vec<_>>())
     }
 
-    /// Links, and lets the calls fail from `at` on: that one, and each `every`'th behind it.
+    /// Links, and makes these calls fail: the call `at`, and every `every`-th one after it.
     fn fault(&self, at: usize, every: usize, what: &str, calls: &str) -> Outcome {
         self.work.write("folder/out", "old");
         let (at, every) = (at.to_string(), every.to_string());
@@ -80,8 +80,8 @@ impl Bench {
         self.work.command("./faults", &words)
     }
 
-    /// The calls that a link makes, one a line, and how many of them the start of the process makes before
-    /// the linker's own code runs: the dynamic loader's, and those of Rust's runtime.
+    /// The calls of a link, one per line. Also returns how many of them come before the linker's own code
+    /// runs: those of the dynamic loader and of Rust's runtime.
     fn calls(&self, calls: &str) -> Option<(Vec<String>, usize)> {
         let linker = linker().display().to_string();
         if self.work.command("./faults", &["calls", "99999", "0", "0", calls, &linker, "--version"]).code
@@ -95,7 +95,7 @@ impl Bench {
         Some((text.lines().map(str::to_owned).collect(), started))
     }
 
-    /// Demands the output that the link makes anyway, or the old one and a message.
+    /// Checks that the link made its usual output, or left the old one and printed a message.
     #[track_caller]
     fn judge(&self, outcome: Outcome, what: &str) {
         let output = self.work.read("folder/out");
@@ -140,7 +140,7 @@ fn any_system_call_may_fail() {
     );
 }
 
-/// Interruptions are no errors.
+/// An interruption is no error.
 #[test]
 fn interrupted_calls_are_made_again() {
     let bench = Bench::new();
@@ -165,7 +165,7 @@ fn a_link_that_is_killed_before_any_call_leaves_the_old_output_or_the_new_one() 
     let mut left = 0;
     for (at, call) in made.iter().enumerate().skip(started) {
         let outcome = bench.fault(at, 0, "kill", calls);
-        // How many calls the end makes is not always the same.
+        // The number of calls at the end of a link varies.
         assert!(matches!(outcome.code, Some(0 | 137)), "call {at}: {outcome}");
         let output = bench.work.read("folder/out");
         assert!(output == b"old" || output == bench.expected, "killed at call {at}, {call}");
@@ -178,7 +178,7 @@ fn a_link_that_is_killed_before_any_call_leaves_the_old_output_or_the_new_one() 
     assert!(left > 0, "no link was killed while it wrote");
 }
 
-/// A link that waits, when it has mapped `big.o`, until a version script comes through a pipe.
+/// A link that maps `big.o`, then waits until a version script comes through a pipe.
 fn while_mapped(change: impl FnOnce(PathBuf) + Send) -> (Work, Outcome) {
     let work = Work::new();
     let small = work.s("small", ".globl _start\n_start: ret\n");
@@ -192,7 +192,7 @@ fn while_mapped(change: impl FnOnce(PathBuf) + Send) -> (Work, Outcome) {
             // This waits for the linker.
             let mut pipe = OpenOptions::new().write(true).open(pipe).unwrap();
             change(path);
-            // The linker may have seen the change and ended by now; nobody reads the script then.
+            // The linker may have seen the change and ended by now; then nobody reads the script.
             if let Err(error) = pipe.write_all(b"{ global: *; };") {
                 assert_eq!(error.kind(), ErrorKind::BrokenPipe);
             }
@@ -223,7 +223,7 @@ fn an_input_that_is_written_to_while_it_is_linked_is_an_error() {
     assert_eq!(work.read("folder/out"), b"old");
 }
 
-/// A compiler that replaces its output, as most do, harms no link.
+/// Most compilers replace their output when they write it, which must not harm a link.
 #[test]
 fn an_input_that_is_replaced_while_it_is_linked_is_linked_as_it_was() {
     let (work, outcome) = while_mapped(|path| {
@@ -236,7 +236,7 @@ fn an_input_that_is_replaced_while_it_is_linked_is_linked_as_it_was() {
     outcome.quiet();
 }
 
-/// Limits that shells set, closed descriptors, and an environment without anything.
+/// Limits that shells set, closed descriptors, and an empty environment.
 #[test]
 fn poor_surroundings_change_nothing_or_are_told() {
     let bench = Bench::new();
@@ -266,7 +266,7 @@ fn poor_surroundings_change_nothing_or_are_told() {
     }
 }
 
-/// An output for which there is no room in the address space, and one that no file can hold.
+/// An output that does not fit the address space, and one that is too large for any file.
 #[test]
 fn an_output_without_memory_is_an_error() {
     let bench = Bench::new();
@@ -284,7 +284,7 @@ fn an_output_without_memory_is_an_error() {
     }
 }
 
-/// Where memory ends inside the linker, wherever that is, it is an error like any other.
+/// Wherever memory runs out inside the linker, the result is an error like any other.
 #[test]
 fn a_link_that_runs_out_of_memory_says_so() {
     let work = Work::new();
@@ -307,7 +307,8 @@ fn a_link_that_runs_out_of_memory_says_so() {
     assert!(said, "no link ran out of memory");
 }
 
-/// Threads that do not start are no error. Limits on processes do not bind root, so another user links.
+/// If threads do not start, that is no error. Limits on processes do not apply to root, so another user
+/// links.
 #[test]
 fn a_link_without_threads_is_the_same_link() {
     let bench = Bench::new();
@@ -340,7 +341,7 @@ fn a_link_without_threads_is_the_same_link() {
     assert!(fs::read(folder.path().join("out")).unwrap() == bench.work.read("folder/out"));
 }
 
-/// Sixteen links at once, to one output and to one each.
+/// Sixteen links at the same time, to the same output and to different ones.
 #[test]
 fn links_at_the_same_time_do_not_disturb_each_other() {
     let bench = Bench::new();
@@ -363,7 +364,7 @@ fn links_at_the_same_time_do_not_disturb_each_other() {
     assert_eq!(names(&bench.work).len(), 9);
 }
 
-/// A source of files of which one read fails, or gives only the start of the file.
+/// A source of files in which one read fails, or returns only the start of the file.
 struct Faulty {
     reads: AtomicUsize,
     fails: usize,
@@ -373,7 +374,7 @@ struct Faulty {
 #[derive(Clone, Copy, Debug)]
 enum Fault {
     Error(io::ErrorKind),
-    /// So many parts of a hundred are read.
+    /// This many hundredths of the file are read.
     Short(usize),
 }
 
@@ -394,8 +395,8 @@ impl InputSource for Faulty {
     }
 }
 
-/// Every read of a link fails in turn, or is short: a message that says so, or the same output where the file
-/// was only looked at.
+/// Each read of a link fails in turn, or returns too little. The linker must say so, or make the same output
+/// if it only probed that file.
 #[test]
 fn any_read_may_fail_or_be_short() {
     let bench = Bench::new();
@@ -438,7 +439,7 @@ fn any_read_may_fail_or_be_short() {
             if !outcome.succeeded {
                 assert!(!outcome.diagnostics.is_empty() && output == b"old", "read {fails}, {fault:?}");
             } else if let Fault::Error(kind) = fault {
-                // As in GNU ld, a search passes over files that may not be read.
+                // As in GNU ld, a search skips files that may not be read.
                 let skipped = kind == io::ErrorKind::PermissionDenied;
                 assert!(output == expected || skipped, "read {fails}, {fault:?}");
             }

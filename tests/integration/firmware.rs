@@ -1,8 +1,8 @@
-//! Images of bare-metal programs (`--oformat binary`), laid out by scripts in the ways of Zephyr,
-//! newlib's boards and U-Boot: equal to GNU ld's byte for byte.
+//! Images of bare-metal programs (`--oformat binary`), with scripts like those of Zephyr, newlib's boards and
+//! U-Boot. They must equal GNU ld's, byte for byte.
 //!
-//! The programs leave nothing to a linker's choice: no strings are merged, and no instruction is
-//! rewritten (`--no-relax`).
+//! The programs leave no choice to a linker: there are no strings to merge, and no instructions to rewrite
+//! (`--no-relax`).
 
 use crate::support::{Machine, Work, machine, tools};
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ const FLAGS: &[&str] = &[
     "-fno-stack-protector",
 ];
 
-/// Ways to compile it.
+/// The ways to compile it.
 const STYLES: [&[&str]; 2] = [&["-O1"], &["-O2", "-ffunction-sections", "-fdata-sections"]];
 
 const SCRIPTS: [&str; 3] = ["regions.ld", "plain.ld", "boot.ld"];
@@ -36,7 +36,8 @@ fn gnu_ld(machine: &Machine) -> Result<PathBuf, String> {
     newest.map(|ld| ld.path).ok_or_else(|| format!("no GNU ld for {}", machine.name))
 }
 
-/// GNU ld writes images for some machines only, so theirs are made of its ELF file by `objcopy`.
+/// GNU ld only writes images for some machines. For the others, `objcopy` makes the image from GNU ld's ELF
+/// file.
 fn images_equal(machine: &'static Machine) {
     let ld = match gnu_ld(machine) {
         Ok(ld) => ld,
@@ -80,7 +81,7 @@ fn aarch64_images_equal_gnu_ld() {
     machine::check(&machine::AARCH64, images_equal);
 }
 
-/// GNU ld's own image for x86-64, where it writes one.
+/// GNU ld's own image for x86-64, if it writes one.
 #[test]
 fn gnu_ld_writes_the_same_image() {
     let machine = &machine::X86_64;
@@ -96,7 +97,7 @@ fn gnu_ld_writes_the_same_image() {
     }
 }
 
-/// The start-up code of the Zephyr-like script copies the data from behind the code.
+/// The start-up code of the Zephyr-like script copies the data from its place after the code.
 #[test]
 fn data_is_stored_behind_the_code() {
     let work = Work::new();

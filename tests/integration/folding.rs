@@ -1,10 +1,10 @@
-//! `--icf`: programs whose equal functions are folded run as before.
+//! `--icf`: programs with folded functions run as before.
 
 use crate::support::elf::Elf;
 use crate::support::{Machine, Work, eh_frame, tools};
 use crate::{need, on_every_machine};
 
-/// Prints results, exceptions that are caught, and whether the pointers to `taken1` and `taken2` are equal.
+/// Prints results, caught exceptions, and whether the pointers to `taken1` and `taken2` are equal.
 const PROGRAM: &str = r#"
 #include <cstdio>
 #include <stdexcept>
@@ -105,7 +105,7 @@ int both(int x) { return h1(x) * 100000 + h2(x) * 1000 + through1(x) * 10 + thro
         assert!(!are_one(&elf, "through"), "{level}: a program may replace one of f1 and f2");
         assert_eq!(are_one(&elf, "f"), folds_exported, "{level}");
         work.gcc(&["-o", "program", &main, "-L.", "-lboth", "-Wl,-rpath,."]).quiet();
-        // f1(2) is the program's, 3; f2(2) is 11.
+        // f1(2) belongs to the program and is 3; f2(2) is 11.
         assert_eq!(work.run("program"), format!("{}\n", 16 * 100_000 + 16 * 1000 + 6 * 10 + 22), "{level}");
     }
 }
@@ -162,7 +162,7 @@ int main(void) { printf(\"%d %d %d\\n\", called1(1), called2(2), pointer1 == poi
         assert_eq!(work.run("program"), format!("10 13 {same}\n"), "{level}");
         assert!(are_one(&work.elf("program"), "called"), "{level}");
     }
-    // Numbers of symbols that do not exist, or that never end, are told; nothing breaks.
+    // Numbers of symbols that do not exist, or that never end, are reported, and break nothing.
     let elf = work.elf_unchecked("main.o");
     let table = elf.find(".llvm_addrsig").expect("the table");
     let bytes = work.read("main.o");
@@ -178,7 +178,8 @@ int main(void) { printf(\"%d %d %d\\n\", called1(1), called2(2), pointer1 == poi
     }
 }
 
-/// What a table does not name is folded even if relocations take its address: lld decides alike.
+/// If a table does not name a function, it is folded even if relocations take its address; lld decides in the
+/// same way.
 #[test]
 fn tables_of_clang_count_more_than_relocations() {
     let clang = need!(tools::clang("clang"));

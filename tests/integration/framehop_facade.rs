@@ -1,10 +1,11 @@
-//! `examples/framehop-sframe` in place of framehop: a program that knows nothing of it unwinds by SFrame.
+//! `examples/framehop-sframe` replaces framehop: a program that knows nothing about it unwinds with SFrame.
 
 use crate::support::{Work, tools};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Builds the program; with the facade, if there is a patch. Why not, if cargo cannot get what it depends on.
+/// Builds the program; with a patch, against the facade. The error says why cargo cannot get the
+/// dependencies.
 fn build(work: &Work, name: &str, patch: Option<&Path>) -> Result<PathBuf, String> {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/framehop-sframe/program");
     for file in ["Cargo.toml", "src/main.rs"] {
@@ -45,8 +46,8 @@ fn an_unmodified_program_unwinds_by_sframe_behind_a_patch() {
     let file = work.fixture("linked/prog.x86_64.ld2.47");
     let words = ["-R", ".eh_frame", &file, "sframe-only"];
     work.command(work.tool("objcopy"), &words).ok();
-    // In `chain` behind its `push %rbx`: that register, a return into `_start`, what that has pushed, and a
-    // return to nowhere.
+    // The state is in `chain`, after its `push %rbx`. The stack has that register, a return into `_start`,
+    // what `_start` pushed, and a return to nowhere.
     let stack = ["401093", "7fff0000", "b", "401053", "0", "1234"];
     let unwind = |program: &Path, file: &str| {
         work.command(program, &[&[file], &stack[..]].concat())

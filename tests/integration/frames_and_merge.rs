@@ -1,4 +1,4 @@
-//! `.eh_frame` deduplicated with its sorted table, and `SHF_MERGE` strings and constants.
+//! Deduplication of `.eh_frame` with its sorted table, and of `SHF_MERGE` strings and constants.
 
 use crate::on_every_machine;
 use crate::support::elf::*;

@@ -118,7 +118,7 @@ fn start_and_stop_symbols_keep_their_sections() {
     assert!(!has(&elf, "gone"));
     work.ld(&["-o", "program", &a, &b, "--gc-sections", "-z", "nostart-stop-gc"]).quiet();
     assert_eq!(work.elf("program").section("mylist").quads(), [5, 9]);
-    // Nothing is left that the symbols could bound.
+    // Nothing is left for the symbols to enclose.
     let outcome = work.ld(&["-o", "program", &a, &b, "--gc-sections", "-z", "start-stop-gc"]).fails();
     outcome.says(&["__start_mylist"]);
     work.ld(&["-o", "program", &a, &b]).quiet();

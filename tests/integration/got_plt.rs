@@ -60,7 +60,7 @@ jmp *target@GOTPCREL(%rip)
 #[test]
 fn a_pushed_got_slot_is_not_taken_for_a_call() {
     let work = Work::new();
-    // The relocation type that newer assemblers put on push: ff 35 is one bit from ff 15, call.
+    // Newer assemblers put this relocation type on push: its ff 35 is one bit away from ff 15, a call.
     let source = format!(
         "
 .globl _start, value

@@ -1,4 +1,4 @@
-//! Section groups: COMDAT groups by signature, groups that only bind, malformed ones.
+//! Section groups: COMDAT groups by signature, groups that only tie sections together, malformed ones.
 
 use crate::support::Work;
 use crate::support::elf::*;
@@ -166,7 +166,7 @@ fn an_unnamed_section_symbol_signs_by_its_section_name() {
     work.elf("program");
 }
 
-/// A malformed group: its fault, its data, that of a second group, and whether the link must fail.
+/// A malformed group: what is wrong, its data, the data of a second group, and whether the link must fail.
 type Malformed = (&'static str, Vec<u8>, Option<Vec<u8>>, bool);
 
 fn malformed() -> Vec<Malformed> {

@@ -1,5 +1,5 @@
-//! Inputs that are neither objects nor archives: text scripts, response files, raw bytes; and
-//! compressed debug sections in and out.
+//! Inputs other than objects and archives: text scripts, response files, raw bytes. Also compressed debug
+//! sections in inputs and outputs.
 
 use crate::need;
 use crate::support::elf::*;
@@ -21,7 +21,7 @@ fn a_text_script_stands_for_a_library() {
     assert!(needed.contains(&"libreal.so".into()) && !needed.contains(&"libspare.so".into()), "{needed:?}");
 }
 
-/// An input may name anything, and a device may have no end, a pipe no writer.
+/// An input may name any file, but a device may have no end, and a pipe no writer.
 #[test]
 fn files_that_inputs_name_are_regular() {
     let work = Work::new();
@@ -53,7 +53,7 @@ fn files_that_inputs_name_are_regular() {
             assert!(matches!(outcome.code, Some(0..=2)), "{outcome}");
         }
     }
-    // Libraries that libraries need are passed over where they are none.
+    // If a library that a library needs is not a regular file, it is skipped.
     for option in ["-rpath-link=.", "--copy-dt-needed-entries"] {
         link(&[option, "-rpath-link=.", "--allow-shlib-undefined", "libneedy.so"]).ok();
     }
@@ -63,7 +63,7 @@ fn files_that_inputs_name_are_regular() {
     work.command("sh", &["-c", &through_a_pipe]).ok();
 }
 
-/// Linux has 65,530 mappings for a process.
+/// Linux allows 65,530 mappings for a process.
 #[test]
 fn more_files_than_a_process_can_map() {
     let work = Work::new();
@@ -232,7 +232,7 @@ fn members_of_intermediate_code_matter_only_if_the_link_needs_them() {
     let code = work.c("code", "int plain(void) { return 0; }", &[]);
     let main = work.c("main", "int plain(void); int main(void) { return plain(); }", &[]);
     let user = work.c("user", "int helper(void); int main(void) { return helper() - 1; }", &[]);
-    // The compiler's ar lists the symbols of intermediate code.
+    // The compiler's own ar lists the symbols of intermediate code.
     work.command("gcc-ar", &["rcs", "libnamed.a", &slim, &code]).ok();
     let link = |object: &str, archive: &str| work.gcc(&["-fno-lto", "-o", "program", object, archive]);
     link(&main, "libnamed.a").quiet();
@@ -242,7 +242,7 @@ fn members_of_intermediate_code_matter_only_if_the_link_needs_them() {
     work.command("gcc-ar", &["rcT", "libthin.a", &slim, &code]).ok();
     link(&main, "libthin.a").quiet();
     link(&user, "libthin.a").fails().says(&["slim.o", "LTO", "it defines helper"]);
-    // Without names nothing can ask for a member.
+    // Without names, nothing can ask for a member.
     let unnamed = work.ar("libunnamed.a", "", &["bitcode.o", &code]);
     let outcome = link(&main, &unnamed).ok();
     outcome.says(&["warning", "libunnamed.a", "1 of its members", "bitcode.o"]);
@@ -305,7 +305,7 @@ fn objects_of_sections_beyond_sixteen_bits_are_read() {
 #[test]
 fn relocation_tables_that_cannot_be_read_are_refused_clearly() {
     use crate::support::elf_write::{Link, RawSection, RawSymbol, object};
-    // Compact relocations whose first number has no end; relative relocations, which objects do not have.
+    // Compact relocations whose first number never ends; relative relocations, which objects must not have.
     let odd = [(".crel.text", 0x4000_0014u32, 0x80), (".relr.dyn", SHT_RELR, 0)];
     for (name, kind, byte) in odd {
         let text = RawSection {

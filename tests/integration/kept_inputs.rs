@@ -1,14 +1,13 @@
-//! Files through the readers that are fuzzed, as they are and damaged: any result will do, as long as no
-//! reader panics. They are the fixtures, and inputs that fuzzing found worth keeping. Those that are whole
-//! links, and those of the reducer, go through the tests of `fuzz/links`; recordings through those of
-//! `crates/stacks`.
+//! Runs the fuzzed readers on files, undamaged and damaged. Any result is right, as long as no reader panics.
+//! The files are the fixtures, and the inputs that fuzzing found worth keeping. Whole links and the reducer's
+//! inputs go through the tests of `fuzz/links`, recordings through those of `crates/stacks`.
 
 use linker_script as script;
 use linker_script::builtin::Layout;
 use sframe_ld::input;
 use std::path::Path;
 
-/// Choices for damage, the same in every run.
+/// Chooses the damage; the choices are the same in every run.
 struct Damage(u64);
 
 impl Damage {
@@ -21,7 +20,7 @@ impl Damage {
         (self.0 >> 33) as usize % limit.max(1)
     }
 
-    /// The bytes with one to four of them replaced, and now and then cut off.
+    /// The bytes with one to four of them replaced, and now and then cut short.
     fn of(&mut self, original: &[u8]) -> Vec<u8> {
         let mut bytes = original.to_vec();
         for _ in 0..1 + self.below(4) {
@@ -34,7 +33,8 @@ impl Damage {
         bytes
     }
 
-    /// The text with three of its bytes replaced by others of its own, so that much of it is still read.
+    /// The text with three of its bytes replaced by other bytes from it, so that much of it can still be
+    /// read.
     fn of_text(&mut self, original: &[u8]) -> Vec<u8> {
         let mut bytes = original.to_vec();
         for _ in 0..if bytes.is_empty() { 0 } else { 3 } {
@@ -45,7 +45,7 @@ impl Damage {
     }
 }
 
-/// The files of a folder of the repository, by name; folders in it are left out.
+/// The files in a folder of the repository, by name; folders in it are left out.
 fn files(folder: &str) -> Vec<Vec<u8>> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
     let mut paths: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
@@ -53,7 +53,7 @@ fn files(folder: &str) -> Vec<Vec<u8>> {
     paths.iter().filter(|path| path.is_file()).map(|path| std::fs::read(path).unwrap()).collect()
 }
 
-/// The ELF files among the fixtures of SFrame.
+/// The ELF files among the SFrame fixtures.
 fn fixtures() -> Vec<Vec<u8>> {
     let root = "tests/fixtures/sframe";
     let folders = std::fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join(root)).unwrap();

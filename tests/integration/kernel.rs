@@ -1,11 +1,11 @@
-//! Features of a linker that builds of kernels need and programs do not.
+//! Features that kernel builds need from a linker and programs do not need.
 
 use crate::on_every_machine;
 use crate::support::Work;
 use crate::support::elf::*;
 use crate::support::machine::Machine;
 
-/// arm64's header of a boot image holds such numbers, in a `-shared` link.
+/// The header of an arm64 boot image contains such numbers, in a link with `-shared`.
 fn numbers_of_scripts_are_fixed_in_position_independent_outputs(machine: &'static Machine) {
     let work = Work::on(machine);
     let object = work.s(
@@ -34,7 +34,7 @@ fn numbers_of_scripts_are_fixed_in_position_independent_outputs(machine: &'stati
 
 on_every_machine!(numbers_of_scripts_are_fixed_in_position_independent_outputs,);
 
-/// Code that runs from one input section into the next meets instructions that do nothing.
+/// Code that runs from one input section into the next one passes instructions that do nothing.
 #[test]
 fn gaps_between_code_hold_the_instructions_that_gnu_ld_puts_there() {
     let work = Work::new();

@@ -1,5 +1,5 @@
-//! The layout of outputs: symbols that the linker makes, segments, the large model, debug
-//! tombstones, `.comment`.
+//! The layout of outputs: symbols that the linker makes, segments, the large model, tombstones in debug
+//! information, `.comment`.
 
 use crate::need;
 use crate::support::elf::*;
@@ -192,7 +192,7 @@ fn debug_sections_of_dead_code_get_tombstones() {
     }
 }
 
-/// The start addresses that `.debug_aranges` lists, terminators left out.
+/// The start addresses in `.debug_aranges`, without terminators.
 fn arange_starts(data: &[u8]) -> Vec<u64> {
     let (mut starts, mut at) = (Vec::new(), 0);
     while at + 16 <= data.len() {

@@ -1,4 +1,4 @@
-//! `SHF_LINK_ORDER`: metadata in the order of its text sections, gone with its target.
+//! `SHF_LINK_ORDER`: metadata has the order of its text sections, and goes with them.
 
 use crate::support::Work;
 use crate::support::elf::*;

@@ -1,5 +1,5 @@
-//! Link-time optimization by compilers' plugins: the same programs as with GNU ld, by gcc's plugin, by
-//! LLVM's, and by one made for the test.
+//! Link-time optimization with compilers' plugins. The programs must be the same as with GNU ld. The plugins
+//! are gcc's, LLVM's, and one that the test makes.
 
 use crate::need;
 use crate::support::elf::{STB_WEAK, Symbol};
@@ -17,12 +17,13 @@ const OUTPUT: &str = "42 4\n";
 const LTO: &[&str] = &["-O2", "-flto", "-fPIC"];
 const PLAIN: &[&str] = &["-O2", "-fPIC"];
 
-/// Intermediate code `main.o` and `helper.o`, machine code `machine.o`, with references in both directions.
+/// Intermediate code `main.o` and `helper.o`, and machine code `machine.o`, with references in both
+/// directions.
 fn objects(work: &Work) -> [String; 3] {
     [work.c("main", MAIN, LTO), work.c("helper", HELPER, LTO), work.c("machine", MACHINE, PLAIN)]
 }
 
-/// Links by this linker and by the one that gcc has of itself: `NAME` and `NAME.gnu`.
+/// Links with this linker and with gcc's default linker: `NAME` and `NAME.gnu`.
 #[track_caller]
 fn both(work: &Work, name: &str, args: &[&str]) -> [String; 2] {
     let gnu = format!("{name}.gnu");
@@ -33,10 +34,10 @@ fn both(work: &Work, name: &str, args: &[&str]) -> [String; 2] {
     [name.to_owned(), gnu]
 }
 
-/// The names that a file exports, with their versions' numbers left out.
+/// The names that a file exports; the numbers of their versions are removed.
 fn exports(work: &Work, file: &str) -> BTreeSet<String> {
     let symbols = work.elf_unchecked(file).dynamic_symbols();
-    // Each linker defines some of its own.
+    // Each linker defines some symbols of its own.
     let of_linker =
         ["_init", "_fini", "__bss_start", "_edata", "_end", "_start", "__data_start", "data_start"];
     symbols
@@ -97,7 +98,7 @@ fn members_of_intermediate_code_are_taken_when_they_are_needed() {
     let [main, helper, machine] = objects(&work);
     // It would clash with the helper.
     let rival = work.c("rival", "int helper(int x) { return x; } int rival(void) { return 0; }", LTO);
-    // The index, which GNU ld needs, comes from the compiler's own `ar`.
+    // GNU ld needs the index, which the compiler's own `ar` makes.
     for (flags, archive) in [("rcs", "liball.a"), ("rcsT", "libthin.a")] {
         work.command("gcc-ar", &[flags, archive, &helper, &rival, &machine]).ok();
     }
@@ -107,7 +108,7 @@ fn members_of_intermediate_code_are_taken_when_they_are_needed() {
             assert_eq!(work.run(&program), OUTPUT, "{members:?}");
         }
     }
-    // Older versions of GNU ld do not know the option.
+    // Older versions of GNU ld do not have the option.
     work.gcc(&[&["-O2", "-flto", "-o", "program", &main], &lib[..]].concat()).quiet();
     assert_eq!(work.run("program"), OUTPUT);
     let left: Vec<_> =
@@ -118,7 +119,7 @@ fn members_of_intermediate_code_are_taken_when_they_are_needed() {
 #[test]
 fn the_machine_code_brings_in_members() {
     let work = Work::new();
-    // The division of such numbers is a call that no source names.
+    // The division of these numbers is a call that no source names.
     let main = "volatile unsigned __int128 a = 1000, b = 10; int main(void) { return a / b == 100 ? 0 : 1; }";
     let main = work.c("main", main, LTO);
     let divide = "typedef unsigned __int128 wide; wide __udivti3(wide a, wide b)
@@ -138,7 +139,7 @@ fn the_machine_code_brings_in_members() {
     let archive = work.ar("libslim.a", "", &["slim.o"]);
     work.gcc(&["-o", "program", "-flto", "-nodefaultlibs", &main, &archive, "-lc"]).quiet();
     work.run("program");
-    // Nobody knows before that profiling asks for this one.
+    // Nobody knows beforehand that profiling asks for this symbol.
     let main = work.c("main", "int main(void) { return 0; }", &[LTO, &["-pg", "-mfentry"]].concat());
     work.c("entry", "void __fentry__(void) {}", LTO);
     let archive = work.ar("libentry.a", "", &["entry.o"]);
@@ -211,7 +212,7 @@ fn wrapped_symbols_are_what_gnu_ld_makes_of_them() {
         let programs = both(&work, "program", &[&order[..], &["-Wl,--wrap=foo"]].concat());
         let [ours, gnu] = programs.map(|program| work.run(&program));
         assert_eq!(ours, gnu, "{order:?}");
-        // gcc binds what it sees on both sides, before any linker can wrap it.
+        // If gcc sees both sides, it binds the reference before a linker can wrap it.
         assert!(ours == "102\n" || order == ["main-lto.o", "foo-lto.o"], "{ours}");
     }
 }
@@ -261,7 +262,7 @@ fn relocatable_outputs_hold_intermediate_or_machine_code() {
     assert!(has_intermediate("slim.o"));
     work.gcc(&["-flto", "-O2", "-r", "-flinker-output=nolto-rel", "-o", "code.o", &main, &helper]).quiet();
     assert!(!has_intermediate("code.o"));
-    // With machine code among them, only machine code can come out, and gcc says so.
+    // With machine code among the inputs, the result can only be machine code, and gcc says so.
     work.gcc(&["-flto", "-O2", "-r", "-o", "mixed.o", &main, &helper, &machine]).ok().says(&["nolto-rel"]);
     assert!(!has_intermediate("mixed.o"));
     for objects in [&["slim.o", &machine][..], &["code.o", &machine], &["mixed.o"]] {
@@ -303,7 +304,7 @@ fn frames_that_the_assembler_wrote_are_split_and_indexed() {
     let assembler = need!(tools::assembler(3));
     let work = Work::new();
     let [main, helper, machine] = objects(&work);
-    // gcc assembles the compiled code by this one, too.
+    // gcc also uses this assembler for the compiled code.
     std::fs::create_dir(work.path("tools")).unwrap();
     std::os::unix::fs::symlink(assembler, work.path("tools/as")).unwrap();
     let tools = format!("-B{}", work.path("tools").display());
@@ -358,7 +359,7 @@ fn llvm_bitcode_is_compiled_by_its_plugin() {
         assert_eq!(work.run("program"), OUTPUT, "{objects:?}");
         assert!(work.elf("program").find_symbol("idle").is_none(), "{objects:?}");
     }
-    // Of a weak function in both, one copy stays.
+    // If both have a weak function, one copy stays.
     let twice = "__attribute__((noinline)) inline int twice(int x) { static int n; return n += x * 2; }";
     for (name, code, flags) in [
         ("one", "int two(); int main() { return twice(2) + two() - 14; }", &["-O2", "-flto"][..]),
@@ -389,7 +390,7 @@ fn a_plugin_that_is_not_needed_is_not_loaded() {
     let library = work.shared("empty", "int empty;", &[]);
     let option = format!("-Wl,-plugin,./{library}");
     work.gcc(&["-fno-lto", "-o", "program", &slim, &option]).fails().says(&["onload"]);
-    // One that is no compiler's may be after machine code.
+    // A library that is not a compiler's plugin may come after machine code.
     work.gcc(&["-fno-lto", "-o", "program", &code, &option]).fails().says(&["onload"]);
     work.gcc(&["-fno-lto", "-o", "program", &slim]).fails().says(&["slim.o", "LTO", "-flto"]);
 }
@@ -399,7 +400,7 @@ const SHARED: &str = "#include <memory>
     inline int counter = 40;
     struct S { virtual ~S() {} virtual int f() { static int n = 1; return n += counter; } };";
 
-/// Of a group in intermediate and in machine code, the first prevails, and no other copy stays.
+/// If a group is in both intermediate and machine code, the first one prevails, and no other copy stays.
 #[test]
 fn groups_of_claimed_files_take_part_in_the_choice() {
     let work = Work::new();
@@ -436,7 +437,8 @@ fn groups_of_claimed_files_take_part_in_the_choice() {
     }
 }
 
-/// A copy in machine code goes if the plugin's objects have all that it defines; else it comes back.
+/// A copy in machine code goes if the plugin's objects have everything that it defines. Otherwise it comes
+/// back.
 #[test]
 fn copies_of_machine_code_go_or_come_back_with_what_the_plugin_made() {
     need!(tools::own_linker());
@@ -467,17 +469,17 @@ fn copies_of_machine_code_go_or_come_back_with_what_the_plugin_made() {
     }
 }
 
-/// A plugin that does as its options say. It writes a log of what it was told.
+/// A plugin that does what its options say. It logs what the linker tells it.
 const PLUGIN: &str = include_str!("support/plugin.c");
 
 fn plugin(work: &Work) -> String {
     let object = work.c("plugin", PLUGIN, &["-fPIC", "-Wall", "-Werror"]);
-    // By gcc's own linker: the plugin is a tool here.
+    // Linked with gcc's default linker, because the plugin is only a tool here.
     work.command("gcc", &["-shared", "-o", "plugin.so", &object]).ok();
     "plugin.so".into()
 }
 
-/// An object that gcc's and LLVM's plugins would not know.
+/// An object that the plugins of gcc and LLVM do not know.
 fn marked(work: &Work, name: &str) -> String {
     work.s(
         name,
@@ -568,7 +570,7 @@ fn a_plugin_that_fails_fails_the_link_after_it_has_cleaned_up() {
     }
 }
 
-/// A program without a library that copies a large structure, and a member of an archive that has `memcpy`.
+/// A program without a library, which copies a large structure, and a member of an archive that has `memcpy`.
 fn copying(work: &Work) -> [String; 2] {
     let flags = ["-O2", "-flto", "-ffreestanding", "-fno-builtin", "-fno-stack-protector", "-fno-pic"];
     let main = "struct big { char bytes[4096]; } from = {{1}}, to;
@@ -603,7 +605,7 @@ fn members_with_what_the_compiler_calls_are_found_in_time() {
     assert!(elf.find_symbol("memcpy").is_some() && elf.find_symbol("idle").is_none());
     assert!(elf.find_symbol("other").is_none());
     assert_eq!(work.run_any("out").code, Some(42));
-    // Machine code can be found when the compiler has asked for it.
+    // The linker can find machine code when the compiler has asked for it.
     let code =
         work.c("code", "void *memcpy(void *to, const void *from, unsigned long n) { return 0; }", PLAIN);
     work.ld(&["-plugin", &plugin, "-static", "-o", "out", &main, "--start-lib", &code, &member, "--end-lib"])

@@ -1,5 +1,5 @@
-//! Links for other machines than this one: chosen by `-m` or by the first object, inputs of yet another
-//! machine refused or passed over.
+//! Links for other machines: `-m` or the first object chooses the machine, and inputs for yet another machine
+//! are refused or skipped.
 
 use crate::on_every_machine;
 use crate::support::machine::{AARCH64, S390X, X86_64};

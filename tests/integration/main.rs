@@ -1,5 +1,5 @@
-//! Links real programs, runs them, and asserts on the files' contents. One binary, so that the
-//! product links into one test program; a module per topic.
+//! Links real programs, runs them, and checks the contents of files. There is one module for each topic, in a
+//! single binary, so that the linker is linked into only one test program.
 
 mod support;
 

@@ -1,12 +1,13 @@
-//! Few bytes of input that stand for very many: scripts that name each other, and sections that say that they
-//! are large. The limits are those of `proportion`.
+//! Inputs in which a few bytes stand for very many: scripts that name each other, and sections that claim to
+//! be large. The limits are those of `proportion`.
 
 use crate::proportion::within;
 use crate::support::Work;
 use crate::support::elf::SHT_NOBITS;
 use crate::support::work::Outcome;
 
-/// A place with a start, and an object without symbols, which a link may name any number of times.
+/// A scratch directory with a start, and an object without symbols, which a link may name any number of
+/// times.
 fn work() -> Work {
     let work = Work::new();
     work.s("start", ".globl _start\n_start: ret\n");
@@ -14,13 +15,13 @@ fn work() -> Work {
     work
 }
 
-/// A script that names these files as inputs.
+/// A script that names this file as an input, `count` times.
 fn inputs(name: &str, count: usize) -> String {
     format!("INPUT({})", format!("{name} ").repeat(count))
 }
 
-/// Links the start and the script `0`, which leads to `depth` scripts. Each names the next one so often, and
-/// the last one names `leaf`.
+/// Links the start and the script `0`, which leads to `depth` more scripts. Each names the next one `count`
+/// times, and the last one is `leaf`.
 fn row(depth: usize, count: usize, leaf: &str) -> Outcome {
     let work = work();
     for number in 0..depth {
@@ -39,7 +40,7 @@ fn scripts_that_name_each_other_often() {
     row(2, 10, "INPUT(a.o)").ok();
 }
 
-/// Scripts of `-T` name inputs as well.
+/// Scripts of `-T` also name inputs.
 #[test]
 fn scripts_that_options_give_name_others_often() {
     let work = work();
@@ -48,7 +49,8 @@ fn scripts_that_options_give_name_others_often() {
     within(&work, &["-T", "script.ld", "start.o"]).fails().says(&["`leaf` is file 4097 that scripts name"]);
 }
 
-/// The number of scripts is not all: each may name any number of objects, or have any number of statements.
+/// A limit on the number of scripts is not enough: each may name any number of objects, or have any number of
+/// statements.
 #[test]
 fn texts_that_come_again() {
     let work = work();
@@ -61,7 +63,7 @@ fn texts_that_come_again() {
     work.write("leaf", "a = 1;".repeat(3000));
     let outcome = within(&work, &["start.o", "again"]);
     outcome.fails().says(&["files that scripts name more than once have", "at most 2097152 are allowed"]);
-    // At another path it is the same text.
+    // The same text at another path counts as the same.
     work.write("again", inputs("leaf ./leaf .//leaf", 1000));
     within(&work, &["start.o", "again"]).fails().says(&["files that scripts name more than once have"]);
     work.write("script.ld", "INCLUDE leaf\n".repeat(4000));
@@ -69,7 +71,7 @@ fn texts_that_come_again() {
     outcome.fails().says(&["files that scripts include more than once have", "at most 2097152 are allowed"]);
 }
 
-/// The command line may name a script as often as it likes, as drivers do with `-lc`.
+/// The command line may name a script as often as it wants, as drivers do with `-lc`.
 #[test]
 fn libraries_that_are_scripts() {
     let work = work();
@@ -80,8 +82,8 @@ fn libraries_that_are_scripts() {
     work.ld(&["@options", "-o", "out"]).ok();
 }
 
-/// A section of zeros that no segment loads takes no place in the file, as with other linkers, and there is
-/// nothing to compress.
+/// A section of zeros that no segment loads takes no room in the file, as with other linkers, and cannot be
+/// compressed.
 #[test]
 fn debug_sections_of_zeros() {
     let work = work();
@@ -97,7 +99,7 @@ fn debug_sections_of_zeros() {
     }
 }
 
-/// Beside contents such zeros are contents, which may be more than there is memory for.
+/// Beside other contents, such zeros are contents too, and may be more than memory can hold.
 #[test]
 fn debug_sections_of_zeros_and_contents() {
     let work = work();

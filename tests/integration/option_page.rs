@@ -1,14 +1,14 @@
-//! `docs/options.md` against the `--help` of the linkers whose options it lists.
+//! Compares `docs/options.md` with the `--help` of the linkers whose options it lists.
 
 use crate::support::machine::{AARCH64, S390X, X86_64};
 use crate::support::tools;
 use std::collections::BTreeMap;
 use std::process::Command;
 
-/// Emulations that are linked for; GNU ld's help has a part for each that it knows.
+/// The emulations of this linker. GNU ld's help has a part for each emulation that it knows.
 const EMULATIONS: &[&str] = &["elf_x86_64", "aarch64linux", "aarch64elf", "elf64_s390"];
 
-/// The rows of the page: names as they stand there, and the peers that have them.
+/// The rows of the page: names as the page has them, and the peers that have the option.
 fn page() -> BTreeMap<String, String> {
     let page = include_str!("../../docs/options.md");
     let cells = page.lines().filter_map(|line| {
@@ -18,7 +18,7 @@ fn page() -> BTreeMap<String, String> {
     cells.collect()
 }
 
-/// The options that a help text lists, as the page names them.
+/// The options in a help text, in the page's form.
 fn options_of(help: &str) -> Vec<String> {
     let mut found = Vec::new();
     let mut counts = true;
@@ -54,7 +54,7 @@ fn dashed(name: &str) -> String {
     if name.len() == 1 { format!("-{name}") } else { format!("--{name}") }
 }
 
-/// The words that one line about `-z` names.
+/// The words in a line about `-z`.
 fn words(text: &str) -> Vec<String> {
     if text.starts_with('<') {
         return Vec::new();
@@ -67,7 +67,7 @@ fn words(text: &str) -> Vec<String> {
     }
 }
 
-/// Demands that the page lists every option of a linker's help, and that the linker has it.
+/// Checks that the page lists every option in a linker's help, and says that this linker has it.
 fn compare(peer: &str, linker: &std::path::Path) {
     let output = Command::new(linker).arg("--help").output().unwrap();
     let help = String::from_utf8_lossy(&output.stdout);

@@ -276,7 +276,7 @@ fn omagic_and_nmagic_give_up_page_alignment() {
     assert!(work.elf_unchecked("nmagic").segments_of(PT_LOAD).iter().all(|s| s.align < 4096));
 }
 
-/// As GNU ld does: compilers call every linker `ld`, and its folder says which one it is.
+/// As in GNU ld: compilers call every linker `ld`, and only the folder says which one it is.
 #[test]
 fn messages_begin_with_the_name_that_the_linker_was_called_by() {
     let work = Work::new();

@@ -9,8 +9,8 @@ const SHT_REL: u32 = 9;
 const SHT_LLVM_CALL_GRAPH_PROFILE: u32 = 0x6fff_4c09;
 const SHF_EXCLUDE: u64 = 0x8000_0000;
 
-/// Functions a, b, c, `_start` in this order, of which `_start` calls c 100 times and c calls a 50 times. A
-/// call of an undefined function does not count.
+/// Functions a, b, c, `_start`, in this order. `_start` calls c 100 times, and c calls a 50 times. A call of
+/// an undefined function does not count.
 fn with_profile() -> Vec<u8> {
     let counts = [100u64, 50, 1000];
     let profile = RawSection {
@@ -43,7 +43,7 @@ fn with_profile() -> Vec<u8> {
     object(&sections.collect::<Vec<_>>(), &symbols)
 }
 
-/// The symbols of a program in the order of their addresses, of those named.
+/// Those symbols of a program that are named here, in the order of their addresses.
 fn order(work: &Work, program: &str, names: &[&str]) -> String {
     let elf = work.elf(program);
     let mut found: Vec<(u64, &str)> = names.iter().map(|name| (elf.symbol(name).value, *name)).collect();
@@ -75,7 +75,7 @@ fn a_profile_orders_functions_and_is_not_in_the_output() {
     assert!(work.elf("program").find_symbol("c").is_none());
 }
 
-/// elflint does not know profiles, so that objects that hold one are read without it.
+/// elflint does not know profiles, so objects with a profile are read without it.
 #[test]
 fn a_profile_goes_through_relocatable_output_in_pairs() {
     let work = Work::new();
@@ -88,7 +88,7 @@ fn a_profile_goes_through_relocatable_output_in_pairs() {
     assert_eq!(elf.section(".rel.llvm.call-graph-profile").kind, SHT_REL);
     work.ld(&["-o", "program", "merged.o"]).quiet();
     assert_eq!(order(&work, "program", &PROFILED), "_start c a b");
-    // A collected function leaves its half of the pair.
+    // A collected function leaves its half of the pair behind.
     work.ld(&["-r", "-o", "collected.o", "--gc-sections", "-u", "_start", "-u", "c", "profile.o"]).quiet();
     let elf = work.elf_unchecked("collected.o");
     assert!(elf.find(".text.a").is_none() && elf.find(".text.c").is_some());
@@ -101,7 +101,7 @@ fn a_profile_goes_through_relocatable_output_in_pairs() {
 fn a_broken_profile_is_a_warning() {
     let work = Work::new();
     let mut bytes = with_profile();
-    // One count less.
+    // One count fewer.
     let at = bytes.windows(8).position(|window| window == 0x18u64.to_le_bytes()).expect("the section's size");
     bytes[at] = 0x10;
     work.write("profile.o", bytes);
@@ -147,7 +147,7 @@ fn clang_programs_with_a_profile_link_and_run_in_its_order() {
     assert_eq!(order(&work, "program", &["hot", "leaf"]), "leaf hot");
 }
 
-/// Functions of all the kinds that the built-in scripts tell apart, and data.
+/// Functions of every kind that the built-in scripts distinguish, and data.
 const PARTS: &str = "
     .globl _start, warm, value
     .section .text._start,\"ax\"\n_start: ret\n
@@ -176,7 +176,7 @@ fn a_symbol_ordering_file_puts_its_symbols_first() {
     let elf = work.elf("program");
     assert_eq!(elf.symbol("value").value, elf.section(".data").addr);
     assert_eq!(work.read("printed"), b"warm\nonce\nvalue\n");
-    // A script's own statements stay in their order.
+    // A script's own statements keep their order.
     work.write("script", "SECTIONS { .text : { *(.text._start) *(SORT(.text.*)) } }");
     work.ld(&["-o", "program", &object, "-T", "script", "--symbol-ordering-file=order"]).ok();
     assert_eq!(order(&work, "program", &functions), "_start warm once cold");
@@ -226,11 +226,11 @@ fn a_section_ordering_file_may_be_golds_or_gnus() {
     let work = Work::new();
     let object = work.s("parts", PARTS);
     let functions = ["_start", "warm", "cold", "once"];
-    // gold: the named sections stand behind the rest, exact names before patterns.
+    // In gold's form, the named sections come after the rest, exact names before patterns.
     work.write("patterns", ".text.unl*\n.text._start\n*warm\n");
     work.ld(&["-o", "program", &object, "--section-ordering-file=patterns"]).quiet();
     assert_eq!(order(&work, "program", &functions), "once cold _start warm");
-    // GNU ld: statements in front of those of the script.
+    // In GNU ld's form, these statements come before those of the script.
     work.write("statements", ".text : { *(.text.warm) *(.text._start) }\n.data : { *(.data.value) }\n");
     work.ld(&["-o", "program", &object, "--section-ordering-file", "statements"]).quiet();
     assert_eq!(order(&work, "program", &functions), "warm _start cold once");
@@ -254,7 +254,7 @@ fn a_call_graph_file_stands_in_for_profiles() {
     work.ld(&args).fails().says(&["calls:1:1"]);
     work.write("order", "a\n");
     work.ld(&[&args[..], &["--symbol-ordering-file=order"]].concat()).fails().says(&["two orders"]);
-    // An order that was written down comes before the profile.
+    // A written order takes precedence over the profile.
     work.ld(&["-o", "program", "profile.o", "--symbol-ordering-file=order"]).quiet();
     assert_eq!(order(&work, "program", &PROFILED), "a b c _start");
 }

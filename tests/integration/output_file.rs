@@ -1,4 +1,4 @@
-//! The output file of a link that does not get to its end (no room, a limit, a signal), and inputs that the
+//! The output file of a link that does not reach its end (no room, a limit, a signal), and inputs that the
 //! output would overwrite.
 
 use crate::support::work::linker;
@@ -7,12 +7,12 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// An object whose output takes a good million bytes.
+/// An object whose output takes more than a million bytes.
 fn large(work: &Work) -> String {
     work.s("large", ".globl _start\n_start: ret\n.data\n.rept 140000\n.quad 0x0123456789abcdef\n.endr\n")
 }
 
-/// Names in a folder, hidden ones too.
+/// The names in a folder, including hidden ones.
 fn names(work: &Work, folder: &str) -> Vec<String> {
     let entries = std::fs::read_dir(work.path(folder)).unwrap();
     let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
@@ -41,7 +41,7 @@ fn a_full_disk_is_an_error_and_the_old_output_stays() {
     outcome.says(&["cannot write disk/out: No space left on device", "the output takes 11"]);
 }
 
-/// A full disk, which has room only for reserved blocks: a hole in the output may not even be read.
+/// A full disk only has room for reserved blocks; not even a hole in the output may be read.
 #[test]
 fn holes_of_the_output_take_no_room_on_a_full_disk() {
     let work = Work::new();
@@ -85,7 +85,7 @@ fn a_limit_on_the_size_of_files_is_an_error_and_the_old_output_stays() {
     assert_eq!(names(&work, "folder"), ["out"]);
 }
 
-/// Links and sends a signal when the delay is over; tells which signal ended the link, if one did.
+/// Links and sends a signal after the delay. Returns the signal that ended the link, if one did.
 fn interrupted(work: &Work, object: &str, signal: i32, delay: Duration) -> Option<i32> {
     let mut child = Command::new(linker())
         .args(["-o", "folder/out", object])
@@ -94,7 +94,7 @@ fn interrupted(work: &Work, object: &str, signal: i32, delay: Duration) -> Optio
         .spawn()
         .unwrap();
     std::thread::sleep(delay);
-    // SAFETY: a system call; the child is not waited for yet, so the number is still its own.
+    // SAFETY: this is a system call. Nobody has waited for the child yet, so the number is still its own.
     unsafe { libc::kill(child.id() as i32, signal) };
     child.wait().unwrap().signal()
 }
@@ -111,7 +111,7 @@ fn signals_at_any_moment_leave_nothing_behind() {
     let mut ended = 0;
     for round in 0..200u32 {
         let signal = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP][round as usize % 3];
-        // Moments spread over the whole link, in an order that a golden section gives.
+        // The moments spread over the whole link, in the order of a golden section.
         let moment = f64::from(round) * 0.618_033_988_75 % 1.0;
         let by = interrupted(&work, &object, signal, whole.mul_f64(moment));
         assert!(by.is_none_or(|by| by == signal), "signal {signal}, ended by {by:?}");
@@ -227,8 +227,7 @@ fn a_library_that_another_one_needs_may_be_the_output() {
     work.ld(&["-shared", "-o", "libf.so", "-soname", "libf.so", &f, "libg.so", "-rpath-link=."]).quiet();
 }
 
-/// Runs a command as the one to whom orphans of its session go, and tells which processes end, in
-/// their order.
+/// Runs a command and adopts the orphans among its descendants. Prints which processes end, in order.
 const REAPER: &str = r#"
 #include <stdio.h>
 #include <sys/prctl.h>
@@ -245,8 +244,8 @@ int main(int argc, char **argv) {
 }
 "#;
 
-/// The memory of a large link is taken apart behind its end, by one process that ends well; a small
-/// link and `--no-detach` leave none.
+/// A single process frees the memory of a large link after its end, and ends well. A small link and
+/// `--no-detach` leave no such process.
 #[test]
 fn a_large_link_leaves_its_memory_to_a_process_that_ends() {
     let work = Work::new();

@@ -1,7 +1,8 @@
-//! The commands of the pages in `docs/` for each kind of reader, run as they stand there.
+//! Runs the commands in the pages of `docs/`, as the pages have them, for each kind of reader.
 //!
-//! Blocks marked `sh` run in their order, in one folder, by a shell that stops at the first failure; one that
-//! is marked `sh fails` has to fail. Each line of a block marked `text` is in what the block before it wrote.
+//! Blocks marked `sh` run in order, in the same folder, in a shell that stops at the first failure. A block
+//! marked `sh fails` must fail. Each line of a block marked `text` must be in the output of the block before
+//! it.
 
 use crate::need;
 use crate::support::{Work, built, tools, work};
@@ -12,7 +13,7 @@ use std::path::Path;
 struct Block {
     commands: String,
     fails: bool,
-    /// Lines of its output, without spaces around.
+    /// Lines of its output, without spaces around them.
     expected: Vec<String>,
 }
 
@@ -35,7 +36,7 @@ fn blocks(page: &str) -> Vec<Block> {
     blocks
 }
 
-/// Lays programs out as they are installed, with an assembler that emits V3, and runs a page.
+/// Lays out the programs like an installation, with an assembler that emits V3, and runs a page.
 fn run(page: &str, assembler: &Path, harness: Option<&str>) {
     let mut work = Work::new();
     let programs = work.path("prefix/bin");

@@ -1,4 +1,4 @@
-//! Hello in every kind of output, through gcc and clang.
+//! Hello as every kind of output, through gcc and clang.
 
 use crate::need;
 use crate::on_every_machine;
@@ -37,7 +37,7 @@ int main() {
 }
 "#;
 
-/// Compile flags, link flags, ELF type, and whether an interpreter is named.
+/// Flags for the compiler, flags for the link, the ELF type, and whether the file names an interpreter.
 struct Form {
     compile: &'static [&'static str],
     link: &'static [&'static str],
@@ -73,7 +73,7 @@ fn check_form(elf: &Elf, form: &Form) {
     check_segments(elf);
 }
 
-/// Demands that the loader makes of segments.
+/// Checks what the loader requires of segments.
 fn check_segments(elf: &Elf) {
     let loads = elf.segments_of(PT_LOAD);
     assert!(loads.is_sorted_by(|a, b| a.addr + a.size <= b.addr), "PT_LOAD ascend: {loads:#x?}");

@@ -1,9 +1,9 @@
-//! Time and memory in proportion to the input: shapes that would make a linker with a slow path take hours,
-//! or more memory than there is.
+//! Time and memory must be in proportion to the input. These tests use inputs with which a linker that has
+//! one slow path would take hours, or more memory than exists.
 //!
-//! No test looks at a clock. Each link has a limit on address space that is a few hundred times what it
-//! reads, and on processor time that is some hundred times what it takes, so that only another order of
-//! growth meets it. One test states the factor for ordinary shapes, which is far lower.
+//! No test looks at a clock. Each link has a limit on its address space, which is a few hundred times what it
+//! reads, and on its processor time, which is some hundred times what it takes. Only growth of another order
+//! reaches these limits. One test checks a much lower factor, for ordinary inputs.
 
 use crate::support::elf::PT_LOAD;
 use crate::support::elf_write::{Link, RawSection, RawSymbol, object, words};
@@ -12,14 +12,14 @@ use crate::support::work::{Outcome, linker};
 use crate::support::{Work, built};
 use std::fmt::Write;
 
-/// Links under limits: KiB of address space, with 500 MB for programs and threads, and seconds of processor
-/// time.
+/// Links under limits: KiB of address space, of which 500 MB are for programs and threads, and seconds of
+/// processor time.
 pub fn within(work: &Work, arguments: &[&str]) -> Outcome {
     limited(work, 1_300_000, arguments)
 }
 
-/// Links with so many KiB of address space, and a minute of processor time. A linker with a sanitizer, whose
-/// shadow memory takes terabytes, has neither limit: there, the sanitizer looks on.
+/// Links with this number of KiB of address space, and a minute of processor time. A linker with a sanitizer
+/// has neither limit, because its shadow memory takes terabytes; there, the sanitizer checks the link.
 fn limited(work: &Work, memory: u64, arguments: &[&str]) -> Outcome {
     let script = "ulimit -c 0; ulimit -v $1; ulimit -t $2; shift 2; exec \"$@\"";
     let linker = linker().display().to_string();
@@ -32,13 +32,13 @@ fn limited(work: &Work, memory: u64, arguments: &[&str]) -> Outcome {
     work.command("sh", &words).no_crash()
 }
 
-/// So many bytes of memory a link may take for each byte of its input (docs/design/time-and-memory.md),
-/// beside the KiB that a link of nothing takes, with room for stacks of threads and for libraries.
+/// How many bytes of memory a link may take for each byte of its input (docs/design/time-and-memory.md). In
+/// addition, it may take the KiB that an empty link takes, which include stacks of threads and libraries.
 const MEMORY_PER_BYTE: u64 = 24;
 const MEMORY_OF_NOTHING: u64 = 200_000;
 
-/// Twice as many symbols, relocations or sections take twice the memory, not more. Address space that is
-/// taken counts, whether it is touched or not.
+/// Twice as many symbols, relocations or sections take twice the memory, not more. Reserved address space
+/// counts, whether it is touched or not.
 #[test]
 fn memory_for_each_byte_of_the_input() {
     let work = Work::new();
@@ -65,7 +65,7 @@ fn memory_for_each_byte_of_the_input() {
     }
 }
 
-/// A number of lines, each made from its number.
+/// This many lines, each made from its number.
 pub fn lines(count: usize, line: impl Fn(usize) -> String) -> String {
     (0..count).fold(String::new(), |mut text, number| {
         let _ = writeln!(text, "{}", line(number));
@@ -90,7 +90,7 @@ fn symbols_that_provide_each_other_in_a_circle() {
     script(format!("{circle}SECTIONS {{ x = a0; }}")).fails().says(&["depends on"]);
     let circle = lines(20_000, |n| format!("a{n} = a{} + 1;", (n + 1) % 20_000));
     script(format!("SECTIONS {{ {circle} }}")).fails();
-    // All on one line, which every message shows.
+    // Everything is on one line, which every message shows.
     script(format!("SECTIONS {{ {} }}", circle.replace('\n', " "))).fails();
 }
 
@@ -108,7 +108,7 @@ fn assignments_without_a_section_behind_them() {
     script(format!("SECTIONS {{ a = 0; .text : {{ *(.text) }} . = . + 1; {many} }}")).ok();
 }
 
-/// `e_phnum` counts 65,534 program headers: 65,535 is `PN_XNUM`, and the number of more would lose its high
+/// `e_phnum` can count 65,534 program headers. 65,535 is `PN_XNUM`, and a larger number would lose its high
 /// bits.
 #[test]
 fn program_headers_without_number() {
@@ -129,7 +129,7 @@ fn program_headers_without_number() {
     }
 }
 
-/// A message names a few of those that there are.
+/// The message names only a few of them.
 #[test]
 fn program_headers_without_declaration() {
     let headers = lines(20_000, |n| format!("p{n} PT_LOAD;"));
@@ -207,7 +207,7 @@ fn relocations_to_one_string() {
     }
 }
 
-/// A million symbols of one object may share a name, which stands in its table of strings once.
+/// A million symbols of one object may share a name, which is in its string table once.
 #[test]
 fn symbols_of_one_name() {
     let work = Work::new();
@@ -227,8 +227,8 @@ fn symbols_of_one_name() {
     within(&work, &[&start, &common]).no_crash();
 }
 
-/// The assembler for AArch64 writes a symbol wherever data follows code or code follows data: all of them
-/// have one of two names.
+/// The AArch64 assembler writes a symbol wherever data follows code or code follows data. All of these have
+/// one of two names.
 #[test]
 fn mapping_symbols_without_number() {
     machine::check(&machine::AARCH64, |machine| {
@@ -239,7 +239,7 @@ fn mapping_symbols_without_number() {
     });
 }
 
-/// Folding compares what functions refer to, for each of them.
+/// For each function, folding compares what it refers to.
 #[test]
 fn equal_functions_that_refer_to_one_long_string() {
     let work = Work::new();
@@ -255,7 +255,7 @@ fn equal_functions_that_refer_to_one_long_string() {
     assert_eq!(folded.stdout.matches("removing").count(), 19_999);
 }
 
-/// Functions may share rows. Readers of all functions would follow 1,200 million rows of a megabyte.
+/// Functions may share rows. Readers that read all functions would follow 1,200 million rows in a megabyte.
 #[test]
 fn functions_that_share_rows() {
     let work = Work::new();
@@ -294,8 +294,8 @@ fn versions_in_a_row() {
     within(&work, &["-shared", "--version-script=versions", &start]).fails();
 }
 
-/// A version may have any number of parents: with two each, there are more paths to the first than can be
-/// walked.
+/// A version may have any number of parents. With two each, there are more paths to the first version than
+/// can be followed. walked.
 #[test]
 fn versions_with_several_parents() {
     let work = Work::new();
@@ -304,14 +304,14 @@ fn versions_with_several_parents() {
         let parents = |n: usize| lines(n.min(most), |back| format!("V{}", n - 1 - back));
         work.write("versions", lines(count, |n| format!("V{n} {{ global: f{n}; }} {};", parents(n))));
         within(&work, &["-shared", "--version-script=versions", &start]).ok();
-        // An entry for each version and for the library, a name for each, and one for each parent.
+        // An entry for each version and for the library, a name for each, and a name for each parent.
         let edges: usize = (0..count).map(|n| n.min(most)).sum();
         let table = work.elf_unchecked("out").section(".gnu.version_d").data.len();
         assert_eq!(table, 20 * (count + 1) + 8 * (count + 1 + edges));
     }
 }
 
-/// A thin archive that names itself is read once, and refused if it does so thousands of times.
+/// A thin archive that names itself is read once. If it does so thousands of times, it is refused.
 #[test]
 fn an_archive_that_holds_itself() {
     let work = Work::new();
@@ -332,7 +332,8 @@ fn an_archive_that_holds_itself() {
     within(&work, &[&start, "--whole-archive", "nested.a"]).no_crash();
 }
 
-/// Names of symbols may be ends of others: all of them written out would take the square of the table's size.
+/// Names of symbols may be ends of others. Written out in full, they would take the square of the table's
+/// size.
 #[test]
 fn names_that_are_ends_of_one_another() {
     let work = Work::new();
@@ -344,7 +345,7 @@ fn names_that_are_ends_of_one_another() {
     }
 }
 
-/// `st_name` has 32 bits: a larger `.strtab` would give symbols the names of others.
+/// `st_name` has 32 bits. In a larger `.strtab`, symbols would get the names of others.
 #[test]
 fn names_of_more_than_four_gigabytes() {
     let work = Work::new();
@@ -355,7 +356,8 @@ fn names_of_more_than_four_gigabytes() {
     within(&work, &[&start, "locals", "--discard-all"]).ok();
 }
 
-/// `.gnu.version` numbers versions with 15 bits. An executable's definitions make versions without a script.
+/// `.gnu.version` has 15 bits for the number of a version. An executable's definitions make versions without
+/// a script.
 #[test]
 fn versions_without_number() {
     let work = Work::new();
@@ -367,8 +369,8 @@ fn versions_without_number() {
     within(&work, &options).fails().says(&["33000 symbol versions are more than", "32766"]);
 }
 
-/// Options are as many as a response file has lines. A list that each name is looked for in takes the square
-/// of that.
+/// A response file may contain any number of options. If each name were searched for in a list, that would
+/// take the square of their number.
 #[test]
 fn names_that_options_give() {
     let work = Work::new();
@@ -381,7 +383,7 @@ fn names_that_options_give() {
     }
 }
 
-/// The lists of a version table are chains of offsets, which may lead through the same bytes any number of
+/// The lists in a version table are chains of offsets, which may lead through the same bytes any number of
 /// times.
 #[test]
 fn version_tables_that_lead_in_circles() {
@@ -391,7 +393,7 @@ fn version_tables_that_lead_in_circles() {
     let entry = |n: u32| [1 | 0xffff << 16, 1, 16 * (count - n), 16].map(u32::to_le_bytes).concat();
     let entries: Vec<u8> = (0..count).flat_map(entry).collect();
     for (kind, table) in [
-        // Each library with the list of all others behind it, or with a list that stays where it is.
+        // Each library has the list of all others after it, or a list that stays at the same place.
         (VERNEED, [&entries[..], &[0, 2, 1, 16].map(u32::to_le_bytes).concat().repeat(70_000)].concat()),
         (VERNEED, [&entries[..], &[0, 2, 1, 0].map(u32::to_le_bytes).concat()].concat()),
         (VERDEF, 4u32.to_le_bytes().repeat(400_000)),
@@ -401,7 +403,7 @@ fn version_tables_that_lead_in_circles() {
     }
 }
 
-/// A reference may name any of the versions that a library has of one name.
+/// A reference may name any of a library's versions of the same name.
 #[test]
 fn versions_of_one_name() {
     let work = Work::new();
@@ -422,7 +424,7 @@ fn versions_of_one_name() {
     within(&work, &["-shared", &start, "libx.so"]).ok();
 }
 
-/// Names in libraries overlap as those in objects.
+/// Names in libraries overlap in the same way as in objects.
 #[test]
 fn names_of_a_library_that_are_ends_of_one_another() {
     let work = Work::new();
@@ -435,7 +437,7 @@ fn names_of_a_library_that_are_ends_of_one_another() {
 const VERDEF: u32 = 0x6fff_fffd;
 const VERNEED: u32 = 0x6fff_fffe;
 
-/// A shared library whose symbols have names at these offsets of its strings, and a version table.
+/// A shared library with a version table; its symbols have their names at these offsets in its strings.
 fn library(
     strings: &[u8],
     names: Vec<u32>,
@@ -465,8 +467,8 @@ fn library(
     file
 }
 
-/// The header of an x86-64 object: the offset of the section headers in bytes, their number, and the index of
-/// the names' section.
+/// The header of an x86-64 object: the offset of the section headers in bytes, their number, and the number
+/// of the section with the names.
 pub fn elf_header(headers: u64, count: u16, names: u16) -> Vec<u8> {
     let mut file = b"\x7fELF\x02\x01\x01".to_vec();
     file.resize(16, 0);
@@ -478,13 +480,13 @@ pub fn elf_header(headers: u64, count: u16, names: u16) -> Vec<u8> {
     file
 }
 
-/// An object whose symbols' names are the ends of one long name.
+/// An object in which the names of symbols are the ends of one long name.
 fn overlapping(count: usize, length: usize, info: u8, first_global: u32) -> Vec<u8> {
     let strings = [&[0][..], &vec![b'x'; length], &[0]].concat();
     named(&strings, 1..=count as u32, (info, 1), first_global)
 }
 
-/// An object whose symbols have names at these offsets of its strings; all have the same `st_info` and
+/// An object whose symbols have their names at these offsets in its strings. All have the same `st_info` and
 /// `st_shndx`.
 pub fn named(
     strings: &[u8],
@@ -526,7 +528,8 @@ pub fn named(
     file
 }
 
-/// Any number of segments of a core file may hold the same bytes, which are there once; notes are read once.
+/// Any number of segments in a core file may have the same bytes, which are in the file once. Notes are read
+/// once.
 #[test]
 fn segments_of_a_core_file_that_hold_the_same_bytes() {
     let work = Work::new();
@@ -541,7 +544,7 @@ fn segments_of_a_core_file_that_hold_the_same_bytes() {
     }
 }
 
-/// A core file whose segments are all of one kind, and all hold the registers of the same threads.
+/// A core file whose segments all have the same kind, and all contain the registers of the same threads.
 fn core_of_equal_segments(count: u16, kind: u32) -> Vec<u8> {
     let mut notes = Vec::new();
     for _ in 0..1000 {
@@ -566,7 +569,7 @@ fn core_of_equal_segments(count: u16, kind: u32) -> Vec<u8> {
     file
 }
 
-/// Each section describes the next one (`SHF_LINK_ORDER`); when a script discards the last, all go.
+/// Each section describes the next one (`SHF_LINK_ORDER`). When a script discards the last one, all go.
 #[test]
 fn sections_that_describe_each_other_in_a_row() {
     let work = Work::new();
@@ -576,7 +579,7 @@ fn sections_that_describe_each_other_in_a_row() {
     within(&work, &["-T", "script.ld", &start, "row"]).ok();
 }
 
-/// One group may have any number of members, which under `-r` are output sections of their own.
+/// A group may have any number of members. With `-r` each becomes an output section.
 #[test]
 fn members_of_one_group() {
     let work = Work::new();
@@ -584,7 +587,7 @@ fn members_of_one_group() {
     within(&work, &["-r", "group"]).ok();
 }
 
-/// A section is in one group at most. Each of these is in all of them.
+/// A section is in at most one group. Here each section is in all groups.
 #[test]
 fn groups_that_all_hold_all_sections() {
     let work = Work::new();
@@ -600,14 +603,14 @@ fn groups_that_all_hold_all_sections() {
     }
 }
 
-/// What ties the sections of an object together.
+/// What connects the sections of an object.
 #[derive(PartialEq)]
 enum Tie {
     Row,
     Group,
 }
 
-/// An object of as many sections `.x`; the last of a row is `.x0`, and plain.
+/// An object with this many sections `.x`. In a chain, the last one is `.x0`, an ordinary section.
 fn sections(count: u32, tie: Tie) -> Vec<u8> {
     const NAMES: &[u8] = b"\0.x\0.x0\0.group\0.symtab\0.strtab\0signature\0";
     let (symbols, strings_row) = (2 + count, 3 + count);
@@ -655,8 +658,8 @@ fn sections(count: u32, tie: Tie) -> Vec<u8> {
     file
 }
 
-/// Two objects of so many equal functions, each in a group of its own, and a function that keeps the one
-/// `.sframe` of all.
+/// Two objects with this many equal functions, each in its own group, and a function that keeps the `.sframe`
+/// that all of them share.
 fn equal_functions(work: &Work, count: usize) -> [String; 2] {
     let text = lines(count, |n| {
         format!(".section .text.f{n},\"axG\",@progbits,f{n},comdat\n.weak f{n}\nf{n}:\n.Lf{n}: ret")

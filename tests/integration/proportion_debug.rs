@@ -1,18 +1,18 @@
-//! Debug information whose units, names and tables lead to the same bytes. The limits are those of
-//! `proportion`, and an object beyond measure is left out of the index with a warning.
+//! Debug information whose units, names and tables refer to the same bytes. The limits are those of
+//! `proportion`. If an object exceeds them, it is left out of the index with a warning.
 
 use crate::proportion::{lines, within};
 use crate::support::Work;
 
 const BEYOND: &str = "overlap beyond measure";
-/// An abbreviation of a unit with a name in it, and of one with its ranges of addresses.
+/// The abbreviation of a unit that has a name, and of a unit that has ranges of addresses.
 const UNIT: &str = ".byte 1, 0x11, 1, 3, 8, 0, 0";
 const UNIT_OF_RANGES: &str = ".byte 1, 0x11, 0, 0x55, 0x17, 0, 0";
 
-/// The name of a thousand bytes' thousand.
+/// A name of a million bytes.
 const LONG: &str = ".section .debug_str,\"\",@progbits\n.fill 1000000, 1, 'x'\n.byte 0\n";
 
-/// Units of version 5, each with its own number.
+/// Units of version 5; each is made from its number.
 fn units(count: usize, unit: impl Fn(usize) -> (String, String)) -> String {
     let units = lines(count, |n| {
         let (table, entries) = unit(n);
@@ -30,7 +30,7 @@ fn abbreviations(text: &str) -> String {
     format!(".section .debug_abbrev,\"\",@progbits\n{text}\n.byte 0\n")
 }
 
-/// Links an object with this debug information, which is left out of the index.
+/// Links an object with this debug information; the index must leave it out.
 fn is_beyond(work: &Work, text: &str) {
     let object = work.s("object", &format!(".globl _start\n_start: ret\n.zero 5000\n{text}"));
     for option in ["--gdb-index", "--debug-names"] {
@@ -43,12 +43,13 @@ fn is_beyond(work: &Work, text: &str) {
             ]);
         }
     }
-    // An index of names has those up to there.
+    // An index of names also contains those that came before the limit.
     let (size, factor) = (work.read(&object).len(), if text.contains(".debug_names") { 64 } else { 1 });
     assert!(work.read("out").len() < size * factor + 100_000);
 }
 
-/// Names of scopes, each with all that it is in; names of variables; definitions of one declaration.
+/// Names of scopes that include all their outer scopes; names of variables; several definitions of one
+/// declaration.
 #[test]
 fn names_that_share_their_bytes() {
     let work = Work::new();
@@ -63,7 +64,7 @@ fn names_that_share_their_bytes() {
     let entries = unit(&lines(20_000, |n| format!(".byte 2\n.4byte {n}")));
     let variables = abbreviations(&format!("{UNIT}\n{}", named(0x34, 0)));
     is_beyond(&work, &[&variables, &entries, LONG].concat());
-    // A declaration (external, of a class), and definitions that name it.
+    // A declaration (external, in a class), and definitions that refer to it.
     let declared = ".byte 3, 0x34, 0, 3, 14, 0x3c, 0x19, 0, 0\n.byte 4, 0x34, 0, 0x47, 0x13, 0, 0";
     let text = format!(".byte 3\n.4byte 0\n{}", lines(20_000, |_| ".byte 4\n.4byte 15".to_owned()));
     let declared = abbreviations(&format!("{UNIT}\n{declared}"));
@@ -82,8 +83,8 @@ fn units_that_share_a_list_of_ranges() {
     is_beyond(&work, &[abbreviations(UNIT_OF_RANGES), units, ranges].concat());
 }
 
-/// Each unit begins at another abbreviation of one table; abbreviations have any number of attributes without
-/// bytes.
+/// Each unit starts at another abbreviation of the same table. Abbreviations may have any number of
+/// attributes that take no bytes.
 #[test]
 fn abbreviations_that_are_used_again() {
     let work = Work::new();
@@ -113,7 +114,7 @@ fn units_that_share_a_line_table() {
     assert_eq!(index.len(), 24 + 20_000 * (16 + 20), "units and their addresses");
 }
 
-/// Tables of addresses name their units by offset.
+/// Tables of addresses refer to their units by offset.
 #[test]
 fn tables_of_addresses_of_many_units() {
     let work = Work::new();
@@ -142,7 +143,7 @@ fn units_that_name_one_file() {
     let both = [named, entries].concat();
     let split = both.replace(".debug_abbrev", ".debug_abbrev.dwo").replace(".debug_info", ".debug_info.dwo");
     work.s("names", &split);
-    // Many more than one are as good as before, thousands are not.
+    // A few such units are indexed as usual, thousands are not.
     let abbreviation = abbreviations(".byte 1, 0x4a, 0, 0x76, 8, 0, 0");
     let skeletons = |count| units(count, |_| ("0".to_owned(), ".byte 1\n.asciz \"names.o\"".to_owned()));
     let object = |count| {
@@ -154,7 +155,7 @@ fn units_that_name_one_file() {
     assert!(work.elf_unchecked("out").find(".gdb_index").is_none());
 }
 
-/// An index of names: the strings' offsets, the offsets of entries, abbreviations, entries.
+/// An index of names: offsets of the strings, offsets of the entries, abbreviations, entries.
 fn names(count: usize, parts: [&str; 4]) -> String {
     let [strings, entries, abbreviations, pool] = parts;
     format!(
@@ -173,7 +174,7 @@ fn name_indexes_that_use_their_bytes_again() {
     let entry = ".byte 1, 0x34, 3, 0x13, 0, 0";
     let other = lines(count, |n| format!(".4byte {n}"));
     let short = ".section .debug_str,\"\",@progbits\n.asciz \"name\"\n";
-    // Names that are ends of one another.
+    // Names that are ends of other names.
     let text = names(count, [&other, &one, entry, ".byte 1\n.4byte 0"]);
     is_beyond(&work, &(text + LONG));
     // All names have the same entries, or each has those from another one on.
@@ -185,13 +186,13 @@ fn name_indexes_that_use_their_bytes_again() {
     // Entries of one byte with any number of attributes.
     let flags = ".byte 1, 0x34, 3, 0x13\n.rept 10000\n.byte 6, 0x19\n.endr\n.byte 0, 0";
     is_beyond(&work, &(names(1, [".4byte 0", ".4byte 0", flags, &entries]) + short));
-    // The last of many abbreviations, which differ.
+    // The last of many different abbreviations.
     let abbreviations = lines(many, |n| format!(".uleb128 {}, {}\n.byte 3, 0x13, 0, 0", n + 1, n + 1));
     let last = format!(".rept 15000\n.uleb128 {many}\n.4byte 0\n.endr");
     is_beyond(&work, &(names(1, [".4byte 0", ".4byte 0", &abbreviations, &last]) + short));
 }
 
-/// Each entry has a form of its own.
+/// Each entry has its own form.
 #[test]
 fn name_indexes_of_many_forms() {
     let work = Work::new();

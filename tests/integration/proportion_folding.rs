@@ -1,9 +1,9 @@
-//! `--icf` over shapes that make many rounds. The limits are those of `proportion`.
+//! `--icf` on inputs that need many rounds. The limits are those of `proportion`.
 
 use crate::proportion::{lines, within};
 use crate::support::Work;
 
-/// How many sections a link folds.
+/// The number of sections that a link folds.
 fn folded(text: &str) -> usize {
     let work = Work::new();
     let object = work.s("object", &format!(".globl _start\n_start: ret\n{text}"));
@@ -14,7 +14,7 @@ fn folded(text: &str) -> usize {
         .count()
 }
 
-/// Each function calls the next one: none is equal to another, and each round shows it for one more of them.
+/// Each function calls the next one. No two are equal, and each round finds this out for one more of them.
 #[test]
 fn a_chain_of_equal_callers() {
     let count = 50_000;
@@ -24,15 +24,15 @@ fn a_chain_of_equal_callers() {
     let end = |chain: &str| format!(".section .text.end{chain},\"ax\"\n{chain}{count}: nop\nret\n");
     let first = lines(count, |n| call("f", n)) + &end("f");
     assert_eq!(folded(&first), 0);
-    // With a chain beside it, each function is equal to one.
+    // With a second chain, each function has an equal one.
     let second = lines(count, |n| call("g", n)) + &end("g");
     assert_eq!(folded(&(first.clone() + &second)), count + 1);
-    // A ring of the same length is equal in all its parts.
+    // All parts of a ring of the same length are equal.
     let ring = first.replace(&format!("call f{count}\n"), "call f0\n");
     assert_eq!(folded(&ring), count - 1);
 }
 
-/// Two functions call all of a chain, so that in each round one of their many callees is another one.
+/// Two functions call a whole chain, so in each round one of their many callees changes.
 #[test]
 fn callers_of_a_whole_chain() {
     let count = 20_000;
@@ -43,7 +43,7 @@ fn callers_of_a_whole_chain() {
     assert_eq!(folded(&[chain, end, all("a"), all("b")].concat()), 1);
 }
 
-/// One function has any number of sections that describe it, and refers to the last one.
+/// Any number of sections may describe a function, which refers to the last one.
 #[test]
 fn sections_that_describe_one_function() {
     let count = 15_000;

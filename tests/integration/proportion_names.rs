@@ -1,12 +1,12 @@
-//! Names and patterns whose text alone could take without end: brackets that nothing closes, patterns for
-//! every symbol, names that a demangler shows again and again. The limits are those of `proportion`.
+//! Names and patterns whose text alone could take for ever: brackets that nothing closes, patterns for every
+//! symbol, names in which a demangler repeats parts. The limits are those of `proportion`.
 
 use crate::proportion::{lines, within};
 use crate::support::Work;
 
 const START: &str = ".globl _start\n_start: ret\n";
 
-/// A bracket that nothing closes stands for itself, and so do those behind it: their end is looked for once.
+/// A bracket that nothing closes means itself, and so do those after it. Their end is searched for only once.
 #[test]
 fn patterns_of_open_brackets() {
     let work = Work::new();
@@ -21,7 +21,7 @@ fn patterns_of_open_brackets() {
     within(&work, &["-shared", "--version-script=versions", &start]).ok();
 }
 
-/// A long pattern is made ready once and not for each symbol.
+/// A long pattern is prepared once, not for each symbol.
 #[test]
 fn symbols_that_a_long_pattern_is_matched_with() {
     let work = Work::new();
@@ -30,7 +30,7 @@ fn symbols_that_a_long_pattern_is_matched_with() {
     within(&work, &["--gc-sections", "@words", &start]).ok();
 }
 
-/// Mangled names may show a part of themselves any number of times, and messages and maps show all names.
+/// Mangled names may repeat a part of themselves any number of times, and messages and maps show all names.
 #[test]
 fn names_that_are_shown_again_and_again() {
     let work = Work::new();

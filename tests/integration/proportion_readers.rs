@@ -1,4 +1,4 @@
-//! Memory of the readers in proportion to the input: rows that many functions share, which take many times
+//! The readers' memory must be in proportion to the input. Rows that many functions share take many times
 //! their bytes when they are written out.
 
 use crate::support::{Outcome, Work, built};
@@ -6,10 +6,10 @@ use sframe_format::compact::{MAX_ROWS, write_table};
 use sframe_format::write::{Function, Options, write_sorted};
 use sframe_format::{Abi, CfaRule, Frame, Location, RegisterRule, Row, Rules};
 
-/// KiB of address space that the command takes for nothing.
+/// KiB of address space that the command takes for an empty input.
 const MEMORY_OF_NOTHING: usize = 100_000;
-/// The subcommands, and the bytes of memory that they may take for each byte of a table. `stat` has all
-/// functions in memory at the same time, to write them anew.
+/// The subcommands, and how many bytes of memory each may take for a byte of a table. `stat` has all
+/// functions in memory at the same time, because it encodes them again.
 const READERS: [(&str, usize); 6] = [
     ("dump -", 100),
     ("dump --json -", 100),
@@ -19,8 +19,9 @@ const READERS: [(&str, usize); 6] = [
     ("stat -", 500),
 ];
 
-/// As many rows as an entry of a compact table may have, in each of 20,000 equal functions. For each, a
-/// compact table takes 4 bytes, SFrame 20, and its rows in words some 3 KB of text and twice as much of JSON.
+/// 20,000 equal functions, each with as many rows as an entry of a compact table may have. For each function,
+/// a compact table takes 4 bytes and SFrame 20. Its rows in words take some 3 KB of text, and twice as much
+/// JSON.
 #[test]
 fn functions_that_share_all_their_rows() {
     let row = |start: u32| {
@@ -48,8 +49,8 @@ fn functions_that_share_all_their_rows() {
     }
 }
 
-/// Runs `sframe` with so many KiB of address space, and a minute of processor time; with a sanitizer without
-/// limits, as links are.
+/// Runs `sframe` with this number of KiB of address space, and a minute of processor time. With a sanitizer
+/// there are no limits, as for links.
 fn read_within(work: &Work, memory: usize, words: &str) -> Outcome {
     let limits = match std::env::var_os("SFRAME_TEST_SANITIZER") {
         None => format!("ulimit -v {memory}; ulimit -t 60"),

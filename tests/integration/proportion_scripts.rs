@@ -1,5 +1,5 @@
-//! Scripts with many names of one kind, each of which must be found without a search through the others. The
-//! limits are those of `proportion`, over which a search in order goes.
+//! Scripts with many names of one kind. Each name must be found without a search through the others, which
+//! would exceed the limits of `proportion`.
 
 use crate::proportion::{lines, within};
 use crate::support::Work;
@@ -19,8 +19,8 @@ fn start_symbols_of_many_output_sections() {
     within(&work, &["-T", "script.ld", &object]).fails().says(&["undefined symbol: __start_s_0"]);
 }
 
-/// One section may name any number of program headers, and all that follow it, in the script or not, inherit
-/// them.
+/// A section may name any number of program headers. All sections that follow it, in the script or not,
+/// inherit them.
 #[test]
 fn program_headers_that_many_sections_inherit() {
     let work = Work::new();
@@ -44,7 +44,7 @@ fn program_headers_that_many_sections_inherit() {
     }
 }
 
-/// Each symbol belongs to the section that its address is near, of as many as there are.
+/// Each symbol belongs to the section near its address, and there are as many sections as symbols.
 #[test]
 fn computed_addresses_among_many_sections() {
     let work = Work::new();
@@ -107,7 +107,7 @@ fn rules_against_references() {
         .says(&["prohibited cross reference from .data to `_start' in .text", "more errors"]);
 }
 
-/// Each output section may take its sections only if none of them can be written to.
+/// Each output section may only take its sections if none of them is writable.
 #[test]
 fn sections_of_constrained_output_sections() {
     let work = Work::new();

@@ -1,5 +1,5 @@
-//! Section headers that use the same bytes, or the same names, again and again. A header has 64 bytes, and
-//! may name as many as the file has. The limits are those of `proportion`.
+//! Section headers that refer to the same bytes, or the same names, many times. A header has 64 bytes, and
+//! may refer to as many bytes as the file has. The limits are those of `proportion`.
 
 use crate::proportion::{elf_header, within};
 use crate::support::Work;
@@ -18,7 +18,7 @@ struct Header {
 
 const PLAIN: Header = Header { name: 1, kind: 1, flags: 3, range: (64, 0), link: 0, info: 0, entsize: 0 };
 
-/// A file of these contents at 64, these names, and sections; the last one holds the names.
+/// A file with these contents at 64, these names and these sections; the last section contains the names.
 fn file(contents: &[u8], names: &[u8], sections: &[Header]) -> Vec<u8> {
     let start = (64 + contents.len() + names.len()).next_multiple_of(8) as u64;
     let mut file = elf_header(start, sections.len() as u16 + 2, sections.len() as u16 + 1);
@@ -40,7 +40,7 @@ fn start(work: &Work) -> String {
     work.s("start", ".globl _start\n_start: ret\n")
 }
 
-/// Sections that all hold the same 400 KB: loaded, debug information, strings to merge, notes, frames.
+/// Sections that all contain the same 400 KB: loaded, debug information, strings to merge, notes, frames.
 #[test]
 fn sections_that_share_their_bytes() {
     let work = Work::new();
@@ -55,7 +55,7 @@ fn sections_that_share_their_bytes() {
         Header { kind: 7, flags: 2, ..shared },
         Header { flags: 2, name: 16, ..shared },
         Header { kind: 0x6fff_fff4, flags: 2, name: 26, ..shared },
-        // Relocations for as many sections.
+        // Relocations for this many sections.
         Header { kind: 4, flags: 0, info: 1, entsize: 24, ..shared },
     ] {
         work.write("shared", file(&contents, names, &vec![section; 4000]));
@@ -64,13 +64,13 @@ fn sections_that_share_their_bytes() {
             outcome.fails().says(&["shared: ", "the contents of its sections overlap beyond measure"]);
         }
     }
-    // A few may share them, as others take it.
+    // A few sections may share bytes, because other linkers accept that.
     work.write("shared", file(&contents, names, &[shared; 3]));
     within(&work, &[&start, "shared"]).ok();
     assert_eq!(work.elf_unchecked("out").section(".x").size, 3 * size as u64);
 }
 
-/// Dynamic sections of a library whose entries are the same.
+/// Dynamic sections of a library that have the same entries.
 #[test]
 fn dynamic_sections_that_share_their_bytes() {
     let work = Work::new();
@@ -83,7 +83,7 @@ fn dynamic_sections_that_share_their_bytes() {
     within(&work, &[&start, "libx.so"])
         .fails()
         .says(&["libx.so: ", "the contents of its sections overlap beyond measure"]);
-    // Names of needed libraries that are ends of one another.
+    // Names of needed libraries that are ends of other names.
     let count = 40_000u64;
     let entries: Vec<u8> = (0..count).flat_map(|at| [1, at + 1].map(u64::to_le_bytes).concat()).collect();
     let needed = Header { kind: 6, range: (64, entries.len() as u64), link: 2, entsize: 16, ..PLAIN };
@@ -94,7 +94,7 @@ fn dynamic_sections_that_share_their_bytes() {
     within(&work, &[&start, "libx.so"]).fails().says(&["names of its symbols overlap beyond measure"]);
 }
 
-/// A library that needs many others names many directories to look for each in.
+/// A library that needs many others names many directories, and each library is looked for in each directory.
 #[test]
 fn directories_of_a_library_that_needs_many() {
     const COUNT: u64 = 30_000;
@@ -115,7 +115,7 @@ fn directories_of_a_library_that_needs_many() {
     within(&work, &[&start, "libx.so", "-rpath-link=elsewhere"]).ok();
 }
 
-/// Names of sections are ends of one another.
+/// Names of sections are ends of other names.
 #[test]
 fn section_names_that_share_their_bytes() {
     let work = Work::new();
@@ -129,7 +129,7 @@ fn section_names_that_share_their_bytes() {
             outcome.fails().says(&["names: ", "the names of its sections overlap beyond measure"]);
         }
     }
-    // Any number of sections may have one name, as with `-fno-unique-section-names`.
+    // Any number of sections may have the same name, as with `-fno-unique-section-names`.
     let names = [&[0][..], &vec![b'x'; 500], &[0]].concat();
     work.write("names", file(&[0xc3; 8], &names, &vec![Header { range: (64, 1), ..PLAIN }; 50_000]));
     within(&work, &[&start, "names"]).ok();

@@ -1,11 +1,11 @@
-//! Symbols, members and records of which each could be looked for among all others. The limits are those of
-//! `proportion`, over which a search in order goes.
+//! Symbols, members and records that a slow linker would search for among all others. Such a search would
+//! exceed the limits of `proportion`.
 
 use crate::proportion::{lines, named, within};
 use crate::support::Work;
 use crate::support::elf_write::{RawSection, RawSymbol, object};
 
-/// Each member needs the one before it, so that each round over the archive takes one.
+/// Each member needs the one before it, so each pass over the archive takes one more.
 #[test]
 fn archives_in_the_worst_order() {
     let work = Work::new();
@@ -26,7 +26,7 @@ fn archives_in_the_worst_order() {
     work.write("all.a", [&b"!<arch>\n"[..], &members(0..count)].concat());
     within(&work, &[&start, "all.a"]).ok();
     assert!(work.elf_unchecked("out").find_symbol("s0").is_some());
-    // The same in turns between the archives of a group.
+    // The same, alternating between the archives of a group.
     let (mut even, mut odd) = (b"!<arch>\n".to_vec(), b"!<arch>\n".to_vec());
     (0..count).for_each(|n| if n % 2 == 0 { even.extend(member(n)) } else { odd.extend(member(n)) });
     work.write("even.a", even);
@@ -35,7 +35,7 @@ fn archives_in_the_worst_order() {
     assert!(work.elf_unchecked("out").find_symbol("s0").is_some());
 }
 
-/// A call graph has a line for each pair of functions; a local function may be in any number of files.
+/// A call graph has a line for each pair of functions, and a local function may be in any number of files.
 #[test]
 fn calls_of_one_name() {
     let work = Work::new();
@@ -60,7 +60,7 @@ fn groups_among_versioned_symbols() {
     within(&work, &["-r", &object]).ok();
 }
 
-/// Each symbol has a text to show where it is first used.
+/// For each symbol, there is a text to show where it is first used.
 #[test]
 fn warnings_for_many_symbols() {
     let work = Work::new();
@@ -118,7 +118,7 @@ fn traced_symbols_of_many() {
     assert!(outcome.output().contains("object.o: definition of s99999\n"));
 }
 
-/// The size of a compressed section is what its header says, as far as its bytes can hold so much.
+/// The header says how large a compressed section is, but only up to the size that its bytes can expand to.
 #[test]
 fn packed_sections_that_say_that_they_are_large() {
     let work = Work::new();

@@ -1,22 +1,22 @@
-//! `proportion.md`, the table of what inputs multiply: each pass of the linker has a row, each row a test
-//! that exists.
+//! Checks `proportion.md`, the table of what inputs can multiply: each pass of the linker has a row, and each
+//! row names a test that exists.
 
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// The rows: the cells without the bars between them.
+/// The rows: the cells, without the bars between them.
 fn rows() -> Vec<Vec<&'static str>> {
     let lines = include_str!("proportion.md").lines().filter(|line| line.starts_with("| ")).skip(1);
     let rows = lines.map(|line| line.trim_matches('|').split(" | ").map(str::trim).collect::<Vec<_>>());
     rows.collect()
 }
 
-/// The words between backquotes.
+/// The texts in backquotes.
 fn quoted(cell: &str) -> BTreeSet<&str> {
     cell.split('`').skip(1).step_by(2).collect()
 }
 
-/// The functions of these tests that are tests themselves.
+/// The functions in these test files that are tests.
 fn tests() -> BTreeSet<String> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/integration");
     let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());

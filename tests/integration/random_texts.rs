@@ -1,5 +1,5 @@
-//! Small random files in every place where a text is read: no panic, whatever their bytes. The numbers come
-//! from a fixed seed; `SFRAME_RANDOM_TEXTS` sets the number of files.
+//! Puts small random files in every place where the linker reads a text. Whatever their bytes are, nothing
+//! may panic. A fixed seed gives the numbers; `SFRAME_RANDOM_TEXTS` sets the number of files.
 
 use sframe_ld::cli::{Environment, Invocation, parse};
 use sframe_ld::diag::{Diagnostic, RenderOptions, Sink, render};
@@ -12,7 +12,7 @@ use std::ffi::OsString;
 use std::io;
 use std::path::Path;
 
-/// Pieces of texts: the words of all languages that the linker reads, and bytes that are no UTF-8.
+/// Pieces of texts: the words of all languages that the linker reads, and bytes that are not UTF-8.
 const PIECES: &[&[u8]] = &[
     b"SECTIONS",
     b"MEMORY",
@@ -117,7 +117,7 @@ const PIECES: &[&[u8]] = &[
     b"BC\xc0\xde",
 ];
 
-/// Numbers without an end (xorshift).
+/// An endless sequence of numbers (xorshift).
 struct Numbers(u64);
 
 impl Numbers {
@@ -150,13 +150,13 @@ fn count(usual: usize) -> usize {
     std::env::var("SFRAME_RANDOM_TEXTS").ok().and_then(|text| text.parse().ok()).unwrap_or(usual)
 }
 
-/// Shows messages as the command does, coloured or not.
+/// Shows messages in the way of the command, with or without colours.
 fn show(diagnostics: &[Diagnostic], color: bool) {
     let options = RenderOptions { program: "sframe-ld".into(), color };
     diagnostics.iter().for_each(|diagnostic| drop(render(diagnostic, &options)));
 }
 
-/// Runs a check on many files. A failure names the file that led to it.
+/// Runs a check on many files. If it fails, it names the file.
 fn on_many(count: usize, seed: u64, check: impl Fn(&[u8], usize) + std::panic::RefUnwindSafe) {
     let mut numbers = Numbers(seed);
     for round in 0..count {
@@ -193,7 +193,7 @@ fn random_texts_never_crash_a_parser() {
     });
 }
 
-/// A random file, and an object.
+/// A random file and an object.
 struct Two<'t>(&'t [u8], &'t [u8]);
 
 impl InputSource for Two<'_> {
@@ -229,7 +229,7 @@ fn links_with_a_random_file_never_crash() {
     ];
     on_many(count(2_000), 0x2545_f491_4f6c_dd1d, |text, round| {
         let sink = Sink::default();
-        // Nothing is written: the folder does not exist.
+        // Nothing is written, because the folder does not exist.
         let fixed = ["good.o", "--threads=1", "-o", "no/such/folder/out"];
         let arguments: Vec<OsString> =
             PLACES[round % PLACES.len()].iter().chain(&fixed).map(OsString::from).collect();
@@ -241,7 +241,7 @@ fn links_with_a_random_file_never_crash() {
         match parse(&arguments, &environment, &read, &sink) {
             Ok(Invocation::Link(config, inputs)) => {
                 let mut config = *config;
-                // Arguments that name another output are not carried out here.
+                // Arguments that name another output are not used here.
                 config.output = "no/such/folder/out".into();
                 config.reports.map = None;
                 config.reports.dependency_file = None;

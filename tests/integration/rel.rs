@@ -1,4 +1,4 @@
-//! `SHT_REL`: relocations whose addends lie in the places that they relocate.
+//! `SHT_REL`: the addends of relocations lie at the places that they relocate.
 
 use crate::support::Work;
 use crate::support::elf::*;
@@ -16,7 +16,7 @@ pub fn entries(list: &[(u64, u64, u64)]) -> Vec<u8> {
         .collect()
 }
 
-/// Code of 16 bytes.
+/// A section with 16 bytes of code.
 pub fn code(name: &'static str) -> RawSection {
     RawSection {
         name,
@@ -29,7 +29,7 @@ pub fn code(name: &'static str) -> RawSection {
     }
 }
 
-/// `.data` with three words whose addends are 5, 3 and -4: x, the start of `.text.x`, the distance to x.
+/// `.data` with three words whose addends are 5, 3 and -4: x, the start of `.text.x`, and the distance to x.
 fn with_addends() -> Vec<u8> {
     let mut data = [5u64.to_le_bytes(), 3u64.to_le_bytes()].concat();
     data.extend((-4i32).to_le_bytes());
@@ -93,7 +93,7 @@ fn relocatable_output_has_them_as_they_were() {
     assert_eq!((relocations.kind, relocations.entsize, relocations.size), (SHT_REL, 16, 48));
     assert_eq!(relocations.info as usize, merged.section(".data").index);
     assert!(merged.find(".rela.data").is_none());
-    // The section symbol's addend has moved with its section.
+    // The addend of the section symbol moved with its section.
     assert_eq!(merged.section(".data").quads()[..2], [5, 32 + 3]);
     work.ld(&["-o", "program", "merged.o"]).quiet();
     check_words(&work, "program");

@@ -1,4 +1,4 @@
-//! `-r`: objects merged, relocations and groups kept, and the result links and runs.
+//! `-r` merges objects and keeps relocations and groups, and the result links and runs.
 
 use crate::on_every_machine;
 use crate::support::elf::*;
@@ -198,7 +198,7 @@ fn forcing_groups_open_merges_their_members() {
     work.run("program");
 }
 
-/// Local names that sign groups are kept, wherever they are defined, and so is their meaning.
+/// Local symbols that sign groups stay, wherever they are defined, and keep their meaning.
 #[test]
 fn groups_signed_by_local_symbols_stay_apart() {
     let work = Work::new();
@@ -227,7 +227,7 @@ fn groups_signed_by_local_symbols_stay_apart() {
     assert_eq!(elf.at(elf.symbol("second").value, 4), 2u32.to_le_bytes());
 }
 
-/// Records of discarded functions keep `R_*_NONE` relocations: GNU ld wants one in each.
+/// Records of discarded functions keep `R_*_NONE` relocations, because GNU ld expects one in each.
 #[test]
 fn records_of_discarded_functions_get_none_relocations() {
     let work = Work::new();
@@ -244,8 +244,8 @@ fn records_of_discarded_functions_get_none_relocations() {
     assert_eq!((meaningless[0].symbol, meaningless[0].addend), (0, 0));
 }
 
-/// Lists of ranges end at 0, so a reference to a discarded section gets another value, a tombstone,
-/// and no link after this one can give it.
+/// A list of ranges ends at 0. So a reference to a discarded section gets another value, a tombstone, and no
+/// later link can set it.
 #[test]
 fn debug_sections_get_tombstones() {
     let work = Work::new();
@@ -265,7 +265,7 @@ fn debug_sections_get_tombstones() {
     assert!(elf.find(".rela.debug_info").is_none());
 }
 
-/// Relocations double the number of sections: long section numbers start where those do not fit.
+/// Relocations double the number of sections, so long section numbers start earlier.
 #[test]
 fn very_many_sections_have_long_numbers() {
     let work = Work::new();
@@ -311,7 +311,8 @@ fn an_entry_that_is_asked_for_is_an_offset_in_its_section() {
     assert_eq!(work.elf("merged.o").entry, 0);
 }
 
-/// A program with two local variables of each kind: what names the second must not mean the first.
+/// A program with two local variables of each kind. A reference to the second one must not become one to the
+/// first.
 const LOCALS: &str = r#"
 static __thread int first = 1, second = 11, zero, nought;
 static int one = 1, two = 2;
@@ -330,17 +331,17 @@ int main(void) {
     return *variable() == 11 && *zeros() == 0 && load() == 2 && get()(1) == 6 && chosen(1) == 101 && other(1) == 1 ? 0 : 1;
 }"#;
 
-/// What loads the address of a symbol, from the GOT where assemblers allow that.
+/// Loads the address of a symbol; from the GOT if assemblers allow that.
 fn got_load(machine: &Machine) -> &'static str {
     match machine.name {
         "x86_64" => r#"__asm__("movq " #name "@GOTPCREL(%%rip), %0" : "=r"(to))"#,
-        // Older assemblers themselves take the section's symbol for the GOT slot of a local one.
+        // For the GOT slot of a local symbol, older assemblers use the section's symbol.
         "aarch64" => "to = (void *)&name",
         _ => r#"__asm__("lgrl %0, " #name "@GOTENT" : "=r"(to))"#,
     }
 }
 
-/// GOT and TLS slots are a symbol's own, so options that drop local symbols keep these.
+/// A GOT or TLS slot belongs to its symbol, so options that drop local symbols keep such symbols.
 fn local_symbols_with_slots_stay(machine: &'static Machine) {
     for (name, flags) in machine.tls_models {
         let work = Work::on(machine);

@@ -5,7 +5,7 @@ use crate::support::{Work, tools};
 
 const START: &str = ".globl _start\n_start: call f\n ret\n";
 
-/// `main.o` needs `f` of an archive, which needs `g` of another member.
+/// `main.o` needs `f` from an archive, which needs `g` from another member.
 fn with_archive(work: &Work) -> (String, String) {
     let main = work.s("main", START);
     let f = work.s("f", ".globl f\nf: call g\n ret\n");
@@ -24,7 +24,7 @@ const WRITTEN: [&str; 7] = [
     "--explain-discarded=",
 ];
 
-/// make takes a new output for a finished target, although its rule failed.
+/// make takes a new output for a finished target, even if its rule failed.
 #[test]
 fn a_report_that_cannot_be_written_leaves_the_old_output() {
     let work = Work::new();
@@ -32,7 +32,7 @@ fn a_report_that_cannot_be_written_leaves_the_old_output() {
     std::fs::create_dir(work.path("folder.map")).unwrap();
     std::fs::create_dir_all(work.path("folder/out.map")).unwrap();
     for option in WRITTEN {
-        // The last one opens, but cannot be written, if there is anything to write.
+        // The last place can be opened but not written, if there is anything to write.
         let mut places = vec!["missing/file", if option == "-Map=" { "folder" } else { "folder.map" }];
         places.extend(
             (!["--print-symbol-order=", "--explain-discarded="].contains(&option)).then_some("/dev/full"),
@@ -49,7 +49,7 @@ fn a_report_that_cannot_be_written_leaves_the_old_output() {
     assert!(["map", "trace", "d"].iter().all(|name| !work.read(name).is_empty()));
 }
 
-/// Reports are opened first, and a link that fails before it writes them leaves nothing behind.
+/// Reports are opened first. If the link fails before it writes them, it leaves nothing behind.
 #[test]
 fn a_link_that_fails_leaves_old_reports_and_no_new_ones() {
     let work = Work::new();
@@ -145,9 +145,9 @@ fn messages_are_coloured_on_a_terminal_unless_the_user_objects() {
     let shown = |variables: &[(&str, &str)], options: &[&str]| {
         let (mut terminal, mut program) = (0, 0);
         use std::ptr::{null, null_mut};
-        // SAFETY: both numbers are written; the other arguments may be null.
+        // SAFETY: both numbers are written, and the other arguments may be null.
         assert_eq!(unsafe { libc::openpty(&mut terminal, &mut program, null_mut(), null(), null()) }, 0);
-        // SAFETY: the two were opened a moment ago and belong to nobody else.
+        // SAFETY: both were opened a moment ago and belong to nobody else.
         let (mut terminal, program) =
             unsafe { (std::fs::File::from_raw_fd(terminal), std::fs::File::from_raw_fd(program)) };
         let mut command = std::process::Command::new(crate::support::work::linker());
@@ -156,7 +156,7 @@ fn messages_are_coloured_on_a_terminal_unless_the_user_objects() {
         command.status().unwrap();
         drop(command);
         let mut text = Vec::new();
-        // Reading ends with an error when nobody holds the other end.
+        // Reading ends with an error when nobody has the other end open.
         let _ = terminal.read_to_end(&mut text);
         assert!(String::from_utf8_lossy(&text).contains("missing.o"), "{text:?}");
         text.contains(&0x1b)
@@ -193,7 +193,7 @@ fn a_time_trace_holds_the_passes_and_what_threads_ran() {
     work.ld(&["--time-trace=no/such/folder", "-o", "q", &a]).fails().says(&["no/such/folder"]);
 }
 
-/// Names of files and symbols come from others. None of them may end a line of a report or reach a terminal
+/// Names of files and symbols come from other people. No name may end a line of a report, or reach a terminal
 /// as a command.
 #[test]
 fn control_characters_in_names_are_shown_escaped() {
@@ -221,7 +221,7 @@ fn control_characters_in_names_are_shown_escaped() {
         assert!(text.lines().all(|line| !line.contains("[31mSECTIONS") || line.contains("b\\n\\x1b[31m")));
     }
     assert!(map.contains("b\\n\\x1b[31mSECTIONS.o"), "{map}");
-    // Make reads the file name with all but its newline.
+    // make reads the file name with everything but its newline.
     let rule = String::from_utf8(work.read("out.d")).unwrap();
     assert!(rule.contains("b\\n\x1b[31mSECTIONS.o:\n"), "{rule}");
     let outcome = work.ld(&["-o", "program", &main, "/none/\x1b[2J\nld: all is well.o"]).fails();

@@ -1,4 +1,4 @@
-//! Same bytes always, no half-written output, devices left in place, and no crash on any bytes.
+//! The same bytes every time, no incomplete output, devices stay in place, and no bytes crash the linker.
 
 use crate::need;
 use crate::support::elf::*;
@@ -6,7 +6,7 @@ use crate::support::work::linker;
 use crate::support::{Work, tools};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 
-/// A program that touches most passes: templates, strings, exceptions, TLS, commons, debug.
+/// A program that uses most passes: templates, strings, exceptions, TLS, common symbols, debug information.
 fn mixed_objects(work: &Work) -> Vec<String> {
     let header = "#include <map>\n#include <string>\n#include <vector>\ntemplate <int N> struct T { static std::map<std::string, int> &table() { static std::map<std::string, int> t; t[\"key\" + std::to_string(N)] = N; return t; } };\nextern thread_local int tls;\n";
     let mut objects = Vec::new();
@@ -68,7 +68,7 @@ fn any_number_of_threads_gives_the_same_bytes() {
     }
 }
 
-/// Tools that watch a program run it in an environment of their own: valgrind hides the kernel's page of
+/// Tools that watch a program run it in an environment of their own; valgrind hides the kernel's page of
 /// clocks.
 #[test]
 fn links_under_valgrind() {
@@ -140,8 +140,7 @@ fn a_running_program_can_be_linked_again() {
     work.elf("program");
 }
 
-/// As with GNU ld, lld and mold, the name gets a file of its own, and the file that it led to keeps its
-/// bytes.
+/// As with GNU ld, lld and mold, the name gets a new file, and the file that it led to keeps its bytes.
 #[test]
 fn an_output_that_is_a_link_becomes_a_file_of_its_own() {
     let work = Work::new();
@@ -224,7 +223,7 @@ fn a_reproduce_archive_replays_the_link() {
     assert!(std::fs::read(root.join("program")).unwrap() == expected);
 }
 
-/// A small generator of numbers with a fixed seed, so that a failure comes back.
+/// A small random generator with a fixed seed, so that a failure can be repeated.
 struct Numbers(u64);
 
 impl Numbers {
@@ -314,8 +313,8 @@ fn damaged_shared_libraries_and_archives_never_crash_the_link() {
     });
 }
 
-/// Fields that say nothing, or nothing that could be: they do not come into the output, and a symbol table
-/// whose parts are not what it says is refused, as by GNU ld and lld.
+/// Fields that mean nothing, or something impossible, do not reach the output. A symbol table whose parts
+/// contradict its header is refused, as by GNU ld and lld.
 #[test]
 fn fields_that_cannot_be_do_not_come_into_the_output() {
     let work = Work::new();
@@ -323,7 +322,7 @@ fn fields_that_cannot_be_do_not_come_into_the_output() {
     let original = work.read("object.o");
     let elf = Elf::parse(original.clone()).unwrap();
     let header = |name: &str| quad(&original, 40) as usize + elf.section(name).index * 64;
-    // sh_entsize, and SHF_INFO_LINK among sh_flags with an sh_info that is no section's.
+    // sh_entsize, and SHF_INFO_LINK among sh_flags with an sh_info that is not the number of a section.
     for (at, value) in [(header(".data") + 56, u64::MAX), (header(".data") + 8, 3 | 0x40)] {
         let mut bytes = original.clone();
         bytes[at..at + 8].copy_from_slice(&value.to_le_bytes());

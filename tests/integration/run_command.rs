@@ -1,4 +1,4 @@
-//! `sframe-ld -run COMMAND`: every link of a build is this linker's, whatever name or path is started.
+//! `sframe-ld -run COMMAND`: this linker makes every link of a build, whatever name or path is started.
 
 use crate::need;
 use crate::support::work::linker;
@@ -7,7 +7,7 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-/// Builds the library that is loaded into programs of a build.
+/// Builds the library that the programs of a build load.
 fn library() -> String {
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("sframe-run");
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
@@ -30,7 +30,7 @@ fn every_link_of_a_build_is_redirected() {
     let work = work();
     let main = work.cc("main", "int main() { return 0; }", &["-fPIE"]);
     let run = |words: &[&str]| work.command(linker(), &[&["-run"], words].concat());
-    // By the compiler's own way, by names that it is asked for, through a shell and make.
+    // In the compiler's own way, by the names that users give it, through a shell and make.
     run(&["gcc", "-o", "program", &main]).quiet();
     assert!(work.made_here("program"));
     for (number, name) in ["bfd", "gold"].iter().enumerate() {
@@ -44,11 +44,11 @@ fn every_link_of_a_build_is_redirected() {
     let make = need!(tools::peer_program("make")).display().to_string();
     run(&[&make, "-s"]).quiet();
     assert!(work.made_here("by-make") && work.exists("by-ld.o"));
-    // The command itself, by a path to another linker.
+    // The command itself, by the path of another linker.
     let other = need!(tools::peer_linker("lld")).display().to_string();
     let said = run(&[&other, "--version"]).quiet().stdout;
     assert!(said.contains("sframe-ld"), "{said}");
-    // As rustc's own linker is called.
+    // By the name of rustc's own linker.
     work.write_program("rust-lld", "#!/bin/sh\nexit 9\n");
     let said = run(&["./rust-lld", "-flavor", "gnu", "--version"]).quiet().stdout;
     assert!(said.contains("sframe-ld"), "{said}");
@@ -56,7 +56,8 @@ fn every_link_of_a_build_is_redirected() {
     options.says(&["no-such-option"]);
 }
 
-/// Starts a program of the folder `tools` with `--version`, by the function that is named first.
+/// Starts a program of the folder `tools` with `--version`, through the function that the first argument
+/// names.
 const STARTER: &str = r#"
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -109,7 +110,7 @@ fn the_exit_status_is_the_command_s_and_what_escapes_is_said_once() {
 fn a_link_that_only_another_linker_can_make_is_not_redirected_again() {
     let mut work = work();
     work.write_program("system/ld", "#!/bin/sh\necho \"system: $*\"\n");
-    // The header of an object for a machine of 32 bits.
+    // The header of an object for a 32-bit machine.
     work.write("narrow.o", [b"\x7fELF\x01\x01\x01".as_slice(), &[0; 45]].concat());
     let path = format!("{}:{}", work.path("system").display(), std::env::var("PATH").unwrap());
     work.env("PATH", &path);
@@ -118,22 +119,21 @@ fn a_link_that_only_another_linker_can_make_is_not_redirected_again() {
     assert!(outcome.stderr.contains("32 bits"), "{outcome}");
 }
 
-/// Starts a shell's script in a process group of its own, and waits until the script has made the file
-/// `ready`.
+/// Starts a shell script in its own process group, and waits until the script has made the file `ready`.
 fn start(work: &Work, script: &str) -> Child {
     std::fs::create_dir(work.path("temporary")).unwrap();
     let mut command = Command::new(linker());
     command.args(["-run", "sh", "-c", script]).current_dir(work.path(".")).process_group(0);
     command.env("TMPDIR", work.path("temporary")).env("SFRAME_RUN_LIBRARY", library());
-    // Whoever runs the tests may ignore these signals (`nohup`), and processes inherit that.
+    // The tests may run with these signals ignored (`nohup`), and processes inherit that.
     let taken = || {
         for signal in [libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGHUP] {
-            // SAFETY: a system call without a handler.
+            // SAFETY: this is a system call without a handler.
             unsafe { libc::signal(signal, libc::SIG_DFL) };
         }
         Ok(())
     };
-    // SAFETY: the new process makes system calls only.
+    // SAFETY: the new process only makes system calls.
     unsafe { command.pre_exec(taken) };
     let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     while !work.exists("ready") {
@@ -143,9 +143,9 @@ fn start(work: &Work, script: &str) -> Child {
     child
 }
 
-/// Whether a process took the signal; a negative number is that of a group.
+/// Whether a process took the signal; a negative number is a process group.
 fn kill(process: i32, signal: i32) -> bool {
-    // SAFETY: a system call.
+    // SAFETY: this is a system call.
     unsafe { libc::kill(process, signal) == 0 }
 }
 

@@ -1,12 +1,12 @@
-//! Relocations of s390x at the ends of their ranges: the linked bytes equal GNU ld's, and a value
-//! one past the end is an error that names relocation, place and excess.
+//! Tests relocations of s390x at the ends of their ranges. The linked bytes must equal GNU ld's, and a value
+//! one past the end must be an error that names the relocation, the place and the excess.
 
 use crate::need;
 use crate::support::machine::{S390X, check};
 use crate::support::{Machine, Work};
 use std::fmt::Write;
 
-/// The operand of a relocation besides its addend.
+/// What a relocation is computed from, besides its addend.
 #[derive(Clone, Copy)]
 enum Base {
     Symbol,
@@ -40,8 +40,8 @@ const HALVES16: (i64, i64, i64) = (-0x1_0000, 0xfffe, 2);
 const HALVES24: (i64, i64, i64) = (-0x100_0000, 0xff_fffe, 2);
 const HALVES32: (i64, i64, i64) = (-0x1_0000_0000, 0xffff_fffe, 2);
 
-/// Every type whose field can overflow: its value, and the smallest, the largest, and the distance
-/// of its values.
+/// Every type whose field can overflow: what it is computed from, its smallest value, its largest value, and
+/// the distance between values.
 const TYPES: &[(&str, Base, (i64, i64, i64))] = &[
     ("R_390_8", Symbol, BYTE),
     ("R_390_12", Symbol, SHORT),
@@ -79,16 +79,16 @@ const TYPES: &[(&str, Base, (i64, i64, i64))] = &[
     ("R_390_GOTPCDBL", GotDistance, HALVES32),
 ];
 
-/// Address of the first section; each has 16 bytes, and a field from the third on. (GNU ld reads a
-/// byte ahead of fields of 24 bits.)
+/// The address of the first section. Each section has 16 bytes, and a field that starts at the third byte.
+/// (For fields of 24 bits, GNU ld reads one byte before the field.)
 const FIELDS: i64 = 0x2_0000_0000;
 const GOT: i64 = 0x2_0001_0000;
 const TARGET: i64 = 0x2_0002_0000;
-/// The GOT has three reserved words, then the slot of `target`, then that of `local`.
+/// The GOT has three reserved words, then the slots of `target` and of `local`.
 const SLOT: i64 = GOT + 24;
 const TLS_SLOT: i64 = GOT + 32;
 
-/// The layout that both linkers are given.
+/// The layout that both linkers get.
 const SCRIPT: &str = "SECTIONS {
     .text 0x200000000 : { *(SORT_BY_NAME(.f.*)) }
     .got 0x200010000 : { *(.got) }
@@ -158,7 +158,7 @@ fn ends_of_ranges_are_written_as_gnu_ld_does() {
     assert_eq!(ours[0x10000..], theirs[0x10000..], "the GOT");
 }
 
-/// Code and literals of all thread-local models, and the types without an end.
+/// Code and literals for all thread-local models, and types whose range has no end.
 const SEQUENCES: &str = "
     .section .f.0,\"ax\"
     .globl _start
@@ -247,7 +247,7 @@ fn odd_addresses_are_out_of_reach_of_code() {
     ]);
 }
 
-/// Initial exec code whose literal holds the address of a slot, and one that holds its offset.
+/// Initial-exec code whose literal is the address of a slot, and code whose literal is the slot's offset.
 const INITIAL_EXEC: &str = "
     .text
     .globl sum
@@ -305,8 +305,8 @@ fn initial_exec_code_runs() {
     check(&S390X, initial_exec_code_of_every_form_runs);
 }
 
-/// Start-up code that carries out the relative relocations of its own program, which Debian's C library
-/// lacks.
+/// Start-up code that applies the relative relocations of its own program. Debian's C library has no such
+/// code.
 const SELF_RELOCATING: &str = "
     .globl _start
     _start: larl %r2,__ehdr_start

@@ -1,4 +1,4 @@
-//! `sframe attach`: finished files get frames and run as before.
+//! `sframe attach`: finished files get frames, and run as before.
 
 use crate::need;
 use crate::support::elf::*;
@@ -6,7 +6,7 @@ use crate::support::machine::AARCH64;
 use crate::support::sframe::output_blobs;
 use crate::support::{Elf, Work, tools};
 
-/// Thread-local storage, exceptions, a large `.bss` that must be zero.
+/// Thread-local storage, exceptions, and a large `.bss` that must be zero.
 const SOURCE: &str = "
 #include <cstdio>
 #include <stdexcept>
@@ -22,7 +22,7 @@ int main(int count, char **) {
     }
 }";
 
-/// The segment covers the section, is loaded, and holds one sorted blob.
+/// Checks that the segment covers the section, is loaded, and contains one sorted blob.
 #[track_caller]
 fn check_attached(elf: &Elf, name: &str) {
     let (segment, section) = (elf.segment(PT_GNU_SFRAME), elf.section(name));
@@ -77,7 +77,7 @@ fn programs_of_every_kind_run_with_frames() {
     }
 }
 
-/// The file without section headers and all that only they name.
+/// The file without section headers, and without everything that only they name.
 fn without_sections(bytes: Vec<u8>) -> Vec<u8> {
     let elf = Elf::parse(bytes.clone()).unwrap();
     let end = elf.segments.iter().map(|s| s.offset + s.file_size).max().unwrap() as usize;
@@ -97,7 +97,7 @@ fn a_section_that_is_there_is_replaced() {
     let first = work.read("program");
     work.sframe(&["attach", "program"]).quiet();
     assert_eq!(work.read("program"), first, "the same functions take the same room");
-    // V2 takes more room: the old place does not do.
+    // V2 is larger, so it does not fit the old place.
     work.sframe(&["attach", "--sframe-version", "2", "program"]).ok();
     check_attached(&work.elf_unchecked("program"), ".sframe");
     work.sframe(&["attach", "--name", ".sframe_idx", "program"]).ok();
@@ -147,7 +147,7 @@ fn an_aarch64_program_runs_too() {
     let compiler = need!(AARCH64.tool("g++"));
     work.write("a.cc", SOURCE);
     need!(AARCH64.emulator());
-    // The linker does not matter: attaching is for finished files.
+    // The linker does not matter, because attaching is for finished files.
     work.command(compiler, &["-O1", "-DSIZE=64", "-static", "-o", "program", "a.cc"]).ok();
     work.sframe(&["attach", "program"]).ok();
     assert_eq!(work.run("program"), "thrown 5 1\n");
@@ -181,7 +181,7 @@ fn files_that_cannot_be_changed_are_refused() {
             "{length}: {outcome}"
         );
     }
-    // A flipped byte in the header tables, every seventh.
+    // Flips a byte in the header tables, every seventh one.
     let tables = (4..64 + 13 * 56).chain(program.len() - 1000..program.len());
     for place in tables.step_by(7) {
         let mut bytes = program.clone();

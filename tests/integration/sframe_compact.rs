@@ -6,7 +6,7 @@ use crate::support::Work;
 use crate::support::elf::*;
 use crate::support::machine::Machine;
 
-/// The table is sound and says what `.eh_frame` does.
+/// Checks that the table is sound and agrees with `.eh_frame`.
 #[track_caller]
 fn check_verified(work: &Work, file: &str) {
     let verified = work.sframe(&["verify", file]).ok();
@@ -32,7 +32,7 @@ fn every_kind_of_output_has_the_rows_of_its_call_frames(machine: &'static Machin
     }
 }
 
-/// `verify` asks the table as its readers do: also rules that SFrame cannot hold count.
+/// `verify` reads the table as its readers do, so it also checks rules that SFrame cannot express.
 #[test]
 fn a_wrong_rule_that_sframe_cannot_hold_is_found() {
     let work = Work::new();
@@ -76,11 +76,11 @@ fn the_command_makes_and_attaches_tables(machine: &'static Machine) {
     assert!(elf.load_at(table.addr).is_some_and(|load| load.covers(table)));
     assert!(elf.segments_of(PT_GNU_SFRAME).is_empty());
     check_verified(&work, "attached");
-    // The second table takes the room of the first.
+    // The second table replaces the first one, in the same place.
     work.sframe(&["attach", "--name", ".sframe_compact", "-o", "again", "attached"]).ok();
     assert_eq!(work.read("again").len(), work.read("attached").len());
     check_verified(&work, "again");
-    // Beside SFrame, which keeps its segment.
+    // Together with SFrame, which keeps its segment.
     work.sframe(&["attach", "-o", "both", "attached"]).ok();
     assert_eq!(work.elf_unchecked("both").segments_of(PT_GNU_SFRAME).len(), 1);
     assert_eq!(work.run("both"), "deep 21\n");

@@ -1,5 +1,5 @@
-//! `--sframe=concat`: which sections count as input, order and alignment, values mended by version,
-//! the segment, and collection.
+//! `--sframe=concat`: which sections are inputs, order and alignment, values that are adjusted for each
+//! version, the segment, and collection.
 
 use crate::need;
 use crate::support::elf::*;
@@ -8,7 +8,7 @@ use crate::support::{Work, tools};
 
 const EXIT: &str = "mov $60,%eax\nxor %edi,%edi\nsyscall\n";
 
-/// A definition of the function that the sample program calls from outside.
+/// Defines the external function that the sample program calls.
 const PUTS: &str = ".globl puts\nputs: ret\n";
 
 fn start(calls: &[&str]) -> String {
@@ -27,7 +27,7 @@ fn check_segment(elf: &Elf) {
     assert!(elf.load_at(section.addr).is_some_and(|s| s.covers(section)));
 }
 
-/// Every function of these names has a live row that decodes to its address and size.
+/// Checks that every function with one of these names has a live row, which decodes to its address and size.
 fn check_rows(elf: &Elf, functions: &[&str]) {
     let all = output_blobs(elf);
     for name in functions {
@@ -453,7 +453,7 @@ fn a_real_program_with_frames_of_a_real_assembler_runs() {
     assert_eq!(blobs(elf.section(".sframe")).len(), 1);
 }
 
-/// One V3 blob that describes `f` by its global symbol, in a section with these flags.
+/// A V3 blob that describes `f` through its global symbol, in a section with these flags.
 fn describes_f(flags: &str) -> String {
     format!(
         ".section .sframe,\"{flags}\",@0x6ffffff4\n.balign 8\n.short 0xdee2\n.byte 3,4,3,0,-8,0\n.long 1,1,8,0,16\n.quad f-.\n.long 1,0\n.short 1\n.byte 0,0,0,0,3,8\n"
@@ -479,7 +479,7 @@ fn retained_and_referenced_frames_keep_no_text() {
     let start = ".globl _start\n_start: mov frames(%rip),%eax\n";
     let a = work.s("a", &format!("{start}{F}{}frames:\n", describes_f("aR")));
     let outcome = work.ld(&["-o", "program", &a, "--gc-sections"]).no_crash();
-    // The frames are gone with f, so the reference to them is an error.
+    // The frames went with f, so the reference to them is an error.
     assert_eq!(outcome.code, Some(1), "{outcome}");
     let b = work.s("b", &format!(".globl _start\n_start: ret\n{F}{}", describes_f("aR")));
     work.ld(&["-o", "program", &b, "--gc-sections"]).quiet();

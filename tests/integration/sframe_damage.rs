@@ -1,11 +1,12 @@
-//! Damaged `.sframe` inputs, every byte and every length of a small section, in every mode: a message that
-//! names the input, or the rows that a reader of the damaged bytes finds. Never a panic, never other rows.
+//! Damaged `.sframe` inputs: every byte and every length of a small section, in every mode. The linker must
+//! print a message that names the input, or write the rows that a reader finds in the damaged bytes. It must
+//! never panic, and never write other rows.
 //!
-//! Some damage makes another section that is right in itself: a function one byte longer, a row one byte
-//! later. Such damage cannot be recognised; then the output must have the input's rows.
+//! Some damage makes another section that is valid: a function that is one byte longer, a row that starts one
+//! byte later. Nobody can recognise such damage, so the output must have the input's rows.
 //!
-//! Links run in this process and read from memory, hundreds of differently damaged objects at a time, for
-//! each is an input of its own whose frames may not depend on its neighbours.
+//! Links run in this process and read from memory. Hundreds of differently damaged objects go into one link,
+//! because the frames of each input must not depend on its neighbours.
 
 use crate::support::elf::{Relocation, quad};
 use crate::support::{Elf, Work};
@@ -19,16 +20,16 @@ use std::ffi::OsString;
 use std::io;
 use std::path::Path;
 
-/// Real assemblers' objects of small sources: three functions in one text section, and seven in seven.
+/// Real assemblers' objects from small sources: three functions in one text section, and seven in seven.
 const OBJECTS: [&str; 4] = [
     "v1-gas2.40/main.x86_64.o",
     "v2e1-gas2.45/main.x86_64.o",
     "v3-gas2.47/main.x86_64.o",
     "v3-gas2.47/demo_function_sections.x86_64.o",
 ];
-/// Ways on which inputs stay, or become several.
+/// Modes in which input sections stay as they are, or each becomes several.
 const SECTIONS: [&[&str]; 4] = [&[], &["-r"], &["--sframe-split"], &["-r", "--sframe-split"]];
-/// Ways to one table, with its section.
+/// Modes that make one table, with the section that contains it.
 const TABLES: [(&[&str], &str); 4] = [
     (&["--sframe-index"], ".sframe_idx"),
     (&["--sframe=merge"], ".sframe"),
@@ -36,9 +37,9 @@ const TABLES: [(&[&str], &str); 4] = [
     (&["-r", "--sframe=merge"], ".sframe"),
 ];
 const R_X86_64_PC64: u32 = 24;
-/// Damaged objects in one link.
+/// The number of damaged objects in one link.
 const AT_ONCE: usize = 400;
-/// A layout in which places are easily told.
+/// A layout in which places are easy to identify.
 const SCRIPT: &str = "SECTIONS { .text 0x10000 : { *(.text .text.*) } .sframe : { *(.sframe) }
   .sframe_idx : { *(.sframe_idx) } /DISCARD/ : { *(.eh_frame .comment .note*) } }";
 /// The same for `-r`.
@@ -58,7 +59,7 @@ impl InputSource for Memory {
     }
 }
 
-/// One of the small objects, as far as damage to its frames needs to know it.
+/// One of the small objects, with the facts that damage to its frames needs.
 struct Subject {
     bytes: Vec<u8>,
     /// Offset of `.sframe` in the file, and its size.
@@ -66,10 +67,10 @@ struct Subject {
     size: usize,
     /// Offset of its `sh_size` in the file.
     size_field: usize,
-    /// Bytes of its text, as far as the next object's.
+    /// Size of its text, up to the next object's.
     text: u64,
-    /// Offset in this object's text by offset of the relocation in `.sframe`, with the relocated field's
-    /// width.
+    /// For the offset of each relocation in `.sframe`: the offset that it names in this object's text, and
+    /// the width of the field.
     places: BTreeMap<usize, (u64, usize)>,
 }
 
@@ -113,7 +114,7 @@ impl Subject {
         bytes
     }
 
-    /// Every byte with several values, 0 and 255 among them, and each bit turned over.
+    /// Every byte with several values, including 0 and 255, and with each bit inverted.
     fn every_byte(&self) -> Vec<(String, Vec<u8>)> {
         let mut all = Vec::new();
         for at in 0..self.size {
@@ -128,17 +129,17 @@ impl Subject {
         all
     }
 
-    /// Every length but the right one.
+    /// Every length except the right one.
     fn every_length(&self) -> Vec<(String, Vec<u8>)> {
         (0..self.size).map(|size| (format!("length{size:02x}.o"), self.with_size(size))).collect()
     }
 
-    /// The damaged section of `file`.
+    /// The damaged section in `file`.
     fn section<'f>(&self, file: &'f [u8]) -> &'f [u8] {
         &file[self.frames..][..quad(file, self.size_field) as usize]
     }
 
-    /// The functions that a reader finds in the damaged section of `file`, by their offset in its text.
+    /// The functions that a reader finds in the damaged section of `file`, by their offset in the text.
     fn read(&self, file: &[u8]) -> Result<BTreeMap<u64, Function>, Error> {
         let mut found = BTreeMap::new();
         for piece in Section::new(self.section(file), 0).strict().pieces() {
@@ -157,7 +158,7 @@ impl Subject {
     }
 }
 
-/// Links objects from memory; gives the output, if there is one, and the messages.
+/// Links objects from memory; returns the messages, and the output if there is one.
 fn link(work: &Work, options: &[&str], objects: &[(String, Vec<u8>)]) -> (Option<Elf>, Vec<Diagnostic>) {
     let mut memory = Memory(objects.iter().cloned().collect());
     let script = if options.contains(&"-r") { SCRIPT_R } else { SCRIPT };
@@ -182,8 +183,8 @@ fn link(work: &Work, options: &[&str], objects: &[(String, Vec<u8>)]) -> (Option
     (elf, outcome.diagnostics)
 }
 
-/// The files that diagnostics name. Each must name one, but for the one that counts functions that cannot be
-/// written.
+/// The files that the diagnostics name. Each diagnostic must name one, except for the one that counts
+/// functions that cannot be written.
 fn named<'d>(diagnostics: impl IntoIterator<Item = &'d Diagnostic>) -> BTreeSet<&'d str> {
     let file = |diagnostic: &'d Diagnostic| match &diagnostic.location {
         Location::Section { file, .. } | Location::File(file) => Some(file.as_str()),
@@ -193,17 +194,17 @@ fn named<'d>(diagnostics: impl IntoIterator<Item = &'d Diagnostic>) -> BTreeSet<
     diagnostics.into_iter().filter_map(file).collect()
 }
 
-/// All but these.
+/// All objects except these.
 fn without(objects: &[(String, Vec<u8>)], names: &BTreeSet<&str>) -> Vec<(String, Vec<u8>)> {
     objects.iter().filter(|(name, _)| !names.contains(name.as_str())).cloned().collect()
 }
 
-/// Whether a table can hold a function. It has no word for every rule that a damaged header may imply.
+/// Whether a table can contain a function. It cannot express every rule that a damaged header may imply.
 fn is_expressible(function: &Function) -> bool {
     Encoder::new(Options::new(Abi::Amd64)).add(function).is_ok()
 }
 
-/// The rules for an offset of a function, as an unwinder finds them.
+/// The rules at an offset in a function, as an unwinder finds them.
 fn rules_at(function: &Function, offset: u32) -> Option<Rules> {
     let offset = function.repeat_size.map_or(offset, |size| offset % u32::from(size));
     function.rows.iter().take_while(|row| row.start <= offset).last().map(|row| row.rules)
@@ -218,7 +219,7 @@ fn same_rules(found: &Function, expected: &Function, what: &str) {
     }
 }
 
-/// The functions of an output's blobs in sections of a name, by offset in `.text`.
+/// The functions in the blobs of an output's sections with this name, by their offset in `.text`.
 fn functions(elf: &Elf, name: &str) -> BTreeMap<u64, Function> {
     let mut all = BTreeMap::new();
     for found in elf.sections_named(name) {
@@ -239,8 +240,8 @@ fn functions(elf: &Elf, name: &str) -> BTreeMap<u64, Function> {
     all
 }
 
-/// Compares functions of the output with those that a reader finds in the inputs, but for those that were
-/// refused.
+/// Compares the functions in the output with those that a reader finds in the inputs, except for inputs that
+/// were refused.
 #[track_caller]
 fn compare(
     mut found: BTreeMap<u64, Function>,
@@ -283,8 +284,8 @@ fn check_table(
 ) {
     let (elf, diagnostics) = link(work, options, objects);
     let Some(elf) = elf else {
-        // A section that the index does not take stays in `.sframe`, where a relocation reaches
-        // past its end.
+        // A section that the index does not take stays in `.sframe`, and there a relocation reaches past its
+        // end.
         let errors = diagnostics.iter().filter(|diagnostic| diagnostic.severity == Severity::Error);
         let rest = without(objects, &named(errors));
         assert!(rest.len() < objects.len());
@@ -346,20 +347,20 @@ fn sections_of_any_wrong_length_pass_or_are_refused() {
     }
 }
 
-/// Links objects whose frames stay sections, or become parts of one, and compares those with the inputs. A
-/// section that a message names passes whole, as concatenation passes all of them.
+/// Links objects whose frames stay sections or become parts of one, and compares these with the inputs. A
+/// section that a message names is passed on as a whole; concatenation passes all of them on.
 fn check_sections(work: &Work, subject: &Subject, options: &[&str], objects: &[(String, Vec<u8>)]) {
     let (elf, diagnostics) = link(work, options, objects);
     let refused = named(&diagnostics);
     for (name, bytes) in objects {
-        // Sections of an unknown version pass; concatenation exists for them.
+        // Sections of an unknown version are passed on; that is what concatenation is for.
         let error = subject.read(bytes).err();
         if let Some(error) = error.filter(|error| !matches!(error.kind, ErrorKind::Version { .. })) {
             assert!(refused.contains(name.as_str()), "{options:?}: {name}: nothing is said of {error}");
         }
     }
     let Some(elf) = elf else {
-        // A relocation lies behind the end of the section.
+        // A relocation lies after the end of the section.
         assert!(objects.len() == 1, "{options:?}: {diagnostics:#?}");
         return;
     };
@@ -373,7 +374,8 @@ fn check_sections(work: &Work, subject: &Subject, options: &[&str], objects: &[(
     compare(found, subject, &good, &BTreeSet::new(), (|_| true, &format!("{options:?}")));
 }
 
-/// Demands that sections pass byte for byte, but for relocated fields and, in a final link, the flags.
+/// Checks that sections are passed on byte for byte, except for relocated fields and, in a final link, the
+/// flags.
 fn check_bytes(elf: &Elf, subject: &Subject, options: &[&str], objects: &[(String, Vec<u8>)]) {
     let sections = elf.sections_named(".sframe");
     let relocatable = options.contains(&"-r");

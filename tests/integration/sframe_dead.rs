@@ -1,6 +1,6 @@
-//! Functions of SFrame inputs that are not in the output: they have size 0 and no rows, in every version and
-//! every kind of link. GNU's readers end with a failed assertion on a row that starts behind its function's
-//! end.
+//! SFrame rows of functions that are not in the output: such functions get size 0 and no rows, in every
+//! version and every kind of link. If a row starts after the end of its function, GNU's readers end with a
+//! failed assertion.
 
 use crate::on_every_machine;
 use crate::support::machine::Machine;
@@ -13,7 +13,7 @@ on_every_machine! {
     other_linkers_take_what_r_made,
 }
 
-/// A function with rows at its start and behind it.
+/// A function with a row at its start and a row after its start.
 fn function(section: &str, name: &str) -> String {
     format!(
         ".section {section}\n.weak {name}\n.type {name}, %function\n{name}:\n.cfi_startproc\nnop\n\
@@ -21,7 +21,7 @@ fn function(section: &str, name: &str) -> String {
     )
 }
 
-/// Assemblers for a machine, each of another version of SFrame.
+/// Assemblers for a machine, each with another version of SFrame.
 fn assemblers(machine: &Machine) -> Vec<PathBuf> {
     if machine.native {
         [1, 2, 3].into_iter().filter_map(|version| tools::assembler(version).ok()).collect()
@@ -30,8 +30,8 @@ fn assemblers(machine: &Machine) -> Vec<PathBuf> {
     }
 }
 
-/// Makes `a.o` and `b.o` with one `.sframe` each: a function that both define, one that nothing needs, and
-/// others.
+/// Makes `a.o` and `b.o` with one `.sframe` each. Both define `shared`, nothing needs `dead`, and each file has
+/// one more function.
 fn assemble(work: &Work, assembler: &PathBuf) {
     let shared = function(".text.shared,\"axG\",%progbits,shared,comdat", "shared");
     let stack = ".section .note.GNU-stack,\"\",%progbits\n";
@@ -110,7 +110,7 @@ fn dead_functions_have_no_rows(machine: &'static Machine) {
     }
 }
 
-/// GNU ld wants one relocation for each function, and takes no `R_*_NONE` without a symbol for one.
+/// GNU ld needs one relocation for each function, and does not count an `R_*_NONE` without a symbol.
 fn other_linkers_take_what_r_made(machine: &'static Machine) {
     let work = Work::on(machine);
     let mut linkers: Vec<PathBuf> = machine.gnu_lds().into_iter().map(|ld| ld.path).collect();

@@ -26,7 +26,7 @@ fn objects_get_frames_with_relocations() {
         work.gxx(&["-o", "program", "derived.o"]).quiet();
         assert_eq!(work.run("program"), "3\n");
         assert!(work.verified("program").contains(", 0 wrong"));
-        // Deriving again replaces the earlier frames.
+        // A second derivation replaces the earlier frames.
         let before = work.functions("derived.o");
         work.sframe(&["derive", "--sframe-version", version, "derived.o"]).quiet();
         assert_eq!(work.functions("derived.o"), before);

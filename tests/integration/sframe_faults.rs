@@ -1,6 +1,6 @@
-//! The command `sframe` where the system fails it: no memory, no threads, inputs that become shorter, and a
-//! signal in the middle of its work. It says what is wrong and exits with status 2, as for an input that it
-//! cannot use.
+//! The command `sframe` if the system lets it down: no memory, no threads, inputs that become shorter, and a
+//! signal in the middle of its work. It must say what is wrong and exit with status 2, as for an input that
+//! it cannot use.
 
 use crate::support::{Work, built, tools};
 use std::fs::{self, OpenOptions};
@@ -18,14 +18,14 @@ fn library(work: &Work) {
     work.ld(&["-shared", "--sframe-from-eh-frame=all", "-o", "many.so", &object]).quiet();
 }
 
-/// Starts the command, which a test disturbs while it runs.
+/// Starts the command, so that a test can disturb it while it runs.
 fn start(work: &Work, words: &[&str]) -> Child {
     let mut command = Command::new(built::sframe());
     command.args(words).current_dir(work.path("")).stdout(Stdio::null()).stderr(Stdio::piped());
     command.spawn().unwrap()
 }
 
-/// Wherever memory ends, the command says so and does not end by a signal.
+/// Wherever memory runs out, the command says so, and no signal ends it.
 #[test]
 fn a_command_that_runs_out_of_memory_says_so() {
     let work = Work::new();
@@ -48,8 +48,8 @@ fn a_command_that_runs_out_of_memory_says_so() {
     }
 }
 
-/// Files are looked at by several threads. If none can be started, the first does all. Limits on processes do
-/// not bind root, so another user runs the command.
+/// Several threads read files. If none can be started, the first one does all the work. Limits on processes
+/// do not apply to root, so another user runs the command.
 #[test]
 fn a_command_without_threads_does_the_same() {
     let name = "sframe_faults::a_command_without_threads_does_the_same";
@@ -75,7 +75,7 @@ fn a_command_without_threads_does_the_same() {
     }
 }
 
-/// The end of the input goes away once the command has mapped it.
+/// The end of the input goes away after the command has mapped it.
 #[test]
 fn an_input_that_becomes_shorter_is_an_error() {
     let work = Work::new();
@@ -92,7 +92,7 @@ fn an_input_that_becomes_shorter_is_an_error() {
         let status = command.wait().unwrap();
         said.clear();
         command.stderr.take().unwrap().read_to_string(&mut said).unwrap();
-        // It may have read all of it before.
+        // It may have read all of the input before.
         assert!(matches!(status.code(), Some(0 | 2)), "{status} {said}");
         if status.code() == Some(2) && said.starts_with("sframe: error: ") {
             break;
@@ -101,7 +101,7 @@ fn an_input_that_becomes_shorter_is_an_error() {
     assert!(said.contains("short.so cannot be read: it became shorter"), "{said}");
 }
 
-/// A command that is asked to end while it writes a file leaves the old file and nothing else.
+/// If a signal asks the command to end while it writes a file, it leaves the old file and nothing else.
 #[test]
 fn a_signal_leaves_no_temporary_file() {
     let work = Work::new();
@@ -115,7 +115,7 @@ fn a_signal_leaves_no_temporary_file() {
         fs::copy(work.path("many.so"), folder.join("many.so")).unwrap();
         let mut command = start(&work, &["attach", "folder/many.so"]);
         while count() < 2 && command.try_wait().unwrap().is_none() {}
-        // SAFETY: a system call. The process was not waited for, or it is gone and the call fails.
+        // SAFETY: this is a system call. Nobody has waited for the process, or it is gone and the call fails.
         unsafe { libc::kill(command.id().cast_signed(), libc::SIGTERM) };
         let status = command.wait().unwrap();
         assert_eq!(count(), 1, "a temporary file is left");

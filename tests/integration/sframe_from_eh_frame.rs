@@ -1,4 +1,4 @@
-//! `--sframe-from-eh-frame`: rows for functions without SFrame, derived from their `.eh_frame`.
+//! `--sframe-from-eh-frame`: functions without SFrame get rows that are derived from their `.eh_frame`.
 
 use crate::support::sframe::{PCREL, SORTED, blobs, output_blobs};
 use crate::support::{Elf, Machine, Work, eh_frame, tools};
@@ -30,8 +30,8 @@ const OUTPUTS: [&[&str]; 5] = [
     &["-static", "-Wl,--gc-sections"],
 ];
 
-/// A program of two objects: `main.o` with frames of its own, if there is an assembler for them, and
-/// `outside.o` without.
+/// A program of two objects: `main.o` has its own frames, if an assembler can write them, and `outside.o` has
+/// none.
 fn program(work: &Work) -> Option<[String; 2]> {
     let assembler = tools::assembler(3).ok()?;
     work.write("main.cc", format!("{SOURCE}int outside(int);\n{MAIN}"));
@@ -43,11 +43,10 @@ fn program(work: &Work) -> Option<[String; 2]> {
     Some(["main.o".to_owned(), outside])
 }
 
-/// PLTs are no input: only `--sframe-index` describes them, and `.eh_frame` is not to do so either.
+/// A PLT is no input. Only `--sframe-index` describes it, and `.eh_frame` must not do so here.
 const INPUTS_ONLY: &str = "--no-ld-generated-unwind-info";
 
-/// Demands that no row is wrong, and that every row of `.eh_frame` that SFrame can express is
-/// there.
+/// Checks that no row is wrong, and that every row of `.eh_frame` that SFrame can express is there.
 #[track_caller]
 fn check_all_is_described(work: &Work, file: &str) {
     let verified = work.verified(file);
@@ -73,7 +72,7 @@ fn every_function_of_every_input_is_covered() {
     let [main, outside] = need!(objects.ok_or("no assembler that emits SFrame V3"));
     for mode in MODES {
         for which in ["missing", "all"] {
-            // `all` runs the same code as `missing`, so two kinds of output suffice.
+            // `all` runs the same code as `missing`, so two kinds of output are enough.
             let outputs = if which == "all" { &OUTPUTS[1..3] } else { &OUTPUTS[..] };
             for options in outputs {
                 let switches =
@@ -114,7 +113,7 @@ fn shared_libraries_get_rows_for_every_function() {
     }
 }
 
-/// Derived rows equal those that the assembler writes.
+/// Derived rows must equal those that the assembler writes.
 #[test]
 fn derived_rows_are_the_assemblers_rows() {
     let work = Work::new();
@@ -143,7 +142,7 @@ fn relocatable_output_has_relocations() {
             work.ld(&["-r", mode, &derive, "--sframe-split", "-o", "all.o", &main, &outside]).quiet();
             check_all_is_described(&work, "all.o");
             for later in MODES {
-                // A blob of several groups' functions is monolithic.
+                // A blob with functions of several groups is one section for all of them.
                 let switches = format!("-Wl,{later},--sframe-split");
                 work.gxx(&["-o", "program", &switches, "all.o"]).quiet();
                 assert_eq!(work.run("program"), OUTPUT, "{mode} {which} {later}");
@@ -155,7 +154,7 @@ fn relocatable_output_has_relocations() {
     }
 }
 
-/// Derived rows stand behind all inputs, those that are linked to their text too.
+/// Derived rows come after all inputs, including inputs that are linked to their text.
 #[test]
 fn the_derived_blob_comes_last() {
     let work = Work::new();
@@ -181,14 +180,14 @@ fn the_derived_blob_comes_last() {
     assert!(work.elf("none").find(".sframe").is_none(), "no function, no section");
 }
 
-/// Rows that V2 cannot express, and rows that no version can.
+/// Rows that V2 cannot express, and rows that no version can express.
 #[test]
 fn functions_that_cannot_be_expressed_are_listed() {
     let work = Work::new();
     let source = ".globl _start\n_start: .cfi_startproc\n.cfi_undefined rip\nnop\nret\n.cfi_endproc\n\
         .globl odd\nodd: .cfi_startproc\nnop\n.cfi_escape 0x0f,1,0x57\nret\n.cfi_endproc\n";
     let object = work.s("a", source);
-    // The first byte of `odd` has a row in both.
+    // The first byte of `odd` has a row in both versions.
     for (version, rows) in [("3", 2), ("2", 1)] {
         let outcome = work
             .ld(&[
@@ -209,7 +208,7 @@ fn functions_that_cannot_be_expressed_are_listed() {
     }
 }
 
-/// A row that SFrame cannot say costs that row alone, and one line names the function.
+/// If SFrame cannot express a row, only that row is lost, and one line names the function.
 #[test]
 fn code_around_rows_without_a_form_is_described() {
     let work = Work::new();
@@ -237,12 +236,12 @@ fn code_around_rows_without_a_form_is_described() {
             .quiet();
         assert!(!printed.stdout.contains(line), "{printed}");
     }
-    // Under -r each part has a relocation of its own, and the next link reads them as they are.
+    // With -r, each part has its own relocation, and the next link reads the parts as they are.
     work.ld(&["-r", "-o", "r.o", "--sframe-index", "--sframe-from-eh-frame=all", &object]).ok();
     work.ld(&["-o", "program", "--sframe-index", "--sframe-from-eh-frame=missing", "r.o"]).ok();
     let elf = work.elf("program");
     assert_eq!(own_blobs(&elf, "--sframe-index").iter().map(|blob| blob.rows.len()).sum::<usize>(), 3);
-    // So does the command.
+    // The command does the same.
     work.sframe(&["derive", "-o", "derived.o", &object]).ok();
     work.ld(&["-o", "program", "--sframe-index", "derived.o"]).quiet();
     let again = work.elf("program");
@@ -252,8 +251,8 @@ fn code_around_rows_without_a_form_is_described() {
     assert_eq!(starts(&again), starts(&elf));
 }
 
-/// `-r` puts the terminator of a start-up file behind the records of all files, wherever that file stands;
-/// inside a section it becomes part of the record before it. So every reader finds all records.
+/// With `-r`, the terminator of a start-up file comes after the records of all files, wherever that file
+/// stands. Inside a section, it becomes part of the record before it. So every reader finds all records.
 fn terminators_come_last_in_relocatable_output(machine: &'static Machine) {
     let work = Work::on(machine);
     let [first, second] =
@@ -290,7 +289,7 @@ fn terminators_come_last_in_relocatable_output(machine: &'static Machine) {
     }
 }
 
-/// Objects of other linkers have terminators between their records.
+/// Other linkers write objects with terminators between the records.
 #[test]
 fn functions_behind_a_terminator_are_derived() {
     let work = Work::new();
@@ -299,7 +298,7 @@ fn functions_behind_a_terminator_are_derived() {
             ".globl {name}\n{name}: .cfi_startproc\npush %rbx\n.cfi_adjust_cfa_offset 8\nret\n.cfi_endproc\n"
         )
     };
-    // GNU as writes its records behind the words of the source.
+    // GNU as writes its records after the words in the source.
     let before = work.s("before", &function("before"));
     let behind = work.s("behind", &format!("{}.section .eh_frame\n.long 0, 0\n", function("behind")));
     work.ld(&["-shared", "-o", "all.so", "--sframe-index", "--sframe-from-eh-frame=all", &before, &behind])
@@ -333,7 +332,8 @@ fn threads_make_no_difference() {
     }
 }
 
-/// Call frame information damaged byte by byte: rows are right, or left out, and nothing crashes.
+/// Every byte of the call frame information is damaged in turn. Rows must be right or missing, and nothing
+/// may crash.
 #[test]
 fn damaged_call_frame_information_gives_right_rows_or_none() {
     let work = Work::new();

@@ -1,4 +1,5 @@
-//! `--sframe-index` and `--sframe=merge`: one sorted table of every version, in every kind of output.
+//! `--sframe-index` and `--sframe=merge`: one sorted table from inputs of every version, in every kind of
+//! output.
 
 use crate::need;
 use crate::support::elf::*;
@@ -6,7 +7,7 @@ use crate::support::sframe::{Blob, PCREL, SORTED, blobs, v3_source};
 use crate::support::{Work, tools};
 
 const PT_GNU_SFRAME: u32 = 0x6474_e554;
-/// A program that the fixtures `inl` and `inl2` are linked into.
+/// A program that is linked with the fixtures `inl` and `inl2`.
 const MAIN: &str = "
 #include <cstdio>
 #include <stdexcept>
@@ -19,7 +20,7 @@ __attribute__((noinline)) int thrower(int x) { if (x) throw std::runtime_error(\
 int main() { try { thrower(1); } catch (std::exception &) { std::puts(\"caught\"); }
   return use_a(1) - use_b(1) - 0; }
 ";
-/// Two ways to one table, with the section that holds it.
+/// The two modes that make one table, with the section that contains it.
 const MODES: [(&str, &str); 2] = [("--sframe-index", ".sframe_idx"), ("--sframe=merge", ".sframe")];
 
 /// Objects of V1, V2 and V3 that share COMDAT groups.
@@ -30,10 +31,10 @@ fn mixed(work: &Work) -> Vec<String> {
     objects
 }
 
-/// The one blob of an output's table, after everything that holds for every table was checked.
+/// The only blob in an output's table, after checks of everything that must be true for each table.
 #[track_caller]
 fn table(work: &Work, file: &str, section: &str) -> Blob {
-    // eu-elflint knows no relocations of a section of this type (`--emit-relocs`).
+    // eu-elflint knows no relocations for a section of this type (`--emit-relocs`).
     let elf = work.elf_unchecked(file);
     if elf.find(&format!(".rela{section}")).is_none() {
         work.lint(file);
@@ -93,7 +94,7 @@ fn relocatable_output_loses_and_doubles_nothing() {
     let objects = mixed(&work);
     let inputs: Vec<&str> = objects.iter().map(String::as_str).collect();
     work.gxx(&[&["-o", "direct", "-Wl,--sframe-index"], &inputs[..]].concat()).quiet();
-    // Text may lie elsewhere by way of -r.
+    // With -r in between, text may lie elsewhere.
     let rows = |file: &str| {
         let mut rows: Vec<String> = work
             .functions(file)
@@ -126,7 +127,7 @@ fn relocatable_output_loses_and_doubles_nothing() {
             assert!(work.verified("program").contains(", 0 wrong"));
         }
     }
-    // One text section: the rows are in order, and say so.
+    // With one text section, the rows are in order, and the flags say so.
     let one = work
         .s("one", &format!(".globl f\nf: nop\ng: nop\n{}", v3_source(".section .sframe,\"a\"", "g", "1")));
     work.ld(&["-r", "--sframe-index", "-o", "out.o", &one]).quiet();
@@ -178,7 +179,7 @@ int main(void) { return call(b) + a() + b() + chosen() - 6; }";
                 blob.rows.iter().filter(|row| inside(row.start)).map(|row| u64::from(row.size)).sum();
             assert_eq!(covered, section.data.len() as u64, "{options}: {name}");
         }
-        // PLT0 has one word more on its stack than the entry that came there, which pushed one.
+        // PLT0 has one word more on its stack than the entry that jumped to it, which pushed a word.
         let plt = elf.section(".plt");
         let rules = |pc: u64| {
             let outcome = work.sframe(&["lookup", "program", &format!("{pc:#x}")]).ok();
@@ -205,7 +206,7 @@ int main(void) { return call(b) + a() + b() + chosen() - 6; }";
     }
 }
 
-/// Sections of a script for a small static program; `frames` are its statements for SFrame.
+/// The sections of a script for a small static program; `frames` has its statements for SFrame.
 fn script(work: &Work, frames: &str) -> String {
     let sections = format!(
         "ENTRY(_start) SECTIONS {{ . = 0x400000; .text : {{ *(.text .text.*) }} . = ALIGN(0x1000);
@@ -275,7 +276,7 @@ fn options_set_version_and_sharing_of_the_table() {
     assert!(work.verified("program").contains(", 0 wrong"));
     link("-Wl,--sframe-index,--sframe=merge").fails().says(&["--sframe=merge and --sframe-index"]);
     link("-Wl,--sframe-index=compact").fails().says(&["v3"]);
-    // An undefined return address has no form in V2.
+    // V2 cannot express an undefined return address.
     let outermost = work.fixture("v3-gas2.47/special.x86_64.o");
     work.ld(&["-r", "--sframe-index", "--sframe-version=2", "-o", "two.o", &outermost]).ok().says(&[
         "left out",
@@ -284,7 +285,7 @@ fn options_set_version_and_sharing_of_the_table() {
     ]);
     work.ld(&["-r", "--sframe-index", "--fatal-warnings", "--sframe-version=2", "-o", "two.o", &outermost])
         .fails();
-    // No function, no section.
+    // Without functions, there is no section.
     let bare = work.s("bare", ".globl _start\n_start: ret\n");
     work.ld(&["-o", "bare", "--sframe-index", &bare]).quiet();
     assert!(work.elf("bare").find(".sframe_idx").is_none());
@@ -337,8 +338,8 @@ fn unrecognised_sections_stay_whole() {
     }
 }
 
-/// Every byte of the section damaged, and every truncation: a message or a table that passes all checks, and
-/// no undamaged row is lost.
+/// Every byte of the section is damaged, and it is cut at every length. The linker must print a message or
+/// write a table that passes all checks, and it must not lose an undamaged row.
 #[test]
 fn damaged_inputs_give_a_message_or_a_sound_table() {
     let work = Work::new();
@@ -384,7 +385,7 @@ fn check_damaged(work: &Work, good: &str, bytes: Vec<u8>, what: &str) {
     let verified = work.sframe(&["verify", "--verbose", "out"]);
     assert!(verified.stdout.contains(" 0 errors"), "{what}: {verified}");
     if verified.code != Some(0) {
-        // A changed offset of a row is a row like any other; nothing in the section can tell.
+        // A row with a changed offset looks like any other row; nothing in the section shows the damage.
         assert!(outcome.stderr.is_empty(), "{what}: a section that was refused gives no rows: {verified}");
     }
 }
@@ -415,7 +416,8 @@ fn statistics_count_the_functions_taken() {
     assert!(outcome.stdout.contains("made .sframe_idx: ") && outcome.stdout.contains("of discarded groups"));
 }
 
-/// A function that two inputs describe has one row; an empty one has none; `.sframe` keeps no text alive.
+/// A function that two inputs describe has one row, and an empty function has none. `.sframe` keeps no text
+/// alive.
 #[test]
 fn each_function_has_one_row() {
     let work = Work::new();
@@ -470,8 +472,9 @@ int main(int c, char **v) { std::map<std::string, std::vector<int>> m; std::ostr
     assert!(ours * 100 <= theirs * 85, "{ours} bytes, GNU ld makes {theirs}");
 }
 
-/// Shapes of today's assemblers and of those to come (monolithic; a section for each text, in its group, with
-/// link order, with both): the table has the live rows that concatenation keeps, in every kind of link.
+/// Inputs in the forms of today's assemblers and of future ones: one section for all text, or a section for
+/// each text section, in its group, with link order, or with both. In every kind of link, the table must have
+/// the live rows that concatenation keeps.
 #[test]
 fn inputs_of_every_shape_give_the_same_live_rows() {
     let shapes =
@@ -514,7 +517,7 @@ fn inputs_of_every_shape_give_the_same_live_rows() {
     }
 }
 
-/// Today's module loader looks for one `.sframe`: V3, field-relative, no auxiliary header.
+/// Today's module loader expects one `.sframe`: V3, field-relative, without an auxiliary header.
 #[test]
 fn kernel_modules_hold_one_table_as_the_loader_wants_it() {
     let work = Work::new();

@@ -18,7 +18,7 @@ const HEADER: &str = "#include <stdexcept>
 __attribute__((noinline)) inline int shared(int x) { volatile int a[4] = {x}; return a[0] + 1; }
 template <class T> __attribute__((noinline)) T thrower(T x) { if (x > 1) throw std::runtime_error(\"thrown\"); return x; }";
 
-/// Compiles the two files through the assembler wrapper, as `main.o` and `other.o` with this prefix.
+/// Compiles the two files through the assembler wrapper to `main.o` and `other.o`, with this prefix.
 fn build(work: &mut Work, prefix: &str, light: bool, flags: &[&str]) {
     work.env("SFRAME_AS_LIGHT", if light { "1" } else { "0" });
     let folder = work.path("wrapper");
@@ -39,7 +39,7 @@ fn build(work: &mut Work, prefix: &str, light: bool, flags: &[&str]) {
     }
 }
 
-/// Functions with names, their sizes and rows, without what the form and the layout change.
+/// The functions that have names, with their sizes and rows, without what the form and the layout change.
 fn rows(work: &Work, file: &str) -> Vec<String> {
     let functions = work.functions(file).into_iter().map(|line| {
         let (_, json) = line.split_once(' ').unwrap();
@@ -51,7 +51,7 @@ fn rows(work: &Work, file: &str) -> Vec<String> {
         }
         function
     });
-    // GNU ld's own table has its PLTs, too.
+    // GNU ld's own table also has its PLTs.
     let named = functions.filter(|it| it["symbol"].as_str().is_some_and(|name| !name.contains("plt")));
     let mut lines: Vec<String> = named.map(|function| function.to_string()).collect();
     lines.sort();
@@ -110,8 +110,8 @@ fn units_are_tied_to_their_text() {
     }
 }
 
-/// GNU ld, gold, lld and mold concatenate units, and so does ours, and wild where it is fetched: the same
-/// rows as V3 gives there.
+/// GNU ld, gold, lld, mold and this linker concatenate units, and so does wild if it was fetched. The rows
+/// are the same as with V3.
 #[test]
 fn every_linker_takes_units() {
     let mut work = Work::new();
@@ -127,7 +127,7 @@ fn every_linker_takes_units() {
         };
         assert!(expected.len() >= 5, "{expected:?}");
         for family in ["sframe", "bfd", "gold", "lld", "mold", "wild"] {
-            // It is built from source, which takes long; tests do without it.
+            // wild is built from source, which takes long, so the tests do not require it.
             if family == "wild" && tools::peer_linker(family).is_err() {
                 continue;
             }
@@ -136,7 +136,7 @@ fn every_linker_takes_units() {
                 _ => need!(tools::peer_linker(family)),
             };
             let prefix = format!("-B{}", linker.parent().unwrap().display());
-            // wild collects garbage unless told otherwise, and units with it.
+            // By default, wild collects garbage, and units go with it.
             let keep = "-Wl,--no-gc-sections";
             let words = [prefix.as_str(), "-pie", "-o", "program", "light-main.o", "light-other.o", keep];
             let outcome = work.command("g++", &words).ok();
@@ -149,7 +149,7 @@ fn every_linker_takes_units() {
             let collected = [&words[..], &["-Wl,--gc-sections"]].concat();
             work.command("g++", &collected).ok();
             assert_eq!(work.run("program"), "8\nthrown\n", "{family} --gc-sections");
-            // The same from one object that the linker made of them.
+            // The same with one object that the linker made from both.
             work.command(&linker, &["-r", "-o", "all.o", "light-main.o", "light-other.o"]).ok();
             work.gxx(&["-pie", "-o", "program", "all.o"]).ok();
             assert_eq!(work.run("program"), "8\nthrown\n", "{family} -r");
@@ -158,7 +158,7 @@ fn every_linker_takes_units() {
     }
 }
 
-/// Every mode of ours takes units as it takes blobs.
+/// Every mode of this linker takes units in the same way as blobs.
 #[test]
 fn every_mode_takes_units() {
     let mut work = Work::new();
@@ -183,7 +183,7 @@ fn every_mode_takes_units() {
         assert!(work.read("v3") == work.read("light"), "{options}");
         assert!(work.elf_unchecked("light").sections_named(LIGHT).is_empty());
     }
-    // Concatenated: one section of its own, without padding and without a segment.
+    // Concatenated into a section of its own, without padding and without a segment.
     work.gxx(&["-pie", "-Wl,--gc-sections", "-o", "program", "light-main.o", "light-other.o"]).quiet();
     let elf = work.elf_unchecked("program");
     let [section] = elf.sections_named(LIGHT)[..] else { panic!("one {LIGHT}") };
@@ -198,15 +198,15 @@ fn every_mode_takes_units() {
         assert!(sections.iter().all(|section| section.flags & 2 == 0), "{option}");
         assert_eq!(sections.is_empty(), option.contains("discard"));
     }
-    // An object of every form.
+    // One object of each form.
     work.gxx(&["-pie", "-o", "program", "light-main.o", "v3-other.o"]).quiet();
     let functions = rows(&work, "program");
     work.gxx(&["-pie", "-o", "program", "v3-main.o", "v3-other.o"]).quiet();
     assert_eq!(functions, rows(&work, "program"));
 }
 
-/// A compact table is the same whichever form its rows came in; an overlay is an index of blobs and leaves
-/// units.
+/// A compact table is the same, in whichever form its rows came. An overlay is an index of blobs, so it
+/// leaves units alone.
 #[test]
 fn compact_tables_take_units_and_overlays_name_them() {
     let mut work = Work::new();
@@ -224,7 +224,7 @@ fn compact_tables_take_units_and_overlays_name_them() {
     assert!(work.elf_unchecked("light").find(".sframe_compact").is_some());
     assert_eq!(work.run("light"), "8\nthrown\n");
     verifies(&work, "light");
-    // Beside the table they are concatenated as without one.
+    // Beside the table, they are concatenated as they would be without one.
     link("light", "-Wl,--sframe-index=compact");
     let elf = work.elf_unchecked("light");
     assert!(elf.find(".sframe_compact").is_some() && elf.find(LIGHT).is_some());
@@ -255,7 +255,8 @@ fn units_stay_with_their_text_under_r() {
         assert!(elf.relocations_for(section.index).iter().all(|r| r.kind == 24));
     }
     verifies(&work, "all.o");
-    // A monolithic section of units, as a linker without link order would leave it, is taken apart.
+    // One section with the units of several text sections, as a linker without link order would make it, is
+    // split.
     let script = work.write("one.ld", "SECTIONS { .sframe_light 0 : { *(.sframe_light) } }");
     work.ld(&["-r", "--force-group-allocation", "-T", &script, "-o", "one.o", "main.o", "other.o"]).ok();
     let before = rows(&work, "one.o");

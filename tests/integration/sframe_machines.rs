@@ -1,11 +1,11 @@
-//! SFrame of real compilers' objects, for every machine: the linker's output describes the program
-//! as `.eh_frame` does.
+//! SFrame from real compilers' objects, for every machine: the linker's output must describe the program in
+//! the same way as `.eh_frame`.
 
 use crate::on_every_machine;
 use crate::support::machine::Machine;
 use crate::support::{Work, tools};
 
-/// Recursion through templates, in sections of groups, and an exception through all of it.
+/// Recursion through templates in section groups, and an exception that passes through all of it.
 pub const PROGRAM: &str = r#"
 #include <cstdio>
 #include <stdexcept>
@@ -55,7 +55,7 @@ fn frames_of_compiled_code_are_kept_or_dropped_whole(machine: &'static Machine) 
     }
 }
 
-/// For a machine: options of the link, and the answers of `sframe lookup` for offsets in its `.plt`.
+/// For a machine: options for the link, and the answers of `sframe lookup` for offsets in its `.plt`.
 fn plt_rows(machine: &Machine) -> &'static [(&'static str, &'static [(u64, &'static str)])] {
     const AARCH64: &[(u64, &str)] = &[
         (0, "cfa=sp fp=u ra=u"),
@@ -91,7 +91,7 @@ fn rows_of_the_plt_are_right_in_every_mode(machine: &'static Machine) {
     let library = work.shared("lib", "int a(void) { return 1; } int b(void) { return 2; }", &["-fPIC"]);
     let source = "int a(void), b(void); int ext(int x) { return x; } void sink(void *p) {}
 int main(void) { return a() + b() - 3; }";
-    // A table is made where some input has rows.
+    // A table is only made if some input has rows.
     let frames = work.fixture(&format!("v3-gas2.47/demo.{}.o", machine.name));
     let main = work.c("main", source, &["-fPIE", "-fplt"]);
     for mode in ["--sframe-index", "--sframe=merge", "--sframe=concat,--sframe-plt"] {
@@ -99,8 +99,8 @@ int main(void) { return a() + b() - 3; }";
             for (options, rows) in plt_rows(machine) {
                 let passed = format!("-Wl,{mode},--sframe-version={version},{options}");
                 work.gcc(&["-pie", "-o", "program", &main, &frames, &library, &passed]).ok();
-                // Start-up code has no landing pads here, and glibc's dynamic linker signs no slots: programs
-                // that claim either do not run, whoever links them.
+                // The start-up code has no landing pads here, and glibc's dynamic linker signs no slots. A
+                // program that claims either does not run, whichever linker made it.
                 if !options.contains("force-bti") && !options.contains("pac-plt") {
                     work.run("program");
                 }

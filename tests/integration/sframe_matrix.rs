@@ -1,9 +1,9 @@
-//! The outcome for every shape of `.sframe` that an assembler could write, in every kind of link: two files
-//! that share an inline function, so that one copy loses with its section group. The tables below are the
-//! product's intent.
+//! What becomes of each form of `.sframe` that an assembler could write, in every kind of link. Two files
+//! share an inline function, so one copy loses together with its section group. The tables below say what the
+//! linker is meant to do.
 //!
-//! GNU as 2.47 assembles all of them. It makes a monolithic section itself of call frame directives; the
-//! other shapes are written out with `.section` directives.
+//! GNU as 2.47 assembles all forms. From call frame directives it makes one section for all text itself;
+//! `.section` directives write the other forms. other shapes are written out with `.section` directives.
 
 use crate::need;
 use crate::support::elf::*;
@@ -11,24 +11,24 @@ use crate::support::sframe::{PCREL, blobs, v3_source};
 use crate::support::{Elf, Outcome, Work, tools};
 use std::path::Path;
 
-/// How frames are tied to their text.
+/// How frames are connected to their text.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Shape {
     /// One section for all text sections.
     Monolithic,
-    /// One for each text section, which nothing but its relocation tells.
+    /// One for each text section; only the relocation shows which one.
     PerText,
-    /// One for each, in the group of its text section if that is in one.
+    /// One for each text section, in its group if it has one.
     InGroup,
-    /// One for each, with `SHF_LINK_ORDER` to its text section.
+    /// One for each text section, with `SHF_LINK_ORDER` to it.
     LinkOrder,
-    /// One for each, with both.
+    /// One for each text section, with group and link order.
     Both,
 }
 use Shape::*;
 
-/// Rows are the functions that the output describes, by address. Under `-r` there are sections, divided by
-/// `|`, with `*` on those in a group and `>` on those that are linked to a text section; `dead` is a row of
+/// The rows are the functions that the output describes, by address. With `-r` the output has sections,
+/// separated by `|`: `*` marks one in a group, `>` one that is linked to a text section. `dead` is a row of
 /// size 0 whose relocation computes nothing. Collection does not hide a violation.
 #[rustfmt::skip]
 const MATRIX: [(Shape, &str, [&str; 3]); 15] = [
@@ -49,7 +49,7 @@ const MATRIX: [(Shape, &str, [&str; 3]); 15] = [
     (Both,       "-r",            ["", "main> | shared*> | b> | unused>", "main shared b unused"]),
 ];
 
-/// Options that help where a monolithic section violates the rules of groups, with the message, the section,
+/// Options that help if a section for all text violates the rules of groups, with the message, the section,
 /// and its rows.
 #[rustfmt::skip]
 const HELP: [(&[&str], &str, &str, &str); 8] = [
@@ -63,7 +63,7 @@ const HELP: [(&[&str], &str, &str, &str); 8] = [
     (&["--sframe=discard"],                       "",          "",            ""),
 ];
 
-/// A function with its frames in a shape.
+/// A function with its frames in a form.
 fn function(shape: Shape, name: &str, comdat: bool, body: &str) -> String {
     let (flags, group) = if comdat { ("axG", format!(",{name},comdat")) } else { ("ax", String::new()) };
     let text = format!(
@@ -97,14 +97,14 @@ fn objects(work: &Work, assembler: &Path, shape: Shape) -> [String; 2] {
     })
 }
 
-/// The kind of a link's message about the violation: none, an error, or a warning.
+/// What a link says about the violation: nothing, an error, or a warning.
 #[track_caller]
 fn said(outcome: &Outcome) -> &'static str {
     if outcome.stderr.is_empty() {
         assert_eq!(outcome.code, Some(0), "{outcome}");
         return "";
     }
-    // The section, who refers to it, its group and who prevails.
+    // The section, what refers to it, its group and the file that prevails.
     for text in ["discarded section", ".text.shared", "b.o", ".sframe", "shared", "a.o"] {
         assert!(outcome.stderr.contains(text), "{text}: {outcome}");
     }
@@ -134,7 +134,7 @@ fn sections(elf: &Elf) -> String {
     let section = |section: &Section| {
         let relocations = elf.relocations_for(section.index);
         let name = |field: usize, size: u32| {
-            // GNU ld counts one for each function.
+            // GNU ld counts one relocation for each function.
             let relocation = relocations.iter().find(|r| r.offset == field as u64).expect("a relocation");
             let text = &elf.sections[usize::from(symbols[relocation.symbol].section)];
             if relocation.kind == 0 {
@@ -147,7 +147,7 @@ fn sections(elf: &Elf) -> String {
         assert!(all.len() == 1 && all[0].flags & PCREL != 0);
         let names: Vec<String> = all[0].rows.iter().map(|row| name(row.field, row.size)).collect();
         let in_group = if section.flags & SHF_GROUP != 0 { "*" } else { "" };
-        // Linked to the text that it describes, or to nothing.
+        // It is linked to the text that it describes, or to nothing.
         let linked = section.flags & SHF_LINK_ORDER != 0 && section.link != 0;
         if linked {
             assert_eq!(elf.sections[section.link as usize].name, format!(".text.{}", names[0]));

@@ -1,4 +1,4 @@
-//! `--sframe-index=overlay`: one sorted index before blobs that stay as they are.
+//! `--sframe-index=overlay`: a sorted index before blobs that stay as they are.
 
 use crate::need;
 use crate::on_every_machine;
@@ -56,7 +56,7 @@ fn one_sorted_table_covers_untouched_blobs(machine: &'static Machine) {
         let dump = work.sframe(&["dump", "--headers", "program"]).ok();
         assert!(dump.stdout.contains("flags: sorted, field-relative"), "{dump}");
         assert_eq!(dump.stdout.matches("blob at").count(), 1, "one table for readers of one: {dump}");
-        // The blobs are those of the link without an index, but for the starts of functions.
+        // The blobs must be those of the link without an index, except for the starts of functions.
         let concat = work.elf_unchecked("concat").section(".sframe").data.clone();
         let room = section.data.len() - concat.len();
         let differing = concat.iter().zip(&section.data[room..]).filter(|(one, other)| one != other).count();
@@ -116,7 +116,7 @@ fn other_versions_are_named_and_stand_behind() {
     assert!(verified.stdout.contains(" 0 wrong"), "{verified}");
 }
 
-/// Without PLTs the linker has no blob of its own to add.
+/// Without a PLT, the linker has no blob of its own to add.
 #[test]
 fn objects_alone_have_an_overlay() {
     let work = Work::new();

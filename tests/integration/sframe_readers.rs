@@ -1,4 +1,4 @@
-//! This project's sections as others read them: `readelf` and `objdump` of binutils, and look-ups of
+//! Other projects read the sections that this project writes: `readelf` and `objdump` of binutils, and
 //! libsframe from C.
 
 use crate::need;
@@ -14,7 +14,7 @@ use sframe_format::{
 };
 use std::path::{Path, PathBuf};
 
-/// Address of the sections.
+/// The address of the sections.
 const ADDRESS: u64 = 0x10_0000;
 const VERSIONS: [Version; 2] = [Version::V2, Version::V3];
 
@@ -31,7 +31,7 @@ impl Written {
     }
 }
 
-/// A small generator (splitmix64): the same choices every run.
+/// A small random generator (splitmix64), so that every run makes the same choices.
 struct Random(u64);
 
 impl Random {
@@ -57,7 +57,7 @@ fn fixtures() -> Vec<PathBuf> {
     files
 }
 
-/// Sections of every fixture, functions placed one after the other, in both versions.
+/// The sections of every fixture in both versions, with their functions one after the other.
 fn converted() -> Vec<Written> {
     let mut written = Vec::new();
     for path in fixtures() {
@@ -82,7 +82,7 @@ fn converted() -> Vec<Written> {
     written
 }
 
-/// The bytes of a section at [`ADDRESS`] whose functions are a page apart.
+/// The bytes of a section at [`ADDRESS`] with functions that are a page apart.
 fn placed(data: &[u8]) -> Vec<u8> {
     let mut bytes = data.to_vec();
     let offsets: Vec<usize> = Section::new(data, ADDRESS).blobs().map(|blob| blob.offset()).collect();
@@ -98,7 +98,7 @@ fn placed(data: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// Frames derived from the libraries that a C++ program loads, in both versions.
+/// Frames in both versions, derived from the libraries that a C++ program loads.
 fn derived() -> Vec<Written> {
     let mut written = Vec::new();
     for library in ["libc.so.6", "libstdc++.so.6", "libgcc_s.so.1"] {
@@ -116,7 +116,7 @@ fn derived() -> Vec<Written> {
     written
 }
 
-/// An ELF file that holds the section alone.
+/// An ELF file that contains only the section.
 fn elf(written: &Written) -> Vec<u8> {
     let architecture = match written.abi {
         Abi::Amd64 => Architecture::X86_64,
@@ -133,19 +133,19 @@ fn elf(written: &Written) -> Vec<u8> {
     let section = object.add_section(segment, b".sframe".to_vec(), kind);
     object.set_section_data(section, written.bytes.clone(), 8);
     let mut bytes = object.write().unwrap();
-    // A finished file: a field without a relocation has its value.
+    // As a finished file: a field without a relocation has its value.
     bytes[16..18].copy_from_slice(&written.abi.endian().u16_bytes(3));
     bytes
 }
 
-/// The words of each line from the first header on.
+/// The words of each line, from the first header on.
 fn normal(text: &str) -> Vec<String> {
     let rest = text.find("Header :").map_or("", |at| &text[at..]);
     let words = rest.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "));
     words.filter(|line| !line.is_empty()).collect()
 }
 
-/// Demands that readelf and objdump show a file as `sframe dump --readelf` does, without complaint.
+/// Checks that readelf and objdump show a file as `sframe dump --readelf` does, without complaint.
 #[track_caller]
 fn shown_alike(work: &Work, file: &str, readers: &[PathBuf]) {
     let own = normal(&work.sframe(&["dump", "--readelf", file]).ok().stdout);
@@ -157,8 +157,8 @@ fn shown_alike(work: &Work, file: &str, readers: &[PathBuf]) {
     }
 }
 
-/// The same for objects. The programs show the first section of a name only, and the numbers that they print
-/// as addresses of functions depend on their release.
+/// The same for objects. The programs only show the first section with a name, and what they print as
+/// addresses of functions depends on their release.
 #[track_caller]
 fn rules_shown_alike(work: &Work, file: &str, readers: &[PathBuf]) {
     let without_addresses = |text: &str| -> Vec<String> {
@@ -174,7 +174,7 @@ fn rules_shown_alike(work: &Work, file: &str, readers: &[PathBuf]) {
     }
 }
 
-/// A line without its first word, and of a function its size.
+/// A line without its first word; the line of a function keeps only the size.
 fn after_address((first, rest): (&str, &str)) -> String {
     match rest.split_once(", size = ") {
         Some((_, size)) if first == "func" => format!("size = {size}"),
@@ -217,11 +217,11 @@ fn readelf_and_objdump_read_outputs_of_the_commands() {
     }
 }
 
-/// The same line that the C program prints.
+/// The line that the C program should print.
 fn answer(blob: &Blob<'_>, found: Option<Match>) -> String {
     let Some(Match { abi, attributes, row, .. }) = found else { return "none".into() };
     if attributes.fre_count == 0 {
-        // That means "outermost" in V3, but libsframe leaves the conclusion to its caller.
+        // In V3 this means "outermost", but libsframe leaves that conclusion to its caller.
         return "none".into();
     }
     let Rules::Frame(Frame { cfa, ra, fp, mangled }) = row.rules else {
@@ -235,13 +235,13 @@ fn answer(blob: &Blob<'_>, found: Option<Match>) -> String {
     let base = i32::from(cfa.register == abi.stack_pointer());
     let offset = |rule: RegisterRule| match rule {
         RegisterRule::Unchanged => "-".to_owned(),
-        // V2 on s390x writes a register as an odd offset.
+        // On s390x, V2 encodes a register as an odd offset.
         RegisterRule::Saved(Location { base: Base::Register(register), .. }) => {
             (register << 1 | 1).to_string()
         }
         RegisterRule::Saved(location) => location.offset.to_string(),
     };
-    // On s390x a word of 0 stands in the place of an RA that is not saved, if an FP comes after it.
+    // On s390x, a word of 0 replaces an RA that is not saved, if an FP comes after it.
     let padded = abi == Abi::S390x && ra == RegisterRule::Unchanged && fp != RegisterRule::Unchanged;
     let ra = if padded { "0".to_owned() } else { offset(ra) };
     format!("{} {base} {} {ra} {} {}", row.start, cfa.offset, offset(fp), u8::from(mangled))
@@ -255,7 +255,7 @@ fn unsigned(word: &[u8], endian: Endian) -> u32 {
     }
 }
 
-/// Asks libsframe for rows at these addresses and demands the same answers.
+/// Asks libsframe for the rows at these addresses; the answers must be the same.
 fn agree(work: &Work, program: &foreign::Foreign, written: &Written, pcs: &[u64]) {
     let blob = written.blob();
     let index = SectionIndex::new(&*written.bytes, ADDRESS);

@@ -1,4 +1,4 @@
-//! `.sframe` under `-r`: sections stay their own, with group, link order, bytes and relocations.
+//! `.sframe` with `-r`: each section stays by itself, with its group, link order, bytes and relocations.
 
 use crate::need;
 use crate::support::elf::*;
@@ -125,7 +125,7 @@ fn statistics_count_the_inputs_taken() {
     assert!(report.contains("b.o"), "the dropped input is named too: {report}");
 }
 
-/// GNU ld counts shared rows once where it reserves room, and once for each function where it writes them.
+/// For shared rows, GNU ld reserves room once, but writes them once for each function.
 #[test]
 fn gnu_ld_links_outputs_of_merge_mode() {
     let newest = X86_64.gnu_lds().pop().filter(|ld| ld.version >= (2, 47));

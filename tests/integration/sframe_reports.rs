@@ -1,10 +1,10 @@
-//! Reports of `sframe` on a standard output that does not take them.
+//! Reports of `sframe` to a standard output that does not accept them.
 
 use crate::support::{Work, built};
 use std::fs::File;
 use std::process::{Command, Output, Stdio};
 
-/// Every subcommand that prints, in each of its ways to do so.
+/// Every subcommand that prints, in each of its output forms.
 const COMMANDS: [&[&str]; 12] = [
     &["--version"],
     &["dump", "--help"],

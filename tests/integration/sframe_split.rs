@@ -1,4 +1,4 @@
-//! `sframe split` and the assembler wrapper: per-text frames that every linker takes.
+//! `sframe split` and the assembler wrapper: frames for each text section, which every linker takes.
 
 use crate::need;
 use crate::support::elf::*;
@@ -42,7 +42,8 @@ fn every_function_stays_and_nothing_else_moves() {
     }
 }
 
-/// All sections but SFrame and section groups keep their places; frames are tied to one text section each.
+/// Checks that all sections except SFrame and section groups keep their places, and that the frames belong to
+/// one text section each.
 fn check_shape(before: &Elf, after: &Elf) {
     let frames_of = |elf: &Elf, section: &Section| {
         section.name.starts_with(".sframe")
@@ -157,7 +158,7 @@ const OTHER: &str =
 const HEADER: &str =
     "__attribute__((noinline)) inline int shared(int x) { volatile int a[4] = {x}; return a[0] + 1; }";
 
-/// Compiles the two files through the wrapper, with the frames of this assembler.
+/// Compiles the two files through the wrapper, with frames from this assembler.
 fn build(work: &mut Work, assembler: &str) {
     work.env("SFRAME_REAL_AS", assembler);
     let folder = work.path("wrapper");

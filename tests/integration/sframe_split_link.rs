@@ -12,7 +12,7 @@ int use_a(int); int use_b(int);
 int main() { return use_a(1) - use_b(1); }
 ";
 
-/// Two files that define the same COMDAT groups, with one `.sframe` each for all their text, and the same two
+/// Two files that define the same COMDAT groups and have one `.sframe` each for all their text, and both
 /// after `sframe split`.
 fn objects(work: &Work, version: &str) -> [String; 5] {
     let main = work.cc("main", MAIN, &["-fPIE"]);
@@ -52,7 +52,7 @@ fn outputs_are_those_of_split_objects() {
     }
 }
 
-/// Demands that a file has no dead row and verifies.
+/// Checks that a file has no dead row and verifies.
 #[track_caller]
 fn check_every_text_is_described(work: &Work, file: &str) {
     let elf = work.elf_unchecked(file);
@@ -150,7 +150,7 @@ fn text_of_old_groups_dies_in_silence() {
     assert!(rows.len() == 3 && rows.iter().all(|row| row.size == 1), "{rows:?}");
 }
 
-/// Objects as an assembler of today makes them of a C++ program.
+/// Objects as today's assemblers make them from a C++ program.
 #[test]
 fn programs_of_today_link_and_run() {
     let work = Work::new();
@@ -185,8 +185,8 @@ fn programs_of_today_link_and_run() {
     assert_eq!(work.run("program"), "too large\n16\n");
 }
 
-/// Every byte of the frames and their relocations damaged in turn, and every length: a message or none, never
-/// a crash, and never a row that describes other text.
+/// Every byte of the frames and their relocations is damaged in turn, and they are cut at every length. There
+/// may be a message or none, but never a crash, and never a row that describes other text.
 #[test]
 fn damage_is_told_and_never_split_wrong() {
     let work = Work::new();

@@ -1,4 +1,4 @@
-//! References from a kept section into a group that lost, when `.sframe` makes them.
+//! `.sframe` in a kept section refers to a group that lost.
 
 use crate::support::elf::*;
 use crate::support::sframe::{output_blobs, per_text_function, v3_source};
@@ -11,7 +11,7 @@ int use_a(int); int use_b(int);
 int main() { return use_a(1) - use_b(1); }
 ";
 
-/// Two files that define the same COMDAT groups, with one `.sframe` each for all their text.
+/// Two files that define the same COMDAT groups and have one `.sframe` each for all their text.
 struct Monolithic {
     work: Work,
     main: String,
@@ -35,7 +35,7 @@ impl Monolithic {
     }
 }
 
-/// The lines of help name only switches that exist.
+/// Checks that the lines of help only name options that exist.
 fn check_help(work: &Work, message: &str) {
     let help = work.ld(&["--help"]).ok().stdout;
     let mut named = 0;

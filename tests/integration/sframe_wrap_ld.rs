@@ -1,4 +1,4 @@
-//! `sframe wrap-ld`: other linkers on split inputs, by the same command line.
+//! `sframe wrap-ld`: other linkers get split inputs and the same command line.
 
 use crate::need;
 use crate::support::work::linker_directory;
@@ -13,7 +13,7 @@ const HEADER: &str =
     "__attribute__((noinline)) inline int shared(int x) { volatile int a[4] = {x}; return a[0] + 1; }";
 const SAYS: &str = "3 8\n";
 
-/// A folder with the wrapper by the name of a linker, which stands for this one.
+/// A folder with the wrapper under the name of a linker, for this linker.
 fn wrap(work: &mut Work, linker: &Path) -> String {
     let folder = work.path("wrapped");
     std::fs::create_dir_all(&folder).unwrap();
@@ -49,7 +49,7 @@ fn linkers() -> Vec<(&'static str, std::path::PathBuf)> {
 fn is_sound(work: &Work, file: &str, context: &str) {
     assert_eq!(work.run(file), SAYS, "{context}");
     let names = work.functions(file).concat();
-    // gold drops frames of the C++ program's groups without a word if they are whole.
+    // If the frames are not split, gold silently drops those of the C++ program's groups.
     for name in ["main", "_Z1bi", "_Z6sharedi"] {
         assert!(names.contains(&format!("\"{name}\"")), "{context}: no rows for {name}");
     }
@@ -79,7 +79,7 @@ fn every_linker_links_split_copies_in_every_way_of_naming_inputs() {
     for (family, linker) in linkers() {
         let prefix = wrap(&mut work, &linker);
         for words in inputs {
-            // Only these know the option.
+            // Only these linkers have the option.
             if family == "bfd" && words.contains(&"-Wl,--start-lib") {
                 continue;
             }
@@ -101,7 +101,7 @@ fn what_needs_no_split_reaches_the_linker_as_it_is() {
     let mut work = Work::new();
     need!(tools::assembler(3));
     build(&work);
-    // A linker that writes its words down.
+    // A linker that writes its arguments to a file.
     let linker = work.write_program("linker", "#!/bin/sh\nprintf '%s\\n' \"$@\" > words; exit 7\n");
     let linker = work.path(&linker);
     wrap(&mut work, &linker);
@@ -131,7 +131,7 @@ fn what_needs_no_split_reaches_the_linker_as_it_is() {
     assert_eq!(outcome.code, Some(7), "the exit status is the linker's: {outcome}");
     let said = String::from_utf8(work.read("words")).unwrap();
     assert_eq!(said.lines().collect::<Vec<_>>(), words);
-    // One that is split is named by its base name, in its place.
+    // The split one is named by its base name, in the same place.
     work.command(work.path("wrapped/ld"), &["-o", "x", "plain.o", "main.o", "split.o"]);
     let said = String::from_utf8(work.read("words")).unwrap();
     let lines: Vec<&str> = said.lines().collect();
@@ -140,7 +140,7 @@ fn what_needs_no_split_reaches_the_linker_as_it_is() {
     let copy = work.read(lines[3]);
     work.sframe(&["split", "-o", "direct.o", "main.o"]).quiet();
     assert!(copy == work.read("direct.o"));
-    // By its name, with options of its own.
+    // By its name, with options for the wrapper.
     let linker = work.path("linker").display().to_string();
     let outcome = work.sframe(&["wrap-ld", "--light", "-v", &linker, "main.o"]);
     assert!(outcome.code == Some(7) && outcome.stderr.contains("1 input split"), "{outcome}");
@@ -148,14 +148,14 @@ fn what_needs_no_split_reaches_the_linker_as_it_is() {
     assert!(!work.elf_unchecked(said.trim()).sections_named(".sframe_light").is_empty());
 }
 
-/// A linker in the wrapper's place that writes its words down, to be read by [`words_for`].
+/// Replaces the wrapper's linker by one that writes its arguments to a file, for [`words_for`].
 fn writes_words(work: &mut Work) {
     let linker = work.write_program("linker", "#!/bin/sh\nprintf '%s\\n' \"$@\" > words\n");
     let linker = work.path(&linker);
     wrap(work, &linker);
 }
 
-/// The words that the linker gets for these.
+/// The arguments that the linker gets for these arguments.
 fn words_for(work: &Work, words: &[&str]) -> Vec<String> {
     work.command(work.path("wrapped/ld"), words).ok();
     String::from_utf8(work.read("words")).unwrap().lines().map(str::to_owned).collect()
@@ -171,7 +171,7 @@ fn values_of_options_are_no_inputs() {
         let words = [option, "main.o", "x.o"];
         assert_eq!(words_for(&work, &words), words);
     }
-    // Options that take nothing, or a value in the same word.
+    // Options without a value, or with a value in the same word.
     for option in ["--gc-sections", "-omain.o", "-hmain.o", "--build-id"] {
         let words = words_for(&work, &[option, "main.o"]);
         assert!(words[0] == option && words[1].contains("/cache/"), "{words:?}");
@@ -238,7 +238,7 @@ fn inputs_that_scripts_name_are_split() {
     work.env("SFRAME_WRAP_VERBOSE", "1");
     for (family, linker) in linkers() {
         let prefix = wrap(&mut work, &linker);
-        // gold does not take scripts of scripts.
+        // gold does not accept scripts that name scripts.
         for script in
             ["files", "group", "library", "nested"].iter().filter(|it| family != "gold" || **it != "nested")
         {
@@ -261,7 +261,7 @@ fn scripts_find_what_stands_beside_them_first() {
     for name in ["other.o", "plain.o"] {
         std::fs::rename(work.path(name), work.path("folder").join(name)).unwrap();
     }
-    // It would define main twice.
+    // It would define main a second time.
     std::fs::copy(work.path("main.o"), work.path("other.o")).unwrap();
     work.write("folder/files", "INPUT(other.o plain.o)");
     work.write("folder/nested", "INPUT(plain.o inner/files)");
@@ -270,7 +270,7 @@ fn scripts_find_what_stands_beside_them_first() {
     work.env("SFRAME_WRAP_VERBOSE", "1");
     for (family, linker) in linkers() {
         let prefix = wrap(&mut work, &linker);
-        // gold does not take scripts of scripts.
+        // gold does not accept scripts that name scripts.
         for script in
             ["folder/files", "folder/nested"].iter().filter(|it| family != "gold" || **it == "folder/files")
         {
@@ -279,7 +279,8 @@ fn scripts_find_what_stands_beside_them_first() {
             is_sound(&work, "program", &format!("{family} {script}"));
         }
     }
-    // GNU ld takes ./other.o here, lld that beside the script; where both have one, gold takes that of -L.
+    // Here GNU ld takes ./other.o, and lld the file beside the script. If both exist, gold takes the one of
+    // -L.
     writes_words(&mut work);
     work.write("here", "INPUT(other.o)");
     for words in [&["-T", "folder/files"][..], &["-Lfolder", "here"]] {
@@ -317,7 +318,7 @@ fn libraries_in_folders_that_scripts_name_are_split() {
     work.ar("folder/libother.a", "", &["other.o"]);
     work.write("searches", "SEARCH_DIR(folder) INPUT(-lother)");
     work.env("SFRAME_WRAP_VERBOSE", "1");
-    // The others ignore SEARCH_DIR in inputs.
+    // The other linkers ignore SEARCH_DIR in inputs.
     for (family, linker) in linkers().into_iter().filter(|it| ["bfd", "lld"].contains(&it.0)) {
         let prefix = wrap(&mut work, &linker);
         let outcome = work.command("g++", &[&prefix, "-pie", "-o", "program", "main.o", "searches"]).ok();
@@ -343,7 +344,7 @@ fn libraries_in_the_linker_s_own_folders_are_split() {
         .says(&["root/usr/lib/libother.a is split", "2 inputs split"]);
     work.gxx(&["-pie", "-o", "program", "all.o"]).quiet();
     is_sound(&work, "program", "from a folder of the linker's own");
-    // None, if the linker is told to have none.
+    // None, if the linker is told not to use any.
     let words = [&words[..], &["-nostdlib"]].concat();
     work.command(work.path("wrapped/ld"), &words).says(&["1 input split"]);
 }
@@ -363,7 +364,7 @@ fn broken_inputs_are_told_of_and_linked_as_they_are() {
     work.command(work.path("wrapped/ld"), &["x.o"]).fails().says(&["no program no-such-linker on PATH"]);
 }
 
-/// A linker would wait for ever for a pipe that nobody writes to.
+/// If nobody writes to a pipe, a linker would wait for ever.
 #[test]
 fn inputs_that_name_a_pipe_end_the_link() {
     let mut work = Work::new();
@@ -382,7 +383,7 @@ fn inputs_that_name_a_pipe_end_the_link() {
     }
 }
 
-/// Copies of a wrapper, and scripts that start it, stand on PATH before the real program.
+/// PATH has copies of a wrapper, and scripts that start it, before the real program.
 #[test]
 fn wrappers_do_not_start_each_other_for_ever() {
     let wrappers = [("ld", built::sframe(), "SFRAME_REAL_LD"), ("as", built::sframe_as(), "SFRAME_REAL_AS")];
@@ -408,7 +409,7 @@ fn wrappers_do_not_start_each_other_for_ever() {
         };
         assert_eq!(run(&work, &copies).ok().stdout, "the real one\n");
         run(&work, &scripts).fails().says(&["wrappers start each other", variable]);
-        // An empty entry of PATH is the current folder.
+        // An empty entry in PATH means the current folder.
         work.write_program(name, "#!/bin/sh\necho the one here\n");
         assert_eq!(run(&work, "").ok().stdout, "the one here\n");
     }

@@ -1,4 +1,4 @@
-//! `libsframe_split.so`: GNU ld, gold and this linker with inputs that their plugin splits.
+//! `libsframe_split.so`: GNU ld, gold and this linker get inputs that the plugin splits.
 
 use crate::need;
 use crate::support::work::linker_directory;
@@ -12,7 +12,7 @@ const OTHER: &str =
     "#include \"inl.h\"\nint b(int x) { return shared(x) * 2; }\nint unused(int x) { return x * 3; }";
 const SAYS: &str = "3 8\n";
 
-/// The library, which is built with the tests.
+/// The library; it is built with the tests.
 fn plugin() -> String {
     let programs = PathBuf::from(env!("CARGO_BIN_EXE_sframe-ld"));
     programs.with_file_name("deps").join("libsframe_split.so").display().to_string()
@@ -26,7 +26,7 @@ fn work() -> Work {
     work
 }
 
-/// Compiles sources, each with one `.sframe` for all its text.
+/// Compiles sources; each object has one `.sframe` for all its text.
 fn build(work: &Work, sources: &[(&str, &str)]) {
     let assembler = tools::assembler(3).unwrap();
     for (name, text) in sources {
@@ -39,7 +39,7 @@ fn build(work: &Work, sources: &[(&str, &str)]) {
     }
 }
 
-/// Linkers that serve the plugin, with the folder that `-B` takes.
+/// The linkers that can load the plugin, with the folder for `-B`.
 fn linkers() -> Vec<(&'static str, String)> {
     let peers = ["bfd-2.47", "gold"].map(|family| (family, tools::peer_linker(family)));
     let found = peers.into_iter().filter_map(|(family, linker)| Some((family, linker.ok()?)));
@@ -48,7 +48,7 @@ fn linkers() -> Vec<(&'static str, String)> {
     all.map(|(family, folder)| (family, format!("-B{}", folder.display()))).collect()
 }
 
-/// Links with the plugin; nothing stays in the folder for temporary files.
+/// Links with the plugin. Nothing may stay in the folder for temporary files.
 #[track_caller]
 fn link(work: &Work, driver: &str, folder: &str, args: &[&str]) -> crate::support::work::Outcome {
     let option = format!("-Wl,-plugin,{}", plugin());
@@ -91,14 +91,14 @@ fn objects_and_members_are_split_in_every_way_of_naming_them() {
                 assert!(names.contains(&format!("\"{name}\"")), "{context}: no rows for {name}");
             }
         }
-        // Frames of collected text go with it; gold drops all, since nothing refers to them.
+        // Frames of collected text go with it. gold drops all of them, because nothing refers to them.
         link(&work, "g++", &folder, &["-pie", "main.o", "other.o", "-Wl,--gc-sections"]).ok();
         assert_eq!(work.run("program"), SAYS);
         if family != "gold" {
             let names = work.functions("program").concat();
             assert!(names.contains("_Z1bi") && !names.contains("unused"), "{family}: {names}");
         }
-        // What comes out of `-r` has no reference to discarded text: this linker would refuse it.
+        // The output of `-r` must not refer to discarded text; this linker would refuse it.
         link(&work, "gcc", &folder, &["-r", "main.o", "other.o"]).ok();
         std::fs::rename(work.path("program"), work.path("all.o")).unwrap();
         work.gxx(&["-pie", "-o", "program", "all.o"]).quiet();
@@ -134,7 +134,7 @@ fn symbols_resolve_as_without_the_plugin() {
         extern \"C\" { int block = 6; int chosen() __attribute__((alias(\"real\"))); int real() { return 7; } }
         inline int &counter() { static int n = 0; return n; }
         int thrown(int x) { counter()++; if (x > 2) throw std::out_of_range(\"x\"); return 0; }";
-    // A later member that defines the same is not taken.
+    // A later member that defines the same symbol is not taken.
     let rival = "extern \"C\" int chosen() { return 70; } int choice() { return 20; } int rival;";
     build(&work, &[("versions", versions), ("main", main), ("other", other), ("rival", rival)]);
     work.write("script", "V1 { global: f; local: *; }; V2 { global: f; plain; } V1;");
@@ -204,7 +204,7 @@ fn the_plugin_says_what_it_does_and_why_it_cannot() {
         assert!(says.output().contains("-plugin-opt=nonsense is unknown"), "{family}: {says}");
         let says = link(&work, "gcc", &folder, &["-r", &broken]);
         assert!(says.output().contains("linked as it is"), "{family}: {says}");
-        // A link that fails leaves nothing either.
+        // A failed link must leave nothing behind either.
         link(&work, "g++", &folder, &["main.o"]).fails();
         link(&work, "g++", &folder, &["-r", "main.o", "-Wl,-plugin-opt=light"]).ok();
         assert!(!work.elf_unchecked("program").sections_named(".sframe_light").is_empty(), "{family}");

@@ -1,4 +1,4 @@
-//! Undefined and duplicate symbols: every place is named, names are demangled, limits hold.
+//! Undefined and duplicate symbols: messages name every place, names are demangled, limits apply.
 
 use crate::support::Work;
 
@@ -147,7 +147,7 @@ fn libraries_find_no_definition_that_the_program_keeps_for_itself() {
         "open.o",
         "liba.so",
     ]);
-    // Another library has one for all, or the user says so.
+    // Another library defines it for all of them, or the user allows it.
     link(&hidden, &["-lb"]).quiet();
     link(&hidden, &["-Wl,--allow-shlib-undefined"]).quiet();
     link(&hidden, &["-Wl,--ignore-unresolved-symbol=secret"]).quiet();
@@ -172,7 +172,7 @@ fn rpath_link_finds_what_libraries_need() {
     let link = |object: &str, flags: &[&str]| {
         work.gcc(&[&["-o", "p", object, "-L.", "-louter"][..], flags].concat())
     };
-    // A library whose own libraries are not all there cannot be judged.
+    // If a library's own libraries are not all there, it cannot be judged.
     link(&main, &[]).quiet();
     for option in ["-Wl,-rpath-link,deep", "-Wl,-rpath-link=nowhere:deep"] {
         link(&main, &[option]).fails().says(&["lost", "libouter.so"]).says_not(&["inner"]);
@@ -181,7 +181,7 @@ fn rpath_link_finds_what_libraries_need() {
     let lost = work.c("lost", "int lost(void) { return 2; }", &[]);
     link(&main, &[&lost, "-Wl,-rpath-link,deep"]).quiet();
 
-    // A library's own library is no library of the program, and the message says which one it is.
+    // A library's own library does not count as a library of the program, and the message names it.
     let direct = work.c("direct", "int inner(void); int main(void) { return inner(); }", &["-O0"]);
     link(&direct, &[&lost, "-Wl,-rpath-link,deep"]).fails().says(&[
         "undefined symbol: inner",
@@ -189,7 +189,7 @@ fn rpath_link_finds_what_libraries_need() {
         "name it on the command line",
     ]);
 
-    // The library's own run path serves as well, from where the library is.
+    // The run path of the library itself counts too, relative to the library.
     link_outer(&["-Wl,-rpath,$ORIGIN/deep"]);
     link(&main, &["-Wl,-rpath-link,nowhere"]).fails().says(&["lost"]);
 }
@@ -222,7 +222,7 @@ fn absolute_relocations_in_shared_code_get_advice() {
     ]);
 }
 
-/// The words that a message shows for a reference and a definition, with debug lines of every form.
+/// What a message shows for a reference and for a definition, with line information in every form.
 const WITH_LINES: &[&[&str]] = &[
     &["-g", "-gdwarf-4"],
     &["-g", "-gdwarf-5"],

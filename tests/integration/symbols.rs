@@ -1,4 +1,4 @@
-//! Which definition prevails: strong, weak, common, undefined weak, visibility, and the options
+//! Which definition prevails: strong, weak, common and undefined weak symbols, visibility, and the options
 //! that rename, add and hide symbols.
 
 use crate::support::Work;

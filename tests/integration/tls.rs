@@ -1,5 +1,5 @@
-//! Thread-local storage: general dynamic, local dynamic, initial exec, local exec and TLS
-//! descriptors, each kept or relaxed as the output allows.
+//! Thread-local storage: general dynamic, local dynamic, initial exec, local exec and TLS descriptors. Each
+//! is kept or relaxed, as the output allows.
 
 use crate::on_every_machine;
 use crate::support::elf::*;

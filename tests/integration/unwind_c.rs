@@ -1,6 +1,6 @@
-//! The C interface of `crates/sframe-unwind`: its example samples itself by a timer and from a trap in a
-//! leaf, on an alternate signal stack, on every machine; the frames are those of libgcc. Another program
-//! walks from every instruction of PLTs and thunks. Installed, the library is found by `pkg-config`.
+//! Tests the C interface of `crates/sframe-unwind`, on every machine. Its example samples itself, by a timer
+//! and from a trap in a leaf, on an alternate signal stack; the frames must be those of libgcc. Another
+//! program walks from every instruction of PLTs and thunks. `pkg-config` finds the installed library.
 
 use crate::on_every_machine;
 use crate::support::{Machine, Work, built, machine, tools};
@@ -12,7 +12,7 @@ on_every_machine![
     every_instruction_of_plts_and_thunks_has_the_callers_of_eh_frame,
 ];
 
-/// The library for a machine; why not, if Rust has no standard library for it.
+/// The library for a machine; if Rust has no standard library for it, the reason.
 fn library(machine: &Machine) -> Result<PathBuf, String> {
     let triple = format!("{}-unknown-linux-gnu", machine.name);
     let libraries = Command::new("rustc").args(["--print", "target-libdir", "--target", &triple]).output();
@@ -44,7 +44,7 @@ fn a_program_in_c_walks_its_stacks_from_signal_handlers(machine: &'static Machin
     let include = format!("-I{}", root.join("crates/sframe-unwind/include").display());
     let gcc = machine.tool("gcc").expect("a compiler");
     work.command(&gcc, &["-O2", "-Wall", "-Werror", &include, "-S", "-o", "main.s", "main.c"]).quiet();
-    // With frames of its own where an assembler writes them; all other files have `.eh_frame` only.
+    // It has its own frames if an assembler writes them. All other files only have `.eh_frame`.
     match machine.sframe_assembler() {
         Ok(assembler) => work.command(&assembler, &["--gsframe", "-o", "main.o", "main.s"]).quiet(),
         Err(_) => work.command(&gcc, &["-c", "-o", "main.o", "main.s"]).quiet(),
@@ -85,7 +85,7 @@ fn every_instruction_of_plts_and_thunks_has_the_callers_of_eh_frame(machine: &'s
         work.command(&assembler, &["--gsframe", "-o", &format!("{name}.o"), &assembly]).quiet();
     }
     work.gcc(&["-shared", "-o", "libsteps.so", "steps_library.o", "-Wl,--sframe-index"]).ok();
-    // `.far` lies beyond the reach of a branch of AArch64.
+    // `.far` lies out of reach of an AArch64 branch.
     let words = ["-no-pie", "-rdynamic", "-o", "program", "steps.o", "libsteps.so", &library, "-lgcc_s"];
     let options = ["-lpthread", "-ldl", "-lm", "-Wl,--sframe-index,-z,lazy,--section-start=.far=0x20000000"];
     work.gcc(&[&words[..], &options].concat()).ok();
@@ -118,7 +118,7 @@ fn the_installed_library_is_found_by_pkg_config() {
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
     let manifest = root.join("Cargo.toml").display().to_string();
     let linker = env!("CARGO_BIN_EXE_sframe-ld");
-    // As the README says, with programs that are built already; of the harness any will do.
+    // As the README says, but with programs that are already built. For `ld-compare`, any program will do.
     let words = ["run", "--quiet", "--locked", "--manifest-path", &manifest, "-p", "xtask", "--", "install"];
     let built = ["--linker", linker, "--sframe", built::sframe(), "--ld-compare", linker];
     let built = [&built[..], &["--wrapper", built::sframe_as(), "--unwind-library", &folder]].concat();

@@ -1,4 +1,5 @@
-//! Symbol versions: defined by scripts and `.symver`, needed from libraries, bound at run time.
+//! Symbol versions: scripts and `.symver` define them, libraries need them, and the dynamic linker binds
+//! them.
 
 use crate::on_every_machine;
 use crate::support::elf::*;
@@ -159,7 +160,7 @@ fn the_name_of_the_library_is_the_default_version() {
     let work = Work::new();
     let object = work.c("a", "int f(void) { return 1; }", &["-fpic"]);
     work.ld(&["-shared", "-o", "libf.so", &object, "-soname", "libf.so.4", "--default-symver"]).quiet();
-    // eu-elflint takes the library's own name and the version of the same name for duplicates.
+    // The library and a version have the same name, and eu-elflint takes them for duplicates.
     let elf = work.elf_unchecked("libf.so");
     assert!(elf.version_names().contains(&(2, "libf.so.4".into())), "{:?}", elf.version_names());
 }

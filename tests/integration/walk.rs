@@ -1,12 +1,12 @@
-//! A program that walks its own stack by SFrame (`examples/walk`), linked in every mode: the frames
-//! are those of `.eh_frame` everywhere, and each tells whose rows it was found by.
+//! A program that walks its own stack by SFrame (`examples/walk`), linked in every mode. The frames must
+//! always be those of `.eh_frame`, and each says which rows found it.
 
 use crate::need;
 use crate::support::{Work, tools};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Builds the walker, which is a library of Rust.
+/// Builds the walker, which is a Rust library.
 fn walker() -> PathBuf {
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().expect("a target directory");
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
@@ -28,7 +28,7 @@ fn walker() -> PathBuf {
     target.join(profile).join("examples/libwalk.so")
 }
 
-/// The program and the library of the example, compiled with frames of this version.
+/// Compiles the program and the library of the example, with frames from this assembler.
 fn compile(work: &Work, assembler: &Path) {
     let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/walk");
     for name in ["main", "library"] {
@@ -40,7 +40,7 @@ fn compile(work: &Work, assembler: &Path) {
     }
 }
 
-/// The output of a run of the program.
+/// What the program printed.
 struct Walks(String);
 
 impl Walks {
@@ -57,7 +57,7 @@ impl Walks {
         Walks(output)
     }
 
-    /// Where the rows of these frames came from: each source once.
+    /// Where the rows of these frames came from, each source once.
     fn sources(&self, function: &str, file: &str) -> Vec<&str> {
         let wanted = format!("{function} in {file}: ");
         let mut sources: Vec<&str> =
@@ -67,7 +67,7 @@ impl Walks {
         sources
     }
 
-    /// A number of the line about single steps, by the words behind it.
+    /// A number in the line about single steps, by the words after it.
     fn steps(&self, what: &str) -> u32 {
         let line = self.0.lines().find(|line| line.starts_with("single steps")).expect("single steps");
         let before = line[..line.find(what).expect(what)].trim_end();
@@ -99,7 +99,7 @@ fn stacks_are_the_same_in_every_mode() {
             ".sframe_idx (1 blob)",
         ),
     ] {
-        // Without rows of the linker's own in `.eh_frame`, PLTs tell one mode from the other.
+        // `.eh_frame` has no rows of the linker's own here, so PLTs show the difference between modes.
         let options = &[options, &["-Wl,--no-ld-generated-unwind-info"]].concat()[..];
         let walks = Walks::of(&work, &walker, options);
         let expect = |function: &str, file: &str, source: &str| {
@@ -116,18 +116,18 @@ fn stacks_are_the_same_in_every_mode() {
         expect("_start", "program", start);
         expect("__libc_start_main", "libc.so.6", DERIVED);
         expect("walk", "libwalk.so", DERIVED);
-        // Where the linker makes rows for PLTs, every step through them is known.
+        // If the linker makes rows for PLTs, every step through them is known.
         let single = program.ends_with("(1 blob)") && !options[0].ends_with("=all");
         assert_eq!(walks.steps("without rows") == 0, single, "{options:?}\n{}", walks.0);
         assert_eq!(walks.steps("where that says nothing") > 0, single, "{options:?}\n{}", walks.0);
         assert!(walks.steps("as by .eh_frame") > 50 && walks.steps("different") == 0);
     }
-    // With them, `.eh_frame` knows every step that the index knows, and the same of each.
+    // With these rows, `.eh_frame` knows every step that the index knows, and both agree.
     let walks = Walks::of(&work, &walker, &["-Wl,--sframe-index"]);
     assert_eq!((walks.steps("without rows"), walks.steps("different")), (0, 0), "{}", walks.0);
 }
 
-/// Frames of older assemblers, alone and mixed.
+/// Frames from older assemblers, alone and mixed.
 #[test]
 fn stacks_are_the_same_with_mixed_versions() {
     let work = Work::new();

@@ -1,4 +1,4 @@
-//! Warnings: those that inputs carry, those that options ask for, and options without effect.
+//! Warnings: those in inputs, those that options ask for, and options without effect.
 
 use crate::need;
 use crate::support::{Work, tools};
@@ -111,8 +111,8 @@ fn options_that_are_not_carried_out_fail_the_link() {
     }
 }
 
-/// As CMake's `CheckLinkerFlag` does it: the compiler driver links a small program with the flag, and
-/// the flag is supported if that succeeds.
+/// As CMake's `CheckLinkerFlag` does it: the compiler driver links a small program with the flag. If that
+/// succeeds, the flag is supported.
 #[test]
 fn probes_for_a_flag_see_what_is_supported() {
     need!(tools::own_linker());

@@ -1,10 +1,10 @@
 //! The commands that other packages of this workspace build.
 //!
-//! Cargo builds the commands of a package for the tests of that package, and tells their paths to these
-//! alone. After `cargo test --workspace` builds all, `sframe` lies beside the linker; for `cargo test --test
-//! integration` nobody has built it, or it is older than the sources. A test must not take such a command in
-//! silence, so it is built here first if it is missing, or older than one of its sources, which cargo lists
-//! in a file beside it.
+//! Cargo builds the commands of a package for the tests of that package, and only these tests learn their
+//! paths. After `cargo test --workspace`, which builds everything, `sframe` lies beside the linker. With
+//! `cargo test --test integration`, nobody has built it, or it is older than the sources, and a test with an
+//! old command would pass or fail for no reason. So this module builds a command that is missing or older
+//! than one of its sources. Cargo lists the sources in a file beside the command.
 
 use std::path::Path;
 use std::process::Command;
@@ -22,13 +22,14 @@ pub fn sframe_as() -> &'static str {
     PATH.get_or_init(|| current("sframe", "sframe-as"))
 }
 
-/// The path of the harness `ld-compare`.
+/// The path of the program `ld-compare`.
 pub fn ld_compare() -> &'static str {
     static PATH: OnceLock<String> = OnceLock::new();
     PATH.get_or_init(|| current("ld-compare", "ld-compare"))
 }
 
-/// A command of a package, built if need be. It is beside the linker, in the folder of the same profile.
+/// A command of a package, which is built if necessary. It lies beside the linker, in the folder of the same
+/// profile.
 fn current(package: &str, name: &str) -> String {
     let folder = Path::new(env!("CARGO_BIN_EXE_sframe-ld")).parent().expect("a folder of programs");
     let path = folder.join(name);
@@ -52,8 +53,8 @@ fn build(package: &str, name: &str, folder: &Path) {
     assert!(status.expect("cargo starts").success(), "{name} cannot be built");
 }
 
-/// Whether a program is there and as new as each file that its `.d` lists (`PROGRAM: SOURCE SOURCE ...`).
-/// White space in names is escaped there; such a source counts as a newer one.
+/// Whether a program exists and is as new as each file in its `.d` (`PROGRAM: SOURCE SOURCE ...`). White
+/// space in names is escaped there; a source with such a name counts as newer.
 fn is_current(program: &Path) -> bool {
     let modified = |path: &Path| path.metadata().and_then(|data| data.modified()).ok();
     let list = std::fs::read_to_string(program.with_extension("d"));

@@ -1,4 +1,4 @@
-//! The command `sframe` and the assembler wrapper under test.
+//! Runs the command `sframe` and the assembler wrapper under test.
 
 use super::{Outcome, Work, built};
 use serde_json::Value;
@@ -16,8 +16,8 @@ impl Work {
         self.command(built::sframe_as(), args)
     }
 
-    /// Every function that `sframe dump` sees in a file, a line of JSON each, sorted. Properties of the table
-    /// and not of the function (its number, its offset) are left out.
+    /// The functions that `sframe dump` finds in a file, sorted, with a line of JSON for each. Properties of
+    /// the table, not of the function, are left out (its number, its offset).
     #[track_caller]
     pub fn functions(&self, file: &str) -> Vec<String> {
         let dump: Value =
@@ -40,7 +40,7 @@ impl Work {
         functions
     }
 
-    /// The output of `sframe verify` for a file, its name left out.
+    /// The output of `sframe verify` for a file, without the file's name.
     #[track_caller]
     pub fn verified(&self, file: &str) -> String {
         let outcome = self.sframe(&["verify", "--verbose", file]).ok();

@@ -11,11 +11,11 @@ pub struct Fde {
     pub cie: usize,
     /// First address of the function.
     pub start: u64,
-    /// Bytes of the function.
+    /// Size of the function in bytes.
     pub size: u64,
 }
 
-/// CIE offsets and FDEs of a linked `.eh_frame`, a terminator ends the reading.
+/// The offsets of the CIEs and the FDEs in a linked `.eh_frame`. A terminator ends the reading.
 #[track_caller]
 pub fn read(section: &Section) -> (Vec<usize>, Vec<Fde>) {
     let data = &section.data;
@@ -72,7 +72,7 @@ fn skip_leb(data: &[u8], mut at: usize) -> usize {
     at + 1
 }
 
-/// The search table of `.eh_frame_hdr`: function address and FDE address, as stored.
+/// The search table of `.eh_frame_hdr`: the addresses of functions and FDEs, as they are stored.
 #[track_caller]
 pub fn search_table(elf: &Elf) -> Vec<(u64, u64)> {
     let section = elf.section(".eh_frame_hdr");
@@ -86,7 +86,7 @@ pub fn search_table(elf: &Elf) -> Vec<(u64, u64)> {
     (0..count).map(|i| (address(12 + 8 * i), address(16 + 8 * i))).collect()
 }
 
-/// Demands that the search table is sorted and names every FDE of `.eh_frame`, and returns them.
+/// Checks that the search table is sorted and names every FDE of `.eh_frame`; returns the FDEs.
 #[track_caller]
 pub fn check(elf: &Elf) -> Vec<Fde> {
     let (_, fdes) = read(elf.section(".eh_frame"));

@@ -1,7 +1,7 @@
-//! A view of a linked file or object with owned, plainly typed facts and easy questions.
+//! A view of a linked file or object: facts in plain types, and easy questions.
 //!
-//! Sections and segments are read through the `object` crate; symbols, relocations and dynamic
-//! tags are decoded here, field by field, as the gABI lays them out (64-bit, either byte order).
+//! The `object` crate reads sections and segments. This module decodes symbols, relocations and dynamic tags,
+//! field by field, as the gABI lays them out (64-bit, either byte order).
 
 use object::Endianness;
 use object::read::elf::{FileHeader, ProgramHeader, SectionHeader};
@@ -95,7 +95,7 @@ impl std::ops::Deref for Bytes {
     }
 }
 
-/// Bytes that numbers are read from.
+/// Bytes from which numbers are read.
 pub trait Numbers {
     /// The bytes of a number, the least significant one first.
     fn bytes_at<const N: usize>(&self, at: usize) -> [u8; N];
@@ -123,7 +123,7 @@ impl Numbers for Bytes {
     }
 }
 
-/// One section header with its bytes (none for `SHT_NOBITS`).
+/// A section header and its bytes (none for `SHT_NOBITS`).
 #[derive(Clone, Debug)]
 pub struct Section {
     pub index: usize,
@@ -141,7 +141,7 @@ pub struct Section {
 }
 
 impl Section {
-    /// Address just past the end.
+    /// The address after its last byte.
     pub fn end(&self) -> u64 {
         self.addr + self.size
     }
@@ -181,7 +181,7 @@ pub struct Segment {
 }
 
 impl Segment {
-    /// Whether a section's addresses lie inside.
+    /// Whether the addresses of a section lie inside.
     pub fn covers(&self, section: &Section) -> bool {
         self.addr <= section.addr && section.end() <= self.addr + self.size
     }
@@ -195,12 +195,13 @@ pub struct Symbol {
     pub binding: u8,
     pub kind: u8,
     pub visibility: u8,
-    /// The machine's bits of `st_other`.
+    /// The machine's own bits of `st_other`.
     pub other: u8,
     pub section: u16,
     pub value: u64,
     pub size: u64,
-    /// Version name, in `.dynsym` only: `V` where hidden (`@V`), `@V` where default (`@@V`).
+    /// The version's name, only in `.dynsym`: `V` for a hidden version (`@V`), `@V` for a default version
+    /// (`@@V`).
     pub version: Option<String>,
 }
 
@@ -218,7 +219,7 @@ pub struct Relocation {
 pub struct Group {
     /// Index of the `SHT_GROUP` section.
     pub index: usize,
-    /// The flag word, 1 for COMDAT.
+    /// The flag word; 1 for COMDAT.
     pub flags: u32,
     /// Name of the signature symbol.
     pub signature: String,
@@ -280,7 +281,7 @@ impl Elf {
         Ok(Elf { kind: header.e_type(order), entry: header.e_entry(order), sections, segments, bytes, big })
     }
 
-    /// The one section of a name.
+    /// The only section with a name.
     #[track_caller]
     pub fn section(&self, name: &str) -> &Section {
         let all = self.sections_named(name);
@@ -293,22 +294,22 @@ impl Elf {
         all[0]
     }
 
-    /// The section of a name, if there is one.
+    /// The section with a name, if there is one.
     pub fn find(&self, name: &str) -> Option<&Section> {
         self.sections.iter().find(|s| s.name == name)
     }
 
-    /// All sections of a name, in order.
+    /// All sections with a name, in order.
     pub fn sections_named(&self, name: &str) -> Vec<&Section> {
         self.sections.iter().filter(|s| s.name == name).collect()
     }
 
-    /// All section names in order, the null section left out.
+    /// The names of all sections in order, without the null section.
     pub fn section_names(&self) -> Vec<&str> {
         self.sections.iter().skip(1).map(|s| s.name.as_str()).collect()
     }
 
-    /// The one segment of a type.
+    /// The only segment of a type.
     #[track_caller]
     pub fn segment(&self, kind: u32) -> &Segment {
         let all = self.segments_of(kind);
@@ -368,7 +369,7 @@ impl Elf {
         symbols
     }
 
-    /// Version indices and names, those defined and those needed.
+    /// The indices and names of versions: defined ones and needed ones.
     pub fn version_names(&self) -> Vec<(u16, String)> {
         let mut names = Vec::new();
         for (name, needed) in [(".gnu.version_d", false), (".gnu.version_r", true)] {
@@ -395,23 +396,23 @@ impl Elf {
         names
     }
 
-    /// The symbol of a name in `.symtab`.
+    /// The symbol with a name in `.symtab`.
     #[track_caller]
     pub fn symbol(&self, name: &str) -> Symbol {
         self.find_symbol(name).unwrap_or_else(|| panic!("no symbol {name} in .symtab"))
     }
 
-    /// The symbol of a name in `.symtab`, if there is one.
+    /// The symbol with a name in `.symtab`, if there is one.
     pub fn find_symbol(&self, name: &str) -> Option<Symbol> {
         self.symbols().into_iter().find(|s| s.name == name)
     }
 
-    /// The symbol of a name in `.dynsym`, if there is one.
+    /// The symbol with a name in `.dynsym`, if there is one.
     pub fn find_dynamic(&self, name: &str) -> Option<Symbol> {
         self.dynamic_symbols().into_iter().find(|s| s.name == name)
     }
 
-    /// The symbol of a name in `.dynsym`.
+    /// The symbol with a name in `.dynsym`.
     #[track_caller]
     pub fn dynamic(&self, name: &str) -> Symbol {
         self.find_dynamic(name).unwrap_or_else(|| panic!("no symbol {name} in .dynsym"))
@@ -457,7 +458,7 @@ impl Elf {
             .collect()
     }
 
-    /// The relocations of an object's section, by that section's index.
+    /// The relocations of an object's section with this number.
     pub fn relocations_for(&self, index: usize) -> Vec<Relocation> {
         let of = |s: &&Section| s.kind == SHT_RELA && s.info as usize == index && s.flags & SHF_ALLOC == 0;
         self.sections.iter().filter(of).flat_map(|s| self.relocations_in(s)).collect()
@@ -469,7 +470,7 @@ impl Elf {
         self.sections.iter().filter(dynamic).flat_map(|s| self.relocations_in(s)).collect()
     }
 
-    /// Dynamic relocations of one type, with the name of their symbol.
+    /// The dynamic relocations of one type, each with the name of its symbol.
     pub fn dynamic_relocations_of(&self, kind: u32) -> Vec<(Relocation, String)> {
         let symbols = self.dynamic_symbols();
         let name = |r: &Relocation| symbols.get(r.symbol).map_or(String::new(), |s| s.name.clone());
@@ -477,7 +478,7 @@ impl Elf {
         all.into_iter().filter(|r| r.kind == kind).map(|r| (r.clone(), name(&r))).collect()
     }
 
-    /// The addresses that `.relr.dyn` names.
+    /// The addresses in `.relr.dyn`.
     pub fn relr(&self) -> Vec<u64> {
         let Some(section) = self.sections.iter().find(|s| s.kind == SHT_RELR) else { return Vec::new() };
         let (mut addresses, mut base) = (Vec::new(), 0);
@@ -543,7 +544,7 @@ impl Elf {
         self.sections.iter().filter(|s| s.kind == SHT_GROUP).map(of).collect()
     }
 
-    /// The one group of a signature.
+    /// The only group with a signature.
     #[track_caller]
     pub fn group(&self, signature: &str) -> Group {
         let mut all: Vec<_> = self.groups().into_iter().filter(|g| g.signature == signature).collect();
@@ -551,7 +552,7 @@ impl Elf {
         all.remove(0)
     }
 
-    /// Names of the sections that a group holds.
+    /// The names of the sections in a group.
     pub fn member_names(&self, group: &Group) -> Vec<&str> {
         group.members.iter().map(|&m| self.sections[m].name.as_str()).collect()
     }

@@ -1,7 +1,7 @@
-//! Objects made byte by byte, for shapes that no assembler emits.
+//! Objects that are made byte by byte, for forms that no assembler emits.
 
-/// A section of a hand-made object. Indices given in `link`, `info` and group data count from 1,
-/// the first section added; `.symtab`, `.strtab` and `.shstrtab` come after all of them.
+/// A section of a handmade object. Numbers in `link`, `info` and group data count from 1, the first section
+/// that was added; `.symtab`, `.strtab` and `.shstrtab` come after all of these.
 #[derive(Clone, Default)]
 pub struct RawSection {
     pub name: &'static str,
@@ -24,7 +24,7 @@ pub enum Link {
     Symtab,
 }
 
-/// A symbol of a hand-made object.
+/// A symbol of a handmade object.
 #[derive(Clone)]
 pub struct RawSymbol {
     pub name: &'static str,

@@ -1,10 +1,10 @@
-//! Programs that need a C library of their own, since the machine's may be too old for them.
+//! Programs that need another C library, because the machine's may be too old for them.
 
 use super::tools::peer_programs;
 use super::{Outcome, Work};
 use std::path::PathBuf;
 
-/// A program that runs with the loader and the libraries of a tree of its own.
+/// A program that runs with the loader and the libraries of an unpacked tree.
 pub struct Foreign {
     libraries: PathBuf,
     program: PathBuf,
@@ -20,12 +20,13 @@ impl Foreign {
     }
 }
 
-/// The program that answers look-ups with libsframe, made with the newest libsframe of the peers tree.
+/// The program that answers look-ups with libsframe. It is made with the newest libsframe in the tree of
+/// peers.
 pub fn libsframe(work: &Work) -> Result<Foreign, String> {
     const LIBRARY: &str = "usr/lib/x86_64-linux-gnu/libsframe.so.3";
     let library = peer_programs(LIBRARY).pop().ok_or("no libsframe that reads V3 (cargo xtask peers)")?;
     let source = work.write("libsframe.c", include_str!("libsframe.c"));
-    // The library wants a newer C library than the machine may have; the tree it comes from has that.
+    // The library may need a newer C library than the machine's. The tree that it comes from has one.
     let words = ["-O1", "-o", "libsframe", &source, library.to_str().unwrap()];
     work.command("gcc", &[&words[..], &["-Wl,--unresolved-symbols=ignore-in-shared-libs"]].concat()).ok();
     let libraries = library.parent().expect("a file has a folder").to_path_buf();

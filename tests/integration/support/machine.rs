@@ -1,17 +1,16 @@
-//! The machines that programs are linked for: compilers, and the emulators that run the programs
-//! here.
+//! The machines that programs are linked for: compilers, and emulators that run the programs here.
 //!
-//! A test that concerns them all takes the machine as its argument, makes its scratch directory
-//! with [`Work::on`](super::Work::on), and is listed in [`on_every_machine!`], which makes a test
-//! of it for each: `tls::aarch64::every_model_gives_a_shared_library_its_relocations`.
+//! A test that is about all machines takes the machine as its argument and makes its scratch directory with
+//! [`Work::on`](super::Work::on). [`on_every_machine!`] lists it and makes a test of it for each machine:
+//! `tls::aarch64::every_model_gives_a_shared_library_its_relocations`.
 //!
-//! Compilers for other machines are Debian's cross compilers, the emulators those of `qemu-user`;
-//! they come from the tree of peer tools.
+//! Compilers for other machines are Debian's cross compilers, and the emulators are those of `qemu-user`.
+//! They come from the tree of peer tools.
 
 use super::tools::{self, Found, GnuLd};
 use std::path::PathBuf;
 
-/// Numbers of the relocations that dynamic linkers carry out (psABI).
+/// The numbers of the relocations that dynamic linkers apply (psABI).
 #[derive(Debug)]
 pub struct Relocations {
     pub absolute: u32,
@@ -32,14 +31,14 @@ pub struct Relocations {
 pub struct Machine {
     /// Its name for emulators and tests.
     pub name: &'static str,
-    /// GNU triplet; the cross compiler's prefix.
+    /// The GNU triplet, which is the prefix of the cross compiler.
     pub triple: &'static str,
-    /// Whether the compilers of this system are for it, and it runs the programs.
+    /// Whether this system's compilers are for it and this system runs its programs.
     pub native: bool,
-    /// Whether its C library has the start-up code of static position-independent programs.
+    /// Whether its C library has start-up code for static position-independent programs.
     pub static_pie: bool,
     pub relocations: Relocations,
-    /// Compiler flags that make every dynamic TLS access one model.
+    /// Compiler flags that make every dynamic TLS access use one model.
     pub tls_models: &'static [(&'static str, &'static [&'static str])],
 }
 
@@ -119,12 +118,12 @@ pub static S390X: Machine = Machine {
 };
 
 impl Machine {
-    /// Every version of GNU ld for it that the peers tree has, the newest last.
+    /// Every version of GNU ld for it in the tree of peers, the newest last.
     pub fn gnu_lds(&self) -> Vec<GnuLd> {
         tools::gnu_lds((!self.native).then_some(self.triple))
     }
 
-    /// A tool of the GNU collection for it: `gcc`, `g++`, `as`, `ar`.
+    /// A GNU tool for it: `gcc`, `g++`, `as`, `ar`.
     pub fn tool(&self, name: &str) -> Found {
         match self.native {
             true if matches!(name, "gcc" | "g++") => Ok(name.into()),
@@ -133,7 +132,7 @@ impl Machine {
         }
     }
 
-    /// Whether programs of such a form can be linked for it.
+    /// Whether programs of this form can be linked for it.
     pub fn links(&self, form: &str) -> bool {
         form != "-static-pie" || self.static_pie
     }
@@ -143,7 +142,7 @@ impl Machine {
         if self.native { tools::assembler(3) } else { tools::cross_assembler(&format!("{}-as", self.triple)) }
     }
 
-    /// The emulator of its programs; `None`: they run without.
+    /// The emulator of its programs; `None` if they run without one.
     pub fn emulator(&self) -> Result<Option<PathBuf>, String> {
         if self.native { Ok(None) } else { tools::peer_program(&format!("qemu-{}", self.name)).map(Some) }
     }
@@ -153,7 +152,7 @@ impl Machine {
         tools::peers().join("root-own/usr").join(self.triple)
     }
 
-    /// Why tests cannot run for it.
+    /// Why tests for it cannot run.
     fn missing(&self) -> Option<String> {
         let needed = [self.tool("gcc"), self.tool("g++"), self.tool("ar")];
         let tools = needed.into_iter().find_map(Result::err);
@@ -161,7 +160,7 @@ impl Machine {
     }
 }
 
-/// Runs a test for a machine, or says by name that it is skipped.
+/// Runs a test for a machine, or reports that it is skipped.
 #[track_caller]
 pub fn check(machine: &'static Machine, test: impl FnOnce(&'static Machine)) {
     match machine.missing() {
@@ -170,7 +169,7 @@ pub fn check(machine: &'static Machine, test: impl FnOnce(&'static Machine)) {
     }
 }
 
-/// Makes a test of each of these functions for every machine.
+/// Makes a test for every machine from each of these functions.
 #[macro_export]
 macro_rules! on_every_machine {
     ($($test:ident),* $(,)?) => {

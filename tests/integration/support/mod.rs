@@ -1,10 +1,9 @@
-//! The base of every integration test: a scratch directory with compilers and the linker under test
+//! What every integration test is based on: a scratch directory with compilers and the linker under test
 //! ([`Work`]), a parsed view of the output ([`Elf`]), tools of other projects that may be missing
-//! ([`tools`]), and a small reader of SFrame bytes that shares no code with the product
-//! ([`sframe`]).
+//! ([`tools`]), and a small reader of SFrame bytes that shares no code with the product ([`sframe`]).
 //!
-//! The linker under test is the one that cargo built; `SFRAME_TEST_LD=/path/ld` points the same
-//! tests at another one, which is how the tests themselves are tested.
+//! The linker under test is the one that cargo built. With `SFRAME_TEST_LD=/path/ld`, the same tests run with
+//! another one; in this way the tests themselves are tested.
 
 pub mod built;
 pub mod command;
@@ -23,7 +22,7 @@ pub use elf::Elf;
 pub use machine::Machine;
 pub use work::{Outcome, Work};
 
-/// The value of an optional tool, or a named and counted skip of the calling test.
+/// The value of an optional tool. If it is missing, the calling test is skipped, by name, and counted.
 #[macro_export]
 macro_rules! need {
     ($tool:expr) => {

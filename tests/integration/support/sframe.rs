@@ -1,7 +1,6 @@
 //! A minimal reader of SFrame V1, V2 and V3, independent of the product's own.
 //!
-//! It reads the facts that the tests assert on: where blobs begin, and which function each row
-//! describes.
+//! It reads the facts that tests check: where blobs start, and which function each row describes.
 
 use super::elf::{Elf, Section, half, quad, word};
 
@@ -11,8 +10,8 @@ pub const SORTED: u8 = 1;
 pub const PCREL: u8 = 4;
 const HEADER: usize = 28;
 
-/// Several assemblers' objects of the same two sources, `demo` and `main`: folder of fixtures and
-/// machine.
+/// Objects of the same two sources, `demo` and `main`, from several assemblers: the folder of the fixtures
+/// and the machine.
 pub const ASSEMBLED: [(&str, &str); 8] = [
     ("v1-gas2.40", "x86_64"),
     ("v2-gas2.44", "x86_64"),
@@ -24,16 +23,16 @@ pub const ASSEMBLED: [(&str, &str); 8] = [
     ("v3-gas2.47", "s390x"),
 ];
 
-/// One header with its body.
+/// A header with its body.
 #[derive(Debug, Clone)]
 pub struct Blob {
     /// Offset of the header in its section.
     pub offset: usize,
-    /// Bytes from the header to the end of the frame rows.
+    /// Size in bytes, from the header to the end of the frame rows.
     pub size: usize,
     pub version: u8,
     pub flags: u8,
-    /// Number of frame rows that the header gives.
+    /// Number of frame rows according to the header.
     pub frame_rows: u32,
     pub rows: Vec<Row>,
 }
@@ -43,7 +42,7 @@ pub struct Blob {
 pub struct Row {
     /// Offset of the start field in its section.
     pub field: usize,
-    /// Address that the start field decodes to, by the rules of the blob's version and flags.
+    /// The address that the start field decodes to, by the rules of the blob's version and flags.
     pub start: u64,
     /// Function size in bytes.
     pub size: u32,
@@ -52,13 +51,13 @@ pub struct Row {
 }
 
 impl Blob {
-    /// The row of a function, by address.
+    /// The row of the function at an address.
     pub fn row_at(&self, address: u64) -> Option<&Row> {
         self.rows.iter().find(|r| r.start == address && r.size != 0)
     }
 }
 
-/// Reads the blob at an offset of a section that is loaded at `section.addr`.
+/// Reads the blob at an offset in a section that is loaded at `section.addr`.
 pub fn blob_at(section: &Section, offset: usize) -> Option<Blob> {
     let data = &section.data.from(offset)?;
     if data.len() < HEADER || half(data, 0) != 0xdee2 || !(1..=3).contains(&data[2]) {
@@ -89,8 +88,8 @@ pub fn blob_at(section: &Section, offset: usize) -> Option<Blob> {
     Some(Blob { offset, size, version, flags, frame_rows: word(data, 12), rows })
 }
 
-/// All blobs of a section, each at the next multiple of 8 after the one before. Anything else
-/// between them than zeros fails.
+/// All blobs of a section. Each starts at the next multiple of 8 after the one before, and only zeros may be
+/// between them.
 #[track_caller]
 pub fn blobs(section: &Section) -> Vec<Blob> {
     let (mut at, mut all) = (0, Vec::new());
@@ -112,7 +111,7 @@ pub fn output_blobs(elf: &Elf) -> Vec<Blob> {
     blobs(elf.section(".sframe"))
 }
 
-/// Assembly of one V3 blob with one row for `symbol`, in the section opened by `directive`.
+/// Assembly of a V3 blob with one row for `symbol`, in the section that `directive` opens.
 pub fn v3_source(directive: &str, symbol: &str, size: &str) -> String {
     format!(
         "{directive}\n.balign 8\n.2byte 0xdee2\n.byte 3,4,3,0,0xf8,0\n.4byte 1,2,11,0,16\n\
@@ -120,8 +119,8 @@ pub fn v3_source(directive: &str, symbol: &str, size: &str) -> String {
     )
 }
 
-/// Assembly of a function in `.text.NAME` with its own V3 `.sframe`, linked to it by
-/// `SHF_LINK_ORDER`, and in its COMDAT group if `comdat`.
+/// Assembly of a function in `.text.NAME` with its own V3 `.sframe`, which is linked to it by
+/// `SHF_LINK_ORDER`, and in its COMDAT group if `comdat` is set.
 pub fn per_text_function(name: &str, body: &str, comdat: bool) -> String {
     let (text, frames) = if comdat {
         (
@@ -143,7 +142,7 @@ pub fn per_text_function(name: &str, body: &str, comdat: bool) -> String {
     )
 }
 
-/// A number of its own for each name, to keep same-named sections apart.
+/// A unique number for each name, to tell sections with the same name apart.
 fn unique(name: &str) -> u32 {
     name.bytes().fold(7, |n, b| (n * 31 + u32::from(b)) % 1_000_003)
 }

@@ -1,11 +1,11 @@
-//! Tools of other projects that a test may need: found by their behaviour, skipped by name where they are
-//! missing.
+//! Finds tools of other projects that a test may need, by what they do. If one is missing, the test is
+//! skipped, by name.
 //!
-//! They come from the tree that `cargo xtask peers` makes (`SFRAME_PEERS`, else `target/peers`), whatever
-//! the machine has installed. Of the machine itself come gcc, g++ and cargo alone, and the tools that gcc
-//! brings along (`ar`, `readelf`) where the tree was not made.
+//! They come from the tree that `cargo xtask peers` makes (`SFRAME_PEERS`, otherwise `target/peers`),
+//! whatever the machine has installed. From the machine itself come only gcc, g++ and cargo, and if the tree
+//! was not made, the tools that come with gcc (`ar`, `readelf`).
 //!
-//! With `SFRAME_TESTS_REQUIRE_ALL=1` a skip is a failure ([`peers::tree::skip`]).
+//! With `SFRAME_TESTS_REQUIRE_ALL=1`, a skip is a failure ([`peers::tree::skip`]).
 
 pub use peers::tree::folder as peers;
 use std::path::{Path, PathBuf};
@@ -22,7 +22,7 @@ pub fn skip(test: &str, reason: &str) {
     peers::tree::skip(Path::new(env!("CARGO_TARGET_TMPDIR")), test, reason);
 }
 
-/// All programs of a name in the folders of the peers tree, in the order of the folders' names.
+/// All programs with a name in the tree of peers, in the order of the folders' names.
 pub fn peer_programs(name: &str) -> Vec<PathBuf> {
     let mut found: Vec<PathBuf> = std::fs::read_dir(peers())
         .into_iter()
@@ -40,18 +40,18 @@ fn on_path(name: &str) -> Option<PathBuf> {
     std::env::split_paths(&path).map(|dir| dir.join(name)).find(|file| file.is_file())
 }
 
-/// A program of the peers tree, the newest.
+/// The newest program with a name in the tree of peers.
 pub fn peer_program(name: &str) -> Found {
     peer_programs(name).pop().ok_or_else(|| format!("no {name} (cargo xtask peers)"))
 }
 
-/// The `configure` of a release of libffi, with its source beside it.
+/// The `configure` of a libffi release, with its source beside it.
 pub fn libffi_configure() -> Found {
     let configure = peers().join("libffi/configure");
     configure.is_file().then_some(configure).ok_or_else(|| "no source of libffi (cargo xtask peers)".into())
 }
 
-/// One of the binutils for the machine that the tests run on.
+/// A tool of binutils for the machine that runs the tests.
 pub fn binutil(name: &str) -> Found {
     peer_program(name).or_else(|reason| on_path(name).ok_or(reason))
 }
@@ -84,7 +84,7 @@ fn emitted_version(assembler: &Path) -> Option<u8> {
     (status.success() && section.data.len() > 4).then(|| section.data[2])
 }
 
-/// The newest `readelf` at hand.
+/// The newest `readelf` that can be found.
 pub fn readelf() -> Found {
     static FOUND: OnceLock<Found> = OnceLock::new();
     FOUND.get_or_init(|| binutil("readelf")).clone()
@@ -117,7 +117,7 @@ fn sframe_reader(name: &str) -> Option<PathBuf> {
     peer_programs(name).into_iter().rev().find(reads)
 }
 
-/// The file of a library that programs of this machine load.
+/// The file of a library that this machine's programs load.
 pub fn library(name: &str) -> PathBuf {
     let output = Command::new("gcc").arg(format!("-print-file-name={name}")).output().unwrap();
     String::from_utf8(output.stdout).unwrap().trim().into()
@@ -134,7 +134,7 @@ pub fn clang(name: &str) -> Found {
     peer_program(name)
 }
 
-/// LLVM's linker plugin, as clang names it to linkers.
+/// LLVM's linker plugin, at the path that clang passes to linkers.
 pub fn llvm_plugin() -> Found {
     let output = Command::new(clang("clang")?).args(["-###", "-flto", "-x", "c", "/dev/null"]).output();
     let words = output.map(|it| String::from_utf8_lossy(&it.stderr).into_owned()).unwrap_or_default();
@@ -142,8 +142,8 @@ pub fn llvm_plugin() -> Found {
     paths.find(|path| path.is_file()).ok_or_else(|| "no LLVMgold.so (cargo xtask peers)".into())
 }
 
-/// The folders of the libraries that LLVM's plugin loads, as the loader takes them: clang's own processes
-/// know them, and a linker that is started without clang does not.
+/// The folders of the libraries that LLVM's plugin loads, in the form for the loader. Processes of clang know
+/// these folders, but a linker that is not started by clang does not.
 pub fn llvm_libraries() -> String {
     let folder = |name: &str| peers().join("root-own").join(name).join("x86_64-linux-gnu");
     ["usr/lib", "lib"].map(|name| folder(name).display().to_string()).join(":")
@@ -154,7 +154,7 @@ pub fn gdb() -> Found {
     peer_program("gdb")
 }
 
-/// A tool that runs programs on a processor of its own making.
+/// valgrind, which runs programs on a processor that it simulates.
 pub fn valgrind() -> Found {
     peer_program("valgrind")
 }
@@ -169,7 +169,7 @@ pub fn program(name: &str) -> Found {
     on_path(name).ok_or_else(|| format!("no {name}"))
 }
 
-/// Whether a complaint of `eu-elflint` is one that it has about good files too; the list says why.
+/// Whether `eu-elflint` has this complaint about good files, too; the list says why.
 pub fn known_to_elflint(machine: &str, line: &str) -> bool {
     let list = include_str!("../../elflint-known.txt");
     let own = |l: &'static str| match l.split_once('|') {
@@ -186,15 +186,15 @@ pub fn known_to_elflint(machine: &str, line: &str) -> bool {
     list.lines().filter(|l| !l.is_empty() && !l.starts_with('#')).filter_map(own).any(fits)
 }
 
-/// Why a test of the product's own ways does not run with another linker (`SFRAME_TEST_LD`).
-/// `SFRAME_TEST_OWN` says that the other one is sframe-ld too, built in another way.
+/// Why a test of the product's own behaviour does not run with another linker (`SFRAME_TEST_LD`).
+/// `SFRAME_TEST_OWN` says that the other one is an sframe-ld that was built differently.
 pub fn own_linker() -> Result<(), String> {
     let another =
         std::env::var_os("SFRAME_TEST_LD").is_some() && std::env::var_os("SFRAME_TEST_OWN").is_none();
     if another { Err("it holds for sframe-ld only".into()) } else { Ok(()) }
 }
 
-/// GNU ld of some version.
+/// GNU ld in some version.
 #[derive(Clone, Debug)]
 pub struct GnuLd {
     pub path: PathBuf,
@@ -202,8 +202,8 @@ pub struct GnuLd {
     pub version: (u32, u32),
 }
 
-/// Every version of GNU ld that the peers tree has, the newest last: for the machine of this triple, or
-/// for this machine itself.
+/// Every version of GNU ld in the tree of peers, the newest last: for the machine of this triplet, or for
+/// this machine.
 pub fn gnu_lds(triple: Option<&str>) -> Vec<GnuLd> {
     let paths = match triple {
         None => peer_programs("ld").into_iter().filter(|path| is_in_folder(path, "bfd")).collect(),
@@ -225,12 +225,12 @@ impl GnuLd {
     }
 }
 
-/// Whether the name of a program's folder begins so.
+/// Whether the name of a program's folder starts in this way.
 fn is_in_folder(path: &Path, name: &str) -> bool {
     path.parent().and_then(Path::file_name).is_some_and(|folder| folder.to_string_lossy().starts_with(name))
 }
 
-/// A linker of another project, by the beginning of its folder's name: `gold`, `lld`, `mold`, `bfd-2.47`.
+/// A linker of another project, by the start of its folder's name: `gold`, `lld`, `mold`, `bfd-2.47`.
 pub fn peer_linker(family: &str) -> Found {
     let found = peer_programs("ld").into_iter().rfind(|path| is_in_folder(path, family));
     found.ok_or_else(|| format!("no linker {family} (cargo xtask peers)"))

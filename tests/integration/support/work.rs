@@ -1,7 +1,7 @@
 //! A scratch directory, the compilers that fill it, and the linker under test.
 //!
-//! All commands run with the scratch directory as their working directory, so tests name files
-//! relatively and messages are the same everywhere.
+//! All commands run in the scratch directory, so tests name files by relative paths, and messages are the
+//! same on every machine.
 
 use super::elf::SHT_GNU_SFRAME;
 use super::machine::{self, Machine};
@@ -14,7 +14,7 @@ use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-/// Longest time that any command of a test may take.
+/// The longest time that a command of a test may take.
 const TIME_LIMIT: Duration = Duration::from_secs(120);
 
 /// The result of a command.
@@ -22,7 +22,7 @@ const TIME_LIMIT: Duration = Duration::from_secs(120);
 pub struct Outcome {
     /// The command line, for messages.
     pub command: String,
-    /// Exit status, or none where a signal ended it.
+    /// The exit status; `None` if a signal ended it.
     pub code: Option<i32>,
     /// Standard output.
     pub stdout: String,
@@ -31,14 +31,14 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// Demands exit status 0.
+    /// Checks that the exit status is 0.
     #[track_caller]
     pub fn ok(self) -> Self {
         assert!(self.code == Some(0), "should succeed: {self}");
         self
     }
 
-    /// Demands exit status 0 and not a word on standard error.
+    /// Checks that the exit status is 0 and standard error is empty.
     #[track_caller]
     pub fn quiet(self) -> Self {
         let this = self.ok();
@@ -46,7 +46,7 @@ impl Outcome {
         this
     }
 
-    /// Demands exit status 1 and a message on standard error, not a crash.
+    /// Checks that the exit status is 1 and there is a message on standard error, not a crash.
     #[track_caller]
     pub fn fails(self) -> Self {
         assert!(self.code == Some(1), "should fail with exit status 1: {self}");
@@ -54,7 +54,7 @@ impl Outcome {
         self.no_crash()
     }
 
-    /// Demands that no signal and no panic ended it.
+    /// Checks that neither a signal nor a panic ended it.
     #[track_caller]
     pub fn no_crash(self) -> Self {
         assert!(matches!(self.code, Some(0 | 1)), "should end with exit status 0 or 1: {self}");
@@ -62,7 +62,7 @@ impl Outcome {
         self
     }
 
-    /// Demands that standard error holds all these texts.
+    /// Checks that standard error contains all these texts.
     #[track_caller]
     pub fn says(self, texts: &[&str]) -> Self {
         for text in texts {
@@ -71,7 +71,7 @@ impl Outcome {
         self
     }
 
-    /// Demands that standard error holds none of these texts.
+    /// Checks that standard error contains none of these texts.
     #[track_caller]
     pub fn says_not(self, texts: &[&str]) -> Self {
         for text in texts {
@@ -80,7 +80,7 @@ impl Outcome {
         self
     }
 
-    /// Both streams, for facts that linkers print on either.
+    /// Both streams, for facts that linkers print on one or the other.
     pub fn output(&self) -> String {
         format!("{}{}", self.stdout, self.stderr)
     }
@@ -104,17 +104,17 @@ pub fn linker() -> PathBuf {
     }
 }
 
-/// Names the file that a link through [`linker_directory`] adds a line to.
+/// Names the file to which a link through [`linker_directory`] adds a line.
 const LINKS: &str = "SFRAME_TEST_LINKS";
 
-/// The script that stands in [`linker_directory`] for the linker: it leaves a line in the file that the
-/// variable [`LINKS`] names, and becomes the linker.
+/// The script that replaces the linker in [`linker_directory`]: it adds a line to the file that the variable
+/// [`LINKS`] names, and becomes the linker.
 const WITNESS: &str = "#!/bin/sh\n\
     echo \"$0\" >> \"${SFRAME_TEST_LINKS:-/dev/null}\"\n\
     exec \"${0%/*}/real/${0##*/}\" \"$@\"\n";
 
-/// A directory that holds the linker under test by every name that compilers ask for. [`Work::linked`] sees
-/// that a link went through it.
+/// A directory that contains the linker under test under every name that compilers look for. [`Work::linked`]
+/// checks that a link went through it.
 pub fn linker_directory() -> &'static Path {
     static DIRECTORY: OnceLock<(tempfile::TempDir, PathBuf)> = OnceLock::new();
     let (_, path) = DIRECTORY.get_or_init(|| {
@@ -141,7 +141,7 @@ pub struct Work {
 }
 
 impl Work {
-    /// An empty scratch directory, for programs of the machine that the tests run on.
+    /// An empty scratch directory, for programs of the machine that runs the tests.
     pub fn new() -> Self {
         Self::on(&machine::X86_64)
     }
@@ -160,12 +160,12 @@ impl Work {
         self.machine
     }
 
-    /// Sets an environment variable for all commands to come.
+    /// Sets an environment variable for all later commands.
     pub fn env(&mut self, name: &str, value: &str) {
         self.environment.push((name.into(), value.into()));
     }
 
-    /// The absolute path of a file of the scratch directory.
+    /// The absolute path of a file in the scratch directory.
     pub fn path(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
     }
@@ -187,8 +187,8 @@ impl Work {
         name
     }
 
-    /// Copies one of the sample objects made by real assemblers (`tests/fixtures/sframe`, or
-    /// `SFRAME_FIXTURES`) into the scratch directory; returns its name there.
+    /// Copies a sample object from a real assembler (`tests/fixtures/sframe`, or `SFRAME_FIXTURES`) into the
+    /// scratch directory. Returns its name there.
     #[track_caller]
     pub fn fixture(&self, path: &str) -> String {
         let root = match std::env::var_os("SFRAME_FIXTURES") {
@@ -210,7 +210,7 @@ impl Work {
         self.path(name).exists()
     }
 
-    /// Compiles C source to `NAME.o`, with `-O1` and `flags`; returns the object's name.
+    /// Compiles C source to `NAME.o`, with `-O1` and `flags`. Returns the object's name.
     #[track_caller]
     pub fn c(&self, name: &str, source: &str, flags: &[&str]) -> String {
         self.compile("gcc", name, "c", source, flags)
@@ -222,14 +222,14 @@ impl Work {
         self.compile("g++", name, "cc", source, flags)
     }
 
-    /// Assembles to `NAME.o`. A `.note.GNU-stack` is added.
+    /// Assembles to `NAME.o`, and adds a `.note.GNU-stack`.
     #[track_caller]
     pub fn s(&self, name: &str, source: &str) -> String {
         let source = format!("{source}\n.section .note.GNU-stack,\"\",@progbits\n");
         self.compile("gcc", name, "s", &source, &[])
     }
 
-    /// A compiler, an archiver or another of the GNU tools for the machine.
+    /// A compiler, an archiver or another GNU tool for the machine.
     #[track_caller]
     pub fn tool(&self, name: &str) -> PathBuf {
         self.machine.tool(name).unwrap_or_else(|reason| panic!("{reason}"))
@@ -245,7 +245,7 @@ impl Work {
         object
     }
 
-    /// Links through `gcc -B`, warnings allowed.
+    /// Links through `gcc -B`; warnings are allowed.
     #[track_caller]
     pub fn gcc(&self, args: &[&str]) -> Outcome {
         self.drive(self.tool("gcc"), args)
@@ -266,8 +266,8 @@ impl Work {
         self.linked(driver, &all)
     }
 
-    /// Runs a program that links, and demands that it did so through [`linker_directory`]: a driver that
-    /// finds another linker first would make every later assertion meaningless.
+    /// Runs a program that links, and checks that it did so through [`linker_directory`]. If a driver finds
+    /// another linker first, every later check would be meaningless.
     #[track_caller]
     pub fn linked(&self, driver: impl AsRef<OsStr>, args: &[&str]) -> Outcome {
         let links = self.path(LINKS);
@@ -277,13 +277,13 @@ impl Work {
         outcome
     }
 
-    /// Whether an output was made by the linker under test, by its `.comment`.
+    /// Whether the linker under test made an output, by its `.comment`.
     #[track_caller]
     pub fn made_here(&self, file: &str) -> bool {
         self.elf_unchecked(file).section(".comment").strings().iter().any(|text| text.contains("sframe-ld"))
     }
 
-    /// Makes `libNAME.so` from one C source, position independent.
+    /// Makes `libNAME.so` from a position-independent C source.
     #[track_caller]
     pub fn shared(&self, name: &str, source: &str, flags: &[&str]) -> String {
         let object = self.c(&format!("{name}-so"), source, &["-fPIC"]);
@@ -310,14 +310,13 @@ impl Work {
         archive.into()
     }
 
-    /// Runs a program of the scratch directory; it must end with status 0. Its output is returned.
+    /// Runs a program of the scratch directory and returns its output. It must end with status 0.
     #[track_caller]
     pub fn run(&self, program: &str) -> String {
         self.run_any(program).ok().stdout
     }
 
-    /// Runs a program of the scratch directory, whatever its exit status. Libraries beside it are
-    /// found.
+    /// Runs a program of the scratch directory, whatever its exit status is. It finds libraries beside it.
     #[track_caller]
     pub fn run_any(&self, program: &str) -> Outcome {
         let program = self.path(program);
@@ -327,7 +326,7 @@ impl Work {
         self.command(emulator, &["-L", &sysroot.to_string_lossy(), &program.to_string_lossy()])
     }
 
-    /// Demands that `readelf -aW` and `eu-elflint --gnu-ld` find nothing to complain about.
+    /// Checks that `readelf -aW` and `eu-elflint --gnu-ld` have no complaint.
     #[track_caller]
     pub fn lint(&self, file: &str) {
         match tools::readelf() {
@@ -336,7 +335,7 @@ impl Work {
             }
             Err(reason) => tools::skip("support::work::lint", &reason),
         }
-        // Of other linkers' quirks it need not judge, unless that is asked for.
+        // Other linkers have their own quirks, so these are only judged if that is asked for.
         let judged = tools::own_linker().or_else(|_| match std::env::var_os("SFRAME_TEST_LINT") {
             Some(_) => Ok(()),
             None => Err("eu-elflint judges other linkers with SFRAME_TEST_LINT only".into()),
@@ -356,8 +355,8 @@ impl Work {
         }
     }
 
-    /// The parsed output, after `readelf` and `eu-elflint` found nothing to complain about, and no version of
-    /// GNU's reader of SFrame ended by a signal.
+    /// The parsed output, after checks that `readelf` and `eu-elflint` have no complaint, and that no version
+    /// of GNU's SFrame reader ends with a signal.
     #[track_caller]
     pub fn elf(&self, name: &str) -> Elf {
         self.lint(name);
@@ -368,8 +367,8 @@ impl Work {
         elf
     }
 
-    /// Lets `readelf` of every version that is there read a file's SFrame sections. It may refuse a version
-    /// of SFrame that it does not know, but not die. Gives what each printed.
+    /// Lets every available version of `readelf` read a file's SFrame sections. It may refuse an SFrame
+    /// version that it does not know, but it must not die. Returns what each one printed.
     #[track_caller]
     pub fn read_by_gnu(&self, file: &str) -> Vec<Outcome> {
         let mut read = Vec::new();
@@ -444,7 +443,7 @@ fn drain(pipe: Option<impl std::io::Read + Send + 'static>) -> std::thread::Join
 }
 
 /// Starts a command. A program that was just written may be busy for a moment: a process that another test
-/// started meanwhile holds the file open until it executes its own.
+/// started meanwhile has the file open until it executes its own program.
 fn spawned(command: &mut Command) -> std::io::Result<std::process::Child> {
     let begun = Instant::now();
     loop {
