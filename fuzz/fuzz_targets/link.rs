@@ -1,5 +1,5 @@
-//! Whole links that the bytes describe: no panic, and the same outputs and messages with any number of
-//! threads.
+//! The bytes describe a whole link. There must be no panic, and the outputs and messages must be the same
+//! with any number of threads.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,5 +1,5 @@
-//! Any bytes as an object, a shared library and an archive, in both byte orders: no panic, no
-//! allocation that the input's size does not account for.
+//! Reads the bytes as an object, a shared library and an archive, in both byte orders. There must be no
+//! panic, and no allocation out of proportion to the input.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

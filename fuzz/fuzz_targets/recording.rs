@@ -1,4 +1,5 @@
-//! Any bytes as a recording of perf: no panic, no memory that the input's size does not account for.
+//! Reads the bytes as a recording of perf. There must be no panic, and memory must be in proportion to the
+//! input.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

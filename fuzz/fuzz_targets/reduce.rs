@@ -1,5 +1,5 @@
-//! Any bytes as an object or an archive that the reducer edits: no panic, and an object that it read and
-//! wrote is the same when it is read again.
+//! The reducer edits the bytes as an object or an archive. There must be no panic, and an object that it read
+//! and wrote must be the same when it is read again.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,5 +1,5 @@
-//! Any text as a linker script, an MRI script, a version script and each other kind of list: no panic, no
-//! glob or nesting that takes more than its length accounts for.
+//! Reads the text as a linker script, an MRI script, a version script and each other kind of list. There must
+//! be no panic, and no glob or nesting may take more than its length justifies.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,5 +1,5 @@
-//! Any bytes as a core file and as an object that an assembler wrote: no panic, no stack without end, and
-//! what is split can still be read.
+//! Reads the bytes as a core file, and as an object from an assembler. There must be no panic and no endless
+//! stack, and it must be possible to read what was split.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,4 @@
-//! Archives of a link: with one member or several, with an index or without, or thin.
+//! The archives of a link: with one member or several, with an index or without one, or thin.
 
 use crate::file::File;
 use crate::more;
@@ -8,10 +8,10 @@ use ld_compare::machine::Machine;
 use ld_compare::reduce::archive::{self, Member};
 use std::path::Path;
 
-/// Most members that are described for an archive.
+/// The most members that an archive gets.
 const MEMBERS: usize = 4;
 
-/// An archive, first, and the file that only it names if it is a thin one.
+/// An archive, followed by the file that only it names if it is thin.
 pub fn described(from: &mut Unstructured<'_>, machine: Machine, files: &[File]) -> Result<Vec<File>> {
     let style = from.int_in_range(0..=3)?;
     let count = if style == 0 { 1 } else { from.int_in_range(1..=MEMBERS)? };
@@ -24,7 +24,7 @@ pub fn described(from: &mut Unstructured<'_>, machine: Machine, files: &[File]) 
             }
             Described::Fixture(bytes) => bytes.to_vec(),
         };
-        // One with a name that is too long for a header, where the form has a table of such names.
+        // The name of one member is too long for a header, if the form has a table for such names.
         let long = if number == 2 && style > 1 { "-with-a-long-name" } else { "" };
         members.push((format!("member-{number}{long}.o"), bytes));
     }
@@ -43,7 +43,7 @@ pub fn described(from: &mut Unstructured<'_>, machine: Machine, files: &[File]) 
     Ok([File { name: "several.a".into(), bytes }].into_iter().chain(of_thin).collect())
 }
 
-/// The members of an archive; none of a thin one, whose members are files of their own.
+/// The members of an archive. A thin archive has none, because its members are files of their own.
 pub fn members(bytes: &[u8]) -> Vec<Vec<u8>> {
     let nowhere = Path::new("/none/such");
     archive::read(bytes, nowhere).into_iter().flatten().map(|(_, member)| member).collect()
@@ -60,7 +60,7 @@ pub fn plain(members: &[Member]) -> Vec<u8> {
     bytes
 }
 
-/// A thin archive of files of which names and lengths are given.
+/// A thin archive of files with these names and lengths.
 fn thin(files: &[(&str, usize)]) -> Vec<u8> {
     let mut names = Vec::new();
     let mut headers = Vec::new();
@@ -80,7 +80,7 @@ fn header(name: &str, length: usize) -> Vec<u8> {
     format!("{name:<16}{:<12}{:<6}{:<6}{:<8}{length:<10}`\n", 0, 0, 0, 644).into_bytes()
 }
 
-/// Members begin at even offsets.
+/// Members start at even offsets.
 fn fill_up(bytes: &mut Vec<u8>) {
     if bytes.len() % 2 == 1 {
         bytes.push(b'\n');

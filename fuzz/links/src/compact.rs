@@ -1,23 +1,24 @@
 //! Relocations in the compact form that LLVM writes on request: `SHT_CREL` (gABI proposal "Compact
 //! relocations").
 //!
-//! A header of count, addend bit and shift, then entries of differences, all in LEB128. It is shorter than
-//! the table of `SHT_RELA` nearly always, and then takes its place in an object that is written.
+//! A header has the count, an addend bit and a shift. The entries follow as differences; all numbers are in
+//! LEB128. The result is nearly always shorter than the `SHT_RELA` table, so in a written object it replaces
+//! the table in place.
 
 use arbitrary::{Result, Unstructured};
 use ld_compare::model::Relocation;
 use object::elf;
 use sframe_ld::input::object::SHT_CREL;
 
-/// Where a file header has the offset, number and name table of section headers; the size of one, and of an
-/// entry.
+/// Where a file header has the offset, the number and the name table of section headers; the size of a
+/// section header, and of an entry.
 const TABLE: usize = 0x28;
 const COUNT: usize = 0x3c;
 const NAMES: usize = 0x3e;
 const HEADER: usize = 64;
 const ENTRY: usize = 24;
 
-/// An object as it was written.
+/// An object that was written.
 struct Written<'a> {
     bytes: &'a mut [u8],
     big: bool,
@@ -44,7 +45,7 @@ impl Written<'_> {
         let entry = |at: usize| {
             let info = self.number(at + 8, 8);
             let addend = self.number(at + 16, 8) as i64;
-            // The symbol's number, as there are no rows here.
+            // The number of the symbol, because there are no rows here.
             Relocation {
                 offset: self.number(at, 8),
                 symbol: Some((info >> 32) as usize),
@@ -56,7 +57,7 @@ impl Written<'_> {
     }
 }
 
-/// Makes some of the relocation tables of an object compact ones, which are called `.crel.*`.
+/// Converts some of the relocation tables of an object to compact ones, with names `.crel.*`.
 pub fn some(from: &mut Unstructured<'_>, object: &mut [u8], big: bool) -> Result<()> {
     let mut object = Written { bytes: object, big };
     let table = object.number(TABLE, 8) as usize;
@@ -78,7 +79,7 @@ pub fn some(from: &mut Unstructured<'_>, object: &mut [u8], big: bool) -> Result
         object.bytes[name..name + 5].copy_from_slice(b".crel");
         object.put(header + 4, 4, SHT_CREL.into());
         object.put(header + 0x20, 8, packed.len() as u64);
-        // Alignment and size of an entry.
+        // The alignment, and the size of an entry.
         object.put(header + 0x30, 8, 1);
         object.put(header + 0x38, 8, 1);
     }
@@ -146,7 +147,7 @@ mod tests {
     fn entries_are_differences() {
         let of = |offset, symbol| Relocation { offset, symbol: Some(symbol), kind: 2, addend: -4 };
         let bytes = packed(&[of(0x20, 3), of(0x1030, 2)], true);
-        // Offsets are multiples of 8; then 4 and 0x202 further.
+        // Offsets are multiples of 8. The next entries are 4 and 0x202 further.
         assert_eq!(bytes, [2 << 3 | 4 | 3, 4 << 3 | 7, 3, 2, 0x7c, 0x80 | 2 << 3 | 1, 0x20, 0x7f]);
         // Backwards, and without addends.
         assert_eq!(packed(&[of(9, 0), of(8, 0)], false)[..3], [2 << 3, 9 << 2 | 2, 2]);

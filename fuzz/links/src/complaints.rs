@@ -1,4 +1,4 @@
-//! What readelf complains of in outputs of valid inputs.
+//! Finds what readelf says against outputs of valid inputs.
 
 use crate::description::Link;
 use object::Endianness;
@@ -8,8 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-/// The system's readelf, else that of the tree of tools that tests take from other projects; `None` if there
-/// is neither.
+/// The system's readelf, otherwise the one in the tree of other projects' tools; `None` if there is neither.
 pub fn readelf() -> Option<&'static Path> {
     static FOUND: OnceLock<Option<PathBuf>> = OnceLock::new();
     let answers = |program: &PathBuf| Command::new(program).arg("--version").output().is_ok();
@@ -18,10 +17,11 @@ pub fn readelf() -> Option<&'static Path> {
     FOUND.get_or_init(find).as_deref()
 }
 
-/// readelf's complaint of versions in a file without `PT_DYNAMIC`, also of GNU ld's.
+/// readelf's complaint about versions in a file without `PT_DYNAMIC`. It also says this about files of GNU
+/// ld.
 const VERSIONS_NOWHERE: &str = "Warning: Virtual address 0 not located in any PT_LOAD segment.";
 
-/// Whether a program, whatever its name is, says one line.
+/// Whether a program printed only this line, whatever its name is.
 fn is_only(said: &str, line: &str) -> bool {
     said.lines().count() == 1 && said.trim_end().ends_with(line)
 }
@@ -36,8 +36,8 @@ fn has_dynamic_segment(bytes: &[u8]) -> bool {
     found == Ok(true)
 }
 
-/// What readelf complains of in an output; an empty text also where it complains of an input. `None` where
-/// nothing can be said: the inputs were damaged, or the output is no ELF file.
+/// What readelf says against an output; empty also if it complains about an input. `None` if nothing can be
+/// said, because the inputs were damaged or the output is not an ELF file.
 ///
 /// # Panics
 /// A file cannot be written, or readelf cannot be started.
@@ -54,7 +54,7 @@ pub fn of_output(link: &Link, output: &[u8], readelf: &Path) -> Option<String> {
         String::from_utf8_lossy(&said.stderr).into_owned()
     };
     let found = match complaints(output) {
-        // Without PT_DYNAMIC, which no header of the script is, readelf looks for the versions at address 0.
+        // If the script has no header for PT_DYNAMIC, readelf looks for the versions at address 0.
         found if is_only(&found, VERSIONS_NOWHERE) && !has_dynamic_segment(output) => String::new(),
         found => found,
     };

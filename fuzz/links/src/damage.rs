@@ -1,11 +1,11 @@
-//! Damage to a file that is valid: numbers overwritten with others, and ends cut off.
+//! Damages a valid file: numbers are overwritten with others, and ends are cut off.
 //!
-//! What happens is chosen before the file has its last form, so that a choice says where it strikes, not
-//! which byte.
+//! The damage is chosen before the file has its final form. So the choice says at which place it strikes, not
+//! at which byte.
 
 use arbitrary::{Result, Unstructured};
 
-/// Numbers at which arithmetic of offsets and sizes goes wrong.
+/// Numbers at which arithmetic with offsets and sizes goes wrong.
 pub const EDGES: [u64; 12] =
     [0, 1, 7, 0x7f, 0xff, 0xfff, 0xffff, 0x7fff_ffff, 0xffff_ffff, 1 << 40, i64::MAX as u64, u64::MAX];
 
@@ -20,14 +20,14 @@ enum Place {
 pub struct Damage {
     place: Place,
     value: u64,
-    /// Bytes of the number.
+    /// Size of the number in bytes.
     size: usize,
     /// Whether the file ends before the number.
     cuts: bool,
 }
 
 impl Damage {
-    /// Chooses damage to a file of about `length` bytes, near the ends more often than elsewhere: headers are
+    /// Chooses damage to a file of about `length` bytes. It is more often near the ends, because headers are
     /// there.
     pub fn described(from: &mut Unstructured<'_>, length: usize) -> Result<Damage> {
         let place = match from.int_in_range(0..=3)? {
@@ -40,7 +40,7 @@ impl Damage {
         Ok(Damage { place, value, size, cuts: from.ratio(1, 16)? })
     }
 
-    /// The length of a file of `length` bytes once it is damaged.
+    /// The length of a file of `length` bytes after the damage.
     pub fn length_after(&self, length: usize) -> usize {
         if self.cuts { self.start(length).min(length) } else { length }
     }

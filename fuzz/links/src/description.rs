@@ -8,11 +8,11 @@ use crate::{archives, options, script};
 use arbitrary::{Result, Unstructured};
 use ld_compare::machine::Machine;
 
-/// Most files of a link.
+/// The most files of a link.
 const FILES: usize = 4;
-/// Most places of damage.
+/// The most places of damage.
 const DAMAGE: usize = 6;
-/// Most places of damage in the library that is made, and the length that it counts as having.
+/// The most places of damage in the library, and the length that the library is assumed to have.
 const LIBRARY_DAMAGE: usize = 3;
 const LIBRARY: usize = 1 << 13;
 
@@ -20,19 +20,19 @@ const LIBRARY: usize = 1 << 13;
 pub struct Link {
     pub machine: Machine,
     pub files: Vec<File>,
-    /// A shared library that is made first of the first file, and linked against.
+    /// Whether a shared library is made from the first file, before the link, which is linked against it.
     pub library: bool,
-    /// Damage to that library once it is made.
+    /// Damage to that library, after it is made.
     pub library_damage: Vec<Damage>,
-    /// Arguments, inputs among them, in order.
+    /// The arguments in order, including inputs.
     pub arguments: Vec<String>,
-    /// Whether files were damaged when they had been valid.
+    /// Whether valid files were damaged.
     pub damaged: bool,
 }
 
 impl Link {
-    /// Reads a description: the link, and behind it what came to the descriptions later, so that older ones
-    /// keep their meaning.
+    /// Reads a description: the link, then everything that was added to descriptions later. In this order,
+    /// older descriptions keep their meaning.
     ///
     /// # Errors
     /// There are too few bytes for one.
@@ -74,7 +74,7 @@ impl Link {
         Ok(link)
     }
 
-    /// The bytes of its objects, those in archives included.
+    /// The bytes of its objects, including those in archives.
     pub fn objects(&self) -> Vec<Vec<u8>> {
         let of = |file: &File| {
             if file.name.ends_with(".a") {
@@ -85,7 +85,8 @@ impl Link {
         self.files.iter().flat_map(of).collect()
     }
 
-    /// The commands of the link, that of the library first, unless that is damaged when it is made.
+    /// The commands of the link. The command for the library comes first, unless that library is damaged
+    /// afterwards.
     pub fn command_lines(&self) -> Vec<String> {
         let line = |arguments: &[String]| {
             let quoted = arguments.iter().map(|word| format!("'{word}'")).collect::<Vec<_>>().join(" ");
@@ -131,7 +132,7 @@ impl Link {
         Ok(())
     }
 
-    /// Damage, each with its file.
+    /// The damage, each with its file.
     fn damage(&mut self, from: &mut Unstructured<'_>) -> Result<Vec<(usize, Damage)>> {
         self.damaged = true;
         let mut lengths: Vec<usize> = self.files.iter().map(|file| file.bytes.len()).collect();

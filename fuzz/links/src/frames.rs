@@ -1,4 +1,4 @@
-//! An `.eh_frame` of several CIEs and FDEs.
+//! An `.eh_frame` with several CIEs and FDEs.
 
 use crate::object::relative;
 use crate::sections::Bytes;
@@ -6,21 +6,21 @@ use arbitrary::{Result, Unstructured};
 use ld_compare::machine::Machine;
 use ld_compare::model::{Object, Relocation};
 
-/// Most CIEs and FDEs of a section.
+/// The most CIEs of a section, and the most FDEs.
 const CIES: usize = 3;
 const FDES: usize = 6;
-/// Addresses relative to their place, 4 bytes; the same through a pointer.
+/// Addresses relative to their place, 4 bytes; and the same through a pointer.
 const RELATIVE: u8 = 0x1b;
 const INDIRECT: u8 = 0x9b;
 
-/// Where a CIE begins, and whether its FDEs name language-specific data.
+/// Where a CIE starts, and whether its FDEs name language-specific data.
 #[derive(Clone, Copy)]
 struct Cie {
     start: usize,
     has_language_data: bool,
 }
 
-/// A section that grows, and its relocations.
+/// A section that is being written, and its relocations.
 struct Frames<'a> {
     object: &'a Object,
     machine: Machine,
@@ -56,7 +56,7 @@ impl Frames<'_> {
         let augmentation: &[u8] = from.choose(&[b"zR\0".as_slice(), b"zRS\0", b"zLR\0", b"zPLR\0"])?;
         self.all.number(1, 1);
         self.all.bytes.extend(augmentation);
-        // Code and data alignment; the return address.
+        // Code and data alignment, and the return address.
         self.all.bytes.extend([1, 0x78, 16]);
         let letters = augmentation.iter().filter(|letter| b"RL".contains(letter)).count();
         let has_personality = augmentation.contains(&b'P');
@@ -76,7 +76,7 @@ impl Frames<'_> {
     fn fde(&mut self, from: &mut Unstructured<'_>, cie: Cie) -> Result<()> {
         let next = self.all.bytes.len() + 4;
         let start = self.begin((next - cie.start) as u64);
-        // The first symbols are those of the sections.
+        // The symbols of sections come first.
         let symbol = from.choose_index(self.object.sections.len())?;
         self.address(symbol, 4 * from.int_in_range(0..=2)?);
         self.all.number(from.int_in_range(0..=16)?, 4);
@@ -93,14 +93,14 @@ impl Frames<'_> {
         Ok(())
     }
 
-    /// Begins a record, whose length is not known yet, with the distance of its CIE. Returns where it begins.
+    /// Starts a record with the distance to its CIE. Its length is not known yet. Returns where it starts.
     fn begin(&mut self, distance: u64) -> usize {
         let start = self.all.bytes.len();
         self.all.number(0, 4).number(distance, 4);
         start
     }
 
-    /// Fills a record up and sets its length.
+    /// Pads a record and sets its length.
     fn end(&mut self, start: usize) {
         let length = self.all.bytes.len().next_multiple_of(4);
         self.all.bytes.resize(length, 0);

@@ -1,11 +1,12 @@
-//! Whole links made of a fuzzer's bytes.
+//! Makes whole links from a fuzzer's bytes.
 //!
-//! A few bytes describe a link: objects with sections, groups, relocations and symbols ([`object`],
-//! [`more`]), libraries, archives, scripts ([`script`]), options ([`options`]), and damage that is done to
-//! the files once they are valid ([`damage`]). So a fuzzer reaches passes behind the readers, which refuse
-//! nearly all bytes that no assembler wrote. Two things are demanded of each link beside an orderly end: any
-//! number of threads gives the same output and the same messages, and readelf has no complaint of an output
-//! whose inputs were valid ([`complaints`]).
+//! A reader refuses nearly all bytes that no assembler wrote, so random bytes never reach the passes after
+//! it. Here, a few bytes describe a valid link: objects with sections, groups, relocations and symbols
+//! ([`object`], [`more`]), libraries, archives, scripts ([`script`]), options ([`options`]), and damage to
+//! the valid files ([`damage`]). So a fuzzer reaches all passes.
+//!
+//! Each link must end without a panic. With any number of threads, it must give the same output and the same
+//! messages. And readelf must have no complaint about an output of valid inputs ([`complaints`]).
 
 mod archives;
 mod compact;
@@ -26,20 +27,21 @@ pub use description::Link;
 pub use run::{Linked, library, lift_limit, link};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-/// One link in so many has its output read by readelf, which takes longer than the link.
+/// readelf reads the output of one link in this many, because it takes longer than the link.
 const READ: u64 = 256;
-/// One link in so many is made with eight threads in place of three.
+/// One link in this many is made with eight threads instead of three.
 const MANY_THREADS: u64 = 4;
 
-/// Makes the link that `bytes` describe with one thread and with three or eight, and shows some of the
-/// outputs to readelf.
+/// Makes the link that `bytes` describe with one thread, and with three or eight. Shows some of the outputs
+/// to readelf.
 ///
-/// The order in which jobs run is varied by the number of threads alone: rayon is the only scheduler, has no
-/// seed, and lets threads steal jobs as they happen to be idle. One thread runs the jobs in a fixed order;
-/// among eight, more than there are processors or jobs for, most jobs are stolen.
+/// Only the number of threads varies the order of jobs: rayon is the only scheduler, has no seed, and lets
+/// idle threads steal jobs. One thread runs the jobs in a fixed order. Eight threads are more than there are
+/// processors or jobs for, so they steal most jobs.
 ///
 /// # Panics
-/// The outputs or the messages differ, readelf complains of an output of valid inputs, or the linker panics.
+/// The outputs or the messages differ, readelf complains about an output of valid inputs, or the linker
+/// panics.
 pub fn exercise(bytes: &[u8]) {
     let Ok(described) = Link::described(bytes) else { return };
     let mut hasher = DefaultHasher::new();

@@ -1,8 +1,8 @@
-//! What an object that was described gets beside: more groups, more call frames, debug sections, and its
-//! tables and contents in packed forms.
+//! Adds further parts to a described object: more groups, more call frames, debug sections, and compressed or
+//! compact forms of its tables and contents.
 //!
-//! All of it is chosen by bytes behind those that describe the link, so that inputs that were kept before it
-//! came keep their meaning, and it is left out where the bytes end.
+//! The bytes that choose these parts come after those that describe the link, and if the bytes end, the parts
+//! are left out. So inputs that were kept before these parts existed still mean the same.
 
 use crate::sections::Contents;
 use crate::{compact, frames, object, packed};
@@ -11,7 +11,7 @@ use arbitrary::{Result, Unstructured};
 use ld_compare::machine::Machine;
 use ld_compare::model::{Object, Place, Section, Symbol};
 
-/// Most groups and debug sections more.
+/// The most additional groups, and the most additional debug sections.
 const GROUPS: usize = 3;
 const DEBUG: usize = 3;
 
@@ -25,12 +25,12 @@ const DEBUG_SECTIONS: [(&str, u32); 6] = [
     (".debug_line_str", elf::SHF_MERGE | elf::SHF_STRINGS),
 ];
 
-/// True once in so many times, and never where the bytes end.
+/// Returns true once in this many times, and never after the end of the bytes.
 pub fn now_and_then(from: &mut Unstructured<'_>, times: usize) -> Result<bool> {
     Ok(from.int_in_range(1..=times)? == times)
 }
 
-/// The bytes of an object that was changed; `None` where it stays as it is.
+/// The bytes of an object that was changed; `None` if it stays as it is.
 pub fn changed(
     from: &mut Unstructured<'_>,
     machine: Machine,
@@ -67,7 +67,7 @@ pub fn changed(
     Ok(Some(bytes))
 }
 
-/// Adds a section of debug information, most times one that compression makes shorter, and its symbol.
+/// Adds a section of debug information and its symbol. Compression usually makes the section shorter.
 fn debug_section(from: &mut Unstructured<'_>, machine: Machine, object: &mut Object) -> Result<()> {
     let (name, flags) = *from.choose(&DEBUG_SECTIONS)?;
     let length = from.int_in_range(0..=16)?;

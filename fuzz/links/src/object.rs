@@ -1,5 +1,5 @@
-//! Objects of a link: sections, groups, relocations and symbols as the fuzzer's bytes choose them, or one
-//! that an assembler wrote.
+//! The objects of a link. The fuzzer's bytes choose sections, groups, relocations and symbols, or an object
+//! from an assembler.
 
 use crate::sections::{self, Contents, FDE_ADDRESS, TEMPLATES};
 use arbitrary::{Result, Unstructured};
@@ -7,12 +7,13 @@ use ld_compare::machine::Machine;
 use ld_compare::model::{Group, Object, Place, Relocation, Symbol};
 use object::elf;
 
-/// Most sections without those of relocations, most relocations of one, most global symbols.
+/// The most sections without relocation sections, the most relocations of one section, and the most global
+/// symbols.
 const SECTIONS: usize = 6;
 const RELOCATIONS: usize = 4;
 const GLOBALS: usize = 7;
 
-/// Names that link to each other, and those that mean something to a linker.
+/// Names that refer to each other, and names that mean something to a linker.
 const NAMES: [&str; 18] = [
     "f",
     "g",
@@ -50,11 +51,11 @@ const S390X: &[&[u8]] = fixtures!("s390x":
     "v3-gas2.47/demo", "v3-gas2.47/main", "v3-gas2.47/inl", "v3-gas2.47/inl2",
     "crafted-v3/comdat", "crafted-v3/linkorder", "crafted-v3/multi", "crafted-v3/share", "crafted-v3/overlay");
 
-/// An object as it was described first.
+/// An object as the description has it.
 pub enum Described {
-    /// One that an assembler wrote.
+    /// An object from an assembler.
     Fixture(&'static [u8]),
-    /// One of the fuzzer's, which may be changed yet.
+    /// An object that the fuzzer made; it may still change.
     Made(Object),
 }
 
@@ -104,7 +105,7 @@ pub fn described(from: &mut Unstructured<'_>, machine: Machine) -> Result<Descri
     Ok(Described::Made(object))
 }
 
-/// A symbol of each section, a local one, and global ones.
+/// A symbol for each section, a local symbol, and global symbols.
 fn symbols(from: &mut Unstructured<'_>, object: &mut Object) -> Result<()> {
     let local = |name: &str, row, kind| Symbol {
         name: name.into(),
@@ -178,12 +179,13 @@ pub fn relocations(
     Ok(all)
 }
 
-/// Sections whose order is that of another, as `.sframe` of one text section is; of none now and then.
+/// Sections whose order follows another section, as the `.sframe` of one text section does; now and then, of
+/// no section.
 fn order(from: &mut Unstructured<'_>, object: &mut Object) -> Result<()> {
     let count = object.sections.len();
     for section in &mut object.sections {
-        // readelf complains of arrays of functions in link order, but not of a .ctors, of which an array is
-        // made.
+        // readelf complains about arrays of functions with link order, but not about a .ctors, from which
+        // such an array is made.
         if from.ratio(1, 8)? && section.name != ".ctors" {
             section.flags |= u64::from(elf::SHF_LINK_ORDER);
             section.link = from.int_in_range(0..=count)?.checked_sub(1);
@@ -207,7 +209,7 @@ pub fn group(from: &mut Unstructured<'_>, object: &mut Object) -> Result<()> {
     Ok(())
 }
 
-/// The relocation of 4 bytes relative to their place.
+/// The 4-byte relocation relative to its place.
 pub fn relative(machine: Machine) -> u32 {
     match machine {
         Machine::X86_64 => elf::R_X86_64_PC32,
@@ -216,7 +218,7 @@ pub fn relative(machine: Machine) -> u32 {
     }
 }
 
-/// Relocation types that need no certain instruction.
+/// Relocation types that do not need a certain instruction.
 const X86_64_DATA: [u32; 8] = [
     elf::R_X86_64_64,
     elf::R_X86_64_PC32,
@@ -244,7 +246,7 @@ const S390X_DATA: [u32; 7] = [
     elf::R_390_GOTOFF64,
 ];
 
-/// A relocation type, most times one that fits any bytes.
+/// A relocation type; most of the time one that fits any bytes.
 fn kind(from: &mut Unstructured<'_>, machine: Machine) -> Result<u32> {
     if from.ratio(7, 8)? {
         let data: &[u32] = match machine {

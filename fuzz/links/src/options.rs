@@ -1,4 +1,4 @@
-//! Options of a link, none of which writes a file.
+//! The options of a link; none of them writes a file.
 
 use arbitrary::{Result, Unstructured};
 
@@ -182,7 +182,7 @@ const OPTIONS: &[&str] = &[
     "-z lazy",
 ];
 
-/// Options without which most links of random symbols are refused, and nothing behind resolution is reached.
+/// Without these options, most links of random symbols fail, and no pass after resolution is reached.
 const FORGIVING: [&str; 2] = ["--allow-multiple-definition", "--unresolved-symbols=ignore-all"];
 
 /// A kind of output, and some options.

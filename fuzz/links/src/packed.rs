@@ -1,4 +1,4 @@
-//! Sections that come compressed (gABI, "Section Compression"; `.zdebug_*` as old GNU tools wrote them).
+//! Compressed sections (gABI, "Section Compression"; `.zdebug_*` as old GNU tools wrote them).
 
 use crate::damage::EDGES;
 use crate::sections::Bytes;
@@ -8,7 +8,7 @@ use ld_compare::model::Section;
 use object::elf;
 use std::io::Write;
 
-/// Compresses some of the sections, mostly of those that compilers' tools compress.
+/// Compresses some of the sections, mostly those that compilers' tools compress.
 pub fn some(from: &mut Unstructured<'_>, machine: Machine, sections: &mut [Section]) -> Result<()> {
     for section in sections {
         let is_fit = section.flags & u64::from(elf::SHF_ALLOC) == 0 && !section.data.is_empty();

@@ -1,4 +1,4 @@
-//! Makes a link of files in memory.
+//! Makes a link from files in memory.
 
 use crate::description::Link;
 use sframe_ld::Memory;
@@ -10,10 +10,10 @@ use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Most bytes of an output. What a link may ask for beyond that is an error, as on a full disk.
+/// The most bytes of an output. If a link needs more, that is an error, as on a full disk.
 const LARGEST: u64 = 16 << 20;
 
-/// What became of a link.
+/// The result of a link.
 pub struct Linked {
     /// The bytes of the output, if there is one.
     pub output: Option<Vec<u8>>,
@@ -34,7 +34,7 @@ impl InputSource for Files {
     }
 }
 
-/// Makes a link with so many threads.
+/// Makes a link with this number of threads.
 pub fn link(link: &Link, threads: usize) -> Linked {
     let library = library(link, threads);
     let (library, messages) = library.map_or_else(Default::default, |made| (made.output, made.messages));
@@ -59,13 +59,13 @@ fn files(link: &Link) -> Files {
 }
 
 fn run(link: &Link, files: &Files, arguments: &[String], threads: usize) -> Linked {
-    // Outputs and messages may hold the output's name, so that all have one.
+    // Outputs and messages may contain the output's name, so all outputs have the same name.
     let folder = tempfile::tempdir().expect("a folder for an output");
     let output = folder.path().join("output");
     let mut words: Vec<OsString> =
         ["-m", link.machine.emulation(), &format!("--threads={threads}")].map(OsString::from).into();
     words.extend(arguments.iter().map(OsString::from));
-    // Last, so that no script's OUTPUT() names another place.
+    // This comes last, so that no OUTPUT() in a script names another place.
     words.extend(["-o".into(), output.clone().into_os_string()]);
     let sink = Sink::default();
     let read = |path: &Path| files.read(path).map(|bytes| bytes.to_vec());
@@ -95,16 +95,16 @@ fn rendered(diagnostics: &[Diagnostic]) -> String {
     diagnostics.iter().map(|diagnostic| render(diagnostic, &options)).collect()
 }
 
-/// Lifts the limit of what this process may write, which each link sets. A fuzzer writes larger files between
-/// two links: under the limit, the merge of a corpus knows only its first inputs.
+/// Lifts the limit on what this process may write, which each link sets. Between two links, a fuzzer writes
+/// larger files. Under the limit, the merge of a corpus would only see its first inputs.
 pub fn lift_limit() {
     limit_files(libc::RLIM_INFINITY);
 }
 
-/// Makes a write beyond so many bytes of a file an error.
+/// Makes a write beyond this size of a file an error.
 fn limit_files(bytes: u64) {
     let limit = libc::rlimit { rlim_cur: bytes, rlim_max: libc::RLIM_INFINITY };
-    // SAFETY: the structure is valid; nothing else of the process handles the signal.
+    // SAFETY: the structure is valid, and nothing else in the process handles the signal.
     unsafe {
         libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
         libc::setrlimit(libc::RLIMIT_FSIZE, &limit);

@@ -1,9 +1,9 @@
-//! Linker scripts and version scripts, well formed most times.
+//! Linker scripts and version scripts; most of them are well-formed.
 
 use arbitrary::{Result, Unstructured};
 use std::fmt::Write;
 
-/// Output sections and inputs of scripts.
+/// Output sections and inputs for scripts.
 const SECTIONS: [&str; 10] = [
     ".text",
     ".data",
@@ -47,7 +47,7 @@ const ADDRESSES: [&str; 12] = [
     "DATA_SEGMENT_ALIGN(0x1000, 0x1000)",
 ];
 
-/// Statements of output sections alone, and of both places.
+/// Statements that only output sections have, and statements for both places.
 const INSIDE: [&str; 6] =
     ["BYTE(1)", "QUAD(f)", "LONG(ADDR(.data))", "FILL(0x90)", "ASCIZ \"text\"", "CONSTRUCTORS"];
 const ANYWHERE: [&str; 7] = [
@@ -60,7 +60,7 @@ const ANYWHERE: [&str; 7] = [
     ". = ",
 ];
 
-/// Commands behind the sections.
+/// Commands after the sections.
 const BEHIND: [&str; 8] = [
     "",
     "",
@@ -122,7 +122,7 @@ pub fn linker_script(from: &mut Unstructured<'_>) -> Result<String> {
     Ok(text)
 }
 
-/// An assignment or a command, or what the choice of words makes of it.
+/// Adds an assignment or a command, or whatever the choice of words makes of it.
 fn statement(from: &mut Unstructured<'_>, all: &[&str], text: &mut String) -> Result<()> {
     let words = from.choose(all)?;
     text.push_str(words);
@@ -152,7 +152,8 @@ pub fn version_script(from: &mut Unstructured<'_>) -> Result<String> {
                 }
             }
         }
-        // One in eight inherits from a version, the first and some others from one that there is not.
+        // One node in eight inherits from a version; the first one, and some others, from a version that does
+        // not exist.
         match from.int_in_range(0..=15)? {
             0 => text.push_str("} V9;\n"),
             1 => drop(writeln!(text, "}} V{number};")),

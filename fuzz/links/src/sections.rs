@@ -5,19 +5,19 @@ use ld_compare::machine::Machine;
 use ld_compare::model::Section;
 use object::elf;
 
-/// What a section holds.
+/// What a section contains.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Contents {
     Bytes,
     Strings,
     Words,
     Nothing,
-    /// A CIE and an FDE of another section.
+    /// A CIE, and an FDE for another section.
     CallFrames,
     Note,
 }
 
-/// A name with the type, flags and contents that it has in compilers' objects.
+/// A name, with the type, flags and contents that it has in compilers' objects.
 pub struct Template {
     pub name: &'static str,
     pub kind: u32,
@@ -72,7 +72,7 @@ pub const TEMPLATES: [Template; 34] = [
     of(".llvm_addrsig", 0x6fff_4c03, 0, Contents::Bytes),
 ];
 
-/// Bytes in a machine's order.
+/// Bytes in a machine's byte order.
 pub struct Bytes {
     pub machine: Machine,
     pub bytes: Vec<u8>,
@@ -89,7 +89,7 @@ impl Bytes {
     }
 }
 
-/// A section after a template, which most times it keeps to.
+/// A section from a template. Most of the time it keeps to the template.
 pub fn section(from: &mut Unstructured<'_>, machine: Machine, template: &Template) -> Result<Section> {
     let largest = if from.ratio(1, 16)? { 20 } else { 5 };
     let mut section = Section {
@@ -139,7 +139,7 @@ pub fn section(from: &mut Unstructured<'_>, machine: Machine, template: &Templat
 /// Where the FDE that [`call_frames`] writes has the address of its function.
 pub const FDE_ADDRESS: u64 = 32;
 
-/// A CIE with augmentation `zR` (addresses relative to their place, 4 bytes), and an FDE of 8 bytes of code.
+/// A CIE with augmentation `zR` (addresses relative to their place, 4 bytes), and an FDE for 8 bytes of code.
 fn call_frames(bytes: &mut Bytes) {
     bytes.number(20, 4).number(0, 4).number(1, 1);
     bytes.bytes.extend(b"zR\0");
@@ -149,7 +149,7 @@ fn call_frames(bytes: &mut Bytes) {
     bytes.bytes.extend([0, 0, 0, 0]);
 }
 
-/// A note as its name promises.
+/// A note of the kind that its name says.
 fn note(from: &mut Unstructured<'_>, name: &str, bytes: &mut Bytes) -> Result<()> {
     let is_property = name == ".note.gnu.property";
     bytes.number(4, 4).number(16, 4).number(if is_property { 5 } else { from.int_in_range(1..=4)? }, 4);

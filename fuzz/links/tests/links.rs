@@ -1,7 +1,7 @@
-//! Links made of random bytes, without a fuzzer; those that the fuzzer kept, as they are and changed; and
-//! objects that it kept for the reducer, whose crate is used here for both.
+//! Tests links from random bytes, without a fuzzer; links that the fuzzer kept, unchanged and changed; and
+//! objects that it kept for the reducer, because the same crate serves both.
 //!
-//! `SFRAME_RANDOM_LINKS` sets the number of links, `SFRAME_RANDOM_LINKS_FROM` the first.
+//! `SFRAME_RANDOM_LINKS` sets the number of links, `SFRAME_RANDOM_LINKS_FROM` the first one.
 
 use ld_compare::random::rng::Rng;
 use ld_compare::reduce;
@@ -11,7 +11,7 @@ use object::{Endianness, elf};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Most bytes of a description.
+/// The most bytes of a description.
 const LONGEST: usize = 1200;
 
 /// The bytes of description `number`.
@@ -29,7 +29,7 @@ fn numbers() -> std::ops::Range<u64> {
     first..first + setting("SFRAME_RANDOM_LINKS", 400)
 }
 
-/// Fails with all numbers whose links fail.
+/// Runs a check on all descriptions. It fails with the numbers of those that fail.
 fn on_all(check: impl Fn(&[u8]) + std::panic::RefUnwindSafe) {
     let failed: Vec<u64> = numbers()
         .filter(|&number| {
@@ -45,7 +45,7 @@ fn any_number_of_threads_makes_the_same_of_random_links() {
     on_all(exercise);
 }
 
-/// Numbers of threads beyond those that [`exercise`] takes, more than any of these links has work for.
+/// Takes more threads than [`exercise`] does, and more than any of these links has work for.
 #[test]
 fn many_threads_make_the_same_of_a_hundred_random_links() {
     for number in 0..100 {
@@ -62,7 +62,7 @@ fn many_threads_make_the_same_of_a_hundred_random_links() {
     }
 }
 
-/// Each form of input is made of some of a few hundred descriptions.
+/// A few hundred descriptions must contain each form of input.
 #[test]
 fn descriptions_have_every_form_of_input() {
     let mut seen: BTreeMap<&str, u32> = BTreeMap::new();
@@ -100,7 +100,7 @@ fn kept(target: &str) -> Vec<(String, Vec<u8>)> {
     all
 }
 
-/// The bytes with up to three of them changed, and now and then cut off.
+/// The bytes with up to three of them changed, and now and then cut short.
 fn changed(numbers: &mut Rng, bytes: &[u8]) -> Vec<u8> {
     let mut changed = bytes.to_vec();
     for _ in 0..1 + numbers.below(3) {
@@ -133,7 +133,7 @@ fn kept_objects_are_reduced_or_refused() {
     }
 }
 
-/// Links the descriptions and shows each output of valid inputs to readelf, which must have no complaint.
+/// Makes the links of these descriptions. readelf must have no complaint about an output of valid inputs.
 #[track_caller]
 fn readelf_reads(descriptions: impl Iterator<Item = (String, Vec<u8>)>) {
     let readelf = complaints::readelf().expect("a readelf");
@@ -156,7 +156,7 @@ fn readelf_reads(descriptions: impl Iterator<Item = (String, Vec<u8>)>) {
     assert!(made > 0, "no link succeeded");
 }
 
-/// An output of valid inputs is one that readelf has no complaint of.
+/// readelf must have no complaint about an output of valid inputs.
 #[test]
 fn readelf_reads_what_is_made_of_valid_objects() {
     readelf_reads(numbers().map(|number| (number.to_string(), description(number))));

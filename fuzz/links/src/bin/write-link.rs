@@ -1,5 +1,5 @@
 //! `write-link DESCRIPTION FOLDER`: writes the files of the link that a fuzzer's input describes, and prints
-//! its command line, so that a finding can be looked at, and other linkers be asked.
+//! its command line. So a finding can be examined, and other linkers can be tried.
 
 use link_fuzz::{Link, library};
 use std::path::PathBuf;
@@ -16,7 +16,7 @@ fn main() -> ExitCode {
         let link = Link::described(&bytes).map_err(std::io::Error::other)?;
         std::fs::create_dir_all(&folder)?;
         link.files.iter().try_for_each(|file| std::fs::write(folder.join(&file.name), &file.bytes))?;
-        // No command damages a library.
+        // No command can damage a library.
         let damaged =
             library(&link, 1).filter(|_| !link.library_damage.is_empty()).and_then(|made| made.output);
         damaged.map_or(Ok(()), |bytes| std::fs::write(folder.join("library.so"), bytes))?;
