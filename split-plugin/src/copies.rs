@@ -1,8 +1,8 @@
-//! Claimed files, and the split copies that take their places.
+//! Claimed files, and the split copies that replace them.
 //!
-//! Copies are made when the linker knows which files take part, so that members that nobody needs have none.
-//! A copy has the base name of its original, or of the archive member, because patterns of scripts match
-//! names.
+//! A copy is only made when the linker knows which files take part, so members that nobody needs get no copy.
+//! A copy has the base name of its original, or of the archive member, because patterns in scripts match
+//! these names. names.
 
 use crate::table::Table;
 use linker_plugin::Symbol;
@@ -18,24 +18,24 @@ use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// Size of the header before a member's contents.
+/// The size of the header before the contents of a member.
 const MEMBER_HEADER: u64 = 60;
 
 /// Maps a file or member that the linker has opened; `None` if it is empty or cannot be mapped.
 pub fn map(descriptor: c_int, offset: u64, size: u64) -> Option<Mmap> {
     let size = usize::try_from(size).ok().filter(|&size| size > 0)?;
-    // SAFETY: the mapping is private and read-only; as every linker, this one trusts that nobody cuts its
-    // inputs short.
+    // SAFETY: the mapping is private and read-only. Like every linker, this plugin assumes that nobody
+    // truncates its inputs.
     unsafe { MmapOptions::new().offset(offset).len(size).map(descriptor) }.ok()
 }
 
-/// A file that was claimed.
+/// A claimed file.
 pub struct Claimed {
     path: PathBuf,
-    /// Place of a member in its archive, in bytes.
+    /// The offset of a member in its archive, in bytes.
     offset: u64,
     size: u64,
-    /// The linker's handle, as a number, because pointers cannot be sent between threads.
+    /// The linker's handle as a number, because pointers cannot be sent between threads.
     handle: usize,
     /// Its symbols.
     pub table: Table,
@@ -58,7 +58,7 @@ impl Claimed {
         self.handle as *mut c_void
     }
 
-    /// The file, as messages name it.
+    /// The name of the file in messages.
     pub fn shown(&self) -> String {
         match self.member() {
             Some(member) => format!("{}({})", self.path.display(), member.display()),
@@ -66,7 +66,7 @@ impl Claimed {
         }
     }
 
-    /// The member's name in its archive.
+    /// The name of the member in its archive.
     fn member(&self) -> Option<OsString> {
         let header = self.offset.checked_sub(MEMBER_HEADER)?;
         let archive = File::open(&self.path).ok()?;
@@ -82,7 +82,7 @@ impl Claimed {
     }
 }
 
-/// The file that takes a claimed file's place.
+/// The file that replaces a claimed file.
 pub struct Made {
     /// The object.
     pub path: PathBuf,
@@ -92,16 +92,16 @@ pub struct Made {
     pub told: String,
 }
 
-/// The maker of copies.
+/// Makes copies.
 pub struct Copies<'a> {
-    /// Where they lie.
+    /// The folder for the copies.
     pub folder: &'a Path,
-    /// Whether frames become units.
+    /// Whether frames become light units.
     pub light: bool,
 }
 
 impl Copies<'_> {
-    /// Copies of these files, in their order; the reason for a copy that cannot be made.
+    /// Makes copies of these files, in order. If a copy cannot be made, the result has the reason.
     pub fn make(&self, claimed: &[&Claimed]) -> Vec<Result<Made, String>> {
         let numbered = claimed.par_iter().enumerate();
         numbered.map(|(number, claimed)| self.copy(number, claimed)).collect()

@@ -1,23 +1,29 @@
-//! `libsframe_split.so`: a plugin by which GNU ld and gold link objects whose `.sframe` is split, so that
-//! each text section's frames live and die with it there, too.
+//! `libsframe_split.so`: a plugin for GNU ld and gold that splits the `.sframe` of objects, so that the
+//! frames of each text section live and die with it in these linkers, too.
 //!
 //! ```text
 //! ld -plugin libsframe_split.so -plugin-opt=verbose ...
 //! ```
 //!
-//! GNU's plugin interface cannot replace a file. But a plugin may claim a file, tell its symbols, and add
-//! other files when all symbols are resolved, as compilers do for link-time optimization. This plugin claims
-//! objects with monolithic frames ([`object`]) and adds split copies ([`copies`]), which it deletes when the
-//! link is over. The linker resolves symbols and chooses COMDAT groups and members of archives by the
-//! originals' symbols; then the copies stand in for them.
+//! GNU's plugin interface cannot replace a file. But a plugin may claim a file, tell the linker its symbols,
+//! and add other files when all symbols are resolved, as compilers do for link-time optimization. This plugin
+//! claims objects whose `.sframe` covers several text sections ([`object`]), adds split copies ([`copies`]),
+//! and deletes these when the link is over:
+//!
+//! ```text
+//! linker:  offers a.o          resolves symbols, chooses groups and members          links a-copy.o
+//! plugin:         claims a.o: main, f                                adds a-copy.o
+//! ```
+//!
+//! The linker makes its choices by the symbols of the originals; then the copies replace them.
 //!
 //! | option (`-plugin-opt=`) | effect |
 //! |---|---|
 //! | `verbose` | says for each object how it was split |
 //! | `light` | frames become units (`.sframe_light`) |
 //!
-//! Start-up files are left alone, because their place among the inputs counts, and so are objects for
-//! link-time optimization. The linker puts all copies behind the first claimed file: the order against other
+//! Start-up files are left alone, because their place among the inputs matters. So are objects for link-time
+//! optimization. The linker puts all copies after the first claimed file, so the order relative to other
 //! inputs changes.
 
 mod copies;
@@ -37,7 +43,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard};
 use tempfile::TempDir;
 
-/// One link's state.
+/// The state of one link.
 struct Plugin {
     linker: Arc<Linker>,
     claimed: Vec<Claimed>,
@@ -45,8 +51,8 @@ struct Plugin {
 }
 
 static PLUGIN: Mutex<Option<Plugin>> = Mutex::new(None);
-/// The copies' folder. A linker that gives up calls `cleanup` in the middle of another call, while [`PLUGIN`]
-/// is locked. So this has a lock of its own, which is not held while the linker is called.
+/// The folder of the copies. A linker that gives up calls `cleanup` in the middle of another call, while
+/// [`PLUGIN`] is locked. So the folder has its own lock, which is not held while the linker is called.
 static FOLDER: Mutex<Option<TempDir>> = Mutex::new(None);
 
 /// A fatal message, which ends the link.
@@ -56,8 +62,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
-/// Does a hook's work. A fatal message is sent last, with no lock held: the linker may not return from that
-/// call.
+/// Does the work of a hook. A fatal message comes last, while no lock is held: the linker may not return from
+/// that call.
 fn guarded(work: impl FnOnce() -> Result<(), (Arc<Linker>, Stop)>) -> c_int {
     match catch_unwind(AssertUnwindSafe(work)) {
         Ok(Ok(())) => status::OK,
@@ -69,7 +75,7 @@ fn guarded(work: impl FnOnce() -> Result<(), (Arc<Linker>, Stop)>) -> c_int {
     }
 }
 
-/// Works on the link's state; does nothing outside of a link.
+/// Works on the state of the link. Outside a link, it does nothing.
 fn with(work: impl FnOnce(&mut Plugin) -> Result<(), Stop>) -> c_int {
     guarded(|| match &mut *lock(&PLUGIN) {
         Some(plugin) => work(plugin).map_err(|stop| (plugin.linker.clone(), stop)),
@@ -80,8 +86,8 @@ fn with(work: impl FnOnce(&mut Plugin) -> Result<(), Stop>) -> c_int {
 /// The linker loads the plugin.
 ///
 /// # Safety
-/// `vector` must be one of the plugin interface: it ends with an entry of tag 0, and its functions and texts
-/// are as their tags say.
+/// `vector` must come from the plugin interface: it ends with an entry of tag 0, and its functions and texts
+/// have the types that their tags say.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn onload(vector: *const Transfer) -> c_int {
     guarded(|| {
@@ -101,7 +107,7 @@ pub unsafe extern "C" fn onload(vector: *const Transfer) -> c_int {
 /// The linker offers a file.
 unsafe extern "C" fn claim_file(file: *const RawFile, claimed: *mut c_int) -> c_int {
     with(|plugin| {
-        // SAFETY: the linker hands over both for this call.
+        // SAFETY: the linker passes both for this call.
         let (file, claimed) = unsafe { (&*file, &mut *claimed) };
         *claimed = c_int::from(plugin.claim(file)?);
         Ok(())
@@ -119,15 +125,15 @@ unsafe extern "C" fn cleanup() -> c_int {
     if let Ok(mut plugin) = PLUGIN.try_lock() {
         *plugin = None;
     }
-    // Errors are ignored: it lies in the folder for temporary files.
+    // Errors are ignored, because it is in the folder for temporary files.
     drop(folder);
     status::OK
 }
 
 impl Plugin {
-    /// Claims a file if its frames are monolithic.
+    /// Claims a file if its `.sframe` covers several text sections.
     fn claim(&mut self, file: &RawFile) -> Result<bool, Stop> {
-        // SAFETY: the interface demands a text that ends with a zero byte.
+        // SAFETY: the interface promises a text that ends with a zero byte.
         let path = Path::new(OsStr::from_bytes(unsafe { CStr::from_ptr(file.name) }.to_bytes()));
         if file.offset == 0 && object::is_start_up(path) {
             return Ok(false);

@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::ptr;
 
-/// Gravity of a message.
+/// How serious a message is.
 #[derive(Clone, Copy)]
 pub enum Level {
     Information,
@@ -16,10 +16,9 @@ pub enum Level {
     Fatal,
 }
 
-/// Options, by the texts behind `-plugin-opt=`.
+/// The options: the texts after `-plugin-opt=`.
 const OPTIONS: [&str; 2] = ["verbose", "light"];
-/// Linkers that offer plugins nothing but objects of intermediate code, by the names that they give
-/// themselves.
+/// Linkers that only offer objects of intermediate code to plugins, by the names that they report.
 const FOR_LTO_ONLY: [&str; 2] = ["mold", "wild"];
 
 /// The linker's functions and facts, from the transfer vector.
@@ -32,7 +31,7 @@ pub struct Linker {
     add_symbols: Option<abi::AddSymbols>,
     get_symbols: Option<abi::GetSymbols>,
     add_input_file: Option<abi::AddInputFile>,
-    /// The name that it gives itself; empty if it gives none.
+    /// The name that it reports; empty if it reports none.
     name: String,
     is_gold: bool,
     is_gnu: bool,
@@ -46,13 +45,13 @@ pub struct Hooks {
     pub cleanup: abi::Hook,
 }
 
-/// A function of the transfer vector.
+/// A function in the transfer vector.
 ///
 /// # Safety
-/// `F` must be the function type that the entry's tag says.
+/// `F` must be the function type that the tag of the entry says.
 unsafe fn function<F>(entry: &Transfer) -> Option<F> {
     const { assert!(size_of::<F>() == size_of::<*const c_void>()) };
-    // SAFETY: an entry for a function holds a pointer.
+    // SAFETY: the entry for a function contains a pointer.
     let address = unsafe { entry.value.function };
     // SAFETY: the caller's promise; the sizes are equal.
     (!address.is_null()).then(|| unsafe { std::mem::transmute_copy(&address) })
@@ -62,7 +61,7 @@ impl Linker {
     /// Reads the transfer vector.
     ///
     /// # Safety
-    /// It ends with an entry of tag 0, and its values are as their tags say.
+    /// It ends with an entry of tag 0, and its values have the types that their tags say.
     pub unsafe fn read(vector: *const Transfer) -> Self {
         let mut this = Self::default();
         let (mut entry, mut symbols_by_kind, mut version) = (vector, false, None::<abi::GetApiVersion>);
@@ -92,10 +91,10 @@ impl Linker {
         this
     }
 
-    /// Whether the linker can serve the plugin.
+    /// Checks that the linker can serve the plugin.
     ///
     /// # Errors
-    /// A text that says what it lacks, and what helps.
+    /// A text that says what the linker lacks, and what helps.
     pub fn check(&self) -> Result<(), String> {
         let lacks = [
             (self.register_claim_file.is_none(), "claim files"),
@@ -121,15 +120,15 @@ impl Linker {
         Ok(())
     }
 
-    /// Registers the hooks. The claim hook is that of version 1: GNU ld since 2.44 offers plugins with a
-    /// version 2 hook only objects of intermediate code.
+    /// Registers the hooks. The claim hook is that of version 1: to plugins with a hook of version 2, GNU ld
+    /// since 2.44 only offers objects of intermediate code.
     ///
     /// # Errors
-    /// The linker does not take one.
+    /// The linker does not accept a hook.
     pub fn register(&self, hooks: Hooks) -> Result<(), String> {
         let Hooks { claim_file, all_symbols_read, cleanup } = hooks;
         let hooks = [(self.register_all_symbols_read, all_symbols_read), (self.register_cleanup, cleanup)];
-        // SAFETY: the linker handed these functions over for these hooks.
+        // SAFETY: the linker passed these functions for these hooks.
         let registered = unsafe {
             self.register_claim_file.is_some_and(|register| register(Some(claim_file)) == status::OK)
                 && hooks.iter().all(|(register, hook)| {
@@ -139,12 +138,12 @@ impl Linker {
         registered.then_some(()).ok_or_else(|| "the linker does not take its hooks".into())
     }
 
-    /// Whether this is gold, which takes symbol versions apart from names.
+    /// Whether this is gold, which passes symbol versions separately from names.
     pub fn is_gold(&self) -> bool {
         self.is_gold
     }
 
-    /// Whether this is GNU ld itself, and not a linker that behaves as it.
+    /// Whether this is GNU ld itself, and not a linker that behaves like it.
     pub fn is_gnu_ld(&self) -> bool {
         self.is_gnu && !self.name.contains("sframe")
     }
@@ -154,7 +153,7 @@ impl Linker {
         self.options.iter().any(|option| option == name)
     }
 
-    /// Whether it is to say what it does.
+    /// Whether it should say what it does.
     pub fn is_verbose(&self) -> bool {
         self.has_option("verbose")
     }
@@ -168,7 +167,7 @@ impl Linker {
             Level::Fatal => level::FATAL,
         };
         match self.message {
-            // SAFETY: the linker's function, with a text for its one argument.
+            // SAFETY: this is the linker's function, and it gets a text for its one argument.
             Some(send) => unsafe {
                 send(level, c"%s".as_ptr(), text.as_ptr());
             },
@@ -176,14 +175,14 @@ impl Linker {
         }
     }
 
-    /// Tells the symbols of a claimed file; whether the linker takes them.
+    /// Tells the linker the symbols of a claimed file. Returns whether the linker accepts them.
     pub fn add_symbols(&self, claim: &Claimed) -> bool {
         let (count, symbols) = claim.table.raw();
-        // SAFETY: the handle is the linker's; the table stays until the link ends.
+        // SAFETY: the handle is the linker's, and the table stays until the link ends.
         self.add_symbols.is_some_and(|add| unsafe { add(claim.handle(), count, symbols) } == status::OK)
     }
 
-    /// Whether a claimed file takes part: members of archives may not.
+    /// Whether a claimed file takes part. A member of an archive may not.
     pub fn uses(&self, claim: &mut Claimed) -> bool {
         let handle = claim.handle();
         let (count, symbols) = claim.table.raw_mut();
@@ -192,7 +191,7 @@ impl Linker {
         status != Some(status::NO_SYMBOLS)
     }
 
-    /// Adds an object to the link; whether the linker takes it.
+    /// Adds an object to the link. Returns whether the linker accepts it.
     pub fn add_input_file(&self, path: &Path) -> bool {
         let Ok(path) = CString::new(path.as_os_str().as_bytes()) else { return false };
         // SAFETY: the linker copies the text.
@@ -212,13 +211,13 @@ unsafe fn text(text: *const c_char) -> String {
     unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
 }
 
-/// The name that a linker gives itself.
+/// The name that a linker reports.
 fn name(get: abi::GetApiVersion) -> String {
     let (mut name, mut version) = (ptr::null(), ptr::null());
     let own = CString::new(env!("CARGO_PKG_VERSION")).unwrap_or_default();
     // The plugin calls this for the name only, so it accepts any version.
     let (least, greatest): (c_int, c_int) = (0, abi::NEGOTIATED_VERSION);
-    // SAFETY: the linker's function; it fills in both texts, which it keeps.
+    // SAFETY: this is the linker's function. It fills in both texts, and keeps them.
     unsafe {
         get(c"sframe_split".as_ptr(), own.as_ptr(), least, greatest, &mut name, &mut version);
         text(name)

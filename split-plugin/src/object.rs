@@ -1,4 +1,4 @@
-//! Which objects are claimed, and their symbols as the linker gets them.
+//! Decides which objects are claimed, and reads their symbols for the linker.
 
 use elf::consts as elf;
 use linker_plugin::{Binding, Symbol, SymbolKind, Visibility};
@@ -12,11 +12,11 @@ use sframe_ld::input::{ObjectFile, object::section_headers};
 use std::path::Path;
 use zerocopy::byteorder::{BigEndian, ByteOrder, LittleEndian};
 
-/// Sections whose pieces make up one function with the pieces of start-up files, so that their order among
-/// all inputs counts.
+/// Sections whose pieces form one function together with the pieces in start-up files, so their order among
+/// all inputs matters.
 const PIECES: [&[u8]; 2] = [b".init", b".fini"];
 
-/// Whether a file is a start-up file, which compilers put around all others: `crt1.o`, `Scrt1.o`,
+/// Whether a file is a start-up file, which compilers place around all others: `crt1.o`, `Scrt1.o`,
 /// `crtbeginS.o`, `crtn.o`.
 pub fn is_start_up(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().as_encoded_bytes();
@@ -24,7 +24,7 @@ pub fn is_start_up(path: &Path) -> bool {
     name.ends_with(b".o") && name[letters..].starts_with(b"crt")
 }
 
-/// An object that is to be split.
+/// An object that should be split.
 pub struct Splittable {
     /// Its machine.
     pub machine: Machine,
@@ -33,8 +33,8 @@ pub struct Splittable {
 }
 
 impl Splittable {
-    /// Reads an object; `None` if it has nothing to split, or is for link-time optimization. The linker
-    /// itself reports malformed ones.
+    /// Reads an object; `None` if it has nothing to split or is for link-time optimization. The linker itself
+    /// reports malformed objects.
     pub fn read(bytes: &[u8]) -> Option<Self> {
         if !is_candidate(bytes) {
             return None;

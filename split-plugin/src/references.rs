@@ -1,12 +1,12 @@
-//! References of claimed objects, told to other plugins.
+//! Shows the references of claimed objects to other plugins.
 //!
-//! To a linker, references of claimed files are references of intermediate code, whichever plugin claimed
-//! them. A compiler's plugin would drop a definition that only this plugin's files refer to, since it assumes
-//! that it sees all intermediate code. So each reference is repeated by an object that nobody claims, and
-//! that holds nothing else.
+//! For a linker, the references of a claimed file are references of intermediate code, whichever plugin
+//! claimed it. A compiler's plugin assumes that it sees all intermediate code. So it would drop a definition
+//! that only this plugin's files refer to. To prevent that, an object that nobody claims and that contains
+//! nothing else repeats each reference.
 //!
-//! GNU ld reads files that are added while others are claimed. gold cannot, so under it such a link ends with
-//! a message that says so. sframe-ld tells one plugin's files from another's.
+//! GNU ld reads files that are added while others are claimed. gold cannot do that, so with gold such a link
+//! ends with a message that says so. sframe-ld tells the files of different plugins apart.
 
 use crate::copies::Claimed;
 use crate::linker::Linker;
@@ -49,10 +49,10 @@ impl References {
         Self { folder: folder.to_owned(), wanted: linker.is_gnu_ld(), known: HashSet::new(), files: 0 }
     }
 
-    /// Repeats the references of an object that were not repeated before.
+    /// Repeats those references of an object that were not repeated before.
     ///
     /// # Errors
-    /// The file that holds them cannot be written, or the linker refuses it.
+    /// The file with the references cannot be written, or the linker refuses it.
     pub fn add(&mut self, linker: &Linker, found: &Splittable) -> Result<(), String> {
         if !self.wanted {
             return Ok(());

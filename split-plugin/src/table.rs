@@ -5,22 +5,22 @@ use linker_plugin::{Binding, Symbol};
 use std::ffi::{CStr, CString, c_char, c_int};
 use std::ptr;
 
-/// Symbols of a claimed file. Linkers keep pointers to them and to their texts until the link ends.
+/// The symbols of a claimed file. Linkers keep pointers to them and to their texts until the link ends.
 pub struct Table {
-    /// Texts that `raw` points at.
+    /// The texts that `raw` points to.
     texts: Vec<CString>,
     raw: Vec<RawSymbol>,
 }
 
-// SAFETY: its pointers lead to texts of its own, whose places do not change when it moves.
+// SAFETY: its pointers point to its own texts, which stay in place when it moves.
 unsafe impl Send for Table {}
 // SAFETY: as above; they are only read.
 unsafe impl Sync for Table {}
 
 impl Table {
-    /// A table of these symbols. gold takes versions apart from names, and for a default version
-    /// (`name@@VERSION`) it needs both the name alone and the name with the version. Other linkers read
-    /// versions from the name.
+    /// A table of these symbols. gold passes versions separately from names. For a default version
+    /// (`name@@VERSION`) it needs two symbols, one with the name alone and one with the version. Other
+    /// linkers read versions from the name.
     pub fn new(symbols: &[Symbol], is_gold: bool) -> Self {
         let mut table = Self { texts: Vec::new(), raw: Vec::with_capacity(symbols.len()) };
         for symbol in symbols {
@@ -63,11 +63,11 @@ impl Table {
         self.raw.push(raw);
     }
 
-    /// Names, each with whether the file defines it and with the linker's resolution.
+    /// The names, each with whether the file defines it, and with the linker's resolution.
     pub fn resolved(&self) -> impl Iterator<Item = (&CStr, bool, c_int)> {
         let references = [Binding::Reference.raw(), Binding::WeakReference.raw()];
         self.raw.iter().map(move |raw| {
-            // SAFETY: a text of this table.
+            // SAFETY: this is a text of this table.
             let name = unsafe { CStr::from_ptr(raw.name) };
             (name, !references.contains(&raw.facts.definition), raw.resolution)
         })
@@ -78,7 +78,7 @@ impl Table {
         (self.raw.len() as c_int, self.raw.as_ptr())
     }
 
-    /// The same, for the linker to fill in resolutions.
+    /// The same, so that the linker can fill in resolutions.
     pub fn raw_mut(&mut self) -> (c_int, *mut RawSymbol) {
         (self.raw.len() as c_int, self.raw.as_mut_ptr())
     }
@@ -102,7 +102,7 @@ mod tests {
         });
         let texts = |table: &Table| -> Vec<(String, String)> {
             let text = |text: *mut c_char| {
-                // SAFETY: a text of the table, unless it is null.
+                // SAFETY: this is a text of the table, unless it is null.
                 let text = (!text.is_null()).then(|| unsafe { CStr::from_ptr(text) });
                 text.map(|text| text.to_string_lossy().into_owned()).unwrap_or_default()
             };
