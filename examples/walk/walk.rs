@@ -1,14 +1,14 @@
-//! A stack walker by SFrame, as a library that a program walks its own stack with (`main.c` is such
-//! a program).
+//! A stack walker by SFrame, in a library: a program walks its own stack with it (such as `main.c`).
 //!
-//! It finds the loaded files as a profiler in the process would, by their program headers: it reads
-//! the bytes that `PT_GNU_SFRAME` covers, whether a linker made one sorted table of them or left
-//! many blobs one behind the other. Files without (the C library, as distributions build it), and
-//! code that those with leave out, get rows derived from their `.eh_frame` in memory. Every walk is
-//! held against one by `.eh_frame` alone (`_Unwind_Backtrace`): same frames, same stack pointers.
+//! It finds the loaded files as a profiler in the process would, through their program headers. It reads the
+//! bytes that `PT_GNU_SFRAME` covers, whether a linker made one sorted table of them or left many blobs one
+//! after the other. Files without SFrame (such as the C library of distributions), and code that a file's
+//! SFrame leaves out, get rows derived from `.eh_frame` in memory. Every walk is compared with one by
+//! `.eh_frame` alone (`_Unwind_Backtrace`): the frames and stack pointers must be the same.
 //!
-//! Walking itself neither allocates nor locks. Preparing and printing do, so a real profiler would
-//! only walk in its signal handler. It is written for x86-64 Linux.
+//! A walk neither allocates nor locks. Preparing and printing do, so a real profiler would only walk in its
+//! signal handler. The walker is for x86-64 Linux. only walk in its signal handler. It is written for x86-64
+//! Linux.
 #![cfg(all(target_arch = "x86_64", target_os = "linux"))]
 
 use libc::{c_char, c_int, c_void, dl_phdr_info, size_t, ucontext_t};
@@ -25,18 +25,18 @@ use std::sync::{Mutex, PoisonError};
 
 /// `PT_GNU_SFRAME`.
 const PT_GNU_SFRAME: u32 = 0x6474_e554;
-/// More frames than any stack here has.
+/// More frames than any stack in this example has.
 const MAX_FRAMES: usize = 1000;
 
 /// A loaded file.
 struct Loaded {
     name: String,
     range: Range<u64>,
-    /// A description of its own SFrame.
+    /// A description of the file's own SFrame.
     source: Option<String>,
 }
 
-/// Everything that walking needs.
+/// Everything that a walk needs.
 struct Walker {
     files: Vec<Loaded>,
     unwinder: Unwinder<&'static [u8]>,
@@ -47,35 +47,35 @@ struct Walker {
 
 static WALKER: Mutex<Option<Walker>> = Mutex::new(None);
 
-/// A frame: where it goes on, and its stack pointer.
+/// A frame: where it continues, and its stack pointer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Frame {
     address: u64,
     sp: u64,
 }
 
-/// Results of single steps.
+/// The results of single steps.
 #[derive(Default)]
 struct Steps {
     same: u32,
-    /// `.eh_frame` covers too little, and SFrame gave a whole stack.
+    /// `.eh_frame` covers too little, but SFrame gave the complete stack.
     beyond: u32,
-    /// SFrame has no form for a register that only `.eh_frame` follows.
+    /// SFrame cannot express a register that only `.eh_frame` follows.
     refused: u32,
     /// Code without rows.
     without: u32,
     different: u32,
-    /// The outermost frame, as every walk must find it.
+    /// The outermost frame, which every walk must reach.
     outermost: u64,
 }
 
-/// Reads the loaded files. Call it once, and again after loading others.
+/// Reads the loaded files. Call it once, and again after loading other files.
 #[unsafe(no_mangle)]
 pub extern "C" fn walk_prepare() {
     let mut files: Vec<Loaded> = Vec::new();
     let mut unwinder = Unwinder::new(Abi::Amd64);
     let mut found: Vec<Headers> = Vec::new();
-    // SAFETY: the callback gets the vector that is passed with it, and nothing else.
+    // SAFETY: the callback gets the vector that is passed here, and nothing else.
     unsafe { libc::dl_iterate_phdr(Some(note_file), (&raw mut found).cast()) };
     for headers in found {
         let id = ModuleId(files.len() as u64);
@@ -97,20 +97,20 @@ pub extern "C" fn walk_prepare() {
     *WALKER.lock().unwrap_or_else(PoisonError::into_inner) = Some(walker);
 }
 
-/// A loaded file's program headers.
+/// The program headers of a loaded file.
 struct Headers {
     path: String,
     bias: u64,
     range: Range<u64>,
-    /// Bytes and the file's address of its SFrame section.
+    /// The bytes of its SFrame section, and the address that the file has for it.
     sframe: Option<(&'static [u8], u64)>,
-    /// The same of `.eh_frame`.
+    /// The same for `.eh_frame`.
     eh_frame: Option<(&'static [u8], u64)>,
 }
 
 unsafe extern "C" fn note_file(info: *mut dl_phdr_info, _: size_t, data: *mut c_void) -> c_int {
-    // SAFETY: the dynamic linker passes a valid description, and `walk_prepare` its vector. Files stay
-    // loaded: nothing here is unloaded.
+    // SAFETY: the dynamic linker passes a valid description, and the vector from `walk_prepare`. Files stay
+    // loaded, because nothing here unloads any.
     unsafe {
         let (info, found) = (&*info, &mut *data.cast::<Vec<Headers>>());
         let headers = std::slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into());
@@ -144,8 +144,8 @@ unsafe extern "C" fn note_file(info: *mut dl_phdr_info, _: size_t, data: *mut c_
     0
 }
 
-/// The address of `.eh_frame` by `.eh_frame_hdr` (LSB, "The .eh_frame_hdr section"), which linkers write as a
-/// distance of 4 bytes from its own place.
+/// The address of `.eh_frame`, from `.eh_frame_hdr` (LSB, "The .eh_frame_hdr section"). Linkers write it as a
+/// 4-byte distance from the field itself.
 fn eh_frame_start(header: &[u8], address: u64) -> Option<u64> {
     let [1, 0x1b, _, _, distance @ ..] = header else { return None };
     let distance = i32::from_le_bytes(*distance.first_chunk()?);
@@ -165,7 +165,7 @@ fn records(bytes: &[u8]) -> &[u8] {
     &bytes[..end]
 }
 
-/// A section in words: its name, if the file on disk tells it, and how many blobs it has.
+/// Describes a section: its name, if the file on disk has one, and its number of blobs.
 fn describe_section(path: &str, data: &[u8], address: u64) -> String {
     let file = std::fs::read(path).unwrap_or_default();
     let name = object::File::parse(&*file).ok().and_then(|file| {
@@ -192,8 +192,8 @@ fn stack() -> Range<u64> {
 }
 
 impl Walker {
-    /// Walks from an instruction outwards, into `frames`, each with what led on from it, or what called it
-    /// outermost. Gives why it ended early, if it did.
+    /// Walks outwards from an instruction into `frames`. For each frame, it stores what led on from it, or
+    /// what called the outermost one. Returns why it ended early, if it did.
     fn walk(
         &mut self,
         pc: u64,
@@ -206,7 +206,7 @@ impl Walker {
             if !address.is_multiple_of(8) || !stack.contains(&address) || !stack.contains(&(address + 7)) {
                 return Err(());
             }
-            // SAFETY: it is inside this thread's stack.
+            // SAFETY: the address is inside this thread's stack.
             Ok(unsafe { (address as *const u64).read_volatile() })
         };
         let mut at = FrameAddress::InstructionPointer(pc);
@@ -247,9 +247,9 @@ impl Walker {
     }
 }
 
-/// The function that an address is in, as far as dynamic symbols tell.
+/// The function that contains an address, as far as dynamic symbols show.
 fn symbol(address: u64) -> String {
-    // SAFETY: dladdr fills the structure, whose names stay as long as the file is loaded.
+    // SAFETY: dladdr fills the structure; the names in it stay as long as the file is loaded.
     unsafe {
         let mut info: libc::Dl_info = std::mem::zeroed();
         let inside = address.wrapping_sub(1) as *const c_void;
@@ -271,7 +271,7 @@ unsafe extern "C" {
 }
 
 unsafe extern "C" fn note_frame(context: *mut c_void, data: *mut c_void) -> c_int {
-    // SAFETY: the unwinder passes its context, and `by_eh_frame` its vector.
+    // SAFETY: the unwinder passes its context, and the vector from `by_eh_frame`.
     unsafe {
         let frame = Frame { address: _Unwind_GetIP(context) as u64, sp: _Unwind_GetCFA(context) as u64 };
         (*data.cast::<Vec<Frame>>()).push(frame);
@@ -279,16 +279,16 @@ unsafe extern "C" fn note_frame(context: *mut c_void, data: *mut c_void) -> c_in
     0
 }
 
-/// The frames from the one with stack pointer `sp` on, by `.eh_frame` alone.
+/// The frames by `.eh_frame` alone, starting with the one whose stack pointer is `sp`.
 fn by_eh_frame(sp: u64) -> Vec<Frame> {
     let mut frames: Vec<Frame> = Vec::new();
-    // SAFETY: the callback gets the vector that is passed with it.
+    // SAFETY: the callback gets the vector that is passed here.
     unsafe { _Unwind_Backtrace(note_frame, (&raw mut frames).cast()) };
     frames.retain(|frame| frame.sp >= sp && frame.address != 0);
     frames
 }
 
-/// Walks from here, prints the frames, and compares. 0: they are those of `.eh_frame`.
+/// Walks from here, prints the frames, and compares. Returns 0 if they are those of `.eh_frame`.
 ///
 /// # Safety
 /// `title` is a string.
@@ -296,27 +296,27 @@ fn by_eh_frame(sp: u64) -> Vec<Frame> {
 #[inline(never)]
 pub unsafe extern "C" fn walk(title: *const c_char) -> c_int {
     let (pc, sp, fp): (u64, u64, u64);
-    // SAFETY: it reads three registers.
+    // SAFETY: this reads three registers.
     unsafe {
         std::arch::asm!("lea {}, [rip]", "mov {}, rsp", "mov {}, rbp", out(reg) pc, out(reg) sp, out(reg) fp);
     }
     let mut reference = by_eh_frame(sp);
-    // The innermost frame is this function's, which has gone on since.
+    // The innermost frame is this function's, which has continued since.
     if let Some(first) = reference.first_mut() {
         first.address = pc;
     }
-    // SAFETY: as the caller says.
+    // SAFETY: as the caller promises.
     let title = unsafe { CStr::from_ptr(title) }.to_string_lossy();
     compare(&title, pc, Registers::new(sp, fp, None), &reference)
 }
 
-/// The same from where a signal came, as a profiler does it.
+/// The same from the place that a signal interrupted, as a profiler does it.
 ///
 /// # Safety
-/// `title` is a string, `context` the argument of a signal handler.
+/// `title` is a string, and `context` is the argument of a signal handler.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn walk_from(title: *const c_char, context: *const ucontext_t) -> c_int {
-    // SAFETY: as the caller says.
+    // SAFETY: as the caller promises.
     let (title, interrupted) =
         unsafe { (CStr::from_ptr(title).to_string_lossy(), Interrupted::of(&*context)) };
     let reference = by_eh_frame(interrupted.sp);
@@ -349,7 +349,7 @@ struct Interrupted {
     pc: u64,
     sp: u64,
     fp: u64,
-    /// By DWARF number (x86-64 psABI, "DWARF Register Number Mapping").
+    /// The registers by DWARF number (x86-64 psABI, "DWARF Register Number Mapping").
     all: [Option<u64>; 16],
 }
 
@@ -373,13 +373,13 @@ impl Interrupted {
     }
 }
 
-/// Walks from where a single step stopped, and counts the result.
+/// Walks from the place where a single step stopped, and counts the result.
 ///
 /// # Safety
 /// `context` is the argument of a signal handler.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn walk_step(context: *const ucontext_t) {
-    // SAFETY: as the caller says.
+    // SAFETY: as the caller promises.
     let interrupted = Interrupted::of(unsafe { &*context });
     let reference = by_eh_frame(interrupted.sp);
     let mut guard = WALKER.lock().unwrap_or_else(PoisonError::into_inner);
@@ -395,7 +395,7 @@ pub unsafe extern "C" fn walk_step(context: *const ucontext_t) {
     let same = frames.iter().map(|(frame, _)| frame).eq(&reference);
     match error {
         None if same => steps.same += 1,
-        // The unwinder of `.eh_frame` stops at code without FDEs: in PLTs, with most linkers.
+        // The unwinder of `.eh_frame` stops at code without FDEs; with most linkers, PLTs are such code.
         None if whole && reference.len() == 1 => steps.beyond += 1,
         Some(UnwindError::Register { .. }) => steps.refused += 1,
         Some(UnwindError::NoInformation { .. }) => steps.without += 1,
@@ -407,7 +407,7 @@ pub unsafe extern "C" fn walk_step(context: *const ucontext_t) {
     }
 }
 
-/// Prints the results of single steps. 0: nothing was different.
+/// Prints the results of single steps. Returns 0 if nothing differed.
 #[unsafe(no_mangle)]
 pub extern "C" fn walk_steps() -> c_int {
     let mut guard = WALKER.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,12 +1,12 @@
-//! framehop's interface, with SFrame behind it.
+//! framehop's interface, implemented with SFrame.
 //!
-//! A module's `.sframe` is asked for by name, as framehop asks for `.eh_frame`. Where the program's
-//! [`ModuleSectionInfo`] does not know it, rows are derived from `.eh_frame` when the module is made. A frame
-//! that these rows do not find is left to framehop, as is everything that is not ELF, so that nothing unwinds
-//! worse than before.
+//! The facade asks for a module's `.sframe` by name, as framehop asks for `.eh_frame`. If the program's
+//! [`ModuleSectionInfo`] does not know it, rows are derived from `.eh_frame` when the module is made. If
+//! these rows do not find a frame, framehop does, and it also handles everything that is not ELF. So nothing
+//! unwinds worse than before.
 //!
-//! What does not change: [`UnwindIterator`] is framehop's, which takes every address behind the first for one
-//! that a call returns to. The statistics of a cache count framehop's part only.
+//! Two things stay framehop's. [`UnwindIterator`] takes every address after the first for one that a call
+//! returns to. The statistics of a cache only count framehop's part.
 
 #![cfg_attr(not(feature = "std"), no_std)]
 #![warn(missing_docs)]
@@ -36,21 +36,21 @@ pub mod aarch64 {
 
 #[cfg(target_arch = "aarch64")]
 mod native {
-    /// The cache for the machine that this is compiled for.
+    /// The cache for this machine.
     pub type CacheNative<P> = crate::aarch64::CacheAarch64<P>;
-    /// The registers of the machine that this is compiled for.
+    /// The registers of this machine.
     pub type UnwindRegsNative = crate::aarch64::UnwindRegsAarch64;
-    /// The unwinder for the machine that this is compiled for.
+    /// The unwinder for this machine.
     pub type UnwinderNative<D, P> = crate::aarch64::UnwinderAarch64<D, P>;
 }
 
 #[cfg(target_arch = "x86_64")]
 mod native {
-    /// The cache for the machine that this is compiled for.
+    /// The cache for this machine.
     pub type CacheNative<P> = crate::x86_64::CacheX86_64<P>;
-    /// The registers of the machine that this is compiled for.
+    /// The registers of this machine.
     pub type UnwindRegsNative = crate::x86_64::UnwindRegsX86_64;
-    /// The unwinder for the machine that this is compiled for.
+    /// The unwinder for this machine.
     pub type UnwinderNative<D, P> = crate::x86_64::UnwinderX86_64<D, P>;
 }
 

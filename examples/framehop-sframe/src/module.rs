@@ -1,4 +1,4 @@
-//! Modules: framehop's, and the bytes that rows are made of.
+//! Modules: framehop's own, and the bytes from which rows are made.
 
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -6,18 +6,18 @@ use alloc::vec::Vec;
 use core::ops::{Deref, Range};
 use inner::ModuleSectionInfo;
 
-/// A section: its bytes and the file's address of the first.
+/// A section: its bytes, and the address of the first byte in the file.
 type Section = (Vec<u8>, u64);
 
-/// A file that is loaded.
+/// A loaded file.
 pub struct Module<D> {
     pub(crate) inner: inner::Module<D>,
-    /// What is to be added to the file's own addresses.
+    /// The number to add to the file's own addresses.
     pub(crate) bias: u64,
     pub(crate) frames: Arc<Frames>,
 }
 
-/// What rows are made of.
+/// The sections from which rows are made.
 #[derive(Default)]
 pub(crate) struct Frames {
     pub sframe: Option<Section>,
@@ -31,7 +31,7 @@ impl<D> Clone for Module<D> {
 }
 
 impl<D: Deref<Target = [u8]>> Module<D> {
-    /// A file that is loaded at the addresses `avma_range`, its own base address at `base_avma`.
+    /// A file that is loaded at the addresses `avma_range`; its own base address is at `base_avma`.
     pub fn new(
         name: String,
         avma_range: Range<u64>,
@@ -43,7 +43,7 @@ impl<D: Deref<Target = [u8]>> Module<D> {
             section(section_info.section_svma_range(b".sframe"), section_info.section_data(b".sframe"));
         let mut noting = Noting { info: section_info, data: None, range: None };
         let inner = inner::Module::new(name, avma_range, base_avma, &mut noting);
-        // Both may be wanted: SFrame need not describe all functions.
+        // Both may be necessary, because SFrame need not describe all functions.
         let eh_frame = section(noting.range, noting.data);
         Self { inner, bias, frames: Arc::new(Frames { sframe, eh_frame }) }
     }
@@ -53,7 +53,7 @@ impl<D: Deref<Target = [u8]>> Module<D> {
         self.inner.avma_range()
     }
 
-    /// Where its own base address is loaded.
+    /// The address that its own base address is loaded at.
     pub fn base_avma(&self) -> u64 {
         self.inner.base_avma()
     }
@@ -68,7 +68,8 @@ fn section<D: Deref<Target = [u8]>>(range: Option<Range<u64>>, data: Option<D>) 
     Some((data?.to_vec(), range?.start))
 }
 
-/// Passes on to the program, and keeps a copy of `.eh_frame`: each section may be asked for once only.
+/// Passes requests on to the program and keeps a copy of `.eh_frame`, because each section may be asked for
+/// only once.
 struct Noting<I> {
     info: I,
     data: Option<Vec<u8>>,

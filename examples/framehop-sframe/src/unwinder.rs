@@ -1,4 +1,4 @@
-//! The unwinders: by rows first, then by framehop.
+//! The unwinders: they try the rows first, then framehop.
 
 use crate::module::Module;
 use alloc::boxed::Box;
@@ -12,7 +12,7 @@ use sframe_format::derive::derive;
 use sframe_format::write::Options;
 use sframe_format::{Abi, FileRows, ModuleId, Registers, RuleCache};
 
-/// Slots of the cache of rules, as many as framehop's has.
+/// Slots in the cache of rules; framehop's cache has the same number.
 const SLOTS: usize = 512;
 
 /// The rows of a module.
@@ -35,11 +35,11 @@ fn module<D: Deref<Target = [u8]>>(abi: Abi, module: &Module<D>) -> sframe_forma
     sframe_format::Module::new(id, module.avma_range(), module.bias, rows(abi, module))
 }
 
-/// A machine's registers as both sides have them.
+/// A machine's registers, in both forms.
 trait Convert: Copy {
     const ABI: Abi;
-    /// `first` is whether they are those of the topmost frame, where the link register is still what the call
-    /// left.
+    /// `first` says whether they are the registers of the topmost frame, where the link register still has
+    /// the value from the call.
     fn read(self, first: bool) -> Registers;
     fn write(&mut self, registers: &Registers, return_address: u64);
 }
@@ -74,7 +74,7 @@ impl Convert for UnwindRegsAarch64 {
     }
 }
 
-/// A step by rows; `None` if they do not find the caller. Registers change only if they do.
+/// Takes a step by rows; `None` if they do not find the caller. Only a successful step changes registers.
 fn step<R: Convert>(
     unwinder: &sframe_format::Unwinder<Vec<u8>>,
     address: FrameAddress,
@@ -117,7 +117,7 @@ macro_rules! machine {
                 Self { inner: inner::$folder::$cache::new_in(), rules: Box::new(RuleCache::new()) }
             }
 
-            /// How often framehop's part was asked.
+            /// How often framehop's part was used.
             pub fn stats(&self) -> CacheStats {
                 self.inner.stats()
             }

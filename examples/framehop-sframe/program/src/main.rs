@@ -1,5 +1,5 @@
-//! Unwinds a stack by framehop: `program FILE PC SP WORD...`, all numbers in hexadecimal. The words are what
-//! the stack pointer points at; the file is loaded at its own addresses. x86-64.
+//! Unwinds a stack with framehop: `program FILE PC SP WORD...`, with all numbers in hexadecimal. The words
+//! are those that the stack pointer points to. The file is loaded at its own addresses. For x86-64.
 
 use framehop::x86_64::{CacheX86_64, UnwindRegsX86_64, UnwinderX86_64};
 use framehop::{Module, ModuleSectionInfo, Unwinder};
