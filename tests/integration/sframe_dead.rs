@@ -30,8 +30,8 @@ fn assemblers(machine: &Machine) -> Vec<PathBuf> {
     }
 }
 
-/// Makes `a.o` and `b.o` with one `.sframe` each. Both define `shared`, nothing needs `dead`, and each file has
-/// one more function.
+/// Makes `a.o` and `b.o` with one `.sframe` each. Both define `shared`, nothing needs `dead`, and each file
+/// has one more function.
 fn assemble(work: &Work, assembler: &PathBuf) {
     let shared = function(".text.shared,\"axG\",%progbits,shared,comdat", "shared");
     let stack = ".section .note.GNU-stack,\"\",%progbits\n";

@@ -2,9 +2,9 @@
 //!
 //! A bug report with a link of 400 objects helps nobody; one with two functions shows the mistake. The goal
 //! says which behaviour must stay: a message, by its topic or by a pattern, or a difference from the
-//! majority. Delta debugging ([`ddmin`]) leaves out everything that the goal does not need: options and
-//! inputs, members of archives, then sections, groups, relocations, symbols and bytes inside objects. The
-//! result is a folder for a bug report, with assembly, a script and a text.
+//! majority. Delta debugging (`ddmin`) leaves out everything that the goal does not need: options and inputs,
+//! members of archives, then sections, groups, relocations, symbols and bytes inside objects. The result is a
+//! folder for a bug report, with assembly, a script and a text.
 
 pub mod archive;
 mod assembly;
