@@ -1,4 +1,4 @@
-//! The command `sframe` as its users meet it: its output and its exit status.
+//! Tests the command `sframe` as its users see it: its output and its exit status.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -59,7 +59,7 @@ fn files_without_frames_and_no_files_are_unusable() {
     assert!(status == 2 && complaint.contains("--derived"), "{complaint}");
 }
 
-/// Every command that reads rows can derive them: `dump`, too, in each of its forms, and for objects by
+/// Every command that reads rows can derive them. So can `dump`, in each of its forms; for objects, it shows
 /// section and offset.
 #[test]
 fn dump_prints_what_eh_frame_gives() {
@@ -138,7 +138,7 @@ fn json_has_the_same_facts_as_text() {
     assert_eq!(function["rows"][1]["cfa"], "rsp+16");
 }
 
-/// An object whose relocations for a section are said to have no addends.
+/// An object that claims that its relocations for a section have no addends.
 fn without_addends(section: &str) -> Vec<u8> {
     use object::elf::{FileHeader64, SHT_REL};
     use object::read::elf::{FileHeader, SectionHeader};
@@ -177,8 +177,8 @@ fn relocations_without_addends_are_told_and_not_taken_for_none() {
     }
 }
 
-/// A program whose `.eh_frame` ends for a walk behind its first FDE. The second gave way to a terminator;
-/// `.eh_frame_hdr` leads to the others.
+/// A program in which a walk over `.eh_frame` ends after the first FDE: a terminator replaces the start of
+/// the second one. `.eh_frame_hdr` leads to the others.
 fn with_a_terminator_in_between(program: &Path) -> Vec<u8> {
     use object::{Object, ObjectSection};
     let mut bytes = std::fs::read(program).unwrap();
@@ -224,7 +224,7 @@ fn functions_behind_a_terminator_are_those_that_the_search_table_leads_to() {
         std::fs::write(path("prog"), with_a_terminator_in_between(&whole)).unwrap();
         for options in [&["verify", "--json"][..], &["verify", "--json", "--derived"]] {
             let report = json(&[options, &[&path("prog")]].concat());
-            // The one that gave way has rows that no FDE stands against.
+            // No FDE can be compared with the rows of the replaced one.
             assert_eq!(functions(&report, "cfi"), count - 1, "{machine} {options:?}");
             assert_eq!(functions(&report, "covered"), count - 1, "{machine} {options:?}");
         }
@@ -239,7 +239,7 @@ fn functions_behind_a_terminator_are_those_that_the_search_table_leads_to() {
 #[path = "../../crates/stacks/tests/common/mod.rs"]
 mod recordings;
 
-/// A recording of the fixture program in its function `leaf`, which `_start` has called.
+/// A recording of the fixture program in its function `leaf`, which `_start` called.
 fn recording() -> Vec<u8> {
     let program = fixture("linked/prog.x86_64.ld2.47").canonicalize().unwrap().display().to_string();
     let mut writer = recordings::Writer::default();
@@ -307,7 +307,7 @@ fn a_command_is_sampled_where_the_kernel_allows_it() {
     assert!(complaint.contains("cannot execute"), "{complaint}");
 }
 
-/// What a command would find out at its end only, it says before it begins.
+/// If a command cannot write its output, it says so before it begins to work, and not at the end.
 #[test]
 fn outputs_are_checked_before_work_begins() {
     let folder = tempfile::tempdir().unwrap();
@@ -345,14 +345,14 @@ fn outputs_are_checked_before_work_begins() {
         let (status, _, complaint) = sframe(&[command, "-o", &none, file]);
         assert!(status == 2 && complaint.contains("No such file or directory"), "{command}: {complaint}");
     }
-    // What is no changed input must not replace it.
+    // A file that is not a changed input must not replace the input.
     for words in [&["table", "-o"][..], &["derive", "-o"], &["index", "--raw", "0", "-o"]] {
         let (status, _, complaint) = sframe(&[words, &[&program, &program]].concat());
         assert!(status == 2 && complaint.contains("the input"), "{words:?}: {complaint}");
     }
     let (status, _, complaint) = sframe(&["stat", "--plot", &at("x.png"), &program]);
     assert!(status == 2 && complaint.contains("SVG"), "{complaint}");
-    // A file with several names: the others would keep the old contents.
+    // If a file has several names, the others would keep the old contents.
     std::fs::hard_link(&program, at("second")).unwrap();
     let (status, _, complaint) = sframe(&["attach", &program]);
     assert!(status == 2 && complaint.contains("hard links"), "{complaint}");
@@ -399,7 +399,7 @@ fn messages_are_coloured_as_asked_for() {
     }
 }
 
-/// No limit for threads binds every user, but no system has the memory for these stacks of threads.
+/// A limit on threads does not apply to every user, but no system has the memory for these stacks of threads.
 #[test]
 fn a_recording_without_a_thread_is_an_error_and_does_not_start_the_command() {
     let folder = tempfile::tempdir().unwrap();
@@ -430,7 +430,7 @@ fn stacks_are_unwound_in_the_kernel_where_it_allows_that() {
     let report: serde_json::Value = serde_json::from_str(report).unwrap();
     let count = |name: &str| report[name].as_u64().unwrap();
     assert!(count("samples") > 10 && count("rooted") * 10 > count("samples") * 8, "{complaint}");
-    // Either it says why not, or the kernel has done it as soon as it had the tables.
+    // Either a warning says why not, or the kernel unwinds as soon as it has the tables.
     if complaint.contains("warning: --bpf: ") {
         assert_eq!(count("in_kernel"), 0, "{complaint}");
     } else {
@@ -459,7 +459,7 @@ fn stacks_are_unwound_in_the_process_where_nobody_tells_the_number_of_processors
     assert!(complaint.contains(says) && complaint.contains("; mount sysfs on /sys"), "{complaint}");
 }
 
-/// What bash offers for the last of these words.
+/// The completions that bash offers for the last of these words.
 fn completions(share: &Path, words: &[&str]) -> Vec<String> {
     let script = "source \"$1\"; shift
         COMP_WORDS=(\"$@\"); COMP_CWORD=$(($# - 1)); last=${COMP_WORDS[COMP_CWORD]}; before=${COMP_WORDS[COMP_CWORD - 1]}

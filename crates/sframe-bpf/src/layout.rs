@@ -32,8 +32,8 @@ pub struct Table {
 }
 
 impl Table {
-    /// A table whose first byte is at `place`, in bytes from the start of all tables. `None` if its end does
-    /// not fit 32 bits.
+    /// A table whose first byte is at `place`, in bytes from the start of all tables. `None` if the place of
+    /// its end does not fit 32 bits.
     pub fn new(table: &CompactTable<&[u8]>, place: u32) -> Option<Self> {
         let (header, parts) = (table.header(), table.parts());
         let end = place.checked_add(u32::try_from(parts.end).ok()?)?;

@@ -101,7 +101,7 @@ impl Kernel {
     /// later.
     ///
     /// # Errors
-    /// The kernel's.
+    /// The kernel reports an error.
     pub fn attach(&mut self, event: BorrowedFd<'_>) -> io::Result<()> {
         let program = program(&mut self.ebpf).map_err(io::Error::other)?;
         let program = program.fd().map_err(io::Error::other)?.as_fd().as_raw_fd();
