@@ -145,6 +145,29 @@ number! {
     StatementId
 }
 number! {
+    /// A `MEMORY` region. Row of [`crate::layout::state::LayoutState::regions`].
+    RegionId
+}
+impl Default for RegionId {
+    fn default() -> Self {
+        RegionId::DEFAULT
+    }
+}
+impl RegionId {
+    /// That of sections that fit no declared region.
+    pub const DEFAULT: RegionId = RegionId(NonZeroU32::MIN);
+
+    /// The region that a script declares, by its row in [`crate::plan::LayoutPlan::memory`].
+    pub fn declared(row: usize) -> RegionId {
+        RegionId::from_index(row + 1)
+    }
+
+    /// The row of its declaration in [`crate::plan::LayoutPlan::memory`]; none for the default region.
+    pub fn declaration(self) -> Option<usize> {
+        self.index().checked_sub(1)
+    }
+}
+number! {
     /// A thunk. Row of [`crate::tables::pools::Thunks::all`].
     ThunkId
 }

@@ -141,9 +141,7 @@ fn eh_frames<'data, E: ByteOrder>(image: &Image<'data, E>) -> Result<Vec<(&'data
     let mut found = Vec::new();
     for index in image.named(b".eh_frame") {
         let section = &image.sections[index];
-        if section.sh_type.get() != consts::SHT_NOBITS
-            && section.sh_flags.get() & u64::from(consts::SHF_ALLOC) != 0
-        {
+        if section.sh_type.get() != consts::SHT_NOBITS && section.sh_flags.get() & consts::SHF_ALLOC != 0 {
             found.push((image.data(index)?, section.sh_addr.get()));
         }
     }

@@ -164,7 +164,7 @@ impl<'image, 'data, E: ByteOrder> Splitter<'_, 'image, 'data, E> {
     /// Whether a section already has the form that the plan would give it.
     fn is_in_shape(&self, frame: usize, plan: &Plan<'_, E>) -> bool {
         let header = &self.object.image.sections[frame];
-        let linked = header.sh_flags.get() & u64::from(consts::SHF_LINK_ORDER) != 0;
+        let linked = header.sh_flags.get() & consts::SHF_LINK_ORDER != 0;
         let ties = Ties { link: linked.then(|| header.sh_link.get()), group: self.group_of(frame as u32) };
         plan.is_in_shape(ties, |text| self.group_of(text))
     }

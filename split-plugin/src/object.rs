@@ -60,9 +60,7 @@ fn read<E: ByteOrder>(bytes: &[u8]) -> Option<Splittable> {
 /// Whether a section of frames may cover several text sections. A section with `SHF_LINK_ORDER` covers one.
 fn is_monolithic<E: ByteOrder>(object: &ObjectFile<'_, E>, index: usize) -> bool {
     let header = &object.headers[index];
-    is_input(object, index)
-        && header.sh_size.get() > 0
-        && header.sh_flags.get() & u64::from(elf::SHF_LINK_ORDER) == 0
+    is_input(object, index) && header.sh_size.get() > 0 && header.sh_flags.get() & elf::SHF_LINK_ORDER == 0
 }
 
 fn symbols<E: ByteOrder>(object: &ObjectFile<'_, E>) -> Vec<Symbol> {

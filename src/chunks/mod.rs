@@ -6,7 +6,7 @@
 pub mod align;
 pub mod memory;
 
-use crate::ids::{ChunkId, SectionId};
+use crate::ids::{ChunkId, RegionId, SectionId};
 use memory::Region;
 
 /// An output section.
@@ -28,8 +28,8 @@ pub struct Chunk<'a> {
     pub load_address: u64,
     /// Size in memory, in bytes.
     pub size: u64,
-    /// The `MEMORY` region that it is in; 0 for none.
-    pub region: usize,
+    /// The `MEMORY` region that it is in.
+    pub region: RegionId,
     /// Input and synthetic sections that it holds, in order of address.
     pub items: Vec<SectionId>,
     /// With `SHF_LINK_ORDER`, an input section. `sh_link` names its output section.
@@ -52,7 +52,7 @@ impl Default for Chunk<'_> {
             address: 0,
             load_address: 0,
             size: 0,
-            region: 0,
+            region: RegionId::DEFAULT,
             items: Vec::new(),
             link_order: None,
             fills: Vec::new(),
@@ -78,7 +78,7 @@ impl Chunk<'_> {
 
     /// Whether it is a part of the TLS template.
     pub fn is_thread_local(&self) -> bool {
-        self.flags & u64::from(crate::elf::consts::SHF_TLS) != 0
+        self.flags & crate::elf::consts::SHF_TLS != 0
     }
 }
 

@@ -24,9 +24,9 @@ pub fn declare<'a, E: ByteOrder>(
     let mut found: Vec<(CompressedSection<'a>, u64)> = Vec::new();
     for (index, header) in object.headers.iter().enumerate() {
         let flags = header.sh_flags.get();
-        let packed = if flags & u64::from(elf::SHF_COMPRESSED) != 0 {
+        let packed = if flags & elf::SHF_COMPRESSED != 0 {
             Some(with_header(object, index))
-        } else if flags & u64::from(elf::SHF_ALLOC) == 0
+        } else if flags & elf::SHF_ALLOC == 0
             && header.sh_type.get() == elf::SHT_PROGBITS
             && object.section_name_begins(index, b".zdebug_")
         {
@@ -120,8 +120,8 @@ fn rewrite_headers<'a, E: ByteOrder>(
         header.sh_size.set(packed.size);
         header.sh_addralign.set(*align);
         let flags = header.sh_flags.get();
-        if flags & u64::from(elf::SHF_COMPRESSED) != 0 {
-            header.sh_flags.set(flags & !u64::from(elf::SHF_COMPRESSED));
+        if flags & elf::SHF_COMPRESSED != 0 {
+            header.sh_flags.set(flags & !elf::SHF_COMPRESSED);
             continue;
         }
         if names.is_empty() {

@@ -242,7 +242,7 @@ impl<'a, E: ByteOrder> ObjectFile<'a, E> {
             }
             total.count(header)?;
             // Sections that are only for compilers are rare. The names of all others need not be read.
-            if header.sh_flags.get() & u64::from(elf::SHF_EXCLUDE) != 0 && self.is_intermediate(index) {
+            if header.sh_flags.get() & elf::SHF_EXCLUDE != 0 && self.is_intermediate(index) {
                 self.intermediate = Intermediate::Beside;
             }
         }
@@ -305,7 +305,7 @@ impl<'a, E: ByteOrder> ObjectFile<'a, E> {
             }
             implicit |= kind != elf::SHT_RELA;
             let target = header.sh_info.get() as usize;
-            if target == 0 && header.sh_flags.get() & u64::from(elf::SHF_ALLOC) != 0 {
+            if target == 0 && header.sh_flags.get() & elf::SHF_ALLOC != 0 {
                 continue;
             }
             match self.relocation_sections.get_mut(target) {

@@ -40,7 +40,7 @@ impl SectionClass {
     pub fn of<E: ByteOrder>(object: &ObjectFile<'_, E>, index: usize) -> SectionClass {
         let header = &object.headers[index];
         let flags = header.sh_flags.get();
-        let has = |flag: u32| flags & u64::from(flag) != 0;
+        let has = |flag: u64| flags & flag != 0;
         let relocated = object.relocation_sections.get(index).is_some_and(|&table| table != 0);
         let mut class = SectionClass::empty();
         class.set(SectionClass::SFRAME, is_input(object, index));

@@ -36,7 +36,7 @@ pub fn load<'a, E: ByteOrder>(object: &mut ObjectFile<'a, E>, store: &'a InputSt
     let mut headers = object.headers.to_vec();
     for &index in &object.sframes {
         let flags = &mut headers[index as usize].sh_flags;
-        flags.set(flags.get() | u64::from(elf::SHF_ALLOC));
+        flags.set(flags.get() | elf::SHF_ALLOC);
     }
     object.headers = whole_table(store.keep(headers.as_bytes()));
     true

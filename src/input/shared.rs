@@ -300,7 +300,7 @@ impl<'a, E: ByteOrder> SharedFile<'a, E> {
     /// Whether the symbol's data cannot be written once the program runs, so that a copy belongs to RELRO.
     pub fn is_read_only(&self, symbol: &Sym<E>) -> bool {
         let section = self.headers.get(usize::from(symbol.st_shndx.get()));
-        section.is_some_and(|header| header.sh_flags.get() & u64::from(elf::SHF_WRITE) == 0)
+        section.is_some_and(|header| header.sh_flags.get() & elf::SHF_WRITE == 0)
             || self.relro.as_ref().is_some_and(|range| range.contains(&symbol.st_value.get()))
     }
 

@@ -94,7 +94,7 @@ impl SourceLines {
             return None;
         }
         self.objects.entry(object.id).or_insert_with(|| Lines::read(object.bytes).unwrap_or_default());
-        let code = object.headers.get(section as usize)?.sh_flags.get() & u64::from(elf::SHF_EXECINSTR) != 0;
+        let code = object.headers.get(section as usize)?.sh_flags.get() & elf::SHF_EXECINSTR != 0;
         let start = if code { offset } else { self.variable_around(object, section, offset)? };
         let lines = self.objects.get(&object.id)?;
         lines.find(address(section as usize, start)?, code, deed)

@@ -300,7 +300,7 @@ mod tests {
         Chunk {
             name,
             sh_type: elf::SHT_PROGBITS,
-            flags: elf::SHF_ALLOC.into(),
+            flags: elf::SHF_ALLOC,
             address,
             load_address,
             size,

@@ -288,7 +288,7 @@ fn chunks<'a>(layout_state: &LayoutState<'_>, fixed: &Fixed<'a>) -> (Vec<Chunk<'
         let mut align = state.align.max(1);
         let mut flags = state.attributes.flags;
         if fixed.policy.writable_text && plan.name == b".text" {
-            flags |= u64::from(elf::SHF_WRITE);
+            flags |= elf::SHF_WRITE;
         }
         if crate::elf::is_alloc(state.attributes.flags) && state.address != 0 {
             // The script may give an address that is less aligned than the section's items need.
@@ -404,7 +404,7 @@ pub fn refresh_outputs(layout_state: &mut LayoutState<'_>, relocatable: bool, sf
         };
         let mut attributes = output::attributes(plan, &facts, writes, script_type, relocatable, sframe_alloc);
         if !keep_groups {
-            attributes.flags &= !u64::from(elf::SHF_GROUP);
+            attributes.flags &= !elf::SHF_GROUP;
         }
         let align = plan.rules().map(|rule| layout_state.lists[rule.index()].max_align).max().unwrap_or(0);
         let state = &mut layout_state.outputs[index];
@@ -420,7 +420,7 @@ pub fn refresh_outputs(layout_state: &mut LayoutState<'_>, relocatable: bool, sf
 /// Gives the first section of the TLS template the alignment of the whole template. Only then offsets from
 /// the thread pointer are the same as the dynamic linker computes.
 fn align_tls(layout_state: &mut LayoutState<'_>) {
-    let tls = u64::from(elf::SHF_TLS);
+    let tls = elf::SHF_TLS;
     let of_template: Vec<usize> = layout_state
         .plan
         .in_order()

@@ -14,7 +14,7 @@ use crate::chunks::{Data, Fill};
 use crate::diag::{Code, Diagnostic};
 use crate::elf::consts as elf;
 use crate::elf::is_alloc;
-use crate::ids::OutputId;
+use crate::ids::{OutputId, RegionId};
 use crate::plan::memory;
 use crate::plan::{Body, Command, OutputPlan};
 use crate::script::Span;
@@ -31,7 +31,7 @@ impl<'p> LayoutState<'p> {
         self.last_output = None;
         self.next_loaded.set(None);
         self.tls_zeros_end = None;
-        self.regions_before = (memory::DEFAULT, None);
+        self.regions_before = (RegionId::DEFAULT, None);
         self.dot_assigned = false;
         for entry in &mut self.symbols.entries {
             entry.value = None;
@@ -135,7 +135,7 @@ impl<'p> LayoutState<'p> {
     /// region.
     fn move_default_region_to_dot(&mut self) {
         if self.current.is_none() {
-            self.regions[memory::DEFAULT].current = self.dot;
+            self.regions[RegionId::DEFAULT.index()].current = self.dot;
         }
     }
 
@@ -160,7 +160,7 @@ impl<'p> LayoutState<'p> {
         let mut loaded = commands.filter_map(|(ahead, command)| match command {
             Command::Output(output) => {
                 let state = &self.outputs[output.index()];
-                let tls = state.attributes.flags & u64::from(elf::SHF_TLS) != 0;
+                let tls = state.attributes.flags & elf::SHF_TLS != 0;
                 let loaded = state.in_output && is_alloc(state.attributes.flags) && !tls;
                 loaded.then_some((self.position + ahead, Some(*output)))
             }
@@ -194,7 +194,7 @@ impl<'p> LayoutState<'p> {
         let address = value.address(self.current_section(), self);
         let Some(current) = self.current else {
             self.dot = address;
-            self.regions[memory::DEFAULT].current = address;
+            self.regions[RegionId::DEFAULT.index()].current = address;
             self.tls_zeros_end = None;
             self.dot_assigned = true;
             return;
@@ -295,7 +295,7 @@ impl<'p> LayoutState<'p> {
             }
             return;
         }
-        let tls = self.outputs[index].attributes.flags & u64::from(elf::SHF_TLS) != 0;
+        let tls = self.outputs[index].attributes.flags & elf::SHF_TLS != 0;
         if alloc && !tls {
             self.last_output = Some(output);
         }
@@ -325,8 +325,8 @@ impl<'p> LayoutState<'p> {
         let align = plan.align.as_ref().and_then(|align| self.number(align)).unwrap_or(1);
         let aligned = |address| align::round_up(address, align).unwrap_or(address);
         let next_in = |layout_state: &Self, region: &Option<Name>| {
-            let row = memory::find(layout_state.plan, &region.as_ref()?.bytes)?;
-            Some(layout_state.regions[row].current)
+            let id = memory::find(layout_state.plan, &region.as_ref()?.bytes)?;
+            Some(layout_state.regions[id.index()].current)
         };
         let start = address.or_else(|| next_in(self, &plan.region)).unwrap_or(self.dot);
         let loaded = load_address.or_else(|| next_in(self, &plan.load_region).map(aligned));
@@ -345,7 +345,7 @@ impl<'p> LayoutState<'p> {
         plan: &OutputPlan,
         index: usize,
         alloc: bool,
-        region: usize,
+        region: RegionId,
     ) -> Option<Start> {
         let align = match &plan.align {
             Some(align) => self.number(align).unwrap_or(1).max(1),
@@ -375,7 +375,7 @@ impl<'p> LayoutState<'p> {
             None if self.settings.relocatable || stands_at_zero(plan, alloc) => (0, 1),
             None => {
                 let zeros_end = self.tls_zeros_end.filter(|_| self.outputs[index].is_tls_zeros());
-                (zeros_end.unwrap_or(self.regions[region].current), align.max(own))
+                (zeros_end.unwrap_or(self.regions[region.index()].current), align.max(own))
             }
         };
         let address = align::round_up(base, used);
@@ -478,13 +478,13 @@ impl<'p> LayoutState<'p> {
 
     /// Lets the region continue behind the section. For a section of an overlay, also notes the overlay's
     /// end.
-    fn advance(&mut self, plan: &OutputPlan, index: usize, region: usize) {
+    fn advance(&mut self, plan: &OutputPlan, index: usize, region: RegionId) {
         let end = self.dot;
         if plan.overlay {
             self.overlay_end = self.overlay_end.max(end);
             self.overlay_region = region;
         }
-        self.regions[region].current = end;
+        self.regions[region.index()].current = end;
         if self.outputs[index].size > 0 {
             self.check_region(region, plan, (self.outputs[index].address, end), plan.region.as_ref());
         }
@@ -503,7 +503,7 @@ impl<'p> LayoutState<'p> {
     fn end_overlay(&mut self) {
         self.dot = self.overlay_end;
         if self.overlay_begun {
-            self.regions[self.overlay_region].current = self.overlay_end;
+            self.regions[self.overlay_region.index()].current = self.overlay_end;
         }
     }
 }

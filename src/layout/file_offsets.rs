@@ -314,7 +314,7 @@ fn span(layout: &Layout<'_>, sections: &[FileSection<'_>], segment: &mut Segment
     for id in counted() {
         let chunk = &layout.chunks[id.index()];
         // A script may put other sections between thread-local ones. They are no part of the TLS template.
-        if segment.p_type == elf::PT_TLS && chunk.flags & u64::from(elf::SHF_TLS) == 0 {
+        if segment.p_type == elf::PT_TLS && chunk.flags & elf::SHF_TLS == 0 {
             continue;
         }
         let section = &sections[id.index()];
@@ -351,16 +351,8 @@ fn relro(layout: &Layout<'_>, sections: &[FileSection<'_>], segments: &[Segment]
 mod tests {
     use super::*;
 
-    fn chunk(sh_type: u32, flags: u32, address: u64, size: u64) -> Chunk<'static> {
-        Chunk {
-            sh_type,
-            flags: flags.into(),
-            align: 16,
-            address,
-            load_address: address,
-            size,
-            ..Chunk::default()
-        }
+    fn chunk(sh_type: u32, flags: u64, address: u64, size: u64) -> Chunk<'static> {
+        Chunk { sh_type, flags, align: 16, address, load_address: address, size, ..Chunk::default() }
     }
 
     fn segment(first: u32, end: u32, align: u64) -> Segment {

@@ -107,7 +107,7 @@ fn fill_chunk<T: Target>(
     let count = lists_of(layout_state, output).map(|list| list.items.len()).sum();
     let mut items: Vec<SectionId> = Vec::with_capacity(count);
     lists_of(layout_state, output).for_each(|list| items.extend_from_slice(&list.items));
-    let ordered = u64::from(elf::SHF_LINK_ORDER);
+    let ordered = elf::SHF_LINK_ORDER;
     let link_order = match layout.chunks[id.index()].flags & ordered {
         0 => None,
         _ => link_order::described(link, layout, &items),
@@ -267,7 +267,7 @@ fn reserved_place<T: Target>(
             let chunk = layout
                 .chunks
                 .iter()
-                .position(|chunk| is_alloc(chunk.flags) && chunk.flags & u64::from(elf::SHF_TLS) != 0)?;
+                .position(|chunk| is_alloc(chunk.flags) && chunk.flags & elf::SHF_TLS != 0)?;
             Some((ChunkId::from_index(chunk), layout.tls.start))
         }
         _ => {

@@ -69,7 +69,7 @@ pub fn described<T: Target>(
 /// Marks the lists that have such sections. Reports `sh_link`s that name nothing, that form a circle, or that
 /// name sections outside the output.
 pub fn prepare<T: Target>(link: &Contents<'_, T>, lists: &mut [List]) {
-    let flag = u64::from(elf::SHF_LINK_ORDER);
+    let flag = elf::SHF_LINK_ORDER;
     let overlay = overlay_of(link);
     lists.iter_mut().filter(|list| overlay.is_some() && list.items.first().copied() == overlay).for_each(
         |list| {
@@ -85,7 +85,7 @@ pub fn prepare<T: Target>(link: &Contents<'_, T>, lists: &mut [List]) {
 fn check<T: Target>(link: &Contents<'_, T>, id: SectionId) {
     let Some((object, index)) = link.locate(id) else { return };
     let header = &object.headers[index as usize];
-    if header.sh_flags.get() & u64::from(elf::SHF_LINK_ORDER) == 0 {
+    if header.sh_flags.get() & elf::SHF_LINK_ORDER == 0 {
         return;
     }
     let linked = header.sh_link.get();

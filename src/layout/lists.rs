@@ -130,7 +130,7 @@ fn orphan<'a, T: Target>(link: &Contents<'a, T>, id: SectionId) -> Orphan<'a> {
         // `.sframe.text` and similar names, if a script has no place for them.
         info.name = orphan_name(info.sh_type);
     }
-    let has = |bit: u32| info.flags & u64::from(bit) != 0;
+    let has = |flag: u64| info.flags & flag != 0;
     let last = match link.synthetic_row(id) {
         Some(row) => is_about_output(link.synthetics.section(row).kind, info.sh_type, relocatable),
         None => false,
@@ -141,7 +141,7 @@ fn orphan<'a, T: Target>(link: &Contents<'a, T>, id: SectionId) -> Orphan<'a> {
         || relocatable && (has(elf::SHF_LINK_ORDER) || info.is_sframe())
         || is_unique(link.config, &info);
     let merge = elf::SHF_MERGE | elf::SHF_STRINGS;
-    let united = u64::from(elf::SHF_GROUP | elf::SHF_WRITE | elf::SHF_EXECINSTR | merge);
+    let united = elf::SHF_GROUP | elf::SHF_WRITE | elf::SHF_EXECINSTR | merge;
     let exact = (info.sh_type, info.flags & !united);
     let key = Key {
         name: info.name,
@@ -161,7 +161,7 @@ fn orphan<'a, T: Target>(link: &Contents<'a, T>, id: SectionId) -> Orphan<'a> {
 fn described<T: Target>(link: &Contents<'_, T>, id: SectionId) -> Option<SectionId> {
     let target = link_order::target(link, id)?;
     let info = link.section_info(id);
-    let grouped = info.flags & u64::from(elf::SHF_GROUP) != 0 && !link.plan.force_group_allocation;
+    let grouped = info.flags & elf::SHF_GROUP != 0 && !link.plan.force_group_allocation;
     (!grouped && !info.is_sframe() && !is_unique(link.config, &info)).then_some(target)
 }
 

@@ -127,7 +127,7 @@ struct Properties {
 
 impl Properties {
     fn new(sh_type: u32, flags: u64, name: &[u8]) -> Self {
-        let has = |bit: u32| flags & u64::from(bit) != 0;
+        let has = |flag: u64| flags & flag != 0;
         let alloc = is_alloc(flags);
         Properties {
             sh_type,
@@ -286,7 +286,7 @@ impl<'p> Placer<'p> {
             if row.is_none() && !described.discard && described.body.iter().any(crate::plan::Body::writes) {
                 // Only the script fills this output section, so it has no type yet. Orphans prefer a
                 // neighbour of their own type.
-                *row = Some(Properties::new(elf::SHT_NULL, elf::SHF_ALLOC.into(), &described.name));
+                *row = Some(Properties::new(elf::SHT_NULL, elf::SHF_ALLOC, &described.name));
             }
         }
         let mut by_name = HashMap::default();

@@ -51,7 +51,7 @@ impl OutputFacts {
             sframe: info.is_sframe(),
             data: info.sh_type != elf::SHT_NOBITS
                 && is_alloc(info.flags)
-                && info.flags & u64::from(elf::SHF_EXECINSTR) == 0,
+                && info.flags & elf::SHF_EXECINSTR == 0,
         }
     }
 
@@ -144,7 +144,7 @@ pub fn attributes(
     relocatable: bool,
     sframe_alloc: bool,
 ) -> Attributes {
-    let alloc = u64::from(elf::SHF_ALLOC);
+    let alloc = elf::SHF_ALLOC;
     let mut flags = output_flags(facts, relocatable);
     let mut sh_type = match facts.sh_type {
         _ if facts.count == 0 && script_data => elf::SHT_PROGBITS,
@@ -155,7 +155,7 @@ pub fn attributes(
     if facts.count == 0 && script_data && starts_with_data(plan) {
         flags |= alloc;
     } else if facts.count == 0 {
-        flags |= alloc | u64::from(elf::SHF_WRITE);
+        flags |= alloc | elf::SHF_WRITE;
     }
     let by_name = if facts.count == 0 { flags_by_name(&plan.name) & !flags } else { 0 };
     flags |= by_name;
@@ -185,14 +185,14 @@ pub fn attributes(
                 sh_type = elf::SHT_PROGBITS;
             }
         }
-        Some(OutputSectionType::ReadOnly) => flags &= !u64::from(elf::SHF_WRITE),
+        Some(OutputSectionType::ReadOnly) => flags &= !elf::SHF_WRITE,
         Some(OutputSectionType::Type { read_only, .. }) => {
             // The type of its input sections takes precedence (GNU ld's manual, "Output Section Type").
             if let Some(value) = script_type.filter(|_| facts.count == 0) {
                 sh_type = value as u32;
             }
             if *read_only {
-                flags &= !u64::from(elf::SHF_WRITE);
+                flags &= !elf::SHF_WRITE;
             }
         }
         None => {}
@@ -210,9 +210,9 @@ fn flags_by_name(name: &[u8]) -> u64 {
         name.strip_prefix(*family).is_some_and(|rest| rest.is_empty() || rest.starts_with(b"."))
     };
     if WRITABLE.iter().any(is_of) {
-        u64::from(elf::SHF_WRITE)
+        elf::SHF_WRITE
     } else if CODE.iter().any(is_of) {
-        u64::from(elf::SHF_EXECINSTR)
+        elf::SHF_EXECINSTR
     } else {
         0
     }
@@ -226,30 +226,30 @@ fn starts_with_data(plan: &OutputPlan) -> bool {
 }
 
 fn output_flags(facts: &OutputFacts, relocatable: bool) -> u64 {
-    let merge = u64::from(elf::SHF_MERGE | elf::SHF_STRINGS);
-    let of_inputs = u64::from(elf::SHF_INFO_LINK | elf::SHF_COMPRESSED);
+    let merge = elf::SHF_MERGE | elf::SHF_STRINGS;
+    let of_inputs = elf::SHF_INFO_LINK | elf::SHF_COMPRESSED;
     let mut flags = facts.any & !(merge | of_inputs);
     // Only the linker's own `.rela.plt` has this flag. Its `sh_info` names the section that it applies to.
     if is_alloc(flags) {
-        flags |= facts.all & u64::from(elf::SHF_INFO_LINK);
+        flags |= facts.all & elf::SHF_INFO_LINK;
     }
     // The flags stay only if all pieces have one size. Otherwise no reader could split the section into
     // pieces.
-    if facts.all & u64::from(elf::SHF_MERGE) != 0 && facts.entsize != 0 {
+    if facts.all & elf::SHF_MERGE != 0 && facts.entsize != 0 {
         flags |= facts.all & merge;
     }
     // In later links, the flag applies to the whole section, so under `-r` all input sections must have it.
     // In a final link, plain sections may stand before the ordered ones.
-    if relocatable && facts.all & u64::from(elf::SHF_LINK_ORDER) == 0 {
-        flags &= !u64::from(elf::SHF_LINK_ORDER);
+    if relocatable && facts.all & elf::SHF_LINK_ORDER == 0 {
+        flags &= !elf::SHF_LINK_ORDER;
     }
-    if facts.all & u64::from(elf::SHF_GROUP) == 0 || !relocatable {
-        flags &= !u64::from(elf::SHF_GROUP);
+    if facts.all & elf::SHF_GROUP == 0 || !relocatable {
+        flags &= !elf::SHF_GROUP;
     }
     if !relocatable {
-        flags &= !u64::from(elf::SHF_EXCLUDE | elf::SHF_GNU_RETAIN);
-    } else if facts.all & u64::from(elf::SHF_EXCLUDE) == 0 {
-        flags &= !u64::from(elf::SHF_EXCLUDE);
+        flags &= !(elf::SHF_EXCLUDE | elf::SHF_GNU_RETAIN);
+    } else if facts.all & elf::SHF_EXCLUDE == 0 {
+        flags &= !elf::SHF_EXCLUDE;
     }
     flags
 }
@@ -259,8 +259,8 @@ mod tests {
     use super::*;
     use crate::script::Span;
 
-    fn info(name: &'static [u8], sh_type: u32, flags: u32, entsize: u64) -> SectionInfo<'static> {
-        SectionInfo { name, sh_type, flags: flags.into(), size: 8, align: 4, entsize }
+    fn info(name: &'static [u8], sh_type: u32, flags: u64, entsize: u64) -> SectionInfo<'static> {
+        SectionInfo { name, sh_type, flags, size: 8, align: 4, entsize }
     }
 
     fn joined(infos: &[SectionInfo<'static>]) -> OutputFacts {
@@ -282,18 +282,18 @@ mod tests {
             ],
         );
         assert_eq!(a.sh_type, elf::SHT_PROGBITS);
-        assert_eq!(a.flags, u64::from(elf::SHF_ALLOC | elf::SHF_WRITE));
+        assert_eq!(a.flags, elf::SHF_ALLOC | elf::SHF_WRITE);
     }
 
     #[test]
     fn merge_flags_stay_only_where_all_pieces_have_one_size() {
         let strings = elf::SHF_ALLOC | elf::SHF_MERGE | elf::SHF_STRINGS;
         let one = info(b".rodata.str1.1", elf::SHT_PROGBITS, strings, 1);
-        assert_eq!(attributes_of(b".rodata", &[one, one]).flags, u64::from(strings));
+        assert_eq!(attributes_of(b".rodata", &[one, one]).flags, strings);
         let wide = SectionInfo { entsize: 4, ..one };
-        assert_eq!(attributes_of(b".rodata", &[one, wide]).flags, u64::from(elf::SHF_ALLOC));
+        assert_eq!(attributes_of(b".rodata", &[one, wide]).flags, elf::SHF_ALLOC);
         let plain = info(b".rodata", elf::SHT_PROGBITS, elf::SHF_ALLOC, 0);
-        assert_eq!(attributes_of(b".rodata", &[one, plain]).flags, u64::from(elf::SHF_ALLOC));
+        assert_eq!(attributes_of(b".rodata", &[one, plain]).flags, elf::SHF_ALLOC);
     }
 
     #[test]

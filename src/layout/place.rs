@@ -159,7 +159,7 @@ fn brief_info<'a, T: Target>(link: &Contents<'a, T>, id: SectionId) -> SectionIn
         name: b"",
         sh_type,
         // `sh_info` names a section of the object, which has another number in the output.
-        flags: flags & !u64::from(elf::SHF_INFO_LINK),
+        flags: flags & !elf::SHF_INFO_LINK,
         size,
         align: if align.is_power_of_two() { align } else { 1 },
         // An entry size larger than the section is nonsense.

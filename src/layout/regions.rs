@@ -7,6 +7,7 @@ use crate::chunks::memory::Last;
 use crate::diag::Code;
 use crate::elf::consts as elf;
 use crate::elf::is_alloc;
+use crate::ids::RegionId;
 use crate::plan::OutputPlan;
 use crate::plan::memory;
 use crate::script::ast::{Name, OutputSectionType};
@@ -22,47 +23,47 @@ impl LayoutState<'_> {
     /// The regions for addresses and load addresses that the script names for a section. `AT>` alone is for
     /// both. A section without load address or load region has the load region of the section before, if both
     /// go to the same region.
-    pub(super) fn declared_regions(&self, plan: &OutputPlan) -> (usize, Option<usize>) {
+    pub(super) fn declared_regions(&self, plan: &OutputPlan) -> (RegionId, Option<RegionId>) {
         let find = |name: &Option<Name>| memory::find(self.plan, &name.as_ref()?.bytes);
         let (region, load) = (find(&plan.region), find(&plan.load_region));
         let region = match (region, load) {
             (None, Some(load)) if plan.address.is_none() => load,
-            (region, _) => region.unwrap_or(memory::DEFAULT),
+            (region, _) => region.unwrap_or(RegionId::DEFAULT),
         };
         let (region_before, load_before) = self.regions_before;
         // A section with an address of its own is in no region, so it does not share one with the section
         // before.
-        let same_region = region == region_before && region != memory::DEFAULT;
+        let same_region = region == region_before && region != RegionId::DEFAULT;
         let inherits = plan.load_address.is_none() && plan.address.is_none() && same_region;
         (region, load.or(load_before.filter(|_| inherits)))
     }
 
-    /// The row of the region that the section goes to. `declared` is the region that the script names for it.
+    /// The region that the section goes to. `declared` is the region that the script names for it.
     pub(super) fn region_of(
         &mut self,
         plan: &OutputPlan,
         index: usize,
         alloc: bool,
-        declared: usize,
-    ) -> usize {
-        if declared != memory::DEFAULT {
+        declared: RegionId,
+    ) -> RegionId {
+        if declared != RegionId::DEFAULT {
             return declared;
         }
         // An explicit address overrides the region that attributes would choose.
         let has_address = plan.address.is_some() || plan.overlay && self.overlay_fixed;
         if self.plan.memory.is_empty() || has_address || !alloc || self.settings.relocatable {
-            return memory::DEFAULT;
+            return RegionId::DEFAULT;
         }
         let OutputState { attributes, facts, .. } = &self.outputs[index];
         let flags = attributes.flags & !attributes.by_name;
-        let row = memory::by_attributes(self.plan, attributes.sh_type, flags, facts.data);
-        if row == memory::DEFAULT && self.outputs[index].facts.bytes > 0 {
+        let region = memory::by_attributes(self.plan, attributes.sh_type, flags, facts.data);
+        if region == RegionId::DEFAULT && self.outputs[index].facts.bytes > 0 {
             let name = plan.name_text();
             let message =
                 format!("no memory region for output section `{name}`, and none fits its attributes");
             self.find_fault(plan.span, Code::LayoutError, message);
         }
-        row
+        region
     }
 
     /// Gives a section its load address (GNU ld's manual, "Output Section LMA"), and lets its load region
@@ -72,8 +73,8 @@ impl LayoutState<'_> {
         plan: &OutputPlan,
         index: usize,
         alloc: bool,
-        region: usize,
-        load_region: Option<usize>,
+        region: RegionId,
+        load_region: Option<RegionId>,
         start: Start,
     ) {
         let (address, size) = (self.outputs[index].address, self.outputs[index].size);
@@ -81,9 +82,9 @@ impl LayoutState<'_> {
         let aligned = |value: u64, align: u64| align::round_up(value, align).unwrap_or(value);
         let load = match (explicit, load_region) {
             (Some(load), _) => load,
-            (None, Some(row)) => {
-                let current = self.regions[row].current;
-                match (plan.align_with_input, row == region) {
+            (None, Some(its)) => {
+                let current = self.regions[its.index()].current;
+                match (plan.align_with_input, its == region) {
                     (true, _) => current.wrapping_add(start.padding),
                     (false, true) => aligned(current, start.used),
                     (false, false) => aligned(current, start.asked),
@@ -93,7 +94,7 @@ impl LayoutState<'_> {
             (None, None) if plan.overlay && self.overlay_begun => {
                 self.load_address_in_overlay(plan, region).unwrap_or(address)
             }
-            (None, None) => self.regions[region].load_address(address, size, start.used),
+            (None, None) => self.regions[region.index()].load_address(address, size, start.used),
         };
         let state = &mut self.outputs[index];
         state.load_address = load;
@@ -103,14 +104,14 @@ impl LayoutState<'_> {
         let takes_room = alloc && !state.is_tls_zeros();
         let loaded = state.attributes.sh_type != elf::SHT_NOBITS;
         match load_region {
-            Some(row) if row != region && alloc && (loaded || plan.align_with_input) => {
+            Some(its) if its != region && alloc && (loaded || plan.align_with_input) => {
                 let end = load.wrapping_add(if takes_room { size } else { 0 });
-                self.regions[row].current = end;
-                self.check_region(row, plan, (load, end), plan.load_region.as_ref());
+                self.regions[its.index()].current = end;
+                self.check_region(its, plan, (load, end), plan.load_region.as_ref());
             }
             None if takes_room => {
                 let first = self.begins_overlay(plan);
-                self.regions[region].remember(Last { address, load, size }, first);
+                self.regions[region.index()].remember(Last { address, load, size }, first);
             }
             _ => {}
         }
@@ -129,22 +130,23 @@ impl LayoutState<'_> {
     }
 
     /// Where a section of an overlay is loaded if it is not the first one: behind the section before.
-    pub(super) fn load_address_in_overlay(&self, plan: &OutputPlan, region: usize) -> Option<u64> {
-        let last = self.regions[region].last.filter(|_| plan.overlay && self.overlay_begun)?;
+    pub(super) fn load_address_in_overlay(&self, plan: &OutputPlan, region: RegionId) -> Option<u64> {
+        let last = self.regions[region.index()].last.filter(|_| plan.overlay && self.overlay_begun)?;
         Some(last.load.wrapping_add(last.size))
     }
 
     /// Reports a section whose addresses, from `start` up to `end`, are not all in its region.
     pub(super) fn check_region(
         &mut self,
-        row: usize,
+        id: RegionId,
         plan: &OutputPlan,
         (start, end): (u64, u64),
         named: Option<&Name>,
     ) {
-        let region = self.regions[row];
+        let region = self.regions[id.index()];
         let (under, over) = (region.underflow(start), region.overflow(end));
-        if row == memory::DEFAULT || start == end && over == 0 || under == 0 && over == 0 {
+        let Some(declaration) = id.declaration() else { return };
+        if over == 0 && (start == end || under == 0) {
             return;
         }
         let fault = if under > 0 {
@@ -155,7 +157,7 @@ impl LayoutState<'_> {
         let message = format!(
             "output section `{}` does not fit region `{}`: {fault}",
             plan.name_text(),
-            self.plan.memory[row - 1].name.text(),
+            self.plan.memory[declaration].name.text(),
         );
         let span = named.map_or(plan.span, |name| name.span);
         self.find_fault(span, Code::LayoutError, message);

@@ -93,7 +93,7 @@ fn members<T: Target>(link: &Geometry<'_, T>, sections: impl Iterator<Item = Sec
     let (mut members, mut known) = (Vec::new(), HashSet::new());
     for id in sections.filter(|&id| link.sections.is_alive(id)) {
         if let Some(chunk) = link.layout.chunk_with(id)
-            && link.layout.chunks[chunk.index()].flags & u64::from(elf::SHF_GROUP) != 0
+            && link.layout.chunks[chunk.index()].flags & elf::SHF_GROUP != 0
             && known.insert(chunk)
         {
             members.push(chunk);
@@ -209,7 +209,7 @@ fn relocation_section<'a, T: Target>(
         (&b".rela"[..], elf::SHT_RELA, size_of::<crate::elf::Rela<T::E>>())
     };
     let name = link.store.keep([prefix, target.name].concat());
-    let flags = u64::from(elf::SHF_INFO_LINK) | target.flags & u64::from(elf::SHF_GROUP);
+    let flags = elf::SHF_INFO_LINK | target.flags & elf::SHF_GROUP;
     let kind = Kind::OutputRelocations(row as u32);
     let mut section = SyntheticSection::new(kind, name, sh_type, flags, 8);
     section.entsize = entsize as u64;

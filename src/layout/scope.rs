@@ -108,7 +108,7 @@ impl Scope for LayoutState<'_> {
     }
 
     fn region(&self, name: &[u8]) -> Lookup<(u64, u64)> {
-        match memory::find(self.plan, name).and_then(|row| self.regions.get(row)) {
+        match memory::find(self.plan, name).and_then(|region| self.regions.get(region.index())) {
             Some(region) => Lookup::Known((region.origin, region.length)),
             None => Lookup::Missing,
         }

@@ -146,10 +146,10 @@ fn one(p_type: u32, chunks: &[&Chunk<'_>], index: usize, flags: u32, align: u64)
 
 fn permissions(chunk: &Chunk<'_>) -> u32 {
     let mut flags = elf::PF_R;
-    if chunk.flags & u64::from(elf::SHF_WRITE) != 0 {
+    if chunk.flags & elf::SHF_WRITE != 0 {
         flags |= elf::PF_W;
     }
-    if chunk.flags & u64::from(elf::SHF_EXECINSTR) != 0 {
+    if chunk.flags & elf::SHF_EXECINSTR != 0 {
         flags |= elf::PF_X;
     }
     flags
@@ -306,7 +306,7 @@ fn notes(chunks: &[&Chunk<'_>], segments: &mut Vec<Segment>) {
 
 /// The segment of the TLS template, if there are thread-local sections.
 pub fn tls(chunks: &[&Chunk<'_>]) -> Option<Segment> {
-    let is_tls = |chunk: &&Chunk<'_>| is_alloc(chunk.flags) && chunk.flags & u64::from(elf::SHF_TLS) != 0;
+    let is_tls = |chunk: &&Chunk<'_>| is_alloc(chunk.flags) && chunk.flags & elf::SHF_TLS != 0;
     let first = chunks.iter().position(is_tls)?;
     let last = chunks.iter().rposition(is_tls).unwrap_or(first);
     let align = chunks[first..=last].iter().filter(|chunk| is_tls(chunk)).map(|chunk| chunk.align).max();
@@ -541,11 +541,11 @@ fn unknown_phdr(plan: &LayoutPlan, name: &Name) -> Diagnostic {
 mod tests {
     use super::*;
 
-    fn chunk(name: &'static [u8], sh_type: u32, flags: u32, address: u64, size: u64) -> Chunk<'static> {
+    fn chunk(name: &'static [u8], sh_type: u32, flags: u64, address: u64, size: u64) -> Chunk<'static> {
         Chunk {
             name,
             sh_type,
-            flags: (flags | elf::SHF_ALLOC).into(),
+            flags: flags | elf::SHF_ALLOC,
             align: 4,
             address,
             load_address: address,

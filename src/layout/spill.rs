@@ -11,9 +11,8 @@ use super::sort;
 use super::state::LayoutState;
 use crate::arch::Target;
 use crate::diag::{Code, Diagnostic};
-use crate::ids::{OutputId, RuleId, SectionId};
+use crate::ids::{OutputId, RegionId, RuleId, SectionId};
 use crate::phase::Contents;
-use crate::plan::memory;
 use crate::tables::section::Kind;
 use hashbrown::HashMap;
 use std::collections::VecDeque;
@@ -50,10 +49,10 @@ fn behind_region<T: Target>(
 ) -> Vec<SectionId> {
     let state = &layout_state.outputs[output.index()];
     let plan = &layout_state.plan.outputs[output.index()];
-    if !state.in_output || state.region == memory::DEFAULT || plan.discard || plan.overlay {
+    if !state.in_output || state.region == RegionId::DEFAULT || plan.discard || plan.overlay {
         return Vec::new();
     }
-    let region = &layout_state.regions[state.region];
+    let region = &layout_state.regions[state.region.index()];
     let mut moving = Vec::new();
     for rule in plan.rules() {
         let list = &layout_state.lists[rule.index()];

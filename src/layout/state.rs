@@ -7,8 +7,8 @@ use crate::chunks::memory::Region;
 use crate::chunks::{Data, Fill};
 use crate::diag::Diagnostic;
 use crate::elf::consts as elf;
-use crate::ids::{OutputId, RuleId};
-use crate::plan::{LayoutPlan, memory};
+use crate::ids::{OutputId, RegionId, RuleId};
+use crate::plan::LayoutPlan;
 use crate::script::builtin::LayoutConstants;
 use crate::script::data_segment::DataSegment;
 use std::cell::Cell;
@@ -67,8 +67,8 @@ pub struct OutputState {
     pub load_address: u64,
     /// Size in bytes.
     pub size: u64,
-    /// The region that it is in, as `memory::find` numbers them.
-    pub region: usize,
+    /// The region that it is in.
+    pub region: RegionId,
     /// Whether it has a header in the output. Empty output sections are dropped.
     pub in_output: bool,
     /// Whether it stays while it is empty.
@@ -101,7 +101,7 @@ impl OutputState {
 
     /// Whether it is `.tbss`, which takes no address space.
     pub fn is_tls_zeros(&self) -> bool {
-        self.attributes.sh_type == elf::SHT_NOBITS && self.attributes.flags & u64::from(elf::SHF_TLS) != 0
+        self.attributes.sh_type == elf::SHT_NOBITS && self.attributes.flags & elf::SHF_TLS != 0
     }
 }
 
@@ -155,13 +155,13 @@ pub struct LayoutState<'p> {
     pub(super) overlay_fixed: bool,
     /// Whether a section of the overlay has been made.
     pub(super) overlay_begun: bool,
-    pub(super) overlay_region: usize,
+    pub(super) overlay_region: RegionId,
     /// The fill of gaps. Empty for the default.
     pub(super) pattern: Vec<u8>,
     /// Whether the location counter was assigned outside of sections, and no section has come since.
     pub(super) dot_assigned: bool,
     /// The regions for addresses and load addresses of the output section before.
-    pub(super) regions_before: (usize, Option<usize>),
+    pub(super) regions_before: (RegionId, Option<RegionId>),
 }
 
 /// The start of a section, and the alignments that led to it.
@@ -211,10 +211,10 @@ impl<'p> LayoutState<'p> {
             overlay_end: 0,
             overlay_fixed: false,
             overlay_begun: false,
-            overlay_region: memory::DEFAULT,
+            overlay_region: RegionId::DEFAULT,
             pattern: Vec::new(),
             dot_assigned: false,
-            regions_before: (memory::DEFAULT, None),
+            regions_before: (RegionId::DEFAULT, None),
         }
     }
 }

@@ -17,13 +17,13 @@ use crate::script::eval::Base;
 use crate::script::glob::Glob;
 use crate::script::{Sources, parse_script};
 
-const CODE: u32 = elf::SHF_ALLOC | elf::SHF_EXECINSTR;
-const DATA: u32 = elf::SHF_ALLOC | elf::SHF_WRITE;
+const CODE: u64 = elf::SHF_ALLOC | elf::SHF_EXECINSTR;
+const DATA: u64 = elf::SHF_ALLOC | elf::SHF_WRITE;
 
 /// Name, type, flags, size, alignment.
-type Section = (&'static str, u32, u32, u64, u64);
+type Section = (&'static str, u32, u64, u64, u64);
 
-fn progbits(name: &'static str, flags: u32, size: u64, align: u64) -> Section {
+fn progbits(name: &'static str, flags: u64, size: u64, align: u64) -> Section {
     (name, elf::SHT_PROGBITS, flags, size, align)
 }
 
@@ -56,7 +56,7 @@ fn rule_of(plan: &LayoutPlan, name: &str) -> Option<RuleId> {
 
 fn info(section: &Section) -> SectionInfo<'static> {
     let &(name, sh_type, flags, size, align) = section;
-    SectionInfo { name: name.as_bytes(), sh_type, flags: flags.into(), size, align, entsize: 0 }
+    SectionInfo { name: name.as_bytes(), sh_type, flags, size, align, entsize: 0 }
 }
 
 /// A plan with sections in its lists.

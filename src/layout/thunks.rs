@@ -95,7 +95,7 @@ pub fn insert<T: Target>(
 
 /// Gives the sections of all pools their sizes, and makes sections for new pools.
 pub fn size_pools<T: Target>(synthetics: &mut SyntheticSections<'_>, first_internal: u32, thunks: &Thunks) {
-    let flags = u64::from(elf::SHF_ALLOC | elf::SHF_EXECINSTR);
+    let flags = elf::SHF_ALLOC | elf::SHF_EXECINSTR;
     let align = T::THUNKS.map_or(1, |spec| spec.align);
     for (number, pool) in (0..).zip(&thunks.pools) {
         let row = (pool.section.0 - first_internal) as usize;
@@ -177,7 +177,7 @@ fn code_sections<'l, T: Target>(
     (1..object.headers.len()).map(|index| (index, object.section_id(index as u32))).filter(|&(index, id)| {
         let flags = object.headers[index].sh_flags.get();
         is_alloc(flags)
-            && flags & u64::from(elf::SHF_EXECINSTR) != 0
+            && flags & elf::SHF_EXECINSTR != 0
             && link.sections.is_alive(id)
             && !link.sections.is(id, SectionState::ABSORBED)
             && !link.sections.is(id, SectionState::NOT_CONTENT)
@@ -530,7 +530,7 @@ fn boundaries<T: Target>(link: &Geometry<'_, T>, layout_state: &LayoutState<'_>)
     let mut found = Vec::new();
     for (number, output) in layout_state.plan.outputs.iter().enumerate() {
         let state = &layout_state.outputs[number];
-        let code = state.attributes.flags & u64::from(elf::SHF_EXECINSTR) != 0;
+        let code = state.attributes.flags & elf::SHF_EXECINSTR != 0;
         if !state.in_output || !code || matches!(&output.name[..], b".init" | b".fini") {
             continue;
         }
@@ -538,7 +538,7 @@ fn boundaries<T: Target>(link: &Geometry<'_, T>, layout_state: &LayoutState<'_>)
             let list = &layout_state.lists[rule.index()];
             for (position, (&id, &size)) in list.items.iter().zip(&list.sizes).enumerate() {
                 let flags = link.section_info(id).flags;
-                if flags & u64::from(elf::SHF_EXECINSTR) == 0 {
+                if flags & elf::SHF_EXECINSTR == 0 {
                     continue;
                 }
                 let address = link.section_address(id).wrapping_add(size);

@@ -52,7 +52,7 @@ fn zlib_header(level: u8) -> [u8; 2] {
 
 /// Whether an output section contains debug information and is not loaded.
 fn is_debug(name: &[u8], flags: u64) -> bool {
-    flags & u64::from(elf::SHF_ALLOC) == 0 && name.starts_with(b".debug_")
+    flags & elf::SHF_ALLOC == 0 && name.starts_with(b".debug_")
 }
 
 /// The name of a section that is compressed in the old GNU way.

@@ -126,7 +126,7 @@ fn link_and_info<T: Target>(link: &Placed<'_, T>, id: ChunkId, chunk: &Chunk<'_>
         elf::SHT_DYNAMIC => (index_of(Kind::DynStr), 0),
         elf::SHT_GNU_VERDEF => (index_of(Kind::DynStr), link.dynamic.defined.len() as u32),
         elf::SHT_GNU_VERNEED => (index_of(Kind::DynStr), link.dynamic.needed.len() as u32),
-        elf::SHT_RELA if chunk.flags & u64::from(elf::SHF_INFO_LINK) != 0 => {
+        elf::SHT_RELA if chunk.flags & elf::SHF_INFO_LINK != 0 => {
             let slots = match index_of(Kind::GotPlt) {
                 0 => index_of(Kind::Got),
                 slots => slots,
@@ -136,7 +136,7 @@ fn link_and_info<T: Target>(link: &Placed<'_, T>, id: ChunkId, chunk: &Chunk<'_>
         elf::SHT_RELA | SHT_ANDROID_RELA => (index_of(Kind::DynSym), 0),
         elf::SHT_SYMTAB => (index_of(Kind::StrTab), link.symtab.first_global),
         elf::SHT_SYMTAB_SHNDX => (index_of(Kind::SymTab), 0),
-        _ if chunk.flags & u64::from(elf::SHF_LINK_ORDER) != 0 => {
+        _ if chunk.flags & elf::SHF_LINK_ORDER != 0 => {
             let target = chunk.link_order.and_then(|target| link.output_chunk(target));
             (target.map_or(0, ChunkId::header_index), 0)
         }

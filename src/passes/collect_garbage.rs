@@ -467,11 +467,11 @@ impl<'m, 'a, T: Target, V: Visits> Marker<'m, 'a, T, V> {
         }
         let header = &object.headers[index];
         let flags = header.sh_flags.get();
-        if flags & u64::from(elf::SHF_GNU_RETAIN) != 0 {
+        if flags & elf::SHF_GNU_RETAIN != 0 {
             return Some(Root::Retained);
         }
-        let grouped = flags & u64::from(elf::SHF_GROUP) != 0;
-        let ordered = flags & u64::from(elf::SHF_LINK_ORDER) != 0;
+        let grouped = flags & elf::SHF_GROUP != 0;
+        let ordered = flags & elf::SHF_LINK_ORDER != 0;
         let sh_type = header.sh_type.get();
         if is_alloc(flags) && is_reserved(object, index, sh_type, grouped) {
             return Some(Root::Reserved);
@@ -628,7 +628,7 @@ impl<'m, 'a, T: Target, V: Visits> Marker<'m, 'a, T, V> {
 /// Whether a section is a note that belongs to no group and to no other section. What it refers to stays
 /// alive even if the note is not loaded, as in GNU ld: a reader of the file looks for the note.
 fn is_plain_note(sh_type: u32, flags: u64) -> bool {
-    sh_type == elf::SHT_NOTE && flags & u64::from(elf::SHF_GROUP | elf::SHF_LINK_ORDER) == 0
+    sh_type == elf::SHT_NOTE && flags & (elf::SHF_GROUP | elf::SHF_LINK_ORDER) == 0
 }
 
 /// Whether start-up code or a reader of the program looks for a section by its type or name.

@@ -52,7 +52,7 @@ fn compress_section<'a, T: Target>(
     section.align = compress::alignment(method.kind);
     match method.kind {
         CompressDebug::ZlibGnu => section.name = link.store.keep(compress::old_name(section.name)),
-        _ => section.flags |= u64::from(elf::SHF_COMPRESSED),
+        _ => section.flags |= elf::SHF_COMPRESSED,
     }
     Some(packed)
 }

@@ -111,8 +111,8 @@ fn is_candidate<T: Target>(
     let refused = elf::SHF_TLS | elf::SHF_GNU_RETAIN | elf::SHF_COMPRESSED;
     header.sh_type.get() == elf::SHT_PROGBITS
         && header.sh_size.get() > 0
-        && header.sh_flags.get() & u64::from(refused) == 0
-        && (header.sh_flags.get() & u64::from(elf::SHF_WRITE) == 0 || is_relro(object, index))
+        && header.sh_flags.get() & refused == 0
+        && (header.sh_flags.get() & elf::SHF_WRITE == 0 || is_relro(object, index))
         && !is_counted_by_place(object.section_name(index))
         && has_simple_dependents(shapes, pinned, id)
 }

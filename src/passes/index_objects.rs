@@ -204,9 +204,8 @@ fn index_object<'a, T: Target>(
                 let what = format!("section {name} has alignment {align:#x}, expected a power of two");
                 report(sink, object, header.sh_offset.get(), what);
             }
-            if flags & !u64::from(elf::SHF_EXECINSTR) == 0 && object.section_name(index) == b".note.GNU-stack"
-            {
-                executable_stack = Some(flags & u64::from(elf::SHF_EXECINSTR) != 0);
+            if flags & !elf::SHF_EXECINSTR == 0 && object.section_name(index) == b".note.GNU-stack" {
+                executable_stack = Some(flags & elf::SHF_EXECINSTR != 0);
             }
             if class.contains(SectionClass::SFRAME) {
                 sframes.push(index as u32);
@@ -222,7 +221,7 @@ fn index_object<'a, T: Target>(
         let foreign_id = kind == elf::SHT_NOTE && object.section_name(index) == b".note.gnu.build-id";
         let excluded = foreign_id
             || mode != OutputMode::Relocatable
-                && (flags & u64::from(elf::SHF_EXCLUDE) != 0
+                && (flags & elf::SHF_EXCLUDE != 0
                     || flags & ALLOC == 0 && call_graph::is_profile(header)
                     || flags & ALLOC == 0
                         && matches!(mode, OutputMode::Executable { .. })
@@ -241,7 +240,7 @@ fn index_object<'a, T: Target>(
     Row { states, classes, executable_stack, has_large }
 }
 
-const ALLOC: u64 = elf::SHF_ALLOC as u64;
+const ALLOC: u64 = elf::SHF_ALLOC;
 
 /// Whether a section holds contents of the program, as opposed to the object's own tables.
 fn is_content(kind: u32, flags: u64) -> bool {

@@ -90,7 +90,7 @@ fn dissolve_groups<'a, T: Target>(
         let mut headers = object.headers.to_vec();
         for member in members {
             let flags = &mut headers[member as usize].sh_flags;
-            flags.set(flags.get() & !u64::from(elf::SHF_GROUP));
+            flags.set(flags.get() & !elf::SHF_GROUP);
             inputs.section_classes[object.section_id(member).index()].remove(SectionClass::GROUPED);
         }
         object.headers = whole_table(store.keep(headers.as_bytes()));
@@ -214,7 +214,7 @@ impl<'l, 'a, T: Target> Matching<'l, 'a, T> {
     fn stays_alone(&self, info: &SectionInfo<'_>) -> bool {
         self.link.config.is_relocatable()
             && !self.plan.force_group_allocation
-            && info.flags & u64::from(elf::SHF_GROUP) != 0
+            && info.flags & elf::SHF_GROUP != 0
     }
 
     fn is_unique(&self, info: &SectionInfo<'_>) -> bool {
@@ -243,7 +243,7 @@ impl<'l, 'a, T: Target> Matching<'l, 'a, T> {
         info: &SectionInfo<'_>,
         accept: impl Fn(u32, usize) -> bool,
     ) -> Option<RuleId> {
-        let alloc = u64::from(elf::SHF_ALLOC);
+        let alloc = elf::SHF_ALLOC;
         let flags =
             if info.is_sframe() && !self.link.config.sframe.alloc { info.flags & !alloc } else { info.flags };
         self.finder.find(info.name, self.file(id), flags, accept)
@@ -287,8 +287,7 @@ impl<'l, 'a, T: Target> Matching<'l, 'a, T> {
         for (number, output) in self.plan.outputs.iter().enumerate() {
             let Some(constraint) = output.constraint else { continue };
             let of_output = std::mem::take(&mut taken[number]);
-            let is_writable =
-                |id: SectionId| self.link.section_info(id).flags & u64::from(elf::SHF_WRITE) != 0;
+            let is_writable = |id: SectionId| self.link.section_info(id).flags & elf::SHF_WRITE != 0;
             let writable = of_output.iter().any(|&id| is_writable(id));
             let holds = match constraint {
                 Constraint::OnlyIfReadOnly => !writable,
@@ -342,7 +341,7 @@ fn is_left_out(config: &Config, info: &SectionInfo<'_>) -> bool {
     if config.is_relocatable() {
         return false;
     }
-    info.flags & u64::from(elf::SHF_EXCLUDE) != 0 || info.name == b".note.GNU-stack"
+    info.flags & elf::SHF_EXCLUDE != 0 || info.name == b".note.GNU-stack"
 }
 
 /// Removes output sections whose constraint fails from the plan.

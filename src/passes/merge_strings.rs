@@ -164,7 +164,7 @@ fn candidate<'a, T: Target>(
     let output = link.rules[id.index()].map(|rule| link.plan.rule(rule).output);
     let by_name = relocatable || output.is_none();
     // Flags about groups and retention do not change the kind of pieces.
-    let irrelevant = u64::from(elf::SHF_GROUP | elf::SHF_GNU_RETAIN | elf::SHF_INFO_LINK);
+    let irrelevant = elf::SHF_GROUP | elf::SHF_GNU_RETAIN | elf::SHF_INFO_LINK;
     Some(Candidate {
         key: Key {
             output,
@@ -179,7 +179,7 @@ fn candidate<'a, T: Target>(
 
 /// Flags of sections that are not merged.
 const REFUSED: u64 =
-    (elf::SHF_WRITE | elf::SHF_EXECINSTR | elf::SHF_LINK_ORDER | elf::SHF_TLS | elf::SHF_COMPRESSED) as u64;
+    elf::SHF_WRITE | elf::SHF_EXECINSTR | elf::SHF_LINK_ORDER | elf::SHF_TLS | elf::SHF_COMPRESSED;
 
 /// The kind of a section's pieces, and its bytes.
 fn pieces_of<'a, E: ByteOrder>(object: &ObjectFile<'a, E>, index: usize) -> Option<(Pieces, &'a [u8])> {
@@ -236,13 +236,13 @@ pub fn piece_at<'a, E: ByteOrder>(
 
 /// Whether `-r` joins a section with others.
 fn is_joined_by_r<T: Target>(link: &Inputs<'_, T>, name: &[u8], flags: u64) -> bool {
-    let grouped = flags & u64::from(elf::SHF_GROUP) != 0;
+    let grouped = flags & elf::SHF_GROUP != 0;
     name != b".comment" && (!grouped || link.config.layout.force_group_allocation)
 }
 
 fn pieces(entsize: u64, flags: u64) -> Option<Pieces> {
     let size = u32::try_from(entsize).ok().filter(|&size| size > 0)?;
-    if flags & u64::from(elf::SHF_STRINGS) == 0 {
+    if flags & elf::SHF_STRINGS == 0 {
         return Some(Pieces::Constants { size });
     }
     matches!(size, 1 | 2 | 4).then_some(Pieces::Strings { unit: size })

@@ -231,7 +231,7 @@ fn fill_gap<T: Target>(chunk: &Chunk<'_>, offset: u64, out: &mut [u8]) {
         let part = &mut out[(position - offset) as usize..(stop - offset) as usize];
         match next.checked_sub(1).map(|index| &chunk.fills[index].pattern[..]) {
             Some(pattern) if !pattern.is_empty() => repeat(pattern, part),
-            _ if chunk.flags & u64::from(elf::SHF_EXECINSTR) != 0 => fill_code(T::CODE_FILL, part),
+            _ if chunk.flags & elf::SHF_EXECINSTR != 0 => fill_code(T::CODE_FILL, part),
             _ => {}
         }
         position = stop;

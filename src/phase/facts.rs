@@ -68,7 +68,7 @@ fn is_even<T: Target>(link: &Synthesized<'_, T>, id: SymbolId) -> bool {
     };
     // The linker may put a merged string at any address, so offsets of `SHF_MERGE` sections prove nothing.
     let info = link.section_info(section);
-    value.is_multiple_of(2) && info.align >= 2 && info.flags & u64::from(elf::SHF_MERGE) == 0
+    value.is_multiple_of(2) && info.align >= 2 && info.flags & elf::SHF_MERGE == 0
 }
 
 /// [`SymbolFacts::FAR`] if the symbol is defined in a section of the large code model.

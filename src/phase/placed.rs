@@ -36,6 +36,6 @@ impl<T: Target> Placed<'_, T> {
     pub fn uses_gnu_extensions(&self) -> bool {
         self.symtab.has_gnu_symbols
             || (self.config.is_relocatable()
-                && self.layout.chunks.iter().any(|chunk| chunk.flags & u64::from(elf::SHF_GNU_RETAIN) != 0))
+                && self.layout.chunks.iter().any(|chunk| chunk.flags & elf::SHF_GNU_RETAIN != 0))
     }
 }

@@ -3,21 +3,19 @@
 use super::LayoutPlan;
 use crate::diag::{Code, Diagnostic};
 use crate::elf::{consts as elf, is_alloc};
+use crate::ids::RegionId;
 use crate::script::ast::{MemoryRegion, Name, RegionLetters};
 use std::collections::HashMap;
 
-/// The row of the default region, for sections that fit no declared region.
-pub const DEFAULT: usize = 0;
-
-/// The name of that region.
+/// The name of the default region.
 pub const DEFAULT_NAME: &[u8] = b"*default*";
 
-/// The row of a region of this name or alias. Row 0 is the default region.
-pub fn find(plan: &LayoutPlan, name: &[u8]) -> Option<usize> {
+/// The region of this name or alias.
+pub fn find(plan: &LayoutPlan, name: &[u8]) -> Option<RegionId> {
     if name == DEFAULT_NAME {
-        return Some(DEFAULT);
+        return Some(RegionId::DEFAULT);
     }
-    plan.region_rows.get(name).map(|row| row + 1)
+    plan.region_rows.get(name).copied().map(RegionId::declared)
 }
 
 /// Gives the aliases of regions the rows of these regions. An alias may name another alias, so chains are
@@ -44,15 +42,15 @@ pub(super) fn follow_aliases(plan: &mut LayoutPlan) {
 
 /// The region of an allocated section that names none: the first region whose letters fit. `data` says
 /// whether any input section in it is loaded and not code.
-pub fn by_attributes(plan: &LayoutPlan, sh_type: u32, flags: u64, data: bool) -> usize {
+pub fn by_attributes(plan: &LayoutPlan, sh_type: u32, flags: u64, data: bool) -> RegionId {
     let has = |letters| has_one(letters, sh_type, flags, data);
     let fits = |region: &MemoryRegion| has(region.attributes.with) && !has(region.attributes.without);
-    plan.memory.iter().position(fits).map_or(DEFAULT, |row| row + 1)
+    plan.memory.iter().position(fits).map_or(RegionId::DEFAULT, RegionId::declared)
 }
 
 fn has_one(letters: RegionLetters, sh_type: u32, flags: u64, data: bool) -> bool {
-    let writable = flags & u64::from(elf::SHF_WRITE) != 0;
-    let executable = flags & u64::from(elf::SHF_EXECINSTR) != 0;
+    let writable = flags & elf::SHF_WRITE != 0;
+    let executable = flags & elf::SHF_EXECINSTR != 0;
     let loaded = is_alloc(flags) && sh_type != elf::SHT_NOBITS;
     // In GNU ld, `w` means data: whatever is loaded and not code, read-only or not, even if there is also
     // code.

@@ -42,9 +42,8 @@ pub fn encoding<T: Target>(config: &Config) -> Options {
 /// Whether a section is executable. The linker's own sections count as executable. Readers reject a table
 /// with a function in any other section.
 pub fn is_code<T: Target>(link: &Inputs<'_, T>, section: SectionId) -> bool {
-    link.locate(section).is_none_or(|(object, index)| {
-        object.headers[index as usize].sh_flags.get() & u64::from(elf::SHF_EXECINSTR) != 0
-    })
+    link.locate(section)
+        .is_none_or(|(object, index)| object.headers[index as usize].sh_flags.get() & elf::SHF_EXECINSTR != 0)
 }
 
 /// The relocations of a section by ascending offset. Assemblers write them in this order, but the gABI does

@@ -156,7 +156,7 @@ impl<'o, 'a, E: ByteOrder> Edit<'o, 'a, E> {
         };
         let mut plan = Plan::of(bytes(frame), relocations, Form::Same, section_of)?;
         let header = object.headers[frame as usize];
-        let linked = header.sh_flags.get() & u64::from(elf::SHF_LINK_ORDER) != 0;
+        let linked = header.sh_flags.get() & elf::SHF_LINK_ORDER != 0;
         let ties = Ties { link: linked.then(|| header.sh_link.get()), group: self.group_of(frame) };
         if plan.parts.is_empty() || plan.is_in_shape(ties, |text| self.group_of(text)) {
             return Ok(());
@@ -236,7 +236,7 @@ impl<'o, 'a, E: ByteOrder> Edit<'o, 'a, E> {
     }
 }
 
-fn set_flag<E: ByteOrder>(header: &mut Shdr<E>, flag: u32, on: bool) {
-    let (flags, flag) = (header.sh_flags.get(), u64::from(flag));
+fn set_flag<E: ByteOrder>(header: &mut Shdr<E>, flag: u64, on: bool) {
+    let flags = header.sh_flags.get();
     header.sh_flags.set(if on { flags | flag } else { flags & !flag });
 }

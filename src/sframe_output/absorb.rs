@@ -104,7 +104,7 @@ pub fn section<T: Target>(
         Some(SFrameIndex::V3) => (b".sframe_idx", SHT_GNU_SFRAME),
         Some(SFrameIndex::Overlay) | None => (b".sframe", SHT_GNU_SFRAME),
     };
-    let flags = if link.config.sframe.alloc { u64::from(elf::SHF_ALLOC) } else { 0 };
+    let flags = if link.config.sframe.alloc { elf::SHF_ALLOC } else { 0 };
     Some(SyntheticSection::new(Kind::SFrame, name, sh_type, flags, 8))
 }
 

@@ -109,7 +109,7 @@ pub fn needed_size<T: Target>(link: &Geometry<'_, T>, chosen: &mut Chosen) -> Op
             }
         }
     }
-    let code = link.layout.chunks.iter().filter(|chunk| chunk.flags & u64::from(elf::SHF_EXECINSTR) != 0);
+    let code = link.layout.chunks.iter().filter(|chunk| chunk.flags & elf::SHF_EXECINSTR != 0);
     let ranges = code.map(|chunk| chunk.address..chunk.address.saturating_add(chunk.size));
     Some(compact.shapes.size(pages_of(link, table, ranges.collect()), compact.entries))
 }
@@ -126,7 +126,7 @@ fn pages_of<T: Target>(link: &Geometry<'_, T>, table: &Table, mut ranges: Vec<Ra
         let Some(chunk) = link.layout.chunk_with(section) else { continue };
         let chunk = &link.layout.chunks[chunk.index()];
         let range = chunk.address..chunk.address.saturating_add(chunk.size);
-        if chunk.flags & u64::from(elf::SHF_EXECINSTR) == 0 && !ranges.contains(&range) {
+        if chunk.flags & elf::SHF_EXECINSTR == 0 && !ranges.contains(&range) {
             ranges.push(range);
         }
     }

@@ -157,7 +157,7 @@ fn discarded_with_text<T: Target>(
 ) -> Option<SectionState> {
     let header = &object.headers[index];
     let linked = header.sh_link.get();
-    if header.sh_flags.get() & u64::from(elf::SHF_LINK_ORDER) != 0
+    if header.sh_flags.get() & elf::SHF_LINK_ORDER != 0
         && linked != 0
         && (linked as usize) < object.headers.len()
     {

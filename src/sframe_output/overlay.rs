@@ -36,7 +36,7 @@ pub fn is_wanted(config: &Config) -> bool {
 
 /// The section for the index.
 pub fn section(config: &Config) -> Option<SyntheticSection<'static>> {
-    let flags = if config.sframe.alloc { u64::from(elf::SHF_ALLOC) } else { 0 };
+    let flags = if config.sframe.alloc { elf::SHF_ALLOC } else { 0 };
     let section = SyntheticSection::new(Kind::SFrameOverlay, b".sframe", SHT_GNU_SFRAME, flags, 8);
     is_wanted(config).then_some(section)
 }

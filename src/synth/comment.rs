@@ -10,7 +10,7 @@ const TEXT: &str = concat!("Linker: sframe-ld ", env!("CARGO_PKG_VERSION"), "\0"
 /// `.comment`. If a script replaces the layout of an image, the image holds only what the script asks for.
 pub fn synthesis<T: Target>() -> Synthesis<T> {
     Synthesis::fixed(|link| {
-        let flags = u64::from(elf::SHF_MERGE | elf::SHF_STRINGS);
+        let flags = elf::SHF_MERGE | elf::SHF_STRINGS;
         let bytes = TEXT.as_bytes();
         let section =
             || SyntheticSection::of_bytes(Kind::Comment, b".comment", elf::SHT_PROGBITS, flags, 1, bytes);

@@ -78,7 +78,7 @@ fn kind<T: Target>(link: &Inputs<'_, T>, file: FileId, symbol: u32) -> CommonKin
 fn empty<T: Target>(kind: CommonKind) -> SyntheticSection<'static> {
     let (name, flags) = match kind {
         CommonKind::Plain => (&b"COMMON"[..], WRITABLE),
-        CommonKind::Tls => (&b".tcommon"[..], WRITABLE | u64::from(elf::SHF_TLS)),
+        CommonKind::Tls => (&b".tcommon"[..], WRITABLE | elf::SHF_TLS),
         CommonKind::Large => (&b"LARGE_COMMON"[..], WRITABLE | T::SHF_LARGE),
     };
     SyntheticSection::new(Kind::Common, name, elf::SHT_NOBITS, flags, 1)

@@ -48,15 +48,14 @@ pub fn section<'a, T: Target>(
         return None;
     }
     // If the dynamic linker relocates records, they must be writable.
-    let is_writable =
-        |header: &crate::elf::Shdr<T::E>| header.sh_flags.get() & u64::from(elf::SHF_WRITE) != 0;
+    let is_writable = |header: &crate::elf::Shdr<T::E>| header.sh_flags.get() & elf::SHF_WRITE != 0;
     let writable = link.objects.iter().zip(&frames.files).any(|(object, file)| {
         file.sections
             .iter()
             .any(|section| object.headers.get(section.index as usize).is_some_and(is_writable))
     });
     let flags = elf::SHF_ALLOC | if writable { elf::SHF_WRITE } else { 0 };
-    Some(SyntheticSection::new(Kind::EhFrame, b".eh_frame", elf::SHT_PROGBITS, flags.into(), 8))
+    Some(SyntheticSection::new(Kind::EhFrame, b".eh_frame", elf::SHT_PROGBITS, flags, 8))
 }
 
 /// The size in bytes, without the records of [`plt_cfi`], which stand behind those of the inputs.

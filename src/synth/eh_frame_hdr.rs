@@ -59,7 +59,7 @@ pub fn section<'a, T: Target>(
     let wanted = link.config.dynamic.eh_frame_hdr && !link.config.is_relocatable();
     let possible = !frames.has_whole_sections && frames.files.iter().any(|file| !file.fdes.is_empty());
     (wanted && possible).then(|| {
-        SyntheticSection::new(Kind::EhFrameHdr, b".eh_frame_hdr", elf::SHT_PROGBITS, elf::SHF_ALLOC.into(), 4)
+        SyntheticSection::new(Kind::EhFrameHdr, b".eh_frame_hdr", elf::SHT_PROGBITS, elf::SHF_ALLOC, 4)
     })
 }
 

@@ -48,7 +48,7 @@ pub fn rela_plt<T: Target>() -> Synthesis<T> {
     Synthesis {
         create: Create::Early(|link| {
             let name: &[u8] = if dynamic::irelative_in_plt(link) { b".rela.iplt" } else { b".rela.plt" };
-            let flags = READ_ONLY | u64::from(elf::SHF_INFO_LINK);
+            let flags = READ_ONLY | elf::SHF_INFO_LINK;
             let section = || SyntheticSection::new(Kind::RelaPlt, name, elf::SHT_RELA, flags, WORD);
             (!link.config.is_relocatable()).then(|| section().entries(ENTRY)).into()
         }),

@@ -260,7 +260,7 @@ fn locals<'l, 'a, T: Target>(
 }
 
 fn is_merge<E: zerocopy::byteorder::ByteOrder>(object: &ObjectFile<'_, E>, section: u32) -> bool {
-    object.headers[section as usize].sh_flags.get() & u64::from(elf::SHF_MERGE) != 0
+    object.headers[section as usize].sh_flags.get() & elf::SHF_MERGE != 0
 }
 
 /// Whether symbols of a section have a place in the output.

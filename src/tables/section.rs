@@ -122,9 +122,9 @@ kinds! {
 }
 
 /// Flags of sections of the linker's own: in memory and read-only, writable, or code.
-pub const READ_ONLY: u64 = elf::SHF_ALLOC as u64;
-pub const WRITABLE: u64 = READ_ONLY | elf::SHF_WRITE as u64;
-pub const CODE: u64 = READ_ONLY | elf::SHF_EXECINSTR as u64;
+pub const READ_ONLY: u64 = elf::SHF_ALLOC;
+pub const WRITABLE: u64 = READ_ONLY | elf::SHF_WRITE;
+pub const CODE: u64 = READ_ONLY | elf::SHF_EXECINSTR;
 
 /// The size of an address in bytes. Most tables are aligned to it.
 pub const WORD: u64 = 8;

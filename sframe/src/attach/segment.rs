@@ -73,7 +73,7 @@ fn slot<E: ByteOrder>(image: &Image<'_, E>, section: Option<usize>, compact: boo
     let (address, offset, size) = match section {
         Some(index) => {
             let header = &image.sections[index];
-            let loaded = header.sh_flags.get() & u64::from(consts::SHF_ALLOC) != 0;
+            let loaded = header.sh_flags.get() & consts::SHF_ALLOC != 0;
             loaded.then(|| (header.sh_addr.get(), header.sh_offset.get(), header.sh_size.get()))?
         }
         None if image.sections.is_empty() => {
@@ -289,7 +289,7 @@ fn section_header<E: ByteOrder>(
     Shdr {
         sh_name: name,
         sh_type: U32::new(if compact { consts::SHT_PROGBITS } else { SHT_GNU_SFRAME }),
-        sh_flags: U64::new(consts::SHF_ALLOC.into()),
+        sh_flags: U64::new(consts::SHF_ALLOC),
         sh_addr: U64::new(address),
         sh_offset: U64::new(offset),
         sh_size: U64::new(size),

@@ -48,13 +48,13 @@ pub fn derive<E: ByteOrder>(
     let section = Shdr {
         sh_name: edit.name(b".sframe")?,
         sh_type: U32::new(SHT_GNU_SFRAME),
-        sh_flags: U64::new(consts::SHF_ALLOC.into()),
+        sh_flags: U64::new(consts::SHF_ALLOC),
         ..Shdr::new_zeroed()
     };
     let relocations = Shdr {
         sh_name: edit.name(b".rela.sframe")?,
         sh_type: U32::new(consts::SHT_RELA),
-        sh_flags: U64::new(consts::SHF_INFO_LINK.into()),
+        sh_flags: U64::new(consts::SHF_INFO_LINK),
         sh_link: U32::new(symbols.unwrap_or(0) as u32),
         sh_addralign: U64::new(8),
         sh_entsize: U64::new(size_of::<Rela<E>>() as u64),

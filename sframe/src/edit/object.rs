@@ -181,7 +181,7 @@ impl<'image, 'data, E: ByteOrder> Object<'image, 'data, E> {
     }
 }
 
-fn set_flag<E: ByteOrder>(header: &mut Shdr<E>, flag: u32, on: bool) {
-    let (flags, flag) = (header.sh_flags.get(), u64::from(flag));
+fn set_flag<E: ByteOrder>(header: &mut Shdr<E>, flag: u64, on: bool) {
+    let flags = header.sh_flags.get();
     header.sh_flags = U64::new(if on { flags | flag } else { flags & !flag });
 }

@@ -38,7 +38,7 @@ fn parse(bytes: &[u8]) -> ObjectFile<'_, LittleEndian> {
     ObjectFile::parse(FileName { path: "a.o", member: None }, bytes).expect("a valid object")
 }
 
-const COMPRESSED: u64 = elf::SHF_COMPRESSED as u64;
+const COMPRESSED: u64 = elf::SHF_COMPRESSED;
 
 #[test]
 fn headers_say_what_is_inside() {

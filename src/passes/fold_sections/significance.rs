@@ -167,7 +167,7 @@ impl<T: Target> Marker<'_, '_, T> {
 
 fn is_code<E: zerocopy::byteorder::ByteOrder>(object: &ObjectFile<'_, E>, index: usize) -> bool {
     let flags = object.headers[index].sh_flags.get();
-    is_alloc(flags) && flags & u64::from(elf::SHF_EXECINSTR) != 0
+    is_alloc(flags) && flags & elf::SHF_EXECINSTR != 0
 }
 
 /// Whether a section holds a C++ vtable. The mangled name that compilers give it shows this. C++ compares

@@ -117,7 +117,7 @@ impl<'s, 'a, T: Target> Shapes<'s, 'a, T> {
 /// A section as a part of a unit.
 fn section_part<'s, T: Target>(link: &'s Bound<'_, T>, id: SectionId) -> Part<'s, T::E> {
     // Flags about groups and relocation sections do not change what the section is.
-    let irrelevant = u64::from(elf::SHF_GROUP | elf::SHF_INFO_LINK);
+    let irrelevant = elf::SHF_GROUP | elf::SHF_INFO_LINK;
     let SectionInfo { name, sh_type, flags, .. } = link.section_info(id);
     let rule = link.rules[id.index()].map(|rule| link.plan.rule(rule));
     let output = rule.map_or(Err(name), |rule| Ok(rule.output));

@@ -16,8 +16,8 @@ use object::write::{Object, Relocation, Symbol, SymbolSection};
 use object::{RelocationFlags, SectionKind, SymbolFlags, SymbolKind, SymbolScope};
 use pretty_assertions::assert_eq;
 
-const STRINGS: u64 = (elf::SHF_ALLOC | elf::SHF_MERGE | elf::SHF_STRINGS) as u64;
-const CONSTANTS: u64 = (elf::SHF_ALLOC | elf::SHF_MERGE) as u64;
+const STRINGS: u64 = elf::SHF_ALLOC | elf::SHF_MERGE | elf::SHF_STRINGS;
+const CONSTANTS: u64 = elf::SHF_ALLOC | elf::SHF_MERGE;
 
 /// A section: name, contents, flags, whether it has a relocation.
 type Section = (&'static str, &'static [u8], u64, bool);
@@ -37,7 +37,7 @@ fn object_of(sections: &[Section]) -> Vec<u8> {
         flags: SymbolFlags::None,
     });
     for &(name, bytes, flags, relocated) in sections {
-        let kind = if flags & u64::from(elf::SHF_STRINGS) != 0 {
+        let kind = if flags & elf::SHF_STRINGS != 0 {
             SectionKind::ReadOnlyString
         } else {
             SectionKind::ReadOnlyData
@@ -62,8 +62,8 @@ fn set_entry_sizes(bytes: &mut [u8]) {
     let count = usize::from(u16::from_le_bytes([bytes[60], bytes[61]]));
     for header in (0..count).map(|index| table + index * 64) {
         let flags = word(bytes, header + 8);
-        if flags & u64::from(elf::SHF_MERGE) != 0 {
-            let size = if flags & u64::from(elf::SHF_STRINGS) != 0 { 1u64 } else { 4 };
+        if flags & elf::SHF_MERGE != 0 {
+            let size = if flags & elf::SHF_STRINGS != 0 { 1u64 } else { 4 };
             bytes[header + 56..header + 64].copy_from_slice(&size.to_le_bytes());
         }
     }
@@ -155,13 +155,13 @@ fn sections_of_one_output_section_and_kind_become_one() {
 
 #[test]
 fn sections_without_whole_pieces_stay() {
-    let writable = STRINGS | u64::from(elf::SHF_WRITE);
+    let writable = STRINGS | elf::SHF_WRITE;
     let object = object_of(&[
         (".rodata.a", b"does not end", STRINGS, false),
         (".rodata.b", b"seven..", CONSTANTS, false),
         (".rodata.c", b"relocate", CONSTANTS, true),
         (".rodata.d", b"writable\0", writable, false),
-        (".rodata.e", b"plain\0", elf::SHF_ALLOC.into(), false),
+        (".rodata.e", b"plain\0", elf::SHF_ALLOC, false),
         (".rodata.f", b"", STRINGS, false),
     ]);
     assert_eq!(merged(PROGRAM, &[object]), []);
@@ -169,7 +169,7 @@ fn sections_without_whole_pieces_stay() {
 
 #[test]
 fn under_r_names_and_groups_stay_apart() {
-    let grouped = STRINGS | u64::from(elf::SHF_GROUP);
+    let grouped = STRINGS | elf::SHF_GROUP;
     let object = || {
         object_of(&[
             (".rodata.str1.1", b"one\0", STRINGS, false),

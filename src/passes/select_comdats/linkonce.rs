@@ -66,7 +66,7 @@ impl<'a> Sections<'a> {
     fn find<E: ByteOrder + Sync>(objects: &[ObjectFile<'a, E>]) -> Self {
         let is_linkonce = |object: &ObjectFile<'a, E>, index: u32| {
             object.section_name_begins(index as usize, PREFIX)
-                && object.headers[index as usize].sh_flags.get() & u64::from(elf::SHF_GROUP) == 0
+                && object.headers[index as usize].sh_flags.get() & elf::SHF_GROUP == 0
         };
         let of_file = |object: &ObjectFile<'a, E>| {
             let special = object.special.iter().copied();
