@@ -189,49 +189,6 @@ fn the_format_crate_knows_nothing_of_the_linker() {
 }
 
 #[test]
-fn hash_maps_are_not_iterated_where_order_matters() {
-    // A walk over a map needs a comment that says why its order does not matter, on the same line or the one
-    // before.
-    let walks =
-        [".iter()", ".keys()", ".values()", ".into_iter()", ".drain(", ".values_mut()", ".iter_mut()"];
-    let mut found = Vec::new();
-    for (name, text) in
-        files(&["src", "crates/linker-script", "crates/linker-options", "crates/diagnostics"], &["rs"])
-    {
-        let maps = hash_maps(&text);
-        let lines: Vec<&str> = text.lines().collect();
-        for (line, content) in code(&text) {
-            let walked = maps.iter().any(|map| {
-                walks.iter().any(|walk| content.contains(&format!("{map}{walk}")))
-                    || content.contains(&format!("in &{map} "))
-                    || content.contains(&format!("in {map} "))
-            });
-            let said = |n: usize| n > 0 && lines[n - 1].contains("order");
-            if walked && !said(line) && !said(line - 1) {
-                found.push(format!("{name}:{line}: {}", content.trim()));
-            }
-        }
-    }
-    none("walks over a hash map that do not say why the order is right", found);
-}
-
-/// The names of fields and variables that this text declares as a hash map or set.
-fn hash_maps(text: &str) -> Vec<String> {
-    let mut names = Vec::new();
-    for (_, line) in code(text) {
-        let Some(at) = line.find("HashMap<").or_else(|| line.find("HashSet<")) else { continue };
-        let before =
-            line[..at].trim_end_matches(|c: char| c.is_alphanumeric() || c == ':' || c == '&' || c == '_');
-        let Some(declared) = before.trim_end().strip_suffix(':') else { continue };
-        let name = declared.rsplit(|c: char| !(c.is_alphanumeric() || c == '_')).next().unwrap_or("");
-        if !name.is_empty() {
-            names.push(name.to_owned());
-        }
-    }
-    names
-}
-
-#[test]
 fn only_the_arch_folder_names_architectures() {
     // Only options and commands remain; their words are names of architectures.
     const NEUTRAL: [&str; 11] = [

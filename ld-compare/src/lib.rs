@@ -15,6 +15,8 @@
 //! | `progress` | shows that a long command is at work |
 //! | `reduce` | makes a failing link as small as possible |
 
+#![allow(missing_docs, reason = "fields whose type and name say all have no comment")]
+
 pub mod args;
 mod arguments;
 pub mod baseline;

@@ -127,9 +127,9 @@ fn write_reports<T: serde::Serialize>(
     if let Some(path) = &output.json {
         let text = serde_json::to_string_pretty(report)? + "\n";
         if path == Path::new("-") {
-            print(&text)
+            print(&text);
         } else {
-            std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))?
+            std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))?;
         }
     }
     if let Some(path) = &output.html {

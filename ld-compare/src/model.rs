@@ -286,7 +286,7 @@ impl Object {
             };
             match symbol.place {
                 Place::Section(section) if !gone => {
-                    symbol.place = Place::Section(section_rows[section].unwrap_or(0))
+                    symbol.place = Place::Section(section_rows[section].unwrap_or(0));
                 }
                 Place::Group(group) if !gone => symbol.place = Place::Group(group_rows[group].unwrap_or(0)),
                 _ => {}
@@ -373,9 +373,9 @@ impl<'a> Writer<'a> {
 
     fn put(&mut self, value: u64, width: usize) {
         if self.object.big {
-            self.bytes.extend(&value.to_be_bytes()[8 - width..])
+            self.bytes.extend(&value.to_be_bytes()[8 - width..]);
         } else {
-            self.bytes.extend(&value.to_le_bytes()[..width])
+            self.bytes.extend(&value.to_le_bytes()[..width]);
         }
     }
 

@@ -38,7 +38,7 @@ pub fn case(report: &CaseReport) -> String {
 
 fn row(result: &LinkerReport) -> [String; 9] {
     let facts = &result.facts;
-    let said: Vec<String> = facts.messages.iter().map(|message| message.key()).collect();
+    let said: Vec<String> = facts.messages.iter().map(super::facts::messages::Message::key).collect();
     [
         result.linker.name.clone(),
         facts.status.to_string(),

@@ -1,5 +1,7 @@
 //! The command line of `sframe`.
 
+#![allow(missing_docs, reason = "a group of options has no help of its own")]
+
 use super::open::Input;
 use clap::{ArgGroup, Args, Parser, Subcommand};
 use diagnostics::Color;

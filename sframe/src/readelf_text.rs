@@ -176,9 +176,9 @@ mod tests {
             }
             let concatenated = input.sframe.iter().any(|section| section.section().blobs().count() > 1);
             if concatenated {
-                assert!(ours.starts_with(recorded.as_str()), "{}", fixture.name)
+                assert!(ours.starts_with(recorded.as_str()), "{}", fixture.name);
             } else {
-                pretty_assertions::assert_str_eq!(ours, *recorded, "{}", fixture.name)
+                pretty_assertions::assert_str_eq!(ours, *recorded, "{}", fixture.name);
             }
             same += 1;
         }

@@ -59,7 +59,7 @@ static FOLDER: Mutex<Option<TempDir>> = Mutex::new(None);
 struct Stop(String);
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
 /// Does the work of a hook. A fatal message comes last, while no lock is held: the linker may not return from

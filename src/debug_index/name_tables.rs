@@ -186,7 +186,7 @@ impl<'a, T: Target> IndexReader<'_, '_, 'a, T> {
             _ => augmentation,
         });
         self.found.long |= header.format() == Format::Dwarf64;
-        let fixed = header.format().initial_length_size() as u64 + 2 + 2 + 7 * 4;
+        let fixed = u64::from(header.format().initial_length_size()) + 2 + 2 + 7 * 4;
         let lists = header.offset().0 as u64 + fixed + (augmentation.len() as u64).next_multiple_of(4);
         let counts = [header.compile_unit_count(), header.local_type_unit_count()].map(u64::from);
         let signatures = u64::from(header.foreign_type_unit_count()) * 8;

@@ -10,9 +10,11 @@ use std::path::{Path, PathBuf};
 
 /// Opens the files that options name, and reports those that it cannot read.
 pub struct OptionFiles<'r> {
+    /// Where file names lead.
     pub source: &'r dyn InputSource,
     /// Receives the texts, so that messages can point into them.
     pub sources: &'r mut Sources,
+    /// Receives what is wrong with them.
     pub sink: &'r Sink,
     /// Paths of the files that were opened.
     pub paths: &'r mut Vec<PathBuf>,

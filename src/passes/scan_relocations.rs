@@ -67,7 +67,7 @@ pub fn run<T: Target>(link: &Live<'_, T>) -> (Vec<ScanResults>, Vec<Needs>) {
             // The list keeps its capacity from object to object. A new one would be copied again and again as
             // it grows.
             *sites = std::mem::take(&mut found.sites);
-            found.sites = sites.to_vec();
+            found.sites = sites.clone();
             sites.clear();
             found
         })

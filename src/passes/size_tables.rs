@@ -60,7 +60,7 @@ pub fn run<'a, T: Target>(
     }
     let dynamic = sizing.dynamic;
     synthetics.rows.extend(numbered.merged.iter().map(|merged| merged.section.clone()));
-    let tables = Tables { dynamic, relative_count, debug_index, name_index, corrupt_sframes, numbered };
+    let tables = Tables { numbered, dynamic, relative_count, debug_index, name_index, corrupt_sframes };
     (Contents { tables, synthetics }, chosen)
 }
 

@@ -76,12 +76,19 @@ fn trace_path(config: &Config) -> Option<PathBuf> {
     Some(beside.into())
 }
 
+/// What messages call the file of `-Map`.
 pub const MAP: &str = "the map";
+/// The file of `--dependency-file`.
 pub const DEPENDENCIES: &str = "the dependency file";
+/// The file of `--reproduce`.
 pub const REPRODUCE: &str = "the archive of --reproduce";
+/// The file of `--why-extract`.
 pub const REASONS: &str = "the reasons for extraction";
+/// The file of `--explain-discarded`.
 pub const EXPLANATION: &str = "the explanation";
+/// The file of `--print-symbol-order`.
 pub const SYMBOL_ORDER: &str = "the order of symbols";
+/// The file of `--time-trace`.
 pub const TIME_TRACE: &str = "the time trace";
 
 /// The diagnostic for a file that would be written over an input.

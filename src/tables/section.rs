@@ -121,9 +121,11 @@ kinds! {
     }
 }
 
-/// Flags of sections of the linker's own: in memory and read-only, writable, or code.
+/// Flags of a section of the linker's own in memory.
 pub const READ_ONLY: u64 = elf::SHF_ALLOC;
+/// Flags of one that the program writes to.
 pub const WRITABLE: u64 = READ_ONLY | elf::SHF_WRITE;
+/// Flags of one with code.
 pub const CODE: u64 = READ_ONLY | elf::SHF_EXECINSTR;
 
 /// The size of an address in bytes. Most tables are aligned to it.

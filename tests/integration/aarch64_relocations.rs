@@ -373,10 +373,10 @@ fn write_library(work: &Work, fields: &[Field], places: &[i64]) -> String {
             Slot::Address => writeln!(source, ".data\n{name}: .quad 0").unwrap(),
             Slot::General => {
                 writeln!(source, ".section .tdata\n.globl {name}\n.type {name},%tls_object\n{name}: .quad 0")
-                    .unwrap()
+                    .unwrap();
             }
             Slot::Offset | Slot::Descriptor => {
-                writeln!(source, ".section .tdata\n.type {name},%tls_object\n{name}: .quad 0").unwrap()
+                writeln!(source, ".section .tdata\n.type {name},%tls_object\n{name}: .quad 0").unwrap();
             }
             Slot::Module | Slot::Block => {}
         }

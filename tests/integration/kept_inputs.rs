@@ -23,7 +23,7 @@ impl Damage {
     /// The bytes with one to four of them replaced, and now and then cut short.
     fn of(&mut self, original: &[u8]) -> Vec<u8> {
         let mut bytes = original.to_vec();
-        for _ in 0..1 + self.below(4) {
+        for _ in 0..=self.below(4) {
             let at = self.below(bytes.len());
             if let Some(byte) = bytes.get_mut(at) {
                 *byte = self.below(256) as u8;

@@ -132,7 +132,7 @@ impl Numbers {
     fn file(&mut self) -> Vec<u8> {
         let mixture = self.below(4);
         let mut text = Vec::new();
-        for _ in 0..1 + self.below(40) {
+        for _ in 0..=self.below(40) {
             if mixture == 0 || mixture == 1 && self.below(4) == 0 {
                 text.push(self.below(256) as u8);
             } else {

@@ -64,7 +64,7 @@ fn check_words(work: &Work, program: &str) {
     let (x, d) = (elf.symbol("x").value, elf.symbol("d").value);
     assert_eq!(elf.quad_at(d), x + 5);
     assert_eq!(elf.quad_at(d + 8), x - 8 + 3);
-    assert_eq!(word(elf.at(d + 16, 4), 0) as i32 as i64, x as i64 - 4 - (d as i64 + 16));
+    assert_eq!(i64::from(word(elf.at(d + 16, 4), 0) as i32), x as i64 - 4 - (d as i64 + 16));
 }
 
 #[test]

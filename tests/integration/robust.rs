@@ -246,7 +246,7 @@ fn mutate(
     let headers = quad(original, 40) as usize;
     for round in 0..rounds {
         let mut bytes = original.to_vec();
-        for _ in 0..1 + numbers.below(3) {
+        for _ in 0..=numbers.below(3) {
             let at = if numbers.below(2) == 0 && headers < bytes.len() {
                 headers + numbers.below(bytes.len() - headers)
             } else {

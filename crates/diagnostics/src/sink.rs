@@ -105,7 +105,7 @@ impl Sink {
 
     /// All diagnostics, sorted by phase, then by place, then by text. Exact repetitions appear once.
     pub fn into_sorted(self) -> Vec<Diagnostic> {
-        let mut reported = self.reported.into_inner().unwrap_or_else(|p| p.into_inner());
+        let mut reported = self.reported.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
         reported.sort_by(|(phase_a, a), (phase_b, b)| {
             (phase_a, a.order, &a.message, &a.notes).cmp(&(phase_b, b.order, &b.message, &b.notes))
         });
@@ -114,7 +114,7 @@ impl Sink {
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Vec<(u32, Diagnostic)>> {
-        self.reported.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        self.reported.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 }
 

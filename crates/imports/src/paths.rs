@@ -113,7 +113,7 @@ impl Modules {
                 Target::Module(module) => self.descend(module, rest, depth + 1),
                 // If a module re-exports an item of another crate, the item counts as the module's own.
                 Target::Foreign => Target::Item(at, first.clone()),
-                target => target,
+                Target::Item(at, name) => Target::Item(at, name),
             };
         }
         for import in module.imports.iter().filter(|import| import.name.is_none()) {

@@ -1,6 +1,8 @@
 //! The binary interface between linker and plugin, as specified by GNU's plugin interface (binutils
 //! `include/plugin-api.h`, gcc wiki "whopr/driver").
 
+#![allow(missing_docs, reason = "the interface's own page says what each field is")]
+
 use std::ffi::{c_char, c_int, c_void};
 
 /// Version of the interface.

@@ -94,7 +94,7 @@ impl Drop for Session {
     fn drop(&mut self) {
         let keep = self.keep_temporaries;
         let _ = run(move || {
-            for cleanup in state::with(|state| state.take_cleanups()) {
+            for cleanup in state::with(super::state::State::take_cleanups) {
                 if !keep {
                     // SAFETY: the plugin registered it to be called once, at the end.
                     unsafe { cleanup() };

@@ -81,7 +81,7 @@ static STATE: Mutex<Option<State>> = Mutex::new(None);
 static ENDED: Condvar = Condvar::new();
 
 fn lock() -> MutexGuard<'static, Option<State>> {
-    STATE.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    STATE.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
 /// Waits until no other session runs, and begins one. `false`: a plugin has failed before, and its threads
@@ -95,7 +95,7 @@ pub fn begin() -> bool {
                 return true;
             }
             Some(state) if state.spent => return false,
-            Some(_) => state = ENDED.wait(state).unwrap_or_else(|poisoned| poisoned.into_inner()),
+            Some(_) => state = ENDED.wait(state).unwrap_or_else(std::sync::PoisonError::into_inner),
         }
     }
 }

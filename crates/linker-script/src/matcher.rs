@@ -496,7 +496,7 @@ mod tests {
             let script = parse(&body);
             let statements = statements(&script);
             let matcher = Matcher::new(statements.iter().copied());
-            let file = File { name: file.as_bytes(), archive: archive.as_ref().map(|a| a.as_bytes()) };
+            let file = File { name: file.as_bytes(), archive: archive.as_ref().map(std::string::String::as_bytes) };
             for name in &names {
                 let name = name.as_bytes();
                 prop_assert_eq!(matcher.find(name, file, 0), naive(&statements, name, file, 0));

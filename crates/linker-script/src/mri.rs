@@ -181,7 +181,7 @@ impl Reader<'_, '_> {
                 self.attribute(command, line, operands, |section, value| section.subalign = Some(value));
             }
             b"SECT" => {
-                self.attribute(command, line, operands, |section, value| section.address = Some(value))
+                self.attribute(command, line, operands, |section, value| section.address = Some(value));
             }
             b"BASE" => {
                 let value = self.value(line, place.end);

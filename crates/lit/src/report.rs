@@ -17,7 +17,7 @@ pub fn print(outcomes: &[(String, Outcome)], toolchain: &Toolchain, scratch: &Pa
         match outcome {
             Outcome::Failed(text) => println!("FAIL: lit-tests/{name}\n{text}"),
             Outcome::Differs(reason) => {
-                println!("{} differs: lit-tests/{name}: {reason}", toolchain.linker_name())
+                println!("{} differs: lit-tests/{name}: {reason}", toolchain.linker_name());
             }
             Outcome::Skipped(reason) => note_skip(scratch, &format!("skipped: lit-tests/{name}: {reason}\n")),
             Outcome::Passed | Outcome::Unsupported | Outcome::FailedAsExpected => (),

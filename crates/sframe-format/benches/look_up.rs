@@ -101,7 +101,7 @@ fn rows_only(criterion: &mut Criterion, input: &Input, pcs: &[u64]) {
         bencher.iter(|| {
             pcs.iter().for_each(|&pc| {
                 let _ = black_box(index.lookup(pc));
-            })
+            });
         });
     });
     let compact = input.compact();
@@ -109,7 +109,7 @@ fn rows_only(criterion: &mut Criterion, input: &Input, pcs: &[u64]) {
         bencher.iter(|| {
             pcs.iter().for_each(|&pc| {
                 let _ = black_box(compact.lookup(pc));
-            })
+            });
         });
     });
     let section = simple_frame_rs::SFrameSection::from(&input.sframe, input.sframe_address).unwrap();

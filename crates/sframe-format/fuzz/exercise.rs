@@ -112,7 +112,7 @@ pub fn assert_agrees(table: &RuleTable, index: &SectionIndex<&[u8]>, pc: u64) {
         |found: Match| UnwindRules { abi: found.abi, signal: found.is_signal(), rules: found.row.rules };
     match table.find(pc) {
         TableAnswer::Row(listed) => {
-            assert_eq!(index.lookup(pc).map(|found| found.map(rules)), Ok(Some(listed)), "{pc:#x}")
+            assert_eq!(index.lookup(pc).map(|found| found.map(rules)), Ok(Some(listed)), "{pc:#x}");
         }
         TableAnswer::NoRow => assert_eq!(index.lookup(pc), Ok(None), "{pc:#x}"),
         TableAnswer::Elsewhere => {}

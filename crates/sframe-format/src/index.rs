@@ -108,7 +108,7 @@ impl<D: Deref<Target = [u8]>> SectionIndex<D> {
                 });
                 found.find(|(_, fde)| pc.wrapping_sub(fde.address) < fde.size.into())
             }
-            _ => None,
+            Order::One(_) => None,
         }
     }
 

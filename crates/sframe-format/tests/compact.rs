@@ -203,7 +203,7 @@ fn vector(number: u32) -> String {
         .skip_while(|line| !line.starts_with("```"))
         .skip(1)
         .take_while(|line| !line.starts_with("```"))
-        .flat_map(|line| line.split('|').next())
+        .filter_map(|line| line.split('|').next())
         .flat_map(|bytes| bytes.chars().filter(|c| !c.is_whitespace()))
         .collect()
 }

@@ -16,7 +16,7 @@ impl Random {
 }
 
 fn mutate(random: &mut Random, bytes: &mut Vec<u8>, from: usize) {
-    for _ in 0..1 + random.next(4) {
+    for _ in 0..=random.next(4) {
         let length = bytes.len() - from;
         let at = from + random.next(length);
         match random.next(5) {

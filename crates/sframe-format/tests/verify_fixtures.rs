@@ -24,7 +24,7 @@ fn fixtures_have_no_findings_but_the_known_ones() {
         let errors: Vec<String> = findings(&fixture)
             .iter()
             .filter(|finding| finding.kind.severity() > Severity::Note)
-            .map(|finding| finding.to_string())
+            .map(std::string::ToString::to_string)
             .collect();
         let known: &[&str] = match name.as_str() {
             // Wrong r_offset values.

@@ -166,8 +166,12 @@ unsafe fn is_foreign(words: Words) -> bool {
     let mut emulation = false;
     loop {
         // SAFETY: the loop stops at the null.
-        let word =
-            unsafe { if at.is_null() || (*at).is_null() { return false } else { CStr::from_ptr(*at) } };
+        let word = unsafe {
+            if at.is_null() || (*at).is_null() {
+                return false;
+            }
+            CStr::from_ptr(*at)
+        };
         let word = word.to_bytes();
         let value = if emulation { Some(word) } else { word.strip_prefix(b"-m") };
         if value.is_some_and(names::is_32_bit) {

@@ -182,7 +182,7 @@ fn a_child_does_not_wait_for_the_threads_of_its_parent() {
 }
 
 /// How often a scratch was used.
-fn used(uses: &mut Uses) -> u32 {
+fn used(uses: &Uses) -> u32 {
     // SAFETY: loom rejects a run in which another thread writes.
     uses.0.with(|uses| unsafe { *uses })
 }

@@ -429,7 +429,7 @@ fn sample<'data>(layout: &Layout, reader: &mut Reader<'data>, kernel: bool) -> O
 /// Skips the counts of `PERF_SAMPLE_READ`.
 fn skip_counts(read: u64, reader: &mut Reader<'_>) -> Option<()> {
     let times = (read & 3).count_ones();
-    let fields = 1 + u64::from((read & 4 != 0) as u32 + (read & 16 != 0) as u32);
+    let fields = 1 + u64::from(u32::from(read & 4 != 0) + u32::from(read & 16 != 0));
     if read & READ_GROUP == 0 {
         return words(reader, u64::from(times) + fields).map(|_| ());
     }

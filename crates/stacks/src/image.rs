@@ -101,7 +101,7 @@ impl Image {
         let loads = loads.collect();
         let build_id = build_id::of_file(endian, &bytes, segments);
         let entry = header.e_entry(endian);
-        Ok(Self { abi, loads, build_id, entry, bytes })
+        Ok(Self { bytes, abi, loads, build_id, entry })
     }
 
     /// The machine it is for.
@@ -221,7 +221,7 @@ impl Image {
         let sections = header.sections(endian, &*self.bytes).ok();
         for kind in [elf::SHT_SYMTAB, elf::SHT_DYNSYM] {
             let table = sections.as_ref().and_then(|all| all.symbols(endian, &*self.bytes, kind).ok());
-            let symbols = table.iter().flat_map(|table| table.iter());
+            let symbols = table.iter().flat_map(object::read::elf::SymbolTable::iter);
             let functions = symbols.filter(|symbol| symbol.st_type() == elf::STT_FUNC);
             starts.extend(functions.map(|symbol| symbol.st_value(endian)));
         }
@@ -239,7 +239,7 @@ impl Image {
         let mut areas = Vec::new();
         // In a malformed file, any number of sections may claim the same bytes.
         let mut left = self.bytes.len();
-        for section in sections.iter().flat_map(|sections| sections.iter()) {
+        for section in sections.iter().flat_map(object::read::elf::SectionTable::iter) {
             let code = section.sh_flags(endian) & u64::from(elf::SHF_EXECINSTR) != 0;
             if code
                 && let Ok(bytes) = section.data(endian, &*self.bytes)

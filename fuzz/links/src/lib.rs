@@ -8,6 +8,8 @@
 //! Each link must end without a panic. With any number of threads, it must give the same output and the same
 //! messages. And readelf must have no complaint about an output of valid inputs ([`complaints`]).
 
+#![allow(missing_docs, reason = "fields whose type and name say all have no comment")]
+
 mod archives;
 mod compact;
 pub mod complaints;

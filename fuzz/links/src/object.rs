@@ -142,7 +142,7 @@ fn global(from: &mut Unstructured<'_>, object: &Object) -> Result<Symbol> {
     }
     match place {
         Place::Section(row) if object.sections[row].flags & u64::from(elf::SHF_TLS) != 0 => {
-            kind = elf::STT_TLS
+            kind = elf::STT_TLS;
         }
         Place::Common => (value, kind) = (8, elf::STT_OBJECT),
         _ => {}

@@ -103,7 +103,7 @@ fn kept(target: &str) -> Vec<(String, Vec<u8>)> {
 /// The bytes with up to three of them changed, and now and then cut short.
 fn changed(numbers: &mut Rng, bytes: &[u8]) -> Vec<u8> {
     let mut changed = bytes.to_vec();
-    for _ in 0..1 + numbers.below(3) {
+    for _ in 0..=numbers.below(3) {
         if !changed.is_empty() {
             let at = numbers.below(changed.len());
             changed[at] = numbers.number() as u8;

@@ -48,7 +48,7 @@ impl Inputs {
             let Ok(object) = Object::parse(&bytes) else { continue };
             let file = argument.rsplit('/').next().unwrap_or(argument);
             for (row, section) in object.sections.iter().enumerate() {
-                let in_group = object.group_of(row).is_some_and(|group| group.is_comdat());
+                let in_group = object.group_of(row).is_some_and(super::super::model::Group::is_comdat);
                 let own =
                     object.symbols.iter().filter(|s| s.place == Place::Section(row) && !s.name.is_empty());
                 let own = own.filter(|s| s.kind != elf::STT_SECTION && !s.name.starts_with(['.', '$']));

@@ -279,7 +279,7 @@ impl Generator {
         if !self.rng.one_in(3) {
             return None;
         }
-        let callee = self.some(|program, entity| program.is_function(entity))?;
+        let callee = self.some(super::program::Program::is_function)?;
         Some((callee, self.form(unit, callee, self.calls(unit))?))
     }
 
@@ -369,7 +369,7 @@ impl Generator {
     /// symbols, and definitions that another module preempts. Also makes symbols that nobody defines.
     fn repeated(&mut self) {
         let units = self.program.units.len();
-        for _ in 0..1 + self.rng.below(4) {
+        for _ in 0..=self.rng.below(4) {
             let kind = self.rng.below(5);
             let library = self.program.libraries > 0 && !self.program.joinable && self.rng.one_in(2);
             let mut order: Vec<usize> = (0..units)

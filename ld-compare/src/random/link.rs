@@ -274,7 +274,7 @@ impl Link<'_> {
         match &self.way.script {
             Some(script) if script.kind == Kind::Inputs => words.push(script.file.clone()),
             _ if self.way.relocatable_first => {
-                words.extend([JOINED.to_owned()].into_iter().chain(archive(self.program)))
+                words.extend([JOINED.to_owned()].into_iter().chain(archive(self.program)));
             }
             _ => words.extend(own_objects(self.program, output).into_iter().chain(archive(self.program))),
         }

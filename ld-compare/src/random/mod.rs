@@ -75,7 +75,7 @@ pub fn run(choice: &Choice, wanted: &Wanted, told: &(dyn Fn(&str) + Sync)) -> Re
                         return Ok(());
                     }
                     let done = one(choice, &bench, choice.seed + number, told)?;
-                    batch.lock().unwrap_or_else(|held| held.into_inner()).push((number, done));
+                    batch.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push((number, done));
                 }
             };
             let threads: Vec<_> = (0..choice.jobs.max(1)).map(|_| scope.spawn(work)).collect();
@@ -83,7 +83,7 @@ pub fn run(choice: &Choice, wanted: &Wanted, told: &(dyn Fn(&str) + Sync)) -> Re
                 thread.join().unwrap_or_else(|_| Err(anyhow::anyhow!("a thread panicked")))
             })
         })?;
-        let mut batch = batch.into_inner().unwrap_or_else(|held| held.into_inner());
+        let mut batch = batch.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
         batch.sort_by_key(|(number, _)| *number);
         batch.into_iter().for_each(|(_, done)| tally.add(done));
         tally.descriptions = until;
@@ -158,7 +158,7 @@ impl Place<'_> {
             Verdict::OthersDiffer(others) => {
                 found.extend(others.iter().map(|&at| {
                     finding(name(at), judge::difference(&outcomes[at], &outcomes[0], self.folder))
-                }))
+                }));
             }
             Verdict::Unsettled => {
                 let lines =
@@ -190,7 +190,7 @@ impl Place<'_> {
         for (linker, outcome) in self.linkers.iter().zip(outcomes) {
             match outcome {
                 Outcome::Refused(said) | Outcome::Broken(said) => {
-                    writeln!(text, "== {}: refused\n{said}", linker.name)?
+                    writeln!(text, "== {}: refused\n{said}", linker.name)?;
                 }
                 Outcome::Ran(end, said) => writeln!(text, "== {}: {end}\n{said}", linker.name)?,
             }

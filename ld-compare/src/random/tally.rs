@@ -169,7 +169,7 @@ impl Tally {
         let mut counted: BTreeMap<&str, u64> = BTreeMap::new();
         self.findings.iter().for_each(|finding| *counted.entry(&finding.linker).or_default() += 1);
         counted.iter().for_each(|(linker, count)| {
-            text.push_str(&format!("{linker}: {}\n", words::count(*count, "finding")))
+            text.push_str(&format!("{linker}: {}\n", words::count(*count, "finding")));
         });
         text
     }

@@ -175,7 +175,7 @@ impl State {
         for word in &self.words {
             match word {
                 Word::Plain(words) => {
-                    arguments.extend(words.iter().map(|word| self.plain(word, folder, everything)))
+                    arguments.extend(words.iter().map(|word| self.plain(word, folder, everything)));
                 }
                 Word::Object(input) => {
                     arguments.push(match input.original.as_deref().filter(|_| !everything) {
@@ -184,7 +184,7 @@ impl State {
                             std::fs::write(folder.join(&input.name), input.bytes())?;
                             input.name.clone()
                         }
-                    })
+                    });
                 }
                 Word::Archive(name, members) => {
                     let members: Vec<Member> =

@@ -20,7 +20,7 @@ const SANS: &str = "sans-serif";
 /// # Errors
 /// It cannot be written, or its name asks for another kind of picture.
 pub fn check(path: &Path) -> Result<(), Problem> {
-    let ending = path.extension().map(|ending| ending.to_ascii_lowercase());
+    let ending = path.extension().map(std::ffi::OsStr::to_ascii_lowercase);
     let known = ending.is_none_or(|ending| ending == "svg");
     let named = known.then_some(()).ok_or_else(|| "the picture is written as SVG; name it FILE.svg".into());
     named

@@ -157,7 +157,7 @@ fn row_reasons(abi: Abi, old: bool, row: &CfiRow, reasons: &mut Vec<Gap>) {
         rule if expression(rule) => reasons.push(Gap::ReturnAddressExpression),
         None | Some(Rule::SameValue) if abi == Abi::Amd64 => reasons.push(Gap::NoReturnAddress),
         Some(Rule::Offset(-8)) if abi == Abi::Amd64 => {}
-        Some(Rule::Offset(_)) | None | Some(Rule::SameValue) if abi != Abi::Amd64 => {}
+        Some(Rule::Offset(_) | Rule::SameValue) | None if abi != Abi::Amd64 => {}
         // In V2, a rule can name a register on s390x.
         Some(Rule::Register(_)) if abi == Abi::S390x => {}
         _ => reasons.extend(old.then_some(Gap::ReturnAddressRule)),

@@ -336,10 +336,10 @@ fn write_summary(output: &mut dyn Write, report: &FileReport) -> io::Result<()> 
     let versions: Vec<String> = report.versions.iter().map(|version| format!("V{version}")).collect();
     write!(output, "{}: ", words::shown(&report.file))?;
     if versions.is_empty() {
-        write!(output, "nothing that SFrame can describe")?
+        write!(output, "nothing that SFrame can describe")?;
     } else {
         let functions = words::count(report.functions, "function");
-        write!(output, "SFrame {}, {functions}", versions.join(" and "))?
+        write!(output, "SFrame {}, {functions}", versions.join(" and "))?;
     }
     let (errors, warnings) = (words::count(report.errors, "error"), words::count(report.warnings, "warning"));
     write!(output, ", {errors}, {warnings}")?;

@@ -142,7 +142,7 @@ fn copy_register(site: &Site<'_>) -> Option<Relaxed<Edit>> {
         return None;
     }
     let literal = match (target & 0x0f, base >> 4) {
-        (literal, 0) | (0, literal) | (literal, 12) | (12, literal) if literal != 0 => literal,
+        (literal, 0 | 12) | (0 | 12, literal) if literal != 0 => literal,
         _ => return None,
     };
     let instruction = [0xeb, target & 0xf0 | literal, 0, 0, 0, 0x0d];

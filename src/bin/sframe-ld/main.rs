@@ -96,7 +96,7 @@ fn show(mut diagnostics: Vec<Diagnostic>, program: &str, config: Option<&cli::Co
     let color = commands::is_colored(config.map_or(Color::Auto, |config| config.diagnostics.color));
     let options = RenderOptions { program: program.into(), color };
     let limit =
-        config.and_then(|config| config.diagnostics.error_limit).map_or(usize::MAX, |limit| limit.get());
+        config.and_then(|config| config.diagnostics.error_limit).map_or(usize::MAX, std::num::NonZero::get);
     let left = limit_messages(&mut diagnostics, limit);
     share_help(&mut diagnostics);
     let mut stderr = stderr.lock();

@@ -114,7 +114,7 @@ fn use_and_remove(proof: &mut Proof, root: &Path, made: &Package) -> Result<()> 
     for name in ["package.deb", "use", ".cache"] {
         let path = root.join("tmp").join(name);
         if path.is_dir() {
-            std::fs::remove_dir_all(path)?
+            std::fs::remove_dir_all(path)?;
         } else {
             let _ = std::fs::remove_file(path);
         }

@@ -229,7 +229,7 @@ impl Parser<'_, '_> {
         }
     }
 
-    fn input_file(&mut self, token: Token, as_needed: bool) -> InputFile {
+    fn input_file(&self, token: Token, as_needed: bool) -> InputFile {
         let name = self.name_of(token);
         match self.word(token) {
             [b'-', b'l', library @ ..] if !library.is_empty() => {

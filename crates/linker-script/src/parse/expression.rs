@@ -102,7 +102,7 @@ impl Parser<'_, '_> {
         }
     }
 
-    fn symbol(&mut self, token: Token) -> Expr {
+    fn symbol(&self, token: Token) -> Expr {
         Expr { span: token.span, kind: ExprKind::Symbol(self.name_of(token)) }
     }
 

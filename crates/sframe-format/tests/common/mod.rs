@@ -107,10 +107,10 @@ fn load(path: &Path) -> Vec<Fixture> {
                 .collect(),
             targets: section.relocations().map(|(_, found)| target(&file, &found)).collect(),
             eh_frame: eh_frame.as_ref().map_or(Vec::new(), |section| section.data().unwrap().into()),
-            eh_frame_address: eh_frame.as_ref().map_or(0, |section| section.address()),
+            eh_frame_address: eh_frame.as_ref().map_or(0, object::ObjectSection::address),
             eh_frame_targets: eh_frame
                 .iter()
-                .flat_map(|section| section.relocations())
+                .flat_map(object::ObjectSection::relocations)
                 .map(|(offset, found)| (offset, target(&file, &found)))
                 .collect(),
             text: texts.next().map(str::to_owned),
@@ -161,8 +161,7 @@ pub fn parse_readelf(text: &str) -> Option<(u8, u32, u32, Vec<Printed>)> {
                 let rest = &rest[rest.find(key).unwrap() + key.len()..];
                 rest[..rest.find([',', ' ']).unwrap_or(rest.len())].to_owned()
             };
-            let attributes =
-                rest.split("attr = ").nth(1).map(|rest| rest.split('"').nth(1).unwrap()).unwrap_or("");
+            let attributes = rest.split("attr = ").nth(1).map_or("", |rest| rest.split('"').nth(1).unwrap());
             functions.push(Printed {
                 pc: u64::from_str_radix(&field("pc = 0x"), 16).unwrap(),
                 size: field("size = ").parse().unwrap(),

@@ -160,7 +160,7 @@ fn each_sample(recording: &Recording, take: &mut dyn FnMut(&Files, &mut Processe
             Some(Event::Mapped(mapped)) if !mapped.kernel => processes.map(&mapped, &mut files),
             Some(Event::Named { pid, tid, name, executed }) => processes.name(pid, tid, name, executed),
             Some(Event::Forked { pid, tid, parent, parent_tid, before }) => {
-                processes.fork((pid, tid), (parent, parent_tid), before)
+                processes.fork((pid, tid), (parent, parent_tid), before);
             }
             Some(Event::Exited { pid, tid }) => processes.exit(pid, tid),
             Some(Event::Sample(sample)) if sample.user.is_some() => take(&files, &mut processes, &sample),

@@ -166,7 +166,7 @@ fn write_tables(files: &Files, folder: &Path) -> Result<Vec<String>, Box<dyn Err
     std::fs::create_dir_all(folder)?;
     let mut names = Vec::new();
     for (id, file) in files.iter().filter(|(_, file)| file.has_table()) {
-        let Some(table) = files.table(id).and_then(|table| table.table()) else { continue };
+        let Some(table) = files.table(id).and_then(stacks::table::Table::table) else { continue };
         let name = format!("{}-{}", id.0, file.name().replace(['[', ']'], ""));
         std::fs::write(folder.join(&name), table.data())?;
         names.push(name);

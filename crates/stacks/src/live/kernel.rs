@@ -84,7 +84,7 @@ impl InKernel {
     /// user space.
     pub(super) fn send_tables(&mut self, session: &Session) {
         for file in std::mem::take(&mut self.wanted) {
-            match session.files().table(FileId(file)).and_then(|table| table.table()) {
+            match session.files().table(FileId(file)).and_then(super::super::table::Table::table) {
                 Some(table) => drop(self.kernel.add_table(file, &table)),
                 None => self.kernel.add_none(file),
             }

@@ -149,7 +149,7 @@ fn elf(bytes: &mut [u8], numbers: &mut Numbers) {
         0 => change(bytes, order, numbers, 0, HEADER),
         1 if segment_count > 0 => {
             let segment = segments.saturating_add(numbers.below(segment_count) * 56);
-            change(bytes, order, numbers, segment, SEGMENT)
+            change(bytes, order, numbers, segment, SEGMENT);
         }
         2 => {
             // Two headers exchange the values of a field.
