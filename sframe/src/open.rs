@@ -9,7 +9,7 @@
 use super::addends;
 use super::places::{PlacedSection, Places, Symbol};
 use crate::ranges::joined;
-use files::archive::Outside;
+use files::archive::ThinArchiveBytes;
 use files::{InputSource, InputStore, SystemSource, open_regular};
 use memmap2::Mmap;
 use object::Endian as _;
@@ -215,7 +215,7 @@ fn open_archive(
     let malformed = |error: object::read::Error| Problem::new(name, format!("malformed archive: {error}"));
     let archive = ArchiveFile::parse(bytes).map_err(malformed)?;
     let store = InputStore::default();
-    let mut outside = Outside::new(bytes.len());
+    let mut outside = ThinArchiveBytes::new(bytes.len());
     let mut read: HashMap<PathBuf, &[u8]> = HashMap::new();
     for member in archive.members() {
         let member = member.map_err(malformed)?;

@@ -7,7 +7,7 @@ use super::stack_output::{Plan, settings, write_all};
 use sframe_format::{Abi, Endian};
 use stacks::bytes::Bytes;
 use stacks::kernel::Kernel;
-use stacks::live::HERE;
+use stacks::live::NATIVE;
 use stacks::profile::Profile;
 use stacks::recording::Recording;
 use stacks::session::Session;
@@ -77,7 +77,7 @@ fn machine(recording: &Recording) -> Result<Abi, String> {
         Some(other) => {
             return Err(format!("a recording of {other}; SFrame is defined for x86-64, AArch64 and s390x"));
         }
-        None => HERE.filter(|abi| abi.endian() == recording.endian()),
+        None => NATIVE.filter(|abi| abi.endian() == recording.endian()),
     };
     let fits = |abi: &Abi| abi.endian() == recording.endian();
     abi.filter(fits).ok_or_else(|| match recording.endian() {

@@ -12,7 +12,7 @@ use crate::copies::Claimed;
 use crate::linker::Linker;
 use crate::object::Splittable;
 use linker_plugin::{Resolution, Symbol};
-use sframe_ld::input::stand_in;
+use sframe_ld::input::placeholder;
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
@@ -64,7 +64,7 @@ impl References {
         }
         self.files += 1;
         let path = self.folder.join(format!("references{}.o", self.files));
-        let written = std::fs::write(&path, stand_in::write(&new, found.machine));
+        let written = std::fs::write(&path, placeholder::write(&new, found.machine));
         written.map_err(|error| format!("{} cannot be written: {error}", path.display()))?;
         if linker.add_input_file(&path) {
             Ok(())

@@ -107,7 +107,7 @@ pub struct Entry {
     pub more: (u32, u32),
 }
 
-/// Reads the indexes of an object. `stands` says whether the output contains a section as it is.
+/// Reads the indexes of an object. `is_in_output` says whether the output contains a section as it is.
 pub fn read<'a, T: Target>(
     object: &ObjectFile<'a, T::E>,
     stands: &dyn Fn(SectionId) -> bool,

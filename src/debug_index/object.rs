@@ -79,7 +79,7 @@ pub struct ObjectIndex<'a> {
     pub problems: Vec<Problem>,
 }
 
-/// Reads an object. `stands` says whether the output contains a section as it is.
+/// Reads an object. `is_in_output` says whether the output contains a section as it is.
 pub fn read<'a, T: Target>(
     object: &ObjectFile<'a, T::E>,
     stands: &dyn Fn(SectionId) -> bool,

@@ -528,5 +528,5 @@ pub fn fde_edges<'f, E: ByteOrder>(
 /// live.
 #[inline]
 pub fn is_live(sections: &SectionStates, fde: &Fde) -> bool {
-    !fde.function.is_some() || sections.stands(fde.function)
+    !fde.function.is_some() || sections.is_in_output(fde.function)
 }

@@ -13,13 +13,13 @@ pub mod measure;
 pub mod object;
 pub mod ordering;
 pub mod packed;
+pub mod placeholder;
 pub mod section_class;
 pub mod section_info;
 pub mod sframe;
 pub mod shared;
 pub mod side_files;
 pub mod source_lines;
-pub mod stand_in;
 mod usage;
 
 pub use exercise::exercise;

@@ -374,7 +374,7 @@ impl<'a, E: ByteOrder> ObjectFile<'a, E> {
 
     /// Whether the linker made the contents of a section. In such an object, the file's own sections are
     /// known to be inside the file.
-    pub fn is_made(&self, index: usize) -> bool {
+    pub fn is_generated(&self, index: usize) -> bool {
         self.headers.get(index).is_some_and(|header| {
             header.sh_type.get() != elf::SHT_NOBITS
                 && header.sh_size.get() > 0

@@ -48,7 +48,7 @@ fn report_left_out<T: Target>(link: &Scanned<'_, T>, batches: &[&Batch]) {
         .flat_map(|batch| batch.shares())
         .filter(|share| !matches!(share.origin, Origin::EhFrame(_)))
         .flat_map(|share| share.left_out)
-        .filter(|left_out| link.sections.stands(left_out.place.section))
+        .filter(|left_out| link.sections.is_in_output(left_out.place.section))
         .collect();
     if all.is_empty() {
         return;

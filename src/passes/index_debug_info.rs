@@ -20,7 +20,9 @@ pub fn run<'a, T: Target>(link: &Live<'a, T>, source: &dyn InputSource) -> Debug
     }
     let objects = link.objects.par_iter();
     let objects: Vec<ObjectIndex<'a>> = objects
-        .map(|object| object::read::<T>(object, &|section| link.sections.stands(section), source, link.store))
+        .map(|object| {
+            object::read::<T>(object, &|section| link.sections.is_in_output(section), source, link.store)
+        })
         .collect();
     for (object, found) in link.objects.iter().zip(&objects) {
         for problem in &found.problems {

@@ -18,7 +18,7 @@ pub fn run<'a, T: Target>(link: &Live<'a, T>) -> NameIndex<'a> {
     if !section.is_some_and(|row| link.sections.is_alive(link.synthetic_id(row))) {
         return NameIndex::default();
     }
-    let read = |object| name_tables::read::<T>(object, &|section| link.sections.stands(section));
+    let read = |object| name_tables::read::<T>(object, &|section| link.sections.is_in_output(section));
     let objects: Vec<ObjectNames<'a>> = link.objects.par_iter().map(read).collect();
     for (object, found) in link.objects.iter().zip(&objects) {
         for problem in &found.problems {

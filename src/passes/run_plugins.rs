@@ -5,7 +5,7 @@
 //! loads these, and asks them about every object ([`is_compilers`]).
 //!
 //! A plugin tells the symbols of the files that it claims. An object with these symbols stands in for each
-//! such file ([`crate::input::stand_in`]), so the search for definitions and the passes that resolve symbols
+//! such file ([`crate::input::placeholder`]), so the search for definitions and the passes that resolve symbols
 //! treat it like any other. When all symbols are resolved, the plugin learns how ([`resolutions`]), compiles,
 //! and names its objects. Then the linker parses the files again and repeats the search with the new objects
 //! in place of the old ones. The link goes on as if they had been on the command line.
@@ -20,7 +20,7 @@ use crate::cli::{Config, GNU_VERSION_NUMBER, OutputMode, VERSION};
 use crate::diag::{Aborted, Code, Diagnostic, Location, Severity, Sink};
 use crate::ids::FileId;
 use crate::input::object::Intermediate;
-use crate::input::{InputSource, stand_in};
+use crate::input::{InputSource, placeholder};
 use crate::passes::define_linker_symbols::OutsideNames;
 use crate::passes::extract_members::again::Before;
 use crate::passes::extract_members::{self, Extracted, again};
@@ -129,7 +129,7 @@ impl<'a> Plugins<'a> {
             debug_assert_eq!(number, self.claims.len());
             let has_code = found.binary_search(&(row, Intermediate::Only)).is_err();
             self.claims.push(Claimed { file: row, bytes: file.bytes, has_code, plugin });
-            file.bytes = session.store.keep(stand_in::write(&symbols, machine));
+            file.bytes = session.store.keep(placeholder::write(&symbols, machine));
             file.role = Role::Claimed(number as u32);
         }
         Ok(())

@@ -163,7 +163,7 @@ fn scan_lists<'r, T: Target>(
 ) {
     let Some((object, index)) = link.locate(section) else { return };
     let walk = Walk::new(link, object, index as usize);
-    let mut scan = Scan { link, walk: &walk, section, told: 0, needs, found };
+    let mut scan = Scan { link, walk: &walk, section, reported: 0, needs, found };
     for relocations in lists {
         walk.each(relocations, &mut scan);
     }
@@ -173,7 +173,7 @@ struct Scan<'s, 'a, T: Target> {
     link: &'s Live<'a, T>,
     walk: &'s Walk<'s, 'a, T>,
     section: SectionId,
-    told: u32,
+    reported: u32,
     needs: &'s AtomicNeeds,
     found: &'s mut ScanResults,
 }
@@ -253,8 +253,8 @@ impl<T: Target> Scan<'_, '_, T> {
     }
 
     fn tell(&mut self, offset: u64, diagnostic: Diagnostic) {
-        self.told += 1;
-        if self.told > MAX_REPORTS {
+        self.reported += 1;
+        if self.reported > MAX_REPORTS {
             return;
         }
         let index = self.section.0 - self.walk.object.first_section;

@@ -79,7 +79,7 @@ impl SectionStates {
 
     /// Whether the section is in the output and not folded. Only then frames may describe it.
     #[inline]
-    pub fn stands(&self, id: SectionId) -> bool {
+    pub fn is_in_output(&self, id: SectionId) -> bool {
         self.get(id) & (SectionState::ALIVE | SectionState::FOLDED) == SectionState::ALIVE
     }
 

@@ -290,7 +290,7 @@ fn for_each_kept<'l, 'a, T: Target>(
 }
 
 fn is_dead<T: Target>(link: &Contents<'_, T>, function: SectionId) -> bool {
-    function.is_some() && !link.sections.stands(function)
+    function.is_some() && !link.sections.is_in_output(function)
 }
 
 /// The index of the relocation's symbol in the output's symbol table, and the addend for that symbol.

@@ -383,7 +383,7 @@ impl Share<'_> {
         for function in self.functions {
             if superseded {
                 tally.superseded += 1;
-            } else if sections.stands(function.place.section) {
+            } else if sections.is_in_output(function.place.section) {
                 tally.taken += 1;
                 tally.rows += u64::from(function.rows);
             } else {
@@ -393,7 +393,7 @@ impl Share<'_> {
         for left_out in self.left_out {
             if superseded {
                 tally.superseded += 1;
-            } else if sections.stands(left_out.place.section) {
+            } else if sections.is_in_output(left_out.place.section) {
                 tally.inexpressible += 1;
             } else {
                 tally.add_dead(sections, left_out.place.section);
@@ -577,7 +577,7 @@ impl Table {
 fn candidates(sections: &SectionStates, batches: &[Batch]) -> impl Iterator<Item = Candidate> {
     let batches = (0..).zip(batches).filter(|(_, batch)| batch.role != Role::Superseded);
     batches.flat_map(|(number, batch)| {
-        let alive = (0..).zip(&batch.functions).filter(|(_, it)| sections.stands(it.place.section));
+        let alive = (0..).zip(&batch.functions).filter(|(_, it)| sections.is_in_output(it.place.section));
         alive.map(move |(function, described)| Candidate { place: described.place, batch: number, function })
     })
 }

@@ -26,7 +26,7 @@ pub struct Derived {
 pub fn collect<T: Target>(link: &Placed<'_, T>) -> Vec<Derived> {
     let of = |(batch, share): (usize, Share<'_>)| {
         let Origin::EhFrame(file) = share.origin else { return None };
-        let alive = share.left_out.iter().filter(|left| link.sections.stands(left.place.section));
+        let alive = share.left_out.iter().filter(|left| link.sections.is_in_output(left.place.section));
         let text = |place: Place| link.describe_place(place.section, place.offset);
         Some(Derived {
             file: link.objects[file.index()].name.to_string(),
@@ -47,7 +47,7 @@ pub fn line<T: Target>(link: &Placed<'_, T>) -> String {
     let shares = link.described.batches.iter().flat_map(Batch::shares);
     let derived = shares.filter(|share| matches!(share.origin, Origin::EhFrame(_)));
     let left_out = derived.flat_map(|share| share.left_out);
-    let alive = left_out.filter(|left_out| link.sections.stands(left_out.place.section));
+    let alive = left_out.filter(|left_out| link.sections.is_in_output(left_out.place.section));
     let mut functions: Vec<Place> = alive.map(|left_out| left_out.function).collect();
     // Parts of one function follow each other.
     functions.dedup();

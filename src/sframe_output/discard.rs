@@ -162,12 +162,13 @@ fn discarded_with_text<T: Target>(
         && (linked as usize) < object.headers.len()
     {
         let text = object.section_id(linked);
-        if !sections.stands(text) && names_others::<T>(object, index, linked) {
+        if !sections.is_in_output(text) && names_others::<T>(object, index, linked) {
             return discarded_with_described_text(link, sections, object, index);
         }
         // A violation keeps the section. But `--sframe-split` makes parts for `.gnu.linkonce` text, and such
         // a part is discarded with its text.
-        let kept = sections.stands(text) || (is_violated(sections, text) && !object.is_made(index));
+        let kept =
+            sections.is_in_output(text) || (is_violated(sections, text) && !object.is_generated(index));
         return (!kept).then(|| discard_state(sections, text));
     }
     discarded_with_described_text(link, sections, object, index)
@@ -203,7 +204,7 @@ fn discarded_with_described_text<T: Target>(
         }
         // A symbol in no section never leaves, so it keeps the section.
         let (text, _) = link.referenced_section(object, relocation.symbol())?;
-        if sections.stands(text) {
+        if sections.is_in_output(text) {
             return None;
         }
         way |= discard_state(sections, text);

@@ -25,7 +25,7 @@ pub struct Member<'a> {
 
 /// Counts the bytes of the files that a thin archive names. It may name one file many times, even itself.
 /// Whoever reads the members works on each of them, so a small archive could stand for a huge amount of work.
-pub struct Outside {
+pub struct ThinArchiveBytes {
     /// Bytes of the archive and of its files, each counted once.
     read: u64,
     again: u64,
@@ -34,10 +34,10 @@ pub struct Outside {
 /// How often, on average, a thin archive may name the bytes of its files again.
 const MAX_REPEATS: u64 = 16;
 
-impl Outside {
+impl ThinArchiveBytes {
     /// The count of an archive of this size that has named nothing yet.
     pub fn new(archive: usize) -> Self {
-        Outside { read: archive as u64, again: 0 }
+        ThinArchiveBytes { read: archive as u64, again: 0 }
     }
 
     /// Counts a file that is named for the first time.
@@ -80,7 +80,7 @@ pub fn members<'a>(
     let mut members = Vec::new();
     // A thin archive may name one file many times, even itself. Each file is read once.
     let mut read: HashMap<PathBuf, &[u8]> = HashMap::new();
-    let mut outside = Outside::new(bytes.len());
+    let mut outside = ThinArchiveBytes::new(bytes.len());
     for member in archive.members() {
         let member = member.map_err(|error| format!("malformed archive: {error}"))?;
         let name = std::str::from_utf8(member.name())

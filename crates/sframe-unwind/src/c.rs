@@ -1,6 +1,6 @@
 //! The C interface, which `include/sframe-unwind.h` declares and describes.
 
-use crate::local::{End, Frame, HERE, Local};
+use crate::local::{End, Frame, Local, NATIVE};
 use sframe_format::{
     Abi, FileRows, FrameAddress, Module, ModuleId, Registers, RuleCache, Source, UnwindError, Unwinder,
 };
@@ -128,7 +128,7 @@ type Read = unsafe extern "C" fn(address: u64, word: *mut u64, data: *mut c_void
 #[unsafe(no_mangle)]
 pub extern "C" fn sframe_unwinder_new(machine: c_int) -> *mut CUnwinder {
     let abi = match machine {
-        0 => Some(HERE),
+        0 => Some(NATIVE),
         number => u8::try_from(number).ok().and_then(Abi::from_byte),
     };
     let Some(abi) = abi else { return std::ptr::null_mut() };

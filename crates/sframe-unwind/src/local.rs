@@ -15,7 +15,7 @@ use std::ptr::null_mut;
 use std::sync::Arc;
 
 /// The architecture of this program.
-pub const HERE: Abi = if cfg!(target_arch = "x86_64") {
+pub const NATIVE: Abi = if cfg!(target_arch = "x86_64") {
     Abi::Amd64
 } else if cfg!(target_arch = "aarch64") {
     Abi::AArch64Little
@@ -112,13 +112,13 @@ impl Local {
 
     fn read_files(&self, process: u32, (known, last): &mut Known) {
         let files = process::without_forks(|| loaded(&mut |key| known.contains_key(key)));
-        let mut unwinder = Unwinder::new(HERE);
+        let mut unwinder = Unwinder::new(NATIVE);
         let mut kept = BTreeMap::new();
         for file in files {
             let key = file.key.clone();
             let (id, rows) = known.remove(&key).unwrap_or_else(|| {
                 *last += 1;
-                (ModuleId(*last), Arc::new(file.rows(HERE)))
+                (ModuleId(*last), Arc::new(file.rows(NATIVE)))
             });
             unwinder.add_module(Module::new(id, key.addresses(), key.bias, Arc::clone(&rows)));
             kept.insert(key, (id, rows));
@@ -133,10 +133,10 @@ impl Local {
     /// # Safety
     /// `context` is the third argument of a signal handler (`SA_SIGINFO`), and that handler is running.
     pub unsafe fn walk(&self, context: *const libc::ucontext_t, frames: &mut [Frame]) -> (usize, End) {
-        let at = Registers::new((context as u64).wrapping_sub(ucontext_offset(HERE)), 0, None);
+        let at = Registers::new((context as u64).wrapping_sub(ucontext_offset(NATIVE)), 0, None);
         // SAFETY: the caller promises that the kernel's frame exists.
         let mut read = |address: u64| Ok(unsafe { (address as *const u64).read_unaligned() });
-        match interrupted(HERE, &at, &mut read) {
+        match interrupted(NATIVE, &at, &mut read) {
             Ok((pc, registers)) => self.walk_by(pc, registers, frames),
             Err(address) => (0, End::Stopped(UnwindError::Memory { address })),
         }

@@ -4,7 +4,7 @@
 use super::candidate::is_candidate;
 use crate::Problem;
 use crate::split;
-use files::archive::Outside;
+use files::archive::ThinArchiveBytes;
 use files::{InputSource, InputStore, SystemSource};
 use sframe_sections::split::Form;
 use std::borrow::Cow;
@@ -102,7 +102,7 @@ fn read<'data>(
     let malformed =
         |at: usize| Problem::new(path.display().to_string(), format!("malformed archive at byte {at:#x}"));
     let (mut members, mut at, mut names): (Vec<Member<'_>>, _, &[u8]) = (Vec::new(), MAGIC.len(), &[]);
-    let (mut outside, mut known) = (Outside::new(bytes.len()), HashMap::<PathBuf, &[u8]>::new());
+    let (mut outside, mut known) = (ThinArchiveBytes::new(bytes.len()), HashMap::<PathBuf, &[u8]>::new());
     while at < bytes.len() {
         let header: &[u8; HEADER] =
             bytes.get(at..).and_then(|rest| rest.first_chunk()).ok_or_else(|| malformed(at))?;

@@ -8,7 +8,7 @@
 use crate::cli::Config;
 use crate::diag::{Code, Diagnostic, Location};
 use crate::input::object::Intermediate;
-use crate::input::{InputSource, archive, stand_in};
+use crate::input::{InputSource, archive, placeholder};
 use crate::passes::extract_members::Extracted;
 use crate::passes::open_inputs::{Opened, Role, Step};
 use crate::phase::Session;
@@ -56,7 +56,7 @@ pub fn settle<'a>(
                 _ => nameless.push((path, row, 1)),
             }
         } else {
-            file.bytes = session.store.keep(stand_in::write(&symbols, machine));
+            file.bytes = session.store.keep(placeholder::write(&symbols, machine));
             file.role = Role::Unclaimed;
         }
     }

@@ -41,7 +41,7 @@ const SHORT_TICK: Duration = Duration::from_millis(10);
 const UNWOUND: u32 = u32::MAX;
 
 /// The architecture of this machine, if it has SFrame.
-pub const HERE: Option<Abi> = if cfg!(target_arch = "x86_64") {
+pub const NATIVE: Option<Abi> = if cfg!(target_arch = "x86_64") {
     Some(Abi::Amd64)
 } else if cfg!(all(target_arch = "aarch64", target_endian = "little")) {
     Some(Abi::AArch64Little)
@@ -89,7 +89,7 @@ pub fn record(
     progress: &mut dyn FnMut(Progress),
     take: &mut dyn FnMut(&Stack<'_>),
 ) -> Result<Recorded, String> {
-    let abi = HERE.ok_or("samples can be taken on x86-64, AArch64 and s390x only")?;
+    let abi = NATIVE.ok_or("samples can be taken on x86-64, AArch64 and s390x only")?;
     settings.files.here = true;
     let _measured = (settings.files.measure && in_kernel.is_some()).then(sframe_bpf::measure);
     let mut session = Session::new(abi, settings);
