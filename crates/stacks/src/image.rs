@@ -2,15 +2,17 @@
 
 use crate::build_id;
 use crate::bytes::{Bytes, word};
+use crate::code::functions::{Functions, Piece};
 use crate::code::{Area, Code};
+use crate::extents;
 use object::Endian as _;
 use object::Endianness;
 use object::elf;
-use object::read::elf::{FileHeader, ProgramHeader, SectionHeader, Sym};
+use object::read::elf::{FileHeader, ProgramHeader, SectionHeader};
 use sframe_format::convert::unite;
 use sframe_format::derive::{FdeIndex, derive_linked};
 use sframe_format::light::{self, SHT_SFRAME_LIGHT};
-use sframe_format::write::{Options, write_sorted};
+use sframe_format::write::{Function, Options, write_sorted};
 use sframe_format::{
     Abi, CompactTable, Endian, FileRows, PT_GNU_SFRAME, SHT_GNU_SFRAME, Section, Source, compact,
 };
@@ -199,8 +201,11 @@ impl Image {
             sections.push(RowSection { bytes: derived.bytes.into(), address: 0, source: Source::EhFrame });
         }
         if sources == Sources::All
-            && let Some(section) = self.by_instructions(covered, self.function_starts())
+            && let functions = self.by_instructions(covered)
+            && !functions.is_empty()
+            && let Ok(written) = write_sorted(Options::new(self.abi), 0, &functions)
         {
+            let section = written.bytes;
             sections.push(RowSection { bytes: section.into(), address: 0, source: Source::Instructions });
         }
         sections
@@ -213,32 +218,32 @@ impl Image {
         (table.header().abi == self.abi && table.check().is_ok()).then_some(table)
     }
 
-    /// The starts of functions according to symbols, and the program's entry, ascending.
-    pub(crate) fn function_starts(&self) -> Vec<u64> {
-        let mut starts = vec![self.entry];
-        let Ok(header) = Header::parse(&*self.bytes) else { return starts };
-        let Ok(endian) = header.endian() else { return starts };
-        let sections = header.sections(endian, &*self.bytes).ok();
-        for kind in [elf::SHT_SYMTAB, elf::SHT_DYNSYM] {
-            let table = sections.as_ref().and_then(|all| all.symbols(endian, &*self.bytes, kind).ok());
-            let symbols = table.iter().flat_map(object::read::elf::SymbolTable::iter);
-            let functions = symbols.filter(|symbol| symbol.st_type() == elf::STT_FUNC);
-            starts.extend(functions.map(|symbol| symbol.st_value(endian)));
-        }
-        starts.sort_unstable();
-        starts.dedup();
-        starts
+    /// Rows for code outside `covered`, read from the instructions, as functions by address.
+    fn by_instructions(&self, covered: Vec<Range<u64>>) -> Vec<(u64, Function)> {
+        let functions = self.functions();
+        Code { abi: self.abi, areas: self.areas(), functions: &functions }.rows_outside(covered)
     }
 
-    /// An SFrame section for address 0 with rows for code outside `covered`, read from the instructions.
-    /// `starts` are the starts of functions, ascending.
-    pub(crate) fn by_instructions(&self, covered: Vec<Range<u64>>, starts: Vec<u64>) -> Option<Vec<u8>> {
-        let header = Header::parse(&*self.bytes).ok()?;
-        let endian = header.endian().ok()?;
-        let sections = header.sections(endian, &*self.bytes).ok();
+    /// The functions of its symbol tables.
+    pub(crate) fn functions(&self) -> Functions {
+        extents::functions(&self.bytes, self.entry)
+    }
+
+    /// An SFrame section for address 0 with rows for a function, read from its instructions.
+    pub(crate) fn rows_of_pieces(&self, functions: &Functions, pieces: &[Piece]) -> Option<Vec<u8>> {
+        let rows = Code { abi: self.abi, areas: self.areas(), functions }.rows_of(pieces);
+        let written = write_sorted(Options::new(self.abi), 0, &rows).ok()?;
+        (!rows.is_empty()).then_some(written.bytes)
+    }
+
+    /// Where its code is.
+    fn areas(&self) -> Vec<Area<'_>> {
         let mut areas = Vec::new();
         // In a malformed file, any number of sections may claim the same bytes.
         let mut left = self.bytes.len();
+        let header = Header::parse(&*self.bytes).ok();
+        let endian = header.and_then(|header| header.endian().ok()).unwrap_or_default();
+        let sections = header.and_then(|header| header.sections(endian, &*self.bytes).ok());
         for section in sections.iter().flat_map(object::read::elf::SectionTable::iter) {
             let code = section.sh_flags(endian) & u64::from(elf::SHF_EXECINSTR) != 0;
             if code
@@ -256,9 +261,7 @@ impl Image {
                 code.filter_map(|load| Some(Area { address: load.address, code: self.contents(load)? })),
             );
         }
-        let functions = Code { abi: self.abi, areas, covered, starts, entry: self.entry }.functions();
-        let written = write_sorted(Options::new(self.abi), 0, &functions).ok()?;
-        (!functions.is_empty()).then_some(written.bytes)
+        areas
     }
 
     fn part(&self, slice: &[u8], address: u64) -> Option<(Bytes, u64)> {
@@ -334,6 +337,14 @@ impl Image {
         let from = usize::try_from(load.offset).ok()?;
         let to = usize::try_from(load.offset.saturating_add(load.file_size)).ok()?;
         self.bytes.get(from..to.min(self.bytes.len()))
+    }
+
+    /// At most `most` bytes of code before the file's address. `None`: no code is there.
+    pub(crate) fn code_before(&self, address: u64, most: usize) -> Option<&[u8]> {
+        let inside = |load: &&Load| load.executable && address.wrapping_sub(load.address) <= load.file_size;
+        let load = self.loads.iter().find(inside)?;
+        let end = usize::try_from(address - load.address).ok()?;
+        self.contents(load)?.get(end.saturating_sub(most)..end)
     }
 
     /// The word of a segment at the file's address.

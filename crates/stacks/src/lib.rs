@@ -15,7 +15,7 @@
 //! | [`core_file`], [`memory`], [`snapshot`] | what core files, or other files, have saved of a process |
 //! | [`image`], `build_id`, `vdso` | ELF files: segments, rows, build-ids; the kernel's own |
 //! | `rows` | their rows, made as samples ask for them |
-//! | `code` | rows for code that no file describes, read off its instructions |
+//! | `code`, `extents` | rows for code that no file describes, read off its instructions; its functions |
 //! | [`table`] | their compact tables, for the kernel |
 //! | `symbols`, `inlines` | names for their addresses |
 //! | `name`, [`kernel`] | the name of a frame; names of the kernel's functions |
@@ -39,6 +39,7 @@ mod code;
 pub mod core_file;
 mod digits;
 pub mod event;
+mod extents;
 pub mod files;
 pub mod image;
 mod inlines;

@@ -6,6 +6,7 @@
 //! share the result.
 
 use crate::bytes::Bytes;
+use crate::code::functions::{Functions, Piece, piece};
 use crate::image::{Image, Sources};
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
@@ -45,6 +46,8 @@ impl ReadTime {
 
 type Answer = Result<Option<(UnwindRules, Source)>, Error>;
 
+/// The largest number of parts that are read with a function.
+const MAX_PARTS: usize = 16;
 /// Number of recent answers to compare a new one with.
 const RECENT: usize = 256;
 
@@ -96,8 +99,8 @@ pub(crate) struct Rows {
     fdes: OnceLock<Option<FdeIndex<Bytes>>>,
     /// The addresses that its own rows cover, ascending.
     own_ranges: OnceLock<Vec<Range<u64>>>,
-    /// Where functions start, ascending.
-    starts: OnceLock<Vec<u64>>,
+    /// The functions of its symbols.
+    functions: OnceLock<Functions>,
     /// Rows read from the instructions of code that nothing describes, by the start of the code.
     instructions: Mutex<HashMap<u64, Option<FileRows<Bytes>>, FixedState>>,
     known: Mutex<Answers>,
@@ -130,7 +133,7 @@ impl Rows {
             own: OnceLock::new(),
             fdes: OnceLock::new(),
             own_ranges: OnceLock::new(),
-            starts: OnceLock::new(),
+            functions: OnceLock::new(),
             instructions: Mutex::default(),
             known: Mutex::default(),
             scratch: Mutex::default(),
@@ -175,19 +178,19 @@ impl Rows {
         self.fdes.get_or_init(|| self.image.fdes()).as_ref()
     }
 
-    /// The rules from the instructions. This reads only the function around `pc`. If no symbol says where the
-    /// function starts, it reads all code between the described functions around `pc`.
+    /// The rules from the instructions. This reads only the function around `pc`, with its parts. If no
+    /// symbol says where the function starts, it reads all code between the described functions around `pc`.
     fn by_instructions(&self, pc: u64) -> Answer {
-        let mut gap = self.gap_at(pc);
-        let starts = self.starts.get_or_init(|| self.image.function_starts());
-        let place = starts.partition_point(|&start| start <= pc);
-        let start = place.checked_sub(1).map(|before| starts[before]).filter(|&start| start >= gap.start);
-        gap.start = start.unwrap_or(gap.start);
-        gap.end = starts.get(place).map_or(gap.end, |&after| gap.end.min(after));
+        let functions = self.functions.get_or_init(|| self.image.functions());
+        let own = functions.piece_at(pc, &self.gap_at(pc));
         let mut known = self.instructions.lock().unwrap_or_else(PoisonError::into_inner);
-        let rows = known.entry(gap.start).or_insert_with(|| {
-            let covered = vec![0..gap.start, gap.end..u64::MAX];
-            let section = self.image.by_instructions(covered, start.into_iter().collect())?;
+        let rows = known.entry(own.range.start).or_insert_with(|| {
+            let others = functions.others_of(pc).take(MAX_PARTS).filter_map(|other| {
+                let gap = self.gap_at(other.start);
+                gap.contains(&other.start).then(|| piece(&other, &gap))
+            });
+            let pieces: Vec<Piece> = others.chain([own]).collect();
+            let section = self.image.rows_of_pieces(functions, &pieces)?;
             Some(FileRows::default().with_instructions(section.into(), 0))
         });
         rows.as_ref().map_or(Ok(None), |rows| rows.rules_at(pc))
@@ -243,7 +246,7 @@ mod tests {
             }
         }
         assert!(same > 10_000 && by_instructions > 0, "{same}, {by_instructions}");
-        // A sweep that starts at a function does not know of branches from the function before.
+        // What is read of one function does not know of branches from others.
         assert!(
             differ.iter().all(|(_, whole, _)| matches!(whole, Some((_, Source::Instructions)))),
             "{differ:?}"

@@ -15,9 +15,9 @@ use crate::process::{Last, Place, Process, Processes};
 use crate::snapshot::{Snapshot, Thread};
 use crate::statistics::{End, Statistics};
 pub use crate::walk::Frame;
-use crate::walk::{Copied, Number, SLOTS, Saved, dwarf_number, most_frames, walk};
+use crate::walk::{Copied, Number, SLOTS, Saved, dwarf_number, end_of_stack, most_frames, walk};
 use hashbrown::HashMap;
-use sframe_format::{Abi, Module, Registers, RuleCache, Source};
+use sframe_format::{Abi, FrameAddress, Module, Registers, RuleCache, Source};
 use std::ops::Range;
 use std::time::Instant;
 
@@ -274,7 +274,7 @@ impl Session {
                 _ => Source::SignalContext,
             };
         }
-        let end = self.end_in_kernel(sample.end);
+        let end = self.end_in_kernel(sample.pid, sample.end);
         let frames = std::mem::take(&mut self.frames);
         let sframe_bpf::Sample { pid, tid, cpu, time, period, .. } = *sample;
         let (cpu, time) = (Some(cpu), Some(time));
@@ -283,14 +283,23 @@ impl Session {
     }
 
     /// Translates the end of a walk in the kernel.
-    fn end_in_kernel(&self, end: sframe_bpf::End) -> End {
+    fn end_in_kernel(&mut self, pid: u32, end: sframe_bpf::End) -> End {
         use sframe_bpf::End as Kernel;
         let file = match self.frames.last() {
             Some(Frame { place: Place::File(file, _), .. }) => Some(*file),
             _ => None,
         };
         match (end, file) {
-            (Kernel::Root, _) => End::Root,
+            (Kernel::Root, Some(_)) => self.frames.last().map_or(End::Root, |last| {
+                let address = last.address;
+                let at = if last.returns {
+                    FrameAddress::ReturnAddress(address)
+                } else {
+                    FrameAddress::InstructionPointer(address)
+                };
+                end_of_stack(self.processes.get(pid), &self.files, at, false)
+            }),
+            (Kernel::Root, None) => End::Root,
             (Kernel::TooDeep | Kernel::RingFull, _) => End::TooDeep,
             (Kernel::NoTable | Kernel::NoRows, Some(file)) => End::NoRows(file),
             (Kernel::Malformed, Some(file)) => End::Malformed(file),

@@ -1,13 +1,14 @@
 //! Walks one stack, with the registers and the copy of the stack's top.
 
 use crate::bytes::{fetch_ahead, word};
+use crate::code::ends_with_call;
 use crate::files::{FileId, Files};
 use crate::memory::Memory;
 use crate::process::{Last, Place, Process};
 use crate::saved::Trail;
 use crate::statistics::End;
 use sframe_format::abi::Register;
-use sframe_format::{Abi, Endian, FrameAddress, Registers, RuleCache, Source, UnwindError};
+use sframe_format::{Abi, Endian, FrameAddress, Registers, RuleCache, Rules, Source, UnwindError};
 
 /// The largest number of frames of a stack. A walk in circles ends here.
 const MAX_FRAMES: usize = 100_000;
@@ -15,6 +16,10 @@ const MAX_FRAMES: usize = 100_000;
 const MAX_STACK_SIZE: u64 = 1 << 30;
 /// The code of a program's entry has fewer bytes than this.
 const MAX_ENTRY_SIZE: u64 = 128;
+/// The longest instruction that calls has this many bytes.
+const LONGEST_CALL: usize = 9;
+/// Functions in which a new thread starts, with 0 for its return address.
+const THREAD_STARTS: [&[u8]; 4] = [b"clone", b"__clone", b"clone3", b"__clone3"];
 /// Bytes of the stack to fetch ahead of the walk. They contain some frames.
 const AHEAD: usize = 2048;
 /// Number of slots in the cache, which serves many processes.
@@ -119,6 +124,7 @@ pub fn walk(
     let (mut at, mut source) = (FrameAddress::InstructionPointer(pc), Source::Topmost);
     let (mut fresh, mut last) = (true, Last::default());
     let (mut trail, mut steps, mut looked_for) = (Trail::new(pc, registers), 0, false);
+    let mut guessed = false;
     while frames.len() < most {
         if fresh {
             let place = process.place_after(&mut last, at.lookup_address());
@@ -129,10 +135,14 @@ pub fn walk(
             |address: u64| stack.word(address).or_else(|| code_word(process, files, address)).ok_or(());
         match process.unwinder().unwind_frame(at, &mut registers, cache, &mut read) {
             Ok(Some(frame)) => {
+                guessed |= is_guess(frame.source);
+                if guessed && !is_plausible(process, files, frame.address) {
+                    return no_rows(process, at);
+                }
                 (at, source, fresh, looked_for) = (frame.address, frame.source, true, false);
                 steps += 1;
             }
-            Ok(None) => return End::Root,
+            Ok(None) => return end_of_stack(process, files, at, guessed),
             Err(UnwindError::Register { register }) if steps > 0 && !looked_for => {
                 let within = (process, files);
                 match trail.value_after(within, cache, steps, register, &mut read) {
@@ -143,6 +153,7 @@ pub fn walk(
             }
             Err(error) => match caller_of_jit(error, process, &mut registers, &mut read) {
                 Some(caller) => {
+                    guessed = true;
                     (at, source, fresh, looked_for) = (caller, Source::FramePointer, true, false);
                     steps += 1;
                 }
@@ -181,11 +192,79 @@ fn code_word(process: &Process, files: &Files, address: u64) -> Option<u64> {
     files.get(file)?.image().ok()?.word(own)
 }
 
+/// Whether nothing but instructions or a frame pointer led to a frame. Then it may be wrong.
+fn is_guess(source: Source) -> bool {
+    matches!(source, Source::Instructions | Source::FramePointer)
+}
+
+/// Whether an address may be that of a caller: it is in code, and a call is before it. Instructions that
+/// cannot be read may be anything. No call leads to a function that has no caller.
+#[cold]
+fn is_plausible(process: &Process, files: &Files, at: FrameAddress) -> bool {
+    let FrameAddress::ReturnAddress(address) = at else { return true };
+    let (file, own) = match process.place(at.lookup_address()) {
+        Place::File(file, own) => (file, own),
+        Place::Anonymous(_) => return true,
+        _ => return false,
+    };
+    let Some(image) = files.get(file).and_then(|file| file.image().ok()) else { return true };
+    let code = image.code_before(own.wrapping_add(1), LONGEST_CALL);
+    code.is_none_or(|code| ends_with_call(image.abi(), code)) || is_outermost(process, address - 1)
+}
+
+/// Whether rows say that the code at an address has no caller.
+fn is_outermost(process: &Process, address: u64) -> bool {
+    rules_at(process, address).is_some_and(|(rules, _)| rules == Rules::Outermost)
+}
+
+fn rules_at(process: &Process, address: u64) -> Option<(Rules, Source)> {
+    let module = process.unwinder().module_at(address)?;
+    let found = module.rows().rules_at(address.wrapping_sub(module.bias())).ok()?;
+    found.map(|(rules, source)| (rules.rules, source))
+}
+
+/// Why a walk ended in a frame without a caller: either its rows say that it has none, or its return address is
+/// 0. The latter is the end of the stack if a file's own description led there, or if the code is known to
+/// start threads. Otherwise, the walk may have read any word of the stack.
+#[cold]
+pub fn end_of_stack(process: &Process, files: &Files, at: FrameAddress, guessed: bool) -> End {
+    match rules_at(process, at.lookup_address()) {
+        Some((Rules::Outermost, _)) => return End::Root,
+        Some((_, source)) if !guessed && !is_guess(source) => return End::Root,
+        _ => {}
+    }
+    let Place::File(file, own) = process.place(at.lookup_address()) else { return no_rows(process, at) };
+    let starts_thread = || {
+        let symbols = files.get(file)?.symbols();
+        Some(THREAD_STARTS.contains(&symbols.name(symbols.at(own)?)))
+    };
+    if starts_thread().unwrap_or(false) { End::Root } else { End::NoRows(file) }
+}
+
+/// The end of a walk in code of which too little is known.
+fn no_rows(process: &Process, at: FrameAddress) -> End {
+    match process.place(at.lookup_address()) {
+        Place::File(file, _) => End::NoRows(file),
+        Place::Anonymous(_) => End::Jit,
+        _ => End::Unmapped,
+    }
+}
+
 /// Whether an address without rows is in the code where the kernel starts a program. That code has no caller.
 /// In the dynamic linker, it is written in assembly without call frame information.
 fn is_entry(files: &Files, file: FileId, own: u64) -> bool {
     let entry = files.get(file).and_then(|file| Some(file.image().ok()?.entry()));
     entry.is_some_and(|entry| own.wrapping_sub(entry) < MAX_ENTRY_SIZE)
+}
+
+/// Whether a walk has reached the code to which `makecontext` makes functions return. Nobody has called it,
+/// and the address is that of its first instruction. glibc's has CFI for its own calls alone; it begins with
+/// `mov %rbx,%rsp`. In other C libraries, it has no caller according to CFI.
+fn is_end_of_context(process: &Process, files: &Files, (file, own): (FileId, u64), at: FrameAddress) -> bool {
+    const MOV_RBX_RSP: u64 = 0xdc_8948;
+    let Some(image) = files.get(file).and_then(|file| file.image().ok()) else { return false };
+    let first = image.word(own.wrapping_add(1)).filter(|_| image.abi() == Abi::Amd64);
+    is_outermost(process, at.address()) || first.is_some_and(|word| word & 0xff_ffff == MOV_RBX_RSP)
 }
 
 /// Why a walk ended.
@@ -196,6 +275,7 @@ fn end_of(error: UnwindError, files: &Files, process: &Process, at: FrameAddress
             let file = FileId(id.0 as u32);
             match process.place(at.lookup_address()) {
                 Place::File(_, own) if is_entry(files, file, own) => End::Root,
+                Place::File(_, own) if is_end_of_context(process, files, (file, own), at) => End::Root,
                 _ => End::NoRows(file),
             }
         }

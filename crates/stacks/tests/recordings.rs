@@ -3,17 +3,16 @@
 
 mod common;
 
+use common::unwound::{Unwound, fixture, unwind};
 use common::{REGISTERS, SAMPLE, Writer, attribute_of, mapping, words};
-use sframe_format::{Abi, Source};
+use sframe_format::Source;
 use stacks::bytes::Bytes;
 use stacks::image::Sources;
-use stacks::kernel::Kernel;
 use stacks::process::Place;
-use stacks::profile::{Names, Profile};
 use stacks::recording::Recording;
-use stacks::session::{Session, Settings};
-use stacks::statistics::{End, Statistics};
-use stacks::write::{Format, Named, write};
+use stacks::session::Settings;
+use stacks::statistics::End;
+use stacks::write::Format;
 use std::path::{Path, PathBuf};
 
 /// A program of the fixtures. `_start` is at 0x401040 and calls `f` at 0x401080, whose first row is that of
@@ -31,58 +30,9 @@ fn program_with_compact_table() -> String {
     fixture("tests/fixtures/prog.compact")
 }
 
-fn fixture(name: &str) -> String {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(name);
-    path.canonicalize().expect("the fixture").display().to_string()
-}
-
 /// A return address in `_start`, 8 bytes that `_start` took, and whatever is above.
 fn stack() -> Vec<u8> {
     words(&[0x40_1049, 0, 0x1234])
-}
-
-struct Unwound {
-    profile: Profile,
-    files: stacks::files::Files,
-    statistics: Statistics,
-    damage: Option<String>,
-}
-
-fn unwind(bytes: Vec<u8>, settings: Settings) -> Unwound {
-    let recording = Recording::new(Bytes::from(bytes)).expect("a recording");
-    let mut profile = Profile::new(true);
-    let mut session = Session::new(Abi::Amd64, settings);
-    for (event, record) in recording.events() {
-        session.handle(event, record.as_ref(), &mut |stack| profile.add(stack));
-    }
-    let (files, statistics) = session.finish(&mut |stack| profile.add(stack));
-    let damage = recording.damage.map(|damage| damage.to_string());
-    Unwound { profile, files, statistics, damage }
-}
-
-impl Unwound {
-    fn of(writer: &Writer) -> Self {
-        unwind(writer.file(), Settings::default())
-    }
-
-    /// Addresses of the frames of a sample, and the source of each.
-    fn frames(&self, sample: usize) -> Vec<(u64, Option<Source>)> {
-        let stack = self.profile.rows[sample].stack;
-        let frames = self.profile.frames_of(stack).map(|frame| self.profile.frames[frame as usize]);
-        frames.map(|frame| (frame.address, frame.source)).collect()
-    }
-
-    fn end(&self, sample: usize) -> String {
-        self.profile.rows[sample].end.describe(&self.files)
-    }
-
-    fn written(&self, format: Format) -> Vec<u8> {
-        let names = Names::new(&self.profile, &self.files, &Kernel::default(), false);
-        let named = Named { profile: &self.profile, names: &names, files: &self.files, title: "a <test>" };
-        let mut output = Vec::new();
-        write(format, named, &mut output).unwrap();
-        output
-    }
 }
 
 fn simple() -> Writer {

@@ -1,5 +1,6 @@
 //! x86-64.
 
+use super::effect::Effect;
 use super::frame::State;
 use super::machine::{Flow, Machine, Step};
 use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, OpKind, Register};
@@ -9,11 +10,13 @@ pub struct Amd64;
 
 /// At a function's first instruction, the return address is on top of the stack.
 const ENTRY: State = State::new(8, Some(-8));
-/// At the first entry of a PLT, the stack also holds the relocation's number. That entry is
-/// `push GOT+8(%rip)` and `jmp *GOT+16(%rip)`, perhaps with a `bnd` prefix.
-const PLT: State = State::new(16, Some(-8));
+/// At the first entry of a PLT, the stack also holds the relocation's number. That entry is `push
+/// GOT+8(%rip)` and `jmp *GOT+16(%rip)`, perhaps with a `bnd` prefix.
+const PLT: State = ENTRY.pushed(8);
 
 impl Machine for Amd64 {
+    const ENTRY: State = ENTRY;
+
     fn padding(code: &[u8]) -> usize {
         match code {
             [0x90 | 0xcc | 0, ..] => 1,
@@ -26,30 +29,36 @@ impl Machine for Amd64 {
         }
     }
 
-    fn at_entry(code: &[u8]) -> State {
-        match code {
-            [0xff, 0x35, _, _, _, _, 0xff, 0x25, ..] | [0xff, 0x35, _, _, _, _, 0xf2, 0xff, 0x25, ..] => PLT,
-            _ => ENTRY,
-        }
-    }
-
     /// The entry before ends with `push` and a jump. This one begins with a jump through a word of the GOT,
     /// which is no way out of a function with a frame, or with `endbr64` and the push of its number.
-    fn is_plt_entry(code: &[u8]) -> bool {
+    fn at_plt_entry(code: &[u8]) -> Option<State> {
         const ENDBR64: [u8; 4] = [0xf3, 0x0f, 0x1e, 0xfa];
-        match code.strip_prefix(&ENDBR64) {
+        if let [0xff, 0x35, _, _, _, _, 0xff, 0x25, ..] | [0xff, 0x35, _, _, _, _, 0xf2, 0xff, 0x25, ..] =
+            code
+        {
+            return Some(PLT);
+        }
+        let is_entry = match code.strip_prefix(&ENDBR64) {
             Some(behind) => matches!(behind, [0xff, 0x25, ..] | [0xf2, 0xff, 0x25, ..] | [0x68, ..]),
             None => matches!(code, [0xff, 0x25, ..] | [0xf2, 0xff, 0x25, ..]),
-        }
+        };
+        is_entry.then_some(ENTRY)
     }
 
-    fn step(code: &[u8], address: u64, state: &mut State) -> Step {
+    fn step(code: &[u8], address: u64, effects: &mut Vec<Effect>) -> Step {
         let instruction = decode(code, address);
         if instruction.is_invalid() {
             return Step { length: 1, flow: Flow::Invalid };
         }
-        apply(&instruction, state);
+        note(&instruction, effects);
         Step { length: instruction.len(), flow: flow(&instruction) }
+    }
+
+    fn ends_with_call(code: &[u8]) -> bool {
+        (2..=9.min(code.len())).any(|length| {
+            let instruction = decode(&code[code.len() - length..], 0);
+            instruction.len() == length && instruction.mnemonic() == Mnemonic::Call
+        })
     }
 }
 
@@ -64,59 +73,89 @@ fn flow(instruction: &Instruction) -> Flow {
     };
     match instruction.flow_control() {
         FlowControl::ConditionalBranch => target().map_or(Flow::Next, Flow::Branch),
-        FlowControl::UnconditionalBranch => Flow::Away(target()),
-        FlowControl::IndirectBranch | FlowControl::Return => Flow::Away(None),
+        FlowControl::UnconditionalBranch => Flow::Jump(target()),
+        FlowControl::IndirectBranch => Flow::Jump(None),
+        FlowControl::Return if instruction.mnemonic() == Mnemonic::Ret => Flow::Return,
+        // Returns from interrupts.
+        FlowControl::Return => Flow::Jump(None),
+        FlowControl::Call => Flow::Call(target()),
+        FlowControl::IndirectCall => Flow::Call(None),
         FlowControl::Exception => Flow::Trap,
         _ if matches!(instruction.mnemonic(), Mnemonic::Hlt | Mnemonic::Int3) => Flow::Trap,
         _ => Flow::Next,
     }
 }
 
-fn apply(instruction: &Instruction, state: &mut State) {
+fn note(instruction: &Instruction, effects: &mut Vec<Effect>) {
     let (to, from) = (instruction.op0_register(), instruction.op1_register());
     match (instruction.mnemonic(), to) {
         (Mnemonic::Push, Register::RBP) => {
-            state.move_stack_pointer(-8);
-            state.save_frame_pointer(0);
+            effects.extend([Effect::MoveStackPointer(-8), Effect::SaveFramePointer(0)]);
         }
         (Mnemonic::Pop, Register::RBP) => {
-            state.move_stack_pointer(8);
-            state.restore_frame_pointer();
-            // The stack pointer is lost, but the frame pointer is still popped last.
-            if state.is_lost() {
-                *state = ENTRY;
-            }
+            effects.extend([Effect::LoadFramePointer(0), Effect::MoveStackPointer(8)]);
         }
-        (Mnemonic::Leave, _) => {
-            state.stack_pointer_from_frame_pointer(8);
-            state.restore_frame_pointer();
-        }
-        (Mnemonic::Sub, Register::RSP) => match constant(instruction) {
-            Some(by) => state.move_stack_pointer(by.wrapping_neg()),
-            None => state.lose_stack_pointer(),
-        },
-        (Mnemonic::Add, Register::RSP) => match constant(instruction) {
-            Some(by) => state.move_stack_pointer(by),
-            None => state.lose_stack_pointer(),
-        },
-        (Mnemonic::Mov, Register::RSP) if from == Register::RBP => state.stack_pointer_from_frame_pointer(0),
-        (Mnemonic::Mov, Register::RBP) if from == Register::RSP => state.frame_pointer_from_stack_pointer(0),
-        (Mnemonic::Lea, Register::RSP) => match sum(instruction) {
-            Some((Register::RSP, by)) => state.move_stack_pointer(by),
-            Some((Register::RBP, by)) => state.stack_pointer_from_frame_pointer(by),
-            _ => state.lose_stack_pointer(),
-        },
-        (Mnemonic::Lea, Register::RBP) => match sum(instruction) {
-            Some((Register::RSP, by)) => state.frame_pointer_from_stack_pointer(by),
-            _ => state.lose_frame_pointer(),
-        },
+        (Mnemonic::Leave, _) => effects.extend([
+            Effect::StackPointerFromFramePointer(0),
+            Effect::LoadFramePointer(0),
+            Effect::MoveStackPointer(8),
+        ]),
         (Mnemonic::Cmp | Mnemonic::Test | Mnemonic::Call | Mnemonic::Ret | Mnemonic::Jmp, _) => {}
-        (Mnemonic::Push, _) => state.move_stack_pointer(-8),
-        (Mnemonic::Pop, _) if to != Register::RSP => state.move_stack_pointer(8),
-        (_, Register::RSP | Register::ESP) => state.lose_stack_pointer(),
-        (_, Register::RBP | Register::EBP) => state.lose_frame_pointer(),
-        _ => state.move_stack_pointer(instruction.stack_pointer_increment().into()),
+        (Mnemonic::Push, _) => effects.push(Effect::MoveStackPointer(-8)),
+        (Mnemonic::Pop, _) if to != Register::RSP => effects.push(Effect::MoveStackPointer(8)),
+        (Mnemonic::Mov, Register::None) if from == Register::RBP => {
+            effects.extend(word_on_stack(instruction).map(Effect::SaveFramePointer));
+        }
+        (_, Register::RSP | Register::ESP) => effects.push(stack_pointer(instruction)),
+        (_, Register::RBP | Register::EBP) => effects.push(frame_pointer(instruction)),
+        _ => match instruction.stack_pointer_increment() {
+            0 => {}
+            by => effects.push(Effect::MoveStackPointer(by.into())),
+        },
     }
+}
+
+/// What an instruction does that sets the stack pointer.
+fn stack_pointer(instruction: &Instruction) -> Effect {
+    let moved = |by: Option<i64>| by.map_or(Effect::LoseStackPointer, Effect::MoveStackPointer);
+    match instruction.mnemonic() {
+        _ if instruction.op0_register() != Register::RSP => Effect::LoseStackPointer,
+        Mnemonic::Sub => moved(constant(instruction).and_then(i64::checked_neg)),
+        Mnemonic::Add => moved(constant(instruction)),
+        Mnemonic::Mov if instruction.op1_register() == Register::RBP => {
+            Effect::StackPointerFromFramePointer(0)
+        }
+        Mnemonic::Lea => match sum(instruction) {
+            Some((Register::RSP, by)) => Effect::MoveStackPointer(by),
+            Some((Register::RBP, by)) => Effect::StackPointerFromFramePointer(by),
+            _ => Effect::LoseStackPointer,
+        },
+        _ => Effect::LoseStackPointer,
+    }
+}
+
+/// What an instruction does that sets the frame pointer.
+fn frame_pointer(instruction: &Instruction) -> Effect {
+    match instruction.mnemonic() {
+        _ if instruction.op0_register() != Register::RBP => Effect::LoseFramePointer,
+        Mnemonic::Mov if instruction.op1_register() == Register::RSP => {
+            Effect::FramePointerFromStackPointer(0)
+        }
+        Mnemonic::Mov => {
+            word_on_stack(instruction).map_or(Effect::LoseFramePointer, Effect::LoadFramePointer)
+        }
+        Mnemonic::Lea => match sum(instruction) {
+            Some((Register::RSP, by)) => Effect::FramePointerFromStackPointer(by),
+            _ => Effect::LoseFramePointer,
+        },
+        _ => Effect::LoseFramePointer,
+    }
+}
+
+/// How far above the stack pointer the operand in memory is, if it is a word there.
+fn word_on_stack(instruction: &Instruction) -> Option<i64> {
+    let word = instruction.memory_size().size() == 8 && instruction.segment_prefix() == Register::None;
+    sum(instruction).filter(|(base, _)| word && *base == Register::RSP).map(|(_, offset)| offset)
 }
 
 /// The constant that an instruction adds or subtracts.
@@ -127,7 +166,7 @@ fn constant(instruction: &Instruction) -> Option<i64> {
     }
 }
 
-/// The operand of `lea`, if it is a register and a constant.
+/// The address of the operand in memory, if it is a register and a constant.
 fn sum(instruction: &Instruction) -> Option<(Register, i64)> {
     let plain = instruction.memory_index() == Register::None;
     plain.then(|| (instruction.memory_base(), instruction.memory_displacement64() as i64))

@@ -1,5 +1,6 @@
-//! A function's frame in front of an instruction, derived from the instructions before it.
+//! A function's frame in front of an instruction, derived from the instructions around it.
 
+use super::effect::Effect;
 use sframe_format::{Abi, CfaRule, Frame, Location, RegisterRule};
 
 /// The frame. Offsets are in bytes.
@@ -19,6 +20,17 @@ pub struct State {
     signed: bool,
 }
 
+/// What comes of two states that meet at a place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Meeting {
+    /// The state that was there holds.
+    Same,
+    /// They agree on less than the state that was there.
+    Less(State),
+    /// They cannot both be right.
+    Conflict,
+}
+
 impl State {
     /// A frame whose CFA is `height` bytes above the stack pointer. At most the return address has been
     /// saved.
@@ -33,14 +45,22 @@ impl State {
         }
     }
 
-    /// A frame whose CFA is unknown.
-    pub const fn lost() -> Self {
-        Self { height: None, ..Self::new(0, None) }
+    /// The same behind an instruction that has pushed a word.
+    pub const fn pushed(self, size: i64) -> Self {
+        match self.height {
+            Some(height) => Self { height: Some(height + size), ..self },
+            None => self,
+        }
     }
 
     /// Whether the CFA is unknown.
     pub fn is_lost(&self) -> bool {
         self.height.is_none() && self.by_frame_pointer.is_none()
+    }
+
+    /// Whether the stack pointer has the value that it had at the function's first instruction.
+    pub fn is_at_entry(&self) -> bool {
+        self.height == Some(self.least)
     }
 
     /// The rules of a row.
@@ -66,69 +86,117 @@ impl State {
         (by.checked_neg()? == saved).then_some(by)
     }
 
+    /// What holds where this state was known and another one arrives.
+    pub fn meet(&self, other: &Self) -> Meeting {
+        let (marked, height) = (self.marked(), self.height.zip(other.height));
+        let differ = |pair: Option<(i64, i64)>| pair.is_some_and(|(one, two)| one != two);
+        let frames = self.by_frame_pointer.zip(other.by_frame_pointer);
+        let same_mark = marked.is_some() && marked == other.marked();
+        if differ(height) && !same_mark
+            || differ(frames) && (marked.is_some() || other.marked().is_some())
+            || differ(self.frame_pointer.zip(other.frame_pointer))
+            || self.return_address != other.return_address
+        {
+            return Meeting::Conflict;
+        }
+        let mut less = *self;
+        if differ(height) {
+            less.height = None;
+        }
+        if differ(frames) {
+            less.by_frame_pointer = None;
+        }
+        if less == *self { Meeting::Same } else { Meeting::Less(less) }
+    }
+
+    /// Goes on behind an effect.
+    pub fn apply(&mut self, effect: Effect) {
+        match effect {
+            Effect::MoveStackPointer(by) => self.move_stack_pointer(by),
+            Effect::LoseStackPointer => self.height = None,
+            Effect::StackPointerFromFramePointer(offset) => {
+                self.height = self.by_frame_pointer.and_then(|by| by.checked_sub(offset));
+            }
+            Effect::FramePointerFromStackPointer(offset) => {
+                self.by_frame_pointer = self.height.and_then(|height| height.checked_sub(offset));
+            }
+            Effect::LoseFramePointer => self.by_frame_pointer = None,
+            // A second store does not store the caller's value.
+            Effect::SaveFramePointer(offset) if self.by_frame_pointer.is_none() => {
+                self.frame_pointer = self.frame_pointer.or_else(|| self.counted_from_cfa(offset));
+            }
+            Effect::SaveFramePointer(_) => {}
+            Effect::LoadFramePointer(offset) => {
+                self.by_frame_pointer = None;
+                if self.frame_pointer == self.counted_from_cfa(offset) {
+                    self.frame_pointer = None;
+                }
+            }
+            Effect::SaveReturnAddress(offset) => {
+                self.return_address = self.return_address.or_else(|| self.counted_from_cfa(offset));
+            }
+            Effect::LoadReturnAddress(_) => self.return_address = None,
+            Effect::LeaveFrame => *self = Self::new(self.least, None),
+            // A function that has not saved the link register cannot return, so its frame is unknown.
+            Effect::OverwriteLink if self.return_address.is_none() => self.lose(),
+            Effect::OverwriteLink => {}
+            Effect::Sign(signed) => self.signed = signed,
+        }
+    }
+
+    /// Goes back in front of an effect.
+    pub fn undo(&mut self, effect: Effect) {
+        match effect {
+            Effect::MoveStackPointer(by) => self.move_stack_pointer(by.wrapping_neg()),
+            Effect::LoseStackPointer => self.height = None,
+            Effect::StackPointerFromFramePointer(offset) => {
+                self.by_frame_pointer = self.height.and_then(|height| height.checked_add(offset));
+                self.height = None;
+            }
+            Effect::FramePointerFromStackPointer(offset) => {
+                let height = self.by_frame_pointer.and_then(|by| by.checked_add(offset));
+                self.by_frame_pointer = None;
+                self.height = match (self.height, height) {
+                    (Some(known), Some(other)) if known != other => None,
+                    (known, other) => known.or(other).filter(|&height| height >= self.least),
+                };
+            }
+            Effect::LoseFramePointer => self.by_frame_pointer = None,
+            Effect::SaveFramePointer(offset) => {
+                if self.frame_pointer == self.counted_from_cfa(offset) {
+                    self.frame_pointer = None;
+                }
+            }
+            Effect::LoadFramePointer(offset) => {
+                self.by_frame_pointer = None;
+                self.frame_pointer = self.frame_pointer.or_else(|| self.counted_from_cfa(offset));
+            }
+            Effect::SaveReturnAddress(offset) => {
+                if self.return_address == self.counted_from_cfa(offset) {
+                    self.return_address = None;
+                }
+            }
+            Effect::LoadReturnAddress(offset) => {
+                self.return_address = self.return_address.or_else(|| self.counted_from_cfa(offset));
+            }
+            Effect::LeaveFrame => self.lose(),
+            Effect::OverwriteLink if self.return_address.is_none() => self.lose(),
+            Effect::OverwriteLink => {}
+            Effect::Sign(signed) => self.signed = !signed,
+        }
+    }
+
     /// Adds to the stack pointer. If it rises above its value at the function's start, the frame is not what
     /// it seemed to be.
-    pub fn move_stack_pointer(&mut self, by: i64) {
+    fn move_stack_pointer(&mut self, by: i64) {
         self.height = self.height.and_then(|height| height.checked_sub(by));
         if self.height.is_some_and(|height| height < self.least) {
-            *self = Self::lost();
+            self.lose();
         }
     }
 
-    /// Gives the stack pointer an unknown value.
-    pub fn lose_stack_pointer(&mut self) {
-        self.height = None;
-    }
-
-    /// Sets the stack pointer to the frame pointer plus `offset`.
-    pub fn stack_pointer_from_frame_pointer(&mut self, offset: i64) {
-        self.height = self.by_frame_pointer.and_then(|by| by.checked_sub(offset));
-    }
-
-    /// Sets the frame pointer to the stack pointer plus `offset`.
-    pub fn frame_pointer_from_stack_pointer(&mut self, offset: i64) {
-        self.by_frame_pointer = self.height.and_then(|height| height.checked_sub(offset));
-    }
-
-    /// Gives the frame pointer another value.
-    pub fn lose_frame_pointer(&mut self) {
-        self.by_frame_pointer = None;
-    }
-
-    /// Stores the frame pointer `offset` bytes above the stack pointer. A second store does not store the
-    /// caller's value.
-    pub fn save_frame_pointer(&mut self, offset: i64) {
-        if self.by_frame_pointer.is_none() {
-            self.frame_pointer = self.frame_pointer.or_else(|| self.counted_from_cfa(offset));
-        }
-    }
-
-    /// Restores the caller's frame pointer.
-    pub fn restore_frame_pointer(&mut self) {
-        (self.frame_pointer, self.by_frame_pointer) = (None, None);
-    }
-
-    /// Stores the return address `offset` bytes above the stack pointer.
-    pub fn save_return_address(&mut self, offset: i64) {
-        self.return_address = self.return_address.or_else(|| self.counted_from_cfa(offset));
-    }
-
-    /// Loads the return address into its register again.
-    pub fn restore_return_address(&mut self) {
-        self.return_address = None;
-    }
-
-    /// A call overwrites the link register. A function that has not saved it cannot return, so its frame is
-    /// unknown.
-    pub fn call(&mut self) {
-        if self.return_address.is_none() {
-            *self = Self::lost();
-        }
-    }
-
-    /// Signs the return address, or authenticates it.
-    pub fn sign(&mut self, signed: bool) {
-        self.signed = signed;
+    fn lose(&mut self) {
+        (self.height, self.by_frame_pointer) = (None, None);
     }
 
     fn counted_from_cfa(&self, offset: i64) -> Option<i64> {

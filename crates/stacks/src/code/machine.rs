@@ -1,5 +1,6 @@
-//! What the sweep needs to know of a machine's instructions.
+//! What following the frame needs to know of a machine's instructions.
 
+use super::effect::Effect;
 use super::frame::State;
 
 /// Which instruction runs after this one.
@@ -9,12 +10,32 @@ pub enum Flow {
     Next,
     /// The next one, or the one at an address.
     Branch(u64),
-    /// The one at an address. `None` after a return or an indirect jump, which may lead anywhere.
-    Away(Option<u64>),
+    /// The next one, when the function at an address has returned. `None`: the address is in a register or in
+    /// memory.
+    Call(Option<u64>),
+    /// The one at an address. `None`: the address is in a register or in memory.
+    Jump(Option<u64>),
+    /// The caller's.
+    Return,
     /// None, because the instruction ends the program.
     Trap,
     /// The bytes are not an instruction.
     Invalid,
+}
+
+impl Flow {
+    /// Whether the next instruction may run after this one.
+    pub fn continues(self) -> bool {
+        matches!(self, Self::Next | Self::Branch(_) | Self::Call(_))
+    }
+
+    /// The address to which a jump or a branch leads.
+    pub fn target(self) -> Option<u64> {
+        match self {
+            Self::Branch(target) | Self::Jump(Some(target)) => Some(target),
+            _ => None,
+        }
+    }
 }
 
 /// An instruction.
@@ -27,17 +48,17 @@ pub struct Step {
 
 /// A machine's instructions.
 pub trait Machine {
+    /// The state at a function's first instruction, and in front of the instruction that returns.
+    const ENTRY: State;
     /// Length in bytes of the padding instruction at the start of `code`. 0: there is none.
     fn padding(code: &[u8]) -> usize;
-    /// The state at a function's first instruction.
-    fn at_entry(code: &[u8]) -> State;
-    /// Whether the code is an entry of a PLT whose entries change the stack. Then the state after the
-    /// previous entry does not hold for it.
-    fn is_plt_entry(_code: &[u8]) -> bool {
-        false
-    }
-    /// Applies the instruction at the start of `code` to the state.
-    fn step(code: &[u8], address: u64, state: &mut State) -> Step;
+    /// If the code is an entry of a PLT, the state in front of it. Nothing in the PLT says where an entry
+    /// begins, and most entries do not return.
+    fn at_plt_entry(code: &[u8]) -> Option<State>;
+    /// Reads the instruction at the start of `code`, and adds its effects on the frame.
+    fn step(code: &[u8], address: u64, effects: &mut Vec<Effect>) -> Step;
+    /// Whether the last instruction of `code` is a call.
+    fn ends_with_call(code: &[u8]) -> bool;
 }
 
 /// The first half-word of big-endian code.

@@ -1,0 +1,34 @@
+//! What an instruction does to a function's frame.
+//!
+//! An effect has a direction in both ways: it gives the frame behind an instruction from the one before it,
+//! and the one before from the one behind ([`State::apply`](super::frame::State::apply),
+//! [`State::undo`](super::frame::State::undo)). An instruction may have several effects, one after another.
+
+/// An effect. Offsets are in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// Adds to the stack pointer.
+    MoveStackPointer(i64),
+    /// Gives the stack pointer an unknown value.
+    LoseStackPointer,
+    /// Sets the stack pointer to the frame pointer plus an offset.
+    StackPointerFromFramePointer(i64),
+    /// Sets the frame pointer to the stack pointer plus an offset.
+    FramePointerFromStackPointer(i64),
+    /// Gives the frame pointer another value.
+    LoseFramePointer,
+    /// Stores the frame pointer this far above the stack pointer.
+    SaveFramePointer(i64),
+    /// Loads the frame pointer from there.
+    LoadFramePointer(i64),
+    /// Stores the return address this far above the stack pointer.
+    SaveReturnAddress(i64),
+    /// Loads the return address from there into its register.
+    LoadReturnAddress(i64),
+    /// Loads all registers, the stack pointer too, as they were at the function's first instruction.
+    LeaveFrame,
+    /// Calls a function, which overwrites the link register where there is one.
+    OverwriteLink,
+    /// Signs the return address, or authenticates it.
+    Sign(bool),
+}

@@ -1,0 +1,94 @@
+//! The functions of a file's symbol tables, where code has no other description.
+
+use crate::bytes::Bytes;
+use crate::code::functions::{Functions, Known};
+use hashbrown::HashMap;
+use memchr::memmem;
+use object::read::elf::{FileHeader, Sym};
+use object::{Endianness, elf};
+
+type Header = elf::FileHeader64<Endianness>;
+
+/// What compilers write between the name of a function and the rest of a part's name.
+const PART: &[u8] = b".cold";
+/// Names of functions that have no caller: the code where a program starts, and that to which a goroutine
+/// returns.
+const OUTERMOST: [&[u8]; 6] = [
+    b"_start",
+    b"__start",
+    b"runtime.rt0_go",
+    b"runtime.rt0_go.abi0",
+    b"runtime.goexit",
+    b"runtime.goexit.abi0",
+];
+
+/// The functions of a file that starts at `entry`.
+pub fn functions(bytes: &Bytes, entry: u64) -> Functions {
+    let mut read = Read { outermost: vec![entry], ..Read::default() };
+    for kind in [elf::SHT_SYMTAB, elf::SHT_DYNSYM] {
+        read.table(bytes, kind);
+    }
+    let Read { mut known, parts, outermost } = read;
+    if !parts.is_empty() {
+        let groups = groups(&parts);
+        for (name, place) in &known.1 {
+            known.0[*place].group = groups.get(whole(name)).copied();
+        }
+    }
+    Functions::new(known.0, outermost)
+}
+
+/// What has been read of symbol tables.
+#[derive(Default)]
+struct Read<'a> {
+    /// The functions, and the name and number of each.
+    known: (Vec<Known>, Vec<(&'a [u8], usize)>),
+    /// Names of parts.
+    parts: Vec<&'a [u8]>,
+    outermost: Vec<u64>,
+}
+
+impl<'a> Read<'a> {
+    fn table(&mut self, bytes: &'a Bytes, kind: u32) -> Option<()> {
+        let header = Header::parse(&**bytes).ok()?;
+        let endian = header.endian().ok()?;
+        let table = header.sections(endian, &**bytes).ok()?.symbols(endian, &**bytes, kind).ok()?;
+        for symbol in table.iter() {
+            let (start, size) = (symbol.st_value(endian), symbol.st_size(endian));
+            if symbol.st_type() != elf::STT_FUNC || symbol.st_shndx(endian) == elf::SHN_UNDEF {
+                continue;
+            }
+            let name = symbol.name(endian, table.strings()).unwrap_or_default();
+            let is_part = whole(name).len() < name.len();
+            if is_part {
+                self.parts.push(name);
+            }
+            if OUTERMOST.contains(&name) {
+                self.outermost.push(start);
+            }
+            let (known, names) = &mut self.known;
+            names.push((name, known.len()));
+            known.push(Known { start, end: start.saturating_add(size), is_part, group: None });
+        }
+        Some(())
+    }
+}
+
+/// A number for the name of each function that has parts.
+fn groups<'a>(parts: &[&'a [u8]]) -> HashMap<&'a [u8], u32> {
+    let mut groups = HashMap::new();
+    for part in parts {
+        let next = groups.len() as u32;
+        groups.entry(whole(part)).or_insert(next);
+    }
+    groups
+}
+
+/// The name of the function that a part belongs to, or else the name itself.
+fn whole(name: &[u8]) -> &[u8] {
+    let Some(place) = memmem::find(name, PART).filter(|&place| place > 0) else { return name };
+    match name.get(place + PART.len()) {
+        None | Some(b'.') => &name[..place],
+        Some(_) => name,
+    }
+}

@@ -1,0 +1,57 @@
+//! Tests walks through code that no file describes (`fixtures/undescribed.s`).
+
+mod common;
+
+use common::unwound::{Unwound, fixture};
+use common::{Writer, words};
+use sframe_format::Source;
+use stacks::statistics::End;
+
+const STACK: u64 = 0x7ffe_0000_1000;
+/// In the loop of `leaf`, which only a jump backwards leaves.
+const LEAF: u64 = 0x40_00da;
+const IN_WORK: u64 = 0x40_00c9;
+const IN_START: u64 = 0x40_00b5;
+
+/// A sample in the loop, with these words on the stack.
+fn sample(stack: &[u64]) -> Unwound {
+    let mut writer = Writer::default();
+    writer.comm(7, "undescribed", true, 1);
+    writer.mmap(7, (0x40_0000, 0x1000, 0), &fixture("tests/fixtures/undescribed"), 2);
+    writer.sample(7, 10, [STACK, 5, LEAF], &[], &words(stack));
+    Unwound::of(&writer)
+}
+
+fn addresses(unwound: &Unwound) -> Vec<u64> {
+    unwound.frames(0).iter().map(|frame| frame.0).collect()
+}
+
+#[test]
+fn a_walk_reaches_the_programs_start() {
+    let unwound = sample(&[1, IN_WORK, 0, 0, 0, IN_START]);
+    let expected = [
+        (LEAF, Some(Source::Topmost)),
+        (IN_WORK, Some(Source::Instructions)),
+        (IN_START, Some(Source::Instructions)),
+    ];
+    assert_eq!(unwound.frames(0), expected);
+    assert_eq!(unwound.profile.rows[0].end, End::Root);
+}
+
+#[test]
+fn a_caller_is_in_code_and_behind_a_call() {
+    // The first byte of an instruction that no call precedes; an address without code; a stack address.
+    for caller in [0x40_00c0, 0x12_3456, STACK + 8] {
+        let unwound = sample(&[1, IN_WORK, 0, 0, 0, caller]);
+        assert_eq!(addresses(&unwound), [LEAF, IN_WORK]);
+        assert!(unwound.end(0).starts_with("no rows in "), "{}", unwound.end(0));
+    }
+}
+
+/// The word may come from anywhere, and the rows were read off instructions.
+#[test]
+fn a_return_address_of_zero_is_no_root() {
+    let unwound = sample(&[1, IN_WORK, 0, 0, 0, 0]);
+    assert_eq!(addresses(&unwound), [LEAF, IN_WORK]);
+    assert!(unwound.end(0).starts_with("no rows in "), "{}", unwound.end(0));
+}
