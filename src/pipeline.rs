@@ -47,6 +47,9 @@ pub struct Outcome {
     pub replaced: Option<File>,
 }
 
+/// The most inputs that one thread opens.
+const FEW_INPUTS: usize = 200;
+
 /// Whether a link that is over frees its memory: mapped inputs, tables, threads.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Memory {
@@ -98,10 +101,11 @@ pub fn link(
     let files = ReportFiles::default();
     let mut succeeded = match memory.threads(config) {
         Ok(threads) => {
-            progress.timings.threads = threads.pool.current_num_threads();
             let task = Task { config, inputs, source, memory, threads: &threads, files: &files, sink: &sink };
             let linked = threads.pool.install(|| run_recorded(task, &mut progress)).is_ok();
+            progress.timings.threads = threads.running();
             threads.unpin();
+            threads.release();
             memory.end_of(threads);
             linked
         }
@@ -229,7 +233,12 @@ fn run_once(
         return Err(Aborted);
     }
     files.open(reports::overwrite::written(config), sink);
+    // To open so many files is work for several threads; of fewer the size says more.
+    if inputs.len() > FEW_INPUTS {
+        threads.start_others(usize::MAX);
+    }
     let opened = open_inputs::run(config, inputs, &main.replacing, source, &store, &mut sources, sink);
+    threads.start_others(opened.size());
     progress.timings.pass("open inputs");
     progress.needs_32_bit_linker.clone_from(&opened.first_of_32_bits);
     sink.checkpoint()?;

@@ -1,15 +1,24 @@
-//! The threads of a link, and the processors that they keep to.
+//! The threads of a link: how many, when they start, and the processors that they keep to.
 //!
-//! Between the parallel parts of a link its first thread works alone, and the others sleep. A scheduler may
-//! wake them on the processor of the first one although another is idle (a virtual machine's idle processors
-//! can look as if taken), and leave them there for several ticks: half of a short link then has one
-//! processor. So the first thread stays on its processor and the others keep off it, if there is one for each
-//! thread. On a busy machine the scheduler knows better, and in a long link it has the time to see that
-//! another processor is faster or idle.
+//! **How many.** A small link takes four milliseconds on one thread, and a second one makes it slower: to
+//! start it, to wake it for each pass, and to let it search for jobs costs more than it does. The size of a
+//! link is known once its inputs are open. So at first there is only the thread that calls; rayon knows the
+//! others already, but a worker whose thread does not run has no job, and nobody waits for it.
+//! [`Threads::start_others`] starts as many as the inputs keep busy. Under `make -j` or cargo, other links
+//! run beside this one, and only the jobserver knows how many processors are free: each further thread then
+//! takes a token of it.
+//!
+//! **Which processors.** Between the parallel parts of a link its first thread works alone, and the others
+//! sleep. A scheduler may wake them on the processor of the first one although another is idle (a virtual
+//! machine's idle processors can look as if taken), and leave them there for several ticks: half of a short
+//! link then has one processor. So the first thread stays on its processor and the others keep off it, if
+//! there is one for each thread. On a busy machine the scheduler knows better, and in a long link it has the
+//! time to see that another processor is faster or idle.
 //!
 //! The order matters: how many threads there are to be is settled before the first one is kept on its
 //! processor, because whoever counts the processors of a thread that is kept on one finds one.
 
+use jobserver::{Acquired, Client};
 use rayon::{ThreadBuilder, ThreadPool, ThreadPoolBuildError, ThreadPoolBuilder};
 use rustix::thread::{CpuSet, Pid, gettid, sched_getaffinity, sched_getcpu, sched_setaffinity};
 use std::num::NonZero;
@@ -19,24 +28,42 @@ use std::time::{Duration, Instant};
 /// The time after which a link counts as long.
 const LONG: Duration = Duration::from_millis(200);
 
+/// The bytes of objects and archives that keep a thread busy for long enough to start it.
+const BYTES_PER_THREAD: usize = 4 << 20;
+
+/// The least bytes for which a second thread pays. A static program that prints a line has 9 MiB of archives,
+/// and links faster on one thread.
+const LEAST_BYTES: usize = 12 << 20;
+
 /// The threads of a link.
 pub struct Threads {
     /// The threads, as rayon knows them.
     pub pool: ThreadPool,
+    /// Workers whose threads do not run yet.
+    waiting: Mutex<Vec<ThreadBuilder>>,
+    state: Mutex<Running>,
+    started: Instant,
+}
+
+/// The threads that run.
+#[derive(Default)]
+struct Running {
+    count: usize,
     /// The processors that all of them may use, if they keep apart now.
     allowed: Option<CpuSet>,
     /// The threads that keep off the processor of the first one.
     others: Arc<Mutex<Vec<Pid>>>,
-    started: Instant,
+    /// What the jobserver gave. The tokens go back when the link is over.
+    tokens: Vec<Acquired>,
 }
 
 impl Threads {
-    /// Starts `count` threads, or one for each processor that this process may use. If `joins`, the calling
-    /// thread is the first of them; rayon never lets go of a thread that joined a pool.
+    /// Makes `count` workers, or one for each processor that this process may use. If `joins`, the calling
+    /// thread is the first of them; rayon never lets go of a thread that joined a pool. Without a `count`,
+    /// the others then wait for [`Threads::start_others`]; otherwise all start at once.
     ///
-    /// Where the system gives fewer threads (`ulimit -u`, `ulimit -v`), those that are there do all. A worker
-    /// whose thread does not start never has a job, so nobody waits for it. There are no more than
-    /// [`most_threads`], because each worker without a job asks all others for one.
+    /// Where the system gives fewer threads (`ulimit -u`, `ulimit -v`), those that are there do all. There
+    /// are no more than [`most_threads`], because each worker without a job asks all others for one.
     ///
     /// # Errors
     /// No thread can be started.
@@ -53,42 +80,81 @@ impl Threads {
         let started = Instant::now();
         // A container may be allowed less time than its processors have; the standard library knows.
         let processors = std::thread::available_parallelism().map_or(1, NonZero::get);
-        let count = count.map_or(processors, |count| count.get().min(most_threads(processors)));
-        let is_tight = has_limited_memory();
-        let (allowed, elsewhere) = joins.then(|| keep_apart(count, running)).flatten().unzip();
-        let others = Arc::new(Mutex::new(Vec::new()));
-        let mut working = usize::from(joins);
-        let start = |worker: ThreadBuilder| {
-            let others = Arc::clone(&others);
-            let (begins, has_begun) = std::sync::mpsc::channel();
-            let run = move || {
-                let _ = begins.send(());
-                if let Some(elsewhere) = &elsewhere {
-                    let mut others = others.lock().unwrap_or_else(PoisonError::into_inner);
-                    // Where the system refuses, its scheduler decides alone.
-                    others.extend(sched_setaffinity(None, elsewhere).is_ok().then(gettid));
-                }
-                worker.run();
-            };
-            let room = if is_tight { find_room() } else { Ok(()) };
-            let spawned = room.and_then(|()| std::thread::Builder::new().spawn(run)).map(drop);
-            if is_tight && spawned.is_ok() {
-                let _ = has_begun.recv();
-            }
-            working += usize::from(spawned.is_ok());
-            spawned.or_else(|error| if working > 0 { Ok(()) } else { Err(error) })
-        };
-        let builder = ThreadPoolBuilder::new().num_threads(count);
+        let workers = count.map_or(processors, |count| count.get().min(most_threads(processors)));
+        let mut waiting = Vec::new();
+        let mut first = !joins;
+        let builder = ThreadPoolBuilder::new().num_threads(workers);
         let builder = if joins { builder.use_current_thread() } else { builder };
-        Ok(Threads { pool: builder.spawn_handler(start).build()?, allowed, others, started })
+        let take = |worker| {
+            if std::mem::take(&mut first) {
+                return spawn(worker, None, &Arc::default());
+            }
+            waiting.push(worker);
+            Ok(())
+        };
+        let pool = builder.spawn_handler(take).build()?;
+        let state = Mutex::new(Running { count: 1, ..Running::default() });
+        let threads = Threads { pool, waiting: Mutex::new(waiting), state, started };
+        if count.is_some() || !joins {
+            threads.start_workers(workers, joins, running);
+        }
+        Ok(threads)
+    }
+
+    /// Starts as many threads as inputs of this size keep busy, unless they run already, and as many as the
+    /// jobserver allows if there is one. The first thread calls it.
+    pub fn start_others(&self, bytes: usize) {
+        if bytes < LEAST_BYTES || lock(&self.waiting).is_empty() {
+            return;
+        }
+        let workers = self.pool.current_num_threads().min(bytes / BYTES_PER_THREAD);
+        self.start_workers(self.allowed_by_jobserver(workers), true, running_now);
+    }
+
+    /// How many threads, of so many, the jobserver allows to run: the first one has a token already.
+    fn allowed_by_jobserver(&self, workers: usize) -> usize {
+        // SAFETY: of a jobserver that is a pipe, the client opens the descriptors again through /dev/fd, so
+        // it closes none that it does not own. If make gave none to this process, their numbers may be those
+        // of inputs, but these are no pipes.
+        let found = unsafe { Client::from_env_ext(true) };
+        let Ok(client) = found.client else { return workers };
+        let mut running = lock(&self.state);
+        while running.count + running.tokens.len() < workers {
+            match client.try_acquire() {
+                Ok(Some(token)) => running.tokens.push(token),
+                Ok(None) => break,
+                // This client has no way to ask without waiting.
+                Err(_) => return workers,
+            }
+        }
+        running.count + running.tokens.len()
+    }
+
+    /// Starts threads until `workers` run. If `pins`, they keep off the processor of the calling thread.
+    fn start_workers(&self, workers: usize, pins: bool, running: impl Fn() -> Option<usize>) {
+        let mut state = lock(&self.state);
+        let (allowed, elsewhere) = pins.then(|| keep_apart(workers, running)).flatten().unzip();
+        state.allowed = allowed;
+        let mut waiting = lock(&self.waiting);
+        while state.count < workers {
+            let Some(worker) = waiting.pop() else { break };
+            // A worker whose thread does not start never has a job, so nobody waits for it.
+            state.count += usize::from(spawn(worker, elsewhere, &state.others).is_ok());
+        }
+    }
+
+    /// How many threads run.
+    pub fn running(&self) -> usize {
+        lock(&self.state).count
     }
 
     /// Lets the first thread, which calls this, and the others use any processor again. It is called before a
     /// process is started, too: a process inherits the processors of the thread that starts it.
     pub fn unpin(&self) {
-        let Some(allowed) = &self.allowed else { return };
+        let state = lock(&self.state);
+        let Some(allowed) = &state.allowed else { return };
         let _ = sched_setaffinity(None, allowed);
-        for thread in self.others.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
+        for thread in lock(&state.others).drain(..) {
             let _ = sched_setaffinity(Some(thread), allowed);
         }
     }
@@ -99,6 +165,43 @@ impl Threads {
             self.unpin();
         }
     }
+
+    /// Gives the tokens back to the jobserver.
+    pub fn release(&self) {
+        lock(&self.state).tokens.clear();
+    }
+}
+
+fn lock<V>(value: &Mutex<V>) -> std::sync::MutexGuard<'_, V> {
+    value.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Starts a worker's thread. It keeps to the processors `elsewhere`, if there are any, and is then one of
+/// `others`.
+fn spawn(
+    worker: ThreadBuilder,
+    elsewhere: Option<CpuSet>,
+    others: &Arc<Mutex<Vec<Pid>>>,
+) -> std::io::Result<()> {
+    let others = Arc::clone(others);
+    let (begins, has_begun) = std::sync::mpsc::channel();
+    let run = move || {
+        let _ = begins.send(());
+        if let Some(elsewhere) = &elsewhere {
+            // Where the system refuses, its scheduler decides alone.
+            lock(&others).extend(sched_setaffinity(None, elsewhere).is_ok().then(gettid));
+        }
+        worker.run();
+    };
+    let is_tight = has_limited_memory();
+    if is_tight {
+        find_room()?;
+    }
+    std::thread::Builder::new().spawn(run)?;
+    if is_tight {
+        let _ = has_begun.recv();
+    }
+    Ok(())
 }
 
 /// The most threads of a link: more of them only wait for each other.
@@ -180,7 +283,7 @@ mod tests {
             threads.pool.broadcast(|_| ());
             // With one processor there is nothing to keep apart.
             assert_eq!(ours().count(), 1);
-            assert_eq!(threads.allowed.is_some(), before.count() > 1);
+            assert_eq!(lock(&threads.state).allowed.is_some(), before.count() > 1);
             threads.unpin();
             assert_eq!(ours(), before);
             let of_all = threads.pool.broadcast(|_| sched_getaffinity(None).unwrap());

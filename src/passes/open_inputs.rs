@@ -65,6 +65,13 @@ pub struct Opened<'a> {
     seen_archives: HashMap<PathBuf, Range<u32>>,
 }
 
+impl Opened<'_> {
+    /// Bytes of the objects and of the members of archives.
+    pub fn size(&self) -> usize {
+        self.files.iter().filter(|file| !file.shared).map(|file| file.bytes.len()).sum()
+    }
+}
+
 /// Opens all inputs, and the files that scripts of `-T` (`main`) name. Reports each file that cannot be found
 /// or read, and each text that is not a script.
 pub fn run<'a>(

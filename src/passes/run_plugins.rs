@@ -5,10 +5,10 @@
 //! loads these, and asks them about every object ([`is_compilers`]).
 //!
 //! A plugin tells the symbols of the files that it claims. An object with these symbols stands in for each
-//! such file ([`crate::input::placeholder`]), so the search for definitions and the passes that resolve symbols
-//! treat it like any other. When all symbols are resolved, the plugin learns how ([`resolutions`]), compiles,
-//! and names its objects. Then the linker parses the files again and repeats the search with the new objects
-//! in place of the old ones. The link goes on as if they had been on the command line.
+//! such file ([`crate::input::placeholder`]), so the search for definitions and the passes that resolve
+//! symbols treat it like any other. When all symbols are resolved, the plugin learns how ([`resolutions`]),
+//! compiles, and names its objects. Then the linker parses the files again and repeats the search with the
+//! new objects in place of the old ones. The link goes on as if they had been on the command line.
 
 mod hidden;
 mod library_calls;

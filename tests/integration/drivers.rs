@@ -2,15 +2,70 @@
 
 use crate::need;
 use crate::support::{Work, tools, work};
+use std::io::{Read, Write};
 
-/// As users start it: as a child of gcc, without `--threads`.
+/// How many threads a link had that gcc starts, as users do: without `--threads`.
+fn threads_of_a_link(work: &Work, inputs: &[&str]) -> usize {
+    threads_in(&work.gcc(&[&["-o", "p", "-Wl,--time-report"], inputs].concat()).ok().output())
+}
+
+/// The number of threads in a time report.
+fn threads_in(report: &str) -> usize {
+    let line = report.lines().find_map(|line| line.strip_suffix(" threads"));
+    line.and_then(|count| count.trim().parse().ok()).unwrap_or_else(|| panic!("no threads: {report}"))
+}
+
+/// A program of some size: 64 MiB of data keep as many threads busy as this machine may have.
+fn large(work: &Work) -> [String; 2] {
+    let main = work.c("main", "int main(void) { return 0; }\n", &[]);
+    [main, work.s("data", ".data\n.fill 0x4000000, 1, 7\n")]
+}
+
+fn processors() -> usize {
+    std::thread::available_parallelism().unwrap().get()
+}
+
 #[test]
-fn a_link_by_gcc_has_a_thread_for_each_processor() {
+fn a_large_link_by_gcc_has_a_thread_for_each_processor() {
+    need!(tools::own_linker());
+    let work = Work::new();
+    let [main, data] = large(&work);
+    assert_eq!(threads_of_a_link(&work, &[&main, &data]), processors().min(16));
+}
+
+#[test]
+fn a_small_link_by_gcc_has_one_thread() {
+    need!(tools::own_linker());
     let work = Work::new();
     let main = work.c("main", "int main(void) { return 0; }\n", &[]);
-    let report = work.gcc(&["-o", "p", &main, "-Wl,--time-report"]).ok().output();
-    let processors = std::thread::available_parallelism().unwrap();
-    assert!(report.contains(&format!(" {processors} threads\n")), "{report}");
+    assert_eq!(threads_of_a_link(&work, &[&main]), 1);
+    assert_eq!(threads_of_a_link(&work, &[&main, "-static"]), 1);
+    assert_eq!(threads_of_a_link(&work, &[&main, "-Wl,--threads=3"]), 3, "what people ask for, they get");
+}
+
+/// The jobserver of make is a pipe with a byte for each further job that may run. A link takes such bytes for
+/// its threads, and gives them back. No driver is in between: gcc 12 hides a pipe with a name, which only
+/// newer versions of make use.
+#[test]
+fn a_link_takes_threads_from_the_jobserver_and_gives_them_back() {
+    need!(tools::own_linker());
+    let mut work = Work::new();
+    let [main, data] = large(&work);
+    work.command("mkfifo", &["jobs"]).quiet();
+    let fifo = work.path("jobs");
+    // Open for both, so that neither end waits for the other and the bytes stay.
+    let mut jobs = std::fs::File::options().read(true).write(true).open(&fifo).unwrap();
+    work.env("MAKEFLAGS", &format!(" -j --jobserver-auth=fifo:{}", fifo.display()));
+    for tokens in [0, 1, 40] {
+        jobs.write_all(&vec![b'+'; tokens]).unwrap();
+        let report = work.ld(&["-o", "p", "-e", "main", "--time-report", &main, &data]).ok().output();
+        assert_eq!(threads_in(&report), (1 + tokens).min(processors()).min(16));
+        // A byte of another kind marks the end, since nobody may wait at an empty pipe.
+        jobs.write_all(b".").unwrap();
+        let mut left = vec![0; tokens + 1];
+        jobs.read_exact(&mut left).unwrap();
+        assert_eq!(left.iter().filter(|&&byte| byte == b'+').count(), tokens, "all tokens came back");
+    }
 }
 
 #[test]

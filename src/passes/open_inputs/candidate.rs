@@ -43,7 +43,7 @@ pub enum Role {
     /// Machine code: no plugin claimed it, or a plugin made it.
     Code,
     /// A plugin claimed it, with this number of the claim. [`Candidate::bytes`] is a stand-in object with the
-    /// symbols that the plugin gave ([`crate::input::stand_in`]).
+    /// symbols that the plugin gave ([`crate::input::placeholder`]).
     Claimed(u32),
     /// It takes no further part, because its intermediate code was compiled or because no index names its
     /// symbols.

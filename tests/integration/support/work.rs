@@ -404,6 +404,10 @@ impl Work {
             .env(LINKS, self.path(LINKS))
             .env_remove("SFRAME_LD_OPTIONS")
             .env_remove("SFRAME_LD_IDENTITY")
+            // Whoever runs the tests may have a jobserver.
+            .env_remove("MAKEFLAGS")
+            .env_remove("CARGO_MAKEFLAGS")
+            .env_remove("MFLAGS")
             .envs(self.environment.iter().map(|(k, v)| (k, v)))
             .stdin(Stdio::null())
             .stdout(Stdio::piped())

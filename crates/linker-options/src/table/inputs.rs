@@ -270,7 +270,7 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
     optional(
         &["threads"],
         "N",
-        "Use N threads; the most is 32, or 4 for each processor if that is more (default: 1 for each)",
+        "Use N threads; the most is 32, or 4 for each processor if that is more (default: as many as the inputs keep busy, 1 for each processor, fewer if make's or cargo's jobserver says so)",
         |state, count| {
             state.config.threads = count.map(thread_count).transpose()?;
             Ok(())
