@@ -6,6 +6,7 @@ use hashbrown::HashMap;
 use memchr::memmem;
 use object::read::elf::{FileHeader, Sym};
 use object::{Endianness, elf};
+use std::ops::Range;
 
 type Header = elf::FileHeader64<Endianness>;
 
@@ -21,6 +22,14 @@ const OUTERMOST: [&[u8]; 6] = [
     b"runtime.goexit",
     b"runtime.goexit.abi0",
 ];
+/// Functions of Go that go on on another stack, so that what their CFI says holds for a part of them at most.
+const SWITCHING: [&[u8]; 5] = [
+    b"runtime.systemstack",
+    b"runtime.mcall",
+    b"runtime.morestack",
+    b"runtime.asmcgocall",
+    b"runtime.cgocallback",
+];
 
 /// The functions of a file that starts at `entry`.
 pub fn functions(bytes: &Bytes, entry: u64) -> Functions {
@@ -28,14 +37,14 @@ pub fn functions(bytes: &Bytes, entry: u64) -> Functions {
     for kind in [elf::SHT_SYMTAB, elf::SHT_DYNSYM] {
         read.table(bytes, kind);
     }
-    let Read { mut known, parts, outermost } = read;
+    let Read { mut known, parts, outermost, switching } = read;
     if !parts.is_empty() {
         let groups = groups(&parts);
         for (name, place) in &known.1 {
             known.0[*place].group = groups.get(whole(name)).copied();
         }
     }
-    Functions::new(known.0, outermost)
+    Functions::new(known.0, outermost).with_switching(switching)
 }
 
 /// What has been read of symbol tables.
@@ -46,6 +55,8 @@ struct Read<'a> {
     /// Names of parts.
     parts: Vec<&'a [u8]>,
     outermost: Vec<u64>,
+    /// Functions that change the stack.
+    switching: Vec<Range<u64>>,
 }
 
 impl<'a> Read<'a> {
@@ -65,6 +76,9 @@ impl<'a> Read<'a> {
             }
             if OUTERMOST.contains(&name) {
                 self.outermost.push(start);
+            }
+            if SWITCHING.contains(&name.strip_suffix(b".abi0").unwrap_or(name)) {
+                self.switching.push(start..start.saturating_add(size));
             }
             let (known, names) = &mut self.known;
             names.push((name, known.len()));

@@ -6,6 +6,7 @@
 //! keep files.
 
 use crate::bytes::Bytes;
+use crate::debug_file::DebugFile;
 use crate::image::{Image, Sources};
 use crate::inlines::Inlines;
 use crate::rows::{ReadTime, Rows};
@@ -13,7 +14,7 @@ use crate::symbols::Symbols;
 use crate::table::Table;
 use hashbrown::{Equivalent, HashMap};
 use sframe_format::abi::Register;
-use sframe_format::{Abi, FileRows, RegisterRule};
+use sframe_format::{Abi, FileRows, FrameAddress, RegisterRule, Registers, UnwindError};
 use std::cell::OnceCell;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -46,6 +47,8 @@ pub struct MappedFile {
     expected: Option<Vec<u8>>,
     /// The file, or why it cannot be used.
     image: Result<Arc<Image>, String>,
+    /// The file with its debug information.
+    debug: Arc<DebugFile>,
     /// Its rows, and the same rows for unwinders. A file that cannot be used has none.
     made: Option<Arc<Rows>>,
     rows: Arc<FileRows<Bytes>>,
@@ -88,6 +91,17 @@ impl MappedFile {
         self.made.as_ref()?.register_at(pc, register)
     }
 
+    /// Steps from the frame at the file's address `pc` by call frame information that has no form as rows.
+    pub(crate) fn step_at(
+        &self,
+        pc: u64,
+        topmost: bool,
+        registers: &mut Registers,
+        read: &mut impl FnMut(u64) -> Result<u64, ()>,
+    ) -> Option<Result<Option<FrameAddress>, UnwindError>> {
+        self.made.as_ref()?.step_at(pc, topmost, registers, read)
+    }
+
     /// Whether its compact table has been made.
     pub fn has_table(&self) -> bool {
         self.table.get().is_some()
@@ -97,7 +111,7 @@ impl MappedFile {
     pub fn symbols(&self) -> &Symbols {
         self.symbols.get_or_init(|| {
             let Ok(image) = &self.image else { return Symbols::default() };
-            let files = [Some(image.bytes().clone()), self.debug_file()];
+            let files = [Some(image.bytes().clone()), self.debug.bytes().cloned()];
             Symbols::read(&files.into_iter().flatten().collect::<Vec<_>>())
         })
     }
@@ -106,35 +120,9 @@ impl MappedFile {
     pub fn inlines(&self) -> Option<&Inlines> {
         let inlines = self.inlines.get_or_init(|| {
             let image = self.image.as_ref().ok()?;
-            Inlines::read(image.bytes()).or_else(|| Inlines::read(&self.debug_file()?))
+            Inlines::read(image.bytes()).or_else(|| Inlines::read(self.debug.bytes()?))
         });
         inlines.as_ref()
-    }
-
-    /// The file with the debug information that was split off, found by build-id or by the name in
-    /// `.gnu_debuglink`.
-    fn debug_file(&self) -> Option<Bytes> {
-        let image = self.image.as_ref().ok()?;
-        let by_id = image.build_id().and_then(|id| {
-            let path = build_id_path(Path::new("/usr/lib/debug/.build-id"), id)?.with_extension("debug");
-            open(&path)
-        });
-        by_id.or_else(|| self.debug_link(image))
-    }
-
-    fn debug_link(&self, image: &Image) -> Option<Bytes> {
-        use object::Object;
-        let file = object::File::parse(&**image.bytes()).ok()?;
-        let (name, checksum) = file.gnu_debuglink().ok()??;
-        let name = std::str::from_utf8(name).ok().filter(|name| !name.contains('/'))?;
-        let folder = Path::new(&*self.path).parent()?;
-        let global = Path::new("/usr/lib/debug").join(folder.strip_prefix("/").unwrap_or(folder));
-        let places = [folder.join(name), folder.join(".debug").join(name), global.join(name)];
-        places.iter().filter_map(|place| open(place)).find(|bytes| {
-            let mut crc = flate2::Crc::new();
-            crc.update(bytes);
-            crc.sum() == checksum
-        })
     }
 }
 
@@ -214,8 +202,10 @@ impl Files {
     fn add(&mut self, path: &str, expected: Option<Vec<u8>>, image: Result<Image, String>) -> FileId {
         let id = FileId(self.files.len() as u32);
         let image = image.map(Arc::new);
+        let debug = Arc::new(DebugFile::new(path, image.as_ref().ok()));
         let rows = |image: &Arc<Image>| {
-            Arc::new(Rows::new(Arc::clone(image), self.options.sources, self.reading.clone()))
+            let from = (Arc::clone(image), Arc::clone(&debug));
+            Arc::new(Rows::new(from, self.options.sources, self.reading.clone()))
         };
         let made = image.as_ref().ok().map(rows);
         let unwinding = |rows: &Arc<Rows>| FileRows::default().with_source(Arc::clone(rows) as _);
@@ -225,6 +215,7 @@ impl Files {
             image,
             rows: made.as_ref().map(unwinding).unwrap_or_default().into(),
             made,
+            debug,
             table: OnceCell::new(),
             symbols: OnceCell::new(),
             inlines: OnceCell::new(),
@@ -312,7 +303,9 @@ impl Files {
     /// A file's compact table, which is made on first use.
     pub fn table(&self, id: FileId) -> Option<&Table> {
         let file = self.get(id)?;
-        let make = || file.image.as_deref().ok().and_then(|image| Table::new(image, self.options.sources));
+        let make = || {
+            file.image.as_deref().ok().and_then(|image| Table::new(image, &file.debug, self.options.sources))
+        };
         file.table.get_or_init(|| self.reading.of(make)).as_ref()
     }
 }
@@ -320,10 +313,6 @@ impl Files {
 /// A path relative to a folder that replaces the root.
 fn without_root(path: &Path) -> &Path {
     path.strip_prefix("/").unwrap_or(path)
-}
-
-fn open(path: &Path) -> Option<Bytes> {
-    Bytes::open(path).ok()
 }
 
 /// Whether two build-ids are equal. Recordings pad build-ids with zeros, or truncate them to 20 bytes.
@@ -334,7 +323,7 @@ fn same_id(recorded: &[u8], found: &[u8]) -> bool {
 }
 
 /// `FOLDER/ab/cdef…`.
-fn build_id_path(folder: &Path, id: &[u8]) -> Option<PathBuf> {
+pub(crate) fn build_id_path(folder: &Path, id: &[u8]) -> Option<PathBuf> {
     let (first, rest) = id.split_first()?;
     Some(folder.join(hexadecimal(&[*first])).join(hexadecimal(rest)))
 }

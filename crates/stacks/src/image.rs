@@ -10,7 +10,7 @@ use object::Endianness;
 use object::elf;
 use object::read::elf::{FileHeader, ProgramHeader, SectionHeader};
 use sframe_format::convert::unite;
-use sframe_format::derive::{FdeIndex, derive_linked};
+use sframe_format::derive::{self, FdeIndex, derive_linked};
 use sframe_format::light::{self, SHT_SFRAME_LIGHT};
 use sframe_format::write::{Function, Options, write_sorted};
 use sframe_format::{
@@ -176,8 +176,9 @@ impl Image {
         named.or_else(|| self.segment(elf::PT_GNU_EH_FRAME))
     }
 
-    /// The sections with its rows. Each one counts only where those before it have no row.
-    pub(crate) fn sections(&self, sources: Sources) -> Vec<RowSection> {
+    /// The sections with its rows. Each one counts only where those before it have no row. `debug_frame` is
+    /// the section of that name, if there is one.
+    pub(crate) fn sections(&self, sources: Sources, debug_frame: Option<&Bytes>) -> Vec<RowSection> {
         let mut sections = Vec::new();
         let mut covered = Vec::new();
         if sources != Sources::Derived {
@@ -200,6 +201,11 @@ impl Image {
             covered.extend(left_out.map(|source| source.address..source.address.saturating_add(source.size)));
             sections.push(RowSection { bytes: derived.bytes.into(), address: 0, source: Source::EhFrame });
         }
+        if sources != Sources::Sframe
+            && let Some(section) = debug_frame.and_then(|frames| self.of_debug_frame(frames, &mut covered))
+        {
+            sections.push(RowSection { bytes: section.into(), address: 0, source: Source::EhFrame });
+        }
         if sources == Sources::All
             && let functions = self.by_instructions(covered)
             && !functions.is_empty()
@@ -209,6 +215,27 @@ impl Image {
             sections.push(RowSection { bytes: section.into(), address: 0, source: Source::Instructions });
         }
         sections
+    }
+
+    /// An SFrame section for address 0 with the rows of `.debug_frame` for code outside `covered`. Adds what
+    /// they cover.
+    fn of_debug_frame(&self, frames: &[u8], covered: &mut Vec<Range<u64>>) -> Option<Vec<u8>> {
+        let (mut rows, mut ranges, functions) = (Vec::new(), Vec::new(), self.functions());
+        covered.sort_unstable_by_key(|range| range.start);
+        let take = |source: derive::Source, function: Result<&Function, derive::Reason>| {
+            let place = covered.partition_point(|range| range.start <= source.address);
+            let before = place.checked_sub(1).map(|before| &covered[before]);
+            let is_free = before.is_none_or(|range| range.end <= source.address);
+            if is_free && functions.switching_at(source.address).is_none() {
+                ranges.push(source.address..source.address.saturating_add(source.size));
+                rows.extend(function.ok().map(|function| (source.address, function.clone())));
+            }
+        };
+        // What was read before a malformed entry counts.
+        let _ = derive::for_each_of_debug_frame(self.abi, frames, take);
+        covered.extend(ranges);
+        let written = write_sorted(Options::new(self.abi), 0, &rows).ok()?;
+        (!rows.is_empty()).then_some(written.bytes)
     }
 
     /// Its own compact table, if it is valid.

@@ -14,7 +14,7 @@
 //! | [`recording`] | the files that `perf record` writes |
 //! | [`core_file`], [`memory`], [`snapshot`] | what core files, or other files, have saved of a process |
 //! | [`image`], `build_id`, `vdso` | ELF files: segments, rows, build-ids; the kernel's own |
-//! | `rows` | their rows, made as samples ask for them |
+//! | `rows`, `debug_file` | their rows, made as samples ask for them; debug information that was split off |
 //! | `code`, `extents` | rows for code that no file describes, read off its instructions; its functions |
 //! | [`table`] | their compact tables, for the kernel |
 //! | `symbols`, `inlines` | names for their addresses |
@@ -37,6 +37,7 @@ mod build_id;
 pub mod bytes;
 mod code;
 pub mod core_file;
+mod debug_file;
 mod digits;
 pub mod event;
 mod extents;

@@ -7,13 +7,17 @@
 
 use crate::bytes::Bytes;
 use crate::code::functions::{Functions, Piece, piece};
+use crate::debug_file::DebugFile;
 use crate::image::{Image, Sources};
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use sframe_format::abi::Register;
 use sframe_format::derive::{FdeIndex, Scratch};
 use sframe_format::file_rows::RowSource;
-use sframe_format::{Error, FileRows, RegisterRule, Rules as RowRules, Source, UnwindRules};
+use sframe_format::{
+    Error, FileRows, FrameAddress, RegisterRule, Registers, Rules as RowRules, Source, UnwindError,
+    UnwindRules,
+};
 use std::fmt;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -97,6 +101,9 @@ pub(crate) struct Rows {
     sources: Sources,
     own: OnceLock<Option<FileRows<Bytes>>>,
     fdes: OnceLock<Option<FdeIndex<Bytes>>>,
+    /// The file with its debug information, and the FDEs there.
+    debug: Arc<DebugFile>,
+    debug_fdes: OnceLock<Option<FdeIndex<Bytes>>>,
     /// The addresses that its own rows cover, ascending.
     own_ranges: OnceLock<Vec<Range<u64>>>,
     /// The functions of its symbols.
@@ -126,9 +133,11 @@ impl RowSource for Rows {
 }
 
 impl Rows {
-    pub fn new(image: Arc<Image>, sources: Sources, reading: ReadTime) -> Self {
+    pub fn new((image, debug): (Arc<Image>, Arc<DebugFile>), sources: Sources, reading: ReadTime) -> Self {
         Self {
             image,
+            debug,
+            debug_fdes: OnceLock::new(),
             sources,
             own: OnceLock::new(),
             fdes: OnceLock::new(),
@@ -149,7 +158,22 @@ impl Rows {
     /// Where the caller's value of a register is while the code at the file's address `pc` runs, according to
     /// `.eh_frame`.
     pub fn register_at(&self, pc: u64, register: Register) -> Option<RegisterRule> {
-        self.fdes()?.register_at(pc, register)
+        self.indexes(pc).find_map(|fdes| fdes.register_at(pc, register))
+    }
+
+    /// Steps from the frame at the file's address `pc` by call frame information that has no form as rows.
+    /// `None`: there is none.
+    pub fn step_at(
+        &self,
+        pc: u64,
+        topmost: bool,
+        registers: &mut Registers,
+        read: &mut impl FnMut(u64) -> Result<u64, ()>,
+    ) -> Option<Result<Option<FrameAddress>, UnwindError>> {
+        if self.sources == Sources::Sframe {
+            return None;
+        }
+        self.indexes(pc).find_map(|fdes| fdes.step_at(pc, topmost, registers, read))
     }
 
     fn find(&self, pc: u64) -> Answer {
@@ -158,13 +182,12 @@ impl Rows {
         {
             return Ok(Some(found));
         }
-        if self.sources != Sources::Sframe
-            && let Some(fdes) = self.fdes()
-            && let Some(found) =
-                fdes.rules_at(pc, &mut self.scratch.lock().unwrap_or_else(PoisonError::into_inner))
-        {
-            // If the rows of a function have no SFrame form, this does not read its instructions either.
-            return Ok(found.ok().flatten().map(|rules| (rules, Source::EhFrame)));
+        if self.sources != Sources::Sframe {
+            let mut scratch = self.scratch.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(found) = self.indexes(pc).find_map(|fdes| fdes.rules_at(pc, &mut scratch)) {
+                // If the rows of a function have no SFrame form, this does not read its instructions either.
+                return Ok(found.ok().flatten().map(|rules| (rules, Source::EhFrame)));
+            }
         }
         if self.sources == Sources::All { self.by_instructions(pc) } else { Ok(None) }
     }
@@ -178,10 +201,25 @@ impl Rows {
         self.fdes.get_or_init(|| self.image.fdes()).as_ref()
     }
 
+    fn debug_fdes(&self) -> Option<&FdeIndex<Bytes>> {
+        let index = || Some(FdeIndex::of_debug_frame(self.image.abi(), self.debug.frames()?.clone()));
+        self.debug_fdes.get_or_init(index).as_ref()
+    }
+
+    /// Its FDEs that may hold at `pc`: those that programs can load, and then those for debuggers.
+    fn indexes(&self, pc: u64) -> impl Iterator<Item = &FdeIndex<Bytes>> {
+        let for_debuggers = move || self.debug_fdes().filter(|_| self.functions().switching_at(pc).is_none());
+        self.fdes().into_iter().chain(std::iter::once_with(for_debuggers).flatten())
+    }
+
+    fn functions(&self) -> &Functions {
+        self.functions.get_or_init(|| self.image.functions())
+    }
+
     /// The rules from the instructions. This reads only the function around `pc`, with its parts. If no
     /// symbol says where the function starts, it reads all code between the described functions around `pc`.
     fn by_instructions(&self, pc: u64) -> Answer {
-        let functions = self.functions.get_or_init(|| self.image.functions());
+        let functions = self.functions();
         let own = functions.piece_at(pc, &self.gap_at(pc));
         let mut known = self.instructions.lock().unwrap_or_else(PoisonError::into_inner);
         let rows = known.entry(own.range.start).or_insert_with(|| {
@@ -196,14 +234,18 @@ impl Rows {
         rows.as_ref().map_or(Ok(None), |rows| rows.rules_at(pc))
     }
 
-    /// The addresses around `pc` that neither the file's own rows nor its `.eh_frame` cover.
+    /// The addresses around `pc` that neither the file's own rows nor its FDEs cover.
     fn gap_at(&self, pc: u64) -> Range<u64> {
         let own = self.own_ranges.get_or_init(|| {
             let mut ranges = self.own().map(|_| self.image.own_ranges()).unwrap_or_default();
             ranges.sort_unstable_by_key(|range| range.start);
             ranges
         });
-        let mut gap = self.fdes().map_or(0..u64::MAX, |fdes| fdes.gap_at(pc));
+        let mut gap = 0..u64::MAX;
+        for fdes in self.indexes(pc) {
+            let around = fdes.gap_at(pc);
+            gap = gap.start.max(around.start)..gap.end.min(around.end);
+        }
         let place = own.partition_point(|range| range.start <= pc);
         if let Some(before) = place.checked_sub(1).and_then(|before| own.get(before)) {
             gap.start = gap.start.max(before.end.min(pc));
@@ -217,7 +259,7 @@ impl Rows {
 
 #[cfg(test)]
 mod tests {
-    use super::{ReadTime, Rows};
+    use super::{DebugFile, ReadTime, Rows};
     use crate::image::{Image, Sources};
     use sframe_format::file_rows::RowSource;
     use sframe_format::{SectionIndex, Source};
@@ -226,8 +268,9 @@ mod tests {
     #[test]
     fn rows_on_demand_are_those_of_the_whole_file() {
         let image = Arc::new(Image::open(&std::env::current_exe().unwrap()).unwrap());
-        let rows = Rows::new(Arc::clone(&image), Sources::All, ReadTime::default());
-        let sections = image.sections(Sources::All);
+        let debug = Arc::new(DebugFile::new("/", Some(&image)));
+        let rows = Rows::new((Arc::clone(&image), debug), Sources::All, ReadTime::default());
+        let sections = image.sections(Sources::All, None);
         let index: Vec<(SectionIndex<&[u8]>, Source)> =
             sections.iter().map(|s| (SectionIndex::new(&*s.bytes, s.address), s.source)).collect();
         let (mut same, mut by_instructions, mut differ) = (0, 0, Vec::new());

@@ -7,6 +7,7 @@
 
 use crate::files::Files;
 use crate::process::{Place, Process};
+use crate::walk::{SLOTS, step};
 use sframe_format::abi::Register;
 use sframe_format::{Base, FrameAddress, Location, RegisterRule, Registers, RuleCache, UnwindError};
 
@@ -38,7 +39,7 @@ impl Trail {
     /// The value of a register in the frame that is `steps` steps from the topmost one. For one register,
     /// `steps` must not decrease from call to call.
     #[cold]
-    pub fn value_after<const SLOTS: usize>(
+    pub fn value_after(
         &mut self,
         within: (&Process, &Files),
         cache: &mut RuleCache<SLOTS>,
@@ -63,7 +64,7 @@ impl Trail {
 
 impl Followed {
     /// Goes on to the caller. `None`: there is no caller, or the register's value there is unknown.
-    fn step<const SLOTS: usize>(
+    fn step(
         &mut self,
         (process, files): (&Process, &Files),
         cache: &mut RuleCache<SLOTS>,
@@ -71,13 +72,13 @@ impl Followed {
     ) -> Option<()> {
         let (abi, register) = (process.unwinder().abi(), self.register);
         let registers = &mut self.registers;
-        let mut step = process.unwinder().unwind_frame(self.at, registers, cache, read);
+        let mut caller = step(process, files, self.at, registers, cache, read);
         // The CFA of this frame may count from the register, too.
-        if matches!(step, Err(UnwindError::Register { register: needed }) if needed == register) {
+        if matches!(caller, Err(UnwindError::Register { register: needed }) if needed == register) {
             registers.set(abi, register, self.value?);
-            step = process.unwinder().unwind_frame(self.at, registers, cache, read);
+            caller = step(process, files, self.at, registers, cache, read);
         }
-        let caller = step.ok()??;
+        let caller = caller.ok()??;
         // The kernel saves all registers in a signal frame.
         self.value = match registers.get(abi, register) {
             Some(known) => Some(known),

@@ -1,6 +1,7 @@
 //! Compact tables of files, for readers in the kernel: a file's own table, or one made of all its rows.
 
 use crate::bytes::Bytes;
+use crate::debug_file::DebugFile;
 use crate::image::{Image, RowSection, Sources};
 use sframe_format::compact::write_table;
 use sframe_format::write::Function;
@@ -17,14 +18,14 @@ pub struct Table {
 
 impl Table {
     /// The table of a file: its own, or else one made from the rows of `sources`.
-    pub(crate) fn new(image: &Image, sources: Sources) -> Option<Self> {
+    pub(crate) fn new(image: &Image, debug: &DebugFile, sources: Sources) -> Option<Self> {
         let own = (sources != Sources::Derived).then(|| image.own_table()).flatten();
         match own {
             Some(table) => {
                 let (bytes, address) = (image.bytes().part(table.data())?, table.address());
                 Some(Self { bytes, address, source: Source::Sframe })
             }
-            None => Self::made(image.abi(), &image.sections(sources)),
+            None => Self::made(image.abi(), &image.sections(sources, debug.frames())),
         }
     }
 

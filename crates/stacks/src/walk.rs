@@ -8,7 +8,9 @@ use crate::process::{Last, Place, Process};
 use crate::saved::Trail;
 use crate::statistics::End;
 use sframe_format::abi::Register;
-use sframe_format::{Abi, Endian, FrameAddress, Registers, RuleCache, Rules, Source, UnwindError};
+use sframe_format::{
+    Abi, Endian, FrameAddress, Registers, RuleCache, Rules, Source, StackFrame, UnwindError,
+};
 
 /// The largest number of frames of a stack. A walk in circles ends here.
 const MAX_FRAMES: usize = 100_000;
@@ -133,7 +135,7 @@ pub fn walk(
         }
         let mut read =
             |address: u64| stack.word(address).or_else(|| code_word(process, files, address)).ok_or(());
-        match process.unwinder().unwind_frame(at, &mut registers, cache, &mut read) {
+        match step(process, files, at, &mut registers, cache, &mut read) {
             Ok(Some(frame)) => {
                 guessed |= is_guess(frame.source);
                 if guessed && !is_plausible(process, files, frame.address) {
@@ -162,6 +164,41 @@ pub fn walk(
         }
     }
     End::TooDeep
+}
+
+/// Steps to the caller by rows, or else by call frame information that has no form as rows.
+#[inline]
+pub fn step<F: FnMut(u64) -> Result<u64, ()>>(
+    process: &Process,
+    files: &Files,
+    at: FrameAddress,
+    registers: &mut Registers,
+    cache: &mut RuleCache<SLOTS>,
+    read: &mut F,
+) -> Result<Option<StackFrame>, UnwindError> {
+    match process.unwinder().unwind_frame(at, registers, cache, read) {
+        Err(error @ UnwindError::NoInformation { module: Some(_), .. }) => {
+            step_by_cfi(process, files, at, registers, read).unwrap_or(Err(error))
+        }
+        step => step,
+    }
+}
+
+#[cold]
+fn step_by_cfi<F: FnMut(u64) -> Result<u64, ()>>(
+    process: &Process,
+    files: &Files,
+    at: FrameAddress,
+    registers: &mut Registers,
+    read: &mut F,
+) -> Option<Result<Option<StackFrame>, UnwindError>> {
+    let Place::File(file, own) = process.place(at.lookup_address()) else { return None };
+    let topmost = matches!(at, FrameAddress::InstructionPointer(_));
+    let step = files.get(file)?.step_at(own, topmost, registers, read)?;
+    if matches!(step, Err(UnwindError::NoInformation { .. })) {
+        return None;
+    }
+    Some(step.map(|caller| caller.map(|address| StackFrame { address, source: Source::EhFrame })))
 }
 
 /// The caller of code that the program made while it ran. No file describes such code, but most compilers
@@ -230,7 +267,9 @@ fn rules_at(process: &Process, address: u64) -> Option<(Rules, Source)> {
 pub fn end_of_stack(process: &Process, files: &Files, at: FrameAddress, guessed: bool) -> End {
     match rules_at(process, at.lookup_address()) {
         Some((Rules::Outermost, _)) => return End::Root,
-        Some((_, source)) if !guessed && !is_guess(source) => return End::Root,
+        Some((_, source)) if guessed || is_guess(source) => {}
+        // No row, and yet a step: call frame information has led to the end.
+        _ if !guessed => return End::Root,
         _ => {}
     }
     let Place::File(file, own) = process.place(at.lookup_address()) else { return no_rows(process, at) };

@@ -1,4 +1,8 @@
-//! CIEs and FDEs of `.eh_frame` (LSB, "Exception Frames"; DWARF 5, 6.4.1).
+//! CIEs and FDEs of `.eh_frame` (LSB, "Exception Frames") and of `.debug_frame` (DWARF 5, 6.4.1).
+//!
+//! The two differ in the field that tells CIEs from FDEs. In `.eh_frame`, it is 0 in a CIE, and in an FDE the
+//! distance to its CIE. In `.debug_frame`, all its bits are set in a CIE, and in an FDE it is the offset of
+//! the CIE.
 //!
 //! This module uses gimli's reader of numbers, but not gimli's reader of entries, because that rejects
 //! entries that unwinders accept: AArch64's augmentations `B` (return addresses are signed with key B) and
@@ -23,6 +27,8 @@ pub(super) struct Frames<'data> {
     pub section: EhFrame<Slice<'data>>,
     /// Its address.
     pub address: u64,
+    /// Whether it is `.debug_frame`.
+    debug: bool,
 }
 
 /// A common information entry.
@@ -74,7 +80,13 @@ impl<'data> Frames<'data> {
             Endian::Little => RunTimeEndian::Little,
             Endian::Big => RunTimeEndian::Big,
         };
-        Self { abi, data: Slice::new(data, endian), section: EhFrame::new(data, endian), address }
+        let (section, data) = (EhFrame::new(data, endian), Slice::new(data, endian));
+        Self { abi, data, section, address, debug: false }
+    }
+
+    /// The section `.debug_frame`.
+    pub fn of_debug(abi: Abi, data: &'data [u8]) -> Self {
+        Self { debug: true, ..Self::new(abi, data, 0) }
     }
 
     /// All records, including those after a terminator.
@@ -85,12 +97,8 @@ impl<'data> Frames<'data> {
     /// The FDE of a record. `None`: the record is a CIE. `known` is a CIE that was read before, because FDEs
     /// of one CIE follow each other.
     pub fn entry(&self, record: &Record, known: Option<&Cie<'data>>) -> Result<Option<Fde<'data>>, Error> {
-        let (mut rest, id) = self.body(record)?;
-        let id = id as usize;
-        if id == 0 {
-            return Ok(None);
-        }
-        let place = record.id.checked_sub(id).ok_or(Error::OffsetOutOfBounds(id as u64))?;
+        let (mut rest, place) = self.body(record)?;
+        let Some(place) = place else { return Ok(None) };
         let cie = match known {
             Some(cie) if cie.offset == place => *cie,
             _ => self.cie(place)?,
@@ -115,18 +123,29 @@ impl<'data> Frames<'data> {
         record.ok_or(Error::NoEntryAtGivenOffset(offset as u64))
     }
 
-    /// The bytes after the field that tells CIEs from FDEs, and that field itself.
-    fn body(&self, record: &Record) -> Result<(Slice<'data>, u32), Error> {
+    /// The bytes after the field that tells CIEs from FDEs, and in an FDE the offset of its CIE.
+    fn body(&self, record: &Record) -> Result<(Slice<'data>, Option<usize>), Error> {
         let mut rest = self.data;
         rest.truncate(record.end)?;
         rest.skip(record.id)?;
-        let id = rest.read_u32()?;
-        Ok((rest, id))
+        let is_long = self.debug && record.id - record.offset > 4;
+        let id = if is_long { rest.read_u64()? } else { rest.read_u32()?.into() };
+        let of_cie = match (self.debug, is_long) {
+            (false, _) => 0,
+            (true, false) => u32::MAX.into(),
+            (true, true) => u64::MAX,
+        };
+        if id == of_cie {
+            return Ok((rest, None));
+        }
+        let place = usize::try_from(id).ok();
+        let place = place.and_then(|id| if self.debug { Some(id) } else { record.id.checked_sub(id) });
+        Ok((rest, Some(place.ok_or(Error::OffsetOutOfBounds(id))?)))
     }
 
     fn cie(&self, offset: usize) -> Result<Cie<'data>, Error> {
-        let (mut rest, id) = self.body(&self.record(offset)?)?;
-        if id != 0 {
+        let (mut rest, place) = self.body(&self.record(offset)?)?;
+        if place.is_some() {
             return Err(Error::NotCieId(offset as u64));
         }
         let version = rest.read_u8()?;
@@ -134,6 +153,13 @@ impl<'data> Frames<'data> {
             return Err(Error::UnknownVersion(version.into()));
         }
         let augmentation = rest.read_null_terminated_slice()?.slice();
+        if self.debug && version == 4 {
+            let address_size = rest.read_u8()?;
+            let segment_size = rest.read_u8()?;
+            if (address_size, segment_size) != (8, 0) {
+                return Err(Error::UnsupportedAddressSize(address_size));
+            }
+        }
         let letters = match augmentation.strip_prefix(b"eh") {
             // GCC 2 puts a pointer to exception data here.
             Some(letters) => {

@@ -1,4 +1,4 @@
-//! Derives functions of `.eh_frame` one by one, on demand.
+//! Derives functions of `.eh_frame` or `.debug_frame` one by one, on demand.
 //!
 //! Deriving all rows of a large library takes longer than most work that uses them: a profile touches some
 //! hundreds of the library's functions. So an [`FdeIndex`] finds and runs only the FDE that covers an
@@ -9,20 +9,25 @@ use alloc::vec::Vec;
 use core::ops::{Deref, Range};
 
 use super::entries::{Cie, Fde, Frames};
+use super::evaluate::Place;
 use super::expect_return_column;
 use super::project::{Projection, Reason, project, register_rule};
 use super::rows::{Columns, Runner};
 use super::search_table::Header;
 use crate::abi::{Abi, Register};
+use crate::registers::Registers;
 use crate::rules::{RegisterRule, UnwindRules};
+use crate::unwind::{FrameAddress, UnwindError};
 
-/// `.eh_frame` of a linked file, for look-ups by address. `D` holds its bytes.
+/// `.eh_frame` or `.debug_frame` of a linked file, for look-ups by address. `D` holds its bytes.
 #[derive(Debug)]
 pub struct FdeIndex<D> {
     abi: Abi,
     data: D,
     /// The address of the section.
     address: u64,
+    /// Whether it is `.debug_frame`.
+    debug: bool,
     order: Order<D>,
 }
 
@@ -43,16 +48,17 @@ impl<D: Deref<Target = [u8]>> FdeIndex<D> {
     /// `.eh_frame_hdr`. If the file has no such section, or one without a table, this takes time in
     /// proportion to the section.
     pub fn new(abi: Abi, eh_frame: D, address: u64, header: Option<(D, u64)>) -> Self {
-        let mut index = Self { abi, data: eh_frame, address, order: Order::List(Vec::new()) };
+        let mut index = Self { abi, data: eh_frame, address, debug: false, order: Order::List(Vec::new()) };
         let header = header.and_then(|(data, at)| Header::parse(abi.endian(), data, at, address));
-        index.order = header.map_or_else(
-            || {
-                let mut list = index.list();
-                list.sort_by_key(|(range, _)| range.start);
-                Order::List(list)
-            },
-            Order::Header,
-        );
+        index.order = header.map_or_else(|| Order::List(index.list()), Order::Header);
+        index
+    }
+
+    /// Makes an index of the section `debug_frame`, in time in proportion to its size.
+    pub fn of_debug_frame(abi: Abi, debug_frame: D) -> Self {
+        let mut index =
+            Self { abi, data: debug_frame, address: 0, debug: true, order: Order::List(Vec::new()) };
+        index.order = Order::List(index.list());
         index
     }
 
@@ -131,7 +137,40 @@ impl<D: Deref<Target = [u8]>> FdeIndex<D> {
         }
     }
 
+    /// Steps from the frame at `pc` to its caller by everything that call frame information can say, which is
+    /// more than rules can ([`FdeIndex::rules_at`]): it computes any expression. `None`: no FDE covers `pc`,
+    /// or it has no row there.
+    ///
+    /// `topmost` and `read_word` are as in [`step`](crate::unwind::step()), and so is the result.
+    pub fn step_at<F>(
+        &self,
+        pc: u64,
+        topmost: bool,
+        registers: &mut Registers,
+        read_word: &mut F,
+    ) -> Option<Result<Option<FrameAddress>, UnwindError>>
+    where
+        F: FnMut(u64) -> Result<u64, ()>,
+    {
+        let frames = self.frames();
+        let fde = self.fde_at(&frames, pc)?;
+        expect_return_column(self.abi, &fde).ok()?;
+        let mut runner = Runner::default();
+        let mut rows = runner.rows(&frames, &fde, Columns::of(self.abi, None)).ok()?;
+        loop {
+            let row = rows.next_row().ok()??;
+            if row.contains(pc) {
+                let at =
+                    Place { abi: self.abi, section: &frames.section, pc, topmost, signal: fde.cie.signal };
+                return Some(at.step(row, registers, read_word));
+            }
+        }
+    }
+
     fn frames(&self) -> Frames<'_> {
+        if self.debug {
+            return Frames::of_debug(self.abi, &self.data);
+        }
         Frames::new(self.abi, &self.data, self.address)
     }
 
@@ -165,8 +204,8 @@ impl<D: Deref<Target = [u8]>> FdeIndex<D> {
         frames.fde(offset, None).ok()
     }
 
-    /// Range and offset of every FDE, in the order of the section. It omits malformed FDEs, and ends at an
-    /// entry with a malformed length.
+    /// Range and offset of every FDE, ascending. It omits malformed FDEs, and ends at an entry with a
+    /// malformed length.
     fn list(&self) -> Vec<(Range<u64>, usize)> {
         let frames = self.frames();
         let (mut list, mut known): (Vec<_>, Option<Cie<'_>>) = Default::default();
@@ -176,6 +215,7 @@ impl<D: Deref<Target = [u8]>> FdeIndex<D> {
                 known = Some(fde.cie);
             }
         }
+        list.sort_by_key(|(range, _): &(Range<u64>, usize)| range.start);
         list
     }
 }

@@ -10,6 +10,7 @@
 //! Linkers describe their PLTs with one DWARF expression for all entries. It becomes a PC-mask function.
 
 mod entries;
+mod evaluate;
 mod expression;
 mod fde_index;
 mod instructions;
@@ -96,6 +97,21 @@ pub fn for_each_linked(
     let behind = header.map(|header| records::listed_behind(abi, eh_frame, address, header));
     behind.unwrap_or_default().iter().for_each(|record| deriver.record(record, &mut take));
     Ok(())
+}
+
+/// Like [`for_each`], but for the section `debug_frame` of a linked file.
+///
+/// # Errors
+/// See [`for_each`].
+pub fn for_each_of_debug_frame(
+    abi: Abi,
+    debug_frame: &[u8],
+    mut take: impl FnMut(Source, Result<&Function, Reason>),
+) -> Result<(), gimli::Error> {
+    let mut deriver = Deriver::new(Frames::of_debug(abi, debug_frame));
+    let mut records = deriver.frames.records();
+    records.by_ref().for_each(|record| deriver.record(&record, &mut take));
+    records.finish()
 }
 
 struct Deriver<'data> {
