@@ -22,13 +22,16 @@ const OUTERMOST: [&[u8]; 6] = [
     b"runtime.goexit",
     b"runtime.goexit.abi0",
 ];
-/// Functions of Go that go on on another stack, so that what their CFI says holds for a part of them at most.
-const SWITCHING: [&[u8]; 5] = [
+/// Functions of Go whose CFI does not hold: they go on on another stack, or have no caller though it names
+/// one.
+const MISDESCRIBED: [&[u8]; 7] = [
     b"runtime.systemstack",
     b"runtime.mcall",
     b"runtime.morestack",
     b"runtime.asmcgocall",
     b"runtime.cgocallback",
+    b"runtime.goexit",
+    b"runtime.rt0_go",
 ];
 
 /// The functions of a file that starts at `entry`.
@@ -37,14 +40,14 @@ pub fn functions(bytes: &Bytes, entry: u64) -> Functions {
     for kind in [elf::SHT_SYMTAB, elf::SHT_DYNSYM] {
         read.table(bytes, kind);
     }
-    let Read { mut known, parts, outermost, switching } = read;
+    let Read { mut known, parts, outermost, misdescribed } = read;
     if !parts.is_empty() {
         let groups = groups(&parts);
         for (name, place) in &known.1 {
             known.0[*place].group = groups.get(whole(name)).copied();
         }
     }
-    Functions::new(known.0, outermost).with_switching(switching)
+    Functions::new(known.0, outermost).with_misdescribed(misdescribed)
 }
 
 /// What has been read of symbol tables.
@@ -55,8 +58,8 @@ struct Read<'a> {
     /// Names of parts.
     parts: Vec<&'a [u8]>,
     outermost: Vec<u64>,
-    /// Functions that change the stack.
-    switching: Vec<Range<u64>>,
+    /// Functions whose CFI does not hold.
+    misdescribed: Vec<Range<u64>>,
 }
 
 impl<'a> Read<'a> {
@@ -77,8 +80,8 @@ impl<'a> Read<'a> {
             if OUTERMOST.contains(&name) {
                 self.outermost.push(start);
             }
-            if SWITCHING.contains(&name.strip_suffix(b".abi0").unwrap_or(name)) {
-                self.switching.push(start..start.saturating_add(size));
+            if MISDESCRIBED.contains(&name.strip_suffix(b".abi0").unwrap_or(name)) {
+                self.misdescribed.push(start..start.saturating_add(size));
             }
             let (known, names) = &mut self.known;
             names.push((name, known.len()));

@@ -226,7 +226,7 @@ impl Image {
             let place = covered.partition_point(|range| range.start <= source.address);
             let before = place.checked_sub(1).map(|before| &covered[before]);
             let is_free = before.is_none_or(|range| range.end <= source.address);
-            if is_free && functions.switching_at(source.address).is_none() {
+            if is_free && functions.misdescribed_at(source.address).is_none() {
                 ranges.push(source.address..source.address.saturating_add(source.size));
                 rows.extend(function.ok().map(|function| (source.address, function.clone())));
             }

@@ -9,10 +9,13 @@ use crate::bytes::{Bytes, Reader};
 use crate::files::hexadecimal;
 use crate::name::{Name, nameless};
 use std::cell::OnceCell;
+use std::ops::Range;
 use std::path::PathBuf;
 
 /// Digits of an address.
 const DIGITS: usize = 16;
+/// No function has more bytes. The list gives no sizes, and nothing may follow the last function of a module.
+const MAX_SIZE: u64 = 1 << 20;
 /// The largest number of lines between an address and the function before it. Symbols of data may be in
 /// between.
 const MAX_LINES_BETWEEN: usize = 256;
@@ -66,7 +69,9 @@ impl Kernel {
 
     fn read(&self) -> List {
         let running = || {
-            List::new(std::fs::read("/proc/kallsyms").unwrap_or_default().into(), None).unwrap_or_default()
+            let read = |path: &str| Bytes::from(std::fs::read(path).unwrap_or_default());
+            let list = List::new(read("/proc/kallsyms"), None).unwrap_or_default();
+            List { places: read("/proc/modules"), ..list }
         };
         match &self.place {
             Place::Nowhere => List::default(),
@@ -100,6 +105,9 @@ struct List {
     /// Where the lines of modules begin.
     modules_at: usize,
     modules: OnceCell<Vec<Symbol>>,
+    /// Where modules are: `/proc/modules`, if the list is that of the running kernel.
+    places: Bytes,
+    ranges: OnceCell<Vec<Range<u64>>>,
     /// The difference from the list's addresses to those of the recording.
     moved: u64,
 }
@@ -124,7 +132,23 @@ impl List {
             let found = memchr::memmem::find(&text[..modules_at], &wanted)?;
             moved = reference.address.wrapping_sub(address(&text, line_start(&text, found)));
         }
-        Some(Self { text, modules_at, modules: OnceCell::new(), moved })
+        let (modules, ranges) = (OnceCell::new(), OnceCell::new());
+        Some(Self { text, modules_at, modules, places: Bytes::default(), ranges, moved })
+    }
+
+    /// The addresses of each module. A line has its name, its size, how many use it, who, a state, and its
+    /// address, which is 0 for readers who may not know it.
+    fn ranges(&self) -> &[Range<u64>] {
+        self.ranges.get_or_init(|| {
+            let text = String::from_utf8_lossy(&self.places);
+            let range = |line: &str| {
+                let mut words = line.split_whitespace().skip(1);
+                let size: u64 = words.next()?.parse().ok()?;
+                let start = u64::from_str_radix(words.nth(3)?.strip_prefix("0x")?, 16).ok()?;
+                (start != 0).then(|| start..start.saturating_add(size))
+            };
+            text.lines().filter_map(range).collect()
+        })
     }
 
     fn name(&self, address: u64) -> Name {
@@ -132,7 +156,11 @@ impl List {
         // Modules do not move with the kernel.
         let of_module = if self.moved == 0 { self.of_module(stated) } else { None };
         let found = self.own(stated).into_iter().chain(of_module).max_by_key(|symbol| symbol.address);
-        let Some(symbol) = found else { return nameless(address, "[kernel]") };
+        let inside = |symbol: &Symbol| {
+            let module = self.ranges().iter().find(|range| range.contains(&symbol.address));
+            stated - symbol.address < MAX_SIZE && module.is_none_or(|module| module.contains(&stated))
+        };
+        let Some(symbol) = found.filter(inside) else { return nameless(address, "[kernel]") };
         let text = String::from_utf8_lossy(name_in(&self.text, symbol.line));
         let mut words = text.split_whitespace();
         let function = words.next().unwrap_or_default().into();
@@ -237,7 +265,7 @@ fn of_digits(digits: [u8; 8]) -> u64 {
 
 /// The build-id of the running kernel, from its ELF notes (gABI, "Note Section"): sizes of name and
 /// description, type, name, description. Name and description are padded to 4 bytes.
-fn running_build_id() -> Option<Vec<u8>> {
+pub(crate) fn running_build_id() -> Option<Vec<u8>> {
     let notes = std::fs::read("/sys/kernel/notes").ok()?;
     let endian =
         if cfg!(target_endian = "big") { sframe_format::Endian::Big } else { sframe_format::Endian::Little };
@@ -274,6 +302,20 @@ mod tests {
         assert_eq!(name(&list, 0x1810), ("third".into(), Some(0x10), "[module]".into()));
         assert_eq!(name(&list, 0x950), ("_stext".into(), Some(0x50), "[kernel]".into()));
         assert_eq!(name(&list, 0x8ff).0, "0x8ff");
+    }
+
+    /// What is far behind the last function of a module is in no function.
+    #[test]
+    fn modules_have_an_end() {
+        let list = List::new(TEXT.to_vec().into(), None).unwrap();
+        assert_eq!(name(&list, 0x2000 + 0xf_ffff).0, "second");
+        assert_eq!(name(&list, 0x2000 + 0x10_0000).0, "0x102000");
+        assert_eq!(name(&list, (-128i64) as u64).0, "0xffffffffffffff80");
+        let places =
+            b"module 4096 1 other, Live 0x0000000000001800 (O)\nother 8 0 - Live 0x0\n".to_vec().into();
+        let list = List { places, ..List::new(TEXT.to_vec().into(), None).unwrap() };
+        assert_eq!(name(&list, 0x27ff).0, "second");
+        assert_eq!(name(&list, 0x2800).0, "0x2800");
     }
 
     #[test]

@@ -208,7 +208,8 @@ impl Rows {
 
     /// Its FDEs that may hold at `pc`: those that programs can load, and then those for debuggers.
     fn indexes(&self, pc: u64) -> impl Iterator<Item = &FdeIndex<Bytes>> {
-        let for_debuggers = move || self.debug_fdes().filter(|_| self.functions().switching_at(pc).is_none());
+        let for_debuggers =
+            move || self.debug_fdes().filter(|_| self.functions().misdescribed_at(pc).is_none());
         self.fdes().into_iter().chain(std::iter::once_with(for_debuggers).flatten())
     }
 

@@ -257,7 +257,9 @@ impl Session {
     /// Handles a stack that was unwound in the kernel.
     pub fn unwound(&mut self, sample: &sframe_bpf::Sample<'_>, take: &mut dyn FnMut(&Stack<'_>)) {
         self.frames.clear();
-        for (place, address) in sample.kernel_frames().enumerate() {
+        // The first word is a mark, as in a recorded call chain.
+        let kernel = sample.kernel_frames().filter(|&address| address < CONTEXT_LEAST);
+        for (place, address) in kernel.enumerate() {
             // As in call chains, only the first address is the instruction itself.
             note(&mut self.frames, self.processes.get(sample.pid), address, true, place == 0);
         }

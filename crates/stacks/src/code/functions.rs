@@ -46,8 +46,8 @@ pub struct Functions {
     known: Vec<Known>,
     /// Where functions start that have no caller, ascending.
     outermost: Vec<u64>,
-    /// Functions that go on on another stack.
-    switching: Vec<Range<u64>>,
+    /// Functions whose CFI for debuggers does not hold.
+    misdescribed: Vec<Range<u64>>,
 }
 
 impl Functions {
@@ -62,18 +62,18 @@ impl Functions {
             known.end = if known.end > known.start { known.end.min(next) } else { next };
         }
         outermost.sort_unstable();
-        Self { known, outermost, switching: Vec::new() }
+        Self { known, outermost, misdescribed: Vec::new() }
     }
 
-    /// The same, with the functions that go on on another stack.
+    /// The same, with the functions whose CFI for debuggers does not hold.
     #[must_use]
-    pub fn with_switching(self, switching: Vec<Range<u64>>) -> Self {
-        Self { switching, ..self }
+    pub fn with_misdescribed(self, misdescribed: Vec<Range<u64>>) -> Self {
+        Self { misdescribed, ..self }
     }
 
-    /// The function at an address that goes on on another stack.
-    pub fn switching_at(&self, address: u64) -> Option<&Range<u64>> {
-        self.switching.iter().find(|range| range.contains(&address))
+    /// The function at an address whose CFI for debuggers does not hold.
+    pub fn misdescribed_at(&self, address: u64) -> Option<&Range<u64>> {
+        self.misdescribed.iter().find(|range| range.contains(&address))
     }
 
     /// Where functions start that have no caller, ascending.
