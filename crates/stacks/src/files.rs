@@ -9,6 +9,7 @@ use crate::bytes::Bytes;
 use crate::debug_file::DebugFile;
 use crate::image::{Image, Sources};
 use crate::inlines::Inlines;
+use crate::kernel::{KERNEL, running_build_id};
 use crate::rows::{ReadTime, Rows};
 use crate::symbols::Symbols;
 use crate::table::Table;
@@ -273,12 +274,20 @@ impl Files {
         })
     }
 
+    /// Whether the recorded kernel is the one that runs here. Newer versions of perf record its build-id, but
+    /// none of the vDSO, which is a part of it.
+    fn is_kernel_here(&self) -> bool {
+        let recorded = self.expected(KERNEL);
+        let same = |recorded: &[u8]| running_build_id().is_some_and(|running| same_id(recorded, &running));
+        self.options.here || recorded.is_some_and(same)
+    }
+
     /// The vDSO. If this process has the same kernel, its own vDSO is the same.
     fn find_vdso(&self, build_id: Option<&[u8]>) -> Result<Image, String> {
         let own = crate::vdso::own().and_then(|bytes| Image::new(bytes.into()).ok());
         let same = |image: &Image| match (build_id, image.build_id()) {
             (Some(expected), Some(found)) => same_id(expected, found),
-            _ => self.options.here,
+            _ => self.is_kernel_here(),
         };
         let own = own.filter(|image| image.abi() == self.abi && same(image));
         own.or_else(|| self.find_by_build_id(Path::new("[vdso]"), build_id))

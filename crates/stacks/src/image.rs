@@ -6,9 +6,9 @@ use crate::code::functions::{Functions, Piece};
 use crate::code::{Area, Code};
 use crate::extents;
 use object::Endian as _;
-use object::Endianness;
 use object::elf;
 use object::read::elf::{FileHeader, ProgramHeader, SectionHeader};
+use object::{Endianness, Object as _};
 use sframe_format::convert::unite;
 use sframe_format::derive::{self, FdeIndex, derive_linked};
 use sframe_format::light::{self, SHT_SFRAME_LIGHT};
@@ -84,8 +84,8 @@ impl Image {
         if !bytes.starts_with(&elf::ELFMAG) {
             return Err("not an ELF file".into());
         }
-        if bytes.get(4) != Some(&elf::ELFCLASS64) {
-            return Err("a 32-bit ELF file".into());
+        if bytes.get(4) == Some(&elf::ELFCLASS32) {
+            return Self::of_32_bits(bytes);
         }
         let header = Header::parse(&*bytes).map_err(malformed)?;
         let endian = header.endian().map_err(malformed)?;
@@ -93,16 +93,27 @@ impl Image {
         let abi = Abi::from_elf(machine, endian.is_big_endian())
             .ok_or_else(|| format!("ELF machine {machine}, which has no SFrame"))?;
         let segments = header.program_headers(endian, &*bytes).map_err(malformed)?;
-        let loads = segments.iter().filter(|segment| segment.p_type(endian) == elf::PT_LOAD);
-        let loads = loads.map(|segment| Load {
-            offset: segment.p_offset(endian),
-            address: segment.p_vaddr(endian),
-            file_size: segment.p_filesz(endian),
-            executable: segment.p_flags(endian) & elf::PF_X != 0,
-        });
-        let loads = loads.collect();
+        let (loads, entry) = (loads(segments, endian), header.e_entry(endian));
         let build_id = build_id::of_file(endian, &bytes, segments);
-        let entry = header.e_entry(endian);
+        Ok(Self { bytes, abi, loads, build_id, entry })
+    }
+
+    /// A file of a 32-bit program, which a 64-bit kernel also runs. It gives names, but it has no rows.
+    fn of_32_bits(bytes: Bytes) -> Result<Self, String> {
+        let malformed = |error: object::read::Error| format!("malformed ELF file: {error}");
+        let header = elf::FileHeader32::<Endianness>::parse(&*bytes).map_err(malformed)?;
+        let endian = header.endian().map_err(malformed)?;
+        let abi = match (header.e_machine(endian), endian) {
+            (elf::EM_386, Endianness::Little) => Abi::Amd64,
+            (elf::EM_ARM, Endianness::Little) => Abi::AArch64Little,
+            (elf::EM_ARM, Endianness::Big) => Abi::AArch64Big,
+            (elf::EM_S390, Endianness::Big) => Abi::S390x,
+            (machine, _) => return Err(format!("a 32-bit ELF file for machine {machine}")),
+        };
+        let segments = header.program_headers(endian, &*bytes).map_err(malformed)?;
+        let (loads, entry) = (loads(segments, endian), header.e_entry(endian).into());
+        let file = object::File::parse(&*bytes).ok();
+        let build_id = file.and_then(|file| Some(file.build_id().ok()??.to_vec()));
         Ok(Self { bytes, abi, loads, build_id, entry })
     }
 
@@ -380,6 +391,18 @@ impl Image {
         let offset = usize::try_from(load.offset.checked_add(address - load.address)?).ok()?;
         self.bytes.get(offset..)?.first_chunk().map(|bytes| word(*bytes, self.abi.endian()))
     }
+}
+
+/// The segments that are loaded.
+fn loads<S: ProgramHeader<Endian = Endianness>>(segments: &[S], endian: Endianness) -> Vec<Load> {
+    let loads = segments.iter().filter(|segment| segment.p_type(endian) == elf::PT_LOAD);
+    let load = |segment: &S| Load {
+        offset: segment.p_offset(endian).into(),
+        address: segment.p_vaddr(endian).into(),
+        file_size: segment.p_filesz(endian).into(),
+        executable: segment.p_flags(endian) & elf::PF_X != 0,
+    };
+    loads.map(load).collect()
 }
 
 /// The addresses that the functions of a section cover.

@@ -12,6 +12,8 @@ use std::cell::OnceCell;
 use std::ops::Range;
 use std::path::PathBuf;
 
+/// The path by which recordings name the kernel.
+pub(crate) const KERNEL: &str = "[kernel.kallsyms]";
 /// Digits of an address.
 const DIGITS: usize = 16;
 /// No function has more bytes. The list gives no sizes, and nothing may follow the last function of a module.

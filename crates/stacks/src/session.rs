@@ -10,7 +10,7 @@ use crate::bytes::Bytes;
 use crate::event::{Chain, Event, Mapped, Sample};
 use crate::files::{FileId, Files, Options};
 use crate::image::Image;
-use crate::kernel::Reference;
+use crate::kernel::{KERNEL, Reference};
 use crate::process::{Last, Place, Process, Processes};
 use crate::snapshot::{Snapshot, Thread};
 use crate::statistics::{End, Statistics};
@@ -165,7 +165,12 @@ impl Session {
     /// Records where the kernel is. Its mapping is named after a symbol, and the mapping's offset is that
     /// symbol's address.
     fn kernel(&mut self, mapped: &Mapped<'_>) {
-        if let Some(name) = mapped.path.strip_prefix(b"[kernel.kallsyms]")
+        if let Some(build_id) = mapped.build_id
+            && mapped.path.starts_with(KERNEL.as_bytes())
+        {
+            self.files.expect(KERNEL.as_bytes(), build_id);
+        }
+        if let Some(name) = mapped.path.strip_prefix(KERNEL.as_bytes())
             && !name.is_empty()
         {
             self.kernel.get_or_insert_with(|| Reference { name: name.to_vec(), address: mapped.offset });
@@ -218,7 +223,17 @@ impl Session {
             return;
         }
         let end = match &sample.user {
-            Some(user) if !user.wide => End::Narrow,
+            Some(user) if !user.wide => {
+                // Its stack has no rows, but its instruction has a name.
+                self.frames.retain(|frame| matches!(frame.place, Place::Kernel(_)));
+                let mut registers = user.registers(self.abi.endian());
+                let is_counter = |number| matches!(dwarf_number(self.abi, number), Number::ProgramCounter);
+                if let Some((_, address)) = registers.find(|(number, _)| is_counter(*number)) {
+                    let place = self.processes.get(sample.pid).place(address);
+                    self.frames.push(Frame { address, place, returns: false, source: Some(Source::Topmost) });
+                }
+                End::Narrow
+            }
             Some(user) => {
                 // The unwound user frames replace those of the call chain.
                 self.frames.retain(|frame| matches!(frame.place, Place::Kernel(_)));

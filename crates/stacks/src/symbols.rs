@@ -56,7 +56,14 @@ impl Symbols {
 
     /// Adds the functions of a symbol table. Returns the number of its symbols. `None`: it cannot be read.
     fn add(&mut self, bytes: &Bytes, kind: u32) -> Option<usize> {
-        let header = elf::FileHeader64::<Endianness>::parse(&**bytes).ok()?;
+        if bytes.get(4) == Some(&elf::ELFCLASS32) {
+            return self.add_of::<elf::FileHeader32<Endianness>>(bytes, kind);
+        }
+        self.add_of::<elf::FileHeader64<Endianness>>(bytes, kind)
+    }
+
+    fn add_of<H: FileHeader<Endian = Endianness>>(&mut self, bytes: &Bytes, kind: u32) -> Option<usize> {
+        let header = H::parse(&**bytes).ok()?;
         let endian = header.endian().ok()?;
         let sections = header.sections(endian, &**bytes).ok()?;
         let table = sections.symbols(endian, &**bytes, kind).ok()?;
@@ -66,7 +73,7 @@ impl Symbols {
         self.strings.push(strings);
         self.symbols.reserve(table.len());
         for symbol in table.iter() {
-            let (address, size) = (symbol.st_value(endian), symbol.st_size(endian));
+            let (address, size): (u64, u64) = (symbol.st_value(endian).into(), symbol.st_size(endian).into());
             let code = match symbol.st_type() {
                 elf::STT_FUNC => true,
                 // Symbols without a size only tell code from data (AArch64 ELF ABI, "Mapping symbols").
