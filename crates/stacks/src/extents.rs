@@ -1,11 +1,13 @@
-//! The functions of a file's symbol tables, where code has no other description.
+//! The functions of a file's symbol tables, or of the table of Go, where code has no other description.
 
 use crate::bytes::Bytes;
 use crate::code::functions::{Functions, Known};
+use crate::go_table::GoTable;
 use hashbrown::HashMap;
 use memchr::memmem;
 use object::read::elf::{FileHeader, Sym};
 use object::{Endianness, elf};
+use std::cell::OnceCell;
 use std::ops::Range;
 
 type Header = elf::FileHeader64<Endianness>;
@@ -36,9 +38,14 @@ const MISDESCRIBED: [&[u8]; 7] = [
 
 /// The functions of a file that starts at `entry`.
 pub fn functions(bytes: &Bytes, entry: u64) -> Functions {
+    let go = OnceCell::new();
     let mut read = Read { outermost: vec![entry], ..Read::default() };
-    for kind in [elf::SHT_SYMTAB, elf::SHT_DYNSYM] {
-        read.table(bytes, kind);
+    let symbols = read.table(bytes, elf::SHT_SYMTAB);
+    read.table(bytes, elf::SHT_DYNSYM);
+    if symbols.is_none_or(|count| count == 0)
+        && let Some(table) = go.get_or_init(|| GoTable::read(bytes))
+    {
+        read.go(table);
     }
     let Read { mut known, parts, outermost, misdescribed } = read;
     if !parts.is_empty() {
@@ -63,31 +70,44 @@ struct Read<'a> {
 }
 
 impl<'a> Read<'a> {
-    fn table(&mut self, bytes: &'a Bytes, kind: u32) -> Option<()> {
+    /// Adds the functions of a symbol table. Returns the number of its symbols.
+    fn table(&mut self, bytes: &'a Bytes, kind: u32) -> Option<usize> {
         let header = Header::parse(&**bytes).ok()?;
         let endian = header.endian().ok()?;
         let table = header.sections(endian, &**bytes).ok()?.symbols(endian, &**bytes, kind).ok()?;
         for symbol in table.iter() {
             let (start, size) = (symbol.st_value(endian), symbol.st_size(endian));
-            if symbol.st_type() != elf::STT_FUNC || symbol.st_shndx(endian) == elf::SHN_UNDEF {
-                continue;
+            if symbol.st_type() == elf::STT_FUNC && symbol.st_shndx(endian) != elf::SHN_UNDEF {
+                let name = symbol.name(endian, table.strings()).unwrap_or_default();
+                self.add(name, start, start.saturating_add(size));
             }
-            let name = symbol.name(endian, table.strings()).unwrap_or_default();
-            let is_part = whole(name).len() < name.len();
-            if is_part {
-                self.parts.push(name);
-            }
-            if OUTERMOST.contains(&name) {
-                self.outermost.push(start);
-            }
-            if MISDESCRIBED.contains(&name.strip_suffix(b".abi0").unwrap_or(name)) {
-                self.misdescribed.push(start..start.saturating_add(size));
-            }
-            let (known, names) = &mut self.known;
-            names.push((name, known.len()));
-            known.push(Known { start, end: start.saturating_add(size), is_part, group: None });
         }
-        Some(())
+        Some(table.len())
+    }
+
+    /// Adds the functions of a program of Go.
+    fn go(&mut self, table: &'a GoTable) {
+        for function in &table.functions {
+            let name = table.names.get(function.name as usize..).unwrap_or_default();
+            let length = memchr::memchr(0, name).unwrap_or(name.len());
+            self.add(&name[..length], function.start, function.end);
+        }
+    }
+
+    fn add(&mut self, name: &'a [u8], start: u64, end: u64) {
+        let is_part = whole(name).len() < name.len();
+        if is_part {
+            self.parts.push(name);
+        }
+        if OUTERMOST.contains(&name) {
+            self.outermost.push(start);
+        }
+        if MISDESCRIBED.contains(&name.strip_suffix(b".abi0").unwrap_or(name)) {
+            self.misdescribed.push(start..end);
+        }
+        let (known, names) = &mut self.known;
+        names.push((name, known.len()));
+        known.push(Known { start, end, is_part, group: None });
     }
 }
 

@@ -292,11 +292,15 @@ impl Image {
                 areas.push(Area { address: section.sh_addr(endian), code: bytes });
             }
         }
+        // Addresses of code and of padding behind it must exist.
+        let exists = |area: &Area<'_>| area.address.checked_add(area.code.len() as u64 + MAX_PAGE).is_some();
+        areas.retain(exists);
         // Without section headers, use segments. Data in them gets rows, too, which does no harm.
         if areas.is_empty() {
             let code = self.loads.iter().filter(|load| load.executable);
             areas.extend(
-                code.filter_map(|load| Some(Area { address: load.address, code: self.contents(load)? })),
+                code.filter_map(|load| Some(Area { address: load.address, code: self.contents(load)? }))
+                    .filter(exists),
             );
         }
         areas

@@ -17,7 +17,7 @@
 //! | `rows`, `debug_file` | their rows, made as samples ask for them; debug information that was split off |
 //! | `code`, `extents` | rows for code that no file describes, read off its instructions; its functions |
 //! | [`table`] | their compact tables, for the kernel |
-//! | `symbols`, `inlines` | names for their addresses |
+//! | `symbols`, `go_table`, `inlines` | names for their addresses |
 //! | `name`, [`kernel`] | the name of a frame; names of the kernel's functions |
 //! | [`files`] | one cache of files for all processes |
 //! | [`process`] | which process has mapped which file where |
@@ -42,6 +42,7 @@ mod digits;
 pub mod event;
 mod extents;
 pub mod files;
+mod go_table;
 pub mod image;
 mod inlines;
 pub mod kernel;

@@ -4,6 +4,7 @@
 //! names stay in the file.
 
 use crate::bytes::Bytes;
+use crate::go_table::{GoFunction, GoTable};
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use object::read::elf::{FileHeader, Sym};
@@ -48,6 +49,7 @@ impl Symbols {
             let read = all.add(bytes, elf::SHT_SYMTAB);
             if read.is_none_or(|count| count == 0) {
                 all.add(bytes, elf::SHT_DYNSYM);
+                all.add_go(bytes);
             }
         }
         all.symbols = sorted(&all.symbols);
@@ -90,6 +92,19 @@ impl Symbols {
             self.symbols.push(Symbol { address, size, name, table: number, rank });
         }
         Some(table.len())
+    }
+
+    /// Adds the functions of the table that programs of Go carry.
+    fn add_go(&mut self, bytes: &Bytes) -> Option<()> {
+        let GoTable { names, functions } = GoTable::read(bytes)?;
+        let table = u8::try_from(self.strings.len()).ok()?;
+        self.strings.push(names);
+        let symbol = |function: &GoFunction| {
+            let size = function.end.saturating_sub(function.start);
+            Symbol { address: function.start, size, name: function.name, table, rank: 2 }
+        };
+        self.symbols.extend(functions.iter().map(symbol));
+        Some(())
     }
 
     /// Whether a symbol is a better name than another one at the same address. A symbol with a size comes

@@ -6,6 +6,7 @@ use common::unwound::{Unwound, fixture};
 use common::{Writer, words};
 use sframe_format::Source;
 use stacks::statistics::End;
+use stacks::write::Format;
 
 const STACK: u64 = 0x7ffe_0000_1000;
 /// In the loop of `leaf`, which only a jump backwards leaves.
@@ -54,4 +55,18 @@ fn a_return_address_of_zero_is_no_root() {
     let unwound = sample(&[1, IN_WORK, 0, 0, 0, 0]);
     assert_eq!(addresses(&unwound), [LEAF, IN_WORK]);
     assert!(unwound.end(0).starts_with("no rows in "), "{}", unwound.end(0));
+}
+
+/// The program has been stripped, but Go's own table has its functions and their names.
+#[test]
+fn a_goroutine_ends_where_its_first_function_returns_to() {
+    let mut writer = Writer::default();
+    writer.comm(7, "go_table", true, 1);
+    writer.mmap(7, (0x40_0000, 0x1000, 0), &fixture("tests/fixtures/go_table"), 2);
+    writer.sample(7, 10, [STACK, 5, 0x40_0120], &[], &words(&[0x40_0109, 0, 0, 0, 0x40_00e1, 0x40_0109]));
+    let unwound = Unwound::of(&writer);
+    assert_eq!(addresses(&unwound), [0x40_0120, 0x40_0109, 0x40_00e1]);
+    assert_eq!(unwound.profile.rows[0].end, End::Root);
+    let folded = String::from_utf8(unwound.written(Format::Folded)).unwrap();
+    assert!(folded.contains("runtime.goexit;main.work;main.leaf 1"), "{folded}");
 }

@@ -18,6 +18,9 @@ const ALIGNMENT: u64 = 16;
 const MAX_ROWS: usize = 1024;
 /// The largest number of instructions of a program's entry without a symbol.
 const MAX_ENTRY: usize = 64;
+/// How many states candidates may add that are taken back, for each instruction. Any number of candidates of
+/// a damaged file may lead to the same code.
+const MAX_TRIES: usize = 32;
 /// How often the frame is followed from the start again, because a call turned out not to return.
 const MAX_ROUNDS: usize = 8;
 
@@ -268,6 +271,8 @@ struct Walk<'u, 'a, M> {
     back: Vec<usize>,
     /// While a candidate is tried: the places that got a state from it.
     added: Option<Vec<usize>>,
+    /// How many more states candidates may add.
+    left: usize,
     /// Whether a place is one of these.
     is_added: Vec<bool>,
     /// Whether the states since then met one that was known, or left the unit like a function.
@@ -287,6 +292,7 @@ impl<'u, 'a, M: Machine> Walk<'u, 'a, M> {
             ahead: Vec::new(),
             back: Vec::new(),
             added: None,
+            left: 0,
             is_added: vec![false; count],
             confirmed: false,
         }
@@ -297,6 +303,7 @@ impl<'u, 'a, M: Machine> Walk<'u, 'a, M> {
         self.states.fill(None);
         self.behind.fill(None);
         self.conflicts.clear();
+        self.left = MAX_TRIES * self.states.len();
         for &(place, state) in &self.unit.entries {
             self.offer(place, state, None);
         }
@@ -313,7 +320,7 @@ impl<'u, 'a, M: Machine> Walk<'u, 'a, M> {
 
     fn try_candidates(&mut self) {
         for &place in &self.unit.candidates {
-            if self.states[place].is_none() {
+            if self.states[place].is_none() && self.left > 0 {
                 self.try_candidate(place);
             }
         }
@@ -328,6 +335,8 @@ impl<'u, 'a, M: Machine> Walk<'u, 'a, M> {
         self.follow();
         let added = self.added.take().unwrap_or_default();
         added.iter().for_each(|&place| self.is_added[place] = false);
+        self.ahead.clear();
+        self.back.clear();
         if self.conflicts.len() > conflicts || !self.confirmed {
             for place in added {
                 (self.states[place], self.behind[place]) = (None, None);
@@ -340,7 +349,12 @@ impl<'u, 'a, M: Machine> Walk<'u, 'a, M> {
     /// Follows the frame from all places in the queues. What is behind an instruction is surer than what is
     /// in front of it: a call may be the last instruction of other code. So that comes first.
     fn follow(&mut self) {
+        let conflicts = self.conflicts.len();
         loop {
+            let is_wrong = self.added.is_some() && self.conflicts.len() > conflicts;
+            if is_wrong {
+                break;
+            }
             if let Some(place) = self.ahead.pop() {
                 if let Some(state) = self.states[place] {
                     self.go_on(place, state);
@@ -408,6 +422,7 @@ impl<'u, 'a, M: Machine> Walk<'u, 'a, M> {
             self.ahead.push(place);
             self.back.push(place);
             if let Some(added) = &mut self.added {
+                self.left = self.left.saturating_sub(1);
                 added.push(place);
                 self.is_added[place] = true;
             }
