@@ -204,6 +204,9 @@ pub struct Mode {
     pub position_independent: bool,
     /// `--relax`.
     pub relax: bool,
+    /// The output is position-independent and no interpreter relocates it, so its own first code does. Until
+    /// then the GOT holds no addresses.
+    pub relocates_itself: bool,
     /// Every address of the output fits 31 bits.
     pub low_addresses: bool,
     /// `-z copyreloc`.
@@ -226,6 +229,8 @@ impl Mode {
             shared: config.mode == OutputMode::Shared,
             position_independent,
             relax: config.relocations.relax,
+            relocates_itself: config.mode == (OutputMode::Executable { pie: true })
+                && config.dynamic.no_dynamic_linker,
             low_addresses: low && !position_independent,
             copy: config.relocations.copy && !config.relocations.indirect_extern_access,
             text_relocations: config.relocations.text == TextRelocations::Allow,

@@ -35,6 +35,12 @@ fn address(section: u32, offset: u64) -> u64 {
     (u64::from(section) + 1) << OFFSET_BITS | offset & ((1 << OFFSET_BITS) - 1)
 }
 
+/// The number of an address in no section. Its upper bits must not name one, except that all ones mark an entry
+/// of `.debug_ranges` that gives the base for those behind it (DWARF 4, 2.17.3).
+fn outside(value: u64) -> u64 {
+    if value == u64::MAX { value } else { value & ((1 << OFFSET_BITS) - 1) }
+}
+
 /// The byte order of a machine.
 pub fn endian<E: ByteOrder>() -> RunTimeEndian {
     if U16::<E>::new(1).to_bytes()[0] == 1 { RunTimeEndian::Little } else { RunTimeEndian::Big }
@@ -124,8 +130,8 @@ impl<T: Target> Relocate for &Section<'_, '_, T> {
     fn relocate_address(&self, offset: usize, value: u64) -> gimli::Result<u64> {
         Ok(match self.target(offset as u64) {
             Some((Some(section), value)) => address(section, value),
-            Some((None, value)) => value,
-            None => value,
+            Some((None, value)) => outside(value),
+            None => outside(value),
         })
     }
 

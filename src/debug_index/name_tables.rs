@@ -110,9 +110,9 @@ pub struct Entry {
 /// Reads the indexes of an object. `is_in_output` says whether the output contains a section as it is.
 pub fn read<'a, T: Target>(
     object: &ObjectFile<'a, T::E>,
-    stands: &dyn Fn(SectionId) -> bool,
+    is_in_output: &dyn Fn(SectionId) -> bool,
 ) -> ObjectNames<'a> {
-    let sections = debug_sections::<T>(object, stands);
+    let sections = debug_sections::<T>(object, is_in_output);
     let mut found = ObjectNames::default();
     if !sections.iter().any(|section| section.name == ".debug_names") {
         return found;
@@ -139,7 +139,7 @@ pub fn read<'a, T: Target>(
             let offset = header.offset().0 as u64;
             let reader = IndexReader {
                 section,
-                stands,
+                is_in_output,
                 info,
                 strings,
                 found: &mut found,
@@ -157,7 +157,7 @@ pub fn read<'a, T: Target>(
 
 struct IndexReader<'r, 's, 'a, T: Target> {
     section: &'s Section<'s, 'a, T>,
-    stands: &'r dyn Fn(SectionId) -> bool,
+    is_in_output: &'r dyn Fn(SectionId) -> bool,
     /// The sections that a field without a relocation is an offset in.
     info: u32,
     strings: u32,
@@ -217,7 +217,7 @@ impl<'a, T: Target> IndexReader<'_, '_, 'a, T> {
         let place = |row: u64| {
             let field = list + row * width;
             let (section, offset) = self.target(field, width, self.info)?;
-            (self.stands)(section).then_some((section, offset))
+            (self.is_in_output)(section).then_some((section, offset))
         };
         let places: Vec<Option<Place>> = (0..count).map(place).collect();
         let known = if types { &mut self.found.type_units } else { &mut self.found.units };

@@ -82,11 +82,11 @@ pub struct ObjectIndex<'a> {
 /// Reads an object. `is_in_output` says whether the output contains a section as it is.
 pub fn read<'a, T: Target>(
     object: &ObjectFile<'a, T::E>,
-    stands: &dyn Fn(SectionId) -> bool,
+    is_in_output: &dyn Fn(SectionId) -> bool,
     source: &dyn InputSource,
     store: &'a InputStore,
 ) -> ObjectIndex<'a> {
-    let sections = debug_sections::<T>(object, stands);
+    let sections = debug_sections::<T>(object, is_in_output);
     if !sections.iter().any(|section| is_of_units(&section.name)) {
         return ObjectIndex::default();
     }
@@ -98,7 +98,7 @@ pub fn read<'a, T: Target>(
     };
     let mut reader = ObjectReader {
         object,
-        stands,
+        is_in_output,
         source,
         store,
         dwarf,
@@ -132,14 +132,14 @@ fn is_of_units(name: &str) -> bool {
 /// The object's debug sections that are in the output or that the linker took out of it for the index.
 pub(super) fn debug_sections<'o, 'a, T: Target>(
     object: &'o ObjectFile<'a, T::E>,
-    stands: &dyn Fn(SectionId) -> bool,
+    is_in_output: &dyn Fn(SectionId) -> bool,
 ) -> Vec<Section<'o, 'a, T>> {
     let is_debug = |&index: &usize| {
         object.section_name_begins(index, b".debug_") || object.section_name_begins(index, b".zdebug_")
     };
     (1..object.headers.len())
         .filter(is_debug)
-        .filter(|&index| stands(object.section_id(index as u32)))
+        .filter(|&index| is_in_output(object.section_id(index as u32)))
         .map(|index| {
             let name = object.section_name_lossy(index).replacen(".zdebug_", ".debug_", 1);
             Section::new(object, index as u32, name)
@@ -154,7 +154,7 @@ type Public<'a> = Vec<public_names::Set<'a>>;
 
 struct ObjectReader<'o, 's, 'a, T: Target> {
     object: &'o ObjectFile<'a, T::E>,
-    stands: &'o dyn Fn(SectionId) -> bool,
+    is_in_output: &'o dyn Fn(SectionId) -> bool,
     source: &'o dyn InputSource,
     store: &'a InputStore,
     dwarf: Dwarf<'s, 'a, T>,
@@ -285,11 +285,12 @@ impl<'s, 'a, T: Target> ObjectReader<'_, 's, 'a, T> {
         self.split_files.insert(path);
     }
 
-    /// Adds addresses of a unit, if their section is in the output.
+    /// Adds addresses of a unit, if their section has them and is in the output.
     fn area(&mut self, unit: u32, begin: u64, end: u64) {
         let (Some((index, start)), Some((other, end))) = (place(begin), place(end)) else { return };
+        let Some(header) = self.object.headers.get(index as usize) else { return };
         let section = self.object.section_id(index);
-        if index == other && start < end && (self.stands)(section) {
+        if index == other && start < end && end <= header.sh_size.get() && (self.is_in_output)(section) {
             self.found.areas.push(Area { section, range: (start, end), unit });
         }
     }

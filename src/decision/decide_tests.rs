@@ -9,6 +9,7 @@ const STATIC: Mode = Mode {
     shared: false,
     position_independent: false,
     relax: true,
+    relocates_itself: false,
     low_addresses: true,
     copy: true,
     text_relocations: false,

@@ -2,7 +2,8 @@
 //!
 //! A symbol in an empty section has that section's address. Without the output section, the symbol would have
 //! to move into a neighbour of another kind, or become an absolute number, which no loader relocates. Hidden
-//! symbols keep nothing, because no other module sees them (`__TMC_END__`).
+//! symbols keep nothing, because no other module sees them (`__TMC_END__`). Under `--emit-relocs`, every symbol
+//! keeps its section: a relocation may name it, and the number that it would become says nothing of the place.
 
 use super::state::{LayoutState, Stays};
 use crate::arch::Target;
@@ -13,7 +14,8 @@ use crate::phase::Contents;
 use crate::symbols::Definition;
 use rayon::prelude::*;
 
-/// Marks the empty output sections in which objects define symbols that others can see.
+/// Marks the empty output sections in which objects define symbols that others can see, or any that relocations
+/// of the output may name.
 pub fn keep_those_with_symbols<T: Target>(link: &Contents<'_, T>, layout_state: &mut LayoutState<'_>) {
     let sections = empty_sections(link, layout_state);
     if sections.is_empty() {
@@ -27,8 +29,17 @@ pub fn keep_those_with_symbols<T: Target>(link: &Contents<'_, T>, layout_state: 
             let end = sections
                 .partition_point(|id| id.index() < object.first_section as usize + object.headers.len());
             let of_object = sections.get(start..end).unwrap_or_default();
-            let globals = if of_object.is_empty() { &[][..] } else { &object.globals[..] };
-            globals.iter().enumerate().filter_map(move |(row, &id)| {
+            let (globals, locals) = match of_object {
+                [] => (&[][..], 0..0),
+                _ if link.config.relocations.emit => (&object.globals[..], 1..object.first_global as usize),
+                _ => (&object.globals[..], 0..0),
+            };
+            let local = locals.filter_map(move |symbol| {
+                let SymbolPlace::Section(section) = object.symbol_place(symbol) else { return None };
+                let section = object.section_id(section);
+                of_object.binary_search(&section).is_ok().then_some(section)
+            });
+            let visible = globals.iter().enumerate().filter_map(move |(row, &id)| {
                 let symbol = object.first_global as usize + row;
                 let SymbolPlace::Section(section) = object.symbol_place(symbol) else { return None };
                 let section = object.section_id(section);
@@ -37,7 +48,8 @@ pub fn keep_those_with_symbols<T: Target>(link: &Contents<'_, T>, layout_state: 
                 let own = Definition::Object { file: object.id, symbol: symbol as u32 };
                 (visible && of_object.binary_search(&section).is_ok() && link.definition(id) == own)
                     .then_some(section)
-            })
+            });
+            local.chain(visible)
         })
         .collect();
     for section in found {

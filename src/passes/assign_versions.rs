@@ -220,7 +220,9 @@ impl<'a> OwnVersions<'a> {
     /// Whether a script makes a symbol local that carries a version. The node of that version decides,
     /// because the patterns of other nodes are about other versions of the name. In that node, a pattern
     /// under `global:` prevails over any under `local:`, as in other linkers: the object says that the symbol
-    /// has this version. No node is about `name@` and `name@@`.
+    /// has this version. For the same reason only its exact name under `local:` hides it, as in gold and
+    /// mold:
+    /// `local: *` is about what nobody gave a version. No node is about `name@` and `name@@`.
     fn is_local<T: Target>(&mut self, inputs: &Inputs<'_, T>, id: SymbolId, version: &'a [u8]) -> bool {
         let name = inputs.globals.names[id.index()];
         let base = split(name).map_or(name, |(base, _)| base);
@@ -242,7 +244,7 @@ impl<'a> OwnVersions<'a> {
             Some([exporting, hiding].map(|node| VersionMatcher::new(&VersionScript { nodes: vec![node] })))
         };
         match self.matchers.entry(version).or_insert_with(of_node) {
-            Some([exporting, hiding]) => exporting.find(base).is_none() && hiding.find(base).is_some(),
+            Some([exporting, hiding]) => exporting.find(base).is_none() && hiding.names_as_local(base),
             None => inputs.lists.version_matcher.names_as_local(base),
         }
     }

@@ -75,6 +75,7 @@ pub fn intern_names<'a>(
             intern(globals, name);
         }
         intern(globals, b"_DYNAMIC");
+        intern(globals, b"_GLOBAL_OFFSET_TABLE_");
     }
     for name in linker_names(plan) {
         intern(globals, name);
@@ -370,9 +371,15 @@ impl<T: Target> Definer<'_, '_, T> {
     }
 
     /// Whether the output defines a reserved symbol that nobody refers to. `_DYNAMIC` is in the symbol table
-    /// of every dynamic output, because debuggers expect it.
+    /// of every dynamic output, because debuggers expect it, and `_GLOBAL_OFFSET_TABLE_` in that of every
+    /// output with a GOT. Whether there is one is known later, when the symbol can still be withdrawn.
     fn is_always_there(&self, reserved: Reserved, symbol: SymbolId) -> bool {
-        reserved == Reserved::Dynamic && self.is_open(symbol)
+        let always = match reserved {
+            Reserved::Dynamic => true,
+            Reserved::GlobalOffsetTable => !self.inputs.config.is_relocatable(),
+            _ => false,
+        };
+        always && self.is_open(symbol)
     }
 
     /// Whether an expression of the script asks for the symbol and no object defines it.
@@ -443,7 +450,11 @@ impl<T: Target> Definer<'_, '_, T> {
         let mut named: Vec<_> = identifier_sections.keys().flat_map(of_section).flatten().collect();
         named.sort_unstable_by_key(|&(id, _)| id);
         for (id, origin) in named {
-            if !self.is_wanted_anywhere(id) && !self.is_wanted_by_expression(id) {
+            // A library that has such a section as well defines the name for itself alone, and a library
+            // without one means the program's.
+            let is_in_library =
+                self.definitions.mentions(id).contains(MentionedBy::IN_SHARED) && self.is_open(id);
+            if !is_in_library && !self.is_wanted(id) && !self.is_wanted_by_expression(id) {
                 continue;
             }
             self.define(id, origin, false);

@@ -120,8 +120,9 @@ impl Numbers {
 }
 
 /// Makes room for the reserved words at the head of `.got` or `.got.plt`, if the dynamic linker or references
-/// to `_GLOBAL_OFFSET_TABLE_` need them. Otherwise takes back the room that [`Target::GOT_RESERVED`] kept in
-/// an empty `.got`.
+/// to `_GLOBAL_OFFSET_TABLE_` need them. Where they have a table of their own, they are also there if any
+/// slot is, as in other linkers: the symbol then names a place of its own. Otherwise takes back the room that
+/// [`Target::GOT_RESERVED`] kept in an empty `.got`.
 fn reserve_words<T: Target>(link: &Scanned<'_, T>, slots: &mut Slots) {
     let base_needed = link.reloc_needs.needs.contains(Needs::GOT_BASE) || is_base_in_expressions(link);
     let entries = u64::from(slots.plt);
@@ -133,7 +134,8 @@ fn reserve_words<T: Target>(link: &Scanned<'_, T>, slots: &mut Slots) {
     } else if u64::from(slots.got_words) == T::GOT_RESERVED {
         slots.got_words = 0;
     }
-    if bound || (base_needed && T::GOT_SYMBOL_IN_GOT_PLT) {
+    let has_slots = slots.got_words > 0 || slots.plt_got > 0;
+    if bound || has_slots && T::GOT_PLT_RESERVED > 0 || base_needed && T::GOT_SYMBOL_IN_GOT_PLT {
         slots.got_plt_words = T::GOT_PLT_RESERVED + entries;
     }
 }

@@ -67,7 +67,7 @@ pub fn run<T: Target>(inputs: &Inputs<'_, T>, sections: &SectionStates, plan: &L
     };
     let mut definitions: Vec<Definition> = best.into_par_iter().zip(&visibility).map(select).collect();
     let mut commons = join_commons(objects, &commons, &mut definitions);
-    let replaced = meet_libraries(inputs, &visibility, &mut commons, &mut definitions);
+    let replaced = meet_libraries(inputs, &visibility, &mentions, &mut commons, &mut definitions);
     if !replaced.is_empty() {
         prefer_weak_definitions(objects, sections, &replaced, &mut definitions);
     }
@@ -112,10 +112,13 @@ fn with_references(mentions: Vec<AtomicU8>, replaced: &[CommonBlock]) -> Vec<Men
 /// definitions, and grows to the library's size and alignment, because the library will use it. If the
 /// library's data is initialised, the block would hide the values. Then the library's definition prevails,
 /// and the block is a reference. A block that is not of default visibility, or that `--exclude-libs` hides,
-/// belongs to this output alone. Returns the blocks that became references, sorted by symbol.
+/// belongs to this output alone. So does one of which only a library knows that the program does not load: a
+/// block alone makes no library of `--as-needed` needed. Returns the blocks that became references, sorted by
+/// symbol.
 fn meet_libraries<T: Target>(
     inputs: &Inputs<'_, T>,
     visibility: &[AtomicU8],
+    mentions: &[AtomicU8],
     commons: &mut Vec<CommonBlock>,
     definitions: &mut [Definition],
 ) -> Vec<CommonBlock> {
@@ -125,6 +128,9 @@ fn meet_libraries<T: Target>(
     }
     let mut seen = vec![false; commons.len()];
     for library in &inputs.shared {
+        if !is_needed(library, definitions, mentions) {
+            continue;
+        }
         for (index, (symbol, id)) in library.symbols.iter().zip(&library.globals).enumerate() {
             if symbol.is_undefined() || symbol.kind() != elf::STT_OBJECT {
                 continue;
@@ -151,6 +157,23 @@ fn meet_libraries<T: Target>(
     replaced.sort_unstable_by_key(|block| block.symbol);
     commons.retain(|block| !holds(&replaced, block.symbol));
     replaced
+}
+
+/// Whether the program loads a library whatever its common blocks are.
+fn is_needed<E: zerocopy::byteorder::ByteOrder>(
+    library: &SharedFile<'_, E>,
+    definitions: &[Definition],
+    mentions: &[AtomicU8],
+) -> bool {
+    let strong = MentionedBy::IN_OBJECT | MentionedBy::STRONG_REFERENCE;
+    let takes = |id: SymbolId| {
+        matches!(definitions[id.index()], Definition::Shared { library: of, .. } if of == library.id)
+            && MentionedBy::from_bits_retain(mentions[id.index()].load(Ordering::Relaxed)).contains(strong)
+    };
+    let is_overridden = |id: &SymbolId| matches!(definitions[id.index()], Definition::Object { .. });
+    !library.as_needed
+        || library.wanted.iter().any(is_overridden)
+        || library.globals.iter().any(|&id| id.is_some() && takes(id))
 }
 
 /// Whether `blocks`, which are sorted by symbol, hold a block of this symbol.

@@ -16,6 +16,7 @@ use crate::phase::{Extent, Located, Numbered};
 use crate::region::{Region, copy_bytes};
 use crate::relocs::address;
 use crate::relocs::dynamic::{self, Entry};
+use crate::symbols::SymbolFlags;
 use crate::tables::section::{Kind, READ_ONLY, SyntheticSection, WORD};
 use rayon::prelude::*;
 use zerocopy::FromBytes;
@@ -140,13 +141,37 @@ struct Order<'l> {
     sites: &'l [Vec<DynRelocSite>],
     /// ... and, as the last list, entries of the linker's own tables by address.
     own: Vec<Entry>,
-    /// The entries behind them: those that are sorted by symbol, then the results of resolvers.
+    /// The entries behind them: those that are sorted by symbol, then those that call resolvers.
     rest: Vec<Entry>,
+}
+
+/// The rows in `.dynsym` of the functions that this output chooses by resolvers. The dynamic linker calls the
+/// resolver when it relocates a place that names such a function, and a resolver may read any relocated data.
+/// So these entries, and `R_*_IRELATIVE`, stand behind all others.
+struct Resolvers(Vec<u32>);
+
+impl Resolvers {
+    fn new<T: Target>(link: &Located<'_, T>) -> Self {
+        let is_resolver = |id| link.symbol_flags(id).contains(SymbolFlags::IFUNC);
+        let symbols =
+            link.dynamic.symbols[link.dynamic.first_hashed.min(link.dynamic.symbols.len())..].iter();
+        let mut rows: Vec<u32> = symbols
+            .filter(|symbol| is_resolver(symbol.id))
+            .map(|symbol| link.dynamic.row(symbol.id))
+            .collect();
+        rows.sort_unstable();
+        Resolvers(rows)
+    }
+
+    fn has(&self, entry: &Entry) -> bool {
+        self.0.binary_search(&entry.symbol).is_ok()
+    }
 }
 
 impl<'l> Order<'l> {
     fn new<T: Target>(link: &'l Located<'_, T>) -> Self {
         let combine = link.config.relocations.combine;
+        let resolvers = Resolvers::new(link);
         let goes_by_address =
             |kind: u32| if combine { kind == T::DYNAMIC.relative } else { kind != T::DYNAMIC.irelative };
         let packs = dynamic::packs(link);
@@ -158,7 +183,8 @@ impl<'l> Order<'l> {
                 let mut rest = Vec::new();
                 let places = sites.iter().map(|site| {
                     let kind = dynamic::type_of_site(link, packs, site)?;
-                    if goes_by_address(kind) {
+                    let is_late = || !combine && resolvers.has(&dynamic::of_site(link, site));
+                    if goes_by_address(kind) && !is_late() {
                         return Some((site.section.0, address::place(link, site.section, site.offset())));
                     }
                     rest.push(dynamic::of_site(link, site));
@@ -167,8 +193,9 @@ impl<'l> Order<'l> {
                 (stretches(list as u32, places), rest)
             })
             .collect();
-        let (mut own, mut rest): (Vec<Entry>, Vec<Entry>) =
-            dynamic::own(link).into_iter().partition(|entry| goes_by_address(entry.kind));
+        let (mut own, mut rest): (Vec<Entry>, Vec<Entry>) = dynamic::own(link)
+            .into_iter()
+            .partition(|entry| goes_by_address(entry.kind) && !resolvers.has(entry));
         own.sort_unstable_by_key(|entry| key::<T>(combine, entry));
         let mut all = Vec::with_capacity(found.iter().map(|(stretches, _)| stretches.len()).sum());
         for (stretches, others) in &found {
@@ -182,7 +209,10 @@ impl<'l> Order<'l> {
         if dynamic::irelative_in_plt(link) {
             rest.retain(|entry| entry.kind != T::DYNAMIC.irelative);
         }
-        rest.sort_unstable_by_key(|entry| key::<T>(combine, entry));
+        let is_resolved = |entry: &Entry| entry.kind == T::DYNAMIC.irelative;
+        rest.sort_unstable_by_key(|entry| {
+            (is_resolved(entry), resolvers.has(entry), key::<T>(combine, entry))
+        });
         let mut order = Order { stretches: all, sites, own, rest };
         if !put_in_order(&mut order.stretches) {
             order.sort_all(link);

@@ -7,6 +7,7 @@ const EXECUTABLE: Mode = Mode {
     shared: false,
     position_independent: false,
     relax: true,
+    relocates_itself: false,
     low_addresses: false,
     copy: true,
     text_relocations: false,

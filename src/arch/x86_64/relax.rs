@@ -173,7 +173,11 @@ fn is_rip_relative(modrm: u8) -> bool {
 }
 
 fn got_load(family: Family, site: &Site<'_>, mode: &Mode) -> Option<Relaxed<Edit>> {
-    if !mode.relax || !site.is_bound() || site.addend != -4 || site.has(SymbolFacts::FAR) {
+    if !(mode.relax || mode.relocates_itself)
+        || !site.is_bound()
+        || site.addend != -4
+        || site.has(SymbolFacts::FAR)
+    {
         return None;
     }
     let &[opcode, modrm] = site.around(2, 2)? else { return None };

@@ -25,6 +25,7 @@ const EXECUTABLE: Mode = Mode {
     shared: false,
     position_independent: false,
     relax: true,
+    relocates_itself: false,
     low_addresses: true,
     copy: true,
     text_relocations: false,
