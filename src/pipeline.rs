@@ -287,7 +287,7 @@ fn run<T: Target>(job: Job<'_, '_>) -> Result<(), Aborted> {
     // code.
     let mut plugins = run_plugins::Plugins::default();
     let (directives, plan, parsed, assigned, extracted) = loop {
-        let ((directives, plan), mut parsed) = rayon::join(
+        let ((mut directives, plan), mut parsed) = rayon::join(
             || read_scripts::run(session, &main, &opened.scripts, &sources, source),
             || parse_inputs::run::<T>(session, &opened.files),
         );
@@ -299,6 +299,7 @@ fn run<T: Target>(job: Job<'_, '_>) -> Result<(), Aborted> {
             threads.unpin();
             parsed = parse_inputs::run::<T>(session, &opened.files);
         }
+        read_scripts::choose_entry(&mut directives, &plan, &parsed.globals);
         let assigned = define_linker_symbols::intern_names(&directives, &plan, &mut parsed.globals);
         find_library_definitions::run(config, &plan, &mut parsed);
         progress.timings.pass("parse inputs");

@@ -104,6 +104,8 @@ bitflags! {
         const UNDEFINED = SymbolFlags::UNDEFINED.bits();
         /// [`SymbolFlags::GOT_BASE`].
         const GOT_BASE = SymbolFlags::GOT_BASE.bits();
+        /// A script or an option defines the symbol. Only set for [`Self::ABSOLUTE`] ones.
+        const ASSIGNED = 1 << 9;
         /// An object defines the symbol as an absolute number that 31 bits hold. Only set for GOT
         /// relocations.
         const SMALL = 1 << 12;

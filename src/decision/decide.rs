@@ -226,7 +226,11 @@ fn symbol<T: Target>(info: &RelocInfo<T>, site: &Site<'_>, mode: &Mode) -> Actio
             if info.expr == RelocExpr::Plt && !T::takes_address(info, site) {
                 return Action::value(RelocExpr::Plt, info.base, Needs::PLT | Needs::GOT);
             }
-            return Action::problem(info, Problem::AbsoluteDistance);
+            // What a script or an option assigns may be meant as an address of the output, as in other
+            // linkers.
+            if !site.has(SymbolFacts::ASSIGNED) {
+                return Action::problem(info, Problem::AbsoluteDistance);
+            }
         }
         return Action::value(RelocExpr::Symbol, info.base, Needs::empty());
     }

@@ -263,6 +263,12 @@ fn reserved_place<T: Target>(
             let address = layout.headers_address?;
             Some((nearest(&layout.chunks, address)?, address))
         }
+        Reserved::DsoHandle => {
+            let starts =
+                layout.chunks.iter().filter(|chunk| is_alloc(chunk.flags)).map(|chunk| chunk.address);
+            let address = layout.headers_address.or_else(|| starts.min())?;
+            Some((nearest(&layout.chunks, address)?, address))
+        }
         Reserved::TlsModuleBase => {
             let chunk = layout
                 .chunks

@@ -16,11 +16,12 @@ use crate::chunks::Layout;
 use crate::diag::{Code, Diagnostic};
 use crate::elf::consts as elf;
 use crate::ids::SectionId;
-use crate::input::SectionClass;
+use crate::input::{ObjectFile, SectionClass};
 use crate::phase::{Contents, Inputs, SectionState};
 use crate::sframe_output::{discard, overlay};
 use crate::tables::section::Kind;
 use rayon::prelude::*;
+use zerocopy::byteorder::ByteOrder;
 
 /// Longer chains of `sh_link` count as circles. Compilers make chains of two: the frames or tables of a
 /// function.
@@ -32,9 +33,15 @@ pub fn target<T: Target>(link: &Inputs<'_, T>, id: SectionId) -> Option<SectionI
         return None;
     }
     let (object, index) = link.locate(id)?;
-    let header = object.headers.get(index as usize)?;
-    let target = header.sh_link.get();
-    (target != 0 && (target as usize) < object.headers.len()).then(|| object.section_id(target))
+    target_in(object, index as usize)
+}
+
+/// The section of its file that the `SHF_LINK_ORDER` section `index` describes. Assemblers let a section link
+/// to itself (`.section .x,"o",@progbits,a_symbol_in_x`), which orders nothing.
+pub fn target_in<E: ByteOrder>(object: &ObjectFile<'_, E>, index: usize) -> Option<SectionId> {
+    let target = object.headers[index].sh_link.get() as usize;
+    (target != 0 && target != index && target < object.headers.len())
+        .then(|| object.section_id(target as u32))
 }
 
 /// Pairs of a section and a dependent section, which lives and dies with it. Sorted.
@@ -102,7 +109,7 @@ fn check<T: Target>(link: &Contents<'_, T>, id: SectionId) {
             "SHF_LINK_ORDER to section {linked}, which does not exist: the file has {} sections",
             object.headers.len()
         ));
-    } else if linked != 0 {
+    } else if linked != 0 && linked != index {
         let target = object.section_id(linked);
         if root(link, id).is_none() {
             error(format!(

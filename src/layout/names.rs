@@ -235,7 +235,7 @@ fn linker_source<T: Target>(
         LinkerSymbolOrigin::Version => Source::Number(0),
         LinkerSymbolOrigin::Start => edge(b"__start_", false),
         LinkerSymbolOrigin::Stop => edge(b"__stop_", true),
-        LinkerSymbolOrigin::Reserved(Reserved::EhdrStart) => Source::Headers,
+        LinkerSymbolOrigin::Reserved(Reserved::EhdrStart | Reserved::DsoHandle) => Source::Headers,
         LinkerSymbolOrigin::Reserved(reserved) => match reserved_section(link, reserved) {
             Some(section) => section_source(link, section, 0),
             None => Source::Undefined,
@@ -251,7 +251,7 @@ pub fn reserved_section<T: Target>(link: &Contents<'_, T>, reserved: Reserved) -
         Reserved::GlobalOffsetTable => &[Kind::Got, Kind::GotPlt],
         Reserved::EhFrameHdr => &[Kind::EhFrameHdr],
         Reserved::ProcedureLinkageTable => &[Kind::Plt],
-        Reserved::EhdrStart | Reserved::TlsModuleBase => &[],
+        Reserved::EhdrStart | Reserved::DsoHandle | Reserved::TlsModuleBase => &[],
     };
     kinds.iter().find_map(|&kind| {
         let id = link.synthetics.find(kind)?;

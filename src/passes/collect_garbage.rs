@@ -29,7 +29,7 @@ use crate::elf::is_alloc;
 use crate::ids::{FileId, SectionId, SymbolId};
 use crate::input::object::SymbolPlace;
 use crate::input::{ObjectFile, SectionClass};
-use crate::layout::link_order::{Dependents, dependents_of};
+use crate::layout::link_order::{self, Dependents, dependents_of};
 use crate::passes::bind_symbols::{DefiningSections, global_flags};
 use crate::passes::define_linker_symbols::{matches_any, undefined_globs};
 use crate::passes::drop_commons;
@@ -140,9 +140,8 @@ pub(super) fn link_order_dependents<T: Target>(link: &Inputs<'_, T>) -> Dependen
             let ordered =
                 object.section_ids().filter(|&id| link.class_of(id).contains(SectionClass::ORDERED));
             ordered.filter_map(|id| {
-                let target = object.headers[(id.0 - object.first_section) as usize].sh_link.get();
-                (target != 0 && (target as usize) < object.headers.len())
-                    .then(|| (object.section_id(target), id))
+                let index = (id.0 - object.first_section) as usize;
+                Some((link_order::target_in(object, index)?, id))
             })
         })
         .collect();

@@ -130,6 +130,7 @@ const RESERVED: &[(&[u8], Reserved)] = &[
     (b"_DYNAMIC", Reserved::Dynamic),
     (b"_GLOBAL_OFFSET_TABLE_", Reserved::GlobalOffsetTable),
     (b"__ehdr_start", Reserved::EhdrStart),
+    (b"__dso_handle", Reserved::DsoHandle),
     (b"__GNU_EH_FRAME_HDR", Reserved::EhFrameHdr),
     (b"_TLS_MODULE_BASE_", Reserved::TlsModuleBase),
     (b"_PROCEDURE_LINKAGE_TABLE_", Reserved::ProcedureLinkageTable),

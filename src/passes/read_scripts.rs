@@ -17,6 +17,7 @@ use crate::plan::Scripts;
 use crate::script::ast::{Command, Script};
 use crate::script::builtin::{Layout as BuiltIn, Order};
 use crate::script::{Include, Sources, Span, parse_defsym, parse_mri_script, parse_script};
+use crate::symbols::Globals;
 use std::borrow::Cow;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -223,6 +224,19 @@ fn main_script(
     let mut include = |name: &str, _: &str| read_include(source, directories, name);
     let parsed = parse(files.sources, &name, &text, &mut include);
     Some((name.into(), files.accept(parsed)?))
+}
+
+/// Takes `_start` for the entry if neither a script nor an option names one and no file or script knows GNU
+/// ld's default, `start`. As the entry, the symbol is a root of garbage collection.
+pub fn choose_entry(directives: &mut Directives<'_>, plan: &LayoutPlan, globals: &Globals<'_>) {
+    let config = directives.session.config;
+    let is_default = config.symbols.entry.is_none() && plan.entry.is_none() && plan.replaces_default;
+    let is_known = |name: &[u8]| {
+        globals.lookup(name).is_some() || plan.symbols().iter().any(|symbol| symbol.name == name)
+    };
+    if is_default && !config.is_relocatable() && !is_known(b"start") {
+        directives.entry = b"_start".to_vec();
+    }
 }
 
 /// The entry symbol's name.

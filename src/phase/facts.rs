@@ -17,11 +17,14 @@ pub fn facts<T: Target>(link: &Bound<'_, T>, index: u32, id: SymbolId) -> Symbol
         return SymbolFacts::ABSOLUTE;
     }
     let facts = SymbolFacts::from(link.symbol_flags(id));
-    let is_undefined = || link.globals.contains(id) && link.definition(id) == Definition::Undefined;
-    if facts.intersects(SymbolFacts::IMPORTED | SymbolFacts::ABSOLUTE) && is_undefined() {
-        return facts | SymbolFacts::NO_DEFINITION;
+    if !facts.intersects(SymbolFacts::IMPORTED | SymbolFacts::ABSOLUTE) || !link.globals.contains(id) {
+        return facts;
     }
-    facts
+    match link.definition(id) {
+        Definition::Undefined => facts | SymbolFacts::NO_DEFINITION,
+        Definition::Linker(_) if facts.contains(SymbolFacts::ABSOLUTE) => facts | SymbolFacts::ASSIGNED,
+        _ => facts,
+    }
 }
 
 /// The facts of a symbol for `.sframe`. SFrame data describes functions and does not call them. So the symbol

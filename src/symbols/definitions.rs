@@ -155,6 +155,8 @@ pub enum Reserved {
     GlobalOffsetTable,
     /// `__ehdr_start`: the ELF header, if it is loaded.
     EhdrStart,
+    /// `__dso_handle`: the start of the image, by which a module names itself (Itanium C++ ABI, 3.3.6).
+    DsoHandle,
     /// `__GNU_EH_FRAME_HDR`: the start of `.eh_frame_hdr`.
     EhFrameHdr,
     /// `_TLS_MODULE_BASE_`: the start of the TLS segment.

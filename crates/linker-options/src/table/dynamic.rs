@@ -89,7 +89,7 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
         "Make .note.package with the text JSON, which may have percent-encoded bytes",
         |state, text| {
             let text = text.filter(|text| !text.is_empty());
-            state.config.notes.package_metadata = text.map(percent_decode).transpose()?;
+            state.config.notes.package_metadata = text.map(percent_decode);
             Ok(())
         },
     ),
