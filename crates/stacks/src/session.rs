@@ -15,7 +15,9 @@ use crate::process::{Last, Place, Process, Processes};
 use crate::snapshot::{Snapshot, Thread};
 use crate::statistics::{End, Statistics};
 pub use crate::walk::Frame;
-use crate::walk::{Copied, Number, SLOTS, Saved, dwarf_number, end_of_stack, most_frames, walk};
+use crate::walk::{
+    Copied, Number, SLOTS, Saved, dwarf_number, end_of_stack, is_plausible, most_frames, walk,
+};
 use hashbrown::HashMap;
 use sframe_format::{Abi, FrameAddress, Module, Registers, RuleCache, Source};
 use std::ops::Range;
@@ -281,17 +283,28 @@ impl Session {
         self.statistics.kernel_frames += self.frames.len() as u64;
         self.statistics.in_kernel += 1;
         let (process, mut last) = (self.processes.get(sample.pid), Last::default());
-        let mut source = Source::Topmost;
+        let (mut source, mut guessed, mut is_wrong) = (Source::Topmost, false, false);
         for (address, returns) in sample.user_frames() {
+            // The program in the kernel cannot look for the call.
+            guessed |= source == Source::Instructions;
+            is_wrong = guessed
+                && returns
+                && !is_plausible(process, &self.files, FrameAddress::ReturnAddress(address));
+            if is_wrong {
+                break;
+            }
             let place = process.place_after(&mut last, address.wrapping_sub(returns.into()));
             self.frames.push(Frame { address, place, returns, source: Some(source) });
             // The table of this frame's file leads to the caller.
             source = match place {
-                Place::File(file, _) => self.files.table(file).map_or(Source::EhFrame, |table| table.source),
+                Place::File(file, own) => {
+                    self.files.table(file).map_or(Source::EhFrame, |table| table.source_at(own))
+                }
                 _ => Source::SignalContext,
             };
         }
-        let end = self.end_in_kernel(sample.pid, sample.end);
+        let reached = if is_wrong { sframe_bpf::End::NoRows } else { sample.end };
+        let end = self.end_in_kernel(sample.pid, reached, guessed || source == Source::Instructions);
         let frames = std::mem::take(&mut self.frames);
         let sframe_bpf::Sample { pid, tid, cpu, time, period, .. } = *sample;
         let (cpu, time) = (Some(cpu), Some(time));
@@ -300,7 +313,7 @@ impl Session {
     }
 
     /// Translates the end of a walk in the kernel.
-    fn end_in_kernel(&mut self, pid: u32, end: sframe_bpf::End) -> End {
+    fn end_in_kernel(&mut self, pid: u32, end: sframe_bpf::End, guessed: bool) -> End {
         use sframe_bpf::End as Kernel;
         let file = match self.frames.last() {
             Some(Frame { place: Place::File(file, _), .. }) => Some(*file),
@@ -314,7 +327,7 @@ impl Session {
                 } else {
                     FrameAddress::InstructionPointer(address)
                 };
-                end_of_stack(self.processes.get(pid), &self.files, at, false)
+                end_of_stack(self.processes.get(pid), &self.files, at, guessed)
             }),
             (Kernel::Root, None) => End::Root,
             (Kernel::TooDeep | Kernel::RingFull, _) => End::TooDeep,

@@ -14,6 +14,8 @@ pub struct Table {
     address: u64,
     /// The source of its rows. If it was made from several sources, the first one.
     pub source: Source,
+    /// The code whose rows were read off instructions, ascending.
+    by_instructions: Vec<Range<u64>>,
 }
 
 impl Table {
@@ -23,7 +25,7 @@ impl Table {
         match own {
             Some(table) => {
                 let (bytes, address) = (image.bytes().part(table.data())?, table.address());
-                Some(Self { bytes, address, source: Source::Sframe })
+                Some(Self { bytes, address, source: Source::Sframe, by_instructions: Vec::new() })
             }
             None => Self::made(image.abi(), &image.sections(sources, debug.frames())),
         }
@@ -33,7 +35,8 @@ impl Table {
     fn made(abi: Abi, sections: &[RowSection]) -> Option<Self> {
         let mut functions = Vec::new();
         let mut covered: Vec<Range<u64>> = Vec::new();
-        for RowSection { bytes, address, .. } in sections {
+        let mut by_instructions = Vec::new();
+        for RowSection { bytes, address, source } in sections {
             let before = functions.len();
             for blob in Section::new(bytes, *address).blobs() {
                 for (fde, attributes) in blob.functions() {
@@ -49,11 +52,20 @@ impl Table {
                 *address..address.saturating_add(function.size.into())
             };
             covered.extend(functions[before..].iter().map(ranges));
+            if *source == Source::Instructions {
+                by_instructions.extend(functions[before..].iter().map(ranges));
+            }
             covered.sort_by_key(|range| range.start);
         }
         let bytes = write_table(abi, 0, &functions).ok()?.bytes;
         let source = sections.first()?.source;
-        (!functions.is_empty()).then(|| Self { bytes: bytes.into(), address: 0, source })
+        by_instructions.sort_by_key(|range| range.start);
+        (!functions.is_empty()).then(|| Self { bytes: bytes.into(), address: 0, source, by_instructions })
+    }
+
+    /// The source of the rows at the file's address `own`.
+    pub fn source_at(&self, own: u64) -> Source {
+        if holds(&self.by_instructions, own) { Source::Instructions } else { self.source }
     }
 
     /// The table.

@@ -237,7 +237,7 @@ fn is_guess(source: Source) -> bool {
 /// Whether an address may be that of a caller: it is in code, and a call is before it. Instructions that
 /// cannot be read may be anything. No call leads to a function that has no caller.
 #[cold]
-fn is_plausible(process: &Process, files: &Files, at: FrameAddress) -> bool {
+pub fn is_plausible(process: &Process, files: &Files, at: FrameAddress) -> bool {
     let FrameAddress::ReturnAddress(address) = at else { return true };
     let (file, own) = match process.place(at.lookup_address()) {
         Place::File(file, own) => (file, own),
