@@ -299,3 +299,62 @@ fn low_bytes(endian: Endian, word: u64, size: u8) -> Option<u64> {
         (_, Endian::Big) => Some(word >> unused),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::Place;
+    use crate::abi::Abi;
+    use crate::registers::Registers;
+    use gimli::{EhFrame, RunTimeEndian, UnwindExpression};
+
+    /// The value of an expression that starts with 100 on its stack. The word at an address is the address
+    /// plus 1.
+    fn value(expression: &[u8]) -> Option<u64> {
+        let section = EhFrame::new(expression, RunTimeEndian::Little);
+        let place = Place { abi: Abi::Amd64, section: &section, pc: 0x40, topmost: true, signal: false };
+        let whole = UnwindExpression { offset: 0, length: expression.len() };
+        let registers = Registers::new(0x1000, 0x2000, None);
+        place.evaluate(&whole, Some(100), &registers, &mut |address| Ok(address + 1)).ok()
+    }
+
+    #[test]
+    fn operations_compute_what_dwarf_says() {
+        let (lit, breg_sp, breg_pc) = (|number: u8| 0x30 + number, 0x77, 0x80);
+        // Without operations; an address; a word; its lowest byte; the program counter.
+        assert_eq!(value(&[]), Some(100));
+        assert_eq!(value(&[breg_sp, 8]), Some(0x1008));
+        assert_eq!(value(&[breg_sp, 8, 0x06, 0x23, 8]), Some(0x1011));
+        assert_eq!(value(&[breg_sp, 8, 0x94, 1]), Some(9));
+        assert_eq!(value(&[breg_pc, 0]), Some(0x40));
+        // minus, div, mod, shl, shra of -1, not, neg, abs, ge of -1.
+        assert_eq!(value(&[lit(1), 0x1c]), Some(99));
+        assert_eq!(value(&[lit(7), 0x1b]), Some(14));
+        assert_eq!(value(&[lit(7), 0x1d]), Some(2));
+        assert_eq!(value(&[lit(2), 0x24]), Some(400));
+        assert_eq!(value(&[0x09, 0xff, lit(3), 0x26]), Some(u64::MAX));
+        assert_eq!(value(&[0x20]), Some(!100));
+        assert_eq!(value(&[0x1f, 0x19]), Some(100));
+        assert_eq!(value(&[0x09, 0xff, lit(0), 0x2a]), Some(0));
+        // dup and plus; over; swap; rot moves the topmost value below two others.
+        assert_eq!(value(&[0x12, 0x22]), Some(200));
+        assert_eq!(value(&[lit(1), 0x14]), Some(100));
+        assert_eq!(value(&[lit(1), 0x16]), Some(100));
+        assert_eq!(value(&[lit(1), lit(2), 0x17]), Some(1));
+        // Jumps over `lit5`, if the number is not 0.
+        assert_eq!(value(&[lit(1), 0x28, 1, 0, lit(5)]), Some(100));
+        assert_eq!(value(&[lit(0), 0x28, 1, 0, lit(5)]), Some(5));
+    }
+
+    #[test]
+    fn an_expression_is_bounded() {
+        // A jump to itself; one to before the start; more values than there is room for; too few; a division
+        // by 0; an operation that has no place here (DW_OP_call_frame_cfa); one that does not exist.
+        assert_eq!(value(&[0x2f, 0xfd, 0xff]), None);
+        assert_eq!(value(&[0x2f, 0, 0x80]), None);
+        assert_eq!(value(&[0x30; 40]), None);
+        assert_eq!(value(&[0x13, 0x22]), None);
+        assert_eq!(value(&[0x30, 0x1b]), None);
+        assert_eq!(value(&[0x9c]), None);
+        assert_eq!(value(&[0x01]), None);
+    }
+}

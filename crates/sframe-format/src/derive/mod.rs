@@ -5,7 +5,7 @@
 //! stretch of code whose rows have no SFrame form, with the reason, and the code before and after the stretch
 //! becomes functions of its own. The section may be unrelocated: sizes and rows do not depend on addresses,
 //! and [`Source::offset`] identifies the FDE of a function. [`FdeIndex`] derives functions of a linked file
-//! one by one, on demand.
+//! one by one, on demand, also those of `.debug_frame`, and steps where their rows have no SFrame form.
 //!
 //! Linkers describe their PLTs with one DWARF expression for all entries. It becomes a PC-mask function.
 
