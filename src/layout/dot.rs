@@ -9,7 +9,7 @@ use super::regions::is_unallocated_kind;
 use super::size;
 use super::state::{LayoutState, Start};
 use crate::chunks::align;
-use crate::chunks::memory::Region;
+use crate::chunks::memory::{Last, Region};
 use crate::chunks::{Data, Fill};
 use crate::diag::{Code, Diagnostic};
 use crate::elf::consts as elf;
@@ -318,7 +318,8 @@ impl<'p> LayoutState<'p> {
     }
 
     /// Gives addresses to an output section that is not made: its empty inputs may hold symbols, and `ADDR`
-    /// and `LOADADDR` may name it. Neither the location counter nor a region moves.
+    /// and `LOADADDR` may name it. Neither the location counter nor a region moves, but sections behind it without
+    /// load addresses follow its `AT(…)`.
     fn unmade(&mut self, plan: &OutputPlan, index: usize) {
         let address = plan.address.as_ref().and_then(|address| self.address(address));
         let load_address = self.own_load_address(plan);
@@ -331,6 +332,11 @@ impl<'p> LayoutState<'p> {
         let start = address.or_else(|| next_in(self, &plan.region)).unwrap_or(self.dot);
         let loaded = load_address.or_else(|| next_in(self, &plan.load_region).map(aligned));
         let loaded = loaded.or_else(|| self.load_address_in_overlay(plan, self.overlay_region));
+        if let (Some(load), false, false) = (load_address, plan.overlay, self.settings.relocatable) {
+            let region = plan.region.as_ref().and_then(|name| memory::find(self.plan, &name.bytes));
+            let place = Last { address: aligned(start), load, size: 0 };
+            self.regions[region.unwrap_or_default().index()].remember(place, false);
+        }
         let state = &mut self.outputs[index];
         state.address = aligned(start);
         state.align = align.max(state.input_align);
