@@ -1,5 +1,6 @@
 //! The kernel's events: one for each thread and processor, one ring for each processor.
 
+use super::descriptors;
 use super::request::{Request, Target};
 use super::ring::Ring;
 use crate::event::{Layout, format};
@@ -58,6 +59,7 @@ impl Events {
     /// The kernel does not allow it.
     pub fn open(abi: Abi, request: &Request, monotonic: bool, threads: &[u32]) -> Result<Self, String> {
         let first = *threads.first().ok_or("the process has no threads; it has ended")?;
+        descriptors::raise_limit();
         let mut failed = io::Error::from(io::ErrorKind::Unsupported);
         for features in FEATURES {
             let mut attribute = attribute(abi, request, features);
@@ -66,7 +68,7 @@ impl Events {
             match open(&attribute, first, 0) {
                 Ok(_) => {
                     return Self::open_all(&attribute, abi, features, threads)
-                        .map_err(|error| explain(&error));
+                        .map_err(|error| explain_all(&error, threads.len()));
                 }
                 Err(error) => failed = error,
             }
@@ -90,9 +92,7 @@ impl Events {
         };
         let name = if features.cycles { "cycles" } else { "cpu-clock" };
         let mut all = Self { events: Vec::new(), rings: Vec::new(), layout, name };
-        // SAFETY: it asks for a constant.
-        let processors = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_CONF) }.max(1);
-        for processor in 0..processors as i32 {
+        for processor in 0..processors() as i32 {
             let mut owner: Option<OwnedFd> = None;
             for &thread in threads {
                 let event = match open(attribute, thread, processor) {
@@ -209,6 +209,20 @@ fn open(attribute: &sys::perf_event_attr, thread: u32, processor: i32) -> io::Re
     Ok(unsafe { OwnedFd::from_raw_fd(event) })
 }
 
+/// The number of processors, with those that are offline.
+fn processors() -> usize {
+    // SAFETY: it asks for a constant.
+    unsafe { libc::sysconf(libc::_SC_NPROCESSORS_CONF) }.max(1) as usize
+}
+
+/// Why not all threads can be sampled, and what helps.
+fn explain_all(error: &io::Error, threads: usize) -> String {
+    match error.raw_os_error() {
+        Some(libc::EMFILE | libc::ENFILE) => descriptors::too_many(threads, processors(), error),
+        _ => explain(error),
+    }
+}
+
 /// Why the kernel takes no samples, and what helps.
 fn explain(error: &io::Error) -> String {
     let paranoid = std::fs::read_to_string("/proc/sys/kernel/perf_event_paranoid").unwrap_or_default();
@@ -219,9 +233,6 @@ fn explain(error: &io::Error) -> String {
              CAP_PERFMON, or set /proc/sys/kernel/perf_event_paranoid to 1"
         ),
         Some(libc::ENOSYS) => "this kernel takes no samples: it is built without perf events".into(),
-        Some(libc::EMFILE) => {
-            "too many files are open: one is needed for each thread and processor; raise `ulimit -n`".into()
-        }
         Some(libc::ESRCH) => "there is no such process".into(),
         _ => format!("the kernel cannot take samples: {error}"),
     }

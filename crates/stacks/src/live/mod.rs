@@ -8,6 +8,7 @@
 //! With a BPF program in the kernel ([`InKernel`]), the stacks that it has unwound come through a ring of
 //! their own and join the batches.
 
+mod descriptors;
 mod drain;
 mod events;
 mod kernel;
