@@ -35,8 +35,8 @@ fn address(section: u32, offset: u64) -> u64 {
     (u64::from(section) + 1) << OFFSET_BITS | offset & ((1 << OFFSET_BITS) - 1)
 }
 
-/// The number of an address in no section. Its upper bits must not name one, except that all ones mark an entry
-/// of `.debug_ranges` that gives the base for those behind it (DWARF 4, 2.17.3).
+/// The number of an address in no section. Its upper bits must not name one, except that all ones mark an
+/// entry of `.debug_ranges` that gives the base for those behind it (DWARF 4, 2.17.3).
 fn outside(value: u64) -> u64 {
     if value == u64::MAX { value } else { value & ((1 << OFFSET_BITS) - 1) }
 }

@@ -318,8 +318,8 @@ impl<'p> LayoutState<'p> {
     }
 
     /// Gives addresses to an output section that is not made: its empty inputs may hold symbols, and `ADDR`
-    /// and `LOADADDR` may name it. Neither the location counter nor a region moves, but sections behind it without
-    /// load addresses follow its `AT(…)`.
+    /// and `LOADADDR` may name it. Neither the location counter nor a region moves, but sections behind it
+    /// without load addresses follow its `AT(…)`.
     fn unmade(&mut self, plan: &OutputPlan, index: usize) {
         let address = plan.address.as_ref().and_then(|address| self.address(address));
         let load_address = self.own_load_address(plan);

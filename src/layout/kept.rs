@@ -2,8 +2,9 @@
 //!
 //! A symbol in an empty section has that section's address. Without the output section, the symbol would have
 //! to move into a neighbour of another kind, or become an absolute number, which no loader relocates. Hidden
-//! symbols keep nothing, because no other module sees them (`__TMC_END__`). Under `--emit-relocs`, every symbol
-//! keeps its section: a relocation may name it, and the number that it would become says nothing of the place.
+//! symbols keep nothing, because no other module sees them (`__TMC_END__`). Under `--emit-relocs`, every
+//! symbol keeps its section: a relocation may name it, and the number that it would become says nothing of
+//! the place.
 
 use super::state::{LayoutState, Stays};
 use crate::arch::Target;
@@ -14,8 +15,8 @@ use crate::phase::Contents;
 use crate::symbols::Definition;
 use rayon::prelude::*;
 
-/// Marks the empty output sections in which objects define symbols that others can see, or any that relocations
-/// of the output may name.
+/// Marks the empty output sections in which objects define symbols that others can see, or any that
+/// relocations of the output may name.
 pub fn keep_those_with_symbols<T: Target>(link: &Contents<'_, T>, layout_state: &mut LayoutState<'_>) {
     let sections = empty_sections(link, layout_state);
     if sections.is_empty() {

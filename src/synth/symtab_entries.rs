@@ -287,7 +287,8 @@ fn globals<'l, 'a, T: Target>(
         if is_left_out {
             return None;
         }
-        // Later links and debuggers see `name@@VERSION`, which in this link is the definition of the plain name.
+        // Later links and debuggers see `name@@VERSION`, which in this link is the definition of the plain
+        // name.
         let name = if link.config.is_relocatable() || !object.versioned.is_empty() {
             object.symbol_name(symbol as usize)
         } else {

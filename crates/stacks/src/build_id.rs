@@ -3,6 +3,7 @@
 use object::Endianness;
 use object::elf;
 use object::read::elf::{FileHeader, NoteIterator, ProgramHeader};
+use std::path::{Path, PathBuf};
 
 /// So many bytes of a header and of notes are looked at in memory: what a core file has of a file that it
 /// only names. Any number of mappings of a damaged one may lead to the same bytes.
@@ -49,4 +50,15 @@ fn in_notes<'data>(
         }
         None
     })
+}
+
+/// `FOLDER/ab/cdef…`.
+pub(crate) fn build_id_path(folder: &Path, id: &[u8]) -> Option<PathBuf> {
+    let (first, rest) = id.split_first()?;
+    Some(folder.join(hexadecimal(&[*first])).join(hexadecimal(rest)))
+}
+
+/// Bytes as hexadecimal digits.
+pub fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

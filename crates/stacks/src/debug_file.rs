@@ -1,7 +1,7 @@
 //! The debug information that was split off from a file, and what it says of frames.
 
+use crate::build_id::build_id_path;
 use crate::bytes::Bytes;
-use crate::files::build_id_path;
 use crate::image::Image;
 use object::{Object, ObjectSection};
 use std::path::{Path, PathBuf};

@@ -5,6 +5,8 @@
 //! statistics say so. If a file no longer exists, the cache looks for its build-id where perf and debuggers
 //! keep files.
 
+use crate::build_id::build_id_path;
+pub use crate::build_id::hexadecimal;
 use crate::bytes::Bytes;
 use crate::debug_file::DebugFile;
 use crate::image::{Image, Sources};
@@ -329,15 +331,4 @@ fn same_id(recorded: &[u8], found: &[u8]) -> bool {
     let length = recorded.len().min(found.len());
     let rest = |id: &[u8]| id[length..].iter().all(|&byte| byte == 0) || id.len() > 20;
     recorded[..length] == found[..length] && rest(recorded) && rest(found)
-}
-
-/// `FOLDER/ab/cdef…`.
-pub(crate) fn build_id_path(folder: &Path, id: &[u8]) -> Option<PathBuf> {
-    let (first, rest) = id.split_first()?;
-    Some(folder.join(hexadecimal(&[*first])).join(hexadecimal(rest)))
-}
-
-/// Bytes as hexadecimal digits.
-pub fn hexadecimal(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -5,8 +5,8 @@
 //! copy may come from an earlier run of the same kernel at another address. The recording says where the
 //! kernel was.
 
+use crate::build_id::hexadecimal;
 use crate::bytes::{Bytes, Reader};
-use crate::files::hexadecimal;
 use crate::name::{Name, nameless};
 use std::cell::OnceCell;
 use std::ops::Range;

@@ -57,6 +57,7 @@ mod saved;
 pub mod session;
 pub mod snapshot;
 pub mod statistics;
+mod step;
 mod symbols;
 pub mod table;
 mod vdso;

@@ -7,7 +7,7 @@
 
 use crate::files::Files;
 use crate::process::{Place, Process};
-use crate::walk::{SLOTS, step};
+use crate::step::{SLOTS, step};
 use sframe_format::abi::Register;
 use sframe_format::{Base, FrameAddress, Location, RegisterRule, Registers, RuleCache, UnwindError};
 

@@ -7,10 +7,10 @@ use crate::memory::Memory;
 use crate::process::{Last, Place, Process};
 use crate::saved::Trail;
 use crate::statistics::End;
+pub use crate::step::SLOTS;
+use crate::step::step;
 use sframe_format::abi::Register;
-use sframe_format::{
-    Abi, Endian, FrameAddress, Registers, RuleCache, Rules, Source, StackFrame, UnwindError,
-};
+use sframe_format::{Abi, Endian, FrameAddress, Registers, RuleCache, Rules, Source, UnwindError};
 
 /// The largest number of frames of a stack. A walk in circles ends here.
 const MAX_FRAMES: usize = 100_000;
@@ -24,8 +24,6 @@ const LONGEST_CALL: usize = 9;
 const THREAD_STARTS: [&[u8]; 4] = [b"clone", b"__clone", b"clone3", b"__clone3"];
 /// Bytes of the stack to fetch ahead of the walk. They contain some frames.
 const AHEAD: usize = 2048;
-/// Number of slots in the cache, which serves many processes.
-pub const SLOTS: usize = 4096;
 
 /// A frame of a stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -166,41 +164,6 @@ pub fn walk(
     End::TooDeep
 }
 
-/// Steps to the caller by rows, or else by call frame information that has no form as rows.
-#[inline]
-pub fn step<F: FnMut(u64) -> Result<u64, ()>>(
-    process: &Process,
-    files: &Files,
-    at: FrameAddress,
-    registers: &mut Registers,
-    cache: &mut RuleCache<SLOTS>,
-    read: &mut F,
-) -> Result<Option<StackFrame>, UnwindError> {
-    match process.unwinder().unwind_frame(at, registers, cache, read) {
-        Err(error @ UnwindError::NoInformation { module: Some(_), .. }) => {
-            step_by_cfi(process, files, at, registers, read).unwrap_or(Err(error))
-        }
-        step => step,
-    }
-}
-
-#[cold]
-fn step_by_cfi<F: FnMut(u64) -> Result<u64, ()>>(
-    process: &Process,
-    files: &Files,
-    at: FrameAddress,
-    registers: &mut Registers,
-    read: &mut F,
-) -> Option<Result<Option<StackFrame>, UnwindError>> {
-    let Place::File(file, own) = process.place(at.lookup_address()) else { return None };
-    let topmost = matches!(at, FrameAddress::InstructionPointer(_));
-    let step = files.get(file)?.step_at(own, topmost, registers, read)?;
-    if matches!(step, Err(UnwindError::NoInformation { .. })) {
-        return None;
-    }
-    Some(step.map(|caller| caller.map(|address| StackFrame { address, source: Source::EhFrame })))
-}
-
 /// The caller of code that the program made while it ran. No file describes such code, but most compilers
 /// keep a frame pointer in it. If they do not, the word in the place of the return address is hardly an
 /// address of code.
@@ -260,7 +223,8 @@ fn rules_at(process: &Process, address: u64) -> Option<(Rules, Source)> {
     found.map(|(rules, source)| (rules.rules, source))
 }
 
-/// Why a walk ended in a frame without a caller: either its rows say that it has none, or its return address is
+/// Why a walk ended in a frame without a caller: either its rows say that it has none, or its return address
+/// is
 /// 0. The latter is the end of the stack if a file's own description led there, or if the code is known to
 /// start threads. Otherwise, the walk may have read any word of the stack.
 #[cold]

@@ -16,6 +16,7 @@
 
 mod aarch64;
 mod amd64;
+mod area;
 mod effect;
 mod frame;
 pub mod functions;
@@ -23,33 +24,12 @@ mod machine;
 mod s390x;
 mod unit;
 
+pub use area::Area;
 use functions::{Functions, Piece};
 use sframe_format::Abi;
 use sframe_format::write::Function;
 use std::ops::Range;
 use unit::Unit;
-
-/// A part of a file with code.
-#[derive(Clone, Copy)]
-pub struct Area<'a> {
-    /// Address of its first byte in the file.
-    pub address: u64,
-    /// The code.
-    pub code: &'a [u8],
-}
-
-impl<'a> Area<'a> {
-    fn end(&self) -> u64 {
-        self.address.saturating_add(self.code.len() as u64)
-    }
-
-    /// The part of the area that is in a range.
-    fn within(&self, range: &Range<u64>) -> Option<Self> {
-        let (start, end) = (self.address.max(range.start), self.end().min(range.end));
-        let place = |address: u64| (address - self.address) as usize;
-        (start < end).then(|| Self { address: start, code: &self.code[place(start)..place(end)] })
-    }
-}
 
 /// The code of a file, and what is known of it.
 pub struct Code<'a> {

@@ -1,6 +1,6 @@
 //! Follows the frame through one function, or through some code without symbols.
 
-use super::Area;
+use super::area::Area;
 use super::effect::Effect;
 use super::frame::{Meeting, State};
 use super::functions::{Kind, Piece};

@@ -4,7 +4,7 @@
 //! number has seven bits in each byte, lowest first. A field is its number, its kind, and its bytes.
 
 use super::named::Named;
-use crate::files::hexadecimal;
+use crate::build_id::hexadecimal;
 use crate::process::Place;
 use flate2::Compression;
 use flate2::write::GzEncoder;

@@ -1,0 +1,43 @@
+//! Steps from a frame to its caller: by rows, or else by call frame information that has no form as rows.
+
+use crate::files::Files;
+use crate::process::{Place, Process};
+use sframe_format::{FrameAddress, Registers, RuleCache, Source, StackFrame, UnwindError};
+
+/// Number of slots in the cache, which serves many processes.
+pub const SLOTS: usize = 4096;
+
+/// Steps to the caller by rows, or else by call frame information that has no form as rows.
+#[inline]
+pub fn step<F: FnMut(u64) -> Result<u64, ()>>(
+    process: &Process,
+    files: &Files,
+    at: FrameAddress,
+    registers: &mut Registers,
+    cache: &mut RuleCache<SLOTS>,
+    read: &mut F,
+) -> Result<Option<StackFrame>, UnwindError> {
+    match process.unwinder().unwind_frame(at, registers, cache, read) {
+        Err(error @ UnwindError::NoInformation { module: Some(_), .. }) => {
+            step_by_cfi(process, files, at, registers, read).unwrap_or(Err(error))
+        }
+        step => step,
+    }
+}
+
+#[cold]
+fn step_by_cfi<F: FnMut(u64) -> Result<u64, ()>>(
+    process: &Process,
+    files: &Files,
+    at: FrameAddress,
+    registers: &mut Registers,
+    read: &mut F,
+) -> Option<Result<Option<StackFrame>, UnwindError>> {
+    let Place::File(file, own) = process.place(at.lookup_address()) else { return None };
+    let topmost = matches!(at, FrameAddress::InstructionPointer(_));
+    let step = files.get(file)?.step_at(own, topmost, registers, read)?;
+    if matches!(step, Err(UnwindError::NoInformation { .. })) {
+        return None;
+    }
+    Some(step.map(|caller| caller.map(|address| StackFrame { address, source: Source::EhFrame })))
+}
