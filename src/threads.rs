@@ -39,8 +39,6 @@ const LEAST_BYTES: usize = 12 << 20;
 pub struct Threads {
     /// The threads, as rayon knows them.
     pub pool: ThreadPool,
-    /// Workers whose threads do not run yet.
-    waiting: Mutex<Vec<ThreadBuilder>>,
     state: Mutex<Running>,
     started: Instant,
 }
@@ -49,11 +47,13 @@ pub struct Threads {
 #[derive(Default)]
 struct Running {
     count: usize,
+    /// Workers whose threads do not run yet.
+    waiting: Vec<ThreadBuilder>,
     /// The processors that all of them may use, if they keep apart now.
     allowed: Option<CpuSet>,
     /// The threads that keep off the processor of the first one.
     others: Arc<Mutex<Vec<Pid>>>,
-    /// What the jobserver gave. The tokens go back when the link is over.
+    /// What the jobserver gave, one for each thread beside the first. They go back when the link is over.
     tokens: Vec<Acquired>,
 }
 
@@ -93,8 +93,8 @@ impl Threads {
             Ok(())
         };
         let pool = builder.spawn_handler(take).build()?;
-        let state = Mutex::new(Running { count: 1, ..Running::default() });
-        let threads = Threads { pool, waiting: Mutex::new(waiting), state, started };
+        let state = Mutex::new(Running { count: 1, waiting, ..Running::default() });
+        let threads = Threads { pool, state, started };
         if count.is_some() || !joins {
             threads.start_workers(workers, joins, running);
         }
@@ -104,7 +104,7 @@ impl Threads {
     /// Starts as many threads as inputs of this size keep busy, unless they run already, and as many as the
     /// jobserver allows if there is one. The first thread calls it.
     pub fn start_others(&self, bytes: usize) {
-        if bytes < LEAST_BYTES || lock(&self.waiting).is_empty() {
+        if bytes < LEAST_BYTES || lock(&self.state).waiting.is_empty() {
             return;
         }
         let workers = self.pool.current_num_threads().min(bytes / BYTES_PER_THREAD);
@@ -118,16 +118,7 @@ impl Threads {
         // of inputs, but these are no pipes.
         let found = unsafe { Client::from_env_ext(true) };
         let Ok(client) = found.client else { return workers };
-        let mut running = lock(&self.state);
-        while running.count + running.tokens.len() < workers {
-            match client.try_acquire() {
-                Ok(Some(token)) => running.tokens.push(token),
-                Ok(None) => break,
-                // This client has no way to ask without waiting.
-                Err(_) => return workers,
-            }
-        }
-        running.count + running.tokens.len()
+        take_tokens(&mut lock(&self.state).tokens, workers, || client.try_acquire())
     }
 
     /// Starts threads until `workers` run. If `pins`, they keep off the processor of the calling thread.
@@ -135,9 +126,8 @@ impl Threads {
         let mut state = lock(&self.state);
         let (allowed, elsewhere) = pins.then(|| keep_apart(workers, running)).flatten().unzip();
         state.allowed = allowed;
-        let mut waiting = lock(&self.waiting);
         while state.count < workers {
-            let Some(worker) = waiting.pop() else { break };
+            let Some(worker) = state.waiting.pop() else { break };
             // A worker whose thread does not start never has a job, so nobody waits for it.
             state.count += usize::from(spawn(worker, elsewhere, &state.others).is_ok());
         }
@@ -170,6 +160,24 @@ impl Threads {
     pub fn release(&self) {
         lock(&self.state).tokens.clear();
     }
+}
+
+/// Takes tokens until `workers` threads may run, or none is left. Gives how many may run: the first thread
+/// has a token of its own, which make gave to the command.
+fn take_tokens<K>(
+    tokens: &mut Vec<K>,
+    workers: usize,
+    mut try_acquire: impl FnMut() -> std::io::Result<Option<K>>,
+) -> usize {
+    while 1 + tokens.len() < workers {
+        match try_acquire() {
+            Ok(Some(token)) => tokens.push(token),
+            Ok(None) => break,
+            // The jobserver has no way to be asked without waiting.
+            Err(_) => return workers,
+        }
+    }
+    1 + tokens.len()
 }
 
 fn lock<V>(value: &Mutex<V>) -> std::sync::MutexGuard<'_, V> {
@@ -264,6 +272,17 @@ mod tests {
         let processors = std::thread::available_parallelism().map_or(1, NonZero::get);
         assert_eq!(threads.pool.current_num_threads(), most_threads(processors));
         assert!(most_threads(1) >= 32 && most_threads(256) >= 256);
+    }
+
+    #[test]
+    fn a_link_that_asks_again_counts_its_tokens_once() {
+        let mut left = 2;
+        let mut try_acquire = || Ok((left > 0).then(|| left -= 1));
+        let mut tokens = Vec::new();
+        assert_eq!(take_tokens(&mut tokens, 2, &mut try_acquire), 2);
+        assert_eq!(take_tokens(&mut tokens, 8, &mut try_acquire), 3);
+        assert_eq!(take_tokens(&mut tokens, 8, &mut try_acquire), 3);
+        assert_eq!(take_tokens(&mut tokens, 8, || Err(std::io::ErrorKind::Unsupported.into())), 8);
     }
 
     #[test]

@@ -30,11 +30,9 @@ pub fn keep_those_with_symbols<T: Target>(link: &Contents<'_, T>, layout_state: 
             let end = sections
                 .partition_point(|id| id.index() < object.first_section as usize + object.headers.len());
             let of_object = sections.get(start..end).unwrap_or_default();
-            let (globals, locals) = match of_object {
-                [] => (&[][..], 0..0),
-                _ if link.config.relocations.emit => (&object.globals[..], 1..object.first_global as usize),
-                _ => (&object.globals[..], 0..0),
-            };
+            let globals = if of_object.is_empty() { &[][..] } else { &object.globals[..] };
+            let wants_locals = link.config.relocations.emit && !of_object.is_empty();
+            let locals = if wants_locals { 1..object.first_global as usize } else { 0..0 };
             let local = locals.filter_map(move |symbol| {
                 let SymbolPlace::Section(section) = object.symbol_place(symbol) else { return None };
                 let section = object.section_id(section);

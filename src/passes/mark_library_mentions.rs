@@ -12,6 +12,7 @@
 use crate::arch::Target;
 use crate::ids::SymbolId;
 use crate::input::{ObjectFile, SharedFile};
+use crate::passes::select_definitions::is_taken_from;
 use crate::phase::Inputs;
 use crate::symbols::{Definition, Definitions, MentionedBy};
 use hashbrown::HashSet;
@@ -113,13 +114,7 @@ fn bind_weak_references<T: Target>(inputs: &Inputs<'_, T>, loaded: &[bool], defi
 
 /// Whether the command line asks for the library, or an object takes something from it.
 fn is_named<E: ByteOrder>(library: &SharedFile<'_, E>, definitions: &Definitions) -> bool {
-    let strong = MentionedBy::IN_OBJECT | MentionedBy::STRONG_REFERENCE;
-    let takes = |id: SymbolId| {
-        let is_of_it =
-            matches!(definitions.definition(id), Definition::Shared { library: of, .. } if of == library.id);
-        is_of_it && definitions.mentions(id).contains(strong)
-    };
     !library.as_needed
         || definitions.overridden_libraries[library.id.index()]
-        || library.globals.iter().any(|&id| id.is_some() && takes(id))
+        || is_taken_from(library, |id| definitions.definition(id), |id| definitions.mentions(id))
 }

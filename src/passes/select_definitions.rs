@@ -71,9 +71,7 @@ pub fn run<T: Target>(inputs: &Inputs<'_, T>, sections: &SectionStates, plan: &L
     if !replaced.is_empty() {
         prefer_weak_definitions(objects, sections, &replaced, &mut definitions);
     }
-    let overridden = |id: &SymbolId| matches!(definitions[id.index()], Definition::Object { .. });
-    let needed = |library: &SharedFile<'_, T::E>| library.wanted.iter().any(overridden);
-    let overridden_libraries = shared.iter().map(needed).collect();
+    let overridden_libraries = shared.iter().map(|library| is_overridden(library, &definitions)).collect();
     let mut definitions = Definitions {
         of: definitions,
         visibility: visibility.into_par_iter().map(|rank| from_rank(rank.into_inner())).collect(),
@@ -128,9 +126,8 @@ fn meet_libraries<T: Target>(
     }
     let mut seen = vec![false; commons.len()];
     for library in &inputs.shared {
-        if !is_needed(library, definitions, mentions) {
-            continue;
-        }
+        // Few libraries define a name of a common block, and the question goes through all their names.
+        let mut is_needed = None;
         for (index, (symbol, id)) in library.symbols.iter().zip(&library.globals).enumerate() {
             if symbol.is_undefined() || symbol.kind() != elf::STT_OBJECT {
                 continue;
@@ -142,7 +139,10 @@ fn meet_libraries<T: Target>(
             }
             let Ok(row) = commons.binary_search_by_key(id, |block| block.symbol) else { continue };
             let block = &mut commons[row];
-            if std::mem::replace(&mut seen[row], true) || inputs.objects[block.file.index()].hide_symbols {
+            if !*is_needed.get_or_insert_with(|| is_loaded(library, definitions, mentions))
+                || std::mem::replace(&mut seen[row], true)
+                || inputs.objects[block.file.index()].hide_symbols
+            {
                 continue;
             }
             if library.has_bytes(symbol) && !symbol.is_weak() {
@@ -160,20 +160,38 @@ fn meet_libraries<T: Target>(
 }
 
 /// Whether the program loads a library whatever its common blocks are.
-fn is_needed<E: zerocopy::byteorder::ByteOrder>(
+fn is_loaded<E: zerocopy::byteorder::ByteOrder>(
     library: &SharedFile<'_, E>,
     definitions: &[Definition],
     mentions: &[AtomicU8],
 ) -> bool {
-    let strong = MentionedBy::IN_OBJECT | MentionedBy::STRONG_REFERENCE;
-    let takes = |id: SymbolId| {
-        matches!(definitions[id.index()], Definition::Shared { library: of, .. } if of == library.id)
-            && MentionedBy::from_bits_retain(mentions[id.index()].load(Ordering::Relaxed)).contains(strong)
-    };
-    let is_overridden = |id: &SymbolId| matches!(definitions[id.index()], Definition::Object { .. });
+    let mentions_of =
+        |id: SymbolId| MentionedBy::from_bits_retain(mentions[id.index()].load(Ordering::Relaxed));
     !library.as_needed
-        || library.wanted.iter().any(is_overridden)
-        || library.globals.iter().any(|&id| id.is_some() && takes(id))
+        || is_overridden(library, definitions)
+        || is_taken_from(library, |id| definitions[id.index()], mentions_of)
+}
+
+/// Whether an object's definition prevails over one of a library to which a file before the library referred.
+fn is_overridden<E: zerocopy::byteorder::ByteOrder>(
+    library: &SharedFile<'_, E>,
+    definitions: &[Definition],
+) -> bool {
+    library.wanted.iter().any(|id| matches!(definitions[id.index()], Definition::Object { .. }))
+}
+
+/// Whether an object takes a definition from a library by a reference that is not weak.
+pub fn is_taken_from<E: zerocopy::byteorder::ByteOrder>(
+    library: &SharedFile<'_, E>,
+    definition: impl Fn(SymbolId) -> Definition,
+    mentions: impl Fn(SymbolId) -> MentionedBy,
+) -> bool {
+    let strong = MentionedBy::IN_OBJECT | MentionedBy::STRONG_REFERENCE;
+    library.globals.iter().any(|&id| {
+        id.is_some()
+            && matches!(definition(id), Definition::Shared { library: of, .. } if of == library.id)
+            && mentions(id).contains(strong)
+    })
 }
 
 /// Whether `blocks`, which are sorted by symbol, hold a block of this symbol.

@@ -184,11 +184,11 @@ impl<'o, 'a, E: ByteOrder> Edit<'o, 'a, E> {
         for part in &plan.parts {
             let group = part.text.and_then(|text| self.group_of(text));
             let (mut section, mut relocations) = (old, old_table);
-            set_flag(&mut section, elf::SHF_LINK_ORDER, part.text.is_some());
+            section.set_flags(elf::SHF_LINK_ORDER, part.text.is_some());
             section.sh_link.set(part.text.unwrap_or(0));
             section.sh_addralign.set(part.alignment());
             for header in [&mut section, &mut relocations] {
-                set_flag(header, elf::SHF_GROUP, group.is_some());
+                header.set_flags(elf::SHF_GROUP, group.is_some());
             }
             let start = self.made.len();
             let moved = plan.write(part, &mut self.made)?;
@@ -234,9 +234,4 @@ impl<'o, 'a, E: ByteOrder> Edit<'o, 'a, E> {
             self.headers[group] = header;
         }
     }
-}
-
-fn set_flag<E: ByteOrder>(header: &mut Shdr<E>, flag: u64, on: bool) {
-    let flags = header.sh_flags.get();
-    header.sh_flags.set(if on { flags | flag } else { flags & !flag });
 }

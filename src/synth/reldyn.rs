@@ -153,12 +153,9 @@ struct Resolvers(Vec<u32>);
 impl Resolvers {
     fn new<T: Target>(link: &Located<'_, T>) -> Self {
         let is_resolver = |id| link.symbol_flags(id).contains(SymbolFlags::IFUNC);
-        let symbols =
-            link.dynamic.symbols[link.dynamic.first_hashed.min(link.dynamic.symbols.len())..].iter();
-        let mut rows: Vec<u32> = symbols
-            .filter(|symbol| is_resolver(symbol.id))
-            .map(|symbol| link.dynamic.row(symbol.id))
-            .collect();
+        let exported = link.dynamic.symbols.get(link.dynamic.first_hashed..).unwrap_or_default();
+        let chosen = exported.iter().filter(|symbol| is_resolver(symbol.id));
+        let mut rows: Vec<u32> = chosen.map(|symbol| link.dynamic.row(symbol.id)).collect();
         rows.sort_unstable();
         Resolvers(rows)
     }

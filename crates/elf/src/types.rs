@@ -72,6 +72,14 @@ elf_struct! {
     }
 }
 
+impl<E: ByteOrder> Shdr<E> {
+    /// Sets or clears flags (`SHF_*`).
+    pub fn set_flags(&mut self, flags: u64, on: bool) {
+        let others = self.sh_flags.get() & !flags;
+        self.sh_flags.set(if on { others | flags } else { others });
+    }
+}
+
 elf_struct! {
     /// Program header, 56 bytes.
     Phdr {

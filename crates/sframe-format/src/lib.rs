@@ -43,7 +43,8 @@
 //! // f, at 0x401000: 16 bytes whose first instruction, of one byte, pushes rbp (DWARF register 6).
 //! let cfa = |offset| CfaRule::register(Abi::Amd64.stack_pointer(), offset);
 //! let saved = |offset| RegisterRule::Saved(Location::at_cfa(offset));
-//! let row = |start, cfa, fp| Row { start, rules: Rules::Frame(Frame { cfa, ra: saved(-8), fp, mangled: false }) };
+//! let frame = |cfa, fp| Rules::Frame(Frame { cfa, ra: saved(-8), fp, mangled: false });
+//! let row = |start, cfa, fp| Row { start, rules: frame(cfa, fp) };
 //! let rows = vec![row(0, cfa(8), RegisterRule::Unchanged), row(1, cfa(16), saved(-16))];
 //! let functions = [(0x40_1000, Function { size: 16, rows, ..Default::default() })];
 //!

@@ -267,7 +267,8 @@ impl fmt::Display for FindingKind {
 /// use sframe_format::{Section, verify::{self, Severity}};
 /// let findings = verify::verify(&Section::new(&[0xe2, 0xde, 7, 0, 0, 0, 0, 0], 0), &Default::default());
 /// assert_eq!(findings[0].kind.severity(), Severity::Error);
-/// assert_eq!(findings[0].to_string(), "offset 0x2: 8 bytes are not an SFrame blob: SFrame version is 7, expected 1, 2 or 3");
+/// let expected = "offset 0x2: 8 bytes are not an SFrame blob: SFrame version is 7, expected 1, 2 or 3";
+/// assert_eq!(findings[0].to_string(), expected);
 /// ```
 pub fn verify(section: &Section<'_>, context: &Context<'_>) -> Vec<Finding> {
     let mut verifier =

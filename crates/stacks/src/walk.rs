@@ -223,10 +223,9 @@ fn rules_at(process: &Process, address: u64) -> Option<(Rules, Source)> {
     found.map(|(rules, source)| (rules.rules, source))
 }
 
-/// Why a walk ended in a frame without a caller: either its rows say that it has none, or its return address
-/// is
-/// 0. The latter is the end of the stack if a file's own description led there, or if the code is known to
-/// start threads. Otherwise, the walk may have read any word of the stack.
+/// Why a walk ended in a frame without a caller. Its rows may say that it has none. Or its return address is
+/// zero: that is the end of the stack if a file's own description led there, or if the code is known to start
+/// threads. Otherwise, the walk may have read any word of the stack.
 #[cold]
 pub fn end_of_stack(process: &Process, files: &Files, at: FrameAddress, guessed: bool) -> End {
     match rules_at(process, at.lookup_address()) {

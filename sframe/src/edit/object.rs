@@ -154,11 +154,11 @@ impl<'image, 'data, E: ByteOrder> Object<'image, 'data, E> {
     ) {
         let group = self.group_of(frames.text);
         let Pair { mut section, mut relocations, numbers } = pair;
-        set_flag(&mut section, consts::SHF_LINK_ORDER, frames.text.is_some());
+        section.set_flags(consts::SHF_LINK_ORDER, frames.text.is_some());
         section.sh_link = U32::new(frames.text.unwrap_or(0) as u32);
         section.sh_addralign = U64::new(frames.alignment);
         for header in [&mut section, &mut relocations] {
-            set_flag(header, consts::SHF_GROUP, group.is_some());
+            header.set_flags(consts::SHF_GROUP, group.is_some());
         }
         let table = frames.relocations.as_bytes().to_vec();
         let numbers = match numbers {
@@ -179,9 +179,4 @@ impl<'image, 'data, E: ByteOrder> Object<'image, 'data, E> {
             members.0.entry(group).or_default().extend([numbers.0 as u32, numbers.1 as u32]);
         }
     }
-}
-
-fn set_flag<E: ByteOrder>(header: &mut Shdr<E>, flag: u64, on: bool) {
-    let flags = header.sh_flags.get();
-    header.sh_flags = U64::new(if on { flags | flag } else { flags & !flag });
 }
