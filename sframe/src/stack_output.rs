@@ -12,6 +12,7 @@ use stacks::profile::{Names, Profile};
 use stacks::session::Settings;
 use stacks::statistics::Statistics;
 use stacks::write::{Format, Named, write};
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -103,6 +104,7 @@ pub fn write_all(
             StatsFormat::Json => eprintln!("{}", serde_json::to_string(&report).unwrap_or_default()),
         }
     }
+    warn_of_replaced(files);
     if main == Format::None && arguments.html.is_none() {
         return Ok(());
     }
@@ -114,6 +116,14 @@ pub fn write_all(
         None => report::write(|output| write(main, named, output))?,
     }
     arguments.html.iter().try_for_each(|path| write_file(Format::Html, named, path))
+}
+
+/// Tells of each path that leads to another file than the one that was mapped.
+fn warn_of_replaced(files: &Files) {
+    let reasons = files.iter().filter_map(|(_, file)| Some((&*file.path, file.replaced()?)));
+    for (path, reason) in reasons.collect::<BTreeMap<_, _>>() {
+        report::warn(&format!("{path}: {reason}; its frames have offsets for names"));
+    }
 }
 
 fn write_file(format: Format, named: Named<'_>, path: &Path) -> Result<(), Problem> {

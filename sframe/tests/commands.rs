@@ -443,6 +443,36 @@ fn many_threads_are_sampled_within_the_hard_limit_on_open_files() {
     });
 }
 
+/// A user without privileges samples programs whose paths lead to other files by now. `/proc/PID/map_files` is
+/// closed to such a user.
+#[test]
+fn programs_that_were_replaced_are_unwound_by_the_files_that_they_execute() {
+    let script = "
+        ulimit -t 20; cp /bin/sh program; cp /bin/cat new
+        ./program -c 'while :; do :; done' &
+        for try in $(seq 200); do grep -q program /proc/$!/maps && break; sleep 0.02; done
+        mv new program
+        \"$0\" record --duration 0.5 -o stacks.json -p $!
+        status=$?; kill $!; exit $status";
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = Command::new("setpriv");
+    let sframe = env!("CARGO_BIN_EXE_sframe");
+    command.args(["--bounding-set", "-all", "bash", "-c", script, sframe]).current_dir(&folder);
+    let Ok(output) = command.output() else { return };
+    let (status, _, complaint) = split(output);
+    let missing = ["does not allow", "takes no samples", "setpriv: ", "Permission denied"];
+    if missing.iter().any(|reason| complaint.contains(reason)) {
+        return;
+    }
+    assert_eq!(status, 0, "{complaint}");
+    assert!(!complaint.contains("replaced"), "{complaint}");
+    let samples = std::fs::read(folder.path().join("stacks.json")).unwrap();
+    let samples: serde_json::Value = serde_json::from_slice(&samples).unwrap();
+    let samples = samples.as_array().unwrap();
+    let rooted = samples.iter().filter(|sample| sample["rooted"] == true).count();
+    assert!(samples.len() > 10 && rooted * 10 > samples.len() * 8, "{rooted} of {}", samples.len());
+}
+
 #[test]
 fn stacks_are_unwound_in_the_kernel_where_it_allows_that() {
     let folder = tempfile::tempdir().unwrap();

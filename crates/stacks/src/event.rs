@@ -5,6 +5,7 @@
 //! `include/uapi/linux/perf_event.h`.
 
 use crate::bytes::{Reader, word};
+use crate::running::Identity;
 use sframe_format::Endian;
 
 /// `enum perf_event_type`.
@@ -223,6 +224,8 @@ pub struct Mapped<'data> {
     pub kernel: bool,
     /// The file's build-id, if the event has it.
     pub build_id: Option<&'data [u8]>,
+    /// The file's device and inode by `/proc/PID/maps`. `None`: the mapping was told in another way.
+    pub identity: Option<Identity>,
     /// Path.
     pub path: &'data [u8],
 }
@@ -300,20 +303,31 @@ pub fn read<'data>(layout: &Layout, record: &Record<'data>) -> Option<Event<'dat
                 executable: record.misc & MISC_MMAP_DATA == 0,
                 kernel,
                 build_id: None,
+                identity: None,
                 path: reader.text(),
             })
         }
         kind::MMAP2 => {
             let (pid, _tid) = (reader.u32()?, reader.u32()?);
             let (address, length, offset) = (reader.u64()?, reader.u64()?, reader.u64()?);
-            let identity = reader.take(24)?;
+            let file = reader.take(24)?;
             let build_id = (record.misc & MISC_MMAP_BUILD_ID != 0)
-                .then(|| identity.get(4..4 + usize::from(identity[0]).min(20)))
+                .then(|| file.get(4..4 + usize::from(file[0]).min(20)))
                 .flatten();
             let (protection, _flags) = (reader.u32()?, reader.u32()?);
             let executable = protection & PROT_EXEC != 0;
             let path = reader.text();
-            Event::Mapped(Mapped { pid, address, length, offset, executable, kernel, build_id, path })
+            Event::Mapped(Mapped {
+                pid,
+                address,
+                length,
+                offset,
+                executable,
+                kernel,
+                build_id,
+                identity: None,
+                path,
+            })
         }
         kind::COMM => {
             let (pid, tid) = (reader.u32()?, reader.u32()?);

@@ -1,9 +1,9 @@
 //! One cache of files for all processes.
 //!
-//! Path and build-id identify a file, and its rows are made once, on demand. If a file was replaced after the
-//! recording, its build-id differs from the recorded one. The cache does not use such a file, and the
-//! statistics say so. If a file no longer exists, the cache looks for its build-id where perf and debuggers
-//! keep files.
+//! Path and build-id identify a file, or its path and inode in a process that runs, and its rows are made once,
+//! on demand. If a file was replaced after the recording, its build-id differs from the recorded one. The cache
+//! does not use such a file, and the statistics say so. If a file no longer exists, the cache looks for its
+//! build-id where perf and debuggers keep files.
 
 use crate::build_id::build_id_path;
 pub use crate::build_id::hexadecimal;
@@ -13,6 +13,7 @@ use crate::image::{Image, Sources};
 use crate::inlines::Inlines;
 use crate::kernel::{KERNEL, running_build_id};
 use crate::rows::{ReadTime, Rows};
+use crate::running::{Identity, REPLACED, Running};
 use crate::symbols::Symbols;
 use crate::table::Table;
 use hashbrown::{Equivalent, HashMap};
@@ -64,6 +65,11 @@ impl MappedFile {
     /// The ELF file, or a sentence that says why it cannot be used.
     pub fn image(&self) -> Result<&Image, &str> {
         self.image.as_deref().map_err(String::as_str)
+    }
+
+    /// Why it cannot be used, if that is because another file has its path.
+    pub fn replaced(&self) -> Option<&str> {
+        self.image().err().filter(|reason| reason.starts_with(REPLACED))
     }
 
     /// The last part of its path.
@@ -129,13 +135,16 @@ impl MappedFile {
     }
 }
 
-/// Path and build-id of a file, borrowed for look-ups, because processes map the same files again and again.
-#[derive(Hash)]
-struct Key<'a>(&'a str, Option<&'a [u8]>);
+/// Path, build-id and inode of a file.
+type OwnedKey = (String, Option<Vec<u8>>, Option<Identity>);
 
-impl Equivalent<(String, Option<Vec<u8>>)> for Key<'_> {
-    fn equivalent(&self, (path, build_id): &(String, Option<Vec<u8>>)) -> bool {
-        (self.0, self.1) == (path, build_id.as_deref())
+/// The same, borrowed for look-ups, because processes map the same files again and again.
+#[derive(Hash)]
+struct Key<'a>(&'a str, Option<&'a [u8]>, Option<Identity>);
+
+impl Equivalent<OwnedKey> for Key<'_> {
+    fn equivalent(&self, (path, build_id, identity): &OwnedKey) -> bool {
+        (self.0, self.1, self.2) == (path, build_id.as_deref(), *identity)
     }
 }
 
@@ -144,7 +153,7 @@ pub struct Files {
     options: Options,
     abi: Abi,
     files: Vec<MappedFile>,
-    by_key: HashMap<(String, Option<Vec<u8>>), FileId>,
+    by_key: HashMap<OwnedKey, FileId>,
     /// Build-ids of paths, from the recording.
     build_ids: HashMap<String, Vec<u8>>,
     reading: ReadTime,
@@ -173,17 +182,17 @@ impl Files {
         self.build_ids.get(path).map(Vec::as_slice)
     }
 
-    /// The file that was mapped under a path. `running` is a path that leads to it while the process runs.
-    pub fn open(&mut self, stored: &[u8], build_id: Option<&[u8]>, running: Option<&Path>) -> FileId {
+    /// The file that was mapped under a path. `running` is its mapping if the process may still run.
+    pub fn open(&mut self, stored: &[u8], build_id: Option<&[u8]>, running: Option<&Running>) -> FileId {
         let path = String::from_utf8_lossy(stored);
         let known = self.build_ids.get(&*path).map(Vec::as_slice);
         // The kernel writes zeros if it could not read the build-id.
         let told = build_id.filter(|id| id.iter().any(|&byte| byte != 0));
-        let key = Key(&path, told.or(known));
+        let key = Key(&path, told.or(known), running.and_then(|running| running.identity));
         if let Some(&id) = self.by_key.get(&key) {
             return id;
         }
-        let key = (path.to_string(), key.1.map(<[u8]>::to_vec));
+        let key = (path.to_string(), key.1.map(<[u8]>::to_vec), key.2);
         let image = self.find(stored, key.1.as_deref(), running);
         let id = self.add(&key.0, key.1.clone(), image);
         self.by_key.insert(key, id);
@@ -226,18 +235,28 @@ impl Files {
         id
     }
 
-    fn find(&self, path: &[u8], build_id: Option<&[u8]>, running: Option<&Path>) -> Result<Image, String> {
+    fn find(&self, path: &[u8], build_id: Option<&[u8]>, running: Option<&Running>) -> Result<Image, String> {
         if path == b"[vdso]" {
             return self.find_vdso(build_id);
         }
         let stored = Path::new(OsStr::from_bytes(path.strip_suffix(b" (deleted)").unwrap_or(path)));
-        let place = match &self.options.sysroot {
-            Some(root) => root.join(without_root(stored)),
-            None => stored.to_owned(),
-        };
         let accept = |place: &Path| Image::open(place).and_then(|image| self.accept(image, build_id));
-        // `running` leads to the mapped file itself, even if another file now has its name.
-        let found = running.and_then(|running| accept(running).ok()).map_or_else(|| accept(&place), Ok);
+        let found = match (&self.options.sysroot, running) {
+            (Some(root), _) => accept(&root.join(without_root(stored))),
+            (None, Some(running)) => accept(&running.exact()).or_else(|_| {
+                let check = |place: &Path, image: Image| running.check(place, image.bytes()).map(|()| image);
+                let mut refused = String::new();
+                for place in running.places(stored) {
+                    match accept(&place).and_then(|image| check(&place, image)) {
+                        Ok(image) => return Ok(image),
+                        Err(reason) => refused = reason,
+                    }
+                }
+                // The last place is that of the path itself, so its reason is the one to tell.
+                Err(refused)
+            }),
+            (None, None) => accept(stored),
+        };
         match found {
             Ok(image) => Ok(image),
             Err(reason) => self.find_by_build_id(stored, build_id).ok_or(reason),
@@ -251,7 +270,7 @@ impl Files {
         }
         match (build_id, image.build_id()) {
             (Some(expected), Some(found)) if !same_id(expected, found) => Err(format!(
-                "the file was replaced: its build-id is {}, the process saw {}",
+                "{REPLACED}: its build-id is {}, the process saw {}",
                 hexadecimal(found),
                 hexadecimal(expected)
             )),

@@ -21,6 +21,7 @@
 //! | `name`, [`kernel`] | the name of a frame; names of the kernel's functions |
 //! | [`files`] | one cache of files for all processes |
 //! | [`process`] | which process has mapped which file where |
+//! | [`running`] | where the files of a process that runs can be opened |
 //! | [`session`], `walk`, `saved` | from events to stacks |
 //! | [`profile`] | many samples as one tree of stacks, and names for its frames |
 //! | [`statistics`] | how many stacks reached the root, and why the others did not |
@@ -53,6 +54,7 @@ pub mod process;
 pub mod profile;
 pub mod recording;
 mod rows;
+pub mod running;
 mod saved;
 pub mod session;
 pub mod snapshot;

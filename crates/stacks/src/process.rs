@@ -6,11 +6,11 @@
 use crate::bytes::Bytes;
 use crate::event::Mapped;
 use crate::files::{FileId, Files};
+use crate::running::Running;
 use hashbrown::{HashMap, HashSet};
 use sframe_format::{Abi, Module, ModuleId, Unwinder};
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 /// A process.
@@ -195,10 +195,9 @@ impl Processes {
         }
         let mut file = None;
         if mapped.executable && is_file(mapped.path) {
-            let running = self.live.then(|| {
-                PathBuf::from(format!("/proc/{}/map_files/{:x}-{:x}", mapped.pid, range.start, range.end))
-            });
-            let id = files.open(mapped.path, mapped.build_id, running.as_deref());
+            let identity = mapped.identity;
+            let running = self.live.then(|| Running { pid: mapped.pid, range: range.clone(), identity });
+            let id = files.open(mapped.path, mapped.build_id, running.as_ref());
             // A file that cannot be read still has a name. Its addresses are then its offsets.
             let image = files.get(id).and_then(|file| file.image().ok());
             let bias = image.and_then(|image| image.bias(mapped.offset, mapped.address));

@@ -19,6 +19,7 @@ mod target;
 
 use crate::event::{Event, Layout, Mapped, Record, read};
 use crate::files::Files;
+use crate::running::Line;
 use crate::session::{Session, Settings, Stack};
 use crate::statistics::Statistics;
 use events::Events;
@@ -294,26 +295,21 @@ fn synthesize(
     }
 }
 
-/// A line of `/proc/PID/maps`: `START-END PERMISSIONS OFFSET DEVICE INODE   PATH`.
+/// The mapping of code that a line of `/proc/PID/maps` tells of.
 fn mapping(pid: u32, line: &[u8]) -> Option<Mapped<'_>> {
-    let mut words = line.splitn(6, |&byte| byte == b' ');
-    let mut word = || std::str::from_utf8(words.next()?).ok();
-    let (start, end) = word()?.split_once('-')?;
-    let (start, end) = (u64::from_str_radix(start, 16).ok()?, u64::from_str_radix(end, 16).ok()?);
-    let executable = word()?.contains('x');
-    let offset = u64::from_str_radix(word()?, 16).ok()?;
-    let (_device, _inode) = (word()?, word()?);
-    let path = words.next().unwrap_or_default().trim_ascii_start();
+    let Line { range, executable, offset, identity, path } = Line::read(line)?;
     let path: &[u8] = if path.is_empty() { b"//anon" } else { path };
-    let length = end.checked_sub(start)?;
+    let (address, length) = (range.start, range.end.checked_sub(range.start)?);
+    let (kernel, build_id) = (false, None);
     executable.then_some(Mapped {
         pid,
-        address: start,
+        address,
         length,
         offset,
         executable,
-        kernel: false,
-        build_id: None,
+        kernel,
+        build_id,
+        identity,
         path,
     })
 }
