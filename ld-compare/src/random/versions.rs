@@ -28,6 +28,10 @@ pub fn script(rng: &mut Rng, program: &Program) -> String {
     }
 }
 
+/// Functions that name their versions themselves, as a pattern of the node that makes the rest local. GNU ld and
+/// lld hide them otherwise by `local: *`, gold and mold do not.
+const VERSIONED: &str = "versioned_*;";
+
 /// The start of mangled names.
 const MANGLED: &str = "_ZN5spare";
 
@@ -59,7 +63,7 @@ fn exported(program: &Program) -> Vec<String> {
 fn named(rng: &mut Rng, names: &[String]) -> String {
     // Linkers treat sets with local symbols differently. And a library without any symbol of the C library
     // lacks the version that packed relocations need.
-    let mut nodes = [String::from(" __start_*; __stop_*; uses_*;"), String::new(), String::new()];
+    let mut nodes = [format!(" __start_*; __stop_*; uses_*; {VERSIONED}"), String::new(), String::new()];
     names.iter().for_each(|name| nodes[rng.below(3)].push_str(&format!(" {name};")));
     // A versioned function names its nodes itself.
     let [one, two, three] = nodes.map(|node| if node.is_empty() { node } else { format!(" global:{node}") });
@@ -72,7 +76,7 @@ fn globs(rng: &mut Rng) -> String {
     let (one, two) = if order { ("V1", "V2") } else { ("V2", "V1") };
     let (first, second) = if order { ("", " V1") } else { (" V1", "") };
     let nodes = [
-        format!("{one} {{ global: f*_*; [!f]*_[0-4]*; __st*; uses_*; local: *; }}{first};\n"),
+        format!("{one} {{ global: f*_*; [!f]*_[0-4]*; __st*; uses_*; {VERSIONED} local: *; }}{first};\n"),
         format!("{two} {{ global: ?*_[5-9]*; }}{second};\n"),
     ];
     // A node must be named before the nodes that inherit from it.
