@@ -295,7 +295,7 @@ impl fmt::Display for ErrorKind {
                 "magic bytes are {a:02x} {b:02x} {c:02x} {d:02x}, expected 54 43 46 53 (little-endian) or 53 46 43 54"
             ),
             Self::CompactVersion { found } => {
-                write!(f, "version of the compact table is {found}, expected 1")
+                write!(f, "version of the compact table is {found}, expected 1 or 2")
             }
             Self::CompactWidths { step, place } => {
                 write!(f, "steps of {step} bytes and places of {place}, expected 2 or 4 and 2 to 4")

@@ -91,6 +91,7 @@ pub mod abi;
 pub mod blob;
 #[cfg(feature = "alloc")]
 pub mod cache;
+pub mod cfi;
 pub mod compact;
 #[cfg(feature = "alloc")]
 pub mod convert;

@@ -16,7 +16,7 @@ use super::intern::Lists;
 use super::rule::long_bytes;
 use super::shape::{COVERED_BITS, ENDS, FOUR_BYTES, GOES_ON, TWO_BYTES};
 use super::{
-    HEADER_SIZE, Header, LONG_RULE_SIZE, MAX_BYTES, MAX_ROWS, PAGE, PAGE_SIZE, REGION_SIZE, RULE_SIZE,
+    Header, LONG_RULE_SIZE, MAX_BYTES, MAX_ROWS, PAGE, PAGE_SIZE, REGION_SIZE, VERSION, WholeHeader,
 };
 use crate::abi::Abi;
 use crate::decoded::Decoded;
@@ -42,14 +42,31 @@ const MAX_STEPS: usize = 1 << 24;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ShapeId(pub u32);
 
+/// The rules of a row, and in version 2 the number of their layout.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct RowRules {
+    pub rules: UnwindRules,
+    pub layout: u32,
+}
+
+impl RowRules {
+    /// Rules of version 1.
+    pub fn plain(rules: UnwindRules) -> Self {
+        Self { rules, layout: 0 }
+    }
+}
+
 /// Collects functions for a compact table.
 #[derive(Clone, Debug)]
 pub struct Builder {
-    abi: Abi,
+    pub(super) abi: Abi,
+    pub(super) version: u8,
     /// A row that covers more bytes than this ends its run, unless it is the last row.
     close: u32,
-    pub(super) rules: Vec<UnwindRules>,
-    pub(super) numbers: HashMap<UnwindRules, u32, FixedState>,
+    pub(super) rules: Vec<RowRules>,
+    pub(super) numbers: HashMap<RowRules, u32, FixedState>,
+    /// Version 2: the layouts, a byte in each word.
+    pub(super) layouts: Lists,
     runs: Lists,
     /// Number of shapes that contain each run.
     uses: Vec<u32>,
@@ -68,8 +85,12 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// A builder without functions.
+    /// A builder without functions, for a table of version 1.
     pub fn new(abi: Abi) -> Self {
+        Self::of_version(abi, VERSION)
+    }
+
+    pub(super) fn of_version(abi: Abi, version: u8) -> Self {
         // These values give the smallest tables for system libraries.
         let close = match abi {
             Abi::Amd64 => 4,
@@ -78,9 +99,11 @@ impl Builder {
         };
         Self {
             abi,
+            version,
             close,
             rules: Vec::new(),
             numbers: HashMap::default(),
+            layouts: Lists::default(),
             runs: Lists::default(),
             uses: Vec::new(),
             shapes: Lists::default(),
@@ -148,7 +171,7 @@ impl Builder {
         }
         for row in function.rows.iter().take_while(|row| row.start < end) {
             let rules = UnwindRules { abi: self.abi, signal: function.signal, rules: row.rules };
-            let number = number(&mut self.rules, &mut self.numbers, rules);
+            let number = number(&mut self.rules, &mut self.numbers, RowRules::plain(rules));
             if self.rows.last().is_none_or(|&(_, last)| last != number) {
                 self.rows.push((row.start, number));
             }
@@ -235,9 +258,13 @@ impl Builder {
     /// the number that it would get if it were added here on its own. Returns the new numbers, by the numbers
     /// in the other builder.
     pub fn append(&mut self, other: &Self) -> Vec<ShapeId> {
+        let layout_of: Vec<u32> = other.layouts.iter().map(|layout| self.layouts.intern(layout).0).collect();
         let (rules, numbers) = (&mut self.rules, &mut self.numbers);
         let mut rule_of = vec![NO_ROW];
-        rule_of.extend(other.rules.iter().map(|&found| number(rules, numbers, found)));
+        rule_of.extend(other.rules.iter().map(|&RowRules { rules: found, layout }| {
+            let layout = layout_of.get(layout as usize).copied().unwrap_or(0);
+            number(rules, numbers, RowRules { rules: found, layout })
+        }));
         let mut run_of = Vec::with_capacity(other.runs.len());
         for run in other.runs.iter() {
             let step = |&step: &u32| rule_of[(step >> COVERED_BITS) as usize] << COVERED_BITS | step & ENDS;
@@ -306,13 +333,19 @@ impl Builder {
                 put_number(&mut bytes, pair[1]);
             }
         }
-        let (rules, long_rules) = rule_words(&self.rules);
+        let endian = if self.version == VERSION { self.abi.endian() } else { crate::Endian::Little };
+        let (rules, long_rules) = rule_words(endian, &self.rules);
+        let (layout_numbers, layouts) = super::build_whole::place_layouts(&self).ok_or(full)?;
         let counts = self
             .functions
             .iter()
             .map(|function| function.chunks_exact(4).map(|piece| u64::from(piece[2])).sum());
         Ok(Shapes {
             abi: self.abi,
+            version: self.version,
+            endian,
+            layout_numbers,
+            layouts,
             step_width: if self.rules.len() < 1 << (16 - COVERED_BITS) { 2 } else { 4 },
             place_width: match bytes.len() {
                 0..=0xffff => 2,
@@ -333,9 +366,9 @@ impl Builder {
 
 /// The number of these rules, from 1 on: [`NO_ROW`] is 0. New rules are appended.
 pub(super) fn number(
-    rules: &mut Vec<UnwindRules>,
-    numbers: &mut HashMap<UnwindRules, u32, FixedState>,
-    found: UnwindRules,
+    rules: &mut Vec<RowRules>,
+    numbers: &mut HashMap<RowRules, u32, FixedState>,
+    found: RowRules,
 ) -> u32 {
     let next = rules.len() as u32 + 1;
     let number = *numbers.entry(found).or_insert(next);
@@ -391,12 +424,12 @@ fn place_runs(runs: &Lists, uses: &[u32]) -> (Vec<u32>, Vec<u32>) {
 }
 
 /// The words of all rules, with [`NO_ROW`] first, and the bytes of the rules that do not fit a word.
-fn rule_words(rules: &[UnwindRules]) -> (Vec<u64>, Vec<[u8; LONG_RULE_SIZE]>) {
+fn rule_words(endian: crate::Endian, rules: &[RowRules]) -> (Vec<u64>, Vec<[u8; LONG_RULE_SIZE]>) {
     let mut long = Vec::new();
     let mut words = vec![Packed::NO_ROW.to_word()];
-    words.extend(rules.iter().map(|rules| {
+    words.extend(rules.iter().map(|RowRules { rules, .. }| {
         let packed = Packed::new(rules).unwrap_or_else(|| {
-            long.push(long_bytes(rules));
+            long.push(long_bytes(endian, rules));
             Packed::kept(long.len() - 1)
         });
         packed.to_word()
@@ -445,6 +478,11 @@ impl Pages {
 #[derive(Clone, Debug)]
 pub struct Shapes {
     abi: Abi,
+    version: u8,
+    endian: crate::Endian,
+    /// Version 2: the place of each rule's layout, and the layouts.
+    pub(super) layout_numbers: Vec<u16>,
+    pub(super) layouts: Vec<u8>,
     step_width: u8,
     place_width: u8,
     rules: Vec<u64>,
@@ -461,12 +499,12 @@ pub struct Shapes {
 
 /// Entries with their addresses, divided into pages and regions.
 #[derive(Default)]
-struct Entries {
+pub(super) struct Entries {
     /// First address and first page of each region.
     regions: Vec<(u64, u32)>,
     /// First entry of each page.
-    pages: Vec<u32>,
-    starts: Vec<u16>,
+    pub pages: Vec<u32>,
+    pub starts: Vec<u16>,
     places: Vec<u32>,
 }
 
@@ -484,7 +522,10 @@ impl Shapes {
 
     fn header(&self, pages: Pages, entries: u32) -> Header {
         Header {
+            version: self.version,
             abi: self.abi,
+            endian: self.endian,
+            whole: WholeHeader { layout_bytes: self.layouts.len() as u32, ..WholeHeader::default() },
             step_width: self.step_width,
             place_width: self.place_width,
             length: 0,
@@ -505,16 +546,30 @@ impl Shapes {
     /// was not handed out, or there are too many entries. [`ErrorKind::CompactLength`]: the table would have
     /// 4 GiB or more.
     pub fn to_bytes(&self, address: u64, functions: &[(u64, ShapeId)]) -> Result<Vec<u8>, Error> {
-        let entries = self.entries_at(functions)?;
+        let entries = self.entries_at(functions, |_, _, _| {})?;
+        let header = self.header_of(&entries, WholeHeader::default())?;
+        let mut bytes = Vec::with_capacity(header.length as usize);
+        self.write_common(&header, address, &entries, &mut bytes);
+        debug_assert_eq!(bytes.len() as u64, header.needed());
+        Ok(bytes)
+    }
+
+    /// The header of a table with these entries. Of `whole`, the bytes of layouts are known here.
+    pub(super) fn header_of(&self, entries: &Entries, whole: WholeHeader) -> Result<Header, Error> {
         let pages = Pages { regions: entries.regions.len() as u32, pages: entries.pages.len() as u32 };
         let mut header = self.header(pages, entries.starts.len() as u32);
+        header.whole = WholeHeader { layout_bytes: header.whole.layout_bytes, ..whole };
         let needed = header.needed();
         header.length = u32::try_from(needed)
             .map_err(|_| Error::new(0, ErrorKind::CompactLength { header: u32::MAX, needed }))?;
-        let endian = self.abi.endian();
-        let mut bytes = Vec::with_capacity(needed as usize);
-        bytes.extend(header.to_bytes());
-        let ends = entries.regions.iter().skip(1).map(|region| region.1).chain([pages.pages]);
+        Ok(header)
+    }
+
+    /// Appends the parts that both versions have.
+    pub(super) fn write_common(&self, header: &Header, address: u64, entries: &Entries, bytes: &mut Vec<u8>) {
+        let endian = self.endian;
+        header.write(bytes);
+        let ends = entries.regions.iter().skip(1).map(|region| region.1).chain([header.pages]);
         for (&(start, first), end) in entries.regions.iter().zip(ends) {
             bytes.extend(endian.i64_bytes(start.wrapping_sub(address) as i64));
             bytes.extend(endian.u32_bytes(end - first));
@@ -535,16 +590,13 @@ impl Shapes {
         let width = usize::from(self.place_width);
         let start = bytes.len();
         bytes.resize(start + width * entries.places.len(), 0);
-        for (room, place) in bytes[start..].chunks_exact_mut(width).zip(entries.places) {
+        for (room, place) in bytes[start..].chunks_exact_mut(width).zip(&entries.places) {
             match endian {
                 crate::Endian::Little => room.copy_from_slice(&place.to_le_bytes()[..width]),
                 crate::Endian::Big => room.copy_from_slice(&place.to_be_bytes()[4 - width..]),
             }
         }
         bytes.extend(&self.bytes);
-        debug_assert_eq!(bytes.len() as u64, needed);
-        debug_assert!(bytes.len() > HEADER_SIZE + self.rules.len() * RULE_SIZE);
-        Ok(bytes)
     }
 
     /// Writes [`Shapes::to_bytes`] to the start of `out`, and zeros after it. Returns the length of the
@@ -564,7 +616,13 @@ impl Shapes {
         Ok(bytes.len())
     }
 
-    fn entries_at(&self, functions: &[(u64, ShapeId)]) -> Result<Entries, Error> {
+    /// The entries of functions. `note` learns the place of the function, the number of the entry, and whether
+    /// the entry continues the function.
+    pub(super) fn entries_at(
+        &self,
+        functions: &[(u64, ShapeId)],
+        mut note: impl FnMut(usize, u32, bool),
+    ) -> Result<Entries, Error> {
         let number = |what, found| Error::new(0, ErrorKind::CompactNumber { what, found });
         let mut entries = Entries {
             starts: Vec::with_capacity(functions.len()),
@@ -591,6 +649,7 @@ impl Shapes {
                         break;
                     }
                     left = left.checked_sub(1).ok_or(number("room for entry", u32::MAX))?;
+                    note(place, entries.starts.len() as u32, ahead > 0);
                     entries.push(start, self.places[shape as usize]);
                 }
             }

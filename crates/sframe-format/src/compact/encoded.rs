@@ -1,6 +1,6 @@
 //! Adds functions of a blob to a [`Builder`].
 
-use super::build::{Builder, NO_ROW, ShapeId};
+use super::build::{Builder, NO_ROW, RowRules, ShapeId};
 use crate::blob::Blob;
 use crate::error::Error;
 use crate::fde::Fde;
@@ -51,7 +51,8 @@ impl Builder {
                 rows.push((0, NO_ROW));
             }
             least = fre.start + 1;
-            let number = |found: UnwindRules| Some(super::build::number(rules, numbers, found));
+            let number =
+                |found: UnwindRules| Some(super::build::number(rules, numbers, RowRules::plain(found)));
             let number = decoded.number(blob, &attributes, &fre, number)?;
             if rows.last().is_none_or(|&(_, last)| last != number) {
                 rows.push((fre.start, number));

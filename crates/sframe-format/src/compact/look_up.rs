@@ -44,9 +44,20 @@ impl CompactMatch {
 }
 
 /// An entry, and the offset of the address from its start.
-struct Place {
-    entry: u32,
-    offset: u32,
+pub(super) struct Place {
+    pub entry: u32,
+    pub offset: u32,
+    /// The number after that of the last entry in the page of the address.
+    pub end: u32,
+    /// Bytes from that page's start to the address.
+    within: u32,
+}
+
+impl Place {
+    /// The address at which the page of the address `pc` starts.
+    pub fn page_start(&self, pc: u64) -> u64 {
+        pc.wrapping_sub(self.within.into())
+    }
 }
 
 /// A range of consecutive pages.
@@ -114,7 +125,7 @@ impl View<'_> {
 
     /// The last entry that starts at or before `pc`, if it starts in the page of `pc` or in the page before.
     #[inline]
-    fn place(&self, pc: u64) -> Option<Place> {
+    pub(super) fn place(&self, pc: u64) -> Option<Place> {
         let regions = 0..self.header.regions as usize;
         let number = match regions.len() {
             1 => 0,
@@ -127,18 +138,21 @@ impl View<'_> {
         let place = region.first.checked_add(page).filter(|&place| place <= self.header.pages)?;
         let within = (offset % PAGE) as u32;
         let first = self.first_entry(place);
+        let mut end = first;
         if page < region.pages {
-            let end = self.first_entry(place.checked_add(1)?).min(self.header.entries);
+            end = self.first_entry(place.checked_add(1)?).min(self.header.entries);
             let entries = first as usize..(end as usize).min(first as usize + PAGE as usize);
             let starts_before = |entry: usize| u32::from(self.start(entry as u32)) <= within;
             if let Some(entry) = last_that_holds(entries, starts_before) {
                 let entry = entry as u32;
-                return Some(Place { entry, offset: within - u32::from(self.start(entry)) });
+                let offset = within - u32::from(self.start(entry));
+                return Some(Place { entry, offset, end, within });
             }
         }
         // The last entry of the previous page may reach into this one.
         let before = self.first_entry(place.checked_sub(1).filter(|_| page > 0)?);
         let entry = first.min(self.header.entries).checked_sub(1).filter(|&entry| entry >= before)?;
-        Some(Place { entry, offset: within + PAGE as u32 - u32::from(self.start(entry)) })
+        let offset = within + PAGE as u32 - u32::from(self.start(entry));
+        Some(Place { entry, offset, end, within })
     }
 }

@@ -36,26 +36,42 @@
 //!
 //! A compact table is not an SFrame section. `COMPACT.md` of this crate specifies every byte.
 //!
+//! Version 1 says what SFrame says. Version 2 says all that `.eh_frame` says, except for expressions: a rule
+//! has a *layout*, the list of all other registers that the function saved, and functions have personality
+//! routines and language-specific data. [`CompactTable::look_up_whole`] reads it. A profiler reads the rules of
+//! both versions in the same way, and skips layouts.
+//!
 //! | module | contents |
 //! |---|---|
 //! | `rule` | rules, as words and in full |
+//! | `layout` | version 2: the other registers of a rule |
+//! | `handlers` | version 2: personality routines and language-specific data |
+//! | `whole` | version 2: from an address to all that is known of its frame |
 //! | `shape` | from an offset in a function to its rule |
 //! | `look_up` | from an address to its entry |
 //! | `pieces` | all entries and rows, and whether they are valid |
 //! | `verify` | whether every rule of `COMPACT.md` is kept |
+//! | `verify_whole` | the same for what version 2 adds |
 //! | `build`, `encoded`, `intern` | the writer (feature `alloc`) |
+//! | `build_whole` | what the writer adds in version 2 |
 
 #[cfg(feature = "alloc")]
 mod build;
 #[cfg(feature = "alloc")]
+mod build_whole;
+#[cfg(feature = "alloc")]
 mod encoded;
+mod handlers;
 #[cfg(feature = "alloc")]
 mod intern;
+mod layout;
 mod look_up;
 mod pieces;
 mod rule;
 mod shape;
 mod verify;
+mod verify_whole;
+mod whole;
 
 use core::ops::Deref;
 
@@ -65,17 +81,30 @@ use crate::error::{Error, ErrorKind};
 
 #[cfg(feature = "alloc")]
 pub use build::{Builder, Pages, ShapeId, Shapes, Written, write_table};
+#[cfg(feature = "alloc")]
+pub use build_whole::{PlacedFunction, PlacedHandler, WholeShapes, write_whole_table};
+pub use handlers::{Handler, Personality};
+pub use layout::SavedRegisters;
 pub use look_up::CompactMatch;
 pub use pieces::{Piece, PieceRow, Pieces, Summary};
+pub use whole::{WholeMatch, WholeRules};
 
-/// Name of the section that linkers write.
+/// Name of the section that linkers write, for tables of version 1.
 pub const SECTION_NAME: &str = ".sframe_compact";
+/// Name of the section that linkers write, for tables of version 2.
+pub const WHOLE_SECTION_NAME: &str = ".sframe_unwind";
+/// Type of the program header that covers a table of version 2, `PT_SFRAME_UNWIND`.
+pub const PT_SFRAME_UNWIND: u32 = 0x6553_4652;
 /// The magic number, in the table's byte order.
 pub const MAGIC: u32 = 0x5346_4354;
-/// The version that this crate reads and writes.
+/// The version that says what SFrame says.
 pub const VERSION: u8 = 1;
-/// Size of the header in bytes.
+/// The version that says what `.eh_frame` says.
+pub const WHOLE_VERSION: u8 = 2;
+/// Size of the header in bytes, in version 1.
 pub const HEADER_SIZE: usize = 40;
+/// Size of the header in bytes, in version 2.
+pub const WHOLE_HEADER_SIZE: usize = 64;
 /// Bytes of text in a page.
 pub const PAGE: u64 = 1 << 16;
 /// The largest number of rows of an entry.
@@ -88,12 +117,20 @@ const RULE_SIZE: usize = 8;
 const LONG_RULE_SIZE: usize = 32;
 const PAGE_SIZE: usize = 4;
 const START_SIZE: usize = 2;
+const LAYOUT_NUMBER_SIZE: usize = 2;
+const PERSONALITY_SIZE: usize = 8;
+const HANDLER_PAGE_SIZE: usize = 12;
+const CONTINUED_SIZE: usize = 8;
 
 /// The header of a table: the sizes of its parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// The architecture, which decides the byte order.
+    /// The version: 1 or 2.
+    pub version: u8,
+    /// The architecture.
     pub abi: Abi,
+    /// The byte order: the architecture's in version 1, little-endian in version 2.
+    pub endian: Endian,
     /// Bytes of a step: 2 or 4.
     pub step_width: u8,
     /// Bytes of the place of a shape: 2, 3 or 4.
@@ -114,6 +151,23 @@ pub struct Header {
     pub entries: u32,
     /// Bytes of all shapes.
     pub shape_bytes: u32,
+    /// What only version 2 has; zeros in version 1.
+    pub whole: WholeHeader,
+}
+
+/// The sizes of the parts that only version 2 has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WholeHeader {
+    /// Bytes of all layouts.
+    pub layout_bytes: u32,
+    /// Number of personality routines.
+    pub personalities: u32,
+    /// Number of functions that have a personality routine.
+    pub handlers: u32,
+    /// Bytes of the distances to language-specific data.
+    pub lsda_bytes: u32,
+    /// Number of entries that continue a function.
+    pub continued: u32,
 }
 
 /// Where the parts of a table are, in bytes from its start. They follow one another in this order without
@@ -136,6 +190,22 @@ pub struct Parts {
     pub places: usize,
     /// The shapes.
     pub shapes: usize,
+    /// Version 2: where the layouts of rules are, 2 bytes each.
+    pub layout_numbers: usize,
+    /// Version 2: the layouts.
+    pub layouts: usize,
+    /// Version 2: the personality routines, 8 bytes each.
+    pub personalities: usize,
+    /// Version 2: where the handlers of pages begin, 12 bytes each; none without handlers.
+    pub handler_pages: usize,
+    /// Version 2: a bit for each entry, whether it has a handler; none without handlers.
+    pub handler_bits: usize,
+    /// Version 2: the distances to language-specific data.
+    pub lsdas: usize,
+    /// Version 2: the number of each handler's personality routine, a byte each; none if there is only one.
+    pub handler_personalities: usize,
+    /// Version 2: the entries that continue a function, 8 bytes each.
+    pub continued: usize,
     /// The end of the table.
     pub end: usize,
 }
@@ -151,7 +221,7 @@ impl Header {
             let available = data.len() as u64;
             Error::new(0, ErrorKind::Truncated { what: "compact table", needed, available })
         };
-        let &bytes: &[u8; HEADER_SIZE] = data.first_chunk().ok_or(truncated(HEADER_SIZE as u64))?;
+        let bytes: &[u8; HEADER_SIZE] = data.first_chunk().ok_or(truncated(HEADER_SIZE as u64))?;
         let endian = match u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]) {
             MAGIC => Endian::Little,
             swapped if swapped.swap_bytes() == MAGIC => Endian::Big,
@@ -160,12 +230,15 @@ impl Header {
                 return Err(Error::new(0, ErrorKind::CompactMagic { found }));
             }
         };
-        let [_, _, _, _, version, abi, step_width, place_width, ..] = bytes;
-        if version != VERSION {
-            return Err(Error::new(4, ErrorKind::CompactVersion { found: version }));
-        }
+        let &[_, _, _, _, version, abi, step_width, place_width, ..] = bytes;
+        let bytes = match version {
+            VERSION => &bytes[..],
+            WHOLE_VERSION => data.get(..WHOLE_HEADER_SIZE).ok_or(truncated(WHOLE_HEADER_SIZE as u64))?,
+            _ => return Err(Error::new(4, ErrorKind::CompactVersion { found: version })),
+        };
         let abi = Abi::from_byte(abi).ok_or(Error::new(5, ErrorKind::Abi { found: abi }))?;
-        if abi.endian() != endian {
+        let expected = if version == VERSION { abi.endian() } else { Endian::Little };
+        if expected != endian {
             return Err(Error::new(0, ErrorKind::AbiEndian { abi, found: endian }));
         }
         let widths = matches!(step_width, 2 | 4) && matches!(place_width, 2..=4);
@@ -173,9 +246,14 @@ impl Header {
             let kind = ErrorKind::CompactWidths { step: step_width, place: place_width };
             return Err(Error::new(6, kind));
         }
-        let word = |offset| endian.read_u32(&bytes, offset).unwrap_or(0);
+        let word = |offset| endian.read_u32(bytes, offset).unwrap_or(0);
+        if word(60) != 0 {
+            return Err(Error::new(60, ErrorKind::CompactUnused { what: "the header" }));
+        }
         let header = Self {
+            version,
             abi,
+            endian,
             step_width,
             place_width,
             length: word(8),
@@ -186,6 +264,13 @@ impl Header {
             steps: word(28),
             entries: word(32),
             shape_bytes: word(36),
+            whole: WholeHeader {
+                layout_bytes: word(40),
+                personalities: word(44),
+                handlers: word(48),
+                lsda_bytes: word(52),
+                continued: word(56),
+            },
         };
         let needed = header.needed();
         if u64::from(header.length) != needed {
@@ -199,39 +284,90 @@ impl Header {
 
     /// The length in bytes of a table whose parts have these sizes.
     pub fn needed(&self) -> u64 {
+        self.sizes().iter().fold(self.size() as u64, |sum, &size| sum.saturating_add(size))
+    }
+
+    /// Size of the header in bytes.
+    fn size(&self) -> usize {
+        if self.version == VERSION { HEADER_SIZE } else { WHOLE_HEADER_SIZE }
+    }
+
+    /// The sizes of the parts in bytes, in their order.
+    fn sizes(&self) -> [u64; 15] {
         let part = |count: u32, size: usize| u64::from(count) * size as u64;
-        HEADER_SIZE as u64
-            + part(self.regions, REGION_SIZE)
-            + part(self.rules, RULE_SIZE)
-            + part(self.long_rules, LONG_RULE_SIZE)
-            + part(self.pages, PAGE_SIZE)
-            + PAGE_SIZE as u64
-            + part(self.steps, self.step_width.into())
-            + part(self.entries, START_SIZE + usize::from(self.place_width))
-            + u64::from(self.shape_bytes)
+        let whole = self.version != VERSION;
+        let is = |condition: bool, size: u64| if condition { size } else { 0 };
+        let WholeHeader { layout_bytes, personalities, handlers, lsda_bytes, continued } = self.whole;
+        [
+            part(self.regions, REGION_SIZE),
+            part(self.rules, RULE_SIZE),
+            part(self.long_rules, LONG_RULE_SIZE),
+            part(self.pages, PAGE_SIZE) + PAGE_SIZE as u64,
+            part(self.steps, self.step_width.into()),
+            part(self.entries, START_SIZE),
+            part(self.entries, self.place_width.into()),
+            self.shape_bytes.into(),
+            is(whole, part(self.rules, LAYOUT_NUMBER_SIZE)),
+            layout_bytes.into(),
+            part(personalities, PERSONALITY_SIZE),
+            is(handlers > 0, part(self.pages, HANDLER_PAGE_SIZE)),
+            is(handlers > 0, u64::from(self.entries).div_ceil(8)),
+            u64::from(lsda_bytes) + is(personalities > 1, handlers.into()),
+            part(continued, CONTINUED_SIZE),
+        ]
     }
 
     fn parts(&self) -> Parts {
-        let size = |count: u32, size: usize| count as usize * size;
-        let regions = HEADER_SIZE;
-        let rules = regions + size(self.regions, REGION_SIZE);
-        let long_rules = rules + size(self.rules, RULE_SIZE);
-        let pages = long_rules + size(self.long_rules, LONG_RULE_SIZE);
-        let steps = pages + size(self.pages, PAGE_SIZE) + PAGE_SIZE;
-        let starts = steps + size(self.steps, self.step_width.into());
-        let places = starts + size(self.entries, START_SIZE);
-        let shapes = places + size(self.entries, self.place_width.into());
-        let end = shapes + self.shape_bytes as usize;
-        Parts { regions, rules, long_rules, pages, steps, starts, places, shapes, end }
+        let mut at = self.size();
+        let starts = self.sizes().map(|size| {
+            let start = at;
+            at = start.saturating_add(usize::try_from(size).unwrap_or(usize::MAX));
+            start
+        });
+        let [
+            regions,
+            rules,
+            long_rules,
+            pages,
+            steps,
+            starts,
+            places,
+            shapes,
+            layout_numbers,
+            layouts,
+            personalities,
+            handler_pages,
+            handler_bits,
+            lsdas,
+            continued,
+        ] = starts;
+        let handler_personalities = lsdas.saturating_add(self.whole.lsda_bytes as usize);
+        Parts {
+            regions,
+            rules,
+            long_rules,
+            pages,
+            steps,
+            starts,
+            places,
+            shapes,
+            layout_numbers,
+            layouts,
+            personalities,
+            handler_pages,
+            handler_bits,
+            lsdas,
+            handler_personalities,
+            continued,
+            end: at,
+        }
     }
 
-    /// The header's bytes.
+    /// Appends the header's bytes.
     #[cfg(feature = "alloc")]
-    fn to_bytes(self) -> [u8; HEADER_SIZE] {
-        let endian = self.abi.endian();
-        let mut bytes = [0; HEADER_SIZE];
-        bytes[..4].copy_from_slice(&endian.u32_bytes(MAGIC));
-        bytes[4..8].copy_from_slice(&[VERSION, self.abi as u8, self.step_width, self.place_width]);
+    fn write(&self, out: &mut alloc::vec::Vec<u8>) {
+        out.extend(self.endian.u32_bytes(MAGIC));
+        out.extend([self.version, self.abi as u8, self.step_width, self.place_width]);
         let words = [
             self.length,
             self.regions,
@@ -242,10 +378,12 @@ impl Header {
             self.entries,
             self.shape_bytes,
         ];
-        for (place, word) in bytes[8..].chunks_exact_mut(4).zip(words) {
-            place.copy_from_slice(&endian.u32_bytes(word));
+        words.iter().for_each(|&word| out.extend(self.endian.u32_bytes(word)));
+        if self.version != VERSION {
+            let WholeHeader { layout_bytes, personalities, handlers, lsda_bytes, continued } = self.whole;
+            let words = [layout_bytes, personalities, handlers, lsda_bytes, continued, 0];
+            words.iter().for_each(|&word| out.extend(self.endian.u32_bytes(word)));
         }
-        bytes
     }
 }
 
@@ -310,7 +448,7 @@ struct View<'data> {
 impl View<'_> {
     #[inline]
     fn endian(&self) -> Endian {
-        self.header.abi.endian()
+        self.header.endian
     }
 
     #[inline]

@@ -92,8 +92,7 @@ impl View<'_> {
 
 /// The bytes of a rule that does not fit a word.
 #[cfg(feature = "alloc")]
-pub(super) fn long_bytes(rules: &UnwindRules) -> [u8; LONG_RULE_SIZE] {
-    let endian = rules.abi.endian();
+pub(super) fn long_bytes(endian: crate::Endian, rules: &UnwindRules) -> [u8; LONG_RULE_SIZE] {
     let mut bytes = [0; LONG_RULE_SIZE];
     let mut put = |at: usize, word: &[u8]| bytes[at..at + word.len()].copy_from_slice(word);
     let mut flags = if rules.signal { SIGNAL } else { 0 };

@@ -4,7 +4,7 @@ use core::ops::Deref;
 
 use super::rule::{CFA_READ, FRAME, FROM_REGISTER, OUTERMOST, READ, SAVED, SIGNAL, SIGNAL_CONTEXT, SIGNED};
 use super::shape::COVERED_BITS;
-use super::{CompactTable, LONG_RULE_SIZE, MAX_ROWS, RULE_SIZE, View};
+use super::{CompactTable, LONG_RULE_SIZE, MAX_ROWS, RULE_SIZE, View, WHOLE_VERSION};
 use crate::error::{Error, ErrorKind};
 
 /// Bits of a rule's word.
@@ -39,6 +39,9 @@ impl<D: Deref<Target = [u8]>> CompactTable<D> {
                 check_shape(&view, piece.shape_offset())?;
             }
         }
+        if view.header.version == WHOLE_VERSION {
+            super::verify_whole::check(&view)?;
+        }
         let behind = self.data.get(view.parts.end..).unwrap_or_default();
         match behind.iter().position(|&byte| byte != 0) {
             Some(place) => Err(unused(view.parts.end + place, "the bytes after the table")),
@@ -47,7 +50,7 @@ impl<D: Deref<Target = [u8]>> CompactTable<D> {
     }
 }
 
-fn unused(offset: usize, what: &'static str) -> Error {
+pub(super) fn unused(offset: usize, what: &'static str) -> Error {
     Error::new(offset, ErrorKind::CompactUnused { what })
 }
 

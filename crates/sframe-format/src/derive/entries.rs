@@ -47,7 +47,22 @@ pub(super) struct Cie<'data> {
     pub signal: bool,
     /// Whether return addresses are signed with key B.
     pub key_b: bool,
+    /// Whether it says something that only few readers know: it is GCC 2's, or of tagged frames.
+    pub unusual: bool,
+    /// The personality routine: the encoding of its pointer, and where the pointer is.
+    pub personality: Option<Pointer>,
+    /// The encoding of pointers to language-specific data, if its FDEs have any.
+    pub lsda_encoding: Option<DwEhPe>,
     pub instructions: Slice<'data>,
+}
+
+/// A pointer in an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pointer {
+    /// Its offset in the section.
+    pub offset: usize,
+    /// How it is encoded.
+    pub encoding: DwEhPe,
 }
 
 /// A frame description entry.
@@ -59,6 +74,8 @@ pub(super) struct Fde<'data> {
     pub start: u64,
     /// Bytes that it covers.
     pub size: u64,
+    /// The pointer to its language-specific data, which may be null.
+    pub lsda: Option<Pointer>,
     pub instructions: Slice<'data>,
 }
 
@@ -105,17 +122,25 @@ impl<'data> Frames<'data> {
         };
         let start = self.address(&mut rest, cie.encoding)?;
         let size = value(&mut rest, cie.encoding)?;
+        let mut lsda = None;
         if cie.has_data {
             let length = length(&mut rest)?;
+            let offset = self.offset_of(&rest);
+            lsda = cie.lsda_encoding.map(|encoding| Pointer { offset, encoding });
             rest.skip(length)?;
         }
-        Ok(Some(Fde { offset: record.offset, cie, start, size, instructions: rest }))
+        Ok(Some(Fde { offset: record.offset, cie, start, size, lsda, instructions: rest }))
     }
 
     /// The FDE at this offset.
     pub fn fde(&self, offset: usize, known: Option<&Cie<'data>>) -> Result<Fde<'data>, Error> {
         let record = self.record(offset)?;
         self.entry(&record, known)?.ok_or(Error::NotCiePointer(offset as u64))
+    }
+
+    /// The FDE at this offset. `None`: a CIE is there.
+    pub fn entry_at(&self, offset: usize, known: Option<&Cie<'data>>) -> Result<Option<Fde<'data>>, Error> {
+        self.entry(&self.record(offset)?, known)
     }
 
     fn record(&self, offset: usize) -> Result<Record, Error> {
@@ -180,6 +205,9 @@ impl<'data> Frames<'data> {
             has_data: letters.starts_with(b"z"),
             signal: false,
             key_b: false,
+            unusual: augmentation.starts_with(b"eh"),
+            personality: None,
+            lsda_encoding: None,
             instructions: rest,
         };
         if cie.has_data {
@@ -188,7 +216,7 @@ impl<'data> Frames<'data> {
             cie.instructions.skip(length)?;
             rest.truncate(length)?;
         }
-        cie.read_letters(letters, rest)?;
+        cie.read_letters(letters, rest, |part| self.offset_of(part))?;
         Ok(cie)
     }
 
@@ -213,23 +241,32 @@ impl<'data> Frames<'data> {
 
 impl<'data> Cie<'data> {
     /// Reads the letters of the augmentation and their data.
-    fn read_letters(&mut self, letters: &[u8], mut data: Slice<'data>) -> Result<(), Error> {
+    fn read_letters(
+        &mut self,
+        letters: &[u8],
+        mut data: Slice<'data>,
+        offset_of: impl Fn(&Slice<'data>) -> usize,
+    ) -> Result<(), Error> {
         for (place, letter) in letters.iter().enumerate() {
             match letter {
                 b'z' if place == 0 => {}
                 b'L' | b'P' | b'R' if !self.has_data => return Err(Error::UnknownAugmentation),
-                b'L' => data.skip(1)?,
+                b'L' => {
+                    let encoding = DwEhPe(data.read_u8()?);
+                    self.lsda_encoding = Some(encoding).filter(|&encoding| encoding != gimli::DW_EH_PE_omit);
+                }
                 b'R' => self.encoding = DwEhPe(data.read_u8()?),
                 b'P' => {
                     let encoding = DwEhPe(data.read_u8()?);
                     if encoding.application() == gimli::DW_EH_PE_aligned {
                         return Err(Error::UnsupportedPointerEncoding(encoding));
                     }
+                    self.personality = Some(Pointer { offset: offset_of(&data), encoding });
                     value(&mut data, encoding)?;
                 }
                 b'S' => self.signal = true,
                 b'B' => self.key_b = true,
-                b'G' => {}
+                b'G' => self.unusual = true,
                 _ => return Err(Error::UnknownAugmentation),
             }
         }

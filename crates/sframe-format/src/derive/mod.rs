@@ -9,6 +9,7 @@
 //!
 //! Linkers describe their PLTs with one DWARF expression for all entries. It becomes a PC-mask function.
 
+mod cfi;
 mod entries;
 mod evaluate;
 mod expression;
@@ -32,6 +33,8 @@ use expression::PltExpression;
 use project::{Projection, project};
 use rows::{Columns, Runner};
 
+pub use cfi::{CfiEntry, CfiParts, CfiReader, CfiReason};
+pub use entries::Pointer;
 pub use fde_index::{FdeIndex, Scratch};
 pub use project::Reason;
 

@@ -1,9 +1,10 @@
-//! The rows of an FDE, for a few registers.
+//! The rows of an FDE.
 //!
 //! SFrame tracks two or three registers, and a look-up of one address runs an FDE for one row. gimli's table
 //! holds the rules of all registers, in rows of several kilobytes, which it clears for each FDE and copies
 //! with each `DW_CFA_remember_state`. So this module does not use it: its rows have places for the tracked
-//! registers only. DWARF 5, 6.4.2 defines the instructions.
+//! registers only ([`Tracked`]), or a short list of the registers that have rules ([`All`]). DWARF 5, 6.4.2
+//! defines the instructions.
 
 use alloc::vec::Vec;
 
@@ -41,32 +42,94 @@ impl Columns {
     }
 }
 
+/// The rules of registers, as far as rows have a place for them.
+pub(super) trait Rules: Clone {
+    /// The rule of a register. `None`: it has no rule, or no place.
+    fn get(&self, register: Register) -> Option<&RegisterRule<usize>>;
+    /// Gives a register a rule, or takes its rule away.
+    fn set(&mut self, register: Register, rule: Option<RegisterRule<usize>>);
+}
+
+/// The rules of a few registers.
+#[derive(Clone, Debug)]
+pub(super) struct Tracked {
+    columns: Columns,
+    rules: [Option<RegisterRule<usize>>; Columns::COUNT],
+}
+
+impl From<Columns> for Tracked {
+    fn from(columns: Columns) -> Self {
+        Self { columns, rules: [const { None }; Columns::COUNT] }
+    }
+}
+
+impl Rules for Tracked {
+    fn get(&self, register: Register) -> Option<&RegisterRule<usize>> {
+        self.rules.get(self.columns.place(register)?)?.as_ref()
+    }
+
+    fn set(&mut self, register: Register, rule: Option<RegisterRule<usize>>) {
+        if let Some(place) = self.columns.place(register) {
+            self.rules[place] = rule;
+        }
+    }
+}
+
+/// The rules of all registers, ascending by number.
+#[derive(Clone, Debug, Default)]
+pub(super) struct All(pub Vec<(Register, RegisterRule<usize>)>);
+
+impl Rules for All {
+    fn get(&self, register: Register) -> Option<&RegisterRule<usize>> {
+        let place = self.0.binary_search_by_key(&register, |rule| rule.0).ok()?;
+        Some(&self.0[place].1)
+    }
+
+    fn set(&mut self, register: Register, rule: Option<RegisterRule<usize>>) {
+        match (self.0.binary_search_by_key(&register, |rule| rule.0), rule) {
+            (Ok(place), Some(rule)) => self.0[place].1 = rule,
+            (Ok(place), None) => drop(self.0.remove(place)),
+            (Err(place), Some(rule)) => self.0.insert(place, (register, rule)),
+            (Err(_), None) => {}
+        }
+    }
+}
+
 /// A row.
 #[derive(Clone, Debug)]
-pub(super) struct Row {
+pub(super) struct Row<R = Tracked> {
     /// The first address.
     pub start: u64,
     /// The address after the last.
     pub end: u64,
-    columns: Columns,
-    state: State,
+    state: State<R>,
+    /// Bytes of arguments on the stack. Unwinders do not remember it with the rules.
+    pub args_size: u64,
+    /// Whether the remembered state that holds now had other arguments, so that readers may disagree.
+    pub args_differ: bool,
+    /// Whether an instruction named an address.
+    pub absolute: bool,
 }
 
 /// The rules that hold at one address.
 #[derive(Clone, Debug)]
-struct State {
+struct State<R> {
     cfa: CfaRule<usize>,
-    rules: [Option<RegisterRule<usize>>; Columns::COUNT],
+    rules: R,
 }
 
-impl State {
-    const NEW: Self = Self {
-        cfa: CfaRule::RegisterAndOffset { register: gimli::Register(0), offset: 0 },
-        rules: [const { None }; Columns::COUNT],
-    };
+impl<R> State<R> {
+    fn new(rules: R) -> Self {
+        Self { cfa: CfaRule::RegisterAndOffset { register: gimli::Register(0), offset: 0 }, rules }
+    }
 }
 
-impl Row {
+impl<R: Rules> Row<R> {
+    fn new(rules: R) -> Self {
+        let state = State::new(rules);
+        Self { start: 0, end: 0, state, args_size: 0, args_differ: false, absolute: false }
+    }
+
     /// Whether the row holds at an address.
     pub fn contains(&self, address: u64) -> bool {
         (self.start..self.end).contains(&address)
@@ -77,9 +140,14 @@ impl Row {
         &self.state.cfa
     }
 
+    /// The rules of registers.
+    pub fn rules(&self) -> &R {
+        &self.state.rules
+    }
+
     /// The rule of a register. `None`: it has no rule, or no place in the row.
     pub fn register(&self, register: Register) -> Option<&RegisterRule<usize>> {
-        self.state.rules.get(self.columns.place(register)?)?.as_ref()
+        self.state.rules.get(register)
     }
 
     /// Flips bits of the signing state.
@@ -95,32 +163,34 @@ impl Row {
     }
 
     fn set(&mut self, register: gimli::Register, rule: Option<RegisterRule<usize>>) {
-        if let Some(place) = self.columns.place(register.0.into()) {
-            self.state.rules[place] = rule;
-        }
+        self.state.rules.set(register.0.into(), rule);
     }
 }
 
 /// Memory for running one FDE after another.
 #[derive(Debug)]
-pub(super) struct Runner {
-    row: Row,
-    /// The stack of `DW_CFA_remember_state`.
-    remembered: Vec<State>,
+pub(super) struct Runner<R = Tracked> {
+    row: Row<R>,
+    /// The stack of `DW_CFA_remember_state`, with the arguments' size of each place.
+    remembered: Vec<(State<R>, u64)>,
     /// The rules after the CIE's instructions, for `DW_CFA_restore`.
-    initial: State,
+    initial: State<R>,
 }
 
 impl Default for Runner {
     fn default() -> Self {
-        let columns = Columns([Columns::NONE; Columns::COUNT]);
-        let row = Row { start: 0, end: 0, columns, state: State::NEW };
-        Self { row, remembered: Vec::new(), initial: State::NEW }
+        Self::new(Columns([Columns::NONE; Columns::COUNT]).into())
     }
 }
 
-impl Runner {
-    /// The rows of an FDE.
+impl<R: Rules> Runner<R> {
+    /// A runner for rows that are like `rules`, which has no rules.
+    pub fn new(rules: R) -> Self {
+        let row = Row::new(rules.clone());
+        Self { row, remembered: Vec::new(), initial: State::new(rules) }
+    }
+
+    /// The rows of an FDE. `rules` has places for registers, and no rules.
     ///
     /// # Errors
     /// Its CIE has unknown or invalid instructions.
@@ -128,10 +198,10 @@ impl Runner {
         &'a mut self,
         frames: &Frames<'data>,
         fde: &Fde<'data>,
-        columns: Columns,
-    ) -> Result<Rows<'a, 'data>, Error> {
+        rules: impl Into<R>,
+    ) -> Result<Rows<'a, 'data, R>, Error> {
         let cie = &fde.cie;
-        (self.row.columns, self.row.state) = (columns, State::NEW);
+        self.row = Row::new(rules.into());
         self.remembered.clear();
         let mut rows = Rows {
             code_alignment: cie.code_alignment,
@@ -153,8 +223,8 @@ impl Runner {
 }
 
 /// Iterator over the rows of an FDE.
-pub(super) struct Rows<'a, 'data> {
-    runner: &'a mut Runner,
+pub(super) struct Rows<'a, 'data, R = Tracked> {
+    runner: &'a mut Runner<R>,
     code_alignment: u64,
     data_alignment: i64,
     instructions: Instructions<'data>,
@@ -167,12 +237,12 @@ pub(super) struct Rows<'a, 'data> {
     in_cie: bool,
 }
 
-impl Rows<'_, '_> {
+impl<R: Rules> Rows<'_, '_, R> {
     /// The next row.
     ///
     /// # Errors
     /// An instruction is unknown or invalid. The row at [`Rows::position`] and all later ones are unknown.
-    pub fn next_row(&mut self) -> Result<Option<&Row>, Error> {
+    pub fn next_row(&mut self) -> Result<Option<&Row<R>>, Error> {
         self.runner.row.start = self.next;
         while let Some(instruction) = self.instructions.next()? {
             if let Some(next) = self.evaluate(instruction)? {
@@ -201,7 +271,10 @@ impl Rows<'_, '_> {
         };
         match instruction {
             Is::SetLoc { address } if address < row.start => return Err(Error::InvalidCfiSetLoc(address)),
-            Is::SetLoc { address } => return Ok(Some(address)),
+            Is::SetLoc { address } => {
+                row.absolute = true;
+                return Ok(Some(address));
+            }
             Is::AdvanceLoc { delta } => {
                 let delta = u64::from(delta).wrapping_mul(self.code_alignment);
                 let next = row.start.checked_add(delta);
@@ -228,12 +301,15 @@ impl Rows<'_, '_> {
             }
             Is::Restore { .. } if self.in_cie => return Err(Error::CfiInstructionInInvalidContext),
             Is::Restore { register } => {
-                if let Some(place) = row.columns.place(register.0.into()) {
-                    row.state.rules[place].clone_from(&initial.rules[place]);
-                }
+                row.set(register, initial.rules.get(register.0.into()).cloned());
             }
-            Is::RememberState => remembered.push(row.state.clone()),
-            Is::RestoreState => row.state = remembered.pop().ok_or(Error::PopWithEmptyStack)?,
+            Is::RememberState => remembered.push((row.state.clone(), row.args_size)),
+            Is::RestoreState => {
+                let args_size;
+                (row.state, args_size) = remembered.pop().ok_or(Error::PopWithEmptyStack)?;
+                row.args_differ |= args_size != row.args_size;
+            }
+            Is::ArgsSize { size } => (row.args_size, row.args_differ) = (size, false),
             Is::NegateRaState => row.sign(SIGNED)?,
             _ => {
                 if let Some((register, rule)) = rule(instruction, factored) {

@@ -1,0 +1,301 @@
+//! What the writer adds for tables of version 2: layouts of rules, handlers, continued functions.
+//!
+//! As in version 1, everything but pages and handlers is made before addresses are known. [`WholeShapes`] then
+//! computes the size of the table at any addresses, so that a linker's layout can make room for it.
+
+use alloc::vec::Vec;
+
+use super::build::{Builder, Entries, NO_ROW, RowRules, ShapeId, Shapes, number};
+use super::handlers::WIDE;
+use super::{Handler, Personality, VERSION, WHOLE_VERSION, WholeHeader};
+use crate::abi::Abi;
+use crate::cfi::{CfiFunction, CfiRow, Saved};
+use crate::error::{Error, ErrorKind};
+use crate::rules::{Base, CfaRule, Frame, Location, RegisterRule, Rules, UnwindRules};
+use crate::write::{Inexpressible, Reason};
+
+impl Builder {
+    /// A builder without functions, for a table of version 2.
+    pub fn whole(abi: Abi) -> Self {
+        let mut builder = Self::of_version(abi, WHOLE_VERSION);
+        // A layout without registers has number 0.
+        builder.layouts.intern(&[0, 0]);
+        builder
+    }
+
+    /// Adds a function to a table of version 2.
+    ///
+    /// # Errors
+    /// The function has no bytes, its rows do not ascend, or a row has no form. Nothing is added then.
+    pub fn add_whole(&mut self, function: &CfiFunction) -> Result<ShapeId, Inexpressible> {
+        if function.size == 0 {
+            return Err(Inexpressible { row: None, reason: Reason::RowOutside });
+        }
+        if let Some(pair) = function.rows.windows(2).find(|pair| pair[0].start >= pair[1].start) {
+            return Err(Inexpressible { row: Some(pair[1].start), reason: Reason::RowOrder });
+        }
+        let found: Result<Vec<_>, _> = function
+            .rows
+            .iter()
+            .map(|row| self.rules_of(function, row).map(|found| (row.start, found)))
+            .collect();
+        self.rows.clear();
+        if function.rows.first().is_none_or(|row| row.start > 0) {
+            self.rows.push((0, NO_ROW));
+        }
+        for (start, (rules, layout)) in found?.into_iter().filter(|&(start, _)| start < function.size) {
+            let words: Vec<u32> = layout.into_iter().map(u32::from).collect();
+            let layout = self.layouts.intern(&words).0;
+            let number = number(&mut self.rules, &mut self.numbers, RowRules { rules, layout });
+            if self.rows.last().is_none_or(|&(_, last)| last != number) {
+                self.rows.push((start, number));
+            }
+        }
+        self.pieces.clear();
+        self.add_pieces(function.size);
+        Ok(self.take())
+    }
+
+    /// The rules of a row, and the bytes of its layout.
+    fn rules_of(
+        &self,
+        function: &CfiFunction,
+        row: &CfiRow,
+    ) -> Result<(UnwindRules, Vec<u8>), Inexpressible> {
+        let abi = self.abi;
+        let refuse = || Inexpressible { row: Some(row.start), reason: Reason::RowOutside };
+        let mut others = row.saved.clone();
+        let mut take = |register| {
+            let place = others.iter().position(|&(other, _)| other == register)?;
+            let rule = plain(others[place].1)?;
+            others.remove(place);
+            Some(rule)
+        };
+        let frame = Frame {
+            cfa: CfaRule::register(row.cfa_register, row.cfa_offset),
+            ra: take(abi.return_address()).unwrap_or(RegisterRule::Unchanged),
+            fp: take(abi.frame_pointer()).unwrap_or(RegisterRule::Unchanged),
+            mangled: row.signed,
+        };
+        // On AArch64 the CFA moves with the stack pointer, and the slots do not.
+        let from_base = abi.is_aarch64().then_some(row.cfa_offset);
+        let layout =
+            super::layout::bytes(&others, from_base, function.key_b, row.args_size).ok_or_else(refuse)?;
+        Ok((UnwindRules { abi, signal: function.signal, rules: Rules::Frame(frame) }, layout))
+    }
+}
+
+/// A rule of the return address or the frame pointer, if rules of rows have it.
+fn plain(saved: Saved) -> Option<RegisterRule> {
+    let cfa = |offset: i64, dereference| {
+        let offset = i32::try_from(offset).ok()?;
+        Some(Location { base: Base::Cfa, offset, dereference })
+    };
+    Some(RegisterRule::Saved(match saved {
+        Saved::AtCfa(offset) => cfa(offset, true)?,
+        Saved::CfaPlus(offset) => cfa(offset, false)?,
+        Saved::In(register) => Location::in_register(register),
+        Saved::Undefined => return None,
+    }))
+}
+
+/// The place of each rule's layout, and the bytes of all layouts. `None`: there are too many.
+pub(super) fn place_layouts(builder: &Builder) -> Option<(Vec<u16>, Vec<u8>)> {
+    if builder.version == VERSION {
+        return Some((Vec::new(), Vec::new()));
+    }
+    let mut bytes = Vec::new();
+    let mut places = Vec::with_capacity(builder.layouts.len());
+    for layout in builder.layouts.iter() {
+        places.push(u16::try_from(bytes.len()).ok()?);
+        bytes.extend(layout.iter().map(|&byte| byte as u8));
+    }
+    let of_rule = |rule: &RowRules| places.get(rule.layout as usize).copied();
+    let mut numbers = alloc::vec![0];
+    for rule in &builder.rules {
+        numbers.push(of_rule(rule)?);
+    }
+    Some((numbers, bytes))
+}
+
+/// A function of a table of version 2.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PlacedFunction {
+    /// Its address.
+    pub address: u64,
+    /// Its rows.
+    pub shape: ShapeId,
+    /// Who handles exceptions that pass it.
+    pub handler: Option<PlacedHandler>,
+}
+
+/// The handler of a [`PlacedFunction`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PlacedHandler {
+    /// Place of the personality routine in the table's list.
+    pub personality: u32,
+    /// Address of the language-specific data.
+    pub lsda: Option<u64>,
+}
+
+/// A table of version 2 without its addresses.
+#[derive(Clone, Debug)]
+pub struct WholeShapes(Shapes);
+
+/// The parts about handlers.
+#[derive(Default)]
+struct Handlers {
+    bits: Vec<u8>,
+    pages: Vec<[u32; 3]>,
+    lsdas: Vec<u8>,
+    personalities: Vec<u8>,
+    count: u32,
+}
+
+impl WholeShapes {
+    /// Makes everything that does not depend on addresses.
+    ///
+    /// # Errors
+    /// There are more steps, rules, layouts or bytes of shapes than a table can hold.
+    pub fn new(builder: Builder) -> Result<Self, Inexpressible> {
+        builder.finish().map(Self)
+    }
+
+    /// The table of functions at these addresses, which must ascend, for a section at `address`. The functions
+    /// name their personality routines by their places in `personalities`.
+    ///
+    /// # Errors
+    /// Addresses do not ascend strictly; a number was not handed out; something is too far from the table; or
+    /// the table would have 4 GiB or more.
+    pub fn to_bytes(
+        &self,
+        address: u64,
+        personalities: &[Personality],
+        functions: &[PlacedFunction],
+    ) -> Result<Vec<u8>, Error> {
+        let places: Vec<(u64, ShapeId)> =
+            functions.iter().map(|function| (function.address, function.shape)).collect();
+        let mut first_of: Vec<u32> = Vec::with_capacity(functions.len());
+        let mut continued: Vec<(u32, u32)> = Vec::new();
+        let entries = self.0.entries_at(&places, |function, entry, continues| match continues {
+            false => first_of.push(entry),
+            true => continued.push((entry, first_of.get(function).copied().unwrap_or(entry))),
+        })?;
+        let owners =
+            first_of.iter().zip(functions).filter_map(|(&entry, function)| Some((entry, function.handler?)));
+        let owners: Vec<(u32, PlacedHandler)> = owners.collect();
+        let handlers = Handlers::new(address, &entries, &owners, personalities.len())?;
+        let whole = WholeHeader {
+            personalities: personalities.len() as u32,
+            handlers: handlers.count,
+            lsda_bytes: handlers.lsdas.len() as u32,
+            continued: continued.len() as u32,
+            ..WholeHeader::default()
+        };
+        let header = self.0.header_of(&entries, whole)?;
+        let mut bytes = Vec::with_capacity(header.length as usize);
+        self.0.write_common(&header, address, &entries, &mut bytes);
+        self.0.layout_numbers.iter().for_each(|number| bytes.extend(number.to_le_bytes()));
+        bytes.extend(&self.0.layouts);
+        for personality in personalities {
+            bytes.extend(near(personality.address, address)?.to_le_bytes());
+            bytes.extend(u32::from(personality.indirect).to_le_bytes());
+        }
+        handlers.pages.iter().flatten().for_each(|word| bytes.extend(word.to_le_bytes()));
+        bytes.extend(handlers.bits);
+        bytes.extend(handlers.lsdas);
+        bytes.extend(handlers.personalities);
+        for (entry, first) in continued {
+            bytes.extend(entry.to_le_bytes());
+            bytes.extend(first.to_le_bytes());
+        }
+        debug_assert_eq!(bytes.len() as u64, header.needed());
+        Ok(bytes)
+    }
+}
+
+impl Handlers {
+    /// The handlers of entries, which ascend.
+    fn new(
+        address: u64,
+        entries: &Entries,
+        owners: &[(u32, PlacedHandler)],
+        personalities: usize,
+    ) -> Result<Self, Error> {
+        if owners.is_empty() {
+            return Ok(Self::default());
+        }
+        let unknown = |found| Error::new(0, ErrorKind::CompactNumber { what: "personality routine", found });
+        let mut handlers = Self { bits: alloc::vec![0; entries.starts.len().div_ceil(8)], ..Self::default() };
+        let ends = entries.pages.iter().skip(1).copied().chain([entries.starts.len() as u32]);
+        let mut rest = owners;
+        for end in ends {
+            let (page, behind) = rest.split_at(rest.partition_point(|owner| owner.0 < end));
+            rest = behind;
+            let place = handlers.lsdas.len() as u32;
+            let known = page.iter().filter_map(|(_, handler)| handler.lsda);
+            // A distance of 0 means that there is no data.
+            let base = known.clone().min().map_or(address, |least| least.wrapping_sub(1));
+            let span = known.max().map_or(0, |most| most.wrapping_sub(base));
+            let wide = if span > 0xffff { WIDE } else { 0 };
+            handlers.pages.push([handlers.count | wide, place, near(base, address)? as u32]);
+            for &(entry, PlacedHandler { personality, lsda }) in page {
+                handlers.bits[entry as usize / 8] |= 1 << (entry % 8);
+                let distance = lsda.map_or(0, |lsda| lsda.wrapping_sub(base));
+                let too_far = |_| {
+                    Error::new(0, ErrorKind::CompactNumber { what: "room for distance", found: u32::MAX })
+                };
+                match wide {
+                    0 => handlers.lsdas.extend((distance as u16).to_le_bytes()),
+                    _ => handlers.lsdas.extend(u32::try_from(distance).map_err(too_far)?.to_le_bytes()),
+                }
+                if personality as usize >= personalities {
+                    return Err(unknown(personality));
+                }
+                if personalities > 1 {
+                    handlers.personalities.push(u8::try_from(personality).map_err(|_| unknown(personality))?);
+                }
+                handlers.count += 1;
+            }
+        }
+        Ok(handlers)
+    }
+}
+
+/// The distance from `base` to `target`.
+fn near(target: u64, base: u64) -> Result<i32, Error> {
+    let far = |_| Error::new(0, ErrorKind::CompactNumber { what: "room for distance", found: u32::MAX });
+    i32::try_from(target.wrapping_sub(base) as i64).map_err(far)
+}
+
+/// Writes functions, given by address and in its order, as one table of version 2 for a section at `address`.
+///
+/// # Errors
+/// Those of [`WholeShapes::to_bytes`], or a function has no form: its place is the number then.
+pub fn write_whole_table(
+    abi: Abi,
+    address: u64,
+    functions: &[(u64, CfiFunction, Option<Handler>)],
+) -> Result<Vec<u8>, Error> {
+    let no_form = |found: usize| {
+        let kind = ErrorKind::CompactNumber { what: "form of function", found: found as u32 };
+        Error::new(0, kind)
+    };
+    let mut builder = Builder::whole(abi);
+    let mut personalities: Vec<Personality> = Vec::new();
+    let mut placed = Vec::with_capacity(functions.len());
+    for (place, (start, function, handler)) in functions.iter().enumerate() {
+        let shape = builder.add_whole(function).map_err(|_| no_form(place))?;
+        let handler = handler.map(|Handler { personality, lsda }| {
+            let known = personalities.iter().position(|&known| known == personality);
+            let number = known.unwrap_or_else(|| {
+                personalities.push(personality);
+                personalities.len() - 1
+            });
+            PlacedHandler { personality: number as u32, lsda }
+        });
+        placed.push(PlacedFunction { address: *start, shape, handler });
+    }
+    let shapes = WholeShapes::new(builder).map_err(|_| no_form(functions.len()))?;
+    shapes.to_bytes(address, &personalities, &placed)
+}

@@ -1,0 +1,219 @@
+//! Compact tables of version 2: what is written is read again at every address, damaged bytes never panic.
+#![cfg(feature = "alloc")]
+
+use proptest::prelude::*;
+use sframe_format::cfi::{CfiFunction, CfiRow, Saved};
+use sframe_format::compact::{Handler, Personality, WholeMatch, write_whole_table};
+use sframe_format::{Abi, CompactTable};
+
+const TABLE: u64 = 0x40_0000;
+
+type Functions = Vec<(u64, CfiFunction, Option<Handler>)>;
+
+/// What a match says, as a row of the function.
+fn row_of(abi: Abi, found: &WholeMatch<'_>) -> CfiRow {
+    let rules = &found.rules;
+    let mut saved: Vec<_> = rules.others.collect();
+    saved.extend(rules.return_address.map(|rule| (abi.return_address(), rule)));
+    saved.extend(rules.frame_pointer.map(|rule| (abi.frame_pointer(), rule)));
+    saved.sort_unstable();
+    CfiRow {
+        start: 0,
+        cfa_register: rules.cfa_register,
+        cfa_offset: rules.cfa_offset,
+        saved,
+        signed: rules.signed,
+        args_size: rules.args_size.into(),
+    }
+}
+
+/// Compares every answer of a table with the functions that it was made of.
+fn compare(abi: Abi, functions: &Functions, bytes: &[u8]) {
+    let table = CompactTable::parse(bytes, TABLE).unwrap();
+    table.verify().unwrap();
+    assert_eq!(table.data(), bytes);
+    for (place, (start, function, handler)) in functions.iter().enumerate() {
+        let end =
+            functions.get(place + 1).map_or(u64::MAX, |next| next.0).min(start + u64::from(function.size));
+        for pc in *start..end {
+            let offset = (pc - start) as u32;
+            let row = function.rows.iter().rfind(|row| row.start <= offset);
+            let found = table.look_up_whole(pc).unwrap();
+            assert_eq!(found.is_some(), row.is_some(), "{pc:#x}");
+            let Some((row, found)) = row.zip(found) else { continue };
+            assert!(row_of(abi, &found).says_same(row), "{pc:#x}: {found:?}, not {row:?}");
+            assert_eq!((found.function, found.handler), (*start, *handler), "{pc:#x}");
+            assert_eq!((found.rules.signal, found.rules.key_b), (function.signal, function.key_b));
+            assert!(found.start <= pc && pc < found.start + u64::from(found.size), "{pc:#x}");
+            let last = found.start + u64::from(found.size) - 1;
+            assert!(last < end, "{pc:#x}");
+            let again = table.look_up_whole(last).unwrap().unwrap();
+            assert!(row_of(abi, &again).says_same(row), "{last:#x}");
+            // Readers of rules alone find the same.
+            let plain = table.lookup(pc).unwrap().unwrap();
+            assert_eq!(plain.rules.signal, function.signal);
+        }
+        if let Some((next, ..)) = functions.get(place + 1) {
+            let gap = (end..*next).next();
+            assert!(gap.is_none_or(|pc| table.look_up_whole(pc).unwrap().is_none()));
+        }
+    }
+}
+
+fn saved() -> impl Strategy<Value = Saved> {
+    prop_oneof![
+        6 => (-40i64..4).prop_map(|slot| Saved::AtCfa(slot * 8)),
+        1 => (-70_000i64..70_000).prop_map(Saved::AtCfa),
+        1 => (-300i64..300).prop_map(Saved::CfaPlus),
+        1 => (0u32..100).prop_map(Saved::In),
+        1 => Just(Saved::Undefined),
+    ]
+}
+
+fn row(abi: Abi) -> impl Strategy<Value = CfiRow> {
+    let registers = prop::collection::btree_map(0u32..100, saved(), 0..7);
+    let args_size = prop_oneof![4 => Just(0u64), 1 => 1u64..5000];
+    (0u32..33, -200i64..3000, registers, any::<bool>(), args_size).prop_map(
+        move |(cfa_register, cfa_offset, mut saved, signed, args_size)| {
+            // A lost return address has no form.
+            saved.insert(abi.return_address(), Saved::AtCfa(-8));
+            let saved = saved.into_iter().collect();
+            CfiRow {
+                start: 0,
+                cfa_register,
+                cfa_offset,
+                saved,
+                signed: signed && abi.is_aarch64(),
+                args_size,
+            }
+        },
+    )
+}
+
+fn function(abi: Abi) -> impl Strategy<Value = CfiFunction> {
+    let size = prop_oneof![4 => 1u32..40, 2 => 40u32..400, 1 => 60_000u32..150_000];
+    let pool = prop::collection::vec(row(abi), 1..4);
+    let rows = prop_oneof![4 => 1usize..6, 1 => 60usize..140];
+    (size, pool, rows, any::<u8>()).prop_map(move |(size, pool, count, flags)| {
+        let distance = (size / count as u32).max(1);
+        let rows = (0..count as u32).map(|number| {
+            let row = &pool[(number as usize * 7 + usize::from(flags)) % pool.len()];
+            CfiRow { start: number * distance + u32::from(flags % 5 == 0), ..row.clone() }
+        });
+        let rows = rows.take_while(|row| row.start < size).collect();
+        CfiFunction { size, signal: flags % 7 == 0, key_b: abi.is_aarch64() && flags % 3 == 0, rows }
+    })
+}
+
+fn handler() -> impl Strategy<Value = Option<Handler>> {
+    let personality = (0u64..2, any::<bool>())
+        .prop_map(|(number, indirect)| Personality { address: TABLE + 0x9000 + number * 8, indirect });
+    let lsda =
+        prop_oneof![5 => (0u64..5000).prop_map(Some), 1 => (0u64..200_000).prop_map(Some), 1 => Just(None)];
+    let some = (personality, lsda)
+        .prop_map(|(personality, lsda)| Handler { personality, lsda: lsda.map(|at| TABLE + 0x1_0000 + at) });
+    prop_oneof![2 => Just(None), 3 => some.prop_map(Some)]
+}
+
+fn functions(abi: Abi) -> impl Strategy<Value = Functions> {
+    let one = (0u64..300, function(abi), handler());
+    prop::collection::vec(one, 1..12).prop_map(|list| {
+        let mut at = 0x1000;
+        let place = |(gap, function, handler): (u64, CfiFunction, Option<Handler>)| {
+            // Every fourth gap is one of half a megabyte, so that there are regions.
+            let start = at + gap + if gap % 4 == 3 { 1 << 19 } else { 0 };
+            at = start + u64::from(function.size);
+            (start, function, handler)
+        };
+        list.into_iter().map(place).collect()
+    })
+}
+
+fn any_abi() -> impl Strategy<Value = (Abi, Functions)> {
+    prop_oneof![Just(Abi::Amd64), Just(Abi::AArch64Little), Just(Abi::AArch64Big), Just(Abi::S390x)]
+        .prop_flat_map(|abi| functions(abi).prop_map(move |functions| (abi, functions)))
+}
+
+/// The table of functions as far as they have a form: registers above 127 have none, for instance.
+fn table_of(abi: Abi, functions: &Functions) -> Vec<u8> {
+    write_whole_table(abi, TABLE, functions).unwrap()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+
+    #[test]
+    fn what_is_written_is_read_at_every_address((abi, functions) in any_abi()) {
+        compare(abi, &functions, &table_of(abi, &functions));
+    }
+
+    #[test]
+    fn damaged_tables_are_refused_or_answer(
+        (abi, functions) in any_abi(),
+        damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6),
+    ) {
+        let mut bytes = table_of(abi, &functions);
+        for (place, value) in damage {
+            let place = place.index(bytes.len());
+            bytes[place] = value;
+        }
+        let Ok(table) = CompactTable::parse(&bytes[..], TABLE) else { return Ok(()) };
+        let _ = table.verify();
+        for pc in (0x1000..0x30_0000).step_by(97) {
+            if let Ok(Some(found)) = table.look_up_whole(pc) {
+                prop_assert!(found.rules.others.count() <= 32);
+            }
+        }
+    }
+
+    #[test]
+    fn random_bytes_never_panic(mut bytes in prop::collection::vec(any::<u8>(), 0..400)) {
+        let start = [0x54, 0x43, 0x46, 0x53, 2, 3, 2, 2];
+        bytes.splice(..bytes.len().min(8), start);
+        if let Ok(table) = CompactTable::parse(&bytes[..], TABLE) {
+            let _ = (table.verify(), table.look_up_whole(TABLE));
+        }
+    }
+}
+
+fn one_function(abi: Abi, saved: Vec<(u32, Saved)>) -> Functions {
+    let row = CfiRow { cfa_register: abi.stack_pointer(), cfa_offset: 16, saved, ..CfiRow::default() };
+    vec![(0x1000, CfiFunction { size: 16, rows: vec![row], ..CfiFunction::default() }, None)]
+}
+
+/// All numbers are little-endian, also for s390x.
+#[test]
+fn one_byte_order_on_every_machine() {
+    let saved = |abi: Abi| vec![(abi.return_address(), Saved::AtCfa(-48))];
+    let of = |abi| table_of(abi, &one_function(abi, saved(abi)));
+    let (big, little) = (of(Abi::S390x), of(Abi::Amd64));
+    assert_eq!(big[..4], little[..4]);
+    let rules = 64 + 16 + 8..64 + 16 + 16;
+    assert_eq!((big[5], &big[rules.clone()]), (4, &little[rules]));
+    CompactTable::parse(&big[..], TABLE).unwrap().verify().unwrap();
+}
+
+#[test]
+fn what_has_no_form_is_refused() {
+    let refused = |saved| {
+        let mut functions = one_function(Abi::Amd64, saved);
+        functions[0].1.rows[0].saved.push((16, Saved::AtCfa(-8)));
+        functions[0].1.rows[0].saved.sort_unstable();
+        write_whole_table(Abi::Amd64, TABLE, &functions).is_err()
+    };
+    assert!(!refused(vec![(127, Saved::AtCfa(-16))]));
+    assert!(refused(vec![(128, Saved::AtCfa(-16))]));
+    assert!(refused(vec![(3, Saved::AtCfa(1 << 40))]));
+    assert!(refused((20..53).map(|register| (register, Saved::AtCfa(-16))).collect()));
+}
+
+/// A lost frame pointer is not an unchanged one.
+#[test]
+fn a_lost_frame_pointer_is_said() {
+    let saved = vec![(6, Saved::Undefined), (16, Saved::AtCfa(-8))];
+    let functions = one_function(Abi::Amd64, saved.clone());
+    let bytes = table_of(Abi::Amd64, &functions);
+    let table = CompactTable::parse(&bytes[..], TABLE).unwrap();
+    let found = table.look_up_whole(0x1004).unwrap().unwrap();
+    assert_eq!(row_of(Abi::Amd64, &found).saved, saved);
+}
