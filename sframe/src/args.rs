@@ -50,6 +50,8 @@ pub enum Command {
     Lookup(Lookup),
     /// Unwind stacks offline, from a core file or from saved registers and memory
     Unwind(Unwind),
+    /// Check the table that stands for .eh_frame, or say what one would take
+    UnwindTable(UnwindTable),
     /// Unwind the samples of a recording of perf
     Stacks(Stacks),
     /// Sample the stacks of a program that runs
@@ -117,6 +119,20 @@ impl Derivation {
     pub fn wanted(&self, input: &Input<'_>) -> bool {
         self.derived && (self.always || !input.has_rows())
     }
+}
+
+/// Check the table that stands for .eh_frame, or say what one would take
+///
+/// Every register at every address is compared with what .debug_frame and .eh_frame say. A file without the
+/// table gets one in memory.
+#[derive(Args)]
+pub struct UnwindTable {
+    /// Finished files
+    #[arg(required = true)]
+    pub files: Vec<PathBuf>,
+    /// Print JSON, an array of files
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// Count sizes, functions and rows, and what sharing saves

@@ -35,6 +35,7 @@ mod stack_output;
 mod stacks;
 mod stat;
 mod unwind;
+mod unwind_table;
 pub mod verify;
 pub mod wrap;
 
@@ -74,6 +75,7 @@ fn carry_out(arguments: &Arguments) -> ExitCode {
         Command::Stat(arguments) => stat::run(arguments),
         Command::Lookup(arguments) => lookup::run(arguments),
         Command::Unwind(arguments) => unwind::run(arguments),
+        Command::UnwindTable(arguments) => unwind_table::run(arguments),
         Command::Stacks(arguments) => stacks::run(arguments),
         Command::Record(arguments) => return record::run(arguments),
         Command::Generate(arguments) => generate::run(arguments),

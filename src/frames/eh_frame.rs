@@ -386,7 +386,7 @@ impl<T: Target> Splitter<'_, '_, T> {
 }
 
 /// Size in bytes of an address in an accepted encoding.
-fn encoded_width(encoding: u8) -> usize {
+pub fn encoded_width(encoding: u8) -> usize {
     match encoding & 7 {
         2 => 2,
         3 => 4,

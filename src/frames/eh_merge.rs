@@ -6,6 +6,7 @@
 //! the FDEs that point back at it.
 
 use super::eh_frame::{Cie, Fde, FileFrames, FrameSection, Frames, is_live};
+use super::unwind_table::UnwindTable;
 use crate::arch::Target;
 use crate::diag::{Code, Diagnostic};
 use crate::elf::Rela;
@@ -71,17 +72,18 @@ pub struct KeptRecord<'r, E: ByteOrder> {
     pub fde: Option<&'r Fde>,
 }
 
-/// Gives every kept record its place. Liveness must be frozen.
+/// Gives every kept record its place. Liveness must be frozen. Records that `table` replaces are not kept.
 pub fn assign_offsets<T: Target>(
     link: &Resolved<'_, T>,
     sections: &SectionStates,
     frames: &Frames<'_, T::E>,
+    table: Option<&UnwindTable>,
 ) -> KeptFrames {
     let (mut files, needed): (Vec<KeptFile>, Vec<Vec<(u32, u64)>>) = frames
         .files
         .par_iter()
         .enumerate()
-        .map(|(file, frames)| mark(link, sections, FileId::from_index(file), frames))
+        .map(|(file, frames)| mark(link, sections, FileId::from_index(file), frames, table))
         .unzip();
     elect_leaders(link, &frames.files, &mut files, &needed);
     files.par_iter_mut().zip(&frames.files).for_each(|(kept, frames)| place(frames, kept));
@@ -111,17 +113,18 @@ fn mark<T: Target>(
     sections: &SectionStates,
     file: FileId,
     frames: &FileFrames<'_, T::E>,
+    table: Option<&UnwindTable>,
 ) -> (KeptFile, Vec<(u32, u64)>) {
     let own = |row: usize| KeptCie { output: None, leader: (file, row as u32) };
     let mut cies: Vec<KeptCie> = (0..frames.cies.len()).map(own).collect();
-    let mark = |fde: &Fde| {
-        if !is_live(sections, fde) {
+    let mark = |(row, fde): (u32, &Fde)| {
+        if !is_live(sections, fde) || table.is_some_and(|table| table.replaces(file, row)) {
             return None;
         }
         cies[fde.cie as usize].output = Some(RecordOffset::new(0));
         Some(RecordOffset::new(0))
     };
-    let fdes = frames.fdes.iter().map(mark).collect();
+    let fdes = (0..).zip(&frames.fdes).map(mark).collect();
     let needed = (0..).zip(&cies).filter(|(_, cie)| cie.output.is_some());
     let needed = needed.map(|(row, _)| (row, hash(link, file, frames, row))).collect();
     (KeptFile { cies, fdes, kept_cies: Vec::new(), kept_fdes: Vec::new(), base: 0, size: 0 }, needed)

@@ -9,9 +9,11 @@ pub mod eh_frame;
 pub mod eh_merge;
 pub(crate) mod reader;
 pub mod terminators;
+pub mod unwind_table;
 
 pub use eh_frame::{Cie, Fde, FileFrames, FrameSection, Frames};
 pub use eh_merge::{KeptFile, KeptFrames, KeptRecord};
+pub use unwind_table::UnwindTable;
 
 #[cfg(test)]
 mod tests;

@@ -61,6 +61,8 @@ pub struct Special {
     pub eh_frame_hdr: Option<SectionId>,
     /// The SFrame index.
     pub sframe_index: Option<SectionId>,
+    /// The table that stands for `.eh_frame`.
+    pub unwind_table: Option<SectionId>,
 }
 
 /// The results of a round that are compared with the next one.
@@ -358,6 +360,7 @@ fn segments_of(
     let policy = SegmentPolicy {
         dynamic: begins(fixed.special.dynamic),
         eh_frame_hdr: begins(fixed.special.eh_frame_hdr),
+        unwind_table: begins(fixed.special.unwind_table),
         sframe: chunk_of(fixed.special.sframe_index).or_else(plain_sframe),
         relro: layout_state.data_segment.relro().filter(|_| fixed.relro),
         ..fixed.policy.clone()

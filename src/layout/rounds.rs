@@ -113,7 +113,7 @@ impl<'p, 'a> Rounds<'p, 'a> {
         &mut self,
         link: Geometry<'a, T>,
     ) -> ControlFlow<Geometry<'a, T>, Contents<'a, T>> {
-        let (link, mut sizes) = needed_by_android(link);
+        let (link, mut sizes) = needed_by_symbols(link);
         if link.sink.has_errors() || self.resizes == MAX_RESIZES {
             return ControlFlow::Break(link);
         }
@@ -157,9 +157,10 @@ impl<'p, 'a> Rounds<'p, 'a> {
     }
 }
 
-/// The size of Android's packed relocations. It depends on addends, and so on the addresses of symbols.
-fn needed_by_android<T: Target>(link: Geometry<'_, T>) -> (Geometry<'_, T>, Vec<(Kind, u64)>) {
-    if !android::is_wanted(&link) {
+/// The sizes of Android's packed relocations, which depend on addends, and of the unwind table, which depends
+/// on distances to language-specific data: so on the addresses of symbols.
+fn needed_by_symbols<T: Target>(link: Geometry<'_, T>) -> (Geometry<'_, T>, Vec<(Kind, u64)>) {
+    if !android::is_wanted(&link) && link.unwind_table.is_none() {
         return (link, Vec::new());
     }
     let located = Located { values: values::all(&link), geometry: link };

@@ -13,6 +13,7 @@ use crate::ids::OutputId;
 use crate::plan::LayoutPlan;
 use crate::script::ast::Name;
 use hashbrown::{HashMap, HashSet};
+use sframe_format::compact::PT_SFRAME_UNWIND;
 
 /// `PT_GNU_SFRAME` (GNU binutils).
 pub const PT_GNU_SFRAME: u32 = 0x6474_e554;
@@ -44,6 +45,8 @@ pub struct SegmentPolicy {
     pub dynamic: Option<usize>,
     /// Position of `.eh_frame_hdr`.
     pub eh_frame_hdr: Option<usize>,
+    /// Position of the table that stands for `.eh_frame`.
+    pub unwind_table: Option<usize>,
     /// Position of the SFrame index, or of `.sframe`.
     pub sframe: Option<usize>,
 }
@@ -111,6 +114,9 @@ pub fn derive(chunks: &[&Chunk<'_>], policy: &SegmentPolicy, headers_size: u64) 
     }
     if let Some(header) = of(policy.eh_frame_hdr) {
         segments.push(one(elf::PT_GNU_EH_FRAME, chunks, header, elf::PF_R, chunks[header].align));
+    }
+    if let Some(table) = of(policy.unwind_table) {
+        segments.push(one(PT_SFRAME_UNWIND, chunks, table, elf::PF_R, chunks[table].align));
     }
     if let Some(sframe) = of(policy.sframe) {
         segments.push(one(PT_GNU_SFRAME, chunks, sframe, elf::PF_R, 8));

@@ -103,6 +103,7 @@ pub fn fixed<'a, T: Target>(link: &Contents<'a, T>, plan: &LayoutPlan) -> Fixed<
         special: Special {
             dynamic: alive(Kind::Dynamic),
             eh_frame_hdr: alive(Kind::EhFrameHdr),
+            unwind_table: alive(Kind::UnwindTable),
             sframe_index: alive(Kind::SFrame).filter(|_| config.sframe.index == Some(SFrameIndex::V3)),
         },
         policy: SegmentPolicy {

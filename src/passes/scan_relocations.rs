@@ -138,7 +138,7 @@ fn find_discarded<T: Target>(
     }
 }
 
-/// Scans the kept records of an object's `.eh_frame` sections.
+/// Scans the records of an object's `.eh_frame` sections that are kept, or in the unwind table.
 fn scan_frames<T: Target>(
     link: &Live<'_, T>,
     object: &ObjectFile<'_, T::E>,
@@ -150,6 +150,10 @@ fn scan_frames<T: Target>(
     for section in &frames.sections {
         let lists = kept.records(frames, section).map(|record| record.relocations);
         scan_lists(link, object.section_id(section.index), lists, needs, found);
+    }
+    let tabled = link.unwind_table.iter().flat_map(|table| table.relocations(object.id, frames));
+    for (section, list) in tabled {
+        scan_lists(link, object.section_id(section), [list], needs, found);
     }
 }
 

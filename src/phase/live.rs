@@ -5,7 +5,7 @@
 
 use super::{Bound, Folds, SectionStates, builds_on};
 use crate::arch::Target;
-use crate::frames::KeptFrames;
+use crate::frames::{KeptFrames, UnwindTable};
 
 /// Which sections and records are in the output.
 pub struct Live<'a, T: Target> {
@@ -17,6 +17,8 @@ pub struct Live<'a, T: Target> {
     pub folds: Folds,
     /// The `.eh_frame` records in the output, and their offsets there.
     pub kept_frames: KeptFrames,
+    /// What becomes a table of version 2 (`--unwind-table`).
+    pub unwind_table: Option<UnwindTable>,
 }
 
 builds_on!(['a, T: Target] Live<'a, T>, bound: Bound<'a, T>);

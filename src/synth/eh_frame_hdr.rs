@@ -12,6 +12,7 @@
 use super::synthesis::{Create, Grow, Size, Synthesis, Write, bytes};
 use crate::arch::Target;
 use crate::diag::{Code, Diagnostic, Location};
+use crate::elf::Rela;
 use crate::elf::consts as elf;
 use crate::frames::{Frames, KeptRecord};
 use crate::ids::FileId;
@@ -178,7 +179,7 @@ impl ObjectRows {
         address: u64,
         eh_frame: u64,
     ) {
-        let Some((fde, code)) = record.fde.zip(code_address(link, file, record)) else { return };
+        let Some((fde, code)) = record.fde.zip(code_address(link, file, record.relocations)) else { return };
         match (near(code, address), near(eh_frame.wrapping_add(record.output), address)) {
             (Some(code), Some(place)) if fde.is_empty => self.empty.push(Row::new(code, place)),
             (Some(code), Some(place)) => self.rows.push(Row::new(code, place)),
@@ -200,13 +201,13 @@ fn near(target: u64, base: u64) -> Option<i32> {
     i32::try_from(target.wrapping_sub(base) as i64).ok()
 }
 
-/// The start of an FDE's code. As its relocation says, it is symbol plus addend.
-fn code_address<T: Target>(
+/// The start of an FDE's code. As its first relocation says, it is symbol plus addend.
+pub fn code_address<T: Target>(
     link: &Located<'_, T>,
     file: FileId,
-    record: &KeptRecord<'_, T::E>,
+    relocations: &[Rela<T::E>],
 ) -> Option<u64> {
-    let relocation = record.relocations.first()?;
+    let relocation = relocations.first()?;
     let object = &link.objects[file.index()];
     let index = relocation.symbol();
     let symbol = match object.symbol_place(index as usize) {

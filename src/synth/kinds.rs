@@ -38,6 +38,8 @@ pub fn of<T: Target>(kind: Kind) -> Synthesis<T> {
         Kind::GotPlt => got::got_plt(),
         Kind::EhFrame => eh_frame::synthesis(),
         Kind::EhFrameHdr => eh_frame_hdr::synthesis(),
+        Kind::UnwindTable => unwind_table::synthesis(),
+        Kind::DebugFrame => debug_frame::synthesis(),
         Kind::Comment => comment::synthesis(),
         Kind::SFrame => sframe::functions(),
         Kind::SFrameOverlay => sframe::overlay(),

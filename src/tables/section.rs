@@ -85,6 +85,10 @@ kinds! {
         EhFrame,
         /// `.eh_frame_hdr`.
         EhFrameHdr,
+        /// `.sframe_unwind`: the table of `--unwind-table`.
+        UnwindTable,
+        /// `.debug_frame`: the FDEs that the table replaces, for debuggers.
+        DebugFrame,
         /// `.comment`: this linker's name.
         Comment,
         /// `.sframe_idx`, `.sframe_compact` or a merged `.sframe`.

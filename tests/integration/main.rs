@@ -83,6 +83,7 @@ mod symbol_errors;
 mod symbols;
 mod tls;
 mod unwind_c;
+mod unwind_table;
 mod versions;
 mod walk;
 mod warnings;

@@ -11,9 +11,11 @@
 
 mod output;
 mod report;
+mod unwind;
 
 pub use output::*;
 pub use report::*;
+pub use unwind::*;
 
 use diagnostics::{Code, Diagnostic, Location};
 use std::num::NonZeroUsize;
@@ -69,6 +71,8 @@ pub struct Config {
     pub notes: NoteOptions,
     /// SFrame sections.
     pub sframe: SFrameOptions,
+    /// The table that stands for `.eh_frame`.
+    pub unwind: UnwindOptions,
     /// Which conditions are reported, and how severely.
     pub diagnostics: DiagnosticOptions,
     /// Reports on the link, in files or on standard output.

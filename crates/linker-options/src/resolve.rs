@@ -1,6 +1,8 @@
 //! Settles values that depend on several options, once all options are read.
 
-use super::config::{Config, Link32Bit, OutputMode, Report, SFrameIndex, SFrameMode, Strip};
+use super::config::{
+    Config, Link32Bit, OutputMode, Report, SFrameIndex, SFrameMode, Strip, UnwindRuntime, UnwindTableMode,
+};
 use super::inputs::InputSpec;
 use super::state::{Kind, Option32Bit, State};
 use super::values::{drop_repeated, path};
@@ -23,6 +25,7 @@ pub fn resolve(mut state: State<'_>) -> (Config, Vec<InputSpec>) {
     resolve_search(&mut state);
     resolve_undefined(&mut state);
     resolve_sframe(&mut state);
+    resolve_unwind(&mut state);
     state.config.relocations.pack_relative |= state.pending.pack_relative;
     (state.config, state.inputs)
 }
@@ -255,6 +258,58 @@ fn resolve_undefined(state: &mut State<'_>) {
     } else {
         undefined.in_objects = level(state.pending.report_in_objects);
         undefined.in_shared_libraries = level(state.pending.report_in_shared_libraries);
+    }
+}
+
+/// Settles the unwind table. What cannot work is refused here, or later, when inputs are known.
+fn resolve_unwind(state: &mut State<'_>) {
+    let Some(mode) = state.config.unwind.table else { return };
+    let option = match mode {
+        UnwindTableMode::Add => "--unwind-table=add",
+        UnwindTableMode::Replace => "--unwind-table=replace",
+    };
+    if let Some(relocatable) = &state.pending.relocatable {
+        let finding =
+            Diagnostic::warning(Code::BadOption, format!("{option} has no effect with {relocatable}")).note(
+                "a table needs addresses; the final link makes it of the .eh_frame that this object keeps",
+            );
+        state.report(finding.at(Location::Argument(option.into())));
+        state.config.unwind.table = None;
+        return;
+    }
+    if mode == UnwindTableMode::Add {
+        return;
+    }
+    let config = &state.config;
+    let refused = match config.unwind.runtime {
+        UnwindRuntime::Full => Some((
+            "--unwind-runtime=full is not made yet",
+            "there is no unwinder that could stand for libgcc",
+            "--unwind-runtime=hooks lets libgcc unwind by the table",
+        )),
+        UnwindRuntime::Hooks if config.is_shared() => Some((
+            "--unwind-table=replace does not make shared libraries for any program",
+            "the program that loads the library finds no frames in it, unless it has the look-ups itself",
+            "--unwind-runtime=program says that every such program is linked with --unwind-table=replace",
+        )),
+        _ if config.relocations.emit => Some((
+            "--unwind-table=replace and --emit-relocs may not be used together",
+            "programs that rewrite code by relocations (BOLT) would not know that the table describes it",
+            "--unwind-table=add keeps .eh_frame",
+        )),
+        _ => None,
+    };
+    if let Some((message, note, help)) = refused {
+        let finding = Diagnostic::error(Code::BadOption, message).note(note).help(help);
+        state.report(finding.at(Location::Argument(option.into())));
+    }
+    // What stays in `.eh_frame` is found by the header, also in static programs, for which compilers ask for
+    // none.
+    state.config.dynamic.eh_frame_hdr = true;
+    if state.config.unwind.links_hooks() {
+        let symbols = &mut state.config.symbols;
+        symbols.undefined.push(b"_Unwind_Find_FDE".to_vec());
+        symbols.export_symbols.extend([b"_Unwind_Find_FDE".to_vec(), b"_dl_find_object".to_vec()]);
     }
 }
 

@@ -1,8 +1,10 @@
 //! The command `sframe-ld`: arguments in, exit status out. The links are the library's; what ends in another
-//! program is here: `-run` ([`redirect`]), and links for 32 bits ([`fallback`]).
+//! program is here: `-run` ([`redirect`]), and links for 32 bits ([`fallback`]). So is what depends on where
+//! the program is installed ([`runtime`]).
 
 mod fallback;
 mod redirect;
+mod runtime;
 
 use commands::Heap;
 use sframe_ld::Memory;
@@ -43,7 +45,8 @@ fn main() -> ExitCode {
             print(&text);
             ExitCode::SUCCESS
         }
-        Ok(Invocation::Link(config, inputs)) => {
+        Ok(Invocation::Link(config, mut inputs)) => {
+            runtime::add(&config, &mut inputs, &sink);
             let early = sink.into_sorted();
             if let Some(banner) = config.banner.as_ref().filter(|_| config.needs_32_bit_linker.is_none()) {
                 print(banner);

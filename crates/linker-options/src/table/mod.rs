@@ -10,6 +10,7 @@ mod reports;
 mod sframe;
 mod strip;
 mod symbols;
+mod unwind;
 
 use super::spec::OptionGroup;
 pub use find::{all, completions, find, find_prefix, find_refused};
@@ -22,6 +23,7 @@ pub static GROUPS: &[OptionGroup] = &[
     OptionGroup { title: "Layout", options: layout::OPTIONS },
     OptionGroup { title: "Collection, stripping and relocations", options: strip::OPTIONS },
     OptionGroup { title: "SFrame", options: sframe::OPTIONS },
+    OptionGroup { title: "Unwind table", options: unwind::OPTIONS },
     OptionGroup { title: "Messages and reports", options: reports::OPTIONS },
     OptionGroup { title: "Accepted, with no effect", options: compatibility::OPTIONS },
 ];

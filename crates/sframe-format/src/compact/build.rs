@@ -12,12 +12,11 @@ use alloc::vec::Vec;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 
+use super::entries::Entries;
 use super::intern::Lists;
 use super::rule::long_bytes;
 use super::shape::{COVERED_BITS, ENDS, FOUR_BYTES, GOES_ON, TWO_BYTES};
-use super::{
-    Header, LONG_RULE_SIZE, MAX_BYTES, MAX_ROWS, PAGE, PAGE_SIZE, REGION_SIZE, VERSION, WholeHeader,
-};
+use super::{Header, LONG_RULE_SIZE, MAX_BYTES, MAX_ROWS, PAGE, VERSION, WholeHeader};
 use crate::abi::Abi;
 use crate::decoded::Decoded;
 use crate::error::{Error, ErrorKind};
@@ -31,8 +30,6 @@ pub use crate::write::Written;
 pub(super) const NO_ROW: u32 = 0;
 /// Stands in the place of a run's number. The sizes of a repetition and of the whole entry follow.
 const REPEATS: u32 = u32::MAX;
-/// The room of a region, in pages. A shorter gap takes less room as empty pages than as another region.
-const EMPTY_PAGES: u64 = (REGION_SIZE / PAGE_SIZE) as u64;
 /// The largest number of entries that a table may have.
 const MAX_ENTRIES: u64 = 1 << 28;
 /// The largest number of steps that a table may have: numbers in shapes end here.
@@ -335,7 +332,13 @@ impl Builder {
         }
         let endian = if self.version == VERSION { self.abi.endian() } else { crate::Endian::Little };
         let (rules, long_rules) = rule_words(endian, &self.rules);
-        let (layout_numbers, layouts) = super::build_whole::place_layouts(&self).ok_or(full)?;
+        let (layout_numbers, layouts) = match self.version {
+            VERSION => (Vec::new(), Vec::new()),
+            _ => {
+                let of_rules = self.rules.iter().map(|rule| rule.layout);
+                super::layout::place(self.layouts.iter(), of_rules).ok_or(full)?
+            }
+        };
         let counts = self
             .functions
             .iter()
@@ -497,17 +500,6 @@ pub struct Shapes {
     counts: Vec<u64>,
 }
 
-/// Entries with their addresses, divided into pages and regions.
-#[derive(Default)]
-pub(super) struct Entries {
-    /// First address and first page of each region.
-    regions: Vec<(u64, u32)>,
-    /// First entry of each page.
-    pub pages: Vec<u32>,
-    pub starts: Vec<u16>,
-    places: Vec<u32>,
-}
-
 impl Shapes {
     /// Number of entries of a function.
     pub fn entries(&self, function: ShapeId) -> u64 {
@@ -616,8 +608,8 @@ impl Shapes {
         Ok(bytes.len())
     }
 
-    /// The entries of functions. `note` learns the place of the function, the number of the entry, and whether
-    /// the entry continues the function.
+    /// The entries of functions. `note` learns the place of the function, the number of the entry, and
+    /// whether the entry continues the function.
     pub(super) fn entries_at(
         &self,
         functions: &[(u64, ShapeId)],
@@ -655,30 +647,6 @@ impl Shapes {
             }
         }
         Ok(entries)
-    }
-}
-
-impl Entries {
-    /// Appends an entry.
-    fn push(&mut self, address: u64, place: u32) {
-        let known = self.regions.last().map_or(0, |&(_, first)| self.pages.len() - first as usize) as u64;
-        let region = self.regions.last().map(|&(start, _)| start);
-        let page = region.map(|start| (address - start) / PAGE);
-        let start = match (region, page) {
-            (Some(start), Some(page)) if page < known + EMPTY_PAGES => {
-                for _ in known..=page {
-                    self.pages.push(self.starts.len() as u32);
-                }
-                start
-            }
-            _ => {
-                self.regions.push((address, self.pages.len() as u32));
-                self.pages.push(self.starts.len() as u32);
-                address
-            }
-        };
-        self.starts.push(((address - start) % PAGE) as u16);
-        self.places.push(place);
     }
 }
 

@@ -1,13 +1,14 @@
 //! What the writer adds for tables of version 2: layouts of rules, handlers, continued functions.
 //!
-//! As in version 1, everything but pages and handlers is made before addresses are known. [`WholeShapes`] then
-//! computes the size of the table at any addresses, so that a linker's layout can make room for it.
+//! As in version 1, everything but pages and handlers is made before addresses are known. [`WholeShapes`]
+//! then computes the size of the table at any addresses, so that a linker's layout can make room for it.
 
 use alloc::vec::Vec;
 
-use super::build::{Builder, Entries, NO_ROW, RowRules, ShapeId, Shapes, number};
-use super::handlers::WIDE;
-use super::{Handler, Personality, VERSION, WHOLE_VERSION, WholeHeader};
+use super::build::{Builder, NO_ROW, RowRules, ShapeId, Shapes, number};
+use super::entries::Entries;
+use super::handlers::{MOST_ROUTINE, RANK, ROUTINE_SHIFT, WIDE};
+use super::{Handler, Personality, WHOLE_VERSION, WholeHeader};
 use crate::abi::Abi;
 use crate::cfi::{CfiFunction, CfiRow, Saved};
 use crate::error::{Error, ErrorKind};
@@ -99,25 +100,6 @@ fn plain(saved: Saved) -> Option<RegisterRule> {
     }))
 }
 
-/// The place of each rule's layout, and the bytes of all layouts. `None`: there are too many.
-pub(super) fn place_layouts(builder: &Builder) -> Option<(Vec<u16>, Vec<u8>)> {
-    if builder.version == VERSION {
-        return Some((Vec::new(), Vec::new()));
-    }
-    let mut bytes = Vec::new();
-    let mut places = Vec::with_capacity(builder.layouts.len());
-    for layout in builder.layouts.iter() {
-        places.push(u16::try_from(bytes.len()).ok()?);
-        bytes.extend(layout.iter().map(|&byte| byte as u8));
-    }
-    let of_rule = |rule: &RowRules| places.get(rule.layout as usize).copied();
-    let mut numbers = alloc::vec![0];
-    for rule in &builder.rules {
-        numbers.push(of_rule(rule)?);
-    }
-    Some((numbers, bytes))
-}
-
 /// A function of a table of version 2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PlacedFunction {
@@ -148,7 +130,6 @@ struct Handlers {
     bits: Vec<u8>,
     pages: Vec<[u32; 3]>,
     lsdas: Vec<u8>,
-    personalities: Vec<u8>,
     count: u32,
 }
 
@@ -161,8 +142,8 @@ impl WholeShapes {
         builder.finish().map(Self)
     }
 
-    /// The table of functions at these addresses, which must ascend, for a section at `address`. The functions
-    /// name their personality routines by their places in `personalities`.
+    /// The table of functions at these addresses, which must ascend, for a section at `address`. The
+    /// functions name their personality routines by their places in `personalities`.
     ///
     /// # Errors
     /// Addresses do not ascend strictly; a number was not handed out; something is too far from the table; or
@@ -177,9 +158,12 @@ impl WholeShapes {
             functions.iter().map(|function| (function.address, function.shape)).collect();
         let mut first_of: Vec<u32> = Vec::with_capacity(functions.len());
         let mut continued: Vec<(u32, u32)> = Vec::new();
-        let entries = self.0.entries_at(&places, |function, entry, continues| match continues {
-            false => first_of.push(entry),
-            true => continued.push((entry, first_of.get(function).copied().unwrap_or(entry))),
+        let entries = self.0.entries_at(&places, |function, entry, continues| {
+            if continues {
+                continued.push((entry, first_of.get(function).copied().unwrap_or(entry)));
+            } else {
+                first_of.push(entry);
+            }
         })?;
         let owners =
             first_of.iter().zip(functions).filter_map(|(&entry, function)| Some((entry, function.handler?)));
@@ -204,7 +188,6 @@ impl WholeShapes {
         handlers.pages.iter().flatten().for_each(|word| bytes.extend(word.to_le_bytes()));
         bytes.extend(handlers.bits);
         bytes.extend(handlers.lsdas);
-        bytes.extend(handlers.personalities);
         for (entry, first) in continued {
             bytes.extend(entry.to_le_bytes());
             bytes.extend(first.to_le_bytes());
@@ -238,7 +221,17 @@ impl Handlers {
             let base = known.clone().min().map_or(address, |least| least.wrapping_sub(1));
             let span = known.max().map_or(0, |most| most.wrapping_sub(base));
             let wide = if span > 0xffff { WIDE } else { 0 };
-            handlers.pages.push([handlers.count | wide, place, near(base, address)? as u32]);
+            let routine = page.first().map_or(0, |(_, handler)| handler.personality);
+            let is_one = page.iter().all(|(_, handler)| handler.personality == routine);
+            let routine = if is_one && routine < MOST_ROUTINE { routine + 1 } else { 0 };
+            if handlers.count > RANK {
+                return Err(Error::new(
+                    0,
+                    ErrorKind::CompactNumber { what: "room for handler", found: RANK },
+                ));
+            }
+            let word = handlers.count | routine << ROUTINE_SHIFT | wide;
+            handlers.pages.push([word, place, near(base, address)? as u32]);
             for &(entry, PlacedHandler { personality, lsda }) in page {
                 handlers.bits[entry as usize / 8] |= 1 << (entry % 8);
                 let distance = lsda.map_or(0, |lsda| lsda.wrapping_sub(base));
@@ -252,10 +245,12 @@ impl Handlers {
                 if personality as usize >= personalities {
                     return Err(unknown(personality));
                 }
-                if personalities > 1 {
-                    handlers.personalities.push(u8::try_from(personality).map_err(|_| unknown(personality))?);
-                }
                 handlers.count += 1;
+            }
+            if routine == 0 {
+                for (_, PlacedHandler { personality, .. }) in page {
+                    handlers.lsdas.push(u8::try_from(*personality).map_err(|_| unknown(*personality))?);
+                }
             }
         }
         Ok(handlers)

@@ -3,7 +3,8 @@
 //! Less than a third of all functions have them. A bit for each entry says which; the handlers of a page
 //! follow one another, as distances from a base of the page, which take two bytes as long as the data of 64
 //! KiB of code spans less than 64 KiB. A distance of 0 means that the function has a personality routine and
-//! no data.
+//! no data. Mostly, all handlers of a page have the same routine, and the page says which. Otherwise a byte
+//! for each stands behind the distances.
 
 use super::{CONTINUED_SIZE, HANDLER_PAGE_SIZE, PAGE, PERSONALITY_SIZE, View};
 use crate::error::{Error, ErrorKind};
@@ -11,6 +12,12 @@ use crate::lookup::last_that_holds;
 
 /// The bit of a page's first word that says that its distances take four bytes.
 pub(super) const WIDE: u32 = 1 << 31;
+/// The bits of a page's first word that count the handlers before the page.
+pub(super) const RANK: u32 = (1 << 24) - 1;
+/// Where the same word has the number of the page's personality routine, plus 1; 0 if there are several.
+pub(super) const ROUTINE_SHIFT: u32 = 24;
+/// The largest of these numbers.
+pub(super) const MOST_ROUTINE: u32 = 127;
 /// The bit of a personality routine that says that its address is that of a pointer to the routine.
 pub(super) const INDIRECT: u32 = 1;
 
@@ -82,8 +89,9 @@ impl View<'_> {
         let at = self.parts.handler_pages + page as usize * HANDLER_PAGE_SIZE;
         let (rank, place) = (self.u32(at), self.u32(at + 4));
         let base = self.u32(at + 8) as i32;
-        let within = self.handlers_between(self.first_entry(page), entry);
-        let number = (rank & !WIDE).wrapping_add(within);
+        let (first, end) = (self.first_entry(page), self.first_entry(page.wrapping_add(1)));
+        let within = self.handlers_between(first, entry);
+        let number = (rank & RANK).wrapping_add(within);
         if number >= self.header.whole.handlers {
             return Err(missing("handler", number));
         }
@@ -96,14 +104,20 @@ impl View<'_> {
         let distance = if width == 2 { self.u16(at).into() } else { self.u32(at) };
         let address = |distance: i64| self.address.wrapping_add_signed(distance);
         let lsda = (distance != 0).then(|| address(i64::from(base) + i64::from(distance)));
-        let personality = match self.header.whole.personalities {
-            0 | 1 => 0,
-            _ => self.data.get(self.parts.handler_personalities + number as usize).copied().unwrap_or(0),
+        let personality = match rank >> ROUTINE_SHIFT & MOST_ROUTINE {
+            0 => {
+                let all = self.handlers_between(first, end) as usize;
+                let at = (place as usize).saturating_add(all * width + within as usize);
+                let inside = at < self.header.whole.lsda_bytes as usize;
+                let byte = self.data.get(self.parts.lsdas + at).filter(|_| inside);
+                byte.copied().ok_or(missing("number of a personality routine", number))?.into()
+            }
+            routine => routine - 1,
         };
-        if u32::from(personality) >= self.header.whole.personalities {
-            return Err(missing("personality routine", personality.into()));
+        if personality >= self.header.whole.personalities {
+            return Err(missing("personality routine", personality));
         }
-        let at = self.parts.personalities + usize::from(personality) * PERSONALITY_SIZE;
+        let at = self.parts.personalities + personality as usize * PERSONALITY_SIZE;
         let personality = Personality {
             address: address((self.u32(at) as i32).into()),
             indirect: match self.u32(at + 4) {

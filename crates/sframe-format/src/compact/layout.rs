@@ -153,3 +153,22 @@ pub(super) fn bytes(
     }
     Some(out)
 }
+
+/// The place of each rule's layout, rule 0 included, and the bytes of all layouts. `layouts` has a byte in
+/// each word, and `of_rules` the number of each rule's layout. `None`: there are too many.
+#[cfg(feature = "alloc")]
+pub(super) fn place<'l>(
+    layouts: impl Iterator<Item = &'l [u32]>,
+    of_rules: impl Iterator<Item = u32>,
+) -> Option<(alloc::vec::Vec<u16>, alloc::vec::Vec<u8>)> {
+    let (mut bytes, mut places) = (alloc::vec::Vec::new(), alloc::vec::Vec::new());
+    for layout in layouts {
+        places.push(u16::try_from(bytes.len()).ok()?);
+        bytes.extend(layout.iter().map(|&byte| byte as u8));
+    }
+    let mut numbers = alloc::vec![0];
+    for layout in of_rules {
+        numbers.push(*places.get(layout as usize)?);
+    }
+    Some((numbers, bytes))
+}

@@ -38,8 +38,8 @@
 //!
 //! Version 1 says what SFrame says. Version 2 says all that `.eh_frame` says, except for expressions: a rule
 //! has a *layout*, the list of all other registers that the function saved, and functions have personality
-//! routines and language-specific data. [`CompactTable::look_up_whole`] reads it. A profiler reads the rules of
-//! both versions in the same way, and skips layouts.
+//! routines and language-specific data. [`CompactTable::look_up_whole`] reads it. A profiler reads the rules
+//! of both versions in the same way, and skips layouts.
 //!
 //! | module | contents |
 //! |---|---|
@@ -52,7 +52,7 @@
 //! | `pieces` | all entries and rows, and whether they are valid |
 //! | `verify` | whether every rule of `COMPACT.md` is kept |
 //! | `verify_whole` | the same for what version 2 adds |
-//! | `build`, `encoded`, `intern` | the writer (feature `alloc`) |
+//! | `build`, `encoded`, `entries`, `intern` | the writer (feature `alloc`) |
 //! | `build_whole` | what the writer adds in version 2 |
 
 #[cfg(feature = "alloc")]
@@ -61,6 +61,8 @@ mod build;
 mod build_whole;
 #[cfg(feature = "alloc")]
 mod encoded;
+#[cfg(feature = "alloc")]
+mod entries;
 mod handlers;
 #[cfg(feature = "alloc")]
 mod intern;
@@ -202,8 +204,6 @@ pub struct Parts {
     pub handler_bits: usize,
     /// Version 2: the distances to language-specific data.
     pub lsdas: usize,
-    /// Version 2: the number of each handler's personality routine, a byte each; none if there is only one.
-    pub handler_personalities: usize,
     /// Version 2: the entries that continue a function, 8 bytes each.
     pub continued: usize,
     /// The end of the table.
@@ -312,7 +312,7 @@ impl Header {
             part(personalities, PERSONALITY_SIZE),
             is(handlers > 0, part(self.pages, HANDLER_PAGE_SIZE)),
             is(handlers > 0, u64::from(self.entries).div_ceil(8)),
-            u64::from(lsda_bytes) + is(personalities > 1, handlers.into()),
+            lsda_bytes.into(),
             part(continued, CONTINUED_SIZE),
         ]
     }
@@ -341,7 +341,6 @@ impl Header {
             lsdas,
             continued,
         ] = starts;
-        let handler_personalities = lsdas.saturating_add(self.whole.lsda_bytes as usize);
         Parts {
             regions,
             rules,
@@ -357,7 +356,6 @@ impl Header {
             handler_pages,
             handler_bits,
             lsdas,
-            handler_personalities,
             continued,
             end: at,
         }
@@ -485,4 +483,9 @@ impl View<'_> {
         };
         self.parts.shapes.saturating_add(place)
     }
+}
+
+/// The error for bits without a meaning.
+fn unused(offset: usize, what: &'static str) -> Error {
+    Error::new(offset, ErrorKind::CompactUnused { what })
 }

@@ -4,7 +4,7 @@ use core::ops::Deref;
 
 use super::rule::{CFA_READ, FRAME, FROM_REGISTER, OUTERMOST, READ, SAVED, SIGNAL, SIGNAL_CONTEXT, SIGNED};
 use super::shape::COVERED_BITS;
-use super::{CompactTable, LONG_RULE_SIZE, MAX_ROWS, RULE_SIZE, View, WHOLE_VERSION};
+use super::{CompactTable, LONG_RULE_SIZE, MAX_ROWS, RULE_SIZE, View, WHOLE_VERSION, unused};
 use crate::error::{Error, ErrorKind};
 
 /// Bits of a rule's word.
@@ -48,10 +48,6 @@ impl<D: Deref<Target = [u8]>> CompactTable<D> {
             None => Ok(()),
         }
     }
-}
-
-pub(super) fn unused(offset: usize, what: &'static str) -> Error {
-    Error::new(offset, ErrorKind::CompactUnused { what })
 }
 
 fn check_rule(view: &View<'_>, number: u32) -> Result<(), Error> {

@@ -1,8 +1,7 @@
 //! Checks the parts that only version 2 has against every rule of `COMPACT.md`.
 
-use super::handlers::WIDE;
-use super::verify::unused;
-use super::{CONTINUED_SIZE, HANDLER_PAGE_SIZE, View};
+use super::handlers::{MOST_ROUTINE, RANK, ROUTINE_SHIFT, WIDE};
+use super::{CONTINUED_SIZE, HANDLER_PAGE_SIZE, View, unused};
 use crate::error::{Error, ErrorKind};
 
 pub(super) fn check(view: &View<'_>) -> Result<(), Error> {
@@ -56,11 +55,12 @@ fn check_handlers(view: &View<'_>) -> Result<(), Error> {
     for page in 0..view.header.pages {
         let at = view.parts.handler_pages + page as usize * HANDLER_PAGE_SIZE;
         let (rank, place) = (view.u32(at), view.u32(at + 4));
-        if rank & !WIDE != count || place != bytes {
+        if rank & RANK != count || place != bytes {
             return Err(disorder(at));
         }
         let own = view.handlers_between(view.first_entry(page), view.first_entry(page + 1));
-        let width = if rank & WIDE == 0 { 2 } else { 4 };
+        let has_bytes = rank >> ROUTINE_SHIFT & MOST_ROUTINE == 0;
+        let width = if rank & WIDE == 0 { 2 } else { 4 } + u32::from(has_bytes);
         count = count.checked_add(own).ok_or(disorder(at))?;
         bytes = own.checked_mul(width).and_then(|own| bytes.checked_add(own)).ok_or(disorder(at))?;
     }

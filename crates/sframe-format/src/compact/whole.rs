@@ -65,10 +65,7 @@ impl<D: Deref<Target = [u8]>> CompactTable<D> {
         let Some(rules) = view.whole_rules(row.rule)? else { return Ok(None) };
         let entry = pc.wrapping_sub(place.offset.into());
         let first = view.first_of(place.entry)?;
-        let function = match first == place.entry {
-            true => entry,
-            false => view.address_of(first).unwrap_or(entry),
-        };
+        let function = if first == place.entry { entry } else { view.address_of(first).unwrap_or(entry) };
         let start = entry.wrapping_add(row.start.into());
         let end = view.next_start(pc, &place).min(start.saturating_add(row.covered.into()));
         let size = end.saturating_sub(start) as u32;

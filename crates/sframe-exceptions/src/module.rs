@@ -1,0 +1,88 @@
+//! The parts of a loaded module that look-ups need, by its program headers in memory (gABI, "Program
+//! Header").
+
+use core::slice;
+
+use sframe_format::CompactTable;
+use sframe_format::compact::PT_SFRAME_UNWIND;
+
+const PT_LOAD: u32 = 1;
+const PT_INTERP: u32 = 3;
+const PT_GNU_EH_FRAME: u32 = 0x6474_e550;
+/// The program headers that are looked at. A module with more of them is not ours.
+const MOST_HEADERS: usize = 64;
+
+#[repr(C)]
+struct FileHeader {
+    ident: [u8; 16],
+    kind: u16,
+    machine: u16,
+    version: u32,
+    entry: u64,
+    program_headers: u64,
+    section_headers: u64,
+    flags: u32,
+    size: u16,
+    program_header_size: u16,
+    program_header_count: u16,
+}
+
+#[repr(C)]
+struct ProgramHeader {
+    kind: u32,
+    flags: u32,
+    offset: u64,
+    address: u64,
+    physical: u64,
+    file_size: u64,
+    memory_size: u64,
+    align: u64,
+}
+
+/// A loaded module.
+#[derive(Clone, Copy)]
+pub struct Module {
+    /// Its unwind table of version 2.
+    pub table: Option<&'static [u8]>,
+    /// The address of its `.eh_frame_hdr`.
+    pub search_table: Option<*const u8>,
+    /// Whether it asks for a dynamic linker.
+    pub is_dynamic: bool,
+}
+
+impl Module {
+    /// The module whose file header is loaded at `start`. `None`: no file header is there, or it names
+    /// program headers that the first segment does not hold.
+    ///
+    /// # Safety
+    /// If `start` is not null, a segment of a module is mapped there, and stays so.
+    pub unsafe fn at(start: *const u8) -> Option<Self> {
+        // SAFETY: a segment has at least a page; as the caller says, it is mapped.
+        let header = unsafe { start.cast::<FileHeader>().as_ref() }?;
+        let is_ours = header.ident.starts_with(b"\x7fELF\x02")
+            && usize::from(header.program_header_size) == size_of::<ProgramHeader>();
+        let count = usize::from(header.program_header_count);
+        // The program headers follow the file header, so that they are loaded, too.
+        if !is_ours || header.program_headers != 64 || count > MOST_HEADERS {
+            return None;
+        }
+        // SAFETY: at most 3648 bytes of the segment's first page.
+        let headers = unsafe { slice::from_raw_parts(start.add(64).cast::<ProgramHeader>(), count) };
+        let first = headers.iter().find(|header| header.kind == PT_LOAD && header.offset == 0)?;
+        let bias = (start as u64).wrapping_sub(first.address);
+        let address = |header: &ProgramHeader| bias.wrapping_add(header.address) as *const u8;
+        let of = |kind| headers.iter().find(move |header| header.kind == kind);
+        let table = of(PT_SFRAME_UNWIND).map(|header| {
+            // SAFETY: the program header says that these bytes are loaded.
+            unsafe { slice::from_raw_parts(address(header), header.memory_size as usize) }
+        });
+        let is_dynamic = of(PT_INTERP).is_some();
+        Some(Self { table, search_table: of(PT_GNU_EH_FRAME).map(address), is_dynamic })
+    }
+
+    /// Its unwind table, ready for look-ups.
+    pub fn unwind_table(&self) -> Option<CompactTable<&'static [u8]>> {
+        let table = self.table?;
+        CompactTable::parse(table, table.as_ptr() as u64).ok()
+    }
+}

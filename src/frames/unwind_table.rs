@@ -1,0 +1,453 @@
+//! Turns `.eh_frame` records into functions of a compact table of version 2 (`--unwind-table`).
+//!
+//! An FDE goes into the table if the table says the same at every address. The rows of an FDE do not depend
+//! on addresses, so this is settled before there are any: each FDE is evaluated and encoded, and each
+//! function that was encoded is decoded again and compared with the FDE, every register in every row.
+//! Functions with equal rows share a shape, so one comparison holds for all of them. What the table cannot
+//! say stays an FDE.
+//!
+//! Addresses come later ([`crate::synth::unwind_table`]): of code and of language-specific data by the FDE's
+//! relocations, of personality routines by the CIE's.
+
+use super::eh_frame::{Fde, FileFrames, FrameSection, Frames, is_live};
+use crate::arch::Target;
+use crate::diag::words;
+use crate::elf::Rela;
+use crate::ids::{FileId, SymbolId};
+use crate::phase::{Inputs, Resolved, SectionStates};
+use rayon::prelude::*;
+use sframe_format::cfi::{CfiFunction, CfiRow};
+use sframe_format::compact::{Builder, PlacedFunction, ShapeId, WholeMatch, WholeShapes};
+use sframe_format::derive::{CfiEntry, CfiReader, CfiReason, Pointer};
+use sframe_format::{Abi, CompactTable};
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::ops::Range;
+use zerocopy::byteorder::ByteOrder;
+
+/// The number of objects that one job encodes.
+const BATCH: usize = 32;
+
+/// Why an FDE stays.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Stays {
+    /// The table cannot say what it says.
+    Says(CfiReason),
+    /// No section of an object holds its code.
+    NoCode,
+    /// It has a relocation that only the dynamic linker could apply, or one in an unexpected place.
+    Relocations,
+    /// An offset, a register or a size does not fit a table.
+    NoForm,
+    /// The table says something else. This is a defect of the encoder.
+    Differs,
+}
+
+impl fmt::Display for Stays {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Says(reason) => reason.fmt(f),
+            Self::NoCode => f.pad("its code is in no section of an object"),
+            Self::Relocations => f.pad("a pointer in it is of an unexpected form"),
+            Self::NoForm => f.pad("a number in it does not fit a table"),
+            Self::Differs => f.pad("the table would say something else"),
+        }
+    }
+}
+
+/// A function of the table.
+#[derive(Clone, Copy, Debug)]
+pub struct TabledFunction {
+    /// The object of its FDE.
+    pub file: FileId,
+    /// Row of the FDE in [`FileFrames::fdes`].
+    pub fde: u32,
+    /// Its rows.
+    pub shape: ShapeId,
+    /// Number of its personality routine in [`UnwindTable::personalities`].
+    pub personality: Option<u32>,
+}
+
+/// A personality routine: the object and the CIE whose relocation names it.
+#[derive(Clone, Copy, Debug)]
+pub struct PersonalityOf {
+    /// The object.
+    pub file: FileId,
+    /// Row of the CIE in [`FileFrames::cies`].
+    pub cie: u32,
+    /// Whether the relocation is that of a pointer to the routine.
+    pub indirect: bool,
+}
+
+/// What becomes a table.
+#[derive(Debug)]
+pub struct UnwindTable {
+    /// The functions, by file and FDE.
+    pub functions: Vec<TabledFunction>,
+    /// The rows of `functions` that belong to each object.
+    pub of_file: Vec<Range<u32>>,
+    /// The personality routines.
+    pub personalities: Vec<PersonalityOf>,
+    /// Everything that does not depend on addresses.
+    pub shapes: WholeShapes,
+    /// FDEs that stay, by reason, with the first one of each.
+    pub kept: BTreeMap<Stays, (u64, FileId, u32)>,
+    /// Bytes of the FDEs that the table stands for.
+    pub replaced: u64,
+    /// Whether these FDEs leave `.eh_frame`.
+    pub replaces: bool,
+}
+
+impl UnwindTable {
+    /// Whether the table stands for the FDE of this row, which the output then lacks.
+    pub fn replaces(&self, file: FileId, fde: u32) -> bool {
+        self.replaces && self.functions_of(file).binary_search_by_key(&fde, |function| function.fde).is_ok()
+    }
+
+    /// The functions of an object.
+    pub fn functions_of(&self, file: FileId) -> &[TabledFunction] {
+        let rows = self.of_file.get(file.index()).cloned().unwrap_or_default();
+        &self.functions[rows.start as usize..rows.end as usize]
+    }
+
+    /// The relocations of records that are in the table and not in the output, with the header index of their
+    /// section: those of FDEs, and of the CIEs that these need.
+    pub fn relocations<'r, E: ByteOrder>(
+        &'r self,
+        file: FileId,
+        frames: &'r FileFrames<'_, E>,
+    ) -> impl Iterator<Item = (u32, &'r [Rela<E>])> {
+        let replaced = if self.replaces { self.functions_of(file) } else { &[] };
+        let mut seen: Vec<u32> =
+            replaced.iter().map(|function| frames.fdes[function.fde as usize].cie).collect();
+        seen.sort_unstable();
+        seen.dedup();
+        let rows = |section: &'r FrameSection<'_, E>, first: u32, end: u32| {
+            (section.index, &section.relocations[first as usize..end as usize])
+        };
+        let cies = seen.into_iter().map(move |row| {
+            let cie = &frames.cies[row as usize];
+            rows(frames.section_of_cie(row), cie.first_relocation, cie.end_relocation)
+        });
+        let fdes = replaced.iter().map(move |function| {
+            let fde = &frames.fdes[function.fde as usize];
+            rows(frames.section_of_fde(function.fde), fde.first_relocation, fde.end_relocation)
+        });
+        cies.chain(fdes)
+    }
+
+    /// A line for each reason why FDEs stay.
+    pub fn kept_lines<T: Target>(&self, link: &Inputs<'_, T>) -> Vec<String> {
+        let line = |(reason, &(count, file, _)): (&Stays, &(u64, FileId, u32))| {
+            let object = &link.objects[file.index()].name;
+            format!("{count} {}: {reason} (first in {object})", words::form(count, "FDE"))
+        };
+        self.kept.iter().map(line).collect()
+    }
+}
+
+/// The functions of some objects.
+struct Part {
+    builder: Builder,
+    functions: Vec<TabledFunction>,
+    /// By object.
+    counts: Vec<u32>,
+    /// Personality routines: their symbols, whether indirect, and the first CIE.
+    personalities: Vec<(PersonalityKey, PersonalityOf)>,
+    kept: Vec<(Stays, FileId, u32)>,
+}
+
+/// Symbol, addend, whether it is that of a pointer.
+type PersonalityKey = (SymbolId, i64, bool);
+
+/// Encodes the FDEs of live functions. `replaces` says whether they then leave `.eh_frame`. `None`: no FDE is
+/// there, or there are more different ones than a table can hold.
+pub fn choose<T: Target>(
+    link: &Resolved<'_, T>,
+    sections: &SectionStates,
+    frames: &Frames<'_, T::E>,
+    replaces: bool,
+) -> Option<UnwindTable> {
+    let files: Vec<(usize, &FileFrames<'_, T::E>)> = frames.files.iter().enumerate().collect();
+    let parts: Vec<Part> = files.par_chunks(BATCH).map(|batch| encode(link, sections, batch)).collect();
+    let mut builder = Builder::whole(T::SFRAME_ABI);
+    let (mut functions, mut of_file) = (Vec::new(), Vec::new());
+    let mut personalities: Vec<(PersonalityKey, PersonalityOf)> = Vec::new();
+    let mut kept = Vec::new();
+    for part in parts {
+        let shape_of = builder.append(&part.builder);
+        let number_of: Vec<u32> =
+            part.personalities.into_iter().map(|(key, of)| number(&mut personalities, key, of)).collect();
+        let mut first = functions.len() as u32;
+        for count in part.counts {
+            of_file.push(first..first + count);
+            first += count;
+        }
+        functions.extend(part.functions.into_iter().map(|function| TabledFunction {
+            shape: shape_of[function.shape.0 as usize],
+            personality: function.personality.map(|number| number_of[number as usize]),
+            ..function
+        }));
+        kept.extend(part.kept);
+    }
+    let shapes = WholeShapes::new(builder).ok()?;
+    let mut table = UnwindTable {
+        functions,
+        of_file,
+        personalities: personalities.into_iter().map(|(_, of)| of).collect(),
+        shapes,
+        kept: BTreeMap::new(),
+        replaced: 0,
+        replaces,
+    };
+    drop_wrong::<T>(&mut table, frames, &mut kept);
+    for (reason, file, fde) in kept {
+        table.kept.entry(reason).or_insert((0, file, fde)).0 += 1;
+    }
+    let size = |function: &TabledFunction| {
+        u64::from(frames.files[function.file.index()].fdes[function.fde as usize].size)
+    };
+    table.replaced = table.functions.iter().map(size).sum();
+    (!table.functions.is_empty()).then_some(table)
+}
+
+/// The number of a personality routine in a list, to which it is added if it is new.
+fn number(list: &mut Vec<(PersonalityKey, PersonalityOf)>, key: PersonalityKey, of: PersonalityOf) -> u32 {
+    let known = list.iter().position(|(other, _)| *other == key);
+    known.unwrap_or_else(|| {
+        list.push((key, of));
+        list.len() - 1
+    }) as u32
+}
+
+fn encode<T: Target>(
+    link: &Resolved<'_, T>,
+    sections: &SectionStates,
+    files: &[(usize, &FileFrames<'_, T::E>)],
+) -> Part {
+    let mut part = Part {
+        builder: Builder::whole(T::SFRAME_ABI),
+        functions: Vec::new(),
+        counts: Vec::new(),
+        personalities: Vec::new(),
+        kept: Vec::new(),
+    };
+    for &(file, frames) in files {
+        let (file, before) = (FileId::from_index(file), part.functions.len());
+        for section in &frames.sections {
+            let mut reader = CfiReader::new(T::SFRAME_ABI, section.bytes, 0);
+            for row in section.fdes.clone() {
+                let fde = &frames.fdes[row as usize];
+                // An FDE of no code says nothing, so it may stay without harm.
+                if !is_live(sections, fde) || fde.is_empty {
+                    continue;
+                }
+                match part.add(link, file, section, fde, &mut reader) {
+                    Ok((shape, personality)) => {
+                        part.functions.push(TabledFunction { file, fde: row, shape, personality });
+                    }
+                    Err(reason) => part.kept.push((reason, file, row)),
+                }
+            }
+        }
+        part.counts.push((part.functions.len() - before) as u32);
+    }
+    part
+}
+
+impl Part {
+    /// Adds the function of an FDE: its shape, and the number of its personality routine.
+    fn add<T: Target>(
+        &mut self,
+        link: &Resolved<'_, T>,
+        file: FileId,
+        section: &FrameSection<'_, T::E>,
+        fde: &Fde,
+        reader: &mut CfiReader<'_>,
+    ) -> Result<(ShapeId, Option<u32>), Stays> {
+        if !fde.function.is_some() {
+            return Err(Stays::NoCode);
+        }
+        let read = reader.read(fde.offset as usize).map_err(Stays::Says)?.ok_or(Stays::Relocations)?;
+        let own = &section.relocations[fde.first_relocation as usize..fde.end_relocation as usize];
+        let has_lsda = expect_pointers(link, section, own, &read)?;
+        let personality = match read.personality {
+            Some(pointer) => Some(self.personality(link, file, section, fde, &pointer)?),
+            None => None,
+        };
+        let function = encoded_form(read.function, has_lsda);
+        let shape = self.builder.add_whole(&function).map_err(|_| Stays::NoForm)?;
+        Ok((shape, personality))
+    }
+
+    fn personality<T: Target>(
+        &mut self,
+        link: &Resolved<'_, T>,
+        file: FileId,
+        section: &FrameSection<'_, T::E>,
+        fde: &Fde,
+        pointer: &Pointer,
+    ) -> Result<u32, Stays> {
+        let frames = &section.relocations;
+        let at = frames.partition_point(|relocation| relocation.r_offset.get() < pointer.offset as u64);
+        let relocation =
+            frames.get(at).filter(|relocation| relocation.r_offset.get() == pointer.offset as u64);
+        let relocation = relocation.filter(|_| is_fixed(link, pointer)).ok_or(Stays::Relocations)?;
+        let indirect = pointer.encoding.is_indirect();
+        let symbol = link.objects[file.index()].symbol_id(relocation.symbol());
+        let key = (symbol, relocation.r_addend.get(), indirect);
+        Ok(number(&mut self.personalities, key, PersonalityOf { file, cie: fde.cie, indirect }))
+    }
+}
+
+/// Expects that the relocations of an FDE are those of its code and of its language-specific data, and no
+/// others. Returns whether it has data.
+fn expect_pointers<T: Target>(
+    link: &Resolved<'_, T>,
+    section: &FrameSection<'_, T::E>,
+    relocations: &[Rela<T::E>],
+    read: &CfiEntry<'_>,
+) -> Result<bool, Stays> {
+    let code = Pointer { offset: 0, encoding: read.encoding };
+    let [first, rest @ ..] = relocations else { return Err(Stays::Relocations) };
+    if first.symbol() == 0 || !is_fixed(link, &code) {
+        return Err(Stays::Relocations);
+    }
+    match (rest, read.lsda) {
+        ([], None) => Ok(false),
+        ([], Some(pointer)) => {
+            let width = super::eh_frame::encoded_width(pointer.encoding.0);
+            let field = section.bytes.get(pointer.offset..pointer.offset + width);
+            let is_null = field.is_some_and(|field| field.iter().all(|&byte| byte == 0));
+            if is_null { Ok(false) } else { Err(Stays::Relocations) }
+        }
+        ([lsda], Some(pointer)) => {
+            let in_place = lsda.r_offset.get() == pointer.offset as u64;
+            let direct = !pointer.encoding.is_indirect() && is_fixed(link, &pointer);
+            if in_place && direct { Ok(true) } else { Err(Stays::Relocations) }
+        }
+        _ => Err(Stays::Relocations),
+    }
+}
+
+/// Whether the dynamic linker has no part in a pointer: it counts from its own place, or the output has fixed
+/// addresses.
+fn is_fixed<T: Target>(link: &Inputs<'_, T>, pointer: &Pointer) -> bool {
+    pointer.encoding.application() == gimli::DW_EH_PE_pcrel || !link.config.is_position_independent()
+}
+
+/// Whether a function of the table has language-specific data.
+pub fn has_lsda<E: ByteOrder>(frames: &FileFrames<'_, E>, function: &TabledFunction) -> bool {
+    let fde = &frames.fdes[function.fde as usize];
+    fde.end_relocation - fde.first_relocation > 1
+}
+
+/// What the table says of a function. Only landing pads need the sizes of arguments, and only functions with
+/// data have any, so others lose them.
+fn encoded_form(function: &CfiFunction, has_lsda: bool) -> Cow<'_, CfiFunction> {
+    if has_lsda || function.rows.iter().all(|row| row.args_size == 0) {
+        return Cow::Borrowed(function);
+    }
+    let mut rows: Vec<CfiRow> = Vec::with_capacity(function.rows.len());
+    for row in &function.rows {
+        let row = CfiRow { args_size: 0, ..row.clone() };
+        if rows.last().is_none_or(|last| !last.says_same(&row)) {
+            rows.push(row);
+        }
+    }
+    Cow::Owned(CfiFunction { rows, ..*function })
+}
+
+/// Decodes every shape, and drops the functions whose shape does not say what an FDE says.
+fn drop_wrong<T: Target>(
+    table: &mut UnwindTable,
+    frames: &Frames<'_, T::E>,
+    kept: &mut Vec<(Stays, FileId, u32)>,
+) {
+    let abi = T::SFRAME_ABI;
+    let mut first_of: Vec<Option<TabledFunction>> = Vec::new();
+    for function in &table.functions {
+        let shape = function.shape.0 as usize;
+        if first_of.len() <= shape {
+            first_of.resize(shape + 1, None);
+        }
+        first_of[shape].get_or_insert(*function);
+    }
+    let representatives: Vec<TabledFunction> = first_of.into_iter().flatten().collect();
+    let read = |function: &TabledFunction, then: &mut dyn FnMut(&CfiFunction)| {
+        let frames = &frames.files[function.file.index()];
+        let section = frames.section_of_fde(function.fde);
+        let mut reader = CfiReader::new(abi, section.bytes, 0);
+        if let Ok(Some(read)) = reader.read(frames.fdes[function.fde as usize].offset as usize) {
+            then(&encoded_form(read.function, has_lsda(frames, function)));
+        }
+    };
+    // One function of each shape, behind one another.
+    let mut at = 0;
+    let mut placed = Vec::with_capacity(representatives.len());
+    for function in &representatives {
+        let mut size = 0;
+        read(function, &mut |read| size = read.size);
+        placed.push(PlacedFunction { address: at, shape: function.shape, handler: None });
+        at += u64::from(size).max(1);
+    }
+    let bytes = table.shapes.to_bytes(0, &[], &placed).unwrap_or_default();
+    let decoded = CompactTable::parse(&bytes[..], 0).ok();
+    let wrong = representatives.par_iter().zip(&placed).filter(|(function, place)| {
+        let mut same = false;
+        read(function, &mut |read| {
+            same = decoded.as_ref().is_some_and(|decoded| says_same(decoded, place.address, abi, read));
+        });
+        !same
+    });
+    let wrong: BTreeSet<ShapeId> = wrong.map(|(function, _)| function.shape).collect();
+    if wrong.is_empty() {
+        return;
+    }
+    let stays = |function: &&TabledFunction| wrong.contains(&function.shape);
+    kept.extend(
+        table.functions.iter().filter(stays).map(|function| (Stays::Differs, function.file, function.fde)),
+    );
+    table.functions.retain(|function| !wrong.contains(&function.shape));
+    let mut first = 0;
+    for (file, rows) in table.of_file.iter_mut().enumerate() {
+        let end = table.functions.partition_point(|function| function.file.index() <= file) as u32;
+        *rows = first..end;
+        first = end;
+    }
+}
+
+/// Whether a table says what a function says, in every row, at the row's first and last address.
+fn says_same(table: &CompactTable<&[u8]>, address: u64, abi: Abi, function: &CfiFunction) -> bool {
+    let mut ends = function.rows.iter().skip(1).map(|row| row.start).chain([function.size]);
+    let before = function.rows.first().map_or(function.size, |row| row.start);
+    let nothing_before = before == 0 || matches!(table.look_up_whole(address), Ok(None));
+    nothing_before
+        && function.rows.iter().all(|row| {
+            let end = ends.next().unwrap_or(function.size);
+            [row.start, end - 1].into_iter().all(|offset| {
+                let Ok(Some(found)) = table.look_up_whole(address + u64::from(offset)) else { return false };
+                let said = row_of(abi, &found);
+                let flags = (found.rules.signal, found.rules.key_b) == (function.signal, function.key_b);
+                flags && found.function == address && said.says_same(row)
+            })
+        })
+}
+
+/// What a table says of an address, as a row.
+fn row_of(abi: Abi, found: &WholeMatch<'_>) -> CfiRow {
+    let rules = &found.rules;
+    let mut saved: Vec<_> = rules.others.collect();
+    saved.extend(rules.return_address.map(|rule| (abi.return_address(), rule)));
+    saved.extend(rules.frame_pointer.map(|rule| (abi.frame_pointer(), rule)));
+    saved.sort_unstable();
+    CfiRow {
+        start: 0,
+        cfa_register: rules.cfa_register,
+        cfa_offset: rules.cfa_offset,
+        saved,
+        signed: rules.signed,
+        args_size: rules.args_size.into(),
+    }
+}

@@ -1,0 +1,134 @@
+//! `.sframe_unwind`: a compact table of version 2, which stands for `.eh_frame` (`--unwind-table`).
+//!
+//! [`crate::frames::unwind_table`] made the shapes before there were addresses. Pages, and the distances to
+//! language-specific data, depend on addresses, so each round of the layout computes the table's size anew.
+//! The section never shrinks; room that the table does not need in the end holds zeros.
+
+use super::eh_frame_hdr::code_address;
+use super::synthesis::{Create, Grow, Size, Synthesis, Write, bytes};
+use crate::arch::Target;
+use crate::cli::UnwindTableMode;
+use crate::diag::{Code, Diagnostic};
+use crate::elf::consts as elf;
+use crate::frames::UnwindTable;
+use crate::frames::unwind_table::{PersonalityOf, TabledFunction, has_lsda};
+use crate::phase::{Inputs, Located};
+use crate::relocs::address::{of_synthetic, target};
+use crate::tables::section::{Kind, READ_ONLY, SyntheticSection, WORD};
+use rayon::prelude::*;
+use sframe_format::compact::{Personality, PlacedFunction, PlacedHandler, WHOLE_SECTION_NAME};
+
+/// Bytes of code that a function has at least, for a first estimate of the size.
+const SMALLEST: u64 = 16;
+
+/// `.sframe_unwind`.
+pub fn synthesis<T: Target>() -> Synthesis<T> {
+    Synthesis {
+        create: Create::Early(|link| section(link).into()),
+        size: Size::Numbered(|link| bytes(link.unwind_table.as_ref().map_or(0, first_guess))),
+        grow: Grow::Symbols(|link| {
+            let table = link.unwind_table.as_ref()?;
+            // Errors are reported when the table is written.
+            Some(
+                encode(link, table, of_synthetic(link, Kind::UnwindTable))
+                    .map_or(0, |bytes| bytes.len() as u64),
+            )
+        }),
+        write: Write::Bytes(|link, section, out| {
+            let Some(table) = &link.unwind_table else { return };
+            match encode(link, table, link.section_address(section.id)) {
+                Ok(bytes) if bytes.len() <= out.len() => {
+                    let (used, rest) = out.split_at_mut(bytes.len());
+                    used.copy_from_slice(&bytes);
+                    rest.fill(0);
+                }
+                Ok(bytes) => report(
+                    link,
+                    &format!("it has {} bytes, and there is room for {}", bytes.len(), out.len()),
+                ),
+                Err(error) => report(link, &error.kind.to_string()),
+            }
+        }),
+    }
+}
+
+fn report<T: Target>(link: &Inputs<'_, T>, what: &str) {
+    link.sink.report(
+        Diagnostic::error(Code::LayoutError, format!("the unwind table cannot be written: {what}"))
+            .help("--unwind-table=none keeps .eh_frame"),
+    );
+}
+
+/// The section, if an option asks for it. [`super::debug_frame`] goes with it.
+fn section<'a, T: Target>(link: &Inputs<'a, T>) -> Option<SyntheticSection<'a>> {
+    link.config.unwind.table?;
+    let name = WHOLE_SECTION_NAME.as_bytes();
+    Some(SyntheticSection::new(Kind::UnwindTable, name, elf::SHT_PROGBITS, READ_ONLY, WORD))
+}
+
+/// Whether FDEs leave `.eh_frame`.
+pub fn replaces<T: Target>(link: &Inputs<'_, T>) -> bool {
+    link.config.unwind.table == Some(UnwindTableMode::Replace)
+}
+
+/// A first estimate of the size, as if functions were small and had no language-specific data.
+fn first_guess(table: &UnwindTable) -> u64 {
+    let place = |(function, address): (&TabledFunction, u64)| PlacedFunction {
+        address,
+        shape: function.shape,
+        handler: None,
+    };
+    let addresses = (0..).step_by(SMALLEST as usize);
+    let placed: Vec<PlacedFunction> = table.functions.iter().zip(addresses).map(place).collect();
+    table.shapes.to_bytes(0, &[], &placed).map_or(0, |bytes| bytes.len() as u64)
+}
+
+/// The table for a section at `address`.
+fn encode<T: Target>(
+    link: &Located<'_, T>,
+    table: &UnwindTable,
+    address: u64,
+) -> Result<Vec<u8>, sframe_format::Error> {
+    let placed = table.functions.par_iter().filter_map(|function| place(link, function));
+    let mut placed: Vec<PlacedFunction> = placed.collect();
+    // Mostly, functions lie in the order of their objects. Of two at one address, the first counts, as in
+    // `.eh_frame_hdr`.
+    if !placed.is_sorted_by_key(|function| function.address) {
+        placed.par_sort_by_key(|function| function.address);
+    }
+    placed.dedup_by_key(|function| function.address);
+    let personalities: Vec<Personality> =
+        table.personalities.iter().map(|personality| routine(link, personality)).collect();
+    table.shapes.to_bytes(address, &personalities, &placed)
+}
+
+/// A function with its addresses.
+fn place<T: Target>(link: &Located<'_, T>, function: &TabledFunction) -> Option<PlacedFunction> {
+    let frames = &link.frames.files[function.file.index()];
+    let fde = &frames.fdes[function.fde as usize];
+    let section = frames.section_of_fde(function.fde);
+    let relocations = &section.relocations[fde.first_relocation as usize..fde.end_relocation as usize];
+    let address = code_address(link, function.file, relocations)?;
+    let handler = function.personality.map(|personality| {
+        let lsda = relocations.get(1).filter(|_| has_lsda(frames, function)).map(|relocation| {
+            let object = &link.objects[function.file.index()];
+            let index = relocation.symbol();
+            target(link, object, index, object.symbol_id(index), relocation.r_addend.get())
+        });
+        PlacedHandler { personality, lsda }
+    });
+    Some(PlacedFunction { address, shape: function.shape, handler })
+}
+
+/// The address of a personality routine, or of a pointer to it.
+fn routine<T: Target>(link: &Located<'_, T>, personality: &PersonalityOf) -> Personality {
+    let frames = &link.frames.files[personality.file.index()];
+    let cie = &frames.cies[personality.cie as usize];
+    let relocation = frames.section_of_cie(personality.cie).relocations.get(cie.first_relocation as usize);
+    let address = relocation.map_or(0, |relocation| {
+        let object = &link.objects[personality.file.index()];
+        let index = relocation.symbol();
+        target(link, object, index, object.symbol_id(index), relocation.r_addend.get())
+    });
+    Personality { address, indirect: personality.indirect }
+}
