@@ -11,7 +11,6 @@
 
 use super::eh_frame::{Fde, FileFrames, FrameSection, Frames, is_live};
 use crate::arch::Target;
-use crate::diag::words;
 use crate::elf::Rela;
 use crate::ids::{FileId, SymbolId};
 use crate::phase::{Inputs, Resolved, SectionStates};
@@ -135,15 +134,6 @@ impl UnwindTable {
             rows(frames.section_of_fde(function.fde), fde.first_relocation, fde.end_relocation)
         });
         cies.chain(fdes)
-    }
-
-    /// A line for each reason why FDEs stay.
-    pub fn kept_lines<T: Target>(&self, link: &Inputs<'_, T>) -> Vec<String> {
-        let line = |(reason, &(count, file, _)): (&Stays, &(u64, FileId, u32))| {
-            let object = &link.objects[file.index()].name;
-            format!("{count} {}: {reason} (first in {object})", words::form(count, "FDE"))
-        };
-        self.kept.iter().map(line).collect()
     }
 }
 

@@ -11,6 +11,7 @@ pub mod overwrite;
 pub mod reproduce;
 mod stats;
 mod trace;
+mod unwind_table;
 
 use crate::arch::Target;
 use crate::cli::{Config, Explanation, StatsFormat};
@@ -176,6 +177,7 @@ pub fn finish<T: Target>(link: &Image<'_, T>, data: &ReportData<'_>, printed: &m
     // `--stats` as text already contains these lines.
     if link.config.sframe.print && options.stats != Some(StatsFormat::Text) {
         printed.push_str(&sframe_output::report::collect(link).to_string());
+        printed.push_str(&unwind_table::lines(link));
     }
     if !link.config.sframe.print && options.stats.is_none() {
         printed.push_str(&sframe_output::derived::line(link));

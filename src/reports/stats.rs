@@ -12,7 +12,8 @@ use std::fmt::Write;
 
 /// The numbers in the given form.
 pub fn stats<T: Target>(link: &Image<'_, T>, format: StatsFormat) -> String {
-    let numbers = numbers(link);
+    let mut numbers = numbers(link);
+    numbers.extend(super::unwind_table::numbers(link));
     let frames = sframe_output::report::collect(link);
     let mut text = String::new();
     match format {
@@ -22,7 +23,7 @@ pub fn stats<T: Target>(link: &Image<'_, T>, format: StatsFormat) -> String {
             for (key, value) in numbers {
                 let _ = writeln!(text, "{key:<width$} {value}");
             }
-            let _ = write!(text, "{frames}");
+            let _ = write!(text, "{frames}{}", super::unwind_table::lines(link));
         }
         StatsFormat::Json => {
             let json = serde_json::to_string(&Stats { numbers, frames });

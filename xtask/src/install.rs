@@ -163,8 +163,8 @@ fn install_command(command: &Path, prefix: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Builds the libraries: the one for programs that walk their own stacks, the one of `sframe-ld -run`, and
-/// the plugin that splits.
+/// Builds the libraries: the one for programs that walk their own stacks, the one of `sframe-ld -run`, the
+/// plugin that splits, and the look-ups of programs with an unwind table.
 fn build_library() -> Result<PathBuf> {
     let status = Command::new("cargo")
         .current_dir(crate::folders::workspace())
@@ -173,7 +173,9 @@ fn build_library() -> Result<PathBuf> {
     if !status.success() {
         bail!("the libraries do not build");
     }
-    Ok(crate::folders::target().join("release"))
+    let folder = crate::folders::target().join("release");
+    crate::exceptions::build(&folder)?;
+    Ok(folder)
 }
 
 /// Copies the library for programs that walk their own stacks: shared and static, its header, and the file
@@ -188,7 +190,10 @@ fn install_library(built: &Path, folder: &Path) -> Result<()> {
     link(UNWIND_SONAME, &library.join("libsframe_unwind.so"))?;
     replace(&built.join("libsframe_unwind.a"), &library.join("libsframe_unwind.a"))?;
     std::fs::create_dir_all(library.join("sframe-ld"))?;
-    for name in ["libsframe_run.so", "libsframe_split.so"] {
+    let archives = ["x86_64", "aarch64", "s390x"].map(|machine| format!("libsframe_exceptions-{machine}.a"));
+    for name in
+        ["libsframe_run.so", "libsframe_split.so"].into_iter().chain(archives.iter().map(String::as_str))
+    {
         if built.join(name).is_file() {
             replace(&built.join(name), &library.join("sframe-ld").join(name))?;
         }

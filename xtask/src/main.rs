@@ -10,6 +10,7 @@ mod bpf;
 mod children;
 mod commands;
 mod demo;
+mod exceptions;
 mod folders;
 mod fuzz;
 mod install;
@@ -43,6 +44,8 @@ enum Command {
     Bpf(bpf::Arguments),
     /// Make a book of the pages in docs/
     Book(book::Arguments),
+    /// Build the archives that programs with an unwind table are linked with
+    Exceptions(exceptions::Arguments),
     /// Build and lay out bin/, libexec/ and share/ below a prefix
     Install(install::Arguments),
     /// Make a Debian package, another of debug information, a tarball and a wheel
@@ -76,6 +79,7 @@ fn main() -> anyhow::Result<()> {
         Command::Peers(arguments) => peers::run(arguments),
         Command::Bpf(arguments) => bpf::run(&arguments),
         Command::Book(arguments) => book::run(arguments),
+        Command::Exceptions(arguments) => exceptions::run(&arguments),
         Command::Install(arguments) => install::run(arguments),
         Command::Package(arguments) => package::run(&arguments),
         Command::Prove(arguments) => prove::run(&arguments),

@@ -146,6 +146,7 @@ fn build(folder: &str) -> Result<PathBuf> {
         command.args(["-p", member]);
     }
     ensure!(command.status()?.success(), "the release does not build");
+    crate::exceptions::build(&folder.join("release"))?;
     Ok(folder.join("release"))
 }
 

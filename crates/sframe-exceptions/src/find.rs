@@ -20,33 +20,33 @@ static NEXT_FIND_OBJECT: AtomicUsize = AtomicUsize::new(0);
 
 /// libgcc's look-up of the FDE for an address.
 ///
+/// Most code without a table has an FDE that its module's `.eh_frame_hdr` leads to. It is looked up here,
+/// because the next definition would ask the dynamic linker again, and so the other hook. The next definition
+/// knows more: frames that programs registered, and headers of other forms.
+///
 /// # Safety
 /// `bases` can be written.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn _Unwind_Find_FDE(pc: *const c_void, bases: *mut Bases) -> *const u8 {
-    let answer = |function: u64| Bases { text: null(), data: null(), function: function as *const c_void };
-    if let Some(made) = made_for(pc as u64) {
-        // SAFETY: as the caller says.
-        unsafe { bases.write(answer(made.function)) };
-        return made.fde();
-    }
-    if let Some(next) = next_find_fde() {
-        // SAFETY: this call goes on.
-        return unsafe { next(pc, bases) };
-    }
-    // No other unwinder is there: kept FDEs of the module.
-    let module = match find_object(pc) {
-        Some(object) => Some(object.eh_frame.cast::<u8>()).filter(|header| !header.is_null()),
-        // SAFETY: this is the program's own header, or null.
-        None => unsafe { Module::at(system::program()) }.and_then(|module| module.search_table),
-    };
-    // SAFETY: the header is that of a loaded module.
-    let Some((fde, function)) = module.and_then(|header| unsafe { search_table::find(header, pc as u64) })
-    else {
-        return null();
+    let address = pc as u64;
+    let (fde, function) = match ARENA.hot(address) {
+        Some(made) => (made.fde(), made.function),
+        None => {
+            let module = Place::of(pc);
+            let known = match module.made(address) {
+                Some(made) => Some((made.fde(), made.function)),
+                // SAFETY: the header is that of a loaded module.
+                None => module.search_table.and_then(|header| unsafe { search_table::find(header, address) }),
+            };
+            match known {
+                Some(known) => known,
+                // SAFETY: this call goes on.
+                None => return next_find_fde().map_or(null(), |next| unsafe { next(pc, bases) }),
+            }
+        }
     };
     // SAFETY: as the caller says.
-    unsafe { bases.write(answer(function)) };
+    unsafe { bases.write(Bases { text: null(), data: null(), function: function as *const c_void }) };
     fde
 }
 
@@ -56,10 +56,14 @@ unsafe extern "C" fn sframe_exceptions_find_object(pc: *const c_void, object: *m
     let Some(next) = next_find_object() else { return -1 };
     // SAFETY: this call goes on.
     let result = unsafe { next(pc, object) };
-    if result == 0
-        && let Some(made) = made_for(pc as u64)
-    {
-        // SAFETY: the next definition filled it.
+    if result != 0 {
+        return result;
+    }
+    // SAFETY: the next definition filled it.
+    let start = unsafe { (*object).start };
+    let place = Place { start, search_table: None };
+    if let Some(made) = ARENA.hot(pc as u64).or_else(|| place.made(pc as u64)) {
+        // SAFETY: as above.
         unsafe { (*object).eh_frame = made.header().cast() };
     }
     result
@@ -106,34 +110,42 @@ global_asm!(
     sym sframe_exceptions_find_object,
 );
 
-/// The frame for an address, if a table has it.
-fn made_for(pc: u64) -> Option<&'static Made> {
-    if let Some(made) = ARENA.hot(pc) {
-        return Some(made);
-    }
-    let program = system::program();
-    // SAFETY: this is the program's own header, or null.
-    if let Some(made) = unsafe { of_module(program, pc) } {
-        // The program is never unloaded.
-        ARENA.remember(pc, made);
-        return Some(made);
-    }
-    let object = find_object(pc as *const c_void)?;
-    if object.start == program {
-        return None;
-    }
-    // SAFETY: the dynamic linker says that a segment of a module is there.
-    unsafe { of_module(object.start, pc) }
+/// The module of an address.
+struct Place {
+    start: *const u8,
+    search_table: Option<*const u8>,
 }
 
-/// # Safety
-/// That of [`Module::at`].
-unsafe fn of_module(start: *const u8, pc: u64) -> Option<&'static Made> {
-    // SAFETY: as the caller says.
-    let table = unsafe { Module::at(start) }?.unwind_table()?;
-    let found = table.look_up_whole(pc).ok()??;
-    let frame = Frame::new(table.header().abi, &found)?;
-    ARENA.keep::<system::Kernel>(&frame, found.function, found.start, found.size)
+impl Place {
+    /// The module in which an address lies. Without a dynamic linker it can only be the program.
+    fn of(pc: *const c_void) -> Self {
+        match find_object(pc) {
+            Some(object) => {
+                let header = object.eh_frame.cast::<u8>();
+                Self { start: object.start, search_table: Some(header).filter(|header| !header.is_null()) }
+            }
+            None => {
+                let start = system::program();
+                // SAFETY: this is the program's own header, or null.
+                let module = unsafe { Module::at(start) };
+                Self { start, search_table: module.and_then(|module| module.search_table) }
+            }
+        }
+    }
+
+    /// The frame for an address in the module, if the module's table has it.
+    fn made(&self, pc: u64) -> Option<&'static Made> {
+        // SAFETY: the dynamic linker says that a segment of a module is there, or it is the program.
+        let table = unsafe { Module::at(self.start) }?.unwind_table()?;
+        let found = table.look_up_whole(pc).ok()??;
+        let frame = Frame::new(table.header().abi, &found)?;
+        let made = ARENA.keep::<system::Kernel>(&frame, found.function, found.start, found.size)?;
+        if self.start == system::program() {
+            // The program is never unloaded.
+            ARENA.remember(pc, made);
+        }
+        Some(made)
+    }
 }
 
 fn find_object(pc: *const c_void) -> Option<Object> {

@@ -68,16 +68,23 @@ impl Module {
         }
         // SAFETY: at most 3648 bytes of the segment's first page.
         let headers = unsafe { slice::from_raw_parts(start.add(64).cast::<ProgramHeader>(), count) };
-        let first = headers.iter().find(|header| header.kind == PT_LOAD && header.offset == 0)?;
-        let bias = (start as u64).wrapping_sub(first.address);
-        let address = |header: &ProgramHeader| bias.wrapping_add(header.address) as *const u8;
-        let of = |kind| headers.iter().find(move |header| header.kind == kind);
-        let table = of(PT_SFRAME_UNWIND).map(|header| {
+        let (mut bias, mut table, mut search_table, mut is_dynamic) = (None, None, None, false);
+        for header in headers {
+            match header.kind {
+                PT_LOAD if header.offset == 0 => bias = Some((start as u64).wrapping_sub(header.address)),
+                PT_INTERP => is_dynamic = true,
+                PT_GNU_EH_FRAME => search_table = Some(header.address),
+                PT_SFRAME_UNWIND => table = Some((header.address, header.memory_size)),
+                _ => {}
+            }
+        }
+        let bias = bias?;
+        let address = |address: u64| bias.wrapping_add(address) as *const u8;
+        let table = table.map(|(start, size)| {
             // SAFETY: the program header says that these bytes are loaded.
-            unsafe { slice::from_raw_parts(address(header), header.memory_size as usize) }
+            unsafe { slice::from_raw_parts(address(start), size as usize) }
         });
-        let is_dynamic = of(PT_INTERP).is_some();
-        Some(Self { table, search_table: of(PT_GNU_EH_FRAME).map(address), is_dynamic })
+        Some(Self { table, search_table: search_table.map(address), is_dynamic })
     }
 
     /// Its unwind table, ready for look-ups.

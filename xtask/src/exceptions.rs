@@ -1,0 +1,69 @@
+//! `cargo xtask exceptions`: builds the archives that programs with an unwind table are linked with, for
+//! every machine whose core library rustc has.
+//!
+//! rustc packs its own libraries into such an archive, of which nothing is needed: memory is copied by the C
+//! library. So the archive is packed again, with the one object that is the look-ups.
+
+use crate::folders::{target, workspace};
+use anyhow::{Context, Result, ensure};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+const MACHINES: [&str; 3] = ["x86_64", "aarch64", "s390x"];
+
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// Folder for the archives; without it they lie beside the linker of the tests, which finds them there
+    #[arg(long, value_name = "FOLDER")]
+    output: Option<PathBuf>,
+}
+
+pub fn run(arguments: &Arguments) -> Result<()> {
+    let output = arguments.output.clone().unwrap_or_else(|| target().join("debug"));
+    for archive in build(&output)? {
+        println!("{}", archive.display());
+    }
+    Ok(())
+}
+
+/// Builds the archives into a folder. Machines whose core library is missing have none.
+pub fn build(output: &Path) -> Result<Vec<PathBuf>> {
+    std::fs::create_dir_all(output)?;
+    let mut made = Vec::new();
+    for machine in MACHINES {
+        let triple = format!("{machine}-unknown-linux-gnu");
+        let folder =
+            Command::new("rustc").args(["--print", "target-libdir", "--target", &triple]).output()?;
+        if Path::new(String::from_utf8_lossy(&folder.stdout).trim()).is_dir() {
+            let archive = output.join(format!("libsframe_exceptions-{machine}.a"));
+            build_for(&triple, &archive)?;
+            made.push(archive);
+        }
+    }
+    Ok(made)
+}
+
+fn build_for(triple: &str, archive: &Path) -> Result<()> {
+    let mut cargo = Command::new("cargo");
+    cargo.current_dir(workspace()).args(["rustc", "-p", "sframe-exceptions", "--features", "archive"]);
+    cargo.args(["--profile", "archive", "--crate-type", "staticlib", "--target", triple]);
+    ensure!(cargo.status()?.success(), "the look-ups do not build for {triple}");
+    let whole = target().join(triple).join("archive/libsframe_exceptions.a");
+    let folder = tempfile::tempdir()?;
+    let ar = |arguments: &[&str]| -> Result<String> {
+        let output =
+            Command::new("ar").current_dir(folder.path()).args(arguments).output().context("no ar")?;
+        ensure!(output.status.success(), "ar: {}", String::from_utf8_lossy(&output.stderr));
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    };
+    let whole = whole.display().to_string();
+    let members = ar(&["t", &whole])?;
+    let own = members.lines().find(|member| member.starts_with("sframe_exceptions"));
+    let own = own.with_context(|| format!("{whole} has no object of the look-ups"))?;
+    ar(&["x", &whole, own])?;
+    // The name says which build it was; messages show it.
+    std::fs::rename(folder.path().join(own), folder.path().join("sframe_exceptions.o"))?;
+    let _ = std::fs::remove_file(archive);
+    ar(&["rcsD", &archive.display().to_string(), "sframe_exceptions.o"])?;
+    Ok(())
+}
