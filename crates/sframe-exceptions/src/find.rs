@@ -4,7 +4,7 @@ use core::arch::global_asm;
 use core::ffi::{c_int, c_void};
 use core::mem::transmute;
 use core::ptr::{null, null_mut};
-use core::sync::atomic::{AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use crate::arena::{Arena, Made};
 use crate::module::Module;
@@ -13,6 +13,10 @@ use crate::synthesize::Frame;
 use crate::system::{self, Bases, FindFde, FindObject, Object};
 
 static ARENA: Arena = Arena::new();
+
+/// What the program's addresses are moved by.
+static BIAS: AtomicU64 = AtomicU64::new(UNKNOWN);
+const UNKNOWN: u64 = u64::MAX;
 
 /// The next definitions of the hooks. 0: not found yet.
 static NEXT_FIND_FDE: AtomicUsize = AtomicUsize::new(0);
@@ -60,8 +64,7 @@ unsafe extern "C" fn sframe_exceptions_find_object(pc: *const c_void, object: *m
         return result;
     }
     // SAFETY: the next definition filled it.
-    let start = unsafe { (*object).start };
-    let place = Place { start, search_table: None };
+    let place = Place { start: header_of(unsafe { &*object }), search_table: None };
     if let Some(made) = ARENA.hot(pc as u64).or_else(|| place.made(pc as u64)) {
         // SAFETY: as above.
         unsafe { (*object).eh_frame = made.header().cast() };
@@ -122,7 +125,8 @@ impl Place {
         match find_object(pc) {
             Some(object) => {
                 let header = object.eh_frame.cast::<u8>();
-                Self { start: object.start, search_table: Some(header).filter(|header| !header.is_null()) }
+                let search_table = Some(header).filter(|header| !header.is_null());
+                Self { start: header_of(&object), search_table }
             }
             None => {
                 let start = system::program();
@@ -146,6 +150,20 @@ impl Place {
         }
         Some(made)
     }
+}
+
+/// Where the file header of a module is, if it is loaded. glibc may name the start of one segment only, if
+/// the kernel mapped the module: so the program is told by what its addresses are moved by.
+fn header_of(object: &Object) -> *const u8 {
+    // SAFETY: the first member of `struct link_map` is `l_addr`.
+    let moved_by = unsafe { object.link_map.cast::<u64>().as_ref() };
+    let mut bias = BIAS.load(Ordering::Relaxed);
+    if bias == UNKNOWN {
+        // SAFETY: this is the program's own header, or null.
+        bias = unsafe { Module::at(system::program()) }.map_or(UNKNOWN, |module| module.bias);
+        BIAS.store(bias, Ordering::Relaxed);
+    }
+    if moved_by == Some(&bias) { system::program() } else { object.start }
 }
 
 fn find_object(pc: *const c_void) -> Option<Object> {

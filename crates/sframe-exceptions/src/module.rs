@@ -48,6 +48,8 @@ pub struct Module {
     pub search_table: Option<*const u8>,
     /// Whether it asks for a dynamic linker.
     pub is_dynamic: bool,
+    /// What its addresses are moved by.
+    pub bias: u64,
 }
 
 impl Module {
@@ -84,7 +86,7 @@ impl Module {
             // SAFETY: the program header says that these bytes are loaded.
             unsafe { slice::from_raw_parts(address(start), size as usize) }
         });
-        Some(Self { table, search_table: search_table.map(address), is_dynamic })
+        Some(Self { table, search_table: search_table.map(address), is_dynamic, bias })
     }
 
     /// Its unwind table, ready for look-ups.
