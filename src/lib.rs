@@ -33,4 +33,4 @@ pub use diagnostics as diag;
 pub use elf;
 pub use linker_options as cli;
 pub use linker_script as script;
-pub use pipeline::{Memory, link};
+pub use pipeline::{Memory, link, link_in_steps};

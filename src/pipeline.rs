@@ -27,6 +27,7 @@ use crate::{arch, output, reports};
 use rayon::ThreadPoolBuildError;
 use std::fs::File;
 use std::io::Write;
+use std::path::Path;
 use std::time::Duration;
 
 /// The result of a link.
@@ -87,6 +88,22 @@ pub fn link(
     earlier: Vec<Diagnostic>,
     memory: Memory,
 ) -> Outcome {
+    link_in_steps(config, inputs, source, earlier, memory, None)
+}
+
+/// Takes what was reported so far, and what is to be printed, when the output is in its place.
+pub type Delivered<'a> = &'a (dyn Fn(Vec<Diagnostic>, &str) + Sync);
+
+/// The same. A link with a separate debug file calls `delivered` when the output is in its place and can run: the
+/// debug file takes most of the time. The outcome then has only what came later.
+pub fn link_in_steps(
+    config: &Config,
+    inputs: &[InputSpec],
+    source: &dyn InputSource,
+    earlier: Vec<Diagnostic>,
+    memory: Memory,
+    delivered: Option<Delivered<'_>>,
+) -> Outcome {
     let sink = Sink::new(config.diagnostics.policy());
     earlier.into_iter().for_each(|diagnostic| sink.report(diagnostic));
     let mut progress = Progress::default();
@@ -101,7 +118,8 @@ pub fn link(
     let files = ReportFiles::default();
     let mut succeeded = match memory.threads(config) {
         Ok(threads) => {
-            let task = Task { config, inputs, source, memory, threads: &threads, files: &files, sink: &sink };
+            let (files, sink) = (&files, &sink);
+            let task = Task { config, inputs, source, memory, threads: &threads, files, sink, delivered };
             let linked = threads.pool.install(|| run_recorded(task, &mut progress)).is_ok();
             progress.timings.threads = threads.running();
             threads.unpin();
@@ -185,6 +203,7 @@ struct Task<'a> {
     threads: &'a Threads,
     files: &'a ReportFiles,
     sink: &'a Sink,
+    delivered: Option<Delivered<'a>>,
 }
 
 /// With `--reproduce`, records every file that is read and archives it, even if the link fails.
@@ -222,7 +241,7 @@ fn run_once(
     progress: &mut Progress,
     far_loads: &[(SectionId, SymbolId)],
 ) -> Result<(), Aborted> {
-    let Task { config, inputs, source, memory, threads, files, sink } = task;
+    let Task { config, inputs, source, memory, threads, files, sink, delivered } = task;
     let store = InputStore::default();
     let mut sources = Sources::new();
     let main = read_scripts::open(config, source, &mut sources, sink);
@@ -244,7 +263,7 @@ fn run_once(
     sink.checkpoint()?;
     let machine = opened.machine.unwrap_or(arch::machine::DEFAULT);
     let session = Session { config, sink, store: &store, far_loads, files };
-    let job = Job { session, source, memory, threads, main, opened, sources, progress };
+    let job = Job { session, source, memory, threads, delivered, main, opened, sources, progress };
     let result = arch::dispatch(machine, job);
     memory.end_of(store);
     result
@@ -256,6 +275,7 @@ struct Job<'a, 'p> {
     source: &'a dyn InputSource,
     memory: Memory,
     threads: &'a Threads,
+    delivered: Option<Delivered<'a>>,
     main: MainScripts,
     opened: Opened<'a>,
     sources: Sources,
@@ -272,7 +292,7 @@ impl ForTarget for Job<'_, '_> {
 
 /// All passes, for one machine.
 fn run<T: Target>(job: Job<'_, '_>) -> Result<(), Aborted> {
-    let Job { session, source, memory, threads, main, mut opened, mut sources, progress } = job;
+    let Job { session, source, memory, threads, delivered, main, mut opened, mut sources, progress } = job;
     let Session { config, sink, store, .. } = session;
 
     // ---- symbols ------------------------------------------------------------------------------
@@ -414,11 +434,74 @@ fn run<T: Target>(job: Job<'_, '_>) -> Result<(), Aborted> {
     // frozen: places in the file.
 
     // ---- bytes --------------------------------------------------------------------------------
-    progress.output = Some(write(&image, progress)?);
+    let (output, identity) = write(&image, progress)?;
+    progress.output = Some(output);
     reports::finish(&image, &report_data, &mut progress.printed);
-    memory.end_of(image);
     progress.timings.pass("reports");
+    sink.checkpoint()?;
+    let Some(path) = config.debug_file() else {
+        memory.end_of(image);
+        return Ok(());
+    };
+    deliver(&path, delivered, progress, sink)?;
+    let image = make_image::debug_file(image);
+    write_debug_file(&image, &path, &identity, progress)?;
+    memory.end_of(image);
     sink.checkpoint()
+}
+
+/// Moves the output to its place before the debug file exists. The one of the link before goes first: it does not
+/// describe this output.
+fn deliver(
+    debug_file: &Path,
+    delivered: Option<Delivered<'_>>,
+    progress: &mut Progress,
+    sink: &Sink,
+) -> Result<(), Aborted> {
+    output::file::make_room(debug_file).map_err(|error| {
+        sink.report(output::file::cannot_write(debug_file, 0, &error));
+        Aborted
+    })?;
+    if let Some(output) = progress.output.take() {
+        commit(output, progress, sink)?;
+    }
+    if let Some(delivered) = delivered {
+        delivered(sink.take_sorted(), &std::mem::take(&mut progress.printed));
+    }
+    Ok(())
+}
+
+/// Writes the debug file and moves it to its place.
+fn write_debug_file<T: Target>(
+    image: &Image<'_, T>,
+    path: &Path,
+    identity: &FileIdentifiers,
+    progress: &mut Progress,
+) -> Result<(), Aborted> {
+    let (size, sink) = (image.file.size, image.sink);
+    let cannot_write = |error: std::io::Error| {
+        sink.report(output::file::cannot_write(path, size, &error));
+        Aborted
+    };
+    sink.checkpoint()?;
+    let mut file = OutputFile::create(path, size, &[], false).map_err(cannot_write)?;
+    write_output::run(image, &mut file);
+    sink.checkpoint()?;
+    if let Some(identifier) = &identity.build_id {
+        output::build_id::store(image, file.bytes(), identifier);
+    }
+    output::debug_link::close(file.bytes(), identity.checksum);
+    file.commit().map_err(cannot_write)?;
+    progress.timings.pass("debug file");
+    Ok(())
+}
+
+/// What tells an output and its debug file from those of other links.
+struct FileIdentifiers {
+    /// The build-id, if it depends on the output.
+    build_id: Option<Vec<u8>>,
+    /// The checksum in `.gnu_debuglink`; 0 without a debug file.
+    checksum: u32,
 }
 
 /// Selects groups and definitions.
@@ -458,7 +541,10 @@ fn resolve<'a, T: Target>(
 
 /// Makes the output file, but leaves it under its temporary name. It is an error if an input was written to
 /// meanwhile: the link may have mixed old bytes of that input with new ones.
-fn write<T: Target>(image: &Image<'_, T>, progress: &mut Progress) -> Result<OutputFile, Aborted> {
+fn write<T: Target>(
+    image: &Image<'_, T>,
+    progress: &mut Progress,
+) -> Result<(OutputFile, FileIdentifiers), Aborted> {
     let executable = !image.config.is_relocatable();
     let (path, size, sink) = (&image.config.output, image.file.size, image.sink);
     let cannot_write = |error: std::io::Error| {
@@ -473,13 +559,18 @@ fn write<T: Target>(image: &Image<'_, T>, progress: &mut Progress) -> Result<Out
     // From here on only the output is read.
     let (changed, written) =
         rayon::join(|| image.store.first_changed(), || output::build_id::write(image, file.bytes(), &holes));
-    written.map_err(cannot_write)?;
+    let build_id = written.map_err(cannot_write)?;
     if let Some(path) = changed {
         let message = format!("{} was written to while it was linked", path.display());
         let help = "something rewrote this input during the link: let that finish, then link again";
         sink.report(Diagnostic::error(Code::ChangedInput, message).help(help));
         return Err(Aborted);
     }
+    let mut identity = FileIdentifiers { build_id, checksum: 0 };
+    if image.config.strip.separate_debug.is_some() {
+        let build_id = identity.build_id.as_deref();
+        identity.checksum = output::debug_link::write(image, file.bytes(), &holes, build_id);
+    }
     progress.timings.pass("build id");
-    Ok(file)
+    Ok((file, identity))
 }

@@ -221,6 +221,8 @@ pub struct Layout<'a> {
     pub headers_size: u64,
     /// Address of the file header, if it is loaded.
     pub headers_address: Option<u64>,
+    /// How many chunks, all of them at the end, go to a separate debug file and not to the output.
+    pub apart: usize,
 }
 
 /// The place of a linker-defined symbol.
@@ -233,6 +235,11 @@ pub struct LinkerValue {
 }
 
 impl Layout<'_> {
+    /// How many chunks the output itself has.
+    pub fn own_chunks(&self) -> usize {
+        self.chunks.len() - self.apart
+    }
+
     /// The output section that holds a section; `None` if it is not in the output.
     #[inline]
     pub fn chunk_with(&self, id: SectionId) -> Option<ChunkId> {

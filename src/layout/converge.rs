@@ -22,6 +22,7 @@ use super::state::{LayoutState, Stays};
 use super::{file_offsets, link_order};
 use crate::arch::Target;
 use crate::chunks::{Chunk, Segment, order_of};
+use crate::cli::StripOptions;
 use crate::diag::{Code, Diagnostic};
 use crate::elf::consts as elf;
 use crate::ids::{ChunkId, OutputId, SectionId};
@@ -44,6 +45,8 @@ pub struct Fixed<'a> {
     pub relro: bool,
     /// Sections that get a segment of their own.
     pub special: Special,
+    /// Which of them go to a file of their own.
+    pub strip: &'a StripOptions,
     /// What segments must look like. Each round fills in chunks and ranges.
     pub policy: SegmentPolicy,
     /// Whether the output has segments. Neither an object (`-r`) nor a binary image has any.
@@ -277,11 +280,23 @@ fn finish_round<'a>(layout_state: &mut LayoutState<'_>, fixed: &Fixed<'a>) -> Ro
     Round { chunks, outputs, order, segments }
 }
 
+/// The plan's output sections in the order of their headers: those for a separate debug file stand last, so
+/// that all others have the same numbers in both files.
+fn in_file_order(layout_state: &LayoutState<'_>, fixed: &Fixed<'_>) -> Vec<OutputId> {
+    let goes_apart = |output: &OutputId| {
+        let flags = layout_state.outputs[output.index()].attributes.flags;
+        output::goes_apart(fixed.strip, fixed.names[output.index()], flags)
+    };
+    let (apart, mut order): (Vec<_>, Vec<_>) = layout_state.plan.in_order().partition(goes_apart);
+    order.extend(apart);
+    order
+}
+
 /// The output sections of this round, each with its row in the plan.
 fn chunks<'a>(layout_state: &LayoutState<'_>, fixed: &Fixed<'a>) -> (Vec<Chunk<'a>>, Vec<OutputId>) {
     let mut chunks = Vec::with_capacity(layout_state.outputs.len());
     let mut outputs = Vec::with_capacity(layout_state.outputs.len());
-    for output in layout_state.plan.in_order() {
+    for output in in_file_order(layout_state, fixed) {
         let state = &layout_state.outputs[output.index()];
         let plan = &layout_state.plan.outputs[output.index()];
         if plan.discard || !state.in_output {

@@ -58,16 +58,49 @@ pub fn assign(
         cursor = filler.load(segment, cursor)?;
     }
     cursor = filler.rest(&segments, cursor)?;
-    let mut plan = FilePlan { segments, ..FilePlan::default() };
+    let mut plan = FilePlan { segments, size: cursor, ..FilePlan::default() };
     if section_headers {
-        plan.section_headers_offset = round_up(cursor, 8)?;
-        plan.section_header_count = sections.len() as u32 + 1;
-        let bytes = SECTION_HEADER_SIZE * u64::from(plan.section_header_count);
-        cursor = plan.section_headers_offset.checked_add(bytes)?;
+        plan.append_section_headers(sections.len())?;
     }
-    plan.size = cursor;
     others(layout, sections, &mut plan.segments);
     Some(plan)
+}
+
+/// The same for a separate debug file, from which no segment is loaded. `segments` are those of the output: their
+/// addresses stay, and only notes have bytes. `None` if the file would not fit 64 bits.
+pub fn assign_debug_file(
+    layout: &Layout<'_>,
+    sections: &mut [FileSection<'_>],
+    mut segments: Vec<Segment>,
+) -> Option<FilePlan> {
+    let mut cursor = layout.headers_size;
+    for section in sections.iter_mut() {
+        let is_there = section.file_size() > 0;
+        section.offset = if is_there { round_up(cursor, section.align)? } else { cursor };
+        cursor = section.offset.checked_add(section.file_size())?;
+    }
+    for segment in &mut segments {
+        match segment.p_type {
+            elf::PT_NOTE => span(layout, sections, segment),
+            elf::PT_PHDR => {}
+            elf::PT_LOAD if segment.file_header => segment.file_size = layout.headers_size,
+            _ => (segment.offset, segment.file_size) = (segment.address % segment.align.max(1), 0),
+        }
+    }
+    let mut plan = FilePlan { segments, size: cursor, ..FilePlan::default() };
+    plan.append_section_headers(sections.len())?;
+    Some(plan)
+}
+
+impl FilePlan {
+    /// Appends headers for so many sections and the null section. `None` if the file would not fit 64 bits.
+    fn append_section_headers(&mut self, sections: usize) -> Option<()> {
+        self.section_headers_offset = round_up(self.size, 8)?;
+        self.section_header_count = sections as u32 + 1;
+        let bytes = SECTION_HEADER_SIZE * u64::from(self.section_header_count);
+        self.size = self.section_headers_offset.checked_add(bytes)?;
+        Some(())
+    }
 }
 
 /// Gives out offsets from the start of the file to its end.
@@ -115,10 +148,12 @@ impl Filler<'_, '_, '_> {
         let mut memory_end = first_address;
         for id in held {
             let index = id.index();
-            let (chunk, section) = (&chunks[index], &mut self.sections[index]);
+            let chunk = &chunks[index];
+            // A section that is not allocated may be in a separate debug file, and not in this one.
             if !is_alloc(chunk.flags) {
                 continue;
             }
+            let section = &mut self.sections[index];
             let distance = if overlaid {
                 chunk.load_address.checked_sub(load_address)
             } else {
@@ -161,8 +196,12 @@ impl Filler<'_, '_, '_> {
     /// lie behind the end of the file.
     fn empty_behind(&mut self, held: &[ChunkId], file_end: u64, filled_end: u64) {
         for id in held {
-            let (chunk, section) = (&self.layout.chunks[id.index()], &mut self.sections[id.index()]);
-            if is_alloc(chunk.flags) && chunk.takes_address_space() && section.file_size() == 0 {
+            let chunk = &self.layout.chunks[id.index()];
+            if !is_alloc(chunk.flags) || !chunk.takes_address_space() {
+                continue;
+            }
+            let section = &mut self.sections[id.index()];
+            if section.file_size() == 0 {
                 let end = if section.sh_type == elf::SHT_NOBITS { file_end } else { filled_end };
                 section.offset = section.offset.min(end);
             }
@@ -304,7 +343,8 @@ fn span(layout: &Layout<'_>, sections: &[FileSection<'_>], segment: &mut Segment
     let held = layout.order.get(segment.positions()).unwrap_or_default();
     let is_loaded = |id: &&ChunkId| is_alloc(layout.chunks[id.index()].flags);
     let loaded = held.iter().any(|id| is_loaded(&id));
-    let counted = || held.iter().filter(|id| !loaded || is_loaded(id));
+    let is_here = |id: &&ChunkId| id.index() < sections.len();
+    let counted = || held.iter().filter(is_here).filter(|id| !loaded || is_loaded(id));
     let Some(id) = counted().next() else { return };
     let (first, start) = (&layout.chunks[id.index()], sections[id.index()].offset);
     segment.offset = start;

@@ -3,6 +3,7 @@
 use super::converge::Round;
 use super::link_order;
 use super::names::{Source, reserved_section};
+use super::output;
 use super::place::{self, List};
 use super::segments;
 use super::state::LayoutState;
@@ -39,7 +40,10 @@ pub fn geometry<'a, T: Target>(
         tls: TlsTemplate::default(),
         headers_size: layout_state.headers_size,
         headers_address: layout_state.headers_address,
+        apart: 0,
     };
+    let goes_apart = |chunk: &&Chunk<'_>| output::goes_apart(&link.config.strip, chunk.name, chunk.flags);
+    layout.apart = layout.chunks.iter().rev().take_while(goes_apart).count();
     layout.tls = tls_template(&layout);
     for (output, &chunk) in chunk_of.iter().enumerate() {
         match chunk {

@@ -100,6 +100,7 @@ pub fn fixed<'a, T: Target>(link: &Contents<'a, T>, plan: &LayoutPlan) -> Fixed<
     Fixed {
         names: plan.outputs.iter().map(|output| link.store.keep(&output.name[..])).collect(),
         relro: layout.relro && paged && !config.is_relocatable(),
+        strip: &config.strip,
         special: Special {
             dynamic: alive(Kind::Dynamic),
             eh_frame_hdr: alive(Kind::EhFrameHdr),

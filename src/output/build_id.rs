@@ -10,25 +10,37 @@ use build_id::Algorithm;
 use std::io::Read;
 use std::ops::Range;
 
-/// Writes the identifier into the file, which is finished otherwise. It does not touch the `holes`, which are
-/// in order.
+/// Writes the identifier into the file, which is finished otherwise, and returns it. It does not touch the
+/// `holes`, which are in order. `None`: the file has none, or the command line gave one.
 ///
 /// # Errors
 /// The system has no random bytes for `--build-id=uuid`.
-pub fn write<T: Target>(link: &Image<'_, T>, file: &mut [u8], holes: &[Range<u64>]) -> std::io::Result<()> {
-    let Some(place) = place(link) else { return Ok(()) };
+pub fn write<T: Target>(
+    link: &Image<'_, T>,
+    file: &mut [u8],
+    holes: &[Range<u64>],
+) -> std::io::Result<Option<Vec<u8>>> {
+    if place(link).is_none() {
+        return Ok(None);
+    }
     let identifier = match link.config.notes.build_id {
         // A given identifier is already in the file: the note was written with it.
-        BuildId::None | BuildId::Hex(_) => return Ok(()),
+        BuildId::None | BuildId::Hex(_) => return Ok(None),
         BuildId::Fast => Algorithm::Fast.hash(file, holes),
         BuildId::Md5 => Algorithm::Md5.hash(file, holes),
         BuildId::Sha1 => Algorithm::Sha1.hash(file, holes),
         BuildId::Uuid => random_uuid()?.to_vec(),
     };
-    if let Some(out) = file.get_mut(place..).and_then(|rest| rest.get_mut(..identifier.len())) {
-        out.copy_from_slice(&identifier);
+    store(link, file, &identifier);
+    Ok(Some(identifier))
+}
+
+/// Writes this identifier into a file.
+pub fn store<T: Target>(link: &Image<'_, T>, file: &mut [u8], identifier: &[u8]) {
+    let place = place(link).and_then(|place| file.get_mut(place..)?.get_mut(..identifier.len()));
+    if let Some(out) = place {
+        out.copy_from_slice(identifier);
     }
-    Ok(())
 }
 
 /// File offset of the identifier.

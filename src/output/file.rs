@@ -155,6 +155,22 @@ fn open_for_keeping(path: &Path) -> Option<File> {
     File::options().read(true).custom_flags(flags).open(path).ok()
 }
 
+/// Prepares the place of a file that is made later: makes sure that its folder can be written to, and removes
+/// an old file. Devices and pipes stay.
+///
+/// # Errors
+/// The system's error.
+pub fn make_room(path: &Path) -> io::Result<()> {
+    if is_special(path) {
+        return Ok(());
+    }
+    drop(Temporary::create(path, 0o666)?);
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
 /// Whether the path leads to an existing file that is not regular.
 fn is_special(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|metadata| !metadata.is_file())

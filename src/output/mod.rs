@@ -2,6 +2,7 @@
 
 pub mod build_id;
 pub mod compress;
+pub mod debug_link;
 pub mod detach;
 pub mod file;
 pub mod headers;

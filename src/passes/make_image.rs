@@ -8,16 +8,20 @@ use crate::arch::Target;
 use crate::chunks::Segment;
 use crate::cli::{Magic, OutputFormat, SeparateCode};
 use crate::diag::{Code, Diagnostic};
+use crate::elf::consts as elf;
+use crate::elf::is_alloc;
+use crate::ids::ChunkId;
 use crate::layout::{check, file_offsets};
-use crate::output::image;
+use crate::output::{debug_link, image};
 use crate::phase::{FilePlan, FileSection, Image, Placed};
 use crate::synth::symtab_entries;
 use crate::tables::section::Kind;
 use crate::tables::section_names::SectionNames;
 
-/// Makes the image.
+/// Makes the image of the output.
 pub fn run<T: Target>(placed: Placed<'_, T>) -> Image<'_, T> {
-    let mut sections: Vec<FileSection<'_>> = placed.layout.chunks.iter().map(FileSection::of).collect();
+    let own = &placed.layout.chunks[..placed.layout.own_chunks()];
+    let mut sections: Vec<FileSection<'_>> = own.iter().map(FileSection::of).collect();
     let mut names = size_tables(&placed, &mut sections);
     let mut file = assign(&placed, &mut sections);
     report_segments(&placed, &sections, &file.segments);
@@ -32,6 +36,27 @@ pub fn run<T: Target>(placed: Placed<'_, T>) -> Image<'_, T> {
             file.size = image::place(&placed.layout, &mut sections, placed.sink);
         }
     }
+    Image { file_sections: sections, compressed, names, file, placed }
+}
+
+/// Makes the image of the separate debug file from that of the output, which is in its place. The debug file has
+/// the output's sections, too, under the same numbers, so that debuggers can match the two. Those in memory have no
+/// bytes in it, except notes, by which debuggers know whose file it is.
+pub fn debug_file<T: Target>(output: Image<'_, T>) -> Image<'_, T> {
+    let Image { placed, file, .. } = output;
+    let mut sections: Vec<FileSection<'_>> = placed.layout.chunks.iter().map(FileSection::of).collect();
+    let link = placed.chunk_of(Kind::DebugLink);
+    for (index, section) in sections.iter_mut().enumerate() {
+        let is_memory = is_alloc(section.flags) && section.sh_type != elf::SHT_NOTE;
+        if is_memory || link == Some(ChunkId::from_index(index)) {
+            section.sh_type = elf::SHT_NOBITS;
+        }
+    }
+    let compressed = compress_debug::run(&placed, &mut sections);
+    let names = size_tables(&placed, &mut sections);
+    let plan = file_offsets::assign_debug_file(&placed.layout, &mut sections, file.segments);
+    let mut file = plan.unwrap_or_else(|| refuse_size(&placed));
+    file.size = file.size.saturating_add(debug_link::CLOSING_SIZE);
     Image { file_sections: sections, compressed, names, file, placed }
 }
 
@@ -57,13 +82,13 @@ fn assign<T: Target>(link: &Placed<'_, T>, sections: &mut [FileSection<'_>]) -> 
     let options = &link.config.layout;
     let own_pages = options.separate_code == Some(SeparateCode::AllSegments);
     let plan = file_offsets::assign(&link.layout, sections, !options.no_section_headers, own_pages);
-    plan.unwrap_or_else(|| {
-        link.sink.report(Diagnostic::error(
-            Code::LayoutError,
-            "the output does not fit a file: its size overflows 64 bits",
-        ));
-        FilePlan::default()
-    })
+    plan.unwrap_or_else(|| refuse_size(link))
+}
+
+fn refuse_size<T: Target>(link: &Placed<'_, T>) -> FilePlan {
+    let message = "the output does not fit a file: its size overflows 64 bits";
+    link.sink.report(Diagnostic::error(Code::LayoutError, message));
+    FilePlan::default()
 }
 
 fn report_segments<T: Target>(link: &Placed<'_, T>, sections: &[FileSection<'_>], segments: &[Segment]) {

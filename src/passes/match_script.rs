@@ -187,8 +187,7 @@ impl<'l, 'a, T: Target> Matching<'l, 'a, T> {
             return false;
         }
         match self.link.synthetic_row(id) {
-            // Scripts do not match tables about the output itself.
-            Some(row) => !self.link.synthetic.section(row).kind.is_about_file(),
+            Some(row) => !self.link.synthetic.section(row).kind.is_about_output(),
             // SFrame inputs that the linker's own section replaces are not matched.
             None => !self.sections.is(id, SectionState::ABSORBED) || !self.link.is_sframe_section(id),
         }

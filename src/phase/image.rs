@@ -15,7 +15,8 @@ use std::ops::Range;
 pub struct Image<'a, T: Target> {
     /// The phase before: addresses.
     pub placed: Placed<'a, T>,
-    /// Output sections as their headers show them, by [`ChunkId`].
+    /// The sections of the file as their headers show them, by [`ChunkId`]. The chunks behind them are in a
+    /// separate debug file ([`crate::chunks::Layout::apart`]).
     pub file_sections: Vec<FileSection<'a>>,
     /// Contents of the sections that are compressed, by [`ChunkId`]; `None` for all others.
     pub compressed: Vec<Option<Vec<u8>>>,

@@ -333,8 +333,11 @@ impl<T: Target> Map<'_, '_, T> {
     }
 
     fn chunk(&mut self, id: ChunkId) {
-        let (chunk, section) = (&self.link.layout.chunks[id.index()], &self.link.file_sections[id.index()]);
-        self.place(&String::from_utf8_lossy(section.name), chunk.address, section.size);
+        let chunk = &self.link.layout.chunks[id.index()];
+        // A section of a separate debug file is not in the output.
+        let section = self.link.file_sections.get(id.index());
+        let (name, size) = section.map_or((chunk.name, chunk.size), |section| (section.name, section.size));
+        self.place(&String::from_utf8_lossy(name), chunk.address, size);
         if chunk.load_address != chunk.address && crate::elf::is_alloc(chunk.flags) {
             let _ = write!(self.text, " load address {:#018x}", chunk.load_address);
         }

@@ -18,7 +18,8 @@ use std::path::{Path, PathBuf};
 /// other, one of them may be the output.
 pub fn check(session: Session<'_>, sources: &Sources, inputs: &[PathBuf]) {
     let output = ("the output", session.config.output.clone());
-    for (name, path) in std::iter::once(output).chain(written(session.config)) {
+    let debug_file = session.config.debug_file().map(|path| ("the debug file", path));
+    for (name, path) in std::iter::once(output).chain(debug_file).chain(written(session.config)) {
         let Some(identity) = FileIdentity::at(&path) else { continue };
         let same = |read: &&Path| FileIdentity::at(read) == Some(identity);
         // The store knows the identity of each input. The paths of inputs, which may be thousands, are only

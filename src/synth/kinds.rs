@@ -41,6 +41,7 @@ pub fn of<T: Target>(kind: Kind) -> Synthesis<T> {
         Kind::UnwindTable => unwind_table::synthesis(),
         Kind::DebugFrame => debug_frame::synthesis(),
         Kind::Comment => comment::synthesis(),
+        Kind::DebugLink => debug_link::synthesis(),
         Kind::SFrame => sframe::functions(),
         Kind::SFrameOverlay => sframe::overlay(),
         Kind::GdbIndex => gdb_index::synthesis(),

@@ -13,6 +13,7 @@ mod comment;
 mod common;
 pub mod copy;
 mod debug_frame;
+pub mod debug_link;
 mod debug_names;
 pub mod dynamic;
 mod dynstr;

@@ -154,7 +154,11 @@ impl Placement {
         Placement { section: 0, special: Some(section), value }
     }
 
+    /// A symbol in a section of a separate debug file has no section of the output.
     fn of_chunk<T: Target>(link: &Placed<'_, T>, chunk: ChunkId, address: u64) -> Self {
+        if chunk.index() >= link.layout.own_chunks() {
+            return Placement::special(elf::SHN_ABS, address);
+        }
         let start = if link.config.is_relocatable() { link.layout.chunks[chunk.index()].address } else { 0 };
         Placement { section: chunk.header_index(), special: None, value: address.wrapping_sub(start) }
     }

@@ -91,6 +91,8 @@ kinds! {
         DebugFrame,
         /// `.comment`: this linker's name.
         Comment,
+        /// `.gnu_debuglink`: the name of the separate debug file.
+        DebugLink,
         /// `.sframe_idx`, `.sframe_compact` or a merged `.sframe`.
         SFrame,
         /// The sorted index at the start of `.sframe` ([`crate::sframe_output::overlay`]).
@@ -140,6 +142,12 @@ impl Kind {
     /// sections are known.
     pub fn is_about_file(self) -> bool {
         matches!(self, Kind::SymTab | Kind::SymTabShndx | Kind::StrTab | Kind::ShStrTab)
+    }
+
+    /// Whether it is about the output itself, so that scripts do not match it. Default scripts discard
+    /// `.gnu_debuglink`, since those of inputs are about other files.
+    pub fn is_about_output(self) -> bool {
+        self.is_about_file() || self == Kind::DebugLink
     }
 }
 

@@ -8,6 +8,7 @@ mod aarch64_relocations;
 mod archives;
 mod attributes;
 mod build_systems;
+mod debug_file;
 mod debug_index;
 mod debug_names;
 mod default_scripts;

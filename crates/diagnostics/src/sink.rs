@@ -105,7 +105,12 @@ impl Sink {
 
     /// All diagnostics, sorted by phase, then by place, then by text. Exact repetitions appear once.
     pub fn into_sorted(self) -> Vec<Diagnostic> {
-        let mut reported = self.reported.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+        self.take_sorted()
+    }
+
+    /// The same, of those so far. The sink forgets them, but not that there were errors.
+    pub fn take_sorted(&self) -> Vec<Diagnostic> {
+        let mut reported = std::mem::take(&mut *self.lock());
         reported.sort_by(|(phase_a, a), (phase_b, b)| {
             (phase_a, a.order, &a.message, &a.notes).cmp(&(phase_b, b.order, &b.message, &b.notes))
         });

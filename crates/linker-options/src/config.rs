@@ -96,6 +96,17 @@ impl Config {
         }
     }
 
+    /// The file that `--separate-debug-file` asks for.
+    pub fn debug_file(&self) -> Option<PathBuf> {
+        let path = self.strip.separate_debug.as_ref()?;
+        if !path.as_os_str().is_empty() {
+            return Some(path.clone());
+        }
+        let mut beside = self.output.clone().into_os_string();
+        beside.push(".dbg");
+        Some(beside.into())
+    }
+
     /// Whether the output is a relocatable object.
     pub fn is_relocatable(&self) -> bool {
         self.mode == OutputMode::Relocatable

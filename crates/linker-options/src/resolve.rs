@@ -1,7 +1,8 @@
 //! Settles values that depend on several options, once all options are read.
 
 use super::config::{
-    Config, Link32Bit, OutputMode, Report, SFrameIndex, SFrameMode, Strip, UnwindRuntime, UnwindTableMode,
+    Config, Link32Bit, OutputFormat, OutputMode, Report, SFrameIndex, SFrameMode, Strip, UnwindRuntime,
+    UnwindTableMode,
 };
 use super::inputs::InputSpec;
 use super::state::{Kind, Option32Bit, State};
@@ -20,6 +21,7 @@ pub fn resolve(mut state: State<'_>) -> (Config, Vec<InputSpec>) {
     refuse_folding_of_objects(&state);
     refuse_index_of_objects(&state);
     refuse_relocations_without_symbols(&state);
+    refuse_debug_file(&state);
     refuse_page_sizes(&state);
     resolve_machine(&mut state);
     resolve_search(&mut state);
@@ -169,6 +171,43 @@ fn refuse_relocations_without_symbols(state: &State<'_>) {
         let message = "--strip-all and --emit-relocs may not be used together";
         let place = Location::Argument("--emit-relocs".into());
         state.report(Diagnostic::error(Code::BadOption, message).at(place));
+    }
+}
+
+/// Reports `--separate-debug-file` where debuggers would find nothing in such a file, or not the file itself.
+fn refuse_debug_file(state: &State<'_>) {
+    let config = &state.config;
+    let Some(path) = config.debug_file() else { return };
+    let option = "--separate-debug-file";
+    let report = |message: String, help: &str| {
+        let place = Location::Argument(option.into());
+        state.report(Diagnostic::error(Code::BadOption, message).at(place).help(help));
+    };
+    let others = [
+        (state.pending.relocatable.as_deref(), "separate the debug sections in the final link"),
+        (
+            config.relocations.emit.then_some("--emit-relocs"),
+            "its relocations are against symbols of debug sections, too",
+        ),
+        (
+            config.layout.no_section_headers.then_some("-z nosectionheader"),
+            "debuggers find debug sections by their headers",
+        ),
+        (
+            (config.output_format == OutputFormat::Binary).then_some("--oformat=binary"),
+            "a binary image has no debug sections",
+        ),
+    ];
+    for (other, help) in others {
+        if let Some(other) = other {
+            report(format!("{other} and {option} may not be used together"), help);
+        }
+    }
+    if path == config.output {
+        report(
+            format!("{} is the output, too", path.display()),
+            "give the file of debug sections another name",
+        );
     }
 }
 

@@ -2,6 +2,7 @@
 //! program is here: `-run` ([`redirect`]), and links for 32 bits ([`fallback`]). So is what depends on where
 //! the program is installed ([`runtime`]).
 
+mod background;
 mod fallback;
 mod redirect;
 mod runtime;
@@ -51,7 +52,18 @@ fn main() -> ExitCode {
             if let Some(banner) = config.banner.as_ref().filter(|_| config.needs_32_bit_linker.is_none()) {
                 print(banner);
             }
-            let outcome = sframe_ld::link(&config, &inputs, &SystemSource, early, Memory::Left);
+            let writes_on = config.debug_file().is_some() && is_detached(&config);
+            let waiting = writes_on.then(background::start).flatten();
+            let delivered = |diagnostics, printed: &str| {
+                print(printed);
+                show(diagnostics, &program, Some(&config));
+                if let Some(waiting) = &waiting {
+                    waiting.release();
+                }
+            };
+            let source = &SystemSource;
+            let outcome =
+                sframe_ld::link_in_steps(&config, &inputs, source, early, Memory::Left, Some(&delivered));
             if let Some(link) = outcome.needs_32_bit_linker.filter(|_| !config.no_fallback) {
                 return fallback::run(&program, &link, &arguments);
             }
@@ -60,9 +72,7 @@ fn main() -> ExitCode {
             if config.reports.time_report {
                 eprint!("{}", outcome.timings.report());
             }
-            // Not with sanitizers (builds without `mimalloc`), which do not support processes that share
-            // memory.
-            if !config.foreground && cfg!(feature = "mimalloc") {
+            if is_detached(&config) && waiting.is_none() {
                 detach::free_memory_after_exit(outcome.replaced.as_ref());
             }
             end(if outcome.succeeded { 0 } else { 1 })
@@ -72,6 +82,12 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// Whether the command may leave a process behind. Not with sanitizers (builds without `mimalloc`), which do
+/// not support processes that share memory.
+fn is_detached(config: &cli::Config) -> bool {
+    !config.foreground && cfg!(feature = "mimalloc")
 }
 
 /// Ends the process without exit handlers, which only free memory, for some 2 % of the time of a small

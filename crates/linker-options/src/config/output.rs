@@ -2,6 +2,7 @@
 //! relocations, properties, notes.
 
 use super::report::Report;
+use std::path::PathBuf;
 
 /// Addresses, segments, order of sections.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -252,6 +253,9 @@ pub struct StripOptions {
     /// `--compress-sections` in order. The last pattern that matches an output section's name counts,
     /// whatever `compress_debug` says.
     pub compress_sections: Vec<CompressSections>,
+    /// `--separate-debug-file`: the file for debug sections. An empty path stands for the usual one
+    /// ([`super::Config::debug_file`]).
+    pub separate_debug: Option<PathBuf>,
     /// `--gdb-index`.
     pub gdb_index: bool,
     /// `--debug-names`.

@@ -117,11 +117,6 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
         IgnoredFlag,
     ),
     ignored(
-        &["no-separate-debug-file"],
-        "Keeps debug sections in the output, as this linker always does",
-        IgnoredFlag,
-    ),
-    ignored(
         &["fortran-common"],
         "Links archive members that define a common symbol, as this linker always does",
         IgnoredFlag,

@@ -106,7 +106,6 @@ pub static REFUSED: &[Refused] = &[
     refused(&["perf"], "use --time-report and --stats, which print the times of passes, and sizes"),
     refused(&["repro"], "use --reproduce, which writes a tar file from which the link can be repeated"),
     refused(&["reverse-sections"], "sections always stay in the order of the script"),
-    refused(&["separate-debug-file"], "use objcopy --only-keep-debug, which makes a file of debug sections"),
     refused(
         &["spare-program-headers"],
         "this linker leaves no room for more program headers; PHDRS in a script adds some",

@@ -1,8 +1,8 @@
 //! Options that leave symbols and sections out of the output, and for relocations.
 
 use crate::config::{CompressDebug, CompressSections, Discard, Icf, Strip};
-use crate::spec::{OptionSpec, flag, optional, value};
-use crate::values::{number, shown, word};
+use crate::spec::{OptionSpec, Reach, flag, optional, value};
+use crate::values::{number, path, shown, word};
 
 pub(super) static OPTIONS: &[OptionSpec] = &[
     flag(&["gc-sections"], "Leave out sections that nothing refers to", |state| {
@@ -119,6 +119,19 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
             state.config.strip.debug_names = false;
         },
     ),
+    optional(
+        &["separate-debug-file"],
+        "FILE",
+        "Write debug sections to FILE (default: OUTPUT.dbg), in the background once the output is there; debuggers find it by .gnu_debuglink",
+        |state, file| {
+            state.config.strip.separate_debug = Some(path(file.unwrap_or_default()));
+            Ok(())
+        },
+    )
+    .reaches(Reach::Writes),
+    flag(&["no-separate-debug-file"], "Keep debug sections in the output (default)", |state| {
+        state.config.strip.separate_debug = None;
+    }),
     flag(&["q", "emit-relocs"], "Keep the relocations in the output of a final link", |state| {
         state.config.relocations.emit = true;
     }),
