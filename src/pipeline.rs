@@ -94,8 +94,8 @@ pub fn link(
 /// Takes what was reported so far, and what is to be printed, when the output is in its place.
 pub type Delivered<'a> = &'a (dyn Fn(Vec<Diagnostic>, &str) + Sync);
 
-/// The same. A link with a separate debug file calls `delivered` when the output is in its place and can run: the
-/// debug file takes most of the time. The outcome then has only what came later.
+/// The same. A link with a separate debug file calls `delivered` when the output is in its place and can run:
+/// the debug file takes most of the time. The outcome then has only what came later.
 pub fn link_in_steps(
     config: &Config,
     inputs: &[InputSpec],
@@ -450,8 +450,8 @@ fn run<T: Target>(job: Job<'_, '_>) -> Result<(), Aborted> {
     sink.checkpoint()
 }
 
-/// Moves the output to its place before the debug file exists. The one of the link before goes first: it does not
-/// describe this output.
+/// Moves the output to its place before the debug file exists. The one of the link before goes first: it does
+/// not describe this output.
 fn deliver(
     debug_file: &Path,
     delivered: Option<Delivered<'_>>,

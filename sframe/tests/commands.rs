@@ -443,8 +443,8 @@ fn many_threads_are_sampled_within_the_hard_limit_on_open_files() {
     });
 }
 
-/// A user without privileges samples programs whose paths lead to other files by now. `/proc/PID/map_files` is
-/// closed to such a user.
+/// A user without privileges samples programs whose paths lead to other files by now. `/proc/PID/map_files`
+/// is closed to such a user.
 #[test]
 fn programs_that_were_replaced_are_unwound_by_the_files_that_they_execute() {
     let script = "

@@ -16,10 +16,10 @@
 //! Sections whose size depends on addresses are not part of this loop: [`super::rounds`] asks them when it
 //! has ended.
 
-use super::output;
 use super::segments::{self, PhdrValues, SegmentPolicy};
 use super::state::{LayoutState, Stays};
 use super::{file_offsets, link_order};
+use super::{orphan, output};
 use crate::arch::Target;
 use crate::chunks::{Chunk, Segment, order_of};
 use crate::cli::StripOptions;
@@ -285,7 +285,7 @@ fn finish_round<'a>(layout_state: &mut LayoutState<'_>, fixed: &Fixed<'a>) -> Ro
 fn in_file_order(layout_state: &LayoutState<'_>, fixed: &Fixed<'_>) -> Vec<OutputId> {
     let goes_apart = |output: &OutputId| {
         let flags = layout_state.outputs[output.index()].attributes.flags;
-        output::goes_apart(fixed.strip, fixed.names[output.index()], flags)
+        orphan::goes_apart(fixed.strip, fixed.names[output.index()], flags)
     };
     let (apart, mut order): (Vec<_>, Vec<_>) = layout_state.plan.in_order().partition(goes_apart);
     order.extend(apart);

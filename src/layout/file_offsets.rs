@@ -66,8 +66,8 @@ pub fn assign(
     Some(plan)
 }
 
-/// The same for a separate debug file, from which no segment is loaded. `segments` are those of the output: their
-/// addresses stay, and only notes have bytes. `None` if the file would not fit 64 bits.
+/// The same for a separate debug file, from which no segment is loaded. `segments` are those of the output:
+/// their addresses stay, and only notes have bytes. `None` if the file would not fit 64 bits.
 pub fn assign_debug_file(
     layout: &Layout<'_>,
     sections: &mut [FileSection<'_>],

@@ -3,7 +3,7 @@
 use super::converge::Round;
 use super::link_order;
 use super::names::{Source, reserved_section};
-use super::output;
+use super::orphan;
 use super::place::{self, List};
 use super::segments;
 use super::state::LayoutState;
@@ -42,7 +42,7 @@ pub fn geometry<'a, T: Target>(
         headers_address: layout_state.headers_address,
         apart: 0,
     };
-    let goes_apart = |chunk: &&Chunk<'_>| output::goes_apart(&link.config.strip, chunk.name, chunk.flags);
+    let goes_apart = |chunk: &&Chunk<'_>| orphan::goes_apart(&link.config.strip, chunk.name, chunk.flags);
     layout.apart = layout.chunks.iter().rev().take_while(goes_apart).count();
     layout.tls = tls_template(&layout);
     for (output, &chunk) in chunk_of.iter().enumerate() {

@@ -22,6 +22,7 @@
 
 use super::output::OutputFacts;
 use super::place::List;
+use crate::cli::StripOptions;
 use crate::elf::consts as elf;
 use crate::elf::is_alloc;
 use crate::ids::{OutputId, RuleId, SectionId};
@@ -152,6 +153,11 @@ pub fn is_debug(name: &[u8]) -> bool {
     const PREFIXES: &[&[u8]] =
         &[b".debug", b".zdebug", b".gnu.debuglto_", b".gnu.linkonce.wi.", b".line", b".stab", b".gdb_index"];
     PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+}
+
+/// Whether an output section goes to the file of `--separate-debug-file`.
+pub fn goes_apart(options: &StripOptions, name: &[u8], flags: u64) -> bool {
+    options.separate_debug.is_some() && !is_alloc(flags) && is_debug(name)
 }
 
 /// The classes of orphans, each with its customary neighbour.

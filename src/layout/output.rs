@@ -1,8 +1,6 @@
 //! Derives the type and flags of output sections from their items.
 
-use super::orphan::is_debug;
 use crate::arch::machine::SHT_UNWIND;
-use crate::cli::StripOptions;
 use crate::elf::consts as elf;
 use crate::elf::is_alloc;
 use crate::ids::SectionId;
@@ -11,11 +9,6 @@ use crate::plan::{Body, OutputPlan};
 use crate::script::ast::OutputSectionType;
 use sframe_format::SHT_GNU_SFRAME;
 use sframe_format::light::SHT_SFRAME_LIGHT;
-
-/// Whether an output section goes to the file of `--separate-debug-file`.
-pub fn goes_apart(options: &StripOptions, name: &[u8], flags: u64) -> bool {
-    options.separate_debug.is_some() && !is_alloc(flags) && is_debug(name)
-}
 
 /// The header fields of several sections, joined. Joining is associative, so blocks can be read in parallel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

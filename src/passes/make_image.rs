@@ -39,9 +39,9 @@ pub fn run<T: Target>(placed: Placed<'_, T>) -> Image<'_, T> {
     Image { file_sections: sections, compressed, names, file, placed }
 }
 
-/// Makes the image of the separate debug file from that of the output, which is in its place. The debug file has
-/// the output's sections, too, under the same numbers, so that debuggers can match the two. Those in memory have no
-/// bytes in it, except notes, by which debuggers know whose file it is.
+/// Makes the image of the separate debug file from that of the output, which is in its place. The debug file
+/// has the output's sections, too, under the same numbers, so that debuggers can match the two. Those in
+/// memory have no bytes in it, except notes, by which debuggers know whose file it is.
 pub fn debug_file<T: Target>(output: Image<'_, T>) -> Image<'_, T> {
     let Image { placed, file, .. } = output;
     let mut sections: Vec<FileSection<'_>> = placed.layout.chunks.iter().map(FileSection::of).collect();

@@ -1,9 +1,9 @@
 //! One cache of files for all processes.
 //!
-//! Path and build-id identify a file, or its path and inode in a process that runs, and its rows are made once,
-//! on demand. If a file was replaced after the recording, its build-id differs from the recorded one. The cache
-//! does not use such a file, and the statistics say so. If a file no longer exists, the cache looks for its
-//! build-id where perf and debuggers keep files.
+//! Path and build-id identify a file, or its path and inode in a process that runs, and its rows are made
+//! once, on demand. If a file was replaced after the recording, its build-id differs from the recorded one.
+//! The cache does not use such a file, and the statistics say so. If a file no longer exists, the cache looks
+//! for its build-id where perf and debuggers keep files.
 
 use crate::build_id::build_id_path;
 pub use crate::build_id::hexadecimal;

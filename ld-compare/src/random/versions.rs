@@ -28,8 +28,8 @@ pub fn script(rng: &mut Rng, program: &Program) -> String {
     }
 }
 
-/// Functions that name their versions themselves, as a pattern of the node that makes the rest local. GNU ld and
-/// lld hide them otherwise by `local: *`, gold and mold do not.
+/// Functions that name their versions themselves, as a pattern of the node that makes the rest local. GNU ld
+/// and lld hide them otherwise by `local: *`, gold and mold do not.
 const VERSIONED: &str = "versioned_*;";
 
 /// The start of mangled names.

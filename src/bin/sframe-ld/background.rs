@@ -1,12 +1,12 @@
 //! Lets the command end when the output can run, while a child of it still writes the debug file.
 //!
-//! The child makes the whole link, because threads do not survive a fork. The command waits for a byte from it,
-//! which says that the output is in its place, and then ends with success. If the child ends without a word, the
-//! link has failed, and the command ends as the child did.
+//! The child makes the whole link, because threads do not survive a fork. The command waits for a byte from
+//! it, which says that the output is in its place, and then ends with success. If the child ends without a
+//! word, the link has failed, and the command ends as the child did.
 //!
-//! The build reads the pipes that it gave to the linker until nobody holds them any more, so the child lets go of
-//! them when it releases the command. An error after that shows on a terminal or in a file, and otherwise in that
-//! there is no debug file: it gets its name when it is complete.
+//! The build reads the pipes that it gave to the linker until nobody holds them any more, so the child lets
+//! go of them when it releases the command. An error after that shows on a terminal or in a file, and
+//! otherwise in that there is no debug file: it gets its name when it is complete.
 
 use rustix::pipe::{PipeFlags, pipe_with};
 use std::ffi::c_int;
@@ -36,7 +36,8 @@ pub fn start() -> Option<Waiting> {
     }
 }
 
-/// Asks for an end by a signal if the command that waits is ended: a build that was interrupted gets no output.
+/// Asks for an end by a signal if the command that waits is ended: a build that was interrupted gets no
+/// output.
 fn end_with(parent: u32) {
     // SAFETY: the calls take and return numbers.
     unsafe {
@@ -56,8 +57,8 @@ fn wait(mut end: File, child: libc::pid_t) -> ! {
         unsafe { libc::_exit(word[0].into()) }
     }
     let mut status: c_int = 0;
-    // SAFETY: the pointer is valid. Nothing runs behind the exit; a signal that ended the child is the default
-    // one again, so it ends this process, too.
+    // SAFETY: the pointer is valid. Nothing runs behind the exit; a signal that ended the child is the
+    // default one again, so it ends this process, too.
     unsafe {
         while libc::waitpid(child, &mut status, 0) < 0
             && std::io::Error::last_os_error().kind() == std::io::ErrorKind::Interrupted
