@@ -394,3 +394,75 @@ fn the_frames_that_left_are_kept_for_debuggers() {
     link("drop");
     assert!(work.elf("program").find(".debug_frame").is_none());
 }
+
+/// A destructor that runs while an exception flies raises a signal, whose handler walks the stack, and throws and
+/// catches another exception; in several threads at the same time.
+#[test]
+fn handlers_unwind_while_their_thread_unwinds() {
+    let machine = &crate::support::machine::X86_64;
+    let runtime = runtime!(machine, "handlers_unwind_while_their_thread_unwinds");
+    let source = r#"
+#include <atomic>
+#include <csignal>
+#include <cstdio>
+#include <execinfo.h>
+#include <pthread.h>
+static std::atomic<int> handled, shallow, wrong;
+struct Plain { int *count; ~Plain() { ++*count; } };
+__attribute__((noinline)) static int inner(int n, int *count) {
+    Plain plain{count};
+    if (n == 0) throw 7L;
+    int got = inner(n - 1, count);
+    asm volatile("" ::: "memory");
+    return got + 1;
+}
+static void handler(int) {
+    void *frames[64];
+    if (backtrace(frames, 64) < 5) shallow++;
+    int count = 0;
+    try { inner(3, &count); } catch (long x) { wrong += x != 7; }
+    wrong += count != 4;
+    handled++;
+}
+struct Guard { int *count; ~Guard() { ++*count; std::raise(SIGUSR1); } };
+__attribute__((noinline)) static int deep(int n, int *count) {
+    Guard guard{count};
+    if (n == 0) throw 42;
+    int got = deep(n - 1, count);
+    asm volatile("" ::: "memory");
+    return got + 1;
+}
+static void *thrower(void *) {
+    for (int i = 0; i < 200; i++) {
+        int count = 0;
+        try { deep(i % 10, &count); } catch (int x) { wrong += x != 42; }
+        wrong += count != i % 10 + 1;
+    }
+    return nullptr;
+}
+int main() {
+    std::signal(SIGUSR1, handler);
+    pthread_t threads[3];
+    for (auto &thread : threads) pthread_create(&thread, nullptr, thrower, nullptr);
+    for (auto &thread : threads) pthread_join(thread, nullptr);
+    std::printf("%d %d %d\n", int(handled), int(shallow), int(wrong));
+}
+"#;
+    let work = Work::new();
+    let program = work.cc("program", source, &["-O2", "-fPIE"]);
+    for form in ["-pie", "-static"] {
+        work.gxx(&["-o", "program", &program, form, "-lpthread", REPLACE, &runtime]).quiet();
+        assert_eq!(work.run("program"), "3300 0 0\n", "{form}");
+    }
+}
+
+/// A program with a look-up of its own would not reach the table.
+#[test]
+fn another_definition_of_the_look_up_is_refused() {
+    let machine = &crate::support::machine::X86_64;
+    let runtime = runtime!(machine, "another_definition_of_the_look_up_is_refused");
+    let work = Work::new();
+    let source = "extern \"C\" void *_Unwind_Find_FDE(void *, void *) { return nullptr; }\nint main() {}\n";
+    let program = work.cc("program", source, &["-O2"]);
+    work.gxx(&["-o", "program", &program, REPLACE, &runtime]).fails().says(&["_Unwind_Find_FDE"]);
+}

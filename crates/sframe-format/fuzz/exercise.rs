@@ -169,10 +169,13 @@ pub fn patch(bytes: &[u8]) {
 pub fn compact(bytes: &[u8]) {
     let (address, bytes) = split(bytes);
     if let Ok(table) = CompactTable::parse(bytes, address) {
-        let _ = table.check();
+        let _ = (table.check(), table.verify());
         let near = [address, address.wrapping_add(0x1_0000), 0, u64::MAX];
         let pieces = table.pieces().take(64).map(|piece| piece.address);
         for pc in pieces.chain(near).flat_map(|pc| [pc.wrapping_sub(1), pc, pc.wrapping_add(0x11)]) {
+            if let Ok(Some(found)) = table.look_up_whole(pc) {
+                assert!(found.rules.others.count() <= 32);
+            }
             let Ok(Some(found)) = table.lookup(pc) else { continue };
             let mut registers = Registers::new(0x1000, 0x1010, Some(7));
             let mut read = |at: u64| if at < 0x2000 { Ok(at ^ 0x55) } else { Err(()) };

@@ -217,3 +217,30 @@ fn a_lost_frame_pointer_is_said() {
     let found = table.look_up_whole(0x1004).unwrap().unwrap();
     assert_eq!(row_of(Abi::Amd64, &found).saved, saved);
 }
+
+/// The bytes of a test vector of `COMPACT.md`.
+fn vector(number: u32) -> String {
+    let title = format!("### Test vector {number}");
+    let lines = include_str!("../COMPACT.md").lines().skip_while(|&line| line != title);
+    let lines = lines.skip_while(|line| !line.starts_with("```")).skip(1);
+    let lines = lines.take_while(|line| !line.starts_with("```")).filter_map(|line| line.split('|').next());
+    lines.flat_map(|bytes| bytes.chars().filter(|c| !c.is_whitespace())).collect()
+}
+
+#[test]
+fn the_specified_bytes_are_written() {
+    let row = |start, cfa_offset, others: &[(u32, Saved)]| {
+        let saved = [others, &[(16, Saved::AtCfa(-8))]].concat();
+        CfiRow { start, cfa_register: 7, cfa_offset, saved, ..CfiRow::default() }
+    };
+    let rows = vec![row(0, 8, &[]), row(1, 16, &[(3, Saved::AtCfa(-16))]), row(30, 8, &[])];
+    let saves = CfiFunction { size: 31, rows, ..CfiFunction::default() };
+    let lost =
+        CfiFunction { size: 16, rows: vec![row(0, 8, &[(6, Saved::Undefined)])], ..CfiFunction::default() };
+    let personality = Personality { address: 0x3000, indirect: true };
+    let handler = Handler { personality, lsda: Some(0x2801) };
+    let functions = vec![(0x1000, saves, Some(handler)), (0x1020, lost, None)];
+    let bytes = write_whole_table(Abi::Amd64, 0x2000, &functions).unwrap();
+    let found: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    assert_eq!(found, vector(3));
+}
