@@ -13,9 +13,9 @@ use crate::synthesize::{CIE, Frame};
 /// Bytes of a chunk.
 const CHUNK: usize = 64 << 10;
 /// Lists of frames with equal hashes.
-const LISTS: usize = 1 << 12;
+const LISTS: usize = 1 << 14;
 /// Places for the frames of addresses that were asked for last.
-const HOT: usize = 1 << 12;
+const HOT: usize = 1 << 15;
 const ALIGN: usize = 16;
 
 /// A frame that was made.
@@ -79,7 +79,7 @@ pub struct Arena {
 
 impl Arena {
     /// An arena without frames.
-    #[allow(clippy::new_without_default, reason = "an arena of 64 KiB belongs into a static")]
+    #[allow(clippy::new_without_default, reason = "an arena is large and belongs into a static")]
     pub const fn new() -> Self {
         Self {
             chunk: AtomicPtr::new(null_mut()),

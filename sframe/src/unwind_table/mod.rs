@@ -131,7 +131,7 @@ fn text(report: &Report) -> String {
     let Report { file, functions, table_size, frames_size, kept_size, .. } = report;
     let mut out = String::new();
     let how = if report.has_table { "has an unwind table" } else { "would have an unwind table" };
-    let _ = writeln!(out, "{file} {how} of {table_size} bytes for {functions} functions");
+    let _ = writeln!(out, "{file} {how} of {table_size} bytes");
     let taken = table_size + kept_size;
     if !report.has_table && *functions > 0 && *frames_size > 0 {
         let (each, share) = (taken as f64 / *functions as f64, taken as f64 / *frames_size as f64);
@@ -139,6 +139,9 @@ fn text(report: &Report) -> String {
             out,
             "  with the frames that stay {taken} bytes, {each:.2} for a function, {share:.3} of {frames_size} bytes of .eh_frame and header"
         );
+    }
+    if report.has_table && *functions == 0 {
+        let _ = writeln!(out, "  no frames are left to compare it with: .debug_frame is gone");
     }
     let _ = writeln!(
         out,
@@ -150,7 +153,7 @@ fn text(report: &Report) -> String {
     }
     let _ = writeln!(
         out,
-        "  compared {} rows at {} addresses: {} differences",
+        "  compared {functions} functions, {} rows at {} addresses: {} differences",
         report.rows_compared,
         report.addresses_compared,
         report.differences.len()
