@@ -395,8 +395,8 @@ fn the_frames_that_left_are_kept_for_debuggers() {
     assert!(work.elf("program").find(".debug_frame").is_none());
 }
 
-/// A destructor that runs while an exception flies raises a signal, whose handler walks the stack, and throws and
-/// catches another exception; in several threads at the same time.
+/// A destructor that runs while an exception flies raises a signal, whose handler walks the stack, and throws
+/// and catches another exception; in several threads at the same time.
 #[test]
 fn handlers_unwind_while_their_thread_unwinds() {
     let machine = &crate::support::machine::X86_64;
