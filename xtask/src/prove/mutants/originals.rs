@@ -102,12 +102,13 @@ const SOURCES: &[(&str, &str)] = &[
 
 const SCRIPT: &str = "\
 MEMORY { rom (rx) : ORIGIN = 0x10000, LENGTH = 256K ram (rwx) : ORIGIN = 0x800000, LENGTH = 1M }
-PHDRS { text PT_LOAD FLAGS ( 5 ) ; data PT_LOAD FLAGS ( 6 ) ; stack PT_GNU_STACK ; }
+PHDRS { text PT_LOAD FLAGS ( 5 ) ; over PT_LOAD ; data PT_LOAD FLAGS ( 6 ) ; stack PT_GNU_STACK ; }
 ENTRY ( start )
 top = ORIGIN ( ram ) + LENGTH ( ram ) ;
 SECTIONS {
   .text : ALIGN ( 16 ) { first = . ; KEEP ( *(.init) ) *(EXCLUDE_FILE ( *x.o ) .text .text.*) *(SORT ( .text.s* )) last = . ; } > rom : text
   .rodata : { *(.rodata .rodata.*) . = ALIGN ( 8 ) ; QUAD ( SIZEOF ( .text ) ) FILL ( 0x90 ) . += 16 ; *(.eh_frame) } > rom : text
+  .before 0x8ff000 : AT ( 0x1f000 ) { BYTE ( 1 ) } : over
   OVERLAY 0x900000 : AT ( 0x20000 ) { .one { *(.one) } .two { *(.two) BYTE ( 3 ) } }
   .data : AT ( LOADADDR ( .rodata ) + SIZEOF ( .rodata ) ) { *(.data .data.*) PROVIDE ( middle = . ) ; CONSTRUCTORS } > ram : data
   .bss ( NOLOAD ) : { *(.bss) *(COMMON) . = ALIGN ( CONSTANT ( MAXPAGESIZE ) ) ; PROVIDE_HIDDEN ( end = . ) ; } > ram
