@@ -466,3 +466,37 @@ fn another_definition_of_the_look_up_is_refused() {
     let program = work.cc("program", source, &["-O2"]);
     work.gxx(&["-o", "program", &program, REPLACE, &runtime]).fails().says(&["_Unwind_Find_FDE"]);
 }
+
+#[test]
+fn frames_that_stay_are_reported_with_the_reason() {
+    let work = Work::new();
+    let source = "
+        .globl _start
+        _start: .cfi_startproc
+         nop
+         .cfi_endproc
+        # DW_CFA_def_cfa_expression: the word at rsp + 8.
+        f: .cfi_startproc
+         .cfi_escape 0x0f, 3, 0x77, 8, 6
+         nop
+         .cfi_endproc
+        last: .cfi_startproc
+         .cfi_undefined rip
+         nop
+         .cfi_endproc
+    ";
+    let object = work.s("object", source);
+    let options = ["--unwind-table=replace", "--unwind-runtime=program"];
+    let link = |report: &str| work.ld(&[&[&object[..], "-o", "out", report], &options[..]].concat()).quiet();
+    let said = link("--print-sframe").stdout;
+    for line in [
+        "unwind table: 1 function, ",
+        "; 2 FDEs are only in .eh_frame\n",
+        "unwind table: 1 FDE: a CFA is an expression, or undefined; first in object.o\n",
+        "unwind table: 1 FDE: the return address is undefined; first in object.o\n",
+    ] {
+        assert!(said.contains(line), "{line:?} in {said}");
+    }
+    let stats: serde_json::Value = serde_json::from_str(&link("--stats=json").stdout).expect("JSON");
+    assert_eq!((&stats["unwind_table_functions"], &stats["unwind_table_fdes_kept"]), (&1.into(), &2.into()));
+}
