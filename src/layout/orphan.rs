@@ -259,7 +259,8 @@ struct Placer<'p> {
     append: bool,
     /// The properties of output sections that are not empty, by row.
     properties: Vec<Option<Properties>>,
-    by_name: HashMap<Vec<u8>, OutputId, Hasher>,
+    /// The output sections of each name that the script describes, in order.
+    by_name: HashMap<Vec<u8>, Vec<OutputId>, Hasher>,
 }
 
 struct Node {
@@ -295,13 +296,10 @@ impl<'p> Placer<'p> {
                 *row = Some(Properties::new(elf::SHT_NULL, elf::SHF_ALLOC, &described.name));
             }
         }
-        let mut by_name = HashMap::default();
+        let mut by_name: HashMap<Vec<u8>, Vec<OutputId>, Hasher> = HashMap::default();
         for node in &nodes {
             if let Command::Output(output) = node.command {
-                let name = &plan.outputs[output.index()].name;
-                if !by_name.contains_key(name) || properties[output.index()].is_some() {
-                    by_name.insert(name.clone(), output);
-                }
+                by_name.entry_ref(&plan.outputs[output.index()].name[..]).or_default().push(output);
             }
         }
         let first = (count > 0).then_some(0);
@@ -321,9 +319,7 @@ impl<'p> Placer<'p> {
     /// The rule for an orphan. `properties` are those of all orphans that share its key.
     fn rule_for(&mut self, orphan: &Orphan<'_>, properties: Properties) -> RuleId {
         if orphan.may_join
-            && let Some(&output) = self.by_name.get(orphan.info.name)
-            && self.properties[output.index()]
-                .is_none_or(|other| other.alloc == properties.alloc && other.tls == properties.tls)
+            && let Some(output) = self.namesake(orphan.info.name, properties)
         {
             let rule = self.plan.add_orphan_rule(output);
             self.plan.outputs[output.index()].body.push(crate::plan::Body::Rule(rule));
@@ -361,6 +357,16 @@ impl<'p> Placer<'p> {
         let node = self.insert(after, Command::Output(output));
         self.last_of_class.insert(class, node);
         rule
+    }
+
+    /// The output section of the script that an orphan joins: of those with its name, the first that holds
+    /// something of its kind, or else the last that is empty. GNU ld chooses in the same way.
+    fn namesake(&self, name: &[u8], own: Properties) -> Option<OutputId> {
+        let namesakes = self.by_name.get(name)?;
+        let held = |output: &OutputId| self.properties[output.index()];
+        let fits = |other: Properties| other.alloc == own.alloc && other.tls == own.tls;
+        let filled = namesakes.iter().find(|output| held(output).is_some_and(fits));
+        filled.or_else(|| namesakes.iter().rfind(|output| held(output).is_none())).copied()
     }
 
     fn new_list(&mut self, output: OutputId, properties: Properties) {
