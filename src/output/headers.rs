@@ -140,8 +140,18 @@ fn link_and_info<T: Target>(link: &Placed<'_, T>, id: ChunkId, chunk: &Chunk<'_>
             let target = chunk.link_order.and_then(|target| link.output_chunk(target));
             (target.map_or(0, ChunkId::header_index), 0)
         }
-        _ => (0, 0),
+        _ => (stab_strings(link, chunk).map_or(0, ChunkId::header_index), 0),
     }
+}
+
+/// The strings of a section of stabs: `.stabstr` for `.stab`, `.stab.exclstr` for `.stab.excl`. Debuggers find
+/// them by `sh_link`.
+fn stab_strings<T: Target>(link: &Placed<'_, T>, chunk: &Chunk<'_>) -> Option<ChunkId> {
+    if !chunk.name.starts_with(b".stab") {
+        return None;
+    }
+    let strings = link.layout.find(&[chunk.name, b"str"].concat())?;
+    (link.layout.chunks[strings.index()].sh_type == elf::SHT_STRTAB).then_some(strings)
 }
 
 /// `sh_link` and `sh_info` of relocation sections and groups in relocatable output.
