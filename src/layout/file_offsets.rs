@@ -169,8 +169,9 @@ impl Filler<'_, '_, '_> {
                 continue;
             };
             if !chunk.takes_address_space() {
-                // A `PT_TLS` that has only zeros begins inside the segment.
-                section.offset = start.checked_add(chunk.address.wrapping_sub(segment.address))?;
+                // A `PT_TLS` that has only zeros begins here, at the offset that belongs to its address. So do the
+                // segment's own zeros, even if the segment, having no bytes, begins a page before them.
+                section.offset = base.checked_add(chunk.address.wrapping_sub(first_address))?;
                 self.places[index] = Some(section.offset);
                 continue;
             }
@@ -214,9 +215,9 @@ impl Filler<'_, '_, '_> {
         for (index, section) in rows {
             let chunk = &self.layout.chunks[index];
             let unloaded = is_alloc(chunk.flags) && !self.layout.segments.is_empty();
-            let inside = if unloaded { offset_in_load(loads, chunk) } else { None };
-            section.offset = match inside {
-                Some(offset) => offset,
+            let around = load_around(loads, chunk).filter(|_| unloaded);
+            section.offset = match around {
+                Some(load) => offset_in(self.layout, &self.places, load, chunk.address)?,
                 None if unloaded => congruent(cursor, chunk.address, section.align)?,
                 None => round_up(cursor, section.align)?,
             };
@@ -273,10 +274,9 @@ pub fn is_overlaid(layout: &Layout<'_>, segment: &Segment) -> bool {
     ranges.windows(2).any(|pair| pair[1].0 < pair[0].1)
 }
 
-/// The offset of `.tbss`, which has an address among loaded sections and takes no room there. It is the
-/// offset that belongs to this address, so that a `PT_TLS` of only `.tbss` is congruent, too. `None` for
-/// other sections.
-fn offset_in_load(segments: &[Segment], chunk: &Chunk<'_>) -> Option<u64> {
+/// The loaded segment around `.tbss`, which has an address among loaded sections and takes no room there.
+/// `None` for other sections.
+fn load_around<'s>(segments: &'s [Segment], chunk: &Chunk<'_>) -> Option<&'s Segment> {
     if chunk.sh_type != elf::SHT_NOBITS || chunk.takes_address_space() {
         return None;
     }
@@ -284,8 +284,18 @@ fn offset_in_load(segments: &[Segment], chunk: &Chunk<'_>) -> Option<u64> {
         load.p_type == elf::PT_LOAD && chunk.address.wrapping_sub(load.address) <= load.memory_size
     };
     // The end of one segment may be the start of the next one. Then the page belongs to the next one.
-    let load = segments.iter().rfind(holds)?;
-    load.offset.checked_add(chunk.address.wrapping_sub(load.address))
+    segments.iter().rfind(holds)
+}
+
+/// The offset that belongs to an address in a loaded segment. A `PT_TLS` of only `.tbss` has it, so that it is
+/// congruent, too. A segment without bytes may begin pages before its sections' own offsets.
+fn offset_in(layout: &Layout<'_>, places: &[Option<u64>], load: &Segment, address: u64) -> Option<u64> {
+    let first = layout.order.get(load.positions()).and_then(<[ChunkId]>::first);
+    let (offset, start) = match first.filter(|_| load.file_size == 0) {
+        Some(id) => (places[id.index()]?, layout.chunks[id.index()].address),
+        None => (load.offset, load.address),
+    };
+    offset.checked_add(address.wrapping_sub(start))
 }
 
 /// The offset at which a loaded segment begins, if its first section stands at `base`. `zeros` tells that it
@@ -296,9 +306,12 @@ fn segment_start(segment: &Segment, base: u64, cursor: u64, zeros: bool) -> u64 
     } else if segment.program_headers {
         FILE_HEADER_SIZE
     } else if zeros && base > cursor {
-        // The segment reads no bytes, so any offset inside the file will do. `objcopy` also chooses the last
-        // one.
-        base.checked_sub(segment.align).unwrap_or(base)
+        // The segment reads no bytes, so it takes the first offset that is congruent to its address. Offset 0
+        // would say that it holds the headers.
+        match base % segment.align.max(1) {
+            0 => segment.align,
+            rest => rest,
+        }
     } else {
         base
     }
