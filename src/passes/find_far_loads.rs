@@ -24,8 +24,12 @@ pub fn run<T: Target>(link: &Placed<'_, T>) -> Vec<(SectionId, SymbolId)> {
     let loaded = || link.layout.chunks.iter().filter(|chunk| is_alloc(chunk.flags) && chunk.size > 0);
     let start = loaded().map(|chunk| chunk.address).min().unwrap_or(0);
     let end = loaded().map(|chunk| chunk.address.saturating_add(chunk.size)).max().unwrap_or(0);
-    // Where addresses are fixed, instructions hold addresses as well as distances.
-    let extent = if link.mode.position_independent { end - start } else { end };
+    // Where addresses are fixed, instructions hold addresses as well as distances, and numbers that scripts
+    // compute.
+    let extent = match link.mode.position_independent {
+        true => end - start,
+        false => link.linker_values.iter().map(|symbol| symbol.value).fold(end, u64::max),
+    };
     if link.config.is_relocatable() || extent < REACH {
         return Vec::new();
     }

@@ -183,8 +183,10 @@ fn got_load(family: Family, site: &Site<'_>, mode: &Mode) -> Option<Relaxed<Edit
     let &[opcode, modrm] = site.around(2, 2)? else { return None };
     let undefined_weak = site.has(SymbolFacts::UNDEFINED_WEAK);
     // In position-independent code, the distance to an absolute number changes with the load address. In
-    // other code it may not fit.
-    let small = site.has(SymbolFacts::SMALL) && !mode.position_independent;
+    // other code it may not fit. A number that a script computes is only known when the layout is; if it does
+    // not fit then, the load is a far one.
+    let small =
+        site.facts.intersects(SymbolFacts::SMALL | SymbolFacts::ASSIGNED) && !mode.position_independent;
     if site.has(SymbolFacts::ABSOLUTE) && !undefined_weak && !small {
         return None;
     }

@@ -201,6 +201,9 @@ fn small_numbers_are_immediates_in_fixed_code() {
     for mode in [&EXECUTABLE, &far] {
         let (before, after) = ("48 8b 05 ........", "48 c7 c0 ........");
         check(small(REX_GOTPCRELX), mode, before, RelocExpr::Symbol, RelocBase::Zero, after, 4);
+        let facts = SymbolFacts::ASSIGNED | SymbolFacts::ABSOLUTE;
+        let assigned = Case { facts, ..got(REX_GOTPCRELX) };
+        check(assigned, mode, before, RelocExpr::Symbol, RelocBase::Zero, after, 4);
     }
     check(
         small(GOTPCRELX),
