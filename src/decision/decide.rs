@@ -150,8 +150,12 @@ pub fn decide<T: Target>(info: &RelocInfo<T>, site: &Site<'_>, mode: &Mode) -> A
             Action::value(info.expr, info.base, slot_needs(info.expr, site, mode))
         }
         RelocExpr::TlsDescCall => Action::value(RelocExpr::Nothing, RelocBase::Zero, Needs::empty()),
-        // The definition that prevails at run time may have another size.
-        RelocExpr::Size if mode.shared && site.has(SymbolFacts::IMPORTED) => {
+        // The definition that prevails at run time may have another size. A program takes the size that it
+        // was linked with where the dynamic linker cannot write.
+        RelocExpr::Size
+            if site.has(SymbolFacts::IMPORTED)
+                && (mode.shared || site.writable && !site.has(SymbolFacts::NO_DEFINITION)) =>
+        {
             Action::dynamic(DynamicKind::Size { wide: info.size == 8 }, Needs::DYNSYM)
         }
         RelocExpr::GotBase | RelocExpr::TlsBlock | RelocExpr::Size => {

@@ -77,6 +77,12 @@ fn local_addresses_are_stored_or_relative() {
         (elf::R_X86_64_GOT64, LOCAL, &PIE, Value(RelocExpr::GotSlot, Needs::GOT | Needs::GOT_BASE)),
         (elf::R_X86_64_SIZE32, LOCAL, &SHARED, Value(RelocExpr::Size, NONE)),
     ]);
+    let wide = || Dynamic(DynamicKind::Size { wide: true }, Needs::DYNSYM);
+    let size = |facts, mode, writable| short(ask(elf::R_X86_64_SIZE64, facts, mode, writable));
+    assert_eq!(size(DATA, &SHARED, false), wide());
+    assert_eq!(size(DATA, &STATIC, true), wide());
+    assert_eq!(size(DATA, &STATIC, false), Value(RelocExpr::Size, NONE));
+    assert_eq!(size(DATA | SymbolFacts::NO_DEFINITION, &PIE, true), Value(RelocExpr::Size, NONE));
 }
 
 /// The symbol is undefined, and options say not to report it.
