@@ -524,6 +524,11 @@ impl<'a, E: ByteOrder> ObjectFile<'a, E> {
         }
     }
 
+    /// `EI_OSABI`: the system that it is for, by number.
+    pub fn os_abi(&self) -> u8 {
+        self.bytes.get(7).copied().unwrap_or_default()
+    }
+
     /// How many rows of symbol tables the object's local symbols take, from `first_local` on: one for each,
     /// but at least one, for relocations without a symbol.
     pub fn local_rows(&self) -> usize {

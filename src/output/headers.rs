@@ -29,7 +29,7 @@ fn file_header<T: Target>(link: &Image<'_, T>) -> Ehdr<T::E> {
     ident[4] = elf::ELFCLASS64;
     ident[5] = T::EI_DATA;
     ident[6] = elf::EV_CURRENT;
-    ident[7] = if link.uses_gnu_extensions() { elf::ELFOSABI_GNU } else { elf::ELFOSABI_NONE };
+    ident[7] = link.os_abi();
     let first = link.file.segments.iter().find(|segment| segment.p_type == elf::PT_LOAD);
     let kind = match link.config.mode {
         // If options or a script place a PIE at an address, it must be loaded there. GNU ld and mold have the

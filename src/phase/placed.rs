@@ -7,6 +7,7 @@ use super::{Arranged, builds_on};
 use crate::arch::Target;
 use crate::elf::consts as elf;
 use crate::ids::RuleId;
+use crate::input::ObjectFile;
 use crate::plan::LayoutPlan;
 use crate::sframe::collect::Ordered;
 use crate::tables::symtab_plan::SymtabPlan;
@@ -31,9 +32,21 @@ pub struct Placed<'a, T: Target> {
 builds_on!(['a, T: Target] Placed<'a, T>, arranged: Arranged<'a, T>);
 
 impl<T: Target> Placed<'_, T> {
+    /// `EI_OSABI`. FreeBSD starts a program if this names FreeBSD, and some of its objects ask for that.
+    pub fn os_abi(&self) -> u8 {
+        let is_of_freebsd = |object: &ObjectFile<'_, T::E>| object.os_abi() == elf::ELFOSABI_FREEBSD;
+        if self.config.freebsd || self.objects.iter().any(is_of_freebsd) {
+            elf::ELFOSABI_FREEBSD
+        } else if self.uses_gnu_extensions() {
+            elf::ELFOSABI_GNU
+        } else {
+            elf::ELFOSABI_NONE
+        }
+    }
+
     /// Whether the output uses extensions of `ELFOSABI_GNU`: indirect functions, unique symbols and, under
     /// `-r`, retained sections.
-    pub fn uses_gnu_extensions(&self) -> bool {
+    fn uses_gnu_extensions(&self) -> bool {
         self.symtab.has_gnu_symbols
             || (self.config.is_relocatable()
                 && self.layout.chunks.iter().any(|chunk| chunk.flags & elf::SHF_GNU_RETAIN != 0))

@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 use std::process::Command;
 
 /// The emulations of this linker. GNU ld's help has a part for each emulation that it knows.
-const EMULATIONS: &[&str] = &["elf_x86_64", "aarch64linux", "aarch64elf", "elf64_s390"];
+const EMULATIONS: &[&str] =
+    &["elf_x86_64", "aarch64linux", "aarch64elf", "elf64_s390", "elf_x86_64_fbsd", "aarch64fbsd"];
 
 /// The rows of the page: names as the page has them, and the peers that have the option.
 fn page() -> BTreeMap<String, String> {

@@ -30,6 +30,8 @@ pub struct Config {
     pub banner: Option<String>,
     /// The machine that `-m` names. `None` is the machine of the first ELF input.
     pub machine: Option<Machine>,
+    /// Whether `-m` names an emulation of FreeBSD.
+    pub freebsd: bool,
     /// `-EB` (`true`) or `-EL`.
     pub big_endian: Option<bool>,
     /// The kind of output.

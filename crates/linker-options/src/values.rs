@@ -9,12 +9,34 @@ use std::path::PathBuf;
 /// The result of reading an option's value. The error says what is wrong with it.
 pub type Outcome = Result<(), String>;
 
-/// The emulations of `-m`, and the machine of each.
-pub static EMULATIONS: &[(&str, Machine)] = &[
-    ("elf_x86_64", Machine::X86_64),
-    ("aarch64linux", Machine::AArch64),
-    ("aarch64elf", Machine::AArch64),
-    ("elf64_s390", Machine::S390x),
+/// An emulation of `-m`.
+pub struct Emulation {
+    /// Its name.
+    pub name: &'static str,
+    /// Its machine.
+    pub machine: Machine,
+    /// Whether the output is for FreeBSD.
+    pub freebsd: bool,
+}
+
+impl Emulation {
+    const fn new(name: &'static str, machine: Machine) -> Self {
+        Emulation { name, machine, freebsd: false }
+    }
+
+    const fn of_freebsd(name: &'static str, machine: Machine) -> Self {
+        Emulation { name, machine, freebsd: true }
+    }
+}
+
+/// The emulations of `-m`.
+pub static EMULATIONS: &[Emulation] = &[
+    Emulation::new("elf_x86_64", Machine::X86_64),
+    Emulation::new("aarch64linux", Machine::AArch64),
+    Emulation::new("aarch64elf", Machine::AArch64),
+    Emulation::new("elf64_s390", Machine::S390x),
+    Emulation::of_freebsd("elf_x86_64_fbsd", Machine::X86_64),
+    Emulation::of_freebsd("aarch64fbsd", Machine::AArch64),
 ];
 
 /// BFD's names of the formats that this linker writes, and the machine of each.

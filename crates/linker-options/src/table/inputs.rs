@@ -311,9 +311,8 @@ fn add_script(state: &mut State<'_>, file: &[u8], mri: bool) {
 }
 
 fn emulation(state: &mut State<'_>, name: &[u8]) -> Outcome {
-    let known = EMULATIONS.iter().find(|(known, _)| known.as_bytes() == name);
-    let Some(&(_, machine)) = known else {
-        let names: Vec<&str> = EMULATIONS.iter().map(|&(name, _)| name).collect();
+    let Some(known) = EMULATIONS.iter().find(|known| known.name.as_bytes() == name) else {
+        let names: Vec<&str> = EMULATIONS.iter().map(|known| known.name).collect();
         let fault = format!("unrecognised emulation mode '{}', expected {}", shown(name), list(&names));
         if !is_32_bit(name) {
             return Err(fault);
@@ -322,7 +321,8 @@ fn emulation(state: &mut State<'_>, name: &[u8]) -> Outcome {
         return Ok(());
     };
     state.pending.narrow_emulation = None;
-    state.config.machine = Some(machine);
+    state.config.machine = Some(known.machine);
+    state.config.freebsd = known.freebsd;
     Ok(())
 }
 

@@ -290,7 +290,12 @@ fn what_is_no_option() {
         places[1..],
         [&argument("--hash-style=bad"), &argument("-m elf_vax"), &argument("--pop-state")]
     );
-    assert!(all[2].message.contains("elf_x86_64, aarch64linux, aarch64elf or elf64_s390"), "{all:?}");
+    assert!(
+        all[2]
+            .message
+            .contains("elf_x86_64, aarch64linux, aarch64elf, elf64_s390, elf_x86_64_fbsd or aarch64fbsd"),
+        "{all:?}"
+    );
 }
 
 #[test]
