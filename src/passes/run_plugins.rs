@@ -77,7 +77,7 @@ impl<'a> Plugins<'a> {
             .zip(parsed)
             .filter_map(|(row, parsed)| Some((row, intermediate(parsed, opened.files.get(row as usize)?)?)))
             .collect();
-        let wants_all = session.config.lto.plugins.iter().any(|plugin| !is_compilers(&plugin.path));
+        let wants_all = session.config.lto.plugins.iter().any(|plugin| !is_compilers(plugin));
         if found.is_empty() && !wants_all {
             return false;
         }
@@ -307,9 +307,8 @@ fn prevailing_groups<'a, T: Target>(link: &Resolved<'a, T>, roles: &[Role]) -> H
 
 /// Whether a plugin is gcc's or LLVM's own. Compiler drivers name it in every link, and it claims only
 /// intermediate code.
-fn is_compilers(plugin: &Path) -> bool {
-    let name = plugin.file_name().unwrap_or_default().as_encoded_bytes();
-    name.starts_with(b"liblto_plugin") || name.starts_with(b"LLVMgold")
+fn is_compilers(plugin: &linker_plugin::Spec) -> bool {
+    plugin.is_gccs() || plugin.is_llvms()
 }
 
 /// The intermediate code of a file about which no plugin was asked yet.

@@ -28,8 +28,16 @@ pub fn resolve(mut state: State<'_>) -> (Config, Vec<InputSpec>) {
     resolve_undefined(&mut state);
     resolve_sframe(&mut state);
     resolve_unwind(&mut state);
+    resolve_plugins(&mut state);
     state.config.relocations.pack_relative |= state.pending.pack_relative;
     (state.config, state.inputs)
+}
+
+/// Hands the options of `-mllvm` to LLVM's plugin.
+fn resolve_plugins(state: &mut State<'_>) {
+    let options = std::mem::take(&mut state.pending.llvm_options);
+    let plugins = state.config.lto.plugins.iter_mut().filter(|plugin| plugin.is_llvms());
+    plugins.for_each(|plugin| plugin.options.extend_from_slice(&options));
 }
 
 /// A name that several options give counts once, at its first place.

@@ -55,6 +55,8 @@ pub struct Pending {
     pub default_directories: Vec<Vec<u8>>,
     /// `-rpath-link` directories.
     pub rpath_link: Vec<Vec<u8>>,
+    /// `-mllvm` values.
+    pub llvm_options: Vec<Vec<u8>>,
     /// `--sysroot` as written.
     pub sysroot: Option<PathBuf>,
     /// Whether undefined references from objects are reported, if an option says so.

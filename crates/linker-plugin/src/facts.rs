@@ -11,6 +11,22 @@ pub struct Spec {
     pub options: Vec<Vec<u8>>,
 }
 
+impl Spec {
+    /// Whether the plugin is LLVM's own.
+    pub fn is_llvms(&self) -> bool {
+        self.file_name().starts_with(b"LLVMgold")
+    }
+
+    /// Whether the plugin is gcc's own.
+    pub fn is_gccs(&self) -> bool {
+        self.file_name().starts_with(b"liblto_plugin")
+    }
+
+    fn file_name(&self) -> &[u8] {
+        self.path.file_name().unwrap_or_default().as_encoded_bytes()
+    }
+}
+
 /// The kind of output.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(i32)]

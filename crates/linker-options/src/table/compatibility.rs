@@ -40,8 +40,6 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
         IgnoredValue,
     )
     .reaches(Reach::Writes),
-    ignored(&["mllvm"], "Passes an option to LLVM, which compiles nothing here", IgnoredValue)
-        .reaches(Reach::Runs),
     ignored(
         &["strip-discarded"],
         "Leaves out symbols of discarded sections, as this linker always does",

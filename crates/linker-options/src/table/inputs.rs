@@ -263,6 +263,11 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
         Ok(())
     })
     .reaches(Reach::Runs),
+    value(&["mllvm"], "TEXT", "Pass TEXT to LLVM's plugin, as -plugin-opt does", |state, text| {
+        state.pending.llvm_options.push(text.to_vec());
+        Ok(())
+    })
+    .reaches(Reach::Runs),
     flag(&["plugin-save-temps"], "Keep the temporary files of plugins", |state| {
         state.config.lto.keep_temporaries = true;
     })

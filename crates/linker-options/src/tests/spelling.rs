@@ -264,7 +264,13 @@ fn long_names_win_and_o_is_the_exception() {
     assert!(config(&["-i"]).is_relocatable());
     assert_eq!(config(&["-init", "go"]).symbols.init, b"go");
     assert_eq!(config(&["-maarch64linux"]).machine, Some(Machine::AArch64));
-    assert_eq!(config(&["-mllvm", "-x"]).machine, None);
+    let plugins =
+        config(&["-mllvm", "-x", "-plugin", "a/liblto_plugin.so", "-plugin", "b/LLVMgold.so"]).lto.plugins;
+    assert_eq!(
+        plugins.iter().map(|plugin| plugin.options.len()).collect::<Vec<_>>(),
+        [0, 1],
+        "-mllvm is no -m"
+    );
     assert_eq!(inputs(&["-library-of-mine"])[0].source, InputSource::Library(b"ibrary-of-mine".to_vec()));
     assert_eq!(config(&["-soname", "-x"]).dynamic.soname.as_deref(), Some(&b"-x"[..]));
 }
