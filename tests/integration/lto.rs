@@ -148,6 +148,27 @@ fn the_machine_code_brings_in_members() {
     work.gcc(&[&fixed[..], &[&main, &archive]].concat()).fails().says(&late);
 }
 
+/// gcc's plugin does not see what assembly defines, so a member is taken for it that the compiled code makes
+/// superfluous. What the program wants of that member besides brings it back.
+#[test]
+fn a_member_goes_if_compiled_assembly_defines_its_symbol() {
+    need!(tools::own_linker());
+    let work = Work::new();
+    let main =
+        "__asm__(\".globl h\\n.data\\nh: .byte 5\\n.text\"); extern char h; int main(void) { return h - 5; }";
+    let main = work.c("main", main, &["-O2", "-flto", "-fno-pie"]);
+    let member = work.c("member", "char h = 7; int other = 1;", PLAIN);
+    let user = work.c("user", "extern int other; int *user(void) { return &other; }", PLAIN);
+    let archive = work.ar("libmember.a", "", &[&member]);
+    for order in [[&main, &archive], [&archive, &main]] {
+        work.gcc(&["-O2", "-flto", "-no-pie", "-o", "program", order[0], order[1]]).ok();
+        work.run("program");
+        assert!(work.elf("program").find_symbol("other").is_none());
+    }
+    let clash = work.gcc(&["-O2", "-flto", "-no-pie", "-o", "program", &main, &user, &archive]).fails();
+    clash.says(&["multiple definition of `h'", "member.o"]);
+}
+
 #[test]
 fn libraries_export_by_version_script_visibility_and_excluded_archives() {
     let work = Work::new();
@@ -359,6 +380,11 @@ fn llvm_bitcode_is_compiled_by_its_plugin() {
         assert_eq!(work.run("program"), OUTPUT, "{objects:?}");
         assert!(work.elf("program").find_symbol("idle").is_none(), "{objects:?}");
     }
+    // `-mllvm` reaches LLVM, which knows its options.
+    let objects = ["-O2", "-flto", "-o", "program", "main.o", "helper.o", "machine.o"];
+    work.drive(&clang, &[&objects[..], &["-Wl,-mllvm,-inline-threshold=5"]].concat()).ok();
+    assert_eq!(work.run("program"), OUTPUT);
+    work.drive(&clang, &[&objects[..], &["-Wl,-mllvm,-no-such-option-of-llvm"]].concat()).fails();
     // If both have a weak function, one copy stays.
     let twice = "__attribute__((noinline)) inline int twice(int x) { static int n; return n += x * 2; }";
     for (name, code, flags) in [

@@ -4,14 +4,19 @@
 //! where the first file of intermediate code stood. Only its references, and those of members that it brings
 //! in, are new: a compiler may call functions that no source names. For these, all archives are searched as
 //! one group.
+//!
+//! A member goes again if it was taken for a symbol that the machine code turns out to define itself: a plugin
+//! does not see what assembly inside a source defines. What other files want of that member stays wanted.
 
 use super::{Extracted, Known, Search};
 use crate::arch::Target;
 use crate::ids::SymbolId;
+use crate::input::SymbolUse;
 use crate::passes::define_linker_symbols::OutsideNames;
 use crate::passes::open_inputs::Step;
 use crate::passes::parse_inputs::Parsed;
 use crate::symbols::Globals;
+use hashbrown::HashSet;
 
 /// The outcome of the first search.
 #[derive(Default)]
@@ -64,33 +69,80 @@ pub fn run<T: Target>(
     named: &OutsideNames,
 ) -> Extracted {
     let mut search = Search::new(files, globals.len(), named);
-    search.repeat(before, globals);
-    for step in steps {
-        if let Step::File(file) = *step
-            && file >= before.first_added
-        {
-            search.take(file);
-        }
-    }
+    let made: Vec<u32> = added(before, steps).collect();
+    let superseded = superseded(before, files, &made, globals);
+    search.repeat(before, &superseded, globals);
+    made.iter().for_each(|&file| search.take(file));
     search.group(steps);
     let mut found = search.finish();
-    let order = link_order(before, &found.objects);
+    let kept = |objects: &[u32]| objects.iter().filter(|file| !superseded.contains(file)).count();
+    let (early, place) = (kept(&before.objects), kept(&before.objects[..before.place]));
+    let order = link_order(found.objects.split_at(early), place, before.first_added);
     found.objects = order;
     found
 }
 
+/// The files that plugins added, in order. They may be archives, whose members do not count.
+fn added(before: &Before<'_>, steps: &[Step]) -> impl Iterator<Item = u32> {
+    let first = before.first_added;
+    steps.iter().filter_map(move |step| match *step {
+        Step::File(file) if file >= first => Some(file),
+        _ => None,
+    })
+}
+
+/// The members that were taken for a symbol that the machine code in `made` defines, too. The link cannot have
+/// both definitions.
+fn superseded<T: Target>(
+    before: &Before<'_>,
+    files: &[Parsed<'_, T>],
+    made: &[u32],
+    globals: &Globals<'_>,
+) -> Vec<u32> {
+    let defined: HashSet<SymbolId> =
+        made.iter().flat_map(|&file| strong_definitions(&files[file as usize])).collect();
+    let clashes = |&(file, name): &(u32, &[u8])| {
+        let id = globals.lookup(name).filter(|id| defined.contains(id))?;
+        strong_definitions(&files[file as usize]).any(|own| own == id).then_some(file)
+    };
+    before.reasons.iter().filter_map(clashes).collect()
+}
+
+/// The globals that an object defines, other than as weak or common symbols.
+fn strong_definitions<T: Target>(file: &Parsed<'_, T>) -> impl Iterator<Item = SymbolId> {
+    let object = match file {
+        Parsed::Object(object) => Some(object),
+        _ => None,
+    };
+    object.into_iter().flat_map(|object| {
+        let symbols = &object.symbols[object.first_global as usize..];
+        let rows = object.globals.iter().zip(&object.usages).zip(symbols);
+        let strong =
+            rows.filter(|((_, usage), symbol)| **usage == SymbolUse::Definition && !symbol.is_weak());
+        strong.map(|((&id, _), _)| id)
+    })
+}
+
 impl<T: Target> Search<'_, '_, T> {
-    /// Takes all files that the first search took. References that are still open stay open.
-    fn repeat(&mut self, before: &Before<'_>, globals: &Globals<'_>) {
+    /// Takes all files that the first search took, except the `superseded` ones. References that are still
+    /// open stay open, unless a superseded file closed them.
+    fn repeat(&mut self, before: &Before<'_>, superseded: &[u32], globals: &Globals<'_>) {
         let numbered = |list: &[(u32, &[u8])]| {
             list.iter().filter_map(|&(file, name)| Some((file, globals.lookup(name)?))).collect()
         };
         self.found.reasons = numbered(&before.reasons);
         self.found.needed_for = numbered(&before.needed_for);
-        for &file in &before.objects {
-            self.take(file);
+        self.found.reasons.retain(|(file, _)| !superseded.contains(file));
+        for file in before.objects.iter().filter(|file| !superseded.contains(file)) {
+            self.take(*file);
         }
         let files = self.files;
+        let mut closed = HashSet::new();
+        for &file in superseded {
+            let Parsed::Object(object) = &files[file as usize] else { continue };
+            let definitions = object.globals.iter().zip(&object.usages);
+            closed.extend(definitions.filter(|(_, usage)| !usage.is_reference()).map(|(&id, _)| id));
+        }
         for &file in &before.shared {
             self.taken[file as usize] = true;
             self.found.shared.push(file);
@@ -100,8 +152,9 @@ impl<T: Target> Search<'_, '_, T> {
                 self.take_shared(shared);
             }
         }
-        for known in &mut self.known {
+        for (id, known) in self.known.iter_mut().enumerate() {
             *known = match *known {
+                Known::Wanted if closed.contains(&SymbolId::from_index(id)) => Known::Wanted,
                 Known::Wanted => Known::Nothing,
                 Known::Common => Known::Defined,
                 other => other,
@@ -110,12 +163,12 @@ impl<T: Target> Search<'_, '_, T> {
     }
 }
 
-/// The order of the objects: files that plugins added stand where the intermediate code was, and other late
-/// members stand where their archives are.
-fn link_order(before: &Before<'_>, objects: &[u32]) -> Vec<u32> {
-    let (early, late) = objects.split_at(before.objects.len());
+/// The order of the objects that the first search took and of late ones: files that plugins added, from row
+/// `first_added` on, stand at the `place` of the intermediate code, and other late members where their archives
+/// are.
+fn link_order((early, late): (&[u32], &[u32]), place: usize, first_added: u32) -> Vec<u32> {
     let slot = |file: u32| match early.iter().rposition(|&other| other < file) {
-        _ if file >= before.first_added => (before.place, 1),
+        _ if file >= first_added => (place, 1),
         Some(last) => (last + 1, 2),
         None => (0, 2),
     };
@@ -133,8 +186,8 @@ mod tests {
     #[test]
     fn machine_code_stands_in_the_place_of_intermediate_code() {
         // crt1 0, [intermediate 1], regular 2, archive 3..6 (4 was taken), crtn 6; plugins add 7 and 8.
-        let before = Before { objects: vec![0, 2, 4, 6], place: 1, first_added: 7, ..Before::default() };
-        assert_eq!(link_order(&before, &[0, 2, 4, 6, 7, 8, 5]), [0, 7, 8, 2, 4, 5, 6]);
-        assert_eq!(link_order(&before, &[0, 2, 4, 6, 7, 3]), [0, 7, 2, 3, 4, 6]);
+        let early = [0, 2, 4, 6];
+        assert_eq!(link_order((&early, &[7, 8, 5]), 1, 7), [0, 7, 8, 2, 4, 5, 6]);
+        assert_eq!(link_order((&early, &[7, 3]), 1, 7), [0, 7, 2, 3, 4, 6]);
     }
 }
