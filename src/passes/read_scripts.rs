@@ -5,7 +5,7 @@
 //! symbols (entry, references), because the search for definitions needs them.
 
 use crate::cli::{
-    Config, OutputFormat, OutputMode, SeparateCode, TARGETS, is_32_bit, is_32_bit_architecture,
+    Config, Magic, OutputFormat, OutputMode, SeparateCode, TARGETS, is_32_bit, is_32_bit_architecture,
 };
 use crate::diag::{Code, Diagnostic, Sink};
 use crate::input::InputSource;
@@ -204,6 +204,7 @@ pub fn built_in_order(config: &Config) -> Order {
     Order {
         rosegment: layout.rosegment == Some(true) && layout.separate_code != Some(SeparateCode::No),
         text_parts: layout.text_parts,
+        one_got: config.dynamic.bind_now && layout.relro && layout.magic != Magic::OMagic,
     }
 }
 

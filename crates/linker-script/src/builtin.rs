@@ -19,6 +19,11 @@ const MARKERS: [&str; 4] = [
     "/* End of the constants. */",
 ];
 
+/// The two tables of slots, and the one that holds both.
+const TWO_TABLES: [&str; 2] =
+    ["  .got : { *(.got) *(.igot) }\n", "  .got.plt : { *(.got.plt) *(.igot.plt) }\n"];
+const ONE_TABLE: &str = "  .got : { *(.got.plt) *(.igot.plt) *(.got) *(.igot) }\n";
+
 /// Comments around the parts of `.text` that become output sections with `-z keep-text-section-prefix`.
 const PARTS: [&str; 2] = ["/* Parts of the code. */\n", "/* End of the parts of the code. */\n"];
 
@@ -33,6 +38,8 @@ pub struct Order {
     /// `-z keep-text-section-prefix`: `.text.hot` and the like are output sections of their own, before
     /// `.text`.
     pub text_parts: bool,
+    /// `-z now` with `-z relro`: all slots are protected, so those of the PLT need no section apart.
+    pub one_got: bool,
 }
 
 /// The kinds of output that have a default layout.
@@ -73,7 +80,11 @@ impl Layout {
             }
             _ => Cow::Borrowed(text),
         };
-        if order.text_parts { part_text(text) } else { text }
+        let text = if order.text_parts { part_text(text) } else { text };
+        match order.one_got {
+            true => text.replace(TWO_TABLES[0], ONE_TABLE).replace(TWO_TABLES[1], "").into(),
+            false => text,
+        }
     }
 
     /// The text of the script.
@@ -253,7 +264,8 @@ mod tests {
     fn parts_of_the_code_stand_before_it() {
         for rosegment in [false, true] {
             for layout in [Layout::Static, Layout::Pie, Layout::Shared] {
-                let script = layout.script(Order { rosegment, text_parts: true }, &mut Sources::new());
+                let script = layout
+                    .script(Order { rosegment, text_parts: true, ..Order::default() }, &mut Sources::new());
                 let sections = output_sections(&script);
                 let code = sections.iter().position(|section| section.name.text() == ".text").expect(".text");
                 let parts = &sections[code - PART_NAMES.len()..code];
@@ -264,6 +276,19 @@ mod tests {
             }
         }
         assert!(names(Layout::Relocatable).iter().all(|name| name != ".text.hot"));
+    }
+
+    #[test]
+    fn one_table_of_slots_takes_the_place_of_two() {
+        for layout in [Layout::Static, Layout::Pie, Layout::Shared] {
+            let order = Order { one_got: true, ..Order::default() };
+            let script = layout.script(order, &mut Sources::new());
+            let tables = |section: &&&OutputSection| section.name.text().starts_with(".got");
+            let sections = output_sections(&script);
+            let tables: Vec<_> = sections.iter().filter(tables).collect();
+            assert_eq!(tables.len(), 1, "{layout:?}");
+            assert_eq!(tables[0].body.len(), 4, "{layout:?}");
+        }
     }
 
     #[test]
