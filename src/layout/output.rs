@@ -34,6 +34,8 @@ pub struct OutputFacts {
     pub sframe: bool,
     /// Whether one of them is loaded and not code.
     pub data: bool,
+    /// Permissions of tables of the linker that are not counted, because they stayed empty.
+    pub unused: u64,
 }
 
 impl OutputFacts {
@@ -52,17 +54,25 @@ impl OutputFacts {
             data: info.sh_type != elf::SHT_NOBITS
                 && is_alloc(info.flags)
                 && info.flags & elf::SHF_EXECINSTR == 0,
+            unused: 0,
         }
+    }
+
+    /// The fields of a table of the linker that stayed empty.
+    pub fn of_unused(info: &SectionInfo<'_>) -> OutputFacts {
+        let permissions = elf::SHF_WRITE | elf::SHF_EXECINSTR;
+        OutputFacts { unused: info.flags & permissions, ..OutputFacts::default() }
     }
 
     /// The fields of both, joined. `self` stands first.
     #[must_use]
     pub fn join(self, next: OutputFacts) -> OutputFacts {
+        let unused = self.unused | next.unused;
         if self.count == 0 {
-            return next;
+            return OutputFacts { unused, ..next };
         }
         if next.count == 0 {
-            return self;
+            return OutputFacts { unused, ..self };
         }
         // Going together is an equivalence, so it is enough to compare everything with the first section.
         let mismatch = self.mismatch.or(match (self.first, next.first) {
@@ -81,6 +91,7 @@ impl OutputFacts {
             bytes: self.bytes.saturating_add(next.bytes),
             sframe: self.sframe || next.sframe,
             data: self.data || next.data,
+            unused,
         }
     }
 }
@@ -156,6 +167,10 @@ pub fn attributes(
         flags |= alloc;
     } else if facts.count == 0 {
         flags |= alloc | elf::SHF_WRITE;
+    }
+    // What a script adds to `.got` is as writable as the table would be.
+    if facts.count == 0 && script_data {
+        flags |= facts.unused;
     }
     let by_name = if facts.count == 0 { flags_by_name(&plan.name) & !flags } else { 0 };
     flags |= by_name;

@@ -116,6 +116,7 @@ impl List {
                 *size = info.size;
                 if info.size == 0 && is_dropped_if_empty(link, id) {
                     *align = NO_PART;
+                    facts = facts.join(OutputFacts::of_unused(&info));
                     continue;
                 }
                 *align = output::alignment(&info).trailing_zeros() as u8;
