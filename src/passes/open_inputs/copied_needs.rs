@@ -53,7 +53,11 @@ impl<'a> Walk<'_, 'a> {
         let own = own_directories(need.library);
         if let Some((path, bytes)) = find::<T>(self.config, self.source, self.store, need.name, &own) {
             let state = InputState { as_needed: true, copies_needs: true, ..InputState::default() };
-            return self.file(&path, bytes.into(), &state, &path.to_string_lossy());
+            let before = self.opened.files.len();
+            self.file(&path, bytes.into(), &state, &path.to_string_lossy());
+            let added = self.opened.files[before..].iter_mut();
+            added.for_each(|file| file.searched = !need.name.contains(&b'/'));
+            return;
         }
         let name = String::from_utf8_lossy(need.name);
         self.report(
