@@ -4,12 +4,17 @@
 //! count. `--require-defined` takes a symbol as a reference does. All references count here, also those of
 //! sections that turn out to be garbage, because an exported symbol is a root of the collection.
 //!
+//! A library's function and a program's data of one name (`int times;`) have nothing to do with each other: the
+//! library's definition does not count, so the program does not export its own, and the library goes on to use
+//! what it defines. GNU ld does the same.
+//!
 //! A weak reference does not make the program load a library. If a definition of such a library prevails,
 //! weak references bind to the first loaded library that defines the name, or stay undefined. If they stayed
 //! bound to a library that is not loaded, the dynamic linker would find neither the data to copy nor the
 //! function for a PLT entry. It would find no version either, and take the oldest.
 
 use crate::arch::Target;
+use crate::elf::consts as elf;
 use crate::ids::SymbolId;
 use crate::input::{ObjectFile, SharedFile};
 use crate::passes::select_definitions::is_taken_from;
@@ -44,7 +49,9 @@ pub fn run<T: Target>(inputs: &Inputs<'_, T>, definitions: &mut Definitions) {
             let is_newer = matches!(definitions.definition(id), Definition::Object { .. })
                 && library.wanted_version(index).is_some()
                 && old.get_or_init(|| OldVersions::of(&inputs.shared)).has(library, index);
-            if !is_newer {
+            let is_apart =
+                !symbol.is_undefined() && differs_in_kind(inputs, definitions.definition(id), symbol.kind());
+            if !is_newer && !is_apart {
                 definitions.mentions[id.index()] |= MentionedBy::IN_SHARED;
             }
             if let Definition::Shared { library: definer, symbol: definition } = definitions.definition(id)
@@ -59,6 +66,15 @@ pub fn run<T: Target>(inputs: &Inputs<'_, T>, definitions: &mut Definitions) {
     }
     bind_weak_references(inputs, &takes_part, definitions);
     definitions.loaded_libraries = takes_part;
+}
+
+/// Whether an object defines data and a library a function, or the reverse. `kind` is the library's `STT_*`.
+fn differs_in_kind<T: Target>(inputs: &Inputs<'_, T>, definition: Definition, kind: u8) -> bool {
+    let Definition::Object { file, symbol } = definition else { return false };
+    let own = inputs.objects[file.index()].symbols[symbol as usize].kind();
+    let is_function = |kind| matches!(kind, elf::STT_FUNC | elf::STT_GNU_IFUNC);
+    let is_data = |kind| matches!(kind, elf::STT_OBJECT | elf::STT_COMMON);
+    is_function(own) && is_data(kind) || is_data(own) && is_function(kind)
 }
 
 /// The names and versions of libraries' hidden definitions, to which plain references do not bind.
