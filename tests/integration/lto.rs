@@ -495,6 +495,30 @@ fn copies_of_machine_code_go_or_come_back_with_what_the_plugin_made() {
     }
 }
 
+/// A group in the plugin's object wins over the copy of a member that this object brought in, even if that
+/// stands before it.
+#[test]
+fn a_compiled_group_wins_over_that_of_a_late_member() {
+    need!(tools::own_linker());
+    let work = Work::new();
+    plugin(&work);
+    let marked = marked(&work, "marked");
+    let group =
+        |code: &str| format!(".section .text.shared,\"axG\",@progbits,shared,comdat\n.weak shared\n{code}\n");
+    let member = format!(".globl late\nlate: ret\n{}", group("shared: ret\n.ascii \"copy of the member\""));
+    let archive = work.ar("liblate.a", "", &[&work.s("late", &member)]);
+    let main = work.s("main", ".globl main\nmain: call ir_main\nxorl %eax, %eax\nret\n");
+    let code = ".globl ir_main\nir_main: call late\ncall shared\ncall shared_part\nret\n";
+    let parts = group("shared: ret\n.globl shared_part\n.hidden shared_part\nshared_part: ret");
+    let made = work.s("made", &format!("{code}{parts}"));
+    let file = format!("-Wl,-plugin-opt=file={made}");
+    let plugin = ["-Wl,-plugin,./plugin.so", &file];
+    work.gcc(&[&["-fno-lto", "-no-pie", "-o", "program", &main, &archive, &marked], &plugin[..]].concat())
+        .ok();
+    work.run("program");
+    assert!(!work.read("program").windows(18).any(|text| text == b"copy of the member"));
+}
+
 /// A plugin that does what its options say. It logs what the linker tells it.
 const PLUGIN: &str = include_str!("support/plugin.c");
 

@@ -4,6 +4,10 @@
 //! group: GCC makes them plain globals. The copies in other files are discarded all the same. Otherwise one
 //! thing would be defined twice, or stay in the output unused. But if the machine code lacks a definition of
 //! a copy (the compiler dropped it, or made it local), that copy takes part in the choice like any other.
+//!
+//! A group in the machine code itself wins over those of other files, wherever they stand. The compiler only
+//! keeps a group that it knows to prevail, and may have changed its members since: its code may use symbols
+//! that another copy lacks. The others come from members that only the machine code brought in.
 
 use crate::arch::Target;
 use crate::ids::{FileId, SymbolId};
@@ -39,26 +43,33 @@ pub(super) fn displaced<T: Target>(
     inputs: &Inputs<'_, T>,
     compiled: &Compiled<'_>,
 ) -> HashMap<Position, FileId> {
-    if compiled.signatures.is_empty() {
+    if compiled.files.is_empty() {
         return HashMap::new();
     }
     let objects = &inputs.objects;
     let made = || compiled.files.iter().filter_map(|file| objects.get(file.index()));
-    // Groups in the machine code take part in the choice themselves.
-    let own: HashSet<&[u8]> = made()
-        .flat_map(|object| groups(object).0)
-        .filter(Group::is_comdat)
-        .map(|group| group.signature)
-        .collect();
+    let mut own: HashMap<&[u8], FileId> = HashMap::new();
+    for object in made() {
+        for group in groups(object).0.iter().filter(|group| group.is_comdat()) {
+            own.entry(group.signature).or_insert(object.id);
+        }
+    }
+    let others = || objects.par_iter().filter(|object| compiled.files.binary_search(&object.id).is_err());
+    let beaten = others().flat_map_iter(|object| {
+        let winner = |group: &Group<'_>| own.get(group.signature).copied().filter(|_| group.is_comdat());
+        let groups = groups(object).0.into_iter();
+        groups.filter_map(move |group| Some((Position::new(object.id, group.section), winner(&group)?)))
+    });
+    let mut displaced: HashMap<Position, FileId> = beaten.collect::<Vec<_>>().into_iter().collect();
     let is_wanted = |group: &Group<'_>| {
-        group.is_comdat() && compiled.signatures.contains(group.signature) && !own.contains(group.signature)
+        let is_made = own.contains_key(group.signature);
+        group.is_comdat() && compiled.signatures.contains(group.signature) && !is_made
     };
-    let others = objects.par_iter().filter(|object| compiled.files.binary_search(&object.id).is_err());
-    let copies: Vec<Copy> = others.flat_map_iter(|object| copies_in(object, is_wanted)).collect();
+    let copies: Vec<Copy> = others().flat_map_iter(|object| copies_in(object, is_wanted)).collect();
     let mut definers: HashMap<SymbolId, Option<FileId>> =
         copies.iter().flat_map(|copy| &copy.globals).map(|&id| (id, None)).collect();
     if definers.is_empty() {
-        return HashMap::new();
+        return displaced;
     }
     for object in made() {
         for (row, id) in object.globals.iter().enumerate() {
@@ -73,7 +84,8 @@ pub(super) fn displaced<T: Target>(
         let all: Option<Vec<FileId>> = copy.globals.iter().map(|id| definers[id]).collect();
         Some((copy.position, *all?.first()?))
     };
-    copies.iter().filter_map(definer).collect()
+    displaced.extend(copies.iter().filter_map(definer));
+    displaced
 }
 
 /// The groups of an object that `is_wanted` accepts.
