@@ -86,6 +86,8 @@ impl<'p> Symbols<'p> {
         let mut symbols = Symbols::default();
         for symbol in plan.symbols() {
             let source = match source(link, outputs, symbol.name) {
+                // Nothing wants what it would provide.
+                Source::Undefined if symbol.provide => Source::Undefined,
                 Source::Undefined | Source::Discarded => Source::Script(None),
                 found if symbol.provide => found,
                 found @ Source::Script(_) => found,

@@ -58,7 +58,8 @@ pub fn open(config: &Config, source: &dyn InputSource, sources: &mut Sources, si
         let inputs_before = file.inputs_before;
         main.replacing.extend(found.map(|(path, script)| MainScript { path, script, inputs_before }));
     }
-    main.default = config.scripts.default_script.as_ref().map(|path| {
+    let default = config.scripts.default_script.as_ref().filter(|_| config.scripts.scripts.is_empty());
+    main.default = default.map(|path| {
         main_script(config, &mut files, path, parse_script).map(|(_, script)| script).unwrap_or_default()
     });
     main
