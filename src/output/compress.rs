@@ -5,7 +5,7 @@
 //! on a byte boundary, so the shards together are one deflate stream; the stream's checksum is combined from
 //! theirs. For zstd, each shard is a frame, and readers accept a sequence of frames.
 
-use crate::cli::{CompressDebug, StripOptions};
+use crate::cli::{CompressDebug, CompressMethod, StripOptions};
 use crate::elf::{Chdr, consts as elf};
 use crate::script::glob;
 use flate2::{Compress, Compression, FlushCompress, Status};
@@ -22,21 +22,12 @@ const ZSTD_LEVEL: u8 = 3;
 /// The highest level of zstd.
 const ZSTD_MAX_LEVEL: u8 = 22;
 
-/// A format and a level.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Method {
-    /// The format.
-    pub kind: CompressDebug,
-    /// 0 to 9 for zlib, 0 (the library's default) to 22 for zstd; `None`: the linker's default.
-    pub level: Option<u8>,
-}
-
 /// The method for an output section, from `--compress-sections` and `--compress-debug-sections`.
-pub fn method(options: &StripOptions, name: &[u8], flags: u64) -> Method {
+pub fn method(options: &StripOptions, name: &[u8], flags: u64) -> CompressMethod {
     match options.compress_sections.iter().rev().find(|rule| glob::matches(&rule.pattern, name)) {
-        Some(rule) => Method { kind: rule.format, level: rule.level },
-        None if is_debug(name, flags) => Method { kind: options.compress_debug, level: None },
-        None => Method { kind: CompressDebug::None, level: None },
+        Some(rule) => rule.compression,
+        None if is_debug(name, flags) => options.compress_debug,
+        None => CompressMethod::default(),
     }
 }
 
@@ -67,8 +58,8 @@ pub fn alignment(kind: CompressDebug) -> u64 {
 
 /// These contents compressed, including the header. `None`: they would not become smaller. `align` is their
 /// alignment in bytes.
-pub fn compress<E: ByteOrder>(method: Method, contents: &[u8], align: u64) -> Option<Vec<u8>> {
-    let Method { kind, level } = method;
+pub fn compress<E: ByteOrder>(method: CompressMethod, contents: &[u8], align: u64) -> Option<Vec<u8>> {
+    let CompressMethod { format, level } = method;
     let zlib = |contents| zlib(contents, level.unwrap_or(ZLIB_LEVEL));
     let size = contents.len() as u64;
     let header = |ch_type: u32| {
@@ -80,7 +71,7 @@ pub fn compress<E: ByteOrder>(method: Method, contents: &[u8], align: u64) -> Op
         };
         header.as_bytes().to_vec()
     };
-    let (mut out, shards) = match kind {
+    let (mut out, shards) = match format {
         CompressDebug::None => return None,
         CompressDebug::Zlib => (header(elf::ELFCOMPRESS_ZLIB), zlib(contents)),
         CompressDebug::ZlibGnu => ([b"ZLIB".as_slice(), &size.to_be_bytes()].concat(), zlib(contents)),
@@ -168,8 +159,8 @@ mod tests {
         (0..size).map(|index| (index * index / 1000) as u8 ^ (index / 77) as u8).collect()
     }
 
-    fn by(kind: CompressDebug) -> Method {
-        Method { kind, level: None }
+    fn by(format: CompressDebug) -> CompressMethod {
+        CompressMethod { format, level: None }
     }
 
     fn unpacked(packed: &[u8], format: Format, size: usize) -> Vec<u8> {
@@ -212,7 +203,7 @@ mod tests {
     fn every_level_unpacks_to_the_same() {
         let contents = text(20_000);
         for level in 0..=9 {
-            let method = Method { kind: CompressDebug::Zlib, level: Some(level) };
+            let method = CompressMethod { format: CompressDebug::Zlib, level: Some(level) };
             let Some(packed) = compress::<LittleEndian>(method, &contents, 1) else {
                 assert_eq!(level, 0, "only level 0 packs nothing");
                 continue;
@@ -220,7 +211,7 @@ mod tests {
             assert_eq!(unpacked(&packed[24..], Format::Zlib, contents.len()), contents);
         }
         for level in [0, 1, 19, 22, 255] {
-            let method = Method { kind: CompressDebug::Zstd, level: Some(level) };
+            let method = CompressMethod { format: CompressDebug::Zstd, level: Some(level) };
             let packed = compress::<LittleEndian>(method, &contents, 1).expect("smaller");
             assert_eq!(unpacked(&packed[24..], Format::Zstd, contents.len()), contents);
         }
@@ -228,17 +219,22 @@ mod tests {
 
     #[test]
     fn the_last_pattern_that_matches_holds() {
-        let rule =
-            |pattern: &[u8], format, level| CompressSections { pattern: pattern.to_vec(), format, level };
+        let rule = |pattern: &[u8], format, level| CompressSections {
+            pattern: pattern.to_vec(),
+            compression: CompressMethod { format, level },
+        };
         let options = StripOptions {
-            compress_debug: CompressDebug::Zlib,
+            compress_debug: by(CompressDebug::Zlib),
             compress_sections: vec![
                 rule(b".debug_*", CompressDebug::Zstd, Some(5)),
                 rule(b".debug_str", CompressDebug::None, None),
             ],
             ..StripOptions::default()
         };
-        assert_eq!(method(&options, b".debug_info", 0), Method { kind: CompressDebug::Zstd, level: Some(5) });
+        assert_eq!(
+            method(&options, b".debug_info", 0),
+            CompressMethod { format: CompressDebug::Zstd, level: Some(5) }
+        );
         assert_eq!(method(&options, b".debug_str", 0), by(CompressDebug::None));
         assert_eq!(method(&options, b"other", 0), by(CompressDebug::None));
         let plain = StripOptions { compress_sections: Vec::new(), ..options };

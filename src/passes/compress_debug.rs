@@ -22,7 +22,7 @@ use std::io::{self, ErrorKind};
 /// `sections`. A section that would not shrink stays uncompressed.
 pub fn run<'a, T: Target>(link: &Placed<'a, T>, sections: &mut [FileSection<'a>]) -> Vec<Option<Vec<u8>>> {
     let options = &link.config.strip;
-    if options.compress_debug == CompressDebug::None && options.compress_sections.is_empty() {
+    if options.compress_debug.format == CompressDebug::None && options.compress_sections.is_empty() {
         return vec![None; sections.len()];
     }
     let compress = |(index, section)| compress_section(link, ChunkId::from_index(index), section);
@@ -35,7 +35,7 @@ fn compress_section<'a, T: Target>(
     section: &mut FileSection<'a>,
 ) -> Option<Vec<u8>> {
     let method = compress::method(&link.config.strip, section.name, section.flags);
-    if method.kind == CompressDebug::None {
+    if method.format == CompressDebug::None {
         return None;
     }
     if is_alloc(section.flags) {
@@ -49,8 +49,8 @@ fn compress_section<'a, T: Target>(
     write_chunk(link, id, Region::of_memory(&mut contents));
     let packed = compress::compress::<T::E>(method, &contents, section.align)?;
     section.size = packed.len() as u64;
-    section.align = compress::alignment(method.kind);
-    match method.kind {
+    section.align = compress::alignment(method.format);
+    match method.format {
         CompressDebug::ZlibGnu => section.name = link.store.keep(compress::old_name(section.name)),
         _ => section.flags |= elf::SHF_COMPRESSED,
     }

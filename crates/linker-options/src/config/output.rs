@@ -249,7 +249,7 @@ pub struct StripOptions {
     /// `-x`, `-X`, `--discard-none`.
     pub discard: Discard,
     /// `--compress-debug-sections`.
-    pub compress_debug: CompressDebug,
+    pub compress_debug: CompressMethod,
     /// `--compress-sections` in order. The last pattern that matches an output section's name counts,
     /// whatever `compress_debug` says.
     pub compress_sections: Vec<CompressSections>,
@@ -305,15 +305,22 @@ pub enum CompressDebug {
     Zstd,
 }
 
+/// A format, and how hard the compressor tries.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct CompressMethod {
+    /// The format.
+    pub format: CompressDebug,
+    /// 0 to 9 for zlib, 0 (the library's default) to 22 for zstd. `None` is the linker's default.
+    pub level: Option<u8>,
+}
+
 /// One `--compress-sections`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CompressSections {
     /// Names of the output sections.
     pub pattern: Vec<u8>,
-    /// How they are compressed; never [`CompressDebug::ZlibGnu`].
-    pub format: CompressDebug,
-    /// The compressor's level. `None` is its default.
-    pub level: Option<u8>,
+    /// How they are compressed; never in [`CompressDebug::ZlibGnu`].
+    pub compression: CompressMethod,
 }
 
 /// Relocations in the output, and how code is edited for them.

@@ -1,6 +1,6 @@
 //! Options that leave symbols and sections out of the output, and for relocations.
 
-use crate::config::{CompressDebug, CompressSections, Discard, Icf, Strip};
+use crate::config::{CompressDebug, CompressMethod, CompressSections, Discard, Icf, Strip};
 use crate::spec::{OptionSpec, Reach, flag, optional, value};
 use crate::values::{number, path, shown, word};
 
@@ -80,7 +80,7 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
     }),
     value(
         &["compress-debug-sections"],
-        "FORMAT",
+        "FORMAT[:LEVEL]",
         "Compress debug sections in FORMAT: none, zlib, zlib-gabi, zlib-gnu or zstd",
         |state, format| {
             let formats = [
@@ -90,7 +90,7 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
                 ("zlib-gnu", CompressDebug::ZlibGnu),
                 ("zstd", CompressDebug::Zstd),
             ];
-            state.config.strip.compress_debug = word(format, &formats)?;
+            state.config.strip.compress_debug = compression(format, &formats)?;
             Ok(())
         },
     ),
@@ -187,17 +187,25 @@ fn compress_sections(text: &[u8]) -> Result<CompressSections, String> {
     // Splits at the last `=`: a pattern may hold one, a format does not.
     let equals = memchr::memrchr(b'=', text).ok_or_else(malformed)?;
     let (pattern, rest) = (&text[..equals], &text[equals + 1..]);
-    let (format, level) = match memchr::memchr(b':', rest) {
-        Some(colon) => (&rest[..colon], Some(number(&rest[colon + 1..])?)),
-        None => (rest, None),
-    };
     let formats =
         [("none", CompressDebug::None), ("zlib", CompressDebug::Zlib), ("zstd", CompressDebug::Zstd)];
-    let format = word(format, &formats)?;
-    // zstd uses its highest level for any level beyond it; zlib refuses such levels.
-    if let (CompressDebug::Zlib, Some(level @ 10..)) = (format, level) {
-        return Err(format!("zlib has the levels 0 to 9, not {level}"));
+    Ok(CompressSections { pattern: pattern.to_vec(), compression: compression(rest, &formats)? })
+}
+
+/// Reads `FORMAT[:LEVEL]`.
+fn compression(text: &[u8], formats: &[(&str, CompressDebug)]) -> Result<CompressMethod, String> {
+    let (format, level) = match memchr::memchr(b':', text) {
+        Some(colon) => (&text[..colon], Some(number(&text[colon + 1..])?)),
+        None => (text, None),
+    };
+    let format = word(format, formats)?;
+    match (format, level) {
+        (CompressDebug::None, Some(_)) => return Err("nothing is compressed, so there is no level".into()),
+        // zstd uses its highest level for any level beyond it; zlib refuses such levels.
+        (CompressDebug::Zlib | CompressDebug::ZlibGnu, Some(level @ 10..)) => {
+            return Err(format!("zlib has the levels 0 to 9, not {level}"));
+        }
+        _ => {}
     }
-    let level = level.map(|level| level.min(u8::MAX.into()) as u8);
-    Ok(CompressSections { pattern: pattern.to_vec(), format, level })
+    Ok(CompressMethod { format, level: level.map(|level| level.min(u8::MAX.into()) as u8) })
 }

@@ -65,7 +65,7 @@ fn gcc_aarch64_shared_and_sanitizers() {
     let (config, inputs) = link(&line(&text));
     assert_eq!((config.mode, config.machine), (OutputMode::Shared, Some(Machine::AArch64)));
     assert_eq!(config.strip.discard, Discard::Locals);
-    assert_eq!(config.strip.compress_debug, CompressDebug::Zlib);
+    assert_eq!(config.strip.compress_debug.format, CompressDebug::Zlib);
     assert!(config.relocations.fix_cortex_a53_843419);
     assert_eq!(config.dynamic.soname.as_deref(), Some(&b"libx.so"[..]));
     assert!(

@@ -446,7 +446,10 @@ fn options_with_patterns_keep_their_order() {
         "a.o",
     ];
     let (config, _) = link(&options);
-    let rule = |pattern: &[u8], format, level| CompressSections { pattern: pattern.to_vec(), format, level };
+    let rule = |pattern: &[u8], format, level| CompressSections {
+        pattern: pattern.to_vec(),
+        compression: CompressMethod { format, level },
+    };
     assert_eq!(
         config.strip.compress_sections,
         [rule(b"a", CompressDebug::Zlib, Some(9)), rule(b"b=c", CompressDebug::Zstd, None)]
