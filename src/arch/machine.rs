@@ -10,6 +10,9 @@ pub const DEFAULT: Machine = Machine::X86_64;
 
 /// The section type that the x86-64 psABI gives `.eh_frame` instead of `SHT_PROGBITS` (`SHT_X86_64_UNWIND`).
 pub const SHT_UNWIND: u32 = 0x7000_0001;
+/// The flag of code that holds no data, so that nobody has to read it (`SHF_AARCH64_PURECODE`). The other
+/// machines do not use this bit.
+pub const SHF_PURE_CODE: u64 = 0x2000_0000;
 /// The section index of common symbols of the large code model (`SHN_X86_64_LCOMMON`). No other machine uses
 /// this number.
 pub const SHN_LARGE_COMMON: u16 = 0xff02;

@@ -324,11 +324,6 @@ pub trait Target: Copy + Default + Send + Sync + std::fmt::Debug + 'static {
     /// back, and the instruction is already in `out`.
     fn write_thunk(_: ThunkForm, _out: &mut [u8], _place: u64, _target: u64) {}
 
-    /// Symbols that mark code and data in a thunk, with their offsets in bytes.
-    fn thunk_marks(_: ThunkForm) -> &'static [(u64, &'static [u8])] {
-        &[]
-    }
-
     /// Whether indirect jumps may land on the first instruction of this code, on machines that check it.
     fn is_landing_pad(_code: &[u8]) -> bool {
         true

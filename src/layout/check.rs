@@ -113,6 +113,29 @@ pub fn rwx(segments: &[Segment], report: Report, output: &str) -> Vec<Diagnostic
     findings
 }
 
+/// Reports what `--execute-only` does not allow: sections in a segment of code that a program may read. `place_of`
+/// names the first input section of an output section that is not code.
+pub fn data_in_code(layout: &Layout<'_>, place_of: impl Fn(&Chunk<'_>) -> Option<String>) -> Vec<Diagnostic> {
+    let is_code = |segment: &&Segment| segment.p_type == elf::PT_LOAD && segment.flags & elf::PF_X != 0;
+    let held = layout.segments.iter().filter(is_code).flat_map(|segment| layout.chunks_of(segment));
+    let tell = |id: ChunkId| {
+        let chunk = &layout.chunks[id.index()];
+        let holds_bytes = is_alloc(chunk.flags) && chunk.takes_address_space() && chunk.size > 0;
+        let is_data = chunk.flags & elf::SHF_EXECINSTR == 0;
+        let place = place_of(chunk).filter(|_| holds_bytes);
+        let name = String::from_utf8_lossy(chunk.name);
+        let message = match place {
+            Some(place) if !is_data => format!("{place} is data, and stands in the code of `{name}`"),
+            _ if is_data && holds_bytes => format!("output section `{name}` is data in a segment of code"),
+            _ => return None,
+        };
+        Some(Diagnostic::error(Code::LayoutError, message).help(
+            "--execute-only makes code unreadable: put data into output sections and on pages of its own",
+        ))
+    };
+    held.filter_map(tell).collect()
+}
+
 /// Reports a program with an interpreter whose program headers lie in no loaded segment. They and the file
 /// header have `headers_size` bytes. The interpreter looks for them in memory, so such a program dies before
 /// its first instruction.

@@ -353,8 +353,14 @@ fn segments_of(
     if !plan.phdrs.is_empty() {
         let values = phdr_values(layout_state);
         let names = segments::names_in_script(plan, chunks, outputs);
-        let page_size = fixed.policy.align_page;
-        return segments::from_phdrs(plan, &values, chunks, &names, page_size, &mut layout_state.findings);
+        return segments::from_phdrs(
+            plan,
+            &values,
+            chunks,
+            &names,
+            &fixed.policy,
+            &mut layout_state.findings,
+        );
     }
     layout_state.findings.extend(segments::unknown_without_phdrs(plan, outputs));
     let chunk_of = |section: Option<SectionId>| {

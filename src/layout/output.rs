@@ -1,6 +1,6 @@
 //! Derives the type and flags of output sections from their items.
 
-use crate::arch::machine::SHT_UNWIND;
+use crate::arch::machine::{SHF_PURE_CODE, SHT_UNWIND};
 use crate::elf::consts as elf;
 use crate::elf::is_alloc;
 use crate::ids::SectionId;
@@ -168,6 +168,9 @@ pub fn attributes(
     } else if facts.count == 0 {
         flags |= alloc | elf::SHF_WRITE;
     }
+    if script_data {
+        flags &= !SHF_PURE_CODE;
+    }
     // What a script adds to `.got` is as writable as the table would be.
     if facts.count == 0 && script_data {
         flags |= facts.unused;
@@ -244,6 +247,10 @@ fn output_flags(facts: &OutputFacts, relocatable: bool) -> u64 {
     let merge = elf::SHF_MERGE | elf::SHF_STRINGS;
     let of_inputs = elf::SHF_INFO_LINK | elf::SHF_COMPRESSED;
     let mut flags = facts.any & !(merge | of_inputs);
+    // Code is free of data if all parts are.
+    if facts.all & SHF_PURE_CODE == 0 {
+        flags &= !SHF_PURE_CODE;
+    }
     // Only the linker's own `.rela.plt` has this flag. Its `sh_info` names the section that it applies to.
     if is_alloc(flags) {
         flags |= facts.all & elf::SHF_INFO_LINK;

@@ -5,6 +5,7 @@
 //! segment.
 
 use super::file_offsets::congruent;
+use crate::arch::machine::SHF_PURE_CODE;
 use crate::chunks::{Chunk, Segment};
 use crate::diag::{Code, Diagnostic};
 use crate::elf::consts as elf;
@@ -35,6 +36,8 @@ pub struct SegmentPolicy {
     pub paged: bool,
     /// Whether the script keeps room for the headers (`SIZEOF_HEADERS`).
     pub headers_room: bool,
+    /// `--execute-only`: whether code cannot be read.
+    pub execute_only: bool,
     /// `-N`: whether text is writable.
     pub writable_text: bool,
     /// `PT_GNU_STACK`: whether it is executable, and its size.
@@ -100,7 +103,7 @@ pub fn derive(chunks: &[&Chunk<'_>], policy: &SegmentPolicy, headers_size: u64) 
             elf::PT_DYNAMIC,
             chunks,
             dynamic,
-            permissions(chunks[dynamic]),
+            permissions(chunks[dynamic], false),
             chunks[dynamic].align,
         ));
     }
@@ -150,8 +153,12 @@ fn one(p_type: u32, chunks: &[&Chunk<'_>], index: usize, flags: u32, align: u64)
     }
 }
 
-fn permissions(chunk: &Chunk<'_>) -> u32 {
-    let mut flags = elf::PF_R;
+/// The permissions that a chunk needs. Code without data in it needs none to be read, and with `execute_only`
+/// no code gets it.
+fn permissions(chunk: &Chunk<'_>, execute_only: bool) -> u32 {
+    let is_code = chunk.flags & elf::SHF_EXECINSTR != 0;
+    let unreadable = is_code && (execute_only || chunk.flags & SHF_PURE_CODE != 0);
+    let mut flags = if unreadable { 0 } else { elf::PF_R };
     if chunk.flags & elf::SHF_WRITE != 0 {
         flags |= elf::PF_W;
     }
@@ -169,7 +176,7 @@ fn loads(chunks: &[&Chunk<'_>], policy: &SegmentPolicy) -> Vec<Segment> {
     let mut last = 0;
     for (index, chunk) in chunks.iter().enumerate().filter(|(_, chunk)| chunk.takes_address_space()) {
         let is_empty = chunk.size == 0;
-        let mut flags = permissions(chunk);
+        let mut flags = permissions(chunk, policy.execute_only);
         if policy.writable_text {
             flags = elf::PF_R | elf::PF_W | elf::PF_X;
         }
@@ -297,12 +304,12 @@ fn notes(chunks: &[&Chunk<'_>], segments: &mut Vec<Segment>) {
         match &mut run {
             Some(segment) if is_note && follows(segment) => {
                 segment.end = index as u32 + 1;
-                segment.flags |= permissions(chunk);
+                segment.flags |= permissions(chunk, false);
             }
             _ => {
                 segments.extend(run.take());
                 if is_note {
-                    run = Some(one(elf::PT_NOTE, chunks, index, permissions(chunk), chunk.align));
+                    run = Some(one(elf::PT_NOTE, chunks, index, permissions(chunk, false), chunk.align));
                 }
             }
         }
@@ -377,7 +384,7 @@ pub fn from_phdrs(
     values: &[PhdrValues],
     chunks: &[&Chunk<'_>],
     of_chunk: &[Named<'_>],
-    page_size: u64,
+    policy: &SegmentPolicy,
     findings: &mut Vec<Diagnostic>,
 ) -> Vec<Segment> {
     let mut segments: Vec<Segment> = plan
@@ -386,7 +393,7 @@ pub fn from_phdrs(
         .zip(values)
         .map(|(phdr, value)| Segment {
             p_type: value.p_type,
-            align: if value.p_type == elf::PT_LOAD { page_size } else { 1 },
+            align: if value.p_type == elf::PT_LOAD { policy.align_page } else { 1 },
             file_header: phdr.file_header,
             program_headers: phdr.program_headers,
             ..Segment::default()
@@ -400,7 +407,7 @@ pub fn from_phdrs(
     for (row, phdr) in plan.phdrs.iter().enumerate() {
         rows.entry(&phdr.name.bytes).or_insert(row);
     }
-    for run in runs_of_named(chunks, of_chunk) {
+    for run in runs_of_named(chunks, of_chunk, policy.execute_only) {
         for name in run.names {
             match rows.get(&name.bytes[..]) {
                 Some(&row) => match segments[row].p_type {
@@ -446,7 +453,7 @@ struct Run<'p> {
 }
 
 /// The runs of [`from_phdrs`].
-fn runs_of_named<'p>(chunks: &[&Chunk<'_>], of_chunk: &[Named<'p>]) -> Vec<Run<'p>> {
+fn runs_of_named<'p>(chunks: &[&Chunk<'_>], of_chunk: &[Named<'p>], execute_only: bool) -> Vec<Run<'p>> {
     let mut runs: Vec<Run<'p>> = Vec::new();
     let first_named = of_chunk.iter().map(|named| named.names).find(|names| !names.is_empty());
     let mut current: Option<&'p [Name]> = None;
@@ -458,7 +465,7 @@ fn runs_of_named<'p>(chunks: &[&Chunk<'_>], of_chunk: &[Named<'p>]) -> Vec<Run<'
         }
         current = current.or(first_named);
         let Some(names) = current else { break };
-        let one = segment_of(chunk, index);
+        let one = segment_of(chunk, index, execute_only);
         let loaded = if chunk.takes_address_space() { one } else { Segment::default() };
         match runs.last_mut().filter(|run| run.own == own && std::ptr::eq(run.names, names)) {
             Some(run) => {
@@ -472,13 +479,13 @@ fn runs_of_named<'p>(chunks: &[&Chunk<'_>], of_chunk: &[Named<'p>]) -> Vec<Run<'
 }
 
 /// A segment of one chunk.
-fn segment_of(chunk: &Chunk<'_>, index: usize) -> Segment {
+fn segment_of(chunk: &Chunk<'_>, index: usize, execute_only: bool) -> Segment {
     Segment {
         first: index as u32,
         end: index as u32 + 1,
         address: chunk.address,
         load_address: chunk.load_address,
-        flags: permissions(chunk),
+        flags: permissions(chunk, execute_only),
         align: chunk.align,
         ..Segment::default()
     }

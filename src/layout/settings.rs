@@ -24,7 +24,8 @@ fn page_sizes<T: Target>(config: &Config) -> (u64, u64) {
 fn separate_code<T: Target>(config: &Config) -> bool {
     let layout = &config.layout;
     let default = T::SEPARATE_CODE && layout.rosegment != Some(false);
-    let wanted = layout.separate_code.map_or(default, |wanted| wanted != SeparateCode::No);
+    let wanted =
+        layout.separate_code.map_or(default, |wanted| wanted != SeparateCode::No) || layout.execute_only;
     layout.magic == Magic::Paged && wanted
 }
 
@@ -115,6 +116,7 @@ pub fn fixed<'a, T: Target>(link: &Contents<'a, T>, plan: &LayoutPlan) -> Fixed<
             paged,
             headers_room: keeps_headers_room(plan),
             // If an object's section had the flag, it would stay in the program made from that object.
+            execute_only: layout.execute_only,
             writable_text: layout.magic == Magic::OMagic && !config.is_relocatable(),
             stack: stack.map(|executable| (executable, layout.stack_size.unwrap_or(0))),
             ..SegmentPolicy::default()

@@ -5,12 +5,13 @@
 
 use super::compress_debug;
 use crate::arch::Target;
-use crate::chunks::Segment;
-use crate::cli::{Magic, OutputFormat, SeparateCode};
-use crate::diag::{Code, Diagnostic};
+use crate::arch::machine::SHF_PURE_CODE;
+use crate::chunks::{Chunk, Segment};
+use crate::cli::{Machine, Magic, OutputFormat, Report, SeparateCode};
+use crate::diag::{Code, Diagnostic, Severity};
 use crate::elf::consts as elf;
 use crate::elf::is_alloc;
-use crate::ids::ChunkId;
+use crate::ids::{ChunkId, SectionId};
 use crate::layout::{check, file_offsets};
 use crate::output::{debug_link, image};
 use crate::phase::{FilePlan, FileSection, Image, Placed};
@@ -91,6 +92,44 @@ fn refuse_size<T: Target>(link: &Placed<'_, T>) -> FilePlan {
     FilePlan::default()
 }
 
+/// `-z execute-only-report`: reports code that is not marked as free of data.
+fn report_impure_code<T: Target>(link: &Placed<'_, T>) {
+    let severity = match link.config.layout.execute_only_report {
+        Report::Warning => Severity::Warning,
+        Report::Error => Severity::Error,
+        Report::Ignore => return,
+    };
+    if T::MACHINE != Machine::AArch64 {
+        let message = "-z execute-only-report: only code of AArch64 has the mark of pure code";
+        link.sink.report(Diagnostic::error(Code::BadOption, message));
+        return;
+    }
+    for &id in link.layout.chunks.iter().flat_map(|chunk| &chunk.items) {
+        let info = link.section_info(id);
+        let is_code = is_alloc(info.flags) && info.flags & elf::SHF_EXECINSTR != 0 && info.size > 0;
+        if id.0 < link.first_internal() && is_code && info.flags & SHF_PURE_CODE == 0 {
+            let place = link.describe_place(id, 0);
+            let message =
+                format!("{place} is code that may hold data: it lacks the flag SHF_AARCH64_PURECODE");
+            link.sink.report(
+                Diagnostic::new(severity, Code::LayoutError, message)
+                    .help("compile it with -mexecute-only")
+                    .ordered(link.rank_of_file(id), id.0, 0),
+            );
+        }
+    }
+}
+
+/// The first input section of an output section that is loaded and not code, for messages.
+fn first_data<T: Target>(link: &Placed<'_, T>, chunk: &Chunk<'_>) -> Option<String> {
+    let is_data = |id: &&SectionId| {
+        let info = link.section_info(**id);
+        info.size > 0 && is_alloc(info.flags) && info.flags & elf::SHF_EXECINSTR == 0
+    };
+    let found = chunk.items.iter().filter(|id| id.0 < link.first_internal()).find(is_data);
+    found.map(|&id| link.describe_place(id, 0))
+}
+
 fn report_segments<T: Target>(link: &Placed<'_, T>, sections: &[FileSection<'_>], segments: &[Segment]) {
     let template = check::thread_local_template(&link.layout, sections, segments);
     let template = template.filter(|_| !link.config.is_relocatable());
@@ -109,6 +148,12 @@ fn report_segments<T: Target>(link: &Placed<'_, T>, sections: &[FileSection<'_>]
     for finding in refused.into_iter().flatten() {
         link.sink.report(finding);
     }
+    if link.config.layout.execute_only {
+        check::data_in_code(&link.layout, |chunk| first_data(link, chunk)).into_iter().for_each(|finding| {
+            link.sink.report(finding);
+        });
+    }
+    report_impure_code(link);
     // -N asks for a writable and executable segment.
     if link.config.layout.magic != Magic::OMagic {
         let report = link.config.diagnostics.rwx_segments;

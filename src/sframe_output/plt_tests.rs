@@ -65,10 +65,10 @@ fn step_aarch64(code: &[u8]) -> (usize, Effect) {
                 _ => Effect::Push(-offset),
             }
         }
-        // adr, adrp; ldr with an offset, or of a place; add of a number, or of a register
+        // adr, adrp; ldr with an offset; movz, movk; add of a number, or of a register
         _ if word & 0x1f00_0000 == 0x1000_0000 && is_general(first) => Effect::Nothing,
         _ if word & 0xffc0_0000 == 0xf940_0000 && is_general(first) => Effect::Nothing,
-        _ if word & 0xff00_0000 == 0x5800_0000 && is_general(first) => Effect::Nothing,
+        _ if word & 0xdf80_0000 == 0xd280_0000 && is_general(first) => Effect::Nothing,
         _ if word & 0xff80_0000 == 0x9100_0000 && is_general(first) => Effect::Nothing,
         _ if word & 0xffe0_0000 == 0x8b00_0000 && is_general(first) => Effect::Nothing,
         _ => panic!("an instruction nobody has explained: {word:08x}"),

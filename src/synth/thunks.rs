@@ -95,10 +95,9 @@ pub fn names<'a, T: Target>(link: &Geometry<'a, T>, thunks: &Thunks) -> Vec<Synt
         let name = link.store.keep(thunk_name(link, index, thunk));
         let size = T::thunk_size(thunk.form);
         symbols.push(SyntheticSymbol { name, section, offset: thunk.offset, size, kind: elf::STT_FUNC });
-        for &(at, name) in T::thunk_marks(thunk.form) {
-            let offset = thunk.offset + at;
-            symbols.push(SyntheticSymbol { name, section, offset, size: 0, kind: elf::STT_NOTYPE });
-        }
+        let mark =
+            |name| SyntheticSymbol { name, section, offset: thunk.offset, size: 0, kind: elf::STT_NOTYPE };
+        symbols.extend(T::CODE_MARK.map(mark));
     }
     symbols
 }

@@ -384,6 +384,15 @@ pub static WORDS: &[ZSpec] = &[
         state.config.properties.bti_report = word(how, REPORT_WORDS)?;
         Ok(())
     }),
+    value(
+        &["execute-only-report"],
+        "HOW",
+        "Report code that is not marked as holding no data (AArch64): none, warning or error",
+        |state, how| {
+            state.config.layout.execute_only_report = word(how, REPORT_WORDS)?;
+            Ok(())
+        },
+    ),
     flag(&["pac-plt"], "Make PLTs that authenticate pointers (PAC)", |state| {
         state.config.properties.pac_plt = true
     }),

@@ -177,10 +177,6 @@ impl Target for AArch64 {
         thunks::write(form, out, place, target);
     }
 
-    fn thunk_marks(form: ThunkForm) -> &'static [(u64, &'static [u8])] {
-        thunks::marks(form)
-    }
-
     fn is_landing_pad(code: &[u8]) -> bool {
         thunks::is_landing_pad(code)
     }

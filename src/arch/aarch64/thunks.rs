@@ -11,10 +11,8 @@ use crate::arch::thunk::{ThunkForm, ThunkSpec};
 /// Reach of calls and of near thunks.
 pub const SPEC: ThunkSpec = ThunkSpec { reach: 1 << 27, near_reach: 1 << 32, align: 8 };
 
-/// `ldr x16, .+16`
-const LOAD_DISTANCE: u32 = 0x5800_0090;
-/// `adr x17, .-4`: the address of the thunk.
-const OWN_ADDRESS: u32 = 0x10ff_fff1;
+/// `adr x17, .-16`: the address of the thunk.
+const OWN_ADDRESS: u32 = 0x10ff_ff91;
 /// `add x16, x16, x17`
 const ADD_X16_X17: u32 = 0x8b11_0210;
 
@@ -22,7 +20,7 @@ const ADD_X16_X17: u32 = 0x8b11_0210;
 pub fn size(form: ThunkForm) -> u64 {
     match form {
         ThunkForm::Near => 12,
-        ThunkForm::Far => 24,
+        ThunkForm::Far => 28,
         ThunkForm::LandingPad | ThunkForm::Moved => 8,
     }
 }
@@ -38,10 +36,13 @@ pub fn write(form: ThunkForm, out: &mut [u8], place: u64, target: u64) {
             store(out, &[encode(Field::Page, ADRP_X16, pages), low, BR_X16]);
         }
         ThunkForm::Far => {
-            store(out, &[LOAD_DISTANCE, OWN_ADDRESS, ADD_X16_X17, BR_X16]);
-            if let Some(word) = out.get_mut(16..24) {
-                word.copy_from_slice(&target.wrapping_sub(place).to_le_bytes());
-            }
+            // The distance is in instructions, because code may be unreadable.
+            let distance = target.wrapping_sub(place);
+            let part = |move_part: u32, number: u32| {
+                move_part | 16 | number << 21 | ((distance >> (16 * number)) as u32 & 0xffff) << 5
+            };
+            let [a, b, c, d] = [part(MOVZ, 0), part(MOVK, 1), part(MOVK, 2), part(MOVK, 3)];
+            store(out, &[a, b, c, d, OWN_ADDRESS, ADD_X16_X17, BR_X16]);
         }
         ThunkForm::LandingPad => store(out, &[BTI_C, jump(4)]),
         ThunkForm::Moved => store(out.get_mut(4..).unwrap_or_default(), &[jump(4)]),
@@ -51,14 +52,6 @@ pub fn write(form: ThunkForm, out: &mut [u8], place: u64, target: u64) {
 fn store(out: &mut [u8], instructions: &[u32]) {
     for (place, instruction) in out.chunks_exact_mut(4).zip(instructions) {
         place.copy_from_slice(&instruction.to_le_bytes());
-    }
-}
-
-/// Mapping symbols of a thunk, with their offsets in bytes.
-pub fn marks(form: ThunkForm) -> &'static [(u64, &'static [u8])] {
-    match form {
-        ThunkForm::Far => &[(0, b"$x"), (16, b"$d")],
-        _ => &[(0, b"$x")],
     }
 }
 
@@ -148,11 +141,12 @@ mod tests {
 
     #[test]
     fn forms() {
-        let mut out = [0; 24];
+        let mut out = [0; 28];
         write(ThunkForm::Near, &mut out, 0x1000, 0x1000_2abc);
         assert_eq!(words(&out)[..3], [0xb008_0010, 0x912a_f210, BR_X16]);
-        write(ThunkForm::Far, &mut out, 0x1000, 0x1_0000_1000);
-        assert_eq!(words(&out), [0x5800_0090, 0x10ff_fff1, 0x8b11_0210, BR_X16, 0, 1]);
+        write(ThunkForm::Far, &mut out, 0x1000, 0x3_0002_1001);
+        let moves = [0xd280_0030, 0xf2a0_0050, 0xf2c0_0070, 0xf2e0_0010];
+        assert_eq!(words(&out), [&moves[..], &[0x10ff_ff91, 0x8b11_0210, BR_X16]].concat());
         write(ThunkForm::LandingPad, &mut out, 0x1000, 0x2000);
         assert_eq!(words(&out)[..2], [BTI_C, 0x1400_03ff]);
         write(ThunkForm::Moved, &mut out, 0x2000, 0x1004);

@@ -65,6 +65,10 @@ pub struct LayoutOptions {
     pub non_contiguous_regions: bool,
     /// `--enable-non-contiguous-regions-warnings`: each section that goes on so is reported.
     pub non_contiguous_regions_warnings: bool,
+    /// `--execute-only`: segments of code cannot be read, and hold nothing else.
+    pub execute_only: bool,
+    /// `-z execute-only-report`: how to report code that is not marked as pure.
+    pub execute_only_report: Report,
     /// `--call-graph-profile-sort` (default): functions are ordered by how often they call each other.
     pub call_graph_sort: bool,
 }
@@ -99,6 +103,8 @@ impl Default for LayoutOptions {
             split_by_reloc: None,
             non_contiguous_regions: false,
             non_contiguous_regions_warnings: false,
+            execute_only: false,
+            execute_only_report: Report::Ignore,
             call_graph_sort: true,
         }
     }

@@ -110,8 +110,8 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
         IgnoredFlag,
     ),
     ignored(
-        &["no-execute-only", "no-xosegment"],
-        "Keeps code readable, as this linker always does",
+        &["no-xosegment"],
+        "Lets code that is marked as pure share segments with other code, as this linker always does",
         IgnoredFlag,
     ),
     ignored(

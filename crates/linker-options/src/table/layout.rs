@@ -198,6 +198,12 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
     flag(&["rosegment"], "Keep read-only data in a segment of its own", |state| {
         state.config.layout.rosegment = Some(true);
     }),
+    flag(&["execute-only"], "Let code be run and not read, in segments that hold nothing else", |state| {
+        state.config.layout.execute_only = true;
+    }),
+    flag(&["no-execute-only"], "Let code be read, too (default)", |state| {
+        state.config.layout.execute_only = false;
+    }),
     flag(&["no-rosegment"], "Put read-only data into the segment of the code", |state| {
         state.config.layout.rosegment = Some(false);
     }),

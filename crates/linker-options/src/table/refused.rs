@@ -79,8 +79,8 @@ pub static REFUSED: &[Refused] = &[
         "this linker makes no notes for memory tagging",
     ),
     refused(
-        &["execute-only", "xosegment"],
-        "code segments are readable: constants and tables stand beside code",
+        &["xosegment"],
+        "code that is marked as pure shares output sections and pages with other code; --execute-only keeps all code unreadable",
     ),
     refused(
         &[
