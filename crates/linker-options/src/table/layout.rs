@@ -149,12 +149,14 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
         },
     )
     .reaches(Reach::Reads),
-    value(
+    optional(
         &["shuffle-sections"],
-        "PATTERN=SEED",
-        "Reorder input sections that match PATTERN: SEED -1 reverses, any other SEED gives one fixed order",
+        "[PATTERN=]SEED",
+        "Reorder input sections that match PATTERN (default: all): SEED -1 reverses, any other SEED (default: 0) gives one fixed order",
         |state, text| {
-            let (pattern, seed) = pair(text, "PATTERN=SEED")?;
+            let text = text.unwrap_or(b"0");
+            let (pattern, seed) =
+                if text.contains(&b'=') { pair(text, "PATTERN=SEED")? } else { (&b"*"[..], text) };
             let shuffle = Shuffle { pattern: pattern.to_vec(), order: shuffle_order(seed)? };
             state.config.layout.shuffles.push(shuffle);
             Ok(())
