@@ -377,7 +377,7 @@ fn run<T: Target>(job: Job<'_, '_>) -> Result<(), Aborted> {
     reports::collected(&bound, &sections, &mut progress.printed);
     progress.timings.pass("collect garbage");
     unpack_sections::run(&bound, &sections);
-    let folds = fold_sections::run(&bound, &mut sections);
+    let (bound, folds) = fold_sections::run(bound, &mut sections);
     reports::folded(&bound, &folds, &mut progress.printed);
     if config.icf.is_on() {
         progress.timings.pass("fold sections");

@@ -33,36 +33,79 @@ mod units;
 
 use crate::arch::Target;
 use crate::elf::consts as elf;
+use crate::elf::whole_table;
 use crate::ids::SectionId;
 use crate::input::{ObjectFile, SectionClass};
 use crate::layout::link_order::dependents_of;
 use crate::passes::collect_garbage::link_order_dependents;
-use crate::phase::{Bound, Folds, SectionState, SectionStates};
+use crate::phase::{Bound, Folds, Inputs, Resolved, SectionState, SectionStates};
 use crate::sframe_output;
 use crate::symbols::is_identifier;
 use described::FunctionsByPlace;
 use rayon::prelude::*;
 use significance::Pinned;
-use std::cmp::Reverse;
 use units::{Shapes, Units};
+use zerocopy::IntoBytes;
 
-/// Folds the sections that the options allow to fold.
-pub fn run<T: Target>(link: &Bound<'_, T>, sections: &mut SectionStates) -> Folds {
+/// Folds the sections that the options allow to fold. The leader of a class is its first section in link order,
+/// and gets the largest alignment.
+pub fn run<'a, T: Target>(link: Bound<'a, T>, sections: &mut SectionStates) -> (Bound<'a, T>, Folds) {
     if !link.config.icf.is_on() {
-        return Folds::default();
+        return (link, Folds::default());
     }
+    let classes = classes(&link, sections);
+    let pairs: Vec<(SectionId, SectionId)> =
+        classes.iter().flat_map(|class| class.pairs.iter().copied()).collect();
+    let folds = Folds::new(link.first_internal() as usize, &pairs);
+    if pairs.is_empty() {
+        return (link, folds);
+    }
+    sections.fold(pairs.into_iter().map(|(folded, _)| folded));
+    sframe_output::discard::discard(&link, sections);
+    let change =
+        |resolved: Resolved<'a, T>| Resolved { inputs: align_leaders(resolved.inputs, &classes), ..resolved };
+    let link = link.refine(|matched| matched.refine(|synthesized| synthesized.refine(change)));
+    (link, folds)
+}
+
+/// Equal sections.
+struct Class {
+    /// The one that stays.
+    leader: SectionId,
+    /// The largest alignment of all, in bytes.
+    align: u64,
+    /// The others and what depends on them, each with its leader.
+    pairs: Vec<(SectionId, SectionId)>,
+}
+
+/// Gives each leader the largest alignment of its class, as if its file said so.
+fn align_leaders<'a, T: Target>(mut inputs: Inputs<'a, T>, classes: &[Class]) -> Inputs<'a, T> {
+    let mut rows: Vec<(usize, usize, u64)> = Vec::new();
+    for &Class { leader, align, .. } in classes {
+        let Some((object, index)) = inputs.locate(leader) else { continue };
+        if object.headers[index as usize].sh_addralign.get() < align {
+            rows.push((object.id.index(), index as usize, align));
+        }
+    }
+    rows.sort_unstable();
+    let store = inputs.store;
+    for of_object in rows.chunk_by(|a, b| a.0 == b.0) {
+        let object = &mut inputs.objects[of_object[0].0];
+        let mut headers = object.headers.to_vec();
+        of_object.iter().for_each(|&(_, index, align)| headers[index].sh_addralign.set(align));
+        object.headers = whole_table(store.keep(headers.as_bytes()));
+    }
+    inputs
+}
+
+/// The classes of equal sections.
+fn classes<T: Target>(link: &Bound<'_, T>, sections: &SectionStates) -> Vec<Class> {
     let dependents = link_order_dependents(link);
     let pinned = significance::pin(link, sections);
     let read = described::read(link, sections);
     let described = FunctionsByPlace::new(link, &read);
     let shapes = Shapes { link, sections, dependents: &dependents, described: &described };
-    let pairs = pairs(&shapes, &alike(&shapes, &pinned));
-    let folds = Folds::new(link.first_internal() as usize, &pairs);
-    if !pairs.is_empty() {
-        sections.fold(pairs.into_iter().map(|(folded, _)| folded));
-        sframe_output::discard::discard(link, sections);
-    }
-    folds
+    divide(&shapes, &alike(&shapes, &pinned))
 }
 
 /// The candidates whose hash another candidate has too, in link order, with their hashes. Most sections have
@@ -138,23 +181,23 @@ fn has_simple_dependents<T: Target>(shapes: &Shapes<'_, '_, T>, pinned: &Pinned,
     })
 }
 
-/// Pairs of a folded section and its leader.
-fn pairs<T: Target>(shapes: &Shapes<'_, '_, T>, alike: &[(SectionId, u64)]) -> Vec<(SectionId, SectionId)> {
+/// Divides sections that look alike into classes.
+fn divide<T: Target>(shapes: &Shapes<'_, '_, T>, alike: &[(SectionId, u64)]) -> Vec<Class> {
     let units = Units::new(shapes, alike);
     let classes = classes::find(&units.hashes(), &|a, b| units.are_alike(a, b), &|row, targets| {
         units.targets(row, targets)
     });
-    let mut pairs = Vec::new();
-    for class in classes.iter() {
+    let class = |class: &[u32]| {
         let members = || class.iter().map(|&row| alike[row as usize].0);
-        // The leader's alignment must be enough for all members.
-        let Some(leader) = members().min_by_key(|&id| (Reverse(shapes.align(id)), id)) else { continue };
+        let (leader, align) = (members().min()?, members().map(|id| shapes.align(id)).max()?);
+        let mut pairs = Vec::new();
         for folded in members().filter(|&id| id != leader) {
             pairs.push((folded, leader));
             let dependents = shapes.dependents(folded).zip(shapes.dependents(leader));
             // `sframe_output::discard` drops the `.sframe` of folded text, with `SHF_LINK_ORDER` or without.
             pairs.extend(dependents.filter(|pair| !shapes.link.is_sframe_section(pair.0)));
         }
-    }
-    pairs
+        Some(Class { leader, align, pairs })
+    };
+    classes.iter().filter_map(class).collect()
 }

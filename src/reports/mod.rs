@@ -93,7 +93,7 @@ pub fn collected<T: Target>(link: &Bound<'_, T>, sections: &SectionStates, print
 
 /// `--print-icf-sections`.
 pub fn folded<T: Target>(link: &Bound<'_, T>, folds: &Folds, printed: &mut String) {
-    if !link.config.icf.print {
+    if !link.config.icf.print || !link.config.icf.is_on() {
         return;
     }
     let mut last = None;
@@ -103,6 +103,8 @@ pub fn folded<T: Target>(link: &Bound<'_, T>, folds: &Folds, printed: &mut Strin
         }
         let _ = writeln!(printed, "  removing identical section {}", link.describe_section(folded));
     }
+    let saved: u64 = folds.pairs().iter().map(|&(_, folded)| link.input_size(folded)).sum();
+    let _ = writeln!(printed, "ICF saved {saved} bytes");
 }
 
 /// `--explain-discarded`. It runs when references are known and before they end the link.

@@ -51,7 +51,7 @@ struct Part<'s, E: ByteOrder> {
 struct Header<'s> {
     sh_type: u32,
     flags: u64,
-    /// The alignment of a dependent, in bytes. The section itself has 0 here, because the leader has the
+    /// The alignment of a dependent, in bytes. The section itself has 0 here, because the leader gets the
     /// largest alignment.
     align: u64,
     /// The output section: its row in the plan, or the section's name if it is an orphan.
@@ -137,6 +137,8 @@ fn section_part<'s, T: Target>(link: &'s Bound<'_, T>, id: SectionId) -> Part<'s
 enum Referent<'s> {
     /// A number.
     Number(i64),
+    /// A number by its GOT slot or the like, and the addend, which counts from there.
+    Slot(u64, i64),
     /// A symbol that stands for itself and not for a place in this output (imported, undefined, with a
     /// resolver), and the addend.
     Symbol(SymbolId, i64),
@@ -241,14 +243,15 @@ impl<'u, 's, 'a, T: Target> Units<'u, 's, 'a, T> {
         if facts(link, index, id).intersects(APART) {
             return as_symbol;
         }
-        let Some((section, value)) = link.referenced_section(object, index) else {
-            let is_number =
-                index < object.first_global && object.symbol_place(index as usize) == SymbolPlace::Absolute;
-            let number = symbol.st_value.get().wrapping_add_signed(addend) as i64;
-            return if is_number { (Referent::Number(number), NONE) } else { as_symbol };
-        };
         // The addend of an address or a distance counts from the symbol. Other addends count from a GOT slot.
         let sum = matches!(info.expr, RelocExpr::Symbol | RelocExpr::Plt);
+        let Some((section, value)) = link.referenced_section(object, index) else {
+            return match self.number(id) {
+                Some(number) if sum => (Referent::Number(number.wrapping_add_signed(addend) as i64), NONE),
+                Some(number) => (Referent::Slot(number, addend), NONE),
+                None => as_symbol,
+            };
+        };
         if link.class_of(section).contains(SectionClass::MERGE) {
             let chooses = sum && symbol.kind() == elf::STT_SECTION;
             let (chosen, rest) =
@@ -262,6 +265,14 @@ impl<'u, 's, 'a, T: Target> Units<'u, 's, 'a, T> {
             (NONE, _) => (Referent::Place(section, offset, addend), NONE),
             (row, number) => (Referent::Unit(number, offset, addend), row),
         }
+    }
+
+    /// The number that an object gives a symbol; `None` if the symbol is no number, or a script assigns it.
+    fn number(&self, id: SymbolId) -> Option<u64> {
+        let (file, index) = self.shapes.link.symbol_entry(id)?;
+        let object = &self.shapes.link.objects[file.index()];
+        let is_number = object.symbol_place(index as usize) == SymbolPlace::Absolute;
+        is_number.then(|| object.symbols[index as usize].st_value.get())
     }
 
     fn piece(&self, section: SectionId, offset: u64, addend: i64) -> Option<Referent<'s>> {
