@@ -26,9 +26,10 @@ pub fn run<T: Target>(link: &Placed<'_, T>) -> Vec<(SectionId, SymbolId)> {
     let end = loaded().map(|chunk| chunk.address.saturating_add(chunk.size)).max().unwrap_or(0);
     // Where addresses are fixed, instructions hold addresses as well as distances, and numbers that scripts
     // compute.
-    let extent = match link.mode.position_independent {
-        true => end - start,
-        false => link.linker_values.iter().map(|symbol| symbol.value).fold(end, u64::max),
+    let extent = if link.mode.position_independent {
+        end - start
+    } else {
+        link.linker_values.iter().map(|symbol| symbol.value).fold(end, u64::max)
     };
     if link.config.is_relocatable() || extent < REACH {
         return Vec::new();

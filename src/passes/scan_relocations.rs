@@ -463,13 +463,7 @@ fn report_text_relocations<T: Target>(link: &Live<'_, T>, first: Reference) {
 /// Warns of `STT_GNU_IFUNC` functions together with text relocations. While the dynamic linker applies text
 /// relocations, it makes the code writable and not executable, and it may call resolvers at that time.
 fn report_resolvers<T: Target>(link: &Live<'_, T>, asked: &RelocNeeds) {
-    let is_resolved = |site: &DynRelocSite| site.kind() == DynamicKind::Resolved;
-    let in_words = asked.sites.iter().flatten().any(is_resolved);
-    let by_needs = || {
-        let symbols = link.symbols.par_iter().zip(&asked.of_symbols);
-        symbols.any(|(flags, needs)| flags.contains(SymbolFlags::IFUNC) && !needs.is_empty())
-    };
-    if in_words || by_needs() {
+    if asked.sites.iter().flatten().any(|site| site.kind() == DynamicKind::Resolved) {
         link.sink.report(
             Diagnostic::warning(
                 Code::TextRelocation,

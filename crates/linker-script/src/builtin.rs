@@ -81,9 +81,10 @@ impl Layout {
             _ => Cow::Borrowed(text),
         };
         let text = if order.text_parts { part_text(text) } else { text };
-        match order.one_got {
-            true => text.replace(TWO_TABLES[0], ONE_TABLE).replace(TWO_TABLES[1], "").into(),
-            false => text,
+        if order.one_got {
+            text.replace(TWO_TABLES[0], ONE_TABLE).replace(TWO_TABLES[1], "").into()
+        } else {
+            text
         }
     }
 
