@@ -173,6 +173,8 @@ pub trait Target: Copy + Default + Send + Sync + std::fmt::Debug + 'static {
     const THUNKS: Option<ThunkSpec> = None;
     /// Name of the symbol that says where code begins, on machines that mark code.
     const CODE_MARK: Option<&'static [u8]> = None;
+    /// The name of [`crate::arch::machine::SHF_PURE_CODE`], where the machine has that flag.
+    const PURE_CODE: Option<&'static str> = None;
     /// Instructions that do nothing, for gaps between code; the n-th has n bytes. The linker repeats the
     /// longest and ends with one that fits the rest, as GNU ld does. Empty: it fills with zeros.
     const CODE_FILL: &'static [&'static [u8]];

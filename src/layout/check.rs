@@ -113,8 +113,8 @@ pub fn rwx(segments: &[Segment], report: Report, output: &str) -> Vec<Diagnostic
     findings
 }
 
-/// Reports what `--execute-only` does not allow: sections in a segment of code that a program may read. `place_of`
-/// names the first input section of an output section that is not code.
+/// Reports what `--execute-only` does not allow: sections in a segment of code that a program may read.
+/// `place_of` names the first input section of an output section that is not code.
 pub fn data_in_code(layout: &Layout<'_>, place_of: impl Fn(&Chunk<'_>) -> Option<String>) -> Vec<Diagnostic> {
     let is_code = |segment: &&Segment| segment.p_type == elf::PT_LOAD && segment.flags & elf::PF_X != 0;
     let held = layout.segments.iter().filter(is_code).flat_map(|segment| layout.chunks_of(segment));

@@ -169,8 +169,9 @@ impl Filler<'_, '_, '_> {
                 continue;
             };
             if !chunk.takes_address_space() {
-                // A `PT_TLS` that has only zeros begins here, at the offset that belongs to its address. So do the
-                // segment's own zeros, even if the segment, having no bytes, begins a page before them.
+                // A `PT_TLS` that has only zeros begins here, at the offset that belongs to its address. So
+                // do the segment's own zeros, even if the segment, having no bytes, begins a page before
+                // them.
                 section.offset = base.checked_add(chunk.address.wrapping_sub(first_address))?;
                 self.places[index] = Some(section.offset);
                 continue;
@@ -287,8 +288,8 @@ fn load_around<'s>(segments: &'s [Segment], chunk: &Chunk<'_>) -> Option<&'s Seg
     segments.iter().rfind(holds)
 }
 
-/// The offset that belongs to an address in a loaded segment. A `PT_TLS` of only `.tbss` has it, so that it is
-/// congruent, too. A segment without bytes may begin pages before its sections' own offsets.
+/// The offset that belongs to an address in a loaded segment. A `PT_TLS` of only `.tbss` has it, so that it
+/// is congruent, too. A segment without bytes may begin pages before its sections' own offsets.
 fn offset_in(layout: &Layout<'_>, places: &[Option<u64>], load: &Segment, address: u64) -> Option<u64> {
     let first = layout.order.get(load.positions()).and_then(<[ChunkId]>::first);
     let (offset, start) = match first.filter(|_| load.file_size == 0) {

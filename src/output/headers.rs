@@ -144,8 +144,8 @@ fn link_and_info<T: Target>(link: &Placed<'_, T>, id: ChunkId, chunk: &Chunk<'_>
     }
 }
 
-/// The strings of a section of stabs: `.stabstr` for `.stab`, `.stab.exclstr` for `.stab.excl`. Debuggers find
-/// them by `sh_link`.
+/// The strings of a section of stabs: `.stabstr` for `.stab`, `.stab.exclstr` for `.stab.excl`. Debuggers
+/// find them by `sh_link`.
 fn stab_strings<T: Target>(link: &Placed<'_, T>, chunk: &Chunk<'_>) -> Option<ChunkId> {
     if !chunk.name.starts_with(b".stab") {
         return None;

@@ -47,8 +47,8 @@ use significance::Pinned;
 use units::{Shapes, Units};
 use zerocopy::IntoBytes;
 
-/// Folds the sections that the options allow to fold. The leader of a class is its first section in link order,
-/// and gets the largest alignment.
+/// Folds the sections that the options allow to fold. The leader of a class is its first section in link
+/// order, and gets the largest alignment.
 pub fn run<'a, T: Target>(link: Bound<'a, T>, sections: &mut SectionStates) -> (Bound<'a, T>, Folds) {
     if !link.config.icf.is_on() {
         return (link, Folds::default());

@@ -7,7 +7,7 @@ use super::compress_debug;
 use crate::arch::Target;
 use crate::arch::machine::SHF_PURE_CODE;
 use crate::chunks::{Chunk, Segment};
-use crate::cli::{Machine, Magic, OutputFormat, Report, SeparateCode};
+use crate::cli::{Magic, OutputFormat, Report, SeparateCode};
 use crate::diag::{Code, Diagnostic, Severity};
 use crate::elf::consts as elf;
 use crate::elf::is_alloc;
@@ -99,18 +99,17 @@ fn report_impure_code<T: Target>(link: &Placed<'_, T>) {
         Report::Error => Severity::Error,
         Report::Ignore => return,
     };
-    if T::MACHINE != Machine::AArch64 {
-        let message = "-z execute-only-report: only code of AArch64 has the mark of pure code";
+    let Some(mark) = T::PURE_CODE else {
+        let message = "-z execute-only-report: code of this machine has no mark that it holds no data";
         link.sink.report(Diagnostic::error(Code::BadOption, message));
         return;
-    }
+    };
     for &id in link.layout.chunks.iter().flat_map(|chunk| &chunk.items) {
         let info = link.section_info(id);
         let is_code = is_alloc(info.flags) && info.flags & elf::SHF_EXECINSTR != 0 && info.size > 0;
         if id.0 < link.first_internal() && is_code && info.flags & SHF_PURE_CODE == 0 {
             let place = link.describe_place(id, 0);
-            let message =
-                format!("{place} is code that may hold data: it lacks the flag SHF_AARCH64_PURECODE");
+            let message = format!("{place} is code that may hold data: it lacks the flag {mark}");
             link.sink.report(
                 Diagnostic::new(severity, Code::LayoutError, message)
                     .help("compile it with -mexecute-only")

@@ -4,9 +4,9 @@
 //! count. `--require-defined` takes a symbol as a reference does. All references count here, also those of
 //! sections that turn out to be garbage, because an exported symbol is a root of the collection.
 //!
-//! A library's function and a program's data of one name (`int times;`) have nothing to do with each other: the
-//! library's definition does not count, so the program does not export its own, and the library goes on to use
-//! what it defines. GNU ld does the same.
+//! A library's function and a program's data of one name (`int times;`) have nothing to do with each other:
+//! the library's definition does not count, so the program does not export its own, and the library goes on
+//! to use what it defines. GNU ld does the same.
 //!
 //! A weak reference does not make the program load a library. If a definition of such a library prevails,
 //! weak references bind to the first loaded library that defines the name, or stay undefined. If they stayed

@@ -67,6 +67,7 @@ impl Target for AArch64 {
     const UNDEFINED_WEAK_IS_PLACE: bool = true;
     const THUNKS: Option<ThunkSpec> = Some(thunks::SPEC);
     const CODE_MARK: Option<&'static [u8]> = Some(b"$x");
+    const PURE_CODE: Option<&'static str> = Some("SHF_AARCH64_PURECODE");
     /// Zeros: `udf #0`.
     const CODE_FILL: &'static [&'static [u8]] = &[];
     const PLT: PltShape = plt::shape(false, false);

@@ -5,8 +5,9 @@
 //! in, are new: a compiler may call functions that no source names. For these, all archives are searched as
 //! one group.
 //!
-//! A member goes again if it was taken for a symbol that the machine code turns out to define itself: a plugin
-//! does not see what assembly inside a source defines. What other files want of that member stays wanted.
+//! A member goes again if it was taken for a symbol that the machine code turns out to define itself: a
+//! plugin does not see what assembly inside a source defines. What other files want of that member stays
+//! wanted.
 
 use super::{Extracted, Known, Search};
 use crate::arch::Target;
@@ -91,8 +92,8 @@ fn added(before: &Before<'_>, steps: &[Step]) -> impl Iterator<Item = u32> {
     })
 }
 
-/// The members that were taken for a symbol that the machine code in `made` defines, too. The link cannot have
-/// both definitions.
+/// The members that were taken for a symbol that the machine code in `made` defines, too. The link cannot
+/// have both definitions.
 fn superseded<T: Target>(
     before: &Before<'_>,
     files: &[Parsed<'_, T>],
@@ -164,8 +165,8 @@ impl<T: Target> Search<'_, '_, T> {
 }
 
 /// The order of the objects that the first search took and of late ones: files that plugins added, from row
-/// `first_added` on, stand at the `place` of the intermediate code, and other late members where their archives
-/// are.
+/// `first_added` on, stand at the `place` of the intermediate code, and other late members where their
+/// archives are.
 fn link_order((early, late): (&[u32], &[u32]), place: usize, first_added: u32) -> Vec<u32> {
     let slot = |file: u32| match early.iter().rposition(|&other| other < file) {
         _ if file >= first_added => (place, 1),
