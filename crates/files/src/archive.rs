@@ -3,13 +3,17 @@
 //! This module lists all members of an archive, and the caller parses them in parallel. The archive's symbol
 //! index is read only for members that cannot be parsed.
 
+mod thin;
+
 use crate::{InputSource, InputStore};
 use hashbrown::HashMap;
 use hashbrown::hash_map::EntryRef;
-use object::read::archive::ArchiveFile;
+use object::read::archive::{ArchiveFile, ArchiveMember, ArchiveOffset};
 use std::ffi::OsStr;
+use std::fmt::Display;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use thin::Named;
 
 /// One member of an archive.
 pub struct Member<'a> {
@@ -75,37 +79,69 @@ pub fn members<'a>(
     source: &dyn InputSource,
     store: &'a InputStore,
 ) -> Result<Vec<Member<'a>>, String> {
-    let archive = ArchiveFile::parse(bytes).map_err(|error| format!("malformed archive: {error}"))?;
+    if thin::is_thin(bytes) {
+        return thin_members(path, bytes, source, store);
+    }
+    let archive = ArchiveFile::parse(bytes).map_err(malformed)?;
+    let member = |member: object::Result<ArchiveMember<'a>>| {
+        let member = member.map_err(malformed)?;
+        let name = text_of(member.name(), store);
+        let contents =
+            member.data(bytes).map_err(|error| format!("malformed archive member {name}: {error}"))?;
+        Ok(Member { name, bytes: contents, file: None, offset: member.file_range().0 })
+    };
+    archive.members().map(member).collect()
+}
+
+fn malformed(error: impl Display) -> String {
+    format!("malformed archive: {error}")
+}
+
+fn text_of<'a>(name: &'a [u8], store: &'a InputStore) -> &'a str {
+    std::str::from_utf8(name).unwrap_or_else(|_| store.keep_str(&String::from_utf8_lossy(name)))
+}
+
+/// The members of a thin archive. A member may be one of another archive, which `ar` does not copy into a
+/// thin one either.
+fn thin_members<'a>(
+    path: &Path,
+    bytes: &'a [u8],
+    source: &dyn InputSource,
+    store: &'a InputStore,
+) -> Result<Vec<Member<'a>>, String> {
     let folder = path.parent().unwrap_or(Path::new(""));
     let mut members = Vec::new();
     // A thin archive may name one file many times, even itself. Each file is read once.
     let mut read: HashMap<PathBuf, &[u8]> = HashMap::new();
     let mut outside = ThinArchiveBytes::new(bytes.len());
-    for member in archive.members() {
-        let member = member.map_err(|error| format!("malformed archive: {error}"))?;
-        let name = std::str::from_utf8(member.name())
-            .unwrap_or_else(|_| store.keep_str(&String::from_utf8_lossy(member.name())));
-        let (mut thin, mut offset) = (None, 0);
-        let contents = if member.is_thin() {
-            let file = thin.insert(folder.join(OsStr::from_bytes(member.name())));
-            match read.entry_ref(file) {
-                EntryRef::Occupied(known) => {
-                    outside.count_again(known.get().len())?;
-                    *known.get()
-                }
-                EntryRef::Vacant(place) => {
-                    let bytes = source.read(file).map_err(|error| {
-                        format!("cannot read thin archive member {}: {error}", file.display())
-                    })?;
-                    outside.count(bytes.len());
-                    *place.insert(store.keep_file(bytes))
-                }
+    for named in thin::members(bytes) {
+        let Named { name, inside } = named.map_err(malformed)?;
+        let file = folder.join(OsStr::from_bytes(name));
+        let (contents, again) = match read.entry_ref(&file) {
+            EntryRef::Occupied(known) => (*known.get(), true),
+            EntryRef::Vacant(place) => {
+                let bytes = source.read(&file).map_err(|error| {
+                    format!("cannot read thin archive member {}: {error}", file.display())
+                })?;
+                outside.count(bytes.len());
+                (*place.insert(store.keep_file(bytes)), false)
             }
-        } else {
-            offset = member.file_range().0;
-            member.data(bytes).map_err(|error| format!("malformed archive member {name}: {error}"))?
         };
-        members.push(Member { name, bytes: contents, file: thin, offset });
+        let member = match inside {
+            None => Member { name: text_of(name, store), bytes: contents, file: Some(file), offset: 0 },
+            Some(at) => {
+                let wrong = |error: object::Error| format!("{} at offset {at}: {error}", file.display());
+                let archive = ArchiveFile::parse(contents).map_err(wrong)?;
+                let member = archive.member(ArchiveOffset(at)).map_err(wrong)?;
+                let bytes = member.data(contents).map_err(wrong)?;
+                let (name, offset) = (text_of(member.name(), store), member.file_range().0);
+                Member { name, bytes, file: Some(file), offset }
+            }
+        };
+        if again {
+            outside.count_again(member.bytes.len())?;
+        }
+        members.push(member);
     }
     Ok(members)
 }
