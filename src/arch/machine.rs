@@ -104,6 +104,10 @@ const AARCH64_FEATURE_PAUTH: u32 = 0xc000_0001;
 pub const FEATURE_IBT: u32 = 1;
 /// x86: shadow stack.
 pub const FEATURE_SHSTK: u32 = 2;
+/// x86: linear address masking of 48 bits, and of 57 bits.
+pub const FEATURE_LAM_U48: u32 = 4;
+/// x86: linear address masking of 57 bits.
+pub const FEATURE_LAM_U57: u32 = 8;
 /// AArch64: branch target identification.
 pub const FEATURE_BTI: u32 = 1;
 /// AArch64: pointer authentication.
@@ -132,7 +136,13 @@ pub fn forced_properties(machine: Machine, options: &PropertyOptions) -> Vec<(u3
     let bit = |wanted: bool, bit: u32| if wanted { bit } else { 0 };
     let all = match machine {
         Machine::X86_64 => vec![
-            (X86_FEATURE_1_AND, bit(options.ibt, FEATURE_IBT) | bit(options.shstk, FEATURE_SHSTK)),
+            (
+                X86_FEATURE_1_AND,
+                bit(options.ibt, FEATURE_IBT)
+                    | bit(options.shstk, FEATURE_SHSTK)
+                    | bit(options.lam_u48, FEATURE_LAM_U48)
+                    | bit(options.lam_u57, FEATURE_LAM_U57),
+            ),
             (X86_ISA_1_NEEDED, options.x86_64_level.map_or(0, |level| 1 << (level.clamp(1, 4) - 1))),
         ],
         Machine::AArch64 => vec![(
@@ -159,7 +169,11 @@ pub fn reported_features(
     options: &PropertyOptions,
 ) -> Vec<(Report, &'static [(u32, &'static str)])> {
     match machine {
-        Machine::X86_64 => vec![(options.cet_report, &[(FEATURE_IBT, "IBT"), (FEATURE_SHSTK, "SHSTK")])],
+        Machine::X86_64 => vec![
+            (options.cet_report, &[(FEATURE_IBT, "IBT"), (FEATURE_SHSTK, "SHSTK")]),
+            (options.lam_u48_report, &[(FEATURE_LAM_U48, "LAM_U48")]),
+            (options.lam_u57_report, &[(FEATURE_LAM_U57, "LAM_U57")]),
+        ],
         Machine::AArch64 => {
             vec![(options.bti_report, &[(FEATURE_BTI, "BTI")]), (options.gcs_report, &[(FEATURE_GCS, "GCS")])]
         }

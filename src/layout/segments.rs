@@ -38,6 +38,8 @@ pub struct SegmentPolicy {
     pub headers_room: bool,
     /// `--execute-only`: whether code cannot be read.
     pub execute_only: bool,
+    /// `--spare-program-headers`: how many empty program headers follow.
+    pub spare: usize,
     /// `-N`: whether text is writable.
     pub writable_text: bool,
     /// `PT_GNU_STACK`: whether it is executable, and its size.
@@ -134,9 +136,8 @@ pub fn derive(chunks: &[&Chunk<'_>], policy: &SegmentPolicy, headers_size: u64) 
             ..Segment::default()
         });
     }
-    if let Some(relro) = relro(chunks, policy) {
-        segments.push(relro);
-    }
+    segments.extend(relro(chunks, policy));
+    segments.resize(segments.len() + policy.spare, Segment { p_type: elf::PT_NULL, ..Segment::default() });
     segments
 }
 

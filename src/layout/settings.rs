@@ -117,6 +117,7 @@ pub fn fixed<'a, T: Target>(link: &Contents<'a, T>, plan: &LayoutPlan) -> Fixed<
             headers_room: keeps_headers_room(plan),
             // If an object's section had the flag, it would stay in the program made from that object.
             execute_only: layout.execute_only,
+            spare: layout.spare_program_headers as usize,
             writable_text: layout.magic == Magic::OMagic && !config.is_relocatable(),
             stack: stack.map(|executable| (executable, layout.stack_size.unwrap_or(0))),
             ..SegmentPolicy::default()

@@ -168,6 +168,10 @@ fn shapes<T: Target>() -> Vec<PltShape> {
             // here.
             shstk: false,
             cet_report: Report::Ignore,
+            lam_u48: false,
+            lam_u57: false,
+            lam_u48_report: Report::Ignore,
+            lam_u57_report: Report::Ignore,
             x86_64_level: None,
             bti_report: Report::Ignore,
             gcs: Gcs::Implicit,

@@ -349,6 +349,37 @@ pub static WORDS: &[ZSpec] = &[
             Ok(())
         },
     ),
+    flag(&["lam-u48"], "Mark the output for linear address masking (LAM) of 48 and of 57 bits", |state| {
+        state.config.properties.lam_u48 = true;
+        state.config.properties.lam_u57 = true;
+    }),
+    flag(&["lam-u57"], "Mark the output for linear address masking (LAM) of 57 bits", |state| {
+        state.config.properties.lam_u57 = true;
+    }),
+    value(
+        &["lam-u48-report"],
+        "HOW",
+        "Report objects without LAM of 48 bits: none, warning or error",
+        |state, how| {
+            state.config.properties.lam_u48_report = word(how, REPORT_WORDS)?;
+            Ok(())
+        },
+    ),
+    value(
+        &["lam-u57-report"],
+        "HOW",
+        "Report objects without LAM of 57 bits: none, warning or error",
+        |state, how| {
+            state.config.properties.lam_u57_report = word(how, REPORT_WORDS)?;
+            Ok(())
+        },
+    ),
+    value(&["lam-report"], "HOW", "Report objects without LAM: none, warning or error", |state, how| {
+        let report = word(how, REPORT_WORDS)?;
+        state.config.properties.lam_u48_report = report;
+        state.config.properties.lam_u57_report = report;
+        Ok(())
+    }),
     flag(&["x86-64-baseline"], "Mark the output as one that needs the x86-64 baseline", |state| {
         state.config.properties.x86_64_level = Some(1);
     }),

@@ -65,6 +65,8 @@ pub struct LayoutOptions {
     pub non_contiguous_regions: bool,
     /// `--enable-non-contiguous-regions-warnings`: each section that goes on so is reported.
     pub non_contiguous_regions_warnings: bool,
+    /// `--spare-program-headers`: empty program headers at the end of the table.
+    pub spare_program_headers: u32,
     /// `--execute-only`: segments of code cannot be read, and hold nothing else.
     pub execute_only: bool,
     /// `-z execute-only-report`: how to report code that is not marked as pure.
@@ -103,6 +105,7 @@ impl Default for LayoutOptions {
             split_by_reloc: None,
             non_contiguous_regions: false,
             non_contiguous_regions_warnings: false,
+            spare_program_headers: 0,
             execute_only: false,
             execute_only_report: Report::Ignore,
             call_graph_sort: true,
@@ -430,6 +433,14 @@ pub struct PropertyOptions {
     pub ibt_plt: bool,
     /// `-z cet-report=`: how objects without IBT or SHSTK are reported.
     pub cet_report: Report,
+    /// `-z lam-u48`: the output is marked for linear address masking of 48 bits, and of 57 bits.
+    pub lam_u48: bool,
+    /// `-z lam-u57`: the output is marked for linear address masking of 57 bits.
+    pub lam_u57: bool,
+    /// `-z lam-u48-report=`, `-z lam-report=`: how objects without that mark are reported.
+    pub lam_u48_report: Report,
+    /// `-z lam-u57-report=`, `-z lam-report=`: how objects without that mark are reported.
+    pub lam_u57_report: Report,
     /// `-z x86-64-baseline` (1), `-z x86-64-v2` (2) to `v4` (4): the ISA level that the output is marked to
     /// need.
     pub x86_64_level: Option<u8>,

@@ -200,6 +200,20 @@ pub(super) static OPTIONS: &[OptionSpec] = &[
     flag(&["rosegment"], "Keep read-only data in a segment of its own", |state| {
         state.config.layout.rosegment = Some(true);
     }),
+    value(
+        &["spare-program-headers"],
+        "N",
+        "Leave room for N more program headers, which other tools may fill",
+        |state, count| {
+            const MOST: u64 = 1000;
+            let count = number(count)?;
+            if count > MOST {
+                return Err(format!("at most {MOST} are allowed"));
+            }
+            state.config.layout.spare_program_headers = count as u32;
+            Ok(())
+        },
+    ),
     flag(&["execute-only"], "Let code be run and not read, in segments that hold nothing else", |state| {
         state.config.layout.execute_only = true;
     }),

@@ -106,10 +106,6 @@ pub static REFUSED: &[Refused] = &[
     refused(&["perf"], "use --time-report and --stats, which print the times of passes, and sizes"),
     refused(&["repro"], "use --reproduce, which writes a tar file from which the link can be repeated"),
     refused(&["reverse-sections"], "sections always stay in the order of the script"),
-    refused(
-        &["spare-program-headers"],
-        "this linker leaves no room for more program headers; PHDRS in a script adds some",
-    ),
     refused(&["zero-to-bss"], "sections keep the type that the compiler gave them"),
 ];
 
@@ -121,10 +117,6 @@ pub static REFUSED_WORDS: &[Refused] = &[
     ),
     refused(&["nolrodata-after-bss"], "large read-only data is behind .bss in every built-in layout"),
     refused(&["unique"], "this linker marks no library as one that all namespaces share"),
-    refused(
-        &["lam-u48", "lam-u57", "lam-u48-report", "lam-u57-report", "lam-report"],
-        "this linker makes no properties for linear address masking",
-    ),
     refused(&["memtag-mode", "memtag-stack"], "this linker makes no notes for memory tagging"),
     refused(
         &["rewrite-endbr"],
