@@ -17,6 +17,9 @@
 //! .bss : { *(.bss) }
 //! ```
 //!
+//! An output section that a script describes without a place (`OVERWRITE_SECTIONS`) is placed like an orphan,
+//! before them.
+//!
 //! Orphans of one class stay together, in input order. Orphans that share an output section are placed by the
 //! union of their flags.
 
@@ -176,14 +179,13 @@ enum Class {
 }
 
 impl Class {
-    fn of(orphan: &Orphan<'_>, properties: Properties) -> Class {
-        if orphan.last {
-            Class::Last
-        } else if properties.debug {
+    /// The class of a section of this type and name that does not stand last.
+    fn of(sh_type: u32, name: &[u8], properties: Properties) -> Class {
+        if properties.debug {
             Class::Debug
         } else if !properties.alloc {
             Class::NotAllocated
-        } else if orphan.info.sh_type == elf::SHT_NOTE || orphan.info.name.starts_with(b".note") {
+        } else if sh_type == elf::SHT_NOTE || name.starts_with(b".note") {
             Class::Note
         } else if properties.tls {
             if properties.contents { Class::Tls } else { Class::TlsZeros }
@@ -224,11 +226,14 @@ pub fn place(
     orphans: &[Orphan<'_>],
     append: bool,
 ) {
-    if orphans.is_empty() {
+    let unplaced = unplaced(plan, lists);
+    if orphans.is_empty() && unplaced.is_empty() {
         return;
     }
     let mut placer = Placer::new(plan, lists);
     placer.append = append;
+    unplaced.into_iter().for_each(|output| placer.place_described(output));
+    placer.list_names();
     let mut joined: HashMap<Key<'_>, Properties, Hasher> = HashMap::default();
     for orphan in orphans {
         let own = Properties::of(orphan);
@@ -244,6 +249,14 @@ pub fn place(
         rules[orphan.id.index()] = Some(rule);
     }
     placer.finish();
+}
+
+/// The output sections that hold something, and that no command places.
+fn unplaced(plan: &LayoutPlan, lists: &[List]) -> Vec<OutputId> {
+    let is_filled = |rule: RuleId| lists.get(rule.index()).is_some_and(|list| list.facts.count > 0);
+    let rows = plan.outputs.iter().enumerate();
+    let found = rows.filter(|(_, output)| output.unplaced && output.rules().any(is_filled));
+    found.map(|(row, _)| OutputId::from_index(row)).collect()
 }
 
 struct Placer<'p> {
@@ -296,12 +309,6 @@ impl<'p> Placer<'p> {
                 *row = Some(Properties::new(elf::SHT_NULL, elf::SHF_ALLOC, &described.name));
             }
         }
-        let mut by_name: HashMap<Vec<u8>, Vec<OutputId>, Hasher> = HashMap::default();
-        for node in &nodes {
-            if let Command::Output(output) = node.command {
-                by_name.entry_ref(&plan.outputs[output.index()].name[..]).or_default().push(output);
-            }
-        }
         let first = (count > 0).then_some(0);
         Placer {
             plan,
@@ -312,8 +319,28 @@ impl<'p> Placer<'p> {
             last_started: None,
             append: false,
             properties,
-            by_name,
+            by_name: HashMap::default(),
         }
+    }
+
+    /// Lists the output sections that orphans may join.
+    fn list_names(&mut self) {
+        let mut node = self.first;
+        while let Some(Node { command, next }) = node.map(|node| &self.nodes[node]) {
+            if let Command::Output(output) = command {
+                let name = &self.plan.outputs[output.index()].name[..];
+                self.by_name.entry_ref(name).or_default().push(*output);
+            }
+            node = *next;
+        }
+    }
+
+    /// Places an output section that the script describes.
+    fn place_described(&mut self, output: OutputId) {
+        let Some(properties) = self.properties[output.index()] else { return };
+        self.plan.outputs[output.index()].unplaced = false;
+        let class = Class::of(properties.sh_type, &self.plan.outputs[output.index()].name, properties);
+        self.put(output, class, properties);
     }
 
     /// The rule for an orphan. `properties` are those of all orphans that share its key.
@@ -334,7 +361,17 @@ impl<'p> Placer<'p> {
             self.last_started = Some(self.insert(self.last_started, Command::Output(output)));
             return rule;
         }
-        let class = if self.append { Class::Last } else { Class::of(orphan, properties) };
+        let class = match orphan.last {
+            true => Class::Last,
+            false => Class::of(orphan.info.sh_type, orphan.info.name, properties),
+        };
+        self.put(output, class, properties);
+        rule
+    }
+
+    /// Puts an output section behind others of its class, or behind its best neighbour.
+    fn put(&mut self, output: OutputId, class: Class, properties: Properties) {
+        let class = if self.append { Class::Last } else { class };
         let (after, neighbour) = match self.last_of_class.get(&class) {
             Some(&node) => (Some(node), Some(node)),
             None => self.node_after_neighbour(class, properties),
@@ -352,11 +389,12 @@ impl<'p> Placer<'p> {
             let OutputPlan { region, load_region, phdrs, .. } = &self.plan.outputs[neighbour.index()];
             let (region, load_region, phdrs) = (region.clone(), load_region.clone(), phdrs.clone());
             let plan = &mut self.plan.outputs[output.index()];
-            (plan.region, plan.load_region, plan.phdrs) = (region, load_region, phdrs);
+            if plan.region.is_none() && plan.load_region.is_none() && plan.phdrs.is_empty() {
+                (plan.region, plan.load_region, plan.phdrs) = (region, load_region, phdrs);
+            }
         }
         let node = self.insert(after, Command::Output(output));
         self.last_of_class.insert(class, node);
-        rule
     }
 
     /// The output section of the script that an orphan joins: of those with its name, the first that holds

@@ -61,6 +61,7 @@ impl LayoutPlan {
             builder.plan.entry = entry.or(builder.plan.entry.take());
         }
         builder.insert();
+        builder.overwrite();
         builder.put_first(orders);
         builder.finish()
     }
@@ -119,7 +120,9 @@ pub(super) struct Builder<'c> {
     config: &'c Config,
     pub(super) plan: LayoutPlan,
     inserts: Vec<(Insert, Vec<Command>)>,
-    /// The output sections in these commands.
+    /// The descriptions of `OVERWRITE_SECTIONS`, in order.
+    overwrites: Vec<OutputSection>,
+    /// The output sections in these commands and of these descriptions.
     inserted: HashSet<OutputId>,
     pub(super) findings: Vec<Diagnostic>,
 }
@@ -133,7 +136,8 @@ impl<'c> Builder<'c> {
         for (name, start) in &config.layout.section_starts {
             plan.section_starts.insert(name.clone(), *start);
         }
-        Builder { config, plan, inserts: Vec::new(), inserted: HashSet::new(), findings: Vec::new() }
+        let (inserts, overwrites) = (Vec::new(), Vec::new());
+        Builder { config, plan, inserts, overwrites, inserted: HashSet::new(), findings: Vec::new() }
     }
 
     fn script(&mut self, script: Script) {
@@ -151,6 +155,7 @@ impl<'c> Builder<'c> {
                     self.sections_item(item, out);
                 }
             }
+            ScriptCommand::Overwrite(sections) => self.overwrites.extend(sections),
             ScriptCommand::Insert(insert) => self.inserts.push((insert, std::mem::take(out))),
             ScriptCommand::Assignment(assignment) => out.push(assign(assignment)),
             ScriptCommand::Assert(assert) => out.push(Command::Assert(Box::new(assert))),
@@ -340,6 +345,26 @@ impl<'c> Builder<'c> {
             let at = if insert.after { self.plan.position_after(found, &|_| true) } else { found };
             self.inserted.extend(commands.iter().filter_map(Command::output));
             self.plan.commands.splice(at..at, commands);
+        }
+    }
+
+    /// Carries out `OVERWRITE_SECTIONS`. A description without a place has no command;
+    /// [`crate::layout::orphan`] finds it one if it holds anything.
+    fn overwrite(&mut self) {
+        for section in std::mem::take(&mut self.overwrites) {
+            let plan = &self.plan;
+            let has_name = |output: OutputId| plan.outputs[output.index()].name == *section.name.bytes;
+            let place = plan.commands.iter().position(|command| command.output().is_some_and(has_name));
+            let output = self.output(section);
+            self.inserted.insert(output);
+            let Some(place) = place else {
+                self.plan.outputs[output.index()].unplaced = true;
+                continue;
+            };
+            let old = std::mem::replace(&mut self.plan.commands[place], Command::Output(output));
+            if let Some(old) = old.output() {
+                self.plan.outputs[old.index()].body.clear();
+            }
         }
     }
 

@@ -131,6 +131,8 @@ pub struct OutputPlan {
     pub phdrs: Arc<[Name]>,
     /// `=fill`.
     pub fill: Option<Box<Expr>>,
+    /// Whether `OVERWRITE_SECTIONS` describes it, and no command has placed it yet.
+    pub unplaced: bool,
     /// Whether it stands in an overlay. The overlay's `AT(…)` and address are for the first of its sections
     /// that is made.
     pub overlay: bool,
@@ -256,16 +258,12 @@ impl LayoutPlan {
         for command in &self.commands {
             match command {
                 Command::Assignment(assignment) => visit(assignment, false),
-                Command::Output(output) => {
-                    for item in &self.outputs[output.index()].body {
-                        if let Body::Assignment(assignment) = item {
-                            visit(assignment, true);
-                        }
-                    }
-                }
+                Command::Output(output) => self.outputs[output.index()].for_each_assignment(visit),
                 _ => {}
             }
         }
+        let unplaced = self.outputs.iter().filter(|output| output.unplaced);
+        unplaced.for_each(|output| output.for_each_assignment(visit));
     }
 
     /// Visits every expression that is not the value of an assignment.
@@ -432,6 +430,14 @@ impl OutputPlan {
         })
     }
 
+    fn for_each_assignment<'p>(&'p self, visit: &mut dyn FnMut(&'p Assignment, bool)) {
+        for item in &self.body {
+            if let Body::Assignment(assignment) = item {
+                visit(assignment, true);
+            }
+        }
+    }
+
     /// Its name for messages.
     pub fn name_text(&self) -> Cow<'_, str> {
         String::from_utf8_lossy(&self.name)
@@ -456,6 +462,7 @@ impl OutputPlan {
             load_region: None,
             phdrs: Arc::default(),
             fill: None,
+            unplaced: false,
             overlay: false,
         }
     }

@@ -33,6 +33,7 @@ impl Script {
         self.commands.iter().any(|command| match command {
             Command::Assignment(assignment) => is_it(assignment),
             Command::Sections(items) => items.iter().any(in_item),
+            Command::Overwrite(sections) => sections.iter().any(in_body),
             _ => false,
         })
     }
@@ -43,6 +44,9 @@ impl Script {
 pub enum Command {
     /// `SECTIONS { … }`. There may be several; they stand one after another.
     Sections(Vec<SectionsItem>),
+    /// `OVERWRITE_SECTIONS { … }`: descriptions in place of those that the layout has by these names. The
+    /// sections that no layout has go where their contents would go without a description.
+    Overwrite(Vec<OutputSection>),
     /// `INSERT AFTER section` and `INSERT BEFORE section`. Everything before this command in its script, back
     /// to the previous `INSERT` or to the start, goes to that place in the main script.
     Insert(Insert),

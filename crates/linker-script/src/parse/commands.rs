@@ -52,6 +52,7 @@ impl Parser<'_, '_> {
         let command = match self.bytes(token) {
             b"INCLUDE" => return self.include(commands, read_commands),
             b"SECTIONS" => Command::Sections(self.sections()?),
+            b"OVERWRITE_SECTIONS" => Command::Overwrite(self.overwritten()?),
             b"INSERT" => Command::Insert(self.insert(token)?),
             b"PROVIDE" | b"PROVIDE_HIDDEN" | b"HIDDEN" => {
                 Command::Assignment(self.wrapped_assignment(token)?)

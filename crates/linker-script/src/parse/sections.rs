@@ -55,6 +55,20 @@ impl Parser<'_, '_> {
         sections
     }
 
+    /// The braces of `OVERWRITE_SECTIONS`, in which only output sections stand.
+    pub(super) fn overwritten(&mut self) -> Result<Vec<OutputSection>, Reported> {
+        let mut sections = Vec::new();
+        for item in self.sections()? {
+            match item {
+                SectionsItem::Output(section) if !section.is_discard() => sections.push(*section),
+                item => {
+                    self.error(item.span(), "OVERWRITE_SECTIONS can only describe output sections");
+                }
+            }
+        }
+        Ok(sections)
+    }
+
     fn item(&mut self, items: &mut Vec<SectionsItem>) -> Result<(), Reported> {
         if self.assignment_follows() {
             items.push(SectionsItem::Assignment(self.assignment()?));
