@@ -361,9 +361,10 @@ impl<'p> Placer<'p> {
             self.last_started = Some(self.insert(self.last_started, Command::Output(output)));
             return rule;
         }
-        let class = match orphan.last {
-            true => Class::Last,
-            false => Class::of(orphan.info.sh_type, orphan.info.name, properties),
+        let class = if orphan.last {
+            Class::Last
+        } else {
+            Class::of(orphan.info.sh_type, orphan.info.name, properties)
         };
         self.put(output, class, properties);
         rule

@@ -39,6 +39,7 @@ fn sample(option: &OptionSpec) -> &'static str {
         "compress-sections" => "*=zstd:5",
         "split-by-file" | "split-by-reloc" => "100",
         "shuffle-sections" => "*=-1",
+        "spare-program-headers" => "2",
         "fix-cortex-a53-843419" => "adr",
         "sframe" => "merge",
         "sframe-index" => "v3",
