@@ -167,11 +167,15 @@ fn write_trace(config: &Config, timings: &Timings, files: &ReportFiles, sink: &S
     files.write(reports::overwrite::TIME_TRACE, sink, write)
 }
 
+/// The options that name the files.
+const OUTPUT: &str = "-o";
+const DEBUG_FILE: &str = "--separate-debug-file=";
+
 /// Moves the output to its place, when all else is done.
 fn commit(output: OutputFile, progress: &mut Progress, sink: &Sink) -> Result<(), Aborted> {
     let (path, size) = (output.path().to_owned(), output.size());
     progress.replaced = output.commit().map_err(|error| {
-        sink.report(output::file::cannot_write(&path, size, &error));
+        sink.report(output::file::cannot_write(&path, OUTPUT, Some(size), &error));
         Aborted
     })?;
     progress.timings.pass("commit");
@@ -450,21 +454,23 @@ fn run<T: Target>(job: Job<'_, '_>) -> Result<(), Aborted> {
     sink.checkpoint()
 }
 
-/// Moves the output to its place before the debug file exists. The one of the link before goes first: it does
-/// not describe this output.
+/// Moves the output to its place before the debug file exists. The debug file of an earlier link then goes: it
+/// does not describe this output. Until then its checksum tells debuggers so.
 fn deliver(
     debug_file: &Path,
     delivered: Option<Delivered<'_>>,
     progress: &mut Progress,
     sink: &Sink,
 ) -> Result<(), Aborted> {
-    output::file::make_room(debug_file).map_err(|error| {
-        sink.report(output::file::cannot_write(debug_file, 0, &error));
+    let cannot_write = |error: std::io::Error| {
+        sink.report(output::file::cannot_write(debug_file, DEBUG_FILE, None, &error));
         Aborted
-    })?;
+    };
+    output::file::probe(debug_file).map_err(cannot_write)?;
     if let Some(output) = progress.output.take() {
         commit(output, progress, sink)?;
     }
+    output::file::remove(debug_file).map_err(cannot_write)?;
     if let Some(delivered) = delivered {
         delivered(sink.take_sorted(), &std::mem::take(&mut progress.printed));
     }
@@ -480,7 +486,7 @@ fn write_debug_file<T: Target>(
 ) -> Result<(), Aborted> {
     let (size, sink) = (image.file.size, image.sink);
     let cannot_write = |error: std::io::Error| {
-        sink.report(output::file::cannot_write(path, size, &error));
+        sink.report(output::file::cannot_write(path, DEBUG_FILE, Some(size), &error));
         Aborted
     };
     sink.checkpoint()?;
@@ -548,7 +554,7 @@ fn write<T: Target>(
     let executable = !image.config.is_relocatable();
     let (path, size, sink) = (&image.config.output, image.file.size, image.sink);
     let cannot_write = |error: std::io::Error| {
-        sink.report(output::file::cannot_write(path, size, &error));
+        sink.report(output::file::cannot_write(path, OUTPUT, Some(size), &error));
         Aborted
     };
     let holes = image.holes();

@@ -16,7 +16,7 @@ use crate::ids::{FileId, SymbolId};
 use crate::phase::{Inputs, Resolved, SectionStates};
 use rayon::prelude::*;
 use sframe_format::cfi::{CfiFunction, CfiRow};
-use sframe_format::compact::{Builder, PlacedFunction, ShapeId, WholeMatch, WholeShapes};
+use sframe_format::compact::{Builder, PlacedFunction, ShapeId, WholeShapes};
 use sframe_format::derive::{CfiEntry, CfiReader, CfiReason, Pointer};
 use sframe_format::{Abi, CompactTable};
 use std::borrow::Cow;
@@ -418,26 +418,9 @@ fn says_same(table: &CompactTable<&[u8]>, address: u64, abi: Abi, function: &Cfi
             let end = ends.next().unwrap_or(function.size);
             [row.start, end - 1].into_iter().all(|offset| {
                 let Ok(Some(found)) = table.look_up_whole(address + u64::from(offset)) else { return false };
-                let said = row_of(abi, &found);
+                let said = found.row(abi);
                 let flags = (found.rules.signal, found.rules.key_b) == (function.signal, function.key_b);
                 flags && found.function == address && said.says_same(row)
             })
         })
-}
-
-/// What a table says of an address, as a row.
-fn row_of(abi: Abi, found: &WholeMatch<'_>) -> CfiRow {
-    let rules = &found.rules;
-    let mut saved: Vec<_> = rules.others.collect();
-    saved.extend(rules.return_address.map(|rule| (abi.return_address(), rule)));
-    saved.extend(rules.frame_pointer.map(|rule| (abi.frame_pointer(), rule)));
-    saved.sort_unstable();
-    CfiRow {
-        start: 0,
-        cfa_register: rules.cfa_register,
-        cfa_offset: rules.cfa_offset,
-        saved,
-        signed: rules.signed,
-        args_size: rules.args_size.into(),
-    }
 }

@@ -155,16 +155,22 @@ fn open_for_keeping(path: &Path) -> Option<File> {
     File::options().read(true).custom_flags(flags).open(path).ok()
 }
 
-/// Prepares the place of a file that is made later: makes sure that its folder can be written to, and removes
-/// an old file. Devices and pipes stay.
+/// Makes sure that the folder of a file that is made later can be written to.
 ///
 /// # Errors
 /// The system's error.
-pub fn make_room(path: &Path) -> io::Result<()> {
+pub fn probe(path: &Path) -> io::Result<()> {
+    if is_special(path) { Ok(()) } else { Temporary::create(path, 0o666).map(drop) }
+}
+
+/// Removes a file if there is one. Devices and pipes stay.
+///
+/// # Errors
+/// The system's error.
+pub fn remove(path: &Path) -> io::Result<()> {
     if is_special(path) {
         return Ok(());
     }
-    drop(Temporary::create(path, 0o666)?);
     match fs::remove_file(path) {
         Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
         _ => Ok(()),
@@ -205,23 +211,31 @@ fn reserve(file: &File, size: u64, holes: &[Range<u64>]) -> io::Result<bool> {
     Ok(true)
 }
 
-/// The diagnostic for an output of `size` bytes that cannot be made.
-pub fn cannot_write(path: &Path, size: u64, error: &io::Error) -> Diagnostic {
+/// The diagnostic for a file that cannot be made. `option` names it on the command line. `size` in bytes, if it is
+/// known.
+pub fn cannot_write(path: &Path, option: &str, size: Option<u64>, error: &io::Error) -> Diagnostic {
     let message = format!("cannot write {}: {error}", path.display());
     let diagnostic = Diagnostic::error(Code::CannotWrite, message);
     let help = match error.kind() {
-        ErrorKind::StorageFull => "make room on its file system, or name another place with -o",
-        ErrorKind::QuotaExceeded => "make room in the quota, or name another place with -o",
+        ErrorKind::StorageFull => {
+            format!("make room on its file system, or name another place with {option}")
+        }
+        ErrorKind::QuotaExceeded => format!("make room in the quota, or name another place with {option}"),
         // No file can be that large. In the file, the sections of a segment are as far apart as their
         // addresses.
-        ErrorKind::InvalidInput | ErrorKind::FileTooLarge if size > i64::MAX as u64 => {
+        ErrorKind::InvalidInput | ErrorKind::FileTooLarge if size > Some(i64::MAX as u64) => {
             "sections of one segment are too far apart in memory: give them segments of their own (PHDRS), \
              or addresses that ascend"
+                .into()
         }
-        ErrorKind::FileTooLarge => "raise the limit for the size of files (`ulimit -f`)",
+        ErrorKind::FileTooLarge => "raise the limit for the size of files (`ulimit -f`)".into(),
         _ => return diagnostic,
     };
-    diagnostic.note(format!("the output takes {size} bytes")).help(help)
+    let noted = match size {
+        Some(size) => diagnostic.note(format!("the output takes {size} bytes")),
+        None => diagnostic,
+    };
+    noted.help(help)
 }
 
 #[cfg(test)]

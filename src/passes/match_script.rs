@@ -187,7 +187,7 @@ impl<'l, 'a, T: Target> Matching<'l, 'a, T> {
             return false;
         }
         match self.link.synthetic_row(id) {
-            Some(row) => !self.link.synthetic.section(row).kind.is_about_output(),
+            Some(row) => !self.link.synthetic.section(row).kind.is_hidden_from_scripts(),
             // SFrame inputs that the linker's own section replaces are not matched.
             None => !self.sections.is(id, SectionState::ABSORBED) || !self.link.is_sframe_section(id),
         }

@@ -146,7 +146,7 @@ impl Kind {
 
     /// Whether it is about the output itself, so that scripts do not match it. Default scripts discard
     /// `.gnu_debuglink`, since those of inputs are about other files.
-    pub fn is_about_output(self) -> bool {
+    pub fn is_hidden_from_scripts(self) -> bool {
         self.is_about_file() || self == Kind::DebugLink
     }
 }

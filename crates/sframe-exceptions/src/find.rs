@@ -73,45 +73,28 @@ unsafe extern "C" fn sframe_exceptions_find_object(pc: *const c_void, object: *m
 }
 
 // The C library of a static program may need its own definition, which then counts, because this one is weak.
+macro_rules! define_find_object {
+    ($jump:literal) => {
+        global_asm!(
+            ".pushsection .text.sframe_find_object, \"ax\", %progbits",
+            ".weak _dl_find_object",
+            ".type _dl_find_object, %function",
+            "_dl_find_object:",
+            ".cfi_startproc",
+            concat!($jump, " {}"),
+            ".cfi_endproc",
+            ".size _dl_find_object, . - _dl_find_object",
+            ".popsection",
+            sym sframe_exceptions_find_object,
+        );
+    };
+}
 #[cfg(target_arch = "x86_64")]
-global_asm!(
-    ".pushsection .text.sframe_find_object, \"ax\", %progbits",
-    ".weak _dl_find_object",
-    ".type _dl_find_object, %function",
-    "_dl_find_object:",
-    ".cfi_startproc",
-    "jmp {}",
-    ".cfi_endproc",
-    ".size _dl_find_object, . - _dl_find_object",
-    ".popsection",
-    sym sframe_exceptions_find_object,
-);
+define_find_object!("jmp");
 #[cfg(target_arch = "aarch64")]
-global_asm!(
-    ".pushsection .text.sframe_find_object, \"ax\", %progbits",
-    ".weak _dl_find_object",
-    ".type _dl_find_object, %function",
-    "_dl_find_object:",
-    ".cfi_startproc",
-    "b {}",
-    ".cfi_endproc",
-    ".size _dl_find_object, . - _dl_find_object",
-    ".popsection",
-    sym sframe_exceptions_find_object,
-);
+define_find_object!("b");
 #[cfg(target_arch = "s390x")]
-global_asm!(
-    ".pushsection .text.sframe_find_object, \"ax\", %progbits",
-    ".weak _dl_find_object",
-    ".type _dl_find_object, %function",
-    "_dl_find_object:",
-    ".cfi_startproc",
-    "jg {}",
-    ".cfi_endproc",
-    ".size _dl_find_object, . - _dl_find_object",
-    ".popsection",
-    sym sframe_exceptions_find_object,
-);
+define_find_object!("jg");
 
 /// The module of an address.
 struct Place {

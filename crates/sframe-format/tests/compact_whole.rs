@@ -3,29 +3,12 @@
 
 use proptest::prelude::*;
 use sframe_format::cfi::{CfiFunction, CfiRow, Saved};
-use sframe_format::compact::{Handler, Personality, WholeMatch, write_whole_table};
+use sframe_format::compact::{Handler, Personality, write_whole_table};
 use sframe_format::{Abi, CompactTable};
 
 const TABLE: u64 = 0x40_0000;
 
 type Functions = Vec<(u64, CfiFunction, Option<Handler>)>;
-
-/// What a match says, as a row of the function.
-fn row_of(abi: Abi, found: &WholeMatch<'_>) -> CfiRow {
-    let rules = &found.rules;
-    let mut saved: Vec<_> = rules.others.collect();
-    saved.extend(rules.return_address.map(|rule| (abi.return_address(), rule)));
-    saved.extend(rules.frame_pointer.map(|rule| (abi.frame_pointer(), rule)));
-    saved.sort_unstable();
-    CfiRow {
-        start: 0,
-        cfa_register: rules.cfa_register,
-        cfa_offset: rules.cfa_offset,
-        saved,
-        signed: rules.signed,
-        args_size: rules.args_size.into(),
-    }
-}
 
 /// Compares every answer of a table with the functions that it was made of.
 fn compare(abi: Abi, functions: &Functions, bytes: &[u8]) {
@@ -41,14 +24,14 @@ fn compare(abi: Abi, functions: &Functions, bytes: &[u8]) {
             let found = table.look_up_whole(pc).unwrap();
             assert_eq!(found.is_some(), row.is_some(), "{pc:#x}");
             let Some((row, found)) = row.zip(found) else { continue };
-            assert!(row_of(abi, &found).says_same(row), "{pc:#x}: {found:?}, not {row:?}");
+            assert!(found.row(abi).says_same(row), "{pc:#x}: {found:?}, not {row:?}");
             assert_eq!((found.function, found.handler), (*start, *handler), "{pc:#x}");
             assert_eq!((found.rules.signal, found.rules.key_b), (function.signal, function.key_b));
             assert!(found.start <= pc && pc < found.start + u64::from(found.size), "{pc:#x}");
             let last = found.start + u64::from(found.size) - 1;
             assert!(last < end, "{pc:#x}");
             let again = table.look_up_whole(last).unwrap().unwrap();
-            assert!(row_of(abi, &again).says_same(row), "{last:#x}");
+            assert!(again.row(abi).says_same(row), "{last:#x}");
             // Readers of rules alone find the same.
             let plain = table.lookup(pc).unwrap().unwrap();
             assert_eq!(plain.rules.signal, function.signal);
@@ -215,7 +198,7 @@ fn a_lost_frame_pointer_is_said() {
     let bytes = table_of(Abi::Amd64, &functions);
     let table = CompactTable::parse(&bytes[..], TABLE).unwrap();
     let found = table.look_up_whole(0x1004).unwrap().unwrap();
-    assert_eq!(row_of(Abi::Amd64, &found).saved, saved);
+    assert_eq!(found.row(Abi::Amd64).saved, saved);
 }
 
 /// The bytes of a test vector of `COMPACT.md`.

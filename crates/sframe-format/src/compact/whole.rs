@@ -1,11 +1,17 @@
 //! From an address to all that a table of version 2 knows of its frame.
 
+#[cfg(feature = "alloc")]
+use alloc::vec::Vec;
 use core::ops::Deref;
 
 use super::layout::{Layout, SavedRegisters};
 use super::look_up::Place;
 use super::{CompactTable, Handler, PAGE, View, WHOLE_VERSION};
+#[cfg(feature = "alloc")]
+use crate::abi::Abi;
 use crate::abi::Register;
+#[cfg(feature = "alloc")]
+use crate::cfi::CfiRow;
 use crate::cfi::Saved;
 use crate::error::{Error, ErrorKind};
 use crate::packed::{Kind, Packed};
@@ -47,6 +53,26 @@ pub struct WholeMatch<'data> {
     pub rules: WholeRules<'data>,
     /// Who handles exceptions that pass the function.
     pub handler: Option<Handler>,
+}
+
+#[cfg(feature = "alloc")]
+impl WholeMatch<'_> {
+    /// The rules as a row of call frame information whose function begins with it.
+    pub fn row(&self, abi: Abi) -> CfiRow {
+        let rules = &self.rules;
+        let mut saved: Vec<_> = rules.others.collect();
+        saved.extend(rules.return_address.map(|rule| (abi.return_address(), rule)));
+        saved.extend(rules.frame_pointer.map(|rule| (abi.frame_pointer(), rule)));
+        saved.sort_unstable();
+        CfiRow {
+            start: 0,
+            cfa_register: rules.cfa_register,
+            cfa_offset: rules.cfa_offset,
+            saved,
+            signed: rules.signed,
+            args_size: rules.args_size.into(),
+        }
+    }
 }
 
 impl<D: Deref<Target = [u8]>> CompactTable<D> {
