@@ -454,8 +454,8 @@ fn run<T: Target>(job: Job<'_, '_>) -> Result<(), Aborted> {
     sink.checkpoint()
 }
 
-/// Moves the output to its place before the debug file exists. The debug file of an earlier link then goes: it
-/// does not describe this output. Until then its checksum tells debuggers so.
+/// Moves the output to its place before the debug file exists. The debug file of an earlier link then goes,
+/// because it does not describe this output. Until then its checksum tells debuggers so.
 fn deliver(
     debug_file: &Path,
     delivered: Option<Delivered<'_>>,
