@@ -211,8 +211,8 @@ fn reserve(file: &File, size: u64, holes: &[Range<u64>]) -> io::Result<bool> {
     Ok(true)
 }
 
-/// The diagnostic for a file that cannot be made. `option` names it on the command line. `size` in bytes, if it
-/// is known.
+/// The diagnostic for a file that cannot be made. `option` names it on the command line. `size` is in bytes;
+/// `None` if it is not known.
 pub fn cannot_write(path: &Path, option: &str, size: Option<u64>, error: &io::Error) -> Diagnostic {
     let message = format!("cannot write {}: {error}", path.display());
     let diagnostic = Diagnostic::error(Code::CannotWrite, message);
