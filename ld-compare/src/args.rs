@@ -1,5 +1,6 @@
 //! The command line of `ld-compare`.
 
+use crate::conformance;
 use crate::lab::Choice;
 use crate::peers::Wanted;
 use crate::random;
@@ -36,6 +37,8 @@ pub enum Command {
     Random(Random),
     /// Make a failing link as small as possible
     Reduce(Reduce),
+    /// Show which assembler, linker and reader keeps which rule of SFrame in ELF
+    Conformance(Conformance),
 }
 
 /// `ld-compare run`.
@@ -164,4 +167,13 @@ pub struct Reduce {
     /// A link's arguments, as a linker takes them
     #[arg(last = true, value_name = "ARGUMENT")]
     pub arguments: Vec<String>,
+}
+
+/// `ld-compare conformance`.
+#[derive(Args, Debug)]
+pub struct Conformance {
+    #[command(flatten)]
+    pub choice: conformance::Choice,
+    #[command(flatten)]
+    pub limits: Limits,
 }

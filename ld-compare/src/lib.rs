@@ -12,6 +12,7 @@
 //! | `table`, `html` | the report as text and as a page |
 //! | `lab` | generates section-group violations, and judges each linker's output |
 //! | `random` | random programs, linked by every linker and run |
+//! | `conformance` | a suite that says which assembler, linker and reader keeps which rule |
 //! | `progress` | shows that a long command is at work |
 //! | `reduce` | makes a failing link as small as possible |
 
@@ -23,6 +24,7 @@ pub mod baseline;
 pub mod capture;
 pub mod cases;
 pub mod compare;
+pub mod conformance;
 pub mod differ;
 pub mod facts;
 pub mod html;

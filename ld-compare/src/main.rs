@@ -6,7 +6,7 @@ use ld_compare::baseline::Baseline;
 use ld_compare::cases::Case;
 use ld_compare::compare::{CaseReport, Report, compare};
 use ld_compare::progress::Progress;
-use ld_compare::{capture, html, lab, random, reduce, table};
+use ld_compare::{capture, conformance, html, lab, random, reduce, table};
 
 use diagnostics::Severity;
 use std::io::Write;
@@ -28,6 +28,7 @@ fn main() -> ExitCode {
         Command::Lab(arguments) => run_lab(&arguments),
         Command::Random(arguments) => run_random(&arguments),
         Command::Reduce(arguments) => run_reduce(arguments),
+        Command::Conformance(arguments) => run_conformance(&arguments),
     };
     result.unwrap_or_else(|error| {
         commands::tell("ld-compare", Severity::Error, &format!("{error:#}"));
@@ -117,6 +118,17 @@ fn run_reduce(arguments: args::Reduce) -> Result<ExitCode> {
     )?;
     print(&told);
     Ok(ExitCode::SUCCESS)
+}
+
+fn run_conformance(arguments: &args::Conformance) -> Result<ExitCode> {
+    let choice = &arguments.choice;
+    if choice.list {
+        print(&conformance::list(&conformance::chosen(choice)?));
+        return Ok(ExitCode::SUCCESS);
+    }
+    let matrix = conformance::run(choice, &arguments.limits)?;
+    print(&conformance::text(&matrix));
+    Ok(if matrix.broken() > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
 fn write_reports<T: serde::Serialize>(

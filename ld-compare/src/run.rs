@@ -132,6 +132,8 @@ pub struct Finished {
     pub status: Status,
     /// Standard output and standard error.
     pub messages: String,
+    /// Standard output alone.
+    pub printed: String,
     /// Wall time in seconds.
     pub seconds: f64,
 }
@@ -164,7 +166,9 @@ pub fn limited(command: &mut Command, limits: &Limits) -> std::io::Result<Finish
     let status = wait(&mut child, Duration::from_secs_f64(limits.time.clamp(0.0, 1e6)))?;
     let seconds = started.elapsed().as_secs_f64();
     let texts = readers.map(|reader| reader.join().unwrap_or_default());
-    Ok(Finished { status, messages: texts.concat(), seconds })
+    let messages = texts.concat();
+    let [printed, _] = texts;
+    Ok(Finished { status, messages, printed, seconds })
 }
 
 fn read_all(stream: Option<impl Read + Send + 'static>) -> std::thread::JoinHandle<String> {

@@ -14,7 +14,7 @@ mod view;
 pub use collector::{Aspect, Collector, Table};
 pub use frames::eh_frame as eh_frame_functions;
 pub use inputs::Inputs;
-pub use view::{Section, View};
+pub use view::{Relocation, Section, Segment, Symbol, View};
 
 use crate::run::{Run, Status};
 use messages::Message;

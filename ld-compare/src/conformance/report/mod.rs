@@ -1,0 +1,5 @@
+//! The results in words.
+
+mod text;
+
+pub use text::{list, text};
