@@ -206,33 +206,57 @@ pub struct Stacks {
     pub output: StackOutput,
 }
 
-/// Sample the stacks of a running program
+/// Sample the stacks of running programs
 ///
 /// The kernel takes the samples; this command unwinds them as they arrive and stores none. Without -o and
 /// --html, it writes the page stacks.html, and renames an existing one to stacks.html.old. Ctrl-C ends the
-/// recording. If a command is started, its exit status becomes the exit status.
+/// recording. If a command is started, its exit status becomes the exit status. Beside -p, -a or --cgroup,
+/// the command is not sampled by itself, but the recording ends with it.
 #[derive(Args)]
-#[command(group = ArgGroup::new("target").required(true).args(["pid", "command"]))]
+#[command(group = ArgGroup::new("target").required(true).multiple(true).args(["pid", "all", "cgroup", "command"]))]
 pub struct Record {
-    /// Process to sample, with its threads and those that it starts
-    #[arg(short, long, value_name = "PID")]
-    pub pid: Option<u32>,
+    /// Processes to sample, with their threads and those that they start
+    #[arg(short, long, value_name = "PID", value_delimiter = ',')]
+    pub pid: Vec<u32>,
+    /// Sample everything that runs on this machine
+    #[arg(short, long, conflicts_with_all = ["pid", "cgroup"])]
+    pub all: bool,
+    /// Sample the programs of a control group, which a folder below /sys/fs/cgroup is
+    #[arg(long, value_name = "FOLDER", conflicts_with = "pid")]
+    pub cgroup: Option<PathBuf>,
     /// Command to start and sample, with its arguments
     #[arg(last = true)]
     pub command: Vec<OsString>,
+    /// Events to sample, by their names in perf list; EVENT/N takes a sample of every Nth [default: processor
+    /// time]
+    #[arg(short, long, value_name = "EVENT", value_delimiter = ',', value_parser = stacks::live::Choice::parse)]
+    pub event: Vec<stacks::live::Choice>,
+    /// Sample threads that wait, too: where they wait, and for how many nanoseconds
+    #[arg(long)]
+    pub off_cpu: bool,
     /// Samples for each second of a processor's time
     #[arg(short = 'F', long, value_name = "HERTZ", default_value = "997", value_parser = clap::value_parser!(u64).range(1..=100_000))]
     pub frequency: u64,
+    /// Let the clock of each processor ask for samples, and drop those of other programs
+    ///
+    /// So threads and processes are seen that end before a clock of their own would ask for a sample. It is
+    /// the default for commands if the kernel allows it (root, CAP_PERFMON).
+    #[arg(long, conflicts_with = "per_thread")]
+    pub per_processor: bool,
+    /// Give each thread a clock of its own, which runs while the thread does; costs other programs nothing
+    #[arg(long, conflicts_with_all = ["all", "cgroup"])]
+    pub per_thread: bool,
     /// Unwind in the kernel, by a BPF program and compact tables; needs CAP_BPF and Linux 5.17 on x86-64
     ///
     /// Samples that the program cannot unwind are copied and unwound here, as without this option. If the
     /// kernel does not allow bpf(), a warning says so, and all samples are unwound here.
     #[arg(long)]
     pub bpf: bool,
-    /// Bytes of the stack to copy for each sample
-    #[arg(long, value_name = "BYTES", default_value = "32768", value_parser = parse_stack_size)]
-    pub stack_size: u32,
-    /// End after this time
+    /// Bytes of the stack to copy for each sample [default: 32768, or less where the kernel gives little
+    /// memory]
+    #[arg(long, value_name = "BYTES", value_parser = parse_stack_size)]
+    pub stack_size: Option<u32>,
+    /// End after this time; a command that still runs is asked to end
     #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
     pub duration: Option<std::time::Duration>,
     #[command(flatten)]

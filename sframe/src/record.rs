@@ -7,14 +7,20 @@ use super::stack_output::{Plan, settings, write_all};
 use diagnostics::words::count;
 use indicatif::{ProgressBar, ProgressStyle};
 use stacks::kernel::Kernel;
-use stacks::live::{InKernel, Progress, Request, Target, record};
+use stacks::live::{Clock, InKernel, Progress, Recorded, Request, Target, record};
 use stacks::profile::Profile;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 /// The page that the command writes if the user asks for nothing else.
 const PAGE: &str = "stacks.html";
+
+/// The share of processor time below which a warning says why.
+const ENOUGH: f64 = 0.9;
+/// Processor time that is long enough to be compared with samples.
+const MEASURABLE: Duration = Duration::from_millis(100);
 
 /// Set by Ctrl-C.
 static STOP: AtomicBool = AtomicBool::new(false);
@@ -37,19 +43,7 @@ fn sample(arguments: &Record) -> Result<u8, Problem> {
         output.output = Some(PathBuf::from(PAGE));
     }
     let plan = Plan::new(&output, None)?;
-    let (target, title) = match arguments.pid {
-        Some(pid) => (Target::Process(pid), format!("process {pid}")),
-        None => {
-            let words: Vec<_> = arguments.command.iter().map(|word| word.to_string_lossy()).collect();
-            (Target::Command(arguments.command.clone()), words.join(" "))
-        }
-    };
-    let request = Request {
-        target,
-        frequency: arguments.frequency,
-        stack_size: arguments.stack_size,
-        duration: arguments.duration,
-    };
+    let (request, title) = request(arguments);
     let in_kernel = if arguments.bpf { in_kernel() } else { None };
     let mut profile = Profile::new(plan.wants_addresses());
     stop_by_signals();
@@ -65,19 +59,97 @@ fn sample(arguments: &Record) -> Result<u8, Problem> {
         record(&request, settings, in_kernel, &STOP, &mut progress, &mut |stack| profile.add(stack));
     bar.finish_and_clear();
     let recorded = recorded.map_err(|message| Problem::new(&*title, message))?;
-    profile.events = vec![recorded.event.to_owned()];
+    profile.events.clone_from(&recorded.events);
+    profile.notes = recorded.statistics.coverage.notes();
+    warn_of_the_incomplete(&recorded);
     let kept = if by_default { keep_earlier(PAGE) } else { "" };
     write_all(&plan, &profile, &recorded.files, &recorded.statistics, &Kernel::running(), &title)?;
+    tell(&format!("{}{}{kept}", summary(&profile, &recorded), places(&plan)));
+    Ok(recorded.status.and_then(|status| u8::try_from(status).ok()).unwrap_or(0))
+}
+
+/// What to record, and its name.
+fn request(arguments: &Record) -> (Request, String) {
+    let words: Vec<_> = arguments.command.iter().map(|word| word.to_string_lossy()).collect();
+    let mut meanwhile = arguments.command.clone();
+    let (target, title) = if let Some(folder) = &arguments.cgroup {
+        (Target::Group(folder.clone()), folder.display().to_string())
+    } else if arguments.all {
+        (Target::Machine, "all programs".into())
+    } else if !arguments.pid.is_empty() {
+        let numbers: Vec<_> = arguments.pid.iter().map(u32::to_string).collect();
+        let noun = if numbers.len() == 1 { "process" } else { "processes" };
+        (Target::Processes(arguments.pid.clone()), format!("{noun} {}", numbers.join(", ")))
+    } else {
+        (Target::Command(std::mem::take(&mut meanwhile)), words.join(" "))
+    };
+    let clock = match (arguments.per_processor, arguments.per_thread) {
+        (true, _) => Clock::Processor,
+        (_, true) => Clock::Thread,
+        _ => Clock::Auto,
+    };
+    let request = Request {
+        meanwhile,
+        events: arguments.event.clone(),
+        frequency: arguments.frequency,
+        stack_size: arguments.stack_size,
+        duration: arguments.duration,
+        clock,
+        off_cpu: arguments.off_cpu,
+        ..Request::new(target)
+    };
+    (request, title)
+}
+
+/// How complete the samples are.
+fn summary(profile: &Profile, recorded: &Recorded) -> String {
     let whole = profile.rows.iter().filter(|row| row.end.is_rooted()).count();
-    let written: Vec<String> = plan.files().map(|path| path.display().to_string()).collect();
+    let samples = count(profile.rows.len() as u64, "sample");
     let lost = match recorded.statistics.lost {
         0 => String::new(),
         lost => format!(", {lost} lost"),
     };
-    let place = if written.is_empty() { String::new() } else { format!("; see {}", written.join(" and ")) };
-    let samples = count(profile.rows.len() as u64, "sample");
-    tell(&format!("{samples}, {whole} from the root on{lost}{place}{kept}"));
-    Ok(recorded.status.and_then(|status| u8::try_from(status).ok()).unwrap_or(0))
+    let covered = match recorded.statistics.coverage.processor_time {
+        Some(time) if !time.counted.is_zero() => {
+            format!(
+                ", for {:.0} % of {:.3} s of processor time",
+                100.0 * time.share(),
+                time.counted.as_secs_f64()
+            )
+        }
+        _ => String::new(),
+    };
+    format!("{samples}, {whole} from the root on{lost}{covered}")
+}
+
+/// Where the output is.
+fn places(plan: &Plan<'_>) -> String {
+    let written: Vec<String> = plan.files().map(|path| path.display().to_string()).collect();
+    if written.is_empty() { String::new() } else { format!("; see {}", written.join(" and ")) }
+}
+
+/// Says what made the samples fewer or the stacks shorter than they could be.
+fn warn_of_the_incomplete(recorded: &Recorded) {
+    if let Some(bytes) = recorded.smaller_copies {
+        warn(&format!(
+            "the kernel gives this user so little memory for samples that {bytes} bytes of each stack are copied instead of \
+             32768; raise `ulimit -l` or /proc/sys/kernel/perf_event_mlock_kb"
+        ));
+    }
+    let coverage = &recorded.statistics.coverage;
+    let Some(time) = coverage.processor_time else { return };
+    if time.share() < ENOUGH
+        && !recorded.by_processor
+        && time.with_kernel
+        && coverage.lost.count == 0
+        && time.counted > MEASURABLE
+    {
+        warn(&format!(
+            "samples stand for {:.0} % of the processor time: threads that end within a period have none; --per-processor \
+             sees them, as root",
+            100.0 * time.share()
+        ));
+    }
 }
 
 /// Renames the page of an earlier recording, as perf does with its recordings. Returns what to tell the user

@@ -51,6 +51,7 @@ fn unwind(arguments: &Stacks, name: &str) -> Result<Option<Problem>, Problem> {
     }
     let kernel = Kernel::of(recording.kernel_build_id(), session.kernel_reference().cloned());
     let (files, statistics) = session.finish(&mut take);
+    profile.notes = statistics.coverage.notes();
     write_all(&plan, &profile, &files, &statistics, &kernel, name)?;
     let damage = recording.damage.as_ref().map(|damage| Problem::new(name, damage.to_string()));
     // The process ends now, and the system frees its memory faster than destructors would.

@@ -14,10 +14,14 @@ mod kind {
     pub const LOST: u32 = 2;
     pub const COMM: u32 = 3;
     pub const EXIT: u32 = 4;
+    pub const THROTTLE: u32 = 5;
+    pub const UNTHROTTLE: u32 = 6;
     pub const FORK: u32 = 7;
     pub const SAMPLE: u32 = 9;
     pub const MMAP2: u32 = 10;
     pub const LOST_SAMPLES: u32 = 13;
+    pub const SWITCH: u32 = 14;
+    pub const SWITCH_CPU_WIDE: u32 = 15;
     pub const CALLCHAIN_DEFERRED: u32 = 22;
 }
 
@@ -43,10 +47,11 @@ pub(crate) mod format {
 const MISC_CPU_MODE: u16 = 7;
 const MISC_KERNEL: u16 = 1;
 /// The meaning of these flags depends on the record type: data was mapped; a program was executed; a process
-/// existed before; a build-id replaces the inode.
+/// existed before; a thread leaves its processor; a build-id replaces the inode.
 const MISC_MMAP_DATA: u16 = 1 << 13;
 const MISC_COMM_EXEC: u16 = 1 << 13;
 const MISC_FORK_EXEC: u16 = 1 << 13;
+const MISC_SWITCH_OUT: u16 = 1 << 13;
 const MISC_MMAP_BUILD_ID: u16 = 1 << 14;
 /// Flag of the attribute (`sample_id_all`): records other than samples end with the time, the thread and the
 /// processor.
@@ -127,13 +132,32 @@ impl Layout {
             let identifier = u32::from(sample & format::IDENTIFIER != 0);
             8 * ((sample & before).count_ones() + identifier) as usize
         } else {
-            if !self.id_all {
-                return None;
-            }
             let behind = format::ID | format::STREAM_ID | format::CPU | format::IDENTIFIER;
-            record.body.len().checked_sub(8 * (1 + (sample & behind).count_ones()) as usize)?
+            self.end_of(record, format::TIME, behind)?
         };
         record.body.get(at..)?.first_chunk().map(|bytes| word(*bytes, self.endian))
+    }
+
+    /// Where the end of a record that is no sample has a field of 8 bytes, which the fields `behind` follow.
+    fn end_of(&self, record: &Record<'_>, field: u64, behind: u64) -> Option<usize> {
+        if !self.id_all || self.sample & field == 0 {
+            return None;
+        }
+        record.body.len().checked_sub(8 * (1 + (self.sample & behind).count_ones()) as usize)
+    }
+
+    /// When and on which processor a record was made that is no sample.
+    fn moment(&self, record: &Record<'_>) -> Moment {
+        let at = self.end_of(record, format::CPU, format::IDENTIFIER);
+        let cpu = at.and_then(|at| Reader::new(record.body.get(at..)?, self.endian).u32());
+        Moment { time: self.time(record), cpu }
+    }
+
+    /// The thread that ran when a record was made that is no sample.
+    fn thread(&self, record: &Record<'_>) -> Option<u32> {
+        let behind = format::TIME | format::ID | format::STREAM_ID | format::CPU | format::IDENTIFIER;
+        let at = self.end_of(record, format::TID, behind)?;
+        Reader::new(record.body.get(at + 4..)?, self.endian).u32()
     }
 }
 
@@ -153,6 +177,15 @@ impl Record<'_> {
     pub fn is_sample(&self) -> bool {
         self.kind == kind::SAMPLE
     }
+}
+
+/// When and where something happened, as far as the record says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Moment {
+    /// The time, in nanoseconds.
+    pub time: Option<u64>,
+    /// The processor.
+    pub cpu: Option<u32>,
 }
 
 /// A record, parsed.
@@ -201,8 +234,29 @@ pub enum Event<'data> {
         /// The chain.
         chain: Chain<'data>,
     },
-    /// This many records were lost.
-    Lost(u64),
+    /// Records were lost, because the reader was too slow for its ring.
+    Lost {
+        /// How many.
+        count: u64,
+        /// When the ring had room again.
+        at: Moment,
+    },
+    /// The kernel stops taking samples for a while, because they take too much time.
+    Throttled {
+        /// Whether it takes samples again.
+        again: bool,
+        /// When.
+        at: Moment,
+    },
+    /// A thread gets a processor or leaves it.
+    Switched {
+        /// Thread.
+        tid: u32,
+        /// Whether it leaves.
+        out: bool,
+        /// The time, in nanoseconds.
+        time: Option<u64>,
+    },
     /// A record that this crate does not need.
     Other,
 }
@@ -349,9 +403,21 @@ pub fn read<'data>(layout: &Layout, record: &Record<'data>) -> Option<Event<'dat
         }
         kind::LOST => {
             let _id = reader.u64()?;
-            Event::Lost(reader.u64()?)
+            Event::Lost { count: reader.u64()?, at: layout.moment(record) }
         }
-        kind::LOST_SAMPLES => Event::Lost(reader.u64()?),
+        kind::LOST_SAMPLES => Event::Lost { count: reader.u64()?, at: layout.moment(record) },
+        kind::THROTTLE | kind::UNTHROTTLE => {
+            // Its own time is there even where records do not end with one.
+            let time = layout.time(record).or(reader.u64());
+            let at = Moment { time, ..layout.moment(record) };
+            Event::Throttled { again: record.kind == kind::UNTHROTTLE, at }
+        }
+        kind::SWITCH | kind::SWITCH_CPU_WIDE => match layout.thread(record) {
+            Some(tid) => {
+                Event::Switched { tid, out: record.misc & MISC_SWITCH_OUT != 0, time: layout.time(record) }
+            }
+            None => Event::Other,
+        },
         _ => Event::Other,
     })
 }

@@ -25,6 +25,7 @@
 //! | [`session`], `walk`, `saved` | from events to stacks |
 //! | [`profile`] | many samples as one tree of stacks, and names for its frames |
 //! | [`statistics`] | how many stacks reached the root, and why the others did not |
+//! | [`coverage`] | how far apart samples are, and where some are missing |
 //! | [`write`] | text, folded stacks, JSON, pprof, Firefox, HTML |
 //! | [`live`] | samples of programs that run |
 //!
@@ -38,6 +39,7 @@ mod build_id;
 pub mod bytes;
 mod code;
 pub mod core_file;
+pub mod coverage;
 mod debug_file;
 mod digits;
 pub mod event;

@@ -9,9 +9,12 @@ use crate::files::{FileId, Files};
 use crate::running::Running;
 use hashbrown::{HashMap, HashSet};
 use sframe_format::{Abi, Module, ModuleId, Unwinder};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
+
+/// How many threads are remembered that have ended.
+const MOST_ENDED: usize = 64;
 
 /// A process.
 #[derive(Clone)]
@@ -23,6 +26,9 @@ pub struct Process {
     threads: HashSet<u32>,
     /// The name of its first thread.
     pub name: Vec<u8>,
+    /// Whether it executes another program, of which no instruction has been seen to run. Until one does, its
+    /// registers are those of the program before.
+    pub(crate) executing: bool,
 }
 
 /// What is at an address.
@@ -57,7 +63,13 @@ impl Process {
     fn new(abi: Abi, follow_frame_pointers: bool) -> Self {
         let mut unwinder = Unwinder::new(abi);
         unwinder.follow_frame_pointers(follow_frame_pointers);
-        Self { unwinder, anonymous: BTreeMap::new(), threads: HashSet::new(), name: Vec::new() }
+        Self {
+            unwinder,
+            anonymous: BTreeMap::new(),
+            threads: HashSet::new(),
+            name: Vec::new(),
+            executing: false,
+        }
     }
 
     /// The unwinder over its files.
@@ -154,6 +166,9 @@ pub struct Processes {
     live: bool,
     by_pid: HashMap<u32, Process>,
     thread_names: HashMap<u32, Vec<u8>>,
+    /// Threads that have ended: their processes and numbers. The kernel still works for them after it has
+    /// said that they end, and takes samples of that.
+    ended: VecDeque<(u32, u32)>,
     /// The largest number of processes at a time.
     most: usize,
 }
@@ -167,6 +182,7 @@ impl Processes {
             live,
             by_pid: HashMap::new(),
             thread_names: HashMap::new(),
+            ended: VecDeque::new(),
             most: 0,
         }
     }
@@ -207,7 +223,7 @@ impl Processes {
             }
         }
         self.get(mapped.pid).map(range, mapped.executable, file, files);
-        self.most = self.most.max(self.by_pid.len());
+        self.count();
     }
 
     /// Handles a thread's name, or the execution of another program.
@@ -217,6 +233,7 @@ impl Processes {
             self.by_pid.remove(&pid);
         }
         let process = self.get(pid);
+        process.executing |= executed;
         process.threads.insert(tid);
         if pid == tid {
             process.name = name.to_vec();
@@ -237,20 +254,48 @@ impl Processes {
             }
             child.threads.clear();
             self.by_pid.insert(pid, child);
-            self.most = self.most.max(self.by_pid.len());
+            self.count();
         }
         self.get(pid).threads.insert(tid);
     }
 
-    /// Handles the end of a thread.
+    /// Handles the end of a thread. Its process and its names are forgotten some ends later.
     pub fn exit(&mut self, pid: u32, tid: u32) {
-        self.thread_names.remove(&tid);
         if let Some(process) = self.by_pid.get_mut(&pid) {
             process.threads.remove(&tid);
-            if process.threads.is_empty() {
-                self.by_pid.remove(&pid);
-            }
         }
+        self.ended.push_back((pid, tid));
+        if self.ended.len() <= MOST_ENDED {
+            return;
+        }
+        let Some((pid, tid)) = self.ended.pop_front() else { return };
+        let process = self.by_pid.get(&pid);
+        // The numbers may be those of others by now.
+        if !process.is_some_and(|process| process.threads.contains(&tid)) {
+            self.thread_names.remove(&tid);
+        }
+        if process.is_some_and(|process| process.threads.is_empty()) {
+            self.by_pid.remove(&pid);
+        }
+    }
+
+    /// Counts the processes that run.
+    fn count(&mut self) {
+        let ended = self.ended.iter().filter(|(pid, tid)| pid == tid).count();
+        self.most = self.most.max(self.by_pid.len().saturating_sub(ended));
+    }
+
+    /// The files that a process has mapped. `None`: it has ended, or no event has mentioned it.
+    pub fn modules(&self, pid: u32) -> Option<&[Module<Bytes>]> {
+        let is_dead = |process: &Process| {
+            process.threads.is_empty() && self.ended.iter().any(|(ended, _)| *ended == pid)
+        };
+        self.by_pid.get(&pid).filter(|process| !is_dead(process)).map(|process| process.unwinder().modules())
+    }
+
+    /// Whether a process has a thread, and it has not ended.
+    pub fn has_thread(&self, pid: u32, tid: u32) -> bool {
+        self.by_pid.get(&pid).is_some_and(|process| process.threads.contains(&tid))
     }
 
     /// The name of a thread.

@@ -99,6 +99,8 @@ pub struct Profile {
     pub rows: Vec<Row>,
     /// Names of the events.
     pub events: Vec<String>,
+    /// How complete the samples are, for readers of the profile.
+    pub notes: Vec<String>,
 }
 
 impl Profile {

@@ -7,7 +7,7 @@
 //! Such a sample waits for its second part.
 
 use crate::bytes::Bytes;
-use crate::event::{Chain, Event, Mapped, Sample};
+use crate::event::{Chain, Event, Mapped, Sample, User};
 use crate::files::{FileId, Files, Options};
 use crate::image::Image;
 use crate::kernel::{KERNEL, Reference};
@@ -105,6 +105,12 @@ pub struct Session {
     waiting: HashMap<u64, Vec<Waiting>>,
     /// How many samples wait.
     waiting_count: usize,
+    /// The event whose samples are where threads begin to wait.
+    off_cpu: Option<usize>,
+    /// Threads that wait: their samples.
+    off: HashMap<u32, (Waiting, End)>,
+    /// The latest time of a sample or a switch.
+    latest: u64,
     kernel: Option<Reference>,
     started: Instant,
 }
@@ -123,6 +129,9 @@ impl Session {
             frames: Vec::new(),
             waiting: HashMap::new(),
             waiting_count: 0,
+            off_cpu: None,
+            off: HashMap::new(),
+            latest: 0,
             kernel: None,
             started: Instant::now(),
         }
@@ -158,7 +167,12 @@ impl Session {
             }
             Some(Event::Exited { pid, tid }) => self.processes.exit(*pid, *tid),
             Some(Event::Deferred { cookie, chain }) => self.deferred(*cookie, chain, take),
-            Some(Event::Lost(count)) => self.statistics.lost = self.statistics.lost.saturating_add(*count),
+            Some(Event::Lost { count, at }) => {
+                self.statistics.lost = self.statistics.lost.saturating_add(*count);
+                self.statistics.coverage.lost(*at);
+            }
+            Some(Event::Throttled { again, at }) => self.statistics.coverage.throttled(*again, *at),
+            Some(Event::Switched { tid, out, time }) => self.switched(*tid, *out, *time, take),
             Some(Event::Other) => {}
             None => self.statistics.unreadable += 1,
         }
@@ -192,6 +206,7 @@ impl Session {
         self.statistics = Statistics::default();
         self.waiting.clear();
         self.waiting_count = 0;
+        (self.off, self.latest) = (HashMap::new(), 0);
         self.started = Instant::now();
     }
 
@@ -202,6 +217,13 @@ impl Session {
         for waiting in left {
             self.pass_on(waiting, End::NoRegisters, take);
         }
+        let waits = self.off.drain().collect::<std::collections::BTreeMap<_, _>>();
+        for (_, (mut waited, end)) in waits {
+            // It waits still.
+            waited.period = self.latest.saturating_sub(waited.time.unwrap_or(self.latest));
+            self.pass_on(waited, end, take);
+        }
+        self.statistics.coverage.finish();
         self.statistics.cache = self.cache.statistics();
         self.statistics.whole = self.started.elapsed();
         self.statistics.reading = self.files.reading();
@@ -210,6 +232,7 @@ impl Session {
     }
 
     fn sample(&mut self, event: usize, sample: &Sample<'_>, take: &mut dyn FnMut(&Stack<'_>)) {
+        self.latest = self.latest.max(sample.time.unwrap_or(0));
         self.frames.clear();
         let cookie = self.recorded(sample);
         let recorded = self.frames.len();
@@ -225,6 +248,7 @@ impl Session {
             return;
         }
         let end = match &sample.user {
+            Some(user) if self.is_executing(sample, user) => End::Root,
             Some(user) if !user.wide => {
                 // Its stack has no rows, but its instruction has a name.
                 self.frames.retain(|frame| matches!(frame.place, Place::Kernel(_)));
@@ -263,12 +287,51 @@ impl Session {
         let Sample { pid, tid, cpu, time, period, .. } = *sample;
         let frames = std::mem::take(&mut self.frames);
         let unwound = Waiting { pid, tid, event, cpu, time, period, frames, in_kernel: false };
+        if self.off_cpu == Some(event) {
+            // A thread leaves its processor for the last time after the record of its end.
+            if self.processes.has_thread(pid, tid) {
+                self.off.insert(tid, (unwound, end));
+            }
+            return;
+        }
         self.frames = self.pass_on(unwound, end, take);
+    }
+
+    /// Whether a sample was taken while the kernel makes a process execute another program. Its user part is
+    /// then what is left of the program before, whose memory is gone.
+    fn is_executing(&mut self, sample: &Sample<'_>, user: &User<'_>) -> bool {
+        let (abi, process) = (self.abi, self.processes.get(sample.pid));
+        if process.executing {
+            let mut registers = user.registers(abi.endian());
+            let is_counter = |number| matches!(dwarf_number(abi, number), Number::ProgramCounter);
+            let counter = registers.find(|(number, _)| is_counter(*number));
+            process.executing = sample.kernel
+                && counter.is_none_or(|(_, at)| matches!(process.place(at), Place::Unmapped(_)));
+        }
+        process.executing
+    }
+
+    /// Says which event's samples are taken where threads leave their processor. Their periods become the
+    /// nanoseconds until the thread gets one again.
+    pub fn wait_for_switches(&mut self, event: usize) {
+        self.off_cpu = Some(event);
+    }
+
+    /// Passes on the sample of a thread that has waited until it is switched in.
+    fn switched(&mut self, tid: u32, out: bool, time: Option<u64>, take: &mut dyn FnMut(&Stack<'_>)) {
+        self.latest = self.latest.max(time.unwrap_or(0));
+        if out {
+            return;
+        }
+        if let Some((mut waited, end)) = self.off.remove(&tid) {
+            waited.period = time.unwrap_or(0).saturating_sub(waited.time.unwrap_or(0));
+            self.pass_on(waited, end, take);
+        }
     }
 
     /// The files that a process has mapped. `None`: there is no such process.
     pub fn modules(&self, pid: u32) -> Option<&[Module<Bytes>]> {
-        self.processes.known(pid).map(|process| process.unwinder().modules())
+        self.processes.modules(pid)
     }
 
     /// Handles a stack that was unwound in the kernel.
@@ -386,6 +449,9 @@ impl Session {
     fn pass_on(&mut self, sample: Waiting, end: End, take: &mut dyn FnMut(&Stack<'_>)) -> Vec<Frame> {
         let statistics = &mut self.statistics;
         statistics.samples += 1;
+        if sample.event == 0 {
+            statistics.coverage.sample(sample.cpu, sample.time, sample.period);
+        }
         *statistics.ends.entry(end).or_default() += 1;
         let mut sources = [0u64; SOURCES.len()];
         for frame in &sample.frames {

@@ -1,5 +1,6 @@
 //! How many stacks reached the root, and why the others did not.
 
+use crate::coverage::{Coverage, Stretch, Stretches};
 use crate::files::{FileId, Files};
 use serde::Serialize;
 use sframe_format::Source;
@@ -87,6 +88,8 @@ pub struct Statistics {
     pub recorded_frames: u64,
     /// Records that were lost while the recording was made.
     pub lost: u64,
+    /// How much of what ran the samples stand for.
+    pub coverage: Coverage,
     /// Records that are shorter than they say.
     pub unreadable: u64,
     /// Hits and misses of the cache.
@@ -114,6 +117,7 @@ pub struct Report {
     sources: BTreeMap<&'static str, u64>,
     lost: u64,
     unreadable: u64,
+    coverage: CoverageReport,
     processes: usize,
     files: usize,
     /// Number of addresses in these files whose rows were needed.
@@ -127,6 +131,92 @@ pub struct Report {
     samples_per_second: f64,
     /// The largest amount of memory that this process has used, in bytes. 0: the system does not say.
     peak_memory: u64,
+}
+
+/// [`Coverage`] for programs.
+#[derive(Debug, Serialize)]
+struct CoverageReport {
+    /// Processor time by the kernel's count. Absent where nobody counted it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    processor_seconds: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sampled_seconds: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    share: Option<f64>,
+    /// Whether that time is also the time in the kernel.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    with_kernel: Option<bool>,
+    /// Seconds between the samples of a processor that so many of a hundred do not exceed.
+    intervals: BTreeMap<u8, f64>,
+    lost: StretchesReport,
+    throttled: StretchesReport,
+}
+
+#[derive(Debug, Serialize)]
+struct StretchesReport {
+    count: u64,
+    seconds: f64,
+    longest_seconds: f64,
+    first: Vec<Stretch>,
+}
+
+/// The shares of samples whose distances are reported, in hundredths.
+const SHARES: [u8; 5] = [10, 50, 75, 90, 99];
+
+impl CoverageReport {
+    fn new(coverage: &Coverage) -> Self {
+        let time = coverage.processor_time;
+        let seconds =
+            |share: u8| coverage.intervals.quantile(f64::from(share) / 100.0).map(|at| at.as_secs_f64());
+        let stretches = |stretches: &Stretches| StretchesReport {
+            count: stretches.count,
+            seconds: stretches.total.as_secs_f64(),
+            longest_seconds: stretches.longest.as_secs_f64(),
+            first: stretches.first.clone(),
+        };
+        Self {
+            processor_seconds: time.map(|time| time.counted.as_secs_f64()),
+            sampled_seconds: time.map(|time| time.sampled.as_secs_f64()),
+            share: time.map(|time| time.share()),
+            with_kernel: time.map(|time| time.with_kernel),
+            intervals: SHARES.iter().filter_map(|&share| Some((share, seconds(share)?))).collect(),
+            lost: stretches(&coverage.lost),
+            throttled: stretches(&coverage.throttled),
+        }
+    }
+
+    /// Adds lines for people.
+    fn add_text(&self, text: &mut String) {
+        if let (Some(share), Some(seconds)) = (self.share, self.processor_seconds) {
+            let without = if self.with_kernel == Some(false) { ", that in the kernel left out" } else { "" };
+            let _ = writeln!(
+                text,
+                "coverage  {:>9.2} % of {seconds:.3} s of processor time{without}",
+                100.0 * share
+            );
+        }
+        let milliseconds = |share: u8| self.intervals.get(&share).map_or(0.0, |seconds| 1000.0 * seconds);
+        if !self.intervals.is_empty() {
+            let [tenth, half, _, most, nearly] = SHARES.map(milliseconds);
+            let _ = writeln!(
+                text,
+                "intervals {half:>9.3} ms between a processor's samples (median), a tenth below {tenth:.3}, above \
+                 {most:.3}, a hundredth above {nearly:.3}"
+            );
+        }
+        for (stretches, what) in
+            [(&self.lost, "samples lost"), (&self.throttled, "samples stopped by the kernel")]
+        {
+            if stretches.count > 0 {
+                let (all, longest) = (1000.0 * stretches.seconds, 1000.0 * stretches.longest_seconds);
+                let _ = writeln!(
+                    text,
+                    "  {:>10} stretches with {what}: {all:.1} ms, the longest {longest:.1} ms",
+                    stretches.count
+                );
+            }
+        }
+    }
 }
 
 impl Statistics {
@@ -144,7 +234,11 @@ impl Statistics {
         }
         let asked = files.iter().map(|(_, file)| file.addresses_asked()).filter(|&count| count > 0);
         let (count, addresses) = asked.fold((0, 0), |(files, all), count| (files + 1, all + count));
-        let rate = |time: Duration| self.samples as f64 / time.as_secs_f64().max(1e-9);
+        // The rate of a time that was not measured is not infinite but unknown.
+        let rate = |time: Duration| match time.as_secs_f64() {
+            0.0 => 0.0,
+            seconds => self.samples as f64 / seconds,
+        };
         Report {
             samples: self.samples,
             in_kernel: self.in_kernel,
@@ -156,6 +250,7 @@ impl Statistics {
             sources,
             lost: self.lost,
             unreadable: self.unreadable,
+            coverage: CoverageReport::new(&self.coverage),
             processes: self.processes,
             files: count,
             addresses,
@@ -188,6 +283,7 @@ impl Report {
             let in_kernel = share(self.in_kernel, self.samples);
             let _ = writeln!(text, "  unwound in the kernel {:>10}   {in_kernel:6.2} %", self.in_kernel);
         }
+        self.coverage.add_text(&mut text);
         for (end, count) in self.ends.iter().filter(|(end, _)| *end != "root") {
             let _ = writeln!(text, "  stopped {count:>10}   {:6.2} %  {end}", share(*count, self.samples));
         }

@@ -153,16 +153,23 @@ fn a_child_has_its_parents_files_until_it_executes_another_program() {
     writer.sample(8, 21, [STACK, 5, 0x40_1080], &[], &stack());
     writer.comm(8, "other", true, 22);
     writer.sample(8, 23, [STACK, 5, 0x40_1080], &[], &stack());
+    // The kernel takes samples of a process for which it has yet to work after the record of its end.
     writer.exit(7, 24);
     writer.sample(7, 25, [STACK, 5, 0x40_1080], &[], &stack());
+    for pid in 100..200 {
+        writer.fork(pid, 8, 26);
+        writer.exit(pid, 26);
+    }
+    writer.sample(7, 27, [STACK, 5, 0x40_1080], &[], &stack());
     let unwound = Unwound::of(&writer);
     assert_eq!(unwound.frames(1), unwound.frames(0));
     assert_eq!(unwound.frames(2), [(0x40_1080, Some(Source::Topmost))]);
     assert_eq!(unwound.profile.rows[2].end, End::Unmapped);
-    assert_eq!(unwound.profile.rows[3].end, End::Unmapped);
+    assert_eq!(unwound.frames(3), unwound.frames(0));
+    assert_eq!(unwound.profile.rows[4].end, End::Unmapped);
     let names: Vec<_> = unwound.profile.threads.iter().map(|thread| thread.name.as_str()).collect();
     assert_eq!(names[..3], ["prog", "prog", "other"]);
-    assert_eq!(unwound.statistics.processes, 2);
+    assert_eq!(unwound.statistics.processes, 2, "at a time");
 }
 
 #[test]

@@ -73,12 +73,7 @@ struct Report {
 fn main() -> Result<(), Box<dyn Error>> {
     let mut words = std::env::args_os().skip(1);
     let folder = words.next().ok_or("a folder and a command are wanted")?;
-    let request = Request {
-        target: Target::Command(words.collect()),
-        frequency: 997,
-        stack_size: STACK,
-        duration: None,
-    };
+    let request = Request { stack_size: Some(STACK), ..Request::new(Target::Command(words.collect())) };
     let settings = Settings { files: Options { measure: true, ..Options::default() }, ..Settings::default() };
     let in_kernel = InKernel::load(true)?;
     let mut threads: HashMap<u32, Vec<Walk>> = HashMap::new();

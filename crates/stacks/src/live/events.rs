@@ -1,101 +1,203 @@
-//! The kernel's events: one for each thread and processor, one ring for each processor.
+//! The kernel's events, and a ring for each processor.
+//!
+//! The events of a processor write into one ring. It belongs to an event of this process that counts nothing,
+//! so that it stays when sampled threads end, and that wakes the reader when a quarter of the ring is full.
+//! All rings have the same size: one that is needed, or less where the user may not have so much.
 
+use super::attribute::{Common, FEATURES, Of, SAMPLE, open, processors, registers};
+use super::choice::Choice;
 use super::descriptors;
-use super::request::{Request, Target};
-use super::ring::Ring;
-use crate::event::{Layout, format};
-use perf_event_open_sys::bindings as sys;
+use super::request::Request;
+use super::ring::{Ring, sizes};
+use crate::event::{Layout, Record};
 use sframe_format::Abi;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
-/// The fields of samples.
-const SAMPLE: u64 = format::IP
-    | format::TID
-    | format::TIME
-    | format::CPU
-    | format::PERIOD
-    | format::CALLCHAIN
-    | format::REGS_USER
-    | format::STACK_USER;
+/// Bytes of the stack to copy if the user leaves the choice: at most and at least.
+pub const STACK: u32 = 1 << 15;
+const LEAST_STACK: u32 = 1 << 12;
+/// A ring has room for the samples of this part of a second, and for so many at least.
+const PART: u64 = 8;
+const LEAST_SAMPLES: usize = 8;
+/// How many samples a second an event without a frequency is expected to have.
+const USUAL_RATE: u64 = 4000;
+/// Bytes of a sample besides the stack: registers, and the frames of the kernel.
+const BESIDE_STACK: u32 = 1024;
+/// How often the list of threads is read again for those that started meanwhile.
+const ROUNDS: usize = 10;
+
+/// What to sample.
+pub enum Scope<'a> {
+    /// Threads, and what they start. The function lists them again.
+    Threads(&'a dyn Fn() -> Vec<u32>),
+    /// Everything on all processors.
+    Processors,
+    /// A control group.
+    Group(BorrowedFd<'a>),
+}
+
+/// Why events cannot be opened.
+pub struct Refused {
+    /// A sentence, with what helps.
+    pub message: String,
+    /// Whether fewer events might do.
+    pub too_many: bool,
+    /// Whether it is no control group.
+    pub no_group: bool,
+}
+
+impl Refused {
+    fn new(message: String) -> Self {
+        Self { message, too_many: false, no_group: false }
+    }
+}
 
 /// Open events.
 pub struct Events {
     events: Vec<OwnedFd>,
+    owners: Vec<OwnedFd>,
     rings: Vec<Ring>,
+    /// The numbers of events by those that the kernel gave them.
+    numbers: BTreeMap<u64, usize>,
     /// The layout of their records.
     pub layout: Layout,
-    /// The sampled event.
-    pub name: &'static str,
+    /// The sampled events.
+    pub choices: Vec<Choice>,
+    /// Whether the kernel is sampled, too.
+    pub with_kernel: bool,
+    /// Bytes of the stack that are copied.
+    pub stack_size: u32,
 }
-
-/// Features to request, which a kernel or a user may lack.
-#[derive(Clone, Copy)]
-struct Features {
-    cycles: bool,
-    kernel: bool,
-    build_id: bool,
-}
-
-/// Sets of features, with the best first. The kernel gets the first one that it allows.
-const FEATURES: [Features; 8] = [
-    Features { cycles: true, kernel: true, build_id: true },
-    Features { cycles: false, kernel: true, build_id: true },
-    Features { cycles: true, kernel: true, build_id: false },
-    Features { cycles: false, kernel: true, build_id: false },
-    Features { cycles: true, kernel: false, build_id: true },
-    Features { cycles: false, kernel: false, build_id: true },
-    Features { cycles: true, kernel: false, build_id: false },
-    Features { cycles: false, kernel: false, build_id: false },
-];
 
 impl Events {
-    /// Opens events for threads and the threads that they start. Events count from [`Events::enable`] on;
-    /// those of a command count from when a thread executes it. With `monotonic`, records have the time of
-    /// the clock that BPF programs read.
+    /// Opens the events that a request asks for. They count from [`Events::enable`] on; those of a command's
+    /// threads count from when it is executed. With `monotonic`, records have the time of the clock that BPF
+    /// programs read.
     ///
     /// # Errors
     /// The kernel does not allow it.
-    pub fn open(abi: Abi, request: &Request, monotonic: bool, threads: &[u32]) -> Result<Self, String> {
-        let first = *threads.first().ok_or("the process has no threads; it has ended")?;
+    pub fn open(
+        abi: Abi,
+        request: &Request,
+        (monotonic, on_exec): (bool, bool),
+        scope: &Scope<'_>,
+    ) -> Result<Self, Refused> {
         descriptors::raise_limit();
+        let of = match scope {
+            Scope::Threads(list) => {
+                let ended = "the process has no threads; it has ended".to_owned();
+                let first = list().first().copied();
+                Of::Thread(first.ok_or(Refused::new(ended))?)
+            }
+            Scope::Processors => Of::Any,
+            Scope::Group(folder) => Of::Group(*folder),
+        };
+        let inherit = matches!(scope, Scope::Threads(_));
         let mut failed = io::Error::from(io::ErrorKind::Unsupported);
         for features in FEATURES {
-            let mut attribute = attribute(abi, request, features);
-            attribute.set_use_clockid(monotonic.into());
-            attribute.clockid = if monotonic { libc::CLOCK_MONOTONIC } else { 0 };
-            match open(&attribute, first, 0) {
+            let common = Common {
+                abi,
+                features,
+                frequency: request.frequency,
+                stack_size: request.stack_size.unwrap_or(STACK),
+                on_exec: on_exec && inherit,
+                inherit,
+                monotonic,
+                switches: request.off_cpu,
+            };
+            if request.off_cpu && !features.kernel {
+                break;
+            }
+            let choices = choices(request, features.cycles);
+            let tried = (0..).zip(&choices);
+            let allowed: io::Result<Vec<OwnedFd>> =
+                tried.map(|(number, choice)| open(&common.sampled(choice, number == 0), of, 0)).collect();
+            match allowed {
                 Ok(_) => {
-                    return Self::open_all(&attribute, abi, features, threads)
-                        .map_err(|error| explain_all(&error, threads.len()));
+                    let scope = (scope, of);
+                    return Self::open_all(common, request.stack_size.is_none(), choices, scope);
                 }
                 Err(error) => failed = error,
             }
         }
-        Err(explain(&failed))
+        // Folders of other file systems have no control group.
+        let no_group = matches!(of, Of::Group(_)) && failed.raw_os_error() == Some(libc::EBADF);
+        Err(Refused { no_group, ..Refused::new(explain(&failed, request)) })
     }
 
     fn open_all(
-        attribute: &sys::perf_event_attr,
-        abi: Abi,
-        features: Features,
-        threads: &[u32],
-    ) -> io::Result<Self> {
+        mut common: Common,
+        may_copy_less: bool,
+        choices: Vec<Choice>,
+        (scope, of): (&Scope<'_>, Of<'_>),
+    ) -> Result<Self, Refused> {
+        let other = |error: io::Error| Refused::new(explain_any(&error));
+        let (owners, rings) = rings(&common, &choices).map_err(other)?;
+        if may_copy_less {
+            common.stack_size = fitting(common.stack_size, rings.first().map_or(0, |(_, ring)| ring.size()));
+        }
         let layout = Layout {
-            endian: abi.endian(),
+            endian: common.abi.endian(),
             sample: SAMPLE,
             read: 0,
             id_all: true,
             branch: 0,
-            user_registers: registers(abi),
+            user_registers: registers(common.abi),
         };
-        let name = if features.cycles { "cycles" } else { "cpu-clock" };
-        let mut all = Self { events: Vec::new(), rings: Vec::new(), layout, name };
-        for processor in 0..processors() as i32 {
-            let mut owner: Option<OwnedFd> = None;
-            for &thread in threads {
-                let event = match open(attribute, thread, processor) {
+        let (with_kernel, stack_size) = (common.features.kernel, common.stack_size);
+        let (processors, rings): (Vec<i32>, Vec<Ring>) = rings.into_iter().unzip();
+        let (events, numbers) = (Vec::new(), BTreeMap::new());
+        let mut all = Self { events, owners, rings, numbers, layout, choices, with_kernel, stack_size };
+        match scope {
+            Scope::Threads(list) => all.open_threads(&common, &processors, *list)?,
+            Scope::Processors | Scope::Group(_) => {
+                all.open_for(&common, &processors, of).map_err(other)?;
+            }
+        }
+        Ok(all)
+    }
+
+    /// Opens the events of threads. New threads of a thread without events have none either, so the list is
+    /// read again until nothing is new.
+    fn open_threads(
+        &mut self,
+        common: &Common,
+        processors: &[i32],
+        list: &dyn Fn() -> Vec<u32>,
+    ) -> Result<(), Refused> {
+        let mut known = BTreeSet::new();
+        for _ in 0..ROUNDS {
+            let threads = list();
+            let before = known.len();
+            for &thread in &threads {
+                if !known.insert(thread) {
+                    continue;
+                }
+                self.open_for(common, processors, Of::Thread(thread)).map_err(|error| {
+                    let too_many = matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE));
+                    let message = if too_many {
+                        descriptors::too_many(threads.len(), processors.len(), &error)
+                    } else {
+                        explain_any(&error)
+                    };
+                    Refused { too_many, ..Refused::new(message) }
+                })?;
+            }
+            if known.len() == before {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Opens all events of a thread or of all threads, on all processors.
+    fn open_for(&mut self, common: &Common, processors: &[i32], of: Of<'_>) -> io::Result<()> {
+        for (&processor, owner) in processors.iter().zip(&self.owners) {
+            for (number, choice) in self.choices.iter().enumerate() {
+                let event = match open(&common.sampled(choice, number == 0), of, processor) {
                     Ok(event) => event,
                     // The processor is offline, or the thread has ended.
                     Err(error) if matches!(error.raw_os_error(), Some(libc::ENODEV | libc::ESRCH)) => {
@@ -103,31 +205,31 @@ impl Events {
                     }
                     Err(error) => return Err(error),
                 };
-                match &owner {
-                    None => {
-                        all.rings.push(Ring::new(&event)?);
-                        owner = Some(event);
+                let mut id = 0u64;
+                // SAFETY: both are open events of one processor; the kernel writes one number.
+                let set = unsafe {
+                    let set =
+                        perf_event_open_sys::ioctls::SET_OUTPUT(event.as_raw_fd(), owner.as_raw_fd() as _);
+                    if set < 0 {
+                        set
+                    } else {
+                        perf_event_open_sys::ioctls::ID(event.as_raw_fd(), &raw mut id)
                     }
-                    Some(owner) => {
-                        // SAFETY: both are open events of one processor.
-                        let set = unsafe {
-                            perf_event_open_sys::ioctls::SET_OUTPUT(event.as_raw_fd(), owner.as_raw_fd() as _)
-                        };
-                        if set < 0 {
-                            return Err(io::Error::last_os_error());
-                        }
-                        all.events.push(event);
-                    }
+                };
+                if set < 0 {
+                    return Err(io::Error::last_os_error());
                 }
+                self.numbers.insert(id, number);
+                self.events.push(event);
             }
-            all.events.extend(owner);
         }
-        Ok(all)
+        Ok(())
     }
 
-    /// All events.
+    /// The events of the processors' time, where a BPF program may run.
     pub fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        self.events.iter().map(AsFd::as_fd)
+        let time = self.events.chunks(self.choices.len().max(1)).filter_map(|chunk| chunk.first());
+        time.map(AsFd::as_fd)
     }
 
     /// Makes all events count.
@@ -138,10 +240,15 @@ impl Events {
         for event in &self.events {
             // SAFETY: it is an open event.
             if unsafe { perf_event_open_sys::ioctls::ENABLE(event.as_raw_fd(), 0) } < 0 {
-                return Err(explain(&io::Error::last_os_error()));
+                return Err(explain_any(&io::Error::last_os_error()));
             }
         }
         Ok(())
+    }
+
+    /// The number of each event, by those that the kernel gave them.
+    pub fn numbers(&self) -> Numbers {
+        Numbers { layout: self.layout, by_id: self.numbers.clone() }
     }
 
     /// Moves all records to the end of `batch`.
@@ -149,91 +256,128 @@ impl Events {
         self.rings.iter_mut().for_each(|ring| ring.empty(batch));
     }
 
-    /// Waits for a time, no matter whether there are records.
+    /// Waits until a ring fills, and for this time at most.
     pub fn wait(&self, time: Duration) {
-        // Rings take much longer than that to fill. Polling would wake this thread for single records.
-        std::thread::sleep(time);
+        let poll = |owner: &OwnedFd| libc::pollfd { fd: owner.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+        let mut polled: Vec<_> = self.owners.iter().map(poll).collect();
+        let time = i32::try_from(time.as_millis()).unwrap_or(i32::MAX);
+        // SAFETY: the kernel writes only to this list. If a signal ends the wait, the rings are read earlier.
+        unsafe { libc::poll(polled.as_mut_ptr(), polled.len() as libc::nfds_t, time) };
     }
 }
 
-/// The registers to record, as a bit for each of the kernel's numbers: all except segments and flags.
-fn registers(abi: Abi) -> u64 {
-    match abi {
-        Abi::Amd64 => 0x00ff_01ff,
-        Abi::AArch64Little | Abi::AArch64Big => (1 << 33) - 1,
-        Abi::S390x => 0xffff | 1 << 33,
+/// Tells to which event a record belongs.
+pub struct Numbers {
+    /// The layout of all records.
+    pub layout: Layout,
+    by_id: BTreeMap<u64, usize>,
+}
+
+impl Numbers {
+    /// The number of a record's event.
+    pub fn of(&self, record: &Record<'_>) -> usize {
+        let id = if self.by_id.len() > 1 { self.layout.event_id(record) } else { None };
+        id.and_then(|id| self.by_id.get(&id)).copied().unwrap_or(0)
     }
 }
 
-fn attribute(abi: Abi, request: &Request, features: Features) -> sys::perf_event_attr {
-    let mut attribute =
-        sys::perf_event_attr { size: size_of::<sys::perf_event_attr>() as u32, ..Default::default() };
-    if features.cycles {
-        (attribute.type_, attribute.config) = (sys::PERF_TYPE_HARDWARE, sys::PERF_COUNT_HW_CPU_CYCLES.into());
-    } else {
-        (attribute.type_, attribute.config) = (sys::PERF_TYPE_SOFTWARE, sys::PERF_COUNT_SW_CPU_CLOCK.into());
+/// The events to sample: those of the request, and otherwise processor time.
+fn choices(request: &Request, cycles: bool) -> Vec<Choice> {
+    let mut choices = request.events.clone();
+    if choices.is_empty() {
+        choices.push(if cycles { Choice::cycles() } else { Choice::cpu_clock() });
     }
-    attribute.sample_type = SAMPLE;
-    attribute.__bindgen_anon_1.sample_freq = request.frequency;
-    attribute.set_freq(1);
-    attribute.set_disabled(1);
-    attribute.set_inherit(1);
-    attribute.set_enable_on_exec(u64::from(matches!(request.target, Target::Command(_))));
-    attribute.set_mmap(1);
-    attribute.set_mmap2(1);
-    attribute.set_comm(1);
-    attribute.set_comm_exec(1);
-    attribute.set_task(1);
-    attribute.set_sample_id_all(1);
-    attribute.set_exclude_callchain_user(1);
-    attribute.set_exclude_kernel(u64::from(!features.kernel));
-    attribute.set_exclude_hv(1);
-    attribute.set_build_id(u64::from(features.build_id));
-    attribute.sample_regs_user = registers(abi);
-    attribute.sample_stack_user = request.stack_size;
-    attribute
+    choices.extend(request.off_cpu.then(Choice::off_cpu));
+    choices
 }
 
-fn open(attribute: &sys::perf_event_attr, thread: u32, processor: i32) -> io::Result<OwnedFd> {
-    let mut attribute = *attribute;
-    let flags = sys::PERF_FLAG_FD_CLOEXEC.into();
-    // SAFETY: the attribute is filled in and lives through the call; the event only counts and writes to its
-    // ring.
-    let event = unsafe {
-        perf_event_open_sys::perf_event_open(&raw mut attribute, thread as i32, processor, -1, flags)
-    };
-    if event < 0 {
-        return Err(io::Error::last_os_error());
+/// Bytes of stack to copy so that a ring has room for enough samples.
+fn fitting(stack: u32, ring: usize) -> u32 {
+    let room = |stack: u32| ring / (stack + BESIDE_STACK) as usize;
+    let halves = std::iter::successors(Some(stack), |stack| (*stack > LEAST_STACK).then_some(stack / 2));
+    halves.clone().find(|&stack| room(stack) >= LEAST_SAMPLES).or(halves.last()).unwrap_or(stack)
+}
+
+/// The owners of rings, and the rings with the numbers of their processors.
+type OwnedRings = (Vec<OwnedFd>, Vec<(i32, Ring)>);
+
+/// The owner and the ring of each processor. The rings of all have the same size: if the first ones took what
+/// they can get, nothing would be left for the last.
+fn rings(common: &Common, choices: &[Choice]) -> io::Result<OwnedRings> {
+    let rate = |choice: &Choice| if choice.period.is_some() { USUAL_RATE } else { common.frequency };
+    let rate: u64 = choices.iter().map(rate).sum();
+    let record = (common.stack_size + BESIDE_STACK) as usize;
+    let samples = usize::try_from(rate / PART).unwrap_or(usize::MAX).max(2 * LEAST_SAMPLES);
+    let mut failed = io::Error::from(io::ErrorKind::OutOfMemory);
+    for size in sizes(record.saturating_mul(samples)) {
+        match rings_of(common, size) {
+            Ok(rings) => return Ok(rings),
+            Err(error) => failed = error,
+        }
     }
-    // SAFETY: the call has made it, and nobody else has it.
-    Ok(unsafe { OwnedFd::from_raw_fd(event) })
+    Err(failed)
 }
 
-/// The number of processors, with those that are offline.
-fn processors() -> usize {
-    // SAFETY: it asks for a constant.
-    unsafe { libc::sysconf(libc::_SC_NPROCESSORS_CONF) }.max(1) as usize
+fn rings_of(common: &Common, size: usize) -> io::Result<OwnedRings> {
+    let (mut owners, mut rings) = (Vec::new(), Vec::new());
+    let attribute = common.owner(size as u32 / 4);
+    for processor in 0..processors() as i32 {
+        let owner = match open(&attribute, Of::Thread(0), processor) {
+            Ok(owner) => owner,
+            Err(error) if error.raw_os_error() == Some(libc::ENODEV) => continue,
+            Err(error) => return Err(error),
+        };
+        rings.push((processor, Ring::new(&owner, size)?));
+        owners.push(owner);
+    }
+    Ok((owners, rings))
 }
 
-/// Why not all threads can be sampled, and what helps.
-fn explain_all(error: &io::Error, threads: usize) -> String {
+/// Why the kernel takes no samples of these events, and what helps.
+fn explain(error: &io::Error, request: &Request) -> String {
+    let names = || request.events.iter().map(|choice| choice.name.as_str()).collect::<Vec<_>>().join(", ");
     match error.raw_os_error() {
-        Some(libc::EMFILE | libc::ENFILE) => descriptors::too_many(threads, processors(), error),
-        _ => explain(error),
+        Some(libc::ENOENT | libc::EOPNOTSUPP | libc::ENODEV) if !request.events.is_empty() => {
+            format!("this machine does not count {}: {error}; cpu-clock is on every machine", names())
+        }
+        _ if request.off_cpu => format!(
+            "waiting threads are sampled in the kernel, which it does not allow this user ({}): {error}; run as root, or set \
+             /proc/sys/kernel/perf_event_paranoid to 1",
+            paranoid()
+        ),
+        _ => explain_any(error),
     }
 }
 
-/// Why the kernel takes no samples, and what helps.
-fn explain(error: &io::Error) -> String {
-    let paranoid = std::fs::read_to_string("/proc/sys/kernel/perf_event_paranoid").unwrap_or_default();
-    let paranoid = paranoid.trim();
+fn explain_any(error: &io::Error) -> String {
     match error.raw_os_error() {
         Some(libc::EACCES | libc::EPERM) => format!(
-            "the kernel does not allow to take samples (perf_event_paranoid is {paranoid}): run as root, give the program \
-             CAP_PERFMON, or set /proc/sys/kernel/perf_event_paranoid to 1"
+            "the kernel does not allow to take samples ({}): run as root, give the program CAP_PERFMON, or set \
+             /proc/sys/kernel/perf_event_paranoid to 1",
+            paranoid()
         ),
         Some(libc::ENOSYS) => "this kernel takes no samples: it is built without perf events".into(),
         Some(libc::ESRCH) => "there is no such process".into(),
+        Some(libc::EMFILE | libc::ENFILE) => descriptors::too_many(1, processors(), error),
         _ => format!("the kernel cannot take samples: {error}"),
+    }
+}
+
+fn paranoid() -> String {
+    let level = std::fs::read_to_string("/proc/sys/kernel/perf_event_paranoid").unwrap_or_default();
+    format!("perf_event_paranoid is {}", level.trim())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::fitting;
+
+    #[test]
+    fn small_rings_get_smaller_copies_of_the_stack() {
+        assert_eq!(fitting(32_768, 8 << 20), 32_768);
+        assert_eq!(fitting(32_768, 512 << 10), 32_768);
+        assert_eq!(fitting(32_768, 256 << 10), 16_384);
+        assert_eq!(fitting(32_768, 64 << 10), 4096);
+        assert_eq!(fitting(32_768, 0), 4096);
     }
 }

@@ -1,47 +1,61 @@
 //! Samples running programs with `perf_event_open(2)`, without a recorder and without a file.
 //!
 //! The kernel writes samples into a ring of memory on every processor ([`ring`]). One thread empties the
-//! rings into batches. A queue of bounded length takes the batches to the thread that unwinds. If unwinding
-//! cannot keep up, first the queue fills and then the rings, and the kernel counts the samples that it has to
-//! drop. Records of different processors come out of order, so a batch waits for the next one.
+//! rings into batches as they fill. A queue of bounded length takes the batches to the thread that unwinds
+//! ([`unwinder`]). If unwinding cannot keep up, first the queue fills and then the rings, and the kernel
+//! counts the samples that it has to drop.
+//!
+//! Either every sampled thread has a clock that asks for samples, or every processor has one ([`Clock`]). The
+//! clock of a thread begins with it, so threads that end within a period have no samples, and of those that
+//! live two periods, always the same place is sampled. The clock of a processor has no such blind spots, but
+//! few users may have one, and it also samples programs that nobody asked for ([`members`] drops these).
 //!
 //! With a BPF program in the kernel ([`InKernel`]), the stacks that it has unwound come through a ring of
 //! their own and join the batches.
 
+mod attribute;
+mod choice;
 mod descriptors;
 mod drain;
 mod events;
 mod kernel;
+mod members;
+mod processor_time;
 mod request;
 mod ring;
 mod sync;
 mod target;
+mod unwinder;
 
-use crate::event::{Event, Layout, Mapped, Record, read};
+use crate::coverage::ProcessorTime;
+use crate::event::{Event, Mapped};
 use crate::files::Files;
 use crate::running::Line;
 use crate::session::{Session, Settings, Stack};
 use crate::statistics::Statistics;
-use events::Events;
+pub use choice::Choice;
+use events::{Events, Scope};
 pub use kernel::{InKernel, KernelReport, RunTime};
-pub use request::{Request, Target};
-use sframe_bpf::{Sample, Stacks};
+use members::Members;
+use processor_time::Counter;
+pub use request::{Clock, Request, Target};
+use sframe_bpf::Stacks;
 use sframe_format::Abi;
+use std::fs::File;
 use std::io;
+use std::os::fd::AsFd;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
-use std::time::{Duration, Instant};
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::time::Duration;
 use target::Started;
+pub use unwinder::Progress;
+use unwinder::{TICK, UNWOUND, Unwinder, pass_on};
 
 /// The largest number of batches that wait for the unwinder.
 const QUEUE: usize = 64;
-/// Time between two visits to the rings.
-const TICK: Duration = Duration::from_millis(50);
 /// The same with a program in the kernel, which should learn of mappings soon.
 const SHORT_TICK: Duration = Duration::from_millis(10);
-/// The type of a record with a stack from the BPF program. The kernel's own types are small numbers.
-const UNWOUND: u32 = u32::MAX;
-
 /// The architecture of this machine, if it has SFrame.
 pub const NATIVE: Option<Abi> = if cfg!(target_arch = "x86_64") {
     Some(Abi::Amd64)
@@ -53,25 +67,18 @@ pub const NATIVE: Option<Abi> = if cfg!(target_arch = "x86_64") {
     None
 };
 
-/// The progress of a recording.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Progress {
-    /// Samples so far.
-    pub samples: u64,
-    /// Records that the kernel had to drop.
-    pub lost: u64,
-    /// Time since the start.
-    pub elapsed: Duration,
-}
-
 /// The result of a recording.
 pub struct Recorded {
     /// The files that were mapped.
     pub files: Files,
     /// The counts.
     pub statistics: Statistics,
-    /// The sampled event: `cycles`, or `cpu-clock` if the processor counts no cycles.
-    pub event: &'static str,
+    /// The sampled events: by default `cycles`, or `cpu-clock` if the processor counts no cycles.
+    pub events: Vec<String>,
+    /// Whether the clocks of the processors asked for samples.
+    pub by_processor: bool,
+    /// Bytes of the stack that were copied, if that was less than usual: the kernel gave little memory.
+    pub smaller_copies: Option<u32>,
     /// Counts of the work of the program in the kernel, if there was one.
     pub in_kernel: Option<KernelReport>,
     /// The result of the command, if one was started: its exit status, or 128 plus the number of the signal.
@@ -95,16 +102,26 @@ pub fn record(
     settings.files.here = true;
     let _measured = (settings.files.measure && in_kernel.is_some()).then(sframe_bpf::measure);
     let mut session = Session::new(abi, settings);
-    let mut started = target::start(&request.target)?;
-    let mut events = Events::open(abi, request, in_kernel.is_some(), &started.threads()?)?;
+    let mut started = target::start(request)?;
+    let (mut events, members) = open(abi, request, in_kernel.is_some(), &started)?;
+    if request.off_cpu {
+        session.wait_for_switches(events.choices.len() - 1);
+    }
     if let Some(in_kernel) = &mut in_kernel {
         in_kernel.attach(&events)?;
     }
-    if let Target::Process(pid) = request.target {
+    let mut time = counter(request, &started);
+    let by_processor =
+        !matches!((&request.target, &members), (Target::Command(_) | Target::Processes(_), Members::All));
+    if !started.waits() || by_processor {
         events.enable()?;
+    }
+    for &pid in started.found() {
         synthesize(&mut session, in_kernel.as_mut(), pid, take);
     }
-    let (layout, event) = (events.layout, events.name);
+    let choices = events.choices.clone();
+    let (with_kernel, stack_size) = (events.with_kernel, events.stack_size);
+    let numbers = events.numbers();
     let finished = AtomicBool::new(false);
     let (sender, receiver) = sync_channel(QUEUE);
     std::thread::scope(|scope| {
@@ -116,22 +133,93 @@ pub fn record(
             finished.store(true, Ordering::Release);
             return Err(error);
         }
-        let mut unwinder = Unwinder {
-            session: &mut session,
-            in_kernel: in_kernel.as_mut(),
-            layout,
-            waiting: Vec::new(),
-            limit: 0,
-            count: 0,
-            lost: 0,
-        };
+        let mut unwinder = Unwinder::new(&mut session, in_kernel.as_mut(), numbers, members);
         unwinder.run(&receiver, request, &mut started, stop, &finished, progress, take);
         Ok(())
     })?;
-    let status = started.wait(stop.load(Ordering::Relaxed));
+    let status = started.status();
+    let counted = time.read();
     let in_kernel = in_kernel.map(|mut in_kernel| in_kernel.report()).transpose()?;
-    let (files, statistics) = session.finish(take);
-    Ok(Recorded { files, statistics, event, in_kernel, status })
+    let (files, mut statistics) = session.finish(take);
+    let sampled = sampled(&choices, request, &statistics);
+    statistics.coverage.processor_time =
+        sampled.zip(counted).map(|(sampled, counted)| ProcessorTime { sampled, counted, with_kernel });
+    let events = choices.into_iter().map(|choice| choice.name).collect();
+    let smaller_copies = (request.stack_size.is_none() && stack_size < events::STACK).then_some(stack_size);
+    Ok(Recorded { files, statistics, events, by_processor, smaller_copies, in_kernel, status })
+}
+
+/// Opens the events, and says whose samples count among theirs.
+fn open(
+    abi: Abi,
+    request: &Request,
+    monotonic: bool,
+    started: &Started,
+) -> Result<(Events, Members), String> {
+    let how = (monotonic, started.waits());
+    let open = |scope: &Scope<'_>| Events::open(abi, request, how, scope);
+    let machine = || open(&Scope::Processors);
+    match &request.target {
+        Target::Machine => return Ok((machine().map_err(|refused| refused.message)?, Members::All)),
+        Target::Group(folder) => {
+            let opened = File::open(folder).map_err(|error| no_group(folder, &error))?;
+            let events = open(&Scope::Group(opened.as_fd())).map_err(|refused| {
+                let error = io::Error::from_raw_os_error(libc::EBADF);
+                if refused.no_group { no_group(folder, &error) } else { refused.message }
+            })?;
+            return Ok((events, Members::All));
+        }
+        Target::Command(_) | Target::Processes(_) => {}
+    }
+    let members = || started.members();
+    // Where waits are sampled, other programs would cost too much.
+    let by_processor = match request.clock {
+        Clock::Auto => started.waits() && !request.off_cpu,
+        Clock::Thread => false,
+        Clock::Processor => true,
+    };
+    if by_processor {
+        match machine() {
+            Ok(events) => return Ok((events, members())),
+            Err(refused) if request.clock == Clock::Processor => return Err(refused.message),
+            Err(_) => {}
+        }
+    }
+    match open(&Scope::Threads(&|| started.threads())) {
+        Ok(events) => Ok((events, Members::All)),
+        Err(refused) if refused.too_many && request.clock == Clock::Auto => match machine() {
+            Ok(events) => Ok((events, members())),
+            Err(_) => Err(refused.message),
+        },
+        Err(refused) => Err(refused.message),
+    }
+}
+
+fn no_group(folder: &Path, error: &io::Error) -> String {
+    format!(
+        "{} is not a control group whose programs can be sampled: {error}; expected a folder below /sys/fs/cgroup",
+        folder.display()
+    )
+}
+
+/// Counts the processor time of the programs.
+fn counter(request: &Request, started: &Started) -> Counter {
+    match &request.target {
+        Target::Machine => Counter::of_machine(),
+        Target::Group(folder) => Counter::of_group(folder),
+        Target::Command(_) | Target::Processes(_) => Counter::of_threads(&started.threads(), started.waits()),
+    }
+}
+
+/// The processor time that the samples stand for. `None`: they stand for something else.
+fn sampled(choices: &[Choice], request: &Request, statistics: &Statistics) -> Option<Duration> {
+    let first = choices.first().filter(|first| first.is_time() && first.period.is_none())?;
+    let nanoseconds = if first.counts_nanoseconds() {
+        statistics.coverage.periods
+    } else {
+        statistics.coverage.samples.saturating_mul(1_000_000_000) / request.frequency.max(1)
+    };
+    Some(Duration::from_nanos(nanoseconds))
 }
 
 /// Why there is no thread to empty the rings, and what helps.
@@ -163,119 +251,6 @@ fn empty_rings(
     }
 }
 
-struct Unwinder<'session> {
-    session: &'session mut Session,
-    in_kernel: Option<&'session mut InKernel>,
-    layout: Layout,
-    /// Records that wait for earlier ones: their times and bytes.
-    waiting: Vec<(u64, Vec<u8>)>,
-    /// The latest time in the batches so far.
-    limit: u64,
-    count: u64,
-    lost: u64,
-}
-
-impl Unwinder<'_> {
-    #[expect(clippy::too_many_arguments, reason = "all belong to one recording")]
-    fn run(
-        &mut self,
-        receiver: &Receiver<Vec<u8>>,
-        request: &Request,
-        started: &mut Started,
-        stop: &AtomicBool,
-        finished: &AtomicBool,
-        progress: &mut dyn FnMut(Progress),
-        take: &mut dyn FnMut(&Stack<'_>),
-    ) {
-        let start = Instant::now();
-        loop {
-            match receiver.recv_timeout(TICK) {
-                Ok(batch) => self.add(&batch, take),
-                Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => break,
-            }
-            progress(Progress { samples: self.count, lost: self.lost, elapsed: start.elapsed() });
-            let over = request.duration.is_some_and(|duration| start.elapsed() >= duration);
-            if over || stop.load(Ordering::Relaxed) || started.has_ended() {
-                finished.store(true, Ordering::Release);
-            }
-        }
-        self.pass_on(u64::MAX, take);
-    }
-
-    /// Adds a batch, and passes on the records that are no later than those of the previous batches.
-    fn add(&mut self, batch: &[u8], take: &mut dyn FnMut(&Stack<'_>)) {
-        let mut latest = self.limit;
-        for bytes in ring::records(batch) {
-            let Some(record) = parse(bytes) else { continue };
-            let time = match record.kind {
-                UNWOUND => Sample::time(record.body),
-                _ => self.layout.time(&record),
-            };
-            let time = time.unwrap_or(latest);
-            latest = latest.max(time);
-            self.waiting.push((time, bytes.to_vec()));
-        }
-        self.pass_on(self.limit, take);
-        self.limit = latest;
-    }
-
-    fn pass_on(&mut self, limit: u64, take: &mut dyn FnMut(&Stack<'_>)) {
-        self.waiting.sort_by_key(|(time, _)| *time);
-        let count = self.waiting.partition_point(|(time, _)| *time <= limit);
-        for (_, bytes) in self.waiting.drain(..count) {
-            let Some(record) = parse(&bytes) else { continue };
-            if record.kind == UNWOUND {
-                if let Some(sample) = Sample::read(record.body) {
-                    self.count += 1;
-                    self.session.unwound(&sample, take);
-                }
-                continue;
-            }
-            let event = read(&self.layout, &record);
-            match &event {
-                Some(Event::Sample(_)) => self.count += 1,
-                Some(Event::Lost(count)) => self.lost += count,
-                _ => {}
-            }
-            pass_on(self.session, self.in_kernel.as_deref_mut(), event.as_ref(), take);
-        }
-        if let Some(in_kernel) = &mut self.in_kernel {
-            in_kernel.send_processes(self.session);
-        }
-    }
-}
-
-/// Passes an event to the session, and informs the BPF program of changes.
-fn pass_on(
-    session: &mut Session,
-    in_kernel: Option<&mut InKernel>,
-    event: Option<&Event<'_>>,
-    take: &mut dyn FnMut(&Stack<'_>),
-) {
-    let Some(in_kernel) = in_kernel else { return session.handle(0, event, take) };
-    match event {
-        // Do this before the sample is unwound: reading rows for the first sample of a file takes as long as
-        // a hundred samples.
-        Some(Event::Sample(_)) => in_kernel.send_processes(session),
-        Some(event) => in_kernel.note(event),
-        None => {}
-    }
-    session.handle(0, event, &mut |stack| {
-        in_kernel.want(stack);
-        take(stack);
-    });
-    in_kernel.send_tables(session);
-}
-
-/// A record of this machine's byte order.
-fn parse(bytes: &[u8]) -> Option<Record<'_>> {
-    let (header, body) = bytes.split_first_chunk::<8>()?;
-    let [kind @ .., _, _, _, _] = header;
-    let [_, _, _, _, misc @ .., _, _] = header;
-    Some(Record { kind: u32::from_ne_bytes(*kind), misc: u16::from_ne_bytes(*misc), body })
-}
-
 /// Informs the session of what a process has mapped already, from `/proc`.
 fn synthesize(
     session: &mut Session,
@@ -283,7 +258,7 @@ fn synthesize(
     pid: u32,
     take: &mut dyn FnMut(&Stack<'_>),
 ) {
-    let mut tell = |event: &Event<'_>| pass_on(session, in_kernel.as_deref_mut(), Some(event), take);
+    let mut tell = |event: &Event<'_>| pass_on(session, in_kernel.as_deref_mut(), (0, Some(event)), take);
     for tid in target::threads_of(pid) {
         let name = std::fs::read(format!("/proc/{pid}/task/{tid}/comm")).unwrap_or_default();
         let name = name.strip_suffix(b"\n").unwrap_or(&name);

@@ -6,11 +6,27 @@ use super::sync::AtomicU64;
 use memmap2::{MmapOptions, MmapRaw};
 use perf_event_open_sys::bindings::perf_event_mmap_page;
 use std::io;
+use std::ops::Range;
 use std::os::fd::AsRawFd;
 
-/// Numbers of data pages to request, one after the other until the kernel allows one. They must be powers of
-/// two.
-const PAGES: [usize; 8] = [2048, 1024, 512, 256, 128, 64, 32, 16];
+/// The fewest and the most data pages of a ring.
+const FEWEST: usize = 16;
+const MOST: usize = 4096;
+
+/// The size of a page.
+fn page() -> usize {
+    // SAFETY: it asks for a constant.
+    unsafe { libc::sysconf(libc::_SC_PAGESIZE) }.max(1) as usize
+}
+
+/// Sizes of rings that hold so many bytes, one after the other until the kernel allows one. The number of
+/// pages must be a power of two.
+pub fn sizes(bytes: usize) -> impl Iterator<Item = usize> {
+    let page = page();
+    let wanted = bytes.div_ceil(page).clamp(FEWEST, MOST).next_power_of_two();
+    std::iter::successors(Some(wanted), |pages| (*pages > FEWEST).then_some(pages / 2))
+        .map(move |pages| pages * page)
+}
 
 /// A ring of records.
 pub struct Ring {
@@ -19,21 +35,19 @@ pub struct Ring {
 }
 
 impl Ring {
-    /// The ring of an event.
+    /// The ring of an event, with so many bytes for records.
     ///
     /// # Errors
     /// The kernel does not give the memory.
-    pub fn new(event: &impl AsRawFd) -> io::Result<Self> {
-        // SAFETY: it asks for a constant.
-        let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as usize;
-        let mut failed = None;
-        for pages in PAGES {
-            match MmapOptions::new().len((pages + 1) * page).map_raw(event.as_raw_fd()) {
-                Ok(map) => return Ok(Self { map, page }),
-                Err(error) => failed = Some(error),
-            }
-        }
-        Err(failed.unwrap_or_else(|| io::ErrorKind::OutOfMemory.into()))
+    pub fn new(event: &impl AsRawFd, bytes: usize) -> io::Result<Self> {
+        let page = page();
+        let map = MmapOptions::new().len(bytes + page).map_raw(event.as_raw_fd())?;
+        Ok(Self { map, page })
+    }
+
+    /// Bytes for records.
+    pub fn size(&self) -> usize {
+        self.map.len() - self.page
     }
 
     /// Moves all whole records to the end of `batch`.
@@ -49,7 +63,7 @@ impl Ring {
         };
         // SAFETY: the mapping continues after the first page.
         let data = unsafe { self.map.as_ptr().add(self.page) };
-        drain(head, tail, self.map.len() - self.page, |range| {
+        drain(head, tail, self.size(), |range| {
             // SAFETY: the range lies in the data; the kernel writes there only after the tail has moved.
             let piece = unsafe { std::slice::from_raw_parts(data.add(range.start), range.len()) };
             batch.extend_from_slice(piece);
@@ -69,12 +83,26 @@ pub fn add(batch: &mut Vec<u8>, kind: u32, body: &[u8]) {
 }
 
 /// The records in a batch, each with its header.
-pub fn records(batch: &[u8]) -> impl Iterator<Item = &[u8]> {
-    let mut rest = batch;
+pub fn records(batch: &[u8]) -> impl Iterator<Item = Range<usize>> {
+    let mut at = 0;
     std::iter::from_fn(move || {
-        let size = usize::from(u16::from_ne_bytes(*rest.get(6..)?.first_chunk()?));
-        let (record, behind) = rest.split_at_checked(size.max(8))?;
-        rest = behind;
+        let size = usize::from(u16::from_ne_bytes(*batch.get(at + 6..)?.first_chunk()?));
+        let end = at + size.max(8);
+        let record = (end <= batch.len()).then_some(at..end)?;
+        at = end;
         Some(record)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{FEWEST, MOST, page, sizes};
+
+    #[test]
+    fn rings_have_room_for_what_is_needed_or_half_as_often_as_the_kernel_refuses() {
+        let pages = |bytes: usize| sizes(bytes).map(|size| size / page()).collect::<Vec<_>>();
+        assert_eq!(pages(0), [FEWEST]);
+        assert_eq!(pages(33 * page()), [64, 32, 16]);
+        assert_eq!(pages(usize::MAX).first(), Some(&MOST));
+    }
 }

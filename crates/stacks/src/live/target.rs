@@ -1,54 +1,132 @@
-//! The programs to sample: a running process, or a command that waits until everything is ready.
+//! The programs to sample: running processes, or a command that waits until everything is ready.
 
-use super::request::Target;
+use super::members::Members;
+use super::request::{Request, Target};
 use std::ffi::{CString, OsString};
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd, FromRawFd};
 use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::time::{Duration, Instant};
 
-/// A program to sample.
+/// How long a command may take to end after it was asked to.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// The programs to sample, and a command whose end is that of the recording.
 pub struct Started {
-    pid: u32,
-    /// For a command that this process started: the pipe that lets it start, and the pipe that says why it
-    /// could not.
-    child: Option<(Option<File>, File)>,
-    status: Option<i32>,
+    /// The sampled processes. Empty: all that the kernel tells of.
+    pids: Vec<u32>,
+    child: Option<Child>,
+    /// Processes that run before the recording.
+    found: Vec<u32>,
 }
 
-/// Finds the process, or forks one that waits to execute the command.
+/// A command that this process has started.
+struct Child {
+    pid: u32,
+    /// Whether it is sampled, and does not only run beside.
+    sampled: bool,
+    /// The pipe that lets it start.
+    start: Option<File>,
+    /// The pipe that says why it could not.
+    failure: File,
+    status: Option<i32>,
+    asked: Option<Instant>,
+}
+
+/// Finds the processes, or forks one that waits to execute the command.
 ///
 /// # Errors
 /// A sentence: there is no such process, or a new process cannot be made.
-pub fn start(target: &Target) -> Result<Started, String> {
-    match target {
-        Target::Process(pid) => {
-            if threads_of(*pid).is_empty() {
+pub fn start(request: &Request) -> Result<Started, String> {
+    let fork =
+        |words, sampled| fork(words, sampled).map_err(|error| format!("cannot start a process: {error}"));
+    let mut child = None;
+    if !request.meanwhile.is_empty() {
+        child = Some(fork(&request.meanwhile, false)?);
+    }
+    let (pids, found) = match &request.target {
+        Target::Processes(pids) => {
+            if let Some(pid) = pids.iter().find(|&&pid| has_ended(pid)) {
                 return Err(format!("there is no process {pid}"));
             }
-            Ok(Started { pid: *pid, child: None, status: None })
+            (pids.clone(), pids.clone())
         }
-        Target::Command(words) => fork(words).map_err(|error| format!("cannot start a process: {error}")),
-    }
+        Target::Command(words) => {
+            let sampled = fork(words, true)?;
+            let pids = vec![sampled.pid];
+            child = Some(sampled);
+            (pids, Vec::new())
+        }
+        Target::Machine => (Vec::new(), numbers_in(Path::new("/proc"))),
+        Target::Group(folder) => (Vec::new(), processes_of(folder)),
+    };
+    Ok(Started { pids, child, found })
 }
 
 /// The threads of a process.
 pub fn threads_of(pid: u32) -> Vec<u32> {
-    let entries = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
-    let mut threads: Vec<u32> =
+    numbers_in(Path::new(&format!("/proc/{pid}/task")))
+}
+
+/// The entries of a folder whose names are numbers.
+fn numbers_in(folder: &Path) -> Vec<u32> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut numbers: Vec<u32> =
         entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
-    threads.sort_unstable();
-    threads
+    numbers.sort_unstable();
+    numbers
+}
+
+/// The processes of a control group and of the groups inside it.
+fn processes_of(folder: &Path) -> Vec<u32> {
+    let mut left = vec![folder.to_owned()];
+    let mut found = Vec::new();
+    while let Some(folder) = left.pop() {
+        let list = std::fs::read_to_string(folder.join("cgroup.procs")).unwrap_or_default();
+        found.extend(list.lines().filter_map(|line| line.parse::<u32>().ok()));
+        let entries = std::fs::read_dir(&folder).into_iter().flatten().flatten();
+        let folders = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+        left.extend(folders.map(|entry| entry.path()));
+    }
+    found
+}
+
+/// Whether a process has ended. One that nobody has waited for still has a folder, with its first thread.
+fn has_ended(pid: u32) -> bool {
+    let threads = threads_of(pid);
+    let is_dead = |thread: &u32| {
+        let stat = std::fs::read(format!("/proc/{pid}/task/{thread}/stat")).unwrap_or_default();
+        // The name before the state may contain anything.
+        let behind = stat.iter().rposition(|&byte| byte == b')').map(|at| &stat[at..]);
+        behind.is_none_or(|rest| matches!(rest.get(2), Some(b'Z' | b'X') | None))
+    };
+    threads.iter().all(is_dead)
 }
 
 impl Started {
-    /// The threads of the program.
-    ///
-    /// # Errors
-    /// It has ended.
-    pub fn threads(&self) -> Result<Vec<u32>, String> {
-        let threads = threads_of(self.pid);
-        if threads.is_empty() { Err(format!("process {} has ended", self.pid)) } else { Ok(threads) }
+    /// The threads of the sampled processes.
+    pub fn threads(&self) -> Vec<u32> {
+        self.pids.iter().flat_map(|&pid| threads_of(pid)).collect()
+    }
+
+    /// Processes that ran before the recording.
+    pub fn found(&self) -> &[u32] {
+        &self.found
+    }
+
+    /// Whether the sampled program is a command that waits to be executed.
+    pub fn waits(&self) -> bool {
+        self.child.as_ref().is_some_and(|child| child.sampled)
+    }
+
+    /// The sampled processes among all.
+    pub fn members(&self) -> Members {
+        match &self.child {
+            Some(Child { pid, sampled: true, .. }) => Members::command(*pid),
+            _ => Members::running(&self.pids),
+        }
     }
 
     /// Makes a command start.
@@ -56,16 +134,16 @@ impl Started {
     /// # Errors
     /// It cannot be executed.
     pub fn go(&mut self) -> Result<(), String> {
-        let Some((start, failure)) = &mut self.child else { return Ok(()) };
-        if let Some(mut start) = start.take() {
+        let Some(child) = &mut self.child else { return Ok(()) };
+        if let Some(mut start) = child.start.take() {
             let _ = start.write_all(b"x");
         }
         let mut code = [0; 4];
-        match failure.read_exact(&mut code) {
+        match child.failure.read_exact(&mut code) {
             // The child has reported the error and ended.
             Ok(()) => {
                 let error = io::Error::from_raw_os_error(i32::from_ne_bytes(code));
-                self.wait(false);
+                child.collect(0);
                 Err(format!("cannot execute the command: {error}"))
             }
             // Executing the program has closed the pipe.
@@ -73,29 +151,38 @@ impl Started {
         }
     }
 
-    /// Whether it has ended.
+    /// Whether the recording has nothing more to wait for.
     pub fn has_ended(&mut self) -> bool {
-        if self.child.is_some() {
-            self.collect(libc::WNOHANG);
-            return self.status.is_some();
+        if let Some(child) = &mut self.child {
+            child.collect(libc::WNOHANG);
+            return child.status.is_some() || child.asked.is_some_and(|asked| asked.elapsed() > GRACE);
         }
-        threads_of(self.pid).is_empty()
+        !self.pids.is_empty() && self.pids.iter().all(|&pid| has_ended(pid))
     }
 
-    /// Waits for a command's end and returns its status. `None`: the target is a process. If the recording
-    /// was stopped, this first asks the command to end.
-    pub fn wait(&mut self, stopped: bool) -> Option<i32> {
-        self.child.as_ref()?;
-        if self.status.is_none() {
-            if stopped {
-                // SAFETY: it is a child that was not waited for, so no other process has its number.
-                unsafe { libc::kill(self.pid as i32, libc::SIGTERM) };
-            }
-            self.collect(0);
-        }
-        self.status
+    /// Whether no command of this process runs.
+    pub fn runs_nothing(&self) -> bool {
+        self.child.as_ref().is_none_or(|child| child.status.is_some())
     }
 
+    /// Asks the command to end, once.
+    pub fn stop(&mut self) {
+        if let Some(child) =
+            self.child.as_mut().filter(|child| child.status.is_none() && child.asked.is_none())
+        {
+            // SAFETY: it is a child that was not waited for, so no other process has its number.
+            unsafe { libc::kill(child.pid as i32, libc::SIGTERM) };
+            child.asked = Some(Instant::now());
+        }
+    }
+
+    /// The status of a command that has ended.
+    pub fn status(&self) -> Option<i32> {
+        self.child.as_ref()?.status
+    }
+}
+
+impl Child {
     fn collect(&mut self, flags: i32) {
         if self.status.is_some() {
             return;
@@ -112,11 +199,10 @@ impl Started {
     }
 }
 
-impl Drop for Started {
+impl Drop for Child {
     /// If a command has never been started, closing its pipe ends it.
     fn drop(&mut self) {
-        if let Some((start @ Some(_), _)) = &mut self.child {
-            *start = None;
+        if self.start.take().is_some() {
             self.collect(0);
         }
     }
@@ -135,7 +221,7 @@ fn pipe() -> io::Result<(File, File)> {
 }
 
 /// Makes a process that waits for a byte and then executes the command.
-fn fork(words: &[OsString]) -> io::Result<Started> {
+fn fork(words: &[OsString], sampled: bool) -> io::Result<Child> {
     let words: Result<Vec<CString>, _> = words.iter().map(|word| CString::new(word.as_bytes())).collect();
     let words = words?;
     let mut pointers: Vec<*const libc::c_char> = words.iter().map(|word| word.as_ptr()).collect();
@@ -165,5 +251,5 @@ fn fork(words: &[OsString]) -> io::Result<Started> {
     if pid < 0 {
         return Err(io::Error::last_os_error());
     }
-    Ok(Started { pid: pid as u32, child: Some((Some(start), failure)), status: None })
+    Ok(Child { pid: pid as u32, sampled, start: Some(start), failure, status: None, asked: None })
 }

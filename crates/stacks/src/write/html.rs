@@ -28,6 +28,7 @@ struct Data<'a> {
     title: &'a str,
     samples: u64,
     rooted: u64,
+    notes: &'a [String],
     names: Vec<&'a str>,
     files: Vec<&'a str>,
     /// Depth, name, file, samples, kind. The kind is 0 for user code, 1 for the kernel, 2 for inlined
@@ -66,7 +67,15 @@ pub fn write(named: Named<'_>, to: &mut dyn io::Write) -> io::Result<()> {
     flatten(&root, 1, &mut nodes);
     let rooted = named.profile.rows.iter().filter(|row| row.end.is_rooted()).count() as u64;
     let (names, files) = (names.all, files.all);
-    let data = Data { title: named.title, samples: root.samples, rooted, names, files, nodes };
+    let data = Data {
+        title: named.title,
+        samples: root.samples,
+        rooted,
+        notes: &named.profile.notes,
+        names,
+        files,
+        nodes,
+    };
     // Without this, a name could end the element that contains the data.
     let data = serde_json::to_string(&data)?.replace('<', "\\u003c");
     let title = named.title.replace('&', "&amp;").replace('<', "&lt;");

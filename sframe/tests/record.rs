@@ -1,0 +1,126 @@
+//! Tests of `sframe record`. Where the kernel does not allow to take samples, they see that it says so.
+
+use serde_json::Value;
+use std::path::Path;
+use std::process::Command;
+
+/// What a recording has left: its exit status, its samples, its statistics, and what it said.
+struct Recorded {
+    status: Option<i32>,
+    samples: Vec<Value>,
+    statistics: Value,
+    said: String,
+}
+
+/// Records, with the output `stacks.json` in an empty folder. `None`: the kernel does not allow it.
+fn record(words: &[&str]) -> Option<Recorded> {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("stacks.json");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_sframe"));
+    command.args(["record", "--stats=json", "-o"]).arg(&path).args(words);
+    let output = command.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let refusals = ["does not allow", "takes no samples"];
+    if output.status.code() == Some(2) && refusals.iter().any(|refusal| said.contains(refusal)) {
+        return None;
+    }
+    let read = |path: &Path| serde_json::from_slice(&std::fs::read(path).ok()?).ok();
+    let samples = read(&path).unwrap_or_default();
+    let report = said.lines().find(|line| line.starts_with('{'));
+    let statistics = report.and_then(|line| serde_json::from_str(line).ok()).unwrap_or_default();
+    Some(Recorded { status: output.status.code(), samples, statistics, said })
+}
+
+impl Recorded {
+    fn of_process(&self, name: &str) -> usize {
+        self.samples.iter().filter(|sample| sample["process"] == name).count()
+    }
+}
+
+/// A hundred processes that each end before a clock of their own has gone round.
+const SHORT: &str = "i=0; while [ $i -lt 200 ]; do i=$((i + 1)); /bin/true; done; exit 3";
+
+#[test]
+fn processes_shorter_than_a_period_are_seen_by_the_clocks_of_processors() {
+    let Some(seen) = record(&["--per-processor", "--", "sh", "-c", SHORT]) else { return };
+    assert_eq!(seen.status, Some(3), "{}", seen.said);
+    assert!(
+        seen.of_process("true") > 20,
+        "{} of {}: {}",
+        seen.of_process("true"),
+        seen.samples.len(),
+        seen.said
+    );
+    let names = ["sh", "true"];
+    let others: Vec<_> =
+        seen.samples.iter().filter(|sample| !names.iter().any(|name| sample["process"] == *name)).collect();
+    assert!(others.is_empty(), "samples of other programs: {:?}", others.first());
+    let share = seen.statistics["coverage"]["share"].as_f64().unwrap();
+    let lost = seen.statistics["lost"].as_u64().unwrap();
+    assert!(lost > 0 || (0.8..1.3).contains(&share), "{share}: {}", seen.said);
+    let Some(missed) = record(&["--per-thread", "--", "sh", "-c", SHORT]) else { return };
+    assert_eq!(missed.status, Some(3), "{}", missed.said);
+    assert!(missed.statistics["coverage"]["processor_seconds"].as_f64().unwrap() > 0.0);
+}
+
+#[test]
+fn a_command_is_asked_to_end_when_the_time_is_over() {
+    let Some(recorded) = record(&["--duration", "0.2", "--", "sleep", "1000"]) else { return };
+    assert_eq!(recorded.status, Some(128 + libc::SIGTERM), "{}", recorded.said);
+    let deaf = "exec 2> /dev/null; trap '' TERM; i=0; while [ $i -lt 10 ]; do sleep 1; i=$((i + 1)); done";
+    let Some(recorded) = record(&["--duration", "0.2", "--", "sh", "-c", deaf]) else { return };
+    assert_eq!(recorded.status, Some(0), "{}", recorded.said);
+    assert!(!recorded.samples.is_empty(), "{}", recorded.said);
+}
+
+#[test]
+fn several_processes_and_the_whole_machine_are_sampled_while_a_command_runs() {
+    let busy = "while :; do :; done";
+    let start = || Command::new("sh").args(["-c", busy]).spawn().unwrap();
+    let (mut one, mut other) = (start(), start());
+    let (first, second) = (u64::from(one.id()), u64::from(other.id()));
+    let pids = format!("{first},{second}");
+    let both = record(&["-p", &pids, "--", "sh", "-c", "sleep 0.5; exit 4"]);
+    let all = record(&["--all", "-F", "199", "--", "sh", "-c", "sleep 0.5; exit 5"]);
+    for child in [&mut one, &mut other] {
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+    let pids = |recorded: &Recorded| {
+        let pids = recorded.samples.iter().filter_map(|sample| sample["pid"].as_u64());
+        pids.collect::<std::collections::BTreeSet<_>>()
+    };
+    if let Some(both) = both {
+        assert_eq!(both.status, Some(4), "{}", both.said);
+        assert_eq!(pids(&both), [first, second].into(), "{}", both.said);
+    }
+    if let Some(all) = all {
+        assert_eq!(all.status, Some(5), "{}", all.said);
+        assert!(pids(&all).is_superset(&[first, second].into()), "{}", all.said);
+    }
+}
+
+#[test]
+fn other_events_are_sampled_and_wrong_ones_named() {
+    let Some(faults) = record(&["-e", "page-faults/1,cpu-clock", "--", "sh", "-c", SHORT]) else { return };
+    let of = |name: &str| faults.samples.iter().filter(|sample| sample["event"] == name).count();
+    assert!(of("page-faults") > 10, "{}", faults.said);
+    assert_eq!(of("page-faults") + of("cpu-clock"), faults.samples.len());
+    let wrong = record(&["-e", "cycels", "--", "true"]).unwrap();
+    assert_eq!(wrong.status, Some(2));
+    assert!(wrong.said.contains("there is no event \"cycels\"; expected cpu-clock"), "{}", wrong.said);
+    let Some(nowhere) = record(&["--cgroup", "/proc", "--", "true"]) else { return };
+    assert!(nowhere.said.contains("/proc is not a control group"), "{}", nowhere.said);
+}
+
+#[test]
+fn threads_that_wait_are_sampled_with_the_time_that_they_wait() {
+    let script = "sleep 0.2; i=0; while [ $i -lt 100000 ]; do i=$((i + 1)); done";
+    let Some(recorded) = record(&["--off-cpu", "--", "sh", "-c", script]) else { return };
+    assert_eq!(recorded.status, Some(0), "{}", recorded.said);
+    let waits = |sample: &&Value| sample["event"] == "off-cpu" && sample["process"] == "sleep";
+    let waited: u64 =
+        recorded.samples.iter().filter(waits).filter_map(|sample| sample["period"].as_u64()).sum();
+    assert!(waited >= 150_000_000, "{waited} ns: {}", recorded.said);
+    assert!(recorded.samples.iter().any(|sample| sample["event"] != "off-cpu"), "{}", recorded.said);
+}
