@@ -88,11 +88,17 @@ pub struct Page {
     pub lead: String,
     /// What it shows, in sentences; `**` and backquotes have their Markdown meaning.
     pub notes: Vec<String>,
+    /// What the four looks of a cell mean, in the order of [`Mood`].
+    pub key: [&'static str; 4],
     /// The date on which it was made.
     pub date: String,
     /// Its matrices.
     pub parts: Vec<Part>,
 }
+
+/// The key of pages about links.
+pub const LINKS: [&str; 4] =
+    ["links, says nothing", "warns, or differs", "refuses", "crashes, times out, or does damage in silence"];
 
 const STYLE: &str = "
 :root { color-scheme: light dark; --paper:#fbfaf7; --ink:#1d2126; --soft:#6a7078; --line:#dcd8cf; --head:#f1eee7;
@@ -152,12 +158,8 @@ pub fn write(page: &Page) -> String {
         escape(&page.title),
         escape(&page.lead)
     );
-    for (mood, text) in [
-        (Mood::Good, "links, says nothing"),
-        (Mood::Doubtful, "warns, or differs"),
-        (Mood::Refused, "refuses"),
-        (Mood::Broken, "crashes, times out, or does damage in silence"),
-    ] {
+    let moods = [Mood::Good, Mood::Doubtful, Mood::Refused, Mood::Broken];
+    for (mood, text) in moods.into_iter().zip(page.key) {
         let _ = write!(html, "<li class=\"{}\"><b>{}</b>{text}</li>", mood.class(), mood.sign());
     }
     html.push_str("<li class=\"opens\"><b>\u{25b8}</b>opens to the details</li></ul></header>\n");
@@ -257,6 +259,7 @@ pub fn page(report: &Report) -> Page {
     let links: usize = report.cases.iter().map(|case| case.results.len()).sum();
     Page {
         title: "Linkers compared".into(),
+        key: LINKS,
         lead: format!(
             "{}, {}. A cell counts what a linker does otherwise than the majority of the others; open it for the causes.",
             count(report.cases.len() as u64, "case"),

@@ -5,6 +5,7 @@ use ld_compare::args::{self, Arguments, Command, Output};
 use ld_compare::baseline::Baseline;
 use ld_compare::cases::Case;
 use ld_compare::compare::{CaseReport, Report, compare};
+use ld_compare::conformance::record::Record;
 use ld_compare::progress::Progress;
 use ld_compare::{capture, conformance, html, lab, random, reduce, table};
 
@@ -126,9 +127,36 @@ fn run_conformance(arguments: &args::Conformance) -> Result<ExitCode> {
         print(&conformance::list(&conformance::chosen(choice)?));
         return Ok(ExitCode::SUCCESS);
     }
+    if let (Some(name), Some(folder)) = (&choice.reproduce, &choice.into) {
+        let cases = conformance::cases();
+        let case = cases.iter().find(|case| case.name() == *name);
+        let case = case.with_context(|| format!("no case is named {name}; --list shows all"))?;
+        conformance::reproduce::write(case, folder)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    args::check_files(&[choice.output.as_deref(), choice.baseline.as_deref().filter(|_| choice.bless)])?;
+    let baseline = choice.baseline.as_deref();
+    let record = baseline.map(|path| Record::load(path, choice.bless)).transpose()?;
     let matrix = conformance::run(choice, &arguments.limits)?;
-    print(&conformance::text(&matrix));
-    Ok(if matrix.broken() > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    let text = conformance::write(choice.format, &matrix, record.as_ref().unwrap_or(&Record::default()))?;
+    match &choice.output {
+        None => print(&text),
+        Some(path) => {
+            std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))?;
+        }
+    }
+    let Some((mut record, path)) = record.zip(baseline) else {
+        return Ok(if matrix.failing() > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS });
+    };
+    let (changes, worse) = conformance::changes(&matrix, &record);
+    // On standard error, so that the results can be a file of any form.
+    eprint!("{changes}");
+    if choice.bless {
+        record.bless(&matrix);
+        record.save(path)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    Ok(if worse { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
 fn write_reports<T: serde::Serialize>(

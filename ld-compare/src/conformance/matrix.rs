@@ -22,9 +22,26 @@ pub struct Matrix {
     pub columns: Vec<Column>,
 }
 
+impl Column {
+    /// How many cases hold, break a sentence of a standard, break only a proposal, and are not for the tool.
+    pub fn counts(&self) -> [usize; 4] {
+        let mut counts = [0; 4];
+        for verdict in self.verdicts.iter().flatten() {
+            let place = match verdict {
+                Verdict::Holds => 0,
+                Verdict::Fails(_) if verdict.breaks_standard() => 1,
+                Verdict::Fails(_) => 2,
+                Verdict::Absent(_) => 3,
+            };
+            counts[place] += 1;
+        }
+        counts
+    }
+}
+
 impl Matrix {
-    /// How many verdicts break a sentence of a standard.
-    pub fn broken(&self) -> usize {
+    /// How many cases do not hold for some tool.
+    pub fn failing(&self) -> usize {
         let verdicts = self.columns.iter().flat_map(|column| column.verdicts.iter().flatten());
         verdicts.filter(|verdict| matches!(verdict, Verdict::Fails(_))).count()
     }

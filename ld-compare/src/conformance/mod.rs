@@ -12,7 +12,9 @@
 //! | `assemblers`, `linkers`, `readers` | the cases |
 //! | `tools` | the tools under test, and how they run a case |
 //! | `matrix` | the results |
-//! | `report` | the results as text |
+//! | `record` | known results of tools and versions, with reasons |
+//! | `report` | the results in several forms |
+//! | `reproduce` | one case as a folder with a script |
 
 mod assemblers;
 pub mod blob;
@@ -23,11 +25,13 @@ pub mod matrix;
 mod objects;
 pub mod program;
 mod readers;
+pub mod record;
 mod report;
+pub mod reproduce;
 mod shapes;
 pub mod tools;
 
-pub use report::{list, text};
+pub use report::{Format, changes, list, write};
 
 use crate::progress::Progress;
 use crate::run::Limits;
@@ -35,6 +39,7 @@ use anyhow::{Result, ensure};
 use case::{Case, Kind, Verdict, judge};
 use glob::Pattern;
 use matrix::{Column, Matrix};
+use std::path::PathBuf;
 use tools::{Chosen, Runner};
 
 /// What to run.
@@ -48,6 +53,24 @@ pub struct Choice {
     /// List the cases with their facts, and run nothing
     #[arg(long)]
     pub list: bool,
+    /// Form of the results
+    #[arg(long, value_enum, default_value_t, value_name = "FORMAT")]
+    pub format: Format,
+    /// Write the results here instead of to standard output
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Known results of tools and versions: show what changed, and exit with 1 only if something is worse
+    #[arg(long, value_name = "FILE")]
+    pub baseline: Option<PathBuf>,
+    /// Take these results into the baseline
+    #[arg(long, requires = "baseline")]
+    pub bless: bool,
+    /// Write one case into a folder, with a script that runs it, and run nothing
+    #[arg(long, value_name = "CASE", requires = "into")]
+    pub reproduce: Option<String>,
+    /// Folder for the case
+    #[arg(long, value_name = "DIR", requires = "reproduce")]
+    pub into: Option<PathBuf>,
 }
 
 /// Every case.

@@ -7,7 +7,7 @@ use super::case::{Fact, Source};
 use super::linked::{Expected, Linked, look};
 use crate::facts::{Relocation, View};
 use sframe_format::write::Function;
-use sframe_format::{Blob, Fde, Section};
+use sframe_format::{Blob, Fde, Flags, Section};
 
 const START: Source =
     Source::Sframe("Function Descriptor Entries: the start is filled by a PC-relative relocation");
@@ -87,6 +87,27 @@ pub fn refers_to(functions: Vec<Expected>) -> Fact {
             })?;
             if !found {
                 return Err(format!("no entry refers to {name}"));
+            }
+        }
+        Ok(())
+    })
+}
+
+/// SORTED is not set: addresses are not known yet.
+pub fn not_sorted() -> Fact {
+    let source =
+        Source::Sframe("SFrame Flags: SFRAME_F_FDE_SORTED is about addresses, which are not known yet");
+    look("not-sorted", "no blob over several text sections is marked sorted", source, |linked, _| {
+        for &row in &linked.sframe {
+            for blob in Section::new(linked.view.sections[row].data, 0).blobs() {
+                let mut places: Vec<u32> = relocations(&linked.view, row)
+                    .filter_map(|record| target(&linked.view, record))
+                    .map(|(section, _)| section)
+                    .collect();
+                places.dedup();
+                if blob.header().flags.contains(Flags::SORTED) && places.len() > 1 {
+                    return Err(format!("{} is marked sorted", linked.view.sections[row].name));
+                }
             }
         }
         Ok(())

@@ -35,11 +35,8 @@ impl Tool {
     /// # Errors
     /// The command is empty or cannot be started.
     pub fn named(kind: Kind, words: &str) -> Result<Self> {
-        // A name has no blanks, a command's options may have a `=`.
-        let (name, command) = match words.split_once('=') {
-            Some((name, command)) if !name.contains([' ', '/', '-']) || is_name(name) => (name, command),
-            _ => ("", words),
-        };
+        // Options of a command may have a `=`, too.
+        let (name, command) = words.split_once('=').filter(|(name, _)| is_name(name)).unwrap_or(("", words));
         let command: Vec<String> = command.split_whitespace().map(String::from).collect();
         let program = command.first().with_context(|| format!("{words:?} names no program"))?;
         let own = Path::new(program).file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -140,11 +137,7 @@ impl Chosen {
                 }
             }
         }
-        let mut add = |kind, name: &str, words: Vec<String>| {
-            if let Some(version) = version(&words) {
-                tools.push(Tool { kind, name: name.into(), version, commands: vec![words] });
-            }
-        };
+        let mut add = |kind, name: &str, words: Vec<String>| tools.extend(tool(kind, name, words));
         for (folder, path) in self.folders() {
             for machine in Machine::ALL {
                 let program = path.join(machine.tool("as"));
@@ -173,6 +166,18 @@ impl Chosen {
         if let Some(sframe) = ours("sframe") {
             add(Kind::Reader, "sframe", vec![sframe.display().to_string(), "dump".into(), "--json".into()]);
         }
+        // Without a folder of peers, what the system has.
+        let lacks =
+            |tools: &[Tool], kind| !tools.iter().any(|tool| tool.kind == kind && tool.name != "sframe");
+        for (kind, program, option) in
+            [(Kind::Assembler, "as", "--gsframe"), (Kind::Reader, "readelf", "--sframe")]
+        {
+            if lacks(&tools, kind)
+                && let Some(path) = peers::on_path(program)
+            {
+                tools.extend(tool(kind, program, vec![path.display().to_string(), option.into()]));
+            }
+        }
         tools
     }
 
@@ -187,6 +192,12 @@ impl Chosen {
         folders.sort();
         folders
     }
+}
+
+/// A tool of one command, if it can be started.
+fn tool(kind: Kind, name: &str, words: Vec<String>) -> Option<Tool> {
+    let version = version(&words)?;
+    Some(Tool { kind, name: name.into(), version, commands: vec![words] })
 }
 
 /// A program of this project, beside this one or in the folder above (where tests run).

@@ -3,7 +3,7 @@
 use super::findings::findings;
 use super::shapes::SHAPES;
 use super::{Bench, Matrix, Mode, Row};
-use crate::html::{Cell, Line, Mood, Page, Part};
+use crate::html::{Cell, LINKS, Line, Mood, Page, Part};
 use diagnostics::words::count;
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -92,6 +92,7 @@ pub fn page(matrix: &Matrix) -> Page {
     let counts: Vec<String> = counts.iter().map(|(said, count)| format!("{count} {said}")).collect();
     Page {
         title: "Section-group violations".into(),
+        key: LINKS,
         lead: format!(
             "What each linker makes of references into a discarded COMDAT group. {}: {}. Open a cell for the \
              linker's own words.",

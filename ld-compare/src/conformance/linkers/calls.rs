@@ -150,6 +150,7 @@ fn thunks(machine: Machine) -> Vec<Case> {
     let collected = "a call over 500 MiB, with --gc-sections";
     vec![
         case("thunks/far-call", "a call over 500 MiB", "", &names),
-        case("thunks/far-call-gc", collected, "--gc-sections", &["_start", "far"]).needs("--gc-sections"),
+        case("thunks/far-call-gc", collected, "--gc-sections -e _start", &["_start", "far"])
+            .needs("--gc-sections"),
     ]
 }

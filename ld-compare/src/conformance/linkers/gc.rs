@@ -1,8 +1,10 @@
 //! Garbage collection, and folding of equal functions.
 
 use super::super::blob::{self, abi};
-use super::super::case::{Case, Source};
-use super::super::linked::{described, expected, gone, links, look, nothing_else, silent, sound};
+use super::super::case::{Case, Fact, Source};
+use super::super::linked::{
+    Expected, described, describes, expected, gone, links, look, nothing_else, silent, sound,
+};
 use super::super::program::{File, Frames};
 use super::common::{link, right};
 use crate::machine::Machine;
@@ -130,7 +132,7 @@ fn folding(machine: Machine) -> Vec<Case> {
             .needs("--icf=all")
             .file("a.o", file.write())
             .step("--icf=all a.o", "out")
-            .facts([links(), described(equal.clone()).by(KEPT), nothing_else(&names), once()])
+            .facts([links(), folded(equal.clone()), nothing_else(&names), once()])
     };
     let linked = names.iter().fold(file(), |file, name| file.frames(Frames::of(&[name]).linked()));
     let mut cases = vec![
@@ -143,4 +145,17 @@ fn folding(machine: Machine) -> Vec<Case> {
         .facts(right(machine, &names));
     cases.push(plain);
     cases
+}
+
+/// Of functions with one body, those whose names are in the output are described.
+fn folded(functions: Vec<Expected>) -> Fact {
+    let says = "code that stands for several functions is described, under every name that it still has";
+    look("described", says, KEPT, move |linked, _| {
+        let mut found = 0;
+        for (name, function) in functions.iter().filter(|(name, _)| linked.address(name).is_some()) {
+            describes(linked, name, function)?;
+            found += 1;
+        }
+        if found < 2 { Err("neither of the equal functions is there".into()) } else { Ok(()) }
+    })
 }

@@ -144,7 +144,7 @@ fn names(machine: Machine) -> Vec<Case> {
         two("objects/other-name", "sections of type SHT_GNU_SFRAME with another name", |frames| {
             frames.name("frames_of_mine")
         })
-        .facts(by(Source::Sframe("SFrame Section: the type tells that a section is SFrame"))),
+        .facts(by(Source::Proposal("SFrame rule 1: a section of this type is SFrame by any name"))),
     ]
 }
 

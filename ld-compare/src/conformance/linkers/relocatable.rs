@@ -3,36 +3,15 @@
 use super::super::blob::{Edition, abi};
 use super::super::case::{Case, Fact, Source};
 use super::super::linked::{expected, look};
-use super::super::objects::{one_relocation_each, refers_to, relocations, target};
+use super::super::objects::{not_sorted, one_relocation_each, refers_to, relocations, target};
 use super::super::program::{File, Frames};
 use super::common::{ALL, a, b, link, of_edition, right};
 use crate::machine::Machine;
 use object::elf;
-use sframe_format::{Flags, Section};
+use sframe_format::Section;
 
 const UNIT: Source = Source::Gabi("ch. 4, Section Groups: sh_flags of members, and the group section");
 const LINK: Source = Source::Gabi("ch. 4, SHF_LINK_ORDER: sh_link names the section that the order is of");
-
-/// SORTED is not set: addresses are not known yet.
-fn not_sorted() -> Fact {
-    let source =
-        Source::Sframe("SFrame Flags: SFRAME_F_FDE_SORTED is about addresses, which are not known yet");
-    look("not-sorted", "no blob over several text sections is marked sorted", source, |linked, _| {
-        for &row in &linked.sframe {
-            for blob in Section::new(linked.view.sections[row].data, 0).blobs() {
-                let mut places: Vec<u32> = relocations(&linked.view, row)
-                    .filter_map(|record| target(&linked.view, record))
-                    .map(|(section, _)| section)
-                    .collect();
-                places.dedup();
-                if blob.header().flags.contains(Flags::SORTED) && places.len() > 1 {
-                    return Err(format!("{} is marked sorted", linked.view.sections[row].name));
-                }
-            }
-        }
-        Ok(())
-    })
-}
 
 /// No section holds two blobs: GNU ld cannot read such inputs.
 fn one_blob_each() -> Fact {

@@ -2,9 +2,7 @@
 
 use super::super::blob::{self, Blob, Edition, abi, blob};
 use super::super::case::{Case, Fact, Source};
-use super::super::linked::{
-    complains, described, expected, links, look, nothing_else, refused_or, sound, survives,
-};
+use super::super::linked::{complains, described, expected, links, look, nothing_else, refused_or, survives};
 use super::super::program::Frames;
 use super::common::{ALL, a, b, link, right};
 use crate::machine::Machine;
@@ -147,28 +145,5 @@ fn damaged(machine: Machine) -> Vec<Case> {
             ),
         ]));
     }
-    cases.push(unflagged(machine));
     cases
-}
-
-/// Version 3 without the flag for field-relative starts: legal in the text, but no producer writes it.
-fn unflagged(machine: Machine) -> Case {
-    let bytes = second_blob(machine);
-    let flags = bytes.bytes[3] & !4;
-    let bytes = bytes.with_byte(3, flags);
-    let source =
-        Source::Sframe("SFrame Flags: without SFRAME_F_FDE_FUNC_START_PCREL, starts count from the section");
-    beside(
-        machine,
-        "versions/v3-unflagged",
-        "a V3 blob whose flag for field-relative starts is clear",
-        &bytes,
-    )
-    .facts([
-        survives(VALID),
-        refused_or(
-            source,
-            vec![described(expected(abi(machine), &["_start", "first"])), nothing_else(ALL), sound()],
-        ),
-    ])
 }

@@ -25,7 +25,7 @@ pub fn cases(place: Place) -> Vec<Case> {
                 .facts([survives(source), shows(place.abi, placed, source)]),
         );
     }
-    for edition in [Edition::V2, Edition::V3] {
+    for edition in Edition::ALL.into_iter().filter(|edition| edition.is_for(place.abi)) {
         for shape in shapes(place.abi).into_iter().filter(|shape| shape.fits(edition)) {
             let functions = [blob::function(place.abi, "first"), shape.function];
             let placed = in_order(&functions);

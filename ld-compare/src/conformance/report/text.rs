@@ -2,6 +2,7 @@
 
 use super::super::case::{Case, Verdict};
 use super::super::matrix::{Column, Matrix};
+use super::super::record::{Change, Record};
 use std::fmt::Write;
 
 /// The cases with their facts and the sentences behind them.
@@ -36,10 +37,37 @@ pub fn text(matrix: &Matrix) -> String {
 
 /// The counts of a column.
 fn counts(column: &Column) -> String {
-    let verdicts = || column.verdicts.iter().flatten();
-    let holds = verdicts().filter(|verdict| **verdict == Verdict::Holds).count();
-    let absent = verdicts().filter(|verdict| matches!(verdict, Verdict::Absent(_))).count();
-    let broken = verdicts().filter(|verdict| verdict.breaks_standard()).count();
-    let other = verdicts().count() - holds - absent - broken;
-    format!("{holds} hold, {broken} break a standard, {other} only a proposal, {absent} are not for it")
+    let [holds, broken, proposal, absent] = column.counts();
+    format!("{holds} hold, {broken} break a standard, {proposal} only a proposal, {absent} are not for it")
+}
+
+/// What differs from a record, and whether anything is worse.
+pub fn changes(matrix: &Matrix, record: &Record) -> (String, bool) {
+    let (mut text, mut worse) = (String::new(), false);
+    for column in &matrix.columns {
+        let name = format!("{} {}", column.tool.kind.name(), column.tool.name);
+        for change in record.changes(matrix, column) {
+            let _ = match change {
+                Change::NewTool => {
+                    writeln!(text, "{name}: this version is not in the baseline: {}", column.tool.version)
+                }
+                Change::New { case, holds } => {
+                    writeln!(
+                        text,
+                        "{name}: new case, {}: {case}",
+                        if holds { "holds" } else { "does not hold" }
+                    )
+                }
+                Change::Better { case } => writeln!(text, "{name}: holds now: {case}"),
+                Change::Worse { case, facts } => {
+                    worse = true;
+                    writeln!(text, "{name}: does not hold any more: {case}: {facts}")
+                }
+            };
+        }
+    }
+    if text.is_empty() {
+        text.push_str("nothing differs from the baseline\n");
+    }
+    (text, worse)
 }
