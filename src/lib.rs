@@ -21,6 +21,7 @@ pub mod region;
 pub mod relocs;
 pub mod report_files;
 pub mod reports;
+mod rows;
 pub mod sframe;
 pub mod sframe_output;
 pub mod symbols;

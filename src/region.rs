@@ -5,12 +5,20 @@
 //! processor's cache again when their contents come. Pages that a system call writes need no zeros. So
 //! contents that one job makes are made in a buffer that stays in the cache, and written from there, few as
 //! they may be. The mapping sees them, as it shares its pages with the file.
+//!
+//! But a file takes one writer at a time: each system call holds its lock, and the next one waits. With few
+//! threads that is nothing, because a job makes contents for four times as long as it writes them. With
+//! sixteen, most would stand in the queue. So a job first looks at the queue, and where it is long, takes the
+//! dearer way, on which nobody waits: through the mapping. No number of threads has to be chosen for that,
+//! and a slow file system sends more jobs on that way than a quick one.
 
+use rustix::mm::{Advice, madvise};
 use std::cell::RefCell;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Stretches of more bytes are filled through the mapping: a buffer for them would stay in no cache.
 const MOST: usize = 4 << 20;
@@ -22,21 +30,48 @@ pub struct Region<'f> {
     file: Option<Mapped<'f>>,
 }
 
+/// The system calls that write to a file.
+#[derive(Default)]
+pub struct Writers {
+    /// How many there are now. One of them writes, and the others wait for it.
+    calls: AtomicUsize,
+    /// The first error.
+    failure: OnceLock<io::Error>,
+}
+
+impl Writers {
+    /// With so many calls, a job does not add one: one call is over before the job has contents to write, two
+    /// may not be.
+    const QUEUE: usize = 2;
+
+    fn is_queue(&self) -> bool {
+        self.calls.load(Ordering::Relaxed) >= Self::QUEUE
+    }
+
+    /// The first error of a call.
+    pub fn into_failure(self) -> Option<io::Error> {
+        self.failure.into_inner()
+    }
+}
+
 /// The file whose bytes a region maps.
 #[derive(Clone, Copy)]
 struct Mapped<'f> {
     file: &'f File,
     /// File offset of the region.
     offset: u64,
-    failure: &'f OnceLock<io::Error>,
+    writers: &'f Writers,
 }
 
 impl Mapped<'_> {
     /// Writes from the region's first byte on. The bytes of the mapping, to which nobody else refers, change
     /// as if a file were read into them.
     fn write(&self, contents: &[u8]) {
-        if let Err(error) = self.file.write_all_at(contents, self.offset) {
-            let _ = self.failure.set(error);
+        self.writers.calls.fetch_add(1, Ordering::Relaxed);
+        let written = self.file.write_all_at(contents, self.offset);
+        self.writers.calls.fetch_sub(1, Ordering::Relaxed);
+        if let Err(error) = written {
+            let _ = self.writers.failure.set(error);
         }
     }
 }
@@ -47,9 +82,9 @@ impl<'f> Region<'f> {
         Region { bytes, file: None }
     }
 
-    /// A whole file, open for writing and mapped as `bytes`. `failure` gets the first error of a write.
-    pub fn of_file(bytes: &'f mut [u8], file: &'f File, failure: &'f OnceLock<io::Error>) -> Region<'f> {
-        Region { bytes, file: Some(Mapped { file, offset: 0, failure }) }
+    /// A whole file, open for writing and mapped as `bytes`. `writers` gets the first error of a write.
+    pub fn of_file(bytes: &'f mut [u8], file: &'f File, writers: &'f Writers) -> Region<'f> {
+        Region { bytes, file: Some(Mapped { file, offset: 0, writers }) }
     }
 
     /// Number of bytes.
@@ -93,6 +128,10 @@ impl<'f> Region<'f> {
         let Some(mapped) = self.file.filter(|_| (1..=MOST).contains(&size)) else {
             return fill(self.bytes);
         };
+        if mapped.writers.is_queue() {
+            populate(self.bytes);
+            return fill(self.bytes);
+        }
         thread_local! {
             // More than one, since a job may fill several regions at once.
             static BUFFERS: RefCell<Vec<Vec<u8>>> = const { RefCell::new(Vec::new()) };
@@ -108,6 +147,22 @@ impl<'f> Region<'f> {
         result
     }
 }
+
+/// Lets the system make the pages of a mapping at once rather than one by one, as they are touched.
+fn populate(bytes: &mut [u8]) {
+    let skipped = bytes.as_ptr().align_offset(PAGE).min(bytes.len());
+    let whole = (bytes.len() - skipped) & !(PAGE - 1);
+    if whole == 0 {
+        return;
+    }
+    let start = bytes[skipped..].as_mut_ptr();
+    // SAFETY: the pages are part of `bytes`, and keep their contents. Where the system does not know the
+    // request (Linux before 5.14), it refuses, and the pages are made when they are touched.
+    let _ = unsafe { madvise(start.cast(), whole, Advice::LinuxPopulateWrite) };
+}
+
+/// Bytes of a page. Where pages are larger, the system may refuse to populate, and makes them when touched.
+const PAGE: usize = 4096;
 
 /// Writes `bytes` to the start of `out`, as far as they fit.
 pub fn copy_bytes(bytes: &[u8], out: &mut [u8]) {
@@ -129,8 +184,8 @@ mod tests {
         file.set_len(total as u64).unwrap();
         // SAFETY: nobody else has the file.
         let mut bytes = unsafe { memmap2::MmapMut::map_mut(&file) }.unwrap();
-        let failure = OnceLock::new();
-        let mut rest = Region::of_file(&mut bytes, &file, &failure);
+        let writers = Writers::default();
+        let mut rest = Region::of_file(&mut bytes, &file, &writers);
         for (number, size) in sizes.into_iter().enumerate() {
             let region = rest.take_first(size as u64);
             assert_eq!(region.len(), size as u64);
@@ -142,7 +197,7 @@ mod tests {
         assert!(rest.is_empty());
         let expected: Vec<u8> = (1u8..).zip(sizes).flat_map(|(number, size)| vec![number; size]).collect();
         assert!(bytes[..] == expected[..]);
-        assert!(failure.get().is_none());
+        assert!(writers.into_failure().is_none());
     }
 
     #[test]
@@ -151,11 +206,28 @@ mod tests {
         file.set_len(2 * SIZE as u64).unwrap();
         // SAFETY: nobody else has the file.
         let mut bytes = unsafe { memmap2::MmapMut::map_mut(&file) }.unwrap();
-        let failure = OnceLock::new();
-        let mut second = Region::of_file(&mut bytes, &file, &failure);
+        let writers = Writers::default();
+        let mut second = Region::of_file(&mut bytes, &file, &writers);
         let first = second.take_first(SIZE as u64);
         first.fill(|first| second.fill(|second| (first.fill(1), second.fill(2))));
         assert!(bytes[..SIZE].iter().all(|byte| *byte == 1) && bytes[SIZE..].iter().all(|byte| *byte == 2));
+    }
+
+    #[test]
+    fn a_job_behind_a_queue_of_writers_writes_through_the_mapping() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        file.as_file().set_len(3 * SIZE as u64).unwrap();
+        // A system call to it would fail.
+        let reader = File::open(file.path()).unwrap();
+        // SAFETY: nobody else has the file.
+        let mut bytes = unsafe { memmap2::MmapMut::map_mut(file.as_file()) }.unwrap();
+        let writers = Writers { calls: AtomicUsize::new(Writers::QUEUE), ..Writers::default() };
+        let mut rest = Region::of_file(&mut bytes, &reader, &writers);
+        rest.take_first(5);
+        rest.fill(|out| out.fill(7));
+        assert!(writers.into_failure().is_none());
+        let written = std::fs::read(file.path()).unwrap();
+        assert!(written[..5].iter().all(|byte| *byte == 0) && written[5..].iter().all(|byte| *byte == 7));
     }
 
     #[test]
@@ -163,8 +235,8 @@ mod tests {
         let file = tempfile::NamedTempFile::new().unwrap();
         let reader = File::open(file.path()).unwrap();
         let mut bytes = vec![0; SIZE];
-        let failure = OnceLock::new();
-        Region::of_file(&mut bytes, &reader, &failure).fill(|out| out.fill(1));
-        assert!(failure.get().is_some());
+        let writers = Writers::default();
+        Region::of_file(&mut bytes, &reader, &writers).fill(|out| out.fill(1));
+        assert!(writers.into_failure().is_some());
     }
 }

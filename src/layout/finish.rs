@@ -14,6 +14,7 @@ use crate::elf::consts as elf;
 use crate::elf::is_alloc;
 use crate::ids::{ChunkId, OutputId, SectionId, SymbolId};
 use crate::phase::{Addresses, Contents, Geometry, Located};
+use crate::rows::filled;
 use crate::script::eval::{Base, Value};
 use crate::symbols::Definition;
 use crate::symbols::{LinkerSymbol, LinkerSymbolOrigin, Reserved};
@@ -86,7 +87,7 @@ fn places<T: Target>(
     let of_rule: Vec<(Option<ChunkId>, u64)> =
         lists.map(|(list, rule)| (chunk_of[rule.output.index()], list.start)).collect();
     let count = link.section_count();
-    let mut places = Places { chunk: vec![None; count], offset: vec![0; count] };
+    let mut places = Places { chunk: filled(None, count), offset: filled(0, count) };
     let facts = layout_state.section_rules.par_iter().zip(&layout_state.offsets).enumerate();
     let rows = places.chunk.par_iter_mut().zip(&mut places.offset).zip(facts);
     rows.with_min_len(super::place::BLOCK).for_each(|((chunk, place), (row, (rule, offset)))| {

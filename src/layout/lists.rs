@@ -33,11 +33,14 @@ pub struct Lists {
     pub rules: Vec<Option<RuleId>>,
 }
 
+/// One job describes so many orphans at least.
+const FEW: usize = 256;
+
 /// Lists the sections of each rule, in order. Orphans get rules of their own in the plan. `priorities` is the
 /// order from a profile or an ordering file.
 pub fn of_rules<T: Target>(link: &Contents<'_, T>, priorities: &Priorities, plan: &mut LayoutPlan) -> Lists {
-    let merged = link.merged.iter().map(|merged| merged.rule);
-    let mut rules: Vec<Option<RuleId>> = link.rules.iter().copied().chain(merged).collect();
+    let merged = link.merged.par_iter().map(|merged| merged.rule);
+    let mut rules: Vec<Option<RuleId>> = link.rules.par_iter().copied().chain(merged).collect();
     let order = InputOrder::new(link);
     let (mut lists, left) = place::list(link, &rules, &order);
     mix_orders(link, &order, &mut rules, &mut lists);
@@ -107,7 +110,8 @@ fn mix_orders<T: Target>(
 /// `--orphan-handling` asks for it.
 fn orphans<'a, T: Target>(link: &Contents<'a, T>, left: &[SectionId]) -> Vec<Orphan<'a>> {
     let handling = link.config.layout.orphan_handling;
-    left.iter()
+    left.par_iter()
+        .with_min_len(FEW)
         .map(|&id| {
             let orphan = orphan(link, id);
             // An empty synthetic section will be dropped, so nobody needs to hear of it.

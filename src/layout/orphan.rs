@@ -234,21 +234,42 @@ pub fn place(
     placer.append = append;
     unplaced.into_iter().for_each(|output| placer.place_described(output));
     placer.list_names();
-    let mut joined: HashMap<Key<'_>, Properties, Hasher> = HashMap::default();
-    for orphan in orphans {
-        let own = Properties::of(orphan);
-        joined.entry(orphan.key).and_modify(|all| *all = join(*all, own)).or_insert(own);
-    }
-    let mut known: HashMap<Key<'_>, RuleId, Hasher> = HashMap::default();
+    let (kind_of, mut kinds) = kinds(orphans);
     // Tables that stand last are placed after all other orphans, so that no section gets behind them.
-    let (last, others): (Vec<&Orphan<'_>>, Vec<&Orphan<'_>>) = orphans.iter().partition(|orphan| orphan.last);
-    for orphan in others.into_iter().chain(last) {
-        let properties = joined.get(&orphan.key).copied().unwrap_or_else(|| Properties::of(orphan));
-        let rule = *known.entry(orphan.key).or_insert_with(|| placer.rule_for(orphan, properties));
-        placer.lists[rule.index()].items.push(orphan.id);
-        rules[orphan.id.index()] = Some(rule);
+    for last in [false, true] {
+        for (orphan, &kind) in orphans.iter().zip(&kind_of).filter(|(orphan, _)| orphan.last == last) {
+            let Kind { properties, rule } = &mut kinds[kind];
+            let rule = *rule.get_or_insert_with(|| placer.rule_for(orphan, *properties));
+            placer.lists[rule.index()].items.push(orphan.id);
+            rules[orphan.id.index()] = Some(rule);
+        }
     }
     placer.finish();
+}
+
+/// Orphans that share an output section.
+struct Kind {
+    /// What they have together.
+    properties: Properties,
+    /// The rule that has them, once the first of them is placed.
+    rule: Option<RuleId>,
+}
+
+/// The kind of each orphan, and the kinds. A key has a name in it, so it is looked up once.
+fn kinds(orphans: &[Orphan<'_>]) -> (Vec<usize>, Vec<Kind>) {
+    let mut kinds: Vec<Kind> = Vec::new();
+    let mut known: HashMap<Key<'_>, usize, Hasher> = HashMap::default();
+    let mut kind_of = Vec::with_capacity(orphans.len());
+    for orphan in orphans {
+        let own = Properties::of(orphan);
+        let kind = *known.entry(orphan.key).or_insert(kinds.len());
+        match kinds.get_mut(kind) {
+            Some(kind) => kind.properties = join(kind.properties, own),
+            None => kinds.push(Kind { properties: own, rule: None }),
+        }
+        kind_of.push(kind);
+    }
+    (kind_of, kinds)
 }
 
 /// The output sections that hold something, and that no command places.

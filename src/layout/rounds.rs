@@ -34,6 +34,7 @@ use crate::ids::{OutputId, RuleId, SectionId};
 use crate::phase::{Contents, Geometry, Located};
 use crate::plan::{Body, LayoutPlan};
 use crate::relocs::emit;
+use crate::rows::filled;
 use crate::script::ast::Assignment;
 use crate::sframe::collect::Chosen;
 use crate::sframe_output;
@@ -79,7 +80,7 @@ impl<'p, 'a> Rounds<'p, 'a> {
         alternatives: Alternatives,
         chosen: Chosen,
     ) -> Self {
-        let offsets = vec![0; link.section_count()];
+        let offsets = filled(0, link.section_count());
         let outputs = plan.outputs.iter().map(|_| OutputState::default()).collect();
         let settings = settings::settings::<T>(link.config);
         let mut layout_state = LayoutState::new(plan, rules, lists, offsets, outputs, settings);

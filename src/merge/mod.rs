@@ -38,6 +38,7 @@ pub use pieces::{MergeInput, Pieces};
 pub use shard::Shard;
 
 use crate::ids::SectionId;
+use crate::rows::filled;
 use rayon::prelude::*;
 use std::num::NonZeroU32;
 
@@ -158,7 +159,7 @@ fn cut<'i, 'a>(inputs: &'i [MergeInput<'a>]) -> Vec<&'i [MergeInput<'a>]> {
 impl<'a> MergedSections<'a> {
     /// A table for `sections` input sections, none of them merged yet.
     pub fn new(sections: usize) -> Self {
-        MergedSections { groups: Vec::new(), rows: Vec::new(), row_of: vec![None; sections] }
+        MergedSections { groups: Vec::new(), rows: Vec::new(), row_of: filled(None, sections) }
     }
 
     /// Adds a group. `inputs` are the sections that it was made of, in the same order.

@@ -11,7 +11,7 @@
 
 use super::temporary::Temporary;
 use crate::diag::{Code, Diagnostic};
-use crate::region::Region;
+use crate::region::{Region, Writers};
 use files::holes::pieces;
 use memmap2::MmapMut;
 use rustix::fs::{FallocateFlags, fallocate};
@@ -21,15 +21,14 @@ use std::io::{self, ErrorKind, Write};
 use std::ops::Range;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
 
 /// An output file that is being made.
 pub struct OutputFile {
     path: PathBuf,
     bytes: MmapMut,
     place: Place,
-    /// The first error of a write that does not go through the mapping.
-    failure: OnceLock<io::Error>,
+    /// The writes that do not go through the mapping.
+    writers: Writers,
 }
 
 /// The path that means standard output (`-o -`).
@@ -61,7 +60,7 @@ impl OutputFile {
                 path,
                 bytes: MmapMut::map_anon(length)?,
                 place: Place::Standard,
-                failure: OnceLock::new(),
+                writers: Writers::default(),
             });
         }
         if is_special(&path) {
@@ -69,7 +68,7 @@ impl OutputFile {
                 path,
                 bytes: MmapMut::map_anon(length)?,
                 place: Place::Existing,
-                failure: OnceLock::new(),
+                writers: Writers::default(),
             });
         }
         let temporary = Temporary::create(&path, if executable { 0o777 } else { 0o666 })?;
@@ -78,14 +77,14 @@ impl OutputFile {
             // output use, which leave a locked file alone, and has the size that is mapped. Another
             // process that truncates it nevertheless breaks any program that maps it.
             let bytes = unsafe { MmapMut::map_mut(temporary.file())? };
-            Ok(OutputFile { path, bytes, place: Place::Mapped(temporary), failure: OnceLock::new() })
+            Ok(OutputFile { path, bytes, place: Place::Mapped(temporary), writers: Writers::default() })
         } else {
             let bytes = MmapMut::map_anon(length)?;
             Ok(OutputFile {
                 path,
                 bytes,
                 place: Place::Written(temporary, holes.to_vec()),
-                failure: OnceLock::new(),
+                writers: Writers::default(),
             })
         }
     }
@@ -98,7 +97,7 @@ impl OutputFile {
     /// The whole file, for passes to fill part by part.
     pub fn region(&mut self) -> Region<'_> {
         match &self.place {
-            Place::Mapped(temporary) => Region::of_file(&mut self.bytes, temporary.file(), &self.failure),
+            Place::Mapped(temporary) => Region::of_file(&mut self.bytes, temporary.file(), &self.writers),
             _ => Region::of_memory(&mut self.bytes),
         }
     }
@@ -119,8 +118,8 @@ impl OutputFile {
     /// # Errors
     /// The system's error. The old file is then still there.
     pub fn commit(self) -> io::Result<Option<File>> {
-        let OutputFile { path, bytes, place, failure } = self;
-        if let Some(error) = failure.into_inner() {
+        let OutputFile { path, bytes, place, writers } = self;
+        if let Some(error) = writers.into_failure() {
             return Err(error);
         }
         let replaced = open_for_keeping(&path);

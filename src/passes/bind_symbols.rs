@@ -14,6 +14,7 @@ use crate::input::object::SymbolPlace;
 use crate::input::sframe::is_input;
 use crate::phase::{Bound, Inputs, Matched, Resolved, SectionState, SectionStates, split_locals};
 use crate::relocs::undefined;
+use crate::rows::filled;
 use crate::symbols::{Definition, LinkerSymbolOrigin, MentionedBy, Reserved, SymbolFlags};
 use hashbrown::HashSet;
 use rayon::prelude::*;
@@ -26,7 +27,7 @@ pub fn run<'a, T: Target>(
 ) -> (Bound<'a, T>, DefiningSections) {
     let mut defining_sections = DefiningSections::default();
     if matched.config.gc.enabled {
-        defining_sections.0 = vec![SectionId::NONE; matched.globals.len()];
+        defining_sections.0 = filled(SectionId::NONE, matched.globals.len());
     }
     let symbols = flags(&matched, sections, &mut defining_sections);
     (Bound { matched, symbols }, defining_sections)

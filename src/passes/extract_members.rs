@@ -19,10 +19,13 @@
 //! of default visibility, so archives are searched for such a symbol even if a library defines it.
 //!
 //! The search is serial, because each step depends on the one before. It is cheap even for thousands of
-//! objects: names are numbers by now, and each global has one byte of state.
+//! objects: names are numbers by now, and each global has one byte of state. Only objects in front of all
+//! libraries and archives depend on nothing, and all threads take them at once ([`run_of_objects`]).
 
 pub mod again;
 mod by_name;
+mod definers;
+mod run_of_objects;
 
 use super::define_linker_symbols::OutsideNames;
 use super::open_inputs::Step;
@@ -31,10 +34,11 @@ use crate::arch::Target;
 use crate::ids::SymbolId;
 use crate::input::object::SymbolPlace;
 use crate::input::{ObjectFile, SharedFile, SymbolUse};
+use definers::OpenMembers;
 use hashbrown::HashMap;
 
-/// What the search knows of a global.
-#[derive(Clone, Copy, PartialEq, Eq)]
+/// What the search knows of a global. Without libraries, a later one replaces an earlier one.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Known {
     /// No file has named it yet, or only by weak references.
     Nothing,
@@ -42,10 +46,10 @@ enum Known {
     Wanted,
     /// Defined as a common block: a member with a strong definition of data replaces it.
     Common,
-    /// A shared library defines it, and every reference can see that.
-    InLibrary,
     /// Defined.
     Defined,
+    /// A shared library defines it, and every reference can see that.
+    InLibrary,
 }
 
 /// The files that take part, as rows of the candidates, in link order.
@@ -62,18 +66,16 @@ pub struct Extracted {
     pub needed_for: Vec<(u32, SymbolId)>,
 }
 
-/// Rounds over all members of an archive. Further rounds would cost more than a list of their definitions.
+/// Rounds over all members of an archive. Further rounds would cost more than a list of definitions.
 const ROUNDS: u32 = 3;
 
 /// What a search remembers of an archive.
 #[derive(Default)]
 struct Archive {
-    /// Rounds over all members so far.
+    /// Rounds so far.
     rounds: u32,
-    /// Where the symbols that became wanted since the last round start in [`Search::asked`].
+    /// Where the symbols that became wanted since the last round began start in [`Search::asked`].
     seen: usize,
-    /// The members that define a symbol, each with the symbol's position among its globals.
-    definers: Option<HashMap<SymbolId, Vec<(u32, u32)>>>,
 }
 
 /// Runs the search. `named` has the references and definitions of options and scripts, `calls` has further
@@ -103,6 +105,8 @@ struct Search<'s, 'a, T: Target> {
     asked: Vec<SymbolId>,
     /// What the search found out about archives, by their rows.
     archives: HashMap<(u32, u32), Archive>,
+    /// Once the search by names has begun.
+    open_members: Option<OpenMembers>,
     /// `--as-needed` libraries that no file before them needed.
     deferred: Vec<u32>,
     found: Extracted,
@@ -118,6 +122,7 @@ impl<'s, 'a, T: Target> Search<'s, 'a, T> {
             taken: vec![false; files.len()],
             asked: Vec::new(),
             archives: HashMap::new(),
+            open_members: None,
             deferred: Vec::new(),
             found: Extracted::default(),
         };
@@ -137,7 +142,7 @@ impl<'s, 'a, T: Target> Search<'s, 'a, T> {
     }
 
     fn steps(&mut self, steps: &[Step]) {
-        let mut position = 0;
+        let mut position = self.take_run(steps);
         while let Some(step) = steps.get(position) {
             position += 1;
             match step {
@@ -168,18 +173,18 @@ impl<'s, 'a, T: Target> Search<'s, 'a, T> {
     fn round(&mut self, range: std::ops::Range<u32>) -> bool {
         let mut any = false;
         for file in range {
-            let files = self.files;
-            let Parsed::Object(object) = &files[file as usize] else { continue };
-            if self.taken[file as usize] {
-                continue;
-            }
-            any |= self.take_member(file, object);
+            any |= self.look_at(file);
         }
         any
     }
 
     /// Takes a member if it defines a symbol that the link wants. The first such symbol is the reason.
-    fn take_member(&mut self, file: u32, object: &ObjectFile<'_, T::E>) -> bool {
+    fn look_at(&mut self, file: u32) -> bool {
+        let files = self.files;
+        let Parsed::Object(object) = &files[file as usize] else { return false };
+        if self.taken[file as usize] {
+            return false;
+        }
         let reason = (0..object.globals.len()).find(|&position| self.is_reason(object, position));
         if let Some(position) = reason {
             self.found.reasons.push((file, object.globals[position]));
@@ -190,9 +195,13 @@ impl<'s, 'a, T: Target> Search<'s, 'a, T> {
 
     /// Whether the link wants the global at a position of a member, and the member defines it.
     fn is_reason(&self, object: &ObjectFile<'_, T::E>, position: usize) -> bool {
+        // This comes first, because usages lie side by side, and what is known of symbols does not.
+        if object.usages[position].is_reference() {
+            return false;
+        }
         match self.known[object.globals[position].index()] {
             Known::Nothing | Known::InLibrary | Known::Defined => false,
-            Known::Wanted => !object.usages[position].is_reference(),
+            Known::Wanted => true,
             Known::Common => {
                 let index = object.first_global as usize + position;
                 let symbol = &object.symbols[index];

@@ -21,8 +21,10 @@ use crate::input::{
 };
 use crate::phase::SectionState;
 use crate::phase::{Directives, Inputs, Session};
+use crate::rows::filled;
 use crate::sframe;
 use rayon::prelude::*;
+use zerocopy::byteorder::ByteOrder;
 
 /// Numbers the extracted files, their sections and symbols. If several shared libraries have one soname, only
 /// the first takes part.
@@ -58,16 +60,16 @@ pub fn run<'a, T: Target>(
         split_frames(&mut objects, store, sink);
     }
     let (symbol_count, section_count) = assign_rows::<T>(&mut objects, globals.len());
-    let rows: Vec<Row> =
-        objects.par_iter_mut().map(|object| index_object::<T>(object, mode, store, sink)).collect();
-    let mut section_files = Vec::with_capacity(section_count);
-    let mut section_states = Vec::with_capacity(section_count);
-    let mut section_classes = Vec::with_capacity(section_count);
-    for (object, row) in objects.iter().zip(&rows) {
-        section_files.extend(std::iter::repeat_n(object.id, row.states.len()));
-        section_states.extend_from_slice(&row.states);
-        section_classes.extend_from_slice(&row.classes);
-    }
+    let mut section_files = filled(FileId(0), section_count);
+    let mut section_states = filled(SectionState::NOT_CONTENT, section_count);
+    let mut section_classes = filled(SectionClass::empty(), section_count);
+    let slots =
+        Slots { files: &mut section_files, states: &mut section_states, classes: &mut section_classes };
+    let indexed: Vec<_> = slots.split(&mut objects);
+    let rows: Vec<Row> = indexed
+        .into_par_iter()
+        .map(|(object, slots)| index_object::<T>(object, slots, mode, store, sink))
+        .collect();
     let executable_stack = rows.iter().filter_map(|row| row.executable_stack).reduce(|a, b| a | b);
     if config.layout.executable_stack.is_none() && mode != OutputMode::Relocatable {
         let asking = objects.iter().zip(&rows).filter(|(_, row)| row.executable_stack == Some(true));
@@ -88,12 +90,36 @@ pub fn run<'a, T: Target>(
     }
 }
 
+/// The facts of each section, in rows that one object's sections have, or those of all objects.
+struct Slots<'s> {
+    files: &'s mut [FileId],
+    /// The initial state of each section.
+    states: &'s mut [SectionState],
+    classes: &'s mut [SectionClass],
+}
+
+impl<'s> Slots<'s> {
+    /// The rows of each object.
+    fn split<'o, 'a, E: ByteOrder>(
+        self,
+        objects: &'o mut [ObjectFile<'a, E>],
+    ) -> Vec<(&'o mut ObjectFile<'a, E>, Slots<'s>)> {
+        let Slots { mut files, mut states, mut classes } = self;
+        let own = |object: &'o mut ObjectFile<'a, E>| {
+            let count = object.headers.len();
+            let slots = Slots {
+                files: files.split_off_mut(..count).unwrap_or_default(),
+                states: states.split_off_mut(..count).unwrap_or_default(),
+                classes: classes.split_off_mut(..count).unwrap_or_default(),
+            };
+            (object, slots)
+        };
+        objects.iter_mut().map(own).collect()
+    }
+}
+
 /// Facts from the section headers of one object.
 struct Row {
-    /// The initial state of each section.
-    states: Vec<SectionState>,
-    /// The class of each section.
-    classes: Vec<SectionClass>,
     /// Whether `.note.GNU-stack` asks for an executable stack; `None` without the section.
     executable_stack: Option<bool>,
     /// Whether a loaded section belongs to the large code model.
@@ -101,7 +127,7 @@ struct Row {
 }
 
 /// `--sframe-split`: gives objects the sections that they would have if the assembler had split their SFrame.
-fn split_frames<'a, E: zerocopy::byteorder::ByteOrder + Send + Sync>(
+fn split_frames<'a, E: ByteOrder + Send + Sync>(
     objects: &mut [ObjectFile<'a, E>],
     store: &'a InputStore,
     sink: &Sink,
@@ -115,7 +141,7 @@ fn split_frames<'a, E: zerocopy::byteorder::ByteOrder + Send + Sync>(
 
 /// Refuses an object whose section names overlap. The object goes on without sections, because every pass
 /// would read these names.
-fn check_names<E: zerocopy::byteorder::ByteOrder>(object: &mut ObjectFile<'_, E>, order: u32, sink: &Sink) {
+fn check_names<E: ByteOrder>(object: &mut ObjectFile<'_, E>, order: u32, sink: &Sink) {
     if let Err(Malformed { what, .. }) = object.check_section_names() {
         let place = Location::File(object.name.to_string());
         sink.report(Diagnostic::error(Code::MalformedInput, what).at(place).ordered(order, 0, 0));
@@ -125,11 +151,7 @@ fn check_names<E: zerocopy::byteorder::ByteOrder>(object: &mut ObjectFile<'_, E>
 
 /// Reports an executable stack that no option asks for. The message is exactly GNU ld's line, because builds
 /// filter it out by its text.
-fn report_executable_stack<E: zerocopy::byteorder::ByteOrder>(
-    object: &ObjectFile<'_, E>,
-    config: &Config,
-    sink: &Sink,
-) {
+fn report_executable_stack<E: ByteOrder>(object: &ObjectFile<'_, E>, config: &Config, sink: &Sink) {
     let severity = match config.diagnostics.execstack {
         Report::Ignore => return,
         Report::Warning => Severity::Warning,
@@ -163,6 +185,7 @@ fn assign_rows<T: Target>(objects: &mut [ObjectFile<'_, T::E>], global_count: us
 
 fn index_object<'a, T: Target>(
     object: &mut ObjectFile<'a, T::E>,
+    slots: Slots<'_>,
     mode: OutputMode,
     store: &'a InputStore,
     sink: &Sink,
@@ -181,14 +204,13 @@ fn index_object<'a, T: Target>(
         Err(malformed) => report(sink, object, malformed.offset, malformed.what),
     }
     let (mut executable_stack, mut has_large) = (None, false);
-    let mut states = Vec::with_capacity(object.headers.len());
-    let mut classes = Vec::with_capacity(object.headers.len());
+    slots.files.fill(object.id);
     let (mut sframes, mut special) = (Vec::new(), Vec::new());
     for (index, header) in object.headers.iter().enumerate() {
         let kind = header.sh_type.get();
         let flags = header.sh_flags.get();
         let class = SectionClass::of(object, index);
-        classes.push(class);
+        slots.classes[index] = class;
         has_large |= flags & T::SHF_LARGE != 0 && flags & ALLOC != 0;
         let used_up = kind == SHT_LLVM_DEPENDENT_LIBRARIES && mode != OutputMode::Relocatable;
         let content = index != 0
@@ -226,18 +248,18 @@ fn index_object<'a, T: Target>(
                     || flags & ALLOC == 0
                         && matches!(mode, OutputMode::Executable { .. })
                         && is_warning(header, || is_warning_name(object.section_name(index))));
-        states.push(match (content, excluded) {
+        slots.states[index] = match (content, excluded) {
             (false, _) => SectionState::NOT_CONTENT,
             (true, true) => SectionState::empty(),
             (true, false) => SectionState::ALIVE,
-        });
+        };
     }
     object.sframes = sframes;
     object.special = special;
     if input::sframe::load(object, store) {
-        object.sframes.iter().for_each(|&index| classes[index as usize] |= SectionClass::ALLOC);
+        object.sframes.iter().for_each(|&index| slots.classes[index as usize] |= SectionClass::ALLOC);
     }
-    Row { states, classes, executable_stack, has_large }
+    Row { executable_stack, has_large }
 }
 
 const ALLOC: u64 = elf::SHF_ALLOC;
@@ -264,12 +286,7 @@ fn is_stab_strings<'n>(kind: u32, name: impl Fn() -> &'n [u8]) -> bool {
     kind == elf::SHT_STRTAB && name().starts_with(b".stab")
 }
 
-fn report<E: zerocopy::byteorder::ByteOrder>(
-    sink: &Sink,
-    object: &ObjectFile<'_, E>,
-    offset: u64,
-    what: String,
-) {
+fn report<E: ByteOrder>(sink: &Sink, object: &ObjectFile<'_, E>, offset: u64, what: String) {
     sink.report(
         Diagnostic::error(Code::MalformedInput, what)
             .at(Location::File(object.name.to_string()))

@@ -21,6 +21,7 @@ use crate::layout::spill::Alternatives;
 use crate::phase::{Inputs, Live, Matched, Resolved, SectionState, SectionStates, Synthesized};
 use crate::plan::finder::{RuleFinder, file_of};
 use crate::plan::{Body, LayoutPlan};
+use crate::rows::filled;
 use crate::script::ast::Constraint;
 use crate::script::glob::Glob;
 use crate::script::matcher::File;
@@ -39,7 +40,7 @@ pub fn run<'a, T: Target>(
     mut plan: LayoutPlan,
 ) -> Matched<'a, T> {
     drop_unwanted_provides(&synthesized, &mut plan);
-    let mut rules = vec![None; synthesized.section_count()];
+    let mut rules = filled(None, synthesized.section_count());
     let mut disabled = vec![false; plan.outputs.len()];
     if synthesized.config.is_relocatable() && plan.outputs.iter().any(|output| output.discard) {
         let members = Matching::new(&synthesized, sections, &plan).members_of_discarded_groups();
@@ -391,14 +392,20 @@ fn names_of_filled_outputs<'p>(
     rules: &[Option<RuleId>],
     sections: &SectionStates,
 ) -> HashSet<&'p [u8]> {
-    let mut is_filled = vec![false; plan.outputs.len()];
-    for (at, rule) in rules.iter().enumerate() {
+    let none = || vec![false; plan.outputs.len()];
+    let fill = |mut is_filled: Vec<bool>, (at, rule): (usize, &Option<RuleId>)| {
         if let Some(rule) = *rule
             && sections.is_alive(SectionId::from_index(at))
         {
             is_filled[plan.rule(rule).output.index()] = true;
         }
-    }
+        is_filled
+    };
+    let join = |mut all: Vec<bool>, some: Vec<bool>| {
+        all.iter_mut().zip(some).for_each(|(all, some)| *all |= some);
+        all
+    };
+    let is_filled = rules.par_iter().enumerate().with_min_len(BLOCK).fold(none, fill).reduce(none, join);
     let filled = plan.in_order().filter_map(|number| {
         let output = &plan.outputs[number.index()];
         (is_filled[number.index()] || output.body.iter().any(Body::writes)).then_some(&*output.name)

@@ -7,6 +7,7 @@
 use crate::arch::Target;
 use crate::ids::{DynamicRowId, SharedId, Slot, SymbolId};
 use crate::phase::{Copies, DynamicRow, Inputs, Numbered, Scanned, Slots};
+use crate::rows::filled;
 use crate::symbols::{Definition, Needs, SymbolFlags};
 use crate::synth::copy;
 use rayon::prelude::*;
@@ -49,7 +50,7 @@ fn number<T: Target>(
         .collect();
     let copies = copies.by_variable();
     let mut rows = Vec::with_capacity(symbols.len());
-    let mut row_of = vec![None; link.symbols.len()];
+    let mut row_of = filled(None, link.symbols.len());
     for id in symbols {
         let needs = link.symbol_needs(id);
         let mut row = numbers.row(id, link.symbol_flags(id), needs);

@@ -358,7 +358,7 @@ impl<'a> Walk<'_, 'a> {
         if state.format == InputFormat::Binary {
             return self.binary(name, bytes, state);
         }
-        match file_kind(bytes) {
+        match contents.kind {
             FileKind::Object => self.object(name, bytes, state, origin),
             FileKind::OtherElf if state.just_symbols => self.object(name, bytes, state, None),
             FileKind::Shared if state.just_symbols => self.object(name, bytes, state, None),

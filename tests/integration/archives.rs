@@ -201,3 +201,50 @@ fn libraries_are_searched_in_directory_order_shared_first() {
     assert_eq!(result(&["-Ltwo", "-Wl,-Bstatic", "-lf", "-Wl,-Bdynamic"]), "2\n");
     assert_eq!(result(&["-Ltwo", "-l:libf.a"]), "2\n");
 }
+
+/// Many objects in front of all archives are taken by all threads at once. What they want must not depend on
+/// that.
+#[test]
+fn many_objects_take_the_same_members_as_few() {
+    let work = Work::new();
+    let main = work.c(
+        "main",
+        "int wanted(void); __attribute__((weak)) int weak(void);\n\
+         __attribute__((visibility(\"hidden\"))) int hidden(void); int own(void) { return 0; }\n\
+         int main(void) { return wanted() + hidden() + (weak != 0) + own() - 3; }",
+        &[],
+    );
+    let block = work.c("block", "int block;", &["-fcommon"]);
+    let user =
+        work.c("user", "extern int block; int own(void); int use(void) { return block + own(); }", &[]);
+    let member = |name: &str, text: &str| work.c(name, text, &[]);
+    let library = work.c("library", "int hidden(void) { return 9; }", &["-fPIC"]);
+    work.gcc(&["-shared", "-o", "library.so", &library]).quiet();
+    let archive = work.ar(
+        "liball.a",
+        "",
+        &[
+            &member("a", "int wanted(void) { return 1; }"),
+            &member("b", "int weak(void) { return 1; }"),
+            &member("c", "int hidden(void) { return 2; }"),
+            &member("d", "int block = 5;"),
+            &member("e", "int own(void) { return 7; }"),
+            &member("f", "int unused(void) { return 7; }"),
+        ],
+    );
+    let empty = work.c("empty", "", &[]);
+    let symbols = |name: &str, objects: &[&str]| {
+        let all = [&["-o", name], objects, &["library.so", &archive, "-Wl,-rpath,."]].concat();
+        work.gcc(&all).quiet();
+        work.run(name);
+        let elf = work.elf(name);
+        ["wanted", "weak", "hidden", "block", "own", "unused", "use"]
+            .map(|name| elf.find_symbol(name).map(|symbol| (symbol.size, symbol.section == 0)))
+    };
+    let few = symbols("few", &[&main, &block, &user]);
+    let mut many = vec![main.as_str(), &block, &user];
+    many.extend(std::iter::repeat_n(empty.as_str(), 200));
+    assert_eq!(symbols("many", &many), few);
+    many.reverse();
+    assert_eq!(symbols("reversed", &many), few);
+}

@@ -5,6 +5,7 @@
 
 mod thin;
 
+use crate::sniff::{FileKind, file_kind};
 use crate::{InputSource, InputStore};
 use hashbrown::HashMap;
 use hashbrown::hash_map::EntryRef;
@@ -21,10 +22,19 @@ pub struct Member<'a> {
     pub name: &'a str,
     /// Its bytes, in the archive or in the file that a thin archive names.
     pub bytes: &'a [u8],
+    /// What they are. To find that out, the system has to read in the page with their header. Members are
+    /// listed by many threads, so this is done beside it.
+    pub kind: FileKind,
     /// The file that a thin archive names.
     pub file: Option<PathBuf>,
     /// The offset of the bytes in that file.
     pub offset: u64,
+}
+
+impl<'a> Member<'a> {
+    fn new(name: &'a str, bytes: &'a [u8], file: Option<PathBuf>, offset: u64) -> Self {
+        Member { name, bytes, kind: file_kind(bytes), file, offset }
+    }
 }
 
 /// Counts the bytes of the files that a thin archive names. It may name one file many times, even itself.
@@ -88,7 +98,7 @@ pub fn members<'a>(
         let name = text_of(member.name(), store);
         let contents =
             member.data(bytes).map_err(|error| format!("malformed archive member {name}: {error}"))?;
-        Ok(Member { name, bytes: contents, file: None, offset: member.file_range().0 })
+        Ok(Member::new(name, contents, None, member.file_range().0))
     };
     archive.members().map(member).collect()
 }
@@ -128,14 +138,14 @@ fn thin_members<'a>(
             }
         };
         let member = match inside {
-            None => Member { name: text_of(name, store), bytes: contents, file: Some(file), offset: 0 },
+            None => Member::new(text_of(name, store), contents, Some(file), 0),
             Some(at) => {
                 let wrong = |error: object::Error| format!("{} at offset {at}: {error}", file.display());
                 let archive = ArchiveFile::parse(contents).map_err(wrong)?;
                 let member = archive.member(ArchiveOffset(at)).map_err(wrong)?;
                 let bytes = member.data(contents).map_err(wrong)?;
                 let (name, offset) = (text_of(member.name(), store), member.file_range().0);
-                Member { name, bytes, file: Some(file), offset }
+                Member::new(name, bytes, Some(file), offset)
             }
         };
         if again {

@@ -5,6 +5,7 @@
 //! lists those that are not finished, so that a signal leaves none behind ([`interrupt`]).
 
 pub mod archive;
+mod copies;
 pub mod holes;
 pub mod interrupt;
 pub mod sniff;

@@ -5,6 +5,7 @@
 //! ends: names, tables and section contents are slices of it, and nothing is copied. It also keeps the bytes
 //! that the link itself makes, such as decompressed sections and joined names.
 
+use crate::copies::{self, Copied};
 use elsa::sync::FrozenVec;
 use rayon::prelude::*;
 use std::fs::{File, Metadata};
@@ -97,6 +98,8 @@ pub enum FileBytes {
     Mapped(Mapping, Origin),
     /// The contents of a regular file that could not be mapped, or of one too many to map.
     Copied(Vec<u8>, Origin),
+    /// The contents of a small regular file, beside those of others.
+    Beside(Copied, Origin),
     /// Bytes in memory.
     Owned(Vec<u8>),
 }
@@ -104,7 +107,9 @@ pub enum FileBytes {
 impl FileBytes {
     fn origin(&self) -> Option<&Origin> {
         match self {
-            FileBytes::Mapped(_, origin) | FileBytes::Copied(_, origin) => Some(origin),
+            FileBytes::Mapped(_, origin) | FileBytes::Copied(_, origin) | FileBytes::Beside(_, origin) => {
+                Some(origin)
+            }
             FileBytes::Owned(_) => None,
         }
     }
@@ -117,6 +122,7 @@ impl std::ops::Deref for FileBytes {
         match self {
             FileBytes::Mapped(mapping, _) => &mapping.0,
             FileBytes::Copied(bytes, _) | FileBytes::Owned(bytes) => bytes,
+            FileBytes::Beside(copy, _) => copy,
         }
     }
 }
@@ -145,6 +151,14 @@ pub trait InputSource: Sync {
     /// The system's error.
     fn read_named(&self, path: &Path) -> io::Result<FileBytes> {
         self.read(path)
+    }
+
+    /// [`InputSource::read_named`] for one of a thousand files or more, which the source may copy.
+    ///
+    /// # Errors
+    /// The system's error.
+    fn read_one_of_many(&self, path: &Path) -> io::Result<FileBytes> {
+        self.read_named(path)
     }
 
     /// Whether there is a file: searches for libraries and scripts ask before they read.
@@ -229,6 +243,16 @@ pub fn read_arguments(path: &Path) -> io::Result<Vec<u8>> {
     read_stream(&file, &metadata)
 }
 
+/// Opens a file that the command line names.
+fn open_named(path: &Path) -> io::Result<(File, Metadata)> {
+    let file = File::open(path)?;
+    let metadata = file.metadata()?;
+    if metadata.is_dir() {
+        return Err(io::Error::new(io::ErrorKind::IsADirectory, "is a directory"));
+    }
+    Ok((file, metadata))
+}
+
 impl InputSource for SystemSource {
     fn read(&self, path: &Path) -> io::Result<FileBytes> {
         let (file, metadata) = open_regular(path)?;
@@ -236,12 +260,16 @@ impl InputSource for SystemSource {
     }
 
     fn read_named(&self, path: &Path) -> io::Result<FileBytes> {
-        let file = File::open(path)?;
-        let metadata = file.metadata()?;
-        if metadata.is_dir() {
-            return Err(io::Error::new(io::ErrorKind::IsADirectory, "is a directory"));
-        }
+        let (file, metadata) = open_named(path)?;
         contents(path, &file, &metadata)
+    }
+
+    fn read_one_of_many(&self, path: &Path) -> io::Result<FileBytes> {
+        let (file, metadata) = open_named(path)?;
+        match copies::copy(&file, &metadata)? {
+            Some(copy) => Ok(FileBytes::Beside(copy, Origin::of(path, &metadata))),
+            None => contents(path, &file, &metadata),
+        }
     }
 
     fn exists(&self, path: &Path) -> bool {

@@ -1,73 +1,72 @@
-//! Searches an archive by the names that became wanted since its last search.
+//! Searches archives by the names that became wanted since their last search.
 //!
 //! In an archive whose members need each other, each round may take only one member and look at all others
-//! for nothing: a thousand members in the wrong order cost half a million looks. So from the fourth round on,
-//! the search looks only at members that define a symbol which became wanted, or a common block, since the
-//! round before. A round over all members would take the same members in the same order.
+//! for nothing: a thousand members in the wrong order cost half a million looks. And in a group of three
+//! hundred archives, each would look through its members once more for every member that another one takes.
+//! So from some round on, the search turns around: it lists, for all archives at once, which members define a
+//! symbol. Each symbol that becomes wanted, or a common block, then opens these members, and an archive looks
+//! only at its open ones. A round over all members would take the same members in the same order.
 
-use super::{Archive, Known, ROUNDS, Search};
+use super::definers::{Definers, OpenMembers};
+use super::{Known, ROUNDS, Search};
 use crate::arch::Target;
 use crate::ids::SymbolId;
 use crate::passes::parse_inputs::Parsed;
-use hashbrown::HashMap;
-use std::collections::BTreeMap;
+use rayon::prelude::*;
 use std::ops::Range;
 
 impl<T: Target> Search<'_, '_, T> {
     /// Makes a round over an archive, or all rounds that are left. Returns whether it took a member.
     pub(super) fn members(&mut self, range: Range<u32>) -> bool {
         let archive = self.archives.entry((range.start, range.end)).or_default();
-        if archive.rounds < ROUNDS {
-            archive.rounds += 1;
+        if archive.rounds > 0 && archive.seen == self.asked.len() {
+            // No symbol became wanted since then, so another round would take nothing.
+            return false;
+        }
+        archive.rounds += 1;
+        if archive.rounds == 1 || archive.rounds <= ROUNDS && self.open_members.is_none() {
             // The next round looks at members that stand before the one that wants them.
             archive.seen = self.asked.len();
             return self.round(range);
         }
-        let (mut seen, definers) = (archive.seen, archive.definers.take());
-        let definers = definers.unwrap_or_else(|| self.definers(range.clone()));
-        let mut open: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
-        let (mut next, mut any) = (range.start, false);
-        loop {
-            for id in &self.asked[seen..] {
-                for &(file, position) in definers.get(id).into_iter().flatten() {
-                    open.entry(file).or_default().push(position);
-                }
-            }
-            seen = self.asked.len();
-            let Some((&file, _)) = open.range(next..).next().or_else(|| open.first_key_value()) else {
-                break;
-            };
-            next = file + 1;
-            let positions = open.remove(&file).unwrap_or_default();
-            any |= !self.taken[file as usize] && self.take_for(file, &positions);
-        }
-        self.archives
-            .insert((range.start, range.end), Archive { rounds: ROUNDS, seen, definers: Some(definers) });
+        let any = self.search_by_name(&range);
+        let archive = self.archives.entry((range.start, range.end)).or_default();
+        archive.seen = self.asked.len();
         any
     }
 
-    /// Takes a member if a symbol at one of these positions is a reason.
-    fn take_for(&mut self, file: u32, positions: &[u32]) -> bool {
-        let files = self.files;
-        let Parsed::Object(object) = &files[file as usize] else { return false };
-        let is_reason = positions.iter().any(|&position| self.is_reason(object, position as usize));
-        is_reason && self.take_member(file, object)
+    /// Makes all rounds over an archive that are left.
+    fn search_by_name(&mut self, range: &Range<u32>) -> bool {
+        let mut open = self.open_members.take().unwrap_or_else(|| self.list_definers());
+        let (mut next, mut any) = (range.start, false);
+        loop {
+            open.add(&self.asked, |id| matches!(self.known[id.index()], Known::Wanted | Known::Common));
+            let Some(file) = open.close_one(range, next) else { break };
+            next = file + 1;
+            any |= self.look_at(file);
+        }
+        self.open_members = Some(open);
+        any
     }
 
-    fn definers(&self, range: Range<u32>) -> HashMap<SymbolId, Vec<(u32, u32)>> {
-        let mut definers: HashMap<SymbolId, Vec<(u32, u32)>> = HashMap::new();
-        for file in range {
-            let Parsed::Object(object) = &self.files[file as usize] else { continue };
-            if self.taken[file as usize] {
-                continue;
+    /// Lists the definers of all symbols among the files that were not taken. Symbols that became wanted
+    /// since the last round over some archive have not opened their definers yet.
+    fn list_definers(&self) -> OpenMembers {
+        let defined = |(file, parsed): (usize, &Parsed<'_, T>)| match parsed {
+            Parsed::Object(object) if !self.taken[file] => {
+                let defined =
+                    object.globals.iter().zip(&object.usages).filter(|(_, usage)| !usage.is_reference());
+                defined.map(|(&id, _)| id).collect()
             }
-            for (position, (&id, usage)) in (0..).zip(object.globals.iter().zip(&object.usages)) {
-                if !usage.is_reference() {
-                    definers.entry(id).or_default().push((file, position));
-                }
-            }
+            _ => Vec::new(),
+        };
+        let all: Vec<Vec<SymbolId>> = self.files.par_iter().enumerate().map(defined).collect();
+        let mut definers = Definers::new(self.known.len(), all.iter().map(Vec::len).sum());
+        for (file, ids) in (0..).zip(&all) {
+            ids.iter().for_each(|&id| definers.add(id, file));
         }
-        definers
+        let seen = self.archives.values().map(|archive| archive.seen).min().unwrap_or_default();
+        OpenMembers::new(definers, seen, self.files.len())
     }
 
     /// Notes the new state of a symbol.

@@ -6,7 +6,7 @@ use crate::cli::InputState;
 use crate::diag::{Code, Diagnostic, Location};
 use crate::input::archive;
 use crate::input::object::FileName;
-use crate::input::sniff::{FileKind, file_kind};
+use crate::input::sniff::FileKind;
 use std::path::Path;
 
 impl<'a> Walk<'_, 'a> {
@@ -37,7 +37,7 @@ impl<'a> Walk<'_, 'a> {
         let archive_path = self.kept_path(path, name.path);
         for member in members {
             let name = FileName { path: name.path, member: Some(member.name) };
-            let role = match file_kind(member.bytes) {
+            let role = match member.kind {
                 FileKind::Object if self.fits(name, member.bytes) => Role::Opened,
                 FileKind::Bitcode => Role::Bitcode,
                 FileKind::Elf32 if self.opened.machine.is_none() => {

@@ -20,18 +20,23 @@ pub(super) type Members<'a> = Result<Vec<Member<'a>>, String>;
 pub(super) struct Contents<'a> {
     /// The whole file.
     pub bytes: &'a [u8],
+    /// What it is.
+    pub kind: FileKind,
     /// The members of a listed archive.
     pub members: Option<Members<'a>>,
 }
 
 impl<'a> From<&'a [u8]> for Contents<'a> {
     fn from(bytes: &'a [u8]) -> Self {
-        Contents { bytes, members: None }
+        Contents { bytes, kind: file_kind(bytes), members: None }
     }
 }
 
 /// One job opens at most so many files: archives take much longer than objects.
 const MAX_FILES: usize = 16;
+
+/// From so many files on, small ones are copied.
+const MANY: usize = 1000;
 
 /// Opens the inputs that are named by path. Returns them by position, with `None` for inputs that the walk
 /// must open: libraries, and all inputs under `--remap-inputs`.
@@ -45,14 +50,15 @@ pub(super) fn open<'a>(
         return inputs.iter().map(|_| None).collect();
     }
     let repeated = repeated_archives(inputs);
+    let are_many = inputs.len() >= MANY;
     let open = |(position, input): (usize, &InputSpec)| {
         let Named::File(path) = &input.source else { return None };
-        let read = source.read_named(path).map(|bytes| {
+        let read = if are_many { source.read_one_of_many(path) } else { source.read_named(path) };
+        let read = read.map(|bytes| {
             let mut contents = Contents::from(store.keep_file(bytes));
             let is_taken_as_it_is = input.state.format == InputFormat::Binary;
-            let is_archive =
-                || matches!(file_kind(contents.bytes), FileKind::Archive | FileKind::ThinArchive);
-            if !is_taken_as_it_is && !repeated.contains(&position) && is_archive() {
+            let is_archive = matches!(contents.kind, FileKind::Archive | FileKind::ThinArchive);
+            if !is_taken_as_it_is && !repeated.contains(&position) && is_archive {
                 contents.members = Some(archive::members(path, contents.bytes, source, store));
             }
             contents
