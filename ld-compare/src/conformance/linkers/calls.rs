@@ -133,19 +133,16 @@ fn thunks(machine: Machine) -> Vec<Case> {
     let names = ["_start", "first", "far"];
     let file = names.iter().fold(File::new(machine), |file, name| file.function(name));
     let file = file.call("_start", "far").frames(Frames::of(&names));
+    let gc = Source::Proposal("SFrame rule 2: frames of text that lives are kept");
     let case = |family: &str, about: &str, options: &str, names: &[&str]| {
+        let described = described(expected(abi(machine), names));
+        let described = if options.is_empty() { described } else { described.by(gc) };
         link(machine, family, about)
             .needs("-T x.ld")
             .file("x.ld", script)
             .file("a.o", file.write())
             .step(&format!("{options} -T x.ld a.o"), "out")
-            .facts([
-                links(),
-                described(expected(abi(machine), names)),
-                nothing_else(names),
-                rows_are_true(machine),
-                sound(),
-            ])
+            .facts([links(), described, nothing_else(names), rows_are_true(machine), sound()])
     };
     let collected = "a call over 500 MiB, with --gc-sections";
     vec![

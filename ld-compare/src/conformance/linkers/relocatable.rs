@@ -101,7 +101,7 @@ pub fn cases(machine: Machine) -> Vec<Case> {
     for edition in Edition::ALL.into_iter().filter(|edition| edition.is_for(abi)) {
         cases.push(then_final(machine, edition));
         if edition != Edition::V3 {
-            cases.push(old(machine, edition));
+            cases.extend(old(machine, edition));
         }
     }
     cases.extend(attached(machine));
@@ -111,17 +111,26 @@ pub fn cases(machine: Machine) -> Vec<Case> {
     cases
 }
 
-/// A V1 or V2 object alone.
-fn old(machine: Machine, edition: Edition) -> Case {
-    let about = "-r of one object of an older version";
-    link(machine, &format!("relocatable/alone-{}", edition.name()), about)
-        .needs("-r")
-        .file("a.o", a(machine, |frames| frames.edition(edition)))
-        .step("-r a.o", "out.o")
-        .facts(of_edition(
-            edition,
-            vec![refers_to(expected(abi(machine), &["_start", "first"])), one_relocation_each()],
-        ))
+/// V1 or V2 objects: one alone, and two.
+fn old(machine: Machine, edition: Edition) -> [Case; 2] {
+    let facts = |names: &[&str]| {
+        of_edition(edition, vec![refers_to(expected(abi(machine), names)), one_relocation_each()])
+    };
+    let of = |frames: Frames| frames.edition(edition);
+    let case = |subject: &str, about: &str| {
+        link(machine, &format!("relocatable/{subject}-{}", edition.name()), about)
+            .needs("-r")
+            .file("a.o", a(machine, of))
+    };
+    [
+        case("alone", "-r of one object of an older version")
+            .step("-r a.o", "out.o")
+            .facts(facts(&["_start", "first"])),
+        case("two", "-r of two objects of an older version")
+            .file("b.o", b(machine, of))
+            .step("-r a.o b.o", "out.o")
+            .facts(facts(ALL)),
+    ]
 }
 
 /// `-r`, then a final link of its output.
