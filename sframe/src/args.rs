@@ -294,7 +294,8 @@ pub struct StackOutput {
     /// Form of the output [default: what the ending of its name says]
     #[arg(long, value_enum)]
     pub format: Option<stacks::write::Format>,
-    /// Write here instead of to standard output: .html, .folded, .json, .pb.gz for pprof, else .txt
+    /// Write here instead of to standard output: .html, .folded, .json, .speedscope.json, .pb.gz for pprof,
+    /// .txt
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
     /// Write a page with a flame graph

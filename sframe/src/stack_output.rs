@@ -143,6 +143,7 @@ fn format_of(path: &Path) -> Result<Format, String> {
     match ending.to_ascii_lowercase().as_str() {
         "html" | "htm" => Ok(Format::Html),
         "folded" => Ok(Format::Folded),
+        "json" if packed == Some("speedscope") => Ok(Format::Speedscope),
         "json" => Ok(Format::Json),
         "pb" | "pprof" => Ok(Format::Pprof),
         "gz" if matches!(packed, None | Some("pb" | "pprof")) => Ok(Format::Pprof),
@@ -151,7 +152,7 @@ fn format_of(path: &Path) -> Result<Format, String> {
             let found =
                 if ending == "gz" { &name[stem.len() - packed.unwrap_or_default().len()..] } else { ending };
             Err(format!(
-                "its ending .{found} names no form; expected .html, .folded, .json, .pb.gz or .txt, or --format, which \
+                "its ending .{found} names no form; expected .html, .folded, .json, .speedscope.json, .pb.gz or .txt, or --format, which \
                  serves for any name"
             ))
         }
@@ -169,6 +170,7 @@ mod tests {
             ("a.html", Format::Html),
             ("a.b.folded", Format::Folded),
             ("x/a.JSON", Format::Json),
+            ("a.speedscope.json", Format::Speedscope),
             ("a.pb.gz", Format::Pprof),
             ("cpu.gz", Format::Pprof),
             ("stacks", Format::Text),

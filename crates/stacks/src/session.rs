@@ -16,7 +16,7 @@ use crate::snapshot::{Snapshot, Thread};
 use crate::statistics::{End, Statistics};
 pub use crate::walk::Frame;
 use crate::walk::{
-    Copied, Number, SLOTS, Saved, dwarf_number, end_of_stack, is_plausible, most_frames, walk,
+    Copied, Number, SLOTS, Saved, dwarf_number, end_of_stack, is_plausible, most_frames, switched, walk,
 };
 use hashbrown::HashMap;
 use sframe_format::{Abi, FrameAddress, Module, Registers, RuleCache, Source};
@@ -394,7 +394,13 @@ impl Session {
             }),
             (Kernel::Root, None) => End::Root,
             (Kernel::TooDeep | Kernel::RingFull, _) => End::TooDeep,
-            (Kernel::NoTable | Kernel::NoRows, Some(file)) => End::NoRows(file),
+            (Kernel::NoTable | Kernel::NoRows, Some(file)) => match self.frames.last() {
+                Some(&Frame { address, place: Place::File(_, own), returns: true, .. }) => {
+                    let at = FrameAddress::ReturnAddress(address);
+                    switched(&self.files, (file, own), at).unwrap_or(End::NoRows(file))
+                }
+                _ => End::NoRows(file),
+            },
             (Kernel::Malformed, Some(file)) => End::Malformed(file),
             (Kernel::Memory, _) => End::Memory,
             (Kernel::Register, _) => End::Register,

@@ -23,6 +23,8 @@ pub enum End {
     Jit,
     /// An address is in no known file.
     Unmapped,
+    /// The program went on on another stack, and the sample has a copy of the last one only.
+    OtherStack,
     /// The recorder copied too little of the stack.
     CopyEnded,
     /// The walk needs memory that was not copied.
@@ -58,6 +60,7 @@ impl End {
             Self::Malformed(id) => format!("malformed rows in {}", name(id)),
             Self::Jit => "code that was made as the program ran".into(),
             Self::Unmapped => "an address in no file".into(),
+            Self::OtherStack => "the program switched stacks, and the one before was not copied".into(),
             Self::CopyEnded => "the copy of the stack ended".into(),
             Self::Memory => "memory that was not copied".into(),
             Self::Register => "a register that is not known".into(),

@@ -22,6 +22,10 @@ const MAX_ENTRY_SIZE: u64 = 128;
 const LONGEST_CALL: usize = 9;
 /// Functions in which a new thread starts, with 0 for its return address.
 const THREAD_STARTS: [&[u8]; 4] = [b"clone", b"__clone", b"clone3", b"__clone3"];
+/// Functions of Go that go on on a thread's own stack and call a function there. The first ones do not return
+/// to the goroutine that called them, so Go, too, takes them for the end of the stack.
+const LAST_OF_THREAD: [&[u8]; 2] = [b"runtime.mcall", b"runtime.morestack"];
+const SWITCHES: [&[u8]; 3] = [b"runtime.systemstack", b"runtime.asmcgocall", b"runtime.cgocallback"];
 /// Bytes of the stack to fetch ahead of the walk. They contain some frames.
 const AHEAD: usize = 2048;
 
@@ -137,7 +141,7 @@ pub fn walk(
             Ok(Some(frame)) => {
                 guessed |= is_guess(frame.source);
                 if guessed && !is_plausible(process, files, frame.address) {
-                    return no_rows(process, at);
+                    return no_rows(process, files, at);
                 }
                 (at, source, fresh, looked_for) = (frame.address, frame.source, true, false);
                 steps += 1;
@@ -235,21 +239,36 @@ pub fn end_of_stack(process: &Process, files: &Files, at: FrameAddress, guessed:
         _ if !guessed => return End::Root,
         _ => {}
     }
-    let Place::File(file, own) = process.place(at.lookup_address()) else { return no_rows(process, at) };
+    let Place::File(file, own) = process.place(at.lookup_address()) else {
+        return no_rows(process, files, at);
+    };
     let starts_thread = || {
         let symbols = files.get(file)?.symbols();
         Some(THREAD_STARTS.contains(&symbols.name(symbols.at(own)?)))
     };
-    if starts_thread().unwrap_or(false) { End::Root } else { End::NoRows(file) }
+    if starts_thread().unwrap_or(false) { End::Root } else { no_rows(process, files, at) }
 }
 
 /// The end of a walk in code of which too little is known.
-fn no_rows(process: &Process, at: FrameAddress) -> End {
+fn no_rows(process: &Process, files: &Files, at: FrameAddress) -> End {
     match process.place(at.lookup_address()) {
-        Place::File(file, _) => End::NoRows(file),
+        Place::File(file, own) => switched(files, (file, own), at).unwrap_or(End::NoRows(file)),
         Place::Anonymous(_) => End::Jit,
         _ => End::Unmapped,
     }
+}
+
+/// The end of a walk in a function of Go that has called another one on another stack. The first instructions
+/// of such a function run on the stack of its caller, but nothing returns there.
+pub fn switched(files: &Files, (file, own): (FileId, u64), at: FrameAddress) -> Option<End> {
+    let FrameAddress::ReturnAddress(_) = at else { return None };
+    let symbols = files.get(file)?.symbols();
+    let name = symbols.name(symbols.at(own)?);
+    let name = name.strip_suffix(b".abi0").unwrap_or(name);
+    if LAST_OF_THREAD.contains(&name) {
+        return Some(End::Root);
+    }
+    SWITCHES.contains(&name).then_some(End::OtherStack)
 }
 
 /// Whether an address without rows is in the code where the kernel starts a program. That code has no caller.
@@ -278,6 +297,7 @@ fn end_of(error: UnwindError, files: &Files, process: &Process, at: FrameAddress
             match process.place(at.lookup_address()) {
                 Place::File(_, own) if is_entry(files, file, own) => End::Root,
                 Place::File(_, own) if is_end_of_context(process, files, (file, own), at) => End::Root,
+                Place::File(_, own) => switched(files, (file, own), at).unwrap_or(End::NoRows(file)),
                 _ => End::NoRows(file),
             }
         }

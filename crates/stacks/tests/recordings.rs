@@ -434,6 +434,12 @@ fn every_form_of_output_holds_the_functions() {
     let firefox: serde_json::Value = serde_json::from_str(&text(Format::Firefox)).unwrap();
     assert_eq!(firefox["meta"]["symbolicated"], true);
     assert_eq!(firefox["threads"][0]["samples"]["length"], 1);
+    let speedscope: serde_json::Value = serde_json::from_str(&text(Format::Speedscope)).unwrap();
+    let (thread, frames) = (&speedscope["profiles"][0], &speedscope["shared"]["frames"]);
+    assert_eq!((&thread["type"], &thread["weights"]), (&"sampled".into(), &serde_json::json!([1])));
+    let outermost_first: Vec<_> = thread["samples"][0].as_array().unwrap().iter().collect();
+    let last_but_one = outermost_first[outermost_first.len() - 2].as_u64().unwrap() as usize;
+    assert_eq!(frames[last_but_one]["name"], "_start");
     let html = text(Format::Html);
     assert!(html.contains("a &lt;test>") && html.contains("\"_start\"") && !html.contains("@DATA@"));
 }
@@ -497,6 +503,45 @@ mod proto {
         #[prost(int64, tag = "2")]
         pub name: i64,
     }
+}
+
+/// Names come from the profiled programs, and a terminal obeys control characters.
+#[test]
+fn names_bring_no_control_characters_into_text() {
+    let mut writer = Writer::default();
+    writer.comm(7, "a\x1b[2J\n;b", true, 1);
+    writer.mmap(7, IMAGE, "/none/x\x1b]0;y\x07\u{9b}", 2);
+    writer.sample(7, 10, [STACK, 5, 0x40_1080], &[], &stack());
+    let unwound = Unwound::of(&writer);
+    for format in [Format::Text, Format::Folded] {
+        let text = String::from_utf8(unwound.written(format)).unwrap();
+        let controls: Vec<char> =
+            text.chars().filter(|letter| letter.is_control() && !"\n\t".contains(*letter)).collect();
+        assert!(controls.is_empty(), "{format:?}: {controls:?} in {text:?}");
+        assert!(text.lines().count() <= 5, "{text}");
+    }
+}
+
+#[test]
+fn pprof_knows_processor_time_and_keeps_events_apart() {
+    use prost::Message;
+    use std::io::Read;
+    let mut unwound = Unwound::of(&simple());
+    unwound.profile.events = ["cpu-clock", "off-cpu", "page-faults"].map(str::to_owned).to_vec();
+    let mut waits = unwound.profile.rows[0];
+    (waits.event, waits.period) = (1, 70);
+    unwound.profile.rows.push(waits);
+    let written = unwound.written(Format::Pprof);
+    let mut bytes = Vec::new();
+    flate2::read::GzDecoder::new(&*written).read_to_end(&mut bytes).unwrap();
+    let profile = proto::Profile::decode(&*bytes).unwrap();
+    let text = |number: i64| profile.string_table[number as usize].as_str();
+    let types: Vec<_> = profile.sample_type.iter().map(|of| (text(of.kind), text(of.unit))).collect();
+    let nanoseconds = "nanoseconds";
+    let expected =
+        [("samples", "count"), ("cpu", nanoseconds), ("off-cpu", nanoseconds), ("page-faults", "count")];
+    assert_eq!(types, expected);
+    assert_eq!(profile.sample[0].value, [2, 1, 70, 0]);
 }
 
 #[test]

@@ -28,7 +28,17 @@ pub fn write(named: Named<'_>, to: &mut dyn io::Write) -> io::Result<()> {
     Ok(())
 }
 
-/// A name without the characters that separate names and lines.
+/// A name without the characters that separate names and lines, or that a terminal would obey.
 fn clean(name: &str) -> String {
-    name.replace(';', ":").replace(['\n', '\r'], " ")
+    name.chars()
+        .map(|letter| {
+            if letter == ';' {
+                ':'
+            } else if letter.is_control() {
+                ' '
+            } else {
+                letter
+            }
+        })
+        .collect()
 }

@@ -9,6 +9,7 @@ mod html;
 mod json;
 mod named;
 mod pprof;
+mod speedscope;
 mod text;
 
 pub use named::Named;
@@ -28,6 +29,8 @@ pub enum Format {
     Pprof,
     /// For the Firefox Profiler
     Firefox,
+    /// For speedscope (.speedscope.json)
+    Speedscope,
     /// A page with a flame graph (.html)
     Html,
     /// Nothing
@@ -45,6 +48,7 @@ pub fn write(format: Format, named: Named<'_>, to: &mut dyn io::Write) -> io::Re
         Format::Json => json::write(named, to),
         Format::Pprof => pprof::write(named, to),
         Format::Firefox => firefox::write(named, to),
+        Format::Speedscope => speedscope::write(named, to),
         Format::Html => html::write(named, to),
         Format::None => Ok(()),
     }

@@ -6,6 +6,7 @@
 use super::named::Named;
 use crate::build_id::hexadecimal;
 use crate::process::Place;
+use crate::profile::Profile;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use std::collections::BTreeMap;
@@ -30,10 +31,11 @@ pub fn write(named: Named<'_>, to: &mut dyn io::Write) -> io::Result<()> {
     let mut message = Message::default();
     let mut texts = Texts::default();
     let profile = named.profile;
-    let event = texts.number(profile.event(0));
-    let [samples, count, kind] = ["samples", "count", "events"].map(|text| texts.number(text));
-    let sample_types = [(samples, count), (event, kind)];
-    for (kind, unit) in sample_types {
+    let samples = ["samples", "count"].map(|text| texts.number(text));
+    let events: Vec<[u64; 2]> = (0..count_of_events(profile))
+        .map(|number| kind_and_unit(profile.event(number)).map(|text| texts.number(text)))
+        .collect();
+    for [kind, unit] in [samples].into_iter().chain(events.iter().copied()) {
         message.nested(profile::SAMPLE_TYPE, |value| {
             value.number(1, kind);
             value.number(2, unit);
@@ -66,8 +68,9 @@ pub fn write(named: Named<'_>, to: &mut dyn io::Write) -> io::Result<()> {
     mappings.write(&mut message, &mut texts);
     functions.write(&mut message);
     message.nested(profile::PERIOD_TYPE, |value| {
-        value.number(1, event);
-        value.number(2, kind);
+        let [kind, unit] = events.first().copied().unwrap_or(samples);
+        value.number(1, kind);
+        value.number(2, unit);
     });
     message.number(profile::PERIOD, profile.rows.first().map_or(1, |row| row.period));
     let title = texts.number(named.title);
@@ -81,23 +84,41 @@ pub fn write(named: Named<'_>, to: &mut dyn io::Write) -> io::Result<()> {
     Ok(())
 }
 
-/// Writes the samples. Those with the same stack and thread become one, with their sums.
+/// The number of events. Samples of an event without a name are there, too.
+fn count_of_events(profile: &Profile) -> u32 {
+    profile.events.len().max(1) as u32
+}
+
+/// The names of what an event counts, and of its unit. Tools know processor time as `cpu`.
+fn kind_and_unit(event: &str) -> [&str; 2] {
+    match event {
+        "cpu-clock" | "task-clock" => ["cpu", "nanoseconds"],
+        "off-cpu" => [event, "nanoseconds"],
+        _ => [event, "count"],
+    }
+}
+
+/// Writes the samples. Those with the same stack and thread become one, with their number and a sum for each
+/// event.
 fn write_samples(named: Named<'_>, message: &mut Message, texts: &mut Texts) {
-    let mut sums: BTreeMap<(u32, u32), (u64, u64)> = BTreeMap::new();
+    let events = count_of_events(named.profile) as usize;
+    let mut sums: BTreeMap<(u32, u32), Vec<u64>> = BTreeMap::new();
     for row in &named.profile.rows {
-        let sum = sums.entry((row.thread, row.stack)).or_default();
-        *sum = (sum.0 + 1, sum.1.saturating_add(row.period));
+        let sum = sums.entry((row.thread, row.stack)).or_insert_with(|| vec![0; 1 + events]);
+        sum[0] += 1;
+        if let Some(sum) = sum.get_mut(1 + row.event as usize) {
+            *sum = sum.saturating_add(row.period);
+        }
     }
     let labels = ["process", "thread", "pid", "tid"].map(|label| texts.number(label));
-    for ((thread, stack), (count, period)) in sums {
+    for ((thread, stack), sums) in sums {
         let Some(thread) = named.profile.threads.get(thread as usize) else { continue };
         let (process, name) = (texts.number(&thread.process), texts.number(&thread.name));
         message.nested(profile::SAMPLE, |sample| {
             for frame in named.profile.frames_of(stack) {
                 sample.number(1, u64::from(frame) + 1);
             }
-            sample.number(2, count);
-            sample.number(2, period);
+            sums.iter().for_each(|&sum| sample.number(2, sum));
             for (label, text) in [(labels[0], process), (labels[1], name)] {
                 sample.nested(3, |inside| {
                     inside.number(1, label);

@@ -21,7 +21,7 @@ struct Lines<'a> {
     /// For each frame, the range of its lines in the text. Empty if they have not been written yet.
     frames: Vec<Range<usize>>,
     /// Why stacks ended, by end.
-    ends: BTreeMap<End, String>,
+    ends: BTreeMap<End, Vec<u8>>,
 }
 
 impl Lines<'_> {
@@ -42,8 +42,13 @@ impl Lines<'_> {
     }
 
     /// The line that says why a sample's stack ended.
-    fn end(&mut self, row: &Row) -> &str {
-        self.ends.entry(row.end).or_insert_with(|| format!("\t# stopped: {}\n", self.named.end(row)))
+    fn end(&mut self, row: &Row) -> &[u8] {
+        self.ends.entry(row.end).or_insert_with(|| {
+            let mut line = b"\t# stopped: ".to_vec();
+            add_name(&self.named.end(row), &mut line);
+            line.push(b'\n');
+            line
+        })
     }
 }
 
@@ -61,7 +66,7 @@ pub fn write(named: Named<'_>, to: &mut dyn io::Write) -> io::Result<()> {
             text.extend_from_slice(lines.of(frame));
         }
         if !row.end.is_rooted() {
-            text.extend_from_slice(lines.end(row).as_bytes());
+            text.extend_from_slice(lines.end(row));
         }
         text.push(b'\n');
         if text.len() >= AT_A_TIME {
@@ -72,9 +77,22 @@ pub fn write(named: Named<'_>, to: &mut dyn io::Write) -> io::Result<()> {
     to.write_all(&text)
 }
 
+/// Adds a name. Control characters, which a terminal would obey and which would look like lines, become
+/// spaces.
+fn add_name(name: &str, to: &mut Vec<u8>) {
+    // The two-byte control characters begin with 0xc2.
+    if name.bytes().all(|byte| !byte.is_ascii_control() && byte != 0xc2) {
+        return to.extend_from_slice(name.as_bytes());
+    }
+    for letter in name.chars() {
+        let shown = if letter.is_control() { ' ' } else { letter };
+        to.extend_from_slice(shown.encode_utf8(&mut [0; 4]).as_bytes());
+    }
+}
+
 fn add_head(row: &Row, thread: &Thread, event: &str, to: &mut Vec<u8>) {
     let name = if thread.name.is_empty() { ":-1" } else { &thread.name };
-    to.extend_from_slice(name.as_bytes());
+    add_name(name, to);
     to.push(b' ');
     decimal(thread.pid.into(), 0, to);
     to.push(b'/');
@@ -102,17 +120,17 @@ fn add_frame(address: u64, name: &Name, to: &mut Vec<u8>) {
     to.push(b'\t');
     hexadecimal(address, 16, to);
     to.push(b' ');
-    to.extend_from_slice(name.function.as_bytes());
+    add_name(&name.function, to);
     if let Some(offset) = name.offset {
         to.extend_from_slice(b"+0x");
         hexadecimal(offset, 0, to);
     }
     to.extend_from_slice(b" (");
-    to.extend_from_slice(if name.inlined { "inlined" } else { &name.file }.as_bytes());
+    add_name(if name.inlined { "inlined" } else { &name.file }, to);
     to.push(b')');
     if let Some((source, line)) = &name.place {
         to.push(b' ');
-        to.extend_from_slice(source.as_bytes());
+        add_name(source, to);
         to.push(b':');
         decimal((*line).into(), 0, to);
     }
