@@ -4,14 +4,15 @@
 use super::args::{Dump, Table};
 use super::edit::{Image, ORDER_LITTLE, byte_order, check_output, read_file, replace_file};
 use super::functions::Functions;
-use super::open::{FrameSection, Input, Problem, SFrameSection, open_elf};
+use super::open::{Input, Problem, SFrameSection, TableSection, open_elf};
 use super::places::Places;
 use super::report::{Outcome, hexadecimal};
-use super::rules::{RulesDump, as_hexadecimal, rules_dump, write_rules};
+use super::rules::{RulesDump, as_hexadecimal, rules_dump, write_rules_and};
+use super::whole::{HandlerDump, WholeDump, WholeHeaderDump};
 use diagnostics::words::{count, shown};
 use serde::{Serialize, Serializer};
 use sframe_format::CompactTable;
-use sframe_format::compact::{PieceRow, SECTION_NAME, Summary, VERSION};
+use sframe_format::compact::{PieceRow, SECTION_NAME, Summary, WHOLE_VERSION};
 use sframe_format::write::{Encoder, Function, Options};
 use sframe_format::{Row, UnwindRules};
 use std::borrow::Cow;
@@ -72,10 +73,10 @@ impl Table {
 /// Its header is malformed.
 pub fn parse<'a>(
     input: &Input<'_>,
-    section: &'a FrameSection<'_>,
+    section: &'a TableSection<'_>,
 ) -> Result<CompactTable<&'a [u8]>, Problem> {
     CompactTable::parse(&*section.data, section.address)
-        .map_err(|error| Problem::new(&*input.name, format!("section {SECTION_NAME}: {error}")))
+        .map_err(|error| Problem::new(&*input.name, format!("section {}: {error}", section.name)))
 }
 
 /// The number of entries and the sums over all tables of a file.
@@ -88,7 +89,7 @@ pub fn summary(input: &Input<'_>) -> Result<(u64, Summary), Problem> {
         let table = parse(input, section)?;
         let found = table
             .check()
-            .map_err(|error| Problem::new(&*input.name, format!("section {SECTION_NAME}: {error}")))?;
+            .map_err(|error| Problem::new(&*input.name, format!("section {}: {error}", section.name)))?;
         entries += u64::from(table.header().entries);
         sum.rows += found.rows;
         sum.text += found.text;
@@ -98,22 +99,23 @@ pub fn summary(input: &Input<'_>) -> Result<(u64, Summary), Problem> {
 }
 
 /// Adds each sound table of the file as an SFrame section in memory. Each entry that SFrame can express
-/// becomes a function. Returns the errors of the other tables, which break a rule of the format.
-pub fn expand(input: &mut Input<'_>) -> Vec<sframe_format::Error> {
+/// becomes a function. Returns the errors of the other tables, which break a rule of the format, each with the
+/// name of the section.
+pub fn expand(input: &mut Input<'_>) -> Vec<(String, sframe_format::Error)> {
     let mut findings = Vec::new();
     let mut sections = Vec::new();
     for section in &input.compact {
         let table = CompactTable::parse(&*section.data, section.address);
         match table.and_then(|table| table.verify().and_then(|()| as_v3(&table))) {
             Ok(bytes) => sections.push(SFrameSection {
-                name: SECTION_NAME.into(),
+                name: section.name.clone(),
                 data: Cow::Owned(bytes),
                 address: section.address,
                 relocations: Vec::new(),
                 targets: Vec::new(),
                 derived: true,
             }),
-            Err(error) => findings.push(error),
+            Err(error) => findings.push((section.name.clone(), error)),
         }
     }
     input.sframe.extend(sections);
@@ -206,6 +208,8 @@ struct HeaderDump {
     step_width: u8,
     shape_bytes: u32,
     place_width: u8,
+    #[serde(flatten)]
+    whole: Option<WholeHeaderDump>,
 }
 
 #[derive(Serialize)]
@@ -217,6 +221,8 @@ struct EntryDump {
     size: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
     repeat_size: Option<u32>,
+    #[serde(flatten)]
+    handler: Option<HandlerDump>,
     rows: Vec<EntryRow>,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
@@ -228,16 +234,18 @@ struct EntryRow {
     signal: bool,
     #[serde(flatten)]
     rules: RulesDump,
+    #[serde(flatten)]
+    more: Option<WholeDump>,
 }
 
 /// Everything that a table contains.
 pub fn table_dump<'a>(
     input: &'a Input<'a>,
-    section: &'a FrameSection<'a>,
+    section: &'a TableSection<'a>,
     arguments: &Dump,
 ) -> TableDump<'a> {
     let mut dump = TableDump {
-        name: SECTION_NAME.into(),
+        name: section.name.clone(),
         address: section.address,
         size: section.data.len(),
         header: None,
@@ -253,9 +261,9 @@ pub fn table_dump<'a>(
     };
     let header = table.header();
     dump.header = Some(HeaderDump {
-        version: VERSION,
+        version: header.version,
         abi: header.abi.to_string(),
-        endian: header.abi.endian().to_string(),
+        endian: header.endian.to_string(),
         length: header.length,
         regions: header.regions,
         pages: header.pages,
@@ -266,6 +274,7 @@ pub fn table_dump<'a>(
         step_width: header.step_width,
         shape_bytes: header.shape_bytes,
         place_width: header.place_width,
+        whole: (header.version == WHOLE_VERSION).then(|| WholeHeaderDump::new(&header.whole)),
     });
     if !arguments.headers && header.entries > 0 {
         dump.entries = Some(Entries { table, places: &input.places, demangled: arguments.demangle });
@@ -275,19 +284,26 @@ pub fn table_dump<'a>(
 
 impl Entries<'_> {
     fn each(&self) -> impl Iterator<Item = EntryDump> {
-        self.table.pieces().map(|piece| {
+        let abi = self.table.header().abi;
+        self.table.pieces().map(move |piece| {
             let rows: Result<Vec<PieceRow>, _> = piece.rows().collect();
             let error = rows.as_ref().err().map(ToString::to_string);
+            let whole = |start: u32| {
+                let found = self.table.look_up_whole(piece.address.wrapping_add(start.into()));
+                found.ok().flatten()
+            };
             let row = |row: PieceRow| EntryRow {
                 start: row.start,
                 signal: row.rules.is_some_and(|rules| rules.signal),
-                rules: rules_dump(self.table.header().abi, row.rules.as_ref().map(|rules| &rules.rules)),
+                rules: rules_dump(abi, row.rules.as_ref().map(|rules| &rules.rules)),
+                more: whole(row.start).map(|found| WholeDump::new(abi, &found.rules)),
             };
             EntryDump {
                 address: piece.address,
                 symbol: self.places.symbol_name(piece.address, self.demangled),
                 size: piece.size().unwrap_or(0),
                 repeat_size: piece.repeat_size(),
+                handler: whole(0).and_then(|found| found.handler).map(|handler| HandlerDump::new(&handler)),
                 rows: rows.unwrap_or_default().into_iter().map(row).collect(),
                 error,
             }
@@ -329,6 +345,18 @@ pub fn write_table(output: &mut dyn Write, file: &str, table: &TableDump<'_>) ->
             count(header.step_width, "byte"),
             count(header.shape_bytes, "byte")
         )?;
+        if let Some(whole) = &header.whole {
+            writeln!(
+                output,
+                "    {} of layouts, {} with {} and {} of language-specific data, {} that {} a function",
+                count(whole.layout_bytes, "byte"),
+                count(whole.handlers, "function"),
+                count(whole.personalities, "personality routine"),
+                count(whole.lsda_bytes, "byte"),
+                count(whole.continued, "entry"),
+                if whole.continued == 1 { "continues" } else { "continue" },
+            )?;
+        }
     }
     for entry in table.entries.iter().flat_map(Entries::each) {
         let symbol = entry.symbol.as_ref().map_or(String::new(), |name| format!(" <{}>", shown(name)));
@@ -337,9 +365,11 @@ pub fn write_table(output: &mut dyn Write, file: &str, table: &TableDump<'_>) ->
             .map_or(String::new(), |size| format!(", repeats every {}", count(size, "byte")));
         let signal = if entry.rows.iter().any(|row| row.signal) { ", signal frame" } else { "" };
         let size = count(entry.size, "byte");
-        writeln!(output, "\n    {:#x}{symbol}, {size}{signal}{repeats}", entry.address)?;
+        let handler = entry.handler.as_ref().map(HandlerDump::text).unwrap_or_default();
+        writeln!(output, "\n    {:#x}{symbol}, {size}{signal}{repeats}{handler}", entry.address)?;
         for row in &entry.rows {
-            write_rules(output, row.start, &row.rules)?;
+            let more = row.more.as_ref().map(WholeDump::text).unwrap_or_default();
+            write_rules_and(output, row.start, &row.rules, &more)?;
         }
         if let Some(error) = &entry.error {
             writeln!(output, "      malformed: {error}")?;
@@ -353,6 +383,10 @@ pub fn write_table(output: &mut dyn Write, file: &str, table: &TableDump<'_>) ->
 
 /// The row of a compact table that holds at an address.
 pub struct CompactRow {
+    /// The name of the table's section.
+    pub section: String,
+    /// The table's version.
+    pub version: u8,
     /// Address of its entry.
     pub function: u64,
     /// Size of its entry in bytes.
@@ -361,6 +395,10 @@ pub struct CompactRow {
     pub start: u64,
     /// Its rules.
     pub rules: UnwindRules,
+    /// What version 2 says besides.
+    pub more: Option<WholeDump>,
+    /// Version 2: who handles exceptions that pass the function.
+    pub handler: Option<HandlerDump>,
 }
 
 /// Looks an address up in a file's compact tables.
@@ -368,14 +406,24 @@ pub struct CompactRow {
 /// # Errors
 /// A table is malformed.
 pub fn look_up(input: &Input<'_>, address: u64) -> Result<Option<CompactRow>, Problem> {
-    let malformed = |error| Problem::new(&*input.name, format!("section {SECTION_NAME}: {error}"));
     for section in &input.compact {
+        let malformed = |error| Problem::new(&*input.name, format!("section {}: {error}", section.name));
         let table = parse(input, section)?;
         let Some(found) = table.lookup(address).map_err(malformed)? else { continue };
         let piece = table.pieces().find(|piece| piece.address == found.function);
         let function_size = piece.map_or(Ok(found.size), |piece| piece.size()).map_err(malformed)?;
         let sframe_format::compact::CompactMatch { function, start, rules, .. } = found;
-        return Ok(Some(CompactRow { function, function_size, start, rules }));
+        let whole = table.look_up_whole(address).map_err(malformed)?;
+        return Ok(Some(CompactRow {
+            section: section.name.clone(),
+            version: table.header().version,
+            function,
+            function_size,
+            start,
+            rules,
+            more: whole.as_ref().map(|found| WholeDump::new(table.header().abi, &found.rules)),
+            handler: whole.and_then(|found| found.handler).map(|handler| HandlerDump::new(&handler)),
+        }));
     }
     Ok(None)
 }

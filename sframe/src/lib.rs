@@ -37,6 +37,7 @@ mod stat;
 mod unwind;
 mod unwind_table;
 pub mod verify;
+mod whole;
 pub mod wrap;
 
 pub use args::Arguments;

@@ -4,10 +4,10 @@ use super::args::Lookup;
 use super::open::{Input, Kind, Problem, for_each_input};
 use super::registers;
 use super::report::{Outcome, complain, hexadecimal, print, print_json};
+use super::whole::WholeDump;
 use super::{compact, derived};
 use diagnostics::words::{count, shown};
 use serde::Serialize;
-use sframe_format::compact::{SECTION_NAME, VERSION};
 use sframe_format::light;
 use sframe_format::{Match, PauthKey, PcType, UnwindRules};
 use std::fmt::Write;
@@ -42,6 +42,9 @@ struct RowAnswer {
     repeat_size: Option<u8>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pauth_key: Option<&'static str>,
+    /// Who handles exceptions that pass the function, in words.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    handler: Option<String>,
 }
 
 /// Looks up all addresses.
@@ -150,20 +153,22 @@ fn answer(input: &Input<'_>, address: u64, demangled: bool) -> Result<Answer, Pr
 /// Describes the row of a compact table. The table knows no functions, so the entry is shown as one.
 fn describe_entry(input: &Input<'_>, found: &compact::CompactRow, demangled: bool) -> RowAnswer {
     let UnwindRules { abi, signal, rules } = found.rules;
+    let more = found.more.as_ref().map(WholeDump::text).unwrap_or_default();
     RowAnswer {
-        section: SECTION_NAME.into(),
+        section: found.section.clone(),
         blob: None,
         light: false,
-        version: VERSION,
+        version: found.version,
         fde: None,
         function: input.places.describe(found.function, demangled),
         function_address: hexadecimal(found.function),
         function_size: found.function_size,
         row_start: (found.start - found.function) as u32,
-        rules: registers::rules(abi, &rules),
+        rules: registers::rules(abi, &rules) + &more,
         signal,
         repeat_size: None,
         pauth_key: None,
+        handler: found.handler.as_ref().map(|handler| handler.text().trim_start_matches(", ").to_owned()),
     }
 }
 
@@ -191,6 +196,7 @@ fn describe(
         signal: found.is_signal(),
         repeat_size: masked.then_some(found.attributes.repeat_size),
         pauth_key: found.abi.is_aarch64().then_some(key),
+        handler: None,
     }
 }
 
@@ -205,6 +211,9 @@ fn text(answer: &Answer) -> String {
     let (repeated, size) = (repeated.unwrap_or_default(), count(found.function_size, "byte"));
     let _ = writeln!(text, "  function: {}, {size}{signal}{repeated}", shown(&found.function));
     let _ = writeln!(text, "  row +{:x}: {}", found.row_start, found.rules);
+    if let Some(handler) = &found.handler {
+        let _ = writeln!(text, "  handler: {handler}");
+    }
     let (whole, part) = if found.light { ("light unit", "function") } else { ("blob", "FDE") };
     let place = match (&found.blob, &found.fde) {
         (Some(blob), Some(fde)) => format!("{whole} at {blob} (V{}), {part} at {fde}", found.version),

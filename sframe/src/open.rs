@@ -73,6 +73,23 @@ pub struct FrameSection<'data> {
     pub address: u64,
 }
 
+/// A compact table.
+#[derive(Clone, Debug)]
+pub struct TableSection<'data> {
+    /// The name of its section.
+    pub name: String,
+    /// Its bytes.
+    pub data: Cow<'data, [u8]>,
+    /// Address of the first byte.
+    pub address: u64,
+}
+
+impl<'data> TableSection<'data> {
+    fn new(name: &str, data: &'data [u8], address: u64) -> Self {
+        TableSection { name: name.into(), data: Cow::Borrowed(data), address }
+    }
+}
+
 /// An SFrame section.
 #[derive(Clone, Debug)]
 pub struct SFrameSection<'data> {
@@ -112,7 +129,7 @@ impl<'data> SFrameSection<'data> {
 
     /// Whether it contains the rows of a compact table, which says less than SFrame does.
     pub fn is_of_table(&self) -> bool {
-        self.derived && self.name == compact::SECTION_NAME
+        self.derived && is_table_name(&self.name)
     }
 
     /// The target of the relocation at an offset.
@@ -136,7 +153,7 @@ pub struct Input<'data> {
     /// SFrame sections in the order of the section table.
     pub sframe: Vec<SFrameSection<'data>>,
     /// Compact tables of linked files.
-    pub compact: Vec<FrameSection<'data>>,
+    pub compact: Vec<TableSection<'data>>,
     /// `.eh_frame` sections.
     pub eh_frame: Vec<FrameSection<'data>>,
     /// `.eh_frame_hdr`.
@@ -262,6 +279,14 @@ fn aligned<'data>(data: &'data [u8], copy: &'data mut Vec<u8>) -> &'data [u8] {
     &copy[start..]
 }
 
+/// The name of a table that only a program header leads to.
+const TABLE_SEGMENT: &str = "PT_SFRAME_UNWIND";
+
+/// Whether a section of this name is a compact table.
+fn is_table_name(name: &str) -> bool {
+    matches!(name, compact::SECTION_NAME | compact::WHOLE_SECTION_NAME | TABLE_SEGMENT)
+}
+
 /// Whether these bytes start with a compact table.
 fn is_table(bytes: &[u8]) -> bool {
     bytes.starts_with(&compact::MAGIC.to_le_bytes()) || bytes.starts_with(&compact::MAGIC.to_be_bytes())
@@ -269,7 +294,11 @@ fn is_table(bytes: &[u8]) -> bool {
 
 /// An input of the bytes of a section, without a file around them: SFrame or a compact table.
 pub fn raw_section<'data>(name: &str, bytes: &'data [u8], address: u64) -> Input<'data> {
-    let compact = is_table(bytes).then_some(FrameSection { data: Cow::Borrowed(bytes), address });
+    let name_of_table = match bytes.get(4) {
+        Some(&compact::WHOLE_VERSION) => compact::WHOLE_SECTION_NAME,
+        _ => compact::SECTION_NAME,
+    };
+    let compact = is_table(bytes).then(|| TableSection::new(name_of_table, bytes, address));
     let section = SFrameSection {
         name: ".sframe".into(),
         data: Cow::Borrowed(bytes),
@@ -344,6 +373,13 @@ pub fn open_elf<'data>(name: &str, bytes: &'data [u8]) -> Result<Input<'data>, P
             .map(|section| SFrameSection { name: "PT_GNU_SFRAME".into(), ..section })
             .collect();
     }
+    if input.compact.is_empty() && !relocatable {
+        let tables = segments.iter().filter(|segment| segment.p_type(endian) == compact::PT_SFRAME_UNWIND);
+        input.compact.extend(tables.filter_map(|segment| {
+            let data = segment.data(endian, bytes).ok()?;
+            Some(TableSection::new(TABLE_SEGMENT, data, segment.p_vaddr(endian)))
+        }));
+    }
     Ok(input)
 }
 
@@ -409,8 +445,8 @@ impl<'data> Reader<'_, 'data> {
             input.free_address = input.free_address.max(address.saturating_add(size));
             if is_sframe(kind, name.as_bytes()) && size > 0 {
                 input.sframe.push(self.sframe(index, header, address, name.clone(), &table, &addresses)?);
-            } else if name == compact::SECTION_NAME && kind == elf::SHT_PROGBITS && !self.relocatable {
-                input.compact.push(FrameSection { data: Cow::Borrowed(self.data(header)?), address });
+            } else if is_table_name(&name) && kind == elf::SHT_PROGBITS && !self.relocatable {
+                input.compact.push(TableSection::new(&name, self.data(header)?, address));
             } else if self.is_eh_frame(&name) && kind != elf::SHT_NOBITS {
                 input.eh_frame.push(self.eh_frame(index, header, address, &table, &addresses)?);
             } else if name == ".eh_frame_hdr" && kind != elf::SHT_NOBITS {

@@ -1,6 +1,7 @@
 //! Writes names of registers, and rules that use them.
 
 use sframe_format::abi::Register;
+use sframe_format::cfi::Saved;
 use sframe_format::{Abi, Base, CfaRule, Location, RegisterRule, Rules};
 
 /// Names of the x86-64 registers by DWARF number (x86-64 psABI, "DWARF Register Number Mapping").
@@ -55,6 +56,16 @@ pub fn rule(abi: Abi, rule: &RegisterRule) -> String {
     match rule {
         RegisterRule::Unchanged => "u".into(),
         RegisterRule::Saved(place) => location(abi, place),
+    }
+}
+
+/// Where a table of version 2 says that the caller's value of a register is.
+pub fn saved(abi: Abi, saved: Saved) -> String {
+    match saved {
+        Saved::AtCfa(offset) => sum("cfa", offset, true),
+        Saved::CfaPlus(offset) => sum("cfa", offset, false),
+        Saved::In(other) => register(abi, other),
+        Saved::Undefined => "lost".into(),
     }
 }
 

@@ -53,10 +53,18 @@ pub fn rules_dump(abi: Abi, rules: Option<&Rules>) -> RulesDump {
 /// # Errors
 /// The output cannot be written.
 pub fn write_rules(output: &mut dyn Write, start: u32, rules: &RulesDump) -> io::Result<()> {
+    write_rules_and(output, start, rules, "")
+}
+
+/// Prints a row, with `more` behind the rules of a frame.
+///
+/// # Errors
+/// The output cannot be written.
+pub fn write_rules_and(output: &mut dyn Write, start: u32, rules: &RulesDump, more: &str) -> io::Result<()> {
     match rules {
         RulesDump::Frame { cfa, fp, ra, ra_signed } => {
             let signed = if *ra_signed { " signed" } else { "" };
-            writeln!(output, "      +{start:<6x} cfa={cfa:<12} fp={fp:<12} ra={ra}{signed}")
+            writeln!(output, "      +{start:<6x} cfa={cfa:<12} fp={fp:<12} ra={ra}{signed}{more}")
         }
         RulesDump::Special { special } => writeln!(output, "      +{start:<6x} {special}"),
     }

@@ -13,7 +13,7 @@ on_every_machine![
 ];
 
 /// The library for a machine; if Rust has no standard library for it, the reason.
-fn library(machine: &Machine) -> Result<PathBuf, String> {
+pub fn library(machine: &Machine) -> Result<PathBuf, String> {
     let triple = format!("{}-unknown-linux-gnu", machine.name);
     let libraries = Command::new("rustc").args(["--print", "target-libdir", "--target", &triple]).output();
     let libraries = libraries.map_err(|error| error.to_string())?;

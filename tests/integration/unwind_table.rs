@@ -14,6 +14,8 @@ on_every_machine![
     a_program_in_c_ends_threads,
     libraries_with_eh_frame_take_part,
     libraries_with_tables_come_and_go,
+    commands_say_what_a_table_says,
+    libsframe_unwind_walks_by_a_table,
 ];
 
 /// `PT_SFRAME_UNWIND`.
@@ -161,6 +163,73 @@ fn a_program_throws_in_every_form(machine: &'static Machine) {
         assert_eq!(link(&[REPLACE, &runtime, "-s"]), PRINTED, "{form:?}, stripped");
         assert!(work.elf("program").find(".debug_frame").is_none());
     }
+}
+
+/// The table is all that says how to unwind the library.
+fn commands_say_what_a_table_says(machine: &'static Machine) {
+    let work = Work::on(machine);
+    let object = work.cc("library", PROGRAM, &["-O2", "-fPIC"]);
+    let options = "-Wl,--unwind-table=replace,--unwind-runtime=program,--unwind-debug-frame=drop";
+    work.gxx(&["-shared", "-o", "library.so", &object, "-lpthread", options]).quiet();
+    let json = |words: &[&str]| -> serde_json::Value {
+        serde_json::from_str(&work.sframe(words).quiet().stdout).expect("JSON")
+    };
+    let dump = json(&["dump", "--json", "library.so"]);
+    let table = &dump[0]["tables"][0];
+    assert_eq!((&table["name"], &table["header"]["version"]), (&".sframe_unwind".into(), &2.into()));
+    assert_eq!(table["header"]["endian"], "little-endian");
+    let address = work.elf("library.so").find_symbol("_Z5againi").expect("a function").value;
+    let entries = table["entries"].as_array().expect("entries");
+    let again = entries.iter().find(|entry| entry["address"] == format!("{address:#x}")).expect("an entry");
+    assert!(again["personality"].is_string() && again["lsda"].is_string(), "{again}");
+    // The function calls another one, so in some row it has saved the register that is used for `n`.
+    let rows = again["rows"].as_array().expect("rows");
+    let in_memory =
+        |place: &serde_json::Value| place.as_str().is_some_and(|place| place.starts_with("*(cfa"));
+    let saves = |row: &serde_json::Value| {
+        let others = row["registers"].as_object().into_iter().flat_map(|registers| registers.values());
+        others.chain([&row["fp"], &row["ra"]]).any(in_memory)
+    };
+    assert!(rows.iter().any(saves), "{again}");
+    let all: Vec<_> = entries.iter().flat_map(|entry| entry["rows"].as_array().expect("rows")).collect();
+    assert!(
+        all.iter().any(|row| row["registers"].is_object()),
+        "some function saves more than two registers"
+    );
+    let text = work.sframe(&["lookup", "library.so", "_Z5againi"]).ok().stdout;
+    assert!(text.contains("compact table (V2)") && text.contains("handler: personality"), "{text}");
+    work.sframe(&["verify", "library.so"]).quiet();
+    let statistics = json(&["stat", "--json", "library.so"]);
+    assert!(statistics.to_string().contains("\"compact_size\""), "{statistics}");
+    // A file without section headers has the segment.
+    let mut bytes = work.read("library.so");
+    bytes[0x28..0x30].fill(0);
+    bytes[0x3a..0x40].fill(0);
+    work.write("bare.so", bytes);
+    let bare = json(&["dump", "--json", "bare.so"]);
+    assert_eq!(bare[0]["tables"][0]["name"], "PT_SFRAME_UNWIND");
+    assert_eq!(bare[0]["tables"][0]["header"], table["header"]);
+}
+
+fn libsframe_unwind_walks_by_a_table(machine: &'static Machine) {
+    let runtime = runtime!(machine, "libsframe_unwind_walks_by_a_table");
+    let library = match crate::unwind_c::library(machine) {
+        Ok(library) => library.display().to_string(),
+        Err(reason) => return tools::skip("libsframe_unwind_walks_by_a_table", &reason),
+    };
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let work = Work::on(machine);
+    work.write("main.c", std::fs::read(root.join("examples/unwind-c/main.c")).expect("the example"));
+    let include = format!("-I{}", root.join("crates/sframe-unwind/include").display());
+    let gcc = machine.tool("gcc").expect("a compiler");
+    work.command(&gcc, &["-O2", &include, "-c", "-o", "main.o", "main.c"]).quiet();
+    let libraries = ["-lgcc_s", "-lpthread", "-ldl", "-lm", "-Wl,--unwind-debug-frame=drop"];
+    let words = [&["-o", "program", "main.o", &library], &libraries[..], &[REPLACE, &runtime]].concat();
+    work.gcc(&words).ok();
+    assert!(frames(&work.elf("program")) < 20);
+    let output = work.run("program");
+    assert!(output.ends_with("all the same\n"), "{output}");
+    assert!(output.contains("end 1, those of libgcc"), "{output}");
 }
 
 fn a_table_beside_eh_frame_says_the_same(machine: &'static Machine) {

@@ -6,9 +6,10 @@
 
 use crate::memory::append;
 use libc::{Elf64_Phdr, c_int, c_void, dl_phdr_info, size_t};
+use sframe_format::compact::PT_SFRAME_UNWIND;
 use sframe_format::derive::derive_linked;
 use sframe_format::write::Options;
-use sframe_format::{Abi, FileRows, PT_GNU_SFRAME};
+use sframe_format::{Abi, CompactTable, FileRows, PT_GNU_SFRAME};
 use std::ffi::CStr;
 use std::ops::Range;
 
@@ -18,6 +19,8 @@ pub struct Loaded {
     pub key: Key,
     /// The bytes of its SFrame segment, and the address that the file has for it.
     sframe: Option<(Vec<u8>, u64)>,
+    /// The same for a compact table that stands in place of `.eh_frame`.
+    table: Option<(Vec<u8>, u64)>,
     /// The same for `.eh_frame` and `.eh_frame_hdr`.
     eh_frame: Option<[(Vec<u8>, u64); 2]>,
 }
@@ -46,6 +49,13 @@ impl Loaded {
         let mut rows = FileRows::default();
         if let Some((data, address)) = self.sframe {
             rows = FileRows::new(data, address);
+        }
+        if let Some((data, address)) = self.table
+            && let Ok(table) = CompactTable::parse(data, address)
+            && table.header().abi == abi
+            && table.check().is_ok()
+        {
+            rows = rows.with_compact(table);
         }
         if let Some([(data, address), (header, at)]) = self.eh_frame
             && let Ok(derived) = derive_linked(Options::new(abi), &data, address, Some((&header, at)), 0)
@@ -87,9 +97,10 @@ unsafe extern "C" fn note(info: *mut dl_phdr_info, _: size_t, request: *mut c_vo
     };
     let file = File { headers, bias: info.dlpi_addr };
     let key = Key { path: path.to_vec(), bias: file.bias, range: file.range() };
-    let mut loaded = Loaded { key, sframe: None, eh_frame: None };
+    let mut loaded = Loaded { key, sframe: None, table: None, eh_frame: None };
     if !(request.is_known)(&loaded.key) {
         loaded.sframe = file.segment(PT_GNU_SFRAME);
+        loaded.table = file.segment(PT_SFRAME_UNWIND);
         loaded.eh_frame = file.eh_frame();
     }
     request.found.push(loaded);

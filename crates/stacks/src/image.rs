@@ -251,7 +251,9 @@ impl Image {
 
     /// Its own compact table, if it is valid.
     pub(crate) fn own_table(&self) -> Option<CompactTable<Bytes>> {
-        let (bytes, address) = self.section(|name, _| u8::from(name == compact::SECTION_NAME.as_bytes()))?;
+        let names = [compact::SECTION_NAME.as_bytes(), compact::WHOLE_SECTION_NAME.as_bytes()];
+        let named = self.section(|name, _| u8::from(names.contains(&name)));
+        let (bytes, address) = named.or_else(|| self.segment(compact::PT_SFRAME_UNWIND))?;
         let table = CompactTable::parse(bytes, address).ok()?;
         (table.header().abi == self.abi && table.check().is_ok()).then_some(table)
     }

@@ -10,7 +10,6 @@ use crate::open::{Input, Problem};
 use crate::report::{Outcome, hexadecimal, print_json, write};
 use diagnostics::words;
 use serde::Serialize;
-use sframe_format::compact::SECTION_NAME;
 use sframe_format::verify::{FindingKind, Severity};
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -95,11 +94,11 @@ pub struct DifferenceReport {
 
 impl FileReport {
     /// Adds the findings about compact tables.
-    pub fn add_tables(&mut self, broken: &[sframe_format::Error]) {
+    pub fn add_tables(&mut self, broken: &[(String, sframe_format::Error)]) {
         self.errors += broken.len() as u64;
-        self.structure.extend(broken.iter().map(|error| {
+        self.structure.extend(broken.iter().map(|(section, error)| {
             let (offset, message) = compact::finding(error);
-            StructureReport { severity: "error", section: SECTION_NAME.into(), offset, message }
+            StructureReport { severity: "error", section: section.clone(), offset, message }
         }));
     }
 

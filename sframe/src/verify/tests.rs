@@ -6,7 +6,7 @@ use super::{Verified, verify_input};
 use crate::compact;
 use crate::derived;
 use crate::fixtures;
-use crate::open::{FrameSection, Input, open_elf};
+use crate::open::{FrameSection, Input, TableSection, open_elf};
 use sframe_format::compact::write_table;
 use sframe_format::write::{Function, Options, write_sorted};
 use sframe_format::{
@@ -246,7 +246,7 @@ fn keys_are_compared_where_the_table_keeps_them() {
     let address = input.sframe[0].address;
     let table = write_table(input.abi.unwrap(), address, &functions).unwrap().bytes;
     input.sframe.clear();
-    input.compact = vec![FrameSection { data: Cow::Owned(table), address }];
+    input.compact = vec![TableSection { name: ".sframe_compact".into(), data: Cow::Owned(table), address }];
     assert!(compact::expand(&mut input).is_empty());
     let verified = verify_input(&input, Version::V3);
     assert_eq!(kinds(&verified), []);
