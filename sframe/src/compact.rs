@@ -4,10 +4,11 @@
 use super::args::{Dump, Table};
 use super::edit::{Image, ORDER_LITTLE, byte_order, check_output, read_file, replace_file};
 use super::functions::Functions;
-use super::open::{Input, Problem, SFrameSection, TableSection, open_elf};
+use super::open::{Input, Problem, SFrameSection, open_elf};
 use super::places::Places;
 use super::report::{Outcome, hexadecimal};
 use super::rules::{RulesDump, as_hexadecimal, rules_dump, write_rules_and};
+use super::table_section::TableSection;
 use super::whole::{HandlerDump, WholeDump, WholeHeaderDump};
 use diagnostics::words::{count, shown};
 use serde::{Serialize, Serializer};
@@ -99,8 +100,8 @@ pub fn summary(input: &Input<'_>) -> Result<(u64, Summary), Problem> {
 }
 
 /// Adds each sound table of the file as an SFrame section in memory. Each entry that SFrame can express
-/// becomes a function. Returns the errors of the other tables, which break a rule of the format, each with the
-/// name of the section.
+/// becomes a function. Returns the errors of the other tables, which break a rule of the format, each with
+/// the name of the section.
 pub fn expand(input: &mut Input<'_>) -> Vec<(String, sframe_format::Error)> {
     let mut findings = Vec::new();
     let mut sections = Vec::new();

@@ -34,6 +34,7 @@ pub mod split;
 mod stack_output;
 mod stacks;
 mod stat;
+mod table_section;
 mod unwind;
 mod unwind_table;
 pub mod verify;

@@ -8,6 +8,7 @@
 
 use super::addends;
 use super::places::{PlacedSection, Places, Symbol};
+use super::table_section::{self, TableSection};
 use crate::ranges::joined;
 use files::archive::ThinArchiveBytes;
 use files::{InputSource, InputStore, SystemSource, open_regular};
@@ -73,23 +74,6 @@ pub struct FrameSection<'data> {
     pub address: u64,
 }
 
-/// A compact table.
-#[derive(Clone, Debug)]
-pub struct TableSection<'data> {
-    /// The name of its section.
-    pub name: String,
-    /// Its bytes.
-    pub data: Cow<'data, [u8]>,
-    /// Address of the first byte.
-    pub address: u64,
-}
-
-impl<'data> TableSection<'data> {
-    fn new(name: &str, data: &'data [u8], address: u64) -> Self {
-        TableSection { name: name.into(), data: Cow::Borrowed(data), address }
-    }
-}
-
 /// An SFrame section.
 #[derive(Clone, Debug)]
 pub struct SFrameSection<'data> {
@@ -129,7 +113,7 @@ impl<'data> SFrameSection<'data> {
 
     /// Whether it contains the rows of a compact table, which says less than SFrame does.
     pub fn is_of_table(&self) -> bool {
-        self.derived && is_table_name(&self.name)
+        self.derived && table_section::is_name(&self.name)
     }
 
     /// The target of the relocation at an offset.
@@ -216,7 +200,7 @@ pub fn for_each_input(
     let bytes = unsafe { Mmap::map(&file) }.map_err(unreadable)?;
     if bytes.starts_with(&object::archive::MAGIC) || bytes.starts_with(&object::archive::THIN_MAGIC) {
         open_archive(path, &name, &bytes, visit)
-    } else if is_table(&bytes) {
+    } else if table_section::begins(&bytes) {
         visit(raw_section(&name, &bytes, raw_address))
     } else {
         visit(open_elf(&name, &bytes)?)
@@ -279,26 +263,9 @@ fn aligned<'data>(data: &'data [u8], copy: &'data mut Vec<u8>) -> &'data [u8] {
     &copy[start..]
 }
 
-/// The name of a table that only a program header leads to.
-const TABLE_SEGMENT: &str = "PT_SFRAME_UNWIND";
-
-/// Whether a section of this name is a compact table.
-fn is_table_name(name: &str) -> bool {
-    matches!(name, compact::SECTION_NAME | compact::WHOLE_SECTION_NAME | TABLE_SEGMENT)
-}
-
-/// Whether these bytes start with a compact table.
-fn is_table(bytes: &[u8]) -> bool {
-    bytes.starts_with(&compact::MAGIC.to_le_bytes()) || bytes.starts_with(&compact::MAGIC.to_be_bytes())
-}
-
 /// An input of the bytes of a section, without a file around them: SFrame or a compact table.
 pub fn raw_section<'data>(name: &str, bytes: &'data [u8], address: u64) -> Input<'data> {
-    let name_of_table = match bytes.get(4) {
-        Some(&compact::WHOLE_VERSION) => compact::WHOLE_SECTION_NAME,
-        _ => compact::SECTION_NAME,
-    };
-    let compact = is_table(bytes).then(|| TableSection::new(name_of_table, bytes, address));
+    let compact = TableSection::of_bytes(bytes, address);
     let section = SFrameSection {
         name: ".sframe".into(),
         data: Cow::Borrowed(bytes),
@@ -377,7 +344,7 @@ pub fn open_elf<'data>(name: &str, bytes: &'data [u8]) -> Result<Input<'data>, P
         let tables = segments.iter().filter(|segment| segment.p_type(endian) == compact::PT_SFRAME_UNWIND);
         input.compact.extend(tables.filter_map(|segment| {
             let data = segment.data(endian, bytes).ok()?;
-            Some(TableSection::new(TABLE_SEGMENT, data, segment.p_vaddr(endian)))
+            Some(TableSection::new(table_section::SEGMENT, data, segment.p_vaddr(endian)))
         }));
     }
     Ok(input)
@@ -445,7 +412,7 @@ impl<'data> Reader<'_, 'data> {
             input.free_address = input.free_address.max(address.saturating_add(size));
             if is_sframe(kind, name.as_bytes()) && size > 0 {
                 input.sframe.push(self.sframe(index, header, address, name.clone(), &table, &addresses)?);
-            } else if is_table_name(&name) && kind == elf::SHT_PROGBITS && !self.relocatable {
+            } else if table_section::is_name(&name) && kind == elf::SHT_PROGBITS && !self.relocatable {
                 input.compact.push(TableSection::new(&name, self.data(header)?, address));
             } else if self.is_eh_frame(&name) && kind != elf::SHT_NOBITS {
                 input.eh_frame.push(self.eh_frame(index, header, address, &table, &addresses)?);

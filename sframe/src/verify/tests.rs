@@ -6,7 +6,8 @@ use super::{Verified, verify_input};
 use crate::compact;
 use crate::derived;
 use crate::fixtures;
-use crate::open::{FrameSection, Input, TableSection, open_elf};
+use crate::open::{FrameSection, Input, open_elf};
+use crate::table_section::TableSection;
 use sframe_format::compact::write_table;
 use sframe_format::write::{Function, Options, write_sorted};
 use sframe_format::{
