@@ -37,7 +37,11 @@ impl Tool {
     pub fn named(kind: Kind, words: &str) -> Result<Self> {
         // Options of a command may have a `=`, too.
         let (name, command) = words.split_once('=').filter(|(name, _)| is_name(name)).unwrap_or(("", words));
-        let command: Vec<String> = command.split_whitespace().map(String::from).collect();
+        let mut command: Vec<String> = command.split_whitespace().map(String::from).collect();
+        // Cases run in folders of their own, where a relative path leads nowhere.
+        if let Some(program) = command.first_mut().filter(|program| program.contains('/')) {
+            *program = std::path::absolute(&*program)?.display().to_string();
+        }
         let program = command.first().with_context(|| format!("{words:?} names no program"))?;
         let own = Path::new(program).file_name().unwrap_or_default().to_string_lossy().into_owned();
         let name = if name.is_empty() { own } else { name.to_owned() };
