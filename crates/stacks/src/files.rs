@@ -11,6 +11,7 @@ use crate::bytes::Bytes;
 use crate::debug_file::DebugFile;
 use crate::image::{Image, Sources};
 use crate::inlines::Inlines;
+use crate::jit_map::JitMap;
 use crate::kernel::{KERNEL, running_build_id};
 use crate::rows::{ReadTime, Rows};
 use crate::running::{Identity, REPLACED, Running};
@@ -24,7 +25,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 /// The number of a file in the cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -156,6 +157,8 @@ pub struct Files {
     by_key: HashMap<OwnedKey, FileId>,
     /// Build-ids of paths, from the recording.
     build_ids: HashMap<String, Vec<u8>>,
+    /// When the first file could come.
+    since: SystemTime,
     reading: ReadTime,
 }
 
@@ -167,6 +170,7 @@ impl Files {
             files: Vec::new(),
             by_key: HashMap::new(),
             build_ids: HashMap::new(),
+            since: SystemTime::now(),
             reading: ReadTime::new(options.measure),
             options,
         }
@@ -328,6 +332,15 @@ impl Files {
     /// The time spent reading rows, if it was measured.
     pub fn reading(&self) -> Duration {
         self.reading.total()
+    }
+
+    /// The list of the code that a process has made.
+    pub(crate) fn jit_map(&self, pid: u32) -> Option<JitMap> {
+        match &self.options.sysroot {
+            Some(root) => JitMap::below(root, pid),
+            None if self.options.here => JitMap::of_process(pid, self.since),
+            None => JitMap::below(Path::new("/"), pid),
+        }
     }
 
     /// A file's compact table, which is made on first use.

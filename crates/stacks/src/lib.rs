@@ -18,6 +18,7 @@
 //! | `code`, `extents` | rows for code that no file describes, read off its instructions; its functions |
 //! | [`table`] | their compact tables, for the kernel |
 //! | `symbols`, `go_table`, `inlines` | names for their addresses |
+//! | `jit_map` | names of code that programs made while they ran |
 //! | `name`, [`kernel`] | the name of a frame; names of the kernel's functions |
 //! | [`files`] | one cache of files for all processes |
 //! | [`process`] | which process has mapped which file where |
@@ -48,6 +49,7 @@ pub mod files;
 mod go_table;
 pub mod image;
 mod inlines;
+mod jit_map;
 pub mod kernel;
 pub mod live;
 pub mod memory;

@@ -19,6 +19,7 @@ const MOST_ENDED: usize = 64;
 /// A process.
 #[derive(Clone)]
 pub struct Process {
+    pid: u32,
     /// The files that it has mapped.
     unwinder: Unwinder<Bytes>,
     /// Executable memory that belongs to no file: first address and end.
@@ -36,8 +37,8 @@ pub struct Process {
 pub enum Place {
     /// A file, at this address in the file.
     File(FileId, u64),
-    /// Memory of no file: code that the program made while it ran.
-    Anonymous(u64),
+    /// Memory of no file: code that a process made while it ran.
+    Anonymous(u32, u64),
     /// Nothing known.
     Unmapped(u64),
     /// The kernel.
@@ -60,10 +61,11 @@ impl Default for Last {
 }
 
 impl Process {
-    fn new(abi: Abi, follow_frame_pointers: bool) -> Self {
+    fn new(pid: u32, abi: Abi, follow_frame_pointers: bool) -> Self {
         let mut unwinder = Unwinder::new(abi);
         unwinder.follow_frame_pointers(follow_frame_pointers);
         Self {
+            pid,
             unwinder,
             anonymous: BTreeMap::new(),
             threads: HashSet::new(),
@@ -103,7 +105,7 @@ impl Process {
 
     fn place_of_no_file(&self, address: u64) -> Place {
         match self.anonymous.range(..=address).next_back() {
-            Some((_, &end)) if address < end => Place::Anonymous(address),
+            Some((_, &end)) if address < end => Place::Anonymous(self.pid, address),
             _ => Place::Unmapped(address),
         }
     }
@@ -195,7 +197,7 @@ impl Processes {
     /// A process. If no event has mentioned it, this adds an empty one.
     pub fn get(&mut self, pid: u32) -> &mut Process {
         let (abi, follow) = (self.abi, self.follow_frame_pointers);
-        self.by_pid.entry(pid).or_insert_with(|| Process::new(abi, follow))
+        self.by_pid.entry(pid).or_insert_with(|| Process::new(pid, abi, follow))
     }
 
     /// A process that an event has mentioned.
@@ -249,9 +251,10 @@ impl Processes {
         if pid != parent {
             let mut child = self.get(parent).clone();
             if before {
-                let empty = Process::new(self.abi, self.follow_frame_pointers);
+                let empty = Process::new(pid, self.abi, self.follow_frame_pointers);
                 child = Process { name: child.name, ..empty };
             }
+            child.pid = pid;
             child.threads.clear();
             self.by_pid.insert(pid, child);
             self.count();

@@ -5,6 +5,7 @@
 //! when all samples are in.
 
 use crate::files::{FileId, Files};
+use crate::jit_map::JitMap;
 use crate::kernel::Kernel;
 pub use crate::name::Name;
 use crate::name::{nameless, unnamed};
@@ -229,7 +230,8 @@ pub struct Names {
 impl Names {
     /// Looks up all frames. With `inlined`, also looks up inlined functions and source lines.
     pub fn new(profile: &Profile, files: &Files, kernel: &Kernel, inlined: bool) -> Self {
-        let mut namer = Namer { files, kernel, inlined, functions: HashMap::default() };
+        let mut namer =
+            Namer { files, kernel, inlined, functions: HashMap::default(), made: HashMap::default() };
         let count = profile.frames.len();
         let mut all = Self { names: Vec::with_capacity(count), ends: Vec::with_capacity(count) };
         for frame in &profile.frames {
@@ -257,6 +259,8 @@ struct Namer<'a> {
     inlined: bool,
     /// Names of functions by file and start, because demangling is slow.
     functions: HashMap<(FileId, u64), Arc<str>, FixedState>,
+    /// Lists of the code that processes have made.
+    made: HashMap<u32, Option<JitMap>, FixedState>,
 }
 
 impl Namer<'_> {
@@ -264,10 +268,21 @@ impl Namer<'_> {
     fn add(&mut self, place: Place, names: &mut Vec<Name>) {
         match place {
             Place::File(id, address) => self.add_of_file(id, address, names),
-            Place::Anonymous(address) => names.push(nameless(address, "[anonymous code]")),
+            Place::Anonymous(pid, address) => names.push(self.of_made_code(pid, address)),
             Place::Unmapped(address) => names.push(nameless(address, "[unknown]")),
             Place::Kernel(address) => names.push(self.kernel.name(address)),
         }
+    }
+
+    /// The name of code that a process made while it ran.
+    fn of_made_code(&mut self, pid: u32, address: u64) -> Name {
+        let files = self.files;
+        let map = self.made.entry(pid).or_insert_with(|| files.jit_map(pid));
+        let Some((map, (name, offset))) = map.as_ref().and_then(|map| Some((map, map.at(address)?))) else {
+            return nameless(address, "[anonymous code]");
+        };
+        let function = String::from_utf8_lossy(name).into();
+        Name { function, offset: Some(offset), file: Arc::clone(&map.path), place: None, inlined: false }
     }
 
     fn add_of_file(&mut self, id: FileId, address: u64, names: &mut Vec<Name>) {

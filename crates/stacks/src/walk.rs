@@ -179,10 +179,10 @@ fn caller_of_jit(
     read: &mut impl FnMut(u64) -> Result<u64, ()>,
 ) -> Option<FrameAddress> {
     let UnwindError::NoInformation { address, module: None } = error else { return None };
-    let Place::Anonymous(_) = process.place(address) else { return None };
+    let Place::Anonymous(..) = process.place(address) else { return None };
     let before = *registers;
     let caller = process.unwinder().step_by_frame_pointer(registers, read).ok().flatten()?;
-    let is_code = matches!(process.place(caller.lookup_address()), Place::File(..) | Place::Anonymous(_));
+    let is_code = matches!(process.place(caller.lookup_address()), Place::File(..) | Place::Anonymous(..));
     if !is_code {
         *registers = before;
     }
@@ -208,7 +208,7 @@ pub fn is_plausible(process: &Process, files: &Files, at: FrameAddress) -> bool 
     let FrameAddress::ReturnAddress(address) = at else { return true };
     let (file, own) = match process.place(at.lookup_address()) {
         Place::File(file, own) => (file, own),
-        Place::Anonymous(_) => return true,
+        Place::Anonymous(..) => return true,
         _ => return false,
     };
     let Some(image) = files.get(file).and_then(|file| file.image().ok()) else { return true };
@@ -253,7 +253,7 @@ pub fn end_of_stack(process: &Process, files: &Files, at: FrameAddress, guessed:
 fn no_rows(process: &Process, files: &Files, at: FrameAddress) -> End {
     match process.place(at.lookup_address()) {
         Place::File(file, own) => switched(files, (file, own), at).unwrap_or(End::NoRows(file)),
-        Place::Anonymous(_) => End::Jit,
+        Place::Anonymous(..) => End::Jit,
         _ => End::Unmapped,
     }
 }
@@ -302,7 +302,7 @@ fn end_of(error: UnwindError, files: &Files, process: &Process, at: FrameAddress
             }
         }
         UnwindError::NoInformation { module: None, address } => match process.place(address) {
-            Place::Anonymous(_) => End::Jit,
+            Place::Anonymous(..) => End::Jit,
             _ => End::Unmapped,
         },
         UnwindError::Malformed(_) => match process.place(at.lookup_address()) {

@@ -7,6 +7,7 @@ use common::unwound::{Unwound, fixture, unwind};
 use common::{REGISTERS, SAMPLE, Writer, attribute_of, mapping, words};
 use sframe_format::Source;
 use stacks::bytes::Bytes;
+use stacks::files::Options;
 use stacks::image::Sources;
 use stacks::process::Place;
 use stacks::recording::Recording;
@@ -78,6 +79,25 @@ fn code_made_as_the_program_ran_is_left_by_its_frame_pointer() {
     let unwound = sample("//anon", 0x1234);
     assert_eq!(unwound.frames(0).len(), 1);
     assert!(unwound.end(0).contains("as the program ran"), "{}", unwound.end(0));
+}
+
+#[test]
+fn code_made_as_the_program_ran_has_the_names_of_the_programs_own_list() {
+    const JIT: u64 = 0x7000_0000;
+    let root = tempfile::tempdir().unwrap();
+    std::fs::create_dir(root.path().join("tmp")).unwrap();
+    std::fs::write(root.path().join("tmp/perf-7.map"), "70000000 20 JS:*hot a.js:3:1\n").unwrap();
+    let mut writer = Writer::default();
+    for (pid, ip) in [(7, JIT + 0x10), (7, JIT + 0x20), (8, JIT + 0x10)] {
+        writer.comm(pid, "prog", true, 1);
+        writer.mmap(pid, (JIT, 0x1000, 0), "//anon", 3);
+        writer.sample(pid, 10, [STACK, STACK + 16, ip], &[], &words(&[1, 2, 0, 0x1234]));
+    }
+    let files = Options { sysroot: Some(root.path().to_owned()), ..Options::default() };
+    let unwound = unwind(writer.file(), Settings { files, ..Settings::default() });
+    let folded = String::from_utf8(unwound.written(Format::Folded)).unwrap();
+    let expected = "prog;0x70000010 1\nprog;0x70000020 1\nprog;JS:*hot a.js:3:1 1\n";
+    assert_eq!(folded, expected);
 }
 
 #[test]

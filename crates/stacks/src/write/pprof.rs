@@ -47,7 +47,7 @@ pub fn write(named: Named<'_>, to: &mut dyn io::Write) -> io::Result<()> {
     for (number, key) in (1..).zip(&profile.frames) {
         let mapping = mappings.number(named, key.place);
         let address = match key.place {
-            Place::File(_, address) | Place::Anonymous(address) => address,
+            Place::File(_, address) | Place::Anonymous(_, address) => address,
             Place::Unmapped(address) | Place::Kernel(address) => address,
         };
         message.nested(profile::LOCATION, |location| {
@@ -227,7 +227,7 @@ impl Mappings {
                 None => return 0,
             },
             Place::Kernel(_) => ("[kernel.kallsyms]".into(), None, u64::MAX),
-            Place::Anonymous(_) | Place::Unmapped(_) => return 0,
+            Place::Anonymous(..) | Place::Unmapped(_) => return 0,
         };
         let next = self.0.len() as u64 + 1;
         self.0.entry(path).or_insert((next, build_id, end)).0
