@@ -43,10 +43,12 @@ mod split_links;
 mod sqlite;
 mod stacks;
 mod supply_chain;
+mod system_files;
 mod threads;
 mod thunks;
 mod tools;
 mod turns;
+mod unwind_table;
 mod violations;
 mod vmlinux;
 
@@ -186,6 +188,11 @@ fn subjects() -> Vec<Subject> {
             "compact",
             "Compact tables beside .eh_frame, V3 and OpenTelemetry's stack deltas",
             compact::compact,
+        ),
+        Subject::of::<SframeCommand>(
+            "unwind-table",
+            "Tables in place of .eh_frame: every register at every address of well-known files",
+            unwind_table::unwind_table,
         ),
         Subject::of::<SframeCommand>(
             "light",

@@ -7,6 +7,7 @@
 //! boundaries answer for all addresses between them. Rows that repeat are looked up address by address.
 
 use super::proof::Proof;
+use super::system_files::{self, FILES};
 use super::tools::write_project;
 use crate::commands::output;
 use crate::peers;
@@ -14,27 +15,11 @@ use anyhow::{Context, Result, ensure};
 use object::{Object, ObjectSection};
 use sframe_format::compact::SECTION_NAME;
 use sframe_format::{CompactTable, PcType, Section, SectionIndex, UnwindRules};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 pub mod stack_deltas;
 
-/// The system files and where they are; of several that match, the last one counts. `?` stands for a part of
-/// a path.
-const FILES: [(&str, &[&str]); 12] = [
-    ("libc", &["/usr/lib/x86_64-linux-gnu", "libc.so.6"]),
-    ("libstdc++", &["/usr/lib/x86_64-linux-gnu", "libstdc++.so.6"]),
-    ("libpython", &["/usr/lib/x86_64-linux-gnu", "libpython3.?.so.1.0"]),
-    ("libLLVM", &["/usr/lib/x86_64-linux-gnu", "libLLVM-?.so.1"]),
-    ("libjvm", &["/usr/lib/jvm", "?", "lib/server", "libjvm.so"]),
-    ("node", &["/usr/bin", "node"]),
-    ("librustc_driver", &["$SYSROOT", "lib", "librustc_driver-?.so"]),
-    ("cc1plus", &["/usr/lib/gcc/x86_64-linux-gnu", "?", "cc1plus"]),
-    ("cargo", &["$SYSROOT", "bin", "cargo"]),
-    ("libclang-cpp", &["/usr/lib/x86_64-linux-gnu", "libclang-cpp.so.?"]),
-    ("libc, AArch64", &["$AARCH64", "lib", "libc.so.6"]),
-    ("libstdc++, AArch64", &["$AARCH64", "lib", "libstdc++.so.6"]),
-];
 /// The most that all compact tables may take, as a share of `.eh_frame` with its header, and as a share of
 /// the stack deltas.
 const OF_FRAMES: f64 = 0.30;
@@ -54,7 +39,7 @@ pub fn compact(proof: &mut Proof, sframe: &Path) -> Result<()> {
     let mut missing = Vec::new();
     let mut above = Vec::new();
     for (name, parts) in FILES {
-        let Some(path) = find(parts)? else {
+        let Some(path) = system_files::find(parts)? else {
             missing.push(name);
             continue;
         };
@@ -77,33 +62,6 @@ pub fn compact(proof: &mut Proof, sframe: &Path) -> Result<()> {
     ensure!(total.of_deltas() <= OF_DELTAS, "{:.3} of stack deltas", total.of_deltas());
     ensure!(above.is_empty(), "more than {OF_DELTAS_EACH} of stack deltas: {above:?}");
     Ok(())
-}
-
-/// The newest file of that name on this machine.
-fn find(parts: &[&str]) -> Result<Option<PathBuf>> {
-    let mut paths = vec![PathBuf::new()];
-    for part in parts {
-        paths = match *part {
-            "$SYSROOT" => vec![output(Command::new("rustc").args(["--print", "sysroot"]))?.trim().into()],
-            "$AARCH64" => vec![peers::sysroot("aarch64-linux-gnu")],
-            _ if !part.contains('?') => paths.into_iter().map(|path| path.join(part)).collect(),
-            _ => paths.iter().flat_map(|path| fitting(path, part)).collect(),
-        };
-    }
-    paths.retain(|path| path.is_file());
-    paths.sort();
-    Ok(paths.pop())
-}
-
-/// The files in a folder whose names match a pattern with a `?`.
-fn fitting(folder: &Path, pattern: &str) -> Vec<PathBuf> {
-    let (before, behind) = pattern.split_once('?').unwrap_or((pattern, ""));
-    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
-    let fits = |path: &PathBuf| {
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        name.starts_with(before) && name.ends_with(behind) && name.len() > before.len() + behind.len()
-    };
-    entries.map(|entry| entry.path()).filter(|path| pattern == "?" || fits(path)).collect()
 }
 
 /// The sizes of the tables of a file, in bytes.
