@@ -1,9 +1,9 @@
-//! Proves tables that stand in place of `.eh_frame`: of well-known system files, a table of version 2 says the
-//! same as the call frame information, for every register at every address, as gimli reads it, with the
+//! Proves tables that stand in place of `.eh_frame`: of well-known system files, a table of version 2 says
+//! the same as the call frame information, for every register at every address, as gimli reads it, with the
 //! personality routines and the language-specific data. What a table cannot say is listed, with the reasons.
 //!
-//! `sframe unwind-table` makes the table of a finished file in memory and compares. The record is what the page
-//! about these tables shows.
+//! `sframe unwind-table` makes the table of a finished file in memory and compares. The record is what the
+//! page about these tables shows.
 
 use super::proof::Proof;
 use super::system_files::{FILES, S390X_FILES, find};
