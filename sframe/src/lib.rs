@@ -30,6 +30,7 @@ mod record;
 mod registers;
 mod report;
 mod rules;
+mod segments;
 pub mod split;
 mod stack_output;
 mod stacks;

@@ -8,6 +8,7 @@
 
 use super::addends;
 use super::places::{PlacedSection, Places, Symbol};
+use super::segments::Segments;
 use super::table_section::{self, TableSection};
 use crate::ranges::joined;
 use files::archive::ThinArchiveBytes;
@@ -16,7 +17,7 @@ use memmap2::Mmap;
 use object::Endian as _;
 use object::elf;
 use object::read::archive::ArchiveFile;
-use object::read::elf::{FileHeader, ProgramHeader, Rela, SectionHeader, SectionTable, Sym, SymbolTable};
+use object::read::elf::{FileHeader, Rela, SectionHeader, SectionTable, Sym, SymbolTable};
 use object::{Endianness, SectionIndex, SymbolIndex};
 use sframe_format::verify::Relocation;
 use sframe_format::{Abi, BlobMut, PT_GNU_SFRAME, Section, compact};
@@ -329,25 +330,34 @@ pub fn open_elf<'data>(name: &str, bytes: &'data [u8]) -> Result<Input<'data>, P
         Reader { name, bytes, endian, abi, relocatable, sections, relocation_sections, without_addends };
     let mut input = reader.read()?;
     let segments = header.program_headers(endian, bytes).map_err(malformed)?;
-    if input.sframe.is_empty() && !relocatable {
-        input.sframe = segments
-            .iter()
-            .filter(|segment| segment.p_type(endian) == PT_GNU_SFRAME)
-            .filter_map(|segment| {
-                let data = segment.data(endian, bytes).ok()?;
-                raw_section("PT_GNU_SFRAME", data, segment.p_vaddr(endian)).sframe.pop()
-            })
-            .map(|section| SFrameSection { name: "PT_GNU_SFRAME".into(), ..section })
-            .collect();
-    }
-    if input.compact.is_empty() && !relocatable {
-        let tables = segments.iter().filter(|segment| segment.p_type(endian) == compact::PT_SFRAME_UNWIND);
-        input.compact.extend(tables.filter_map(|segment| {
-            let data = segment.data(endian, bytes).ok()?;
-            Some(TableSection::new(table_section::SEGMENT, data, segment.p_vaddr(endian)))
-        }));
+    if !relocatable {
+        add_segments(&mut input, &Segments { all: segments, bytes, endian });
     }
     Ok(input)
+}
+
+/// Adds to a linked file's input what no section header led to.
+fn add_segments<'data>(input: &mut Input<'data>, segments: &Segments<'_, 'data>) {
+    if input.sframe.is_empty() {
+        let found = segments.of(PT_GNU_SFRAME);
+        let raw = found.filter_map(|(data, at)| raw_section("PT_GNU_SFRAME", data, at).sframe.pop());
+        input.sframe = raw.map(|section| SFrameSection { name: "PT_GNU_SFRAME".into(), ..section }).collect();
+    }
+    if input.compact.is_empty() {
+        let tables = segments.of(compact::PT_SFRAME_UNWIND);
+        input.compact.extend(tables.map(|(data, at)| TableSection::new(table_section::SEGMENT, data, at)));
+    }
+    if input.text.is_empty() {
+        input.text = segments.code();
+    }
+    if input.eh_frame.is_empty()
+        && let Some(frames) = segments.eh_frame()
+    {
+        let [header, frames] =
+            frames.map(|(data, address)| FrameSection { data: Cow::Borrowed(data), address });
+        input.eh_frame_hdr = Some(header);
+        input.eh_frame.push(frames);
+    }
 }
 
 /// Gap between sections of a relocatable object, so that the end of one section is not the start of the next.

@@ -30,6 +30,35 @@ fn right_frames_are_fine_and_wrong_ones_are_findings() {
     let (status, text, _) = sframe(&["verify", "fixture:linked/prog_pltgot.x86_64.ld2.47"]);
     assert_eq!(status, 1, "{text}");
     assert!(text.contains("wrong CFA at 0x401010, 8 bytes: expected rsp+8, found rsp+16"), "{text}");
+    assert!(text.contains("since the link, sframe attach makes the rows anew"), "{text}");
+    let folder = tempfile::tempdir().unwrap();
+    let attached = folder.path().join("attached").to_str().unwrap().to_owned();
+    let (status, _, complaint) =
+        sframe(&["attach", "-o", &attached, "fixture:linked/prog_pltgot.x86_64.ld2.47"]);
+    assert_eq!(status, 0, "{complaint}");
+    let (status, text, _) = sframe(&["verify", &attached]);
+    assert!(status == 0 && !text.contains("attach makes"), "{text}");
+}
+
+#[test]
+fn frames_are_compared_without_section_headers_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let bare = folder.path().join("bare").to_str().unwrap().to_owned();
+    for name in ["prog.x86_64.mold3.0", "prog.aarch64.mold3.0", "prog.s390x.mold3.0"] {
+        let whole = format!("fixture:linked/{name}");
+        let mut bytes = std::fs::read(fixture(&format!("linked/{name}"))).unwrap();
+        // `e_shoff`, `e_shnum` and `e_shstrndx`.
+        bytes[40..48].fill(0);
+        bytes[60..64].fill(0);
+        std::fs::write(&bare, bytes).unwrap();
+        let summary = |file: &str| {
+            let (status, text, complaint) = sframe(&["verify", file]);
+            assert_eq!(status, 0, "{text}{complaint}");
+            let line = text.lines().find(|line| line.starts_with("  .eh_frame:")).map(str::to_owned);
+            line.unwrap_or_else(|| panic!("{name}: {text}"))
+        };
+        assert_eq!(summary(&bare), summary(&whole), "{name}");
+    }
 }
 
 #[test]

@@ -81,7 +81,7 @@ struct Step {
     fetch: fn(&Peers) -> Result<()>,
 }
 
-const STEPS: [Step; 22] = [
+const STEPS: [Step; 26] = [
     Step { name: "binutils that emit SFrame V3 (sid)", for_tests: true, fetch: |p| p.binutils("sid") },
     Step { name: "binutils that emit SFrame V2 (trixie)", for_tests: true, fetch: |p| p.binutils("trixie") },
     Step {
@@ -107,6 +107,10 @@ const STEPS: [Step; 22] = [
     Step { name: "the kernel's test of linkers (bookworm)", for_tests: true, fetch: Peers::kernel_test },
     Step { name: "Go", for_tests: true, fetch: Peers::go },
     Step { name: "libdw (sid)", for_tests: false, fetch: Peers::libdw },
+    Step { name: "eu-strip, dwz, debugedit and patchelf", for_tests: false, fetch: Peers::editors },
+    Step { name: "llvm-objcopy (sid)", for_tests: false, fetch: Peers::llvm_objcopy },
+    Step { name: "BOLT", for_tests: false, fetch: Peers::bolt },
+    Step { name: "UPX (sid)", for_tests: false, fetch: Peers::upx },
     Step { name: "wild", for_tests: false, fetch: Peers::wild },
 ];
 
@@ -302,6 +306,38 @@ impl Peers {
     fn elfutils(&self) -> Result<()> {
         let root = self.unpack_own(&["elfutils"])?;
         self.wrap_own("elfutils", "eu-elflint", &root, &root.join("usr/bin/eu-elflint"))
+    }
+
+    /// Programs that change linked files.
+    fn editors(&self) -> Result<()> {
+        let root = self.unpack_own(&["elfutils", "dwz", "debugedit", "patchelf"])?;
+        for tool in ["eu-strip", "eu-unstrip", "eu-elfcompress", "dwz", "debugedit", "patchelf"] {
+            self.wrap_own("editors", tool, &root, &root.join("usr/bin").join(tool))?;
+        }
+        Ok(())
+    }
+
+    fn llvm_objcopy(&self) -> Result<()> {
+        let root = self.unpack("sid", &["llvm"])?;
+        for tool in ["llvm-objcopy", "llvm-strip"] {
+            let program = find(&root.path.join("usr/lib"), &format!("bin/{tool}"));
+            let mut words = root.loader(tool);
+            words.push(program.with_context(|| format!("no {tool} in its package"))?.display().to_string());
+            self.wrap("llvm-objcopy", tool, &words)?;
+        }
+        Ok(())
+    }
+
+    /// BOLT, which moves the code of linked programs. (The package `bolt` is another program.)
+    fn bolt(&self) -> Result<()> {
+        let root = self.unpack_own(&["bolt-22"])?;
+        let program = find(&root.join("usr/lib"), "bin/llvm-bolt").context("no llvm-bolt in its package")?;
+        self.wrap_own("bolt", "llvm-bolt", &root, &program)
+    }
+
+    fn upx(&self) -> Result<()> {
+        let root = self.unpack("sid", &["upx-ucl"])?;
+        self.wrap("upx", "upx", &root.words("upx-ucl"))
     }
 
     /// A compiler for programs that use libdw. They start with the loader of the suite, because libdw needs

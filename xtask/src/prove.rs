@@ -11,6 +11,7 @@ use clap::{ArgMatches, Args, Command, Error, FromArgMatches};
 use proof::Proof;
 use std::path::Path;
 
+mod after_link;
 mod bare;
 mod boot;
 mod bpf;
@@ -167,6 +168,11 @@ fn subjects() -> Vec<Subject> {
             tools::attach,
         )
         .in_bare_root(),
+        Subject::of::<SframeCommand>(
+            "after-link",
+            "strip, objcopy, dwz, patchelf, UPX, BOLT and others, on every form of output",
+            after_link::after_link,
+        ),
         Subject::new(
             "split-project",
             "A C++ project split by both wrappers and the plugin, linked by all linkers",

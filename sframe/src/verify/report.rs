@@ -6,7 +6,7 @@ use super::file::Verified;
 use super::structure;
 use crate::args::Verify;
 use crate::compact;
-use crate::open::{Input, Problem};
+use crate::open::{Input, Kind, Problem};
 use crate::report::{Outcome, hexadecimal, print_json, write};
 use diagnostics::words;
 use serde::Serialize;
@@ -16,6 +16,10 @@ use std::io::{self, Write};
 
 /// How many differences of one kind are printed for a file, unless the user asks for all.
 const SHOWN: usize = 20;
+
+/// What helps if a table is not that of the code beside it, as after tools that move code.
+const ATTACH: &str =
+    "  if a tool has changed the code since the link, sframe attach makes the rows anew from .eh_frame";
 
 /// The findings about one file.
 #[derive(Debug, Serialize)]
@@ -37,6 +41,9 @@ pub struct FileReport {
     /// The comparison with the call frame information.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub comparison: Option<ComparisonReport>,
+    /// Whether `sframe attach` can give the file other rows.
+    #[serde(skip)]
+    can_attach: bool,
 }
 
 /// A finding about the structure.
@@ -114,6 +121,7 @@ impl FileReport {
             warnings: 0,
             dead: 0,
             comparison: comparison.map(|found| ComparisonReport::new(input, found, arguments.demangle)),
+            can_attach: input.kind == Kind::Linked && input.sframe.iter().any(|section| !section.derived),
         };
         for (section, findings) in input.sframe.iter().zip(&verified.structure) {
             for finding in findings {
@@ -358,6 +366,9 @@ fn write_summary(output: &mut dyn Write, report: &FileReport) -> io::Result<()> 
         stretches(comparison.stretches)
     )?;
     write_counts(output, &comparison.kinds, &comparison.uncovered, comparison.extra, comparison.unknown)?;
+    if comparison.wrong.functions > 0 && report.can_attach {
+        writeln!(output, "{ATTACH}")?;
+    }
     if comparison.lost_signals > 0 {
         writeln!(
             output,
