@@ -23,17 +23,21 @@ static _Unwind_Reason_Code note(struct _Unwind_Context *context, void *)
     return _URC_NO_REASON;
 }
 
-/* The first frame is this function's, where the two walks begin at different instructions. */
-__attribute__((noinline)) static void walk(const char *where)
+/* Without the context of a signal, the first frame is this function's, where the two walks begin at different
+ * instructions. With it, the first frame is that of the interrupted code, and libgcc's walk has the handler's
+ * before it. */
+__attribute__((noinline)) static void walk(const char *where, const void *context = nullptr)
 {
     int end;
-    size_t count = sframe_backtrace(nullptr, frames, MOST, &end);
+    size_t count = sframe_backtrace(context, frames, MOST, &end), before = 0;
     reference_count = 0;
     _Unwind_Backtrace(note, nullptr);
-    bool same = end == SFRAME_ROOT && count > 2 && count <= reference_count;
+    while (context && before < reference_count && reference[before] != frames[0].address)
+        before++;
+    bool same = end == SFRAME_ROOT && count > 2 && before + count <= reference_count;
     int by_table = 0;
     for (size_t i = 1; i < count; i++) {
-        same = same && frames[i].address == reference[i];
+        same = same && frames[i].address == reference[before + i];
         by_table += frames[i].source == SFRAME_SFRAME;
     }
     failures += !same;
@@ -66,7 +70,7 @@ static int compare(const void *one, const void *other)
     return *static_cast<const int *>(one) - *static_cast<const int *>(other);
 }
 
-static void on_signal(int) { walk("a signal handler"); }
+static void on_signal(int, siginfo_t *, void *context) { walk("a signal handler", context); }
 
 int main()
 {
@@ -78,7 +82,10 @@ int main()
     }
     int numbers[] = {3, 1, 2};
     std::qsort(numbers, 3, sizeof *numbers, compare);
-    std::signal(SIGUSR1, on_signal);
+    struct sigaction action = {};
+    action.sa_sigaction = on_signal;
+    action.sa_flags = SA_SIGINFO;
+    sigaction(SIGUSR1, &action, nullptr);
     std::raise(SIGUSR1);
     std::puts(failures == 0 ? "all true" : "NOT all true");
     return failures != 0;
