@@ -1,5 +1,5 @@
-/* Samples its own stacks by a timer, as a profiler in the process does, and walks from a leaf that a signal interrupted, on an
- * alternate stack. Every walk is held against libgcc's, which reads .eh_frame. */
+/* Samples its own stacks by a timer, as a profiler in the process does, and walks from a leaf that a
+ * signal interrupted, on an alternate stack. Every walk is held against libgcc's, which reads .eh_frame. */
 #define _GNU_SOURCE
 #include <sframe-unwind.h>
 #include <signal.h>

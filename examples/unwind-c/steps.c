@@ -1,6 +1,6 @@
-/* Walks from every instruction of code that the linker makes: a PLT entry, the first entry behind it, and a thunk to a function
- * that lies too far away for a branch. Each instruction is a breakpoint once. The callers are those that libgcc finds by .eh_frame
- * from the function that is called. AArch64 and s390x. */
+/* Walks from every instruction of code that the linker makes: a PLT entry, the first entry behind it, and
+ * a thunk to a function that lies too far away for a branch. Each instruction is a breakpoint once. The
+ * callers are those that libgcc finds by .eh_frame from the function that is called. AArch64 and s390x. */
 #define _GNU_SOURCE
 #include <sframe-unwind.h>
 #include <signal.h>
@@ -159,7 +159,8 @@ __attribute__((noinline)) int through_thunk(int x)
     return far_leaf(x) + 1;
 }
 
-/* Whether all breakpoints were met, and the walks from them are those of the function that was called at last. */
+/* Whether all breakpoints were met, and the walks from them are those of the function that was called at
+ * last. */
 static int check(const char *name, int thunk)
 {
     int failures = 0, own = 0;

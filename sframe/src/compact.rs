@@ -366,7 +366,7 @@ pub fn write_table(output: &mut dyn Write, file: &str, table: &TableDump<'_>) ->
             .map_or(String::new(), |size| format!(", repeats every {}", count(size, "byte")));
         let signal = if entry.rows.iter().any(|row| row.signal) { ", signal frame" } else { "" };
         let size = count(entry.size, "byte");
-        let handler = entry.handler.as_ref().map(HandlerDump::text).unwrap_or_default();
+        let handler = entry.handler.as_ref().map_or(String::new(), |handler| format!(", {}", handler.text()));
         writeln!(output, "\n    {:#x}{symbol}, {size}{signal}{repeats}{handler}", entry.address)?;
         for row in &entry.rows {
             let more = row.more.as_ref().map(WholeDump::text).unwrap_or_default();

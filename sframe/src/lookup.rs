@@ -4,7 +4,7 @@ use super::args::Lookup;
 use super::open::{Input, Kind, Problem, for_each_input};
 use super::registers;
 use super::report::{Outcome, complain, hexadecimal, print, print_json};
-use super::whole::WholeDump;
+use super::whole::{HandlerDump, WholeDump};
 use super::{compact, derived};
 use diagnostics::words::{count, shown};
 use serde::Serialize;
@@ -168,7 +168,7 @@ fn describe_entry(input: &Input<'_>, found: &compact::CompactRow, demangled: boo
         signal,
         repeat_size: None,
         pauth_key: None,
-        handler: found.handler.as_ref().map(|handler| handler.text().trim_start_matches(", ").to_owned()),
+        handler: found.handler.as_ref().map(HandlerDump::text),
     }
 }
 

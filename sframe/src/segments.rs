@@ -5,11 +5,10 @@
 use crate::ranges::joined;
 use object::elf;
 use object::read::elf::ProgramHeader;
-use object::{Endian, Endianness};
+use object::{Endian as _, Endianness};
+use sframe_format::Endian;
+use sframe_format::derive::{eh_frame_size, eh_frame_start};
 use std::ops::Range;
-
-/// `DW_EH_PE_pcrel | DW_EH_PE_sdata4`: all linkers encode the pointer to `.eh_frame` in this way.
-const RELATIVE_4: u8 = 0x1b;
 
 /// Bytes of a file, and their address.
 pub type Placed<'data> = (&'data [u8], u64);
@@ -45,46 +44,14 @@ impl<'a, 'data: 'a> Segments<'a, 'data> {
         joined(all.iter().filter(is_code).map(range).collect())
     }
 
-    /// `.eh_frame_hdr`, and `.eh_frame`, to which it leads (LSB, "Exception Frames").
+    /// `.eh_frame_hdr`, and `.eh_frame`, to which it leads.
     pub fn eh_frame(&self) -> Option<[Placed<'data>; 2]> {
-        let (header, at) = self.of(elf::PT_GNU_EH_FRAME).next()?;
-        let [1, RELATIVE_4, _, _, a, b, c, d, ..] = *header else { return None };
-        let distance = self.endian.read_i32([a, b, c, d]);
-        let address = at.wrapping_add(4).wrapping_add_signed(distance.into());
+        let header @ (bytes, at) = self.of(elf::PT_GNU_EH_FRAME).next()?;
+        let endian = if self.endian.is_big_endian() { Endian::Big } else { Endian::Little };
+        let address = eh_frame_start(endian, bytes, at)?;
         let inside = |&(data, start): &Placed<'_>| address.wrapping_sub(start) < data.len() as u64;
         let (data, start) = self.of(elf::PT_LOAD).find(inside)?;
-        // No segment ends with it.
         let data = &data[(address - start) as usize..];
-        Some([(header, at), (&data[..records(data, self.endian)], address)])
-    }
-}
-
-/// The length of the records at the start of `data`, with the zero that ends them. A length that leads out
-/// of `data` is no record's.
-fn records(data: &[u8], endian: Endianness) -> usize {
-    let mut end = 0;
-    while let Some(&length) = data[end..].first_chunk::<4>() {
-        match endian.read_u32(length) as usize {
-            0 => return end + 4,
-            length if length <= data.len() - end - 4 => end += 4 + length,
-            _ => break,
-        }
-    }
-    end
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn records_end_with_a_zero_or_before_what_is_none() {
-        let record = |length: u32, rest: &[u8]| [&length.to_le_bytes()[..], rest].concat();
-        let records = |parts: &[Vec<u8>]| records(&parts.concat(), Endianness::Little);
-        assert_eq!(records(&[]), 0);
-        assert_eq!(records(&[record(2, b"ab"), record(0, b""), record(1, b"c")]), 10);
-        assert_eq!(records(&[record(2, b"ab"), record(9, b"c")]), 6);
-        assert_eq!(records(&[record(2, b"ab"), b"xy".to_vec()]), 6);
-        assert_eq!(records(&[record(u32::MAX, b"")]), 0);
+        Some([header, (&data[..eh_frame_size(endian, data, address, Some(header))], address)])
     }
 }

@@ -93,6 +93,6 @@ impl HandlerDump {
         let pointer = if self.personality_is_indirect { "*" } else { "" };
         let lsda =
             self.lsda.as_ref().map_or(String::new(), |lsda| format!(", language-specific data {lsda}"));
-        format!(", personality {pointer}{:#x}{lsda}", self.personality)
+        format!("personality {pointer}{:#x}{lsda}", self.personality)
     }
 }

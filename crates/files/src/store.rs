@@ -2,10 +2,10 @@
 //!
 //! A link reads files through [`InputSource`], so that the harness, the fuzzers and a `--reproduce` archive
 //! can take the place of the file system. The [`InputStore`] keeps everything that was read until the link
-//! ends: names, tables and section contents are slices of it, and nothing is copied. It also keeps the bytes
-//! that the link itself makes, such as decompressed sections and joined names.
+//! ends: names, tables and section contents are slices of it, and no pass copies them. It also keeps the
+//! bytes that the link itself makes, such as decompressed sections and joined names.
 
-use crate::copies::{self, Copied};
+use crate::copies::{self, FileCopy};
 use elsa::sync::FrozenVec;
 use rayon::prelude::*;
 use std::fs::{File, Metadata};
@@ -99,7 +99,7 @@ pub enum FileBytes {
     /// The contents of a regular file that could not be mapped, or of one too many to map.
     Copied(Vec<u8>, Origin),
     /// The contents of a small regular file, beside those of others.
-    Beside(Copied, Origin),
+    Beside(FileCopy, Origin),
     /// Bytes in memory.
     Owned(Vec<u8>),
 }

@@ -1,7 +1,7 @@
-/* The look-ups of the kernel's program, on the host. Standard input, again and again to its end: the length of a table in 8 bytes, struct
- * table, the table, the number of addresses in 8 bytes, and the addresses; standard output: for each address the answer, the rule's word and the
- * number of loads that the look-up took, 8 bytes each.
- */
+/* The look-ups of the kernel's program, on the host. Standard input, again and again to its end: the
+ * length of a table in 8 bytes, struct table, the table, the number of addresses in 8 bytes, and the
+ * addresses; standard output: for each address the answer, the rule's word and the number of loads that
+ * the look-up took, 8 bytes each. */
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
-/* The kernel's program itself on the host, over stacks that the input describes. Its helpers and maps are those of this file, which give
- * it nothing but a table, a mapping and a stack, and count what it asks for. Standard input, again and again to its end: struct input,
- * the table and the words of the stack; standard output: struct outcome.
- */
+/* The kernel's program itself on the host, over stacks that the input describes. Its helpers and maps are
+ * those of this file, which give it nothing but a table, a mapping and a stack, and count what it asks
+ * for. Standard input, again and again to its end: struct input, the table and the words of the stack;
+ * standard output: struct outcome. */
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -11,6 +11,11 @@ pub enum Endian {
     Big,
 }
 
+impl Endian {
+    /// The order of the machine that this code runs on.
+    pub const NATIVE: Self = if cfg!(target_endian = "big") { Self::Big } else { Self::Little };
+}
+
 macro_rules! integers {
     ($($read:ident $write:ident $type:ty, $size:literal;)*) => {
         impl Endian {

@@ -34,7 +34,8 @@ enum sframe_end {
     SFRAME_BUSY = 8         /* sframe_refresh has not run, or too many threads walk at this time */
 };
 
-/* What a number of enum sframe_end means, in English words without a full stop. The text stays for ever and is never null. */
+/* What a number of enum sframe_end means, in English words without a full stop. The text stays for ever
+ * and is never null. */
 const char *sframe_end_text(int end);
 
 typedef struct sframe_frame {
@@ -43,14 +44,16 @@ typedef struct sframe_frame {
     int source;       /* enum sframe_source */
 } sframe_frame;
 
-/* Reads the files that are loaded. Call it at first, and after dlopen and dlclose; not in a signal handler. It waits for walks
- * that use what was read before, and for none that begins later. A child of fork knows the files of its parent and may call
- * both functions, whatever other threads of the parent did at the fork. */
+/* Reads the files that are loaded. Call it at first, and after dlopen and dlclose; not in a signal
+ * handler. It waits for walks that use what was read before, and for none that begins later. A child of
+ * fork knows the files of its parent and may call both functions, whatever other threads of the parent did
+ * at the fork. */
 void sframe_refresh(void);
 
-/* Frames of this thread: from the code that a signal interrupted if `context` is the third argument of the handler, or from
- * the caller if it is null. Returns their number, at most 256, or 255 if `context` is null; `*end` becomes one of enum
- * sframe_end. May be called in a signal handler: it allocates nothing and takes no lock. Needs about 10 KiB of stack. */
+/* Frames of this thread: from the code that a signal interrupted if `context` is the third argument of the
+ * handler, or from the caller if it is null. Returns their number, at most 256, or 255 if `context` is
+ * null; `*end` becomes one of enum sframe_end. May be called in a signal handler: it allocates nothing and
+ * takes no lock. Needs about 10 KiB of stack. */
 size_t sframe_backtrace(const void *context, sframe_frame *frames, size_t capacity, int *end);
 
 /* Another process, or a stack that was saved. */
@@ -66,12 +69,14 @@ typedef struct sframe_section {
 /* Reads the word of 8 bytes at an address; returns 0 if it could. */
 typedef int sframe_read(uint64_t address, uint64_t *word, void *data);
 
-/* `machine`: 0 for this one, else SFrame's number: 1 and 2 AArch64 (big- and little-endian), 3 x86-64, 4 s390x. Null for another. */
+/* `machine`: 0 for this one, else SFrame's number: 1 and 2 AArch64 (big- and little-endian), 3 x86-64, 4
+ * s390x. Null for another. */
 sframe_unwinder *sframe_unwinder_new(int machine);
 void sframe_unwinder_free(sframe_unwinder *unwinder);
 
-/* Adds a file loaded at [start, end), `bias` above the addresses that it states; either section may be null. `id` is the
- * caller's number for the file. Returns -1 if .eh_frame cannot be read; the file is added without it. */
+/* Adds a file loaded at [start, end), `bias` above the addresses that it states; either section may be
+ * null. `id` is the caller's number for the file. Returns -1 if .eh_frame cannot be read; the file is
+ * added without it. */
 int sframe_unwinder_add(sframe_unwinder *unwinder, uint64_t id, uint64_t start, uint64_t end, uint64_t bias,
                         const sframe_section *sframe, const sframe_section *eh_frame);
 void sframe_unwinder_remove(sframe_unwinder *unwinder, uint64_t start);
@@ -79,9 +84,9 @@ void sframe_unwinder_remove(sframe_unwinder *unwinder, uint64_t start);
 /* Sets the topmost frame: registers by DWARF number, those with a `known` of 0 left out. */
 void sframe_unwinder_begin(sframe_unwinder *unwinder, uint64_t pc, const uint64_t *values, const uint8_t *known, size_t count);
 
-/* Goes to the caller. Returns SFRAME_CALLER and fills `frame` in, or says how the walk ended. Allocates nothing. A step reads
- * 40 words at most, whatever the tables and the stack hold; but a damaged stack may go in circles, so bound the number of
- * steps. */
+/* Goes to the caller. Returns SFRAME_CALLER and fills `frame` in, or says how the walk ended. Allocates
+ * nothing. A step reads 40 words at most, whatever the tables and the stack hold; but a damaged stack may
+ * go in circles, so bound the number of steps. */
 int sframe_unwinder_step(sframe_unwinder *unwinder, sframe_read *read, void *data, sframe_frame *frame);
 
 #ifdef __cplusplus

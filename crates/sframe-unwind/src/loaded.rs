@@ -7,9 +7,9 @@
 use crate::memory::append;
 use libc::{Elf64_Phdr, c_int, c_void, dl_phdr_info, size_t};
 use sframe_format::compact::PT_SFRAME_UNWIND;
-use sframe_format::derive::derive_linked;
+use sframe_format::derive::{derive_linked, eh_frame_start};
 use sframe_format::write::Options;
-use sframe_format::{Abi, CompactTable, FileRows, PT_GNU_SFRAME};
+use sframe_format::{Abi, CompactTable, Endian, FileRows, PT_GNU_SFRAME};
 use std::ffi::CStr;
 use std::ops::Range;
 
@@ -144,7 +144,7 @@ impl File<'_> {
     /// `.eh_frame` and `.eh_frame_hdr`.
     fn eh_frame(&self) -> Option<[(Vec<u8>, u64); 2]> {
         let (table, at) = self.segment(libc::PT_GNU_EH_FRAME)?;
-        let start = eh_frame_start(&table, at)?;
+        let start = eh_frame_start(Endian::NATIVE, &table, at)?;
         let (last, mut left) = (last_listed(&table, at, start), self.room(start)?);
         let mut more = |bytes: &mut Vec<u8>| {
             let next = self.bias.wrapping_add(start).wrapping_add(bytes.len() as u64);
@@ -158,14 +158,6 @@ impl File<'_> {
 
 /// Bytes of `.eh_frame` that are read at a time. Only its records say where it ends.
 const PIECE: u64 = 64 << 10;
-
-/// The address of `.eh_frame`, from `.eh_frame_hdr` (LSB, "The .eh_frame_hdr section"). Linkers write it as a
-/// 4-byte distance from the field itself.
-fn eh_frame_start(header: &[u8], address: u64) -> Option<u64> {
-    let [1, 0x1b, _, _, distance @ ..] = header else { return None };
-    let distance = i32::from_ne_bytes(*distance.first_chunk()?);
-    Some(address.wrapping_add(4).wrapping_add_signed(distance.into()))
-}
 
 /// Offset of the last FDE in the `.eh_frame` at `start` that the table points to; 0 without a table.
 fn last_listed(header: &[u8], address: u64, start: u64) -> usize {

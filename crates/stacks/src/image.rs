@@ -13,9 +13,7 @@ use sframe_format::convert::unite;
 use sframe_format::derive::{self, FdeIndex, derive_linked};
 use sframe_format::light::{self, SHT_SFRAME_LIGHT};
 use sframe_format::write::{Function, Options, write_sorted};
-use sframe_format::{
-    Abi, CompactTable, Endian, FileRows, PT_GNU_SFRAME, SHT_GNU_SFRAME, Section, Source, compact,
-};
+use sframe_format::{Abi, CompactTable, FileRows, PT_GNU_SFRAME, SHT_GNU_SFRAME, Section, Source, compact};
 use std::ops::Range;
 use std::path::Path;
 
@@ -364,13 +362,7 @@ impl Image {
     /// zeros, or where its segment ends.
     fn eh_frame_by_header(&self) -> Option<(Bytes, u64)> {
         let (header, address) = self.segment(elf::PT_GNU_EH_FRAME)?;
-        let [1, 0x1b, _, _, distance @ ..] = &*header else { return None };
-        let distance = distance.first_chunk::<4>()?;
-        let distance = match self.abi.endian() {
-            Endian::Little => i32::from_le_bytes(*distance),
-            Endian::Big => i32::from_be_bytes(*distance),
-        };
-        let start = address.wrapping_add(4).wrapping_add_signed(distance.into());
+        let start = derive::eh_frame_start(self.abi.endian(), &header, address)?;
         let load = self.loads.iter().find(|load| start.wrapping_sub(load.address) < load.file_size)?;
         let from = usize::try_from(start - load.address).ok()?;
         self.part(self.contents(load)?.get(from..)?, start)

@@ -6,6 +6,7 @@
 //! must not be taken: a list is used if it was written since the process started.
 
 use crate::bytes::Bytes;
+use crate::ticks;
 use std::fs::{File, OpenOptions};
 use std::ops::Range;
 use std::os::unix::fs::OpenOptionsExt;
@@ -111,9 +112,7 @@ fn started(folder: &Path) -> Option<SystemTime> {
     let ticks: u64 = words.nth(19)?.parse().ok()?;
     let boot = std::fs::read_to_string("/proc/stat").ok()?;
     let boot: u64 = boot.lines().find_map(|line| line.strip_prefix("btime "))?.trim().parse().ok()?;
-    // SAFETY: it asks for a constant.
-    let per_second = unsafe { libc::sysconf(libc::_SC_CLK_TCK) }.max(1) as u64;
-    Some(SystemTime::UNIX_EPOCH + Duration::from_secs(boot.checked_add(ticks / per_second)?))
+    Some(SystemTime::UNIX_EPOCH + Duration::from_secs(boot.checked_add(ticks / ticks::per_second())?))
 }
 
 /// The number of a process as it sees it itself.

@@ -66,6 +66,7 @@ pub mod statistics;
 mod step;
 mod symbols;
 pub mod table;
+mod ticks;
 mod vdso;
 mod walk;
 pub mod write;

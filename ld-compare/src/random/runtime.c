@@ -1,5 +1,6 @@
-/* What every random program has of a C library: its start, constructors, thread-local storage and relocations of static
-   programs, and functions that note values. No library is linked, so that links are small and runs are short.
+/* What every random program has of a C library: its start, constructors, thread-local storage and relocations
+   of static programs, and functions that note values. No library is linked, so that links are small and runs
+   are short.
    LIBRARY: what each shared library has. DYNAMIC: the dynamic linker has relocated everything. PIE: a static program that relocates itself. */
 /* The dynamic linker reads packed relocations only of files that need a version of the C library's. */
 int getpid(void);
@@ -84,7 +85,8 @@ void observe_range(int id, const u64 *start, const u64 *end) {
 static u64 thread_pointer, tls_offset, tls_size;
 static char tls_area[65536] __attribute__((aligned(4096)));
 
-/* Static programs have one block of thread-local storage: below the thread pointer, or 16 bytes and alignment above. */
+/* Static programs have one block of thread-local storage: below the thread pointer, or 16 bytes and alignment
+   above. */
 static void set_tls(const Phdr *headers, u64 count, u64 base) {
     const Phdr *tls = 0;
     for (u64 i = 0; i < count; i++) if (headers[i].type == 7) tls = &headers[i];
@@ -115,7 +117,8 @@ static void set_tls(const Phdr *headers, u64 count, u64 base) {
 
 typedef struct { u64 module, offset; } Index;
 #ifdef __s390x__
-/* The argument is relative to the GOT, whose address the caller keeps in r12; the result is relative to the thread pointer. */
+/* The argument is relative to the GOT, whose address the caller keeps in r12; the result is relative to the
+   thread pointer. */
 __asm__(".text\n.globl __tls_get_offset\n.type __tls_get_offset,@function\n__tls_get_offset: agr %r2,%r12\njg own_tls_offset\n.size __tls_get_offset,.-__tls_get_offset");
 __attribute__((used)) HIDDEN u64 own_tls_offset(const Index *index) { return tls_offset + index->offset; }
 #else

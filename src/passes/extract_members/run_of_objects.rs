@@ -60,6 +60,9 @@ impl<T: Target> Search<'_, '_, T> {
     /// Takes the objects that the first steps name, if there are many and nothing was taken before. Returns
     /// the number of these steps.
     pub(super) fn take_run(&mut self, steps: &[Step]) -> usize {
+        if !self.found.objects.is_empty() || !self.found.shared.is_empty() {
+            return 0;
+        }
         let files = self.files;
         let object = |step: &Step| match step {
             Step::File(file) => match &files[*file as usize] {
@@ -69,8 +72,7 @@ impl<T: Target> Search<'_, '_, T> {
             _ => None,
         };
         let run: Vec<_> = steps.iter().map_while(object).collect();
-        let took_any = !self.found.objects.is_empty() || !self.found.shared.is_empty();
-        if run.len() < FEW || took_any {
+        if run.len() < FEW {
             return 0;
         }
         let said = Said {

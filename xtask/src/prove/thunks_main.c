@@ -1,5 +1,5 @@
-// Calls the functions of the table, and prints the sum of what they return; without a C library, whose own calls
-// would need thunks too.
+// Calls the functions of the table, and prints the sum of what they return; without a C library, whose own
+// calls would need thunks too.
 typedef unsigned long function(unsigned long depth);
 extern function *const __start_function_table[], *const __stop_function_table[];
 

@@ -24,6 +24,7 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use crate::abi::Abi;
+use crate::endian::Endian;
 use crate::error::Error;
 use crate::fre::PauthKey;
 use crate::rules::{Row, Rules};
@@ -74,6 +75,19 @@ pub fn for_each(
     let mut records = deriver.frames.records();
     records.by_ref().for_each(|record| deriver.record(&record, &mut take));
     records.finish()
+}
+
+/// The address of `.eh_frame` in a file without section headers: the `header` of its `PT_GNU_EH_FRAME`, which
+/// is at `address`, leads to it (LSB, "The .eh_frame_hdr section"). `None`: it has another form.
+pub fn eh_frame_start(endian: Endian, header: &[u8], address: u64) -> Option<u64> {
+    search_table::section(endian, header, address)
+}
+
+/// The number of bytes of `.eh_frame`, which begins with `data` at `address`. No segment ends where it does,
+/// so `data` may go on behind it. `header` are the bytes and the address of `.eh_frame_hdr`; its table may
+/// lead to records behind a terminator.
+pub fn eh_frame_size(endian: Endian, data: &[u8], address: u64, header: Option<(&[u8], u64)>) -> usize {
+    records::extent(endian, data, address, header)
 }
 
 /// Like [`for_each`], but for a linked file. `header` are the bytes and the address of its `.eh_frame_hdr`.

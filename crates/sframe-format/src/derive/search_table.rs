@@ -4,6 +4,16 @@ use core::ops::Deref;
 
 use crate::endian::Endian;
 
+/// Version 1, and a distance from the field itself in 4 bytes: so all linkers write the pointer to
+/// `.eh_frame`.
+const TO_SECTION: [u8; 2] = [1, 0x1b];
+
+/// The address of `.eh_frame` by the `.eh_frame_hdr` at an address.
+pub(super) fn section(endian: Endian, header: &[u8], address: u64) -> Option<u64> {
+    let distance = endian.read_i32(header, 4).filter(|_| header.starts_with(&TO_SECTION))?;
+    Some(address.wrapping_add(4).wrapping_add_signed(distance.into()))
+}
+
 /// `.eh_frame_hdr` as all linkers write it: sorted, with distances of 4 bytes.
 #[derive(Debug)]
 pub(super) struct Header<D> {
@@ -25,9 +35,8 @@ impl<D: Deref<Target = [u8]>> Header<D> {
 
     /// The header of the section at `section`. `None`: it belongs to another section, or has no table.
     pub fn parse(endian: Endian, data: D, address: u64, section: u64) -> Option<Self> {
-        let distance = endian.read_i32(&data, 4)?;
         let count = endian.read_u32(&data, 8)? as usize;
-        let is_of = address.wrapping_add(4).wrapping_add_signed(distance.into()) == section;
+        let is_of = self::section(endian, &data, address) == Some(section);
         let fits = count > 0 && count <= (data.len() - Self::SIZE) / 8;
         (data.starts_with(&Self::FORM) && is_of && fits).then_some(Self {
             data,

@@ -5,6 +5,7 @@
 //! books.
 
 use super::attribute::{Of, open, time};
+use crate::ticks;
 use std::fs;
 use std::fs::File;
 use std::io::Read;
@@ -65,10 +66,8 @@ impl Counter {
 
 /// The time that all processors have worked.
 fn machine() -> Option<Duration> {
-    // SAFETY: it asks for a constant.
-    let ticks = unsafe { libc::sysconf(libc::_SC_CLK_TCK) }.max(1) as f64;
     let ticks_worked = worked(&fs::read_to_string("/proc/stat").ok()?)?;
-    Some(Duration::from_secs_f64(ticks_worked as f64 / ticks))
+    Some(Duration::from_secs_f64(ticks_worked as f64 / ticks::per_second() as f64))
 }
 
 /// The ticks of work in `/proc/stat`: for users, also with lower priority, in the kernel, and in interrupts.

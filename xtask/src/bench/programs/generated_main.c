@@ -1,4 +1,5 @@
-// Calls every function of the generated objects through their table, DEPTH calls deep, and prints the sum of what they return.
+// Calls every function of the generated objects through their table, DEPTH calls deep, and prints the sum of
+// what they return.
 #include <stdio.h>
 
 typedef unsigned function(int depth);

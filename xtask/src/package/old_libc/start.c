@@ -1,5 +1,5 @@
-/* How programs start: since glibc 2.34 the C library runs a program's constructors, and start files no longer bring
-   a function that does. The symbol's older version still wants one. */
+/* How programs start: since glibc 2.34 the C library runs a program's constructors, and start files no longer
+   bring a function that does. The symbol's older version still wants one. */
 
 #define HIDDEN __attribute__((visibility("hidden")))
 

@@ -1,7 +1,7 @@
-/* What a program needs frames for, beside the table: exceptions through frames with destructors, and walks from
- * deep recursion, out of a callback of the C library and from a signal handler. Every walk is held against
- * libgcc's. The output says how many frames were found by the file's own table; `cargo xtask prove after-link`
- * expects the same output from a file that a tool has changed. */
+/* What a program needs frames for, beside the table: exceptions through frames with destructors, and walks
+ * from deep recursion, out of a callback of the C library and from a signal handler. Every walk is held
+ * against libgcc's. The output says how many frames were found by the file's own table; `cargo xtask prove
+ * after-link` expects the same output from a file that a tool has changed. */
 #include <sframe-unwind.h>
 #include <csignal>
 #include <cstdio>
