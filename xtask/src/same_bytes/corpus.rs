@@ -1,7 +1,7 @@
 //! Captured links on disk. Each different file is stored once, under its hash; for each link there is a list
 //! of its files.
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -55,6 +55,17 @@ impl Corpus {
             names.extend(name.strip_suffix(".json").map(str::to_owned));
         }
         names.sort();
+        Ok(names)
+    }
+
+    /// The names that contain a text.
+    ///
+    /// # Errors
+    /// There are none.
+    pub fn wanted(&self, filter: &str) -> Result<Vec<String>> {
+        let mut names = self.names()?;
+        names.retain(|name| name.contains(filter));
+        ensure!(!names.is_empty(), "no link is captured (cargo xtask same-bytes capture)");
         Ok(names)
     }
 

@@ -3,12 +3,12 @@
 //! `capture` runs a command, such as the tests, with a linker that keeps the inputs of each link
 //! (`--reproduce`). `record` makes all these links with one linker, with several numbers of threads, and
 //! stores the hashes of all results: exit status, both streams, each file. `check` does the same with another
-//! linker and lists the differences.
+//! linker and lists the differences. `history` says which commits made them.
 
 use crate::install::{self, Program};
 use anyhow::{Context, Result, bail, ensure};
 use corpus::Corpus;
-use replay::Facets;
+use facets::{Facets, agreed, differences, unlike};
 pub use replay::THREADS;
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -16,6 +16,8 @@ use std::path::{Path, PathBuf};
 
 mod capture;
 mod corpus;
+mod facets;
+mod history;
 mod replay;
 
 #[derive(clap::Args)]
@@ -41,6 +43,8 @@ enum Step {
     Record(Comparison),
     /// Make every link and list what differs from FILE
     Check(Comparison),
+    /// Say which commit of a range changed the results of which links, by building some of them
+    History(history::Range),
     /// Unpack the inputs of one link into a folder, to look into a difference
     Unpack { case: String, folder: PathBuf },
     /// Link and keep the inputs (what SFRAME_TEST_LD calls during `capture`)
@@ -81,7 +85,7 @@ pub fn repeat(folder: &Path, linker: &Path, command: &[String]) -> Result<Repeat
     let names = corpus.names()?;
     ensure!(!names.is_empty(), "{} made no link by this linker", command.join(" "));
     let (mut varying, mut failures) = (Vec::new(), Vec::new());
-    replay::all(&corpus, linker, &names, 2, &mut |case, result| match result {
+    replay::all(&corpus, linker, &names, &THREADS, 2, &mut |case, result| match result {
         Ok(runs) => {
             let facets = agreed(&runs);
             let unlike = unlike(&facets);
@@ -95,9 +99,6 @@ pub fn repeat(folder: &Path, linker: &Path, command: &[String]) -> Result<Repeat
     Ok(Repeated { links: names.len(), varying })
 }
 
-/// Stands in a record for a property in which all runs of the recorded linker differ, such as a time.
-const VARIES: &str = "varies";
-
 pub fn run(arguments: Arguments) -> Result<()> {
     let folder = arguments.corpus.unwrap_or_else(|| crate::folders::target().join("same-bytes"));
     let folder = std::path::absolute(folder)?;
@@ -106,6 +107,7 @@ pub fn run(arguments: Arguments) -> Result<()> {
         Step::Link(link) => capture::link(&folder, link),
         Step::Record(comparison) => record(&Corpus::open(folder)?, &comparison),
         Step::Check(comparison) => check(&Corpus::open(folder)?, &comparison),
+        Step::History(range) => history::run(&Corpus::open(folder)?, &range),
         Step::Unpack { case, folder: into } => {
             let corpus = Corpus::open(folder)?;
             let case = corpus.case(&case)?;
@@ -126,10 +128,10 @@ fn record(corpus: &Corpus, comparison: &Comparison) -> Result<()> {
         .create(true)
         .open(&comparison.file)
         .with_context(cannot_write)?;
-    let names = wanted(corpus, comparison)?;
+    let names = corpus.wanted(&comparison.filter)?;
     let names: Vec<String> = names.into_iter().filter(|name| !recorded.contains_key(name)).collect();
     let (mut varying, mut failures) = (0, Vec::new());
-    replay::all(corpus, &linker, &names, comparison.jobs, &mut |case, result| {
+    replay::all(corpus, &linker, &names, &THREADS, comparison.jobs, &mut |case, result| {
         let written = result.and_then(|runs| {
             let facets = agreed(&runs);
             let unlike = unlike(&facets);
@@ -150,37 +152,12 @@ fn record(corpus: &Corpus, comparison: &Comparison) -> Result<()> {
     Ok(())
 }
 
-fn wanted(corpus: &Corpus, comparison: &Comparison) -> Result<Vec<String>> {
-    let mut names = corpus.names()?;
-    names.retain(|name| name.contains(&comparison.filter));
-    ensure!(!names.is_empty(), "no link is captured (cargo xtask same-bytes capture)");
-    Ok(names)
-}
-
-/// The properties in which all runs agree.
-fn agreed(runs: &[(usize, Facets)]) -> Facets {
-    let mut names: Vec<&String> = runs.iter().flat_map(|(_, facets)| facets.keys()).collect();
-    names.sort();
-    names.dedup();
-    let first = |name: &String| runs.first().and_then(|(_, facets)| facets.get(name));
-    let one = |name: &String| match first(name) {
-        Some(hash) if runs.iter().all(|(_, facets)| facets.get(name) == Some(hash)) => hash.clone(),
-        _ => VARIES.to_owned(),
-    };
-    names.into_iter().map(|name| (name.clone(), one(name))).collect()
-}
-
-/// The names of properties in which runs disagree.
-fn unlike(agreed: &Facets) -> Vec<&String> {
-    agreed.iter().filter(|(_, hash)| *hash == VARIES).map(|(name, _)| name).collect()
-}
-
 fn check(corpus: &Corpus, comparison: &Comparison) -> Result<()> {
     let linker = comparison.linker.path()?;
     let recorded = read(&comparison.file)?;
     let (mut found, mut checked) = (Vec::new(), 0);
-    let names = wanted(corpus, comparison)?;
-    replay::all(corpus, &linker, &names, comparison.jobs, &mut |case, result| {
+    let names = corpus.wanted(&comparison.filter)?;
+    replay::all(corpus, &linker, &names, &THREADS, comparison.jobs, &mut |case, result| {
         checked += 1;
         match (recorded.get(case), result) {
             (None, _) => found.push(format!("{case}: not recorded")),
@@ -201,48 +178,4 @@ fn check(corpus: &Corpus, comparison: &Comparison) -> Result<()> {
 fn read(file: &Path) -> Result<BTreeMap<String, Facets>> {
     let text = std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
     text.lines().map(|line| Ok(serde_json::from_str(line)?)).collect()
-}
-
-/// The differences between the runs and the record, one line for each facet.
-fn differences(expected: &Facets, runs: &[(usize, Facets)]) -> Vec<String> {
-    let mut at: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
-    for (threads, facets) in runs {
-        for name in expected.keys().chain(facets.keys()) {
-            let (before, now) = (expected.get(name), facets.get(name));
-            let varies = before.is_some_and(|hash| hash == VARIES);
-            let places = at.entry(name).or_default();
-            if before != now && !varies && places.last() != Some(threads) {
-                places.push(*threads);
-            }
-        }
-    }
-    at.retain(|_, threads| !threads.is_empty());
-    at.iter().map(|(name, threads)| format!("{name} (threads: {threads:?})")).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn facets(list: &[(&str, &str)]) -> Facets {
-        list.iter().map(|(name, hash)| (name.to_string(), hash.to_string())).collect()
-    }
-
-    #[test]
-    fn only_agreed_facets_are_held() {
-        let runs = [
-            (1, facets(&[("status", "0"), ("stdout", "a")])),
-            (2, facets(&[("status", "0"), ("stdout", "b")])),
-        ];
-        let expected = agreed(&runs);
-        assert_eq!(expected, facets(&[("status", "0"), ("stdout", VARIES)]));
-        assert!(differences(&expected, &runs).is_empty());
-    }
-
-    #[test]
-    fn another_file_and_a_missing_one_are_differences() {
-        let expected = facets(&[("file a", "1"), ("file b", "2")]);
-        let runs = [(1, facets(&[("file a", "1"), ("file b", "2")])), (8, facets(&[("file a", "3")]))];
-        assert_eq!(differences(&expected, &runs), ["file a (threads: [8])", "file b (threads: [8])"]);
-    }
 }

@@ -1,6 +1,7 @@
 //! Makes captured links again, with several numbers of threads.
 
 use super::corpus::{Case, Corpus};
+use super::facets::{Facets, Runs};
 use crate::children::output_within;
 use anyhow::{Context, Result};
 use std::collections::BTreeMap;
@@ -19,17 +20,13 @@ pub const THREADS: [usize; 5] = [1, 2, 3, 8, 32];
 /// The longest time for a link. Inputs of tests may make an older linker wait for ever.
 const LIMIT: Duration = Duration::from_secs(20);
 
-/// The results of one link: a hash for each visible property.
-pub type Facets = BTreeMap<String, String>;
-
-/// The results of a link, by number of threads.
-pub type Runs = Vec<(usize, Facets)>;
-
-/// Makes these links, some at the same time, and passes on the results of each.
+/// Makes these links with these numbers of threads, some links at the same time, and passes on the results
+/// of each.
 pub fn all(
     corpus: &Corpus,
     linker: &Path,
     names: &[String],
+    threads: &[usize],
     jobs: usize,
     take: &mut dyn FnMut(&str, Result<Runs>),
 ) {
@@ -40,7 +37,7 @@ pub fn all(
             let (sender, names, next) = (sender.clone(), names, &next);
             scope.spawn(move || {
                 while let Some(name) = names.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let runs = corpus.case(name).and_then(|case| one(corpus, linker, &case));
+                    let runs = corpus.case(name).and_then(|case| one(corpus, linker, &case, threads));
                     if sender.send((name, runs)).is_err() {
                         return;
                     }
@@ -52,13 +49,13 @@ pub fn all(
     });
 }
 
-fn one(corpus: &Corpus, linker: &Path, case: &Case) -> Result<Runs> {
+fn one(corpus: &Corpus, linker: &Path, case: &Case, threads: &[usize]) -> Result<Runs> {
     let scratch = corpus.scratch()?;
     let folder = scratch.path();
     corpus.unpack(case, folder)?;
     let mut before = stamps(folder)?;
     let mut runs = Vec::new();
-    for threads in THREADS {
+    for &threads in threads {
         let mut facets = link(linker, case, folder, threads)?;
         for (path, stamp) in stamps(folder)? {
             if before.get(&path) == Some(&stamp) {
