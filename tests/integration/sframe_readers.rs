@@ -2,16 +2,14 @@
 //! libsframe from C.
 
 use crate::need;
-use crate::support::{Work, foreign, tools};
+use crate::support::{Work, tools};
 use object::write::{Object, StandardSegment};
 use object::{Architecture, BinaryFormat, Endianness, Object as _, ObjectSection, SectionKind};
+use peers::libsframe::{self, Libsframe, Question};
 use sframe_format::convert::convert;
 use sframe_format::derive::derive;
 use sframe_format::write::Options;
-use sframe_format::{
-    Abi, Base, Blob, BlobMut, Endian, FdeType, Frame, Location, Match, RegisterRule, Row, Rules, Section,
-    SectionIndex, Version,
-};
+use sframe_format::{Abi, Blob, BlobMut, Endian, Section, Version};
 use std::path::{Path, PathBuf};
 
 /// The address of the sections.
@@ -217,102 +215,37 @@ fn readelf_and_objdump_read_outputs_of_the_commands() {
     }
 }
 
-/// The line that the C program should print.
-fn answer(blob: &Blob<'_>, found: Option<Match>) -> String {
-    let Some(Match { abi, attributes, row, .. }) = found else { return "none".into() };
-    if attributes.fre_count == 0 {
-        // In V3 this means "outermost", but libsframe leaves that conclusion to its caller.
-        return "none".into();
-    }
-    let Rules::Frame(Frame { cfa, ra, fp, mangled }) = row.rules else {
-        return format!("{} undefined", row.start);
-    };
-    if attributes.fde_type == FdeType::Flexible {
-        let fre = blob.fres(&attributes).map(Result::unwrap).find(|fre| fre.start == row.start).unwrap();
-        let words = fre.words.chunks(fre.word_size().into()).map(|word| unsigned(word, blob.header().endian));
-        return words.fold(row.start.to_string(), |line, word| format!("{line} {word}"));
-    }
-    let base = i32::from(cfa.register == abi.stack_pointer());
-    let offset = |rule: RegisterRule| match rule {
-        RegisterRule::Unchanged => "-".to_owned(),
-        // On s390x, V2 encodes a register as an odd offset.
-        RegisterRule::Saved(Location { base: Base::Register(register), .. }) => {
-            (register << 1 | 1).to_string()
-        }
-        RegisterRule::Saved(location) => location.offset.to_string(),
-    };
-    // On s390x, a word of 0 replaces an RA that is not saved, if an FP comes after it.
-    let padded = abi == Abi::S390x && ra == RegisterRule::Unchanged && fp != RegisterRule::Unchanged;
-    let ra = if padded { "0".to_owned() } else { offset(ra) };
-    format!("{} {base} {} {ra} {} {}", row.start, cfa.offset, offset(fp), u8::from(mangled))
-}
-
-fn unsigned(word: &[u8], endian: Endian) -> u32 {
-    let shift = |value: u32, &byte: &u8| value << 8 | u32::from(byte);
-    match endian {
-        Endian::Little => word.iter().rev().fold(0, shift),
-        Endian::Big => word.iter().fold(0, shift),
-    }
-}
-
-/// Asks libsframe for the rows at these addresses; the answers must be the same.
-fn agree(work: &Work, program: &foreign::Foreign, written: &Written, pcs: &[u64]) {
-    let blob = written.blob();
-    let index = SectionIndex::new(&*written.bytes, ADDRESS);
-    let found: Vec<_> = pcs.iter().map(|&pc| index.lookup(pc).unwrap()).collect();
-    let types = found.iter().map(|found| found.map_or(FdeType::Default, |f| f.attributes.fde_type));
-    let types: Vec<FdeType> = types.collect();
-    let query = |(&pc, &fde_type): (&u64, &FdeType)| {
-        let number = u64::from(fde_type == FdeType::Flexible);
-        [pc.wrapping_sub(ADDRESS).to_le_bytes(), number.to_le_bytes()].concat()
-    };
-    work.write("queries", pcs.iter().zip(&types).flat_map(query).collect::<Vec<u8>>());
-    work.write("section", &written.bytes);
-    let outcome = program.run(work, &["section", "queries"]).ok();
-    let own = found.iter().map(|&found| answer(&blob, found));
-    let lines: Vec<&str> = outcome.stdout.lines().collect();
-    assert_eq!(lines.len(), pcs.len(), "{}", written.name);
-    for ((own, theirs), pc) in own.zip(lines).zip(pcs) {
-        assert_eq!(own, theirs, "{} at {pc:#x}", written.name);
-    }
+/// Asks libsframe for rows; the answers must be the same.
+fn agree(work: &Work, libsframe: &Libsframe, written: &Written, questions: &[Question]) {
+    let differences = libsframe.differences(&work.path(""), &written.blob(), questions);
+    let differences = differences.unwrap_or_else(|error| panic!("{}: {error}", written.name));
+    assert!(differences.is_empty(), "{}: {differences:#?}", written.name);
 }
 
 #[test]
 fn libsframe_finds_the_same_rows() {
     let work = Work::new();
-    let program = need!(foreign::libsframe(&work));
+    let libsframe = need!(Libsframe::newest(&work.path("")));
     for written in converted() {
-        let blob = written.blob();
-        let mut pcs = Vec::new();
-        for fde in blob.fdes().filter(|fde| fde.size > 0) {
-            let attributes = blob.attributes(&fde).unwrap();
-            let rows: Vec<Row> = blob.rows(&attributes).map(Result::unwrap).collect();
-            pcs.extend(rows.iter().map(|row| fde.address + u64::from(row.start)));
-            pcs.extend([
-                fde.address,
-                fde.address + u64::from(fde.size) - 1,
-                fde.address + u64::from(fde.size),
-            ]);
-        }
-        agree(&work, &program, &written, &pcs);
+        agree(&work, &libsframe, &written, &libsframe::every_row(&written.blob(), true));
     }
 }
 
 #[test]
 fn libsframe_agrees_on_random_addresses_of_libraries() {
     let work = Work::new();
-    let program = need!(foreign::libsframe(&work));
+    let libsframe = need!(Libsframe::newest(&work.path("")));
     let mut random = Random(1);
     for written in derived() {
         let blob = written.blob();
         let last = blob.fde(blob.header().fde_count - 1).unwrap();
         let (start, end) = (blob.function_address(0).unwrap(), last.address + u64::from(last.size));
-        let mut pcs = Vec::new();
+        let mut questions = Vec::new();
         for _ in 0..5_000 {
             let fde = blob.fde(random.below(blob.header().fde_count.into()) as u32).unwrap();
-            pcs.push(fde.address + random.below(u64::from(fde.size).max(1)));
-            pcs.push(start + random.below(end - start));
+            questions.push(Question::Address(fde.address + random.below(u64::from(fde.size).max(1))));
+            questions.push(Question::Address(start + random.below(end - start)));
         }
-        agree(&work, &program, &written, &pcs);
+        agree(&work, &libsframe, &written, &questions);
     }
 }

@@ -81,7 +81,7 @@ struct Step {
     fetch: fn(&Peers) -> Result<()>,
 }
 
-const STEPS: [Step; 26] = [
+const STEPS: [Step; 27] = [
     Step { name: "binutils that emit SFrame V3 (sid)", for_tests: true, fetch: |p| p.binutils("sid") },
     Step { name: "binutils that emit SFrame V2 (trixie)", for_tests: true, fetch: |p| p.binutils("trixie") },
     Step {
@@ -111,6 +111,7 @@ const STEPS: [Step; 26] = [
     Step { name: "llvm-objcopy (sid)", for_tests: false, fetch: Peers::llvm_objcopy },
     Step { name: "BOLT", for_tests: false, fetch: Peers::bolt },
     Step { name: "UPX (sid)", for_tests: false, fetch: Peers::upx },
+    Step { name: "glibc's source (experimental)", for_tests: false, fetch: Peers::glibc },
     Step { name: "wild", for_tests: false, fetch: Peers::wild },
 ];
 
@@ -353,6 +354,26 @@ impl Peers {
             library.display()
         );
         self.script("libdw", "libdw-gcc", &line)
+    }
+
+    /// The source of the newest glibc, and the programs without which it cannot be built.
+    fn glibc(&self) -> Result<()> {
+        let view = self.folder.join("apt/source-experimental");
+        let mirror = apt::mirror()?;
+        // What has left experimental is in sid.
+        let sources = format!("deb-src {mirror} experimental main\ndeb-src {mirror} sid main\n");
+        let options = apt::options(&view, Some(&sources))?;
+        apt::fetch_source(&view, &options, "glibc", &self.folder.join("glibc"))?;
+        let root = self.unpack_own(&["bison", "gawk", "python3"])?;
+        let bin = root.join("usr/bin");
+        for tool in ["gawk", "python3"] {
+            self.wrap_own("glibc-tools", tool, &root, &bin.join(tool))?;
+        }
+        let (share, m4) = (root.join("usr/share/bison"), bin.join("m4"));
+        let line = format!("BISON_PKGDATADIR='{}' M4='{}'", share.display(), m4.display());
+        let program = bin.join("bison");
+        let exec = format!("{line} {} exec '{}' \"$@\"", library_path(&root), program.display());
+        self.script("glibc-tools", "bison", &exec)
     }
 
     fn clang(&self) -> Result<()> {

@@ -21,9 +21,11 @@ mod compact;
 mod compare;
 mod faults;
 mod gdb_index;
+mod glibc;
 mod icf;
 mod index;
 mod kernel;
+mod libsframe;
 mod light;
 mod limits;
 mod llvm;
@@ -172,6 +174,16 @@ fn subjects() -> Vec<Subject> {
             "after-link",
             "strip, objcopy, dwz, patchelf, UPX, BOLT and others, on every form of output",
             after_link::after_link,
+        ),
+        Subject::of::<SframeCommand>(
+            "glibc",
+            "glibc's own SFrame reader, in programs that are linked in every mode",
+            glibc::glibc,
+        ),
+        Subject::new(
+            "libsframe",
+            "Every SFrame section that the tests link, read by libsframe, readelf, objdump and llvm-readobj",
+            libsframe::libsframe,
         ),
         Subject::new(
             "split-project",

@@ -3,8 +3,9 @@
 //!
 //! Two commands with the same answer are one linker. Callers search for commands themselves, because each
 //! searches in its own way: a comparison needs one command for each machine; a benchmark needs the program
-//! itself, and no shell script around it. shell script around it.
+//! itself, and no shell script around it. The same tree has a judge of frames ([`libsframe`]).
 
+pub mod libsframe;
 pub mod tree;
 
 use serde::{Deserialize, Serialize};

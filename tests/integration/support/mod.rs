@@ -13,7 +13,6 @@ pub mod machine;
 #[allow(dead_code)] // A vocabulary; not every word is in use.
 pub mod elf;
 pub mod elf_write;
-pub mod foreign;
 pub mod sframe;
 pub mod tools;
 pub mod work;

@@ -7,6 +7,7 @@
 
 use crate::install::{self, Program};
 use anyhow::{Context, Result, bail, ensure};
+pub use capture::run as capture;
 use corpus::Corpus;
 use facets::{Facets, agreed, differences, unlike};
 pub use replay::THREADS;
@@ -97,6 +98,27 @@ pub fn repeat(folder: &Path, linker: &Path, command: &[String]) -> Result<Repeat
     failures.sort();
     ensure!(failures.is_empty(), "not linked:\n{}", failures.join("\n"));
     Ok(Repeated { links: names.len(), varying })
+}
+
+/// Makes every captured link in the folder once more, and passes on each file that the linker writes, with
+/// the name of the link. Returns the number of links.
+///
+/// # Errors
+/// No link is captured, one cannot be unpacked or started, or `take` fails.
+pub fn outputs(
+    folder: &Path,
+    linker: &Path,
+    take: &mut dyn FnMut(&str, Vec<u8>) -> Result<()>,
+) -> Result<usize> {
+    let corpus = Corpus::open(folder.to_path_buf())?;
+    let names = corpus.names()?;
+    ensure!(!names.is_empty(), "no link is captured in {}", folder.display());
+    for name in &names {
+        for output in replay::outputs(&corpus, linker, &corpus.case(name)?)? {
+            take(name, output)?;
+        }
+    }
+    Ok(names.len())
 }
 
 pub fn run(arguments: Arguments) -> Result<()> {

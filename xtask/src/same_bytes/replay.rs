@@ -84,6 +84,17 @@ fn one(corpus: &Corpus, linker: &Path, case: &Case, threads: &[usize]) -> Result
     Ok(runs)
 }
 
+/// Makes a link once, and returns the contents of the files that it writes.
+pub fn outputs(corpus: &Corpus, linker: &Path, case: &Case) -> Result<Vec<Vec<u8>>> {
+    let scratch = corpus.scratch()?;
+    corpus.unpack(case, scratch.path())?;
+    let before = stamps(scratch.path())?;
+    link(linker, case, scratch.path(), 2)?;
+    let after = stamps(scratch.path())?.into_iter();
+    let written = after.filter(|(path, stamp)| before.get(path) != Some(stamp));
+    written.map(|(path, _)| std::fs::read(&path).with_context(|| path.display().to_string())).collect()
+}
+
 fn link(linker: &Path, case: &Case, folder: &Path, threads: usize) -> Result<Facets> {
     let mut command = Command::new(linker);
     command.arg0(&case.program).current_dir(folder).env_clear().envs(&case.environment);
