@@ -108,7 +108,14 @@ impl<D: Deref<Target = [u8]>> FileRows<D> {
         Ok(Some((rules, found.source())))
     }
 
-    /// The same, with the rows of its SFrame sections laid out for speed where that is possible
+    /// Where the function around the file's address `pc` starts, according to its compact table or its SFrame
+    /// section. A compact table may divide a long function; this is then the start of the part.
+    pub fn start_at(&self, pc: u64) -> Option<u64> {
+        let by_table = self.compact.as_ref().and_then(|table| table.lookup(pc).ok()?).map(|row| row.function);
+        by_table.or_else(|| self.all().find_map(|rows| Some(rows.index.find(pc)?.1.address)))
+    }
+
+    /// These rows, with those of its SFrame sections laid out for speed where that is possible
     /// ([`RuleTable::new`]). [`RuleTable`] says how much time and memory this takes.
     #[must_use]
     pub fn tabled(mut self) -> Self {

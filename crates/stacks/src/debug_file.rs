@@ -1,38 +1,89 @@
 //! The debug information that was split off from a file, and what it says of frames.
+//!
+//! A file names its debug file by its build-id, or by a name and a checksum in `.gnu_debuglink`. Debug files
+//! of several programs may share a further one (`.gnu_debugaltlink`, which dwz writes). All of them are
+//! looked for below the folder that stands for the recording's root, if there is one, and those that a
+//! build-id identifies also on this machine.
 
 use crate::build_id::build_id_path;
 use crate::bytes::Bytes;
 use crate::image::Image;
-use object::{Object, ObjectSection};
+use crate::sections::{mini_debug_file, section};
+use object::Object;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-/// The largest size of an expanded section, as a multiple of its compressed size. zlib shrinks nothing
-/// further.
-const MAX_EXPANSION: u64 = 1032;
+/// Where debuggers look for debug files.
+const FOLDER: &str = "/usr/lib/debug";
 
 /// The file with the debug information of another file. It is looked for when it is needed.
 pub(crate) struct DebugFile {
+    /// The path of the other file, from the root.
     path: PathBuf,
+    /// The folder that stands for the root.
+    root: Option<PathBuf>,
     image: Option<Arc<Image>>,
-    bytes: OnceLock<Option<Bytes>>,
+    found: OnceLock<Option<Found>>,
+    shared: OnceLock<Option<Bytes>>,
     frames: OnceLock<Option<Bytes>>,
+    mini: OnceLock<Option<Bytes>>,
+}
+
+/// A file that was found.
+struct Found {
+    /// Its path on this machine.
+    path: PathBuf,
+    bytes: Bytes,
+}
+
+impl Found {
+    fn open(path: PathBuf) -> Option<Self> {
+        Some(Self { bytes: Bytes::open(&path).ok()?, path })
+    }
+
+    fn has_build_id(&self, id: &[u8]) -> bool {
+        let file = object::File::parse(&*self.bytes).ok();
+        file.and_then(|file| file.build_id().ok()?).is_some_and(|found| found == id)
+    }
 }
 
 impl DebugFile {
-    /// The debug information of the file at a path.
-    pub fn new(path: &str, image: Option<&Arc<Image>>) -> Self {
-        let (path, image) = (PathBuf::from(path), image.map(Arc::clone));
-        Self { path, image, bytes: OnceLock::new(), frames: OnceLock::new() }
+    /// The debug information of the file at a path. `root`: the folder that the path counts from.
+    pub fn new(path: &str, root: Option<PathBuf>, image: Option<&Arc<Image>>) -> Self {
+        Self {
+            path: path.into(),
+            root,
+            image: image.map(Arc::clone),
+            found: OnceLock::new(),
+            shared: OnceLock::new(),
+            frames: OnceLock::new(),
+            mini: OnceLock::new(),
+        }
     }
 
     /// The file, found by build-id or by the name in `.gnu_debuglink`.
     pub fn bytes(&self) -> Option<&Bytes> {
-        self.bytes.get_or_init(|| self.by_build_id().or_else(|| self.by_link())).as_ref()
+        Some(&self.found()?.bytes)
+    }
+
+    /// The file itself or its debug file, whichever has debug information, and its path.
+    pub fn information(&self) -> Option<(&Bytes, PathBuf)> {
+        let has_any = |bytes: &Bytes| {
+            object::File::parse(&**bytes).is_ok_and(|file| file.section_by_name(".debug_info").is_some())
+        };
+        let own = self.image.as_deref().map(Image::bytes).filter(|bytes| has_any(bytes));
+        let own = own.map(|bytes| (bytes, self.in_root(&self.path)));
+        own.or_else(|| self.found().filter(|f| has_any(&f.bytes)).map(|f| (&f.bytes, f.path.clone())))
+    }
+
+    /// The file that the one with debug information shares with others.
+    pub fn shared(&self) -> Option<&Bytes> {
+        self.shared.get_or_init(|| self.find_shared()).as_ref()
     }
 
     /// The section `.debug_frame` of the file itself, or else of the one with its debug information.
     pub fn frames(&self) -> Option<&Bytes> {
+        let frames_in = |bytes: &Bytes| section(bytes, &object::File::parse(&**bytes).ok()?, ".debug_frame");
         let read = || {
             let own = self.image.as_deref().and_then(|image| frames_in(image.bytes()));
             own.or_else(|| frames_in(self.bytes()?))
@@ -40,37 +91,56 @@ impl DebugFile {
         self.frames.get_or_init(read).as_ref()
     }
 
-    fn by_build_id(&self) -> Option<Bytes> {
-        let id = self.image.as_ref()?.build_id()?;
-        let path = build_id_path(Path::new("/usr/lib/debug/.build-id"), id)?.with_extension("debug");
-        Bytes::open(&path).ok()
+    /// The file with symbols that is compressed into the file itself.
+    pub fn mini(&self) -> Option<&Bytes> {
+        self.mini.get_or_init(|| mini_debug_file(self.image.as_ref()?.bytes())).as_ref()
     }
 
-    fn by_link(&self) -> Option<Bytes> {
+    fn found(&self) -> Option<&Found> {
+        let find = || {
+            let id = self.image.as_ref()?.build_id();
+            id.and_then(|id| self.by_build_id(id)).or_else(|| self.by_link())
+        };
+        self.found.get_or_init(find).as_ref()
+    }
+
+    fn by_build_id(&self, id: &[u8]) -> Option<Found> {
+        let path = build_id_path(&Path::new(FOLDER).join(".build-id"), id)?.with_extension("debug");
+        let places = [Some(self.in_root(&path)), self.root.as_ref().map(|_| path)];
+        places.into_iter().flatten().filter_map(Found::open).find(|found| found.has_build_id(id))
+    }
+
+    fn by_link(&self) -> Option<Found> {
         let image = self.image.as_ref()?;
         let file = object::File::parse(&**image.bytes()).ok()?;
         let (name, checksum) = file.gnu_debuglink().ok()??;
         let name = std::str::from_utf8(name).ok().filter(|name| !name.contains('/'))?;
         let folder = self.path.parent()?;
-        let global = Path::new("/usr/lib/debug").join(folder.strip_prefix("/").unwrap_or(folder));
+        let global = Path::new(FOLDER).join(folder.strip_prefix("/").unwrap_or(folder));
         let places = [folder.join(name), folder.join(".debug").join(name), global.join(name)];
-        places.iter().filter_map(|place| Bytes::open(place).ok()).find(|bytes| {
+        places.iter().filter_map(|place| Found::open(self.in_root(place))).find(|found| {
             let mut crc = flate2::Crc::new();
-            crc.update(bytes);
+            crc.update(&found.bytes);
             crc.sum() == checksum
         })
     }
-}
 
-/// The section `.debug_frame` of a file. It may be compressed.
-fn frames_in(bytes: &Bytes) -> Option<Bytes> {
-    let file = object::File::parse(&**bytes).ok()?;
-    let section = file.section_by_name(".debug_frame").or_else(|| file.section_by_name(".zdebug_frame"))?;
-    let compressed = section.compressed_data().ok()?;
-    if compressed.format == object::CompressionFormat::None {
-        return bytes.part(compressed.data).filter(|part| !part.is_empty());
+    /// A relative name in `.gnu_debugaltlink` counts from the folder of the file that has the section.
+    fn find_shared(&self) -> Option<Bytes> {
+        let (bytes, path) = self.information()?;
+        let file = object::File::parse(&**bytes).ok()?;
+        let (name, id) = file.gnu_debugaltlink().ok()??;
+        let name = Path::new(std::str::from_utf8(name).ok()?);
+        let target = path.canonicalize().unwrap_or_else(|_| path.clone());
+        let relative = [&path, &target].into_iter().filter_map(|path| Some(path.parent()?.join(name)));
+        let named = [self.in_root(name)].into_iter().filter(|_| name.is_absolute());
+        let mut places = named.chain(relative.filter(|_| name.is_relative()));
+        let by_name = places.find_map(|place| Found::open(place).filter(|found| found.has_build_id(id)));
+        Some(by_name.or_else(|| self.by_build_id(id))?.bytes)
     }
-    let most = (compressed.data.len() as u64).saturating_mul(MAX_EXPANSION);
-    let expanded = (compressed.uncompressed_size <= most).then(|| compressed.decompress().ok())??;
-    Some(expanded.into_owned().into())
+
+    fn in_root(&self, path: &Path) -> PathBuf {
+        let inside = |root: &PathBuf| root.join(path.strip_prefix("/").unwrap_or(path));
+        self.root.as_ref().map_or_else(|| path.to_owned(), inside)
+    }
 }

@@ -95,6 +95,11 @@ impl MappedFile {
         self.made.as_ref().map_or(0, |rows| rows.known())
     }
 
+    /// Where the function around the file's address `pc` starts, according to what the file says of frames.
+    pub fn start_at(&self, pc: u64) -> Option<u64> {
+        self.made.as_ref()?.start_at(pc)
+    }
+
     /// Where the caller's value of a register is while the code at the file's address `pc` runs, if rows do
     /// not track that register.
     pub fn register_at(&self, pc: u64, register: Register) -> Option<RegisterRule> {
@@ -117,22 +122,18 @@ impl MappedFile {
         self.table.get().is_some()
     }
 
-    /// Its symbols and those of its separate debug file.
+    /// Its symbols, those of its separate debug file, and those that are compressed into it.
     pub fn symbols(&self) -> &Symbols {
         self.symbols.get_or_init(|| {
             let Ok(image) = &self.image else { return Symbols::default() };
-            let files = [Some(image.bytes().clone()), self.debug.bytes().cloned()];
-            Symbols::read(&files.into_iter().flatten().collect::<Vec<_>>())
+            let others = [self.debug.bytes(), self.debug.mini()].into_iter().flatten();
+            Symbols::read(&std::iter::once(image.bytes()).chain(others).cloned().collect::<Vec<_>>())
         })
     }
 
     /// Its debug information, or that of its separate debug file.
     pub fn inlines(&self) -> Option<&Inlines> {
-        let inlines = self.inlines.get_or_init(|| {
-            let image = self.image.as_ref().ok()?;
-            Inlines::read(image.bytes()).or_else(|| Inlines::read(self.debug.bytes()?))
-        });
-        inlines.as_ref()
+        self.inlines.get_or_init(|| Inlines::read(&self.debug)).as_ref()
     }
 }
 
@@ -198,7 +199,14 @@ impl Files {
         }
         let key = (path.to_string(), key.1.map(<[u8]>::to_vec), key.2);
         let image = self.find(stored, key.1.as_deref(), running);
-        let id = self.add(&key.0, key.1.clone(), image);
+        let other = running.and_then(Running::other_root);
+        let is_of_process = other.is_some();
+        let id = self.add(&key.0, key.1.clone(), other.or_else(|| self.options.sysroot.clone()), image);
+        if is_of_process {
+            // When names are asked for, the process may have ended, and its root with it.
+            let debug = &self.files[id.0 as usize].debug;
+            let _ = (debug.bytes(), debug.shared());
+        }
         self.by_key.insert(key, id);
         id
     }
@@ -206,19 +214,26 @@ impl Files {
     /// The file at a path of this machine, wherever others of the recording are. It must have the build-id.
     pub fn open_here(&mut self, path: &Path, build_id: Option<&[u8]>) -> FileId {
         let image = Image::open(path).and_then(|image| self.accept(image, build_id));
-        self.add(&path.to_string_lossy(), build_id.map(<[u8]>::to_vec), image)
+        self.add(&path.to_string_lossy(), build_id.map(<[u8]>::to_vec), None, image)
     }
 
     /// A file that is in no folder: its bytes.
     pub fn add_image(&mut self, name: &str, bytes: Bytes) -> FileId {
         let image = Image::new(bytes).and_then(|image| self.accept(image, None));
-        self.add(name, None, image)
+        self.add(name, None, None, image)
     }
 
-    fn add(&mut self, path: &str, expected: Option<Vec<u8>>, image: Result<Image, String>) -> FileId {
+    /// Adds a file. `root`: the folder that its path counts from, if it is not the root of this machine.
+    fn add(
+        &mut self,
+        path: &str,
+        expected: Option<Vec<u8>>,
+        root: Option<PathBuf>,
+        image: Result<Image, String>,
+    ) -> FileId {
         let id = FileId(self.files.len() as u32);
         let image = image.map(Arc::new);
-        let debug = Arc::new(DebugFile::new(path, image.as_ref().ok()));
+        let debug = Arc::new(DebugFile::new(path, root, image.as_ref().ok()));
         let rows = |image: &Arc<Image>| {
             let from = (Arc::clone(image), Arc::clone(&debug));
             Arc::new(Rows::new(from, self.options.sources, self.reading.clone()))

@@ -1,14 +1,21 @@
 //! Inlined functions, from DWARF.
+//!
+//! The information may be spread: dwz moves what several files have in common to a file that they share, and
+//! split DWARF leaves most of it in `.dwo` files beside the objects, or in one `.dwp` beside the program.
 
 use crate::bytes::Bytes;
+use crate::debug_file::DebugFile;
+use crate::sections::section;
 use crate::symbols::demangled;
-use addr2line::{Context, FrameIter};
-use gimli::{EndianRcSlice, RunTimeEndian};
-use object::{Object, ObjectSection};
-use std::rc::Rc;
+use addr2line::{Context, FrameIter, LookupContinuation, LookupResult, SplitDwarfLoad};
+use gimli::{Dwarf, DwarfPackage, EndianArcSlice, Reader, RunTimeEndian, SectionId};
+use object::Object;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-type Slice = EndianRcSlice<RunTimeEndian>;
+type Slice = EndianArcSlice<RunTimeEndian>;
 
 /// A function at an address, and its source line there.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,31 +27,99 @@ pub struct Line {
 }
 
 /// The debug information of a file.
-pub struct Inlines(Context<Slice>);
+pub struct Inlines {
+    context: Context<Slice>,
+    /// The path of the file on this machine.
+    path: PathBuf,
+    /// All split parts in one file.
+    package: Option<DwarfPackage<Slice>>,
+}
 
 impl Inlines {
     /// Reads a file's debug information. `None`: it has none.
-    pub fn read(bytes: &Bytes) -> Option<Self> {
-        let file = object::File::parse(&**bytes).ok()?;
-        file.section_by_name(".debug_info").or_else(|| file.section_by_name(".zdebug_info"))?;
-        let endian = if file.is_little_endian() { RunTimeEndian::Little } else { RunTimeEndian::Big };
-        let load = |id: gimli::SectionId| -> Result<Slice, gimli::Error> {
-            let section = file.section_by_name(id.name());
-            let data = section.and_then(|section| section.uncompressed_data().ok()).unwrap_or_default();
-            Ok(EndianRcSlice::new(Rc::from(&*data), endian))
-        };
-        let dwarf = gimli::Dwarf::load(load).ok()?;
-        Context::from_dwarf(dwarf).ok().map(Self)
+    pub(crate) fn read(debug: &DebugFile) -> Option<Self> {
+        let (bytes, path) = debug.information()?;
+        let name = |id: SectionId| Some(id.name());
+        let mut dwarf = Dwarf::load(loader(bytes, &parse(bytes)?, name)).ok()?;
+        if let Some(shared) = debug.shared() {
+            dwarf.load_sup(loader(shared, &parse(shared)?, name)).ok()?;
+        }
+        let package = package(&path);
+        Some(Self { context: Context::from_dwarf(dwarf).ok()?, path, package })
     }
 
     /// The functions at an address, innermost first. The last one is the function of the symbol table.
     pub fn at(&self, address: u64) -> Vec<Line> {
         let mut lines = Vec::new();
-        let Ok(mut frames) = self.0.find_frames(address).skip_all_loads() else { return lines };
+        let mut found = self.context.find_frames(address);
+        let mut frames = loop {
+            match found {
+                LookupResult::Output(Ok(frames)) => break frames,
+                LookupResult::Output(Err(_)) => return lines,
+                LookupResult::Load { load, continuation } => {
+                    found = continuation.resume(self.split_part(&load));
+                }
+            }
+        };
         while let Some(line) = next(&mut frames) {
             lines.push(line);
         }
         lines
+    }
+
+    /// A part of split DWARF: in the package, or in a file of its own, which the compiler has named.
+    fn split_part(&self, load: &SplitDwarfLoad<Slice>) -> Option<Arc<Dwarf<Slice>>> {
+        let packed =
+            self.package.as_ref().and_then(|package| package.find_cu(load.dwo_id, &load.parent).ok()?);
+        if let Some(packed) = packed {
+            return Some(Arc::new(packed));
+        }
+        let path_of = |slice: &Slice| Some(PathBuf::from(OsStr::from_bytes(&slice.to_slice().ok()?)));
+        let name = path_of(load.path.as_ref()?)?;
+        let folder = load.comp_dir.as_ref().and_then(path_of).unwrap_or_default();
+        // The folder of the build may be gone, or on another machine.
+        let beside = self.path.parent()?.join(name.file_name()?);
+        let bytes = [folder.join(&name), beside].iter().find_map(|place| Bytes::open(place).ok())?;
+        let mut part = Dwarf::load(loader(&bytes, &parse(&bytes)?, |id| id.dwo_name())).ok()?;
+        part.make_dwo(&load.parent);
+        // The file may be of another build.
+        let mut units = part.units();
+        while let Some(header) = units.next().ok()? {
+            if part.unit(header).is_ok_and(|unit| unit.dwo_id == Some(load.dwo_id)) {
+                return Some(Arc::new(part));
+            }
+        }
+        None
+    }
+}
+
+/// The package of split DWARF beside a file.
+fn package(path: &Path) -> Option<DwarfPackage<Slice>> {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".dwp");
+    let bytes = Bytes::open(Path::new(&name)).ok()?;
+    let file = parse(&bytes)?;
+    let empty = EndianArcSlice::new(Arc::from([]), endian(&file));
+    DwarfPackage::load(loader(&bytes, &file, |id| id.dwo_name()), empty).ok()
+}
+
+fn parse(bytes: &Bytes) -> Option<object::File<'_>> {
+    object::File::parse(&**bytes).ok()
+}
+
+fn endian(file: &object::File<'_>) -> RunTimeEndian {
+    if file.is_little_endian() { RunTimeEndian::Little } else { RunTimeEndian::Big }
+}
+
+/// Gives the sections of a file by their names. A section that is not there is empty.
+fn loader(
+    bytes: &Bytes,
+    file: &object::File<'_>,
+    name: impl Fn(SectionId) -> Option<&'static str>,
+) -> impl FnMut(SectionId) -> Result<Slice, gimli::Error> {
+    move |id| {
+        let found = name(id).and_then(|name| section(bytes, file, name)).unwrap_or_default();
+        Ok(EndianArcSlice::new(Arc::from(&*found), endian(file)))
     }
 }
 

@@ -167,7 +167,8 @@ impl List {
         let mut words = text.split_whitespace();
         let function = words.next().unwrap_or_default().into();
         let file = words.next().unwrap_or("[kernel]").into();
-        Name { function, offset: Some(stated - symbol.address), file, place: None, inlined: false }
+        let offset = Some(stated - symbol.address);
+        Name { function, known: true, offset, file, place: None, inlined: false }
     }
 
     /// The last function of the kernel itself that starts at or before an address. If it has several names,

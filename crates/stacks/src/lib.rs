@@ -60,6 +60,7 @@ pub mod recording;
 mod rows;
 pub mod running;
 mod saved;
+mod sections;
 pub mod session;
 pub mod snapshot;
 pub mod statistics;

@@ -7,9 +7,12 @@ use std::sync::Arc;
 /// frames belong to one function.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Name {
-    /// The function as people write it, or an address if the function is unknown.
+    /// The function as people write it, or an address if it has no name: that where it starts, as far as that
+    /// is known.
     pub function: Arc<str>,
-    /// Offset in the function in bytes. `None`: the function is unknown.
+    /// Whether the function has a name.
+    pub known: bool,
+    /// Offset in the function in bytes. `None`: it is unknown where the function starts.
     pub offset: Option<u64>,
     /// Path of the file that contains it.
     pub file: Arc<str>,
@@ -21,7 +24,8 @@ pub struct Name {
 
 /// The name of an address that no symbol covers.
 pub(crate) fn nameless(address: u64, file: &str) -> Name {
-    Name { function: unnamed(None, address), offset: None, file: file.into(), place: None, inlined: false }
+    let function = unnamed(None, address);
+    Name { function, known: false, offset: None, file: file.into(), place: None, inlined: false }
 }
 
 /// The text that replaces a function's name at an address that no symbol covers: the address, or an offset in

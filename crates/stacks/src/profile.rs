@@ -4,7 +4,7 @@
 //! so many samples share the room of their common callers. It looks up each address among symbols only once,
 //! when all samples are in.
 
-use crate::files::{FileId, Files};
+use crate::files::{FileId, Files, MappedFile};
 use crate::jit_map::JitMap;
 use crate::kernel::Kernel;
 pub use crate::name::Name;
@@ -12,7 +12,7 @@ use crate::name::{nameless, unnamed};
 use crate::process::Place;
 use crate::session::{Frame, Stack};
 use crate::statistics::End;
-use crate::symbols::demangled;
+use crate::symbols::{Symbol, demangled};
 use foldhash::fast::FixedState;
 use hashbrown::hash_table::Entry;
 use hashbrown::{HashMap, HashTable};
@@ -282,32 +282,31 @@ impl Namer<'_> {
             return nameless(address, "[anonymous code]");
         };
         let function = String::from_utf8_lossy(name).into();
-        Name { function, offset: Some(offset), file: Arc::clone(&map.path), place: None, inlined: false }
+        Name {
+            function,
+            known: true,
+            offset: Some(offset),
+            file: Arc::clone(&map.path),
+            place: None,
+            inlined: false,
+        }
     }
 
     fn add_of_file(&mut self, id: FileId, address: u64, names: &mut Vec<Name>) {
         let Some(file) = self.files.get(id) else { return names.push(nameless(address, "[unknown]")) };
-        let symbols = file.symbols();
-        let symbol = symbols.at(address);
-        let function = match symbol {
-            Some(symbol) => {
-                let known = self.functions.entry((id, symbol.address));
-                Arc::clone(known.or_insert_with(|| demangled(symbols.name(symbol))))
-            }
-            None => unnamed(Some(file.name()), address),
-        };
-        let offset = symbol.map(|symbol| address - symbol.address);
-        let outer = Name { function, offset, file: Arc::clone(&file.path), place: None, inlined: false };
+        let outer = self.outer(id, file, address);
         // Reading debug information takes longer than all other work, so it happens only for `inlined`.
         let inlines = if self.inlined { file.inlines() } else { None };
         let lines = inlines.map(|inlines| inlines.at(address)).unwrap_or_default();
         let Some(last) = lines.len().checked_sub(1) else { return names.push(outer) };
         let name = |(number, line): (usize, crate::inlines::Line)| {
             let inlined = number != last;
-            let function = line.function.filter(|_| inlined || outer.offset.is_none());
+            let function = line.function.filter(|_| inlined || !outer.known);
+            let known = function.is_some() || !inlined && outer.known;
             let unnamed = || if inlined { "??".into() } else { Arc::clone(&outer.function) };
             Name {
                 function: function.unwrap_or_else(unnamed),
+                known,
                 offset: outer.offset.filter(|_| !inlined),
                 file: Arc::clone(&outer.file),
                 place: line.place,
@@ -315,5 +314,25 @@ impl Namer<'_> {
             }
         };
         names.extend(lines.into_iter().enumerate().map(name));
+    }
+
+    /// The function at an address of a file, into which others may have been inlined. If no symbol is there,
+    /// it still starts where the file's frames say so.
+    fn outer(&mut self, id: FileId, file: &MappedFile, address: u64) -> Name {
+        let symbols = file.symbols();
+        let symbol = symbols.at(address);
+        let described = if symbol.is_some_and(Symbol::has_size) { None } else { file.start_at(address) };
+        // A symbol without a size reaches to the next one, and functions without symbols may lie between.
+        let symbol = symbol.filter(|symbol| described.is_none_or(|start| start <= symbol.address));
+        let start = symbol.map(|symbol| symbol.address).or(described);
+        let function = match symbol {
+            Some(symbol) => {
+                let known = self.functions.entry((id, symbol.address));
+                Arc::clone(known.or_insert_with(|| demangled(symbols.name(symbol))))
+            }
+            None => unnamed(Some(file.name()), start.unwrap_or(address)),
+        };
+        let (known, offset) = (symbol.is_some(), start.map(|start| address - start));
+        Name { function, known, offset, file: Arc::clone(&file.path), place: None, inlined: false }
     }
 }

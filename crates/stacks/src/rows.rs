@@ -155,6 +155,12 @@ impl Rows {
         self.known.lock().unwrap_or_else(PoisonError::into_inner).by_address.len()
     }
 
+    /// Where the function around `pc` starts, according to the file's own rows or its FDEs.
+    pub fn start_at(&self, pc: u64) -> Option<u64> {
+        let by_fde = || self.indexes(pc).find_map(|fdes| fdes.range_at(pc)).map(|range| range.start);
+        self.own().and_then(|own| own.start_at(pc)).or_else(by_fde)
+    }
+
     /// Where the caller's value of a register is while the code at the file's address `pc` runs, according to
     /// `.eh_frame`.
     pub fn register_at(&self, pc: u64, register: Register) -> Option<RegisterRule> {
@@ -269,7 +275,7 @@ mod tests {
     #[test]
     fn rows_on_demand_are_those_of_the_whole_file() {
         let image = Arc::new(Image::open(&std::env::current_exe().unwrap()).unwrap());
-        let debug = Arc::new(DebugFile::new("/", Some(&image)));
+        let debug = Arc::new(DebugFile::new("/", None, Some(&image)));
         let rows = Rows::new((Arc::clone(&image), debug), Sources::All, ReadTime::default());
         let sections = image.sections(Sources::All, None);
         let index: Vec<(SectionIndex<&[u8]>, Source)> =

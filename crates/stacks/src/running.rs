@@ -94,6 +94,13 @@ impl Running {
         [Some(inside.into()), program, Some(path.to_owned())].into_iter().flatten()
     }
 
+    /// The root of the process, if it is another one than that of this process.
+    pub(crate) fn other_root(&self) -> Option<PathBuf> {
+        let root = PathBuf::from(format!("/proc/{}/root", self.pid));
+        let identity = |path: &Path| std::fs::metadata(path).ok().map(|found| Identity::of(&found));
+        (identity(&root)? != identity(Path::new("/"))?).then_some(root)
+    }
+
     /// Checks that the file at a path, with these bytes, is the mapped one.
     pub(crate) fn check(&self, path: &Path, bytes: &Bytes) -> Result<(), String> {
         let Some(expected) = self.identity else { return Ok(()) };

@@ -29,6 +29,13 @@ pub struct Symbol {
     rank: u8,
 }
 
+impl Symbol {
+    /// Whether the file says how large it is.
+    pub fn has_size(&self) -> bool {
+        self.size > 0
+    }
+}
+
 /// The functions of a file, ascending by address.
 #[derive(Default)]
 pub struct Symbols {

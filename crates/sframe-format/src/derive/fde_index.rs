@@ -137,6 +137,12 @@ impl<D: Deref<Target = [u8]>> FdeIndex<D> {
         }
     }
 
+    /// The addresses that the FDE at `pc` covers. `None`: no FDE covers `pc`.
+    pub fn range_at(&self, pc: u64) -> Option<Range<u64>> {
+        let fde = self.fde_at(&self.frames(), pc)?;
+        Some(fde.start..fde.end())
+    }
+
     /// Steps from the frame at `pc` to its caller by everything that call frame information can say, which is
     /// more than rules can ([`FdeIndex::rules_at`]): it computes any expression. `None`: no FDE covers `pc`,
     /// or it has no row there.
