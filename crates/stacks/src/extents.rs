@@ -14,16 +14,21 @@ type Header = elf::FileHeader64<Endianness>;
 
 /// What compilers write between the name of a function and the rest of a part's name.
 const PART: &[u8] = b".cold";
-/// Names of functions that have no caller: the code where a program starts, and that to which a goroutine
-/// returns.
-const OUTERMOST: [&[u8]; 6] = [
+/// Names of functions that have no caller: the code where a program starts, where Go starts a thread, and
+/// that to which a goroutine returns.
+const OUTERMOST: [&[u8]; 8] = [
     b"_start",
     b"__start",
     b"runtime.rt0_go",
     b"runtime.rt0_go.abi0",
+    b"runtime.mstart",
+    b"runtime.mstart.abi0",
     b"runtime.goexit",
     b"runtime.goexit.abi0",
 ];
+/// Functions of Go that go on on a thread's own stack and never return to the goroutine that called them. Go,
+/// too, takes them for the end of the stack.
+pub const LAST_OF_THREAD: [&[u8]; 2] = [b"runtime.mcall", b"runtime.morestack"];
 /// Functions of Go whose CFI does not hold: they go on on another stack, or have no caller though it names
 /// one.
 const MISDESCRIBED: [&[u8]; 7] = [
@@ -47,14 +52,14 @@ pub fn functions(bytes: &Bytes, entry: u64) -> Functions {
     {
         read.go(table);
     }
-    let Read { mut known, parts, outermost, misdescribed } = read;
+    let Read { mut known, parts, outermost, misdescribed, left } = read;
     if !parts.is_empty() {
         let groups = groups(&parts);
         for (name, place) in &known.1 {
             known.0[*place].group = groups.get(whole(name)).copied();
         }
     }
-    Functions::new(known.0, outermost).with_misdescribed(misdescribed)
+    Functions::new(known.0, outermost).with_misdescribed(misdescribed).with_left(left)
 }
 
 /// What has been read of symbol tables.
@@ -67,6 +72,8 @@ struct Read<'a> {
     outermost: Vec<u64>,
     /// Functions whose CFI does not hold.
     misdescribed: Vec<Range<u64>>,
+    /// Functions that never return to the stack that they are called on.
+    left: Vec<Range<u64>>,
 }
 
 impl<'a> Read<'a> {
@@ -102,8 +109,12 @@ impl<'a> Read<'a> {
         if OUTERMOST.contains(&name) {
             self.outermost.push(start);
         }
-        if MISDESCRIBED.contains(&name.strip_suffix(b".abi0").unwrap_or(name)) {
+        let plain = name.strip_suffix(b".abi0").unwrap_or(name);
+        if MISDESCRIBED.contains(&plain) {
             self.misdescribed.push(start..end);
+        }
+        if LAST_OF_THREAD.contains(&plain) {
+            self.left.push(start..end);
         }
         let (known, names) = &mut self.known;
         names.push((name, known.len()));

@@ -7,6 +7,7 @@
 
 use crate::bytes::Bytes;
 use crate::code::functions::{Functions, Piece, piece};
+use crate::code::{LONGEST_CALL, ends_with_call};
 use crate::debug_file::DebugFile;
 use crate::image::{Image, Sources};
 use foldhash::fast::FixedState;
@@ -223,10 +224,17 @@ impl Rows {
         self.functions.get_or_init(|| self.image.functions())
     }
 
-    /// The rules from the instructions. This reads only the function around `pc`, with its parts. If no
-    /// symbol says where the function starts, it reads all code between the described functions around `pc`.
+    /// The rules from the instructions, except for calls on a stack that nothing leads away from. This reads
+    /// only the function around `pc`, with its parts. If no symbol says where the function starts, it reads
+    /// all code between the described functions around `pc`.
     fn by_instructions(&self, pc: u64) -> Answer {
         let functions = self.functions();
+        let is_call = |code| ends_with_call(self.image.abi(), code);
+        if functions.leaves_stack_at(pc)
+            && self.image.code_before(pc.wrapping_add(1), LONGEST_CALL).is_some_and(is_call)
+        {
+            return Ok(None);
+        }
         let own = functions.piece_at(pc, &self.gap_at(pc));
         let mut known = self.instructions.lock().unwrap_or_else(PoisonError::into_inner);
         let rows = known.entry(own.range.start).or_insert_with(|| {

@@ -1,7 +1,8 @@
 //! Walks one stack, with the registers and the copy of the stack's top.
 
 use crate::bytes::{fetch_ahead, word};
-use crate::code::ends_with_call;
+use crate::code::{LONGEST_CALL, ends_with_call};
+use crate::extents::LAST_OF_THREAD;
 use crate::files::{FileId, Files};
 use crate::memory::Memory;
 use crate::process::{Last, Place, Process};
@@ -18,13 +19,9 @@ const MAX_FRAMES: usize = 100_000;
 const MAX_STACK_SIZE: u64 = 1 << 30;
 /// The code of a program's entry has fewer bytes than this.
 const MAX_ENTRY_SIZE: u64 = 128;
-/// The longest instruction that calls has this many bytes.
-const LONGEST_CALL: usize = 9;
 /// Functions in which a new thread starts, with 0 for its return address.
 const THREAD_STARTS: [&[u8]; 4] = [b"clone", b"__clone", b"clone3", b"__clone3"];
-/// Functions of Go that go on on a thread's own stack and call a function there. The first ones do not return
-/// to the goroutine that called them, so Go, too, takes them for the end of the stack.
-const LAST_OF_THREAD: [&[u8]; 2] = [b"runtime.mcall", b"runtime.morestack"];
+/// Functions of Go that go on on a thread's own stack, call a function there, and return to the goroutine.
 const SWITCHES: [&[u8]; 3] = [b"runtime.systemstack", b"runtime.asmcgocall", b"runtime.cgocallback"];
 /// Bytes of the stack to fetch ahead of the walk. They contain some frames.
 const AHEAD: usize = 2048;

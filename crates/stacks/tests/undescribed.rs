@@ -71,12 +71,12 @@ fn a_goroutine_ends_where_its_first_function_returns_to() {
     assert!(folded.contains("runtime.goexit;main.work;main.leaf 1"), "{folded}");
 }
 
-/// Functions of Go that call on another stack: one never returns, so it is the last of its stack; of the
+/// Functions of Go that call on another stack: two never return, so each is the last of its stack; of the
 /// other's caller, the sample has nothing.
 #[test]
 fn a_switch_to_another_stack_is_told_from_missing_rows() {
     const LEAF: u64 = 0x40_0099;
-    const BEHIND_CALLS: [u64; 2] = [0x40_0085, 0x40_0094];
+    const BEHIND_CALLS: [u64; 3] = [0x40_0085, 0x40_0094, 0x40_00ab];
     let mut writer = Writer::default();
     writer.comm(7, "go_switches", true, 1);
     writer.mmap(7, (0x40_0000, 0x1000, 0), &fixture("tests/fixtures/go_switches"), 2);
@@ -84,7 +84,7 @@ fn a_switch_to_another_stack_is_told_from_missing_rows() {
         writer.sample(7, 10, [STACK, 5, LEAF], &[], &words(&[caller, 0x40_0085, 0x40_0094, 0]));
     }
     let unwound = Unwound::of(&writer);
-    let walks = [0, 1].map(|sample| (unwound.frames(sample).len(), unwound.profile.rows[sample].end));
-    assert_eq!(walks, [(2, End::Root), (2, End::OtherStack)]);
+    let walks = [0, 1, 2].map(|sample| (unwound.frames(sample).len(), unwound.profile.rows[sample].end));
+    assert_eq!(walks, [(2, End::Root), (2, End::OtherStack), (2, End::Root)]);
     assert!(unwound.end(1).starts_with("the program switched stacks"), "{}", unwound.end(1));
 }

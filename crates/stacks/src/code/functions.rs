@@ -48,6 +48,8 @@ pub struct Functions {
     outermost: Vec<u64>,
     /// Functions whose CFI for debuggers does not hold.
     misdescribed: Vec<Range<u64>>,
+    /// Functions that call on another stack and never return to the one before.
+    left: Vec<Range<u64>>,
 }
 
 impl Functions {
@@ -62,7 +64,18 @@ impl Functions {
             known.end = if known.end > known.start { known.end.min(next) } else { next };
         }
         outermost.sort_unstable();
-        Self { known, outermost, misdescribed: Vec::new() }
+        Self { known, outermost, misdescribed: Vec::new(), left: Vec::new() }
+    }
+
+    /// The same, with the functions that call on another stack and never return to the one before.
+    #[must_use]
+    pub fn with_left(self, left: Vec<Range<u64>>) -> Self {
+        Self { left, ..self }
+    }
+
+    /// Whether the function at an address calls on another stack and never returns to the one before.
+    pub fn leaves_stack_at(&self, address: u64) -> bool {
+        self.left.iter().any(|range| range.contains(&address))
     }
 
     /// The same, with the functions whose CFI for debuggers does not hold.

@@ -84,6 +84,9 @@ impl Code<'_> {
     }
 }
 
+/// The longest instruction that calls has this many bytes.
+pub const LONGEST_CALL: usize = 9;
+
 /// Whether the last instruction of some code is a call.
 pub fn ends_with_call(abi: Abi, code: &[u8]) -> bool {
     use machine::Machine;
