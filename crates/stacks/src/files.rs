@@ -11,6 +11,7 @@ use crate::bytes::Bytes;
 use crate::debug_file::DebugFile;
 use crate::image::{Image, Sources};
 use crate::inlines::Inlines;
+use crate::jit_dump::JitDump;
 use crate::jit_map::JitMap;
 use crate::kernel::{KERNEL, running_build_id};
 use crate::rows::{ReadTime, Rows};
@@ -158,6 +159,8 @@ pub struct Files {
     by_key: HashMap<OwnedKey, FileId>,
     /// Build-ids of paths, from the recording.
     build_ids: HashMap<String, Vec<u8>>,
+    /// What processes have written of the code that they have made.
+    jit_dumps: HashMap<u32, JitDump>,
     /// When the first file could come.
     since: SystemTime,
     reading: ReadTime,
@@ -171,6 +174,7 @@ impl Files {
             files: Vec::new(),
             by_key: HashMap::new(),
             build_ids: HashMap::new(),
+            jit_dumps: HashMap::new(),
             since: SystemTime::now(),
             reading: ReadTime::new(options.measure),
             options,
@@ -347,6 +351,24 @@ impl Files {
     /// The time spent reading rows, if it was measured.
     pub fn reading(&self) -> Duration {
         self.reading.total()
+    }
+
+    /// Remembers that a process has mapped the jitdump that it writes.
+    pub(crate) fn add_jit_dump(&mut self, pid: u32, stored: &[u8], running: Option<&Running>) {
+        let path = Path::new(OsStr::from_bytes(stored));
+        let places: Vec<PathBuf> = match (&self.options.sysroot, running) {
+            (Some(root), _) => vec![root.join(without_root(path))],
+            (None, Some(running)) => std::iter::once(running.exact()).chain(running.places(path)).collect(),
+            (None, None) => vec![path.to_owned()],
+        };
+        let name = String::from_utf8_lossy(stored);
+        let dump = places.iter().find_map(|place| JitDump::open(place, &name, self.abi));
+        self.jit_dumps.extend(dump.map(|dump| (pid, dump)));
+    }
+
+    /// What a process has written of the code that it has made.
+    pub(crate) fn jit_dump(&self, pid: u32) -> Option<&JitDump> {
+        self.jit_dumps.get(&pid)
     }
 
     /// The list of the code that a process has made.

@@ -49,6 +49,7 @@ pub mod files;
 mod go_table;
 pub mod image;
 mod inlines;
+mod jit_dump;
 mod jit_map;
 pub mod kernel;
 pub mod live;

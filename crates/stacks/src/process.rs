@@ -6,6 +6,7 @@
 use crate::bytes::Bytes;
 use crate::event::Mapped;
 use crate::files::{FileId, Files};
+use crate::jit_dump;
 use crate::running::Running;
 use hashbrown::{HashMap, HashSet};
 use sframe_format::{Abi, Module, ModuleId, Unwinder};
@@ -211,10 +212,13 @@ impl Processes {
         if range.is_empty() {
             return;
         }
-        let mut file = None;
+        let (mut file, identity) = (None, mapped.identity);
+        let running = self.live.then(|| Running { pid: mapped.pid, range: range.clone(), identity });
+        if mapped.executable && jit_dump::is_name(mapped.path) {
+            files.add_jit_dump(mapped.pid, mapped.path, running.as_ref());
+            return self.get(mapped.pid).map(range, false, None, files);
+        }
         if mapped.executable && is_file(mapped.path) {
-            let identity = mapped.identity;
-            let running = self.live.then(|| Running { pid: mapped.pid, range: range.clone(), identity });
             let id = files.open(mapped.path, mapped.build_id, running.as_ref());
             // A file that cannot be read still has a name. Its addresses are then its offsets.
             let image = files.get(id).and_then(|file| file.image().ok());

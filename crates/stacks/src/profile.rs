@@ -277,6 +277,9 @@ impl Namer<'_> {
     /// The name of code that a process made while it ran.
     fn of_made_code(&mut self, pid: u32, address: u64) -> Name {
         let files = self.files;
+        if let Some(name) = self.of_dumped_code(pid, address) {
+            return name;
+        }
         let map = self.made.entry(pid).or_insert_with(|| files.jit_map(pid));
         let Some((map, (name, offset))) = map.as_ref().and_then(|map| Some((map, map.at(address)?))) else {
             return nameless(address, "[anonymous code]");
@@ -290,6 +293,22 @@ impl Namer<'_> {
             place: None,
             inlined: false,
         }
+    }
+
+    /// The name of code by the jitdump of its process, with its source line if lines are asked for.
+    fn of_dumped_code(&self, pid: u32, address: u64) -> Option<Name> {
+        let dump = self.files.jit_dump(pid)?;
+        let read = dump.read();
+        let found = read.at(address)?;
+        let text = |bytes| String::from_utf8_lossy(bytes);
+        Some(Name {
+            function: text(found.name).into(),
+            known: true,
+            offset: Some(found.offset),
+            file: Arc::clone(&dump.path),
+            place: found.line.filter(|_| self.inlined).map(|(file, line)| (text(file).into_owned(), line)),
+            inlined: false,
+        })
     }
 
     fn add_of_file(&mut self, id: FileId, address: u64, names: &mut Vec<Name>) {

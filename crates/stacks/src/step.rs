@@ -1,4 +1,5 @@
-//! Steps from a frame to its caller: by rows, or else by call frame information that has no form as rows.
+//! Steps from a frame to its caller: by rows, or else by call frame information that has no form as rows, or
+//! that a program has written of code that it made.
 
 use crate::files::Files;
 use crate::process::{Place, Process};
@@ -7,7 +8,7 @@ use sframe_format::{FrameAddress, Registers, RuleCache, Source, StackFrame, Unwi
 /// Number of slots in the cache, which serves many processes.
 pub const SLOTS: usize = 4096;
 
-/// Steps to the caller by rows, or else by call frame information that has no form as rows.
+/// Steps to the caller by rows, or else by other call frame information.
 #[inline]
 pub fn step<F: FnMut(u64) -> Result<u64, ()>>(
     process: &Process,
@@ -18,7 +19,7 @@ pub fn step<F: FnMut(u64) -> Result<u64, ()>>(
     read: &mut F,
 ) -> Result<Option<StackFrame>, UnwindError> {
     match process.unwinder().unwind_frame(at, registers, cache, read) {
-        Err(error @ UnwindError::NoInformation { module: Some(_), .. }) => {
+        Err(error @ UnwindError::NoInformation { .. }) => {
             step_by_cfi(process, files, at, registers, read).unwrap_or(Err(error))
         }
         step => step,
@@ -33,9 +34,12 @@ fn step_by_cfi<F: FnMut(u64) -> Result<u64, ()>>(
     registers: &mut Registers,
     read: &mut F,
 ) -> Option<Result<Option<StackFrame>, UnwindError>> {
-    let Place::File(file, own) = process.place(at.lookup_address()) else { return None };
     let topmost = matches!(at, FrameAddress::InstructionPointer(_));
-    let step = files.get(file)?.step_at(own, topmost, registers, read)?;
+    let step = match process.place(at.lookup_address()) {
+        Place::File(file, own) => files.get(file)?.step_at(own, topmost, registers, read)?,
+        Place::Anonymous(pid, address) => files.jit_dump(pid)?.step_at(address, topmost, registers, read)?,
+        _ => return None,
+    };
     if matches!(step, Err(UnwindError::NoInformation { .. })) {
         return None;
     }

@@ -1,4 +1,5 @@
-//! Tests walks through code whose call frame information has no form as rows, or is for debuggers alone.
+//! Tests walks through code whose call frame information has no form as rows, is for debuggers alone, or was
+//! written with the code while the program ran.
 
 mod common;
 
@@ -6,6 +7,7 @@ use common::unwound::{Unwound, fixture};
 use common::{Writer, words};
 use sframe_format::Source;
 use stacks::statistics::End;
+use stacks::write::Format;
 
 const STACK: u64 = 0x7ffe_0000_1000;
 
@@ -52,4 +54,42 @@ fn frames_that_are_described_for_debuggers_are_left() {
         assert_eq!(addresses(&unwound), [LEAF, 0x40_00d8, 0x40_00b5]);
         assert_eq!(unwound.profile.rows[0].end, End::Root);
     }
+}
+
+/// Code of 32 bytes at an address, with an FDE that says that its frame has two words.
+fn dump(start: u64) -> Vec<u8> {
+    let mut frames = b"\x14\0\0\0\0\0\0\0\x01zR\0\x01\x78\x10\x01\x1b\x0c\x07\x10\x90\x01\0\0".to_vec();
+    frames.extend(b"\x14\0\0\0\x1c\0\0\0");
+    // The section follows the code, so the FDE's start is before it.
+    frames.extend((-32i32 - 32).to_le_bytes());
+    frames.extend(32u32.to_le_bytes());
+    frames.extend([0; 8]);
+    let header = [&0x4a69_5444u32.to_le_bytes()[..], &1u32.to_le_bytes(), &40u32.to_le_bytes(), &[0; 28]];
+    let record = |kind: u32, body: &[u8]| {
+        [&kind.to_le_bytes()[..], &(16 + body.len() as u32).to_le_bytes(), &[0; 8], body].concat()
+    };
+    let size = frames.len() as u64;
+    let unwinding = record(4, &[words(&[size, 0, size]), frames].concat());
+    let code = [&words(&[0, start, start, 32, 1])[..], b"made\0", &[0x90; 32]].concat();
+    [header.concat(), unwinding, record(0, &code)].concat()
+}
+
+#[test]
+fn code_made_as_the_program_ran_is_described_by_its_jitdump() {
+    const CODE: u64 = 0x7100_0000;
+    const RETURN: u64 = 0x40_00b5;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("jit-7.dump");
+    std::fs::write(&path, dump(CODE + 0x100)).unwrap();
+    let mut writer = Writer::default();
+    writer.mmap(7, (0x40_0000, 0x1000, 0), &fixture("tests/fixtures/expressions"), 2);
+    writer.mmap(7, (0x7200_0000, 0x1000, 0), path.to_str().unwrap(), 3);
+    writer.mmap(7, (CODE, 0x1000, 0), "//anon", 4);
+    // No frame pointer leads from here.
+    writer.sample(7, 10, [STACK, 5, CODE + 0x110], &[], &words(&[1, RETURN, 0, 0]));
+    let unwound = Unwound::of(&writer);
+    let frames = unwound.frames(0);
+    assert_eq!(frames[..2], [(CODE + 0x110, Some(Source::Topmost)), (RETURN, Some(Source::EhFrame))]);
+    let folded = String::from_utf8(unwound.written(Format::Folded)).unwrap();
+    assert!(folded.contains(";made 1"), "{folded}");
 }
