@@ -16,6 +16,8 @@ use anyhow::{Context, Result};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+/// The newest release of LLVM in sid, which the unversioned packages do not have yet.
+const LLVM: &str = "23";
 /// The version of wild. Its compiler must not have to be newer than ours.
 const WILD_VERSION: &str = "0.10.0";
 const TRIPLE: &str = "x86_64-linux-gnu";
@@ -81,7 +83,7 @@ struct Step {
     fetch: fn(&Peers) -> Result<()>,
 }
 
-const STEPS: [Step; 27] = [
+const STEPS: [Step; 28] = [
     Step { name: "binutils that emit SFrame V3 (sid)", for_tests: true, fetch: |p| p.binutils("sid") },
     Step { name: "binutils that emit SFrame V2 (trixie)", for_tests: true, fetch: |p| p.binutils("trixie") },
     Step {
@@ -109,6 +111,7 @@ const STEPS: [Step; 27] = [
     Step { name: "libdw (sid)", for_tests: false, fetch: Peers::libdw },
     Step { name: "eu-strip, dwz, debugedit and patchelf", for_tests: false, fetch: Peers::editors },
     Step { name: "llvm-objcopy (sid)", for_tests: false, fetch: Peers::llvm_objcopy },
+    Step { name: "LLVM's newest assembler, reader and linker (sid)", for_tests: false, fetch: Peers::llvm },
     Step { name: "BOLT", for_tests: false, fetch: Peers::bolt },
     Step { name: "UPX (sid)", for_tests: false, fetch: Peers::upx },
     Step { name: "glibc's source (experimental)", for_tests: false, fetch: Peers::glibc },
@@ -325,6 +328,18 @@ impl Peers {
             let mut words = root.loader(tool);
             words.push(program.with_context(|| format!("no {tool} in its package"))?.display().to_string());
             self.wrap("llvm-objcopy", tool, &words)?;
+        }
+        Ok(())
+    }
+
+    /// The tools of LLVM that write, read and link SFrame, newer than those that the tests use. The linker is
+    /// not named as those are, so that these do not take it.
+    fn llvm(&self) -> Result<()> {
+        let root = self.unpack("sid", &[&format!("llvm-{LLVM}"), &format!("lld-{LLVM}")])?;
+        for tool in ["llvm-mc", "llvm-readobj", "ld.lld"] {
+            let program = root.path.join(format!("usr/lib/llvm-{LLVM}/bin")).join(tool);
+            let words = [root.loader(tool), vec![program.display().to_string()]].concat();
+            self.wrap(&format!("llvm-mc-{LLVM}"), tool, &words)?;
         }
         Ok(())
     }

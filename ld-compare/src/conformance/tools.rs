@@ -154,6 +154,11 @@ impl Chosen {
             if llvm.is_file() {
                 add(Kind::Assembler, &folder, vec![llvm.display().to_string(), "--filetype=obj".into()]);
             }
+            // The linker of the same release, where the tests' own linkers are older.
+            let lld = path.join("ld.lld");
+            if lld.is_file() {
+                add(Kind::Linker, &folder.replace("llvm-mc", "lld"), vec![lld.display().to_string()]);
+            }
             for (program, option, prefix) in [
                 ("readelf", "--sframe", "readelf"),
                 ("objdump", "--sframe", "objdump"),
