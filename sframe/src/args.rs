@@ -56,6 +56,8 @@ pub enum Command {
     Stacks(Stacks),
     /// Sample the stacks of a program that runs
     Record(Record),
+    /// Compare two profiles, function by function
+    Diff(Diff),
     /// Write man pages and shell completions
     #[command(hide = true)]
     Generate(Generate),
@@ -191,11 +193,13 @@ pub struct Unwind {
 ///
 /// perf record --call-graph dwarf takes the registers and a copy of the stack for each sample; perf record -g
 /// takes call chains, which are kept. The rows of a file come from its SFrame, and from its .eh_frame where
-/// SFrame has none. A sample that does not reach the root of its stack says why.
+/// SFrame has none. A sample that does not reach the root of its stack says why. A profile that -o
+/// FILE.sframe-profile has written, and the text of perf script, are written again in any form; they have the
+/// names that they were made with.
 #[derive(Args)]
 pub struct Stacks {
-    /// Recording; `-` is standard input
-    #[arg(value_name = "perf.data", default_value = "perf.data")]
+    /// Recording, profile or text of perf script; `-` is standard input
+    #[arg(value_name = "FILE", default_value = "perf.data")]
     pub recording: PathBuf,
     /// Folder that contains the files of the recording
     #[arg(long, value_name = "FOLDER")]
@@ -208,13 +212,31 @@ pub struct Stacks {
 
 /// Sample the stacks of running programs
 ///
-/// The kernel takes the samples; this command unwinds them as they arrive and stores none. Without -o and
+/// The kernel takes the samples; this command unwinds them as they arrive and stores no stacks. Without -o
+/// and
 /// --html, it writes the page stacks.html, and renames an existing one to stacks.html.old. Ctrl-C ends the
 /// recording. If a command is started, its exit status becomes the exit status. Beside -p, -a or --cgroup,
 /// the command is not sampled by itself, but the recording ends with it.
 #[derive(Args)]
-#[command(group = ArgGroup::new("target").required(true).multiple(true).args(["pid", "all", "cgroup", "command"]))]
 pub struct Record {
+    #[command(flatten)]
+    pub target: Sampled,
+    /// Unwind in the kernel, by a BPF program and compact tables; needs CAP_BPF and Linux 5.17 on x86-64
+    ///
+    /// Samples that the program cannot unwind are copied and unwound here, as without this option. If the
+    /// kernel does not allow bpf(), a warning says so, and all samples are unwound here.
+    #[arg(long)]
+    pub bpf: bool,
+    #[command(flatten)]
+    pub rows: StackRows,
+    #[command(flatten)]
+    pub output: StackOutput,
+}
+
+/// What to sample, and how
+#[derive(Args)]
+#[command(group = ArgGroup::new("target").required(true).multiple(true).args(["pid", "all", "cgroup", "command"]))]
+pub struct Sampled {
     /// Processes to sample, with their threads and those that they start
     #[arg(short, long, value_name = "PID", value_delimiter = ',')]
     pub pid: Vec<u32>,
@@ -246,12 +268,6 @@ pub struct Record {
     /// Give each thread a clock of its own, which runs while the thread does; costs other programs nothing
     #[arg(long, conflicts_with_all = ["all", "cgroup"])]
     pub per_thread: bool,
-    /// Unwind in the kernel, by a BPF program and compact tables; needs CAP_BPF and Linux 5.17 on x86-64
-    ///
-    /// Samples that the program cannot unwind are copied and unwound here, as without this option. If the
-    /// kernel does not allow bpf(), a warning says so, and all samples are unwound here.
-    #[arg(long)]
-    pub bpf: bool,
     /// Bytes of the stack to copy for each sample [default: 32768, or less where the kernel gives little
     /// memory]
     #[arg(long, value_name = "BYTES", value_parser = parse_stack_size)]
@@ -259,10 +275,49 @@ pub struct Record {
     /// End after this time; a command that still runs is asked to end
     #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
     pub duration: Option<std::time::Duration>,
-    #[command(flatten)]
-    pub rows: StackRows,
-    #[command(flatten)]
-    pub output: StackOutput,
+}
+
+/// Compare two profiles, function by function
+///
+/// Prints the functions whose share of the samples has changed by more than samples do by chance (two
+/// standard errors), the largest change of the function's own share first. -o FILE.html writes a page with a
+/// flame graph: what takes more time than before is red, what takes less is blue. Each FILE is a profile that
+/// -o FILE.sframe-profile has written, a recording of perf, or the text of perf script.
+#[derive(Args)]
+pub struct Diff {
+    /// The profile before
+    pub before: PathBuf,
+    /// The profile after
+    pub after: PathBuf,
+    /// Folder that contains the files of the recordings
+    #[arg(long, value_name = "FOLDER")]
+    pub sysroot: Option<PathBuf>,
+    /// Name inlined functions of recordings, too
+    #[arg(long)]
+    pub inline: bool,
+    /// Show so many functions as text
+    #[arg(long, value_name = "NUMBER", default_value = "30")]
+    pub top: usize,
+    /// Show all functions, also those whose change is no more than chance
+    #[arg(long)]
+    pub all: bool,
+    /// Form of the output [default: what the ending of its name says]
+    #[arg(long, value_enum)]
+    pub format: Option<DiffForm>,
+    /// Write here instead of to standard output: .html, .json, or text
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+}
+
+/// A form of comparison
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum DiffForm {
+    /// A table for people
+    Text,
+    /// All functions with their counts
+    Json,
+    /// A page with a flame graph in red and blue
+    Html,
 }
 
 /// How to find the caller of a frame
@@ -294,8 +349,8 @@ pub struct StackOutput {
     /// Form of the output [default: what the ending of its name says]
     #[arg(long, value_enum)]
     pub format: Option<stacks::write::Format>,
-    /// Write here instead of to standard output: .html, .folded, .json, .speedscope.json, .pb.gz for pprof,
-    /// .txt
+    /// Write here instead of to standard output: .html, .sframe-profile to write it again later, .folded,
+    /// .json, .speedscope.json, .pb.gz for pprof, .otlp for OpenTelemetry, .svg, .txt
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
     /// Write a page with a flame graph

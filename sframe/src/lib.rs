@@ -12,6 +12,7 @@ mod compact;
 mod derive;
 mod derived;
 pub mod destination;
+mod diff;
 mod dump;
 mod edit;
 pub mod exercise;
@@ -30,6 +31,7 @@ mod record;
 mod registers;
 mod report;
 mod rules;
+mod samples;
 mod segments;
 pub mod split;
 mod stack_output;
@@ -80,6 +82,7 @@ fn carry_out(arguments: &Arguments) -> ExitCode {
         Command::Unwind(arguments) => unwind::run(arguments),
         Command::UnwindTable(arguments) => unwind_table::run(arguments),
         Command::Stacks(arguments) => stacks::run(arguments),
+        Command::Diff(arguments) => diff::run(arguments),
         Command::Record(arguments) => return record::run(arguments),
         Command::Generate(arguments) => generate::run(arguments),
     };

@@ -1,11 +1,12 @@
 //! `sframe record`: samples the stacks of a running program.
 
-use super::args::Record;
+use super::args::{Record, Sampled};
 use super::open::Problem;
 use super::report::{Outcome, complain, tell, warn};
 use super::stack_output::{Plan, settings, write_all};
 use diagnostics::words::count;
 use indicatif::{ProgressBar, ProgressStyle};
+use stacks::files::Files;
 use stacks::kernel::Kernel;
 use stacks::live::{Clock, InKernel, Progress, Recorded, Request, Target, record};
 use stacks::profile::Profile;
@@ -43,12 +44,12 @@ fn sample(arguments: &Record) -> Result<u8, Problem> {
         output.output = Some(PathBuf::from(PAGE));
     }
     let plan = Plan::new(&output, None)?;
-    let (request, title) = request(arguments);
+    let (request, title) = request(&arguments.target);
     let in_kernel = if arguments.bpf { in_kernel() } else { None };
     let mut profile = Profile::new(plan.wants_addresses());
     stop_by_signals();
     let bar = progress_bar();
-    let mut progress = |now: Progress| {
+    let mut progress = |now: Progress, _: &Files| {
         let samples = count(now.samples, "sample");
         bar.set_message(format!("{samples}, {} lost, {} s", now.lost, now.elapsed.as_secs()));
         // A thread of its own could do this, but the system may have no thread left.
@@ -63,13 +64,14 @@ fn sample(arguments: &Record) -> Result<u8, Problem> {
     profile.notes = recorded.statistics.coverage.notes();
     warn_of_the_incomplete(&recorded);
     let kept = if by_default { keep_earlier(PAGE) } else { "" };
-    write_all(&plan, &profile, &recorded.files, &recorded.statistics, &Kernel::running(), &title)?;
-    tell(&format!("{}{}{kept}", summary(&profile, &recorded), places(&plan)));
+    let summary = summary(&profile, &recorded);
+    write_all(&plan, profile, &recorded.files, &recorded.statistics, &Kernel::running(), &title)?;
+    tell(&format!("{summary}{}{kept}", places(&plan)));
     Ok(recorded.status.and_then(|status| u8::try_from(status).ok()).unwrap_or(0))
 }
 
 /// What to record, and its name.
-fn request(arguments: &Record) -> (Request, String) {
+fn request(arguments: &Sampled) -> (Request, String) {
     let words: Vec<_> = arguments.command.iter().map(|word| word.to_string_lossy()).collect();
     let mut meanwhile = arguments.command.clone();
     let (target, title) = if let Some(folder) = &arguments.cgroup {

@@ -8,10 +8,10 @@ use super::report;
 use stacks::files::{Files, Options};
 use stacks::image::Sources;
 use stacks::kernel::Kernel;
-use stacks::profile::{Names, Profile};
+use stacks::profile::Profile;
 use stacks::session::Settings;
-use stacks::statistics::Statistics;
-use stacks::write::{Format, Named, write};
+use stacks::statistics::{Report, Statistics};
+use stacks::write::{Format, Kept, write};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, BufWriter, IsTerminal, Write};
@@ -62,8 +62,11 @@ impl<'a> Plan<'a> {
         if let [one, other] = files[..] {
             destination::check_apart(one, other).map_err(|message| problem(one, message))?;
         }
-        if format == Format::Pprof && output.is_none() && io::stdout().is_terminal() {
-            let message = "the pprof form is binary, and this is a terminal; name a file with -o";
+        if matches!(format, Format::Pprof | Format::Otlp | Format::Profile)
+            && output.is_none()
+            && io::stdout().is_terminal()
+        {
+            let message = "this form is binary, and this is a terminal; name a file with -o";
             return Err(Problem::new("standard output", message));
         }
         Ok(Self { arguments, format, output })
@@ -71,7 +74,12 @@ impl<'a> Plan<'a> {
 
     /// Whether the output contains the addresses of frames.
     pub fn wants_addresses(&self) -> bool {
-        matches!(self.format, Format::Text | Format::Json)
+        matches!(self.format, Format::Text | Format::Json | Format::Profile)
+    }
+
+    /// Whether only statistics are wanted.
+    fn is_empty(&self) -> bool {
+        self.format == Format::None && self.arguments.html.is_none()
     }
 
     /// The files to write.
@@ -90,32 +98,52 @@ fn problem(path: &Path, message: String) -> Problem {
 /// A file or standard output cannot be written.
 pub fn write_all(
     plan: &Plan<'_>,
-    profile: &Profile,
+    profile: Profile,
     files: &Files,
     statistics: &Statistics,
     kernel: &Kernel,
     title: &str,
 ) -> Result<(), Problem> {
-    let &Plan { arguments, format: main, output } = plan;
-    if let Some(form) = arguments.stats {
-        let report = statistics.report(files);
-        match form {
-            StatsFormat::Text => eprint!("{}", report.text()),
-            StatsFormat::Json => eprintln!("{}", serde_json::to_string(&report).unwrap_or_default()),
-        }
-    }
     warn_of_replaced(files);
-    if main == Format::None && arguments.html.is_none() {
+    if plan.is_empty() {
+        print_statistics(plan, &statistics.report(files));
         return Ok(());
     }
-    let names = Names::new(profile, files, kernel, arguments.inline);
-    let named = Named { profile, names: &names, files, title };
+    let kept = Kept::new(profile, (files, kernel), statistics, plan.arguments.inline, title);
+    write_kept(plan, &kept)?;
+    // The process ends now, and the system frees its memory faster than destructors would.
+    std::mem::forget(kept);
+    Ok(())
+}
+
+/// Writes everything that the user asked for of a profile with names.
+///
+/// # Errors
+/// As [`write_all`].
+pub fn write_kept(plan: &Plan<'_>, kept: &Kept) -> Result<(), Problem> {
+    let &Plan { arguments, format: main, output } = plan;
+    print_statistics(plan, &kept.report);
     match output {
-        Some(path) if main != Format::None => write_file(main, named, path)?,
-        Some(_) => {}
-        None => report::write(|output| write(main, named, output))?,
+        Some(path) if main != Format::None => write_file(main, kept, path)?,
+        None if main != Format::None => report::write(|output| write(main, kept.named(), output))?,
+        _ => {}
     }
-    arguments.html.iter().try_for_each(|path| write_file(Format::Html, named, path))
+    arguments.html.iter().try_for_each(|path| write_file(Format::Html, kept, path))
+}
+
+/// Prints the statistics if the user asked for them, and what helps if the recording lacks stacks.
+fn print_statistics(plan: &Plan<'_>, report: &Report) {
+    if let (count @ 1.., all) = report.without_registers() {
+        report::warn(&format!(
+            "{count} of {all} samples have neither registers nor a call chain, so each has one frame: record with `perf \
+             record --call-graph dwarf,32768`, or with -g for the kernel's call chains"
+        ));
+    }
+    match plan.arguments.stats {
+        Some(StatsFormat::Text) => eprint!("{}", report.text()),
+        Some(StatsFormat::Json) => eprintln!("{}", serde_json::to_string(report).unwrap_or_default()),
+        None => {}
+    }
 }
 
 /// Tells of each path that leads to another file than the one that was mapped.
@@ -126,11 +154,19 @@ fn warn_of_replaced(files: &Files) {
     }
 }
 
-fn write_file(format: Format, named: Named<'_>, path: &Path) -> Result<(), Problem> {
+fn write_file(format: Format, kept: &Kept, path: &Path) -> Result<(), Problem> {
+    write_whole(path, |file| write(format, kept.named(), file))
+}
+
+/// Writes a file by a function.
+///
+/// # Errors
+/// It cannot be written.
+pub fn write_whole(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), Problem> {
     let failed =
         |error: std::io::Error| Problem::new(path.display().to_string(), format!("cannot write: {error}"));
     let mut file = BufWriter::with_capacity(1 << 18, File::create(path).map_err(failed)?);
-    write(format, named, &mut file).and_then(|()| file.flush()).map_err(failed)
+    write(&mut file).and_then(|()| file.flush()).map_err(failed)
 }
 
 /// The form that the ending of a file's name means; text for a name without an ending.
@@ -142,6 +178,9 @@ fn format_of(path: &Path) -> Result<Format, String> {
     let packed = stem.rsplit_once('.').map(|(_, inner)| inner);
     match ending.to_ascii_lowercase().as_str() {
         "html" | "htm" => Ok(Format::Html),
+        "sframe-profile" => Ok(Format::Profile),
+        "svg" => Ok(Format::Svg),
+        "otlp" => Ok(Format::Otlp),
         "folded" => Ok(Format::Folded),
         "json" if packed == Some("speedscope") => Ok(Format::Speedscope),
         "json" => Ok(Format::Json),
@@ -152,8 +191,8 @@ fn format_of(path: &Path) -> Result<Format, String> {
             let found =
                 if ending == "gz" { &name[stem.len() - packed.unwrap_or_default().len()..] } else { ending };
             Err(format!(
-                "its ending .{found} names no form; expected .html, .folded, .json, .speedscope.json, .pb.gz or .txt, or --format, which \
-                 serves for any name"
+                "its ending .{found} names no form; expected .html, .svg, .sframe-profile, .folded, .json, .speedscope.json, .pb.gz, .otlp or .txt, or \
+                 --format, which serves for any name"
             ))
         }
     }
@@ -171,6 +210,9 @@ mod tests {
             ("a.b.folded", Format::Folded),
             ("x/a.JSON", Format::Json),
             ("a.speedscope.json", Format::Speedscope),
+            ("a.sframe-profile", Format::Profile),
+            ("a.svg", Format::Svg),
+            ("a.otlp", Format::Otlp),
             ("a.pb.gz", Format::Pprof),
             ("cpu.gz", Format::Pprof),
             ("stacks", Format::Text),
@@ -181,7 +223,7 @@ mod tests {
         for (name, format) in cases {
             assert_eq!(format_of(name.as_ref()), Ok(format), "{name}");
         }
-        for name in ["a.svg", "a.png", "a.folded.gz", "a.html.gz", "a.foldd", "a.html~"] {
+        for name in ["a.png", "a.folded.gz", "a.html.gz", "a.foldd", "a.html~"] {
             assert!(format_of(name.as_ref()).unwrap_err().contains("--format"), "{name}");
         }
     }

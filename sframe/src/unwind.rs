@@ -54,7 +54,7 @@ fn unwind(arguments: &Unwind) -> Result<bool, Problem> {
         }
     }
     let title = String::from_utf8_lossy(&snapshot.name);
-    write_all(&plan, &profile, &files, &statistics, &Kernel::default(), &title)?;
+    write_all(&plan, profile, &files, &statistics, &Kernel::default(), &title)?;
     Ok(complete)
 }
 

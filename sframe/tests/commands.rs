@@ -344,7 +344,7 @@ fn outputs_are_checked_before_work_begins() {
     let started = at("started");
     let touch = format!("echo > {started}");
     let command = ["--", "sh", "-c", &touch];
-    let (none, picture, twice) = (at("none/x.json"), at("x.svg"), at("x.html"));
+    let (none, picture, twice) = (at("none/x.json"), at("x.png"), at("x.html"));
     for (options, reason) in [
         (&["-o", &none][..], "No such file or directory"),
         (&["--html", &none], "No such file or directory"),

@@ -8,7 +8,7 @@
 
 use crate::event::Moment;
 use hashbrown::HashMap;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 /// Counted distances. Each power of two has this many counts, so a quantile is off by 6 % at most.
@@ -104,7 +104,7 @@ fn middle(bucket: usize) -> u64 {
 }
 
 /// A stretch of time of a processor without samples.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stretch {
     /// When it began, in nanoseconds.
     pub start: u64,

@@ -25,9 +25,12 @@
 //! | [`running`] | where the files of a process that runs can be opened |
 //! | [`session`], `walk`, `saved` | from events to stacks |
 //! | [`profile`] | many samples as one tree of stacks, and names for its frames |
+//! | [`modules`] | what a profile says of the files of its frames |
+//! | [`script`] | profiles from the text of `perf script` |
+//! | [`functions`] | samples by function, and their changes from one profile to another |
 //! | [`statistics`] | how many stacks reached the root, and why the others did not |
 //! | [`coverage`] | how far apart samples are, and where some are missing |
-//! | [`write`] | text, folded stacks, JSON, pprof, Firefox, HTML |
+//! | [`write`] | text, folded stacks, JSON, pprof, Firefox, HTML; a file to write them from again |
 //! | [`live`] | samples of programs that run |
 //!
 //! This crate does not trust recordings: no bytes make it panic, and it uses memory in proportion to their
@@ -46,6 +49,7 @@ mod digits;
 pub mod event;
 mod extents;
 pub mod files;
+pub mod functions;
 mod go_table;
 pub mod image;
 mod inlines;
@@ -54,6 +58,7 @@ mod jit_map;
 pub mod kernel;
 pub mod live;
 pub mod memory;
+pub mod modules;
 mod name;
 pub mod process;
 pub mod profile;
@@ -61,6 +66,7 @@ pub mod recording;
 mod rows;
 pub mod running;
 mod saved;
+pub mod script;
 mod sections;
 pub mod session;
 pub mod snapshot;

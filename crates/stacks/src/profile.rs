@@ -46,7 +46,7 @@ pub struct Node {
 }
 
 /// A thread that was sampled.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 pub struct Thread {
     /// Process.
     pub pid: u32,
@@ -109,6 +109,15 @@ impl Profile {
     /// different addresses becomes two frames.
     pub fn new(keep_addresses: bool) -> Self {
         Self { keep_addresses, ..Self::default() }
+    }
+
+    /// A profile of its parts. Callers must have smaller numbers than their callees.
+    pub(crate) fn of_parts(
+        (frames, stacks): (Vec<FrameKey>, Vec<Node>),
+        threads: Vec<Thread>,
+        rows: Vec<Row>,
+    ) -> Self {
+        Self { keep_addresses: true, frames, stacks, threads, rows, ..Self::default() }
     }
 
     /// Adds a sample.
@@ -221,6 +230,7 @@ fn number<T: Copy + Eq + Hash>(values: &mut Vec<T>, numbers: &mut HashTable<u32>
 }
 
 /// Names of all frames of a profile.
+#[derive(Clone, Default)]
 pub struct Names {
     names: Vec<Name>,
     /// For each frame, the end of its names.
@@ -242,6 +252,17 @@ impl Names {
             all.ends.push(all.names.len());
         }
         all
+    }
+
+    /// Adds the names of the next frame, innermost first.
+    pub(crate) fn push(&mut self, names: impl IntoIterator<Item = Name>) {
+        self.names.extend(names);
+        self.ends.push(self.names.len());
+    }
+
+    /// The number of frames.
+    pub(crate) fn len(&self) -> usize {
+        self.ends.len()
     }
 
     /// The names of a frame, innermost first. There is at least one.

@@ -31,7 +31,7 @@ const CONTEXT_USER_DEFERRED: u64 = (-640i64) as u64;
 /// Every mark is greater than every address.
 const CONTEXT_LEAST: u64 = (-4095i64) as u64;
 /// All sources of frames.
-const SOURCES: [Source; 6] = [
+pub(crate) const SOURCES: [Source; 6] = [
     Source::Topmost,
     Source::Sframe,
     Source::EhFrame,

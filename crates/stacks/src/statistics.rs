@@ -2,14 +2,21 @@
 
 use crate::coverage::{Coverage, Stretch, Stretches};
 use crate::files::{FileId, Files};
-use serde::Serialize;
+use crate::modules::Modules;
+use serde::{Deserialize, Serialize};
 use sframe_format::Source;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::time::Duration;
 
+/// The sentence of [`End::NoRegisters`].
+const NO_REGISTERS: &str = "no registers in the recording";
+/// The shortest time of which a rate says anything.
+const MEASURABLE: Duration = Duration::from_millis(1);
+
 /// Where a walk ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum End {
     /// At the root.
     Root,
@@ -48,13 +55,13 @@ impl End {
     }
 
     /// The end as a sentence.
-    pub fn describe(self, files: &Files) -> String {
-        let name = |id| files.get(id).map_or("?", |file| &*file.path);
+    pub fn describe(self, modules: &Modules) -> String {
+        let name = |id| modules.get(id).map_or("?", |module| &*module.path);
         match self {
             Self::Root => "root".into(),
             Self::Recorded => "the call chain is the recording's own".into(),
-            Self::NoRows(id) => match files.get(id).map(|file| file.image()) {
-                Some(Err(reason)) => format!("no rows in {}: {reason}", name(id)),
+            Self::NoRows(id) => match modules.get(id).and_then(|module| module.unusable.as_deref()) {
+                Some(reason) => format!("no rows in {}: {reason}", name(id)),
                 _ => format!("no rows in {} for the address", name(id)),
             },
             Self::Malformed(id) => format!("malformed rows in {}", name(id)),
@@ -67,7 +74,7 @@ impl End {
             Self::NoProgress => "the caller's frame does not lie above".into(),
             Self::TooDeep => "too many frames".into(),
             Self::Narrow => "a 32-bit program".into(),
-            Self::NoRegisters => "no registers in the recording".into(),
+            Self::NoRegisters => NO_REGISTERS.into(),
         }
     }
 }
@@ -108,7 +115,7 @@ pub struct Statistics {
 }
 
 /// [`Statistics`] for programs.
-#[derive(Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Report {
     samples: u64,
     in_kernel: u64,
@@ -117,7 +124,7 @@ pub struct Report {
     frames: u64,
     kernel_frames: u64,
     ends: BTreeMap<String, u64>,
-    sources: BTreeMap<&'static str, u64>,
+    sources: BTreeMap<String, u64>,
     lost: u64,
     unreadable: u64,
     coverage: CoverageReport,
@@ -137,7 +144,7 @@ pub struct Report {
 }
 
 /// [`Coverage`] for programs.
-#[derive(Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct CoverageReport {
     /// Processor time by the kernel's count. Absent where nobody counted it.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -155,7 +162,7 @@ struct CoverageReport {
     throttled: StretchesReport,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct StretchesReport {
     count: u64,
     seconds: f64,
@@ -226,21 +233,21 @@ impl Statistics {
     /// The counts with names.
     pub fn report(&self, files: &Files) -> Report {
         let rooted = self.ends.get(&End::Root).copied().unwrap_or(0);
-        let mut ends = BTreeMap::new();
+        let (mut ends, modules) = (BTreeMap::new(), Modules::of(files));
         for (end, count) in &self.ends {
-            *ends.entry(end.describe(files)).or_default() += count;
+            *ends.entry(end.describe(&modules)).or_default() += count;
         }
-        let mut sources: BTreeMap<&'static str, u64> =
-            self.sources.iter().map(|(source, count)| (source.name(), *count)).collect();
+        let mut sources: BTreeMap<String, u64> =
+            self.sources.iter().map(|(source, count)| (source.name().to_owned(), *count)).collect();
         if self.recorded_frames > 0 {
-            sources.insert("recorded", self.recorded_frames);
+            sources.insert("recorded".into(), self.recorded_frames);
         }
         let asked = files.iter().map(|(_, file)| file.addresses_asked()).filter(|&count| count > 0);
         let (count, addresses) = asked.fold((0, 0), |(files, all), count| (files + 1, all + count));
-        // The rate of a time that was not measured is not infinite but unknown.
-        let rate = |time: Duration| match time.as_secs_f64() {
-            0.0 => 0.0,
-            seconds => self.samples as f64 / seconds,
+        // The rate of a time that was not measured, or is too short for that, is unknown.
+        let rate = |time: Duration| {
+            let rate = self.samples as f64 / time.as_secs_f64();
+            if time < MEASURABLE { 0.0 } else { rate }
         };
         Report {
             samples: self.samples,
@@ -270,6 +277,11 @@ impl Statistics {
 }
 
 impl Report {
+    /// How many samples have neither registers nor a call chain, and how many samples there are.
+    pub fn without_registers(&self) -> (u64, u64) {
+        (self.ends.get(NO_REGISTERS).copied().unwrap_or(0), self.samples)
+    }
+
     /// The statistics as text for people.
     pub fn text(&self) -> String {
         let mut text = String::new();
@@ -291,8 +303,10 @@ impl Report {
             let _ = writeln!(text, "  stopped {count:>10}   {:6.2} %  {end}", share(*count, self.samples));
         }
         let _ = writeln!(text, "frames    {:>10}   of the kernel {}", self.frames, self.kernel_frames);
+        // Recorded frames are none of those that were unwound.
+        let all = self.sources.values().sum();
         for (source, count) in &self.sources {
-            let _ = writeln!(text, "  {source:<14} {count:>10} {:6.2} %", share(*count, self.frames));
+            let _ = writeln!(text, "  {source:<14} {count:>10} {:6.2} %", share(*count, all));
         }
         let asked = self.cache_hits + self.cache_misses;
         let _ = writeln!(
@@ -303,14 +317,15 @@ impl Report {
             self.addresses,
             self.processes
         );
+        let rate = |rate: f64| if rate > 0.0 { format!(" ({rate:.0} samples/s)") } else { String::new() };
         let _ = writeln!(
             text,
-            "time      {:>9.3} s unwinding ({:.0} samples/s), {:.3} s reading rows, {:.3} s in all ({:.0} samples/s); {} MiB of memory at most",
+            "time      {:>9.3} s unwinding{}, {:.3} s reading rows, {:.3} s in all{}; {} MiB of memory at most",
             self.unwinding_seconds,
-            self.samples_per_second_unwinding,
+            rate(self.samples_per_second_unwinding),
             self.reading_seconds,
             self.whole_seconds,
-            self.samples_per_second,
+            rate(self.samples_per_second),
             self.peak_memory >> 20
         );
         text

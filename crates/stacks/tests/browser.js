@@ -1,5 +1,7 @@
-// Opens a page with a flame graph in a headless Chromium and does what a reader does, by real keys and a real mouse: finds a
-// function, zooms by both, and shows all again. Prints what the page says. Takes a picture after the search if asked to.
+// Opens a page with a flame graph in a headless Chromium and does what a reader does, by real keys and a real
+// mouse: finds a function, zooms by both, shows all again, inverts the graph, chooses a thread and a range of
+// time, reads the table, and comes back by the address. Prints what the page says. Takes pictures of the
+// search and the other views if asked to: PICTURE.png, PICTURE-inverted.png and so on.
 //
 // node browser.js CHROMIUM PAGE PATTERN [PICTURE]
 "use strict";
@@ -8,8 +10,8 @@ const fs = require("fs"), os = require("os"), path = require("path");
 const [browser, page, pattern, picture] = process.argv.slice(2);
 const profile = fs.mkdtempSync(path.join(os.tmpdir(), "page-"));
 const child = spawn(browser, [
-  "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking", "--hide-scrollbars",
-  "--window-size=1200,560", "--remote-debugging-pipe", `--user-data-dir=${profile}`,
+  "--headless", "--no-sandbox", ...(process.env.SFRAME_BROWSER_DARK ? ["--force-dark-mode", "--blink-settings=preferredColorScheme=0"] : []), "--disable-gpu", "--no-first-run", "--disable-background-networking", "--hide-scrollbars",
+  `--window-size=${process.env.SFRAME_BROWSER_SIZE ?? "1200,560"}`, "--remote-debugging-pipe", `--user-data-dir=${profile}`,
 ], { stdio: ["ignore", "ignore", "ignore", "pipe", "pipe"] });
 // Messages of the DevTools protocol, each ended by a zero byte.
 const waiting = new Map();
@@ -33,7 +35,12 @@ const ask = async expression => {
 };
 const text = id => ask(`document.getElementById("${id}").textContent`);
 const zoomed = () => ask(`document.getElementById("graph").dataset.zoomed`);
-const CODES = { ArrowDown: 40, Enter: 13, Escape: 27, "/": 191 };
+const CODES = { ArrowDown: 40, Enter: 13, Escape: 27, "/": 191, i: 73, t: 84, f: 70 };
+async function snap(name) {
+  if (!picture) return;
+  const { data } = await send("Page.captureScreenshot", { format: "png" });
+  fs.writeFileSync(picture.replace(/(\.png)?$/, `${name}.png`), Buffer.from(data, "base64"));
+}
 async function press(...keys) {
   for (const key of keys) {
     const event = { key, code: key === "/" ? "Slash" : key, windowsVirtualKeyCode: CODES[key] };
@@ -57,12 +64,12 @@ async function read() {
   })`);
   console.log(await text("whole"));
   await press("/");
+  await send("Input.insertText", { text: "(" });
+  console.log(`a bad pattern: ${(await text("found")) ? "told" : "not told"}`);
+  await press("Escape", "/");
   await send("Input.insertText", { text: pattern });
   console.log(await text("found"));
-  if (picture) {
-    const { data } = await send("Page.captureScreenshot", { format: "png" });
-    fs.writeFileSync(picture, Buffer.from(data, "base64"));
-  }
+  await snap("");
   await press("Escape", "ArrowDown", "ArrowDown", "Enter");
   console.log(`keys zoom to ${await zoomed()}`);
   await press("Escape");
@@ -71,6 +78,28 @@ async function read() {
   console.log(`the mouse zooms to ${await zoomed()}`);
   await press("Escape");
   console.log(`then ${await zoomed()}`);
+  await press("i");
+  console.log(`inverted, ${await ask("calleesOf(root)[0].name")} has ${(await text("found")) || "no search"}`);
+  await snap("-inverted");
+  await press("t");
+  console.log(await text("detail"));
+  await snap("-table");
+  await press("f");
+  await ask(`(() => { const all = document.getElementById("thread"); all.value = all.options[1].value; all.dispatchEvent(new Event("change")); })()`);
+  console.log(`a process: ${(await text("whole")).split(",")[0]}`);
+  const line = await ask(`document.getElementById("timeline").getBoundingClientRect().toJSON()`);
+  if (line.height) {
+    for (const [type, x] of [["mousePressed", 0], ["mouseMoved", 0.4], ["mouseReleased", 0.4]]) {
+      await send("Input.dispatchMouseEvent", { type, x: line.x + 1 + x * line.width, y: line.y + 10, button: "left", clickCount: 1 });
+    }
+    console.log(`a range: ${(await text("whole")).split(",")[0]}`);
+    await snap("-range");
+  }
+  const address = await ask("location.hash");
+  await send("Page.navigate", { url: `file://${path.resolve(page)}?again${address}` });
+  await ask(`new Promise(done => setTimeout(done, 300))`);
+  await ask(`new Promise(done => { const ready = () => document.readyState === "complete" ? done() : setTimeout(ready, 20); ready(); })`);
+  console.log(`by its address: ${(await text("whole")).split(",")[0]}`);
 }
 async function end(status) {
   session = undefined;

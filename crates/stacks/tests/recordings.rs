@@ -238,6 +238,7 @@ fn why_samples_stop_is_told() {
     let report = serde_json::to_value(unwound.statistics.report(&unwound.files)).unwrap();
     assert_eq!(report["samples"], 6);
     assert_eq!(report["ends"]["the copy of the stack ended"], 1);
+    assert_eq!(unwound.statistics.report(&unwound.files).without_registers(), (1, 6));
 }
 
 #[test]
@@ -258,6 +259,20 @@ fn kernel_frames_and_recorded_chains_are_kept() {
     // For a recorded return address, the call before it is looked up.
     let places: Vec<Place> = unwound.profile.frames.iter().map(|frame| frame.place).collect();
     assert!(places.iter().any(|place| matches!(place, Place::File(_, 0x40_1048))), "{places:x?}");
+}
+
+/// Shares are of all frames, and a time that is too short to be measured has no rate.
+#[test]
+fn statistics_have_no_absurd_numbers() {
+    let mut writer = Writer::default();
+    writer.sample_with(7, 12, 0x40_1080, &[-512i64 as u64, 0x40_1080, 0x40_1049], None);
+    let mut unwound = Unwound::of(&writer);
+    unwound.statistics.unwinding = std::time::Duration::from_nanos(1);
+    unwound.statistics.whole = std::time::Duration::from_micros(3);
+    let text = unwound.statistics.report(&unwound.files).text();
+    assert!(text.contains("recorded") && text.contains("100.00 %"), "{text}");
+    let shares = text.split(" %").filter_map(|part| part.rsplit(' ').next()?.parse::<f64>().ok());
+    assert!(shares.into_iter().all(|share| share <= 100.0) && !text.contains("samples/s"), "{text}");
 }
 
 #[test]
@@ -642,7 +657,15 @@ fn the_page_draws_finds_and_zooms() {
     assert_eq!(lines[1], "2 samples, 0.00 % from the root on");
     assert_eq!(
         lines[2..],
-        ["found: 50.00 %", "keys zoom to [stack cut off]", "the mouse zooms to prog", "then all"]
+        [
+            "a bad pattern: told",
+            "found: 50.00 %",
+            "keys zoom to [stack cut off]",
+            "the mouse zooms to prog",
+            "then all",
+            "inverted: all leaf _start",
+            "4 functions"
+        ]
     );
 }
 
@@ -661,10 +684,16 @@ fn the_page_finds_and_zooms_in_chromium() {
         text.lines().collect::<Vec<_>>(),
         [
             "2 samples, 0.00 % from the root on",
+            "a bad pattern: told",
             "found: 50.00 %",
             "keys zoom to [stack cut off]",
             "the mouse zooms to prog",
-            "then all"
+            "then all",
+            "inverted, bigframe has no search",
+            "4 functions",
+            "a process: 2 samples",
+            "a range: 1 sample",
+            "by its address: 1 sample"
         ]
     );
 }

@@ -5,6 +5,7 @@ use crate::args::{PlacedFile, RowSources, StackOutput, StackRows, Unwind};
 use crate::fixtures;
 use sframe_format::Abi;
 use stacks::kernel::Kernel;
+use stacks::modules::Modules;
 use stacks::profile::{Names, Profile};
 use stacks::session::{Session, Settings};
 use stacks::snapshot::Snapshot;
@@ -46,8 +47,9 @@ fn walked((snapshot, mut session): (Snapshot, Session)) -> (Vec<Walked>, String)
         format!("{:#x} {}{offset} ({})", profile.frames[number as usize].address, name.function, name.file)
     };
     let threads = profile.rows.iter().zip(&ends);
-    let threads =
-        threads.map(|(row, end)| (profile.frames_of(row.stack).map(frame).collect(), end.describe(&files)));
+    let threads = threads.map(|(row, end)| {
+        (profile.frames_of(row.stack).map(frame).collect(), end.describe(&Modules::of(&files)))
+    });
     let problems =
         files.iter().filter_map(|(_, file)| Some(format!("{}: {}", file.path, file.image().err()?)));
     (threads.collect(), problems.collect::<Vec<_>>().join("\n"))

@@ -8,6 +8,7 @@
 use serde::Serialize;
 use stacks::files::{Files, Options};
 use stacks::live::{InKernel, KernelReport, Request, Target, record};
+use stacks::modules::Modules;
 use stacks::process::Place;
 use stacks::session::{Settings, Stack};
 use stacks::statistics::End;
@@ -79,7 +80,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut threads: HashMap<u32, Vec<Walk>> = HashMap::new();
     let mut take = |stack: &Stack<'_>| threads.entry(stack.tid).or_default().push(walk(stack));
     let stop = AtomicBool::new(false);
-    let recorded = record(&request, settings, Some(in_kernel), &stop, &mut |_| (), &mut take)?;
+    let recorded = record(&request, settings, Some(in_kernel), &stop, &mut |_, _| (), &mut take)?;
     let mut comparison = Comparison::default();
     let start = threads.values().flatten().map(|walk| walk.time).min().unwrap_or(0);
     let later = start + START;
@@ -151,9 +152,9 @@ fn reason(kernel: &Walk, user: &Walk, files: &Files) -> String {
         return "frames differ".into();
     }
     if kernel.addresses.len() > common || kernel.end.is_rooted() && !user.end.is_rooted() {
-        return format!("user space ended first: {}", user.end.describe(files));
+        return format!("user space ended first: {}", user.end.describe(&Modules::of(files)));
     }
-    format!("the kernel ended first: {}", kernel.end.describe(files))
+    format!("the kernel ended first: {}", kernel.end.describe(&Modules::of(files)))
 }
 
 /// Writes the tables. Returns their names.

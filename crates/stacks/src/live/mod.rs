@@ -95,7 +95,7 @@ pub fn record(
     mut settings: Settings,
     mut in_kernel: Option<InKernel>,
     stop: &AtomicBool,
-    progress: &mut dyn FnMut(Progress),
+    progress: &mut dyn FnMut(Progress, &Files),
     take: &mut dyn FnMut(&Stack<'_>),
 ) -> Result<Recorded, String> {
     let abi = NATIVE.ok_or("samples can be taken on x86-64, AArch64 and s390x only")?;

@@ -10,6 +10,7 @@ use super::request::Request;
 use super::ring;
 use super::target::Started;
 use crate::event::{Event, Layout, Record, read};
+use crate::files::Files;
 use crate::session::{Session, Stack};
 use sframe_bpf::Sample;
 use std::ops::Range;
@@ -77,7 +78,7 @@ impl<'session> Unwinder<'session> {
         started: &mut Started,
         stop: &AtomicBool,
         finished: &AtomicBool,
-        progress: &mut dyn FnMut(Progress),
+        progress: &mut dyn FnMut(Progress, &Files),
         take: &mut dyn FnMut(&Stack<'_>),
     ) {
         let start = Instant::now();
@@ -87,7 +88,8 @@ impl<'session> Unwinder<'session> {
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => break,
             }
-            progress(Progress { samples: self.count, lost: self.lost, elapsed: start.elapsed() });
+            let now = Progress { samples: self.count, lost: self.lost, elapsed: start.elapsed() };
+            progress(now, self.session.files());
             let over = request.duration.is_some_and(|duration| start.elapsed() >= duration);
             let stops = over || stop.load(Ordering::Relaxed);
             if stops {

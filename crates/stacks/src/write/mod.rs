@@ -7,11 +7,19 @@ mod firefox;
 mod folded;
 mod html;
 mod json;
+mod kept;
 mod named;
+mod numbers;
+mod otlp;
 mod pprof;
+mod protobuf;
 mod speedscope;
+mod svg;
 mod text;
+mod tree;
 
+pub use html::write_difference;
+pub use kept::Kept;
 pub use named::Named;
 use std::io;
 
@@ -31,6 +39,12 @@ pub enum Format {
     Firefox,
     /// For speedscope (.speedscope.json)
     Speedscope,
+    /// All of it, to be written again in any form (.sframe-profile)
+    Profile,
+    /// For tools of OpenTelemetry: ProfilesData (.otlp)
+    Otlp,
+    /// A picture of a flame graph (.svg)
+    Svg,
     /// A page with a flame graph (.html)
     Html,
     /// Nothing
@@ -49,6 +63,9 @@ pub fn write(format: Format, named: Named<'_>, to: &mut dyn io::Write) -> io::Re
         Format::Pprof => pprof::write(named, to),
         Format::Firefox => firefox::write(named, to),
         Format::Speedscope => speedscope::write(named, to),
+        Format::Profile => kept::write(named, to),
+        Format::Otlp => otlp::write(named, to),
+        Format::Svg => svg::write(named, to),
         Format::Html => html::write(named, to),
         Format::None => Ok(()),
     }

@@ -1,7 +1,8 @@
 //! Samples with the names of their frames, for the writers.
 
-use crate::files::Files;
+use crate::modules::Modules;
 use crate::profile::{Names, Profile, Row};
+use crate::statistics::Report;
 
 /// Samples with names.
 #[derive(Clone, Copy)]
@@ -11,7 +12,9 @@ pub struct Named<'a> {
     /// Names of their frames.
     pub names: &'a Names,
     /// The files of their frames.
-    pub files: &'a Files,
+    pub modules: &'a Modules,
+    /// How complete the stacks are.
+    pub report: &'a Report,
     /// The subject of the recording: a file name or a command.
     pub title: &'a str,
 }
@@ -19,7 +22,7 @@ pub struct Named<'a> {
 impl Named<'_> {
     /// Why a stack ended.
     pub(crate) fn end(&self, row: &Row) -> String {
-        row.end.describe(self.files)
+        row.end.describe(self.modules)
     }
 
     /// The functions of a sample, outermost first.

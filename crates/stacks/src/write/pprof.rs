@@ -1,10 +1,9 @@
 //! The format of `pprof`: the message `Profile` of its `profile.proto`, compressed by gzip.
 //!
-//! The message has few kinds of fields, so this module encodes them itself ("Protocol Buffers, Encoding"). A
-//! number has seven bits in each byte, lowest first. A field is its number, its kind, and its bytes.
+//! Samples with the same stack and thread are one, with a sum for each event.
 
 use super::named::Named;
-use crate::build_id::hexadecimal;
+use super::protobuf::Message;
 use crate::process::Place;
 use crate::profile::Profile;
 use flate2::Compression;
@@ -90,7 +89,7 @@ fn count_of_events(profile: &Profile) -> u32 {
 }
 
 /// The names of what an event counts, and of its unit. Tools know processor time as `cpu`.
-fn kind_and_unit(event: &str) -> [&str; 2] {
+pub fn kind_and_unit(event: &str) -> [&str; 2] {
     match event {
         "cpu-clock" | "task-clock" => ["cpu", "nanoseconds"],
         "off-cpu" => [event, "nanoseconds"],
@@ -132,37 +131,6 @@ fn write_samples(named: Named<'_>, message: &mut Message, texts: &mut Texts) {
                 });
             }
         });
-    }
-}
-
-/// A message under construction.
-#[derive(Default)]
-struct Message(Vec<u8>);
-
-impl Message {
-    fn varint(&mut self, mut value: u64) {
-        while value >= 0x80 {
-            self.0.push(value as u8 | 0x80);
-            value >>= 7;
-        }
-        self.0.push(value as u8);
-    }
-
-    fn number(&mut self, field: u32, value: u64) {
-        self.varint(u64::from(field) << 3);
-        self.varint(value);
-    }
-
-    fn bytes(&mut self, field: u32, bytes: &[u8]) {
-        self.varint(u64::from(field) << 3 | 2);
-        self.varint(bytes.len() as u64);
-        self.0.extend_from_slice(bytes);
-    }
-
-    fn nested(&mut self, field: u32, fill: impl FnOnce(&mut Self)) {
-        let mut inner = Self::default();
-        fill(&mut inner);
-        self.bytes(field, &inner.0);
     }
 }
 
@@ -219,11 +187,8 @@ struct Mappings(BTreeMap<String, (u64, Option<String>, u64)>);
 impl Mappings {
     fn number(&mut self, named: Named<'_>, place: Place) -> u64 {
         let (path, build_id, end) = match place {
-            Place::File(id, _) => match named.files.get(id) {
-                Some(file) => {
-                    let end = file.image().map_or(u64::MAX, |image| image.extent().end);
-                    (file.path.to_string(), file.build_id().map(hexadecimal), end)
-                }
+            Place::File(id, _) => match named.modules.get(id) {
+                Some(module) => (module.path.clone(), module.build_id.clone(), module.end),
                 None => return 0,
             },
             Place::Kernel(_) => ("[kernel.kallsyms]".into(), None, u64::MAX),

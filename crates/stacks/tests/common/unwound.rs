@@ -4,6 +4,7 @@ use super::Writer;
 use sframe_format::{Abi, Source};
 use stacks::bytes::Bytes;
 use stacks::kernel::Kernel;
+use stacks::modules::Modules;
 use stacks::profile::{Names, Profile};
 use stacks::recording::Recording;
 use stacks::session::{Session, Settings};
@@ -49,12 +50,15 @@ impl Unwound {
     }
 
     pub fn end(&self, sample: usize) -> String {
-        self.profile.rows[sample].end.describe(&self.files)
+        self.profile.rows[sample].end.describe(&Modules::of(&self.files))
     }
 
     pub fn written(&self, format: Format) -> Vec<u8> {
         let names = Names::new(&self.profile, &self.files, &Kernel::default(), false);
-        let named = Named { profile: &self.profile, names: &names, files: &self.files, title: "a <test>" };
+        let modules = Modules::of(&self.files);
+        let report = self.statistics.report(&self.files);
+        let (profile, title) = (&self.profile, "a <test>");
+        let named = Named { profile, names: &names, modules: &modules, report: &report, title };
         let mut output = Vec::new();
         write(format, named, &mut output).unwrap();
         output

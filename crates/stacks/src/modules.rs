@@ -1,0 +1,51 @@
+//! What a profile says of the files of its frames. It is small and needs none of the files, so that a profile
+//! can be written again when they are gone.
+
+use crate::files::{FileId, Files, hexadecimal};
+use serde::{Deserialize, Serialize};
+
+/// A file of frames.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Module {
+    /// Its path in the recording.
+    pub path: String,
+    /// Its build-id in hexadecimal digits.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub build_id: Option<String>,
+    /// The end of its addresses. `u64::MAX`: unknown.
+    pub end: u64,
+    /// Why it could not be used.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unusable: Option<String>,
+}
+
+/// The files of a profile, by their numbers.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Modules {
+    all: Vec<Module>,
+}
+
+impl Modules {
+    /// What is known of files.
+    pub fn of(files: &Files) -> Self {
+        let module = |file: &crate::files::MappedFile| Module {
+            path: file.path.to_string(),
+            build_id: file.build_id().map(hexadecimal),
+            end: file.image().map_or(u64::MAX, |image| image.extent().end),
+            unusable: file.image().err().map(str::to_owned),
+        };
+        Self { all: files.iter().map(|(_, file)| module(file)).collect() }
+    }
+
+    /// A file. `None`: the profile has no file of that number.
+    pub fn get(&self, id: FileId) -> Option<&Module> {
+        self.all.get(id.0 as usize)
+    }
+
+    /// Adds a file.
+    pub(crate) fn add(&mut self, module: Module) -> FileId {
+        self.all.push(module);
+        FileId((self.all.len() - 1) as u32)
+    }
+}

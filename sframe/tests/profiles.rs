@@ -1,0 +1,70 @@
+//! Tests of the commands that read profiles. The recordings are texts of `perf script`, which need no kernel.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+/// A sample with these functions, innermost first.
+fn sample(functions: &[&str]) -> String {
+    let mut text = "prog 7/8 [000] 1.000000: 1000 cpu-clock:\n".to_owned();
+    for (address, function) in (0x40_1000..).zip(functions) {
+        // Each function has an address of its own.
+        let address = address + 0x1000 * function.bytes().map(u64::from).sum::<u64>();
+        text += &format!("\t{address:16x} {function}+0x1 (/bin/prog)\n");
+    }
+    text + "\n"
+}
+
+fn run(folder: &Path, words: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_sframe")).current_dir(folder).args(words).output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[test]
+fn a_profile_is_kept_and_written_in_other_forms() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("perf.txt"), sample(&["leaf", "main"])).unwrap();
+    let kept = run(folder.path(), &["stacks", "perf.txt", "-o", "one.sframe-profile"]);
+    assert_eq!(kept.status.code(), Some(0), "{}", text(&kept.stderr));
+    std::fs::remove_file(folder.path().join("perf.txt")).unwrap();
+    let folded = run(folder.path(), &["stacks", "one.sframe-profile", "--format", "folded", "--stats"]);
+    assert_eq!(text(&folded.stdout), "prog;main;leaf 1\n");
+    assert!(text(&folded.stderr).starts_with("samples            1"), "{}", text(&folded.stderr));
+    std::fs::write(folder.path().join("cut.sframe-profile"), b"\x1f\x8b\x08").unwrap();
+    let cut = run(folder.path(), &["stacks", "cut.sframe-profile"]);
+    assert_eq!(cut.status.code(), Some(2));
+    assert!(text(&cut.stderr).contains("not a profile of sframe"), "{}", text(&cut.stderr));
+}
+
+#[test]
+fn two_profiles_are_compared() {
+    let folder = tempfile::tempdir().unwrap();
+    let repeat = |functions: &[&str], times| sample(functions).repeat(times);
+    let before = [repeat(&["slow", "main"], 80), repeat(&["quick", "main"], 20)].concat();
+    let after = [repeat(&["slow", "main"], 10), repeat(&["quick", "main"], 19), repeat(&["new", "main"], 71)]
+        .concat();
+    std::fs::write(folder.path().join("before.txt"), before).unwrap();
+    std::fs::write(folder.path().join("after.txt"), after).unwrap();
+    let diff = run(folder.path(), &["diff", "before.txt", "after.txt"]);
+    let said = text(&diff.stdout);
+    assert_eq!(diff.status.code(), Some(0), "{}", text(&diff.stderr));
+    let rows: Vec<&str> = said.lines().filter(|line| line.ends_with("(prog)")).collect();
+    let expected = [
+        "   0.00   71.00  +71.00       0.00   71.00  +71.00  new (prog)",
+        "  80.00   10.00  -70.00      80.00   10.00  -70.00  slow (prog)",
+    ];
+    assert_eq!(rows, expected, "{said}");
+    assert!(said.contains("2 functions have changed no more than samples do by chance"), "{said}");
+    let json = run(folder.path(), &["diff", "before.txt", "after.txt", "--format", "json", "--all"]);
+    let json: serde_json::Value = serde_json::from_slice(&json.stdout).unwrap();
+    assert_eq!(json["samples"], serde_json::json!([100, 100]));
+    assert_eq!(json["functions"].as_array().unwrap().len(), 4);
+    let page = run(folder.path(), &["diff", "before.txt", "after.txt", "-o", "diff.html"]);
+    assert_eq!(page.status.code(), Some(0), "{}", text(&page.stderr));
+    let page = std::fs::read_to_string(folder.path().join("diff.html")).unwrap();
+    assert!(page.contains(r#""sides":["before.txt","after.txt"]"#) && !page.contains("@DATA@"));
+    let same = run(folder.path(), &["diff", "before.txt", "after.txt", "-o", "after.txt"]);
+    assert_eq!(same.status.code(), Some(2));
+}
